@@ -1,0 +1,66 @@
+# libkiln: one library for users that holds every layer, and what `cmake --install` puts where:
+#   bin/kiln  libexec/kiln/kiln-worker  lib/libkiln.*  lib/kiln/libkiln_clang.so  include/kiln
+include(CMakePackageConfigHelpers)
+
+set(objects "")
+foreach(layer generator runtime tuner cache)
+  list(APPEND objects $<TARGET_OBJECTS:kiln_${layer}>)
+endforeach()
+set(packages kiln_fmt kiln_spdlog kiln_hwloc kiln_sqlite kiln_zstd kiln_xxhash)
+add_library(kiln ${objects})
+add_library(kiln::kiln ALIAS kiln)
+set_target_properties(kiln PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+                                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+target_include_directories(kiln INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(kiln INTERFACE cxx_std_20)
+target_link_libraries(kiln PRIVATE ${packages} Threads::Threads ${CMAKE_DL_LIBS})
+
+get_target_property(kind kiln TYPE)
+if(kind STREQUAL "SHARED_LIBRARY")
+  # What was linked in statically must not be seen, or it would stand in for the user's own copy.
+  target_link_options(kiln PRIVATE -Wl,--exclude-libs,ALL)
+  set(exported kiln)
+else()
+  set(exported kiln ${packages})
+endif()
+if(KILN_STATIC AND NOT kind STREQUAL "SHARED_LIBRARY")
+  message(FATAL_ERROR "KILN_STATIC=ON makes a folder that needs no packages beside it, so libkiln "
+                      "has to hold them: set BUILD_SHARED_LIBS=ON too")
+endif()
+
+install(TARGETS ${exported} EXPORT kilnTargets)
+install(EXPORT kilnTargets NAMESPACE kiln:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)
+install(DIRECTORY include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+if(KILN_STATIC)
+  # The public headers' one outside header goes along, so that the folder is enough.
+  find_path(KILN_EXPECTED_DIR tl/expected.hpp REQUIRED)
+  install(FILES ${KILN_EXPECTED_DIR}/tl/expected.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tl)
+endif()
+if(TARGET kiln_clang)
+  install(TARGETS kiln_clang LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kiln)
+endif()
+if(TARGET kiln_worker)
+  install(TARGETS kiln_worker RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
+endif()
+if(TARGET kiln_cli)
+  install(TARGETS kiln_cli)
+endif()
+
+configure_package_config_file(cmake/kilnConfig.cmake.in ${CMAKE_BINARY_DIR}/kilnConfig.cmake
+                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/kilnConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/kilnConfig.cmake ${CMAKE_BINARY_DIR}/kilnConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)
+
+# pkg-config: the same dependencies by their own .pc names; SQLiteCpp has none.
+if(kind STREQUAL "SHARED_LIBRARY")
+  set(KILN_PC_PRIVATE "")
+else()
+  set(KILN_PC_PRIVATE "Requires: fmt spdlog hwloc sqlite3 libzstd libxxhash")
+  set(KILN_PC_LIBS "-lSQLiteCpp -lstdc++ -lpthread -ldl -lm")
+endif()
+configure_file(cmake/kiln.pc.in ${CMAKE_BINARY_DIR}/kiln.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/kiln.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,42 @@
+# One static library a folder, in processing order; each may link only those before it.
+add_library(kiln_options INTERFACE)
+target_include_directories(kiln_options INTERFACE ${PROJECT_SOURCE_DIR}/include
+                                                  ${PROJECT_SOURCE_DIR})
+# A designated initialiser that leaves fields to their defaults is how this code is written.
+target_compile_options(kiln_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers
+                                              $<$<BOOL:${KILN_WERROR}>:-Werror>)
+if(KILN_SANITIZE)
+  # vptr checks need type information, which LLVM's libraries are built without.
+  add_compile_options(-fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all -fno-sanitize=vptr
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${KILN_SANITIZE})
+endif()
+
+# Template files are compiled in as bytes, so that a binary needs no files beside it.
+file(GLOB KILN_TEMPLATES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/templates/*/*)
+set(embedded ${CMAKE_BINARY_DIR}/generated/embedded_templates.cpp)
+add_custom_command(OUTPUT ${embedded}
+  COMMAND ${CMAKE_COMMAND} -DOUT=${embedded} "-DFILES=${KILN_TEMPLATES}"
+          -DROOT=${PROJECT_SOURCE_DIR}/templates -P ${PROJECT_SOURCE_DIR}/cmake/EmbedTemplates.cmake
+  DEPENDS ${KILN_TEMPLATES} ${PROJECT_SOURCE_DIR}/cmake/EmbedTemplates.cmake VERBATIM)
+
+function(kiln_layer name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
+  if(NOT sources)
+    file(WRITE ${CMAKE_BINARY_DIR}/generated/${name}_empty.cpp "")
+    set(sources ${CMAKE_BINARY_DIR}/generated/${name}_empty.cpp)
+  endif()
+  add_library(kiln_${name} STATIC ${sources})
+  target_link_libraries(kiln_${name} PUBLIC kiln_options ${ARGN})
+endfunction()
+
+kiln_layer(generator kiln_fmt kiln_xxhash)
+target_sources(kiln_generator PRIVATE ${embedded})
+target_compile_definitions(kiln_generator PRIVATE KILN_VERSION="${PROJECT_VERSION}")
+kiln_layer(runtime kiln_generator Threads::Threads kiln_spdlog kiln_hwloc ${CMAKE_DL_LIBS})
+kiln_layer(tuner kiln_runtime nlohmann_json::nlohmann_json)
+kiln_layer(cache kiln_tuner kiln_sqlite kiln_zstd)
+
+if(KILN_LLVM AND EXISTS ${PROJECT_SOURCE_DIR}/runtime/clang/CMakeLists.txt)
+  add_subdirectory(${PROJECT_SOURCE_DIR}/runtime/clang runtime_clang)
+endif()
