@@ -1,0 +1,42 @@
+// What a family of kernels brings: its points, rules, model, template files and parameters. A new
+// design is a new row of `families()`; nothing else dispatches on families.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generator/space.h"
+#include "generator/template.h"
+
+namespace kiln {
+
+/// One named constant of the rendered parameter block: `constexpr int kMr = 6;  // gloss`.
+struct Constant {
+  std::string type, name, value, gloss;
+};
+
+/// Everything that a template needs to become one kernel's source.
+struct Parameters {
+  std::vector<Constant> constants;   // in the order they are printed
+  TemplateValues values;             // what `//% if` asks about
+};
+
+struct Family {
+  std::string_view name;
+  std::span<const std::string_view> files;  // templates, in the order they are pasted
+  /// Hands every raw point (the product of the axes) to `visit`; rules decide which are legal.
+  void (*enumerate)(const Canonical&, const DeviceCaps&,
+                    const std::function<void(const Config&)>& visit);
+  std::span<const Rule> rules;
+  Parameters (*parameters)(const Canonical&, const DeviceCaps&, const Config&);
+  double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&);
+};
+
+std::span<const Family> families();
+/// The row of the family that `config` belongs to.
+const Family& family_of(const Config& config);
+
+}  // namespace kiln

@@ -1,0 +1,144 @@
+// Every rule a problem must obey before anything looks at it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "generator/extent.h"
+#include "generator/gemm_types.h"
+#include "kiln/gemm.hpp"
+
+namespace kiln {
+namespace {
+
+/// Pages are the largest alignment that any allocator promises.
+constexpr int kMaxAlignment = 4096;
+
+template <typename... Args>
+auto bad(fmt::format_string<Args...> text, Args&&... args) {
+  return fail(ErrorCode::bad_input, fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// Values that came through the C interface may be no enumerator at all.
+Status check_enumerators(const Gemm& g) {
+  for (Operand which : kOperands) {
+    const Matrix& m = matrix(g, which);
+    if (static_cast<std::size_t>(m.dtype) >= kDTypes.size())
+      return bad("{}.dtype = {}: no such type", letter(which), static_cast<int>(m.dtype));
+    if (m.order > Order::column_major)
+      return bad("{}.order = {}: no such order", letter(which), static_cast<int>(m.order));
+  }
+  if (static_cast<std::size_t>(g.accumulator) >= kDTypes.size())
+    return bad("accumulator = {}: no such type", static_cast<int>(g.accumulator));
+  if (g.epilogue.activation > Activation::silu)
+    return bad("epilogue.activation = {}: no such activation",
+               static_cast<int>(g.epilogue.activation));
+  if (g.epilogue.bias > Bias::per_column)
+    return bad("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
+  return {};
+}
+
+Status check_sizes(const Gemm& g) {
+  if (g.m < 0) return bad("m = {}: must be 0 or more", g.m);
+  if (g.n < 0) return bad("n = {}: must be 0 or more", g.n);
+  if (g.k < 0) return bad("k = {}: must be 0 or more", g.k);
+  if (g.batch < 1) return bad("batch = {}: must be 1 or more", g.batch);
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(g.m, g.n, &product) ||
+      __builtin_mul_overflow(product, g.k, &product) ||
+      __builtin_mul_overflow(product, g.batch, &product))
+    return bad("m*n*k*batch = {}*{}*{}*{}: does not fit 64 bits", g.m, g.n, g.k, g.batch);
+  return {};
+}
+
+Status check_types(const Gemm& g) {
+  const auto refuse = [](std::string text) {
+    return fail(ErrorCode::unsupported, std::move(text));
+  };
+  const TypeRow* row = type_row(g.a.dtype, g.b.dtype);
+  if (!row)
+    return refuse(fmt::format("a.dtype = {}, b.dtype = {}: this pair is not supported",
+                              name(g.a.dtype), name(g.b.dtype)));
+  if (g.accumulator != row->accumulator)
+    return refuse(fmt::format("accumulator = {}: {} accumulates in {}", name(g.accumulator),
+                              row->word, name(row->accumulator)));
+  if (!row->allows_output(g.d.dtype))
+    return refuse(
+        fmt::format("d.dtype = {}: {} gives one of: {}", name(g.d.dtype), row->word, row->outputs));
+  if (g.c.dtype != g.d.dtype)
+    return refuse(
+        fmt::format("c.dtype = {}: must be d.dtype, {}", name(g.c.dtype), name(g.d.dtype)));
+  return {};
+}
+
+Status check_output_layout(const Gemm& g) {
+  if (g.c.transposed) return bad("c.transposed = true: say it with c.order");
+  if (g.d.transposed) return bad("d.transposed = true: say it with d.order");
+  if (g.c.order != g.d.order) return bad("c.order differs from d.order: they must be the same");
+  // A packed operand is B of the canonical product, which a column-major D turns into A.
+  if (g.b_packed && g.d.order == Order::column_major)
+    return fail(ErrorCode::unsupported, "b_packed = true: needs d.order row-major");
+  return {};
+}
+
+/// A batch of D may lie behind the one before it, or beside it within the same lines.
+bool batches_overlap(const Gemm& g, Operand which) {
+  const Extent e = extent(g, which);
+  if (g.batch == 1 || e.length == 0 || e.lines == 0) return false;
+  const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
+  const bool behind = stride >= (e.lines - 1) * ld + e.length;
+  const bool beside = stride >= e.length && (g.batch - 1) * stride + e.length <= ld;
+  return !behind && !beside;
+}
+
+Status check_matrix(const Gemm& g, Operand which) {
+  const Matrix& m = matrix(g, which);
+  const Extent e = extent(g, which);
+  const char c = letter(which);
+  if (m.ld < 0) return bad("ld{} = {}: must be 0 (tight) or more", c, m.ld);
+  if (m.ld != 0 && m.ld < e.length) return bad("ld{} = {}: must be at least {}", c, m.ld, e.length);
+  if (m.batch_stride < 0)
+    return bad("stride_{} = {}: must be 0 (tight) or more", c, m.batch_stride);
+
+  const std::int64_t ld = leading_dimension(g, which);
+  std::int64_t one = 0, all = 0;
+  if (__builtin_mul_overflow(ld, std::max<std::int64_t>(1, e.lines), &one) ||
+      __builtin_mul_overflow(one, size_of(m.dtype), &all))
+    return bad("ld{} = {}: {} lines of it do not fit 64 bits", c, ld, e.lines);
+  const std::int64_t stride = batch_stride(g, which);
+  if (__builtin_mul_overflow(stride, g.batch - 1, &all) || __builtin_add_overflow(all, one, &all) ||
+      __builtin_mul_overflow(all, size_of(m.dtype), &all))
+    return bad("stride_{} = {}: {} batches of it do not fit 64 bits", c, stride, g.batch);
+  if (which == Operand::d && batches_overlap(g, which))
+    return bad("stride_d = {}: batches of D overlap", stride);
+  return {};
+}
+
+Status check_alignment(const Gemm& g) {
+  if (g.alignment < 1 || g.alignment > kMaxAlignment || (g.alignment & (g.alignment - 1)) != 0)
+    return bad("alignment = {}: must be a power of two, 1 to {}", g.alignment, kMaxAlignment);
+  for (Operand which : kOperands) {
+    if (which == Operand::b && g.b_packed) continue;  // packed bytes have their own pitch
+    const std::int64_t size = size_of(matrix(g, which).dtype);
+    const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
+    if (ld * size % g.alignment != 0)
+      return bad("alignment = {}: ld{} = {} is {} bytes, no multiple of it", g.alignment,
+                 letter(which), ld, ld * size);
+    if (g.batch > 1 && stride * size % g.alignment != 0)
+      return bad("alignment = {}: stride_{} = {} is {} bytes, no multiple of it", g.alignment,
+                 letter(which), stride, stride * size);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status validate(const Gemm& gemm) {
+  for (auto check : {check_enumerators, check_sizes, check_types, check_output_layout})
+    if (Status status = check(gemm); !status) return status;
+  for (Operand which : kOperands)
+    if (Status status = check_matrix(gemm, which); !status) return status;
+  return check_alignment(gemm);
+}
+
+}  // namespace kiln

@@ -1,0 +1,48 @@
+// What the host families share: instruction choice, types, epilogue values and small arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "generator/family.h"
+#include "generator/instructions.h"
+
+namespace kiln::host {
+
+/// The row that computes the problem with `isa` on `device`, or null.
+const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device);
+
+/// Instruction sets that the device has, best first.
+std::vector<Isa> isas(const DeviceCaps& device);
+
+/// Both operands are signed bytes, and the instruction wants one unsigned: A is shifted by 128.
+bool shifts_a(const Canonical& problem, const DotInstruction& row);
+
+/// The values and constants that templates/host/vector.h and epilogue.h expect.
+void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInstruction& row,
+                int vector_bytes);
+/// How threads cut the work, and at which multiples: what templates/host/share.h expects.
+void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
+/// Sums of partial k cannot be kept in D: its type would round them.
+bool needs_partial_sums(const Canonical& problem);
+
+/// A constant that reads `constexpr int name = value;  // gloss`.
+Constant number(std::string name, std::int64_t value, std::string gloss);
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Registers that hold vectors.
+constexpr int vector_registers(Isa isa) { return isa == Isa::avx512 || isa == Isa::amx ? 32 : 16; }
+
+/// Compiler flags of `isa` on `device`, the target first.
+std::vector<std::string> flags(Isa isa, const DeviceCaps& device);
+
+/// Model's estimates of one core, from FACTS-like ceilings; only ratios matter.
+struct Rates {
+  double dots_per_ns;     // vector multiply-accumulates
+  double l1, l2, l3, dram;  // bytes a nanosecond
+};
+Rates rates(const DeviceCaps& device, Isa isa);
+
+}  // namespace kiln::host

@@ -1,0 +1,45 @@
+// Search spaces: value lists + named rules, per family. Pure functions over values.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generator/canonical.h"
+#include "generator/config.h"
+#include "generator/device_caps.h"
+
+namespace kiln {
+
+/// A named legality predicate. The name is the log line, the rejection count and the test name.
+struct Rule {
+  std::string_view name;
+  std::function<bool(const Canonical&, const DeviceCaps&, const Config&)> allows;
+};
+
+/// Bumped when axes or rules change meaning; part of a record's validators.
+inline constexpr int kSpaceVersion = 1;
+
+struct SearchSpace {
+  Canonical problem;
+  DeviceCaps device;
+  std::vector<Config> legal;                  // deterministic order
+  std::map<std::string, std::int64_t> rejected;  // rule name -> points it refused
+};
+
+/// All legal points of all families that apply. Errors: bad_input (invalid problem), unsupported.
+Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device);
+
+/// Why `config` is illegal for the problem ("rule name"), or empty.
+std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
+                             const Config& config);
+
+/// The analytic model: predicted time of one call in nanoseconds. Ranks; does not promise.
+double predict_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
+
+/// A config that is legal for every valid problem on every CPU, needing no search.
+Config fallback_config(const Canonical& problem, const DeviceCaps& device);
+
+}  // namespace kiln

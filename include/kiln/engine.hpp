@@ -1,0 +1,93 @@
+// The front door: open once, tune once, gemm() ever after.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kiln/export.h"
+#include "kiln/options.hpp"
+
+namespace kiln {
+
+/// A matrix packed once by `Engine::pack_b`; holds its own copy. Shared handle, immutable.
+class KILN_API PackedB {
+ public:
+  struct Impl;
+  explicit PackedB(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  const Impl& impl() const { return *impl_; }
+  std::size_t bytes() const;
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Operands of one call. Pointers are to the first element; batches follow at the Gemm's strides.
+/// alpha and beta apply in the accumulator's type. `beta == 0` never reads C.
+struct Operands {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const PackedB* packed_b = nullptr;  ///< instead of b, for a problem with b_packed
+  const void* c = nullptr;            ///< may equal d (same layout); needed when beta != 0
+  void* d = nullptr;
+  const void* bias = nullptr;
+  const void* residual = nullptr;
+  double alpha = 1.0;
+  double beta = 0.0;
+  int threads = 0;  ///< 0 = the engine's default
+};
+
+/// A problem bound to its kernel: the cheapest way to run one shape many times.
+/// Immutable and thread-safe; keeps the kernel alive.
+class KILN_API Plan {
+ public:
+  struct Impl;
+  explicit Plan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  /// Runs it. Errors: bad_input (null or overlapping operands).
+  Status run(const Operands& operands) const;
+  Match match() const;
+  const std::string& config() const;
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Thread-safe: any thread may call any member at any time.
+class KILN_API Engine {
+ public:
+  /// Opens (creating it if needed) the user's database and the shipped ones.
+  /// Errors: bad_input (device, threads), database (unreadable, newer schema, …), device.
+  static Result<Engine> open(OpenOptions options = {});
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  /// Searches, verifies, stores. Errors: bad_input, unsupported, device, compiler, database.
+  Result<TuneReport> tune(const Gemm& gemm, const TuneOptions& options = {});
+
+  /// D = activation(alpha*op(A)*op(B) + beta*C + bias) + residual. Works for untuned problems too
+  /// (see Policy). The warm path takes no lock, allocates nothing and does no I/O.
+  Status gemm(const Gemm& gemm, const Operands& operands);
+
+  /// Binds a problem to the kernel `gemm()` would use now.
+  Result<Plan> plan(const Gemm& gemm, int threads = 0);
+
+  /// Packs B (stored as `gemm.b` says, `gemm.b_packed` set or not) for later calls of
+  /// `gemm.with_packed_b()` with the same thread count.
+  Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads = 0);
+
+  /// Config, why it was chosen, rivals and evidence, as text a person reads.
+  Result<std::string> explain(const Gemm& gemm, int threads = 0);
+
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// kiln's version, "major.minor.patch".
+KILN_API std::string_view version();
+
+}  // namespace kiln

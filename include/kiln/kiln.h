@@ -1,0 +1,182 @@
+/* kiln for C (C99): open once, tune once, kiln_gemm() ever after.
+ *
+ * D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual
+ *
+ * Every function may be called from any thread; none exits or throws. Those that can fail return a
+ * kiln_status; kiln_last_error() then says what was wrong, naming the field and the value. */
+#ifndef KILN_KILN_H
+#define KILN_KILN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kiln/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum kiln_status {
+  KILN_OK = 0,
+  KILN_BAD_INPUT = 1,    /* a field of the call is wrong */
+  KILN_UNSUPPORTED = 2,  /* well-formed, but no family of kernels covers it */
+  KILN_DEVICE = 3,       /* the device, its driver or the machine refused */
+  KILN_COMPILER = 4,     /* a source did not compile, or no compiler could be loaded */
+  KILN_DATABASE = 5,     /* the database could not be opened, read or written */
+  KILN_NOT_TUNED = 6,    /* KILN_POLICY_ERROR and no exact record */
+  KILN_VERIFICATION = 7, /* a result was wrong */
+  KILN_INTERNAL = 8      /* a defect of kiln's */
+} kiln_status;
+
+typedef enum kiln_dtype {
+  KILN_FP32 = 0,
+  KILN_FP64 = 1,
+  KILN_FP16 = 2,
+  KILN_BF16 = 3,
+  KILN_S8 = 4,
+  KILN_U8 = 5,
+  KILN_S32 = 6
+} kiln_dtype;
+
+typedef enum kiln_order { KILN_ROW_MAJOR = 0, KILN_COLUMN_MAJOR = 1 } kiln_order;
+
+typedef enum kiln_activation {
+  KILN_ACTIVATION_NONE = 0,
+  KILN_RELU = 1,
+  KILN_GELU_TANH = 2,
+  KILN_GELU_ERF = 3,
+  KILN_SILU = 4
+} kiln_activation;
+
+typedef enum kiln_bias {
+  KILN_BIAS_NONE = 0,
+  KILN_BIAS_PER_ROW = 1,   /* m values */
+  KILN_BIAS_PER_COLUMN = 2 /* n values */
+} kiln_bias;
+
+/* What kiln_gemm() does when the exact problem was never tuned. */
+typedef enum kiln_policy {
+  KILN_POLICY_USE_BEST_KNOWN = 0,
+  KILN_POLICY_TUNE_NOW = 1,
+  KILN_POLICY_TUNE_IN_BACKGROUND = 2,
+  KILN_POLICY_ERROR = 3
+} kiln_policy;
+
+/* One matrix as stored. `transposed` (0 or 1) says that the transpose of what enters the product is
+ * stored. `ld` counts elements between rows (row-major) or columns, `batch_stride` elements between
+ * batches; 0 means tight. */
+typedef struct kiln_matrix {
+  kiln_dtype dtype;
+  kiln_order order;
+  int transposed;
+  int64_t ld;
+  int64_t batch_stride;
+} kiln_matrix;
+
+/* The problem. Set it with kiln_gemm_desc_init(), then change fields. A is m x k, B k x n, C and D
+ * m x n, sizes in elements. */
+typedef struct kiln_gemm_desc {
+  size_t size; /* sizeof(kiln_gemm_desc) of the caller's header; kept by the init function */
+  int64_t m, n, k;
+  int64_t batch;
+  kiln_matrix a, b, c, d;
+  kiln_dtype accumulator;
+  kiln_bias bias; /* fp32 values; fp64 when the accumulator is */
+  kiln_activation activation;
+  int residual;  /* 1: a matrix stored exactly as D is added last */
+  int alignment; /* bytes: a power of two that divides every address and row pitch; 1 = none */
+  int b_packed;  /* 1: B comes from kiln_pack_b() */
+} kiln_gemm_desc;
+
+/* How to open. Set it with kiln_options_init(). */
+typedef struct kiln_options {
+  size_t size;
+  const char* device;   /* "cpu" */
+  const char* database; /* NULL: $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db */
+  const char* shipped;  /* read-only databases, colon-separated; NULL: $KILN_DB_PATH */
+  kiln_policy policy;
+  int any_order; /* 1: kernels whose summation order varies between runs are allowed */
+  int threads;   /* of calls that name none; 0 = every core this process may use */
+} kiln_options;
+
+typedef struct kiln_engine kiln_engine;
+typedef struct kiln_plan kiln_plan;
+typedef struct kiln_packed_b kiln_packed_b;
+
+/* Operands of one call. Set it with kiln_operands_init(). Pointers are to the first element. */
+typedef struct kiln_operands {
+  size_t size;
+  const void* a;
+  const void* b;
+  const kiln_packed_b* packed_b; /* instead of b, for a problem with b_packed */
+  const void* c;                 /* may be d; not read when beta is 0 */
+  void* d;                       /* must overlap no other operand */
+  const void* bias;
+  const void* residual;
+  double alpha, beta; /* 1 and 0 after init */
+  int threads;        /* 0 = the engine's default */
+} kiln_operands;
+
+/* What kiln_tune() found. */
+typedef struct kiln_tune_report {
+  size_t size;
+  double median_ns, low_ns, high_ns; /* of one call; 95 % interval of the median */
+  int measured, failed;              /* candidates */
+  int already_tuned;                 /* 1: a valid record was there, nothing ran */
+  double seconds;
+  char config[256]; /* canonical text of the winner, cut to fit */
+} kiln_tune_report;
+
+/* Row-major, tight, one batch; accumulator and output usual for `dtype` (KILN_S8: s8*s8 to s32,
+ * KILN_U8: u8*s8 to s32). Not validated: the call that uses it does that. */
+KILN_API void kiln_gemm_desc_init(kiln_gemm_desc* desc, int64_t m, int64_t n, int64_t k,
+                                  kiln_dtype dtype);
+KILN_API void kiln_options_init(kiln_options* options);
+KILN_API void kiln_operands_init(kiln_operands* operands);
+KILN_API void kiln_tune_report_init(kiln_tune_report* report);
+
+/* Opens the databases. `options` may be NULL. *engine is NULL on failure.
+ * Errors: KILN_BAD_INPUT (device, threads), KILN_DATABASE, KILN_DEVICE. */
+KILN_API kiln_status kiln_open(const kiln_options* options, kiln_engine** engine);
+/* Waits for background tuning to stop. NULL is allowed. Plans and packed matrices outlive it. */
+KILN_API void kiln_close(kiln_engine* engine);
+
+/* Searches, verifies, stores. `seconds` <= 0: the default budget, 10 s. `threads` 0: the engine's
+ * default. `report` may be NULL. Errors: any. */
+KILN_API kiln_status kiln_tune(kiln_engine* engine, const kiln_gemm_desc* desc, double seconds,
+                               int threads, kiln_tune_report* report);
+
+/* Runs one product; returns when D is written. Errors: KILN_BAD_INPUT (the problem, null or
+ * overlapping operands), KILN_UNSUPPORTED, KILN_NOT_TUNED. */
+KILN_API kiln_status kiln_gemm(kiln_engine* engine, const kiln_gemm_desc* desc,
+                               const kiln_operands* operands);
+
+/* Binds a problem to the kernel that kiln_gemm() would use now; release with kiln_plan_free(). */
+KILN_API kiln_status kiln_plan_make(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
+                                    kiln_plan** plan);
+KILN_API kiln_status kiln_plan_run(const kiln_plan* plan, const kiln_operands* operands);
+KILN_API void kiln_plan_free(kiln_plan* plan);
+
+/* Packs B (stored as desc->b says) for calls with desc->b_packed = 1 and the same threads; release
+ * with kiln_packed_b_free(). */
+KILN_API kiln_status kiln_pack_b(kiln_engine* engine, const kiln_gemm_desc* desc, const void* b,
+                                 int threads, kiln_packed_b** packed);
+KILN_API size_t kiln_packed_b_bytes(const kiln_packed_b* packed);
+KILN_API void kiln_packed_b_free(kiln_packed_b* packed);
+
+/* Config, why it was chosen, rivals and source, as text; release with kiln_string_free(). */
+KILN_API kiln_status kiln_explain(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
+                                  char** text);
+KILN_API void kiln_string_free(char* text);
+
+/* One sentence about this thread's last failed call; "" before the first. Valid until the next. */
+KILN_API const char* kiln_last_error(void);
+KILN_API const char* kiln_status_name(kiln_status status);
+/* "major.minor.patch" */
+KILN_API const char* kiln_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KILN_KILN_H */

@@ -1,0 +1,117 @@
+// Elements of matrices as numbers: bf16 and fp16 to and from float, int8 with saturation. Rounds to
+// nearest, ties to even; NaN stays NaN, overflow becomes infinity, denormals are kept. Knows no
+// instructions: this is what kernels are checked against.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "kiln/dtype.hpp"
+
+namespace kiln {
+
+constexpr float bf16_to_float(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+constexpr std::uint16_t float_to_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  // Truncating a NaN could leave no mantissa bit, which is infinity: keep it quiet.
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
+  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+constexpr float fp16_to_float(std::uint16_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+  const std::uint32_t exponent = bits >> 10 & 0x1fu;
+  const std::uint32_t mantissa = bits & 0x3ffu;
+  if (exponent == 0) {
+    // Denormal: mantissa · 2⁻²⁴, exact in float.
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
+  }
+  const std::uint32_t wide = exponent == 0x1fu ? 0xffu : exponent + (127 - 15);
+  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
+}
+
+constexpr std::uint16_t float_to_fp16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000u);
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u)
+    return static_cast<std::uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
+  // 65520 lies halfway between the largest finite value and 2¹⁶, whose mantissa is even.
+  if (magnitude >= std::bit_cast<std::uint32_t>(65520.0f))
+    return static_cast<std::uint16_t>(sign | 0x7c00u);
+  if (magnitude >= std::bit_cast<std::uint32_t>(0x1p-14f)) {
+    const std::uint32_t rebiased = magnitude - (std::uint32_t{127 - 15} << 23);
+    return static_cast<std::uint16_t>(sign | (rebiased + 0xfffu + (rebiased >> 13 & 1u)) >> 13);
+  }
+  // Denormal: at 0.5 a float's last place is 2⁻²⁴, so the addition itself rounds.
+  const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+  return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
+}
+
+/// Rounds to nearest even and saturates to the type's range; NaN becomes 0.
+template <typename Integer>
+inline Integer saturate(double value) {
+  if (std::isnan(value)) return 0;
+  constexpr double low = std::numeric_limits<Integer>::min();
+  constexpr double high = std::numeric_limits<Integer>::max();
+  return static_cast<Integer>(std::clamp(std::nearbyint(value), low, high));
+}
+
+/// Element `index` of an array of `type`, exactly.
+inline double load_element(DType type, const void* data, std::int64_t index) {
+  const auto* at = static_cast<const unsigned char*>(data) + index * size_of(type);
+  const auto as = [at]<typename T>(T value) {
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  };
+  switch (type) {
+    case DType::fp32:
+      return as(float{});
+    case DType::fp64:
+      return as(double{});
+    case DType::fp16:
+      return fp16_to_float(as(std::uint16_t{}));
+    case DType::bf16:
+      return bf16_to_float(as(std::uint16_t{}));
+    case DType::s8:
+      return as(std::int8_t{});
+    case DType::u8:
+      return as(std::uint8_t{});
+    case DType::s32:
+      return as(std::int32_t{});
+  }
+  return 0;
+}
+
+/// Stores `value` as element `index`, rounded. To the 16-bit types it goes through float, as
+/// kernels with a float accumulator do.
+inline void store_element(DType type, void* data, std::int64_t index, double value) {
+  auto* at = static_cast<unsigned char*>(data) + index * size_of(type);
+  const auto put = [at](auto element) { std::memcpy(at, &element, sizeof(element)); };
+  switch (type) {
+    case DType::fp32:
+      return put(static_cast<float>(value));
+    case DType::fp64:
+      return put(value);
+    case DType::fp16:
+      return put(float_to_fp16(static_cast<float>(value)));
+    case DType::bf16:
+      return put(float_to_bf16(static_cast<float>(value)));
+    case DType::s8:
+      return put(saturate<std::int8_t>(value));
+    case DType::u8:
+      return put(saturate<std::uint8_t>(value));
+    case DType::s32:
+      return put(saturate<std::int32_t>(value));
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,80 @@
+// What a caller may ask of the Engine, and what it hears back while it tunes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kiln/gemm.hpp"
+
+namespace kiln {
+
+/// What `gemm()` does when the exact problem was never tuned.
+enum class Policy : std::uint8_t { use_best_known, tune_now, tune_in_background, error };
+
+/// `run_to_run`: the same bits from the same call on the same device, every time (default).
+/// `any`: kernels whose summation order may vary are allowed too.
+enum class Determinism : std::uint8_t { run_to_run, any };
+
+struct OpenOptions {
+  std::string device = "cpu";
+  /// The user's own database; empty: $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db (~/.cache).
+  std::filesystem::path database = {};
+  /// Shipped read-only databases, first wins; empty: $KILN_DB_PATH (colon-separated).
+  std::vector<std::filesystem::path> shipped = {};
+  Policy policy = Policy::use_best_known;
+  Determinism determinism = Determinism::run_to_run;
+  /// Compute threads of a call that names none; 0 = every core this process may use.
+  int threads = 0;
+  /// Told once about each untuned shape; empty: a warning through spdlog.
+  std::function<void(const std::string&)> on_untuned = nullptr;
+};
+
+/// What tuning says as it goes; see `TuneOptions::progress`.
+struct Progress {
+  enum class Stage : std::uint8_t { space, compile, screen, verify, race, done };
+  Stage stage = Stage::space;
+  int done = 0, total = 0;    ///< candidates in this stage
+  double seconds = 0;         ///< since tune() began
+  double best_ns = 0;         ///< best median so far, 0 = none
+  std::string best_config;    ///< canonical text
+};
+
+struct TuneOptions {
+  std::chrono::duration<double> budget{10.0};
+  std::uint64_t seed = 1;
+  int threads = 0;              ///< 0 = the engine's default
+  bool force = false;           ///< tune again even when a valid record exists
+  std::function<void(const Progress&)> progress = nullptr;
+  std::function<bool()> cancelled = nullptr;  ///< asked between candidates; true stops and keeps what is known
+};
+
+/// A median with its spread, in nanoseconds, of one call.
+struct Timing {
+  double median_ns = 0;
+  double low_ns = 0, high_ns = 0;  ///< 95 % interval of the median
+  int samples = 0;
+  auto operator<=>(const Timing&) const = default;
+};
+
+struct TuneReport {
+  Gemm gemm;
+  int threads = 0;
+  std::string config;      ///< canonical text of the winner
+  Timing timing;
+  int enumerated = 0;      ///< legal points of the space
+  int compiled = 0, measured = 0, failed = 0;
+  double seconds = 0;
+  bool already_tuned = false;
+  /// What went wrong without touching the result: a full disk, a read-only database, by file.
+  std::vector<std::string> warnings;
+};
+
+/// Where a dispatched kernel came from, best first.
+enum class Match : std::uint8_t { exact, nearest, model, reference };
+
+}  // namespace kiln

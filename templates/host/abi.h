@@ -1,0 +1,30 @@
+// The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
+// generated source stays self-contained (this file is pasted into it).
+#pragma once
+
+extern "C" {
+
+/// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
+/// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
+struct KilnArgs {
+  const void* a;
+  const void* b;  // packed bytes when the kernel takes a packed B
+  const void* c;  // not read when beta == 0
+  void* d;
+  const void* bias;
+  const void* residual;  // laid out as D
+  long long m, n, k, batch;
+  long long lda, ldb, ldc, ldd;
+  long long stride_a, stride_b, stride_c, stride_d;
+  double alpha, beta;
+  void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
+  unsigned* barrier;  // 4 words, zero before the first thread enters, zero again when all have left
+};
+
+/// What every kernel object exports, by these names.
+using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
+using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);    // "kiln_workspace_bytes"
+// Kernels that take a packed B export these too.
+using KilnPackedBytesFn = long long (*)(const KilnArgs* args);               // "kiln_packed_b_bytes"
+using KilnPackFn = void (*)(const KilnArgs* args, void* packed);             // "kiln_pack_b"
+}

@@ -1,0 +1,274 @@
+// Tile kernel: kMt × kNt tile registers of sums. The left operand's rows are read where they lie (or
+// copied, k padded, where they cannot be); the right operand is packed in strips.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
+
+constexpr int kStep = kTileBytes / int(sizeof(Unit)) * kGroup;  // k of one tile row
+constexpr int kHeight = kMt * kTileRows;
+
+//% if swap
+// D^T is computed: B's columns are the left operand, A's rows the right one.
+using Left = TypeB;
+//% else
+using Left = TypeA;
+//% end
+
+/// Rows of the left operand over a block of k: `row_bytes` apart, k contiguous.
+struct LeftStrip {
+  const void* data;
+  i64 row_bytes;
+};
+
+template <int N, int Row, int... I>
+KILN_INLINE void dots_of_row(Sequence<int, I...>) {
+  (tile_dot<Row * N + I, kMt * kNt + Row, kMt * kNt + kMt + I>(), ...);
+}
+template <int... I>
+KILN_INLINE void load_left(const char* at, i64 row_bytes, Sequence<int, I...>) {
+  (tile_load<kMt * kNt + I>(at + I * kTileRows * row_bytes, row_bytes), ...);
+}
+template <int... I>
+KILN_INLINE void load_right(const Unit* at, Sequence<int, I...>) {
+  (tile_load<kMt * kNt + kMt + I>(at + I * kLanes, kNr * sizeof(Unit)), ...);
+}
+template <int... I>
+KILN_INLINE void dots(Sequence<int, I...>) {
+  (dots_of_row<kNt, I>(Iota<kNt>{}), ...);
+}
+template <int... I>
+KILN_INLINE void zero_sums(Sequence<int, I...>) {
+  (tile_zero<I>(), ...);
+}
+template <int... I>
+KILN_INLINE void store_sums(Acc (*to)[kNr], Sequence<int, I...>) {
+  (tile_store<I>(&to[I / kNt * kTileRows][I % kNt * kLanes], sizeof(to[0])), ...);
+}
+
+/// One block of kHeight × kNr sums over k; `height` × `width` of them exist.
+__attribute__((noinline)) static void tile(const LeftStrip& left, const Unit* right, i64 k,
+                                           const Output& where, i64 row, i64 column, int height,
+                                           int width, Pass pass) {
+  const Output out = where;  // a copy that stores to D cannot alias
+  zero_sums(Iota<kMt * kNt>{});
+  for (i64 at = 0; at < k; at += kStep) {
+    load_right(right + at / kGroup * kNr, Iota<kNt>{});
+    load_left(static_cast<const char*>(left.data) + at * i64(sizeof(Left)), left.row_bytes,
+              Iota<kMt>{});
+    dots(Iota<kMt>{});
+  }
+  alignas(64) Acc sums[kHeight][kNr];
+  store_sums(sums, Iota<kMt * kNt>{});
+  //% if swap
+  for (int i = 0; i < height; i += kLanes) {
+    for (int j = 0; j < width; j += kLanes) {
+      UnitVec block[kLanes];
+      KILN_UNROLL
+      for (int r = 0; r < kLanes; ++r) block[r] = load<UnitVec>(&sums[i + r][j]);
+      transpose<kLanes>(block);
+      for (int r = 0; r < kLanes && j + r < width; ++r)
+        finish<kLanes>(out, bits_of<AccVec>(block[r]), row + j + r, column + i, height - i, pass);
+    }
+  }
+  //% else
+  for (int i = 0; i < height; ++i)
+    for (int j = 0; j < width; j += kLanes)
+      finish<kLanes>(out, load<AccVec>(&sums[i][j]), row + i, column + j, width - j, pass);
+  //% end
+}
+
+/// Copies `height` rows of the left operand, both ends padded with zeros to whole tiles.
+static void copy_left(char* to, const Left* from, i64 ld, int height, i64 k) {
+  const i64 row_bytes = round_up(k, kStep) * i64(sizeof(Left));
+  //% if left_k_major
+  for (int r = 0; r < kHeight; ++r) {
+    const i64 bytes = r < height ? k * i64(sizeof(Left)) : 0;
+    __builtin_memcpy(to + r * row_bytes, from + (r < height ? r : 0) * ld, bytes);
+    __builtin_memset(to + r * row_bytes + bytes, 0, row_bytes - bytes);
+  }
+  //% else
+  for (i64 at = 0; at < k; at += kStep) {
+    for (int r = 0; r < kHeight; r += kLanes) {
+      UnitVec block[kLanes];
+      KILN_UNROLL
+      for (int g = 0; g < kLanes; ++g) {
+        const i64 left = k - at - g * kGroup;
+        block[g] = UnitVec(0);
+        if (left > 0 && r < height)
+          block[g] = load_across<kLanes>(from + (at + g * kGroup) * ld + r, ld, left, height - r);
+      }
+      transpose<kLanes>(block);
+      KILN_UNROLL
+      for (int g = 0; g < kLanes; ++g)
+        store(to + (r + g) * row_bytes + at * i64(sizeof(Left)), block[g]);
+    }
+  }
+  //% end
+}
+
+KILN_INLINE const Left* left_at(const KilnArgs& args, i64 row, i64 k) {
+  //% if swap
+  const auto* from = static_cast<const TypeB*>(args.b);
+  const i64 ld = args.ldb;
+  //% else
+  const auto* from = static_cast<const TypeA*>(args.a);
+  const i64 ld = args.lda;
+  //% end
+  //% if left_k_major
+  return from + row * ld + k;
+  //% else
+  return from + k * ld + row;
+  //% end
+}
+
+//% if swap
+KILN_INLINE const TypeA* right_at(const KilnArgs& args, i64 k, i64 row) {
+  //% if a_k_major
+  return static_cast<const TypeA*>(args.a) + row * args.lda + k;
+  //% else
+  return static_cast<const TypeA*>(args.a) + k * args.lda + row;
+  //% end
+}
+//% end
+
+/// Packs kNr columns of the right operand, k padded with zeros to whole tiles.
+//% if !b_packed
+static void pack_right(Unit* to, const KilnArgs& args, i64 k0, i64 column, int width, i64 k) {
+  //% if swap
+  //% if a_k_major
+  pack_along<kNr, 0>(to, right_at(args, k0, column), args.lda, width, k);
+  //% else
+  pack_across<kNr, 0>(to, right_at(args, k0, column), args.lda, width, k);
+  //% end
+  pad_strip(to, k);
+  //% else
+  pack_strip(to, b_at(args, k0, column), args.ldb, width, k);
+  //% end
+}
+//% end
+
+struct Memory {
+  char* left;
+  Unit* right;
+  Acc* partial;
+};
+constexpr i64 kLine = 64;
+KILN_INLINE i64 right_columns(const KilnArgs& args) {
+  //% if swap
+  return args.m;
+  //% else
+  return args.n;
+  //% end
+}
+KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
+  return kHeight * round_up(smaller(kKc, args.k), kStep) * i64(sizeof(Left));
+}
+KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
+  //% if b_packed
+  return 0;
+  //% else
+  return round_up((round_up(smaller(kNc, right_columns(args)), kNr) / kNr *
+                       strip_units(smaller(kKc, args.k)) +
+                   kLanes) * i64(sizeof(Unit)),
+                  kLine);
+  //% end
+}
+KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
+  //% if parallel == k
+  return round_up(args.m * args.n * i64(sizeof(Acc)), kLine);
+  //% else
+  //% if accumulate == workspace
+  return args.k > kKc ? round_up(args.m * args.n * i64(sizeof(Acc)), kLine) : 0;
+  //% else
+  return 0;
+  //% end
+  //% end
+}
+KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
+  return bytes_of_left(args) + bytes_of_right(args) + bytes_of_partial(args);
+}
+KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
+  char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
+  return {base, reinterpret_cast<Unit*>(base + bytes_of_left(args)),
+          reinterpret_cast<Acc*>(base + bytes_of_left(args) + bytes_of_right(args))};
+}
+
+static void multiply(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                     Range columns, Range ks) {
+  if (rows.begin == rows.end || columns.begin == columns.end) return;
+  //% if swap
+  const Range lefts = columns, rights = rows;
+  const i64 left_ld = args.ldb;
+  //% else
+  const Range lefts = rows, rights = columns;
+  const i64 left_ld = args.lda;
+  //% end
+  for (i64 j0 = rights.begin; j0 < rights.end; j0 += kNc) {
+    const i64 j1 = smaller(j0 + kNc, rights.end);
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
+      const i64 k = smaller(kKc, ks.end - k0);
+      //% if parallel == k
+      const Pass pass{k0 == ks.begin, false};  // the last sum is reduce()'s
+      //% else
+      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+      //% end
+      //% if !b_packed
+      for (i64 j = j0; j < j1; j += kNr)
+        pack_right(memory.right + strip_units(k) * ((j - j0) / kNr), args, k0, j,
+                   int(smaller(kNr, j1 - j)), k);
+      //% end
+      for (i64 i = lefts.begin; i < lefts.end; i += kHeight) {
+        const int height = int(smaller(kHeight, lefts.end - i));
+        LeftStrip left;
+        //% if left_k_major && !copy_left
+        left = {left_at(args, i, k0), left_ld * i64(sizeof(Left))};
+        if (height < kHeight || k % kStep != 0) {
+          copy_left(memory.left, left_at(args, i, k0), left_ld, height, k);
+          left = {memory.left, round_up(k, kStep) * i64(sizeof(Left))};
+        }
+        //% else
+        copy_left(memory.left, left_at(args, i, k0), left_ld, height, k);
+        left = {memory.left, round_up(k, kStep) * i64(sizeof(Left))};
+        //% end
+        for (i64 j = j0; j < j1; j += kNr) {
+          //% if b_packed
+          const Unit* right = static_cast<const Unit*>(args.b) + strip_offset(args, k0, k, j);
+          //% else
+          const Unit* right = memory.right + strip_units(k) * ((j - j0) / kNr);
+          //% end
+          //% if swap
+          tile(left, right, k, out, j, i, height, int(smaller(kNr, j1 - j)), pass);
+          //% else
+          tile(left, right, k, out, i, j, height, int(smaller(kNr, j1 - j)), pass);
+          //% end
+        }
+      }
+    }
+  }
+}
+
+extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
+  return bytes_of_thread(*args) * threads;
+}
+
+extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  KilnArgs args = *all;
+  const Memory memory = thread_memory(args, thread);
+  const Work work = work_of(args, thread, threads);
+  TileSession tiles;
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
+    args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
+    //% if b_packed
+    args.b = static_cast<const Unit*>(all->b) + batch * packed_units(args);
+    //% else
+    args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
+    //% end
+    Output out = output_of(args, batch);
+    out.partial = {memory.partial, args.n, 0, 0};
+    multiply(args, memory, out, work.rows, work.columns, work.ks);
+    //% if parallel == k
+    wait_for_all(args.barrier, threads);
+    reduce(args, out, thread_memory(args, 0).partial, bytes_of_thread(args) / i64(sizeof(Acc)), thread,
+           threads);
+    wait_for_all(args.barrier, threads);
+    //% end
+  }
+}

@@ -1,0 +1,179 @@
+// Dot products: both operands k-major and left where they are; vectors run along k, and a tile of
+// kMr × kNr sums is added up across its lanes at the end.
+// Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
+
+template <int L>
+KILN_INLINE Acc add_lanes(Vec<Acc, L> v) {
+  if constexpr (L == 2) {
+    return v[0] + v[1];
+  } else {
+    using HalfVec = Vec<Acc, L / 2>;
+    HalfVec halves[2];
+    __builtin_memcpy(halves, &v, sizeof v);
+    return add_lanes<L / 2>(halves[0] + halves[1]);
+  }
+}
+
+constexpr int lanes_for(int columns) {
+  int lanes = 2;
+  while (lanes < columns) lanes *= 2;
+  return lanes;
+}
+
+/// M rows of A by kNr rows of B^T over k; missing ones repeat the last that exists.
+template <int M>
+__attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB* b, i64 ldb, i64 k,
+                                           const Output& where, i64 row, i64 column, int rows,
+                                           int columns, AccVec* waiting, Pass pass) {
+  const Output out = where;  // a copy that stores to D cannot alias
+  AccVec acc[M][kNr];
+  //% if shift_a
+  AccVec sums[kNr];  // of B's bytes: A's are shifted by 128 to be unsigned
+  KILN_UNROLL
+  for (int j = 0; j < kNr; ++j) sums[j] = AccVec(0);
+  //% end
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) {
+      //% if blocked_k
+      acc[i][j] = pass.first ? AccVec(Acc(0)) : waiting[i * kNr + j];
+      //% else
+      acc[i][j] = AccVec(Acc(0));
+      //% end
+    }
+  }
+  const TypeA* from_a[M];
+  const TypeB* from_b[kNr];
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) from_a[i] = a + (i < rows ? i : rows - 1) * lda;
+  KILN_UNROLL
+  for (int j = 0; j < kNr; ++j) from_b[j] = b + (j < columns ? j : columns - 1) * ldb;
+
+  auto step = [&](auto units_of_a, auto units_of_b) __attribute__((always_inline)) {
+    UnitVec right[kNr];
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) right[j] = units_of_b(from_b[j]);
+    //% if shift_a
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) sums[j] = dot(sums[j], UnitVec(0x01010101u), right[j]);
+    //% end
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      UnitVec left = units_of_a(from_a[i]);
+      //% if shift_a
+      left ^= 0x80808080u;
+      //% end
+      KILN_UNROLL
+      for (int j = 0; j < kNr; ++j) acc[i][j] = dot(acc[i][j], left, right[j]);
+    }
+  };
+  constexpr i64 kStep = kLanes * kGroup;
+  i64 at = 0;
+#pragma clang loop unroll(disable) vectorize(disable)
+  for (; at + kStep <= k; at += kStep) {
+    //% if prefetch
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) __builtin_prefetch(from_b[j] + at + kPrefetch * kStep);
+    //% end
+    step([&](const TypeA* p) { return load_units<kLanes>(p + at); },
+         [&](const TypeB* p) { return load_units<kLanes>(p + at); });
+  }
+  if (at < k)
+    step([&](const TypeA* p) { return load_units<kLanes>(p + at, k - at); },
+         [&](const TypeB* p) { return load_units<kLanes>(p + at, k - at); });
+
+  //% if shift_a
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) acc[i][j] -= sums[j] * 128;
+  }
+  //% end
+  //% if blocked_k
+  if (!pass.last) {
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < kNr; ++j) waiting[i * kNr + j] = acc[i][j];
+    }
+    return;
+  }
+  //% end
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    if (i >= rows) break;
+    Vec<Acc, lanes_for(kNr)> total = Acc(0);
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) total[j] = add_lanes<kLanes>(acc[i][j]);
+    finish<lanes_for(kNr)>(out, total, row + i, column, columns, {true, true});
+  }
+}
+
+static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, Range rows,
+                     Range columns) {
+  const auto* a = static_cast<const TypeA*>(args.a);
+  const auto* b = static_cast<const TypeB*>(args.b);
+  //% if blocked_m
+  const i64 mc = kMc;
+  //% else
+  const i64 mc = rows.end - rows.begin;
+  //% end
+  for (i64 i0 = rows.begin; i0 < rows.end; i0 += mc) {
+    const i64 i1 = smaller(i0 + mc, rows.end);
+    for (i64 j = columns.begin; j < columns.end; j += kNr) {
+      const int width = int(smaller(kNr, columns.end - j));
+      //% if blocked_k
+      for (i64 k0 = 0; k0 < args.k || k0 == 0; k0 += kKc) {
+        const i64 k = smaller(kKc, args.k - k0);
+        const Pass pass{k0 == 0, k0 + kKc >= args.k};
+        //% else
+        const i64 k0 = 0, k = args.k;
+        const Pass pass{true, true};
+        //% end
+        for (i64 i = i0; i < i1; i += kMr) {
+          AccVec* own = waiting + (i - i0) / kMr * (kMr * kNr);
+          const int height = int(smaller(kMr, i1 - i));
+          //% if tail_rows
+          if (height <= kTailRows) {
+            tile<kTailRows>(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out,
+                            i, j, height, width, own, pass);
+            continue;
+          }
+          //% end
+          tile<kMr>(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j,
+                    height, width, own, pass);
+        }
+        //% if blocked_k
+      }
+      //% end
+    }
+  }
+}
+
+KILN_INLINE i64 vectors_of_thread(const KilnArgs& args) {
+  //% if blocked_k
+  //% if blocked_m
+  return (smaller(kMc, args.m) + kMr - 1) / kMr * (kMr * kNr);
+  //% else
+  return (args.m + kMr - 1) / kMr * (kMr * kNr);
+  //% end
+  //% else
+  return 0;
+  //% end
+}
+
+extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
+  return vectors_of_thread(*args) * i64(sizeof(AccVec)) * threads;
+}
+
+extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  KilnArgs args = *all;
+  const Work work = work_of(args, thread, threads);
+  AccVec* waiting = static_cast<AccVec*>(args.workspace) + thread * vectors_of_thread(args);
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
+    args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
+    args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
+    multiply(args, waiting, output_of(args, batch), work.rows, work.columns);
+  }
+}

@@ -1,0 +1,162 @@
+// From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
+// Expects vector.h, and from the parameters: TypeD.
+#pragma once
+
+/// Sums of earlier k where D's type would round them: element (row, column) of D lies at
+/// (row - row0, column - column0).
+struct Partial {
+  Acc* sums;
+  i64 ld, row0, column0;
+  Acc* at(i64 row, i64 column) const { return sums + (row - row0) * ld + (column - column0); }
+};
+
+/// Where results go. Pointers are those of one batch.
+struct Output {
+  TypeD* d;
+  const TypeD* c;         // null when beta == 0: C is then never read
+  const TypeD* residual;  // laid out as D
+  const Real* bias;
+  i64 ldd, ldc;
+  Real alpha, beta;
+  Partial partial;
+};
+
+KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
+  Output out;
+  out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
+  out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  out.residual = static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
+  out.bias = static_cast<const Real*>(args.bias);
+  out.ldd = args.ldd;
+  out.ldc = args.ldc;
+  out.alpha = Real(args.alpha);
+  out.beta = Real(args.beta);
+  out.partial = {};
+  return out;
+}
+
+/// Which part of k a sum covers.
+struct Pass {
+  bool first, last;
+};
+
+//% if activation == gelu_tanh || activation == gelu_erf || activation == silu
+//% if kind == f64
+template <int L>
+KILN_INLINE Vec<double, L> exponential(Vec<double, L> x) {
+  Vec<double, L> y;
+  for (int i = 0; i < L; ++i) y[i] = __builtin_exp(x[i]);
+  return y;
+}
+//% else
+/// e^x to about 1 ulp: 2^n times a polynomial in the rest, |rest| ≤ ln 2 / 2.
+template <int L>
+KILN_INLINE Vec<float, L> exponential(Vec<float, L> x) {
+  Vec<float, L> clamped = __builtin_elementwise_min(
+      __builtin_elementwise_max(x, Vec<float, L>(-104.0f)), Vec<float, L>(89.0f));
+  Vec<float, L> n = __builtin_elementwise_roundeven(clamped * 1.44269504f);
+  Vec<float, L> r = clamped - n * 0.693359375f;  // ln 2 in two parts: the first is exact times n
+  r = r + n * 2.12194440e-4f;
+  Vec<float, L> p = r * (1.0f / 5040) + (1.0f / 720);
+  p = p * r + (1.0f / 120);
+  p = p * r + (1.0f / 24);
+  p = p * r + (1.0f / 6);
+  p = p * r + 0.5f;
+  p = p * r * r + r + 1.0f;
+  // Two factors, because n reaches beyond the exponents of normal floats at both ends.
+  Vec<i32, L> whole = __builtin_convertvector(n, Vec<i32, L>), half = whole >> 1;
+  auto power = [](Vec<i32, L> e) { return bits_of<Vec<float, L>>((e + 127) << 23); };
+  Vec<float, L> y = p * power(half) * power(whole - half);
+  return x == x ? y : x;
+}
+//% end
+//% end
+
+//% if activation == relu
+template <int L>
+KILN_INLINE Vec<Real, L> activate(Vec<Real, L> x) {
+  return x < Real(0) ? Vec<Real, L>(Real(0)) : x;  // NaN stays NaN
+}
+//% end
+//% if activation == silu
+template <int L>
+KILN_INLINE Vec<Real, L> activate(Vec<Real, L> x) {
+  return x / (Real(1) + exponential<L>(-x));
+}
+//% end
+//% if activation == gelu_tanh
+/// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
+template <int L>
+KILN_INLINE Vec<Real, L> activate(Vec<Real, L> x) {
+  Vec<Real, L> u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
+  return x / (Real(1) + exponential<L>(-u2));
+}
+//% end
+//% if activation == gelu_erf
+//% if kind == f64
+template <int L>
+KILN_INLINE Vec<double, L> activate(Vec<double, L> x) {
+  Vec<double, L> y;
+  for (int i = 0; i < L; ++i) y[i] = 0.5 * x[i] * __builtin_erfc(-0.70710678118654752 * x[i]);
+  return y;
+}
+//% else
+/// x · Φ(x), Φ through erfc(z) = t · e^(-z² + P(t)), t = 1 / (1 + z/2) (Numerical Recipes, 6.2; the
+/// fit's relative error is 1.2e-7).
+template <int L>
+KILN_INLINE Vec<float, L> activate(Vec<float, L> x) {
+  Vec<float, L> z = __builtin_elementwise_abs(x) * 0.70710678f;
+  Vec<float, L> t = 1.0f / (1.0f + 0.5f * z);
+  Vec<float, L> p = t * 0.17087277f - 0.82215223f;
+  p = p * t + 1.48851587f;
+  p = p * t - 1.13520398f;
+  p = p * t + 0.27886807f;
+  p = p * t - 0.18628806f;
+  p = p * t + 0.09678418f;
+  p = p * t + 0.37409196f;
+  p = p * t + 1.00002368f;
+  p = p * t - 1.26551223f;
+  Vec<float, L> tail = 0.5f * t * exponential<L>(p - z * z);  // Φ(-|x|)
+  return x * (x < 0.0f ? tail : 1.0f - tail);
+}
+//% end
+//% end
+
+/// Finishes L sums of one row: `columns` of them exist, the first at (row, column).
+template <int L>
+KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
+                        Pass pass) {
+  TypeD* d = out.d + row * out.ldd + column;
+  //% if accumulate == workspace
+  if (!pass.first) sum += load_first<L>(out.partial.at(row, column), columns);
+  if (!pass.last) return store_first<L>(out.partial.at(row, column), sum, columns);
+  //% if integer_d
+  if (out.alpha == Real(1) && !out.c) return store_first<L>(d, sum, columns);
+  //% end
+  Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
+  if (out.c) v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
+  //% else
+  Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
+  if (!pass.first)
+    v += load_real<L>(d, columns);
+  else if (out.c)
+    v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
+  //% end
+  //% if bias || activation || residual
+  if (pass.last) {
+    //% if bias == per_row
+    v += out.bias[row];
+    //% end
+    //% if bias == per_column
+    v += load_first<L>(out.bias + column, columns);
+    //% end
+    //% if activation
+    v = activate<L>(v);
+    //% end
+    //% if residual
+    v += load_real<L>(out.residual + row * out.ldd + column, columns);
+    //% end
+  }
+  //% end
+  store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
+}

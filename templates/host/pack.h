@@ -1,0 +1,62 @@
+// Packing: a strip of W rows or columns becomes [k / kGroup][W] units, in the order a tile reads them.
+// Expects vector.h.
+#pragma once
+
+/// Smallest power of two of at least W lanes, no wider than a vector.
+template <int W>
+constexpr int block_lanes() {
+  int lanes = 2;
+  while (lanes < W && lanes < kLanes) lanes *= 2;
+  return lanes;
+}
+
+/// A block narrower than its vector is stored whole, in ascending k: what spills over is overwritten
+/// by the next row, so a packed buffer ends with kLanes spare units.
+template <int W, int P>
+KILN_INLINE void store_block(Unit* to, Vec<Unit, P> units, int column) {
+  if constexpr (W <= P || W % P == 0)
+    store(to + column, units);
+  else
+    store_first<P>(to + column, units, W - column);
+}
+
+/// From a source whose k lies contiguous: `from[j * ld + k]`, j < width ≤ W.
+template <int W, u32 Flip, typename T>
+static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
+  constexpr int P = block_lanes<W>();
+  const i64 groups = (k + kGroup - 1) / kGroup;
+  for (i64 g = 0; g < groups; g += P) {
+    for (int j = 0; j < W; j += P) {
+      Vec<Unit, P> rows[P];
+      KILN_UNROLL
+      for (int r = 0; r < P; ++r) {
+        rows[r] = Vec<Unit, P>(Unit(0));
+        if (j + r < width)
+          rows[r] = load_units<P>(from + (j + r) * ld + g * kGroup, k - g * kGroup);
+      }
+      transpose<P>(rows);
+      KILN_UNROLL
+      for (int r = 0; r < P; ++r) {
+        if (g + r >= groups) break;
+        if constexpr (Flip != 0) rows[r] ^= Flip;
+        store_block<W, P>(to + (g + r) * W, rows[r], j);
+      }
+    }
+  }
+}
+
+/// From a source whose panel dimension lies contiguous: `from[k * ld + j]`, j < width ≤ W.
+template <int W, u32 Flip, typename T>
+static void pack_across(Unit* to, const T* from, i64 ld, int width, i64 k) {
+  constexpr int P = block_lanes<W>();
+  const i64 groups = (k + kGroup - 1) / kGroup;
+  for (i64 g = 0; g < groups; ++g) {
+    const T* rows = from + g * kGroup * ld;
+    KILN_UNROLL
+    for (int j = 0; j < W; j += P) {
+      Vec<Unit, P> units = load_across<P>(rows + j, ld, k - g * kGroup, width - j);
+      if constexpr (Flip != 0) units ^= Flip;
+      store_block<W, P>(to + g * W, units, j);
+    }
+  }
+}

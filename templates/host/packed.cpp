@@ -1,0 +1,285 @@
+// Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h and the parameters.
+
+/// The operands of one block: A's rows and B's strip, packed or where the caller left them.
+struct Operand {
+  //% if pack_a
+  const Unit* a;  // [k / kGroup][kMr]
+  //% else
+  const TypeA* a;
+  i64 lda;
+  //% end
+  //% if packed_b
+  const Unit* b;  // [k / kGroup][kNr], then the column sums
+  //% else
+  const TypeB* b;
+  i64 ldb;
+  //% end
+};
+
+//% if !pack_a
+/// The unit of A's row i that begins at k; `count` of its elements exist.
+KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
+  //% if a_k_major
+  const TypeA* from = in.a + i * in.lda + k;
+  //% if direct_a
+  if (count >= kGroup) return load<Unit>(from);
+  //% end
+  return gather_unit(from, 1, count);
+  //% else
+  return gather_unit(in.a + k * in.lda + i, in.lda, count);
+  //% end
+}
+//% end
+
+/// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
+/// and reads A's last row in place of missing ones.
+template <int M, int N, bool Ragged>
+__attribute__((noinline)) static void tile(const Operand& in, i64 k, const Output& where, i64 row,
+                                           i64 column, int rows, int columns, Pass pass) {
+  const Output out = where;  // a copy that stores to D cannot alias
+  AccVec acc[M][N];
+  KILN_UNROLL
+  for (int j = 0; j < N; ++j) {
+    //% if column_sums
+    // A's bytes were shifted by 128 to be unsigned; the sums undo it.
+    const Unit* sums = in.b + (k + kGroup - 1) / kGroup * kNr + j * kLanes;
+    AccVec start = load<AccVec>(sums) * -128;
+    //% else
+    AccVec start = AccVec(Acc(0));
+    //% end
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) acc[i][j] = start;
+  }
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j)
+      if (!Ragged || (i < rows && j * kLanes < columns))
+        __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
+  }
+  //% if !packed_b
+  Vec<bool, kLanes> live[N];
+  KILN_UNROLL
+  for (int j = 0; j < N; ++j)
+    live[j] = first_lanes<kLanes>(Ragged ? columns - j * kLanes : kLanes, Iota<kLanes>{});
+  //% end
+
+  auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
+    UnitVec b[N];
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      //% if packed_b
+      b[j] = load<UnitVec>(in.b + g * kNr + j * kLanes);
+      //% else
+      const TypeB* from = in.b + g * in.ldb + j * kLanes;
+      if constexpr (Ragged)
+        b[j] = units_along<kLanes, TypeB>(__builtin_masked_load(
+            live[j], reinterpret_cast<const Raw<TypeB>*>(from), Vec<Raw<TypeB>, kLanes>(0)));
+      else
+        b[j] = load_units<kLanes>(from);
+      //% end
+    }
+    //% if prefetch
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      //% if packed_b
+      __builtin_prefetch(in.b + (g + kPrefetch) * kNr + j * kLanes);
+      //% else
+      __builtin_prefetch(in.b + (g + kPrefetch) * in.ldb + j * kLanes);
+      //% end
+    }
+    //% end
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      //% if pack_a
+      UnitVec a = UnitVec(in.a[g * kMr + i]);
+      //% else
+      UnitVec a = UnitVec(unit_of_a(in, Ragged && i >= rows ? rows - 1 : i, g * kGroup, count));
+      //% end
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
+    }
+  };
+  const i64 whole = k / kGroup;
+#pragma clang loop unroll_count(kUnroll) vectorize(disable)
+  for (i64 g = 0; g < whole; ++g) step(g, kGroup);
+  //% if grouped
+  if (k % kGroup) step(whole, k % kGroup);
+  //% end
+
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    if (Ragged && i >= rows) break;
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      const int live_columns = Ragged ? columns - j * kLanes : kLanes;
+      if (live_columns > 0)
+        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, live_columns, pass);
+    }
+  }
+}
+
+/// Chooses the narrowest tile that holds the block.
+KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
+                          int rows, int columns, Pass pass) {
+  if (rows == kMr && columns == kNr)
+    return tile<kMr, kNv, false>(in, k, out, row, column, rows, columns, pass);
+  //% if tail_vectors
+  if (columns <= kTailVectors * kLanes)
+    return tile<kMr, kTailVectors, true>(in, k, out, row, column, rows, columns, pass);
+  //% end
+  //% if tail_rows
+  if (rows <= kTailRows)
+    return tile<kTailRows, kNv, true>(in, k, out, row, column, rows, columns, pass);
+  //% end
+  tile<kMr, kNv, true>(in, k, out, row, column, rows, columns, pass);
+}
+
+KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
+  //% if a_k_major
+  return static_cast<const TypeA*>(args.a) + row * args.lda + k;
+  //% else
+  return static_cast<const TypeA*>(args.a) + k * args.lda + row;
+  //% end
+}
+
+/// What one thread keeps in the workspace, in bytes; see thread_memory().
+struct Memory {
+  Unit* a;
+  Unit* b;
+  Acc* partial;
+};
+constexpr i64 kLine = 64;
+KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
+  return kPackA ? round_up((smaller(kMc, round_up(args.m, kMr)) * (smaller(kKc, args.k) / kGroup + 1) +
+                            kLanes) * i64(sizeof(Unit)), kLine)
+                : 0;
+}
+KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
+  return kPackB ? round_up((smaller(kNc, round_up(args.n, kNr)) / kNr *
+                                strip_units(smaller(kKc, args.k)) +
+                            kLanes) * i64(sizeof(Unit)), kLine)
+                : 0;
+}
+/// Sums that later k is added to, where D's type would round them.
+KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
+  //% if parallel == k
+  return round_up(args.m * args.n * i64(sizeof(Acc)), kLine);
+  //% else
+  //% if accumulate == workspace
+  return args.k > kKc ? round_up(args.m * smaller(kNc, args.n) * i64(sizeof(Acc)), kLine) : 0;
+  //% else
+  return 0;
+  //% end
+  //% end
+}
+KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
+  return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args);
+}
+KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
+  char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
+  return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
+          reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
+}
+
+/// Multiplies one block of A (rows) with one block of B (columns) over k.
+static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                  Range columns, i64 k0, i64 k, Pass pass) {
+  //% if pack_a
+  for (i64 i = rows.begin; i < rows.end; i += kMr) {
+    Unit* to = memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup);
+    const int height = int(smaller(kMr, rows.end - i));
+    //% if a_k_major
+    pack_along<kMr, kFlip>(to, a_at(args, i, k0), args.lda, height, k);
+    //% else
+    pack_across<kMr, kFlip>(to, a_at(args, i, k0), args.lda, height, k);
+    //% end
+  }
+  //% end
+  auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
+    Operand in;
+    //% if pack_a
+    in.a = memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup);
+    //% else
+    in.a = a_at(args, i, k0);
+    in.lda = args.lda;
+    //% end
+    //% if b_packed
+    in.b = static_cast<const Unit*>(args.b) + strip_offset(args, k0, k, j);
+    //% end
+    //% if pack_b
+    in.b = memory.b + strip_units(k) * ((j - columns.begin) / kNr);
+    //% end
+    //% if !packed_b
+    in.b = static_cast<const TypeB*>(args.b) + k0 * args.ldb + j;
+    in.ldb = args.ldb;
+    //% end
+    any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
+             pass);
+  };
+  //% if inner == rows
+  for (i64 j = columns.begin; j < columns.end; j += kNr)
+    for (i64 i = rows.begin; i < rows.end; i += kMr) one(i, j);
+  //% else
+  for (i64 i = rows.begin; i < rows.end; i += kMr)
+    for (i64 j = columns.begin; j < columns.end; j += kNr) one(i, j);
+  //% end
+}
+
+/// One batch: everything that one thread does of it.
+static void multiply(const KilnArgs& args, const Memory& memory, Output out, Range rows,
+                     Range columns, Range ks) {
+  if (rows.begin == rows.end) return;
+  for (i64 j = columns.begin; j < columns.end; j += kNc) {
+    const Range block_columns{j, smaller(j + kNc, columns.end)};
+    //% if accumulate == workspace && parallel != k
+    out.partial = {memory.partial, smaller(kNc, args.n), rows.begin, j};
+    //% end
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
+      const i64 k = smaller(kKc, ks.end - k0);
+      //% if parallel == k
+      const Pass pass{k0 == ks.begin, false};  // the last sum is reduce()'s
+      //% else
+      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+      //% end
+      //% if pack_b
+      for (i64 jr = j; jr < block_columns.end; jr += kNr)
+        pack_strip(memory.b + strip_units(k) * ((jr - j) / kNr), b_at(args, k0, jr), args.ldb,
+                   int(smaller(kNr, block_columns.end - jr)), k);
+      //% end
+      for (i64 i = rows.begin; i < rows.end; i += kMc)
+        block(args, memory, out, {i, smaller(i + kMc, rows.end)}, block_columns, k0, k, pass);
+    }
+  }
+}
+
+extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
+  return bytes_of_thread(*args) * threads;
+}
+
+extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  KilnArgs args = *all;
+  const Memory memory = thread_memory(args, thread);
+  const Work work = work_of(args, thread, threads);
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
+    args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
+    //% if b_packed
+    args.b = static_cast<const Unit*>(all->b) + batch * packed_units(args);
+    //% else
+    args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
+    //% end
+    Output out = output_of(args, batch);
+    //% if parallel == k
+    Output sums = out;
+    sums.partial = {memory.partial, args.n, 0, 0};
+    multiply(args, memory, sums, work.rows, work.columns, work.ks);
+    wait_for_all(args.barrier, threads);
+    reduce(args, out, thread_memory(args, 0).partial, bytes_of_thread(args) / i64(sizeof(Acc)), thread,
+           threads);
+    wait_for_all(args.barrier, threads);
+    //% else
+    multiply(args, memory, out, work.rows, work.columns, work.ks);
+    //% end
+  }
+}

@@ -1,0 +1,82 @@
+// Small problems: every size is a constant, nothing is packed, tiles are unrolled as far as kUnroll.
+// Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
+
+constexpr int kNr = kNv * kLanes;
+
+/// M rows by N vectors, of which `Columns` elements exist.
+template <int M, int N, int Columns>
+KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row, int column) {
+  AccVec acc[M][N];
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) acc[i][j] = AccVec(Acc(0));
+  }
+  auto step = [&](int k) __attribute__((always_inline)) {
+    UnitVec right[N];
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j)
+      right[j] = load_across<kLanes>(b + k * kLdb + column + j * kLanes, kLdb, 1,
+                                     Columns - j * kLanes);
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      //% if a_k_major
+      UnitVec left = UnitVec(gather_unit(a + (row + i) * kLda + k, 1, 1));
+      //% else
+      UnitVec left = UnitVec(gather_unit(a + k * kLda + row + i, 1, 1));
+      //% end
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], left, right[j]);
+    }
+  };
+  //% if unroll_all
+  KILN_UNROLL
+  for (int k = 0; k < kK; ++k) step(k);
+  //% else
+#pragma clang loop unroll_count(kUnroll) vectorize(disable)
+  for (int k = 0; k < kK; ++k) step(k);
+  //% end
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j)
+      finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, Columns - j * kLanes, {true, true});
+  }
+}
+
+/// All rows of one strip of columns.
+template <int N, int Columns>
+KILN_INLINE void strip(const TypeA* a, const TypeB* b, const Output& out, int column) {
+  //% if whole_rows
+  for (int i = 0; i + kMr <= kM; i += kMr) tile<kMr, N, Columns>(a, b, out, i, column);
+  //% end
+  //% if tail_rows
+  tile<kTailRows, N, Columns>(a, b, out, kM - kTailRows, column);
+  //% end
+}
+
+extern "C" long long kiln_workspace_bytes(const KilnArgs*, int) { return 0; }
+
+KILN_INLINE void multiply(const KilnArgs& args, i64 batch) {
+  const auto* a = static_cast<const TypeA*>(args.a) + batch * args.stride_a;
+  const auto* b = static_cast<const TypeB*>(args.b) + batch * args.stride_b;
+  Output out = output_of(args, batch);
+  out.ldd = kLdd;
+  out.ldc = kLdc;
+  //% if whole_columns
+  for (int j = 0; j + kNr <= kN; j += kNr) strip<kNv, kNr>(a, b, out, j);
+  //% end
+  //% if tail_vectors
+  strip<kTailVectors, kN % kNr>(a, b, out, kN / kNr * kNr);
+  //% end
+}
+
+extern "C" void kiln_gemm(const KilnArgs* args, int thread, int threads) {
+  //% if batched
+  const Work work = work_of(*args, thread, threads);
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) multiply(*args, batch);
+  //% else
+  (void)threads;
+  if (thread == 0) multiply(*args, 0);
+  //% end
+}
