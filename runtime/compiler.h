@@ -1,0 +1,53 @@
+// Source text in, machine code out. Knows nothing of problems, tuning or databases.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generator/render.h"
+#include "kiln/error.hpp"
+
+namespace kiln {
+
+/// What the compiler said the code needs. On the CPU: bytes of code, bytes of the largest
+/// function's stack frame, and the spills (registers stored to the stack and fetched again) of all
+/// functions.
+struct ResourceReport {
+  std::int64_t code_bytes = 0;
+  std::int64_t stack_bytes = 0;
+  std::int64_t registers = 0;
+  std::int64_t spills = 0;
+  std::int64_t shared_bytes = 0;
+};
+
+/// Linked code, ready to load: an ELF shared object on the CPU, cubin or hsaco on a GPU.
+struct Binary {
+  std::vector<std::byte> image;
+  ResourceReport resources;
+  std::string log;
+};
+
+/// Thread-safe.
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+  /// Errors: compiler, with the diagnostics.
+  virtual Result<Binary> compile(const Source& source) = 0;
+  /// The same, as assembly text.
+  virtual Result<std::string> assembly(const Source& source) = 0;
+  /// "clang 22.1.8 …": part of every binary's key and every record's validators.
+  virtual std::string version() const = 0;
+};
+
+/// In-process Clang, from its own shared object, loaded on the first call and kept.
+/// Errors: compiler (no such object, or it could not be loaded), naming the paths tried.
+Result<Compiler*> host_compiler();
+
+/// Hash of source, flags and compiler version: content only, no paths.
+std::string binary_key(const Source& source, std::string_view compiler_version);
+
+}  // namespace kiln

@@ -1,0 +1,31 @@
+// A loaded host Binary, ready to launch: memfd + dlopen, no compiler involved.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "kiln/error.hpp"
+#include "templates/host/abi.h"
+
+namespace kiln {
+
+/// Move-only owner of one loaded shared object.
+class HostKernel {
+ public:
+  /// Errors: device (the image is not a kernel of ours, or the system refused to map it).
+  static Result<HostKernel> load(std::span<const std::byte> image);
+  HostKernel(HostKernel&& other) noexcept;
+  HostKernel& operator=(HostKernel&& other) noexcept;
+  ~HostKernel();
+
+  KilnGemmFn gemm = nullptr;
+  KilnWorkspaceFn workspace_bytes = nullptr;
+  KilnPackedBytesFn packed_b_bytes = nullptr;  // null unless the kernel takes a packed B
+  KilnPackFn pack_b = nullptr;
+
+ private:
+  HostKernel() = default;
+  void* handle_ = nullptr;
+};
+
+}  // namespace kiln
