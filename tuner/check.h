@@ -1,0 +1,36 @@
+// Checking without timing: kernels of one problem, run and verified in a worker process. Knows no
+// search, no lock and no clock; `kiln verify` is built on it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "generator/device_caps.h"
+#include "tuner/verify.h"
+#include "tuner/worker_process.h"
+
+namespace kiln {
+
+/// Move-only; not thread-safe. Operands and references are made by the first check and kept.
+class Checker {
+ public:
+  /// Errors: device (no worker to be found or started).
+  static Result<Checker> start(const Gemm& gemm, const DeviceCaps& device,
+                               const VerifyOptions& options);
+
+  /// Verifies one kernel of the problem, then its code on a ragged neighbour where it covers one. A
+  /// crash or a hang is this kernel's Failure; the next check starts a new worker.
+  Verdict check(const Config& config, const Binary& binary);
+
+ private:
+  Checker(const Gemm& gemm, const DeviceCaps& device, const VerifyOptions& options)
+      : gemm_(gemm), device_(device), options_(options) {}
+
+  Gemm gemm_;
+  DeviceCaps device_;
+  VerifyOptions options_;
+  std::filesystem::path executable_;
+  std::optional<WorkerProcess> worker_;
+};
+
+}  // namespace kiln

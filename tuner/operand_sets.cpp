@@ -1,0 +1,102 @@
+#include "tuner/operand_sets.h"
+
+#include <errno.h>
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "generator/extent.h"
+#include "tuner/data.h"
+#include "tuner/measure.h"
+
+namespace kiln {
+namespace {
+
+std::int64_t bytes_of(const Gemm& gemm, Operand which) {
+  return span(gemm, which) * size_of(matrix(gemm, which).dtype);
+}
+
+/// Where each operand of a set lies, in bytes from the set's start.
+struct Layout {
+  std::int64_t a, b, d, bias, residual, bytes;
+};
+
+Layout layout_of(const Gemm& gemm) {
+  const std::int64_t alignment = std::max(64, gemm.alignment);
+  std::int64_t end = 0;
+  const auto place = [&](std::int64_t bytes) {
+    const std::int64_t at = end;
+    end += (bytes + alignment - 1) / alignment * alignment;
+    return at;
+  };
+  Layout layout{};
+  layout.a = place(bytes_of(gemm, Operand::a));
+  layout.b = place(bytes_of(gemm, Operand::b));
+  layout.d = place(bytes_of(gemm, Operand::d));
+  layout.bias = place(bias_length(gemm) * size_of(bias_type(gemm)));
+  layout.residual = place(gemm.epilogue.residual ? bytes_of(gemm, Operand::d) : 0);
+  layout.bytes = end;
+  return layout;
+}
+
+}  // namespace
+
+std::int64_t touched_bytes(const Gemm& gemm) { return layout_of(gemm).bytes; }
+
+Result<OperandSets> OperandSets::make(const Gemm& gemm, const DeviceCaps& device,
+                                      std::uint64_t seed) {
+  const Layout layout = layout_of(gemm);
+  const int count = rotation_sets(std::max<std::int64_t>(1, layout.bytes), device);
+  OperandSets sets;
+  sets.set_bytes_ = layout.bytes;
+  sets.mapped_ = static_cast<std::size_t>(std::max<std::int64_t>(1, layout.bytes) * count);
+  void* memory = mmap(nullptr, sets.mapped_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return fail(ErrorCode::device, fmt::format("{} bytes of operands for '{}': {}", sets.mapped_,
+                                               text(gemm), strerror(errno)));
+  sets.memory_ = static_cast<std::byte*>(memory);
+
+  std::byte* first = sets.memory_;
+  fill(gemm, Input::a, Data::uniform, seed, first + layout.a);
+  fill(gemm, Input::b, Data::uniform, seed, first + layout.b);
+  fill_bias(gemm, Data::uniform, seed, first + layout.bias);
+  if (gemm.epilogue.residual)
+    fill(gemm, Input::residual, Data::uniform, seed, first + layout.residual);
+  for (int i = 0; i < count; ++i) {
+    std::byte* base = first + i * layout.bytes;
+    // D is written too: the first call of a set should not pay for its page faults.
+    memset(base + layout.d, 0, static_cast<std::size_t>(layout.bias - layout.d));
+    if (i > 0) memcpy(base, first, static_cast<std::size_t>(layout.d));
+    if (i > 0)
+      memcpy(base + layout.bias, first + layout.bias,
+             static_cast<std::size_t>(layout.bytes - layout.bias));
+    Operands o;
+    o.a = base + layout.a;
+    o.b = base + layout.b;
+    o.c = o.d = base + layout.d;
+    o.bias = gemm.epilogue.bias == Bias::none ? nullptr : base + layout.bias;
+    o.residual = gemm.epilogue.residual ? base + layout.residual : nullptr;
+    sets.sets_.push_back(o);
+  }
+  return sets;
+}
+
+OperandSets::OperandSets(OperandSets&& other) noexcept { *this = std::move(other); }
+
+OperandSets& OperandSets::operator=(OperandSets&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(mapped_, other.mapped_);
+  std::swap(set_bytes_, other.set_bytes_);
+  std::swap(sets_, other.sets_);
+  return *this;
+}
+
+OperandSets::~OperandSets() {
+  if (memory_) munmap(memory_, mapped_);
+}
+
+}  // namespace kiln

@@ -1,0 +1,16 @@
+// Which other problem one kernel's code must also get right. Knows the generator; runs nothing.
+#pragma once
+
+#include <optional>
+
+#include "generator/space.h"
+
+namespace kiln {
+
+/// The first ragged neighbour of `gemm` (tuner/verify.h) for which `config` is legal and would be
+/// rendered with the very same constants, so that the code made for `gemm` is its code as well.
+/// Nothing when the sizes are in the code.
+std::optional<Gemm> ragged_problem_for(const Gemm& gemm, const DeviceCaps& device,
+                                       const Config& config);
+
+}  // namespace kiln

@@ -1,0 +1,66 @@
+// A plainly right GEMM over the caller's own layout: what every element of D should be, and how far
+// a right kernel may be from it. Accumulates in double (fp64 problems: in double-double; integers
+// are exact in double). Knows no kernel, no device and no canonical form.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kiln/engine.hpp"
+
+namespace kiln {
+
+/// Chosen rows of one batch's D, or chosen columns.
+struct Lines {
+  enum class Along : std::uint8_t { rows, columns };
+  Along along = Along::rows;
+  std::int64_t batch = 0;
+  std::vector<std::int64_t> index;
+};
+
+/// Sums of op(A)*op(B) before any epilogue, line after line.
+struct Products {
+  Lines lines;
+  std::int64_t length = 0;  ///< elements of one line: n for rows, m for columns
+  std::vector<double> sum;  ///< lines × length
+  std::vector<double>
+      magnitude;  ///< lines × length: sum of |a||b|, what rounding errors scale with
+};
+
+/// Costs lines × length × k multiply-adds. `a` and `b` are batch 0's first elements; `gemm` is
+/// valid.
+Products products(const Gemm& gemm, const void* a, const void* b, Lines lines);
+
+/// Sums of one whole batch when op(A) and op(B) hold small integers, |b| ≤ 127, A mostly zeros. In
+/// the order of D's memory: rows × n when D is row-major, else columns × m. Costs about one
+/// addition for each nonzero of the operand that runs along lines and each element of the line.
+std::vector<std::int32_t> integer_products(const Gemm& gemm, const void* a, const void* b,
+                                           std::int64_t batch);
+
+/// alpha and beta, and whether the data make every intermediate exact in the accumulator.
+struct Scaling {
+  double alpha = 1.0, beta = 0.0;
+  bool exact = false;
+};
+
+/// A run of elements of D. `c`, `bias` and `residual` are ignored where the problem has none.
+struct Terms {
+  std::span<const double> sum, magnitude, c, bias, residual;
+};
+
+/// value[i] = activation(alpha*sum + beta*c + bias) + residual, before rounding to D's type, and
+/// error[i] = how far a right kernel's value may be from it there. error is 0 where only equality
+/// is right, and where value is NaN or infinite. All spans are of sum's length.
+void expect(const Gemm& gemm, const Scaling& scaling, const Terms& terms, std::span<double> value,
+            std::span<double> error);
+
+/// Whether `got`, read from D, is what a right kernel may store: between the roundings to D's type
+/// of value - error and value + error. NaN wants NaN, infinity wants the same infinity.
+bool accepts(DType dtype, double value, double error, double got);
+
+/// Whole D, rounded to its type. Slow and simple; for small problems. Errors: bad_input (invalid
+/// problem, a missing operand).
+Status reference_gemm(const Gemm& gemm, const Operands& operands);
+
+}  // namespace kiln

@@ -1,0 +1,57 @@
+// kiln-worker: runs candidates where a crash or a hang costs one of them alone. Started by the
+// tuner, never by hand: talks over the descriptors that tuner/worker_protocol.h names.
+#include <fmt/format.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tuner/worker/fault_report.h"
+#include "tuner/worker/session.h"
+
+namespace {
+
+// A backstop for a parent that lost its clock: far above what a session of tuning takes.
+constexpr rlim_t kCpuSeconds = 3600;
+
+bool parent_is(int pid) { return getppid() == pid; }
+
+void confine() {
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const rlimit cpu{kCpuSeconds, kCpuSeconds + 5};
+  setrlimit(RLIMIT_CPU, &cpu);
+  // Should memory run out, the candidate is to go, not its parent.
+  std::ofstream("/proc/self/oom_score_adj") << 1000;
+}
+
+int usage() {
+  fmt::print(stderr, "kiln-worker is started by kiln's tuner; there is nothing to run by hand\n");
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return usage();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (!parent_is(std::atoi(argv[1]))) return usage();  // it died before the line above
+  confine();
+  void* page = mmap(nullptr, sizeof(kiln::WorkerStatus), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    kiln::kWorkerStatusFd, 0);
+  if (page == MAP_FAILED) return usage();
+  auto* status = static_cast<kiln::WorkerStatus*>(page);
+  kiln::report_faults_on(status);
+
+  kiln::Session session(status);
+  for (;;) {
+    auto request = kiln::receive_message(kiln::kWorkerSocketFd);
+    if (!request) return 0;  // the parent is done
+    if (!kiln::send_message(kiln::kWorkerSocketFd, session.answer(*request))) return 1;
+  }
+}

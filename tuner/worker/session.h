@@ -1,0 +1,41 @@
+// One problem inside the worker: operands and references made once, then many candidates loaded,
+// verified and timed. Knows the requests of tuner/worker_bench.cpp; knows no search.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tuner/bound_kernel.h"
+#include "tuner/verify.h"
+#include "tuner/worker_protocol.h"
+
+namespace kiln {
+
+class Session {
+ public:
+  /// `status` is kept up to date with what is being done.
+  explicit Session(WorkerStatus* status);
+  ~Session();
+
+  /// Answers one request ("do": problem, screen, race, check). Errors of the request itself (a
+  /// missing field, no memory) come back as {"error": text}; a candidate's as its outcome.
+  nlohmann::json answer(const Message& request);
+
+ private:
+  struct Problem;
+  struct Check;
+
+  nlohmann::json prepare(const nlohmann::json& request);
+  nlohmann::json screen(const Message& request);
+  nlohmann::json race(const Message& request);
+  nlohmann::json check(const Message& request);
+  Result<Verdict> admit(const nlohmann::json& entry, BoundKernel& kernel);
+  std::vector<Samples> run_race(const std::vector<Calls>& contenders, double budget_ns) const;
+  void enter(WorkerStatus::Phase phase, int candidate = 0);
+
+  WorkerStatus* status_;
+  std::unique_ptr<Problem> problem_;
+  std::shared_ptr<Check> check_;  // what `check` keeps between requests
+};
+
+}  // namespace kiln

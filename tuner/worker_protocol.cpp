@@ -1,0 +1,197 @@
+#include "tuner/worker_protocol.h"
+
+#include <errno.h>
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+namespace kiln {
+namespace {
+
+// A socket buffer takes ~200 KB; the longest message, a race's rows, stays far below.
+constexpr std::size_t kMaxMessage = 64 << 10;
+constexpr std::size_t kMaxFiles = 32;
+
+tl::unexpected<Error> system_failure(const char* call) {
+  return fail(ErrorCode::device, fmt::format("{}: {}", call, strerror(errno)));
+}
+
+/// Runs `decode`, turning the JSON library's exceptions into values.
+template <typename F>
+auto decoded(F decode) -> Result<decltype(decode())> {
+  try {
+    return decode();
+  } catch (const nlohmann::json::exception& e) {
+    return fail(ErrorCode::device, fmt::format("worker message: {}", e.what()));
+  }
+}
+
+}  // namespace
+
+std::string_view name(WorkerStatus::Phase phase) {
+  switch (phase) {
+    case WorkerStatus::idle:
+      return "between candidates";
+    case WorkerStatus::preparing:
+      return "while the problem was prepared";
+    case WorkerStatus::loading:
+      return "while being loaded";
+    case WorkerStatus::verifying:
+      return "while being verified";
+    case WorkerStatus::timing:
+      return "while being timed";
+    case WorkerStatus::racing:
+      return "while being raced";
+  }
+  return "between candidates";
+}
+
+Fd::~Fd() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Status send_message(int socket, const nlohmann::json& body, std::span<const int> files) {
+  std::string text = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kMaxMessage || files.size() > kMaxFiles)
+    return fail(ErrorCode::internal,
+                fmt::format("worker message of {} bytes and {} files", text.size(), files.size()));
+  iovec part{text.data(), text.size()};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxFiles)> control{};
+  if (!files.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(files.size_bytes());
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(files.size_bytes());
+    memcpy(CMSG_DATA(c), files.data(), files.size_bytes());
+  }
+  while (sendmsg(socket, &header, MSG_NOSIGNAL) < 0)
+    if (errno != EINTR) return system_failure("sendmsg to the worker");
+  return {};
+}
+
+Result<Message> receive_message(int socket) {
+  std::string text(kMaxMessage, '\0');
+  iovec part{text.data(), text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxFiles)> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  ssize_t n = 0;
+  while ((n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC)) < 0)
+    if (errno != EINTR) return system_failure("recvmsg from the worker");
+  Message message;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+      message.files.emplace_back(fd);
+    }
+  }
+  if (n == 0) return fail(ErrorCode::device, "the worker's socket was closed");
+  if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+    return fail(ErrorCode::device, "worker message: truncated");
+  text.resize(static_cast<std::size_t>(n));
+  auto body = decoded([&] { return nlohmann::json::parse(text); });
+  if (!body) return tl::unexpected(body.error());
+  message.body = std::move(*body);
+  return message;
+}
+
+Result<Fd> memory_file(std::span<const std::byte> bytes) {
+  Fd fd(memfd_create("kiln-image", MFD_CLOEXEC));
+  if (fd.get() < 0) return system_failure("memfd_create");
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t n = write(fd.get(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno != EINTR) return system_failure("write to a memory file");
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+  return fd;
+}
+
+// By position: the descriptor shares its offset with the sender's.
+Result<std::vector<std::byte>> read_file(int fd) {
+  const off_t size = lseek(fd, 0, SEEK_END);
+  if (size < 0) return system_failure("lseek in a memory file");
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t n = pread(fd, bytes.data() + done, bytes.size() - done, off_t(done));
+    if (n == 0) return fail(ErrorCode::device, "a memory file ended early");
+    if (n < 0 && errno != EINTR) return system_failure("read of a memory file");
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+  return bytes;
+}
+
+nlohmann::json to_json(const DeviceCaps& d) {
+  return {{"vendor", static_cast<int>(d.vendor)},
+          {"arch", d.arch},
+          {"model", d.model},
+          {"avx2_fma", d.cpu.avx2_fma},
+          {"avx512", d.cpu.avx512},
+          {"avx512_bf16", d.cpu.avx512_bf16},
+          {"avx512_vnni", d.cpu.avx512_vnni},
+          {"amx_bf16", d.cpu.amx_bf16},
+          {"amx_int8", d.cpu.amx_int8},
+          {"compute_units", d.compute_units},
+          {"l1_bytes", d.l1_bytes},
+          {"l2_bytes", d.l2_bytes},
+          {"l3_bytes", d.l3_bytes},
+          {"ghz", d.ghz}};
+}
+
+Result<DeviceCaps> caps_from(const nlohmann::json& j) {
+  return decoded([&] {
+    DeviceCaps d;
+    d.vendor = static_cast<Vendor>(j.at("vendor").get<int>());
+    j.at("arch").get_to(d.arch);
+    j.at("model").get_to(d.model);
+    j.at("avx2_fma").get_to(d.cpu.avx2_fma);
+    j.at("avx512").get_to(d.cpu.avx512);
+    j.at("avx512_bf16").get_to(d.cpu.avx512_bf16);
+    j.at("avx512_vnni").get_to(d.cpu.avx512_vnni);
+    j.at("amx_bf16").get_to(d.cpu.amx_bf16);
+    j.at("amx_int8").get_to(d.cpu.amx_int8);
+    j.at("compute_units").get_to(d.compute_units);
+    j.at("l1_bytes").get_to(d.l1_bytes);
+    j.at("l2_bytes").get_to(d.l2_bytes);
+    j.at("l3_bytes").get_to(d.l3_bytes);
+    j.at("ghz").get_to(d.ghz);
+    return d;
+  });
+}
+
+nlohmann::json to_json(const std::variant<Timing, Failure>& outcome) {
+  if (const auto* t = std::get_if<Timing>(&outcome))
+    return {{"median_ns", t->median_ns},
+            {"low_ns", t->low_ns},
+            {"high_ns", t->high_ns},
+            {"samples", t->samples}};
+  const auto& f = std::get<Failure>(outcome);
+  return {{"kind", static_cast<int>(f.kind)}, {"detail", f.detail}};
+}
+
+Result<std::variant<Timing, Failure>> outcome_from(const nlohmann::json& j) {
+  return decoded([&]() -> std::variant<Timing, Failure> {
+    if (j.contains("kind"))
+      return Failure{static_cast<Failure::Kind>(j.at("kind").get<int>()),
+                     j.at("detail").get<std::string>()};
+    return Timing{j.at("median_ns").get<double>(), j.at("low_ns").get<double>(),
+                  j.at("high_ns").get<double>(), j.at("samples").get<int>()};
+  });
+}
+
+}  // namespace kiln

@@ -1,0 +1,69 @@
+// What the tuner and its worker process say to each other: one JSON object a message over a
+// SOCK_SEQPACKET socket pair, code images as memory files passed beside it, and one shared page on
+// which the worker notes what it is doing, so that its death can be told. Knows neither side's
+// work.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "generator/device_caps.h"
+#include "tuner/measured.h"
+
+namespace kiln {
+
+inline constexpr int kWorkerSocketFd = 3;
+inline constexpr int kWorkerStatusFd = 4;
+
+/// The shared page. The worker writes, also from its signal handler; the parent reads after a death
+/// or a timeout. Zero-initialised.
+struct WorkerStatus {
+  enum Phase : int { idle, preparing, loading, verifying, timing, racing };
+  std::atomic<int> phase;
+  std::atomic<int> candidate;  // index within the request
+  std::atomic<int> signal;     // set by the fault handler, with the next two
+  std::atomic<int> code;       // siginfo's si_code
+  std::atomic<std::uint64_t> address;
+};
+std::string_view name(WorkerStatus::Phase phase);
+
+/// Owner of a file descriptor.
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd();
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+struct Message {
+  nlohmann::json body;
+  std::vector<Fd> files;
+};
+
+/// Errors: device (the other side is gone, or the message is malformed).
+Status send_message(int socket, const nlohmann::json& body, std::span<const int> files = {});
+Result<Message> receive_message(int socket);
+
+/// A memory file holding `bytes`. Errors: device.
+Result<Fd> memory_file(std::span<const std::byte> bytes);
+Result<std::vector<std::byte>> read_file(int fd);
+
+nlohmann::json to_json(const DeviceCaps& caps);
+nlohmann::json to_json(const std::variant<Timing, Failure>& outcome);
+/// Errors: device (a field is missing or of the wrong type; named).
+Result<DeviceCaps> caps_from(const nlohmann::json& j);
+Result<std::variant<Timing, Failure>> outcome_from(const nlohmann::json& j);
+
+}  // namespace kiln
