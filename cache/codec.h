@@ -1,0 +1,34 @@
+// Blobs as stored: zstd for size, xxHash for the proof that what comes out is what went in.
+// Knows no database.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// 32 hex digits, XXH3-128.
+std::string content_hash(std::span<const std::byte> bytes);
+std::string content_hash(std::string_view text);
+
+std::vector<std::byte> compress(std::span<const std::byte> bytes);
+
+/// Nothing when `stored` is no zstd frame of exactly `bytes` bytes. Never allocates more than that,
+/// nor more than kMaxBlobBytes: rows may be hostile.
+std::optional<std::vector<std::byte>> decompress(std::span<const std::byte> stored,
+                                                 std::int64_t bytes);
+inline constexpr std::int64_t kMaxBlobBytes = 64 << 20;
+
+inline std::span<const std::byte> as_blob(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+inline std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace kiln

@@ -1,0 +1,141 @@
+// The public face: open, and calls that go to a plan.
+#include "kiln/engine.hpp"
+
+#include <fmt/format.h>
+#include <gnu/libc-version.h>
+#include <spdlog/spdlog.h>
+#include <sys/utsname.h>
+
+#include <cstdlib>
+
+#include "cache/engine_impl.h"
+#include "generator/render.h"
+#include "runtime/cpu.h"
+#include "runtime/reference_kernel.h"
+
+namespace kiln {
+namespace {
+
+/// What `options.device` names. Errors: bad_input (no such name, threads), device (none here).
+Result<DeviceCaps> find_device(const std::string& name) {
+  if (name == "cpu") return detect_cpu();
+  for (const std::string_view prefix : {"cuda:", "hip:", "emu:"})
+    if (name.starts_with(prefix))
+      return fail(ErrorCode::device, fmt::format("device = {}: this build drives cpu only", name));
+  return fail(ErrorCode::bad_input,
+              fmt::format("device = {}: must be cpu, cuda:N, hip:N or emu:ARCH", name));
+}
+
+/// A path that the caller or $KILN_DB named must open; the default one may fail (no home, a
+/// read-only one): then nothing is remembered, and everything else works.
+Result<std::unique_ptr<Store>> open_store(const OpenOptions& options) {
+  const char* named = std::getenv("KILN_DB");
+  const bool must = !options.database.empty() || (named != nullptr && *named != '\0');
+  StoreOptions wanted{.database = options.database.empty() ? default_database() : options.database,
+                      .shipped = options.shipped.empty() ? default_shipped() : options.shipped};
+  std::error_code ignored;
+  auto store = Store::open(wanted);
+  if (store || must || std::filesystem::exists(wanted.database, ignored)) return store;
+  spdlog::warn("{}; nothing will be remembered", store.error().message);
+  wanted.database.clear();
+  return Store::open(wanted);
+}
+
+}  // namespace
+
+std::string runtime_version() {
+  utsname system{};
+  ::uname(&system);
+  const std::string_view release = system.release;
+  const std::size_t minor = release.find('.');
+  // Patch levels of the system's kernel change nothing that generated code relies on.
+  const auto end = release.find_first_not_of("0123456789", minor == release.npos ? 0 : minor + 1);
+  return fmt::format("kiln {}, glibc {}, {} {}", version(), gnu_get_libc_version(), system.sysname,
+                     release.substr(0, end));
+}
+
+Engine::Impl::~Impl() {
+  {
+    const std::lock_guard lock(queue_mutex);
+    closing.store(true);
+  }
+  queue_filled.notify_all();
+  if (background.joinable()) background.join();
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+Result<Engine> Engine::open(OpenOptions options) {
+  return shielded([&]() -> Result<Engine> {
+    auto impl = std::make_unique<Impl>();
+    const auto device = find_device(options.device);
+    if (!device) return tl::unexpected(device.error());
+    impl->device = *device;
+    impl->default_threads = device->compute_units;
+    impl->options = std::move(options);
+    const auto threads = impl->threads_of(impl->options.threads);
+    if (!threads) return tl::unexpected(threads.error());
+    impl->default_threads = *threads;
+    auto store = open_store(impl->options);
+    if (!store) return tl::unexpected(store.error());
+    impl->store = std::move(*store);
+    impl->now = {.template_hash = template_hash(),
+                 .space_version = kSpaceVersion,
+                 .compiler = {},
+                 .runtime = runtime_version()};
+    return Engine(std::move(impl));
+  });
+}
+
+Status Engine::gemm(const Gemm& gemm, const Operands& operands) {
+  const int threads = operands.threads != 0 ? operands.threads : impl_->default_threads;
+  const PlanKey key = plan_key(gemm, threads);
+  const Plan::Impl* plan = impl_->plans.find(key, hash_of(key));
+  if (plan != nullptr) [[likely]]
+    return run_plan(*plan, operands);
+  const auto resolved = impl_->plan_for(gemm, threads);
+  if (!resolved) return tl::unexpected(resolved.error());
+  return run_plan(**resolved, operands);
+}
+
+Result<Plan> Engine::plan(const Gemm& gemm, int threads) {
+  auto plan = impl_->plan_for(gemm, threads);
+  if (!plan) return tl::unexpected(plan.error());
+  return Plan(std::move(*plan));
+}
+
+Result<PackedB> Engine::pack_b(const Gemm& gemm, const void* b, int threads) {
+  const auto plan = impl_->plan_for(gemm.with_packed_b(), threads);
+  if (!plan) return tl::unexpected(plan.error());
+  const Plan::Impl& p = **plan;
+  if (b == nullptr && p.gemm.n > 0 && p.gemm.k > 0)
+    return fail(ErrorCode::bad_input, fmt::format("b = null: {} needs it", text(p.gemm)));
+  const KilnArgs args = make_args(p.problem, {.b = b});
+  const std::int64_t bytes =
+      p.kernel ? p.kernel->packed_b_bytes(&args) : reference_packed_bytes(p.problem);
+  auto data = aligned_bytes(bytes);
+  if (data == nullptr)
+    return fail(ErrorCode::device, fmt::format("packed_b: no memory for {} bytes", bytes));
+  if (p.kernel)
+    p.kernel->pack_b(&args, data.get());
+  else
+    reference_pack(p.problem, args, data.get());
+  auto impl = std::make_shared<PackedB::Impl>();
+  impl->plan = *plan;
+  impl->data = std::move(data);
+  impl->bytes = static_cast<std::size_t>(bytes);
+  return PackedB(std::move(impl));
+}
+
+Result<TuneReport> Engine::tune(const Gemm& gemm, const TuneOptions& options) {
+  return shielded([&] { return impl_->tune(gemm, options); });
+}
+
+Result<std::string> Engine::explain(const Gemm& gemm, int threads) {
+  return shielded([&] { return impl_->explain(gemm, threads); });
+}
+
+}  // namespace kiln

@@ -1,0 +1,115 @@
+// What the Engine's source files share: memory, then database, then policy. Not for other folders.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "cache/plan_table.h"
+#include "cache/store.h"
+#include "kiln/engine.hpp"
+#include "runtime/compiler.h"
+#include "tuner/search.h"
+
+namespace kiln {
+
+using SharedPlan = std::shared_ptr<const Plan::Impl>;
+
+std::shared_ptr<Plan::Impl> bound_plan(const Gemm& gemm, int threads, Match match,
+                                       const Config& config, std::string reason,
+                                       std::shared_ptr<const HostKernel> kernel);
+
+/// Code for one config, with what is stored about it.
+struct Built {
+  std::shared_ptr<const HostKernel> kernel;
+  StoredBinary binary;
+};
+
+/// Where tune() gets its outcomes from; tests replace it.
+using BenchMaker =
+    std::function<Result<std::unique_ptr<Bench>>(const SearchInput& input, Compiler& compiler)>;
+
+struct Engine::Impl {
+  OpenOptions options;
+  DeviceCaps device;  // with every core this process may use; calls set compute_units
+  int default_threads = 1;
+  std::unique_ptr<Store> store;
+  Validators now;  // compiler left empty: lookups load none
+  PlanTable plans;
+  BenchMaker make_bench = worker_bench;
+
+  std::mutex resolving;          // one miss is worked out at a time
+  std::mutex tuning;             // and one search
+  std::set<std::string> told;    // untuned shapes already spoken of; under `resolving`
+  std::set<std::string> warned;  // write failures already spoken of; under `warning`
+  std::mutex warning;
+
+  // Background tuning: a queue, one thread made on first use.
+  struct Job {
+    Gemm gemm;
+    int threads;
+  };
+  std::mutex queue_mutex;
+  std::condition_variable_any queue_filled;
+  std::deque<Job> queue;
+  std::atomic<bool> closing{false};
+  std::thread background;
+
+  ~Impl();
+
+  /// `threads` as a call gave it, 0 resolved. Errors: bad_input.
+  Result<int> threads_of(int threads) const;
+  BestKey key_of(const Gemm& gemm, int threads) const;
+
+  // resolve.cpp: from a problem to a plan.
+  Result<SharedPlan> plan_for(const Gemm& gemm, int threads);
+  Result<SharedPlan> resolve(const Gemm& gemm, int threads);
+  std::optional<SharedPlan> exact_plan(const Gemm& gemm, int threads);
+  SharedPlan best_known_plan(const Gemm& gemm, int threads);
+  std::optional<SharedPlan> nearest_plan(const Gemm& gemm, int threads);
+  std::optional<SharedPlan> model_plan(const Gemm& gemm, int threads);
+  Result<Built> build(const BestKey& key, const Config& config);
+  bool passes_again(const Record& record, const HostKernel& kernel);
+  void tell_untuned(const Plan::Impl& plan);
+
+  // tuning.cpp
+  Result<TuneReport> tune(const Gemm& gemm, const TuneOptions& options);
+  Result<TuneReport> search_and_store(const Gemm& gemm, const BestKey& key, Compiler& compiler,
+                                      const TuneOptions& options);
+  Result<Built> code_of(const BestKey& key, const Config& config, const Artifact* artifact,
+                        const std::string& compiler);
+  void tune_later(const Gemm& gemm, int threads);
+  void run_background();
+  /// Plans of this problem, however it was spelt, take the winner's kernel; the caller's spelling
+  /// gets one at least. Works when the database could not be written, too.
+  void install(const Gemm& gemm, const BestKey& key, const Config& config,
+               const std::string& reason, std::shared_ptr<const HostKernel> kernel);
+
+  // explain.cpp
+  Result<std::string> explain(const Gemm& gemm, int threads);
+
+  /// A failed write is no failed call: said once, then carried on without.
+  void warn(const Status& status);
+};
+
+/// Runs `body`; what a library below throws becomes an Error. Nothing throws across the public
+/// face.
+template <typename F>
+auto shielded(F&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::exception& e) {
+    return fail(ErrorCode::internal, std::string("unexpected exception: ") + e.what());
+  }
+}
+
+/// "kiln 0.1.0, glibc 2.36, linux 6.1": the performance tier of validators.
+std::string runtime_version();
+
+}  // namespace kiln

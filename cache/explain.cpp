@@ -1,0 +1,114 @@
+// Why a problem runs what it runs, from stored evidence.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cache/engine_impl.h"
+#include "generator/render.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kRivals = 5;
+
+std::string_view name(Match match) {
+  switch (match) {
+    case Match::exact:
+      return "exact";
+    case Match::nearest:
+      return "nearest";
+    case Match::model:
+      return "model";
+    case Match::reference:
+      return "reference";
+  }
+  return "reference";
+}
+
+std::string timing_text(const Gemm& gemm, const Timing& t) {
+  return fmt::format("{:.2f} us ({:.2f} to {:.2f}, {} samples), {:.1f} GFLOP/s", t.median_ns / 1e3,
+                     t.low_ns / 1e3, t.high_ns / 1e3, t.samples, gemm.flops() / t.median_ns);
+}
+
+/// The latest row of each timed config, fastest first; finalists before those that were dropped.
+std::vector<Measured> ranked(const std::vector<Measured>& rows) {
+  std::vector<Measured> timed;
+  for (const Measured& row : rows)
+    if (row.ok()) timed.push_back(row);
+  std::stable_sort(timed.begin(), timed.end(), [](const Measured& x, const Measured& y) {
+    if (x.round != y.round) return x.round > y.round;
+    return x.timing().median_ns < y.timing().median_ns;
+  });
+  return timed;
+}
+
+std::string rivals_text(const Gemm& gemm, const Record& record, const std::vector<Measured>& rows) {
+  std::string out;
+  std::size_t listed = 0;
+  for (const Measured& rival : ranked(rows)) {
+    if (rival.config == record.measured.config) continue;
+    if (++listed > kRivals) break;
+    out += fmt::format("  {:+6.1f} %  {}\n           {}\n",
+                       (rival.timing().median_ns / record.measured.timing().median_ns - 1) * 100,
+                       text(rival.config), timing_text(gemm, rival.timing()));
+  }
+  return out.empty() ? "" : "rivals, slower by:\n" + out;
+}
+
+std::string failures_text(const std::vector<Measured>& rows) {
+  std::map<std::string, std::pair<int, std::string>> kinds;  // kind -> count, an example
+  for (const Measured& row : rows)
+    if (!row.ok()) {
+      auto& [count, example] = kinds[std::string(kiln::name(row.failure().kind))];
+      if (++count == 1) example = row.failure().detail;
+    }
+  std::string out;
+  for (const auto& [kind, seen] : kinds)
+    out += fmt::format("  {} x {}: {}\n", seen.first, kind, seen.second);
+  return out.empty() ? "" : "failed candidates:\n" + out;
+}
+
+std::string evidence_text(const Gemm& gemm, const Record& record,
+                          const std::vector<Measured>& rows) {
+  std::string out = fmt::format("measured:  {}\n", timing_text(gemm, record.measured.timing()));
+  out += fmt::format("predicted: {:.2f} us\n", record.measured.predicted_ns / 1e3);
+  out += fmt::format("verified:  {}\n", record.measured.verified ? "yes" : "no");
+  out += fmt::format("policy:    {}\n", record.key.policy);
+  out += fmt::format("tuned:     {} in {}\n", record.created, record.database.string());
+  out += fmt::format("toolchain: {}; {}; templates {}, space {}\n", record.validators.compiler,
+                     record.validators.runtime, record.validators.template_hash,
+                     record.validators.space_version);
+  const auto failed =
+      std::count_if(rows.begin(), rows.end(), [](const Measured& row) { return !row.ok(); });
+  out += fmt::format("evidence:  {} configs tried, {} failed\n", rows.size(), failed);
+  return out + rivals_text(gemm, record, rows) + failures_text(rows);
+}
+
+}  // namespace
+
+Result<std::string> Engine::Impl::explain(const Gemm& gemm, int threads) {
+  const auto plan = plan_for(gemm, threads);
+  if (!plan) return tl::unexpected(plan.error());
+  const Plan::Impl& p = **plan;
+  const BestKey key = key_of(gemm, p.threads);
+  std::string out = fmt::format("problem:   {}\n", text(gemm));
+  out += fmt::format("device:    {}\n", fingerprint(key.device));
+  out += fmt::format("threads:   {}\n", p.threads);
+  out += fmt::format("config:    {}\n", p.config);
+  out += fmt::format("match:     {}: {}\n", name(p.match), p.reason);
+  const auto record = store->best(key, now);
+  if (record) {
+    if (record->measured.config != parse_config(p.config).value_or(record->measured.config))
+      out += fmt::format("stored:    {}\n", text(record->measured.config));
+    out += evidence_text(gemm, *record, store->known(key, record->validators));
+  }
+  std::string source = record ? record->source : std::string();
+  if (const auto config = parse_config(p.config); source.empty() && config) {
+    if (auto rendered = render(key.gemm, key.device, *config)) source = std::move(rendered->text);
+  }
+  if (!source.empty()) out += "source:\n" + source;
+  return out;
+}
+
+}  // namespace kiln

@@ -1,0 +1,155 @@
+// Every field of every key type, visited in one place: key text, typed columns and the tests all
+// walk these visitors. A field added to a struct stops this file from compiling (the structured
+// bindings no longer match), so that none can be forgotten. Knows no SQLite.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+#include "cache/store.h"
+
+namespace kiln {
+
+/// What a column holds.
+using Value = std::variant<std::int64_t, double, std::string>;
+
+/// Stored names of an enum's values, in enum order.
+template <typename E>
+struct EnumNames;
+template <>
+struct EnumNames<DType> {
+  static constexpr std::array<std::string_view, 7> names{"fp32", "fp64", "fp16", "bf16",
+                                                         "s8",   "u8",   "s32"};
+};
+template <>
+struct EnumNames<Order> {
+  static constexpr std::array<std::string_view, 2> names{"row", "column"};
+};
+template <>
+struct EnumNames<Activation> {
+  static constexpr std::array<std::string_view, 5> names{"none", "relu", "gelu_tanh", "gelu_erf",
+                                                         "silu"};
+};
+template <>
+struct EnumNames<Bias> {
+  static constexpr std::array<std::string_view, 3> names{"none", "per_row", "per_column"};
+};
+template <>
+struct EnumNames<Vendor> {
+  static constexpr std::array<std::string_view, 3> names{"cpu", "nvidia", "amd"};
+};
+template <>
+struct EnumNames<Determinism> {
+  static constexpr std::array<std::string_view, 2> names{"run_to_run", "any"};
+};
+
+template <>
+struct EnumNames<Round> {
+  static constexpr std::array<std::string_view, 3> names{"screen", "second", "race"};
+};
+template <>
+struct EnumNames<Failure::Kind> {
+  static constexpr std::array<std::string_view, 7> names{
+      "compile", "load", "crashed", "timed out", "wrong result", "out of bounds", "resources"};
+};
+
+template <typename T>
+Value to_value(const T& field) {
+  if constexpr (std::is_enum_v<T>) {
+    return std::string(EnumNames<T>::names.at(static_cast<std::size_t>(field)));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<double>(field);
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::int64_t>(field);
+  } else {
+    return std::string(field);
+  }
+}
+
+/// False when `value` is not one that `field` can hold: a wrong type, an unknown name, out of
+/// range.
+template <typename T>
+bool from_value(const Value& value, T& field) {
+  if constexpr (std::is_enum_v<T>) {
+    const auto* text = std::get_if<std::string>(&value);
+    if (text == nullptr) return false;
+    const auto& names = EnumNames<T>::names;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (names[i] != *text) continue;
+      field = static_cast<T>(i);
+      return true;
+    }
+    return false;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    const auto* number = std::get_if<double>(&value);
+    if (number != nullptr) field = static_cast<T>(*number);
+    return number != nullptr;
+  } else if constexpr (std::is_integral_v<T>) {
+    const auto* number = std::get_if<std::int64_t>(&value);
+    if (number == nullptr || static_cast<std::int64_t>(static_cast<T>(*number)) != *number)
+      return false;
+    field = static_cast<T>(*number);
+    return true;
+  } else {
+    const auto* text = std::get_if<std::string>(&value);
+    if (text != nullptr) field = *text;
+    return text != nullptr;
+  }
+}
+
+/// Calls `f(name, field)` for every field of a Gemm (const or not), nested ones included.
+template <typename G, typename F>
+void for_each_gemm_field(G& gemm, F&& f) {
+  auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed] = gemm;
+  f("m", m), f("n", n), f("k", k), f("batch", batch);
+  const auto matrix = [&](const std::string& prefix, auto& x) {
+    auto& [dtype, order, transposed, ld, batch_stride] = x;
+    f(prefix + "_dtype", dtype), f(prefix + "_order", order), f(prefix + "_transposed", transposed);
+    f(prefix + "_ld", ld), f(prefix + "_stride", batch_stride);
+  };
+  matrix("a", a), matrix("b", b), matrix("c", c), matrix("d", d);
+  f("accumulator", accumulator);
+  auto& [bias, activation, residual] = epilogue;
+  f("bias", bias), f("activation", activation), f("residual", residual);
+  f("alignment", alignment), f("b_packed", b_packed);
+}
+
+/// The same for DeviceCaps.
+template <typename D, typename F>
+void for_each_device_field(D& device, F&& f) {
+  auto& [vendor, arch, model, cpu, compute_units, l1_bytes, l2_bytes, l3_bytes, ghz] = device;
+  f("vendor", vendor), f("arch", arch), f("model", model);
+  auto& [avx2_fma, avx512, avx512_bf16, avx512_vnni, amx_bf16, amx_int8] = cpu;
+  f("avx2_fma", avx2_fma), f("avx512", avx512), f("avx512_bf16", avx512_bf16);
+  f("avx512_vnni", avx512_vnni), f("amx_bf16", amx_bf16), f("amx_int8", amx_int8);
+  f("compute_units", compute_units);
+  f("l1_bytes", l1_bytes), f("l2_bytes", l2_bytes), f("l3_bytes", l3_bytes), f("ghz", ghz);
+}
+
+/// The same for Validators.
+template <typename V, typename F>
+void for_each_validator_field(V& validators, F&& f) {
+  auto& [template_hash, space_version, compiler, runtime] = validators;
+  f("template_hash", template_hash), f("space_version", space_version);
+  f("compiler", compiler), f("runtime", runtime);
+}
+
+/// Key texts: one line, "field=value;…", every field.
+std::string key_text(const Gemm& gemm);
+std::string key_text(const DeviceCaps& device);
+std::string key_text(const Validators& validators);
+std::string key_text(const BestKey& key);
+
+/// What two problems share when only their sizes, pitches and strides differ: dtypes, layouts,
+/// epilogue, alignment, packing. Nearest shapes are looked for within one class.
+std::string class_text(const Gemm& gemm);
+
+/// The same problem in its one spelling: a pitch or stride that equals the tight one becomes 0, and
+/// so do strides of a single batch.
+Gemm normalised(Gemm gemm);
+
+}  // namespace kiln

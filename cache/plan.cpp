@@ -1,0 +1,217 @@
+#include "cache/plan.h"
+
+#define XXH_INLINE_ALL  // the call costs as much as the hash
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <cstdlib>
+
+#include "cache/overlap.h"
+#include "generator/extent.h"
+#include "runtime/cpu.h"
+#include "runtime/reference_kernel.h"
+#include "runtime/thread_pool.h"
+
+namespace kiln {
+
+PlanKey plan_key(const Gemm& gemm, int threads) {
+  const auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed] = gemm;
+  const auto& [bias, activation, residual] = epilogue;
+  const auto word = [](auto value) { return static_cast<std::uint64_t>(value); };
+  std::uint64_t types = 0, layouts = 0;
+  PlanKey key;
+  std::size_t next = 0;
+  for (const auto value : {m, n, k, batch}) key.words[next++] = word(value);
+  for (const Matrix* matrix : {&a, &b, &c, &d}) {
+    const auto& [dtype, order, transposed, ld, batch_stride] = *matrix;
+    types = types << 16 | word(dtype) << 8 | word(order);
+    layouts = layouts << 1 | word(transposed);
+    key.words[next++] = word(ld);
+    key.words[next++] = word(batch_stride);
+  }
+  key.words[next++] = types;
+  key.words[next++] = layouts << 40 | word(accumulator) << 32 | word(bias) << 24 |
+                      word(activation) << 16 | word(residual) << 8 | word(b_packed);
+  key.words[next] =
+      word(static_cast<std::uint32_t>(alignment)) << 32 | word(static_cast<std::uint32_t>(threads));
+  return key;
+}
+
+std::uint64_t hash_of(const PlanKey& key) { return XXH3_64bits(&key, sizeof key); }
+
+namespace {
+
+OperandRules rules_for(const Gemm& g) {
+  OperandRules rules;
+  if (g.m == 0 || g.n == 0) return rules;
+  const auto bytes = [&](Operand which) {
+    return static_cast<std::uintptr_t>(span(g, which) * size_of(matrix(g, which).dtype));
+  };
+  const std::uintptr_t bias_size = g.accumulator == fp64 ? 8 : 4;
+  rules.a_bytes = bytes(Operand::a);
+  rules.b_bytes = bytes(Operand::b);
+  rules.c_bytes = bytes(Operand::c);
+  rules.d_bytes = bytes(Operand::d);
+  if (g.epilogue.bias == Bias::per_row)
+    rules.bias_bytes = bias_size * static_cast<std::uintptr_t>(g.m);
+  if (g.epilogue.bias == Bias::per_column)
+    rules.bias_bytes = bias_size * static_cast<std::uintptr_t>(g.n);
+  if (g.epilogue.residual) rules.residual_bytes = rules.d_bytes;
+  rules.misaligned_bits = static_cast<std::uintptr_t>(g.alignment) - 1;
+  rules.c_may_be_d = g.ldc() == g.ldd() && (g.batch == 1 || g.stride_c() == g.stride_d());
+  return rules;
+}
+
+std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+/// Whether [x, x + x_bytes) and [d, d + d_bytes) share a byte; never when x_bytes is 0.
+bool ranges_meet(std::uintptr_t x, std::uintptr_t x_bytes, std::uintptr_t d,
+                 std::uintptr_t d_bytes) {
+  return (x_bytes != 0) & ((x - d < d_bytes) | (d - x < x_bytes));
+}
+
+Status run_checked(const Plan::Impl& plan, const Operands& operands) {
+  const KilnArgs args = make_args(plan.problem, operands);
+  if (plan.kernel) [[likely]]
+    return launch(*plan.kernel, args, plan.threads, plan.workspace_bytes);
+  parallel(plan.threads,
+           [&](int thread, int threads) { run_reference(plan.problem, args, thread, threads); });
+  return {};
+}
+
+/// One operand of a call, for the sentences of errors.
+struct Named {
+  std::string_view name;
+  const void* pointer;
+  std::uintptr_t bytes;
+  Bytes2d shape;
+};
+
+Bytes2d shape_of(const Gemm& g, Operand which, const void* pointer) {
+  const std::int64_t size = size_of(matrix(g, which).dtype);
+  const Extent e = extent(g, which);
+  return {.first = static_cast<std::int64_t>(address(pointer)),
+          .width = e.length * size,
+          .lines = e.lines,
+          .pitch = leading_dimension(g, which) * size,
+          .batch = g.batch,
+          .stride = g.batch == 1 ? 0 : batch_stride(g, which) * size};
+}
+
+/// The careful look at operands that the quick one found something about: an error, or nothing when
+/// only the outlines meet (blocks of columns of one buffer, say).
+Status examine(const Plan::Impl& plan, const Operands& o, const void* b) {
+  const Gemm& g = plan.gemm;
+  const OperandRules& r = plan.rules;
+  const auto line = [](const void* pointer, std::uintptr_t bytes) {
+    return Bytes2d{.first = static_cast<std::int64_t>(address(pointer)),
+                   .width = static_cast<std::int64_t>(bytes)};
+  };
+  const std::uintptr_t c_bytes = o.beta != 0 ? r.c_bytes : 0;
+  const Named d{"d", o.d, r.d_bytes, shape_of(g, Operand::d, o.d)};
+  const Named matrices[] = {
+      {"a", o.a, r.a_bytes, shape_of(g, Operand::a, o.a)},
+      {"b", b, r.b_bytes, g.b_packed ? line(b, 1) : shape_of(g, Operand::b, b)},
+      {"c", o.c, c_bytes, shape_of(g, Operand::c, o.c)},
+      {"residual", o.residual, r.residual_bytes, shape_of(g, Operand::d, o.residual)},
+      {"bias", o.bias, r.bias_bytes, line(o.bias, r.bias_bytes)},
+      d};
+  for (const Named& x : matrices) {
+    if (x.bytes != 0 && x.pointer == nullptr)
+      return fail(ErrorCode::bad_input, fmt::format("{} = null: {} needs it", x.name, text(g)));
+    const bool plain = x.name == "bias" || (x.name == "b" && g.b_packed);
+    if (x.bytes != 0 && !plain && (address(x.pointer) & r.misaligned_bits) != 0)
+      return fail(ErrorCode::bad_input, fmt::format("{} = {}: no multiple of alignment = {}",
+                                                    x.name, fmt::ptr(x.pointer), g.alignment));
+  }
+  for (const Named& x : matrices) {
+    if (x.name == "d" || !ranges_meet(address(x.pointer), x.bytes, address(o.d), d.bytes)) continue;
+    if (x.name == "c" && x.pointer == o.d && r.c_may_be_d) continue;
+    if (share_bytes(x.shape, d.shape))
+      return fail(ErrorCode::bad_input,
+                  fmt::format("{} = {} overlaps d = {}: only c may be d, laid out alike", x.name,
+                              fmt::ptr(x.pointer), fmt::ptr(o.d)));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::shared_ptr<std::byte[]> aligned_bytes(std::int64_t bytes) {
+  constexpr std::size_t kLine = 64;
+  const std::size_t lines = (static_cast<std::size_t>(bytes) + kLine - 1) / kLine;
+  auto* data = static_cast<std::byte*>(std::aligned_alloc(kLine, (lines == 0 ? 1 : lines) * kLine));
+  return {data, [](std::byte* p) { std::free(p); }};
+}
+
+std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads) {
+  auto plan = std::make_shared<Plan::Impl>();
+  plan->gemm = gemm;
+  plan->threads = threads;
+  plan->key = plan_key(gemm, threads);
+  plan->hash = hash_of(plan->key);
+  plan->problem = canonicalise(gemm);
+  plan->rules = rules_for(gemm);
+  plan->config = "reference";
+  return plan;
+}
+
+void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel) {
+  const KilnArgs args = make_args(plan.problem, {});
+  plan.workspace_bytes = kernel->workspace_bytes(&args, plan.threads);
+  plan.kernel = std::move(kernel);
+}
+
+Status check_operands(const Plan::Impl& plan, const Operands& o, const void* b) {
+  const OperandRules& r = plan.rules;
+  const std::uintptr_t c_bytes = o.beta != 0 ? r.c_bytes : 0;
+  const std::uintptr_t d = address(o.d);
+  const auto suspect = [&](const void* pointer, std::uintptr_t bytes) {
+    const std::uintptr_t x = address(pointer);
+    return ((bytes != 0) & (x == 0)) | ranges_meet(x, bytes, d, r.d_bytes);
+  };
+  const auto misaligned = [&](const void* pointer, std::uintptr_t bytes) {
+    return bytes != 0 && (address(pointer) & r.misaligned_bits) != 0;
+  };
+  const bool c_is_d = o.c == o.d && r.c_may_be_d;
+  const bool wrong = (d == 0) | suspect(o.a, r.a_bytes) | suspect(b, r.b_bytes) |
+                     (!c_is_d && suspect(o.c, c_bytes)) | suspect(o.bias, r.bias_bytes) |
+                     suspect(o.residual, r.residual_bytes) |
+                     (r.misaligned_bits != 0 &&
+                      (misaligned(o.a, r.a_bytes) || misaligned(o.c, c_bytes) ||
+                       misaligned(o.d, r.d_bytes) || misaligned(o.residual, r.residual_bytes) ||
+                       (!plan.gemm.b_packed && misaligned(b, r.b_bytes))));
+  if (!wrong) [[likely]]
+    return {};
+  return examine(plan, o, b);
+}
+
+Status run_plan(const Plan::Impl& plan, const Operands& operands) {
+  if (plan.rules.d_bytes == 0) return {};  // m or n is 0: there is no D
+  if (!plan.gemm.b_packed) [[likely]] {
+    if (Status ok = check_operands(plan, operands, operands.b); !ok) [[unlikely]]
+      return ok;
+    return run_checked(plan, operands);
+  }
+  if (operands.packed_b == nullptr)
+    return fail(ErrorCode::bad_input,
+                fmt::format("packed_b = null: {} needs what pack_b() gave", text(plan.gemm)));
+  const PackedB::Impl& packed = operands.packed_b->impl();
+  if (!(packed.plan->key == plan.key))
+    return fail(
+        ErrorCode::bad_input,
+        fmt::format("packed_b: packed for {} on {} threads, not for {} on {}",
+                    text(packed.plan->gemm), packed.plan->threads, text(plan.gemm), plan.threads));
+  if (Status ok = check_operands(plan, operands, packed.data.get()); !ok) return ok;
+  Operands bound = operands;
+  bound.b = packed.data.get();
+  // Its own plan, not this one: the layout is that kernel's, whatever was tuned since.
+  return run_checked(*packed.plan, bound);
+}
+
+Status Plan::run(const Operands& operands) const { return run_plan(*impl_, operands); }
+Match Plan::match() const { return impl_->match; }
+const std::string& Plan::config() const { return impl_->config; }
+std::size_t PackedB::bytes() const { return impl_->bytes; }
+
+}  // namespace kiln

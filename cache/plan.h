@@ -1,0 +1,69 @@
+// A problem bound to its kernel, and what is checked of a call's operands before it runs. The warm
+// path lives here: no lock, no allocation, no I/O. Knows no database.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "generator/canonical.h"
+#include "kiln/engine.hpp"
+#include "runtime/kernel.h"
+
+namespace kiln {
+
+/// Every field of a Gemm and the thread count, without padding: what the plan table compares.
+struct PlanKey {
+  std::uint64_t words[15] = {};
+  bool operator==(const PlanKey&) const = default;
+};
+PlanKey plan_key(const Gemm& gemm, int threads);
+std::uint64_t hash_of(const PlanKey& key);
+
+/// What a call's operands must be, worked out once for a problem.
+struct OperandRules {
+  std::uintptr_t a_bytes = 0, b_bytes = 0, c_bytes = 0, d_bytes = 0, bias_bytes = 0,
+                 residual_bytes = 0;   // first to one past last byte; 0 = not read
+  std::uintptr_t misaligned_bits = 0;  // address bits that must be 0
+  bool c_may_be_d = false;             // C and D lie alike, so they may be the same
+};
+
+}  // namespace kiln
+
+struct kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Impl> {
+  Gemm gemm;  // as the caller spelt it
+  int threads = 1;
+  PlanKey key;
+  std::uint64_t hash = 0;
+  Canonical problem;
+  OperandRules rules;
+  Match match = Match::reference;
+  std::string config;  // canonical text; "reference" for the kernel of last resort
+  std::string reason;  // why this one: a sentence for explain()
+  std::shared_ptr<const HostKernel> kernel;  // null: the kernel of last resort
+  std::int64_t workspace_bytes = 0;
+};
+
+struct kiln::PackedB::Impl {
+  std::shared_ptr<const Plan::Impl> plan;   // the layout is its kernel's own
+  std::shared_ptr<const std::byte[]> data;  // 64-byte aligned
+  std::size_t bytes = 0;
+};
+
+namespace kiln {
+
+/// 64-byte aligned memory; null when there is none.
+std::shared_ptr<std::byte[]> aligned_bytes(std::int64_t bytes);
+
+/// A plan without a kernel yet: keys, canonical form and rules. `gemm` is valid.
+std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads);
+/// Gives it code and asks that for its workspace.
+void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel);
+
+/// Errors: bad_input (a null, misaligned or overlapping operand, by name and address).
+Status check_operands(const Plan::Impl& plan, const Operands& operands, const void* b);
+/// Checks, then runs. `operands.packed_b` is followed. Errors: those, and device (no memory).
+Status run_plan(const Plan::Impl& plan, const Operands& operands);
+
+}  // namespace kiln

@@ -1,0 +1,288 @@
+#include "cache/rows.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include "cache/codec.h"
+
+namespace kiln {
+namespace {
+
+void bind_value(SQLite::Statement& statement, int index, const Value& value) {
+  std::visit([&](const auto& v) { statement.bind(index, v); }, value);
+}
+
+std::optional<Value> column_value(const SQLite::Column& column) {
+  if (column.isInteger()) return Value(column.getInt64());
+  if (column.isFloat()) return Value(column.getDouble());
+  if (column.isText()) return Value(column.getString());
+  return std::nullopt;
+}
+
+/// Columns of one INSERT, gathered from a field visitor.
+class RowWriter {
+ public:
+  explicit RowWriter(std::string table) : table_(std::move(table)) {}
+
+  template <typename T>
+  void operator()(std::string_view name, const T& field) {
+    names_ += fmt::format("{}{}", names_.empty() ? "" : ", ", name);
+    values_.push_back(to_value(field));
+  }
+
+  /// The id of the row whose first column (the unique one) has its value, made when absent.
+  std::int64_t find_or_insert(SQLite::Database& db) const {
+    const std::string unique = names_.substr(0, names_.find(','));
+    SQLite::Statement find(db, fmt::format("SELECT id FROM {} WHERE {} = ?", table_, unique));
+    bind_value(find, 1, values_.front());
+    if (find.executeStep()) return find.getColumn(0).getInt64();
+    std::string marks = "?";
+    for (std::size_t i = 1; i < values_.size(); ++i) marks += ", ?";
+    SQLite::Statement insert(db,
+                             fmt::format("INSERT INTO {} ({}) VALUES ({})", table_, names_, marks));
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      bind_value(insert, static_cast<int>(i) + 1, values_[i]);
+    insert.exec();
+    return db.getLastInsertRowid();
+  }
+
+ private:
+  std::string table_, names_;
+  std::vector<Value> values_;
+};
+
+/// Fields of one row, read by a field visitor in the order of the SELECT.
+class RowReader {
+ public:
+  explicit RowReader(SQLite::Statement& row) : row_(row) {}
+  template <typename T>
+  void operator()(std::string_view, T& field) {
+    const auto value = column_value(row_.getColumn(index_++));
+    ok_ = ok_ && value && from_value(*value, field);
+  }
+  bool ok() const { return ok_; }
+
+ private:
+  SQLite::Statement& row_;
+  int index_ = 0;
+  bool ok_ = true;
+};
+
+/// Column names of a visitor, for its SELECT.
+struct NameList {
+  std::string text;
+  template <typename T>
+  void operator()(std::string_view name, const T&) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", name);
+  }
+};
+
+std::span<const std::byte> blob(const SQLite::Column& column) {
+  return {static_cast<const std::byte*>(column.getBlob()),
+          static_cast<std::size_t>(column.getBytes())};
+}
+
+/// Text kept in `source`, or nothing when it is not what was stored.
+std::optional<std::string> read_source(SQLite::Database& db, std::int64_t id) {
+  SQLite::Statement row(db, "SELECT hash, bytes, data FROM source WHERE id = ?");
+  row.bind(1, id);
+  if (!row.executeStep()) return std::nullopt;
+  const auto text = decompress(blob(row.getColumn(2)), row.getColumn(1).getInt64());
+  if (!text || content_hash(*text) != row.getColumn(0).getString()) return std::nullopt;
+  return std::string(as_text(*text));
+}
+
+}  // namespace
+
+std::int64_t device_row(SQLite::Database& db, const DeviceCaps& device) {
+  RowWriter row("device");
+  row("key", key_text(device));
+  for_each_device_field(device, row);
+  return row.find_or_insert(db);
+}
+
+std::int64_t problem_row(SQLite::Database& db, const Gemm& gemm) {
+  RowWriter row("problem");
+  row("key", key_text(gemm));
+  row("class", class_text(gemm));
+  for_each_gemm_field(gemm, row);
+  return row.find_or_insert(db);
+}
+
+std::int64_t toolchain_row(SQLite::Database& db, const Validators& validators) {
+  RowWriter row("toolchain");
+  row("key", key_text(validators));
+  for_each_validator_field(validators, row);
+  return row.find_or_insert(db);
+}
+
+std::int64_t config_row(SQLite::Database& db, const Config& config) {
+  RowWriter row("config");
+  row("text", text(config));
+  row("family", family_name(config));
+  return row.find_or_insert(db);
+}
+
+std::int64_t source_row(SQLite::Database& db, const std::string& text) {
+  if (text.empty()) return 0;
+  const std::string hash = content_hash(text);
+  SQLite::Statement find(db, "SELECT id FROM source WHERE hash = ?");
+  find.bind(1, hash);
+  if (find.executeStep()) return find.getColumn(0).getInt64();
+  const auto data = compress(as_blob(text));
+  SQLite::Statement insert(db, "INSERT INTO source (hash, bytes, data) VALUES (?, ?, ?)");
+  insert.bind(1, hash);
+  insert.bind(2, static_cast<std::int64_t>(text.size()));
+  insert.bindNoCopy(3, data.data(), static_cast<int>(data.size()));
+  insert.exec();
+  return db.getLastInsertRowid();
+}
+
+void put_measurement(SQLite::Database& db, const BestKey& key, const KeyIds& ids,
+                     const Measured& measured, std::optional<std::int64_t> session) {
+  SQLite::Statement row(db, R"sql(
+    INSERT INTO measurement (device_id, problem_id, policy, determinism, toolchain_id, config_id,
+      session_id, predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure,
+      detail, binary_key, created)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+      strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
+    ON CONFLICT (device_id, problem_id, policy, determinism, toolchain_id, config_id) DO UPDATE SET
+      session_id = excluded.session_id, predicted_ns = excluded.predicted_ns,
+      round = excluded.round, verified = excluded.verified, median_ns = excluded.median_ns,
+      low_ns = excluded.low_ns, high_ns = excluded.high_ns, samples = excluded.samples,
+      failure = excluded.failure, detail = excluded.detail, binary_key = excluded.binary_key,
+      created = excluded.created, quarantined = NULL,
+      winner = CASE WHEN excluded.failure IS NULL THEN winner ELSE 0 END)sql");
+  row.bind(1, ids.device);
+  row.bind(2, ids.problem);
+  row.bind(3, key.policy);
+  bind_value(row, 4, to_value(key.determinism));
+  row.bind(5, ids.toolchain);
+  row.bind(6, config_row(db, measured.config));
+  if (session) row.bind(7, *session);
+  row.bind(8, measured.predicted_ns);
+  bind_value(row, 9, to_value(measured.round));
+  row.bind(10, static_cast<int>(measured.verified));
+  if (measured.ok()) {
+    row.bind(11, measured.timing().median_ns);
+    row.bind(12, measured.timing().low_ns);
+    row.bind(13, measured.timing().high_ns);
+    row.bind(14, measured.timing().samples);
+  } else {
+    bind_value(row, 15, to_value(measured.failure().kind));
+    row.bind(16, measured.failure().detail);
+  }
+  row.bind(17, measured.binary_key);
+  row.exec();
+}
+
+void put_binary_row(SQLite::Database& db, const StoredBinary& binary) {
+  SQLite::Statement old(db, "SELECT id, quarantined IS NULL FROM binary WHERE key = ?");
+  old.bind(1, binary.key);
+  if (old.executeStep()) {
+    if (old.getColumn(1).getInt() == 1) return;
+    SQLite::Statement drop(db, "DELETE FROM binary WHERE id = ?");
+    drop.bind(1, old.getColumn(0).getInt64());
+    old.reset();
+    drop.exec();
+  }
+  const auto data = compress(binary.image);
+  const std::int64_t source = source_row(db, binary.source);
+  SQLite::Statement row(db, R"sql(
+    INSERT INTO binary (key, source_key, compiler, source_id, hash, bytes, created)
+    VALUES (?, ?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')))sql");
+  row.bind(1, binary.key);
+  row.bind(2, binary.source_key);
+  row.bind(3, binary.compiler);
+  if (source != 0) row.bind(4, source);
+  row.bind(5, content_hash(binary.image));
+  row.bind(6, static_cast<std::int64_t>(binary.image.size()));
+  row.exec();
+  SQLite::Statement bytes(db, "INSERT INTO binary_data (id, data) VALUES (?, ?)");
+  bytes.bind(1, static_cast<std::int64_t>(db.getLastInsertRowid()));
+  bytes.bindNoCopy(2, data.data(), static_cast<int>(data.size()));
+  bytes.exec();
+}
+
+std::optional<Measured> read_measured(SQLite::Statement& row) {
+  const auto config = parse_config(row.getColumn(0).getString());
+  Round round = Round::screen;
+  if (!config || !from_value(row.getColumn(2).getString(), round)) return std::nullopt;
+  Measured measured;
+  measured.config = *config;
+  measured.predicted_ns = row.getColumn(1).getDouble();
+  measured.round = round;
+  measured.verified = row.getColumn(3).getInt() == 1;
+  measured.binary_key = row.getColumn(10).getString();
+  if (row.getColumn(8).isNull()) {
+    const Timing timing{.median_ns = row.getColumn(4).getDouble(),
+                        .low_ns = row.getColumn(5).getDouble(),
+                        .high_ns = row.getColumn(6).getDouble(),
+                        .samples = row.getColumn(7).getInt()};
+    if (!(timing.median_ns > 0) || timing.samples < 0) return std::nullopt;
+    measured.outcome = timing;
+  } else {
+    Failure failure{.detail = row.getColumn(9).getString()};
+    if (!from_value(row.getColumn(8).getString(), failure.kind)) return std::nullopt;
+    measured.outcome = failure;
+  }
+  return measured;
+}
+
+std::optional<DeviceCaps> read_device(SQLite::Database& db, std::int64_t id) {
+  DeviceCaps device;
+  NameList names;
+  for_each_device_field(device, names);
+  SQLite::Statement row(db, fmt::format("SELECT {} FROM device WHERE id = ?", names.text));
+  row.bind(1, id);
+  if (!row.executeStep()) return std::nullopt;
+  RowReader reader(row);
+  for_each_device_field(device, reader);
+  return reader.ok() && device.compute_units >= 1 ? std::optional(device) : std::nullopt;
+}
+
+std::optional<Gemm> read_problem(SQLite::Database& db, std::int64_t id) {
+  Gemm gemm;
+  NameList names;
+  for_each_gemm_field(gemm, names);
+  SQLite::Statement row(db, fmt::format("SELECT {} FROM problem WHERE id = ?", names.text));
+  row.bind(1, id);
+  if (!row.executeStep()) return std::nullopt;
+  RowReader reader(row);
+  for_each_gemm_field(gemm, reader);
+  return reader.ok() && validate(gemm) ? std::optional(gemm) : std::nullopt;
+}
+
+std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id) {
+  Validators validators;
+  NameList names;
+  for_each_validator_field(validators, names);
+  SQLite::Statement row(db, fmt::format("SELECT {} FROM toolchain WHERE id = ?", names.text));
+  row.bind(1, id);
+  if (!row.executeStep()) return std::nullopt;
+  RowReader reader(row);
+  for_each_validator_field(validators, reader);
+  return reader.ok() ? std::optional(validators) : std::nullopt;
+}
+
+std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {
+  SQLite::Statement row(db, R"sql(
+    SELECT key, source_key, compiler, source_id, hash, bytes, data
+    FROM binary JOIN binary_data USING (id) WHERE id = ?)sql");
+  row.bind(1, id);
+  if (!row.executeStep()) return std::nullopt;
+  auto image = decompress(blob(row.getColumn(6)), row.getColumn(5).getInt64());
+  if (!image || content_hash(*image) != row.getColumn(4).getString()) return std::nullopt;
+  StoredBinary binary{.key = row.getColumn(0).getString(),
+                      .source_key = row.getColumn(1).getString(),
+                      .compiler = row.getColumn(2).getString(),
+                      .image = std::move(*image)};
+  if (!row.getColumn(3).isNull()) {
+    auto source = read_source(db, row.getColumn(3).getInt64());
+    if (!source) return std::nullopt;
+    binary.source = std::move(*source);
+  }
+  return binary;
+}
+
+}  // namespace kiln

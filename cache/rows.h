@@ -1,0 +1,48 @@
+// Values to rows and back. Writers find or make the row and return its id; readers check every
+// column and return nothing for a row that cannot be what kiln wrote. Throws what SQLite throws.
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "cache/keys.h"
+#include "cache/store.h"
+
+namespace kiln {
+
+/// Row ids that together are one key made by one toolchain.
+struct KeyIds {
+  std::int64_t device = 0, problem = 0, toolchain = 0;
+};
+
+std::int64_t device_row(SQLite::Database& db, const DeviceCaps& device);
+std::int64_t problem_row(SQLite::Database& db, const Gemm& gemm);
+std::int64_t toolchain_row(SQLite::Database& db, const Validators& validators);
+std::int64_t config_row(SQLite::Database& db, const Config& config);
+/// Stores a text once, compressed. 0 for an empty one.
+std::int64_t source_row(SQLite::Database& db, const std::string& text);
+/// Adds or replaces the row of this key and config; a winner stays one.
+void put_measurement(SQLite::Database& db, const BestKey& key, const KeyIds& ids,
+                     const Measured& measured, std::optional<std::int64_t> session);
+/// Code and its source; a key that is there already is left alone unless it was quarantined.
+void put_binary_row(SQLite::Database& db, const StoredBinary& binary);
+
+/// One row of a query that begins with kMeasuredColumns.
+std::optional<Measured> read_measured(SQLite::Statement& row);
+inline constexpr const char* kMeasuredColumns =
+    "config.text, measurement.predicted_ns, measurement.round, measurement.verified, "
+    "measurement.median_ns, measurement.low_ns, measurement.high_ns, measurement.samples, "
+    "measurement.failure, measurement.detail, measurement.binary_key";
+
+/// By id; nothing when a column is out of range, an enum unknown or the problem invalid.
+std::optional<DeviceCaps> read_device(SQLite::Database& db, std::int64_t id);
+std::optional<Gemm> read_problem(SQLite::Database& db, std::int64_t id);
+std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id);
+
+/// Code of a binary row with its source; nothing when a hash or length does not match.
+std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id);
+
+}  // namespace kiln

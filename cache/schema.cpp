@@ -1,0 +1,128 @@
+#include "cache/schema.h"
+
+#include <SQLiteCpp/Transaction.h>
+#include <fmt/format.h>
+
+namespace kiln {
+namespace {
+
+// Blobs live in a rowid table of their own: scanning `binary` then touches no overflow pages.
+// `winner` marks the one row a key dispatches to; the partial index keeps it one. `verification`
+// says under which later runtimes stored code passed again; it speaks of shipped files' code too.
+constexpr const char* kVersion1 = R"sql(
+CREATE TABLE device (
+  id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE,
+  vendor TEXT NOT NULL, arch TEXT NOT NULL, model TEXT NOT NULL,
+  avx2_fma INTEGER NOT NULL, avx512 INTEGER NOT NULL, avx512_bf16 INTEGER NOT NULL,
+  avx512_vnni INTEGER NOT NULL, amx_bf16 INTEGER NOT NULL, amx_int8 INTEGER NOT NULL,
+  compute_units INTEGER NOT NULL, l1_bytes INTEGER NOT NULL, l2_bytes INTEGER NOT NULL,
+  l3_bytes INTEGER NOT NULL, ghz REAL NOT NULL) STRICT;
+
+CREATE TABLE toolchain (
+  id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE,
+  template_hash TEXT NOT NULL, space_version INTEGER NOT NULL,
+  compiler TEXT NOT NULL, runtime TEXT NOT NULL) STRICT;
+
+CREATE TABLE problem (
+  id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, class TEXT NOT NULL,
+  m INTEGER NOT NULL, n INTEGER NOT NULL, k INTEGER NOT NULL, batch INTEGER NOT NULL,
+  a_dtype TEXT NOT NULL, a_order TEXT NOT NULL, a_transposed INTEGER NOT NULL,
+  a_ld INTEGER NOT NULL, a_stride INTEGER NOT NULL,
+  b_dtype TEXT NOT NULL, b_order TEXT NOT NULL, b_transposed INTEGER NOT NULL,
+  b_ld INTEGER NOT NULL, b_stride INTEGER NOT NULL,
+  c_dtype TEXT NOT NULL, c_order TEXT NOT NULL, c_transposed INTEGER NOT NULL,
+  c_ld INTEGER NOT NULL, c_stride INTEGER NOT NULL,
+  d_dtype TEXT NOT NULL, d_order TEXT NOT NULL, d_transposed INTEGER NOT NULL,
+  d_ld INTEGER NOT NULL, d_stride INTEGER NOT NULL,
+  accumulator TEXT NOT NULL, bias TEXT NOT NULL, activation TEXT NOT NULL,
+  residual INTEGER NOT NULL, alignment INTEGER NOT NULL, b_packed INTEGER NOT NULL) STRICT;
+CREATE INDEX problem_class ON problem(class);
+
+CREATE TABLE config (
+  id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, family TEXT NOT NULL) STRICT;
+
+CREATE TABLE session (
+  id INTEGER PRIMARY KEY, started TEXT NOT NULL, command TEXT NOT NULL, kiln TEXT NOT NULL,
+  pid INTEGER NOT NULL, seed INTEGER NOT NULL, budget_seconds REAL NOT NULL) STRICT;
+
+CREATE TABLE source (
+  id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL,
+  data BLOB NOT NULL) STRICT;
+
+CREATE TABLE binary (
+  id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, source_key TEXT NOT NULL,
+  compiler TEXT NOT NULL, source_id INTEGER REFERENCES source(id), hash TEXT NOT NULL,
+  bytes INTEGER NOT NULL, created TEXT NOT NULL, quarantined TEXT) STRICT;
+CREATE INDEX binary_source ON binary(source_key);
+CREATE TABLE binary_data (
+  id INTEGER PRIMARY KEY REFERENCES binary(id) ON DELETE CASCADE, data BLOB NOT NULL) STRICT;
+
+CREATE TABLE measurement (
+  id INTEGER PRIMARY KEY,
+  device_id INTEGER NOT NULL REFERENCES device(id),
+  problem_id INTEGER NOT NULL REFERENCES problem(id),
+  policy TEXT NOT NULL, determinism TEXT NOT NULL,
+  toolchain_id INTEGER NOT NULL REFERENCES toolchain(id),
+  config_id INTEGER NOT NULL REFERENCES config(id),
+  session_id INTEGER REFERENCES session(id),
+  predicted_ns REAL NOT NULL, round TEXT NOT NULL, verified INTEGER NOT NULL,
+  median_ns REAL, low_ns REAL, high_ns REAL, samples INTEGER,
+  failure TEXT, detail TEXT, binary_key TEXT NOT NULL,
+  winner INTEGER NOT NULL DEFAULT 0, created TEXT NOT NULL, quarantined TEXT,
+  CHECK ((failure IS NULL) = (median_ns IS NOT NULL)),
+  UNIQUE (device_id, problem_id, policy, determinism, toolchain_id, config_id)) STRICT;
+CREATE UNIQUE INDEX measurement_winner
+  ON measurement(device_id, problem_id, policy, determinism, toolchain_id) WHERE winner = 1;
+
+CREATE TABLE verification (
+  binary_key TEXT NOT NULL, problem_key TEXT NOT NULL, runtime TEXT NOT NULL,
+  created TEXT NOT NULL, PRIMARY KEY (binary_key, problem_key, runtime)) STRICT;
+)sql";
+
+constexpr Migration kMigrations[] = {{1, kVersion1}};
+
+}  // namespace
+
+std::span<const Migration> migrations() { return kMigrations; }
+
+Result<int> read_version(SQLite::Database& db, const std::string& name,
+                         std::span<const Migration> steps) {
+  const int version = db.execAndGet("PRAGMA user_version").getInt();
+  const int application = db.execAndGet("PRAGMA application_id").getInt();
+  const bool empty = db.execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
+  if (empty && version == 0) return 0;
+  if (application != kApplicationId) {
+    return fail(
+        ErrorCode::database,
+        fmt::format("database {}: application_id = {:#x}: another program's file, not kiln's", name,
+                    application));
+  }
+  const int known = steps.back().version;
+  if (version > known) {
+    return fail(ErrorCode::database,
+                fmt::format("database {}: schema version {} is newer than {}, the newest this kiln "
+                            "knows; it was left untouched",
+                            name, version, known));
+  }
+  return version;
+}
+
+Status migrate(SQLite::Database& db, const std::string& name, std::span<const Migration> steps) {
+  auto version = read_version(db, name, steps);
+  if (!version) return tl::unexpected(version.error());
+  if (*version == steps.back().version) return {};
+  SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
+  // Another process may have been here between the look and the lock.
+  version = read_version(db, name, steps);
+  if (!version) return tl::unexpected(version.error());
+  for (const Migration& step : steps) {
+    if (step.version <= *version) continue;
+    db.exec(step.sql);
+    db.exec(fmt::format("PRAGMA user_version = {}", step.version));
+  }
+  db.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
+  transaction.commit();
+  return {};
+}
+
+}  // namespace kiln

@@ -1,0 +1,265 @@
+// Opening and looking up.
+#include "cache/store.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+
+#include "cache/codec.h"
+#include "cache/store_impl.h"
+
+namespace kiln {
+
+void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now) {
+  row.bind(1, key_text(key.device));
+  row.bind(2, key_text(key.gemm));
+  row.bind(3, key.policy);
+  row.bind(4, std::get<std::string>(to_value(key.determinism)));
+  row.bind(5, now.template_hash);
+  row.bind(6, now.space_version);
+  row.bind(7, now.compiler);
+}
+
+namespace {
+
+constexpr int kKeyColumns = 11;  // of kMeasuredColumns; what follows them in a SELECT starts here
+
+/// A lookup that cannot fail: what SQLite throws is logged and counts as nothing found.
+template <typename F>
+auto lookup(const Layer& layer, F&& body) -> std::decay_t<decltype(body())> {
+  try {
+    return body();
+  } catch (const std::exception& e) {
+    spdlog::warn("database {}: lookup failed, taken as a miss: {}", layer.path.string(), e.what());
+    return {};
+  }
+}
+
+}  // namespace
+
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::~Store() = default;
+
+Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  auto own = options.database.empty() ? open_in_memory() : open_own(options.database);
+  if (!own) return tl::unexpected(own.error());
+  impl->layers.push_back(std::move(*own));
+  for (const auto& file : options.shipped) {
+    auto layer = open_shipped(file);
+    if (!layer) return tl::unexpected(layer.error());
+    impl->layers.push_back(std::move(*layer));
+  }
+  return std::unique_ptr<Store>(new Store(std::move(impl)));
+}
+
+std::filesystem::path Store::path() const { return impl_->layers.front().path; }
+
+bool Store::Impl::is_bad(const Layer& layer, std::string_view table, std::int64_t id) const {
+  return bad_rows.contains(fmt::format("{}:{}:{}", layer.path.string(), table, id));
+}
+
+void Store::Impl::quarantine(Layer& layer, std::string_view table, std::int64_t id,
+                             std::string_view reason) {
+  spdlog::warn("database {}: {} row {} quarantined: {}", layer.path.string(), table, id, reason);
+  const bool marked =
+      layer.writable && lookup(layer, [&] {
+        SQLite::Statement mark(*layer.db,
+                               fmt::format("UPDATE {} SET quarantined = ? WHERE id = ?", table));
+        mark.bind(1, std::string(reason));
+        mark.bind(2, id);
+        return mark.exec() == 1;
+      });
+  if (!marked) bad_rows.insert(fmt::format("{}:{}:{}", layer.path.string(), table, id));
+}
+
+std::optional<StoredBinary> Store::Impl::code_of(Layer& layer, std::int64_t binary_id) {
+  if (is_bad(layer, "binary", binary_id)) return std::nullopt;
+  auto binary = read_binary(*layer.db, binary_id);
+  if (!binary) {
+    quarantine(layer, "binary", binary_id, "its bytes do not match their hash");
+    return std::nullopt;
+  }
+  if (!layer.trusted) binary->image.clear();
+  return binary;
+}
+
+void Store::Impl::attach_code(Layer& layer, Record& record) {
+  SQLite::Statement find(*layer.db, "SELECT id FROM binary WHERE key = ? AND quarantined IS NULL");
+  find.bind(1, record.measured.binary_key);
+  if (!find.executeStep()) return;
+  const std::int64_t id = find.getColumn(0).getInt64();
+  find.reset();
+  if (auto binary = code_of(layer, id)) {
+    record.source = std::move(binary->source);
+    record.image = std::move(binary->image);
+  }
+}
+
+bool Store::Impl::passed_again(const Record& record, const std::string& runtime) {
+  if (record.validators.runtime == runtime) return true;
+  return lookup(own(), [&] {
+    SQLite::Statement row(*own().db,
+                          "SELECT 1 FROM verification WHERE binary_key = ? AND problem_key = ? AND "
+                          "runtime = ?");
+    row.bind(1, record.measured.binary_key);
+    row.bind(2, key_text(record.key.gemm));
+    row.bind(3, runtime);
+    return row.executeStep();
+  });
+}
+
+std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
+                                           const Validators& now) {
+  SQLite::Statement row(
+      *layer.db,
+      fmt::format("SELECT {}, measurement.id, measurement.toolchain_id, "
+                  "measurement.created FROM {} WHERE {} "
+                  "AND {} AND measurement.winner = 1 "
+                  "ORDER BY measurement.created DESC, measurement.id DESC",
+                  kMeasuredColumns, kMeasurementJoin, kProblemCondition, kSettingCondition));
+  bind_key(row, key, now);
+  std::vector<std::int64_t> broken;
+  std::optional<Record> found;
+  while (!found && row.executeStep()) {
+    const std::int64_t id = row.getColumn(kKeyColumns).getInt64();
+    if (is_bad(layer, "measurement", id)) continue;
+    auto measured = read_measured(row);
+    auto made_by = read_toolchain(*layer.db, row.getColumn(kKeyColumns + 1).getInt64());
+    if (!measured || !measured->ok() || !made_by) {
+      broken.push_back(id);
+      continue;
+    }
+    found = Record{.key = key,
+                   .validators = std::move(*made_by),
+                   .measured = std::move(*measured),
+                   .created = row.getColumn(kKeyColumns + 2).getString(),
+                   .database = layer.path};
+  }
+  row.reset();
+  for (const std::int64_t id : broken)
+    quarantine(layer, "measurement", id, "its config, round or timing cannot be read");
+  if (found) attach_code(layer, *found);
+  return found;
+}
+
+std::optional<Record> Store::best(const BestKey& key, const Validators& now) {
+  const std::lock_guard lock(impl_->mutex);
+  for (Layer& layer : impl_->layers) {
+    auto record = lookup(layer, [&] { return impl_->best_in(layer, key, now); });
+    if (!record) continue;
+    if (impl_->passed_again(*record, now.runtime)) record->validators.runtime = now.runtime;
+    return record;
+  }
+  return std::nullopt;
+}
+
+std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now) {
+  const std::lock_guard lock(impl_->mutex);
+  const auto of_layer = [&](Layer& layer) {
+    std::vector<Record> records;
+    SQLite::Statement row(
+        *layer.db,
+        fmt::format("SELECT {}, measurement.id, measurement.problem_id, measurement.created "
+                    "FROM {} JOIN problem ON problem.id = measurement.problem_id "
+                    "WHERE problem.class = ?2 AND measurement.winner = 1 AND {}",
+                    kMeasuredColumns, kMeasurementJoin, kSettingCondition));
+    bind_key(row, key, now);
+    row.bind(2, class_text(key.gemm));
+    while (row.executeStep()) {
+      if (impl_->is_bad(layer, "measurement", row.getColumn(kKeyColumns).getInt64())) continue;
+      auto measured = read_measured(row);
+      auto gemm = read_problem(*layer.db, row.getColumn(kKeyColumns + 1).getInt64());
+      if (!measured || !measured->ok() || !gemm) continue;
+      Record record{.key = key,
+                    .validators = now,
+                    .measured = std::move(*measured),
+                    .created = row.getColumn(kKeyColumns + 2).getString(),
+                    .database = layer.path};
+      record.key.gemm = *gemm;
+      records.push_back(std::move(record));
+    }
+    return records;
+  };
+  std::vector<Record> all;
+  for (Layer& layer : impl_->layers)
+    for (Record& record : lookup(layer, [&] { return of_layer(layer); }))
+      all.push_back(std::move(record));
+  return all;
+}
+
+std::vector<Measured> Store::known(const BestKey& key, const Validators& now) {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<Measured> all;
+  std::set<Config> seen;
+  const auto add_from = [&](Layer& layer) {
+    SQLite::Statement row(
+        *layer.db,
+        fmt::format("SELECT {} FROM {} WHERE {} AND {} ORDER BY measurement.id", kMeasuredColumns,
+                    kMeasurementJoin, kProblemCondition, kSettingCondition));
+    bind_key(row, key, now);
+    while (row.executeStep()) {
+      auto measured = read_measured(row);
+      if (measured && seen.insert(measured->config).second) all.push_back(std::move(*measured));
+    }
+    return true;
+  };
+  for (Layer& layer : impl_->layers) lookup(layer, [&] { return add_from(layer); });
+  return all;
+}
+
+std::optional<StoredBinary> Store::binary(const std::string& source_key,
+                                          const std::string& compiler) {
+  const std::lock_guard lock(impl_->mutex);
+  for (Layer& layer : impl_->layers) {
+    if (!layer.trusted) continue;
+    auto found = lookup(layer, [&]() -> std::optional<StoredBinary> {
+      SQLite::Statement row(*layer.db,
+                            "SELECT id FROM binary WHERE source_key = ?1 AND quarantined IS NULL "
+                            "AND (?2 = '' OR compiler = ?2) ORDER BY id DESC");
+      row.bind(1, source_key);
+      row.bind(2, compiler);
+      std::vector<std::int64_t> ids;
+      while (row.executeStep()) ids.push_back(row.getColumn(0).getInt64());
+      for (const std::int64_t id : ids)
+        if (auto binary = impl_->code_of(layer, id)) return binary;
+      return std::nullopt;
+    });
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+std::string source_key(const Source& source) {
+  std::string all = source.text;
+  for (const std::string& flag : source.flags) all += '\0' + flag;
+  return content_hash(all);
+}
+
+std::filesystem::path default_database() {
+  const auto set = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  if (const auto file = set("KILN_DB"); !file.empty()) return file;
+  if (const auto cache = set("XDG_CACHE_HOME"); !cache.empty()) return cache / "kiln/kiln.db";
+  return set("HOME") / ".cache/kiln/kiln.db";
+}
+
+std::vector<std::filesystem::path> split_paths(std::string_view list) {
+  std::vector<std::filesystem::path> files;
+  while (!list.empty()) {
+    const std::size_t colon = list.find(':');
+    if (colon != 0) files.emplace_back(list.substr(0, colon));
+    list.remove_prefix(colon == list.npos ? list.size() : colon + 1);
+  }
+  return files;
+}
+
+std::vector<std::filesystem::path> default_shipped() {
+  const char* value = std::getenv("KILN_DB_PATH");
+  return split_paths(value == nullptr ? "" : value);
+}
+
+}  // namespace kiln

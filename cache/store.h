@@ -1,0 +1,160 @@
+// The database: what was measured, on what, by which toolchain, and the code itself. Everything
+// that makes two records different is stated here, once. Knows SQLite; knows no command line.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generator/space.h"
+#include "kiln/options.hpp"
+#include "tuner/measured.h"
+
+namespace kiln {
+
+/// Key of a best kernel. A missing field is the dangerous bug: tests/unit changes each in turn.
+struct BestKey {
+  DeviceCaps device;   // fingerprint; compute_units are the threads of the call
+  Gemm gemm;           // every field
+  std::string policy;  // measurement policy, "cold-v1"
+  Determinism determinism = Determinism::run_to_run;
+  auto operator<=>(const BestKey&) const = default;
+};
+
+/// Validators in two tiers. A correctness mismatch is a miss; a performance mismatch is usable but
+/// verified again on first use.
+struct Validators {
+  std::string template_hash;
+  int space_version = kSpaceVersion;
+  /// Correctness: compiler build. Empty in a lookup = no compiler was loaded: stored code of any
+  /// build is taken as it was verified; nothing will be compiled against it.
+  std::string compiler;
+  std::string runtime;  // performance: kiln, libc, kernel versions
+  auto operator<=>(const Validators&) const = default;
+};
+
+struct Record {
+  BestKey key;
+  Validators validators;
+  Measured measured;
+  std::string source = {};            // generated text
+  std::vector<std::byte> image = {};  // linked code; empty = absent or not trusted
+  std::string created;                // ISO 8601 UTC
+  std::filesystem::path database;     // where it was found
+};
+
+/// Linked code as stored. `key` is runtime/compiler.h's binary_key(); `source_key` leaves the
+/// compiler out, so that a process that never loads one can ask too.
+struct StoredBinary {
+  std::string key;
+  std::string source_key;
+  std::string compiler;
+  std::string source = {};  // generated text, empty = none kept
+  std::vector<std::byte> image;
+};
+
+struct StoreOptions {
+  /// The user's own file; created when absent. Empty: a private one in memory.
+  std::filesystem::path database;
+  std::vector<std::filesystem::path> shipped;  // read only, first wins
+};
+
+/// Who wrote a row: kept with the evidence.
+struct SessionInfo {
+  std::string command;  // what ran: "kiln tune", a program's name
+  std::uint64_t seed = 0;
+  double budget_seconds = 0;
+};
+
+/// One file's contents in numbers.
+struct StoreStats {
+  std::filesystem::path database;
+  bool writable = false;
+  bool trusted = false;  // its machine code may be loaded
+  std::string journal;   // "wal", "delete", "memory"
+  int schema = 0;
+  std::int64_t file_bytes = 0;
+  std::int64_t devices = 0, problems = 0, winners = 0, measurements = 0, failures = 0;
+  std::int64_t binaries = 0, binary_bytes = 0, quarantined = 0;  // bytes as stored, compressed
+  std::map<std::string, std::int64_t> failures_by_kind = {};
+};
+
+struct CheckReport {
+  std::int64_t rows = 0;              // rows looked at
+  std::vector<std::string> problems;  // one sentence each: file, table, row, what is wrong
+  std::int64_t repaired = 0;          // rows removed; what they held is measured or compiled again
+  bool ok() const { return problems.empty(); }
+};
+
+struct ImportReport {
+  std::int64_t measurements = 0, binaries = 0;  // rows added
+  bool trusted = false;                         // false: its machine code was left out
+};
+
+/// Thread-safe; several processes may hold the same file. Lookups never fail: an unreadable row is
+/// quarantined, logged and counts as a miss. Writers get a Status and may go on without.
+class Store {
+ public:
+  /// Errors: database (unreadable, not kiln's, newer schema, …), naming the file.
+  static Result<std::unique_ptr<Store>> open(const StoreOptions& options);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  /// The winner of exactly this key with its code and source. Validators as in Validators.
+  std::optional<Record> best(const BestKey& key, const Validators& now);
+  /// Winners of the same device, policy and problem class (see class_text), without code.
+  std::vector<Record> tuned_like(const BestKey& key, const Validators& now);
+  /// Every row of this key, failures too, oldest first.
+  std::vector<Measured> known(const BestKey& key, const Validators& now);
+  /// Newest trusted code of a source; an empty compiler takes any build's.
+  std::optional<StoredBinary> binary(const std::string& source_key, const std::string& compiler);
+
+  /// Adds or replaces one row. Errors: database, naming the file (full disk, read only, busy).
+  Status put(const BestKey& key, const Validators& made_by, const Measured& measured);
+  Status put_binary(const StoredBinary& binary);
+  /// Makes an already stored config the winner of its key.
+  Status crown(const BestKey& key, const Validators& made_by, const Config& config);
+  /// Says that a record passed verification again under another runtime.
+  Status reverified(const Record& record, const std::string& runtime);
+  /// Names the run that later rows belong to.
+  Status begin_session(const SessionInfo& session);
+  /// Marks stored code as bad (it would not load, it gave wrong results): a miss from now on.
+  void quarantine_binary(const std::string& key, const std::string& reason);
+
+  /// Winners of every layer, without code; the user's own first.
+  Result<std::vector<Record>> list();
+  Result<std::vector<StoreStats>> stats();
+  /// Integrity, hashes, parsable configs, valid problems. `repair` drops bad rows of the user's
+  /// file.
+  Result<CheckReport> check(bool repair);
+  /// Writes one self-contained file (winners of all layers with their code, all evidence).
+  Status export_to(const std::filesystem::path& file);
+  /// Merges a file; rows already here win. Errors: database, bad_input (no such file).
+  Result<ImportReport> import_from(const std::filesystem::path& file);
+  /// The user's own file; ":memory:" when there is none.
+  std::filesystem::path path() const;
+
+  struct Impl;
+
+ private:
+  explicit Store(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Hash of source and flags, without the compiler.
+std::string source_key(const Source& source);
+
+/// "$KILN_DB", else "$XDG_CACHE_HOME/kiln/kiln.db", else "~/.cache/kiln/kiln.db".
+std::filesystem::path default_database();
+/// The non-empty parts of a colon-separated list.
+std::vector<std::filesystem::path> split_paths(std::string_view list);
+/// "$KILN_DB_PATH", split.
+std::vector<std::filesystem::path> default_shipped();
+
+}  // namespace kiln

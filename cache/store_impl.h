@@ -1,0 +1,48 @@
+// What the Store's source files share. Not for other folders.
+#pragma once
+
+#include <mutex>
+#include <set>
+
+#include "cache/layer.h"
+#include "cache/rows.h"
+#include "cache/store.h"
+
+namespace kiln {
+
+struct Store::Impl {
+  std::mutex mutex;           // one connection a file: callers of one process take turns
+  std::vector<Layer> layers;  // the user's own first
+  std::optional<std::int64_t> session;
+  /// "file:table:id" of rows found bad that could not be marked so in their file.
+  std::set<std::string> bad_rows;
+
+  Layer& own() { return layers.front(); }
+  /// Errors: database, when the user's file cannot be written.
+  Status writable() const;
+
+  std::optional<Record> best_in(Layer& layer, const BestKey& key, const Validators& now);
+  bool passed_again(const Record& record, const std::string& runtime);
+  void attach_code(Layer& layer, Record& record);
+  std::optional<StoredBinary> code_of(Layer& layer, std::int64_t binary_id);
+
+  bool is_bad(const Layer& layer, std::string_view table, std::int64_t id) const;
+  /// Marks a row of "measurement" or "binary", logs it, and never fails.
+  void quarantine(Layer& layer, std::string_view table, std::int64_t id, std::string_view reason);
+};
+
+/// Rows of one device, policy and toolchain; bind_key() binds ?1 to ?7.
+inline constexpr const char* kSettingCondition =
+    "measurement.device_id = (SELECT id FROM device WHERE key = ?1) AND "
+    "measurement.policy = ?3 AND measurement.determinism = ?4 AND "
+    "toolchain.template_hash = ?5 AND toolchain.space_version = ?6 AND "
+    "(?7 = '' OR toolchain.compiler = ?7) AND measurement.quarantined IS NULL";
+/// Of those, the rows of one problem.
+inline constexpr const char* kProblemCondition =
+    "measurement.problem_id = (SELECT id FROM problem WHERE key = ?2)";
+inline constexpr const char* kMeasurementJoin =
+    "measurement JOIN config ON config.id = measurement.config_id "
+    "JOIN toolchain ON toolchain.id = measurement.toolchain_id";
+void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now);
+
+}  // namespace kiln

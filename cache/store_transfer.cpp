@@ -1,0 +1,144 @@
+// Export to and import from one self-contained file.
+#include <SQLiteCpp/Transaction.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include "cache/schema.h"
+#include "cache/store_impl.h"
+#include "kiln/engine.hpp"
+
+namespace kiln {
+namespace {
+
+/// Names of a table's columns but the id, in order.
+std::string columns(SQLite::Database& db, const std::string& table) {
+  SQLite::Statement row(db, "SELECT name FROM pragma_table_info(?) WHERE name <> 'id'");
+  row.bind(1, table);
+  std::string names;
+  while (row.executeStep())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.getColumn(0).getString());
+  return names;
+}
+
+/// Rows of `other` that are not here yet, ids found anew through the tables' natural keys.
+void merge_values(SQLite::Database& db) {
+  for (const char* table : {"device", "toolchain", "problem", "config"}) {
+    const std::string names = columns(db, table);
+    db.exec(fmt::format("INSERT OR IGNORE INTO {0} ({1}) SELECT {1} FROM other.{0}", table, names));
+  }
+}
+
+std::int64_t merge_code(SQLite::Database& db) {
+  const std::string names = columns(db, "source");
+  db.exec(fmt::format("INSERT OR IGNORE INTO source ({0}) SELECT {0} FROM other.source", names));
+  const int added = db.exec(R"sql(
+    INSERT OR IGNORE INTO binary
+      (key, source_key, compiler, source_id, hash, bytes, created, quarantined)
+    SELECT theirs.key, source_key, compiler, mine.id, theirs.hash, theirs.bytes, created, NULL
+    FROM other.binary AS theirs LEFT JOIN other.source ON other.source.id = theirs.source_id
+      LEFT JOIN source AS mine ON mine.hash = other.source.hash
+    WHERE theirs.quarantined IS NULL)sql");
+  db.exec(R"sql(
+    INSERT OR IGNORE INTO binary_data (id, data)
+    SELECT mine.id, data FROM other.binary_data
+      JOIN other.binary AS theirs ON theirs.id = other.binary_data.id
+      JOIN binary AS mine ON mine.key = theirs.key AND mine.hash = theirs.hash)sql");
+  return added;
+}
+
+/// A key that has its winner here keeps it; the other file's row joins the evidence.
+std::int64_t merge_measurements(SQLite::Database& db) {
+  return db.exec(R"sql(
+    INSERT OR IGNORE INTO measurement (device_id, problem_id, policy, determinism, toolchain_id,
+      config_id, predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure,
+      detail, binary_key, winner, created)
+    SELECT device.id, problem.id, theirs.policy, theirs.determinism, toolchain.id, config.id,
+      predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure, detail,
+      binary_key, theirs.winner AND NOT EXISTS (
+        SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND mine.device_id = device.id AND
+          mine.problem_id = problem.id AND mine.policy = theirs.policy AND
+          mine.determinism = theirs.determinism AND mine.toolchain_id = toolchain.id),
+      created
+    FROM other.measurement AS theirs
+      JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key
+      JOIN other.problem AS p ON p.id = theirs.problem_id JOIN problem ON problem.key = p.key
+      JOIN other.toolchain AS t ON t.id = theirs.toolchain_id
+      JOIN toolchain ON toolchain.key = t.key
+      JOIN other.config AS c ON c.id = theirs.config_id JOIN config ON config.text = c.text
+    WHERE theirs.quarantined IS NULL)sql");
+}
+
+/// `path` as an SQL string.
+std::string quoted(const std::filesystem::path& path) {
+  std::string text = "'";
+  for (const char c : path.string()) text += c == '\'' ? std::string("''") : std::string(1, c);
+  return text + "'";
+}
+
+/// Detaches whatever happens in between.
+class Attached {
+ public:
+  Attached(SQLite::Database& db, const std::filesystem::path& file) : db_(db) {
+    db_.exec(fmt::format("ATTACH {} AS other", quoted(file)));
+  }
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+  ~Attached() { db_.tryExec("DETACH other"); }
+
+ private:
+  SQLite::Database& db_;
+};
+
+ImportReport merge(SQLite::Database& db, const std::filesystem::path& file, bool with_code) {
+  const Attached attached(db, file);
+  SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
+  ImportReport report{.trusted = with_code};
+  merge_values(db);
+  if (with_code) report.binaries = merge_code(db);
+  report.measurements = merge_measurements(db);
+  transaction.commit();
+  return report;
+}
+
+}  // namespace
+
+Status Store::export_to(const std::filesystem::path& file) {
+  const std::lock_guard lock(impl_->mutex);
+  // Written beside its place and renamed into it: nobody ever sees half of it.
+  const std::filesystem::path partial = fmt::format("{}.{}.tmp", file.string(), ::getpid());
+  std::error_code ignored;
+  std::filesystem::remove(partial, ignored);
+  const Status written = guarded(file, [&]() -> Status {
+    impl_->own().db->exec(fmt::format("VACUUM INTO {}", quoted(partial)));
+    auto out = open_own(partial);
+    if (!out) return tl::unexpected(out.error());
+    for (const Layer& layer : impl_->layers)
+      if (&layer != &impl_->own()) merge(*out->db, layer.path, layer.trusted);
+    // A reader on read-only media can make no write-ahead log.
+    out->db->exec("PRAGMA journal_mode = DELETE");
+    out->db.reset();
+    std::filesystem::permissions(partial, std::filesystem::perms(0644));
+    std::filesystem::rename(partial, file);
+    return {};
+  });
+  for (const char* suffix : {"", "-wal", "-shm"})
+    std::filesystem::remove(partial.string() + suffix, ignored);
+  return written;
+}
+
+Result<ImportReport> Store::import_from(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored))
+    return fail(ErrorCode::bad_input, fmt::format("file = {}: no such file", file.string()));
+  auto layer = open_shipped(file);
+  if (!layer) return tl::unexpected(layer.error());
+  const bool trusted = layer->trusted;
+  layer->db.reset();
+  const std::lock_guard lock(impl_->mutex);
+  if (Status ok = impl_->writable(); !ok) return tl::unexpected(ok.error());
+  return guarded(impl_->own().path,
+                 [&]() -> Result<ImportReport> { return merge(*impl_->own().db, file, trusted); });
+}
+
+}  // namespace kiln

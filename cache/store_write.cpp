@@ -1,0 +1,132 @@
+// Writing what was measured, the moment it is known.
+#include <SQLiteCpp/Transaction.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include "cache/store_impl.h"
+#include "kiln/engine.hpp"
+
+namespace kiln {
+namespace {
+
+KeyIds key_rows(SQLite::Database& db, const BestKey& key, const Validators& made_by) {
+  return {.device = device_row(db, key.device),
+          .problem = problem_row(db, key.gemm),
+          .toolchain = toolchain_row(db, made_by)};
+}
+
+void bind_ids(SQLite::Statement& row, const BestKey& key, const KeyIds& ids) {
+  row.bind(1, ids.device);
+  row.bind(2, ids.problem);
+  row.bind(3, key.policy);
+  row.bind(4, std::get<std::string>(to_value(key.determinism)));
+  row.bind(5, ids.toolchain);
+}
+
+/// Runs `body` in one transaction that takes the write lock first: a deferred one that reads and
+/// then writes fails at once under contention, whatever the busy timeout.
+template <typename F>
+Status write(Store::Impl& store, F&& body) {
+  const std::lock_guard lock(store.mutex);
+  if (Status ok = store.writable(); !ok) return ok;
+  Layer& layer = store.own();
+  return guarded(layer.path, [&]() -> Status {
+    SQLite::Transaction transaction(*layer.db, SQLite::TransactionBehavior::IMMEDIATE);
+    if (Status done = body(*layer.db); !done) return done;
+    transaction.commit();
+    return {};
+  });
+}
+
+}  // namespace
+
+Status Store::Impl::writable() const {
+  if (layers.front().writable) return {};
+  return fail(ErrorCode::database, fmt::format("database {}: read only, nothing was written to it",
+                                               layers.front().path.string()));
+}
+
+Status Store::put(const BestKey& key, const Validators& made_by, const Measured& measured) {
+  return write(*impl_, [&](SQLite::Database& db) -> Status {
+    put_measurement(db, key, key_rows(db, key, made_by), measured, impl_->session);
+    return {};
+  });
+}
+
+Status Store::put_binary(const StoredBinary& binary) {
+  return write(*impl_, [&](SQLite::Database& db) -> Status {
+    put_binary_row(db, binary);
+    return {};
+  });
+}
+
+Status Store::crown(const BestKey& key, const Validators& made_by, const Config& config) {
+  return write(*impl_, [&](SQLite::Database& db) -> Status {
+    constexpr const char* kRowsOfKey =
+        "device_id = ?1 AND problem_id = ?2 AND policy = ?3 AND determinism = ?4 AND "
+        "toolchain_id = ?5";
+    const KeyIds ids = key_rows(db, key, made_by);
+    SQLite::Statement dethrone(
+        db, fmt::format("UPDATE measurement SET winner = 0 WHERE {} AND winner = 1", kRowsOfKey));
+    bind_ids(dethrone, key, ids);
+    dethrone.exec();
+    SQLite::Statement enthrone(
+        db, fmt::format("UPDATE measurement SET winner = 1 WHERE {} AND failure IS NULL AND "
+                        "config_id = (SELECT id FROM config WHERE text = ?6)",
+                        kRowsOfKey));
+    bind_ids(enthrone, key, ids);
+    enthrone.bind(6, text(config));
+    if (enthrone.exec() == 1) return {};
+    return fail(ErrorCode::internal,
+                fmt::format("database {}: config = {}: no timed row of it to make the winner",
+                            path().string(), text(config)));
+  });
+}
+
+Status Store::reverified(const Record& record, const std::string& runtime) {
+  return write(*impl_, [&](SQLite::Database& db) -> Status {
+    SQLite::Statement row(db, R"sql(
+      INSERT OR IGNORE INTO verification (binary_key, problem_key, runtime, created)
+      VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')))sql");
+    row.bind(1, record.measured.binary_key);
+    row.bind(2, key_text(record.key.gemm));
+    row.bind(3, runtime);
+    row.exec();
+    return {};
+  });
+}
+
+Status Store::begin_session(const SessionInfo& session) {
+  return write(*impl_, [&](SQLite::Database& db) -> Status {
+    SQLite::Statement row(db, R"sql(
+      INSERT INTO session (started, command, kiln, pid, seed, budget_seconds)
+      VALUES (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), ?, ?, ?, ?, ?))sql");
+    row.bind(1, session.command);
+    row.bind(2, std::string(version()));
+    row.bind(3, static_cast<std::int64_t>(::getpid()));
+    row.bind(4, static_cast<std::int64_t>(session.seed));
+    row.bind(5, session.budget_seconds);
+    row.exec();
+    impl_->session = db.getLastInsertRowid();
+    return {};
+  });
+}
+
+void Store::quarantine_binary(const std::string& key, const std::string& reason) {
+  const std::lock_guard lock(impl_->mutex);
+  for (Layer& layer : impl_->layers) {
+    const auto marked = guarded(layer.path, [&]() -> Status {
+      SQLite::Statement find(*layer.db, "SELECT id FROM binary WHERE key = ?");
+      find.bind(1, key);
+      if (!find.executeStep()) return {};
+      const std::int64_t id = find.getColumn(0).getInt64();
+      find.reset();
+      impl_->quarantine(layer, "binary", id, reason);
+      return {};
+    });
+    if (!marked) spdlog::warn("{}", marked.error().message);
+  }
+}
+
+}  // namespace kiln

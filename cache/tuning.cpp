@@ -1,0 +1,164 @@
+// tune(): the search with the store as its memory, now or in the background.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "cache/engine_impl.h"
+#include "cache/keys.h"
+
+namespace kiln {
+namespace {
+
+TuneReport report_of(const Gemm& gemm, const Record& record) {
+  TuneReport report;
+  report.gemm = gemm;
+  report.threads = record.key.device.compute_units;
+  report.config = text(record.measured.config);
+  report.timing = record.measured.timing();
+  report.already_tuned = true;
+  return report;
+}
+
+/// Counts configs, not rows: a finalist has one row for each round.
+void count_outcomes(const SearchResult& result, TuneReport& report) {
+  std::set<Config> seen;
+  for (std::size_t i = result.known; i < result.measured.size(); ++i) {
+    const Measured& measured = result.measured[i];
+    if (!seen.insert(measured.config).second) continue;
+    const bool compiled = measured.ok() || measured.failure().kind != Failure::Kind::compile;
+    report.compiled += compiled;
+    report.measured += measured.ok();
+    report.failed += !measured.ok();
+  }
+}
+
+}  // namespace
+
+Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& options) {
+  if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+  const auto threads = threads_of(options.threads);
+  if (!threads) return tl::unexpected(threads.error());
+  if (!(options.budget.count() > 0))
+    return fail(ErrorCode::bad_input,
+                fmt::format("budget = {} s: must be more than 0", options.budget.count()));
+  if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0) {
+    TuneReport nothing;
+    nothing.gemm = gemm;
+    nothing.threads = *threads;
+    nothing.config = "reference";
+    nothing.already_tuned = true;
+    return nothing;
+  }
+  const std::lock_guard lock(tuning);
+  const BestKey key = key_of(gemm, *threads);
+  const auto compiler = host_compiler();
+  Validators with = now;
+  if (compiler) with.compiler = (*compiler)->version();
+  if (!options.force) {
+    if (const auto record = store->best(key, with)) return report_of(gemm, *record);
+  }
+  if (!compiler) return tl::unexpected(compiler.error());
+  return search_and_store(gemm, key, **compiler, options);
+}
+
+Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKey& key,
+                                                  Compiler& compiler, const TuneOptions& options) {
+  Validators made_by = now;
+  made_by.compiler = compiler.version();
+  std::vector<std::string> warnings;
+  const auto note = [&](const Status& status) {
+    if (status || std::count(warnings.begin(), warnings.end(), status.error().message)) return;
+    warnings.push_back(status.error().message);
+  };
+  note(store->begin_session(
+      {.command = "tune", .seed = options.seed, .budget_seconds = options.budget.count()}));
+
+  SearchInput input{.gemm = key.gemm, .device = key.device, .options = options};
+  input.options.threads = key.device.compute_units;
+  input.options.cancelled = [this, asked = options.cancelled] {
+    return closing.load() || (asked && asked());
+  };
+  if (!options.force) input.known = store->known(key, made_by);
+  if (const auto record = store->best(key, made_by)) input.incumbent = record->measured.config;
+  input.sink = [&](const Evidence& evidence) { note(store->put(key, made_by, evidence.measured)); };
+
+  auto bench = make_bench(input, compiler);
+  if (!bench) return tl::unexpected(bench.error());
+  const auto result = search(input, **bench);
+  if (!result) return tl::unexpected(result.error());
+  if (!result->winner)
+    return fail(ErrorCode::not_tuned,
+                fmt::format("{}: cancelled before any kernel was chosen", text(gemm)));
+  const Measured& winner = result->measured[*result->winner];
+
+  auto built = code_of(key, winner.config, (*bench)->artifact(winner.config), made_by.compiler);
+  if (!built) return tl::unexpected(built.error());
+  Measured stored = winner;
+  stored.binary_key = built->binary.key;
+  note(store->put_binary(built->binary));
+  note(store->put(key, made_by, stored));
+  note(store->crown(key, made_by, winner.config));
+  install(gemm, key, winner.config, "tuned for exactly this problem by this process",
+          std::move(built->kernel));
+
+  TuneReport report;
+  report.gemm = gemm;
+  report.threads = key.device.compute_units;
+  report.config = text(winner.config);
+  report.timing = winner.timing();
+  report.enumerated = static_cast<int>(result->enumerated);
+  report.seconds = result->seconds;
+  report.warnings = std::move(warnings);
+  count_outcomes(*result, report);
+  return report;
+}
+
+Result<Built> Engine::Impl::code_of(const BestKey& key, const Config& config,
+                                    const Artifact* artifact, const std::string& compiler) {
+  // A known row that won again was not compiled by this search.
+  if (artifact == nullptr || !artifact->binary) return build(key, config);
+  auto kernel = HostKernel::load(artifact->binary->image);
+  if (!kernel) return tl::unexpected(kernel.error());
+  return Built{std::make_shared<const HostKernel>(std::move(*kernel)),
+               {.key = binary_key(artifact->source, compiler),
+                .source_key = source_key(artifact->source),
+                .compiler = compiler,
+                .source = artifact->source.text,
+                .image = artifact->binary->image}};
+}
+
+void Engine::Impl::install(const Gemm& gemm, const BestKey& key, const Config& config,
+                           const std::string& reason, std::shared_ptr<const HostKernel> kernel) {
+  const int threads = key.device.compute_units;
+  const std::lock_guard lock(resolving);
+  plans.put(bound_plan(gemm, threads, Match::exact, config, reason, kernel));
+  for (const SharedPlan& plan : plans.all())
+    if (plan->threads == threads && plan->gemm != gemm && normalised(plan->gemm) == key.gemm)
+      plans.put(bound_plan(plan->gemm, threads, Match::exact, config, reason, kernel));
+}
+
+void Engine::Impl::tune_later(const Gemm& gemm, int threads) {
+  const std::lock_guard lock(queue_mutex);
+  queue.push_back({gemm, threads});
+  if (!background.joinable()) background = std::thread([this] { run_background(); });
+  queue_filled.notify_one();
+}
+
+void Engine::Impl::run_background() {
+  for (;;) {
+    Job job{};
+    {
+      std::unique_lock lock(queue_mutex);
+      queue_filled.wait(lock, [&] { return closing.load() || !queue.empty(); });
+      if (closing.load()) return;
+      job = queue.front();
+      queue.pop_front();
+    }
+    const auto report = shielded([&] { return tune(job.gemm, {.threads = job.threads}); });
+    if (!report && !closing.load())
+      spdlog::warn("background tuning of {}: {}", text(job.gemm), report.error().message);
+  }
+}
+
+}  // namespace kiln
