@@ -1,0 +1,47 @@
+// One shape, one thread count: kiln and every supporting peer in one interleaved race over the same
+// operands, each result checked. Knows nothing of lists, tables or files.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/peer.h"
+#include "kiln/engine.hpp"
+
+namespace kiln {
+
+struct ContestOptions {
+  int samples = 31;          ///< of each contestant
+  double budget_ns = 1.5e9;  ///< for all contestants of one shape, after the first rounds
+  std::uint64_t seed = 1;
+};
+
+/// A peer whose result was wrong, or who refused: reported, and out of the race.
+struct Excluded {
+  std::string peer;
+  std::string reason;
+};
+
+struct ContestResult {
+  Gemm gemm;
+  int threads = 1;
+  Timing kiln;
+  std::map<std::string, Timing> peers;  // by name; the hopelessly slow have few samples
+  std::vector<Excluded> excluded;
+  std::string config;              // of kiln's kernel
+  Match match = Match::reference;  // where it came from
+  bool verified = false;           // kiln's result
+  std::string fault;               // why not
+
+  /// Name of the fastest peer; empty when there was none.
+  std::string best_peer() const;
+  /// Best peer's time / kiln's; 0 without a peer.
+  double ratio() const;
+};
+
+/// Errors: bad_input (an empty or invalid problem), device (no memory), and those of Engine::plan.
+Result<ContestResult> contest(Engine& engine, const PeerSet& peers, const Gemm& gemm, int threads,
+                              const ContestOptions& options);
+
+}  // namespace kiln

@@ -1,0 +1,54 @@
+// What kiln costs around its kernels: the call, the start, the search. Knows the Engine's insides
+// as far as a direct call of a kernel needs them.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "kiln/engine.hpp"
+
+namespace kiln {
+
+/// One call of the same kernel three ways, interleaved; medians in nanoseconds.
+struct Overhead {
+  Gemm gemm;
+  double direct_ns = 0;  // the kernel's own function, arguments made beforehand
+  double plan_ns = 0;    // Plan::run
+  double gemm_ns = 0;    // Engine::gemm
+};
+
+/// On one thread. Errors: those of Engine::plan, not_tuned (the problem has no generated kernel).
+Result<Overhead> measure_overhead(Engine& engine, const Gemm& gemm);
+
+/// The start of a process: Engine::open, then the first gemm(), checked.
+struct ColdStart {
+  double open_ns = 0, first_gemm_ns = 0;
+  Match match = Match::reference;
+  bool verified = false;
+  std::vector<std::string> compiler_files;  // mapped afterwards; empty = no LLVM was loaded
+};
+
+/// Meant for a process that has done nothing else yet. Errors: those of Engine::open and gemm().
+Result<ColdStart> cold_start_here(const Gemm& gemm, const OpenOptions& open, int threads);
+
+/// `cold_start_here` in `runs` processes of this program, which `arguments` must lead there and
+/// which must print cold_start_line(). The medians of the times; `match`, `verified` and
+/// compiler_files of the worst run. Errors: device (a child failed; the message says how).
+Result<ColdStart> measure_cold_start(const std::vector<std::string>& arguments, int runs);
+std::string cold_start_line(const ColdStart& result);
+
+/// How good a search of the default length is: two searches from nothing, the second ten times as
+/// long, and both winners raced interleaved.
+struct SearchQuality {
+  double short_seconds = 0, long_seconds = 0;
+  std::string short_config, long_config;
+  double quality = 0;  // long winner's time / short winner's: 1 = as good
+};
+
+/// Uses databases of its own under the temporary folder. Errors: those of Engine::tune.
+Result<SearchQuality> measure_search_quality(const Gemm& gemm, int threads,
+                                             std::chrono::duration<double> budget,
+                                             std::uint64_t seed);
+
+}  // namespace kiln

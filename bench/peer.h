@@ -1,0 +1,61 @@
+// The libraries kiln races against, behind one small interface. Each is found at run time and used
+// if installed; kiln builds and runs without any of them. Knows nothing of timing or reports.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kiln/engine.hpp"
+
+namespace kiln {
+
+/// One problem bound to one library, everything that can be done ahead already done (primitives
+/// created, kernels dispatched). Runs D = op(A) * op(B): alpha 1, beta 0.
+class PeerKernel {
+ public:
+  virtual ~PeerKernel() = default;
+  /// `operands.b` points to plain B, or to bytes that `pack_b` wrote when packed_b_bytes() > 0.
+  virtual void run(const Operands& operands) = 0;
+  /// Bytes of the library's own packed form of B (64-byte aligned); 0 = it reads B as it is.
+  virtual std::size_t packed_b_bytes() const { return 0; }
+  virtual void pack_b(const void* /*b*/, void* /*packed*/) {}
+};
+
+class Peer {
+ public:
+  virtual ~Peer() = default;
+  /// Short and stable: the key in reports, e.g. "openblas", "onednn_matmul".
+  virtual std::string name() const = 0;
+  /// Version and how it is run at its best, for people.
+  virtual std::string note() const = 0;
+  /// Whether the library has a routine for the problem's types and layouts.
+  virtual bool supports(const Gemm& gemm, int threads) const = 0;
+  /// Errors: unsupported (the library refused a problem that `supports` let through).
+  virtual Result<std::unique_ptr<PeerKernel>> prepare(const Gemm& gemm, int threads) = 0;
+};
+
+/// A library that is not there, and why kiln thinks so.
+struct AbsentPeer {
+  std::string name;
+  std::string reason;
+};
+
+struct PeerSet {
+  std::vector<std::unique_ptr<Peer>> present;
+  std::vector<AbsentPeer> absent;
+};
+
+/// Loads every peer that is installed. Libraries read their environment as they load, so call
+/// enter_peer_environment() (bench/environment.h) first for figures that count.
+PeerSet load_peers();
+
+// One loader a library; each appends to `set.present` or `set.absent`.
+void load_openblas(PeerSet& set);
+void load_blis(PeerSet& set);
+void load_onednn(PeerSet& set);
+void load_libxsmm(PeerSet& set);
+void load_eigen(PeerSet& set);
+
+}  // namespace kiln

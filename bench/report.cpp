@@ -1,0 +1,273 @@
+#include "bench/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "tuner/measure.h"
+
+namespace kiln {
+namespace {
+
+/// The six fixed words of a shape's line, and what follows them.
+struct Words {
+  std::string dtype, ta, tb, rest;
+};
+
+Words words_of(const Gemm& gemm) {
+  std::istringstream line(text(gemm));
+  Words w;
+  std::string m, n, k;
+  line >> w.dtype >> w.ta >> w.tb >> m >> n >> k >> std::ws;
+  std::getline(line, w.rest);
+  return w;
+}
+
+std::string_view name(Match match) {
+  switch (match) {
+    case Match::exact:
+      return "exact";
+    case Match::nearest:
+      return "nearest";
+    case Match::model:
+      return "model";
+    case Match::reference:
+      return "reference";
+  }
+  return "reference";
+}
+
+OrderedJson shape_json(const Gemm& gemm, int threads, const std::string& device) {
+  const Words w = words_of(gemm);
+  return {{"dtype", w.dtype}, {"ta", w.ta},  {"tb", w.tb},         {"m", gemm.m},
+          {"n", gemm.n},      {"k", gemm.k}, {"threads", threads}, {"device", device}};
+}
+
+/// Geometric mean of positive values.
+class GeometricMean {
+ public:
+  void add(double value) {
+    if (!(value > 0)) return;
+    log_ += std::log(value);
+    ++count_;
+    least_ = count_ == 1 ? value : std::min(least_, value);
+  }
+  int count() const { return count_; }
+  double least() const { return least_; }
+  double value() const { return count_ ? std::exp(log_ / count_) : 0; }
+
+ private:
+  double log_ = 0, least_ = 0;
+  int count_ = 0;
+};
+
+std::string time_text(double ns) {
+  if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
+  if (ns < 1e6) return fmt::format("{:.1f} us", ns / 1e3);
+  if (ns < 1e9) return fmt::format("{:.2f} ms", ns / 1e6);
+  return fmt::format("{:.2f} s", ns / 1e9);
+}
+
+/// The measured FMA peak that a row compares with, in operations a second; 0 = none was measured.
+double peak_of(const BenchReport& report, const ContestResult& row) {
+  for (const MachineLine& line : report.machine)
+    if (line.threads == row.threads) {
+      if (row.gemm.a.dtype == fp32) return line.limits.fp32_flops;
+      if (row.gemm.a.dtype == fp64) return line.limits.fp64_flops;
+    }
+  return 0;
+}
+
+double share_of_peak(const BenchReport& report, const ContestResult& row) {
+  const double peak = peak_of(report, row);
+  return peak > 0 && row.kiln.median_ns > 0 ? row.gemm.flops() / row.kiln.median_ns * 1e9 / peak
+                                            : 0;
+}
+
+bool is_counted_square(const Gemm& g) {
+  return g.m == g.n && g.n == g.k && g.m >= 1024 && g.m <= 4096 && g.batch == 1;
+}
+
+std::string row_name(const ContestResult& row) {
+  return fmt::format("{}, {} thread{}", text(row.gemm), row.threads, row.threads == 1 ? "" : "s");
+}
+
+std::string quoted(const std::string& field) {
+  std::string out = "\"";
+  for (char c : field) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
+/// Rows of cells as aligned text; the first column is left-aligned, the others right.
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i == widths.size()) widths.push_back(0);
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += i == 0 ? fmt::format("{:<{}}", row[i], widths[i])
+                     : fmt::format("  {:>{}}", row[i], widths[i]);
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  }
+  return out;
+}
+
+}  // namespace
+
+BenchSummary summarise(const BenchReport& report) {
+  BenchSummary s;
+  GeometricMean overall;
+  std::map<std::string, GeometricMean> peers, shares;
+  std::map<int, GeometricMean> by_threads;
+  s.shapes = int(report.rows.size());
+  s.failed = int(report.failures.size());
+  for (const ContestResult& row : report.rows) {
+    s.verified += row.verified;
+    s.excluded += int(row.excluded.size());
+    if (is_counted_square(row.gemm) && peak_of(report, row) > 0)
+      shares[fmt::format("{}, {} threads", name(row.gemm.a.dtype), row.threads)].add(
+          share_of_peak(report, row));
+    if (row.peers.empty()) continue;
+    const double ratio = row.ratio();
+    overall.add(ratio);
+    by_threads[row.threads].add(ratio);
+    if (s.compared++ == 0 || ratio < s.worst_ratio) {
+      s.worst_ratio = ratio;
+      s.worst_shape = row_name(row);
+    }
+    for (const auto& [peer, timing] : row.peers)
+      peers[peer].add(timing.median_ns / row.kiln.median_ns);
+  }
+  s.ratio = overall.value();
+  for (const auto& [threads, mean] : by_threads) s.ratio_by_threads[threads] = mean.value();
+  for (const auto& [peer, mean] : peers) s.peers[peer] = {mean.count(), mean.value()};
+  for (const auto& [key, mean] : shares)
+    s.peak_share[key] = {mean.count(), mean.least(), mean.value()};
+  return s;
+}
+
+OrderedJson to_json(const ContestResult& row, const std::string& device) {
+  OrderedJson json = shape_json(row.gemm, row.threads, device);
+  json["kiln_ns"] = row.kiln.median_ns;
+  json["peers"] = OrderedJson::object();
+  for (const auto& [peer, timing] : row.peers) json["peers"][peer] = timing.median_ns;
+  const std::string best = row.best_peer();
+  json["best_peer"] = best.empty() ? OrderedJson(nullptr) : OrderedJson(best);
+  json["ratio"] = best.empty() ? OrderedJson(nullptr) : OrderedJson(row.ratio());
+  json["verified"] = row.verified;
+  json["config"] = row.config;
+  json["policy"] = kMeasurePolicy;
+  json["match"] = name(row.match);
+  json["shape"] = text(row.gemm);
+  json["kiln_low_ns"] = row.kiln.low_ns;
+  json["kiln_high_ns"] = row.kiln.high_ns;
+  json["samples"] = row.kiln.samples;
+  if (!row.fault.empty()) json["fault"] = row.fault;
+  for (const Excluded& e : row.excluded) json["excluded"][e.peer] = e.reason;
+  return json;
+}
+
+OrderedJson to_json(const ShapeFailure& failure, const std::string& device) {
+  OrderedJson json = shape_json(failure.gemm, failure.threads, device);
+  json["shape"] = text(failure.gemm);
+  json["error"] = {{"code", name(failure.error.code)}, {"message", failure.error.message}};
+  return json;
+}
+
+OrderedJson to_json(const MachineLine& machine) {
+  return {{"machine",
+           {{"threads", machine.threads},
+            {"fp32_fma_flops", machine.limits.fp32_flops},
+            {"fp64_fma_flops", machine.limits.fp64_flops},
+            {"l3_read_bytes_per_second", machine.limits.l3_read},
+            {"dram_read_bytes_per_second", machine.limits.dram_read}}}};
+}
+
+OrderedJson to_json(const BenchSummary& s) {
+  OrderedJson json{{"shapes", s.shapes},           {"compared", s.compared},
+                   {"verified", s.verified},       {"failed", s.failed},
+                   {"excluded", s.excluded},       {"ratio", s.ratio},
+                   {"worst_ratio", s.worst_ratio}, {"worst_shape", s.worst_shape}};
+  json["ratio_by_threads"] = OrderedJson::object();
+  for (const auto& [threads, ratio] : s.ratio_by_threads)
+    json["ratio_by_threads"][std::to_string(threads)] = ratio;
+  json["peers"] = OrderedJson::object();
+  for (const auto& [peer, p] : s.peers)
+    json["peers"][peer] = {{"shapes", p.shapes}, {"ratio", p.ratio}};
+  json["peak_share"] = OrderedJson::object();
+  for (const auto& [key, share] : s.peak_share)
+    json["peak_share"][key] = {
+        {"shapes", share.shapes}, {"least", share.least}, {"mean", share.mean}};
+  return {{"summary", json}};
+}
+
+std::string table(const BenchReport& report) {
+  std::vector<std::vector<std::string>> rows{
+      {"shape", "threads", "kiln", "GFLOP/s", "peak", "best peer", "its time", "ratio", "check"}};
+  for (const ContestResult& row : report.rows) {
+    const double share = share_of_peak(report, row);
+    const std::string best = row.best_peer();
+    rows.push_back(
+        {text(row.gemm), std::to_string(row.threads), time_text(row.kiln.median_ns),
+         fmt::format("{:.1f}", row.gemm.flops() / row.kiln.median_ns),
+         share > 0 ? fmt::format("{:.0f} %", 100 * share) : "-", best.empty() ? "none" : best,
+         best.empty() ? "-" : time_text(row.peers.at(best).median_ns),
+         best.empty() ? "-" : fmt::format("{:.2f}", row.ratio()), row.verified ? "ok" : "WRONG"});
+  }
+  std::string out = aligned(rows);
+  for (const ContestResult& row : report.rows) {
+    if (!row.verified)
+      out += fmt::format("{}: kiln's result is wrong: {}\n", row_name(row), row.fault);
+    for (const Excluded& e : row.excluded)
+      out += fmt::format("{}: {} left out: {}\n", row_name(row), e.peer, e.reason);
+  }
+  for (const ShapeFailure& f : report.failures)
+    out += fmt::format("{}, {} threads: not raced: {}\n", text(f.gemm), f.threads, f.error.message);
+  return out;
+}
+
+std::string text(const BenchSummary& s) {
+  std::string out = fmt::format("{} shapes raced, {} beside a peer, {} verified, {} failed\n",
+                                s.shapes, s.compared, s.verified, s.failed);
+  if (s.compared) {
+    out += fmt::format("best peer's time / kiln's: {:.3f} (geometric mean), worst {:.3f}: {}\n",
+                       s.ratio, s.worst_ratio, s.worst_shape);
+    for (const auto& [threads, ratio] : s.ratio_by_threads)
+      out += fmt::format("  {} threads: {:.3f}\n", threads, ratio);
+    for (const auto& [peer, p] : s.peers)
+      out += fmt::format("  against {}: {:.3f} over {} shapes\n", peer, p.ratio, p.shapes);
+  }
+  for (const auto& [key, share] : s.peak_share)
+    out +=
+        fmt::format("squares 1024 to 4096, {}: {:.1f} % of the measured FMA peak, least {:.1f} %\n",
+                    key, 100 * share.mean, 100 * share.least);
+  return out;
+}
+
+std::string csv(const BenchReport& report) {
+  std::string out =
+      "shape,dtype,ta,tb,m,n,k,threads,device,contestant,median_ns,low_ns,high_ns,samples,verified,"
+      "config\n";
+  for (const ContestResult& row : report.rows) {
+    const Words w = words_of(row.gemm);
+    const auto line = [&](const std::string& who, const Timing& t, bool verified,
+                          const std::string& config) {
+      out += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{},{},{}\n",
+                         quoted(text(row.gemm)), w.dtype, w.ta, w.tb, row.gemm.m, row.gemm.n,
+                         row.gemm.k, row.threads, report.device, who, t.median_ns, t.low_ns,
+                         t.high_ns, t.samples, verified, quoted(config));
+    };
+    line("kiln", row.kiln, row.verified, row.config);
+    for (const auto& [peer, timing] : row.peers) line(peer, timing, true, "");
+  }
+  return out;
+}
+
+}  // namespace kiln

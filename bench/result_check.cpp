@@ -1,0 +1,111 @@
+#include "bench/result_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "generator/extent.h"
+#include "kiln/numeric.hpp"
+#include "runtime/buffers.h"
+#include "tuner/data.h"
+#include "tuner/reference.h"
+
+namespace kiln {
+namespace {
+
+// Multiply-adds that the sampled check of one contestant may cost: about a tenth of a second.
+constexpr double kCheckWork = 1e8;
+
+std::int64_t d_index(const Gemm& g, std::int64_t batch, std::int64_t row, std::int64_t col) {
+  const bool rows_apart = (g.d.order == Order::row_major) != g.d.transposed;
+  return batch * g.stride_d() + (rows_apart ? row * g.ldd() + col : col * g.ldd() + row);
+}
+
+/// The first, the last and some in between, drawn from `random`.
+std::vector<std::int64_t> sampled(std::int64_t count, double work_each, Random& random) {
+  std::set<std::int64_t> chosen{0, count - 1};
+  const auto most = std::min(double(count), std::max(4.0, kCheckWork / std::max(1.0, work_each)));
+  for (int draws = 0; double(chosen.size()) < most && draws < 4 * int(most); ++draws)
+    chosen.insert(random.below(count));
+  return {chosen.begin(), chosen.end()};
+}
+
+std::optional<std::string> unwritten(const Gemm& g, const void* d) {
+  for (std::int64_t t = 0; t < g.batch; ++t)
+    for (std::int64_t i = 0; i < g.m; ++i)
+      for (std::int64_t j = 0; j < g.n; ++j)
+        if (is_poison(g.d.dtype, d, d_index(g, t, i, j)))
+          return fmt::format("D[{},{}] of batch {} was never written", i, j, t);
+  return std::nullopt;
+}
+
+/// Extra terms of the epilogue along one line of D.
+struct LineTerms {
+  std::vector<double> bias, residual;
+};
+
+LineTerms terms_along(const Gemm& g, const Operands& o, const Lines& lines, std::int64_t index,
+                      std::int64_t length) {
+  LineTerms terms;
+  const bool rows = lines.along == Lines::Along::rows;
+  for (std::int64_t x = 0; x < length; ++x) {
+    const std::int64_t i = rows ? index : x, j = rows ? x : index;
+    if (g.epilogue.bias != Bias::none)
+      terms.bias.push_back(
+          load_element(bias_type(g), o.bias, g.epilogue.bias == Bias::per_row ? i : j));
+    if (g.epilogue.residual)
+      terms.residual.push_back(load_element(g.d.dtype, o.residual, d_index(g, lines.batch, i, j)));
+  }
+  return terms;
+}
+
+std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const Products& p) {
+  const bool rows = p.lines.along == Lines::Along::rows;
+  const auto length = std::size_t(p.length);
+  std::vector<double> value(length), error(length);
+  for (std::size_t line = 0; line < p.lines.index.size(); ++line) {
+    const std::int64_t index = p.lines.index[line];
+    const LineTerms extra = terms_along(g, o, p.lines, index, p.length);
+    expect(g, Scaling{},
+           Terms{.sum = std::span(p.sum).subspan(line * length, length),
+                 .magnitude = std::span(p.magnitude).subspan(line * length, length),
+                 .c = {},
+                 .bias = extra.bias,
+                 .residual = extra.residual},
+           value, error);
+    for (std::size_t x = 0; x < length; ++x) {
+      const std::int64_t i = rows ? index : std::int64_t(x), j = rows ? std::int64_t(x) : index;
+      const double got = load_element(g.d.dtype, o.d, d_index(g, p.lines.batch, i, j));
+      if (!accepts(g.d.dtype, value[x], error[x], got))
+        return fmt::format("D[{},{}] of batch {} is {}, expected {} within {:.3g}", i, j,
+                           p.lines.batch, got, value[x], error[x]);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void poison_d(const Gemm& gemm, const Operands& operands) {
+  poison(gemm.d.dtype, {static_cast<std::byte*>(operands.d),
+                        std::size_t(span(gemm, Operand::d) * size_of(gemm.d.dtype))});
+}
+
+std::optional<std::string> wrong_d(const Gemm& gemm, const Operands& o, std::uint64_t seed) {
+  if (auto fault = unwritten(gemm, o.d)) return fault;
+  Random random(seed, 0x62656e6368);
+  for (std::int64_t batch : std::set<std::int64_t>{0, gemm.batch - 1}) {
+    const double per_line = double(gemm.k) * double(gemm.batch > 1 ? 2 : 1);
+    Lines rows{Lines::Along::rows, batch, sampled(gemm.m, per_line * double(gemm.n), random)};
+    if (auto fault = wrong_lines(gemm, o, products(gemm, o.a, o.b, std::move(rows)))) return fault;
+    Lines columns{Lines::Along::columns, batch, sampled(gemm.n, per_line * double(gemm.m), random)};
+    if (auto fault = wrong_lines(gemm, o, products(gemm, o.a, o.b, std::move(columns))))
+      return fault;
+  }
+  return std::nullopt;
+}
+
+}  // namespace kiln

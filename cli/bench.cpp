@@ -1,0 +1,208 @@
+// `kiln bench`: kiln beside every other library that is installed, interleaved in one run.
+#include "bench/bench.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "bench/environment.h"
+#include "cli/bench_extras.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/report.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr Manual kManual{
+    "bench", "Race kiln against the BLAS libraries that are installed",
+    "  For each shape and thread count, kiln's kernel and that of every library that supports the\n"
+    "  problem run interleaved over the same operands; each result is checked; times are medians.\n"
+    "  ratio is the best library's time over kiln's: above 1, kiln is faster. Each library runs "
+    "at\n"
+    "  its best, for which the command starts itself again in an environment of its own; how each\n"
+    "  one runs, and what the machine reaches on FMAs and memory, is printed first.\n"
+    "  Untuned shapes run with the kernel that gemm() would use, unless --tune. A wrong result or "
+    "a\n"
+    "  shape that could not be raced makes the exit code 1.\n"
+    "  --json prints one object a shape and thread count, then {\"summary\": ...}:\n"
+    "    dtype ta tb m n k threads device kiln_ns peers{name: ns} best_peer ratio verified config\n"
+    "    policy\n"
+    "  --overhead, --cold-start and --search-quality measure what surrounds the kernels instead, "
+    "on\n"
+    "  the first shape given: the cost of gemm() over calling its kernel, a new process's open "
+    "and\n"
+    "  first gemm(), and the default search beside one ten times as long.",
+    "  kiln bench --layers cpu --tune --budget 10        # the whole CPU suite, at 1 and all "
+    "threads\n"
+    "  kiln bench --shape \"fp32 N T 512 4096 4096\" --threads 2 --json\n"
+    "  kiln bench --layers bert-base --peers openblas,onednn_matmul --csv bert.csv\n"
+    "  kiln bench --shape \"fp32 N N 16 16 16\" --overhead"};
+
+struct BenchCommand {
+  ShapeOptions shapes;
+  DeviceOptions device;  // its thread count is left alone: a race takes several
+  DatabaseOptions database;
+  BenchOptions race;
+  double budget = 10;
+  std::string csv;
+  Extras extras;
+};
+
+/// Everything that is said while the race runs, on stderr.
+class Commentary {
+ public:
+  Commentary(BenchOptions& options, bool json, std::size_t total) : json_(json), total_(total) {
+    options.on_machine = [](const MachineLine& m) {
+      fmt::print(
+          stderr,
+          "{} threads: fp32 {:.0f} GFLOP/s, fp64 {:.0f} GFLOP/s, L3 {:.0f} GB/s, memory {:.0f} "
+          "GB/s\n",
+          m.threads, m.limits.fp32_flops * 1e-9, m.limits.fp64_flops * 1e-9,
+          m.limits.l3_read * 1e-9, m.limits.dram_read * 1e-9);
+    };
+    options.on_peer = [this](const Peer& peer) {
+      peers_[peer.name()] = peer.note();
+      fmt::print(stderr, "{}: {}\n", peer.name(), peer.note());
+    };
+    options.on_absent = [this](const AbsentPeer& peer) {
+      absent_[peer.name] = peer.reason;
+      fmt::print(stderr, "{}: absent: {}\n", peer.name, peer.reason);
+    };
+    options.on_row = [this](const ContestResult& row) { say(row); };
+    options.on_failure = [this](const ShapeFailure& failure) { say(failure); };
+    options.on_tune = [this](std::size_t shape, const Gemm& gemm, int threads, const Progress& p) {
+      if (!bar_ || p.stage == Progress::Stage::space)
+        bar_.emplace(fmt::format("[{}] {} x{}", shape + 1, text(gemm), threads));
+      bar_->update(p);
+      if (p.stage == Progress::Stage::done) bar_.reset();
+    };
+  }
+
+  /// How each library ran, and which are missing, for the summary.
+  void add_to(OrderedJson& summary) const {
+    summary["peer_notes"] = peers_;
+    summary["absent_peers"] = absent_;
+  }
+
+ private:
+  void say(const ContestResult& row) {
+    bar_.reset();
+    if (json_) print_json(to_json(row, "cpu"));
+    const std::string best = row.best_peer();
+    fmt::print(stderr, "[{}/{}] {} x{}: {}{}{}\n", ++done_, total_, text(row.gemm), row.threads,
+               human_time(row.kiln.median_ns),
+               best.empty() ? "" : fmt::format(", {:.2f} of {}", row.ratio(), best),
+               row.verified ? "" : ", WRONG: " + row.fault);
+    for (const Excluded& out : row.excluded)
+      fmt::print(stderr, "  {} is out of this race: {}\n", out.peer, out.reason);
+  }
+  void say(const ShapeFailure& failure) {
+    bar_.reset();
+    if (json_) print_json(to_json(failure, "cpu"));
+    fmt::print(stderr, "[{}/{}] {} x{}: not raced: {}\n", ++done_, total_, text(failure.gemm),
+               failure.threads, failure.error.message);
+  }
+
+  bool json_;
+  std::size_t total_, done_ = 0;
+  std::optional<ProgressReport> bar_;
+  std::map<std::string, std::string> peers_, absent_;
+};
+
+Status write_csv(const std::string& file, const BenchReport& report) {
+  if (file.empty()) return {};
+  std::ofstream out(file);
+  out << csv(report);
+  out.close();
+  if (!out) return fail(ErrorCode::device, fmt::format("csv = \"{}\": cannot be written", file));
+  return {};
+}
+
+bool all_well(const BenchReport& report) {
+  if (report.cancelled || !report.failures.empty()) return false;
+  for (const ContestResult& row : report.rows)
+    if (!row.verified) return false;
+  return true;
+}
+
+Result<Outcome> race(const Session& session, const BenchCommand& command,
+                     const std::vector<Shape>& shapes) {
+  BenchOptions options = command.race;
+  for (const Shape& shape : shapes) options.gemms.push_back(shape.gemm);
+  options.open = open_options(command.device, command.database);
+  options.budget = std::chrono::duration<double>(command.budget);
+  options.cancelled = interrupted;
+  if (options.threads.empty()) {
+    const auto counts = default_thread_counts();
+    if (!counts) return tl::unexpected(counts.error());
+    options.threads = *counts;
+  }
+  Commentary commentary(options, session.json, shapes.size() * options.threads.size());
+  const Result<BenchReport> report = run_bench(options);
+  if (!report) return tl::unexpected(report.error());
+  if (session.json) {
+    OrderedJson last = to_json(summarise(*report));
+    for (const MachineLine& line : report->machine)
+      last["summary"]["machine"].push_back(to_json(line)["machine"]);
+    commentary.add_to(last["summary"]);
+    print_json(last);
+  } else {
+    fmt::print("{}\n{}", table(*report), text(summarise(*report)));
+  }
+  if (Status status = write_csv(command.csv, *report); !status)
+    return tl::unexpected(status.error());
+  return all_well(*report) ? Outcome::done : Outcome::check_failed;
+}
+
+Result<Outcome> run(const Session& session, const BenchCommand& command) {
+  const Result<Target> target = resolve_engine_device(command.device);
+  if (!target) return tl::unexpected(target.error());
+  // Libraries read their environment as they load, so this comes before anything else.
+  if (Status entered = enter_peer_environment(); !entered) return tl::unexpected(entered.error());
+  const Result<std::vector<Shape>> shapes = command.shapes.collect();
+  if (!shapes) return tl::unexpected(shapes.error());
+  if (command.extras.wanted()) {
+    const int threads = command.race.threads.empty() ? 0 : command.race.threads.front();
+    const OpenOptions open = open_options(command.device, command.database);
+    return run_extras(
+        session.json, command.extras,
+        {shapes->front().gemm, threads, command.budget, command.race.contest.seed, open});
+  }
+  return race(session, command, *shapes);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& parent, Session& session) {
+  auto command = std::make_shared<BenchCommand>();
+  CLI::App* app =
+      add_command(parent, session, kManual, [&session, command] { return run(session, *command); });
+  command->shapes.add_to(*app);
+  command->device.add_name_to(*app);
+  app->add_option("--threads", command->race.threads,
+                  "Thread counts, e.g. 1,2; none: 1 and every core allowed")
+      ->type_name("N[,N...]")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536));
+  command->database.add_to(*app);
+  app->add_flag("--tune", command->race.tune, "Tune what has no valid record before it is raced");
+  app->add_option("--budget", command->budget, "Seconds of tuning for each shape")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.01, 86400.0))
+      ->capture_default_str();
+  app->add_option("--seed", command->race.contest.seed, "Seed of the data and of tuning")
+      ->type_name("S")
+      ->capture_default_str();
+  app->add_option("--samples", command->race.contest.samples, "Samples of each contestant")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app->add_option("--peers", command->race.peers, "Race only these libraries")
+      ->type_name("NAME[,NAME...]")
+      ->delimiter(',');
+  app->add_option("--csv", command->csv, "Write every time as CSV too")->type_name("FILE");
+  command->extras.add_to(*app);
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,18 @@
+// The sub-commands of `kiln`, one file each. Each adds itself, its options and its manual text.
+#pragma once
+
+#include "cli/session.h"
+
+namespace kiln::cli {
+
+void add_devices(CLI::App& app, Session& session);
+void add_compile(CLI::App& app, Session& session);
+void add_tune(CLI::App& app, Session& session);
+void add_bench(CLI::App& app, Session& session);
+void add_demo(CLI::App& app, Session& session);
+void add_show(CLI::App& app, Session& session);
+void add_explain(CLI::App& app, Session& session);
+void add_verify(CLI::App& app, Session& session);
+void add_db(CLI::App& app, Session& session);
+
+}  // namespace kiln::cli

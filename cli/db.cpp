@@ -1,0 +1,236 @@
+// `kiln db`: what the databases hold, whether they are sound, and carrying them elsewhere.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cache/store.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/report.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr Manual kList{
+    "list", "List the best kernel of every tuned shape",
+    "  One line a record, the user's own database first, then the shipped ones. A record of the\n"
+    "  user's hides a shipped one of the same key.",
+    "  kiln db list\n"
+    "  KILN_DB=llama.db kiln db list --json | jq -r '[.shape, .threads, .config] | @tsv'"};
+
+constexpr Manual kStats{
+    "stats", "Say how much each database holds",
+    "  Rows by kind, bytes of stored code, journal mode, whether its machine code is trusted "
+    "(only\n"
+    "  this user or root can have written the file), and failed candidates by reason.",
+    "  kiln db stats\n  kiln db stats --db llama.db --json"};
+
+constexpr Manual kCheck{
+    "check", "Check every row of the databases; --repair drops bad ones",
+    "  Tests SQLite's integrity, hashes of stored code, configs and problems that do not parse. "
+    "Bad\n"
+    "  rows make the exit code 1. --repair removes them from the user's own database (shipped "
+    "ones\n"
+    "  are never written to); what they held is measured or compiled again when it is next needed.",
+    "  kiln db check || kiln db check --repair"};
+
+constexpr Manual kExport{"export", "Write every record, with its code, to one file",
+                         "  The file is a database of its own, for machines without a compiler: "
+                         "set KILN_DB_PATH to it,\n"
+                         "  or import it there.",
+                         "  kiln db export app.kiln\n  KILN_DB_PATH=/usr/share/app/app.kiln ./app"};
+
+constexpr Manual kImport{"import", "Merge a file that `kiln db export` wrote",
+                         "  Records that are already in the user's database win. Machine code is "
+                         "taken only from a file\n"
+                         "  that this user or root owns and no one else can write; otherwise "
+                         "records come without code,\n"
+                         "  which is compiled again on first use.",
+                         "  kiln db import app.kiln"};
+
+struct DbCommand {
+  DatabaseOptions database;
+  std::string file;  // of export and import
+  bool repair = false;
+};
+
+Result<std::unique_ptr<Store>> open_store(const DbCommand& command, bool may_create) {
+  const std::string& file = command.database.file;
+  std::error_code code;
+  // Opening makes the file; a mistyped name must not look like an empty database.
+  if (!may_create && !file.empty() && !std::filesystem::exists(file, code))
+    return fail(ErrorCode::bad_input, fmt::format("db = \"{}\": there is no such file", file));
+  return Store::open(
+      {file.empty() ? default_database() : std::filesystem::path(file), default_shipped()});
+}
+
+Json record_json(const Record& record) {
+  const Gemm& gemm = record.key.gemm;
+  Json row{{"shape", text(gemm)},
+           {"threads", record.key.device.compute_units},
+           {"device", fingerprint(record.key.device)},
+           {"policy", record.key.policy},
+           {"config", text(record.measured.config)},
+           {"verified", record.measured.verified}};
+  if (record.measured.ok()) {
+    const Timing& timing = record.measured.timing();
+    row.update({{"median_ns", timing.median_ns},
+                {"low_ns", timing.low_ns},
+                {"high_ns", timing.high_ns},
+                {"gflops", timing.median_ns > 0 ? gemm.flops() / timing.median_ns : 0}});
+  }
+  row.update({{"compiler", record.validators.compiler},
+              {"created", record.created},
+              {"database", record.database.string()}});
+  return row;
+}
+
+Result<Outcome> list(const Session& session, const DbCommand& command) {
+  const auto store = open_store(command, false);
+  if (!store) return tl::unexpected(store.error());
+  const Result<std::vector<Record>> records = (*store)->list();
+  if (!records) return tl::unexpected(records.error());
+  Table table({"shape", ">threads", ">median", ">GFLOP/s", "config", "device"});
+  for (const Record& record : *records) {
+    if (session.json) {
+      print_json(record_json(record));
+      continue;
+    }
+    const double ns = record.measured.ok() ? record.measured.timing().median_ns : 0;
+    table.add({text(record.key.gemm), fmt::format("{}", record.key.device.compute_units),
+               ns > 0 ? human_time(ns) : "-",
+               ns > 0 ? fmt::format("{:.1f}", record.key.gemm.flops() / ns) : "-",
+               text(record.measured.config), record.key.device.model});
+  }
+  if (session.json)
+    print_json({{"summary", {{"records", records->size()}}}});
+  else
+    fmt::print("{}{} records\n", table.empty() ? "" : table.text(), records->size());
+  return Outcome::done;
+}
+
+Json stats_json(const StoreStats& s) {
+  return {{"database", s.database.string()},
+          {"writable", s.writable},
+          {"trusted", s.trusted},
+          {"journal", s.journal},
+          {"schema", s.schema},
+          {"file_bytes", s.file_bytes},
+          {"devices", s.devices},
+          {"problems", s.problems},
+          {"winners", s.winners},
+          {"measurements", s.measurements},
+          {"failures", s.failures},
+          {"failures_by_kind", s.failures_by_kind},
+          {"binaries", s.binaries},
+          {"binary_bytes", s.binary_bytes},
+          {"quarantined", s.quarantined}};
+}
+
+void print_stats(const StoreStats& s) {
+  fmt::print("{}\n", s.database.string());
+  fmt::print("  {}, schema {}, journal {}, {}, machine code {}\n",
+             human_bytes(double(s.file_bytes)), s.schema, s.journal,
+             s.writable ? "writable" : "read only", s.trusted ? "trusted" : "not trusted");
+  fmt::print("  {} devices, {} problems, {} winners\n", s.devices, s.problems, s.winners);
+  fmt::print("  {} measurements, {} of them failures\n", s.measurements, s.failures);
+  for (const auto& [kind, count] : s.failures_by_kind) fmt::print("    {:<16} {}\n", kind, count);
+  fmt::print("  {} binaries, {} compressed, {} quarantined\n", s.binaries,
+             human_bytes(double(s.binary_bytes)), s.quarantined);
+}
+
+Result<Outcome> stats(const Session& session, const DbCommand& command) {
+  const auto store = open_store(command, false);
+  if (!store) return tl::unexpected(store.error());
+  const Result<std::vector<StoreStats>> files = (*store)->stats();
+  if (!files) return tl::unexpected(files.error());
+  for (const StoreStats& file : *files) {
+    if (session.json)
+      print_json(stats_json(file));
+    else
+      print_stats(file);
+  }
+  return Outcome::done;
+}
+
+Result<Outcome> check(const Session& session, const DbCommand& command) {
+  const auto store = open_store(command, false);
+  if (!store) return tl::unexpected(store.error());
+  const Result<CheckReport> found = (*store)->check(command.repair);
+  if (!found) return tl::unexpected(found.error());
+  bool sound = found->ok();
+  if (command.repair && !sound) {  // sound is what a second look finds, not what a repair claims
+    const Result<CheckReport> after = (*store)->check(false);
+    if (!after) return tl::unexpected(after.error());
+    sound = after->ok();
+  }
+  if (session.json) {
+    for (const std::string& problem : found->problems) print_json({{"problem", problem}});
+    print_json({{"summary",
+                 {{"rows", found->rows},
+                  {"problems", found->problems.size()},
+                  {"repaired", found->repaired},
+                  {"sound", sound}}}});
+  } else {
+    for (const std::string& problem : found->problems) fmt::print("{}\n", problem);
+    fmt::print("{} rows, {} bad, {} repaired: {}\n", found->rows, found->problems.size(),
+               found->repaired, sound ? "sound" : "not sound");
+  }
+  return sound ? Outcome::done : Outcome::check_failed;
+}
+
+Result<Outcome> export_file(const Session& session, const DbCommand& command) {
+  const auto store = open_store(command, false);
+  if (!store) return tl::unexpected(store.error());
+  if (Status status = (*store)->export_to(command.file); !status)
+    return tl::unexpected(status.error());
+  const Result<std::vector<Record>> records = (*store)->list();
+  if (!records) return tl::unexpected(records.error());
+  std::error_code code;
+  const auto bytes = std::filesystem::file_size(command.file, code);
+  if (session.json)
+    print_json({{"file", command.file}, {"records", records->size()}, {"bytes", bytes}});
+  else
+    fmt::print("{}: {} records, {}\n", command.file, records->size(), human_bytes(double(bytes)));
+  return Outcome::done;
+}
+
+Result<Outcome> import_file(const Session& session, const DbCommand& command) {
+  const auto store = open_store(command, true);
+  if (!store) return tl::unexpected(store.error());
+  const Result<ImportReport> report = (*store)->import_from(command.file);
+  if (!report) return tl::unexpected(report.error());
+  if (session.json)
+    print_json({{"file", command.file},
+                {"measurements", report->measurements},
+                {"binaries", report->binaries},
+                {"trusted", report->trusted}});
+  else
+    fmt::print("{}: {} measurements and {} binaries added{}\n", command.file, report->measurements,
+               report->binaries, report->trusted ? "" : "; its machine code is not trusted");
+  return Outcome::done;
+}
+
+}  // namespace
+
+void add_db(CLI::App& parent, Session& session) {
+  CLI::App* db = parent.add_subcommand("db", "List, measure, check, export and import databases");
+  db->require_subcommand(1);
+  db->footer("\nExamples:\n  kiln db list\n  kiln db check --repair\n  kiln help db export");
+  auto command = std::make_shared<DbCommand>();
+  using Run = Result<Outcome> (*)(const Session&, const DbCommand&);
+  const auto add = [&](const Manual& manual, Run run) {
+    CLI::App* app = add_command(*db, session, manual,
+                                [&session, command, run] { return run(session, *command); });
+    command->database.add_to(*app);
+    return app;
+  };
+  add(kList, list);
+  add(kStats, stats);
+  add(kCheck, check)
+      ->add_flag("--repair", command->repair, "Remove bad rows from the user's database");
+  add(kExport, export_file)->add_option("file", command->file, "File to write")->required();
+  add(kImport, import_file)->add_option("file", command->file, "File to read")->required();
+}
+
+}  // namespace kiln::cli

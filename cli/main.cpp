@@ -1,0 +1,147 @@
+// The `kiln` command: parses, runs one sub-command, turns its outcome into an exit code.
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/help.h"
+#include "cli/report.h"
+#include "kiln/engine.hpp"
+
+namespace kiln::cli {
+namespace {
+
+constexpr const char* kOverview =
+    "kiln writes, compiles, times and remembers GEMM kernels:\n"
+    "D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual";
+
+constexpr const char* kFooter = R"(
+Shapes are one line, row-major: dtype ta tb m n k [key=value ...]
+  fp32 N T 512 4096 4096            A is [512,4096], B is stored as [4096,4096] and transposed
+  bf16 N T 16 14336 4096 packed_b=1 epilogue=silu
+
+Files:
+  $KILN_DB                          the user's database, else $XDG_CACHE_HOME/kiln/kiln.db
+  $KILN_DB_PATH                     shipped databases, colon-separated, read only
+
+Examples:
+  kiln devices                      what this machine can do
+  kiln tune --shape "fp32 N T 512 4096 4096" --budget 10
+  kiln bench --shape "fp32 N T 512 4096 4096" --json
+  kiln explain --shape "fp32 N T 512 4096 4096"
+  kiln help tune                    the manual of one command
+
+Exit codes: 0 done, 1 a check failed, 2 wrong usage or input, 3 device or environment)";
+
+/// Whether `--json` was given, for errors found before or while parsing.
+bool wants_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]) == "--json") return true;
+  return false;
+}
+
+int report(const Error& error, bool json, int code) {
+  fmt::print(stderr, "kiln: {}: {}\n", name(error.code), error.message);
+  if (json)
+    print_json(
+        {{"error", {{"code", name(error.code)}, {"message", error.message}}}, {"exit", code}});
+  return code;
+}
+
+/// The command that `words` name, one below the other; null when there is none.
+const CLI::App* find_command(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* found = &app;
+  for (const std::string& word : words) {
+    const auto all = found->get_subcommands([](const CLI::App*) { return true; });
+    const auto at = std::find_if(all.begin(), all.end(),
+                                 [&](const CLI::App* sub) { return sub->get_name() == word; });
+    if (at == all.end()) return nullptr;
+    found = *at;
+  }
+  return found;
+}
+
+void add_help(CLI::App& app, Session& session) {
+  auto topic = std::make_shared<std::vector<std::string>>();
+  CLI::App* help = app.add_subcommand("help", "Print the manual of a command, e.g. help db export");
+  help->add_option("command", *topic, "The command; none: the overview");
+  help->parse_complete_callback([&app, &session, topic] {
+    session.run = [&app, topic]() -> Result<Outcome> {
+      const std::string words = fmt::format("{}", fmt::join(*topic, " "));
+      const CLI::App* page = find_command(app, *topic);
+      if (!page)
+        return fail(ErrorCode::bad_input,
+                    fmt::format("help \"{}\": there is no such command", words));
+      // App::help() would print the page of the command that was parsed: help's own.
+      fmt::print("{}",
+                 page->get_formatter()->make_help(page, words.empty() ? "kiln" : "kiln " + words,
+                                                  CLI::AppFormatMode::Normal));
+      return Outcome::done;
+    };
+  });
+}
+
+/// CLI11 says of a mistyped command only that one is required.
+std::string complaint(const CLI::App& app, const CLI::ParseError& wrong) {
+  const std::vector<std::string> left = app.remaining();
+  if (app.get_subcommands().empty() && !left.empty())
+    return fmt::format("command = \"{}\": there is no such command (see kiln --help)",
+                       left.front());
+  return fmt::format("{} (see kiln --help)", wrong.what());
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{kOverview, "kiln"};
+  Session session;
+  app.set_version_flag("--version", fmt::format("kiln {}", version()));
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  app.formatter(std::make_shared<HelpFormatter>());
+  add_devices(app, session);
+  add_compile(app, session);
+  add_tune(app, session);
+  add_bench(app, session);
+  add_demo(app, session);
+  add_show(app, session);
+  add_explain(app, session);
+  add_verify(app, session);
+  add_db(app, session);
+  add_help(app, session);
+  const bool json = wants_json(argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& wrong) {
+    return report({ErrorCode::bad_input, complaint(app, wrong)}, json, kExitUsage);
+  }
+  watch_interrupts();
+  const Result<Outcome> outcome = session.run();
+  if (!outcome) return report(outcome.error(), json, exit_code(outcome.error().code));
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    return report({ErrorCode::device, "stdout: what was printed could not be written"}, false,
+                  kExitEnvironment);
+  return exit_code(*outcome);
+}
+
+}  // namespace
+}  // namespace kiln::cli
+
+int main(int argc, char** argv) {
+  // stdout carries results only.
+  spdlog::set_default_logger(spdlog::stderr_color_mt("kiln"));
+  spdlog::set_pattern("kiln: %^%l%$: %v");
+  try {
+    return kiln::cli::run(argc, argv);
+  } catch (const std::exception& defect) {  // kiln's own calls return errors; this is out of memory
+    fmt::print(stderr, "kiln: internal: {}\n", defect.what());
+    return kiln::cli::kExitEnvironment;
+  }
+}

@@ -1,0 +1,182 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "bench/suites.h"
+#include "runtime/cpu.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr const char* kShapeHelp =
+    "One problem, row-major: \"dtype ta tb m n k [key=value ...]\". dtype: fp32 fp64 fp16 bf16 "
+    "int8 "
+    "u8s8; ta, tb: N as stored, T stored transposed. Keys: batch= lda= ldb= ldc= ldd= order= out= "
+    "acc= epilogue= align= packed_b=1. Repeatable";
+
+tl::unexpected<Error> unreadable(const std::string& file, const std::string& why) {
+  return fail(ErrorCode::bad_input, fmt::format("file = \"{}\": {}", file, why));
+}
+
+Result<std::string> read_all(const std::string& file) {
+  std::ifstream opened;
+  if (file != "-") opened.open(file);
+  std::istream& in = file == "-" ? std::cin : opened;
+  std::ostringstream text;
+  // An empty file sets failbit on `text`, and a folder opens but cannot be read: errno tells.
+  errno = 0;
+  if (!in || (!(text << in.rdbuf()) && errno != 0)) return unreadable(file, std::strerror(errno));
+  return text.str();
+}
+
+Status append(std::vector<Shape>& to, const Result<std::vector<ListedShape>>& list) {
+  if (!list) return tl::unexpected(list.error());
+  for (const ListedShape& shape : *list) to.push_back({shape.gemm, shape.origin});
+  return {};
+}
+
+Status append_line(std::vector<Shape>& to, const std::string& line) {
+  const std::string origin = fmt::format("--shape \"{}\"", line);
+  const Result<Gemm> gemm = parse_gemm(line);
+  const Status valid = gemm ? validate(*gemm) : Status(tl::unexpected(gemm.error()));
+  if (!valid) return fail(valid.error().code, origin + ": " + valid.error().message);
+  to.push_back({*gemm, origin});
+  return {};
+}
+
+Status append_file(std::vector<Shape>& to, const std::string& file) {
+  const Result<std::string> text = read_all(file);
+  if (!text) return tl::unexpected(text.error());
+  const std::size_t before = to.size();
+  if (Status status = append(to, parse_shapes(*text, file)); !status) return status;
+  if (to.size() == before) return unreadable(file, "holds no shape");
+  return {};
+}
+
+bool covers(const CpuFeatures& host, const CpuFeatures& wanted) {
+  const auto has = [](bool host_has, bool needed) { return host_has || !needed; };
+  return has(host.avx2_fma, wanted.avx2_fma) && has(host.avx512, wanted.avx512) &&
+         has(host.avx512_bf16, wanted.avx512_bf16) && has(host.avx512_vnni, wanted.avx512_vnni) &&
+         has(host.amx_bf16, wanted.amx_bf16) && has(host.amx_int8, wanted.amx_int8);
+}
+
+Status check_kind(const std::string& name) {
+  const std::string kind = name.substr(0, name.find(':'));
+  for (const auto& [prefix, what] : {std::pair{"cuda", "NVIDIA GPUs"}, std::pair{"hip", "AMD GPUs"},
+                                     std::pair{"emu", "the GPU emulator"}})
+    if (kind == prefix)
+      return fail(ErrorCode::device,
+                  fmt::format("device = \"{}\": this build has no support for {}", name, what));
+  return {};
+}
+
+}  // namespace
+
+void ShapeOptions::add_to(CLI::App& app) {
+  const auto repeatable = [](CLI::Option* option, const char* type) {
+    option->type_name(type)->allow_extra_args(false);
+  };
+  repeatable(app.add_option("--shape", shapes, kShapeHelp), "SHAPE");
+  repeatable(app.add_option("--file", files,
+                            "File of shapes, one a line, # comments; - is stdin. Repeatable"),
+             "FILE");
+  repeatable(app.add_option("--layers", layers,
+                            fmt::format("Shapes that ship with kiln: {}. :SIZE is the number of "
+                                        "tokens (of images, for resnet-50). Repeatable",
+                                        fmt::join(suite_names(), ", "))),
+             "LIST[:SIZE]");
+}
+
+Result<std::vector<Shape>> ShapeOptions::collect() const {
+  std::vector<Shape> all;
+  for (const std::string& line : shapes)
+    if (Status s = append_line(all, line); !s) return tl::unexpected(s.error());
+  for (const std::string& file : files)
+    if (Status s = append_file(all, file); !s) return tl::unexpected(s.error());
+  for (const std::string& name : layers)
+    if (Status s = append(all, suite(name)); !s) return tl::unexpected(s.error());
+  if (all.empty())
+    return fail(ErrorCode::bad_input, "shape = none: give --shape, --file or --layers");
+  return all;
+}
+
+void DeviceOptions::add_name_to(CLI::App& app) {
+  app.add_option("--device", name,
+                 "cpu (this machine), or a CPU by name: avx512, avx512_bf16, amx, avx2, portable, "
+                 "aarch64; later cuda:N, hip:N, emu:ARCH")
+      ->type_name("DEVICE")
+      ->capture_default_str();
+}
+
+void DeviceOptions::add_to(CLI::App& app) {
+  add_name_to(app);
+  app.add_option("--threads", threads, "Compute threads of a call; 0 = every core allowed")
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+Result<Target> resolve(const DeviceOptions& options) {
+  if (Status status = check_kind(options.name); !status) return tl::unexpected(status.error());
+  if (options.threads < 0)
+    return fail(ErrorCode::bad_input,
+                fmt::format("threads = {}: must be 0 (every core) or more", options.threads));
+  Result<DeviceCaps> host = detect_cpu(options.name == "cpu" ? options.threads : 0);
+  if (!host) return tl::unexpected(host.error());
+  if (options.name == "cpu") return Target{*host, true, true};
+  Result<DeviceCaps> named = cpu_caps_named(options.name);
+  if (!named) return tl::unexpected(named.error());
+  if (options.threads > 0) named->compute_units = options.threads;
+  const bool same_machine = (named->arch == "aarch64") == (host->arch == "aarch64");
+  return Target{*named, false, same_machine && covers(host->cpu, named->cpu)};
+}
+
+Result<DeviceCaps> limited_to(DeviceCaps caps, const std::string& isa) {
+  const Result<DeviceCaps> named = cpu_caps_named(isa);
+  if (!named) return named;
+  const CpuFeatures own = caps.cpu;
+  const bool tiles = own.amx_bf16 || own.amx_int8;  // either kind makes the set usable
+  if (isa == "amx" ? !tiles : !covers(own, named->cpu))
+    return fail(ErrorCode::bad_input,
+                fmt::format("isa = \"{}\": {} does not have it", isa, caps.model));
+  if (isa == "amx") return caps;
+  caps.cpu = isa == "avx512" ? own : named->cpu;
+  caps.cpu.amx_bf16 = caps.cpu.amx_int8 = false;
+  caps.arch = named->arch;
+  return caps;
+}
+
+Result<Target> resolve_engine_device(const DeviceOptions& options) {
+  Result<Target> target = resolve(options);
+  if (target && !target->this_machine)
+    return fail(ErrorCode::device,
+                fmt::format("device = \"{}\": this command runs kernels through the database of "
+                            "this machine: use --device cpu",
+                            options.name));
+  return target;
+}
+
+void DatabaseOptions::add_to(CLI::App& app) {
+  app.add_option(
+         "--db", file,
+         "The user's database; default $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db. Shipped "
+         "ones: $KILN_DB_PATH")
+      ->type_name("FILE");
+}
+
+OpenOptions open_options(const DeviceOptions& device, const DatabaseOptions& database) {
+  OpenOptions options;
+  options.device = device.name;
+  options.threads = device.threads;
+  options.database = database.file;
+  options.on_untuned = [](const std::string&) {};
+  return options;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,65 @@
+// Options that several sub-commands take: shapes, device, database. Parsing only; runs nothing.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "generator/device_caps.h"
+#include "kiln/options.hpp"
+
+namespace kiln::cli {
+
+/// One problem and where it was asked for, e.g. "shapes.txt:12", for messages.
+struct Shape {
+  Gemm gemm;
+  std::string origin;
+};
+
+/// --shape, --file and --layers, each any number of times.
+struct ShapeOptions {
+  std::vector<std::string> shapes, files, layers;
+
+  void add_to(CLI::App& app);
+  bool any() const { return !shapes.empty() || !files.empty() || !layers.empty(); }
+  /// All of them, valid, in the order --shape, --file, --layers. Errors: bad_input, naming the
+  /// option or the file and line; bad_input when none was given.
+  Result<std::vector<Shape>> collect() const;
+};
+
+/// --device and --threads.
+struct DeviceOptions {
+  std::string name = "cpu";
+  int threads = 0;
+
+  void add_to(CLI::App& app);
+  /// --device alone.
+  void add_name_to(CLI::App& app);
+};
+
+/// What a --device name stands for.
+struct Target {
+  DeviceCaps caps;
+  bool this_machine = false;  // "cpu": the machine itself, which an Engine can open
+  bool runs_here = false;     // code for it runs on this machine
+};
+
+/// Errors: device (cuda, hip, emu: not in this build), bad_input (no such name, threads).
+Result<Target> resolve(const DeviceOptions& options);
+/// The same for a command that runs through an Engine. Errors: also device for any other CPU.
+Result<Target> resolve_engine_device(const DeviceOptions& options);
+
+/// `caps` as if its best instruction set were `isa` (portable, avx2, avx512, amx). Errors:
+/// bad_input (no such instruction set, or the device lacks it).
+Result<DeviceCaps> limited_to(DeviceCaps caps, const std::string& isa);
+
+/// --db, with the policy for untuned shapes that a tool wants: silent, since it reports by itself.
+struct DatabaseOptions {
+  std::string file;
+
+  void add_to(CLI::App& app);
+};
+
+OpenOptions open_options(const DeviceOptions& device, const DatabaseOptions& database);
+
+}  // namespace kiln::cli

@@ -1,0 +1,148 @@
+#include "cli/report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdio>
+
+namespace kiln::cli {
+namespace {
+
+/// Columns of a UTF-8 text: continuation bytes take none.
+std::size_t width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string bar(int done, int total) {
+  constexpr int kCells = 24;
+  const double share = total > 0 ? std::clamp(double(done) / total, 0.0, 1.0) : 0.0;
+  const int full = static_cast<int>(share * kCells);
+  return fmt::format("[{:#<{}}{:.<{}}]", "", full, "", kCells - full);
+}
+
+}  // namespace
+
+void print_json(const Json& object) {
+  fmt::print("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
+std::string human_time(double ns) {
+  if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
+  if (ns < 1e6) return fmt::format("{:.2f} us", ns / 1e3);
+  if (ns < 1e9) return fmt::format("{:.3f} ms", ns / 1e6);
+  return fmt::format("{:.2f} s", ns / 1e9);
+}
+
+std::string human_bytes(double bytes) {
+  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (bytes /= 1024; bytes >= 1024 && unit < 3; ++unit) bytes /= 1024;
+  return fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100.0 * share); }
+
+Table::Table(std::vector<std::string> headers) {
+  for (std::string& header : headers) {
+    right_.push_back(header.starts_with('>'));
+    if (right_.back()) header.erase(0, 1);
+  }
+  rows_.push_back(std::move(headers));
+}
+
+void Table::add(std::vector<std::string> row) {
+  assert(row.size() == right_.size());
+  rows_.push_back(std::move(row));
+}
+
+std::string Table::text() const {
+  std::vector<std::size_t> widths(right_.size(), 0);
+  for (const auto& row : rows_)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - width(row[i]), ' ');
+      line += (i ? "  " : "") + (right_[i] ? pad + row[i] : row[i] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
+}
+
+std::string_view name(Progress::Stage stage) {
+  switch (stage) {
+    case Progress::Stage::space:
+      return "space";
+    case Progress::Stage::compile:
+      return "compile";
+    case Progress::Stage::screen:
+      return "screen";
+    case Progress::Stage::verify:
+      return "verify";
+    case Progress::Stage::race:
+      return "race";
+    case Progress::Stage::done:
+      return "done";
+  }
+  return "done";
+}
+
+ProgressReport::ProgressReport(std::string label)
+    : label_(std::move(label)), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+ProgressReport::~ProgressReport() {
+  if (drawn_) fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+}
+
+void ProgressReport::update(const Progress& p) {
+  if (p.total == 0 && p.stage != Progress::Stage::done) return;
+  const bool new_stage = static_cast<int>(p.stage) != stage_;
+  stage_ = static_cast<int>(p.stage);
+  const std::string best =
+      p.best_ns > 0 ? fmt::format("  best {}  {}", human_time(p.best_ns), p.best_config) : "";
+  if (!terminal_) {
+    if (new_stage)
+      fmt::print(stderr, "{}: {} {}/{}  {:.1f} s{}\n", label_, name(p.stage), p.done, p.total,
+                 p.seconds, best);
+    return;
+  }
+  constexpr double kRedrawSeconds = 0.1;  // fast shapes report thousands of times a second
+  if (!new_stage && p.seconds < last_drawn_ + kRedrawSeconds) return;
+  last_drawn_ = p.seconds;
+  drawn_ = true;
+  // The terminal's own wrapping is switched off: a line that wraps cannot be redrawn in place.
+  fmt::print(stderr, "\r\033[?7l\033[K{} {} {:7} {:>4}/{:<4} {:5.1f} s{}\033[?7h", label_,
+             bar(p.done, p.total), name(p.stage), p.done, p.total, p.seconds, best);
+  std::fflush(stderr);
+}
+
+CountReport::CountReport(std::string label, int total)
+    : label_(std::move(label)), total_(total), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+void CountReport::clear() {
+  if (drawn_) fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+  drawn_ = false;
+}
+
+void CountReport::update(int done, std::string_view note) {
+  const int step = std::max(1, total_ / 10);
+  if (terminal_) {
+    fmt::print(stderr, "\r\033[K{} {} {}/{}  {}", label_, bar(done, total_), done, total_, note);
+    drawn_ = true;
+  } else if (done % step == 0 || done == total_) {
+    fmt::print(stderr, "{}: {}/{}  {}\n", label_, done, total_, note);
+  }
+  std::fflush(stderr);
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,81 @@
+// How results reach people and programs: aligned tables, units, JSON lines on stdout, progress on
+// stderr. Knows nothing of what it prints.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kiln/options.hpp"
+
+namespace kiln::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// One object, one line, flushed: a reader sees it as soon as it is known. Text that is not UTF-8
+/// is replaced, not thrown over.
+void print_json(const Json& object);
+
+/// "850 ns", "12.3 us", "4.56 ms", "1.20 s".
+std::string human_time(double nanoseconds);
+/// "512 B", "48.0 KiB", "1.5 MiB".
+std::string human_bytes(double bytes);
+/// "  3.4 %"-style share, without padding.
+std::string percent(double share);
+
+/// Left-aligned text and right-aligned figures, two spaces between columns.
+class Table {
+ public:
+  /// A header that starts with '>' makes a right-aligned column (the '>' is not printed).
+  explicit Table(std::vector<std::string> headers);
+  void add(std::vector<std::string> row);
+  std::string text() const;
+  bool empty() const { return rows_.empty(); }
+
+ private:
+  std::vector<bool> right_;
+  std::vector<std::vector<std::string>> rows_;  // the header is row 0
+};
+
+/// Tuning progress on stderr: a bar redrawn in place on a terminal, else a plain line a stage.
+class ProgressReport {
+ public:
+  /// `label` names the shape, e.g. "[3/17] fp32 N T 512 4096 4096".
+  explicit ProgressReport(std::string label);
+  ProgressReport(const ProgressReport&) = delete;
+  ProgressReport& operator=(const ProgressReport&) = delete;
+  /// Clears the bar, so that whatever follows starts on a clean line.
+  ~ProgressReport();
+  void update(const Progress& progress);
+
+ private:
+  std::string label_;
+  bool terminal_;
+  bool drawn_ = false;
+  int stage_ = -1;
+  double last_drawn_ = -1;  // seconds since tune() began
+};
+
+/// Progress of a count on stderr: a bar on a terminal, else a line every tenth of the way.
+class CountReport {
+ public:
+  CountReport(std::string label, int total);
+  CountReport(const CountReport&) = delete;
+  CountReport& operator=(const CountReport&) = delete;
+  ~CountReport() { clear(); }
+  void update(int done, std::string_view note);
+  /// Takes the bar away before something else is printed.
+  void clear();
+
+ private:
+  std::string label_;
+  int total_;
+  bool terminal_;
+  bool drawn_ = false;
+};
+
+/// "space", "compile", "screen", "verify", "race", "done".
+std::string_view name(Progress::Stage stage);
+
+}  // namespace kiln::cli

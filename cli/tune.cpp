@@ -1,0 +1,188 @@
+// `kiln tune`: searches, verifies and stores, shape by shape.
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "kiln/engine.hpp"
+#include "runtime/probe.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr Manual kManual{
+    "tune", "Search the fastest kernel of each shape, verify it, store it in the database",
+    "  Generates candidates, compiles them, checks each against a reference, times them in a "
+    "worker\n"
+    "  process and keeps the winner, for every shape given. --budget is seconds of search for "
+    "each\n"
+    "  shape. A shape that already has a valid record is left alone unless --force. Results are\n"
+    "  stored as they are measured: a run that is stopped (Ctrl-C) goes on where it was.\n"
+    "  A shape that fails is reported and the next one is tuned; the exit code is then 1.\n"
+    "  Share of peak is GFLOP/s over what the same threads reach on register-only FMAs, measured "
+    "at\n"
+    "  the start of the run.",
+    "  kiln tune --shape \"fp32 N T 512 4096 4096\"\n"
+    "  kiln tune --file shapes.txt --threads 2 --budget 20\n"
+    "  kiln tune --layers llama-3-8b:16 --db llama.db    # 16 tokens\n"
+    "  kiln tune --layers bert-base --json | jq -r .config"};
+
+struct TuneCommand {
+  ShapeOptions shapes;
+  DeviceOptions device;
+  DatabaseOptions database;
+  double budget = 10;
+  std::uint64_t seed = 1;
+  bool force = false;
+};
+
+/// 0 for an empty problem, which is nothing to time.
+double gflops_of(const TuneReport& report) {
+  return report.timing.median_ns > 0 ? report.gemm.flops() / report.timing.median_ns : 0;
+}
+
+Json report_json(const TuneReport& report, const std::string& device, double peak) {
+  const double gflops = gflops_of(report);
+  return {{"shape", text(report.gemm)},
+          {"device", device},
+          {"threads", report.threads},
+          {"config", report.config},
+          {"median_ns", report.timing.median_ns},
+          {"low_ns", report.timing.low_ns},
+          {"high_ns", report.timing.high_ns},
+          {"samples", report.timing.samples},
+          {"gflops", gflops},
+          {"share_of_peak", peak > 0 ? Json(gflops / peak) : Json(nullptr)},
+          {"enumerated", report.enumerated},
+          {"compiled", report.compiled},
+          {"measured", report.measured},
+          {"failed", report.failed},
+          {"seconds", report.seconds},
+          {"already_tuned", report.already_tuned}};
+}
+
+void print_report(const TuneReport& report, double peak) {
+  const double gflops = gflops_of(report);
+  fmt::print("{}\n  {}\n  {} [{} .. {}], {:.1f} GFLOP/s{}, {}\n", text(report.gemm), report.config,
+             human_time(report.timing.median_ns), human_time(report.timing.low_ns),
+             human_time(report.timing.high_ns), gflops,
+             peak > 0 ? ", " + percent(gflops / peak) + " of peak" : "",
+             report.already_tuned
+                 ? "tuned before"
+                 : fmt::format("{} of {} candidates measured, {} failed, {:.1f} s", report.measured,
+                               report.enumerated, report.failed, report.seconds));
+  std::fflush(stdout);
+}
+
+Result<TuneReport> tune_one(Engine& engine, const TuneCommand& command, const Shape& shape,
+                            const std::string& label) {
+  ProgressReport bar(label);
+  TuneOptions options;
+  options.budget = std::chrono::duration<double>(command.budget);
+  options.seed = command.seed;
+  options.threads = command.device.threads;
+  options.force = command.force;
+  options.progress = [&bar](const Progress& progress) { bar.update(progress); };
+  options.cancelled = interrupted;
+  return engine.tune(shape.gemm, options);
+}
+
+/// FMA peaks as they are needed, each measured once. Types without a probe have none: 0.
+class Peaks {
+ public:
+  double gflops(const Gemm& gemm, int threads) {
+    const auto [known, fresh] = known_.try_emplace({gemm.a.dtype, threads}, 0.0);
+    if (!fresh || (gemm.a.dtype != fp32 && gemm.a.dtype != fp64)) return known->second;
+    if (const Result<double> peak = fma_peak(gemm.a.dtype, threads)) known->second = *peak * 1e-9;
+    return known->second;
+  }
+
+ private:
+  std::map<std::pair<DType, int>, double> known_;
+};
+
+struct Totals {
+  int tuned = 0, already = 0, failed = 0;
+  int environment = 0;  // of those that failed: by the fault of the machine, not of the shape
+  double seconds = 0;
+};
+
+void tune_and_report(const Session& session, const TuneCommand& command, Engine& engine,
+                     const Shape& shape, const std::string& label, Peaks& peaks, Totals& totals) {
+  const Result<TuneReport> report = tune_one(engine, command, shape, label);
+  if (!report) {
+    ++totals.failed;
+    totals.environment += exit_code(report.error().code) == kExitEnvironment;
+    fmt::print(stderr, "kiln: {}: {}: {}\n", shape.origin, name(report.error().code),
+               report.error().message);
+    if (session.json)
+      print_json(
+          {{"shape", text(shape.gemm)},
+           {"error", {{"code", name(report.error().code)}, {"message", report.error().message}}}});
+    return;
+  }
+  ++(report->already_tuned ? totals.already : totals.tuned);
+  totals.seconds += report->seconds;
+  const double peak = peaks.gflops(shape.gemm, report->threads);
+  if (session.json)
+    print_json(report_json(*report, command.device.name, peak));
+  else
+    print_report(*report, peak);
+}
+
+Result<Outcome> run(const Session& session, const TuneCommand& command) {
+  const Result<Target> target = resolve_engine_device(command.device);
+  if (!target) return tl::unexpected(target.error());
+  const Result<std::vector<Shape>> shapes = command.shapes.collect();
+  if (!shapes) return tl::unexpected(shapes.error());
+  Result<Engine> engine = Engine::open(open_options(command.device, command.database));
+  if (!engine) return tl::unexpected(engine.error());
+  Totals totals;
+  Peaks peaks;
+  std::size_t reached = 0;
+  for (const Shape& shape : *shapes) {
+    if (interrupted()) break;
+    ++reached;
+    const std::string label = fmt::format("[{}/{}] {}", reached, shapes->size(), text(shape.gemm));
+    tune_and_report(session, command, *engine, shape, label, peaks, totals);
+  }
+  const std::size_t left = shapes->size() - reached;
+  if (session.json)
+    print_json({{"summary",
+                 {{"tuned", totals.tuned},
+                  {"already_tuned", totals.already},
+                  {"failed", totals.failed},
+                  {"not_reached", left},
+                  {"seconds", totals.seconds}}}});
+  else
+    fmt::print("{} tuned, {} tuned before, {} failed{}, {:.1f} s\n", totals.tuned, totals.already,
+               totals.failed, left ? fmt::format(", {} not reached", left) : "", totals.seconds);
+  if (totals.failed == 0 && !interrupted()) return Outcome::done;
+  const bool nothing_worked =
+      totals.environment > 0 && totals.environment == static_cast<int>(shapes->size());
+  return nothing_worked ? Outcome::environment_failed : Outcome::check_failed;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& parent, Session& session) {
+  auto command = std::make_shared<TuneCommand>();
+  CLI::App* app =
+      add_command(parent, session, kManual, [&session, command] { return run(session, *command); });
+  command->shapes.add_to(*app);
+  command->device.add_to(*app);
+  command->database.add_to(*app);
+  app->add_option("--budget", command->budget, "Seconds of search for each shape")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.01, 86400.0))
+      ->capture_default_str();
+  app->add_option("--seed", command->seed, "Seed of the search")
+      ->type_name("S")
+      ->capture_default_str();
+  app->add_flag("--force", command->force, "Tune again even where a valid record exists");
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,203 @@
+// `kiln verify`: random or given problems and configs, each compiled and checked in a worker
+// process.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "cli/commands.h"
+#include "cli/compile_all.h"
+#include "cli/options.h"
+#include "cli/random_gemm.h"
+#include "cli/report.h"
+#include "tuner/check.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr Manual kManual{
+    "verify", "Check kernels against a reference: given ones, or a random sweep",
+    "  Each kernel is compiled and run in a worker process with guarded, poisoned buffers; every\n"
+    "  element of D is compared with a reference in higher precision under an error bound; reads "
+    "of C\n"
+    "  at beta = 0, writes outside D, crashes and hangs are failures like wrong elements.\n"
+    "  Without --shape, draws --random problems (types, layouts, transposes, uneven sizes, padded\n"
+    "  leading dimensions, batches, epilogues) and checks one config of every family on each.\n"
+    "  With --shape, checks --random configs of every family, or just the one of --config.\n"
+    "  Every failure is printed as a complete command that repeats it; the exit code is then 1.",
+    "  kiln verify --random 200 --seed 7\n"
+    "  kiln verify --device avx2 --random 50 --threads 2\n"
+    "  kiln verify --shape \"bf16 N T 100 77 53 epilogue=bias_row+relu\" --random 10\n"
+    "  kiln verify --shape \"fp32 N N 96 96 96\" --config \"host_small isa=avx512 mr=8 nv=2 "
+    "unroll=1\""};
+
+struct VerifyCommand {
+  ShapeOptions shapes;
+  DeviceOptions device;
+  std::string config;
+  int random = 20;
+  std::uint64_t seed = 1;
+};
+
+/// One problem and the configs to check on it.
+struct Case {
+  Gemm gemm;
+  std::vector<Config> configs;
+};
+
+/// What a sweep came to; `unsupported` are drawn problems that no family covers.
+struct Totals {
+  int problems = 0, checked = 0, failed = 0, unsupported = 0;
+};
+
+std::string repeat_command(const VerifyCommand& command, int threads, const Gemm& gemm,
+                           const Config& config) {
+  return fmt::format(
+      "kiln verify --device {} --threads {} --shape \"{}\" --config \"{}\" --seed {}",
+      command.device.name, threads, text(gemm), text(config), command.seed);
+}
+
+/// Compiles and checks the configs of one case, one verdict each. Errors: device (no worker).
+Result<std::vector<Verdict>> check_case(const Case& item, const DeviceCaps& caps,
+                                        std::uint64_t seed, Compiler& compiler) {
+  Result<Checker> checker =
+      Checker::start(item.gemm, caps, {.seed = seed, .effort = Effort::automatic});
+  if (!checker) return tl::unexpected(checker.error());
+  std::vector<Verdict> verdicts;
+  const auto compiled = compile_all(compiler, item.gemm, caps, item.configs, 0);
+  for (std::size_t i = 0; i < compiled.size() && !interrupted(); ++i) {
+    const Result<Binary>& binary = compiled[i].binary;
+    verdicts.push_back(
+        binary ? checker->check(item.configs[i], *binary)
+               : tl::unexpected(Failure{Failure::Kind::compile, binary.error().message}));
+  }
+  return verdicts;
+}
+
+void report(const Session& session, const VerifyCommand& command, int threads, const Gemm& gemm,
+            const Config& config, const Verdict& verdict) {
+  const std::string repeat = repeat_command(command, threads, gemm, config);
+  if (session.json) {
+    Json row{{"shape", text(gemm)},  {"device", command.device.name},
+             {"threads", threads},   {"config", text(config)},
+             {"seed", command.seed}, {"ok", verdict.has_value()}};
+    if (!verdict)
+      row.update({{"kind", name(verdict.error().kind)},
+                  {"detail", verdict.error().detail},
+                  {"repeat", repeat}});
+    print_json(row);
+  } else if (!verdict) {
+    fmt::print("FAILED {}: {}\n  {}\n", name(verdict.error().kind), verdict.error().detail, repeat);
+    std::fflush(stdout);
+  }
+}
+
+/// The cases that --shape, --file and --layers ask for.
+Result<std::vector<Case>> given_cases(const VerifyCommand& command, const DeviceCaps& caps) {
+  const Result<std::vector<Shape>> shapes = command.shapes.collect();
+  if (!shapes) return tl::unexpected(shapes.error());
+  std::vector<Case> cases;
+  for (const Shape& shape : *shapes) {
+    if (!command.config.empty()) {
+      const Result<Config> config = legal_config(command.config, shape.gemm, caps);
+      if (!config) return tl::unexpected(config.error());
+      cases.push_back({shape.gemm, {*config}});
+      continue;
+    }
+    const Result<SearchSpace> space = space_for(shape.gemm, caps);
+    if (!space) return fail(space.error().code, shape.origin + ": " + space.error().message);
+    cases.push_back({shape.gemm, sample_per_family(*space, command.random, command.seed)});
+  }
+  return cases;
+}
+
+/// The next drawn problem with one config of every family.
+Case drawn_case(Draw& draw, const DeviceCaps& caps, Totals& totals) {
+  for (;; ++totals.unsupported) {
+    const Gemm gemm = random_gemm(draw);
+    const std::uint64_t seed = draw.below(1ull << 32);
+    if (const Result<SearchSpace> space = space_for(gemm, caps); space && !space->legal.empty())
+      return {gemm, sample_per_family(*space, 1, seed)};
+  }
+}
+
+Status check_all(const Session& session, const VerifyCommand& command, const DeviceCaps& caps,
+                 Compiler& compiler, Totals& totals) {
+  std::vector<Case> given;
+  if (command.shapes.any()) {
+    Result<std::vector<Case>> cases = given_cases(command, caps);
+    if (!cases) return tl::unexpected(cases.error());
+    given = std::move(*cases);
+  }
+  const std::size_t count =
+      command.shapes.any() ? given.size() : static_cast<std::size_t>(command.random);
+  Draw draw(command.seed);
+  CountReport bar("verify", static_cast<int>(count));
+  for (std::size_t i = 0; i < count && !interrupted(); ++i) {
+    const Case item = command.shapes.any() ? given[i] : drawn_case(draw, caps, totals);
+    const auto verdicts = check_case(item, caps, command.seed, compiler);
+    if (!verdicts) return tl::unexpected(verdicts.error());
+    bar.clear();
+    ++totals.problems;
+    for (std::size_t j = 0; j < verdicts->size(); ++j) {
+      const Verdict& verdict = (*verdicts)[j];
+      ++totals.checked;
+      totals.failed += !verdict;
+      report(session, command, caps.compute_units, item.gemm, item.configs[j], verdict);
+    }
+    bar.update(static_cast<int>(i + 1), fmt::format("{} failed", totals.failed));
+  }
+  return {};
+}
+
+Result<Outcome> run(const Session& session, const VerifyCommand& command) {
+  const Result<Target> target = resolve(command.device);
+  if (!target) return tl::unexpected(target.error());
+  if (!target->runs_here)
+    return fail(ErrorCode::device, fmt::format("device = \"{}\": this machine cannot run its code",
+                                               command.device.name));
+  if (!command.config.empty() && !command.shapes.any())
+    return fail(ErrorCode::bad_input, "shape = none: --config needs the shape it is for");
+  const Result<Compiler*> compiler = host_compiler();
+  if (!compiler) return tl::unexpected(compiler.error());
+  Totals totals;
+  const auto start = std::chrono::steady_clock::now();
+  if (Status status = check_all(session, command, target->caps, **compiler, totals); !status)
+    return tl::unexpected(status.error());
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (session.json)
+    print_json({{"summary",
+                 {{"problems", totals.problems},
+                  {"checked", totals.checked},
+                  {"failed", totals.failed},
+                  {"unsupported", totals.unsupported},
+                  {"seed", command.seed},
+                  {"seconds", seconds}}}});
+  else
+    fmt::print("{} problems, {} kernels checked, {} failed, {} drawn but unsupported, {:.1f} s\n",
+               totals.problems, totals.checked, totals.failed, totals.unsupported, seconds);
+  return totals.failed == 0 && !interrupted() ? Outcome::done : Outcome::check_failed;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& parent, Session& session) {
+  auto command = std::make_shared<VerifyCommand>();
+  CLI::App* app =
+      add_command(parent, session, kManual, [&session, command] { return run(session, *command); });
+  command->shapes.add_to(*app);
+  command->device.add_to(*app);
+  auto* random = app->add_option("--random", command->random,
+                                 "Problems to draw; with --shape, configs of each family")
+                     ->type_name("N")
+                     ->check(CLI::Range(1, 1000000))
+                     ->capture_default_str();
+  app->add_option("--config", command->config, "Check this config")
+      ->type_name("CONFIG")
+      ->excludes(random);
+  app->add_option("--seed", command->seed, "Seed of the draws and of the data")
+      ->type_name("S")
+      ->capture_default_str();
+}
+
+}  // namespace kiln::cli
