@@ -1,0 +1,131 @@
+// Runs a fuzz entry function without libFuzzer: every kept input, then seeded mutations of them.
+// Deterministic, so that a failure repeats.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kMutationsPerInput = 5000;
+
+std::vector<std::string> corpus() {
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(KILN_CORPUS)) paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> inputs;
+  for (const auto& path : paths) {
+    std::ifstream in(path, std::ios::binary);
+    inputs.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  return inputs;
+}
+
+/// Runs inputs; one that kills the process is written out first, so that the crash can be repeated.
+class Attempt {
+ public:
+  Attempt() {
+    path_ = fs::temp_directory_path() / ("kiln-fuzz-" + std::to_string(getpid()));
+    for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) std::signal(signal, keep);
+  }
+
+  void operator()(const std::string& input) {
+    input_ = &input;
+    EXPECT_EQ(
+        LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size()),
+        0);
+  }
+
+ private:
+  static void keep(int signal) {
+    const int file = open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    (void)!write(file, input_->data(), input_->size());
+    static const char kWords[] = "\nthe input that did this is kept in ";
+    (void)!write(STDERR_FILENO, kWords, sizeof kWords - 1);
+    (void)!write(STDERR_FILENO, path_.c_str(), path_.native().size());
+    (void)!write(STDERR_FILENO, "\n", 1);
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+
+  inline static fs::path path_;
+  inline static const std::string* input_ = nullptr;
+};
+
+std::size_t below(std::mt19937_64& random, std::size_t limit) {
+  return limit == 0 ? 0 : random() % limit;
+}
+
+std::string mutate(std::string input, const std::vector<std::string>& others,
+                   std::mt19937_64& random) {
+  static const std::vector<std::string> hostile = {"-1",
+                                                   "0",
+                                                   "9223372036854775807",
+                                                   "99999999999999999999",
+                                                   "1e9",
+                                                   "=",
+                                                   "==",
+                                                   " ",
+                                                   "\n",
+                                                   "#",
+                                                   std::string(1, '\0'),
+                                                   "\xff\xfe",
+                                                   "nan",
+                                                   "%s%n",
+                                                   "../",
+                                                   "'; --"};
+  const int steps = 1 + static_cast<int>(below(random, 4));
+  for (int i = 0; i < steps; ++i) {
+    const std::size_t at = below(random, input.size() + 1);
+    switch (below(random, 5)) {
+      case 0:
+        input.insert(at, hostile[below(random, hostile.size())]);
+        break;
+      case 1:
+        input.erase(at, 1 + below(random, 8));
+        break;
+      case 2:
+        if (at < input.size()) input[at] = static_cast<char>(random());
+        break;
+      case 3:
+        if (at < input.size()) input[at] ^= static_cast<char>(1u << below(random, 8));
+        break;
+      default: {  // splice: the head of this input, the tail of another
+        const auto& other = others[below(random, others.size())];
+        input = input.substr(0, at) + other.substr(below(random, other.size() + 1));
+      }
+    }
+  }
+  return input;
+}
+
+TEST(Fuzz, KeptInputs) {
+  const auto inputs = corpus();
+  ASSERT_FALSE(inputs.empty()) << KILN_CORPUS;
+  Attempt attempt;
+  attempt("");
+  for (const auto& input : inputs) attempt(input);
+}
+
+TEST(Fuzz, SeededMutations) {
+  const auto inputs = corpus();
+  ASSERT_FALSE(inputs.empty()) << KILN_CORPUS;
+  std::mt19937_64 random(20240607);
+  Attempt attempt;
+  for (const auto& input : inputs)
+    for (int i = 0; i < kMutationsPerInput; ++i) attempt(mutate(input, inputs, random));
+}
+
+}  // namespace

@@ -1,0 +1,20 @@
+# fuzz/<name>_fuzz.cpp holds LLVMFuzzerTestOneInput; <name>_fuzz replays corpus/<name>/* and a short
+# seeded run of mutations as an ordinary test. With Clang and KILN_FUZZERS, <name>_fuzzer is the real
+# libFuzzer program for the same entry function.
+file(GLOB entries CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/*_fuzz.cpp)
+foreach(entry IN LISTS entries)
+  get_filename_component(name ${entry} NAME_WE)
+  string(REGEX REPLACE "_fuzz$" "" corpus ${name})
+  add_executable(${name} ${entry} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/driver.cpp)
+  target_link_libraries(${name} PRIVATE kiln_test_support GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    KILN_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${corpus}")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+  if(KILN_FUZZERS AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    add_executable(${name}er ${entry})
+    target_link_libraries(${name}er PRIVATE kiln_test_support)
+    target_compile_options(${name}er PRIVATE -fsanitize=fuzzer,address)
+    target_link_options(${name}er PRIVATE -fsanitize=fuzzer,address)
+  endif()
+endforeach()

@@ -1,0 +1,485 @@
+// Written by kiln 0.1.0.
+// device:  x86-64-v4
+// problem: fp32 N T 4 4096 4096
+// config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_d5d97403d0e9dd27.cpp -o kernel.so
+
+// ---- host/abi.h ----
+// The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
+// generated source stays self-contained (this file is pasted into it).
+
+extern "C" {
+
+/// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
+/// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
+struct KilnArgs {
+  const void* a;
+  const void* b;  // packed bytes when the kernel takes a packed B
+  const void* c;  // not read when beta == 0
+  void* d;
+  const void* bias;
+  const void* residual;  // laid out as D
+  long long m, n, k, batch;
+  long long lda, ldb, ldc, ldd;
+  long long stride_a, stride_b, stride_c, stride_d;
+  double alpha, beta;
+  void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
+  unsigned* barrier;  // 4 words, zero before the first thread enters, zero again when all have left
+};
+
+/// What every kernel object exports, by these names.
+using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
+using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);    // "kiln_workspace_bytes"
+// Kernels that take a packed B export these too.
+using KilnPackedBytesFn = long long (*)(const KilnArgs* args);               // "kiln_packed_b_bytes"
+using KilnPackFn = void (*)(const KilnArgs* args, void* packed);             // "kiln_pack_b"
+}
+
+// ---- host/types.h ----
+// Names of the element types. No headers are used anywhere, so that a generated source is self-contained.
+
+template <typename T, int N>
+using Vec = T __attribute__((ext_vector_type(N)));
+
+using i8 = signed char;
+using u8 = unsigned char;
+using i16 = short;
+using u16 = unsigned short;
+using i32 = int;
+using u32 = unsigned int;
+using i64 = long long;
+
+/// Storage of the 16-bit formats; arithmetic is never done on them directly.
+struct Half {
+  u16 bits;
+};
+struct Bfloat {
+  u16 bits;
+};
+
+// ---- parameters ----
+using TypeA = float;              // elements of A
+using TypeB = float;              // elements of B
+using TypeD = float;              // elements of C and D
+constexpr int kVectorBytes = 64;  // accumulators of vfmadd231ps
+constexpr int kMr = 4;            // rows of A in the tile
+constexpr int kNr = 6;            // rows of B^T in the tile
+constexpr int kColumnUnit = 6;    // threads cut columns at multiples of this
+
+// ---- host/vector.h ----
+// Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate step.
+// Uses no headers, so that a generated source is self-contained. Lines that begin with `//%` are
+// read by the generator, which keeps only the branch that a config takes.
+
+#define KILN_INLINE static inline __attribute__((always_inline))
+#define KILN_UNROLL _Pragma("clang loop unroll(full)")
+
+/// What one lane of a packed panel holds, and how many k it covers.
+using Acc = float;
+using Unit = float;
+constexpr int kGroup = 1;
+using Real = float;  // alpha, beta and the epilogue
+constexpr int kLanes = kVectorBytes / int(sizeof(Acc));
+
+template <typename T, T... I>
+struct Sequence {};
+template <int N>
+using Iota = __make_integer_seq<Sequence, int, N>;
+
+template <typename V>
+KILN_INLINE V load(const void* from) {
+  V v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+template <typename V>
+KILN_INLINE void store(void* to, V v) {
+  __builtin_memcpy(to, &v, sizeof v);
+}
+template <typename To, typename From>
+KILN_INLINE To bits_of(From v) {
+  static_assert(sizeof(To) == sizeof(From), "a bit copy keeps its size");
+  To to;
+  __builtin_memcpy(&to, &v, sizeof to);
+  return to;
+}
+
+template <typename T>
+struct RawOf {
+  using type = T;
+};
+template <>
+struct RawOf<Half> {
+  using type = u16;
+};
+template <>
+struct RawOf<Bfloat> {
+  using type = u16;
+};
+template <typename T>
+using Raw = typename RawOf<T>::type;
+
+template <int L, int... I>
+KILN_INLINE Vec<bool, L> first_lanes(int count, Sequence<int, I...>) {
+  return __builtin_convertvector(Vec<i32, L>{I...} < Vec<i32, L>(count), Vec<bool, L>);
+}
+
+/// L elements of which only the first `count` exist; the others read as zero.
+template <int L, typename T>
+KILN_INLINE Vec<T, L> load_first(const T* from, int count) {
+  if (count >= L) return load<Vec<T, L>>(from);
+  return __builtin_masked_load(first_lanes<L>(count, Iota<L>{}), from, Vec<T, L>(T(0)));
+}
+template <int L, typename T>
+KILN_INLINE void store_first(T* to, Vec<T, L> v, int count) {
+  if (count >= L) return store(to, v);
+  __builtin_masked_store(first_lanes<L>(count, Iota<L>{}), v, to);
+}
+
+// --- elements to the epilogue's Real, and back ---------------------------------------------------
+
+template <int L>
+KILN_INLINE Vec<float, L> half_to_float(Vec<u16, L> h) {
+  return __builtin_convertvector(bits_of<Vec<_Float16, L>>(h), Vec<float, L>);
+}
+template <int L>
+KILN_INLINE Vec<u16, L> float_to_half(Vec<float, L> f) {
+  return bits_of<Vec<u16, L>>(__builtin_convertvector(f, Vec<_Float16, L>));
+}
+template <int L>
+KILN_INLINE Vec<u16, L> float_to_bfloat(Vec<float, L> f) {
+  Vec<u32, L> bits = bits_of<Vec<u32, L>>(f);
+  Vec<u32, L> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  Vec<u32, L> quiet = (bits >> 16) | 0x40u;
+  rounded = (bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
+  return __builtin_convertvector(rounded, Vec<u16, L>);
+}
+
+template <int L>
+KILN_INLINE Vec<Real, L> to_real(Vec<u16, L> raw, Half) {
+  return __builtin_convertvector(half_to_float<L>(raw), Vec<Real, L>);
+}
+template <int L>
+KILN_INLINE Vec<Real, L> to_real(Vec<u16, L> raw, Bfloat) {
+  return __builtin_convertvector(
+      bits_of<Vec<float, L>>(__builtin_convertvector(raw, Vec<u32, L>) << 16), Vec<Real, L>);
+}
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> to_real(Vec<T, L> raw, T) {
+  return __builtin_convertvector(raw, Vec<Real, L>);
+}
+
+template <int L>
+KILN_INLINE Vec<u16, L> from_real(Vec<Real, L> v, Half) {
+  return float_to_half<L>(__builtin_convertvector(v, Vec<float, L>));
+}
+template <int L>
+KILN_INLINE Vec<u16, L> from_real(Vec<Real, L> v, Bfloat) {
+  return float_to_bfloat<L>(__builtin_convertvector(v, Vec<float, L>));
+}
+template <int L>
+KILN_INLINE Vec<float, L> from_real(Vec<Real, L> v, float) {
+  return __builtin_convertvector(v, Vec<float, L>);
+}
+template <int L>
+KILN_INLINE Vec<double, L> from_real(Vec<Real, L> v, double) {
+  return __builtin_convertvector(v, Vec<double, L>);
+}
+/// Integers round to nearest even and saturate; NaN becomes 0.
+template <int L>
+KILN_INLINE Vec<i32, L> to_integer(Vec<Real, L> v, Real low, Real high) {
+  v = v == v ? v : Vec<Real, L>(Real(0));
+  v = __builtin_elementwise_min(__builtin_elementwise_max(v, Vec<Real, L>(low)),
+                                Vec<Real, L>(high));
+  return __builtin_convertvector(__builtin_elementwise_roundeven(v), Vec<i32, L>);
+}
+template <int L>
+KILN_INLINE Vec<i32, L> from_real(Vec<Real, L> v, i32) {
+  // 2147483520 is the largest float below 2^31; a larger value would wrap in the conversion.
+  Vec<i32, L> exact = to_integer<L>(v, Real(-2147483648.0), Real(2147483520.0));
+  return v >= Real(2147483648.0) ? Vec<i32, L>(2147483647) : exact;
+}
+template <int L>
+KILN_INLINE Vec<i8, L> from_real(Vec<Real, L> v, i8) {
+  return __builtin_convertvector(to_integer<L>(v, Real(-128), Real(127)), Vec<i8, L>);
+}
+template <int L>
+KILN_INLINE Vec<u8, L> from_real(Vec<Real, L> v, u8) {
+  return __builtin_convertvector(to_integer<L>(v, Real(0), Real(255)), Vec<u8, L>);
+}
+
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> load_real(const T* from, int count) {
+  return to_real<L>(load_first<L>(reinterpret_cast<const Raw<T>*>(from), count), T{});
+}
+
+// --- elements to units -----------------------------------------------------------------------------
+
+/// L * kGroup elements that follow each other along k, as L units.
+template <int L, typename T>
+KILN_INLINE Vec<Unit, L> units_along(Vec<Raw<T>, L * kGroup> raw) {
+  return to_real<L>(raw, T{});
+}
+template <int L, typename T>
+KILN_INLINE Vec<Unit, L> load_units(const T* from) {
+  return units_along<L, T>(load<Vec<Raw<T>, L * kGroup>>(from));
+}
+/// The same where only `count` (≥ 0) elements exist.
+template <int L, typename T>
+KILN_INLINE Vec<Unit, L> load_units(const T* from, i64 count) {
+  if (count >= L * kGroup) return load_units<L>(from);
+  return units_along<L, T>(
+      load_first<L * kGroup>(reinterpret_cast<const Raw<T>*>(from), int(count)));
+}
+
+/// One unit whose elements lie `stride` apart in memory, `count` (≥ 1) of them existing.
+template <typename T>
+KILN_INLINE Unit gather_unit(const T* from, i64 stride, i64 count) {
+  Raw<T> raw[kGroup] = {};
+  KILN_UNROLL
+  for (int g = 0; g < kGroup; ++g)
+    if (g < count) raw[g] = reinterpret_cast<const Raw<T>*>(from)[g * stride];
+  Vec<Raw<T>, kGroup * 2> pair = Raw<T>(0);  // a one-lane vector would not be a vector
+  KILN_UNROLL
+  for (int g = 0; g < kGroup; ++g) pair[g] = raw[g];
+  return units_along<2, T>(pair)[0];
+}
+
+/// L units side by side across the panel: element g of each comes from the g-th row of `stride`.
+template <int L, typename T>
+KILN_INLINE Vec<Unit, L> load_across(const T* from, i64 stride, i64 rows, int columns) {
+  return load_real<L>(from, columns);
+}
+
+// --- transposes ------------------------------------------------------------------------------------
+
+template <int S, typename V, int... I>
+KILN_INLINE V even_blocks(V a, V b, Sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, ((I & S) ? int(sizeof...(I)) + I - S : I)...);
+}
+template <int S, typename V, int... I>
+KILN_INLINE V odd_blocks(V a, V b, Sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, ((I & S) ? int(sizeof...(I)) + I : I + S)...);
+}
+/// Transposes N rows of N units in place, exchanging blocks of S, S/2, … 1.
+template <int N, int S = N / 2>
+KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
+  KILN_UNROLL
+  for (int i = 0; i < N; ++i) {
+    if (i & S) continue;
+    auto a = rows[i], b = rows[i + S];
+    rows[i] = even_blocks<S>(a, b, Iota<N>{});
+    rows[i + S] = odd_blocks<S>(a, b, Iota<N>{});
+  }
+  if constexpr (S > 1) transpose<N, S / 2>(rows);
+}
+
+// --- multiply-accumulate ---------------------------------------------------------------------------
+
+using AccVec = Vec<Acc, kLanes>;
+using UnitVec = Vec<Unit, kLanes>;
+
+/// acc + a · b in every lane, a and b being units of the left and the right operand.
+KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
+  return acc + a * b;
+}
+
+// ---- host/epilogue.h ----
+// From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
+// Expects vector.h, and from the parameters: TypeD.
+
+/// Sums of earlier k where D's type would round them: element (row, column) of D lies at
+/// (row - row0, column - column0).
+struct Partial {
+  Acc* sums;
+  i64 ld, row0, column0;
+  Acc* at(i64 row, i64 column) const { return sums + (row - row0) * ld + (column - column0); }
+};
+
+/// Where results go. Pointers are those of one batch.
+struct Output {
+  TypeD* d;
+  const TypeD* c;         // null when beta == 0: C is then never read
+  const TypeD* residual;  // laid out as D
+  const Real* bias;
+  i64 ldd, ldc;
+  Real alpha, beta;
+  Partial partial;
+};
+
+KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
+  Output out;
+  out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
+  out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  out.residual = static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
+  out.bias = static_cast<const Real*>(args.bias);
+  out.ldd = args.ldd;
+  out.ldc = args.ldc;
+  out.alpha = Real(args.alpha);
+  out.beta = Real(args.beta);
+  out.partial = {};
+  return out;
+}
+
+/// Which part of k a sum covers.
+struct Pass {
+  bool first, last;
+};
+
+/// Finishes L sums of one row: `columns` of them exist, the first at (row, column).
+template <int L>
+KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
+                        Pass pass) {
+  TypeD* d = out.d + row * out.ldd + column;
+  Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
+  if (!pass.first)
+    v += load_real<L>(d, columns);
+  else if (out.c)
+    v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
+  store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
+}
+
+// ---- host/share.h ----
+// How work is cut into parts, and how parts meet again.
+// Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
+
+KILN_INLINE i64 round_up(i64 size, i64 unit) { return (size + unit - 1) / unit * unit; }
+KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
+
+struct Range {
+  i64 begin, end;
+};
+/// Part `part` of `parts` of [0, size), cut at multiples of `unit`.
+KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
+  const i64 units = (size + unit - 1) / unit;
+  return {smaller(units * part / parts * unit, size),
+          smaller(units * (part + 1) / parts * unit, size)};
+}
+
+/// What one thread does of a problem. A batch, a row or a column belongs to one thread; only with
+/// `parallel == k` do threads work on the same elements, each on its own part of k.
+struct Work {
+  Range batches, rows, columns, ks;
+};
+
+KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
+  Work work{{0, args.batch}, {0, args.m}, {0, args.n}, {0, args.k}};
+  work.columns = share(args.n, kColumnUnit, thread, threads);
+  return work;
+}
+
+// ---- host/dot.cpp ----
+// Dot products: both operands k-major and left where they are; vectors run along k, and a tile of
+// kMr × kNr sums is added up across its lanes at the end.
+// Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
+
+template <int L>
+KILN_INLINE Acc add_lanes(Vec<Acc, L> v) {
+  if constexpr (L == 2) {
+    return v[0] + v[1];
+  } else {
+    using HalfVec = Vec<Acc, L / 2>;
+    HalfVec halves[2];
+    __builtin_memcpy(halves, &v, sizeof v);
+    return add_lanes<L / 2>(halves[0] + halves[1]);
+  }
+}
+
+constexpr int lanes_for(int columns) {
+  int lanes = 2;
+  while (lanes < columns) lanes *= 2;
+  return lanes;
+}
+
+/// M rows of A by kNr rows of B^T over k; missing ones repeat the last that exists.
+template <int M>
+__attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB* b, i64 ldb, i64 k,
+                                           const Output& where, i64 row, i64 column, int rows,
+                                           int columns, AccVec* waiting, Pass pass) {
+  const Output out = where;  // a copy that stores to D cannot alias
+  AccVec acc[M][kNr];
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) {
+      acc[i][j] = AccVec(Acc(0));
+    }
+  }
+  const TypeA* from_a[M];
+  const TypeB* from_b[kNr];
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) from_a[i] = a + (i < rows ? i : rows - 1) * lda;
+  KILN_UNROLL
+  for (int j = 0; j < kNr; ++j) from_b[j] = b + (j < columns ? j : columns - 1) * ldb;
+
+  auto step = [&](auto units_of_a, auto units_of_b) __attribute__((always_inline)) {
+    UnitVec right[kNr];
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) right[j] = units_of_b(from_b[j]);
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      UnitVec left = units_of_a(from_a[i]);
+      KILN_UNROLL
+      for (int j = 0; j < kNr; ++j) acc[i][j] = dot(acc[i][j], left, right[j]);
+    }
+  };
+  constexpr i64 kStep = kLanes * kGroup;
+  i64 at = 0;
+#pragma clang loop unroll(disable) vectorize(disable)
+  for (; at + kStep <= k; at += kStep) {
+    step([&](const TypeA* p) { return load_units<kLanes>(p + at); },
+         [&](const TypeB* p) { return load_units<kLanes>(p + at); });
+  }
+  if (at < k)
+    step([&](const TypeA* p) { return load_units<kLanes>(p + at, k - at); },
+         [&](const TypeB* p) { return load_units<kLanes>(p + at, k - at); });
+
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    if (i >= rows) break;
+    Vec<Acc, lanes_for(kNr)> total = Acc(0);
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) total[j] = add_lanes<kLanes>(acc[i][j]);
+    finish<lanes_for(kNr)>(out, total, row + i, column, columns, {true, true});
+  }
+}
+
+static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, Range rows,
+                     Range columns) {
+  const auto* a = static_cast<const TypeA*>(args.a);
+  const auto* b = static_cast<const TypeB*>(args.b);
+  const i64 mc = rows.end - rows.begin;
+  for (i64 i0 = rows.begin; i0 < rows.end; i0 += mc) {
+    const i64 i1 = smaller(i0 + mc, rows.end);
+    for (i64 j = columns.begin; j < columns.end; j += kNr) {
+      const int width = int(smaller(kNr, columns.end - j));
+        const i64 k0 = 0, k = args.k;
+        const Pass pass{true, true};
+        for (i64 i = i0; i < i1; i += kMr) {
+          AccVec* own = waiting + (i - i0) / kMr * (kMr * kNr);
+          const int height = int(smaller(kMr, i1 - i));
+          tile<kMr>(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j,
+                    height, width, own, pass);
+        }
+    }
+  }
+}
+
+KILN_INLINE i64 vectors_of_thread(const KilnArgs& args) {
+  return 0;
+}
+
+extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
+  return vectors_of_thread(*args) * i64(sizeof(AccVec)) * threads;
+}
+
+extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  KilnArgs args = *all;
+  const Work work = work_of(args, thread, threads);
+  AccVec* waiting = static_cast<AccVec*>(args.workspace) + thread * vectors_of_thread(args);
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
+    args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
+    args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
+    multiply(args, waiting, output_of(args, batch), work.rows, work.columns);
+  }
+}

@@ -1,0 +1,639 @@
+// Written by kiln 0.1.0.
+// device:  x86-64
+// problem: fp16 N N 33 65 17
+// config:  host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows parallel=none unroll=1 prefetch=0
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -shared -fPIC kiln_host_packed_d1cc9a6332cfac03.cpp -o kernel.so
+
+// ---- host/abi.h ----
+// The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
+// generated source stays self-contained (this file is pasted into it).
+
+extern "C" {
+
+/// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
+/// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
+struct KilnArgs {
+  const void* a;
+  const void* b;  // packed bytes when the kernel takes a packed B
+  const void* c;  // not read when beta == 0
+  void* d;
+  const void* bias;
+  const void* residual;  // laid out as D
+  long long m, n, k, batch;
+  long long lda, ldb, ldc, ldd;
+  long long stride_a, stride_b, stride_c, stride_d;
+  double alpha, beta;
+  void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
+  unsigned* barrier;  // 4 words, zero before the first thread enters, zero again when all have left
+};
+
+/// What every kernel object exports, by these names.
+using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
+using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);    // "kiln_workspace_bytes"
+// Kernels that take a packed B export these too.
+using KilnPackedBytesFn = long long (*)(const KilnArgs* args);               // "kiln_packed_b_bytes"
+using KilnPackFn = void (*)(const KilnArgs* args, void* packed);             // "kiln_pack_b"
+}
+
+// ---- host/types.h ----
+// Names of the element types. No headers are used anywhere, so that a generated source is self-contained.
+
+template <typename T, int N>
+using Vec = T __attribute__((ext_vector_type(N)));
+
+using i8 = signed char;
+using u8 = unsigned char;
+using i16 = short;
+using u16 = unsigned short;
+using i32 = int;
+using u32 = unsigned int;
+using i64 = long long;
+
+/// Storage of the 16-bit formats; arithmetic is never done on them directly.
+struct Half {
+  u16 bits;
+};
+struct Bfloat {
+  u16 bits;
+};
+
+// ---- parameters ----
+using TypeA = Half;               // elements of A
+using TypeB = Half;               // elements of B
+using TypeD = Half;               // elements of C and D
+constexpr int kVectorBytes = 16;  // accumulators of multiply, add
+constexpr int kMr = 4;            // rows of the register tile
+constexpr int kNv = 2;            // vectors across the register tile
+constexpr int kTailVectors = 1;   // vectors that the last columns need
+constexpr int kKc = 24;           // k of one block
+constexpr int kMc = 96;           // rows of one block of A
+constexpr int kNc = 128;          // columns of one block of B
+constexpr int kUnroll = 1;        // k steps in the inner loop's body
+constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip of B
+constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
+constexpr bool kPackA = true;     // A is copied to strips
+constexpr bool kPackB = true;     // B is copied to strips
+
+// ---- host/vector.h ----
+// Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate step.
+// Uses no headers, so that a generated source is self-contained. Lines that begin with `//%` are
+// read by the generator, which keeps only the branch that a config takes.
+
+#define KILN_INLINE static inline __attribute__((always_inline))
+#define KILN_UNROLL _Pragma("clang loop unroll(full)")
+
+/// What one lane of a packed panel holds, and how many k it covers.
+using Acc = float;
+using Unit = float;
+constexpr int kGroup = 1;
+using Real = float;  // alpha, beta and the epilogue
+constexpr int kLanes = kVectorBytes / int(sizeof(Acc));
+
+template <typename T, T... I>
+struct Sequence {};
+template <int N>
+using Iota = __make_integer_seq<Sequence, int, N>;
+
+template <typename V>
+KILN_INLINE V load(const void* from) {
+  V v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+template <typename V>
+KILN_INLINE void store(void* to, V v) {
+  __builtin_memcpy(to, &v, sizeof v);
+}
+template <typename To, typename From>
+KILN_INLINE To bits_of(From v) {
+  static_assert(sizeof(To) == sizeof(From), "a bit copy keeps its size");
+  To to;
+  __builtin_memcpy(&to, &v, sizeof to);
+  return to;
+}
+
+template <typename T>
+struct RawOf {
+  using type = T;
+};
+template <>
+struct RawOf<Half> {
+  using type = u16;
+};
+template <>
+struct RawOf<Bfloat> {
+  using type = u16;
+};
+template <typename T>
+using Raw = typename RawOf<T>::type;
+
+template <int L, int... I>
+KILN_INLINE Vec<bool, L> first_lanes(int count, Sequence<int, I...>) {
+  return __builtin_convertvector(Vec<i32, L>{I...} < Vec<i32, L>(count), Vec<bool, L>);
+}
+
+/// L elements of which only the first `count` exist; the others read as zero.
+template <int L, typename T>
+KILN_INLINE Vec<T, L> load_first(const T* from, int count) {
+  if (count >= L) return load<Vec<T, L>>(from);
+  T lanes[L] = {};
+  for (int i = 0; i < count; ++i) lanes[i] = from[i];
+  return load<Vec<T, L>>(lanes);
+}
+template <int L, typename T>
+KILN_INLINE void store_first(T* to, Vec<T, L> v, int count) {
+  if (count >= L) return store(to, v);
+  T lanes[L];
+  store(lanes, v);
+  for (int i = 0; i < count; ++i) to[i] = lanes[i];
+}
+
+// --- elements to the epilogue's Real, and back ---------------------------------------------------
+
+template <int L>
+KILN_INLINE Vec<float, L> half_to_float(Vec<u16, L> h) {
+  Vec<u32, L> wide = __builtin_convertvector(h, Vec<u32, L>);
+  Vec<u32, L> magnitude = (wide & 0x7fffu) << 13;
+  // The multiply moves the exponent's bias and normalises subnormals; Inf and NaN keep theirs.
+  Vec<float, L> scaled = bits_of<Vec<float, L>>(magnitude) * 0x1p112f;
+  Vec<u32, L> bits = bits_of<Vec<u32, L>>(scaled);
+  bits = (wide & 0x7c00u) == 0x7c00u ? (magnitude | 0x7f800000u) : bits;
+  return bits_of<Vec<float, L>>(bits | ((wide & 0x8000u) << 16));
+}
+template <int L>
+KILN_INLINE Vec<u16, L> float_to_half(Vec<float, L> f) {
+  Vec<u32, L> bits = bits_of<Vec<u32, L>>(f);
+  Vec<u32, L> magnitude = bits & 0x7fffffffu;
+  Vec<u32, L> normal = (magnitude + 0xc8000fffu + ((magnitude >> 13) & 1u)) >> 13;
+  // Adding 0.5 aligns a subnormal's last bit with the float's, rounding to nearest even on the way.
+  Vec<u32, L> tiny = bits_of<Vec<u32, L>>(bits_of<Vec<float, L>>(magnitude) + 0.5f) - 0x3f000000u;
+  Vec<u32, L> huge = magnitude > 0x7f800000u ? Vec<u32, L>(0x7e00u) : Vec<u32, L>(0x7c00u);
+  Vec<u32, L> half = magnitude < 0x38800000u ? tiny : normal;
+  half = magnitude >= 0x47800000u ? huge : half;
+  return __builtin_convertvector(half | ((bits >> 16) & 0x8000u), Vec<u16, L>);
+}
+template <int L>
+KILN_INLINE Vec<u16, L> float_to_bfloat(Vec<float, L> f) {
+  Vec<u32, L> bits = bits_of<Vec<u32, L>>(f);
+  Vec<u32, L> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  Vec<u32, L> quiet = (bits >> 16) | 0x40u;
+  rounded = (bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
+  return __builtin_convertvector(rounded, Vec<u16, L>);
+}
+
+template <int L>
+KILN_INLINE Vec<Real, L> to_real(Vec<u16, L> raw, Half) {
+  return __builtin_convertvector(half_to_float<L>(raw), Vec<Real, L>);
+}
+template <int L>
+KILN_INLINE Vec<Real, L> to_real(Vec<u16, L> raw, Bfloat) {
+  return __builtin_convertvector(
+      bits_of<Vec<float, L>>(__builtin_convertvector(raw, Vec<u32, L>) << 16), Vec<Real, L>);
+}
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> to_real(Vec<T, L> raw, T) {
+  return __builtin_convertvector(raw, Vec<Real, L>);
+}
+
+template <int L>
+KILN_INLINE Vec<u16, L> from_real(Vec<Real, L> v, Half) {
+  return float_to_half<L>(__builtin_convertvector(v, Vec<float, L>));
+}
+template <int L>
+KILN_INLINE Vec<u16, L> from_real(Vec<Real, L> v, Bfloat) {
+  return float_to_bfloat<L>(__builtin_convertvector(v, Vec<float, L>));
+}
+template <int L>
+KILN_INLINE Vec<float, L> from_real(Vec<Real, L> v, float) {
+  return __builtin_convertvector(v, Vec<float, L>);
+}
+template <int L>
+KILN_INLINE Vec<double, L> from_real(Vec<Real, L> v, double) {
+  return __builtin_convertvector(v, Vec<double, L>);
+}
+/// Integers round to nearest even and saturate; NaN becomes 0.
+template <int L>
+KILN_INLINE Vec<i32, L> to_integer(Vec<Real, L> v, Real low, Real high) {
+  v = v == v ? v : Vec<Real, L>(Real(0));
+  v = __builtin_elementwise_min(__builtin_elementwise_max(v, Vec<Real, L>(low)),
+                                Vec<Real, L>(high));
+  return __builtin_convertvector(__builtin_elementwise_roundeven(v), Vec<i32, L>);
+}
+template <int L>
+KILN_INLINE Vec<i32, L> from_real(Vec<Real, L> v, i32) {
+  // 2147483520 is the largest float below 2^31; a larger value would wrap in the conversion.
+  Vec<i32, L> exact = to_integer<L>(v, Real(-2147483648.0), Real(2147483520.0));
+  return v >= Real(2147483648.0) ? Vec<i32, L>(2147483647) : exact;
+}
+template <int L>
+KILN_INLINE Vec<i8, L> from_real(Vec<Real, L> v, i8) {
+  return __builtin_convertvector(to_integer<L>(v, Real(-128), Real(127)), Vec<i8, L>);
+}
+template <int L>
+KILN_INLINE Vec<u8, L> from_real(Vec<Real, L> v, u8) {
+  return __builtin_convertvector(to_integer<L>(v, Real(0), Real(255)), Vec<u8, L>);
+}
+
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> load_real(const T* from, int count) {
+  return to_real<L>(load_first<L>(reinterpret_cast<const Raw<T>*>(from), count), T{});
+}
+
+// --- elements to units -----------------------------------------------------------------------------
+
+/// L * kGroup elements that follow each other along k, as L units.
+template <int L, typename T>
+KILN_INLINE Vec<Unit, L> units_along(Vec<Raw<T>, L * kGroup> raw) {
+  return to_real<L>(raw, T{});
+}
+template <int L, typename T>
+KILN_INLINE Vec<Unit, L> load_units(const T* from) {
+  return units_along<L, T>(load<Vec<Raw<T>, L * kGroup>>(from));
+}
+/// The same where only `count` (≥ 0) elements exist.
+template <int L, typename T>
+KILN_INLINE Vec<Unit, L> load_units(const T* from, i64 count) {
+  if (count >= L * kGroup) return load_units<L>(from);
+  return units_along<L, T>(
+      load_first<L * kGroup>(reinterpret_cast<const Raw<T>*>(from), int(count)));
+}
+
+/// One unit whose elements lie `stride` apart in memory, `count` (≥ 1) of them existing.
+template <typename T>
+KILN_INLINE Unit gather_unit(const T* from, i64 stride, i64 count) {
+  Raw<T> raw[kGroup] = {};
+  KILN_UNROLL
+  for (int g = 0; g < kGroup; ++g)
+    if (g < count) raw[g] = reinterpret_cast<const Raw<T>*>(from)[g * stride];
+  Vec<Raw<T>, kGroup * 2> pair = Raw<T>(0);  // a one-lane vector would not be a vector
+  KILN_UNROLL
+  for (int g = 0; g < kGroup; ++g) pair[g] = raw[g];
+  return units_along<2, T>(pair)[0];
+}
+
+/// L units side by side across the panel: element g of each comes from the g-th row of `stride`.
+template <int L, typename T>
+KILN_INLINE Vec<Unit, L> load_across(const T* from, i64 stride, i64 rows, int columns) {
+  return load_real<L>(from, columns);
+}
+
+// --- transposes ------------------------------------------------------------------------------------
+
+template <int S, typename V, int... I>
+KILN_INLINE V even_blocks(V a, V b, Sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, ((I & S) ? int(sizeof...(I)) + I - S : I)...);
+}
+template <int S, typename V, int... I>
+KILN_INLINE V odd_blocks(V a, V b, Sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, ((I & S) ? int(sizeof...(I)) + I : I + S)...);
+}
+/// Transposes N rows of N units in place, exchanging blocks of S, S/2, … 1.
+template <int N, int S = N / 2>
+KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
+  KILN_UNROLL
+  for (int i = 0; i < N; ++i) {
+    if (i & S) continue;
+    auto a = rows[i], b = rows[i + S];
+    rows[i] = even_blocks<S>(a, b, Iota<N>{});
+    rows[i + S] = odd_blocks<S>(a, b, Iota<N>{});
+  }
+  if constexpr (S > 1) transpose<N, S / 2>(rows);
+}
+
+// --- multiply-accumulate ---------------------------------------------------------------------------
+
+using AccVec = Vec<Acc, kLanes>;
+using UnitVec = Vec<Unit, kLanes>;
+
+/// acc + a · b in every lane, a and b being units of the left and the right operand.
+KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
+  return acc + a * b;
+}
+
+// ---- host/epilogue.h ----
+// From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
+// Expects vector.h, and from the parameters: TypeD.
+
+/// Sums of earlier k where D's type would round them: element (row, column) of D lies at
+/// (row - row0, column - column0).
+struct Partial {
+  Acc* sums;
+  i64 ld, row0, column0;
+  Acc* at(i64 row, i64 column) const { return sums + (row - row0) * ld + (column - column0); }
+};
+
+/// Where results go. Pointers are those of one batch.
+struct Output {
+  TypeD* d;
+  const TypeD* c;         // null when beta == 0: C is then never read
+  const TypeD* residual;  // laid out as D
+  const Real* bias;
+  i64 ldd, ldc;
+  Real alpha, beta;
+  Partial partial;
+};
+
+KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
+  Output out;
+  out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
+  out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  out.residual = static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
+  out.bias = static_cast<const Real*>(args.bias);
+  out.ldd = args.ldd;
+  out.ldc = args.ldc;
+  out.alpha = Real(args.alpha);
+  out.beta = Real(args.beta);
+  out.partial = {};
+  return out;
+}
+
+/// Which part of k a sum covers.
+struct Pass {
+  bool first, last;
+};
+
+/// Finishes L sums of one row: `columns` of them exist, the first at (row, column).
+template <int L>
+KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
+                        Pass pass) {
+  TypeD* d = out.d + row * out.ldd + column;
+  if (!pass.first) sum += load_first<L>(out.partial.at(row, column), columns);
+  if (!pass.last) return store_first<L>(out.partial.at(row, column), sum, columns);
+  Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
+  if (out.c) v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
+  store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
+}
+
+// ---- host/share.h ----
+// How work is cut into parts, and how parts meet again.
+// Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
+
+KILN_INLINE i64 round_up(i64 size, i64 unit) { return (size + unit - 1) / unit * unit; }
+KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
+
+struct Range {
+  i64 begin, end;
+};
+/// Part `part` of `parts` of [0, size), cut at multiples of `unit`.
+KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
+  const i64 units = (size + unit - 1) / unit;
+  return {smaller(units * part / parts * unit, size),
+          smaller(units * (part + 1) / parts * unit, size)};
+}
+
+/// What one thread does of a problem. A batch, a row or a column belongs to one thread; only with
+/// `parallel == k` do threads work on the same elements, each on its own part of k.
+struct Work {
+  Range batches, rows, columns, ks;
+};
+
+KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
+  Work work{{0, args.batch}, {0, args.m}, {0, args.n}, {0, args.k}};
+  (void)threads;
+  if (thread != 0) work.batches.end = 0;
+  return work;
+}
+
+// ---- host/pack.h ----
+// Packing: a strip of W rows or columns becomes [k / kGroup][W] units, in the order a tile reads them.
+// Expects vector.h.
+
+/// Smallest power of two of at least W lanes, no wider than a vector.
+template <int W>
+constexpr int block_lanes() {
+  int lanes = 2;
+  while (lanes < W && lanes < kLanes) lanes *= 2;
+  return lanes;
+}
+
+/// A block narrower than its vector is stored whole, in ascending k: what spills over is overwritten
+/// by the next row, so a packed buffer ends with kLanes spare units.
+template <int W, int P>
+KILN_INLINE void store_block(Unit* to, Vec<Unit, P> units, int column) {
+  if constexpr (W <= P || W % P == 0)
+    store(to + column, units);
+  else
+    store_first<P>(to + column, units, W - column);
+}
+
+/// From a source whose k lies contiguous: `from[j * ld + k]`, j < width ≤ W.
+template <int W, u32 Flip, typename T>
+static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
+  constexpr int P = block_lanes<W>();
+  const i64 groups = (k + kGroup - 1) / kGroup;
+  for (i64 g = 0; g < groups; g += P) {
+    for (int j = 0; j < W; j += P) {
+      Vec<Unit, P> rows[P];
+      KILN_UNROLL
+      for (int r = 0; r < P; ++r) {
+        rows[r] = Vec<Unit, P>(Unit(0));
+        if (j + r < width)
+          rows[r] = load_units<P>(from + (j + r) * ld + g * kGroup, k - g * kGroup);
+      }
+      transpose<P>(rows);
+      KILN_UNROLL
+      for (int r = 0; r < P; ++r) {
+        if (g + r >= groups) break;
+        if constexpr (Flip != 0) rows[r] ^= Flip;
+        store_block<W, P>(to + (g + r) * W, rows[r], j);
+      }
+    }
+  }
+}
+
+/// From a source whose panel dimension lies contiguous: `from[k * ld + j]`, j < width ≤ W.
+template <int W, u32 Flip, typename T>
+static void pack_across(Unit* to, const T* from, i64 ld, int width, i64 k) {
+  constexpr int P = block_lanes<W>();
+  const i64 groups = (k + kGroup - 1) / kGroup;
+  for (i64 g = 0; g < groups; ++g) {
+    const T* rows = from + g * kGroup * ld;
+    KILN_UNROLL
+    for (int j = 0; j < W; j += P) {
+      Vec<Unit, P> units = load_across<P>(rows + j, ld, k - g * kGroup, width - j);
+      if constexpr (Flip != 0) units ^= Flip;
+      store_block<W, P>(to + g * W, units, j);
+    }
+  }
+}
+
+// ---- host/strips.h ----
+// Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted; and
+// a whole B packed once by the caller.
+// Expects pack.h, share.h, kNv, kKc, kColumnSums.
+
+constexpr int kNr = kNv * kLanes;
+/// Rows of units in a strip. Tiles read them 16 at a time, the last ones being zeros.
+KILN_INLINE i64 strip_groups(i64 k) {
+  return (k + kGroup - 1) / kGroup;
+}
+/// Units that a packed strip of B takes, a row of column sums included where signs were shifted.
+KILN_INLINE i64 strip_units(i64 k) { return (strip_groups(k) + kColumnSums) * kNr; }
+
+/// Packs columns [0, width) of B, k rows, as one strip.
+static void pack_strip(Unit* to, const TypeB* from, i64 ldb, int width, i64 k) {
+  pack_across<kNr, 0>(to, from, ldb, width, k);
+}
+
+KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
+  return static_cast<const TypeB*>(args.b) + k * args.ldb + column;
+}
+
+// ---- host/packed.cpp ----
+// Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h and the parameters.
+
+/// The operands of one block: A's rows and B's strip, packed or where the caller left them.
+struct Operand {
+  const Unit* a;  // [k / kGroup][kMr]
+  const Unit* b;  // [k / kGroup][kNr], then the column sums
+};
+
+/// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
+/// and reads A's last row in place of missing ones.
+template <int M, int N, bool Ragged>
+__attribute__((noinline)) static void tile(const Operand& in, i64 k, const Output& where, i64 row,
+                                           i64 column, int rows, int columns, Pass pass) {
+  const Output out = where;  // a copy that stores to D cannot alias
+  AccVec acc[M][N];
+  KILN_UNROLL
+  for (int j = 0; j < N; ++j) {
+    AccVec start = AccVec(Acc(0));
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) acc[i][j] = start;
+  }
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j)
+      if (!Ragged || (i < rows && j * kLanes < columns))
+        __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
+  }
+
+  auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
+    UnitVec b[N];
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      b[j] = load<UnitVec>(in.b + g * kNr + j * kLanes);
+    }
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      UnitVec a = UnitVec(in.a[g * kMr + i]);
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
+    }
+  };
+  const i64 whole = k / kGroup;
+#pragma clang loop unroll_count(kUnroll) vectorize(disable)
+  for (i64 g = 0; g < whole; ++g) step(g, kGroup);
+
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    if (Ragged && i >= rows) break;
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      const int live_columns = Ragged ? columns - j * kLanes : kLanes;
+      if (live_columns > 0)
+        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, live_columns, pass);
+    }
+  }
+}
+
+/// Chooses the narrowest tile that holds the block.
+KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
+                          int rows, int columns, Pass pass) {
+  if (rows == kMr && columns == kNr)
+    return tile<kMr, kNv, false>(in, k, out, row, column, rows, columns, pass);
+  if (columns <= kTailVectors * kLanes)
+    return tile<kMr, kTailVectors, true>(in, k, out, row, column, rows, columns, pass);
+  tile<kMr, kNv, true>(in, k, out, row, column, rows, columns, pass);
+}
+
+KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
+  return static_cast<const TypeA*>(args.a) + row * args.lda + k;
+}
+
+/// What one thread keeps in the workspace, in bytes; see thread_memory().
+struct Memory {
+  Unit* a;
+  Unit* b;
+  Acc* partial;
+};
+constexpr i64 kLine = 64;
+KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
+  return kPackA ? round_up((smaller(kMc, round_up(args.m, kMr)) * (smaller(kKc, args.k) / kGroup + 1) +
+                            kLanes) * i64(sizeof(Unit)), kLine)
+                : 0;
+}
+KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
+  return kPackB ? round_up((smaller(kNc, round_up(args.n, kNr)) / kNr *
+                                strip_units(smaller(kKc, args.k)) +
+                            kLanes) * i64(sizeof(Unit)), kLine)
+                : 0;
+}
+/// Sums that later k is added to, where D's type would round them.
+KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
+  return args.k > kKc ? round_up(args.m * smaller(kNc, args.n) * i64(sizeof(Acc)), kLine) : 0;
+}
+KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
+  return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args);
+}
+KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
+  char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
+  return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
+          reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
+}
+
+/// Multiplies one block of A (rows) with one block of B (columns) over k.
+static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                  Range columns, i64 k0, i64 k, Pass pass) {
+  for (i64 i = rows.begin; i < rows.end; i += kMr) {
+    Unit* to = memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup);
+    const int height = int(smaller(kMr, rows.end - i));
+    pack_along<kMr, kFlip>(to, a_at(args, i, k0), args.lda, height, k);
+  }
+  auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
+    Operand in;
+    in.a = memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup);
+    in.b = memory.b + strip_units(k) * ((j - columns.begin) / kNr);
+    any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
+             pass);
+  };
+  for (i64 j = columns.begin; j < columns.end; j += kNr)
+    for (i64 i = rows.begin; i < rows.end; i += kMr) one(i, j);
+}
+
+/// One batch: everything that one thread does of it.
+static void multiply(const KilnArgs& args, const Memory& memory, Output out, Range rows,
+                     Range columns, Range ks) {
+  if (rows.begin == rows.end) return;
+  for (i64 j = columns.begin; j < columns.end; j += kNc) {
+    const Range block_columns{j, smaller(j + kNc, columns.end)};
+    out.partial = {memory.partial, smaller(kNc, args.n), rows.begin, j};
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
+      const i64 k = smaller(kKc, ks.end - k0);
+      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+      for (i64 jr = j; jr < block_columns.end; jr += kNr)
+        pack_strip(memory.b + strip_units(k) * ((jr - j) / kNr), b_at(args, k0, jr), args.ldb,
+                   int(smaller(kNr, block_columns.end - jr)), k);
+      for (i64 i = rows.begin; i < rows.end; i += kMc)
+        block(args, memory, out, {i, smaller(i + kMc, rows.end)}, block_columns, k0, k, pass);
+    }
+  }
+}
+
+extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
+  return bytes_of_thread(*args) * threads;
+}
+
+extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  KilnArgs args = *all;
+  const Memory memory = thread_memory(args, thread);
+  const Work work = work_of(args, thread, threads);
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
+    args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
+    args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
+    Output out = output_of(args, batch);
+    multiply(args, memory, out, work.rows, work.columns, work.ks);
+  }
+}

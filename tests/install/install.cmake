@@ -1,0 +1,26 @@
+# Installs into a fresh prefix, then builds and runs a separate project that knows only the prefix:
+# once through find_package, once through pkg-config with a compiler alone.
+set(prefix ${CMAKE_BINARY_DIR}/install-test/prefix)
+add_test(NAME install_prefix
+  COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR} -DPREFIX=${prefix}
+          -P ${CMAKE_CURRENT_SOURCE_DIR}/install/install_prefix.cmake)
+set_tests_properties(install_prefix PROPERTIES LABELS install FIXTURES_SETUP installed)
+
+add_test(NAME install_find_package
+  COMMAND ${CMAKE_CTEST_COMMAND}
+          --build-and-test ${CMAKE_CURRENT_SOURCE_DIR}/install/consumer
+                           ${CMAKE_BINARY_DIR}/install-test/consumer
+          --build-generator ${CMAKE_GENERATOR}
+          --build-options -DCMAKE_PREFIX_PATH=${prefix}
+                          -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+                          -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER}
+                          -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE}
+                          -DKILN_SANITIZE=${KILN_SANITIZE}
+          --test-command ${CMAKE_CTEST_COMMAND} --output-on-failure)
+set_tests_properties(install_find_package PROPERTIES LABELS install FIXTURES_REQUIRED installed)
+
+add_test(NAME install_pkg_config
+  COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/pkg_config.sh ${prefix}/${CMAKE_INSTALL_LIBDIR}
+          ${CMAKE_CXX_COMPILER} ${CMAKE_CURRENT_SOURCE_DIR}/install/consumer
+          ${CMAKE_BINARY_DIR}/install-test/pkg-config ${KILN_SANITIZE})
+set_tests_properties(install_pkg_config PROPERTIES LABELS install FIXTURES_REQUIRED installed)

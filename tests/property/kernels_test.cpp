@@ -1,0 +1,99 @@
+// Every point of a space is a kernel: sampled configs of random problems render, compile, load and
+// give right results, on every kind of CPU that this machine can stand for.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "generator/space.h"
+#include "support/attempt.h"
+#include "support/compiled.h"
+#include "support/random_gemm.h"
+#include "tuner/verify.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kProblems = 7;
+constexpr std::size_t kConfigsPerFamily = 2;
+
+/// A few points of each family, the same for the same seed.
+std::vector<Config> sample(const SearchSpace& space, std::uint64_t seed) {
+  std::map<std::string_view, std::vector<Config>> by_family;
+  for (const auto& config : space.legal) by_family[family_name(config)].push_back(config);
+  std::mt19937_64 random(seed);
+  std::vector<Config> chosen;
+  for (auto& [family, configs] : by_family) {
+    const auto count = std::min(kConfigsPerFamily, configs.size());
+    for (std::size_t i = 0; i < count; ++i) chosen.push_back(configs[random() % configs.size()]);
+  }
+  chosen.push_back(fallback_config(space.problem, space.device));
+  return chosen;
+}
+
+class Kernels : public testing::TestWithParam<const char*> {};
+
+TEST_P(Kernels, OfRandomProblemsAreRight) {
+  int checked = 0;
+  test::Attempt attempt;
+  for (const int threads : {1, 2}) {
+    const auto device = test::runnable(GetParam(), threads);
+    ASSERT_TRUE(device);
+    test::RandomGemm problems(17u + threads);
+    for (int i = 0; i < kProblems; ++i) {
+      const Gemm gemm = problems.next();
+      const auto space = space_for(gemm, *device);
+      ASSERT_TRUE(space) << text(gemm) << ": " << space.error().message;
+      auto verifier = Verifier::make(gemm, {.seed = 100u + i, .effort = Effort::full});
+      ASSERT_TRUE(verifier) << text(gemm) << ": " << verifier.error().message;
+      for (const auto& config : sample(*space, i)) {
+        const std::string what =
+            text(gemm) + " | " + text(config) + " | threads " + std::to_string(threads);
+        attempt.at(what);
+        auto kernel = test::compiled(gemm, *device, config);
+        ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
+        const auto verdict =
+            verifier->check([&](const Operands& operands) { return kernel->run(operands); });
+        EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
+        ++checked;
+      }
+    }
+  }
+  EXPECT_GT(checked, 2 * kProblems);
+}
+
+std::vector<const char*> cpus_here() {
+  std::vector<const char*> names{"portable", "avx2", "avx512", "avx512_bf16", "amx"};
+  std::erase_if(names, [](const char* name) { return !test::runnable(name, 1); });
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpus, Kernels, testing::ValuesIn(cpus_here()),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(KernelsOfAnyCpu, Compile) {
+  const auto compiler = host_compiler();
+  ASSERT_TRUE(compiler) << compiler.error().message;
+  for (const char* name : {"portable", "avx2", "avx512", "avx512_bf16", "amx"}) {
+    const auto device = cpu_caps_named(name).value();
+    test::RandomGemm problems(5);
+    for (int i = 0; i < 2; ++i) {
+      const Gemm gemm = problems.next();
+      const auto space = space_for(gemm, device);
+      ASSERT_TRUE(space) << text(gemm) << ": " << space.error().message;
+      for (const auto& config : sample(*space, i)) {
+        const auto source = render(gemm, device, config);
+        ASSERT_TRUE(source) << text(gemm) << " | " << text(config);
+        const auto binary = (*compiler)->compile(*source);
+        EXPECT_TRUE(binary) << name << " | " << text(gemm) << " | " << text(config) << "\n"
+                            << binary.error().message;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln

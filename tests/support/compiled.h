@@ -1,0 +1,43 @@
+// From a config to something that can be called: render, compile, load and bind in one step.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "generator/render.h"
+#include "runtime/compiler.h"
+#include "runtime/cpu.h"
+#include "tuner/bound_kernel.h"
+
+namespace kiln::test {
+
+/// The kernel of `config`, bound to `gemm`. Errors: those of the first stage that refused.
+inline Result<BoundKernel> compiled(const Gemm& gemm, const DeviceCaps& device,
+                                    const Config& config) {
+  const auto source = render(gemm, device, config);
+  if (!source) return tl::unexpected(source.error());
+  const auto compiler = host_compiler();
+  if (!compiler) return tl::unexpected(compiler.error());
+  const auto binary = (*compiler)->compile(*source);
+  if (!binary) return tl::unexpected(binary.error());
+  auto kernel = HostKernel::load(binary->image);
+  if (!kernel) return tl::unexpected(kernel.error());
+  return BoundKernel(std::move(*kernel), gemm, device.compute_units);
+}
+
+/// The named CPU with `threads` threads, if this machine can run its code.
+inline std::optional<DeviceCaps> runnable(std::string_view name, int threads) {
+  auto named = cpu_caps_named(name).value();
+  const auto here = detect_cpu().value();
+  const auto lacks = [](bool wanted, bool got) { return wanted && !got; };
+  if (lacks(named.cpu.avx2_fma, here.cpu.avx2_fma) || lacks(named.cpu.avx512, here.cpu.avx512) ||
+      lacks(named.cpu.avx512_bf16, here.cpu.avx512_bf16) ||
+      lacks(named.cpu.avx512_vnni, here.cpu.avx512_vnni) ||
+      lacks(named.cpu.amx_bf16, here.cpu.amx_bf16) || lacks(named.cpu.amx_int8, here.cpu.amx_int8))
+    return std::nullopt;
+  named.compute_units = threads;
+  return named;
+}
+
+}  // namespace kiln::test

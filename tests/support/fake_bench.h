@@ -1,0 +1,51 @@
+// A bench that runs nothing: the analytic model's prediction is the measurement.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tuner/search.h"
+
+namespace kiln::test {
+
+class FakeBench : public Bench {
+ public:
+  explicit FakeBench(const SearchInput& input)
+      : problem_(canonicalise(input.gemm)), device_(input.device) {}
+
+  std::vector<Measured> screen(const std::vector<Config>& group) override {
+    std::vector<Measured> rows;
+    for (const Config& config : group) rows.push_back(row(config, Round::second));
+    screened_ += group.size();
+    return rows;
+  }
+  std::vector<Measured> race(const std::vector<Measured>& finalists) override {
+    std::vector<Measured> rows;
+    for (const Measured& finalist : finalists) rows.push_back(row(finalist.config, Round::race));
+    return rows;
+  }
+  bool exhausted() const override { return screened_ >= 12; }
+
+ private:
+  Measured row(const Config& config, Round round) const {
+    Measured measured;
+    measured.config = config;
+    measured.predicted_ns = predict_ns(problem_, device_, config);
+    const double ns = measured.predicted_ns;
+    measured.outcome = Timing{.median_ns = ns, .low_ns = ns, .high_ns = ns, .samples = 9};
+    measured.round = round;
+    measured.verified = true;
+    measured.binary_key = "fake";
+    return measured;
+  }
+
+  Canonical problem_;
+  DeviceCaps device_;
+  std::size_t screened_ = 0;
+};
+
+inline Result<std::unique_ptr<Bench>> fake_bench(const SearchInput& input, Compiler&) {
+  return std::make_unique<FakeBench>(input);
+}
+
+}  // namespace kiln::test

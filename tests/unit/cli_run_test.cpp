@@ -1,0 +1,261 @@
+// The sub-commands that work: compile, show, verify, tune, explain, db, bench.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/kiln_command.h"
+
+namespace kiln {
+namespace {
+
+using nlohmann::json;
+using test::CommandResult;
+using test::KilnCommand;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::string kShape = "fp32 N T 24 24 24";
+
+TEST(CliCompile, ReportsEveryFamilyForForeignDevices) {
+  const KilnCommand kiln;
+  for (const std::string device : {"avx2", "avx512", "portable"}) {
+    const CommandResult result = kiln({"compile", "--device", device, "--shape", kShape, "--sample",
+                                       "1", "--seed", "3", "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const auto rows = result.json();
+    ASSERT_GE(rows.size(), 3u) << device;  // two families or more, and the summary
+    std::vector<std::string> families;
+    for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
+      EXPECT_EQ(rows[i]["shape"], kShape);
+      EXPECT_TRUE(rows[i]["ok"].get<bool>());
+      EXPECT_GT(rows[i]["code_bytes"].get<int>(), 0);
+      EXPECT_GT(rows[i]["compile_ms"].get<double>(), 0);
+      families.push_back(rows[i]["family"]);
+    }
+    EXPECT_EQ(std::unique(families.begin(), families.end()), families.end()) << device;
+    EXPECT_EQ(rows.back()["summary"]["failed"], 0);
+    EXPECT_EQ(rows.back()["summary"]["compiled"], rows.size() - 1);
+  }
+}
+
+TEST(CliCompile, SameSeedDrawsTheSameConfigs) {
+  const KilnCommand kiln;
+  const auto configs = [&](const char* seed) {
+    std::vector<std::string> all;
+    for (const json& row : kiln({"compile", "--device", "portable", "--shape", "fp32 N N 64 64 64",
+                                 "--sample", "2", "--seed", seed, "--json"})
+                               .json())
+      if (row.contains("config")) all.push_back(row["config"]);
+    return all;
+  };
+  const auto first = configs("5");
+  EXPECT_THAT(first, testing::Not(IsEmpty()));
+  EXPECT_EQ(first, configs("5"));
+  EXPECT_NE(first, configs("6"));
+}
+
+TEST(CliCompile, KeepsSourcesAndObjects) {
+  const KilnCommand kiln;
+  const auto out = kiln.folder / "kept";
+  const CommandResult result =
+      kiln({"compile", "--shape", kShape, "--sample", "1", "--keep", out.string(), "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto rows = result.json();
+  ASSERT_GE(rows.size(), 2u);
+  const std::filesystem::path source = out / rows[0]["source"].get<std::string>();
+  EXPECT_THAT(KilnCommand::read(source), HasSubstr("kiln_gemm"));
+  EXPECT_EQ(KilnCommand::read(std::filesystem::path(source).replace_extension(".so")).substr(0, 4),
+            "\x7F"
+            "ELF");
+}
+
+TEST(CliShow, PrintsSourceOfTheIsaAskedFor) {
+  const KilnCommand kiln;
+  const CommandResult result =
+      kiln({"show", "--device", "avx512", "--isa", "avx2", "--shape", kShape, "--json"});
+  const auto rows = result.json();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  ASSERT_EQ(rows.size(), 1u);
+  const std::string config = rows[0]["config"];
+  EXPECT_THAT(config, HasSubstr("isa=avx2 "));
+  EXPECT_THAT(rows[0]["source"].get<std::string>(), AllOf(HasSubstr(config), HasSubstr(kShape)));
+
+  // The config alone, given for the device whose best instruction set that is, is the same kernel.
+  const CommandResult plain =
+      kiln({"show", "--device", "avx2", "--config", config, "--shape", kShape});
+  EXPECT_EQ(plain.exit_code, 0) << plain.err;
+  EXPECT_EQ(plain.out, rows[0]["source"].get<std::string>());
+
+  const CommandResult absent =
+      kiln({"show", "--device", "avx2", "--isa", "avx512", "--shape", kShape});
+  EXPECT_EQ(absent.exit_code, 2);
+  EXPECT_THAT(absent.err, HasSubstr("isa = \"avx512\""));
+}
+
+TEST(CliShow, PrintsAssembly) {
+  const CommandResult result =
+      KilnCommand{}({"show", "--device", "portable", "--shape", kShape, "--asm"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("kiln_gemm:"), HasSubstr("ret")));
+}
+
+TEST(CliVerify, RandomSweepPasses) {
+  const CommandResult result = KilnCommand{}({"verify", "--random", "3", "--seed", "11", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  const auto rows = result.json();
+  ASSERT_GE(rows.size(), 4u);
+  const json& summary = rows.back()["summary"];
+  EXPECT_EQ(summary["problems"], 3);
+  EXPECT_EQ(summary["failed"], 0);
+  EXPECT_EQ(summary["checked"], rows.size() - 1);
+}
+
+// A worker that ends at once fails every check. What is printed then must repeat the very case.
+TEST(CliVerify, FailurePrintsACommandThatRepeatsIt) {
+  KilnCommand kiln;
+  kiln.environment["KILN_WORKER"] = "/bin/false";
+  const CommandResult broken = kiln({"verify", "--device", "portable", "--random", "1", "--json"});
+  EXPECT_EQ(broken.exit_code, 1);
+  const auto rows = broken.json();
+  ASSERT_GE(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["kind"], "crashed");
+  const std::string repeat = rows[0]["repeat"];
+  EXPECT_EQ(repeat, "kiln verify --device portable --threads 1 --shape \"" +
+                        rows[0]["shape"].get<std::string>() + "\" --config \"" +
+                        rows[0]["config"].get<std::string>() + "\" --seed 1");
+
+  kiln.environment.erase("KILN_WORKER");
+  const CommandResult again =
+      kiln({"verify", "--device", "portable", "--threads", "1", "--shape", rows[0]["shape"],
+            "--config", rows[0]["config"], "--seed", "1", "--json"});
+  EXPECT_EQ(again.exit_code, 0) << again.out;
+  EXPECT_EQ(again.json().at(0)["config"], rows[0]["config"]);
+}
+
+/// One database tuned once, read by the tests below.
+class CliDatabase : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    kiln_ = new KilnCommand;
+    tuned_ = new CommandResult((*kiln_)(
+        {"tune", "--shape", kShape, "--threads", "1", "--budget", "0.5", "--seed", "2", "--json"}));
+  }
+  static void TearDownTestSuite() {
+    delete tuned_;
+    delete kiln_;
+  }
+  static KilnCommand* kiln_;
+  static CommandResult* tuned_;
+};
+KilnCommand* CliDatabase::kiln_ = nullptr;
+CommandResult* CliDatabase::tuned_ = nullptr;
+
+TEST_F(CliDatabase, TuneReportsTheWinner) {
+  EXPECT_EQ(tuned_->exit_code, 0) << tuned_->err;
+  const auto rows = tuned_->json();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["shape"], kShape);
+  EXPECT_EQ(rows[0]["threads"], 1);
+  EXPECT_GT(rows[0]["median_ns"].get<double>(), 0);
+  EXPECT_GT(rows[0]["share_of_peak"].get<double>(), 0);
+  EXPECT_FALSE(rows[0]["already_tuned"].get<bool>());
+  EXPECT_EQ(rows[1]["summary"]["tuned"], 1);
+  EXPECT_THAT(tuned_->err, HasSubstr("[1/1] " + kShape + ": "));  // progress, off stdout
+}
+
+TEST_F(CliDatabase, TunedShapeIsNotTunedAgain) {
+  const auto rows = (*kiln_)({"tune", "--shape", kShape, "--threads", "1", "--json"}).json();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_TRUE(rows[0]["already_tuned"].get<bool>());
+  EXPECT_EQ(rows[0]["config"], tuned_->json()[0]["config"]);
+}
+
+TEST_F(CliDatabase, EmptyProblemIsNothingToTune) {
+  const CommandResult result = (*kiln_)({"tune", "--shape", "fp32 N N 0 8 8", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.json().at(0)["gflops"], 0);
+}
+
+TEST_F(CliDatabase, ExplainAndShowGiveTheTunedKernel) {
+  const std::string config = tuned_->json()[0]["config"];
+  const auto rows = (*kiln_)({"explain", "--shape", kShape, "--threads", "1", "--json"}).json();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["match"], "exact");
+  EXPECT_EQ(rows[0]["config"], config);
+  EXPECT_THAT(rows[0]["explanation"].get<std::string>(), HasSubstr(config));
+  const auto shown = (*kiln_)({"show", "--shape", kShape, "--threads", "1", "--json"}).json();
+  EXPECT_EQ(shown.at(0)["config"], config);
+  EXPECT_EQ(shown.at(0)["why"], "tuned");
+}
+
+TEST_F(CliDatabase, ListStatsAndCheckSeeTheRecord) {
+  const auto listed = (*kiln_)({"db", "list", "--json"}).json();
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_EQ(listed[0]["shape"], kShape);
+  EXPECT_EQ(listed[0]["config"], tuned_->json()[0]["config"]);
+  EXPECT_EQ(listed[1]["summary"]["records"], 1);
+  const auto stats = (*kiln_)({"db", "stats", "--json"}).json();
+  ASSERT_EQ(stats.size(), 1u);
+  EXPECT_EQ(stats[0]["winners"], 1);
+  EXPECT_GE(stats[0]["binaries"].get<int>(), 1);
+  const CommandResult check = (*kiln_)({"db", "check", "--json"});
+  EXPECT_EQ(check.exit_code, 0);
+  EXPECT_TRUE(check.json().back()["summary"]["sound"].get<bool>());
+}
+
+TEST_F(CliDatabase, ExportedFileServesAnotherUser) {
+  const std::string file = (kiln_->folder / "app.kiln").string();
+  const CommandResult exported = (*kiln_)({"db", "export", file});
+  EXPECT_EQ(exported.exit_code, 0) << exported.err;
+
+  KilnCommand shipped;  // read from where it lies
+  shipped.environment["KILN_DB_PATH"] = file;
+  const auto seen = shipped({"explain", "--shape", kShape, "--threads", "1", "--json"}).json();
+  EXPECT_EQ(seen.at(0)["match"], "exact");
+
+  const KilnCommand imported;  // merged into another database
+  EXPECT_EQ(imported({"db", "import", file}).exit_code, 0);
+  const auto listed = imported({"db", "list", "--json"}).json();
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_EQ(listed[0]["config"], tuned_->json()[0]["config"]);
+}
+
+TEST_F(CliDatabase, BenchPrintsTheFieldsThatScriptsRead) {
+  const CommandResult result =
+      (*kiln_)({"bench", "--shape", kShape, "--threads", "1", "--samples", "3", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto rows = result.json();
+  ASSERT_EQ(rows.size(), 2u);
+  const json& row = rows[0];
+  EXPECT_EQ(row["dtype"], "fp32");
+  EXPECT_EQ(row["ta"], "N");
+  EXPECT_EQ(row["tb"], "T");
+  EXPECT_EQ(row["m"], 24);
+  EXPECT_EQ(row["n"], 24);
+  EXPECT_EQ(row["k"], 24);
+  EXPECT_EQ(row["threads"], 1);
+  EXPECT_EQ(row["device"], "cpu");
+  EXPECT_GT(row["kiln_ns"].get<double>(), 0);
+  EXPECT_TRUE(row["peers"].is_object());
+  EXPECT_TRUE(row["verified"].get<bool>());
+  EXPECT_EQ(row["config"], tuned_->json()[0]["config"]);
+  for (const char* field : {"best_peer", "ratio", "policy"})
+    EXPECT_TRUE(row.contains(field)) << field;
+  EXPECT_GT(rows[1]["summary"]["machine"][0]["fp32_fma_flops"].get<double>(), 0);
+}
+
+TEST_F(CliDatabase, ColdStartLoadsNoCompiler) {
+  const CommandResult result =
+      (*kiln_)({"bench", "--cold-start", "--shape", kShape, "--threads", "1", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto rows = result.json();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(rows[0]["cold_start"]["exact"].get<bool>());
+  EXPECT_TRUE(rows[0]["cold_start"]["verified"].get<bool>());
+  EXPECT_THAT(rows[0]["cold_start"]["compiler_files"], IsEmpty());
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,158 @@
+// The command's contract with scripts: exit codes, messages that name field and value, help.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kiln/engine.hpp"
+#include "support/kiln_command.h"
+
+namespace kiln {
+namespace {
+
+using test::CommandResult;
+using test::KilnCommand;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::vector<std::string> kCommands = {
+    "devices", "compile", "tune",     "bench",    "demo",      "show",     "explain",
+    "verify",  "db list", "db stats", "db check", "db export", "db import"};
+
+std::vector<std::string> words(const std::string& line) {
+  std::istringstream in(line);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+TEST(Cli, PrintsItsVersion) {
+  const CommandResult result = KilnCommand{}({"--version"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "kiln " + std::string(version()) + "\n");
+}
+
+TEST(Cli, EveryCommandHasAManual) {
+  const KilnCommand kiln;
+  for (const std::string& command : kCommands) {
+    auto asked = words(command);
+    asked.push_back("--help");
+    const CommandResult page = kiln(asked);
+    EXPECT_EQ(page.exit_code, 0) << command;
+    EXPECT_THAT(page.out,
+                AllOf(HasSubstr("Usage: kiln " + command), HasSubstr("Description:"),
+                      HasSubstr("Examples:\n  "), HasSubstr("Exit codes:"), HasSubstr("--json")))
+        << command;
+    auto help = words(command);
+    help.insert(help.begin(), "help");
+    const CommandResult same = kiln(help);
+    EXPECT_EQ(same.exit_code, 0) << command;
+    EXPECT_EQ(same.out, page.out) << command;
+  }
+}
+
+TEST(Cli, OverviewNamesEveryCommand) {
+  const KilnCommand kiln;
+  const CommandResult overview = kiln({"help"});
+  EXPECT_EQ(overview.exit_code, 0);
+  EXPECT_EQ(overview.out, kiln({"--help"}).out);
+  for (const std::string& command : kCommands)
+    EXPECT_THAT(overview.out, HasSubstr("\n  " + words(command).front() + " ")) << command;
+}
+
+struct Misuse {
+  std::vector<std::string> arguments;
+  int exit_code;
+  std::string message;  // found on stderr
+};
+
+class CliMisuse : public testing::TestWithParam<Misuse> {};
+
+TEST_P(CliMisuse, GivesItsExitCodeAndNamesWhatIsWrong) {
+  const KilnCommand kiln;
+  const CommandResult plain = kiln(GetParam().arguments);
+  EXPECT_EQ(plain.exit_code, GetParam().exit_code) << plain.err;
+  EXPECT_THAT(plain.err, HasSubstr(GetParam().message));
+  EXPECT_THAT(plain.out, IsEmpty());
+
+  auto arguments = GetParam().arguments;
+  arguments.emplace_back("--json");
+  const CommandResult result = kiln(arguments);
+  EXPECT_EQ(result.exit_code, GetParam().exit_code);
+  const auto objects = result.json();
+  ASSERT_EQ(objects.size(), 1u);
+  EXPECT_THAT(objects[0]["error"]["message"].get<std::string>(), HasSubstr(GetParam().message));
+  EXPECT_EQ(objects[0]["exit"], GetParam().exit_code);
+}
+
+const std::string kShape = "fp32 N N 8 8 8";
+
+INSTANTIATE_TEST_SUITE_P(
+    Usage, CliMisuse,
+    testing::Values(
+        Misuse{{"tune", "--shpae", kShape}, 2, "--shpae"}, Misuse{{"conquer"}, 2, "conquer"},
+        Misuse{{"db"}, 2, "subcommand"}, Misuse{{"tune"}, 2, "give --shape, --file or --layers"},
+        Misuse{{"tune", "--shape", kShape, "--budget", "soon"}, 2, "budget"},
+        Misuse{{"tune", "--shape", kShape, "--budget", "-1"}, 2, "budget"},
+        Misuse{{"tune", "--shape", kShape, "--threads", "100000"}, 2, "threads = 100000"},
+        Misuse{{"compile", "--shape", kShape, "--threads", "-2"}, 2, "threads = -2"},
+        Misuse{{"compile", "--shape", kShape, "--sample", "0"}, 2, "sample"},
+        Misuse{{"verify", "--config", "host_small isa=portable"}, 2, "--config needs the shape"},
+        Misuse{{"verify", "--shape", kShape, "--config", "host_magic mr=1"}, 2, "host_magic"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CliMisuse,
+    testing::Values(
+        Misuse{{"explain", "--shape", "fp32 N X 8 8 8"}, 2, "tb = \"X\""},
+        Misuse{{"explain", "--shape", "fp31 N N 8 8 8"}, 2, "dtype = \"fp31\""},
+        Misuse{{"explain", "--shape", "fp32 N N -8 8 8"}, 2, "m = -8"},
+        Misuse{{"explain", "--shape", "fp32 N N 8 8 8 lda=4"}, 2, "lda = 4"},
+        Misuse{{"explain", "--file", "/nowhere/shapes.txt"}, 2, "file = \"/nowhere/shapes.txt\""},
+        Misuse{{"explain", "--file", "/"}, 2, "file = \"/\""},
+        Misuse{{"explain", "--file", "/dev/null"}, 2, "holds no shape"},
+        Misuse{{"explain", "--layers", "gpt-17"}, 2, "layers = \"gpt-17\""},
+        Misuse{{"explain", "--layers", "bert-base:x"}, 2, "layers = \"bert-base:x\""}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, CliMisuse,
+    testing::Values(
+        Misuse{{"tune", "--device", "cuda:0", "--shape", kShape}, 3, "device = \"cuda:0\""},
+        Misuse{{"verify", "--device", "hip:1"}, 3, "device = \"hip:1\""},
+        Misuse{{"compile", "--device", "emu:sm_90a", "--shape", kShape}, 3, "emu:sm_90a"},
+        Misuse{{"compile", "--device", "z80", "--shape", kShape}, 2, "device = \"z80\""},
+        Misuse{{"tune", "--device", "portable", "--shape", kShape}, 3, "--device cpu"},
+        Misuse{{"db", "list", "--db", "/nowhere/kiln.db"}, 2, "db = \"/nowhere/kiln.db\""},
+        Misuse{{"db", "import", "/nowhere/app.kiln"}, 2, "/nowhere/app.kiln"},
+        Misuse{{"tune", "--db", "/proc/kiln.db", "--shape", kShape}, 3, "/proc/kiln.db"}));
+
+TEST(Cli, ShapeFileErrorsNameFileAndLine) {
+  const KilnCommand kiln;
+  const std::string file = (kiln.folder / "shapes.txt").string();
+  std::ofstream(file) << "# a comment\nfp32 N N 8 8 8  # fine\n\nfp32 N N 8 eight 8\n";
+  const CommandResult result = kiln({"explain", "--file", file});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr(file + ":4"), HasSubstr("n = \"eight\"")));
+}
+
+TEST(Cli, FileThatIsNoDatabaseIsLeftAlone) {
+  KilnCommand kiln;
+  const std::string file = (kiln.folder / "notes.txt").string();
+  const std::string text = "these are my notes, and no database at all\n";
+  std::ofstream(file) << text;
+  const CommandResult result = kiln({"db", "stats", "--db", file});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr(file));
+  EXPECT_EQ(KilnCommand::read(file), text);
+}
+
+TEST(Cli, DevicesDescribesThisMachine) {
+  const auto objects = KilnCommand{}({"devices", "--json"}).json();
+  ASSERT_EQ(objects.size(), 1u);
+  const auto& device = objects[0];
+  EXPECT_EQ(device["device"], "cpu");
+  EXPECT_GE(device["threads"].get<int>(), 1);
+  EXPECT_GT(device["l2_bytes"].get<std::int64_t>(), 0);
+  EXPECT_THAT(device["fingerprint"].get<std::string>(),
+              HasSubstr("arch=" + device["arch"].get<std::string>()));
+  EXPECT_TRUE(device["peers"].is_object() && device["absent_peers"].is_object());
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,115 @@
+#include "generator/device_caps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <functional>
+#include <set>
+
+#include "runtime/affinity.h"
+#include "runtime/cpu.h"
+
+namespace kiln {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(DeviceCaps, EveryFieldChangesTheFingerprint) {
+  const std::vector<std::function<void(DeviceCaps&)>> changes{
+      [](DeviceCaps& c) { c.vendor = Vendor::amd; },
+      [](DeviceCaps& c) { c.arch = "x"; },
+      [](DeviceCaps& c) { c.model = "x"; },
+      [](DeviceCaps& c) { c.cpu.avx2_fma = true; },
+      [](DeviceCaps& c) { c.cpu.avx512 = true; },
+      [](DeviceCaps& c) { c.cpu.avx512_bf16 = true; },
+      [](DeviceCaps& c) { c.cpu.avx512_vnni = true; },
+      [](DeviceCaps& c) { c.cpu.amx_bf16 = true; },
+      [](DeviceCaps& c) { c.cpu.amx_int8 = true; },
+      [](DeviceCaps& c) { c.compute_units = 9; },
+      [](DeviceCaps& c) { c.l1_bytes = 9; },
+      [](DeviceCaps& c) { c.l2_bytes = 9; },
+      [](DeviceCaps& c) { c.l3_bytes = 9; },
+      [](DeviceCaps& c) { c.ghz = 9; }};
+  std::set<std::string> seen{fingerprint({})};
+  for (const auto& change : changes) {
+    DeviceCaps caps;
+    change(caps);
+    EXPECT_TRUE(seen.insert(fingerprint(caps)).second) << fingerprint(caps);
+  }
+  // A new field must join the list above: this names every one of today's.
+  [[maybe_unused]] const auto& [vendor, arch, model, cpu, units, l1, l2, l3, ghz] = DeviceCaps{};
+  [[maybe_unused]] const auto& [f1, f2, f3, f4, f5, f6] = CpuFeatures{};
+}
+
+TEST(DeviceCaps, CpusAreKnownByName) {
+  EXPECT_EQ(cpu_caps_named("avx512")->arch, "x86-64-v4");
+  EXPECT_FALSE(cpu_caps_named("avx512")->cpu.avx512_bf16);
+  EXPECT_TRUE(cpu_caps_named("avx512_bf16")->cpu.avx512_bf16);
+  EXPECT_TRUE(cpu_caps_named("amx")->cpu.amx_int8);
+  EXPECT_EQ(cpu_caps_named("avx2")->arch, "x86-64-v3");
+  EXPECT_EQ(cpu_caps_named("portable")->cpu, CpuFeatures{});
+  const auto unknown = cpu_caps_named("avx1024");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::bad_input);
+  EXPECT_THAT(unknown.error().message, HasSubstr("avx1024"));
+}
+
+TEST(DetectCpu, AgreesWithTheCompilersRuntime) {
+  const auto caps = detect_cpu();
+  ASSERT_TRUE(caps) << caps.error().message;
+  EXPECT_EQ(caps->vendor, Vendor::cpu);
+  EXPECT_GE(caps->compute_units, 1);
+  EXPECT_GE(caps->l1_bytes, 8 << 10);
+  EXPECT_GE(caps->l2_bytes, caps->l1_bytes);
+  EXPECT_FALSE(caps->arch.empty());
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  EXPECT_EQ(caps->cpu.avx2_fma, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                                    __builtin_cpu_supports("bmi2"));
+  EXPECT_EQ(caps->cpu.avx512,
+            __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                __builtin_cpu_supports("avx512cd"));
+  EXPECT_EQ(caps->cpu.avx512_bf16, static_cast<bool>(__builtin_cpu_supports("avx512bf16")));
+  EXPECT_EQ(caps->cpu.avx512_vnni, static_cast<bool>(__builtin_cpu_supports("avx512vnni")));
+#endif
+  EXPECT_EQ(*detect_cpu(), *caps) << "the key of every record must not waver";
+}
+
+TEST(DetectCpu, ThreadsOutOfRangeAreNamed) {
+  EXPECT_EQ(detect_cpu(1)->compute_units, 1);
+  for (int threads : {-1, 1 << 20}) {
+    const auto caps = detect_cpu(threads);
+    ASSERT_FALSE(caps);
+    EXPECT_EQ(caps.error().code, ErrorCode::bad_input);
+    EXPECT_THAT(caps.error().message, HasSubstr("threads = " + std::to_string(threads)));
+  }
+}
+
+TEST(Affinity, CoresHoldEveryAllowedCpuOnce) {
+  cpu_set_t set;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  std::set<int> seen;
+  for (const auto& core : allowed_cores())
+    for (int cpu : core) {
+      EXPECT_TRUE(seen.insert(cpu).second);
+      EXPECT_TRUE(CPU_ISSET(cpu, &set));
+    }
+  EXPECT_EQ(static_cast<int>(seen.size()), CPU_COUNT(&set));
+}
+
+TEST(Affinity, HelpersTakeOtherCoresFirst) {
+  const std::vector<std::vector<int>> plain{{0}, {1}, {2}, {3}};
+  EXPECT_THAT(placement(plain, 0), ElementsAre(1, 2, 3));
+  EXPECT_THAT(placement(plain, 2), ElementsAre(3, 0, 1));
+  EXPECT_THAT(placement(plain, 9), ElementsAre(1, 2, 3, 0));
+  const std::vector<std::vector<int>> paired{{0, 4}, {1, 5}, {2, 6}};
+  EXPECT_THAT(placement(paired, 1), ElementsAre(2, 0, 6, 4, 5));
+  EXPECT_THAT(placement(paired, 5), ElementsAre(2, 0, 1, 6, 4));
+  EXPECT_THAT(placement({{7}}, 7), ElementsAre());
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,376 @@
+// The front door on this machine's CPU: hits, misses, policies, packed operands, bad input.
+#include "kiln/engine.hpp"
+
+#include <SQLiteCpp/Database.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "cache/engine_impl.h"
+#include "cache/keys.h"
+#include "support/fake_bench.h"
+#include "support/naive_gemm.h"
+#include "support/temp_dir.h"
+#include "tuner/verify.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+
+/// An engine with a database of its own, which hears what it says and tunes without measuring.
+struct Opened {
+  explicit Opened(Policy policy = Policy::use_best_known) { open(policy); }
+  void open(Policy policy = Policy::use_best_known) {
+    engine.reset();
+    auto opened = Engine::open({.database = dir / "kiln.db",
+                                .policy = policy,
+                                .threads = 1,
+                                .on_untuned = [this](const std::string& s) { said.push_back(s); }});
+    if (!opened) throw std::runtime_error(opened.error().message);
+    engine.emplace(std::move(*opened));
+    engine->impl().make_bench = test::fake_bench;
+  }
+  Engine* operator->() { return &*engine; }
+
+  TempDir dir;
+  std::vector<std::string> said;
+  std::optional<Engine> engine;
+};
+
+/// The whole call checked: bounds, guards, alpha, beta, C in place.
+Verdict check(Engine& engine, const Gemm& gemm) {
+  return verify(gemm, [&](const Operands& operands) { return engine.gemm(gemm, operands); });
+}
+
+std::string why(const Verdict& verdict) { return verdict ? "" : verdict.error().detail; }
+
+TEST(Engine, AnUntunedShapeWorksAndIsSpokenOfOnce) {
+  Opened kiln;
+  const Gemm gemm = Gemm::row_major(33, 65, 17);
+  const Verdict verdict = check(*kiln.engine, gemm);
+  EXPECT_TRUE(verdict) << why(verdict);
+  ASSERT_EQ(kiln.said.size(), 1u);
+  EXPECT_THAT(kiln.said[0], HasSubstr(text(gemm)));
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::model);
+}
+
+TEST(Engine, TuningMakesItExactForEverySpelling) {
+  Opened kiln;
+  const Gemm gemm = Gemm::row_major(48, 64, 32);
+  Gemm spelt = gemm;
+  spelt.a.ld = 32;
+  ASSERT_EQ(kiln->plan(spelt)->match(), Match::model);
+  int calls = 0;
+  const auto report =
+      kiln->tune(gemm, {.progress = [&](const Progress&) { ++calls; }, .cancelled = {}});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(report->measured, 0);
+  EXPECT_GT(report->enumerated, report->measured);
+  EXPECT_GT(calls, 0);
+  EXPECT_FALSE(report->already_tuned);
+  EXPECT_THAT(report->warnings, testing::IsEmpty());
+  for (const Gemm& each : {gemm, spelt}) {
+    EXPECT_EQ(kiln->plan(each)->match(), Match::exact);
+    EXPECT_EQ(kiln->plan(each)->config(), report->config);
+  }
+  EXPECT_TRUE(check(*kiln.engine, gemm));
+
+  const auto again = kiln->tune(gemm);
+  EXPECT_TRUE(again->already_tuned);
+  EXPECT_EQ(again->config, report->config);
+
+  kiln.said.clear();
+  kiln.open();
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
+  EXPECT_TRUE(check(*kiln.engine, gemm));
+  EXPECT_THAT(kiln.said, testing::IsEmpty());
+}
+
+TEST(Engine, AMissTakesTheConfigOfANeighbour) {
+  Opened kiln;
+  const auto report = kiln->tune(Gemm::row_major(200, 300, 256));
+  ASSERT_TRUE(report) << report.error().message;
+  const Gemm close = Gemm::row_major(201, 310, 250), far = Gemm::row_major(2, 3, 100000);
+  const auto plan = kiln->plan(close);
+  if (broken_rule(canonicalise(close), kiln->impl().key_of(close, 1).device,
+                  *parse_config(report->config))
+          .empty()) {
+    EXPECT_EQ(plan->match(), Match::nearest);
+    EXPECT_EQ(plan->config(), report->config);
+    EXPECT_THAT(plan->impl().reason, HasSubstr(text(Gemm::row_major(200, 300, 256))));
+  } else {
+    EXPECT_EQ(plan->match(), Match::model);
+  }
+  EXPECT_EQ(kiln->plan(far)->match(), Match::model);
+  EXPECT_TRUE(check(*kiln.engine, close));
+}
+
+TEST(Engine, PolicyErrorRefusesAndPolicyTuneNowTunes) {
+  const Gemm gemm = Gemm::row_major(24, 40, 16);
+  Opened strict(Policy::error);
+  const auto refused = strict->plan(gemm);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::not_tuned);
+  EXPECT_THAT(refused.error().message, HasSubstr(text(gemm)));
+
+  Opened eager(Policy::tune_now);
+  const auto plan = eager->plan(gemm);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->match(), Match::exact);
+  EXPECT_THAT(eager.said, testing::IsEmpty());
+}
+
+TEST(Engine, BackgroundTuningReplacesThePlan) {
+  Opened kiln(Policy::tune_in_background);
+  const Gemm gemm = Gemm::row_major(24, 40, 16);
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::model);
+  for (int i = 0; i < 500 && kiln->plan(gemm)->match() != Match::exact; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
+  EXPECT_TRUE(check(*kiln.engine, gemm));
+}
+
+TEST(Engine, EmptyProblemsNeedNoKernel) {
+  Opened kiln;
+  float c[6] = {1, -2, 3, 4, 5, 6}, d[6] = {}, bias[3] = {10, 20, 30};
+  for (const Gemm& empty : {Gemm::row_major(0, 3, 4), Gemm::row_major(2, 0, 4)})
+    EXPECT_TRUE(kiln->gemm(empty, {}));
+  const Gemm sum = Gemm::row_major(2, 3, 0).with_bias(Bias::per_column);
+  ASSERT_TRUE(kiln->gemm(sum, {.c = c, .d = d, .bias = bias, .beta = 2}));
+  EXPECT_THAT(d, testing::ElementsAre(12, 16, 36, 18, 30, 42));
+  ASSERT_TRUE(kiln->gemm(sum.with_activation(Activation::relu), {.d = d, .bias = bias}));
+  EXPECT_THAT(d, testing::ElementsAre(10, 20, 30, 10, 20, 30));
+  EXPECT_THAT(kiln.said, testing::IsEmpty());
+  EXPECT_TRUE(kiln->tune(sum)->already_tuned);
+}
+
+TEST(Engine, BadProblemsAreNamed) {
+  Opened kiln;
+  Gemm narrow = Gemm::row_major(4, 5, 6);
+  narrow.a.ld = 3;
+  Gemm odd = Gemm::row_major(4, 5, 6);
+  odd.accumulator = fp16;
+  const std::pair<Gemm, const char*> cases[] = {
+      {Gemm::row_major(-1, 5, 6), "m = -1"},
+      {Gemm::row_major(4, 5, 6).batched(0), "batch = 0"},
+      {narrow, "lda = 3"},
+      {odd, "accumulator = fp16"},
+  };
+  for (const auto& [gemm, what] : cases) {
+    for (const std::string& message :
+         {kiln->gemm(gemm, {}).error().message, kiln->tune(gemm).error().message,
+          kiln->plan(gemm).error().message, kiln->explain(gemm).error().message})
+      EXPECT_THAT(message, HasSubstr(what));
+  }
+  float x = 0;
+  const Status threads =
+      kiln->gemm(Gemm::row_major(1, 1, 1), {.a = &x, .b = &x, .d = &x, .threads = 100000});
+  EXPECT_THAT(threads.error().message, HasSubstr("threads = 100000"));
+  EXPECT_THAT(kiln->gemm(Gemm::row_major(1, 1, 1), {.threads = -2}).error().message,
+              HasSubstr("threads = -2"));
+  EXPECT_THAT(kiln->tune(Gemm::row_major(1, 1, 1), {.budget = std::chrono::duration<double>(-1)})
+                  .error()
+                  .message,
+              HasSubstr("budget = -1"));
+}
+
+TEST(Engine, NullAndOverlappingOperandsAreNamed) {
+  Opened kiln;
+  const Gemm gemm = Gemm::row_major(4, 4, 4).with_bias(Bias::per_row).with_residual();
+  std::vector<float> memory(200, 1.0f);
+  float* const m = memory.data();
+  const Operands good{.a = m,
+                      .b = m + 16,
+                      .c = m + 32,
+                      .d = m + 48,
+                      .bias = m + 64,
+                      .residual = m + 80,
+                      .alpha = 1,
+                      .beta = 1};
+  ASSERT_TRUE(kiln->gemm(gemm, good));
+  const auto refuses = [&](auto change, const char* what) {
+    Operands bad = good;
+    change(bad);
+    const Status status = kiln->gemm(gemm, bad);
+    ASSERT_FALSE(status) << what;
+    EXPECT_EQ(status.error().code, ErrorCode::bad_input);
+    EXPECT_THAT(status.error().message, HasSubstr(what));
+  };
+  refuses([](Operands& o) { o.a = nullptr; }, "a = null");
+  refuses([](Operands& o) { o.b = nullptr; }, "b = null");
+  refuses([](Operands& o) { o.c = nullptr; }, "c = null");
+  refuses([](Operands& o) { o.d = nullptr; }, "d = null");
+  refuses([](Operands& o) { o.bias = nullptr; }, "bias = null");
+  refuses([](Operands& o) { o.residual = nullptr; }, "residual = null");
+  refuses([&](Operands& o) { o.d = m; }, "a = 0x");
+  refuses([&](Operands& o) { o.d = m + 31; }, "b = 0x");
+  refuses([&](Operands& o) { o.c = m + 49; }, "c = 0x");
+  refuses([&](Operands& o) { o.bias = m + 60; }, "bias = 0x");
+  refuses([&](Operands& o) { o.residual = o.d; }, "residual = 0x");
+  Operands in_place = good;
+  in_place.c = in_place.d;
+  EXPECT_TRUE(kiln->gemm(gemm, in_place));
+  Operands unread = good;
+  unread.c = nullptr;
+  unread.beta = 0;
+  EXPECT_TRUE(kiln->gemm(gemm, unread));
+}
+
+TEST(Engine, BlocksOfOneBufferDoNotOverlap) {
+  Opened kiln;
+  Gemm gemm = Gemm::row_major(4, 4, 4);
+  gemm.a.ld = gemm.b.ld = gemm.d.ld = 12;
+  std::vector<float> memory(48, 1.0f);
+  float* const m = memory.data();
+  EXPECT_TRUE(kiln->gemm(gemm, {.a = m, .b = m + 4, .d = m + 8}));
+  EXPECT_EQ(memory[8], 4.0f);
+  EXPECT_FALSE(kiln->gemm(gemm, {.a = m, .b = m + 4, .d = m + 7}));
+}
+
+TEST(Engine, AlignmentIsHeldToItsPromise) {
+  Opened kiln;
+  Gemm gemm = Gemm::row_major(16, 16, 16);
+  gemm.alignment = 64;
+  std::vector<float> memory(16 * 16 * 3 + 32, 1.0f);
+  auto* base = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(memory.data()) + 63) &
+                                        ~std::uintptr_t{63});
+  EXPECT_TRUE(kiln->gemm(gemm, {.a = base, .b = base + 256, .d = base + 512}));
+  const Status off = kiln->gemm(gemm, {.a = base, .b = base + 257, .d = base + 516});
+  ASSERT_FALSE(off);
+  EXPECT_THAT(off.error().message, HasSubstr("alignment = 64"));
+}
+
+TEST(Engine, PackedWeightsGiveTheSameResult) {
+  Opened kiln;
+  for (const Gemm& plain : {Gemm::row_major(37, 70, 51), Gemm::row_major(9, 33, 40).transpose_b(),
+                            Gemm::row_major(9, 33, 40, bf16)}) {
+    const Gemm gemm = plain.with_packed_b();
+    const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
+      const auto packed = kiln->pack_b(plain, operands.b);
+      if (!packed) return tl::unexpected(packed.error());
+      EXPECT_GT(packed->bytes(), 0u);
+      Operands bound = operands;
+      bound.b = nullptr;
+      bound.packed_b = &*packed;
+      return kiln->gemm(gemm, bound);
+    });
+    EXPECT_TRUE(verdict) << text(gemm) << ": " << why(verdict);
+  }
+}
+
+TEST(Engine, APackedMatrixIsNotTakenForAnother) {
+  Opened kiln;
+  std::vector<float> memory(100, 1.0f);
+  float* const m = memory.data();
+  const Gemm gemm = Gemm::row_major(4, 4, 4);
+  const auto packed = kiln->pack_b(gemm, m);
+  ASSERT_TRUE(packed);
+  const Operands bound{.a = m, .packed_b = &*packed, .d = m + 32};
+  EXPECT_TRUE(kiln->gemm(gemm.with_packed_b(), bound));
+  EXPECT_EQ(memory[32], 4.0f);
+  const Status other = kiln->gemm(Gemm::row_major(4, 4, 5).with_packed_b(), bound);
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, HasSubstr("packed_b"));
+  const Status missing = kiln->gemm(gemm.with_packed_b(), {.a = m, .d = m + 32});
+  EXPECT_THAT(missing.error().message, HasSubstr("packed_b = null"));
+  EXPECT_THAT(kiln->pack_b(gemm, nullptr).error().message, HasSubstr("b = null"));
+  // Tuning afterwards changes the kernel, not what this matrix was packed for.
+  ASSERT_TRUE(kiln->tune(gemm.with_packed_b()));
+  EXPECT_TRUE(kiln->gemm(gemm.with_packed_b(), bound));
+  EXPECT_EQ(memory[32], 4.0f);
+}
+
+TEST(Engine, ExplainTellsConfigEvidenceAndSource) {
+  Opened kiln;
+  const Gemm gemm = Gemm::row_major(48, 64, 32);
+  EXPECT_THAT(*kiln->explain(gemm), HasSubstr("match:     model"));
+  const auto report = kiln->tune(gemm);
+  ASSERT_TRUE(report) << report.error().message;
+  const std::string told = *kiln->explain(gemm);
+  for (const std::string& part :
+       {report->config, std::string("match:     exact"), std::string("rivals"),
+        std::string("GFLOP/s"), std::string("kiln.db"), std::string("kiln_gemm"),
+        std::string("configs tried")})
+    EXPECT_THAT(told, HasSubstr(part));
+}
+
+TEST(Engine, DamagedCodeIsMadeAgain) {
+  Opened kiln;
+  const Gemm gemm = Gemm::row_major(48, 64, 32);
+  const auto report = kiln->tune(gemm);
+  ASSERT_TRUE(report);
+  kiln.engine.reset();
+  SQLite::Database(kiln.dir / "kiln.db", SQLite::OPEN_READWRITE, 5000)
+      .exec("UPDATE binary_data SET data = zeroblob(10)");
+  kiln.open();
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
+  EXPECT_EQ(kiln->plan(gemm)->config(), report->config);
+  EXPECT_TRUE(check(*kiln.engine, gemm));
+  kiln.open();
+  EXPECT_TRUE(
+      kiln->impl().store->best(kiln->impl().key_of(gemm, 1), kiln->impl().now)->image.size());
+}
+
+TEST(Engine, AnotherRuntimeIsVerifiedOnFirstUse) {
+  Opened kiln;
+  const Gemm gemm = Gemm::row_major(48, 64, 32), other = Gemm::row_major(48, 64, 40);
+  ASSERT_TRUE(kiln->tune(gemm));
+  ASSERT_TRUE(kiln->tune(other));
+  kiln.open();
+  auto& impl = kiln->impl();
+  impl.now.runtime = "another glibc";
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
+  EXPECT_EQ(impl.store->best(impl.key_of(gemm, 1), impl.now)->validators.runtime, "another glibc");
+
+  // Code that computes another thing passes no verification: it is marked and not used.
+  const auto record = impl.store->best(impl.key_of(other, 1), impl.now);
+  ASSERT_TRUE(record);
+  auto clipping =
+      impl.build(impl.key_of(other.with_activation(Activation::relu), 1), record->measured.config);
+  ASSERT_TRUE(clipping) << clipping.error().message;
+  impl.store->quarantine_binary(record->measured.binary_key, "replaced by the test");
+  clipping->binary.key = record->measured.binary_key;
+  ASSERT_TRUE(impl.store->put_binary(clipping->binary));
+  EXPECT_NE(kiln->plan(other)->match(), Match::exact);
+  EXPECT_NE(impl.store->best(impl.key_of(other, 1), impl.now)->image, clipping->binary.image);
+  const Verdict verdict = check(*kiln.engine, other);
+  EXPECT_TRUE(verdict) << why(verdict);
+}
+
+TEST(Engine, ManyThreadsManyShapes) {
+  Opened kiln;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 24; ++i) {
+        const Gemm gemm = Gemm::row_major(3 + (i + t) % 8, 5, 7);
+        std::vector<float> a(gemm.m * 7, 1.0f), b(35, 2.0f), d(gemm.m * 5, -1.0f);
+        const Status done = kiln->gemm(gemm, {.a = a.data(), .b = b.data(), .d = d.data()});
+        for (const float x : d) wrong += !done || x != 14.0f;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(kiln.said.size(), 8u);
+}
+
+TEST(Open, BadOptionsAreNamed) {
+  const std::pair<OpenOptions, const char*> cases[] = {
+      {{.device = "gpu"}, "device = gpu"},
+      {{.device = "cuda:0"}, "device = cuda:0"},
+      {{.threads = -1}, "threads = -1"},
+      {{.threads = 1 << 20}, "threads = 1048576"},
+      {{.database = "/proc/kiln/none.db"}, "/proc/kiln/none.db"},
+  };
+  for (const auto& [options, what] : cases) {
+    const auto engine = Engine::open(options);
+    ASSERT_FALSE(engine) << what;
+    EXPECT_THAT(engine.error().message, HasSubstr(what));
+  }
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,126 @@
+// Enforces the one-way order of the folders: a file includes only from its own folder and from
+// those to the left of it; heavy libraries stay in the one folder that may know them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// In processing order. "kiln/…" is how include/kiln is spelled in an #include.
+constexpr std::array<std::string_view, 8> kOrder = {"kiln",  "templates", "generator", "runtime",
+                                                    "tuner", "cache",     "bench",     "cli"};
+
+/// Outside headers that only the named folders may include.
+const std::multimap<std::string, std::string> kOwners = {
+    {"SQLiteCpp/", "cache"}, {"sqlite3.h", "cache"}, {"clang/", "runtime"},  {"llvm/", "runtime"},
+    {"lld/", "runtime"},     {"CLI/", "cli"},        {"dlfcn.h", "runtime"}, {"dlfcn.h", "bench"},
+    {"hwloc", "runtime"},    {"oneapi/", "bench"},   {"Eigen/", "bench"},    {"libxsmm", "bench"}};
+
+struct Include {
+  fs::path file;  // relative to the source tree
+  int line = 0;
+  std::string folder;  // of the including file, as in kOrder
+  std::string target;  // what is between the quotes or brackets
+  bool quoted = false;
+};
+
+std::vector<Include> includes_in(std::istream& text, const fs::path& file,
+                                 const std::string& folder) {
+  static const std::regex pattern(R"re(^\s*#\s*include\s*([<"])([^>"]+)[>"])re");
+  std::vector<Include> found;
+  std::string line;
+  for (int number = 1; std::getline(text, line); ++number)
+    if (std::smatch match; std::regex_search(line, match, pattern))
+      found.push_back({file, number, folder, match[2], match[1] == "\""});
+  return found;
+}
+
+bool is_source(const fs::path& path) {
+  static const std::vector<std::string> endings = {".h", ".hpp", ".c", ".cpp", ".inc"};
+  return std::find(endings.begin(), endings.end(), path.extension()) != endings.end();
+}
+
+std::vector<Include> all_includes() {
+  const fs::path root = KILN_SOURCE_DIR;
+  std::vector<Include> all;
+  for (const auto folder : kOrder) {
+    const fs::path dir = folder == "kiln" ? root / "include/kiln" : root / folder;
+    for (const auto& entry : fs::recursive_directory_iterator(dir)) {
+      if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+      std::ifstream text(entry.path());
+      auto found = includes_in(text, fs::relative(entry.path(), root), std::string(folder));
+      all.insert(all.end(), found.begin(), found.end());
+    }
+  }
+  return all;
+}
+
+std::ptrdiff_t rank(std::string_view folder) {
+  return std::find(kOrder.begin(), kOrder.end(), folder) - kOrder.begin();
+}
+
+/// What is wrong with one include, or nothing.
+std::string complaint(const Include& include) {
+  const std::string where =
+      include.file.string() + ":" + std::to_string(include.line) + " includes " + include.target;
+  for (const auto& [prefix, ignored] : kOwners) {
+    if (!include.target.starts_with(prefix)) continue;
+    const auto [first, last] = kOwners.equal_range(prefix);
+    if (std::none_of(first, last, [&](auto& row) { return row.second == include.folder; }))
+      return where + ": not in a folder that may know it";
+  }
+  if (!include.quoted) return {};
+  const auto slash = include.target.find('/');
+  if (slash == std::string::npos) return {};  // a file of the same directory
+  const auto target = rank(include.target.substr(0, slash));
+  if (target == std::ssize(kOrder)) return where + ": not one of the folders";
+  if (target > rank(include.folder)) return where + ": points right";
+  return {};
+}
+
+std::string complaint_about(const std::string& folder, const std::string& text) {
+  std::istringstream stream(text);
+  const auto found = includes_in(stream, folder + "/made_up.h", folder);
+  return found.size() == 1 ? complaint(found[0]) : "no include found";
+}
+
+TEST(Layering, EveryIncludePointsLeft) {
+  const auto all = all_includes();
+  EXPECT_GT(all.size(), 100u) << "the scan found too little to mean anything";
+  for (const auto& include : all) EXPECT_EQ(complaint(include), "");
+}
+
+TEST(Layering, PlantedViolationsAreSeen) {
+  using testing::EndsWith;
+  EXPECT_EQ(complaint_about("tuner", "#include \"runtime/kernel.h\""), "");
+  EXPECT_EQ(complaint_about("cache", "#include <SQLiteCpp/Database.h>"), "");
+  EXPECT_THAT(complaint_about("generator", "#include \"runtime/kernel.h\""),
+              EndsWith("points right"));
+  EXPECT_THAT(complaint_about("kiln", "#include \"generator/space.h\""), EndsWith("points right"));
+  EXPECT_THAT(complaint_about("tuner", "  #  include <sqlite3.h>"), EndsWith("may know it"));
+  EXPECT_THAT(complaint_about("cli", "#include \"elsewhere/x.h\""),
+              EndsWith("not one of the folders"));
+}
+
+TEST(Layering, QuotedFilesExist) {
+  const fs::path root = KILN_SOURCE_DIR;
+  for (const auto& include : all_includes()) {
+    if (!include.quoted) continue;
+    const bool exists = fs::exists(root / include.target) ||
+                        fs::exists(root / "include" / include.target) ||
+                        fs::exists(root / include.file.parent_path() / include.target);
+    EXPECT_TRUE(exists) << include.file << ":" << include.line << " includes " << include.target;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,209 @@
+// The parts of the warm path: keys, table, overlap arithmetic, the kernel of last resort.
+#include "cache/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <set>
+#include <thread>
+
+#include "cache/keys.h"
+#include "cache/overlap.h"
+#include "cache/plan_table.h"
+#include "generator/gemm_types.h"
+#include "runtime/cpu.h"
+#include "runtime/reference_kernel.h"
+#include "support/random_gemm.h"
+#include "tuner/verify.h"
+
+namespace {
+
+thread_local std::int64_t allocations = 0;
+
+}  // namespace
+
+// Out of line, or GCC warns of malloc's memory meeting delete.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  void* memory = std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace kiln {
+namespace {
+
+TEST(PlanKey, EveryFieldChangesIt) {
+  const auto as_set = [](const PlanKey& key) {
+    return std::vector<std::uint64_t>(std::begin(key.words), std::end(key.words));
+  };
+  const Gemm base = Gemm::row_major(3, 5, 7);
+  std::set<std::vector<std::uint64_t>> keys{as_set(plan_key(base, 1)), as_set(plan_key(base, 2))};
+  std::set<std::uint64_t> hashes{hash_of(plan_key(base, 1)), hash_of(plan_key(base, 2))};
+  int fields = 0;
+  Gemm walked = base;
+  for_each_gemm_field(walked, [&](std::string_view name, auto& field) {
+    using T = std::decay_t<decltype(field)>;
+    const T before = field;
+    if constexpr (std::is_same_v<T, bool>)
+      field = !field;
+    else
+      field = static_cast<T>(static_cast<std::int64_t>(field) + 1);
+    EXPECT_TRUE(keys.insert(as_set(plan_key(walked, 1))).second) << name;
+    EXPECT_TRUE(hashes.insert(hash_of(plan_key(walked, 1))).second) << name;
+    field = before;
+    ++fields;
+  });
+  EXPECT_EQ(fields, 30);
+}
+
+std::shared_ptr<Plan::Impl> plan_of(std::int64_t m, std::string config = "") {
+  auto plan = bare_plan(Gemm::row_major(m, 2, 3), 1);
+  plan->config = std::move(config);
+  return plan;
+}
+
+TEST(PlanTable, FindsAllOfManyAndReplaces) {
+  PlanTable table;
+  for (std::int64_t m = 1; m <= 500; ++m) table.put(plan_of(m));
+  for (std::int64_t m = 1; m <= 501; ++m) {
+    const PlanKey key = plan_key(Gemm::row_major(m, 2, 3), 1);
+    const Plan::Impl* found = table.find(key, hash_of(key));
+    ASSERT_EQ(found != nullptr, m <= 500) << m;
+    EXPECT_TRUE(found == nullptr || found->gemm.m == m);
+  }
+  const Plan::Impl* old = table.find(plan_of(7)->key, plan_of(7)->hash);
+  table.put(plan_of(7, "better"));
+  EXPECT_EQ(table.find(old->key, old->hash)->config, "better");
+  EXPECT_EQ(old->config, "");  // still alive for whoever holds it
+  EXPECT_EQ(table.all().size(), 500u);
+}
+
+TEST(PlanTable, ReadersNeverMissWhatWasPut) {
+  PlanTable table;
+  table.put(plan_of(1));
+  std::atomic<bool> stop{false};
+  std::atomic<int> missed{0};
+  std::thread reader([&] {
+    const auto wanted = plan_of(1);
+    while (!stop) {
+      const Plan::Impl* found = table.find(wanted->key, wanted->hash);
+      missed += found == nullptr || found->gemm.m != 1;
+    }
+  });
+  for (std::int64_t m = 2; m <= 400; ++m) {
+    table.put(plan_of(m));
+    table.put(plan_of(1, std::to_string(m)));
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(missed, 0);
+}
+
+TEST(WarmPath, AllocatesNothing) {
+  PlanTable table;
+  const Gemm gemm = Gemm::row_major(0, 4, 4);
+  table.put(bare_plan(gemm, 1));
+  float x[64] = {};
+  const auto product = bare_plan(Gemm::row_major(4, 4, 4), 1);
+  const std::int64_t before = allocations;
+  for (int i = 0; i < 100; ++i) {
+    const PlanKey key = plan_key(gemm, 1);
+    const Plan::Impl* plan = table.find(key, hash_of(key));
+    if (plan == nullptr || !run_plan(*plan, {})) std::abort();
+    if (!check_operands(*product, {.a = x, .b = x + 16, .d = x + 32}, x + 16)) std::abort();
+  }
+  EXPECT_EQ(allocations, before);
+}
+
+/// The same question, byte by byte.
+bool share_by_brute_force(const Bytes2d& x, const Bytes2d& y) {
+  std::set<std::int64_t> bytes;
+  const auto each = [](const Bytes2d& m, auto&& f) {
+    for (std::int64_t b = 0; b < m.batch; ++b)
+      for (std::int64_t i = 0; i < m.lines; ++i)
+        for (std::int64_t w = 0; w < m.width; ++w) f(m.first + b * m.stride + i * m.pitch + w);
+  };
+  each(x, [&](std::int64_t at) { bytes.insert(at); });
+  bool shared = false;
+  each(y, [&](std::int64_t at) { shared = shared || bytes.contains(at); });
+  return shared;
+}
+
+TEST(Overlap, IsWhatBytesSay) {
+  test::RandomGemm random(5);
+  int shared = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random.below(n)); };
+    const auto matrix = [&] {
+      Bytes2d m{.first = below(60), .width = 1 + below(6), .lines = 1 + below(4)};
+      m.pitch = m.width + below(10);
+      m.batch = 1 + below(3);
+      m.stride = m.batch == 1 ? 0 : m.width + below(30);
+      return m;
+    };
+    const Bytes2d x = matrix(), y = matrix();
+    const bool expected = share_by_brute_force(x, y);
+    shared += expected;
+    ASSERT_EQ(share_bytes(x, y), expected) << i;
+  }
+  EXPECT_GT(shared, 500);
+  EXPECT_LT(shared, 2900);
+}
+
+TEST(Overlap, HeadsSideBySideAreSettledAtOnce) {
+  // 4096 tokens, 64 heads of 128 bytes, queries and keys in one buffer: 2^30 pairs of lines.
+  const Bytes2d query{
+      .first = 0, .width = 128, .lines = 4096, .pitch = 16384, .batch = 64, .stride = 128};
+  Bytes2d key = query;
+  key.first = 8192;
+  EXPECT_FALSE(share_bytes(query, key));
+}
+
+class ReferenceKernel : public testing::TestWithParam<int> {};
+
+TEST_P(ReferenceKernel, IsRightForEveryProblem) {
+  test::RandomGemm random(static_cast<std::uint64_t>(GetParam()), 24);
+  for (int i = 0; i < 12; ++i) {
+    Gemm gemm = random.next();
+    if (gemm.d.order == Order::row_major && random.one_in(2)) gemm.b_packed = true;
+    ASSERT_TRUE(validate(gemm)) << text(gemm);
+    const Canonical problem = canonicalise(gemm);
+    const int threads = 1 + static_cast<int>(random.below(3));
+    const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
+      KilnArgs args = make_args(problem, operands);
+      std::vector<std::byte> packed;
+      if (gemm.b_packed) {
+        packed.resize(static_cast<std::size_t>(reference_packed_bytes(problem)));
+        reference_pack(problem, args, packed.data());
+        args.b = packed.data();
+      }
+      for (int t = 0; t < threads; ++t) run_reference(problem, args, t, threads);
+      return {};
+    });
+    EXPECT_TRUE(verdict) << text(gemm) << ": " << verdict.error().detail;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, ReferenceKernel, testing::Range(1, 9));
+
+TEST(ReferenceKernel, CoversEveryTypeRow) {
+  for (const TypeRow& row : kTypeRows) {
+    Gemm gemm = Gemm::row_major(9, 11, 13);
+    gemm.a.dtype = row.a;
+    gemm.b.dtype = row.b;
+    gemm.accumulator = row.accumulator;
+    gemm.c.dtype = gemm.d.dtype = row.usual_output();
+    const auto plan = bare_plan(gemm, 1);
+    const Verdict verdict =
+        verify(gemm, [&](const Operands& operands) { return run_plan(*plan, operands); });
+    EXPECT_TRUE(verdict) << row.word << ": " << verdict.error().detail;
+  }
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,339 @@
+// The search loop without hardware: a bench that answers from a cost surface over the real space.
+#include "tuner/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <thread>
+
+namespace kiln {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+/// A number in [0, 1) that depends on its arguments alone.
+double chance(std::uint64_t seed, std::uint64_t x, std::uint64_t y = 0) {
+  return double(mix(mix(mix(seed + 1) + x) + y) >> 11) * 0x1p-53;
+}
+
+using Cost = std::function<double(const Config&)>;
+
+/// The model's time, each axis value making it up to `wrong` times slower, plus 2 % of roughness.
+Cost surface(const SearchSpace& space, double wrong, std::uint64_t seed) {
+  return [&space, wrong, seed](const Config& config) {
+    double ns = std::max(1.0, predict_ns(space.problem, space.device, config));
+    std::uint64_t hash = config.index();
+    ns *= std::pow(wrong, chance(seed, 99, config.index()));
+    std::visit(
+        [&](const auto& c) {
+          std::apply(
+              [&](const auto&... field) {
+                std::uint64_t axis = 100 * config.index();
+                ((ns *= std::pow(wrong, chance(seed, ++axis, std::uint64_t(c.*(field.member)))),
+                  hash = mix(hash + std::uint64_t(c.*(field.member)) + axis)),
+                 ...);
+              },
+              c.fields());
+        },
+        config);
+    return ns * (1 + 0.02 * chance(seed, hash));
+  };
+}
+
+/// Answers from a cost; counts, and ends the search after `limit` candidates.
+class FakeBench : public Bench {
+ public:
+  FakeBench(Cost cost, std::size_t limit) : cost_(std::move(cost)), limit_(limit) {}
+
+  std::vector<Measured> screen(const std::vector<Config>& group) override {
+    std::vector<Measured> rows;
+    for (const Config& config : group) {
+      screened.push_back(config);
+      rows.push_back(answer(config, Round::second));
+      if (rows.back().ok()) best_ = std::min(best_, rows.back().timing().median_ns);
+      if (rows.back().ok() && rows.back().timing().median_ns > 1.15 * best_)
+        rows.back().round = Round::screen;
+    }
+    return rows;
+  }
+  std::vector<Measured> race(const std::vector<Measured>& finalists) override {
+    std::vector<Measured> rows;
+    for (const Measured& f : finalists) {
+      raced.push_back(f.config);
+      rows.push_back(answer(f.config, Round::race));
+    }
+    return rows;
+  }
+  bool exhausted() const override { return screened.size() >= limit_; }
+
+  std::vector<Config> screened, raced;
+  std::function<std::optional<Failure>(const Config&, Round)> fault;
+
+ private:
+  Measured answer(const Config& config, Round round) {
+    Measured m;
+    m.config = config;
+    m.round = round;
+    if (fault)
+      if (auto failure = fault(config, round)) {
+        m.outcome = *failure;
+        return m;
+      }
+    const double ns = cost_(config);
+    m.verified = true;
+    m.outcome = Timing{ns, 0.999 * ns, 1.001 * ns, 10};
+    return m;
+  }
+
+  Cost cost_;
+  std::size_t limit_;
+  double best_ = 1e300;
+};
+
+class SearchTest : public ::testing::Test {
+ protected:
+  SearchTest() {
+    input_.device = cpu_caps_named("avx512").value();
+    input_.device.compute_units = 2;
+    input_.gemm = Gemm::row_major(384, 512, 640);
+    input_.options.budget = std::chrono::seconds(600);
+    space_ = space_for(input_.gemm, input_.device).value();
+  }
+
+  double best_of_all(const Cost& cost) const {
+    double best = 1e300;
+    for (const Config& c : space_.legal) best = std::min(best, cost(c));
+    return best;
+  }
+
+  SearchInput input_;
+  SearchSpace space_;
+};
+
+TEST_F(SearchTest, FindsNearlyTheBestThoughTheModelIsWrong) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const Cost cost = surface(space_, 1.5, seed);
+    FakeBench bench(cost, 120);
+    const SearchResult result = search(input_, bench).value();
+    ASSERT_TRUE(result.winner);
+    const double found = result.measured[*result.winner].timing().median_ns;
+    EXPECT_GE(best_of_all(cost) / found, 0.97) << "seed " << seed;
+  }
+}
+
+TEST_F(SearchTest, TriesEveryFamilyAndExploresBeyondTheModel) {
+  FakeBench bench(surface(space_, 1.5, 1), 64);
+  ASSERT_TRUE(search(input_, bench));
+  std::vector<Config> ranked = space_.legal;
+  std::sort(ranked.begin(), ranked.end(), [&](const Config& x, const Config& y) {
+    return predict_ns(space_.problem, space_.device, x) <
+           predict_ns(space_.problem, space_.device, y);
+  });
+  const std::set<Config> head(ranked.begin(), ranked.begin() + 512);
+  const auto off_model = std::count_if(bench.screened.begin(), bench.screened.end(),
+                                       [&](const Config& c) { return head.count(c) == 0; });
+  EXPECT_GE(off_model, 64 / 8);
+  std::set<std::size_t> families, legal_families;
+  for (const Config& c : bench.screened) families.insert(c.index());
+  for (const Config& c : space_.legal) legal_families.insert(c.index());
+  EXPECT_EQ(families, legal_families);
+}
+
+TEST_F(SearchTest, MeasuresOnlyLegalConfigsAndEachOnce) {
+  input_.gemm = Gemm::row_major(37, 41, 43);
+  space_ = space_for(input_.gemm, input_.device).value();
+  const std::set<Config> legal(space_.legal.begin(), space_.legal.end());
+  FakeBench bench(surface(space_, 1.5, 1), 300);
+  ASSERT_TRUE(search(input_, bench));
+  const std::set<Config> screened(bench.screened.begin(), bench.screened.end());
+  EXPECT_EQ(screened.size(), bench.screened.size());
+  EXPECT_TRUE(std::includes(legal.begin(), legal.end(), screened.begin(), screened.end()));
+}
+
+TEST_F(SearchTest, ASmallSpaceIsSearchedWhole) {
+  input_.device = cpu_caps_named("portable").value();
+  input_.device.compute_units = 1;
+  input_.gemm = Gemm::row_major(1, 1, 1);
+  space_ = space_for(input_.gemm, input_.device).value();
+  const Cost cost = surface(space_, 3, 1);
+  FakeBench bench(cost, 1 << 30);
+  const SearchResult result = search(input_, bench).value();
+  EXPECT_EQ(bench.screened.size(), space_.legal.size());
+  EXPECT_FALSE(result.budget_spent);
+  EXPECT_EQ(result.measured[*result.winner].timing().median_ns, best_of_all(cost));
+}
+
+TEST_F(SearchTest, FailuresTeachButDoNotStopIt) {
+  const Cost cost = surface(space_, 1.5, 2);
+  FakeBench bench(cost, 120);
+  bench.fault = [](const Config& c, Round) -> std::optional<Failure> {
+    const auto* packed = std::get_if<HostPacked>(&c);
+    if (packed && packed->pack_a) return Failure{Failure::Kind::crashed, "SIGILL"};
+    return std::nullopt;
+  };
+  const SearchResult result = search(input_, bench).value();
+  ASSERT_TRUE(result.winner);
+  const auto failed = std::count_if(result.measured.begin(), result.measured.end(),
+                                    [](const Measured& m) { return !m.ok(); });
+  EXPECT_GT(failed, 0);
+  EXPECT_LT(failed, 60) << "half of the space fails, and it keeps trying that half";
+}
+
+TEST_F(SearchTest, AFinalistThatFailsInTheRaceLeavesItToTheNext) {
+  FakeBench bench(surface(space_, 1.5, 3), 64);
+  std::optional<Config> first;
+  bench.fault = [&](const Config& c, Round round) -> std::optional<Failure> {
+    if (round != Round::race) return std::nullopt;
+    if (!first) first = c;
+    if (c == *first) return Failure{Failure::Kind::wrong_result, "element [0, 0]"};
+    return std::nullopt;
+  };
+  const SearchResult result = search(input_, bench).value();
+  ASSERT_TRUE(result.winner);
+  EXPECT_NE(result.measured[*result.winner].config, *first);
+  EXPECT_EQ(result.measured[*result.winner].round, Round::race);
+}
+
+TEST_F(SearchTest, WhenAllFailTheErrorSaysOfWhat) {
+  FakeBench bench(surface(space_, 1.5, 1), 20);
+  bench.fault = [](const Config&, Round) {
+    return Failure{Failure::Kind::wrong_result, "element [0, 0] is 1, expected 2"};
+  };
+  std::size_t sunk = 0;
+  input_.sink = [&](const Evidence& e) { sunk += !e.measured.ok(); };
+  const auto result = search(input_, bench);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::verification);
+  EXPECT_THAT(result.error().message, HasSubstr("none of 24 candidates"));
+  EXPECT_THAT(result.error().message, HasSubstr("24 wrong result"));
+  EXPECT_THAT(result.error().message, HasSubstr("expected 2"));
+  EXPECT_EQ(sunk, 24u);
+}
+
+TEST_F(SearchTest, WrongBudgetAndImpossibleProblemsAreRefused) {
+  FakeBench bench(surface(space_, 1.5, 1), 20);
+  input_.options.budget = std::chrono::seconds(0);
+  EXPECT_THAT(search(input_, bench).error().message, HasSubstr("budget = 0"));
+  input_.options.budget = std::chrono::seconds(1);
+  input_.gemm.m = -3;
+  const auto result = search(input_, bench);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::bad_input);
+  EXPECT_TRUE(bench.screened.empty());
+}
+
+TEST_F(SearchTest, TheSameSeedDecidesAlikeAndAnotherDoesNot) {
+  const auto order = [&](std::uint64_t seed) {
+    FakeBench bench(surface(space_, 1.5, 1), 80);
+    input_.options.seed = seed;
+    EXPECT_TRUE(search(input_, bench));
+    return bench.screened;
+  };
+  EXPECT_EQ(order(7), order(7));
+  EXPECT_NE(order(7), order(8));
+}
+
+TEST_F(SearchTest, AReplayOfRecordedRowsDecidesAsTheSearchDid) {
+  FakeBench bench(surface(space_, 1.5, 1), 80);
+  const SearchResult recorded = search(input_, bench).value();
+  const auto replay = replay_bench(recorded.measured);
+  const SearchResult replayed = search(input_, *replay).value();
+  ASSERT_EQ(replayed.measured.size(), recorded.measured.size());
+  for (std::size_t i = 0; i < recorded.measured.size(); ++i) {
+    EXPECT_EQ(replayed.measured[i].config, recorded.measured[i].config);
+    EXPECT_EQ(replayed.measured[i].outcome, recorded.measured[i].outcome);
+  }
+  EXPECT_EQ(replayed.winner, recorded.winner);
+}
+
+TEST_F(SearchTest, AReplayKnowsWhatItDoesNotKnow) {
+  const auto replay = replay_bench({});
+  EXPECT_TRUE(replay->exhausted());
+  const auto rows = replay->screen({space_.legal.front()});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].failure().kind, Failure::Kind::timed_out);
+  EXPECT_EQ(rows[0].failure().detail, "not recorded");
+}
+
+TEST_F(SearchTest, ResumesFromKnownRowsWithoutRunningThemAgain) {
+  const Cost cost = surface(space_, 1.5, 1);
+  FakeBench first(cost, 40);
+  input_.known = search(input_, first).value().measured;
+  FakeBench second(cost, 40);
+  std::size_t sunk = 0;
+  input_.sink = [&](const Evidence&) { ++sunk; };
+  const SearchResult result = search(input_, second).value();
+  EXPECT_EQ(result.known, input_.known.size());
+  EXPECT_EQ(sunk, result.measured.size() - result.known);
+  const std::set<Config> before(first.screened.begin(), first.screened.end());
+  for (const Config& c : second.screened) EXPECT_EQ(before.count(c), 0u) << text(c);
+  const auto best_before = input_.known[input_.known.size() - 1];
+  EXPECT_LE(result.measured[*result.winner].timing().median_ns,
+            best_before.timing().median_ns * 1.1);
+}
+
+TEST_F(SearchTest, TheIncumbentYieldsOnlyToAGainOfTwoPercent) {
+  const auto winner_against = [&](double gain) {
+    const Config incumbent = space_.legal[space_.legal.size() / 2];
+    FakeBench bench([&, gain](const Config& c) { return c == incumbent ? 1000.0 : 1000.0 / gain; },
+                    40);
+    input_.incumbent = incumbent;
+    const SearchResult result = search(input_, bench).value();
+    return result.measured[*result.winner].config == incumbent;
+  };
+  EXPECT_TRUE(winner_against(1.015));
+  EXPECT_FALSE(winner_against(1.025));
+}
+
+TEST_F(SearchTest, ACancelledSearchKeepsWhatItKnows) {
+  FakeBench bench(surface(space_, 1.5, 1), 1000);
+  input_.options.cancelled = [&] { return bench.screened.size() >= 16; };
+  const SearchResult result = search(input_, bench).value();
+  EXPECT_EQ(result.measured.size(), 16u);
+  EXPECT_TRUE(bench.raced.empty());
+  ASSERT_TRUE(result.winner);
+  EXPECT_TRUE(result.measured[*result.winner].verified);
+}
+
+TEST_F(SearchTest, EndsWithinItsBudget) {
+  // A bench whose every candidate takes 10 ms of wall clock.
+  class SlowBench : public FakeBench {
+   public:
+    using FakeBench::FakeBench;
+    std::vector<Measured> screen(const std::vector<Config>& group) override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10) * group.size());
+      return FakeBench::screen(group);
+    }
+  } bench(surface(space_, 1.5, 1), 1 << 30);
+  input_.options.budget = std::chrono::milliseconds(600);
+  const SearchResult result = search(input_, bench).value();
+  EXPECT_TRUE(result.budget_spent);
+  EXPECT_LT(bench.screened.size(), 60u);
+  EXPECT_GE(bench.screened.size(), 8u);
+}
+
+TEST_F(SearchTest, SaysHowFarItIs) {
+  FakeBench bench(surface(space_, 1.5, 1), 40);
+  std::vector<Progress> seen;
+  input_.options.progress = [&](const Progress& p) { seen.push_back(p); };
+  const SearchResult result = search(input_, bench).value();
+  ASSERT_GE(seen.size(), 7u);
+  EXPECT_EQ(seen.front().stage, Progress::Stage::space);
+  EXPECT_EQ(seen.front().total, result.enumerated);
+  EXPECT_EQ(seen.back().stage, Progress::Stage::done);
+  EXPECT_EQ(seen.back().done, 40);
+  EXPECT_FALSE(seen.back().best_config.empty());
+  EXPECT_GT(seen.back().best_ns, 0);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,211 @@
+// The database as a file: how it is opened, trusted, migrated and journalled, and where it lies.
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+
+#include "cache/codec.h"
+#include "cache/keys.h"
+#include "cache/layer.h"
+#include "cache/schema.h"
+#include "support/stored.h"
+#include "support/temp_dir.h"
+
+namespace kiln {
+namespace {
+
+using test::code_of;
+using test::key_of;
+using test::kNow;
+using test::open_store;
+using test::store_winner;
+using test::tamper;
+using testing::HasSubstr;
+
+TEST(Trust, CodeFromAFileThatOthersMayWriteIsAbsent) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128);
+  store_winner(*open_store(dir / "kiln.db"), key, 6);
+  ::chmod((dir / "kiln.db").c_str(), 0666);
+  auto store = open_store(dir / "kiln.db");
+  const auto record = store->best(key, kNow);
+  ASSERT_TRUE(record);
+  EXPECT_TRUE(record->image.empty());
+  EXPECT_EQ(record->source, code_of(6).source);
+  EXPECT_FALSE(store->binary("source6", ""));
+  EXPECT_FALSE(store->stats()->front().trusted);
+
+  auto importer = open_store(dir / "own.db");
+  const auto report = importer->import_from(dir / "kiln.db");
+  ASSERT_TRUE(report);
+  EXPECT_FALSE(report->trusted);
+  EXPECT_EQ(report->binaries, 0);
+  EXPECT_TRUE(importer->best(key, kNow)->image.empty());
+}
+
+TEST(Trust, AFileOfAnotherUserIsNot) {
+  TempDir dir;
+  std::ofstream(dir / "f") << "x";
+  EXPECT_EQ(distrust(dir / "f"), "");
+  EXPECT_THAT(distrust(dir / "none"), HasSubstr("no owner"));
+  if (::geteuid() == 0) {  // only root can give a file away
+    ASSERT_EQ(::chown((dir / "f").c_str(), 12345, 12345), 0);
+    EXPECT_THAT(distrust(dir / "f"), HasSubstr("12345"));
+  }
+}
+
+TEST(Open, MakesFoldersAndAFileOnlyItsOwnerWrites) {
+  TempDir dir;
+  const auto old = ::umask(0);
+  { open_store(dir / "a/b/kiln.db"); }
+  ::umask(old);
+  struct stat info {};
+  ASSERT_EQ(::stat((dir / "a/b/kiln.db").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 022, 0u);
+  EXPECT_EQ(open_store(dir / "a/b/kiln.db")->stats()->front().journal, "wal");
+}
+
+TEST(Open, RefusesWhatIsNoDatabaseOfOurs) {
+  TempDir dir;
+  std::ofstream(dir / "text.db") << std::string(5000, 'x');
+  {
+    SQLite::Database(dir / "other.db", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
+        .exec("CREATE TABLE recipes (id INTEGER)");
+  }
+  for (const char* name : {"text.db", "other.db"}) {
+    const auto before = std::filesystem::file_size(dir / name);
+    const auto store = Store::open({.database = dir / name});
+    ASSERT_FALSE(store) << name;
+    EXPECT_EQ(store.error().code, ErrorCode::database);
+    EXPECT_THAT(store.error().message, HasSubstr((dir / name).string()));
+    EXPECT_EQ(std::filesystem::file_size(dir / name), before) << "touched";
+  }
+  EXPECT_FALSE(Store::open({.database = dir / "text.db/below.db"}));
+  EXPECT_FALSE(Store::open({.database = dir.path()}));
+  EXPECT_FALSE(Store::open({.database = {}, .shipped = {dir / "absent.db"}}));
+}
+
+TEST(Open, ANewerSchemaIsLeftUntouched) {
+  TempDir dir;
+  store_winner(*open_store(dir / "kiln.db"), key_of(64, 96, 128), 6);
+  tamper(dir / "kiln.db", "PRAGMA journal_mode = DELETE; PRAGMA user_version = 99");
+  const auto written = std::filesystem::last_write_time(dir / "kiln.db");
+  const auto store = Store::open({.database = dir / "kiln.db"});
+  ASSERT_FALSE(store);
+  EXPECT_THAT(store.error().message, HasSubstr((dir / "kiln.db").string()));
+  EXPECT_THAT(store.error().message, HasSubstr("version 99 is newer than 1"));
+  EXPECT_EQ(std::filesystem::last_write_time(dir / "kiln.db"), written);
+}
+
+TEST(Open, TruncatedFilesAreErrorsOrMisses) {
+  TempDir dir;
+  store_winner(*open_store(dir / "kiln.db"), key_of(64, 96, 128), 6);
+  tamper(dir / "kiln.db", "PRAGMA journal_mode = DELETE");
+  const auto size = std::filesystem::file_size(dir / "kiln.db");
+  for (const auto kept : {size / 2, size / 4, std::uintmax_t{4096}, std::uintmax_t{50}}) {
+    std::filesystem::copy_file(dir / "kiln.db", dir / "cut.db",
+                               std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(dir / "cut.db", kept);
+    auto store = Store::open({.database = dir / "cut.db"});
+    if (store) {
+      const auto record = (*store)->best(key_of(64, 96, 128), kNow);
+      EXPECT_TRUE(!record || record->image.empty() || record->image == code_of(6).image);
+      const auto report = (*store)->check(false);
+      EXPECT_TRUE(!report || !report->ok()) << kept;
+    } else {
+      EXPECT_THAT(store.error().message, HasSubstr("cut.db"));
+    }
+    std::filesystem::remove(dir / "cut.db-wal");
+    std::filesystem::remove(dir / "cut.db-shm");
+  }
+}
+
+TEST(Migrations, StepsRunOnceInOrderOrNotAtAll) {
+  SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  const Migration one[] = {{1, "CREATE TABLE t (x INTEGER)"}};
+  ASSERT_TRUE(migrate(db, "m", one));
+  ASSERT_TRUE(migrate(db, "m", one));
+  db.exec("INSERT INTO t VALUES (7)");
+  const Migration two[] = {one[0], {2, "ALTER TABLE t ADD COLUMN y INTEGER DEFAULT 5"}};
+  ASSERT_TRUE(migrate(db, "m", two));
+  EXPECT_EQ(db.execAndGet("SELECT x + y FROM t").getInt(), 12);
+  EXPECT_EQ(*read_version(db, "m", two), 2);
+  const Migration broken[] = {one[0], two[1], {3, "CREATE TABLE u (x); CREATE TABLE t (x)"}};
+  EXPECT_ANY_THROW((void)migrate(db, "m", broken));
+  EXPECT_EQ(*read_version(db, "m", two), 2);
+  EXPECT_EQ(db.execAndGet("SELECT count(*) FROM sqlite_schema WHERE name = 'u'").getInt(), 0);
+  EXPECT_FALSE(migrate(db, "m", one));  // now newer than what `one` knows
+}
+
+TEST(Migrations, ColumnsAreTheFieldsOfTheKeys) {
+  SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  ASSERT_TRUE(migrate(db, "m"));
+  const auto columns = [&](const std::string& table, std::set<std::string> fixed) {
+    SQLite::Statement row(db, "SELECT name FROM pragma_table_info('" + table + "')");
+    std::set<std::string> names;
+    while (row.executeStep())
+      if (!fixed.contains(row.getColumn(0).getString())) names.insert(row.getColumn(0).getString());
+    return names;
+  };
+  std::set<std::string> fields;
+  const auto add = [&](std::string_view name, const auto&) { fields.emplace(name); };
+  Gemm gemm;
+  for_each_gemm_field(gemm, add);
+  EXPECT_EQ(columns("problem", {"id", "key", "class"}), fields);
+  fields.clear();
+  DeviceCaps device;
+  for_each_device_field(device, add);
+  EXPECT_EQ(columns("device", {"id", "key"}), fields);
+  fields.clear();
+  Validators validators;
+  for_each_validator_field(validators, add);
+  EXPECT_EQ(columns("toolchain", {"id", "key"}), fields);
+}
+
+TEST(Journal, NetworkedFileSystemsAreKnown) {
+  EXPECT_TRUE(is_networked(0x6969));                         // NFS
+  EXPECT_TRUE(is_networked(static_cast<long>(0xff534d42)));  // CIFS, as 64-bit statfs gives it
+  EXPECT_TRUE(is_networked(static_cast<int>(0xff534d42)));   // and as 32-bit ones do
+  EXPECT_TRUE(is_networked(0x01021997));                     // 9p
+  EXPECT_FALSE(is_networked(0xef53));                        // ext4
+  EXPECT_FALSE(is_networked(0x01021994));                    // tmpfs
+  EXPECT_FALSE(is_networked(0x9123683e));                    // btrfs
+}
+
+TEST(Codec, RoundTripsAndRefusesLies) {
+  const auto bytes = code_of(3).image;
+  const auto stored = compress(bytes);
+  EXPECT_LT(stored.size(), bytes.size());
+  EXPECT_EQ(decompress(stored, 5000), bytes);
+  EXPECT_FALSE(decompress(stored, 4999));
+  EXPECT_FALSE(decompress(stored, -1));
+  EXPECT_FALSE(decompress(stored, kMaxBlobBytes + 1));
+  EXPECT_FALSE(decompress(bytes, 5000));
+  EXPECT_FALSE(decompress({}, 0));
+  EXPECT_EQ(decompress(compress({}), 0), std::vector<std::byte>{});
+  EXPECT_EQ(content_hash("").size(), 32u);
+  EXPECT_NE(content_hash("a"), content_hash("b"));
+}
+
+TEST(Paths, FromTheEnvironment) {
+  ::setenv("KILN_DB", "/x/y.db", 1);
+  EXPECT_EQ(default_database(), "/x/y.db");
+  ::unsetenv("KILN_DB");
+  ::setenv("XDG_CACHE_HOME", "/cache", 1);
+  EXPECT_EQ(default_database(), "/cache/kiln/kiln.db");
+  ::unsetenv("XDG_CACHE_HOME");
+  ::setenv("HOME", "/home/u", 1);
+  EXPECT_EQ(default_database(), "/home/u/.cache/kiln/kiln.db");
+  ::setenv("KILN_DB_PATH", "/a.db::/b.db", 1);
+  EXPECT_THAT(default_shipped(), testing::ElementsAre("/a.db", "/b.db"));
+  ::unsetenv("KILN_DB_PATH");
+  EXPECT_TRUE(default_shipped().empty());
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,316 @@
+// Rows of the database: what goes in comes out, and nothing bad in the file comes further than the
+// log.
+#include "cache/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cache/keys.h"
+#include "support/stored.h"
+#include "support/temp_dir.h"
+
+namespace kiln {
+namespace {
+
+using test::code_of;
+using test::config_of;
+using test::failed;
+using test::key_of;
+using test::kNow;
+using test::open_store;
+using test::store_winner;
+using test::tamper;
+using test::timed;
+using testing::HasSubstr;
+
+TEST(Store, AWinnerComesBackWithEverything) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128);
+  store_winner(*open_store(dir / "kiln.db"), key, 6);
+  const auto record = open_store(dir / "kiln.db")->best(key, kNow);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->key, key);
+  EXPECT_EQ(record->validators, kNow);
+  EXPECT_EQ(record->measured.config, config_of(6));
+  EXPECT_EQ(record->measured.timing(), timed(6, 1000).timing());
+  EXPECT_EQ(record->measured.predicted_ns, 900);
+  EXPECT_EQ(record->measured.round, Round::race);
+  EXPECT_TRUE(record->measured.verified);
+  EXPECT_EQ(record->image, code_of(6).image);
+  EXPECT_EQ(record->source, code_of(6).source);
+  EXPECT_EQ(record->database, dir / "kiln.db");
+  EXPECT_THAT(record->created, testing::MatchesRegex("....-..-..T..:..:..Z"));
+}
+
+TEST(Store, FailuresAreEvidenceToo) {
+  auto store = open_store({});
+  const BestKey key = key_of(64, 96, 128);
+  store_winner(*store, key, 6);
+  const auto rows = store->known(key, kNow);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_TRUE(rows[0].ok());
+  ASSERT_FALSE(rows[1].ok());
+  EXPECT_EQ(rows[1].failure(), (Failure{Failure::Kind::wrong_result, "why it failed"}));
+}
+
+TEST(Store, EveryKindOfFailureAndRoundComesBack) {
+  auto store = open_store({});
+  const BestKey key = key_of(8, 8, 8);
+  constexpr int kKinds = EnumNames<Failure::Kind>::names.size();
+  for (int i = 0; i < kKinds; ++i) {
+    EXPECT_EQ(name(static_cast<Failure::Kind>(i)), EnumNames<Failure::Kind>::names[i]);
+    ASSERT_TRUE(store->put(key, kNow, failed(i + 1, static_cast<Failure::Kind>(i))));
+  }
+  const auto rows = store->known(key, kNow);
+  ASSERT_EQ(rows.size(), std::size_t{kKinds});
+  for (int i = 0; i < kKinds; ++i) EXPECT_EQ(rows[i].failure().kind, static_cast<Failure::Kind>(i));
+}
+
+TEST(Store, OtherKeysAndCorrectnessValidatorsMiss) {
+  auto store = open_store({});
+  const BestKey key = key_of(64, 96, 128);
+  store_winner(*store, key, 6);
+  EXPECT_FALSE(store->best(key_of(64, 96, 129), kNow));
+  for (auto change :
+       {+[](BestKey& k) { k.device.compute_units += 1; }, +[](BestKey& k) { k.policy = "hot"; },
+        +[](BestKey& k) { k.determinism = Determinism::any; },
+        +[](BestKey& k) { k.gemm.alignment = 64; }}) {
+    BestKey other = key;
+    change(other);
+    EXPECT_FALSE(store->best(other, kNow));
+  }
+  for (auto change : {+[](Validators& v) { v.template_hash = "t2"; },
+                      +[](Validators& v) { v.space_version += 1; },
+                      +[](Validators& v) { v.compiler = "clang 23"; }}) {
+    Validators other = kNow;
+    change(other);
+    EXPECT_FALSE(store->best(key, other));
+    EXPECT_TRUE(store->known(key, other).empty());
+  }
+  Validators no_compiler = kNow;
+  no_compiler.compiler.clear();
+  EXPECT_TRUE(store->best(key, no_compiler));
+}
+
+TEST(Store, AnotherRuntimeIsUsableAndRemembersThatItPassed) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128);
+  auto store = open_store(dir / "kiln.db");
+  store_winner(*store, key, 6);
+  Validators later = kNow;
+  later.runtime = "r2";
+  const auto record = store->best(key, later);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->validators.runtime, "r1");
+  ASSERT_TRUE(store->reverified(*record, "r2"));
+  EXPECT_EQ(open_store(dir / "kiln.db")->best(key, later)->validators.runtime, "r2");
+  later.runtime = "r3";
+  EXPECT_EQ(store->best(key, later)->validators.runtime, "r1");
+}
+
+TEST(Store, ANewWinnerTakesOver) {
+  auto store = open_store({});
+  const BestKey key = key_of(64, 96, 128);
+  store_winner(*store, key, 6);
+  store_winner(*store, key, 8, 800);
+  EXPECT_EQ(store->best(key, kNow)->measured.config, config_of(8));
+  EXPECT_EQ(store->list()->size(), 1u);
+  const Status none = store->crown(key, kNow, config_of(9));  // its row is a failure
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("mr=9"));
+  EXPECT_EQ(store->best(key, kNow)->measured.config, config_of(8));
+}
+
+TEST(Store, NeighboursAreOfOneClassAndDevice) {
+  auto store = open_store({});
+  store_winner(*store, key_of(64, 96, 128), 6);
+  store_winner(*store, key_of(640, 96, 128), 8);
+  BestKey transposed = key_of(64, 96, 128);
+  transposed.gemm = transposed.gemm.transpose_b();
+  store_winner(*store, transposed, 4);
+  BestKey elsewhere = key_of(64, 64, 64);
+  elsewhere.device.model = "another";
+  store_winner(*store, elsewhere, 5);
+  const auto near = store->tuned_like(key_of(1, 1, 1), kNow);
+  ASSERT_EQ(near.size(), 2u);
+  EXPECT_EQ(near[0].key.gemm, key_of(64, 96, 128).gemm);
+  EXPECT_EQ(near[1].key.gemm, key_of(640, 96, 128).gemm);
+  EXPECT_EQ(near[1].measured.config, config_of(8));
+}
+
+TEST(Store, BinariesAreFoundBySource) {
+  auto store = open_store({});
+  ASSERT_TRUE(store->put_binary(code_of(3)));
+  EXPECT_EQ(store->binary("source3", "")->image, code_of(3).image);
+  EXPECT_EQ(store->binary("source3", "clang 22")->key, "binary3");
+  EXPECT_FALSE(store->binary("source3", "clang 23"));
+  EXPECT_FALSE(store->binary("source4", ""));
+  store->quarantine_binary("binary3", "it would not load");
+  EXPECT_FALSE(store->binary("source3", ""));
+  ASSERT_TRUE(store->put_binary(code_of(3)));  // compiled again
+}
+
+TEST(Store, TheUsersExactKeyWinsOverShippedOnes) {
+  TempDir dir;
+  const BestKey both = key_of(64, 96, 128), only_shipped = key_of(1, 2, 3);
+  {
+    auto shipped = open_store(dir / "shipped.db");
+    store_winner(*shipped, both, 6);
+    store_winner(*shipped, only_shipped, 6);
+    ASSERT_TRUE(shipped->export_to(dir / "release.db"));
+    store_winner(*open_store(dir / "own.db"), both, 8);
+  }
+  auto store = open_store(dir / "own.db", {dir / "release.db"});
+  EXPECT_EQ(store->best(both, kNow)->measured.config, config_of(8));
+  const auto record = store->best(only_shipped, kNow);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->image, code_of(6).image);
+  EXPECT_EQ(record->database, dir / "release.db");
+  EXPECT_EQ(store->stats()->size(), 2u);
+  EXPECT_FALSE(store->stats()->at(1).writable);
+}
+
+TEST(Store, DamagedCodeIsQuarantinedAndTheConfigStays) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128);
+  auto store = open_store(dir / "kiln.db");
+  store_winner(*store, key, 6);
+  tamper(dir / "kiln.db", "UPDATE binary_data SET data = zeroblob(100)");
+  const auto record = store->best(key, kNow);
+  ASSERT_TRUE(record);
+  EXPECT_TRUE(record->image.empty());
+  EXPECT_EQ(record->measured.config, config_of(6));
+  EXPECT_EQ(store->stats()->front().quarantined, 1);
+  ASSERT_TRUE(store->put_binary(code_of(6)));
+  EXPECT_EQ(store->best(key, kNow)->image, code_of(6).image);
+}
+
+TEST(Store, HostileRowsAreMisses) {
+  const std::string hostile[] = {
+      "UPDATE config SET text = 'host_packed mr=-1000000000000' WHERE id = (SELECT config_id FROM "
+      "measurement WHERE winner)",
+      "UPDATE config SET text = '' WHERE id = (SELECT config_id FROM measurement WHERE winner)",
+      "UPDATE config SET text = 'rm -rf' WHERE id = (SELECT config_id FROM measurement WHERE "
+      "winner)",
+      "UPDATE measurement SET median_ns = -5 WHERE winner = 1",
+      "UPDATE measurement SET round = 'final' WHERE winner = 1",
+      "UPDATE measurement SET config_id = 99 WHERE winner = 1",
+      "UPDATE toolchain SET space_version = 3000000000",
+      "DELETE FROM toolchain",
+      "DROP TABLE config",
+  };
+  for (const std::string& sql : hostile) {
+    TempDir dir;
+    const BestKey key = key_of(64, 96, 128);
+    store_winner(*open_store(dir / "kiln.db"), key, 6);
+    tamper(dir / "kiln.db", "PRAGMA foreign_keys = OFF; " + sql);
+    auto store = open_store(dir / "kiln.db");
+    EXPECT_FALSE(store->best(key, kNow)) << sql;
+    EXPECT_TRUE(store->tuned_like(key, kNow).empty()) << sql;
+  }
+  const std::string bad_problems[] = {
+      "UPDATE problem SET m = -1",
+      "UPDATE problem SET a_dtype = 'fp31'",
+      "UPDATE problem SET d_ld = 1",
+      "UPDATE problem SET b_packed = 7",
+      "UPDATE problem SET alignment = 1099511627776",
+  };
+  for (const std::string& sql : bad_problems) {
+    TempDir dir;
+    store_winner(*open_store(dir / "kiln.db"), key_of(64, 96, 128), 6);
+    tamper(dir / "kiln.db", sql);
+    auto store = open_store(dir / "kiln.db");
+    EXPECT_TRUE(store->tuned_like(key_of(1, 1, 1), kNow).empty()) << sql;
+    EXPECT_TRUE(store->list()->empty()) << sql;
+    EXPECT_FALSE(store->check(false)->ok()) << sql;
+  }
+}
+
+TEST(Store, CheckFindsAndRepairs) {
+  TempDir dir;
+  auto store = open_store(dir / "kiln.db");
+  store_winner(*store, key_of(64, 96, 128), 6);
+  store_winner(*store, key_of(32, 32, 32), 8);
+  EXPECT_TRUE(store->check(false)->ok());
+  EXPECT_GT(store->check(false)->rows, 6);
+  tamper(dir / "kiln.db",
+         "UPDATE binary SET hash = 'x' WHERE key = 'binary6';"
+         "UPDATE config SET text = 'nonsense' WHERE text LIKE '%mr=8%'");
+  const auto found = store->check(false);
+  ASSERT_EQ(found->problems.size(), 2u) << testing::PrintToString(found->problems);
+  EXPECT_THAT(found->problems[0], HasSubstr("binary row"));
+  EXPECT_THAT(found->problems[1], HasSubstr("nonsense"));
+  EXPECT_EQ(found->repaired, 0);
+  EXPECT_EQ(store->check(true)->repaired, 2);
+  EXPECT_TRUE(store->check(false)->ok());
+  EXPECT_TRUE(store->best(key_of(64, 96, 128), kNow));
+  EXPECT_FALSE(store->best(key_of(32, 32, 32), kNow));
+}
+
+TEST(Store, ExportIsOneFileThatAnotherMachineCanOnlyRead) {
+  TempDir dir;
+  {
+    auto store = open_store(dir / "kiln.db");
+    store_winner(*store, key_of(64, 96, 128), 6);
+    ASSERT_TRUE(store->export_to(dir / "out.db"));
+  }
+  for (const char* suffix : {"-wal", "-shm", "-journal"})
+    EXPECT_FALSE(std::filesystem::exists((dir / "out.db").string() + suffix));
+  auto reader = open_store({}, {dir / "out.db"});
+  EXPECT_EQ(reader->best(key_of(64, 96, 128), kNow)->image, code_of(6).image);
+  EXPECT_EQ(reader->stats()->at(1).journal, "delete");
+  const Status nowhere = reader->export_to(dir / "no/such/folder.db");
+  ASSERT_FALSE(nowhere);
+  EXPECT_THAT(nowhere.error().message, HasSubstr("no/such/folder.db"));
+}
+
+TEST(Store, ExportTakesTheShippedLayersAlong) {
+  TempDir dir;
+  {
+    auto shipped = open_store(dir / "shipped.db");
+    store_winner(*shipped, key_of(1, 2, 3), 6);
+    store_winner(*shipped, key_of(4, 5, 6), 6);
+    auto own = open_store(dir / "own.db");
+    store_winner(*own, key_of(4, 5, 6), 8);
+    ASSERT_TRUE(shipped->export_to(dir / "release.db"));
+    ASSERT_TRUE(open_store(dir / "own.db", {dir / "release.db"})->export_to(dir / "all.db"));
+  }
+  auto all = open_store(dir / "all.db");
+  EXPECT_EQ(all->list()->size(), 2u);
+  EXPECT_EQ(all->best(key_of(1, 2, 3), kNow)->image, code_of(6).image);
+  EXPECT_EQ(all->best(key_of(4, 5, 6), kNow)->measured.config, config_of(8));
+}
+
+TEST(Store, ImportMergesAndTheRowsHereWin) {
+  TempDir dir;
+  {
+    auto theirs = open_store(dir / "theirs.db");
+    store_winner(*theirs, key_of(1, 2, 3), 6);
+    store_winner(*theirs, key_of(4, 5, 6), 6, 10);
+    ASSERT_TRUE(theirs->export_to(dir / "it's theirs.db"));
+  }
+  auto own = open_store(dir / "own.db");
+  store_winner(*own, key_of(4, 5, 6), 8);
+  const auto report = own->import_from(dir / "it's theirs.db");
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->trusted);
+  EXPECT_EQ(report->binaries, 1);
+  EXPECT_EQ(report->measurements, 4);
+  EXPECT_EQ(own->best(key_of(1, 2, 3), kNow)->image, code_of(6).image);
+  EXPECT_EQ(own->best(key_of(4, 5, 6), kNow)->measured.config, config_of(8));
+  EXPECT_EQ(own->known(key_of(4, 5, 6), kNow).size(), 4u);
+  const auto again = own->import_from(dir / "it's theirs.db");
+  EXPECT_EQ(again->measurements + again->binaries, 0);
+  EXPECT_TRUE(own->check(false)->ok());
+}
+
+TEST(Store, ImportNamesAFileThatIsNot) {
+  auto store = open_store({});
+  const auto report = store->import_from("/no/such/file.db");
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::bad_input);
+  EXPECT_THAT(report.error().message, HasSubstr("/no/such/file.db"));
+}
+
+}  // namespace
+}  // namespace kiln

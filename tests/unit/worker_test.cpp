@@ -1,0 +1,306 @@
+// The worker process with hand-written kernels: each planted fault costs one candidate, leaves its
+// reason, and the next good candidate is timed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "generator/embedded.h"
+#include "runtime/cpu.h"
+#include "tuner/device_lock.h"
+#include "tuner/search.h"
+#include "tuner/worker_process.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+#ifdef KILN_HAS_LLVM  // the planted kernels are compiled here
+
+/// A plain fp32 kernel (row-major, not transposed); `fault` runs after D is written, by thread 0.
+std::string kernel_text(const std::string& fault) {
+  std::string abi;
+  for (const auto& file : embedded_templates())
+    if (file.path == "host/abi.h") abi = file.text;
+  if (const auto at = abi.find("#pragma once"); at != std::string::npos) abi.erase(at, 12);
+  return abi + R"(
+extern "C" void abort();
+extern "C" void _exit(int);
+extern "C" __attribute__((visibility("default"))) long long kiln_workspace_bytes(
+    const KilnArgs*, int) { return 0; }
+extern "C" __attribute__((visibility("default"))) void kiln_gemm(const KilnArgs* args, int thread,
+                                                                 int) {
+  if (thread != 0) return;
+  const float* a = (const float*)args->a;
+  const float* b = (const float*)args->b;
+  const float* c = (const float*)args->c;
+  float* d = (float*)args->d;
+  for (long long i = 0; i < args->m; ++i)
+    for (long long j = 0; j < args->n; ++j) {
+      float sum = 0;
+      for (long long p = 0; p < args->k; ++p) sum += a[i * args->lda + p] * b[p * args->ldb + j];
+      float value = (float)args->alpha * sum;
+      if (args->beta != 0) value += (float)args->beta * c[i * args->ldc + j];
+      d[i * args->ldd + j] = value;
+    }
+)" + fault +
+         "\n}\n";
+}
+
+/// Compiles, in place of what was rendered for a config, the kernel planted for it.
+class PlantingCompiler : public Compiler {
+ public:
+  Result<Binary> compile(const Source& source) override {
+    Source planted = source;
+    const auto it = faults.find(source.file_name);
+    planted.text = kernel_text(it == faults.end() ? "" : it->second);
+    return host_compiler().value()->compile(planted);
+  }
+  Result<std::string> assembly(const Source&) override {
+    return fail(ErrorCode::compiler, "not asked for here");
+  }
+  std::string version() const override { return "planting"; }
+
+  std::map<std::string, std::string> faults;  // by the rendered source's file name
+};
+
+class WorkerTest : public ::testing::Test {
+ protected:
+  WorkerTest() {
+    // A lock of this test's own: others may be tuning on this machine.
+    char folder[] = "/tmp/kiln-worker-test-XXXXXX";
+    locks_ = mkdtemp(folder);
+    setenv("XDG_RUNTIME_DIR", locks_.c_str(), 1);
+    input_.device = detect_cpu(1).value();
+    input_.gemm = parse_gemm("fp32 N N 33 20 17 ldd=24").value();
+    input_.options.budget = std::chrono::seconds(60);
+    const SearchSpace space = space_for(input_.gemm, input_.device).value();
+    for (const Config& c : space.legal)
+      if (std::holds_alternative<HostPacked>(c)) configs_.push_back(c);
+  }
+  ~WorkerTest() override { std::filesystem::remove_all(locks_); }
+
+  /// Screens one candidate with the planted fault and then a good one.
+  Measured screen_fault(const std::string& fault) {
+    compiler_.faults[render(input_.gemm, input_.device, configs_[0])->file_name] = fault;
+    auto bench = worker_bench(input_, compiler_);
+    EXPECT_TRUE(bench) << bench.error().message;
+    const auto rows = (*bench)->screen({configs_[0], configs_[1]});
+    EXPECT_EQ(rows.size(), 2u);
+    EXPECT_TRUE(rows[1].ok()) << rows[1].failure().detail;
+    EXPECT_TRUE(rows[1].verified);
+    EXPECT_GT(rows[1].timing().median_ns, 0);
+    return rows[0];
+  }
+  void expect_failure(const std::string& fault, Failure::Kind kind, const std::string& detail) {
+    const Measured row = screen_fault(fault);
+    ASSERT_FALSE(row.ok());
+    EXPECT_EQ(name(row.failure().kind), name(kind)) << row.failure().detail;
+    EXPECT_THAT(row.failure().detail, HasSubstr(detail));
+    EXPECT_FALSE(row.verified);
+    EXPECT_FALSE(row.binary_key.empty());
+  }
+
+  std::filesystem::path locks_;
+  SearchInput input_;
+  std::vector<Config> configs_;
+  PlantingCompiler compiler_;
+};
+
+TEST_F(WorkerTest, AGoodKernelIsVerifiedAndTimed) {
+  const Measured row = screen_fault("");
+  ASSERT_TRUE(row.ok()) << row.failure().detail;
+  EXPECT_TRUE(row.verified);
+  EXPECT_EQ(row.round, Round::second);
+  EXPECT_GE(row.timing().samples, 3);
+}
+
+TEST_F(WorkerTest, AnIllegalInstruction) {
+  expect_failure("__builtin_trap();", Failure::Kind::crashed, "SIGILL");
+}
+
+TEST_F(WorkerTest, AnEndlessLoop) {
+  const auto begin = std::chrono::steady_clock::now();
+  expect_failure("for (;;) asm volatile(\"\");", Failure::Kind::timed_out, "timed out after");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(WorkerTest, AWriteFarPastTheEnd) {
+  expect_failure("for (long long i = 0; i < 4096; ++i) d[args->m * args->ldd + i] = 1;",
+                 Failure::Kind::out_of_bounds, "SIGSEGV at 0x");
+}
+
+TEST_F(WorkerTest, AWriteIntoThePaddingBetweenRows) {
+  expect_failure("d[args->n] = 1;", Failure::Kind::out_of_bounds, "");
+}
+
+TEST_F(WorkerTest, AWrongElement) {
+  expect_failure("d[5 * args->ldd + 3] += 0.5f;", Failure::Kind::wrong_result, "expected");
+}
+
+TEST_F(WorkerTest, ANullPointer) {
+  expect_failure("*(volatile int*)0 = 1;", Failure::Kind::crashed, "SIGSEGV at 0x0");
+}
+
+TEST_F(WorkerTest, AnAbort) { expect_failure("abort();", Failure::Kind::crashed, "SIGABRT"); }
+
+TEST_F(WorkerTest, AnExit) {
+  expect_failure("_exit(7);", Failure::Kind::crashed, "exited with code 7");
+}
+
+TEST_F(WorkerTest, AnImageThatIsNoKernel) {
+  class NoKernel : public PlantingCompiler {
+    Result<Binary> compile(const Source& source) override {
+      Source other = source;
+      other.text = "extern \"C\" int nothing() { return 0; }\n";
+      return host_compiler().value()->compile(other);
+    }
+  } compiler;
+  const auto bench = worker_bench(input_, compiler).value();
+  const auto rows = bench->screen({configs_[0]});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].failure().kind, Failure::Kind::load);
+}
+
+TEST_F(WorkerTest, ASourceThatDoesNotCompileKeepsItsDiagnostics) {
+  compiler_.faults[render(input_.gemm, input_.device, configs_[0])->file_name] = "no_such_name();";
+  const auto bench = worker_bench(input_, compiler_).value();
+  const auto rows = bench->screen({configs_[0], configs_[1]});
+  EXPECT_EQ(rows[0].failure().kind, Failure::Kind::compile);
+  EXPECT_THAT(rows[0].failure().detail, HasSubstr("no_such_name"));
+  EXPECT_TRUE(rows[0].binary_key.empty());
+  EXPECT_NE(bench->artifact(configs_[0]), nullptr);
+  EXPECT_FALSE(bench->artifact(configs_[0])->binary);
+  EXPECT_TRUE(rows[1].ok());
+  EXPECT_TRUE(bench->artifact(configs_[1])->binary);
+}
+
+TEST_F(WorkerTest, ARaceTellsFastFromSlow) {
+  compiler_.faults[render(input_.gemm, input_.device, configs_[0])->file_name] =
+      "for (volatile int i = 0; i < 100000; ++i) {}";
+  const auto bench = worker_bench(input_, compiler_).value();
+  const auto screened = bench->screen({configs_[1], configs_[0]});
+  ASSERT_TRUE(screened[0].ok() && screened[1].ok());
+  EXPECT_EQ(screened[1].round, Round::screen) << "far beyond 1.5 times the best";
+  const auto raced = bench->race(screened);
+  ASSERT_EQ(raced.size(), 2u);
+  for (const Measured& row : raced) EXPECT_EQ(row.round, Round::race);
+  EXPECT_LT(raced[0].timing().high_ns, raced[1].timing().low_ns);
+}
+
+// Rows of an earlier session say that both are sound; one no longer is.
+TEST_F(WorkerTest, ADeathInTheRaceCostsThatFinalistAlone) {
+  compiler_.faults[render(input_.gemm, input_.device, configs_[0])->file_name] =
+      "__builtin_trap();";
+  const auto bench = worker_bench(input_, compiler_).value();
+  std::vector<Measured> finalists(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    finalists[i].config = configs_[i];
+    finalists[i].outcome = Timing{100, 99, 101, 10};
+    finalists[i].round = Round::second;
+    finalists[i].verified = true;
+  }
+  const auto raced = bench->race(finalists);
+  ASSERT_EQ(raced.size(), 2u);
+  ASSERT_FALSE(raced[0].ok());
+  EXPECT_THAT(raced[0].failure().detail, HasSubstr("SIGILL"));
+  ASSERT_TRUE(raced[1].ok()) << raced[1].failure().detail;
+  EXPECT_EQ(raced[1].round, Round::race);
+}
+
+TEST_F(WorkerTest, TheWholeSearchRunsOnRealKernels) {
+  input_.gemm = Gemm::row_major(48, 64, 32);
+  input_.options.budget = std::chrono::milliseconds(1500);
+  std::size_t with_code = 0;
+  input_.sink = [&](const Evidence& e) { with_code += e.source && e.binary; };
+  const auto bench = worker_bench(input_, *host_compiler().value()).value();
+  const auto result = search(input_, *bench);
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_TRUE(result->winner);
+  const Measured& winner = result->measured[*result->winner];
+  EXPECT_EQ(winner.round, Round::race);
+  EXPECT_TRUE(winner.verified);
+  EXPECT_GT(with_code, 0u);
+  for (const Measured& row : result->measured)
+    if (!row.ok()) ADD_FAILURE() << text(row.config) << ": " << row.failure().detail;
+}
+
+#endif  // KILN_HAS_LLVM
+
+TEST(FindWorker, NamesWhatItTried) {
+  setenv("KILN_WORKER", "/nowhere/kiln-worker", 1);
+  const auto found = find_worker();
+  unsetenv("KILN_WORKER");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, ErrorCode::device);
+  EXPECT_THAT(found.error().message, HasSubstr("KILN_WORKER = /nowhere/kiln-worker"));
+}
+
+TEST(WorkerProcess, DiesWithItsParent) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    auto worker = WorkerProcess::start(*find_worker());
+    const pid_t pid = worker ? worker->pid() : 0;
+    (void)!write(pipe_ends[1], &pid, sizeof pid);
+    raise(SIGKILL);
+  }
+  pid_t worker = 0;
+  ASSERT_EQ(read(pipe_ends[0], &worker, sizeof worker), ssize_t(sizeof worker));
+  ASSERT_GT(worker, 0);
+  waitpid(parent, nullptr, 0);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+  const auto running = [&] {
+    // A zombie that nobody has reaped yet is dead as well.
+    std::ifstream stat("/proc/" + std::to_string(worker) + "/stat");
+    std::string number, name, state;
+    return bool(stat >> number >> name >> state) && state != "Z" && state != "X";
+  };
+  for (int i = 0; i < 500 && running(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(running());
+}
+
+TEST(WorkerProcess, RefusesWhatItDoesNotUnderstand) {
+  auto worker = WorkerProcess::start(*find_worker()).value();
+  EXPECT_THAT(worker.ask({{"do", "dance"}}, {}, 10)->body.at("error").get<std::string>(),
+              AnyOf(HasSubstr("dance"), HasSubstr("no problem")));
+  EXPECT_THAT(worker.ask({{"no", 1}}, {}, 10)->body.at("error").get<std::string>(),
+              HasSubstr("do"));
+  EXPECT_TRUE(worker.alive());
+}
+
+TEST(DeviceLock, IsHeldByOneAndNamesItsHolder) {
+  char folder[] = "/tmp/kiln-lock-test-XXXXXX";
+  setenv("XDG_RUNTIME_DIR", mkdtemp(folder), 1);
+  {
+    auto first = DeviceLock::acquire("cpu", std::chrono::seconds(1));
+    ASSERT_TRUE(first) << first.error().message;
+    std::string message;
+    const auto second = DeviceLock::acquire("cpu", std::chrono::milliseconds(120),
+                                            [&](const std::string& m) { message = m; });
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, ErrorCode::device);
+    const std::string holder = "pid " + std::to_string(getpid());
+    EXPECT_THAT(second.error().message, HasSubstr(holder));
+    EXPECT_THAT(message, HasSubstr(holder));
+    EXPECT_TRUE(DeviceLock::acquire("cuda:0", std::chrono::seconds(1))) << "another device";
+  }
+  EXPECT_TRUE(DeviceLock::acquire("cpu", std::chrono::seconds(1))) << "released";
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace kiln
