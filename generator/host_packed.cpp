@@ -222,13 +222,16 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double unit = row.acc_bytes;
 
   // A step of the tile issues mr·nv dots; loads beyond two a cycle stall it. An unpacked A that is
-  // converted on the way costs several instructions a broadcast.
+  // converted on the way costs several instructions a broadcast; one of more than ten rows needs
+  // more base registers than there are (measured: 14 rows run at a third of the speed).
   const bool converts = !h.pack_a && row.kind == Kind::f32 && g.a.dtype != fp32;
-  const double dots = double(h.mr) * h.nv, loads = h.nv + h.mr * (converts ? 4.0 : 1.0);
+  const bool scattered = !h.pack_a && p.a_k_major && h.mr > 10;
+  const double dots = double(h.mr) * h.nv;
+  const double loads = h.nv + h.mr * (converts ? 4.0 : 1.0) * (scattered ? 3.0 : 1.0);
   const double latency = 8.0;  // 4 cycles × 2 a cycle: fewer accumulators than that wait
   const double step = std::max({dots, loads, latency}) / dots;
   const double compute =
-      row_tiles * h.mr * vectors * groups * step / rate.dots_per_ns + row_tiles * column_tiles * k_blocks * (12 + dots);
+      row_tiles * h.mr * vectors * groups * step / rate.dots_per_ns + row_tiles * column_tiles * k_blocks * (20 + 2 * dots) / rate.dots_per_ns;
 
   const double strip_a = h.mr * groups / k_blocks * unit, strip_b = nr * groups / k_blocks * unit;
   const double streamed = h.inner == Inner::rows ? strip_a : strip_b;

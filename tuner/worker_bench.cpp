@@ -24,6 +24,8 @@ constexpr double kLeastSeconds = 2.0;
 // Of the budget, for the first candidate: the next must have a chance should it hang.
 constexpr double kFirstShare = 0.8;
 constexpr double kLeastGflops = 4;
+// Bytes a second of operands made, referred to and compared, in the first check of a problem.
+constexpr double kCheckedBytes = 25e6;
 constexpr double kRaceShare = 0.15;
 constexpr double kLockPatienceSeconds = 120;
 
@@ -182,7 +184,7 @@ class WorkerBench final : public Bench {
     const double limit = candidate_seconds(best_ns_);
     const double left =
         begun_ ? std::max(kLeastSeconds, kHardLimit * options_.budget.count() - seconds())
-               : std::max(kLeastSeconds, kFirstShare * options_.budget.count());
+               : std::max(candidate_seconds(0), kFirstShare * options_.budget.count());
     const auto reply = ask({{"do", "screen"}, {"best_ns", best_ns_}},
                            {&compiled.artifact.binary->image}, std::min(limit, left));
     if (!reply) {
@@ -256,7 +258,7 @@ class WorkerBench final : public Bench {
   double candidate_seconds(double call_ns) const {
     const double work = gemm_.flops() * 1e-9 / kLeastGflops;
     const double call = call_ns > 0 ? 3e-9 * call_ns : work;
-    return kLeastSeconds + 8 * call + work;
+    return kLeastSeconds + 8 * call + work + double(touched_bytes(gemm_)) / kCheckedBytes;
   }
 
   static void read_row(const nlohmann::json& answer, Measured& row) {

@@ -51,13 +51,6 @@ __attribute__((noinline)) static void tile(const Operand& in, i64 k, const Outpu
     KILN_UNROLL
     for (int i = 0; i < M; ++i) acc[i][j] = start;
   }
-  KILN_UNROLL
-  for (int i = 0; i < M; ++i) {
-    KILN_UNROLL
-    for (int j = 0; j < N; ++j)
-      if (!Ragged || (i < rows && j * kLanes < columns))
-        __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
-  }
   //% if !packed_b
   Vec<bool, kLanes> live[N];
   KILN_UNROLL
@@ -102,8 +95,20 @@ __attribute__((noinline)) static void tile(const Operand& in, i64 k, const Outpu
     }
   };
   const i64 whole = k / kGroup;
+  i64 g = 0;
+  // D's lines are fetched a row at a time: all at once they would hold every fill buffer while the
+  // first steps wait for B (measured: 12 % at n = 1024, kc = 384).
+  constexpr int kStepsPerRow = 8;
+  for (int i = 0; i < M && g + kStepsPerRow <= whole; ++i) {
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j)
+      if (!Ragged || (i < rows && j * kLanes < columns))
+        __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
 #pragma clang loop unroll_count(kUnroll) vectorize(disable)
-  for (i64 g = 0; g < whole; ++g) step(g, kGroup);
+    for (int s = 0; s < kStepsPerRow; ++s) step(g++, kGroup);
+  }
+#pragma clang loop unroll_count(kUnroll) vectorize(disable)
+  for (; g < whole; ++g) step(g, kGroup);
   //% if grouped
   if (k % kGroup) step(whole, k % kGroup);
   //% end
