@@ -13,7 +13,7 @@ std::vector<std::string> module_candidates(const std::string& file_name) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) {
     const auto folder = program.parent_path();
-    for (const char* where : {"../lib/kiln", "../lib", "."})
+    for (const char* where : {"../" KILN_INSTALL_LIBDIR "/kiln", "../lib", "."})
       found.push_back((folder / where / file_name).lexically_normal().string());
   }
   found.push_back((std::filesystem::path(KILN_PEER_MODULE_DIR) / file_name).string());

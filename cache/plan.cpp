@@ -71,9 +71,20 @@ bool ranges_meet(std::uintptr_t x, std::uintptr_t x_bytes, std::uintptr_t d,
 }
 
 Status run_checked(const Plan::Impl& plan, const Operands& operands) {
-  const KilnArgs args = make_args(plan.problem, operands);
-  if (plan.kernel) [[likely]]
-    return launch(*plan.kernel, args, plan.threads, plan.workspace_bytes);
+  KilnArgs args = plan.args;
+  args.a = plan.problem.swapped ? operands.b : operands.a;
+  args.b = plan.problem.swapped ? operands.a : operands.b;
+  args.c = operands.c;
+  args.d = operands.d;
+  args.bias = operands.bias;
+  args.residual = operands.residual;
+  args.alpha = operands.alpha;
+  args.beta = operands.beta;
+  if (plan.bare_call) [[likely]] {
+    plan.kernel->gemm(&args, 0, 1);
+    return {};
+  }
+  if (plan.kernel) return launch(*plan.kernel, args, plan.used_threads, plan.workspace_bytes);
   parallel(plan.threads,
            [&](int thread, int threads) { run_reference(plan.problem, args, thread, threads); });
   return {};
@@ -153,12 +164,14 @@ std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads) {
   plan->problem = canonicalise(gemm);
   plan->rules = rules_for(gemm);
   plan->config = "reference";
+  plan->args = make_args(plan->problem, {});
   return plan;
 }
 
 void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel) {
-  const KilnArgs args = make_args(plan.problem, {});
-  plan.workspace_bytes = kernel->workspace_bytes(&args, plan.threads);
+  plan.used_threads = threads_used(*kernel, plan.args, plan.threads);
+  plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
+  plan.bare_call = plan.used_threads == 1 && plan.workspace_bytes == 0;
   plan.kernel = std::move(kernel);
 }
 

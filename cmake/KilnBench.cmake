@@ -4,7 +4,8 @@ kiln_layer(bench kiln_cache nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 set(KILN_PEER_MODULE_DIR ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 target_compile_definitions(kiln_bench PRIVATE
   KILN_LIBRARY_ARCHITECTURE="${CMAKE_LIBRARY_ARCHITECTURE}"
-  KILN_PEER_MODULE_DIR="${KILN_PEER_MODULE_DIR}")
+  KILN_PEER_MODULE_DIR="${KILN_PEER_MODULE_DIR}"
+  KILN_INSTALL_LIBDIR="${CMAKE_INSTALL_LIBDIR}")
 
 # Shape lists are compiled in, as templates are.
 file(GLOB KILN_SHAPES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/shapes/*.txt)
@@ -31,6 +32,7 @@ function(kiln_peer_module name source)
   target_link_libraries(kiln_peer_${name} PRIVATE kiln_options ${ARGN})
   target_compile_options(kiln_peer_${name} PRIVATE -O3 -DNDEBUG)
   add_dependencies(kiln_bench kiln_peer_${name})
+  install(TARGETS kiln_peer_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kiln)
 endfunction()
 
 find_package(Eigen3 QUIET NO_MODULE)

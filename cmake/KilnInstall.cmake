@@ -16,15 +16,15 @@ target_include_directories(kiln INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR
 target_compile_features(kiln INTERFACE cxx_std_20)
 target_link_libraries(kiln PRIVATE ${packages} Threads::Threads ${CMAKE_DL_LIBS})
 
-get_target_property(kind kiln TYPE)
-if(kind STREQUAL "SHARED_LIBRARY")
+get_target_property(KILN_KIND kiln TYPE)
+if(KILN_KIND STREQUAL "SHARED_LIBRARY")
   # What was linked in statically must not be seen, or it would stand in for the user's own copy.
   target_link_options(kiln PRIVATE -Wl,--exclude-libs,ALL)
   set(exported kiln)
 else()
   set(exported kiln ${packages})
 endif()
-if(KILN_STATIC AND NOT kind STREQUAL "SHARED_LIBRARY")
+if(KILN_STATIC AND NOT KILN_KIND STREQUAL "SHARED_LIBRARY")
   message(FATAL_ERROR "KILN_STATIC=ON makes a folder that needs no packages beside it, so libkiln "
                       "has to hold them: set BUILD_SHARED_LIBS=ON too")
 endif()
@@ -56,7 +56,7 @@ install(FILES ${CMAKE_BINARY_DIR}/kilnConfig.cmake ${CMAKE_BINARY_DIR}/kilnConfi
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)
 
 # pkg-config: the same dependencies by their own .pc names; SQLiteCpp has none.
-if(kind STREQUAL "SHARED_LIBRARY")
+if(KILN_KIND STREQUAL "SHARED_LIBRARY")
   set(KILN_PC_PRIVATE "")
 else()
   set(KILN_PC_PRIVATE "Requires: fmt spdlog hwloc sqlite3 libzstd libxxhash")

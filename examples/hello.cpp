@@ -8,7 +8,7 @@ int main() {
   auto engine = kiln::Engine::open().value();
   const auto gemm = kiln::Gemm::row_major(512, 512, 512);
   engine.tune(gemm, {.budget = std::chrono::seconds(2)}).value();
-  engine.gemm(gemm, {.a = a.data(), .b = b.data(), .d = d.data()}).value();
+  if (!engine.gemm(gemm, {.a = a.data(), .b = b.data(), .d = d.data()})) return 1;
   std::cout << "d[0] = " << d[0] << "\n" << engine.explain(gemm).value();
   return d[0] == 1024.0f ? 0 : 1;
 }

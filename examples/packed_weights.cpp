@@ -41,9 +41,14 @@ int main() {
       .a = x.data(), .b = weights.data(), .d = plain.data(), .threads = 1};
   const kiln::Operands from_handle{
       .a = x.data(), .packed_b = &handle, .d = packed.data(), .threads = 1};
-  std::printf("weights as stored %8.1f us\n",
-              best_us([&] { engine.gemm(layer, from_memory).value(); }));
-  std::printf("packed once       %8.1f us, %zu bytes kept\n",
-              best_us([&] { engine.gemm(layer_packed, from_handle).value(); }), handle.bytes());
+  const auto run = [&](const kiln::Gemm& gemm, const kiln::Operands& operands) {
+    return best_us([&] {
+      if (const auto status = engine.gemm(gemm, operands); !status)
+        std::printf("%s\n", status.error().message.c_str());
+    });
+  };
+  std::printf("weights as stored %8.1f us\n", run(layer, from_memory));
+  std::printf("packed once       %8.1f us, %zu bytes kept\n", run(layer_packed, from_handle),
+              handle.bytes());
   return plain == packed ? 0 : 1;  // small integers: both sums are exact
 }

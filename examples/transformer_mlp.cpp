@@ -28,14 +28,12 @@ class Linear {
       : packed_(engine.pack_b(gemm, weights.data(), kThreads).value()),
         plan_(engine.plan(gemm.with_packed_b(), kThreads).value()) {}
 
-  void operator()(const Values& x, Values& y, const float* residual = nullptr) const {
-    plan_
-        .run({.a = x.data(),
-              .packed_b = &packed_,
-              .d = y.data(),
-              .residual = residual,
-              .threads = kThreads})
-        .value();
+  kiln::Status operator()(const Values& x, Values& y, const float* residual = nullptr) const {
+    return plan_.run({.a = x.data(),
+                      .packed_b = &packed_,
+                      .d = y.data(),
+                      .residual = residual,
+                      .threads = kThreads});
   }
 
  private:
@@ -82,10 +80,14 @@ int main() {
   const Linear lowered(engine, narrow.with_residual(), down);
 
   Values g(kTokens * kHidden), u(kTokens * kHidden), y(kTokens * kModel);
-  gated(x, g);
-  lifted(x, u);
+  auto status = gated(x, g);
+  if (status) status = lifted(x, u);
   for (std::size_t i = 0; i < g.size(); ++i) g[i] *= u[i];
-  lowered(g, y, x.data());
+  if (status) status = lowered(g, y, x.data());
+  if (!status) {
+    std::printf("%s\n", status.error().message.c_str());
+    return 1;
+  }
 
   const auto wanted = reference(x, gate, up, down);
   double worst = 0, largest = 0;

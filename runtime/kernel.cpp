@@ -156,6 +156,7 @@ Result<HostKernel> HostKernel::load(std::span<const std::byte> image) {
   kernel.gemm = symbol<KilnGemmFn>(kernel.handle_, "kiln_gemm");
   kernel.workspace_bytes = symbol<KilnWorkspaceFn>(kernel.handle_, "kiln_workspace_bytes");
   kernel.packed_b_bytes = symbol<KilnPackedBytesFn>(kernel.handle_, "kiln_packed_b_bytes");
+  kernel.threads = symbol<KilnThreadsFn>(kernel.handle_, "kiln_threads");
   kernel.pack_b = symbol<KilnPackFn>(kernel.handle_, "kiln_pack_b");
   if (kernel.gemm == nullptr) return not_a_kernel("no entry point kiln_gemm");
   if (kernel.workspace_bytes == nullptr) return not_a_kernel("no entry point kiln_workspace_bytes");
@@ -167,6 +168,7 @@ Result<HostKernel> HostKernel::load(std::span<const std::byte> image) {
 HostKernel::HostKernel(HostKernel&& other) noexcept
     : gemm(std::exchange(other.gemm, nullptr)),
       workspace_bytes(std::exchange(other.workspace_bytes, nullptr)),
+      threads(std::exchange(other.threads, nullptr)),
       packed_b_bytes(std::exchange(other.packed_b_bytes, nullptr)),
       pack_b(std::exchange(other.pack_b, nullptr)),
       handle_(std::exchange(other.handle_, nullptr)) {}
@@ -175,6 +177,7 @@ HostKernel& HostKernel::operator=(HostKernel&& other) noexcept {
   std::swap(gemm, other.gemm);
   std::swap(workspace_bytes, other.workspace_bytes);
   std::swap(packed_b_bytes, other.packed_b_bytes);
+  std::swap(threads, other.threads);
   std::swap(pack_b, other.pack_b);
   std::swap(handle_, other.handle_);
   return *this;

@@ -68,7 +68,12 @@ KilnArgs make_args(const Canonical& problem, const Operands& operands) {
           .barrier = nullptr};
 }
 
+int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads) {
+  return threads > 1 && kernel.threads != nullptr ? kernel.threads(&args, threads) : threads;
+}
+
 Status launch(const HostKernel& kernel, KilnArgs args, int threads) {
+  threads = threads_used(kernel, args, threads);
   return run(kernel.gemm, kernel.workspace_bytes, args, threads,
              kernel.workspace_bytes(&args, threads));
 }

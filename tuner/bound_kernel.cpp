@@ -52,11 +52,12 @@ Result<Calls> BoundKernel::calls(const OperandSets& sets) {
     args.back().b = bytes->get();
     packed_sets_.push_back(std::move(*bytes));
   }
-  const std::int64_t bytes = kernel_.workspace_bytes(&args.front(), threads_);
+  const int threads = threads_used(kernel_, args.front(), threads_);
+  const std::int64_t bytes = kernel_.workspace_bytes(&args.front(), threads);
   // Made here, for this thread: what can fail fails now, not in the timed loop.
   if (const auto made = workspace(bytes); !made) return tl::unexpected(made.error());
-  return calls_over(sets.count(), [this, args = std::move(args), bytes](int set) {
-    (void)launch(kernel_, args[static_cast<std::size_t>(set)], threads_, bytes);
+  return calls_over(sets.count(), [this, args = std::move(args), threads, bytes](int set) {
+    (void)launch(kernel_, args[static_cast<std::size_t>(set)], threads, bytes);
   });
 }
 

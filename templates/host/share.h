@@ -21,6 +21,24 @@ struct Work {
   Range batches, rows, columns, ks;
 };
 
+extern "C" int kiln_threads(const KilnArgs* args, int threads) {
+  i64 parts = 1;
+  //% if parallel == batch
+  parts = args->batch;
+  //% end
+  //% if parallel == m
+  parts = (args->m + kRowUnit - 1) / kRowUnit;
+  //% end
+  //% if parallel == n
+  parts = (args->n + kColumnUnit - 1) / kColumnUnit;
+  //% end
+  //% if parallel == grid || parallel == k
+  parts = threads;
+  //% end
+  (void)args;
+  return parts < 1 ? 1 : int(smaller(parts, threads));
+}
+
 KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   Work work{{0, args.batch}, {0, args.m}, {0, args.n}, {0, args.k}};
   //% if parallel == none
