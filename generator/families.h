@@ -65,6 +65,7 @@ struct HostPacked {
   Parallel parallel = Parallel::none;
   int unroll = 2;         // k steps in the inner loop's body
   int prefetch = 0;       // k steps ahead that strips of B are prefetched, 0 = never
+  bool stream_d = false;  // store D past the caches
   auto operator<=>(const HostPacked&) const = default;
 
   static constexpr auto fields() {
@@ -75,7 +76,8 @@ struct HostPacked {
         Field<C, int>{"mc", &C::mc},            Field<C, int>{"nc", &C::nc},
         Field<C, bool>{"pack_a", &C::pack_a},   Field<C, bool>{"pack_b", &C::pack_b},
         Field<C, Inner>{"inner", &C::inner},    Field<C, Parallel>{"parallel", &C::parallel},
-        Field<C, int>{"unroll", &C::unroll},    Field<C, int>{"prefetch", &C::prefetch}};
+        Field<C, int>{"unroll", &C::unroll},    Field<C, int>{"prefetch", &C::prefetch},
+        Field<C, bool>{"stream_d", &C::stream_d}};
   }
 };
 

@@ -85,6 +85,7 @@ void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInst
   v["bias"] = bias_value(g.epilogue.bias);
   v["residual"] = flag(g.epilogue.residual);
   v["integer_d"] = flag(g.d.dtype == s32 && g.epilogue == Epilogue{});
+  v["stream_d"] = "0";
   v["accumulate"] = needs_partial_sums(problem) ? "workspace" : "d";
 }
 
@@ -121,7 +122,7 @@ Rates rates(const DeviceCaps& device, Isa isa) {
   const double ghz = device.ghz > 0 ? device.ghz : 3.0;
   const double fma_per_cycle = isa == Isa::portable ? 1.0 : 2.0;
   const double line = isa == Isa::avx512 ? 1.0 : isa == Isa::avx2 ? 0.5 : 0.25;
-  return {fma_per_cycle * ghz, 110 * ghz * line, 40 * ghz * line, 12 * ghz, 10};
+  return {fma_per_cycle * ghz, 110 * ghz * line, 40 * ghz * line, 10 * ghz, 15};
 }
 
 }  // namespace kiln::host

@@ -65,6 +65,14 @@ const std::array kRules{
              default: return d.compute_units > 1;
            }
          }},
+    Rule{"a streamed D is written once, in whole vectors",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& h = typed(c);
+           const auto* row = instruction(h.isa, p, d);
+           return !h.stream_d || (h.isa != Isa::portable && h.kc >= p.gemm.k &&
+                                  h.parallel != Parallel::k &&
+                                  size_of(p.gemm.d.dtype) == row->acc_bytes);
+         }},
     Rule{"unrolling and prefetching stay within reason",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).unroll >= 1 && typed(c).unroll <= 16 && typed(c).prefetch >= 0 &&
@@ -107,6 +115,10 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     if (d.compute_units > 3) ways.push_back(Parallel::grid);
     if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
   }
+  // Past the caches only what they could not hold anyway.
+  std::vector<bool> streams{false};
+  if (double(p.gemm.m) * double(p.gemm.n) * size_of(p.gemm.d.dtype) > double(d.l2_bytes))
+    streams.push_back(true);
   for (const Isa isa : host::isas(d)) {
     const auto* row = instruction(isa, p, d);
     if (row == nullptr) continue;
@@ -139,8 +151,9 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
                   for (const Parallel way : ways)
                     for (const int unroll : {1, 4})
                       for (const int prefetch : {0, 8})
-                        visit(HostPacked{isa, mr, nv, kc, mc, nc, pack_a, pack_b, inner, way, unroll,
-                                         prefetch});
+                        for (const bool stream : streams)
+                          visit(HostPacked{isa, mr, nv, kc, mc, nc, pack_a, pack_b, inner, way,
+                                           unroll, prefetch, stream});
       }
     }
   }
@@ -185,6 +198,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   v["packed_b"] = flag(pack_b || p.gemm.b_packed);
   v["column_sums"] = flag(sums);
   v["prefetch"] = flag(h.prefetch > 0);
+  v["stream_d"] = flag(h.stream_d);
   v["tail_vectors"] = flag(tail_vectors > 0);
   v["tail_rows"] = flag(tail_rows > 0);
   v["inner"] = name(h.inner);
@@ -238,15 +252,29 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double block = h.inner == Inner::rows ? std::min<double>(h.mc, m) * groups / k_blocks * unit
                                               : std::min<double>(h.nc, n) * groups / k_blocks * unit;
   const double resident = h.inner == Inner::rows ? strip_b : strip_a;
-  double level = block + resident < 0.8 * d.l1_bytes ? rate.l1 : block < 0.7 * d.l2_bytes ? rate.l2 : rate.l3;
-  if (resident > 0.7 * d.l1_bytes) level = std::min(level, rate.l2 * 0.7);
-  const double stream = row_tiles * column_tiles * k_blocks * streamed / level;
+  const double level = block + resident < 0.8 * d.l1_bytes ? rate.l1
+                       : block < 0.7 * d.l2_bytes          ? rate.l2
+                                                           : rate.l3;
+  double stream = row_tiles * column_tiles * k_blocks * streamed / level;
+  // A strip that outgrows L1 is read again for every tile.
+  if (resident > 0.7 * d.l1_bytes)
+    stream += row_tiles * column_tiles * k_blocks * resident / rate.l2;
+  // Rows of an unpacked B lie pages apart: every step misses the TLB and no prefetcher follows
+  // (measured: half the speed at n = 1024).
+  const bool pages = !h.pack_b && double(g.b.ld) * size_of(g.b.dtype) >= 1024;
+  if (pages && strip_b > 0.5 * d.l1_bytes) stream *= 3;
 
   const double bytes_a = m * k * size_of(g.a.dtype), bytes_b = n * k * size_of(g.b.dtype);
   const double a_passes = std::ceil(n / h.nc), b_passes = h.pack_b ? 1 : std::ceil(m / h.mc);
   const double total = bytes_a + bytes_b;
   const double far = total < d.l2_bytes ? rate.l2 : total < 64e6 ? rate.l3 : rate.dram;
-  double memory = (bytes_a * a_passes + bytes_b * b_passes) / far + m * n * size_of(g.d.dtype) * k_blocks / rate.l3;
+  const double bytes_d = m * n * size_of(g.d.dtype);
+  const double d_far = bytes_d < d.l2_bytes ? rate.l2 : bytes_d < 64e6 ? rate.l3 : rate.dram;
+  // A stored line is read first, unless it is streamed; down the columns of D every tile is on other
+  // pages than the last (measured at k = 16: 20 to 30 %).
+  const double d_traffic =
+      bytes_d * (h.stream_d ? 1 : 2) * (h.inner == Inner::rows ? 1.3 : 1) * k_blocks / d_far;
+  double memory = (bytes_a * a_passes + bytes_b * b_passes) / far + d_traffic;
 
   const double along = 0.35, across = 0.12;  // ns a unit, transposed or copied
   double packing = 0;

@@ -17,7 +17,7 @@ struct ScreeningRule {
     double budget_ns;  // no further sample once these are spent
   };
   Stage first{3, 1.5, 60e6};
-  Stage second{10, 1.15, 250e6};
+  Stage second{10, 1.15, 100e6};
 };
 
 /// True when a median of `ns` is beyond the stage's ratio of `best_ns` (0: nothing is known yet).

@@ -158,5 +158,11 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
     //% end
   }
   //% end
+  //% if stream_d
+  // D is not read again soon: a store past the caches spares reading its lines first.
+  using Line = Vec<Raw<TypeD>, L>;
+  if (columns >= L && reinterpret_cast<unsigned long long>(d) % sizeof(Line) == 0)
+    return __builtin_nontemporal_store(from_real<L>(v, TypeD{}), reinterpret_cast<Line*>(d));
+  //% end
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }

@@ -96,6 +96,7 @@ __attribute__((noinline)) static void tile(const Operand& in, i64 k, const Outpu
   };
   const i64 whole = k / kGroup;
   i64 g = 0;
+  //% if !stream_d
   // D's lines are fetched a row at a time: all at once they would hold every fill buffer while the
   // first steps wait for B (measured: 12 % at n = 1024, kc = 384).
   constexpr int kStepsPerRow = 8;
@@ -107,6 +108,7 @@ __attribute__((noinline)) static void tile(const Operand& in, i64 k, const Outpu
 #pragma clang loop unroll_count(kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerRow; ++s) step(g++, kGroup);
   }
+  //% end
 #pragma clang loop unroll_count(kUnroll) vectorize(disable)
   for (; g < whole; ++g) step(g, kGroup);
   //% if grouped
@@ -287,4 +289,7 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     multiply(args, memory, out, work.rows, work.columns, work.ks);
     //% end
   }
+  //% if stream_d
+  __builtin_ia32_sfence();  // streamed stores come before whatever the caller does next
+  //% end
 }
