@@ -41,8 +41,8 @@ class Library {
   std::string path_, error_;
 };
 
-/// Where kiln's own peer modules (Eigen, libxsmm) may lie: the installation's library folder, ../lib
-/// and the folder of the running program, and the build tree they were made in.
+/// Where kiln's own peer modules (Eigen, libxsmm) may lie: the installation's library folder,
+/// ../lib and the folder of the running program, and the build tree they were made in.
 std::vector<std::string> module_candidates(const std::string& file_name);
 
 }  // namespace kiln

@@ -42,10 +42,10 @@ struct kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Impl> {
   std::string config;  // canonical text; "reference" for the kernel of last resort
   std::string reason;  // why this one: a sentence for explain()
   std::shared_ptr<const HostKernel> kernel;  // null: the kernel of last resort
-  KilnArgs args = {};          // of every call, but for operands, alpha and beta
-  int used_threads = 1;        // of `threads`, those that the kernel has work for
+  KilnArgs args = {};                        // of every call, but for operands, alpha and beta
+  int used_threads = 1;                      // of `threads`, those that the kernel has work for
   std::int64_t workspace_bytes = 0;
-  bool bare_call = false;      // one thread, no workspace: nothing stands between gemm() and code
+  bool bare_call = false;  // one thread, no workspace: nothing stands between gemm() and code
 };
 
 struct kiln::PackedB::Impl {

@@ -7,22 +7,24 @@ foreach(layer generator runtime tuner cache)
   list(APPEND objects $<TARGET_OBJECTS:kiln_${layer}>)
 endforeach()
 set(packages kiln_fmt kiln_spdlog kiln_hwloc kiln_sqlite kiln_zstd kiln_xxhash)
-add_library(kiln ${objects})
-add_library(kiln::kiln ALIAS kiln)
-set_target_properties(kiln PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+# Not named kiln: the command's file is, and Ninja would take one for the other.
+add_library(kiln_library ${objects})
+add_library(kiln::kiln ALIAS kiln_library)
+set_target_properties(kiln_library PROPERTIES OUTPUT_NAME kiln EXPORT_NAME kiln
+                                      LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
                                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-target_include_directories(kiln INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+target_include_directories(kiln_library INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_compile_features(kiln INTERFACE cxx_std_20)
-target_link_libraries(kiln PRIVATE ${packages} Threads::Threads ${CMAKE_DL_LIBS})
+target_compile_features(kiln_library INTERFACE cxx_std_20)
+target_link_libraries(kiln_library PRIVATE ${packages} Threads::Threads ${CMAKE_DL_LIBS})
 
-get_target_property(KILN_KIND kiln TYPE)
+get_target_property(KILN_KIND kiln_library TYPE)
 if(KILN_KIND STREQUAL "SHARED_LIBRARY")
   # What was linked in statically must not be seen, or it would stand in for the user's own copy.
-  target_link_options(kiln PRIVATE -Wl,--exclude-libs,ALL)
-  set(exported kiln)
+  target_link_options(kiln_library PRIVATE -Wl,--exclude-libs,ALL)
+  set(exported kiln_library)
 else()
-  set(exported kiln ${packages})
+  set(exported kiln_library ${packages})
 endif()
 if(KILN_STATIC AND NOT KILN_KIND STREQUAL "SHARED_LIBRARY")
   message(FATAL_ERROR "KILN_STATIC=ON makes a folder that needs no packages beside it, so libkiln "

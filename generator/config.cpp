@@ -70,7 +70,8 @@ Result<Config> parse_fields(const std::vector<std::string_view>& words) {
       return fail(ErrorCode::bad_input,
                   fmt::format("config: {} has no field '{}'", C::kFamily, key));
     if (!parsed)
-      return fail(ErrorCode::bad_input, fmt::format("config: {}={} is not a value of it", key, value));
+      return fail(ErrorCode::bad_input,
+                  fmt::format("config: {}={} is not a value of it", key, value));
     if (std::find(seen.begin(), seen.end(), key) != seen.end())
       return fail(ErrorCode::bad_input, fmt::format("config: field '{}' stands twice", key));
     seen.push_back(key);

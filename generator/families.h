@@ -26,18 +26,21 @@ struct Named {
 inline constexpr std::array<Named<Isa>, 4> kNamesOfIsa{
     {{Isa::portable, "portable"}, {Isa::avx2, "avx2"}, {Isa::avx512, "avx512"}, {Isa::amx, "amx"}}};
 inline constexpr std::array<Named<Parallel>, 6> kNamesOfParallel{{{Parallel::none, "none"},
-                                                                 {Parallel::batch, "batch"},
-                                                                 {Parallel::m, "m"},
-                                                                 {Parallel::n, "n"},
-                                                                 {Parallel::grid, "grid"},
-                                                                 {Parallel::k, "k"}}};
+                                                                  {Parallel::batch, "batch"},
+                                                                  {Parallel::m, "m"},
+                                                                  {Parallel::n, "n"},
+                                                                  {Parallel::grid, "grid"},
+                                                                  {Parallel::k, "k"}}};
 inline constexpr std::array<Named<Inner>, 2> kNamesOfInner{
     {{Inner::rows, "rows"}, {Inner::columns, "columns"}}};
 constexpr const auto& names_of(Isa) { return kNamesOfIsa; }
 constexpr const auto& names_of(Parallel) { return kNamesOfParallel; }
 constexpr const auto& names_of(Inner) { return kNamesOfInner; }
 template <typename E>
-constexpr std::string_view name(E value) requires requires { names_of(value); } {
+constexpr std::string_view name(E value) requires requires {
+  names_of(value);
+}
+{
   for (const auto& row : names_of(value))
     if (row.value == value) return row.name;
   return "";
@@ -54,11 +57,11 @@ struct Field {
 struct HostPacked {
   static constexpr std::string_view kFamily = "host_packed";
   Isa isa = Isa::avx512;
-  int mr = 6;             // rows of the register tile
-  int nv = 4;             // vectors across the register tile
-  int kc = 384;           // k of one packed panel
-  int mc = 240;           // rows of A that stay in L2
-  int nc = 4096;          // columns of B packed at once
+  int mr = 6;     // rows of the register tile
+  int nv = 4;     // vectors across the register tile
+  int kc = 384;   // k of one packed panel
+  int mc = 240;   // rows of A that stay in L2
+  int nc = 4096;  // columns of B packed at once
   bool pack_a = true;
   bool pack_b = true;
   Inner inner = Inner::columns;
@@ -70,14 +73,19 @@ struct HostPacked {
 
   static constexpr auto fields() {
     using C = HostPacked;
-    return std::tuple{
-        Field<C, Isa>{"isa", &C::isa},          Field<C, int>{"mr", &C::mr},
-        Field<C, int>{"nv", &C::nv},            Field<C, int>{"kc", &C::kc},
-        Field<C, int>{"mc", &C::mc},            Field<C, int>{"nc", &C::nc},
-        Field<C, bool>{"pack_a", &C::pack_a},   Field<C, bool>{"pack_b", &C::pack_b},
-        Field<C, Inner>{"inner", &C::inner},    Field<C, Parallel>{"parallel", &C::parallel},
-        Field<C, int>{"unroll", &C::unroll},    Field<C, int>{"prefetch", &C::prefetch},
-        Field<C, bool>{"stream_d", &C::stream_d}};
+    return std::tuple{Field<C, Isa>{"isa", &C::isa},
+                      Field<C, int>{"mr", &C::mr},
+                      Field<C, int>{"nv", &C::nv},
+                      Field<C, int>{"kc", &C::kc},
+                      Field<C, int>{"mc", &C::mc},
+                      Field<C, int>{"nc", &C::nc},
+                      Field<C, bool>{"pack_a", &C::pack_a},
+                      Field<C, bool>{"pack_b", &C::pack_b},
+                      Field<C, Inner>{"inner", &C::inner},
+                      Field<C, Parallel>{"parallel", &C::parallel},
+                      Field<C, int>{"unroll", &C::unroll},
+                      Field<C, int>{"prefetch", &C::prefetch},
+                      Field<C, bool>{"stream_d", &C::stream_d}};
   }
 };
 
@@ -85,18 +93,21 @@ struct HostPacked {
 struct HostDot {
   static constexpr std::string_view kFamily = "host_dot";
   Isa isa = Isa::avx512;
-  int mr = 4, nr = 6;     // rows of A and rows of B^T in the register tile
-  int kc = 0;             // k of one pass, 0 = all
-  int mc = 0;             // rows of A held while B streams, 0 = all
+  int mr = 4, nr = 6;  // rows of A and rows of B^T in the register tile
+  int kc = 0;          // k of one pass, 0 = all
+  int mc = 0;          // rows of A held while B streams, 0 = all
   Parallel parallel = Parallel::none;
   int prefetch = 0;
   auto operator<=>(const HostDot&) const = default;
 
   static constexpr auto fields() {
     using C = HostDot;
-    return std::tuple{Field<C, Isa>{"isa", &C::isa}, Field<C, int>{"mr", &C::mr},
-                      Field<C, int>{"nr", &C::nr},   Field<C, int>{"kc", &C::kc},
-                      Field<C, int>{"mc", &C::mc},   Field<C, Parallel>{"parallel", &C::parallel},
+    return std::tuple{Field<C, Isa>{"isa", &C::isa},
+                      Field<C, int>{"mr", &C::mr},
+                      Field<C, int>{"nr", &C::nr},
+                      Field<C, int>{"kc", &C::kc},
+                      Field<C, int>{"mc", &C::mc},
+                      Field<C, Parallel>{"parallel", &C::parallel},
                       Field<C, int>{"prefetch", &C::prefetch}};
   }
 };
@@ -105,19 +116,22 @@ struct HostDot {
 struct HostAmx {
   static constexpr std::string_view kFamily = "host_amx";
   Isa isa = Isa::amx;
-  int mt = 2, nt = 2;     // tiles of 16 rows, of 16 columns
-  int kc = 1024;          // k of one packed strip
-  int nc = 512;           // columns of the right operand packed at once
-  bool swap = false;      // compute D^T: B is the left operand
-  bool copy_left = false; // copy the left operand's rows even where they could be read in place
+  int mt = 2, nt = 2;      // tiles of 16 rows, of 16 columns
+  int kc = 1024;           // k of one packed strip
+  int nc = 512;            // columns of the right operand packed at once
+  bool swap = false;       // compute D^T: B is the left operand
+  bool copy_left = false;  // copy the left operand's rows even where they could be read in place
   Parallel parallel = Parallel::none;
   auto operator<=>(const HostAmx&) const = default;
 
   static constexpr auto fields() {
     using C = HostAmx;
-    return std::tuple{Field<C, Isa>{"isa", &C::isa},   Field<C, int>{"mt", &C::mt},
-                      Field<C, int>{"nt", &C::nt},     Field<C, int>{"kc", &C::kc},
-                      Field<C, int>{"nc", &C::nc},     Field<C, bool>{"swap", &C::swap},
+    return std::tuple{Field<C, Isa>{"isa", &C::isa},
+                      Field<C, int>{"mt", &C::mt},
+                      Field<C, int>{"nt", &C::nt},
+                      Field<C, int>{"kc", &C::kc},
+                      Field<C, int>{"nc", &C::nc},
+                      Field<C, bool>{"swap", &C::swap},
                       Field<C, bool>{"copy_left", &C::copy_left},
                       Field<C, Parallel>{"parallel", &C::parallel}};
   }
@@ -127,18 +141,18 @@ struct HostAmx {
 struct HostSmall {
   static constexpr std::string_view kFamily = "host_small";
   Isa isa = Isa::avx512;
-  int bytes = 64;         // of one vector; narrow problems want narrow vectors
+  int bytes = 64;  // of one vector; narrow problems want narrow vectors
   int mr = 8, nv = 2;
-  int unroll = 1;         // k steps in the inner loop's body, 0 = all of k
+  int unroll = 1;                      // k steps in the inner loop's body, 0 = all of k
   Parallel parallel = Parallel::none;  // or batch
   auto operator<=>(const HostSmall&) const = default;
 
   static constexpr auto fields() {
     using C = HostSmall;
-    return std::tuple{Field<C, Isa>{"isa", &C::isa}, Field<C, int>{"bytes", &C::bytes},
-                      Field<C, int>{"mr", &C::mr}, Field<C, int>{"nv", &C::nv},
-                      Field<C, int>{"unroll", &C::unroll},
-                      Field<C, Parallel>{"parallel", &C::parallel}};
+    return std::tuple{
+        Field<C, Isa>{"isa", &C::isa},       Field<C, int>{"bytes", &C::bytes},
+        Field<C, int>{"mr", &C::mr},         Field<C, int>{"nv", &C::nv},
+        Field<C, int>{"unroll", &C::unroll}, Field<C, Parallel>{"parallel", &C::parallel}};
   }
 };
 

@@ -20,8 +20,8 @@ struct Constant {
 
 /// Everything that a template needs to become one kernel's source.
 struct Parameters {
-  std::vector<Constant> constants;   // in the order they are printed
-  TemplateValues values;             // what `//% if` asks about
+  std::vector<Constant> constants;  // in the order they are printed
+  TemplateValues values;            // what `//% if` asks about
 };
 
 struct Family {

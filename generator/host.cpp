@@ -7,33 +7,48 @@ namespace {
 
 std::string_view c_type(DType t) {
   switch (t) {
-    case DType::fp32: return "float";
-    case DType::fp64: return "double";
-    case DType::fp16: return "Half";
-    case DType::bf16: return "Bfloat";
-    case DType::s8: return "i8";
-    case DType::u8: return "u8";
-    case DType::s32: return "i32";
+    case DType::fp32:
+      return "float";
+    case DType::fp64:
+      return "double";
+    case DType::fp16:
+      return "Half";
+    case DType::bf16:
+      return "Bfloat";
+    case DType::s8:
+      return "i8";
+    case DType::u8:
+      return "u8";
+    case DType::s32:
+      return "i32";
   }
   return "";
 }
 
 std::string_view activation_value(Activation f) {
   switch (f) {
-    case Activation::none: return "none";
-    case Activation::relu: return "relu";
-    case Activation::gelu_tanh: return "gelu_tanh";
-    case Activation::gelu_erf: return "gelu_erf";
-    case Activation::silu: return "silu";
+    case Activation::none:
+      return "none";
+    case Activation::relu:
+      return "relu";
+    case Activation::gelu_tanh:
+      return "gelu_tanh";
+    case Activation::gelu_erf:
+      return "gelu_erf";
+    case Activation::silu:
+      return "silu";
   }
   return "none";
 }
 
 std::string_view bias_value(Bias b) {
   switch (b) {
-    case Bias::none: return "none";
-    case Bias::per_row: return "per_row";
-    case Bias::per_column: return "per_column";
+    case Bias::none:
+      return "none";
+    case Bias::per_row:
+      return "per_row";
+    case Bias::per_column:
+      return "per_column";
   }
   return "none";
 }
@@ -70,8 +85,8 @@ void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInst
   to.constants.push_back({"using", "TypeA", std::string(c_type(g.a.dtype)), "elements of A"});
   to.constants.push_back({"using", "TypeB", std::string(c_type(g.b.dtype)), "elements of B"});
   to.constants.push_back({"using", "TypeD", std::string(c_type(g.d.dtype)), "elements of C and D"});
-  to.constants.push_back(number("kVectorBytes", vector_bytes,
-                                fmt::format("accumulators of {}", row.name)));
+  to.constants.push_back(
+      number("kVectorBytes", vector_bytes, fmt::format("accumulators of {}", row.name)));
   auto& v = to.values;
   v["kind"] = name(row.kind);
   v["isa"] = name(isa);
@@ -94,14 +109,16 @@ void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int
   if (way == Parallel::m || way == Parallel::grid)
     to.constants.push_back(number("kRowUnit", row_unit, "threads cut rows at multiples of this"));
   if (way == Parallel::n || way == Parallel::grid)
-    to.constants.push_back(number("kColumnUnit", column_unit, "threads cut columns at multiples of this"));
+    to.constants.push_back(
+        number("kColumnUnit", column_unit, "threads cut columns at multiples of this"));
   if (way == Parallel::k)
     to.constants.push_back(number("kKUnit", 4 * k_group, "threads cut k at multiples of this"));
 }
 
 std::vector<std::string> flags(Isa isa, const DeviceCaps& device) {
-  std::vector<std::string> f{"-std=c++20", "-O3",          "-ffp-contract=fast", "-fno-exceptions",
-                             "-fno-rtti",  "-fno-math-errno", "-Wno-psabi"};
+  std::vector<std::string> f{"-std=c++20",      "-O3",       "-ffp-contract=fast",
+                             "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
+                             "-Wno-psabi"};
   switch (isa) {
     case Isa::avx512:
     case Isa::amx:
@@ -110,7 +127,9 @@ std::vector<std::string> flags(Isa isa, const DeviceCaps& device) {
       if (device.cpu.avx512_vnni) f.push_back("-mavx512vnni");
       if (isa == Isa::amx) f.insert(f.end(), {"-mamx-tile", "-mamx-bf16", "-mamx-int8"});
       break;
-    case Isa::avx2: f.push_back("-march=x86-64-v3"); break;
+    case Isa::avx2:
+      f.push_back("-march=x86-64-v3");
+      break;
     case Isa::portable:
       if (device.arch == "aarch64") f.push_back("--target=aarch64-linux-gnu");
       break;

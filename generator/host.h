@@ -40,7 +40,7 @@ std::vector<std::string> flags(Isa isa, const DeviceCaps& device);
 
 /// Model's estimates of one core, from FACTS-like ceilings; only ratios matter.
 struct Rates {
-  double dots_per_ns;     // vector multiply-accumulates
+  double dots_per_ns;       // vector multiply-accumulates
   double l1, l2, l3, dram;  // bytes a nanosecond
 };
 Rates rates(const DeviceCaps& device, Isa isa);

@@ -13,12 +13,12 @@ using host::instruction;
 
 const HostAmx& typed(const Config& c) { return std::get<HostAmx>(c); }
 
-constexpr int kTile = 16;       // rows of a tile, and 32-bit columns of it
-constexpr int kTileCount = 8;   // tile registers
+constexpr int kTile = 16;      // rows of a tile, and 32-bit columns of it
+constexpr int kTileCount = 8;  // tile registers
 
-constexpr std::array<std::string_view, 9> kFiles{
-    "host/abi.h",  "host/types.h",  "host/vector.h", "host/epilogue.h", "host/share.h",
-    "host/pack.h", "host/strips.h", "host/amx.h",    "host/amx.cpp"};
+constexpr std::array<std::string_view, 9> kFiles{"host/abi.h",      "host/types.h", "host/vector.h",
+                                                 "host/epilogue.h", "host/share.h", "host/pack.h",
+                                                 "host/strips.h",   "host/amx.h",   "host/amx.cpp"};
 
 const std::array kRules{
     Rule{"instruction set computes these types",
@@ -48,9 +48,12 @@ const std::array kRules{
     Rule{"threads share something that there is",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            switch (typed(c).parallel) {
-             case Parallel::none: return true;
-             case Parallel::batch: return p.gemm.batch > 1 && d.compute_units > 1;
-             default: return d.compute_units > 1;
+             case Parallel::none:
+               return true;
+             case Parallel::batch:
+               return p.gemm.batch > 1 && d.compute_units > 1;
+             default:
+               return d.compute_units > 1;
            }
          }},
 };
@@ -65,10 +68,12 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     if (d.compute_units > 3) ways.push_back(Parallel::grid);
     if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
   }
-  constexpr std::array<std::array<int, 2>, 6> shapes{{{2, 2}, {1, 3}, {3, 1}, {1, 2}, {2, 1}, {1, 1}}};
+  constexpr std::array<std::array<int, 2>, 6> shapes{
+      {{2, 2}, {1, 3}, {3, 1}, {1, 2}, {2, 1}, {1, 1}}};
   const int step = kTile * row->group;
   const auto limit = [&](std::int64_t value, std::int64_t size, int unit) {
-    return int(std::min(ceil_div(value, unit), ceil_div(std::max<std::int64_t>(size, 1), unit)) * unit);
+    return int(std::min(ceil_div(value, unit), ceil_div(std::max<std::int64_t>(size, 1), unit)) *
+               unit);
   };
   for (const auto& [mt, nt] : shapes)
     for (const bool swap : {false, true})
@@ -84,7 +89,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
             const int strip = limit(nc, columns, nt * kTile);
             if (strip == last_nc) continue;
             last_nc = strip;
-            for (const Parallel way : ways) visit(HostAmx{Isa::amx, mt, nt, block, strip, swap, copy, way});
+            for (const Parallel way : ways)
+              visit(HostAmx{Isa::amx, mt, nt, block, strip, swap, copy, way});
           }
         }
       }
@@ -146,9 +152,12 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   // A tile's dot takes 16 cycles, its load 8; cycles are half a vector dot's reciprocal rate.
   const double cycle = 2 / rate.dots_per_ns;
   const double dots = 16.0 * h.mt * h.nt, loads = 8.0 * (h.mt + h.nt);
-  const double compute = blocks * (steps * std::max(dots, loads) + passes * (dots * 4 + 60)) * cycle;
+  const double compute =
+      blocks * (steps * std::max(dots, loads) + passes * (dots * 4 + 60)) * cycle;
   const double strip = std::min<double>(h.nc, right) * std::min<double>(h.kc, k) * bytes;
-  const double level = strip < 0.5 * d.l1_bytes ? rate.l1 : strip < 0.6 * d.l2_bytes ? rate.l2 : rate.l3;
+  const double level = strip < 0.5 * d.l1_bytes   ? rate.l1
+                       : strip < 0.6 * d.l2_bytes ? rate.l2
+                                                  : rate.l3;
   const double stream = blocks * steps * h.nt * 1024 / level;
   const double left_bytes = left * k * bytes * std::ceil(right / h.nc);
   const double far = left_bytes < d.l2_bytes ? rate.l2 : left_bytes < 64e6 ? rate.l3 : rate.dram;
@@ -162,7 +171,8 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   if (h.copy_left || !in_place) packing += left_bytes / rate.l2 * (in_place ? 2 : 8);
   double shared = threads > 1 ? 2000 : 0;
   if (h.parallel == Parallel::k) shared += 2 * m * n * 4 * threads / rate.l3 + 1000;
-  return batch * (std::max({compute, stream, memory}) + 0.3 * std::min({compute, stream, memory}) + packing) +
+  return batch * (std::max({compute, stream, memory}) + 0.3 * std::min({compute, stream, memory}) +
+                  packing) +
          shared + 60;
 }
 

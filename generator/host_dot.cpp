@@ -42,11 +42,15 @@ const std::array kRules{
     Rule{"threads share m, n or the batch",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            switch (typed(c).parallel) {
-             case Parallel::none: return true;
-             case Parallel::batch: return p.gemm.batch > 1 && d.compute_units > 1;
+             case Parallel::none:
+               return true;
+             case Parallel::batch:
+               return p.gemm.batch > 1 && d.compute_units > 1;
              case Parallel::m:
-             case Parallel::n: return d.compute_units > 1;
-             default: return false;
+             case Parallel::n:
+               return d.compute_units > 1;
+             default:
+               return false;
            }
          }},
     Rule{"prefetching stays within reason",
@@ -73,7 +77,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
         const int sums = mr * nr;
         // One row of A cannot fill the registers: there, more than a few columns only cost reach.
         const bool full = sums * 2 >= registers || mr == 1 || mr == p.gemm.m || nr == p.gemm.n;
-        if (mr > std::max<std::int64_t>(p.gemm.m, 1) || sums + nr + 1 > registers || !full) continue;
+        if (mr > std::max<std::int64_t>(p.gemm.m, 1) || sums + nr + 1 > registers || !full)
+          continue;
         for (const int kc : {0, 16 * step, 32 * step, 64 * step}) {
           if (kc >= p.gemm.k) continue;
           for (const int mc : {0, 16, 48, 96}) {
@@ -135,14 +140,18 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const bool converts = row.kind == Kind::f32 && g.a.dtype != fp32;
   const double sums = double(h.mr) * h.nr, loads = (h.mr + h.nr) * (converts ? 3.0 : 1.0);
   // Rows of the last tile that do not exist are not computed: it has a tile of its own.
-  const double compute = m * columns * h.nr * steps * std::max({sums, loads, 8.0}) / sums / rate.dots_per_ns +
-                         tiles * (sums * 2.5 + passes * sums * 1.0 + 10);
+  const double compute =
+      m * columns * h.nr * steps * std::max({sums, loads, 8.0}) / sums / rate.dots_per_ns +
+      tiles * (sums * 2.5 + passes * sums * 1.0 + 10);
 
   const double kc = h.kc > 0 ? std::min<double>(h.kc, k) : k;
   const double held_rows = h.mc > 0 ? std::min<double>(h.mc, m) : m;
-  const double a_block = held_rows * kc * size_of(g.a.dtype), b_tile = h.nr * kc * size_of(g.b.dtype);
+  const double a_block = held_rows * kc * size_of(g.a.dtype),
+               b_tile = h.nr * kc * size_of(g.b.dtype);
   const double near = a_block + b_tile;
-  const double level = near < 0.8 * d.l1_bytes ? rate.l1 : near < 0.7 * d.l2_bytes ? rate.l2 : rate.l3;
+  const double level = near < 0.8 * d.l1_bytes   ? rate.l1
+                       : near < 0.7 * d.l2_bytes ? rate.l2
+                                                 : rate.l3;
   const double stream = tiles * steps * (h.mr + h.nr) * row.vector_bytes / level;
   const double bytes_b = n * k * size_of(g.b.dtype) * (h.mc > 0 ? std::ceil(m / h.mc) : 1);
   const double far = bytes_b < d.l2_bytes ? rate.l2 : bytes_b < 64e6 ? rate.l3 : rate.dram;

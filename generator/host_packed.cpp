@@ -29,9 +29,9 @@ const std::array kRules{
     Rule{"register tile fits the vector registers",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            const auto& h = typed(c);
-           // One register more holds the broadcast; an accumulator that spills costs a store a step.
-           return h.mr >= 1 && h.nv >= 1 &&
-                  h.mr * h.nv + h.nv + 1 <= host::vector_registers(h.isa);
+           // One register more holds the broadcast; an accumulator that spills costs a store a
+           // step.
+           return h.mr >= 1 && h.nv >= 1 && h.mr * h.nv + h.nv + 1 <= host::vector_registers(h.isa);
          }},
     Rule{"blocks are whole tiles",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
@@ -60,18 +60,21 @@ const std::array kRules{
     Rule{"threads share something that there is",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            switch (typed(c).parallel) {
-             case Parallel::none: return true;
-             case Parallel::batch: return p.gemm.batch > 1 && d.compute_units > 1;
-             default: return d.compute_units > 1;
+             case Parallel::none:
+               return true;
+             case Parallel::batch:
+               return p.gemm.batch > 1 && d.compute_units > 1;
+             default:
+               return d.compute_units > 1;
            }
          }},
     Rule{"a streamed D is written once, in whole vectors",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            const auto* row = instruction(h.isa, p, d);
-           return !h.stream_d || (h.isa != Isa::portable && h.kc >= p.gemm.k &&
-                                  h.parallel != Parallel::k &&
-                                  size_of(p.gemm.d.dtype) == row->acc_bytes);
+           return !h.stream_d ||
+                  (h.isa != Isa::portable && h.kc >= p.gemm.k && h.parallel != Parallel::k &&
+                   size_of(p.gemm.d.dtype) == row->acc_bytes);
          }},
     Rule{"unrolling and prefetching stay within reason",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
@@ -136,7 +139,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
         // read strip by strip, and its block has no reason to be small.
         std::vector<std::int64_t> mcs, ncs;
         if (inner == Inner::rows) {
-          for (const int mc : {96, 240, 480, 960}) mcs.push_back(std::min(m, ceil_div(mc, mr) * mr));
+          for (const int mc : {96, 240, 480, 960})
+            mcs.push_back(std::min(m, ceil_div(mc, mr) * mr));
           ncs = {std::min(n, ceil_div(4096, nr) * nr)};
         } else {
           mcs = {std::min(m, ceil_div(1 << 20, mr) * mr)};
@@ -185,8 +189,9 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   if (h.prefetch > 0) add("kPrefetch", h.prefetch, "k steps that B is prefetched ahead");
   host::add_shares(out, h.parallel, h.mr, nr, row.group);
   add("kColumnSums", sums, "rows of column sums behind a packed strip of B");
-  if (h.pack_a) out.constants.push_back({"u32", "kFlip", sums ? "0x80808080u" : "0u",
-                                         "turns signed bytes of A into unsigned ones"});
+  if (h.pack_a)
+    out.constants.push_back({"u32", "kFlip", sums ? "0x80808080u" : "0u",
+                             "turns signed bytes of A into unsigned ones"});
   out.constants.push_back({"bool", "kPackA", h.pack_a ? "true" : "false", "A is copied to strips"});
   out.constants.push_back({"bool", "kPackB", pack_b ? "true" : "false", "B is copied to strips"});
 
@@ -244,13 +249,14 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double loads = h.nv + h.mr * (converts ? 4.0 : 1.0) * (scattered ? 3.0 : 1.0);
   const double latency = 8.0;  // 4 cycles × 2 a cycle: fewer accumulators than that wait
   const double step = std::max({dots, loads, latency}) / dots;
-  const double compute =
-      row_tiles * h.mr * vectors * groups * step / rate.dots_per_ns + row_tiles * column_tiles * k_blocks * (20 + 2 * dots) / rate.dots_per_ns;
+  const double compute = row_tiles * h.mr * vectors * groups * step / rate.dots_per_ns +
+                         row_tiles * column_tiles * k_blocks * (20 + 2 * dots) / rate.dots_per_ns;
 
   const double strip_a = h.mr * groups / k_blocks * unit, strip_b = nr * groups / k_blocks * unit;
   const double streamed = h.inner == Inner::rows ? strip_a : strip_b;
-  const double block = h.inner == Inner::rows ? std::min<double>(h.mc, m) * groups / k_blocks * unit
-                                              : std::min<double>(h.nc, n) * groups / k_blocks * unit;
+  const double block = h.inner == Inner::rows
+                           ? std::min<double>(h.mc, m) * groups / k_blocks * unit
+                           : std::min<double>(h.nc, n) * groups / k_blocks * unit;
   const double resident = h.inner == Inner::rows ? strip_b : strip_a;
   const double level = block + resident < 0.8 * d.l1_bytes ? rate.l1
                        : block < 0.7 * d.l2_bytes          ? rate.l2
@@ -270,8 +276,8 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double far = total < d.l2_bytes ? rate.l2 : total < 64e6 ? rate.l3 : rate.dram;
   const double bytes_d = m * n * size_of(g.d.dtype);
   const double d_far = bytes_d < d.l2_bytes ? rate.l2 : bytes_d < 64e6 ? rate.l3 : rate.dram;
-  // A stored line is read first, unless it is streamed; down the columns of D every tile is on other
-  // pages than the last (measured at k = 16: 20 to 30 %).
+  // A stored line is read first, unless it is streamed; down the columns of D every tile is on
+  // other pages than the last (measured at k = 16: 20 to 30 %).
   const double d_traffic =
       bytes_d * (h.stream_d ? 1 : 2) * (h.inner == Inner::rows ? 1.3 : 1) * k_blocks / d_far;
   double memory = (bytes_a * a_passes + bytes_b * b_passes) / far + d_traffic;
@@ -283,7 +289,9 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   double shared = 0;
   if (threads > 1) shared = 2000;
   if (h.parallel == Parallel::k) shared += 2 * m * n * unit * threads / rate.l3 + 1000;
-  return batch * (std::max({compute, stream, memory}) + 0.3 * std::min({compute, stream, memory}) + packing) + shared;
+  return batch * (std::max({compute, stream, memory}) + 0.3 * std::min({compute, stream, memory}) +
+                  packing) +
+         shared;
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ const HostSmall& typed(const Config& c) { return std::get<HostSmall>(c); }
 
 int lanes(const HostSmall& h, const DotInstruction& row) { return h.bytes / row.acc_bytes; }
 
-constexpr std::array<std::string_view, 6> kFiles{"host/abi.h",      "host/types.h", "host/vector.h",
-                                                 "host/epilogue.h", "host/share.h", "host/small.cpp"};
+constexpr std::array<std::string_view, 6> kFiles{"host/abi.h",    "host/types.h",
+                                                 "host/vector.h", "host/epilogue.h",
+                                                 "host/share.h",  "host/small.cpp"};
 
 const std::array kRules{
     Rule{"one element of k a lane",
@@ -73,7 +74,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
       const int lane_count = bytes / row->acc_bytes;
       const int across = int(ceil_div(g.n, lane_count));
       // A narrower vector only where it fills better.
-      if (bytes < row->vector_bytes && across * lane_count >= ceil_div(g.n, lane_count * 2) * lane_count * 2)
+      if (bytes < row->vector_bytes &&
+          across * lane_count >= ceil_div(g.n, lane_count * 2) * lane_count * 2)
         continue;
       for (int nv = 1; nv <= std::min(across, 8); ++nv)
         for (int mr = 1; mr <= std::min<std::int64_t>(g.m, 28); ++mr) {
@@ -128,7 +130,8 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const auto rate = host::rates(d, h.isa);
   const Gemm& g = p.gemm;
   const double vectors = double(ceil_div(g.n, lanes(h, row)));
-  const double column_tiles = double(ceil_div(std::int64_t(vectors), h.nv)), row_tiles = double(ceil_div(g.m, h.mr));
+  const double column_tiles = double(ceil_div(std::int64_t(vectors), h.nv)),
+               row_tiles = double(ceil_div(g.m, h.mr));
   const double dots = double(h.mr) * h.nv, loads = h.mr + h.nv;
   const double step = std::max({dots, loads, 8.0}) / dots;
   const double compute = double(g.m) * vectors * double(g.k) * step / rate.dots_per_ns;
@@ -141,6 +144,8 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
 }  // namespace
 
 namespace host {
-Family small_family() { return {HostSmall::kFamily, kFiles, enumerate, kRules, parameters, predict}; }
+Family small_family() {
+  return {HostSmall::kFamily, kFiles, enumerate, kRules, parameters, predict};
+}
 }  // namespace host
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// The multiply-accumulate instructions that host kernels are built on, one row each. A new instruction
-// set is a new row here and a `//% if` in templates/host/vector.h.
+// The multiply-accumulate instructions that host kernels are built on, one row each. A new
+// instruction set is a new row here and a `//% if` in templates/host/vector.h.
 #pragma once
 
 #include <array>
@@ -18,12 +18,12 @@ enum class Kind : std::uint8_t { f32, f64, bf16, vnni, s16, s32 };
 struct DotInstruction {
   Isa isa;
   Kind kind;
-  std::string_view name;       // the instruction, as its manual calls it
-  int vector_bytes;            // of the accumulator
-  int acc_bytes;               // of one accumulated element
-  int group;                   // k covered by one lane
-  int input_bytes;             // of one element of a lane's unit
-  bool CpuFeatures::*needs;    // null: part of the instruction set itself
+  std::string_view name;     // the instruction, as its manual calls it
+  int vector_bytes;          // of the accumulator
+  int acc_bytes;             // of one accumulated element
+  int group;                 // k covered by one lane
+  int input_bytes;           // of one element of a lane's unit
+  bool CpuFeatures::*needs;  // null: part of the instruction set itself
 };
 
 inline constexpr std::array<DotInstruction, 13> kDotInstructions{{
@@ -45,12 +45,16 @@ inline constexpr std::array<DotInstruction, 13> kDotInstructions{{
 constexpr bool computes(Kind kind, DType a, DType b) {
   const bool bytes = size_of(a) == 1 && size_of(b) == 1;
   switch (kind) {
-    case Kind::f32: return is_floating(a) && is_floating(b) && a != fp64 && b != fp64;
-    case Kind::f64: return a == fp64 && b == fp64;
-    case Kind::bf16: return a == bf16 && b == bf16;
+    case Kind::f32:
+      return is_floating(a) && is_floating(b) && a != fp64 && b != fp64;
+    case Kind::f64:
+      return a == fp64 && b == fp64;
+    case Kind::bf16:
+      return a == bf16 && b == bf16;
     case Kind::vnni:
     case Kind::s16:
-    case Kind::s32: return bytes;
+    case Kind::s32:
+      return bytes;
   }
   return false;
 }
@@ -58,8 +62,7 @@ constexpr bool computes(Kind kind, DType a, DType b) {
 /// The row that computes a·b with `isa` on `cpu`: the first, since rows stand best first.
 constexpr const DotInstruction* dot_instruction(Isa isa, const CpuFeatures& cpu, DType a, DType b) {
   for (const auto& row : kDotInstructions)
-    if (row.isa == isa && computes(row.kind, a, b) &&
-        (row.needs == nullptr || cpu.*(row.needs)))
+    if (row.isa == isa && computes(row.kind, a, b) && (row.needs == nullptr || cpu.*(row.needs)))
       return &row;
   return nullptr;
 }
@@ -67,20 +70,25 @@ constexpr const DotInstruction* dot_instruction(Isa isa, const CpuFeatures& cpu,
 // The table checks itself: a lane's unit and its accumulator have one width.
 static_assert([] {
   for (const auto& row : kDotInstructions)
-    if (row.group * row.input_bytes != row.acc_bytes ||
-                          row.vector_bytes % row.acc_bytes != 0)
+    if (row.group * row.input_bytes != row.acc_bytes || row.vector_bytes % row.acc_bytes != 0)
       return false;
   return true;
 }());
 
 constexpr std::string_view name(Kind kind) {
   switch (kind) {
-    case Kind::f32: return "f32";
-    case Kind::f64: return "f64";
-    case Kind::bf16: return "bf16";
-    case Kind::vnni: return "vnni";
-    case Kind::s16: return "s16";
-    case Kind::s32: return "s32";
+    case Kind::f32:
+      return "f32";
+    case Kind::f64:
+      return "f64";
+    case Kind::bf16:
+      return "bf16";
+    case Kind::vnni:
+      return "vnni";
+    case Kind::s16:
+      return "s16";
+    case Kind::s32:
+      return "s32";
   }
   return "";
 }

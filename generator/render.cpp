@@ -28,8 +28,9 @@ std::string constants_text(const std::vector<Constant>& constants) {
   std::vector<std::string> lines;
   std::size_t width = 0;
   for (const auto& c : constants) {
-    lines.push_back(c.type == "using" ? fmt::format("using {} = {};", c.name, c.value)
-                                      : fmt::format("constexpr {} {} = {};", c.type, c.name, c.value));
+    lines.push_back(c.type == "using"
+                        ? fmt::format("using {} = {};", c.name, c.value)
+                        : fmt::format("constexpr {} {} = {};", c.type, c.name, c.value));
     width = std::max(width, lines.back().size());
   }
   std::string out;
@@ -59,8 +60,8 @@ Result<Source> render(const Gemm& gemm, const DeviceCaps& device, const Config& 
   if (auto ok = validate(gemm); !ok) return tl::unexpected(ok.error());
   const Canonical problem = canonicalise(gemm);
   if (const auto broken = broken_rule(problem, device, config); !broken.empty())
-    return fail(ErrorCode::bad_input,
-                fmt::format("config '{}' breaks the rule '{}' for {}", text(config), broken, text(gemm)));
+    return fail(ErrorCode::bad_input, fmt::format("config '{}' breaks the rule '{}' for {}",
+                                                  text(config), broken, text(gemm)));
   const Family& family = family_of(config);
   const Parameters parameters = family.parameters(problem, device, config);
 
@@ -69,7 +70,8 @@ Result<Source> render(const Gemm& gemm, const DeviceCaps& device, const Config& 
     auto part = expand(template_text(path), parameters.values);
     if (!part) return fail(part.error().code, fmt::format("{}: {}", path, part.error().message));
     body += fmt::format("\n// ---- {} ----\n{}", path, *part);
-    if (path == "host/types.h") body += "\n// ---- parameters ----\n" + constants_text(parameters.constants);
+    if (path == "host/types.h")
+      body += "\n// ---- parameters ----\n" + constants_text(parameters.constants);
   }
   Source source;
   source.flags = host::flags(isa_of(config), device);

@@ -8,12 +8,12 @@
 
 namespace kiln {
 
-/// Generated text, self-contained: its header comment states device, problem, config and the command
-/// that compiles it standalone.
+/// Generated text, self-contained: its header comment states device, problem, config and the
+/// command that compiles it standalone.
 struct Source {
   std::string text;
-  std::string file_name;            // "kiln_host_packed_<hash>.cpp"
-  std::vector<std::string> flags;   // what follows the compiler's name: -std=…, -O3, -march=…
+  std::string file_name;           // "kiln_host_packed_<hash>.cpp"
+  std::vector<std::string> flags;  // what follows the compiler's name: -std=…, -O3, -march=…
 };
 
 /// Errors: bad_input (a broken rule, by name).

@@ -25,7 +25,7 @@ inline constexpr int kSpaceVersion = 1;
 struct SearchSpace {
   Canonical problem;
   DeviceCaps device;
-  std::vector<Config> legal;                  // deterministic order
+  std::vector<Config> legal;                     // deterministic order
   std::map<std::string, std::int64_t> rejected;  // rule name -> points it refused
 };
 

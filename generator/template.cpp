@@ -72,7 +72,8 @@ Result<std::string> expand(std::string_view text, const TemplateValues& values) 
     rest = trimmed(rest.substr(3));
     if (rest.starts_with("if ")) {
       const auto holds = evaluate(rest.substr(3), values);
-      if (!holds) return fail(holds.error().code, fmt::format("line {}: {}", number, holds.error().message));
+      if (!holds)
+        return fail(holds.error().code, fmt::format("line {}: {}", number, holds.error().message));
       open.push_back({keep, *holds});
       keep = keep && *holds;
     } else if (rest == "else" && !open.empty()) {

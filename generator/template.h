@@ -1,5 +1,5 @@
-// The template language: lines `//% if expression`, `//% else`, `//% end` in a real source file. Only
-// the branch that the values choose is kept. Knows nothing of GEMM.
+// The template language: lines `//% if expression`, `//% else`, `//% end` in a real source file.
+// Only the branch that the values choose is kept. Knows nothing of GEMM.
 #pragma once
 
 #include <map>

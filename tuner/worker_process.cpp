@@ -122,11 +122,11 @@ Result<WorkerProcess> WorkerProcess::start(const fs::path& executable) {
   sigemptyset(&none);
   posix_spawnattr_setsigdefault(&plan.attributes, &all);
   posix_spawnattr_setsigmask(&plan.attributes, &none);
-  // In a process group of its own (0 = its pid): a terminal's Ctrl-C is for the parent, and must not
-  // be recorded as a crash of the candidate.
+  // In a process group of its own (0 = its pid): a terminal's Ctrl-C is for the parent, and must
+  // not be recorded as a crash of the candidate.
   posix_spawnattr_setpgroup(&plan.attributes, 0);
-  posix_spawnattr_setflags(&plan.attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
-                                                 POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&plan.attributes,
+                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
 
   std::string path = executable.string();
   std::string parent = std::to_string(getpid());

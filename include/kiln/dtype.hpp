@@ -1,4 +1,5 @@
-// Element types of matrices and accumulators. Knows names, sizes and nothing of problems or devices.
+// Element types of matrices and accumulators. Knows names, sizes and nothing of problems or
+// devices.
 #pragma once
 
 #include <array>

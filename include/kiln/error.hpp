@@ -9,26 +9,34 @@
 namespace kiln {
 
 enum class ErrorCode {
-  bad_input,        // a field of the call or of a file is wrong; the message names it and its value
-  unsupported,      // well-formed, but no family of kernels covers it
-  device,           // the device, its driver or the machine refused
-  compiler,         // a source did not compile, or no compiler could be loaded
-  database,         // the database could not be opened, read or written
-  not_tuned,        // Policy::error and no exact record
-  verification,     // a result was wrong
-  internal,         // a defect of kiln's
+  bad_input,     // a field of the call or of a file is wrong; the message names it and its value
+  unsupported,   // well-formed, but no family of kernels covers it
+  device,        // the device, its driver or the machine refused
+  compiler,      // a source did not compile, or no compiler could be loaded
+  database,      // the database could not be opened, read or written
+  not_tuned,     // Policy::error and no exact record
+  verification,  // a result was wrong
+  internal,      // a defect of kiln's
 };
 
 constexpr std::string_view name(ErrorCode code) {
   switch (code) {
-    case ErrorCode::bad_input: return "bad input";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::device: return "device";
-    case ErrorCode::compiler: return "compiler";
-    case ErrorCode::database: return "database";
-    case ErrorCode::not_tuned: return "not tuned";
-    case ErrorCode::verification: return "verification";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::bad_input:
+      return "bad input";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::device:
+      return "device";
+    case ErrorCode::compiler:
+      return "compiler";
+    case ErrorCode::database:
+      return "database";
+    case ErrorCode::not_tuned:
+      return "not tuned";
+    case ErrorCode::verification:
+      return "verification";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "internal";
 }

@@ -23,7 +23,7 @@ struct Matrix {
   DType dtype = DType::fp32;
   Order order = Order::row_major;
   bool transposed = false;
-  std::int64_t ld = 0;            ///< elements between rows (row-major) or columns; 0 = tight
+  std::int64_t ld = 0;  ///< elements between rows (row-major) or columns; 0 = tight
   /// Elements between batches; 0 = tight (ld * extent). A, B and C are only read, so any positive
   /// stride is legal and their batches may overlap; those of D must not: each lies behind the one
   /// before it, or beside it within the same lines (stride ≥ a line, all batches within ld).
@@ -35,9 +35,9 @@ struct Matrix {
 /// Everything up to the store is done in the accumulator's type (fp32 for s32 accumulators when any
 /// floating step is asked for).
 struct Epilogue {
-  Bias bias = Bias::none;              ///< dtype fp32 (fp64 when D is fp64)
+  Bias bias = Bias::none;  ///< dtype fp32 (fp64 when D is fp64)
   Activation activation = Activation::none;
-  bool residual = false;               ///< a matrix stored exactly as D is (dtype, order, ld, stride)
+  bool residual = false;  ///< a matrix stored exactly as D is (dtype, order, ld, stride)
   auto operator<=>(const Epilogue&) const = default;
 };
 
@@ -47,8 +47,8 @@ struct KILN_API Gemm {
   Matrix a, b, c, d;
   DType accumulator = DType::fp32;
   Epilogue epilogue;
-  /// Smallest power of two that divides every operand's address and row pitch, in bytes; kernels may
-  /// rely on it. 1 promises nothing.
+  /// Smallest power of two that divides every operand's address and row pitch, in bytes; kernels
+  /// may rely on it. 1 promises nothing.
   int alignment = 1;
   /// B arrives packed by `Engine::pack_b`: another problem, tuned on its own.
   bool b_packed = false;
@@ -63,8 +63,8 @@ struct KILN_API Gemm {
   // Changed copies, so that a problem reads as one expression.
   Gemm transpose_a() const;
   Gemm transpose_b() const;
-  Gemm output(DType t) const;                   ///< dtype of C and D
-  Gemm batched(std::int64_t count) const;       ///< tight strides
+  Gemm output(DType t) const;              ///< dtype of C and D
+  Gemm batched(std::int64_t count) const;  ///< tight strides
   Gemm with_bias(Bias where) const;
   Gemm with_activation(Activation f) const;
   Gemm with_residual() const;
@@ -83,14 +83,15 @@ struct KILN_API Gemm {
 };
 
 /// Every rule a problem must obey before anything looks at it: sizes ≥ 0, leading dimensions large
-/// enough, a supported (A, B, accumulator, D) combination, C stored in D's order, … Errors: bad_input
-/// and, for combinations that no kernel covers, unsupported; both name the field and the value.
+/// enough, a supported (A, B, accumulator, D) combination, C stored in D's order, … Errors:
+/// bad_input and, for combinations that no kernel covers, unsupported; both name the field and the
+/// value.
 KILN_API Status validate(const Gemm& gemm);
 
-/// One line, `dtype ta tb m n k [key=value …]`; `parse_gemm(text(g)) == g` for every valid g. `int8`
-/// is s8·s8 → s32, `u8s8` and `s8u8` are the mixed pairs; `#` starts a comment. Keys: batch= lda= ldb= ldc= ldd= stride_a= … order= (row|column|per-matrix
-/// `rcrr`) out= acc= epilogue= (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +)
-/// align= packed_b=1.
+/// One line, `dtype ta tb m n k [key=value …]`; `parse_gemm(text(g)) == g` for every valid g.
+/// `int8` is s8·s8 → s32, `u8s8` and `s8u8` are the mixed pairs; `#` starts a comment. Keys: batch=
+/// lda= ldb= ldc= ldd= stride_a= … order= (row|column|per-matrix `rcrr`) out= acc= epilogue=
+/// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1.
 KILN_API std::string text(const Gemm& gemm);
 KILN_API Result<Gemm> parse_gemm(std::string_view line);
 

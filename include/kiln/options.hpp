@@ -38,19 +38,20 @@ struct OpenOptions {
 struct Progress {
   enum class Stage : std::uint8_t { space, compile, screen, verify, race, done };
   Stage stage = Stage::space;
-  int done = 0, total = 0;    ///< candidates in this stage
-  double seconds = 0;         ///< since tune() began
-  double best_ns = 0;         ///< best median so far, 0 = none
-  std::string best_config;    ///< canonical text
+  int done = 0, total = 0;  ///< candidates in this stage
+  double seconds = 0;       ///< since tune() began
+  double best_ns = 0;       ///< best median so far, 0 = none
+  std::string best_config;  ///< canonical text
 };
 
 struct TuneOptions {
   std::chrono::duration<double> budget{10.0};
   std::uint64_t seed = 1;
-  int threads = 0;              ///< 0 = the engine's default
-  bool force = false;           ///< tune again even when a valid record exists
+  int threads = 0;     ///< 0 = the engine's default
+  bool force = false;  ///< tune again even when a valid record exists
   std::function<void(const Progress&)> progress = nullptr;
-  std::function<bool()> cancelled = nullptr;  ///< asked between candidates; true stops and keeps what is known
+  std::function<bool()> cancelled =
+      nullptr;  ///< asked between candidates; true stops and keeps what is known
 };
 
 /// A median with its spread, in nanoseconds, of one call.
@@ -64,9 +65,9 @@ struct Timing {
 struct TuneReport {
   Gemm gemm;
   int threads = 0;
-  std::string config;      ///< canonical text of the winner
+  std::string config;  ///< canonical text of the winner
   Timing timing;
-  int enumerated = 0;      ///< legal points of the space
+  int enumerated = 0;  ///< legal points of the space
   int compiled = 0, measured = 0, failed = 0;
   double seconds = 0;
   bool already_tuned = false;

@@ -23,10 +23,10 @@ struct KilnArgs {
 
 /// What every kernel object exports, by these names.
 using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
-using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);    // "kiln_workspace_bytes"
+using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
 /// How many of `threads` threads have something to do; a kernel without it uses them all.
-using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);            // "kiln_threads"
+using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
 // Kernels that take a packed B export these too.
-using KilnPackedBytesFn = long long (*)(const KilnArgs* args);               // "kiln_packed_b_bytes"
-using KilnPackFn = void (*)(const KilnArgs* args, void* packed);             // "kiln_pack_b"
+using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packed_b_bytes"
+using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }

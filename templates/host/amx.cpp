@@ -1,6 +1,6 @@
-// Tile kernel: kMt × kNt tile registers of sums. The left operand's rows are read where they lie (or
-// copied, k padded, where they cannot be); the right operand is packed in strips.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
+// Tile kernel: kMt × kNt tile registers of sums. The left operand's rows are read where they lie
+// (or copied, k padded, where they cannot be); the right operand is packed in strips. Expects
+// abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
 
 constexpr int kStep = kTileBytes / int(sizeof(Unit)) * kGroup;  // k of one tile row
 constexpr int kHeight = kMt * kTileRows;
@@ -165,10 +165,11 @@ KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
   //% if b_packed
   return 0;
   //% else
-  return round_up((round_up(smaller(kNc, right_columns(args)), kNr) / kNr *
-                       strip_units(smaller(kKc, args.k)) +
-                   kLanes) * i64(sizeof(Unit)),
-                  kLine);
+  return round_up(
+      (round_up(smaller(kNc, right_columns(args)), kNr) / kNr * strip_units(smaller(kKc, args.k)) +
+       kLanes) *
+          i64(sizeof(Unit)),
+      kLine);
   //% end
 }
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
@@ -266,8 +267,8 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     multiply(args, memory, out, work.rows, work.columns, work.ks);
     //% if parallel == k
     wait_for_all(args.barrier, threads);
-    reduce(args, out, thread_memory(args, 0).partial, bytes_of_thread(args) / i64(sizeof(Acc)), thread,
-           threads);
+    reduce(args, out, thread_memory(args, 0).partial, bytes_of_thread(args) / i64(sizeof(Acc)),
+           thread, threads);
     wait_for_all(args.barrier, threads);
     //% end
   }

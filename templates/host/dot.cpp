@@ -136,8 +136,8 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
           const int height = int(smaller(kMr, i1 - i));
           //% if tail_rows
           if (height <= kTailRows) {
-            tile<kTailRows>(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out,
-                            i, j, height, width, own, pass);
+            tile<kTailRows>(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k,
+                            out, i, j, height, width, own, pass);
             continue;
           }
           //% end

@@ -25,7 +25,8 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
-  out.residual = static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
+  out.residual =
+      static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
   out.bias = static_cast<const Real*>(args.bias);
   out.ldd = args.ldd;
   out.ldc = args.ldc;

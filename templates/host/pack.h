@@ -1,5 +1,5 @@
-// Packing: a strip of W rows or columns becomes [k / kGroup][W] units, in the order a tile reads them.
-// Expects vector.h.
+// Packing: a strip of W rows or columns becomes [k / kGroup][W] units, in the order a tile reads
+// them. Expects vector.h.
 #pragma once
 
 /// Smallest power of two of at least W lanes, no wider than a vector.
@@ -10,8 +10,8 @@ constexpr int block_lanes() {
   return lanes;
 }
 
-/// A block narrower than its vector is stored whole, in ascending k: what spills over is overwritten
-/// by the next row, so a packed buffer ends with kLanes spare units.
+/// A block narrower than its vector is stored whole, in ascending k: what spills over is
+/// overwritten by the next row, so a packed buffer ends with kLanes spare units.
 template <int W, int P>
 KILN_INLINE void store_block(Unit* to, Vec<Unit, P> units, int column) {
   if constexpr (W <= P || W % P == 0)

@@ -159,15 +159,21 @@ struct Memory {
 };
 constexpr i64 kLine = 64;
 KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
-  return kPackA ? round_up((smaller(kMc, round_up(args.m, kMr)) * (smaller(kKc, args.k) / kGroup + 1) +
-                            kLanes) * i64(sizeof(Unit)), kLine)
-                : 0;
+  return kPackA
+             ? round_up((smaller(kMc, round_up(args.m, kMr)) * (smaller(kKc, args.k) / kGroup + 1) +
+                         kLanes) *
+                            i64(sizeof(Unit)),
+                        kLine)
+             : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
-  return kPackB ? round_up((smaller(kNc, round_up(args.n, kNr)) / kNr *
-                                strip_units(smaller(kKc, args.k)) +
-                            kLanes) * i64(sizeof(Unit)), kLine)
-                : 0;
+  return kPackB
+             ? round_up(
+                   (smaller(kNc, round_up(args.n, kNr)) / kNr * strip_units(smaller(kKc, args.k)) +
+                    kLanes) *
+                       i64(sizeof(Unit)),
+                   kLine)
+             : 0;
 }
 /// Sums that later k is added to, where D's type would round them.
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
@@ -282,8 +288,8 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     sums.partial = {memory.partial, args.n, 0, 0};
     multiply(args, memory, sums, work.rows, work.columns, work.ks);
     wait_for_all(args.barrier, threads);
-    reduce(args, out, thread_memory(args, 0).partial, bytes_of_thread(args) / i64(sizeof(Acc)), thread,
-           threads);
+    reduce(args, out, thread_memory(args, 0).partial, bytes_of_thread(args) / i64(sizeof(Acc)),
+           thread, threads);
     wait_for_all(args.barrier, threads);
     //% else
     multiply(args, memory, out, work.rows, work.columns, work.ks);

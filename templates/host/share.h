@@ -79,7 +79,8 @@ static void wait_for_all(unsigned* barrier, int threads) {
     __atomic_store_n(&barrier[0], 0, __ATOMIC_RELAXED);
     __atomic_store_n(&barrier[1], round + 1, __ATOMIC_RELEASE);
   } else {
-    // More threads than cores may be waiting: then only giving the core away lets the last one come.
+    // More threads than cores may be waiting: then only giving the core away lets the last one
+    // come.
     for (int spins = 0; __atomic_load_n(&barrier[1], __ATOMIC_ACQUIRE) == round; ++spins)
       if (spins > 4096) sched_yield();
   }

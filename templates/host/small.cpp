@@ -1,5 +1,5 @@
-// Small problems: every size is a constant, nothing is packed, tiles are unrolled as far as kUnroll.
-// Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
+// Small problems: every size is a constant, nothing is packed, tiles are unrolled as far as
+// kUnroll. Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
 
 constexpr int kNr = kNv * kLanes;
 
@@ -16,8 +16,8 @@ KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row
     UnitVec right[N];
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
-      right[j] = load_across<kLanes>(b + k * kLdb + column + j * kLanes, kLdb, 1,
-                                     Columns - j * kLanes);
+      right[j] =
+          load_across<kLanes>(b + k * kLdb + column + j * kLanes, kLdb, 1, Columns - j * kLanes);
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
       //% if a_k_major
@@ -32,7 +32,7 @@ KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row
   //% if unroll_all
   KILN_UNROLL
   for (int k = 0; k < kK; ++k) step(k);
-  //% else
+    //% else
 #pragma clang loop unroll_count(kUnroll) vectorize(disable)
   for (int k = 0; k < kK; ++k) step(k);
   //% end
@@ -40,7 +40,8 @@ KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row
   for (int i = 0; i < M; ++i) {
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
-      finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, Columns - j * kLanes, {true, true});
+      finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, Columns - j * kLanes,
+                     {true, true});
   }
 }
 

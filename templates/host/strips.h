@@ -1,6 +1,5 @@
-// Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted; and
-// a whole B packed once by the caller.
-// Expects pack.h, share.h, kNv, kKc, kColumnSums.
+// Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted;
+// and a whole B packed once by the caller. Expects pack.h, share.h, kNv, kKc, kColumnSums.
 #pragma once
 
 constexpr int kNr = kNv * kLanes;

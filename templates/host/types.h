@@ -1,4 +1,5 @@
-// Names of the element types. No headers are used anywhere, so that a generated source is self-contained.
+// Names of the element types. No headers are used anywhere, so that a generated source is
+// self-contained.
 #pragma once
 
 template <typename T, int N>

@@ -1,6 +1,6 @@
-// Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate step.
-// Uses no headers, so that a generated source is self-contained. Lines that begin with `//%` are
-// read by the generator, which keeps only the branch that a config takes.
+// Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
+// step. Uses no headers, so that a generated source is self-contained. Lines that begin with `//%`
+// are read by the generator, which keeps only the branch that a config takes.
 #pragma once
 
 #define KILN_INLINE static inline __attribute__((always_inline))
@@ -210,7 +210,8 @@ KILN_INLINE Vec<Real, L> load_real(const T* from, int count) {
   return to_real<L>(load_first<L>(reinterpret_cast<const Raw<T>*>(from), count), T{});
 }
 
-// --- elements to units -----------------------------------------------------------------------------
+// --- elements to units
+// -----------------------------------------------------------------------------
 
 /// L * kGroup elements that follow each other along k, as L units.
 template <int L, typename T>
@@ -250,7 +251,7 @@ KILN_INLINE Unit gather_unit(const T* from, i64 stride, i64 count) {
   KILN_UNROLL
   for (int g = 0; g < kGroup; ++g)
     if (g < count) raw[g] = reinterpret_cast<const Raw<T>*>(from)[g * stride];
-  Vec<Raw<T>, kGroup * 2> pair = Raw<T>(0);  // a one-lane vector would not be a vector
+  Vec<Raw<T>, kGroup* 2> pair = Raw<T>(0);  // a one-lane vector would not be a vector
   KILN_UNROLL
   for (int g = 0; g < kGroup; ++g) pair[g] = raw[g];
   return units_along<2, T>(pair)[0];
@@ -285,7 +286,8 @@ KILN_INLINE Vec<Unit, L> load_across(const T* from, i64 stride, i64 rows, int co
   //% end
 }
 
-// --- transposes ------------------------------------------------------------------------------------
+// --- transposes
+// ------------------------------------------------------------------------------------
 
 template <int S, typename V, int... I>
 KILN_INLINE V even_blocks(V a, V b, Sequence<int, I...>) {
@@ -308,7 +310,8 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
   if constexpr (S > 1) transpose<N, S / 2>(rows);
 }
 
-// --- multiply-accumulate ---------------------------------------------------------------------------
+// --- multiply-accumulate
+// ---------------------------------------------------------------------------
 
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;

@@ -4,13 +4,13 @@
 
 #include "kiln/kiln.h"
 
-#define EXPECT(condition)                                                             \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
+#define EXPECT(condition)                                                            \
+  do {                                                                               \
+    if (!(condition)) {                                                              \
       fprintf(stderr, "%s:%d: %s; last error: %s\n", __FILE__, __LINE__, #condition, \
-              kiln_last_error());                                                     \
-      return 1;                                                                       \
-    }                                                                                 \
+              kiln_last_error());                                                    \
+      return 1;                                                                      \
+    }                                                                                \
   } while (0)
 
 static int product(kiln_engine* engine, kiln_gemm_desc* desc) {

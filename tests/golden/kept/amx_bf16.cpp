@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16 N T 128 512 512
 // config:  host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_d819a7d652690f54.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_c5a58c7646377b09.cpp -o kernel.so
 
 // ---- host/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -29,14 +29,17 @@ struct KilnArgs {
 
 /// What every kernel object exports, by these names.
 using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
-using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);    // "kiln_workspace_bytes"
+using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
+/// How many of `threads` threads have something to do; a kernel without it uses them all.
+using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
 // Kernels that take a packed B export these too.
-using KilnPackedBytesFn = long long (*)(const KilnArgs* args);               // "kiln_packed_b_bytes"
-using KilnPackFn = void (*)(const KilnArgs* args, void* packed);             // "kiln_pack_b"
+using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packed_b_bytes"
+using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }
 
 // ---- host/types.h ----
-// Names of the element types. No headers are used anywhere, so that a generated source is self-contained.
+// Names of the element types. No headers are used anywhere, so that a generated source is
+// self-contained.
 
 template <typename T, int N>
 using Vec = T __attribute__((ext_vector_type(N)));
@@ -70,9 +73,9 @@ constexpr int kNc = 512;          // columns of the right operand packed at once
 constexpr int kColumnSums = 0;    // rows of column sums behind a strip
 
 // ---- host/vector.h ----
-// Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate step.
-// Uses no headers, so that a generated source is self-contained. Lines that begin with `//%` are
-// read by the generator, which keeps only the branch that a config takes.
+// Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
+// step. Uses no headers, so that a generated source is self-contained. Lines that begin with `//%`
+// are read by the generator, which keeps only the branch that a config takes.
 
 #define KILN_INLINE static inline __attribute__((always_inline))
 #define KILN_UNROLL _Pragma("clang loop unroll(full)")
@@ -216,7 +219,8 @@ KILN_INLINE Vec<Real, L> load_real(const T* from, int count) {
   return to_real<L>(load_first<L>(reinterpret_cast<const Raw<T>*>(from), count), T{});
 }
 
-// --- elements to units -----------------------------------------------------------------------------
+// --- elements to units
+// -----------------------------------------------------------------------------
 
 /// L * kGroup elements that follow each other along k, as L units.
 template <int L, typename T>
@@ -242,7 +246,7 @@ KILN_INLINE Unit gather_unit(const T* from, i64 stride, i64 count) {
   KILN_UNROLL
   for (int g = 0; g < kGroup; ++g)
     if (g < count) raw[g] = reinterpret_cast<const Raw<T>*>(from)[g * stride];
-  Vec<Raw<T>, kGroup * 2> pair = Raw<T>(0);  // a one-lane vector would not be a vector
+  Vec<Raw<T>, kGroup* 2> pair = Raw<T>(0);  // a one-lane vector would not be a vector
   KILN_UNROLL
   for (int g = 0; g < kGroup; ++g) pair[g] = raw[g];
   return units_along<2, T>(pair)[0];
@@ -261,7 +265,8 @@ KILN_INLINE Vec<Unit, L> load_across(const T* from, i64 stride, i64 rows, int co
   return unit;
 }
 
-// --- transposes ------------------------------------------------------------------------------------
+// --- transposes
+// ------------------------------------------------------------------------------------
 
 template <int S, typename V, int... I>
 KILN_INLINE V even_blocks(V a, V b, Sequence<int, I...>) {
@@ -284,7 +289,8 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
   if constexpr (S > 1) transpose<N, S / 2>(rows);
 }
 
-// --- multiply-accumulate ---------------------------------------------------------------------------
+// --- multiply-accumulate
+// ---------------------------------------------------------------------------
 
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;
@@ -322,7 +328,8 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
-  out.residual = static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
+  out.residual =
+      static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
   out.bias = static_cast<const Real*>(args.bias);
   out.ldd = args.ldd;
   out.ldc = args.ldc;
@@ -372,6 +379,12 @@ struct Work {
   Range batches, rows, columns, ks;
 };
 
+extern "C" int kiln_threads(const KilnArgs* args, int threads) {
+  i64 parts = 1;
+  (void)args;
+  return parts < 1 ? 1 : int(smaller(parts, threads));
+}
+
 KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   Work work{{0, args.batch}, {0, args.m}, {0, args.n}, {0, args.k}};
   (void)threads;
@@ -380,8 +393,8 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
 }
 
 // ---- host/pack.h ----
-// Packing: a strip of W rows or columns becomes [k / kGroup][W] units, in the order a tile reads them.
-// Expects vector.h.
+// Packing: a strip of W rows or columns becomes [k / kGroup][W] units, in the order a tile reads
+// them. Expects vector.h.
 
 /// Smallest power of two of at least W lanes, no wider than a vector.
 template <int W>
@@ -391,8 +404,8 @@ constexpr int block_lanes() {
   return lanes;
 }
 
-/// A block narrower than its vector is stored whole, in ascending k: what spills over is overwritten
-/// by the next row, so a packed buffer ends with kLanes spare units.
+/// A block narrower than its vector is stored whole, in ascending k: what spills over is
+/// overwritten by the next row, so a packed buffer ends with kLanes spare units.
 template <int W, int P>
 KILN_INLINE void store_block(Unit* to, Vec<Unit, P> units, int column) {
   if constexpr (W <= P || W % P == 0)
@@ -443,9 +456,8 @@ static void pack_across(Unit* to, const T* from, i64 ld, int width, i64 k) {
 }
 
 // ---- host/strips.h ----
-// Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted; and
-// a whole B packed once by the caller.
-// Expects pack.h, share.h, kNv, kKc, kColumnSums.
+// Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted;
+// and a whole B packed once by the caller. Expects pack.h, share.h, kNv, kKc, kColumnSums.
 
 constexpr int kNr = kNv * kLanes;
 /// Rows of units in a strip. Tiles read them 16 at a time, the last ones being zeros.
@@ -515,9 +527,9 @@ KILN_INLINE void tile_dot() {
 }
 
 // ---- host/amx.cpp ----
-// Tile kernel: kMt × kNt tile registers of sums. The left operand's rows are read where they lie (or
-// copied, k padded, where they cannot be); the right operand is packed in strips.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
+// Tile kernel: kMt × kNt tile registers of sums. The left operand's rows are read where they lie
+// (or copied, k padded, where they cannot be); the right operand is packed in strips. Expects
+// abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
 
 constexpr int kStep = kTileBytes / int(sizeof(Unit)) * kGroup;  // k of one tile row
 constexpr int kHeight = kMt * kTileRows;
@@ -608,10 +620,11 @@ KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
   return kHeight * round_up(smaller(kKc, args.k), kStep) * i64(sizeof(Left));
 }
 KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
-  return round_up((round_up(smaller(kNc, right_columns(args)), kNr) / kNr *
-                       strip_units(smaller(kKc, args.k)) +
-                   kLanes) * i64(sizeof(Unit)),
-                  kLine);
+  return round_up(
+      (round_up(smaller(kNc, right_columns(args)), kNr) / kNr * strip_units(smaller(kKc, args.k)) +
+       kLanes) *
+          i64(sizeof(Unit)),
+      kLine);
 }
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   return args.k > kKc ? round_up(args.m * args.n * i64(sizeof(Acc)), kLine) : 0;

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_d5d97403d0e9dd27.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_0deb03ad15fc9fd8.cpp -o kernel.so
 
 // ---- host/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -29,14 +29,17 @@ struct KilnArgs {
 
 /// What every kernel object exports, by these names.
 using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
-using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);    // "kiln_workspace_bytes"
+using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
+/// How many of `threads` threads have something to do; a kernel without it uses them all.
+using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
 // Kernels that take a packed B export these too.
-using KilnPackedBytesFn = long long (*)(const KilnArgs* args);               // "kiln_packed_b_bytes"
-using KilnPackFn = void (*)(const KilnArgs* args, void* packed);             // "kiln_pack_b"
+using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packed_b_bytes"
+using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }
 
 // ---- host/types.h ----
-// Names of the element types. No headers are used anywhere, so that a generated source is self-contained.
+// Names of the element types. No headers are used anywhere, so that a generated source is
+// self-contained.
 
 template <typename T, int N>
 using Vec = T __attribute__((ext_vector_type(N)));
@@ -67,9 +70,9 @@ constexpr int kNr = 6;            // rows of B^T in the tile
 constexpr int kColumnUnit = 6;    // threads cut columns at multiples of this
 
 // ---- host/vector.h ----
-// Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate step.
-// Uses no headers, so that a generated source is self-contained. Lines that begin with `//%` are
-// read by the generator, which keeps only the branch that a config takes.
+// Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
+// step. Uses no headers, so that a generated source is self-contained. Lines that begin with `//%`
+// are read by the generator, which keeps only the branch that a config takes.
 
 #define KILN_INLINE static inline __attribute__((always_inline))
 #define KILN_UNROLL _Pragma("clang loop unroll(full)")
@@ -213,7 +216,8 @@ KILN_INLINE Vec<Real, L> load_real(const T* from, int count) {
   return to_real<L>(load_first<L>(reinterpret_cast<const Raw<T>*>(from), count), T{});
 }
 
-// --- elements to units -----------------------------------------------------------------------------
+// --- elements to units
+// -----------------------------------------------------------------------------
 
 /// L * kGroup elements that follow each other along k, as L units.
 template <int L, typename T>
@@ -239,7 +243,7 @@ KILN_INLINE Unit gather_unit(const T* from, i64 stride, i64 count) {
   KILN_UNROLL
   for (int g = 0; g < kGroup; ++g)
     if (g < count) raw[g] = reinterpret_cast<const Raw<T>*>(from)[g * stride];
-  Vec<Raw<T>, kGroup * 2> pair = Raw<T>(0);  // a one-lane vector would not be a vector
+  Vec<Raw<T>, kGroup* 2> pair = Raw<T>(0);  // a one-lane vector would not be a vector
   KILN_UNROLL
   for (int g = 0; g < kGroup; ++g) pair[g] = raw[g];
   return units_along<2, T>(pair)[0];
@@ -251,7 +255,8 @@ KILN_INLINE Vec<Unit, L> load_across(const T* from, i64 stride, i64 rows, int co
   return load_real<L>(from, columns);
 }
 
-// --- transposes ------------------------------------------------------------------------------------
+// --- transposes
+// ------------------------------------------------------------------------------------
 
 template <int S, typename V, int... I>
 KILN_INLINE V even_blocks(V a, V b, Sequence<int, I...>) {
@@ -274,7 +279,8 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
   if constexpr (S > 1) transpose<N, S / 2>(rows);
 }
 
-// --- multiply-accumulate ---------------------------------------------------------------------------
+// --- multiply-accumulate
+// ---------------------------------------------------------------------------
 
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;
@@ -311,7 +317,8 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
-  out.residual = static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
+  out.residual =
+      static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
   out.bias = static_cast<const Real*>(args.bias);
   out.ldd = args.ldd;
   out.ldc = args.ldc;
@@ -361,6 +368,13 @@ KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
 struct Work {
   Range batches, rows, columns, ks;
 };
+
+extern "C" int kiln_threads(const KilnArgs* args, int threads) {
+  i64 parts = 1;
+  parts = (args->n + kColumnUnit - 1) / kColumnUnit;
+  (void)args;
+  return parts < 1 ? 1 : int(smaller(parts, threads));
+}
 
 KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   Work work{{0, args.batch}, {0, args.m}, {0, args.n}, {0, args.k}};
