@@ -244,9 +244,13 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   // converted on the way costs several instructions a broadcast; one of more than ten rows needs
   // more base registers than there are (measured: 14 rows run at a third of the speed).
   const bool converts = !h.pack_a && row.kind == Kind::f32 && g.a.dtype != fp32;
+  // An unpacked A that lies along m has every k on a page of its own (measured at lda = 1024: half
+  // the speed).
+  const bool paged =
+      !h.pack_a && !p.a_k_major && h.kc > 64 && double(g.a.ld) * size_of(g.a.dtype) >= 1024;
   const bool scattered = !h.pack_a && p.a_k_major && h.mr > 10;
   const double dots = double(h.mr) * h.nv;
-  const double loads = h.nv + h.mr * (converts ? 4.0 : 1.0) * (scattered ? 3.0 : 1.0);
+  const double loads = h.nv + h.mr * (converts ? 4.0 : 1.0) * (scattered || paged ? 3.0 : 1.0);
   const double latency = 8.0;  // 4 cycles × 2 a cycle: fewer accumulators than that wait
   const double step = std::max({dots, loads, latency}) / dots;
   const double compute = row_tiles * h.mr * vectors * groups * step / rate.dots_per_ns +
