@@ -26,10 +26,6 @@ add_custom_command(OUTPUT ${embedded}
 
 function(kiln_layer name)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
-  if(NOT sources)
-    file(WRITE ${CMAKE_BINARY_DIR}/generated/${name}_empty.cpp "")
-    set(sources ${CMAKE_BINARY_DIR}/generated/${name}_empty.cpp)
-  endif()
   add_library(kiln_${name} STATIC ${sources})
   target_link_libraries(kiln_${name} PUBLIC kiln_options ${ARGN})
 endfunction()
@@ -41,6 +37,6 @@ kiln_layer(runtime kiln_generator Threads::Threads kiln_spdlog kiln_hwloc ${CMAK
 kiln_layer(tuner kiln_runtime nlohmann_json::nlohmann_json)
 kiln_layer(cache kiln_tuner kiln_sqlite kiln_zstd)
 
-if(KILN_LLVM AND EXISTS ${PROJECT_SOURCE_DIR}/runtime/clang/CMakeLists.txt)
+if(KILN_LLVM)
   add_subdirectory(${PROJECT_SOURCE_DIR}/runtime/clang runtime_clang)
 endif()
