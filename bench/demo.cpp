@@ -81,8 +81,7 @@ Result<std::vector<ListedShape>> demo_shapes(const std::vector<int>& tokens) {
     const auto shapes = suite(list);
     if (!shapes) return tl::unexpected(shapes.error());
     for (const ListedShape& shape : *shapes)
-      if (span(shape.gemm, Operand::b) * size_of(shape.gemm.b.dtype) <= kMostWeightBytes)
-        all.push_back(shape);
+      if (span_bytes(shape.gemm, Operand::b) <= kMostWeightBytes) all.push_back(shape);
   }
   return all;
 }

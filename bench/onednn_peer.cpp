@@ -38,10 +38,9 @@ std::optional<dnnl_data_type_t> dnnl_type(DType t) {
       return dnnl_u8;
     case s32:
       return dnnl_s32;
-    case fp64:
+    default:
       return std::nullopt;
   }
-  return std::nullopt;
 }
 
 /// The problem with B plain, in canonical form.

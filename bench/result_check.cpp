@@ -100,9 +100,12 @@ std::optional<std::string> wrong_d(const Gemm& gemm, const Operands& o, std::uin
   for (std::int64_t batch : std::set<std::int64_t>{0, gemm.batch - 1}) {
     const double per_line = double(gemm.k) * double(gemm.batch > 1 ? 2 : 1);
     Lines rows{Lines::Along::rows, batch, sampled(gemm.m, per_line * double(gemm.n), random)};
-    if (auto fault = wrong_lines(gemm, o, products(gemm, o.a, o.b, std::move(rows)))) return fault;
+    if (auto fault =
+            wrong_lines(gemm, o, products(gemm, o.a, o.b, std::move(rows), {o.scale_a, o.scale_b})))
+      return fault;
     Lines columns{Lines::Along::columns, batch, sampled(gemm.n, per_line * double(gemm.m), random)};
-    if (auto fault = wrong_lines(gemm, o, products(gemm, o.a, o.b, std::move(columns))))
+    if (auto fault = wrong_lines(
+            gemm, o, products(gemm, o.a, o.b, std::move(columns), {o.scale_a, o.scale_b})))
       return fault;
   }
   return std::nullopt;

@@ -82,7 +82,7 @@ std::vector<std::string> mapped_compiler_files() {
     const auto path = line.find('/');
     if (path == line.npos) continue;
     const std::string name = line.substr(line.rfind('/') + 1);
-    for (const char* part : {"libLLVM", "libclang", "libkiln_clang"})
+    for (const char* part : {"libLLVM", "libclang", "libkiln_clang", "libnvrtc"})
       if (name.starts_with(part)) files.insert(line.substr(path));
   }
   return {files.begin(), files.end()};

@@ -20,7 +20,7 @@ struct ChildResult {
 Result<ChildResult> run_self(const std::vector<std::string>& arguments,
                              const std::vector<std::string>& environment, bool capture);
 
-/// Files of LLVM, Clang or kiln's compiler that are mapped into this process right now.
+/// Files of LLVM, Clang, NVRTC or kiln's compiler that are mapped into this process right now.
 std::vector<std::string> mapped_compiler_files();
 
 }  // namespace kiln

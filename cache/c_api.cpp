@@ -36,6 +36,9 @@ static_assert(status_of(ErrorCode::not_tuned) == KILN_NOT_TUNED);
 static_assert(status_of(ErrorCode::verification) == KILN_VERIFICATION);
 static_assert(status_of(ErrorCode::internal) == KILN_INTERNAL);
 static_assert(static_cast<int>(DType::s32) == KILN_S32);
+static_assert(static_cast<int>(DType::fp8_e5m2fnuz) == KILN_FP8_E5M2FNUZ);
+static_assert(static_cast<int>(DType::fp4_e2m1) == KILN_FP4_E2M1);
+static_assert(static_cast<int>(Scale::mx_32) == KILN_SCALE_MX_32);
 static_assert(static_cast<int>(Activation::silu) == KILN_SILU);
 static_assert(static_cast<int>(Bias::per_column) == KILN_BIAS_PER_COLUMN);
 static_assert(static_cast<int>(Policy::error) == KILN_POLICY_ERROR);
@@ -117,7 +120,9 @@ Result<Gemm> gemm_of(const kiln_gemm_desc* desc) {
                            .activation = enum_of<Activation>(desc->activation),
                            .residual = desc->residual != 0},
               .alignment = desc->alignment,
-              .b_packed = desc->b_packed != 0};
+              .b_packed = desc->b_packed != 0,
+              .scale_a = enum_of<Scale>(desc->scale_a),
+              .scale_b = enum_of<Scale>(desc->scale_b)};
 }
 
 Operands operands_of(const kiln_operands& x) {
@@ -130,7 +135,12 @@ Operands operands_of(const kiln_operands& x) {
           .residual = x.residual,
           .alpha = x.alpha,
           .beta = x.beta,
-          .threads = x.threads};
+          .threads = x.threads,
+          .stream = x.stream,
+          .workspace = x.workspace,
+          .workspace_bytes = x.workspace_bytes,
+          .scale_a = x.scale_a,
+          .scale_b = x.scale_b};
 }
 
 Result<OpenOptions> options_of(const kiln_options* given) {
@@ -147,6 +157,7 @@ Result<OpenOptions> options_of(const kiln_options* given) {
   options.shipped = split_paths(given->shipped != nullptr ? given->shipped : "");
   options.determinism = given->any_order != 0 ? Determinism::any : Determinism::run_to_run;
   options.threads = given->threads;
+  options.allow_vendor = given->allow_vendor != 0;
   return options;
 }
 
@@ -193,7 +204,9 @@ void kiln_gemm_desc_init(kiln_gemm_desc* desc, int64_t m, int64_t n, int64_t k, 
            .activation = KILN_ACTIVATION_NONE,
            .residual = 0,
            .alignment = 1,
-           .b_packed = 0};
+           .b_packed = 0,
+           .scale_a = KILN_SCALE_NONE,
+           .scale_b = KILN_SCALE_NONE};
 }
 
 void kiln_options_init(kiln_options* options) {
@@ -274,6 +287,10 @@ kiln_status kiln_plan_run(const kiln_plan* plan, const kiln_operands* operands) 
     if (auto ok = kiln::check_size(operands, "operands", "kiln_operands_init()"); !ok) return ok;
     return plan->plan.run(kiln::operands_of(*operands));
   });
+}
+
+int64_t kiln_plan_workspace_bytes(const kiln_plan* plan) {
+  return plan == nullptr ? 0 : plan->plan.workspace_bytes();
 }
 
 void kiln_plan_free(kiln_plan* plan) { delete plan; }

@@ -11,19 +11,34 @@
 #include "cache/engine_impl.h"
 #include "generator/render.h"
 #include "runtime/cpu.h"
+#include "runtime/gpu.h"
 #include "runtime/reference_kernel.h"
 
 namespace kiln {
 namespace {
 
-/// What `options.device` names. Errors: bad_input (no such name, threads), device (none here).
-Result<DeviceCaps> find_device(const std::string& name) {
-  if (name == "cpu") return detect_cpu();
-  for (const std::string_view prefix : {"cuda:", "hip:", "emu:"})
-    if (name.starts_with(prefix))
-      return fail(ErrorCode::device, fmt::format("device = {}: this build drives cpu only", name));
-  return fail(ErrorCode::bad_input,
-              fmt::format("device = {}: must be cpu, cuda:N, hip:N or emu:ARCH", name));
+/// Finds what `impl.options.device` names. Errors: bad_input (no such name), device (none here).
+Status find_device(Engine::Impl& impl) {
+  const std::string& name = impl.options.device;
+  if (name == "cpu") {
+    const auto caps = detect_cpu();
+    if (!caps) return tl::unexpected(caps.error());
+    impl.device = *caps;
+    return {};
+  }
+  if (names_gpu(name)) {
+    auto gpu = open_gpu(name);
+    if (!gpu) return tl::unexpected(gpu.error());
+    impl.gpu = std::move(*gpu);
+    impl.device = impl.gpu->caps();
+    return {};
+  }
+  if (name.starts_with("emu:"))
+    return fail(ErrorCode::unsupported,
+                fmt::format("device = {}: the emulator proves kernels, it multiplies for nobody: "
+                            "see `kiln verify`",
+                            name));
+  return fail(ErrorCode::bad_input, fmt::format("device = {}: must be cpu, cuda:N or hip:N", name));
 }
 
 /// A path that the caller or $KILN_DB named must open; the default one may fail (no home, a
@@ -71,26 +86,25 @@ Engine::~Engine() = default;
 Result<Engine> Engine::open(OpenOptions options) {
   return shielded([&]() -> Result<Engine> {
     auto impl = std::make_unique<Impl>();
-    const auto device = find_device(options.device);
-    if (!device) return tl::unexpected(device.error());
-    impl->device = *device;
-    impl->default_threads = device->compute_units;
     impl->options = std::move(options);
+    if (Status found = find_device(*impl); !found) return tl::unexpected(found.error());
+    impl->default_threads = impl->device.compute_units;
     const auto threads = impl->threads_of(impl->options.threads);
     if (!threads) return tl::unexpected(threads.error());
     impl->default_threads = *threads;
     auto store = open_store(impl->options);
     if (!store) return tl::unexpected(store.error());
     impl->store = std::move(*store);
-    impl->now = {.template_hash = template_hash(),
+    impl->now = {.template_hash = template_hash(impl->device.vendor),
                  .space_version = kSpaceVersion,
                  .compiler = {},
-                 .runtime = runtime_version()};
+                 .runtime = impl->gpu ? impl->gpu->runtime_version() : runtime_version()};
     return Engine(std::move(impl));
   });
 }
 
 Status Engine::gemm(const Gemm& gemm, const Operands& operands) {
+  if (impl_->gpu) return impl_->gpu_gemm(gemm, operands);
   const int threads = operands.threads != 0 ? operands.threads : impl_->default_threads;
   const PlanKey key = plan_key(gemm, threads);
   const Plan::Impl* plan = impl_->plans.find(key, hash_of(key));
@@ -102,12 +116,14 @@ Status Engine::gemm(const Gemm& gemm, const Operands& operands) {
 }
 
 Result<Plan> Engine::plan(const Gemm& gemm, int threads) {
-  auto plan = impl_->plan_for(gemm, threads);
+  auto plan = impl_->plan_for(impl_->spelt(gemm), threads);
   if (!plan) return tl::unexpected(plan.error());
   return Plan(std::move(*plan));
 }
 
 Result<PackedB> Engine::pack_b(const Gemm& gemm, const void* b, int threads) {
+  if (impl_->gpu)
+    return fail(ErrorCode::unsupported, "packed_b: GPU kernels read B as it is; give it plain");
   const auto plan = impl_->plan_for(gemm.with_packed_b(), threads);
   if (!plan) return tl::unexpected(plan.error());
   const Plan::Impl& p = **plan;
@@ -131,11 +147,11 @@ Result<PackedB> Engine::pack_b(const Gemm& gemm, const void* b, int threads) {
 }
 
 Result<TuneReport> Engine::tune(const Gemm& gemm, const TuneOptions& options) {
-  return shielded([&] { return impl_->tune(gemm, options); });
+  return shielded([&] { return impl_->tune(impl_->spelt(gemm), options); });
 }
 
 Result<std::string> Engine::explain(const Gemm& gemm, int threads) {
-  return shielded([&] { return impl_->explain(gemm, threads); });
+  return shielded([&] { return impl_->explain(impl_->spelt(gemm), threads); });
 }
 
 }  // namespace kiln

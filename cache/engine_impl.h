@@ -21,13 +21,9 @@ namespace kiln {
 
 using SharedPlan = std::shared_ptr<const Plan::Impl>;
 
-std::shared_ptr<Plan::Impl> bound_plan(const Gemm& gemm, int threads, Match match,
-                                       const Config& config, std::string reason,
-                                       std::shared_ptr<const HostKernel> kernel);
-
 /// Code for one config, with what is stored about it.
 struct Built {
-  std::shared_ptr<const HostKernel> kernel;
+  KernelCode kernel;
   StoredBinary binary;
 };
 
@@ -37,7 +33,8 @@ using BenchMaker =
 
 struct Engine::Impl {
   OpenOptions options;
-  DeviceCaps device;  // with every core this process may use; calls set compute_units
+  cuda::SharedDevice gpu;  // null: the CPU
+  DeviceCaps device;       // with every core this process may use; calls set compute_units
   int default_threads = 1;
   std::unique_ptr<Store> store;
   Validators now;  // compiler left empty: lookups load none
@@ -65,17 +62,34 @@ struct Engine::Impl {
 
   /// `threads` as a call gave it, 0 resolved. Errors: bad_input.
   Result<int> threads_of(int threads) const;
+  /// The problem as its plans and records spell it: on a GPU one that promises no alignment has
+  /// that of its pitches.
+  Gemm spelt(const Gemm& gemm) const;
+  /// The compiler of this device's code. Errors: compiler.
+  Result<Compiler*> compiler() const;
+  /// Errors: device (not code for this device).
+  Result<KernelCode> load(std::span<const std::byte> image) const;
   BestKey key_of(const Gemm& gemm, int threads) const;
 
   // resolve.cpp: from a problem to a plan.
+  Status gpu_gemm(const Gemm& gemm, const Operands& operands);
+  Result<SharedPlan> bound_plan(const Gemm& gemm, int threads, Match match, const Config& config,
+                                std::string reason, KernelCode code) const;
+  std::optional<SharedPlan> library_plan(const Gemm& gemm, int threads, const Record& record);
   Result<SharedPlan> plan_for(const Gemm& gemm, int threads);
   Result<SharedPlan> resolve(const Gemm& gemm, int threads);
   std::optional<SharedPlan> exact_plan(const Gemm& gemm, int threads);
-  SharedPlan best_known_plan(const Gemm& gemm, int threads);
+  Result<SharedPlan> best_known_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> nearest_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> model_plan(const Gemm& gemm, int threads);
   Result<Built> build(const BestKey& key, const Config& config);
-  bool passes_again(const Record& record, const HostKernel& kernel);
+  /// `build`, and proved for this problem.
+  Result<Built> admitted(const BestKey& key, const Config& config);
+  /// admit.cpp: that code gives right results for the problem on `key.device.compute_units`
+  /// threads, checked once and remembered. What fails is quarantined. Errors: verification, device
+  /// (a GPU's code is checked nowhere but in a worker, and there is none).
+  Status prove(const BestKey& key, const Config& config, const KernelCode& kernel,
+               const StoredBinary& code);
   void tell_untuned(const Plan::Impl& plan);
 
   // tuning.cpp
@@ -89,7 +103,7 @@ struct Engine::Impl {
   /// Plans of this problem, however it was spelt, take the winner's kernel; the caller's spelling
   /// gets one at least. Works when the database could not be written, too.
   void install(const Gemm& gemm, const BestKey& key, const Config& config,
-               const std::string& reason, std::shared_ptr<const HostKernel> kernel);
+               const std::string& reason, const KernelCode& code);
 
   // explain.cpp
   Result<std::string> explain(const Gemm& gemm, int threads);

@@ -22,8 +22,10 @@ template <typename E>
 struct EnumNames;
 template <>
 struct EnumNames<DType> {
-  static constexpr std::array<std::string_view, 7> names{"fp32", "fp64", "fp16", "bf16",
-                                                         "s8",   "u8",   "s32"};
+  static constexpr std::array<std::string_view, 15> names{
+      "fp32",         "fp64",         "fp16",     "bf16",     "s8",
+      "u8",           "s32",          "fp8_e4m3", "fp8_e5m2", "tf32",
+      "fp8_e4m3fnuz", "fp8_e5m2fnuz", "fp6_e2m3", "fp6_e3m2", "fp4_e2m1"};
 };
 template <>
 struct EnumNames<Order> {
@@ -37,6 +39,11 @@ struct EnumNames<Activation> {
 template <>
 struct EnumNames<Bias> {
   static constexpr std::array<std::string_view, 3> names{"none", "per_row", "per_column"};
+};
+template <>
+struct EnumNames<Scale> {
+  static constexpr std::array<std::string_view, 5> names{"none", "line", "line_128", "square_128",
+                                                         "mx_32"};
 };
 template <>
 struct EnumNames<Vendor> {
@@ -104,7 +111,8 @@ bool from_value(const Value& value, T& field) {
 /// Calls `f(name, field)` for every field of a Gemm (const or not), nested ones included.
 template <typename G, typename F>
 void for_each_gemm_field(G& gemm, F&& f) {
-  auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed] = gemm;
+  auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b] =
+      gemm;
   f("m", m), f("n", n), f("k", k), f("batch", batch);
   const auto matrix = [&](const std::string& prefix, auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
@@ -116,18 +124,26 @@ void for_each_gemm_field(G& gemm, F&& f) {
   auto& [bias, activation, residual] = epilogue;
   f("bias", bias), f("activation", activation), f("residual", residual);
   f("alignment", alignment), f("b_packed", b_packed);
+  f("scale_a", scale_a), f("scale_b", scale_b);
 }
 
 /// The same for DeviceCaps.
 template <typename D, typename F>
 void for_each_device_field(D& device, F&& f) {
-  auto& [vendor, arch, model, cpu, compute_units, l1_bytes, l2_bytes, l3_bytes, ghz] = device;
+  auto& [vendor, arch, model, cpu, gpu, compute_units, l1_bytes, l2_bytes, l3_bytes, ghz] = device;
   f("vendor", vendor), f("arch", arch), f("model", model);
   auto& [avx2_fma, avx512, avx512_bf16, avx512_vnni, amx_bf16, amx_int8] = cpu;
   f("avx2_fma", avx2_fma), f("avx512", avx512), f("avx512_bf16", avx512_bf16);
   f("avx512_vnni", avx512_vnni), f("amx_bf16", amx_bf16), f("amx_int8", amx_int8);
   f("compute_units", compute_units);
   f("l1_bytes", l1_bytes), f("l2_bytes", l2_bytes), f("l3_bytes", l3_bytes), f("ghz", ghz);
+  auto& [sm, arch_specific, wave, shared_block_bytes, shared_unit_bytes, registers_unit,
+         threads_unit, threads_block, memory_bytes, memory_gbs, chiplets] = gpu;
+  f("sm", sm), f("arch_specific", arch_specific), f("wave", wave);
+  f("shared_block_bytes", shared_block_bytes), f("shared_unit_bytes", shared_unit_bytes);
+  f("registers_unit", registers_unit), f("threads_unit", threads_unit);
+  f("threads_block", threads_block), f("memory_bytes", memory_bytes), f("memory_gbs", memory_gbs);
+  f("chiplets", chiplets);
 }
 
 /// The same for Validators.
@@ -145,7 +161,7 @@ std::string key_text(const Validators& validators);
 std::string key_text(const BestKey& key);
 
 /// What two problems share when only their sizes, pitches and strides differ: dtypes, layouts,
-/// epilogue, alignment, packing. Nearest shapes are looked for within one class.
+/// epilogue, alignment, packing, scales. Nearest shapes are looked for within one class.
 std::string class_text(const Gemm& gemm);
 
 /// The same problem in its one spelling: a pitch or stride that equals the tight one becomes 0, and

@@ -141,12 +141,19 @@ bool is_networked(long magic) {
 }
 
 std::string distrust(const std::filesystem::path& file) {
-  struct stat info {};
-  if (::stat(file.c_str(), &info) != 0) return fmt::format("no owner: {}", std::strerror(errno));
-  if (info.st_uid != ::geteuid() && info.st_uid != 0)
-    return fmt::format("owner = uid {}, neither this user nor root", info.st_uid);
-  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return fmt::format("mode = {:04o}: others may write it", info.st_mode & 07777);
+  // SQLite replays the logs that lie beside a file, whoever put them there.
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+    const std::string part = file.string() + suffix;
+    struct stat info {};
+    if (::stat(part.c_str(), &info) != 0) {
+      if (*suffix != '\0' && errno == ENOENT) continue;
+      return fmt::format("no owner of {}: {}", part, std::strerror(errno));
+    }
+    if (info.st_uid != ::geteuid() && info.st_uid != 0)
+      return fmt::format("{}: owner = uid {}, neither this user nor root", part, info.st_uid);
+    if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+      return fmt::format("{}: mode = {:04o}: others may write it", part, info.st_mode & 07777);
+  }
   return {};
 }
 

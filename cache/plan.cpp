@@ -15,7 +15,8 @@
 namespace kiln {
 
 PlanKey plan_key(const Gemm& gemm, int threads) {
-  const auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed] = gemm;
+  const auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a,
+               scale_b] = gemm;
   const auto& [bias, activation, residual] = epilogue;
   const auto word = [](auto value) { return static_cast<std::uint64_t>(value); };
   std::uint64_t types = 0, layouts = 0;
@@ -30,8 +31,9 @@ PlanKey plan_key(const Gemm& gemm, int threads) {
     key.words[next++] = word(batch_stride);
   }
   key.words[next++] = types;
-  key.words[next++] = layouts << 40 | word(accumulator) << 32 | word(bias) << 24 |
-                      word(activation) << 16 | word(residual) << 8 | word(b_packed);
+  key.words[next++] = word(scale_a) << 56 | word(scale_b) << 48 | layouts << 40 |
+                      word(accumulator) << 32 | word(bias) << 24 | word(activation) << 16 |
+                      word(residual) << 8 | word(b_packed);
   key.words[next] =
       word(static_cast<std::uint32_t>(alignment)) << 32 | word(static_cast<std::uint32_t>(threads));
   return key;
@@ -45,7 +47,7 @@ OperandRules rules_for(const Gemm& g) {
   OperandRules rules;
   if (g.m == 0 || g.n == 0) return rules;
   const auto bytes = [&](Operand which) {
-    return static_cast<std::uintptr_t>(span(g, which) * size_of(matrix(g, which).dtype));
+    return static_cast<std::uintptr_t>(span_bytes(g, which));
   };
   const std::uintptr_t bias_size = g.accumulator == fp64 ? 8 : 4;
   rules.a_bytes = bytes(Operand::a);
@@ -57,6 +59,8 @@ OperandRules rules_for(const Gemm& g) {
   if (g.epilogue.bias == Bias::per_column)
     rules.bias_bytes = bias_size * static_cast<std::uintptr_t>(g.n);
   if (g.epilogue.residual) rules.residual_bytes = rules.d_bytes;
+  rules.scale_a_bytes = static_cast<std::uintptr_t>(scale_bytes(g, Operand::a));
+  rules.scale_b_bytes = static_cast<std::uintptr_t>(scale_bytes(g, Operand::b));
   rules.misaligned_bits = static_cast<std::uintptr_t>(g.alignment) - 1;
   rules.c_may_be_d = g.ldc() == g.ldd() && (g.batch == 1 || g.stride_c() == g.stride_d());
   return rules;
@@ -70,7 +74,7 @@ bool ranges_meet(std::uintptr_t x, std::uintptr_t x_bytes, std::uintptr_t d,
   return (x_bytes != 0) & ((x - d < d_bytes) | (d - x < x_bytes));
 }
 
-Status run_checked(const Plan::Impl& plan, const Operands& operands) {
+KilnArgs bound_args(const Plan::Impl& plan, const Operands& operands) {
   KilnArgs args = plan.args;
   args.a = plan.problem.swapped ? operands.b : operands.a;
   args.b = plan.problem.swapped ? operands.a : operands.b;
@@ -80,14 +84,51 @@ Status run_checked(const Plan::Impl& plan, const Operands& operands) {
   args.residual = operands.residual;
   args.alpha = operands.alpha;
   args.beta = operands.beta;
-  if (plan.bare_call) [[likely]] {
-    plan.kernel->gemm(&args, 0, 1);
-    return {};
-  }
+  args.scale_a = plan.problem.swapped ? operands.scale_b : operands.scale_a;
+  args.scale_b = plan.problem.swapped ? operands.scale_a : operands.scale_b;
+  return args;
+}
+
+Status run_checked(const Plan::Impl& plan, const Operands& operands) {
+  if (plan.gpu) return plan.gpu->run(operands);
+  KilnArgs args = bound_args(plan, operands);
   if (plan.kernel) return launch(*plan.kernel, args, plan.used_threads, plan.workspace_bytes);
   parallel(plan.threads,
            [&](int thread, int threads) { run_reference(plan.problem, args, thread, threads); });
   return {};
+}
+
+/// Scales are read four bytes at a time.
+constexpr std::uintptr_t kScaleBits = 3;
+
+bool misaligned_scales(const OperandRules& r, const Operands& o) {
+  return ((r.scale_a_bytes != 0) & ((address(o.scale_a) & kScaleBits) != 0)) |
+         ((r.scale_b_bytes != 0) & ((address(o.scale_b) & kScaleBits) != 0));
+}
+
+/// The quick look at operands: true when there is nothing to find.
+inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
+  const OperandRules& r = plan.rules;
+  const std::uintptr_t c_bytes = o.beta != 0 ? r.c_bytes : 0;
+  const std::uintptr_t d = address(o.d);
+  const auto suspect = [&](const void* pointer, std::uintptr_t bytes) {
+    const std::uintptr_t x = address(pointer);
+    return ((bytes != 0) & (x == 0)) | ranges_meet(x, bytes, d, r.d_bytes);
+  };
+  const auto misaligned = [&](const void* pointer, std::uintptr_t bytes) {
+    return bytes != 0 && (address(pointer) & r.misaligned_bits) != 0;
+  };
+  const bool c_is_d = o.c == o.d && r.c_may_be_d;
+  const bool wrong = (d == 0) | suspect(o.a, r.a_bytes) | suspect(b, r.b_bytes) |
+                     (!c_is_d && suspect(o.c, c_bytes)) | suspect(o.bias, r.bias_bytes) |
+                     suspect(o.residual, r.residual_bytes) | suspect(o.scale_a, r.scale_a_bytes) |
+                     suspect(o.scale_b, r.scale_b_bytes) |
+                     (r.misaligned_bits != 0 &&
+                      (misaligned(o.a, r.a_bytes) || misaligned(o.c, c_bytes) ||
+                       misaligned(o.d, r.d_bytes) || misaligned(o.residual, r.residual_bytes) ||
+                       (!plan.gemm.b_packed && misaligned(b, r.b_bytes)))) |
+                     misaligned_scales(r, o);
+  return !wrong;
 }
 
 /// One operand of a call, for the sentences of errors.
@@ -99,14 +140,14 @@ struct Named {
 };
 
 Bytes2d shape_of(const Gemm& g, Operand which, const void* pointer) {
-  const std::int64_t size = size_of(matrix(g, which).dtype);
+  const DType type = matrix(g, which).dtype;
   const Extent e = extent(g, which);
   return {.first = static_cast<std::int64_t>(address(pointer)),
-          .width = e.length * size,
+          .width = bytes_of(type, e.length),
           .lines = e.lines,
-          .pitch = leading_dimension(g, which) * size,
+          .pitch = bytes_of(type, leading_dimension(g, which)),
           .batch = g.batch,
-          .stride = g.batch == 1 ? 0 : batch_stride(g, which) * size};
+          .stride = g.batch == 1 ? 0 : bytes_of(type, batch_stride(g, which))};
 }
 
 /// The careful look at operands that the quick one found something about: an error, or nothing when
@@ -126,11 +167,17 @@ Status examine(const Plan::Impl& plan, const Operands& o, const void* b) {
       {"c", o.c, c_bytes, shape_of(g, Operand::c, o.c)},
       {"residual", o.residual, r.residual_bytes, shape_of(g, Operand::d, o.residual)},
       {"bias", o.bias, r.bias_bytes, line(o.bias, r.bias_bytes)},
+      {"scale_a", o.scale_a, r.scale_a_bytes, line(o.scale_a, r.scale_a_bytes)},
+      {"scale_b", o.scale_b, r.scale_b_bytes, line(o.scale_b, r.scale_b_bytes)},
       d};
   for (const Named& x : matrices) {
     if (x.bytes != 0 && x.pointer == nullptr)
       return fail(ErrorCode::bad_input, fmt::format("{} = null: {} needs it", x.name, text(g)));
-    const bool plain = x.name == "bias" || (x.name == "b" && g.b_packed);
+    const bool scales = x.name.starts_with("scale");
+    if (scales && x.bytes != 0 && (address(x.pointer) & kScaleBits) != 0)
+      return fail(ErrorCode::bad_input, fmt::format("{} = {}: must be {}-byte aligned", x.name,
+                                                    fmt::ptr(x.pointer), kScaleBits + 1));
+    const bool plain = x.name == "bias" || scales || (x.name == "b" && g.b_packed);
     if (x.bytes != 0 && !plain && (address(x.pointer) & r.misaligned_bits) != 0)
       return fail(ErrorCode::bad_input, fmt::format("{} = {}: no multiple of alignment = {}",
                                                     x.name, fmt::ptr(x.pointer), g.alignment));
@@ -171,39 +218,24 @@ std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads) {
 void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel) {
   plan.used_threads = threads_used(*kernel, plan.args, plan.threads);
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
-  plan.bare_call = plan.used_threads == 1 && plan.workspace_bytes == 0;
+  plan.bare_call = plan.used_threads == 1 && plan.workspace_bytes == 0 && !plan.gemm.b_packed &&
+                   plan.rules.d_bytes != 0;
   plan.kernel = std::move(kernel);
 }
 
 Status check_operands(const Plan::Impl& plan, const Operands& o, const void* b) {
-  const OperandRules& r = plan.rules;
-  const std::uintptr_t c_bytes = o.beta != 0 ? r.c_bytes : 0;
-  const std::uintptr_t d = address(o.d);
-  const auto suspect = [&](const void* pointer, std::uintptr_t bytes) {
-    const std::uintptr_t x = address(pointer);
-    return ((bytes != 0) & (x == 0)) | ranges_meet(x, bytes, d, r.d_bytes);
-  };
-  const auto misaligned = [&](const void* pointer, std::uintptr_t bytes) {
-    return bytes != 0 && (address(pointer) & r.misaligned_bits) != 0;
-  };
-  const bool c_is_d = o.c == o.d && r.c_may_be_d;
-  const bool wrong = (d == 0) | suspect(o.a, r.a_bytes) | suspect(b, r.b_bytes) |
-                     (!c_is_d && suspect(o.c, c_bytes)) | suspect(o.bias, r.bias_bytes) |
-                     suspect(o.residual, r.residual_bytes) |
-                     (r.misaligned_bits != 0 &&
-                      (misaligned(o.a, r.a_bytes) || misaligned(o.c, c_bytes) ||
-                       misaligned(o.d, r.d_bytes) || misaligned(o.residual, r.residual_bytes) ||
-                       (!plan.gemm.b_packed && misaligned(b, r.b_bytes))));
-  if (!wrong) [[likely]]
+  if (in_order(plan, o, b)) [[likely]]
     return {};
   return examine(plan, o, b);
 }
 
-Status run_plan(const Plan::Impl& plan, const Operands& operands) {
+namespace {
+
+// Kept out of run_plan: its many locals would cost the shortest calls their prologue.
+[[gnu::noinline]] Status run_with_care(const Plan::Impl& plan, const Operands& operands) {
   if (plan.rules.d_bytes == 0) return {};  // m or n is 0: there is no D
-  if (!plan.gemm.b_packed) [[likely]] {
-    if (Status ok = check_operands(plan, operands, operands.b); !ok) [[unlikely]]
-      return ok;
+  if (!plan.gemm.b_packed) {
+    if (Status ok = check_operands(plan, operands, operands.b); !ok) return ok;
     return run_checked(plan, operands);
   }
   if (operands.packed_b == nullptr)
@@ -222,9 +254,23 @@ Status run_plan(const Plan::Impl& plan, const Operands& operands) {
   return run_checked(*packed.plan, bound);
 }
 
+}  // namespace
+
+Status run_plan(const Plan::Impl& plan, const Operands& operands) {
+  if (plan.bare_call && in_order(plan, operands, operands.b)) [[likely]] {
+    const KilnArgs args = bound_args(plan, operands);
+    plan.kernel->gemm(&args, 0, 1);
+    return {};
+  }
+  return run_with_care(plan, operands);
+}
+
 Status Plan::run(const Operands& operands) const { return run_plan(*impl_, operands); }
 Match Plan::match() const { return impl_->match; }
 const std::string& Plan::config() const { return impl_->config; }
+std::int64_t Plan::workspace_bytes() const {
+  return impl_->gpu ? impl_->gpu->workspace_bytes() : 0;
+}
 std::size_t PackedB::bytes() const { return impl_->bytes; }
 
 }  // namespace kiln

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "cache/gpu_plan.h"
 #include "generator/canonical.h"
 #include "kiln/engine.hpp"
 #include "runtime/kernel.h"
@@ -24,7 +25,8 @@ std::uint64_t hash_of(const PlanKey& key);
 /// What a call's operands must be, worked out once for a problem.
 struct OperandRules {
   std::uintptr_t a_bytes = 0, b_bytes = 0, c_bytes = 0, d_bytes = 0, bias_bytes = 0,
-                 residual_bytes = 0;   // first to one past last byte; 0 = not read
+                 residual_bytes = 0, scale_a_bytes = 0,
+                 scale_b_bytes = 0;    // first to one past last byte; 0 = not read
   std::uintptr_t misaligned_bits = 0;  // address bits that must be 0
   bool c_may_be_d = false;             // C and D lie alike, so they may be the same
 };
@@ -41,9 +43,10 @@ struct kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Impl> {
   Match match = Match::reference;
   std::string config;  // canonical text; "reference" for the kernel of last resort
   std::string reason;  // why this one: a sentence for explain()
-  std::shared_ptr<const HostKernel> kernel;  // null: the kernel of last resort
-  KilnArgs args = {};                        // of every call, but for operands, alpha and beta
-  int used_threads = 1;                      // of `threads`, those that the kernel has work for
+  std::shared_ptr<const HostKernel> kernel;  // null: on a GPU, or the kernel of last resort
+  std::unique_ptr<const GpuPlan> gpu;
+  KilnArgs args = {};    // of every call, but for operands, alpha and beta
+  int used_threads = 1;  // of `threads`, those that the kernel has work for
   std::int64_t workspace_bytes = 0;
   bool bare_call = false;  // one thread, no workspace: nothing stands between gemm() and code
 };
@@ -63,6 +66,13 @@ std::shared_ptr<std::byte[]> aligned_bytes(std::int64_t bytes);
 std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads);
 /// Gives it code and asks that for its workspace.
 void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel);
+
+/// Code on its device: one of the two is set.
+struct KernelCode {
+  std::shared_ptr<const HostKernel> host;
+  cuda::SharedModule gpu;
+  explicit operator bool() const { return host != nullptr || gpu != nullptr; }
+};
 
 /// Errors: bad_input (a null, misaligned or overlapping operand, by name and address).
 Status check_operands(const Plan::Impl& plan, const Operands& operands, const void* b);

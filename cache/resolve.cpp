@@ -9,8 +9,8 @@
 #include "cache/engine_impl.h"
 #include "cache/keys.h"
 #include "runtime/cpu.h"
+#include "tuner/gpu_timing.h"
 #include "tuner/measure.h"
-#include "tuner/verify.h"
 
 namespace kiln {
 namespace {
@@ -31,6 +31,26 @@ double distance(const Gemm& x, const Gemm& y) {
   return std::sqrt(sum);
 }
 
+/// What the model would try, best first; a plain config that is legal almost everywhere comes last.
+std::vector<Config> model_choices(const BestKey& key, const Canonical& problem) {
+  constexpr std::size_t kTried = 3;  // a GPU's compiler refuses some
+  std::vector<std::pair<double, Config>> ranked;
+  if (const auto space = space_for(key.gemm, key.device))
+    for (const Config& config : space->legal)
+      ranked.emplace_back(predict_ns(problem, key.device, config), config);
+  const bool cpu = key.device.vendor == Vendor::cpu, amd = key.device.vendor == Vendor::amd;
+  const std::size_t count = std::min(ranked.size(), cpu ? std::size_t{1} : kTried);
+  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count),
+                    ranked.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  std::vector<Config> choices;
+  for (std::size_t i = 0; i < count; ++i) choices.push_back(ranked[i].second);
+  if (!amd && has_fallback(problem, key.device))
+    if (const Config plain = fallback_config(problem, key.device);
+        broken_rule(problem, key.device, plain).empty())
+      choices.push_back(plain);
+  return choices;
+}
+
 struct Neighbour {
   Config config;
   Gemm gemm;
@@ -40,19 +60,28 @@ struct Neighbour {
 
 }  // namespace
 
-std::shared_ptr<Plan::Impl> bound_plan(const Gemm& gemm, int threads, Match match,
-                                       const Config& config, std::string reason,
-                                       std::shared_ptr<const HostKernel> kernel) {
+Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match match,
+                                            const Config& config, std::string reason,
+                                            KernelCode code) const {
   auto plan = bare_plan(gemm, threads);
   plan->match = match;
   plan->config = text(config);
   plan->reason = std::move(reason);
-  bind_kernel(*plan, std::move(kernel));
+  if (code.gpu) {
+    auto bound = GpuPlan::make(std::move(code.gpu), plan->problem, device, config);
+    if (!bound) return tl::unexpected(bound.error());
+    plan->gpu = std::move(*bound);
+  } else {
+    bind_kernel(*plan, std::move(code.host));
+  }
   return plan;
 }
 
 Result<int> Engine::Impl::threads_of(int threads) const {
   if (threads == 0) return default_threads;
+  if (gpu && threads != device.compute_units)
+    return fail(ErrorCode::bad_input,
+                fmt::format("threads = {}: must be 0 on {}", threads, options.device));
   if (threads < 1 || threads > device.compute_units)
     return fail(ErrorCode::bad_input,
                 fmt::format("threads = {}: must be 0 (the engine's default, {}) or 1 to {}",
@@ -63,7 +92,7 @@ Result<int> Engine::Impl::threads_of(int threads) const {
 BestKey Engine::Impl::key_of(const Gemm& gemm, int threads) const {
   BestKey key{.device = device,
               .gemm = normalised(gemm),
-              .policy = std::string(kMeasurePolicy),
+              .policy = std::string(gpu ? gpu_measure_policy(device.vendor) : kMeasurePolicy),
               .determinism = options.determinism};
   key.device.compute_units = threads;
   return key;
@@ -85,12 +114,17 @@ Result<SharedPlan> Engine::Impl::plan_for(const Gemm& gemm, int threads) {
 
 Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
   if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
-  const bool nothing_to_tune = gemm.m == 0 || gemm.n == 0 || gemm.k == 0;
+  if (gpu && gemm.b_packed)
+    return fail(ErrorCode::unsupported, "packed_b: GPU kernels read B as it is; give it plain");
+  // Without a product there is nothing to search; what is left of it the host does by itself.
+  const bool no_product = gemm.m == 0 || gemm.n == 0 || gemm.k == 0;
+  const bool nothing_to_run = gpu ? gemm.m == 0 || gemm.n == 0 : no_product;
+  Result<SharedPlan> untuned = SharedPlan{};
   {
     const std::lock_guard lock(resolving);
     const PlanKey key = plan_key(gemm, threads);
     if (const Plan::Impl* plan = plans.find(key, hash_of(key))) return plan->shared_from_this();
-    if (nothing_to_tune) {
+    if (nothing_to_run) {
       auto plan = bare_plan(gemm, threads);
       plan->reason = "nothing is multiplied: m, n or k is 0";
       plans.put(plan);
@@ -100,106 +134,107 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
       plans.put(*plan);
       return *plan;
     }
-    if (options.policy == Policy::error)
+    if (options.policy == Policy::error && !no_product)
       return fail(ErrorCode::not_tuned,
                   fmt::format("{} on {} threads was never tuned", text(gemm), threads));
-    if (options.policy != Policy::tune_now) {
-      SharedPlan plan = best_known_plan(gemm, threads);
-      plans.put(plan);
-      tell_untuned(*plan);
-      if (options.policy == Policy::tune_in_background) tune_later(gemm, threads);
-      return plan;
+    if (options.policy != Policy::tune_now || no_product) {
+      untuned = best_known_plan(gemm, threads);
+      if (!untuned) return untuned;
+      plans.put(*untuned);
+      if (no_product) return untuned;
     }
   }
-  // Policy::tune_now. The lock is not held: tuning takes seconds, and other shapes need not wait.
-  const auto report = tune(gemm, {.threads = threads});
-  const std::lock_guard lock(resolving);
-  auto plan = report ? exact_plan(gemm, threads) : std::nullopt;
-  if (!report) warn(tl::unexpected(report.error()));
-  if (!plan) {
-    plan = best_known_plan(gemm, threads);
-    tell_untuned(**plan);
+  if (options.policy == Policy::tune_now) {
+    // The lock is not held: tuning takes seconds, and other shapes need not wait.
+    const auto report = tune(gemm, {.threads = threads});
+    const std::lock_guard lock(resolving);
+    if (!report) {
+      warn(tl::unexpected(report.error()));
+    } else {
+      // tune() puts its winner there, also where it could not be written to the database.
+      const PlanKey key = plan_key(gemm, threads);
+      if (const Plan::Impl* plan = plans.find(key, hash_of(key))) return plan->shared_from_this();
+      if (auto plan = exact_plan(gemm, threads)) {
+        plans.put(*plan);
+        return *plan;
+      }
+    }
+    untuned = best_known_plan(gemm, threads);
+    if (!untuned) return untuned;
+    plans.put(*untuned);
   }
-  plans.put(*plan);
-  return *plan;
+  // No lock is held: what is told may call tune().
+  tell_untuned(**untuned);
+  if (options.policy == Policy::tune_in_background) tune_later(gemm, threads);
+  return untuned;
 }
 
 std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads) {
   auto record = store->best(key_of(gemm, threads), now);
   if (!record) return std::nullopt;
-  std::shared_ptr<const HostKernel> kernel;
+  if (auto library = library_plan(gemm, threads, *record)) return library;
+  const Config& config = record->measured.config;
+  KernelCode kernel;
   if (!record->image.empty()) {
-    if (auto loaded = HostKernel::load(record->image))
-      kernel = std::make_shared<const HostKernel>(std::move(*loaded));
+    if (auto loaded = load(record->image))
+      kernel = std::move(*loaded);
     else
       store->quarantine_binary(record->measured.binary_key, loaded.error().message);
   }
   if (!kernel) {  // quarantined, not trusted or lost: the config makes it anew
-    auto built = build(record->key, record->measured.config);
+    auto built = admitted(record->key, config);
     if (!built) {
       warn(tl::unexpected(built.error()));
       return std::nullopt;
     }
     kernel = built->kernel;
-  }
-  if (record->validators.runtime != now.runtime && !passes_again(*record, *kernel))
-    return std::nullopt;
-  return bound_plan(gemm, threads, Match::exact, record->measured.config,
-                    fmt::format("tuned for exactly this problem ({}, {})", record->created,
-                                record->database.string()),
-                    std::move(kernel));
-}
-
-bool Engine::Impl::passes_again(const Record& record, const HostKernel& kernel) {
-  const Canonical problem = canonicalise(record.key.gemm);
-  const int threads = record.key.device.compute_units;
-  const auto run = [&](const Operands& operands) -> Status {
-    KilnArgs args = make_args(problem, operands);
-    std::shared_ptr<std::byte[]> packed;
-    if (kernel.pack_b != nullptr) {
-      const std::int64_t bytes = kernel.packed_b_bytes(&args);
-      packed = aligned_bytes(bytes);
-      if (packed == nullptr)
-        return fail(ErrorCode::device, fmt::format("packed_b: no memory for {} bytes", bytes));
-      kernel.pack_b(&args, packed.get());
-      args.b = packed.get();
+  } else if (!gpu && record->validators.runtime != now.runtime) {
+    // A cubin is what the device itself executes: another driver runs the very same instructions.
+    const StoredBinary code{.key = record->measured.binary_key, .image = record->image};
+    if (const Status proof = prove(record->key, config, kernel, code); !proof) {
+      warn(proof);
+      return std::nullopt;
     }
-    return launch(kernel, args, threads);
-  };
-  const Verdict verdict = verify(record.key.gemm, run, {.effort = Effort::quick});
-  if (verdict) {
-    warn(store->reverified(record, now.runtime));
-    return true;
   }
-  store->quarantine_binary(
-      record.measured.binary_key,
-      fmt::format("made under {}, wrong under {}: {}", record.validators.runtime, now.runtime,
-                  verdict.error().detail));
-  return false;
+  auto plan = bound_plan(gemm, threads, Match::exact, config,
+                         fmt::format("tuned for exactly this problem ({}, {})", record->created,
+                                     record->database.string()),
+                         std::move(kernel));
+  if (plan) return *plan;
+  warn(tl::unexpected(plan.error()));
+  return std::nullopt;
 }
 
 Result<Built> Engine::Impl::build(const BestKey& key, const Config& config) {
   const auto source = render(key.gemm, key.device, config);
   if (!source) return tl::unexpected(source.error());
   if (auto stored = store->binary(source_key(*source), "")) {
-    if (auto kernel = HostKernel::load(stored->image))
-      return Built{std::make_shared<const HostKernel>(std::move(*kernel)), std::move(*stored)};
+    if (auto kernel = load(stored->image))
+      return Built{std::move(*kernel), std::move(*stored)};
     else
       store->quarantine_binary(stored->key, kernel.error().message);
   }
-  const auto compiler = host_compiler();
+  const auto compiler = this->compiler();
   if (!compiler) return tl::unexpected(compiler.error());
   auto binary = (*compiler)->compile(*source);
   if (!binary) return tl::unexpected(binary.error());
-  auto kernel = HostKernel::load(binary->image);
+  auto kernel = load(binary->image);
   if (!kernel) return tl::unexpected(kernel.error());
-  Built built{std::make_shared<const HostKernel>(std::move(*kernel)),
+  Built built{std::move(*kernel),
               {.key = binary_key(*source, (*compiler)->version()),
                .source_key = source_key(*source),
                .compiler = (*compiler)->version(),
                .source = source->text,
                .image = std::move(binary->image)}};
   warn(store->put_binary(built.binary));  // so that the next process need not compile
+  return built;
+}
+
+Result<Built> Engine::Impl::admitted(const BestKey& key, const Config& config) {
+  auto built = build(key, config);
+  if (!built) return built;
+  if (const Status proof = prove(key, config, built->kernel, built->binary); !proof)
+    return tl::unexpected(proof.error());
   return built;
 }
 
@@ -222,16 +257,18 @@ std::optional<SharedPlan> Engine::Impl::nearest_plan(const Gemm& gemm, int threa
     return x.predicted_ns < y.predicted_ns;
   });
   for (const Neighbour& n : near) {
-    auto built = build(key, n.config);
+    auto built = admitted(key, n.config);
     if (!built) {
       warn(tl::unexpected(built.error()));
       continue;
     }
-    return bound_plan(gemm, threads, Match::nearest, n.config,
-                      fmt::format("the best of {} tuned neighbours by the model: tuned for {} "
-                                  "(log distance {:.2f})",
-                                  near.size(), text(n.gemm), n.distance),
-                      built->kernel);
+    auto plan = bound_plan(gemm, threads, Match::nearest, n.config,
+                           fmt::format("the best of {} tuned neighbours by the model: tuned for {} "
+                                       "(log distance {:.2f})",
+                                       near.size(), text(n.gemm), n.distance),
+                           built->kernel);
+    if (plan) return *plan;
+    warn(tl::unexpected(plan.error()));
   }
   return std::nullopt;
 }
@@ -239,39 +276,43 @@ std::optional<SharedPlan> Engine::Impl::nearest_plan(const Gemm& gemm, int threa
 std::optional<SharedPlan> Engine::Impl::model_plan(const Gemm& gemm, int threads) {
   const BestKey key = key_of(gemm, threads);
   const Canonical problem = canonicalise(gemm);
-  std::optional<Config> first;
-  if (const auto space = space_for(key.gemm, key.device)) {
-    double best_ns = 0;
-    for (const Config& config : space->legal) {
-      const double ns = predict_ns(problem, key.device, config);
-      if (first && ns >= best_ns) continue;
-      first = config;
-      best_ns = ns;
-    }
-  }
-  const Config fallback = fallback_config(problem, key.device);
-  for (const Config& config : {first.value_or(fallback), fallback}) {
-    auto built = build(key, config);
-    if (built)
-      return bound_plan(gemm, threads, Match::model, config,
-                        "no tuned neighbour: the analytic model's first choice", built->kernel);
-    warn(tl::unexpected(built.error()));
+  for (const Config& config : model_choices(key, problem)) {
+    auto built = admitted(key, config);
+    auto plan =
+        built ? bound_plan(gemm, threads, Match::model, config,
+                           "no tuned neighbour: the analytic model's first choice", built->kernel)
+              : tl::unexpected(built.error());
+    if (plan) return *plan;
+    warn(tl::unexpected(plan.error()));
   }
   return std::nullopt;
 }
 
-SharedPlan Engine::Impl::best_known_plan(const Gemm& gemm, int threads) {
+Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) {
   if (auto plan = nearest_plan(gemm, threads)) return *plan;
   if (auto plan = model_plan(gemm, threads)) return *plan;
+  if (gpu) {
+    const auto compiler = this->compiler();
+    return fail(compiler ? ErrorCode::unsupported : ErrorCode::compiler,
+                fmt::format("{} on {}: no stored kernel fits and none could be made{}", text(gemm),
+                            device.arch, compiler ? "" : ": " + compiler.error().message));
+  }
   auto plan = bare_plan(gemm, threads);
   plan->match = Match::reference;
-  plan->reason = "no stored code fits and none could be compiled: the built-in reference kernel";
+  plan->reason = has_fallback(plan->problem, device)
+                     ? "no code could be compiled or none passed: the built-in reference kernel"
+                     : "no family of host kernels computes it: the built-in reference kernel";
   return plan;
 }
 
 void Engine::Impl::tell_untuned(const Plan::Impl& plan) {
+  // Where no family computes it, there is nothing to tune.
+  if (device.vendor == Vendor::cpu && !has_fallback(plan.problem, device)) return;
   const std::string shape = fmt::format("{} on {} threads", text(plan.gemm), plan.threads);
-  if (!told.insert(shape).second) return;
+  {
+    const std::lock_guard lock(resolving);
+    if (!told.insert(shape).second) return;
+  }
   const std::string message =
       fmt::format("untuned shape {}: runs {} ({}); tune() it once for its best kernel", shape,
                   plan.config, plan.reason);

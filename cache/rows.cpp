@@ -128,8 +128,18 @@ std::int64_t source_row(SQLite::Database& db, const std::string& text) {
   const std::string hash = content_hash(text);
   SQLite::Statement find(db, "SELECT id FROM source WHERE hash = ?");
   find.bind(1, hash);
-  if (find.executeStep()) return find.getColumn(0).getInt64();
   const auto data = compress(as_blob(text));
+  if (find.executeStep()) {
+    const std::int64_t id = find.getColumn(0).getInt64();
+    if (read_source(db, id)) return id;
+    // Damaged: left so, it would spoil every code that is made of this text.
+    SQLite::Statement mend(db, "UPDATE source SET bytes = ?, data = ? WHERE id = ?");
+    mend.bind(1, static_cast<std::int64_t>(text.size()));
+    mend.bindNoCopy(2, data.data(), static_cast<int>(data.size()));
+    mend.bind(3, id);
+    mend.exec();
+    return id;
+  }
   SQLite::Statement insert(db, "INSERT INTO source (hash, bytes, data) VALUES (?, ?, ?)");
   insert.bind(1, hash);
   insert.bind(2, static_cast<std::int64_t>(text.size()));

@@ -79,7 +79,35 @@ CREATE TABLE verification (
   created TEXT NOT NULL, PRIMARY KEY (binary_key, problem_key, runtime)) STRICT;
 )sql";
 
-constexpr Migration kMigrations[] = {{1, kVersion1}};
+// GPUs: what they have stands behind the fields there were, in columns and in the key's text.
+constexpr const char* kVersion2 = R"sql(
+ALTER TABLE device ADD COLUMN sm INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN arch_specific INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN wave INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN shared_block_bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN shared_unit_bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN registers_unit INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN threads_unit INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN threads_block INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN memory_bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN memory_gbs INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE device ADD COLUMN chiplets INTEGER NOT NULL DEFAULT 0;
+UPDATE device SET key = key || 'sm=0;arch_specific=0;wave=0;shared_block_bytes=0;'
+  || 'shared_unit_bytes=0;registers_unit=0;threads_unit=0;threads_block=0;memory_bytes=0;'
+  || 'memory_gbs=0;chiplets=0;';
+)sql";
+
+// Problems whose operands have scales: behind the fields there were, as above.
+constexpr const char* kVersion3 = R"sql(
+ALTER TABLE problem ADD COLUMN scale_a TEXT NOT NULL DEFAULT 'none';
+ALTER TABLE problem ADD COLUMN scale_b TEXT NOT NULL DEFAULT 'none';
+UPDATE problem SET key = key || 'scale_a=none;scale_b=none;',
+  class = class || 'scale_a=none;scale_b=none;';
+UPDATE verification SET problem_key =
+  replace(problem_key, ' threads=', 'scale_a=none;scale_b=none; threads=');
+)sql";
+
+constexpr Migration kMigrations[] = {{1, kVersion1}, {2, kVersion2}, {3, kVersion3}};
 
 }  // namespace
 
@@ -97,6 +125,14 @@ Result<int> read_version(SQLite::Database& db, const std::string& name,
         fmt::format("database {}: application_id = {:#x}: another program's file, not kiln's", name,
                     application));
   }
+  // kiln makes tables and indexes only. A view in a table's place could keep a lookup busy for
+  // ever.
+  if (db.execAndGet("SELECT count(*) FROM sqlite_schema WHERE type IN ('view', 'trigger') OR "
+                    "sql LIKE 'CREATE VIRTUAL%'")
+          .getInt() != 0)
+    return fail(
+        ErrorCode::database,
+        fmt::format("database {}: it holds views, triggers or virtual tables: not kiln's", name));
   const int known = steps.back().version;
   if (version > known) {
     return fail(ErrorCode::database,

@@ -8,6 +8,7 @@
 
 #include "cache/codec.h"
 #include "cache/store_impl.h"
+#include "generator/render.h"
 
 namespace kiln {
 
@@ -19,6 +20,10 @@ void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now)
   row.bind(5, now.template_hash);
   row.bind(6, now.space_version);
   row.bind(7, now.compiler);
+}
+
+std::string proof_text(const BestKey& key) {
+  return fmt::format("{} threads={}", key_text(key.gemm), key.device.compute_units);
 }
 
 namespace {
@@ -97,28 +102,43 @@ void Store::Impl::attach_code(Layer& layer, Record& record) {
   }
 }
 
-bool Store::Impl::passed_again(const Record& record, const std::string& runtime) {
-  if (record.validators.runtime == runtime) return true;
+bool Store::Impl::renders_alike(Layer& layer, const BestKey& key, const Measured& measured) {
+  const auto source = render(key.gemm, key.device, measured.config);
+  if (!source) return false;
+  SQLite::Statement row(*layer.db, "SELECT 1 FROM binary WHERE key = ? AND source_key = ?");
+  row.bind(1, measured.binary_key);
+  row.bind(2, source_key(*source));
+  return row.executeStep();
+}
+
+bool Store::Impl::proven(const std::string& binary_key, const BestKey& key,
+                         const std::string& runtime) {
+  if (!own().trusted) return false;
   return lookup(own(), [&] {
     SQLite::Statement row(*own().db,
                           "SELECT 1 FROM verification WHERE binary_key = ? AND problem_key = ? AND "
                           "runtime = ?");
-    row.bind(1, record.measured.binary_key);
-    row.bind(2, key_text(record.key.gemm));
+    row.bind(1, binary_key);
+    row.bind(2, proof_text(key));
     row.bind(3, runtime);
     return row.executeStep();
   });
 }
 
+bool Store::proven(const std::string& binary_key, const BestKey& key, const std::string& runtime) {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->proven(binary_key, key, runtime);
+}
+
 std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
                                            const Validators& now) {
   SQLite::Statement row(
-      *layer.db,
-      fmt::format("SELECT {}, measurement.id, measurement.toolchain_id, "
-                  "measurement.created FROM {} WHERE {} "
-                  "AND {} AND measurement.winner = 1 "
-                  "ORDER BY measurement.created DESC, measurement.id DESC",
-                  kMeasuredColumns, kMeasurementJoin, kProblemCondition, kSettingCondition));
+      *layer.db, fmt::format("SELECT {}, measurement.id, measurement.toolchain_id, "
+                             "measurement.created FROM {} WHERE {} "
+                             "AND {} AND measurement.winner = 1 "
+                             "ORDER BY {} DESC, measurement.created DESC, measurement.id DESC",
+                             kMeasuredColumns, kMeasurementJoin, kProblemCondition,
+                             kSettingCondition, kTemplateCondition));
   bind_key(row, key, now);
   std::vector<std::int64_t> broken;
   std::optional<Record> found;
@@ -131,6 +151,8 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
       broken.push_back(id);
       continue;
     }
+    if (made_by->template_hash != now.template_hash && !renders_alike(layer, key, *measured))
+      continue;
     found = Record{.key = key,
                    .validators = std::move(*made_by),
                    .measured = std::move(*measured),
@@ -149,7 +171,9 @@ std::optional<Record> Store::best(const BestKey& key, const Validators& now) {
   for (Layer& layer : impl_->layers) {
     auto record = lookup(layer, [&] { return impl_->best_in(layer, key, now); });
     if (!record) continue;
-    if (impl_->passed_again(*record, now.runtime)) record->validators.runtime = now.runtime;
+    if (record->validators.runtime != now.runtime &&
+        impl_->proven(record->measured.binary_key, key, now.runtime))
+      record->validators.runtime = now.runtime;
     return record;
   }
   return std::nullopt;
@@ -195,9 +219,9 @@ std::vector<Measured> Store::known(const BestKey& key, const Validators& now) {
   std::set<Config> seen;
   const auto add_from = [&](Layer& layer) {
     SQLite::Statement row(
-        *layer.db,
-        fmt::format("SELECT {} FROM {} WHERE {} AND {} ORDER BY measurement.id", kMeasuredColumns,
-                    kMeasurementJoin, kProblemCondition, kSettingCondition));
+        *layer.db, fmt::format("SELECT {} FROM {} WHERE {} AND {} AND {} ORDER BY measurement.id",
+                               kMeasuredColumns, kMeasurementJoin, kProblemCondition,
+                               kSettingCondition, kTemplateCondition));
     bind_key(row, key, now);
     while (row.executeStep()) {
       auto measured = read_measured(row);

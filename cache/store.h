@@ -29,6 +29,8 @@ struct BestKey {
 /// Validators in two tiers. A correctness mismatch is a miss; a performance mismatch is usable but
 /// verified again on first use.
 struct Validators {
+  /// Correctness. A winner made by other templates still counts when today's render its config to
+  /// the very same text: a change elsewhere in them does not void a shipped file.
   std::string template_hash;
   int space_version = kSpaceVersion;
   /// Correctness: compiler build. Empty in a lookup = no compiler was loaded: stored code of any
@@ -108,7 +110,8 @@ class Store {
 
   /// The winner of exactly this key with its code and source. Validators as in Validators.
   std::optional<Record> best(const BestKey& key, const Validators& now);
-  /// Winners of the same device, policy and problem class (see class_text), without code.
+  /// Winners of the same device, policy and problem class (see class_text), without code, of any
+  /// templates: they are proposals, proved before they run.
   std::vector<Record> tuned_like(const BestKey& key, const Validators& now);
   /// Every row of this key, failures too, oldest first.
   std::vector<Measured> known(const BestKey& key, const Validators& now);
@@ -120,8 +123,10 @@ class Store {
   Status put_binary(const StoredBinary& binary);
   /// Makes an already stored config the winner of its key.
   Status crown(const BestKey& key, const Validators& made_by, const Config& config);
-  /// Says that a record passed verification again under another runtime.
-  Status reverified(const Record& record, const std::string& runtime);
+  /// Says that code was verified for a problem and its thread count under a runtime.
+  Status proved(const std::string& binary_key, const BestKey& key, const std::string& runtime);
+  /// Whether somebody said so.
+  bool proven(const std::string& binary_key, const BestKey& key, const std::string& runtime);
   /// Names the run that later rows belong to.
   Status begin_session(const SessionInfo& session);
   /// Marks stored code as bad (it would not load, it gave wrong results): a miss from now on.

@@ -22,8 +22,10 @@ struct Store::Impl {
   Status writable() const;
 
   std::optional<Record> best_in(Layer& layer, const BestKey& key, const Validators& now);
-  bool passed_again(const Record& record, const std::string& runtime);
+  bool proven(const std::string& binary_key, const BestKey& key, const std::string& runtime);
   void attach_code(Layer& layer, Record& record);
+  /// Whether today's templates render a record's config to the very text that its code was made of.
+  bool renders_alike(Layer& layer, const BestKey& key, const Measured& measured);
   std::optional<StoredBinary> code_of(Layer& layer, std::int64_t binary_id);
 
   bool is_bad(const Layer& layer, std::string_view table, std::int64_t id) const;
@@ -31,12 +33,14 @@ struct Store::Impl {
   void quarantine(Layer& layer, std::string_view table, std::int64_t id, std::string_view reason);
 };
 
-/// Rows of one device, policy and toolchain; bind_key() binds ?1 to ?7.
+/// Rows of one device, policy and toolchain, of any templates; bind_key() binds ?1 to ?7.
 inline constexpr const char* kSettingCondition =
     "measurement.device_id = (SELECT id FROM device WHERE key = ?1) AND "
     "measurement.policy = ?3 AND measurement.determinism = ?4 AND "
-    "toolchain.template_hash = ?5 AND toolchain.space_version = ?6 AND "
+    "toolchain.space_version = ?6 AND "
     "(?7 = '' OR toolchain.compiler = ?7) AND measurement.quarantined IS NULL";
+/// Of those, the rows of today's templates.
+inline constexpr const char* kTemplateCondition = "toolchain.template_hash = ?5";
 /// Of those, the rows of one problem.
 inline constexpr const char* kProblemCondition =
     "measurement.problem_id = (SELECT id FROM problem WHERE key = ?2)";
@@ -44,5 +48,7 @@ inline constexpr const char* kMeasurementJoin =
     "measurement JOIN config ON config.id = measurement.config_id "
     "JOIN toolchain ON toolchain.id = measurement.toolchain_id";
 void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now);
+/// What names a problem in the table `verification`: threads count, since races depend on them.
+std::string proof_text(const BestKey& key);
 
 }  // namespace kiln

@@ -47,26 +47,44 @@ std::int64_t merge_code(SQLite::Database& db) {
   return added;
 }
 
-/// A key that has its winner here keeps it; the other file's row joins the evidence.
+/// The other file's rows with this file's ids.
+constexpr const char* kTheirRows = R"sql(
+    FROM other.measurement AS theirs
+      JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key
+      JOIN other.problem AS p ON p.id = theirs.problem_id JOIN problem ON problem.key = p.key
+      JOIN other.toolchain AS t ON t.id = theirs.toolchain_id
+      JOIN toolchain ON toolchain.key = t.key
+      JOIN other.config AS c ON c.id = theirs.config_id JOIN config ON config.text = c.text)sql";
+/// Rows here with the key of one of theirs.
+constexpr const char* kSameKey = R"sql(
+      mine.device_id = device.id AND mine.problem_id = problem.id AND
+      mine.policy = theirs.policy AND mine.determinism = theirs.determinism AND
+      mine.toolchain_id = toolchain.id)sql";
+
+/// A key that has its winner here keeps it; the other file's rows join the evidence.
 std::int64_t merge_measurements(SQLite::Database& db) {
-  return db.exec(R"sql(
+  const int added = db.exec(fmt::format(R"sql(
     INSERT OR IGNORE INTO measurement (device_id, problem_id, policy, determinism, toolchain_id,
       config_id, predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure,
       detail, binary_key, winner, created)
     SELECT device.id, problem.id, theirs.policy, theirs.determinism, toolchain.id, config.id,
       predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure, detail,
       binary_key, theirs.winner AND NOT EXISTS (
-        SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND mine.device_id = device.id AND
-          mine.problem_id = problem.id AND mine.policy = theirs.policy AND
-          mine.determinism = theirs.determinism AND mine.toolchain_id = toolchain.id),
+        SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1}),
       created
-    FROM other.measurement AS theirs
-      JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key
-      JOIN other.problem AS p ON p.id = theirs.problem_id JOIN problem ON problem.key = p.key
-      JOIN other.toolchain AS t ON t.id = theirs.toolchain_id
-      JOIN toolchain ON toolchain.key = t.key
-      JOIN other.config AS c ON c.id = theirs.config_id JOIN config ON config.text = c.text
-    WHERE theirs.quarantined IS NULL)sql");
+    {0} WHERE theirs.quarantined IS NULL)sql",
+                                        kTheirRows, kSameKey));
+  // Their winner's config may have been timed here by a search that was never finished.
+  db.exec(fmt::format(R"sql(
+    UPDATE measurement SET winner = 1 WHERE failure IS NULL AND quarantined IS NULL AND id IN (
+      SELECT same.id {0} JOIN measurement AS same ON same.device_id = device.id AND
+          same.problem_id = problem.id AND same.policy = theirs.policy AND
+          same.determinism = theirs.determinism AND same.toolchain_id = toolchain.id AND
+          same.config_id = config.id
+      WHERE theirs.winner = 1 AND theirs.quarantined IS NULL AND NOT EXISTS (
+        SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1})))sql",
+                      kTheirRows, kSameKey));
+  return added;
 }
 
 /// `path` as an SQL string.
@@ -113,6 +131,8 @@ Status Store::export_to(const std::filesystem::path& file) {
     impl_->own().db->exec(fmt::format("VACUUM INTO {}", quoted(partial)));
     auto out = open_own(partial);
     if (!out) return tl::unexpected(out.error());
+    // The copy is this user's alone, so it must not vouch for what others may have written.
+    if (!impl_->own().trusted) out->db->exec("DELETE FROM binary; DELETE FROM verification");
     for (const Layer& layer : impl_->layers)
       if (&layer != &impl_->own()) merge(*out->db, layer.path, layer.trusted);
     // A reader on read-only media can make no write-ahead log.

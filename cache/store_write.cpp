@@ -84,13 +84,14 @@ Status Store::crown(const BestKey& key, const Validators& made_by, const Config&
   });
 }
 
-Status Store::reverified(const Record& record, const std::string& runtime) {
+Status Store::proved(const std::string& binary_key, const BestKey& key,
+                     const std::string& runtime) {
   return write(*impl_, [&](SQLite::Database& db) -> Status {
     SQLite::Statement row(db, R"sql(
       INSERT OR IGNORE INTO verification (binary_key, problem_key, runtime, created)
       VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')))sql");
-    row.bind(1, record.measured.binary_key);
-    row.bind(2, key_text(record.key.gemm));
+    row.bind(1, binary_key);
+    row.bind(2, proof_text(key));
     row.bind(3, runtime);
     row.exec();
     return {};

@@ -6,9 +6,13 @@
 
 #include "cache/engine_impl.h"
 #include "cache/keys.h"
+#include "cache/offline.h"
 
 namespace kiln {
 namespace {
+
+constexpr double kLongestBudget = 86400.0 * 365;  // seconds
+constexpr std::size_t kPredictedTried = 8;
 
 TuneReport report_of(const Gemm& gemm, const Record& record) {
   TuneReport report;
@@ -39,9 +43,10 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
   if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
   const auto threads = threads_of(options.threads);
   if (!threads) return tl::unexpected(threads.error());
-  if (!(options.budget.count() > 0))
+  if (!(options.budget.count() > 0) || options.budget.count() > kLongestBudget)
     return fail(ErrorCode::bad_input,
-                fmt::format("budget = {} s: must be more than 0", options.budget.count()));
+                fmt::format("budget = {} s: must be more than 0 and at most {} (a year)",
+                            options.budget.count(), kLongestBudget));
   if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0) {
     TuneReport nothing;
     nothing.gemm = gemm;
@@ -52,7 +57,7 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
   }
   const std::lock_guard lock(tuning);
   const BestKey key = key_of(gemm, *threads);
-  const auto compiler = host_compiler();
+  const auto compiler = this->compiler();
   Validators with = now;
   if (compiler) with.compiler = (*compiler)->version();
   if (!options.force) {
@@ -76,11 +81,15 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
 
   SearchInput input{.gemm = key.gemm, .device = key.device, .options = options};
   input.options.threads = key.device.compute_units;
+  input.device_index = gpu ? gpu->ordinal() : 0;
   input.options.cancelled = [this, asked = options.cancelled] {
     return closing.load() || (asked && asked());
   };
   if (!options.force) input.known = store->known(key, made_by);
   if (const auto record = store->best(key, made_by)) input.incumbent = record->measured.config;
+  // What was ranked for such a device before it was here.
+  if (device.vendor == Vendor::amd)
+    input.first = predicted_configs(*store, key.device, key.gemm, kPredictedTried);
   input.sink = [&](const Evidence& evidence) { note(store->put(key, made_by, evidence.measured)); };
 
   auto bench = make_bench(input, compiler);
@@ -100,7 +109,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   note(store->put(key, made_by, stored));
   note(store->crown(key, made_by, winner.config));
   install(gemm, key, winner.config, "tuned for exactly this problem by this process",
-          std::move(built->kernel));
+          built->kernel);
 
   TuneReport report;
   report.gemm = gemm;
@@ -117,10 +126,10 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
 Result<Built> Engine::Impl::code_of(const BestKey& key, const Config& config,
                                     const Artifact* artifact, const std::string& compiler) {
   // A known row that won again was not compiled by this search.
-  if (artifact == nullptr || !artifact->binary) return build(key, config);
-  auto kernel = HostKernel::load(artifact->binary->image);
+  if (artifact == nullptr || !artifact->binary) return admitted(key, config);
+  auto kernel = load(artifact->binary->image);
   if (!kernel) return tl::unexpected(kernel.error());
-  return Built{std::make_shared<const HostKernel>(std::move(*kernel)),
+  return Built{std::move(*kernel),
                {.key = binary_key(artifact->source, compiler),
                 .source_key = source_key(artifact->source),
                 .compiler = compiler,
@@ -129,13 +138,20 @@ Result<Built> Engine::Impl::code_of(const BestKey& key, const Config& config,
 }
 
 void Engine::Impl::install(const Gemm& gemm, const BestKey& key, const Config& config,
-                           const std::string& reason, std::shared_ptr<const HostKernel> kernel) {
+                           const std::string& reason, const KernelCode& code) {
   const int threads = key.device.compute_units;
   const std::lock_guard lock(resolving);
-  plans.put(bound_plan(gemm, threads, Match::exact, config, reason, kernel));
+  const auto put = [&](const Gemm& spelling) {
+    auto plan = bound_plan(spelling, threads, Match::exact, config, reason, code);
+    if (plan)
+      plans.put(*plan);
+    else
+      warn(tl::unexpected(plan.error()));
+  };
+  put(gemm);
   for (const SharedPlan& plan : plans.all())
     if (plan->threads == threads && plan->gemm != gemm && normalised(plan->gemm) == key.gemm)
-      plans.put(bound_plan(plan->gemm, threads, Match::exact, config, reason, kernel));
+      put(plan->gemm);
 }
 
 void Engine::Impl::tune_later(const Gemm& gemm, int threads) {

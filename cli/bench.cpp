@@ -6,7 +6,9 @@
 #include <fstream>
 
 #include "bench/environment.h"
+#include "bench/gpu_bench.h"
 #include "cli/bench_extras.h"
+#include "cli/bench_ladder.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -32,12 +34,15 @@ constexpr Manual kManual{
     "on\n"
     "  the first shape given: the cost of gemm() over calling its kernel, a new process's open "
     "and\n"
-    "  first gemm(), and the default search beside one ten times as long.",
+    "  first gemm(), and the default search beside one ten times as long.\n"
+    "  --ladder climbs one shape on a GPU from the plainest kernel to the tuned one, each rung\n"
+    "  verified and printed as a share of the vendor's library.",
     "  kiln bench --layers cpu --tune --budget 10        # the whole CPU suite, at 1 and all "
     "threads\n"
     "  kiln bench --shape \"fp32 N T 512 4096 4096\" --threads 2 --json\n"
     "  kiln bench --layers bert-base --peers openblas,onednn_matmul --csv bert.csv\n"
-    "  kiln bench --shape \"fp32 N N 16 16 16\" --overhead"};
+    "  kiln bench --shape \"fp32 N N 16 16 16\" --overhead\n"
+    "  kiln bench --device cuda:0 --ladder"};
 
 struct BenchCommand {
   ShapeOptions shapes;
@@ -52,7 +57,8 @@ struct BenchCommand {
 /// Everything that is said while the race runs, on stderr.
 class Commentary {
  public:
-  Commentary(BenchOptions& options, bool json, std::size_t total) : json_(json), total_(total) {
+  Commentary(BenchOptions& options, bool json, std::size_t total)
+      : device_(options.open.device), json_(json), total_(total) {
     options.on_machine = [](const MachineLine& m) {
       fmt::print(
           stderr,
@@ -88,7 +94,7 @@ class Commentary {
  private:
   void say(const ContestResult& row) {
     bar_.reset();
-    if (json_) print_json(to_json(row, "cpu"));
+    if (json_) print_json(to_json(row, device_));
     const std::string best = row.best_peer();
     fmt::print(stderr, "[{}/{}] {} x{}: {}{}{}\n", ++done_, total_, text(row.gemm), row.threads,
                human_time(row.kiln.median_ns),
@@ -99,11 +105,12 @@ class Commentary {
   }
   void say(const ShapeFailure& failure) {
     bar_.reset();
-    if (json_) print_json(to_json(failure, "cpu"));
+    if (json_) print_json(to_json(failure, device_));
     fmt::print(stderr, "[{}/{}] {} x{}: not raced: {}\n", ++done_, total_, text(failure.gemm),
                failure.threads, failure.error.message);
   }
 
+  std::string device_;
   bool json_;
   std::size_t total_, done_ = 0;
   std::optional<ProgressReport> bar_;
@@ -133,13 +140,18 @@ Result<Outcome> race(const Session& session, const BenchCommand& command,
   options.open = open_options(command.device, command.database);
   options.budget = std::chrono::duration<double>(command.budget);
   options.cancelled = interrupted;
-  if (options.threads.empty()) {
+  const bool gpu = command.device.name != "cpu";
+  if (gpu && !options.threads.empty())
+    return fail(ErrorCode::bad_input,
+                fmt::format("threads = {}: must be left out on a GPU", options.threads.front()));
+  if (!gpu && options.threads.empty()) {
     const auto counts = default_thread_counts();
     if (!counts) return tl::unexpected(counts.error());
     options.threads = *counts;
   }
-  Commentary commentary(options, session.json, shapes.size() * options.threads.size());
-  const Result<BenchReport> report = run_bench(options);
+  Commentary commentary(options, session.json,
+                        shapes.size() * std::max<std::size_t>(1, options.threads.size()));
+  const Result<BenchReport> report = gpu ? run_gpu_bench(options) : run_bench(options);
   if (!report) return tl::unexpected(report.error());
   if (session.json) {
     OrderedJson last = to_json(summarise(*report));
@@ -155,14 +167,41 @@ Result<Outcome> race(const Session& session, const BenchCommand& command,
   return all_well(*report) ? Outcome::done : Outcome::check_failed;
 }
 
+Result<Outcome> climb(const Session& session, const BenchCommand& command) {
+  const Result<Ladder> ladder = ladder_named(command.extras.ladder);
+  if (!ladder) return tl::unexpected(ladder.error());
+  if (command.device.name == "cpu")
+    return fail(ErrorCode::unsupported, "device = \"cpu\": --ladder climbs on a GPU (cuda:N)");
+  LadderOptions options;
+  options.device = command.device.name;
+  options.seed = command.race.contest.seed;
+  options.samples = command.race.contest.samples;
+  options.cancelled = interrupted;
+  if (command.shapes.any()) {
+    const Result<std::vector<Shape>> shapes = command.shapes.collect();
+    if (!shapes) return tl::unexpected(shapes.error());
+    options.gemm = shapes->front().gemm;
+  } else {
+    const Result<Gemm> usual = parse_gemm(ladder->shape);
+    if (!usual) return tl::unexpected(usual.error());
+    options.gemm = *usual;
+  }
+  return run_ladder(session.json, *ladder, options);
+}
+
 Result<Outcome> run(const Session& session, const BenchCommand& command) {
   const Result<Target> target = resolve_engine_device(command.device);
   if (!target) return tl::unexpected(target.error());
+  if (!command.extras.ladder.empty()) return climb(session, command);
   // Libraries read their environment as they load, so this comes before anything else.
   if (Status entered = enter_peer_environment(); !entered) return tl::unexpected(entered.error());
   const Result<std::vector<Shape>> shapes = command.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
   if (command.extras.wanted()) {
+    if (command.device.name != "cpu" && command.extras.search_quality)
+      return fail(
+          ErrorCode::unsupported,
+          fmt::format("device = \"{}\": --search-quality measures the CPU", command.device.name));
     const int threads = command.race.threads.empty() ? 0 : command.race.threads.front();
     const OpenOptions open = open_options(command.device, command.database);
     return run_extras(

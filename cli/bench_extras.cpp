@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/gpu_overhead.h"
 #include "bench/overhead.h"
 #include "cli/report.h"
 #include "kiln/engine.hpp"
@@ -11,10 +12,14 @@ namespace {
 
 constexpr int kColdStarts = 11;
 
+bool on_gpu(const ExtrasInput& input) { return input.open.device != "cpu"; }
+
 Result<Outcome> overhead(bool json, const ExtrasInput& input) {
   Result<Engine> engine = Engine::open(input.open);
   if (!engine) return tl::unexpected(engine.error());
-  const Result<Overhead> found = measure_overhead(*engine, input.gemm);
+  const Result<Overhead> found = on_gpu(input)
+                                     ? measure_gpu_overhead(*engine, input.gemm, input.open.device)
+                                     : measure_overhead(*engine, input.gemm);
   if (!found) return tl::unexpected(found.error());
   if (json)
     print_json({{"overhead",
@@ -56,7 +61,9 @@ Result<Outcome> cold_start(bool json, const ExtrasInput& input) {
 }
 
 Result<Outcome> cold_start_child(const ExtrasInput& input) {
-  const Result<ColdStart> found = cold_start_here(input.gemm, input.open, input.threads);
+  const Result<ColdStart> found = on_gpu(input)
+                                      ? gpu_cold_start_here(input.gemm, input.open)
+                                      : cold_start_here(input.gemm, input.open, input.threads);
   if (!found) return tl::unexpected(found.error());
   fmt::print("{}\n", cold_start_line(*found));
   return Outcome::done;
@@ -91,6 +98,12 @@ void Extras::add_to(CLI::App& app) {
   app.add_flag("--search-quality", search_quality,
                "Race the winners of a search of --budget seconds and one ten times as long");
   app.add_flag("--cold-start-child", cold_start_child)->group("");
+  app.add_option(
+         "--ladder", ladder,
+         "Climb from the plainest GPU kernel of a type (fp32, fp16) to the tuned one, rung by rung")
+      ->type_name("DTYPE")
+      ->expected(0, 1)
+      ->default_str("fp32");
 }
 
 Result<Outcome> run_extras(bool json, const Extras& extras, const ExtrasInput& input) {

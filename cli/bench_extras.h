@@ -12,6 +12,7 @@ namespace kiln::cli {
 struct Extras {
   bool overhead = false, cold_start = false, search_quality = false;
   bool cold_start_child = false;  // hidden: the process that --cold-start starts
+  std::string ladder;             // the dtype to climb with; empty: no ladder
 
   void add_to(CLI::App& app);
   bool wanted() const { return overhead || cold_start || search_quality || cold_start_child; }

@@ -42,7 +42,10 @@ Status keep_files(const std::string& folder, const Compiled& compiled) {
   std::error_code code;
   std::filesystem::create_directories(folder, code);
   std::ofstream(base) << compiled.source.text;
-  std::ofstream object(std::filesystem::path(base).replace_extension(".so"), std::ios::binary);
+  const char* extension = base.extension() == ".cu"    ? ".cubin"
+                          : base.extension() == ".hip" ? ".hsaco"
+                                                       : ".so";
+  std::ofstream object(std::filesystem::path(base).replace_extension(extension), std::ios::binary);
   if (compiled.binary)
     object.write(reinterpret_cast<const char*>(compiled.binary->image.data()),
                  static_cast<std::streamsize>(compiled.binary->image.size()));
@@ -83,7 +86,8 @@ void add_row(Table& table, const Config& config, const Compiled& compiled) {
   }
   const ResourceReport& r = compiled.binary->resources;
   table.add({fmt::format("{:.1f}", compiled.ms), fmt::format("{}", r.code_bytes),
-             fmt::format("{}", r.stack_bytes), fmt::format("{}", r.spills), text(config)});
+             fmt::format("{}", r.registers > 0 ? r.registers : r.stack_bytes),
+             fmt::format("{}", r.spills), text(config)});
 }
 
 /// The configs to compile for one shape.
@@ -104,12 +108,14 @@ struct Totals {
 };
 
 Status compile_shape(const Session& session, const CompileOptions& options, const Shape& shape,
-                     const DeviceCaps& caps, Compiler& compiler, Totals& totals) {
+                     const Target& target, Compiler& compiler, Totals& totals) {
+  const DeviceCaps& caps = target.caps;
   const Result<std::vector<Config>> configs = choose(options, shape.gemm, caps);
   if (!configs) return tl::unexpected(configs.error());
   const std::vector<Compiled> results =
-      compile_all(compiler, shape.gemm, caps, *configs, options.jobs);
-  Table table({">ms", ">code B", ">stack B", ">spills", "config"});
+      compile_all(compiler, shape.gemm, target, *configs, options.jobs);
+  const bool gpu = caps.vendor != Vendor::cpu && !target.emulated;
+  Table table({">ms", ">code B", gpu ? ">registers" : ">stack B", ">spills", "config"});
   for (std::size_t i = 0; i < results.size() && !interrupted(); ++i) {
     ++(results[i].binary ? totals.compiled : totals.failed);
     if (session.json)
@@ -128,12 +134,14 @@ Result<Outcome> run(const Session& session, const CompileOptions& options) {
   if (!target) return tl::unexpected(target.error());
   const Result<std::vector<Shape>> shapes = options.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
-  const Result<Compiler*> compiler = host_compiler();
+  const Result<Compiler*> compiler = compiler_for(*target);
   if (!compiler) return tl::unexpected(compiler.error());
   Totals totals;
-  for (const Shape& shape : *shapes)
-    if (Status s = compile_shape(session, options, shape, target->caps, **compiler, totals); !s)
+  for (const Shape& asked : *shapes) {
+    const Shape shape{spelt_for(asked.gemm, target->caps), asked.origin};
+    if (Status s = compile_shape(session, options, shape, *target, **compiler, totals); !s)
       return tl::unexpected(s.error());
+  }
   if (session.json)
     print_json({{"summary", {{"compiled", totals.compiled}, {"failed", totals.failed}}}});
   else

@@ -10,10 +10,10 @@
 namespace kiln::cli {
 namespace {
 
-Compiled compile_one(Compiler& compiler, const Gemm& gemm, const DeviceCaps& device,
+Compiled compile_one(Compiler& compiler, const Gemm& gemm, const Target& target,
                      const Config& config) {
   Compiled out;
-  Result<Source> source = render(gemm, device, config);
+  Result<Source> source = source_for(target, gemm, config);
   if (!source) {
     out.binary = tl::unexpected(source.error());
     return out;
@@ -28,13 +28,13 @@ Compiled compile_one(Compiler& compiler, const Gemm& gemm, const DeviceCaps& dev
 
 }  // namespace
 
-std::vector<Compiled> compile_all(Compiler& compiler, const Gemm& gemm, const DeviceCaps& device,
+std::vector<Compiled> compile_all(Compiler& compiler, const Gemm& gemm, const Target& target,
                                   const std::vector<Config>& configs, int jobs) {
   std::vector<Compiled> results(configs.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i; (i = next++) < configs.size() && !interrupted();)
-      results[i] = compile_one(compiler, gemm, device, configs[i]);
+      results[i] = compile_one(compiler, gemm, target, configs[i]);
   };
   const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
   const std::size_t wanted = jobs > 0 ? static_cast<std::size_t>(jobs) : cores;

@@ -3,8 +3,7 @@
 
 #include <vector>
 
-#include "generator/render.h"
-#include "runtime/compiler.h"
+#include "cli/options.h"
 
 namespace kiln::cli {
 
@@ -16,7 +15,7 @@ struct Compiled {
 };
 
 /// One result a config, in order. `jobs` at a time; 0 = as many as the machine has cores.
-std::vector<Compiled> compile_all(Compiler& compiler, const Gemm& gemm, const DeviceCaps& device,
+std::vector<Compiled> compile_all(Compiler& compiler, const Gemm& gemm, const Target& target,
                                   const std::vector<Config>& configs, int jobs);
 
 }  // namespace kiln::cli

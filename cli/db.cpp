@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "cache/store.h"
+#include "cache/offline.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -14,7 +14,8 @@ namespace {
 constexpr Manual kList{
     "list", "List the best kernel of every tuned shape",
     "  One line a record, the user's own database first, then the shipped ones. A record of the\n"
-    "  user's hides a shipped one of the same key.",
+    "  user's hides a shipped one of the same key. A predicted time is a static model's "
+    "(tune --offline).",
     "  kiln db list\n"
     "  KILN_DB=llama.db kiln db list --json | jq -r '[.shape, .threads, .config] | @tsv'"};
 
@@ -60,8 +61,7 @@ Result<std::unique_ptr<Store>> open_store(const DbCommand& command, bool may_cre
   // Opening makes the file; a mistyped name must not look like an empty database.
   if (!may_create && !file.empty() && !std::filesystem::exists(file, code))
     return fail(ErrorCode::bad_input, fmt::format("db = \"{}\": there is no such file", file));
-  return Store::open(
-      {file.empty() ? default_database() : std::filesystem::path(file), default_shipped()});
+  return kiln::cli::open_store(command.database);
 }
 
 Json record_json(const Record& record) {
@@ -70,6 +70,7 @@ Json record_json(const Record& record) {
            {"threads", record.key.device.compute_units},
            {"device", fingerprint(record.key.device)},
            {"policy", record.key.policy},
+           {"predicted", is_predicted(record.key)},
            {"config", text(record.measured.config)},
            {"verified", record.measured.verified}};
   if (record.measured.ok()) {
@@ -97,8 +98,9 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
       continue;
     }
     const double ns = record.measured.ok() ? record.measured.timing().median_ns : 0;
+    const char* how = is_predicted(record.key) ? "predicted " : "";
     table.add({text(record.key.gemm), fmt::format("{}", record.key.device.compute_units),
-               ns > 0 ? human_time(ns) : "-",
+               ns > 0 ? how + human_time(ns) : "-",
                ns > 0 ? fmt::format("{:.1f}", record.key.gemm.flops() / ns) : "-",
                text(record.measured.config), record.key.device.model});
   }

@@ -1,5 +1,6 @@
 // `kiln devices`: what this machine can do and what kiln found on it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "bench/environment.h"
 #include "bench/peer.h"
@@ -7,19 +8,23 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "runtime/compiler.h"
+#include "runtime/cuda/cublaslt.h"
+#include "runtime/gpu.h"
 
 namespace kiln::cli {
 namespace {
 
 constexpr Manual kManual{
     "devices",
-    "Show what this machine can do: cores, caches, instructions, compiler, BLAS libraries",
-    "  Lists every device kiln can use, the line that names it in database keys (its "
-    "fingerprint),\n"
-    "  the in-process compiler, and the libraries that `kiln bench` would race. A missing compiler "
-    "is\n"
-    "  no error: kernels that are already in a database run without one.",
+    "Show what this machine can do: cores, caches, instructions, GPUs, compiler, BLAS libraries",
+    "  Describes the device, with the line that names it in database keys (its fingerprint), its\n"
+    "  compiler, and the libraries that `kiln bench` would race; for the CPU also which GPUs are "
+    "here,\n"
+    "  and which can be emulated: kernels of those are proved without one. A missing compiler is "
+    "no\n"
+    "  error: kernels that are already in a database run without one.",
     "  kiln devices\n"
+    "  kiln devices --device emu:gfx942\n"
     "  kiln devices --json | jq .fingerprint"};
 
 Json features_json(const CpuFeatures& f) {
@@ -35,12 +40,72 @@ std::string features_text(const CpuFeatures& f) {
   return words.empty() ? "none" : words;
 }
 
+/// GPUs whose kernels can be proved without one.
+std::vector<std::string> emulated_names() {
+  std::vector<std::string> names = gpu_targets();
+  for (std::string& name : names) name.insert(0, "emu:");
+  return names;
+}
+
+/// What a GPU, here or by name, can do.
+Result<Outcome> describe_gpu(const Session& session, const DeviceOptions& device,
+                             const Target& target) {
+  const DeviceCaps& caps = target.caps;
+  const GpuFeatures& g = caps.gpu;
+  const Result<Compiler*> compiler = compiler_for(target);
+  const std::string version =
+      compiler ? (*compiler)->version() : "none: " + compiler.error().message;
+  const Result<std::string> library =
+      target.this_machine && caps.vendor == Vendor::nvidia
+          ? cuda::cublaslt_version()
+          : Result<std::string>(fail(ErrorCode::unsupported, "for NVIDIA's GPUs of this machine"));
+  if (session.json) {
+    print_json({{"device", device.name},
+                {"model", caps.model},
+                {"arch", caps.arch},
+                {"units", caps.compute_units},
+                {"shared_block_bytes", g.shared_block_bytes},
+                {"shared_unit_bytes", g.shared_unit_bytes},
+                {"registers_unit", g.registers_unit},
+                {"l2_bytes", caps.l2_bytes},
+                {"memory_bytes", g.memory_bytes},
+                {"memory_gbs", g.memory_gbs},
+                {"chiplets", g.chiplets},
+                {"here", target.this_machine},
+                {"emulated", target.emulated},
+                {"ghz", caps.ghz},
+                {"fingerprint", fingerprint(caps)},
+                {"compiler", compiler ? Json(version) : Json(nullptr)},
+                {"cublaslt", library ? Json(*library) : Json(nullptr)}});
+    return Outcome::done;
+  }
+  fmt::print("{}: {}\n", device.name, caps.model);
+  fmt::print("  architecture  {}\n", caps.arch);
+  if (g.chiplets > 1)
+    fmt::print("  units         {} in {} chiplets\n", caps.compute_units, g.chiplets);
+  else
+    fmt::print("  units         {}\n", caps.compute_units);
+  fmt::print("  shared        {} a block, {} a unit\n", human_bytes(g.shared_block_bytes),
+             human_bytes(g.shared_unit_bytes));
+  fmt::print("  memory        {}, about {} GB/s, L2 {}\n", human_bytes(double(g.memory_bytes)),
+             g.memory_gbs, human_bytes(double(caps.l2_bytes)));
+  fmt::print("  clock         {:.1f} GHz\n  fingerprint   {}\n", caps.ghz, fingerprint(caps));
+  if (target.emulated)
+    fmt::print("  emulated      its kernels run on the CPU, lane by lane: proved, never timed\n");
+  else if (!target.this_machine)
+    fmt::print("  not here      its kernels can be compiled and ranked, not run\n");
+  fmt::print("compiler        {}\ncublaslt        {}\n", version,
+             library ? *library : "absent: " + library.error().message);
+  return Outcome::done;
+}
+
 Result<Outcome> run(const Session& session, const DeviceOptions& device) {
   // Libraries are described as `kiln bench` would run them.
   if (Status entered = enter_peer_environment(); !entered) return tl::unexpected(entered.error());
   const Result<Target> target = resolve(device);
   if (!target) return tl::unexpected(target.error());
   const DeviceCaps& caps = target->caps;
+  if (caps.vendor != Vendor::cpu) return describe_gpu(session, device, *target);
   const Result<Compiler*> compiler = host_compiler();
   const std::string version =
       compiler ? (*compiler)->version() : "none: " + compiler.error().message;
@@ -60,6 +125,8 @@ Result<Outcome> run(const Session& session, const DeviceOptions& device) {
                 {"ghz", caps.ghz},
                 {"fingerprint", fingerprint(caps)},
                 {"compiler", compiler ? Json(version) : Json(nullptr)},
+                {"gpus", gpus_here()},
+                {"emulated", emulated_names()},
                 {"peers", found},
                 {"absent_peers", absent}});
     return Outcome::done;
@@ -74,6 +141,10 @@ Result<Outcome> run(const Session& session, const DeviceOptions& device) {
   if (caps.ghz > 0) fmt::print("  clock         {:.2f} GHz\n", caps.ghz);
   fmt::print("  fingerprint   {}\n", fingerprint(caps));
   fmt::print("compiler        {}\n", version);
+  const std::vector<std::string> gpus = gpus_here();
+  fmt::print("gpus            {}\n",
+             gpus.empty() ? "none" : fmt::format("{}", fmt::join(gpus, " ")));
+  fmt::print("emulated        {}\n", fmt::join(emulated_names(), " "));
   for (const auto& peer : peers.present) fmt::print("{:<15} {}\n", peer->name(), peer->note());
   for (const AbsentPeer& peer : peers.absent)
     fmt::print("{:<15} absent: {}\n", peer.name, peer.reason);

@@ -1,6 +1,7 @@
 // `kiln explain`: which kernel a shape gets, why, and on what evidence.
 #include <fmt/format.h>
 
+#include "cache/offline.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -14,7 +15,10 @@ constexpr Manual kManual{
     "  For each shape: the config that gemm() would use, where it comes from (an exact record, a\n"
     "  tuned neighbour, the analytic model, the reference kernel), its timing, the rivals that "
     "were\n"
-    "  measured and those that failed with their reasons. Reads the database; measures nothing.",
+    "  measured and those that failed with their reasons. Reads the database; measures nothing. "
+    "For an "
+    "AMD GPU that\n"
+    "  is not here: what `kiln tune --offline` predicted.",
     "  kiln explain --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln explain --file shapes.txt --json | jq -r 'select(.match != \"exact\").shape'"};
 
@@ -56,11 +60,58 @@ Status explain(const Session& session, const ExplainCommand& command, Engine& en
   return {};
 }
 
+/// The prediction for a GPU that is not here, and its rivals among what was compiled.
+Status explain_predicted(const Session& session, const ExplainCommand& command,
+                         const DeviceCaps& caps, Store& store, const Gemm& gemm) {
+  constexpr std::size_t kRivals = 5;
+  const auto record = predicted_record(store, caps, gemm);
+  if (!record)
+    return fail(ErrorCode::not_tuned,
+                fmt::format("{}: nothing was predicted for {}: kiln tune --offline", text(gemm),
+                            command.device.name));
+  const double ns = record->measured.timing().median_ns;
+  const std::string story = fmt::format(
+      "problem:   {}\ndevice:    {}\nconfig:    {}\npredicted: {}, {:.0f} GFLOP/s, by a static "
+      "model "
+      "of the binary; never measured\nranked:    {} in {}\ntoolchain: {}\n",
+      text(gemm), fingerprint(caps), text(record->measured.config), human_time(ns),
+      gemm.flops() / ns, record->created, record->database.string(), record->validators.compiler);
+  if (session.json) {
+    print_json({{"shape", text(gemm)},
+                {"device", command.device.name},
+                {"match", "predicted"},
+                {"config", text(record->measured.config)},
+                {"predicted_ns", ns},
+                {"explanation", story}});
+    return {};
+  }
+  fmt::print("{}", story);
+  const std::vector<Config> rivals = predicted_configs(store, caps, gemm, kRivals + 1);
+  for (std::size_t i = 1; i < rivals.size(); ++i)
+    fmt::print("{}{}\n", i == 1 ? "next:      " : "           ", text(rivals[i]));
+  return {};
+}
+
+Result<Outcome> run_predicted(const Session& session, const ExplainCommand& command,
+                              const DeviceCaps& caps, const std::vector<Shape>& shapes) {
+  const auto store = open_store(command.database);
+  if (!store) return tl::unexpected(store.error());
+  for (const Shape& shape : shapes)
+    if (Status status =
+            explain_predicted(session, command, caps, **store, spelt_for(shape.gemm, caps));
+        !status)
+      return tl::unexpected(status.error());
+  return Outcome::done;
+}
+
 Result<Outcome> run(const Session& session, const ExplainCommand& command) {
-  const Result<Target> target = resolve_engine_device(command.device);
-  if (!target) return tl::unexpected(target.error());
   const Result<std::vector<Shape>> shapes = command.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
+  const Result<Target> named = resolve(command.device);
+  if (named && named->caps.vendor == Vendor::amd && !named->this_machine && !named->emulated)
+    return run_predicted(session, command, named->caps, *shapes);
+  const Result<Target> target = resolve_engine_device(command.device);
+  if (!target) return tl::unexpected(target.error());
   Result<Engine> engine = Engine::open(open_options(command.device, command.database));
   if (!engine) return tl::unexpected(engine.error());
   for (const Shape& shape : *shapes)

@@ -5,21 +5,26 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
 #include "bench/suites.h"
+#include "generator/emulated.h"
+#include "generator/extent.h"
 #include "runtime/cpu.h"
+#include "runtime/gpu.h"
 
 namespace kiln::cli {
 namespace {
 
 constexpr const char* kShapeHelp =
     "One problem, row-major: \"dtype ta tb m n k [key=value ...]\". dtype: fp32 fp64 fp16 bf16 "
-    "int8 "
-    "u8s8; ta, tb: N as stored, T stored transposed. Keys: batch= lda= ldb= ldc= ldd= order= out= "
-    "acc= epilogue= align= packed_b=1. Repeatable";
+    "int8 u8s8, on GPUs tf32 fp8 fp6 fp4; ta, tb: N as stored, T stored transposed. Keys: batch= "
+    "lda= ldb= "
+    "ldc= ldd= order= out= "
+    "acc= epilogue= align= packed_b=1 scale=. Repeatable";
 
 tl::unexpected<Error> unreadable(const std::string& file, const std::string& why) {
   return fail(ErrorCode::bad_input, fmt::format("file = \"{}\": {}", file, why));
@@ -67,16 +72,6 @@ bool covers(const CpuFeatures& host, const CpuFeatures& wanted) {
          has(host.amx_bf16, wanted.amx_bf16) && has(host.amx_int8, wanted.amx_int8);
 }
 
-Status check_kind(const std::string& name) {
-  const std::string kind = name.substr(0, name.find(':'));
-  for (const auto& [prefix, what] : {std::pair{"cuda", "NVIDIA GPUs"}, std::pair{"hip", "AMD GPUs"},
-                                     std::pair{"emu", "the GPU emulator"}})
-    if (kind == prefix)
-      return fail(ErrorCode::device,
-                  fmt::format("device = \"{}\": this build has no support for {}", name, what));
-  return {};
-}
-
 }  // namespace
 
 void ShapeOptions::add_to(CLI::App& app) {
@@ -110,27 +105,72 @@ Result<std::vector<Shape>> ShapeOptions::collect() const {
 void DeviceOptions::add_name_to(CLI::App& app) {
   app.add_option("--device", name,
                  "cpu (this machine), or a CPU by name: avx512, avx512_bf16, amx, avx2, portable, "
-                 "aarch64; later cuda:N, hip:N, emu:ARCH")
+                 "aarch64; cuda:N, hip:N (a GPU here), or a GPU's target by name: sm_75, sm_80, "
+                 "sm_90a, gfx942, gfx950, …; emu:TARGET runs its code on the CPU, lane by lane")
       ->type_name("DEVICE")
       ->capture_default_str();
 }
 
 void DeviceOptions::add_to(CLI::App& app) {
   add_name_to(app);
-  app.add_option("--threads", threads, "Compute threads of a call; 0 = every core allowed")
+  app.add_option("--threads", threads,
+                 "Compute threads of a call; 0 = every core allowed. Of emu:TARGET: its compute "
+                 "units; 0 = those of its card")
       ->type_name("N")
       ->capture_default_str();
 }
 
+Gemm spelt_for(const Gemm& gemm, const DeviceCaps& caps) {
+  Gemm copy = gemm;
+  if (caps.vendor != Vendor::cpu && gemm.alignment == 1) copy.alignment = natural_alignment(gemm);
+  return copy;
+}
+
+namespace {
+
+constexpr std::string_view kEmulated = "emu:";
+
+/// "cuda:N", "hip:N": the GPU itself. A target's name alone, without a GPU: code can be made, not
+/// run.
+Result<Target> resolve_gpu(const DeviceOptions& options) {
+  if (options.threads > 0)
+    return fail(ErrorCode::bad_input, fmt::format("threads = {}: must be 0 on a GPU, \"{}\"",
+                                                  options.threads, options.name));
+  if (!names_gpu(options.name)) {
+    const auto named = caps_named(options.name);
+    if (!named) return tl::unexpected(named.error());
+    return Target{*named, false, false};
+  }
+  const auto device = open_gpu(options.name);
+  if (!device) return tl::unexpected(device.error());
+  return Target{(*device)->caps(), true, true, (*device)->ordinal()};
+}
+
+/// "emu:ARCH": the card of that target, with as many units as --threads says.
+Result<Target> resolve_emulated(const DeviceOptions& options) {
+  auto named = caps_named(std::string_view(options.name).substr(kEmulated.size()));
+  if (!named || named->vendor == Vendor::cpu)
+    return fail(ErrorCode::bad_input,
+                fmt::format("device = \"{}\": the emulator runs code of GPUs: {}", options.name,
+                            fmt::join(gpu_targets(), ", ")));
+  if (options.threads > 0) named->compute_units = options.threads;
+  return Target{.caps = *named, .runs_here = true, .emulated = true};
+}
+
+}  // namespace
+
 Result<Target> resolve(const DeviceOptions& options) {
-  if (Status status = check_kind(options.name); !status) return tl::unexpected(status.error());
   if (options.threads < 0)
     return fail(ErrorCode::bad_input,
                 fmt::format("threads = {}: must be 0 (every core) or more", options.threads));
+  if (options.name.starts_with(kEmulated)) return resolve_emulated(options);
+  const bool gpu = names_gpu(options.name) || options.name.starts_with("sm_") ||
+                   hip_caps_named(options.name).has_value();
+  if (gpu) return resolve_gpu(options);
   Result<DeviceCaps> host = detect_cpu(options.name == "cpu" ? options.threads : 0);
   if (!host) return tl::unexpected(host.error());
   if (options.name == "cpu") return Target{*host, true, true};
-  Result<DeviceCaps> named = cpu_caps_named(options.name);
+  Result<DeviceCaps> named = caps_named(options.name);
   if (!named) return tl::unexpected(named.error());
   if (options.threads > 0) named->compute_units = options.threads;
   const bool same_machine = (named->arch == "aarch64") == (host->arch == "aarch64");
@@ -154,12 +194,27 @@ Result<DeviceCaps> limited_to(DeviceCaps caps, const std::string& isa) {
 
 Result<Target> resolve_engine_device(const DeviceOptions& options) {
   Result<Target> target = resolve(options);
+  if (target && target->emulated)
+    return fail(ErrorCode::unsupported,
+                fmt::format("device = \"{}\": the emulator proves kernels and times none: use "
+                            "`kiln verify` with it, or `kiln tune --offline --device {}`, which "
+                            "ranks by a model",
+                            options.name, options.name.substr(kEmulated.size())));
   if (target && !target->this_machine)
     return fail(ErrorCode::device,
                 fmt::format("device = \"{}\": this command runs kernels through the database of "
-                            "this machine: use --device cpu",
+                            "this machine: use --device cpu, cuda:N or hip:N",
                             options.name));
   return target;
+}
+
+Result<Source> source_for(const Target& target, const Gemm& gemm, const Config& config) {
+  return target.emulated ? render_emulated(gemm, target.caps, config)
+                         : render(gemm, target.caps, config);
+}
+
+Result<Compiler*> compiler_for(const Target& target) {
+  return target.emulated ? host_compiler() : compiler_for(target.caps);
 }
 
 void DatabaseOptions::add_to(CLI::App& app) {
@@ -168,6 +223,12 @@ void DatabaseOptions::add_to(CLI::App& app) {
          "The user's database; default $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db. Shipped "
          "ones: $KILN_DB_PATH")
       ->type_name("FILE");
+}
+
+Result<std::unique_ptr<Store>> open_store(const DatabaseOptions& database) {
+  return Store::open(
+      {database.file.empty() ? default_database() : std::filesystem::path(database.file),
+       default_shipped()});
 }
 
 OpenOptions open_options(const DeviceOptions& device, const DatabaseOptions& database) {

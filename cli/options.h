@@ -2,11 +2,15 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "cache/store.h"
 #include "generator/device_caps.h"
+#include "generator/render.h"
 #include "kiln/options.hpp"
+#include "runtime/compiler.h"
 
 namespace kiln::cli {
 
@@ -40,14 +44,24 @@ struct DeviceOptions {
 /// What a --device name stands for.
 struct Target {
   DeviceCaps caps;
-  bool this_machine = false;  // "cpu": the machine itself, which an Engine can open
+  bool this_machine = false;  // "cpu", "cuda:N", "hip:N": a device here, which an Engine can open
   bool runs_here = false;     // code for it runs on this machine
+  int index = 0;              // N of "cuda:N", "hip:N"
+  bool emulated = false;      // "emu:ARCH": a GPU's code, run lane by lane on the CPU
 };
 
-/// Errors: device (cuda, hip, emu: not in this build), bad_input (no such name, threads).
+/// The problem with the alignment that a GPU's kernels may take for granted where the line says
+/// nothing: that of its pitches. On a CPU as it is.
+Gemm spelt_for(const Gemm& gemm, const DeviceCaps& caps);
+
+/// Errors: device (no such GPU here), bad_input (no such name, threads).
 Result<Target> resolve(const DeviceOptions& options);
-/// The same for a command that runs through an Engine. Errors: also device for any other CPU.
+/// The same for a command that runs through an Engine. Errors: also device for any other CPU,
+/// unsupported for the emulator, which times nothing.
 Result<Target> resolve_engine_device(const DeviceOptions& options);
+/// Source and compiler of the target's code: for an emulated one, of what the emulator runs.
+Result<Source> source_for(const Target& target, const Gemm& gemm, const Config& config);
+Result<Compiler*> compiler_for(const Target& target);
 
 /// `caps` as if its best instruction set were `isa` (portable, avx2, avx512, amx). Errors:
 /// bad_input (no such instruction set, or the device lacks it).
@@ -59,6 +73,9 @@ struct DatabaseOptions {
 
   void add_to(CLI::App& app);
 };
+
+/// The user's database and the shipped ones. Errors: database.
+Result<std::unique_ptr<Store>> open_store(const DatabaseOptions& database);
 
 OpenOptions open_options(const DeviceOptions& device, const DatabaseOptions& database);
 

@@ -8,8 +8,6 @@
 namespace kiln::cli {
 namespace {
 
-constexpr std::int64_t kMaxWork = 4 << 20;  // multiply-adds of all batches
-
 /// A size: tiny, around a multiple of the vector lengths, or anything.
 std::int64_t random_size(Draw& draw, std::int64_t most) {
   const std::int64_t multiples[] = {8, 16, 32, 48, 64, 128, 256};
@@ -31,8 +29,9 @@ std::int64_t random_size(Draw& draw, std::int64_t most) {
   return std::clamp<std::int64_t>(size, 1, std::max<std::int64_t>(1, most));
 }
 
-void draw_types(Draw& draw, Gemm& g) {
-  const TypeRow& row = kTypeRows[draw.below(std::size(kTypeRows))];
+void draw_types(Draw& draw, const DeviceCaps& caps, Gemm& g) {
+  const std::size_t rows = caps.vendor == Vendor::cpu ? kCpuTypeRows.size() : std::size(kTypeRows);
+  const TypeRow& row = kTypeRows[draw.below(rows)];
   g.a.dtype = row.a;
   g.b.dtype = row.b;
   g.accumulator = row.accumulator;
@@ -46,12 +45,12 @@ void draw_types(Draw& draw, Gemm& g) {
   g.c.dtype = g.d.dtype;
 }
 
-void draw_sizes(Draw& draw, Gemm& g) {
+void draw_sizes(Draw& draw, Gemm& g, std::int64_t most_work) {
   if (draw.one_in(4)) g.batch = draw.between(2, 4);
   // Which size is drawn first, and so may be largest, is drawn too.
   std::int64_t* sizes[] = {&g.m, &g.n, &g.k};
   for (std::size_t i = 0; i < 2; ++i) std::swap(sizes[i], sizes[i + draw.below(3 - i)]);
-  std::int64_t left = kMaxWork / g.batch;
+  std::int64_t left = most_work / g.batch;
   for (std::int64_t* size : sizes) {
     *size = random_size(draw, left);
     left /= *size;
@@ -86,6 +85,35 @@ void draw_padding(Draw& draw, Gemm& g) {
   g.d.batch_stride = strides[3];
 }
 
+/// Scales of small floats; those of blocks of 32 also bring the types that need them.
+void draw_scales(Draw& draw, Gemm& g) {
+  if (!is_floating(g.a.dtype) || bits_of(g.a.dtype) > 8 || draw.one_in(2)) return;
+  Gemm scaled = g;
+  switch (draw.below(4)) {
+    case 0:
+      scaled = g.scaled(Scale::line);
+      break;
+    case 1:
+      scaled = g.scaled(Scale::none, Scale::line);
+      break;
+    case 2:
+      scaled = g.scaled(Scale::line_128, Scale::square_128);
+      break;
+    default: {
+      const TypeRow& row = kMxTypeRows[draw.below(kMxTypeRows.size())];
+      scaled = g.scaled(Scale::mx_32);
+      if (draw.one_in(2)) scaled.a.dtype = row.a, scaled.b.dtype = row.b;
+      // Whole blocks along k and whole bytes of either: tight, with sizes that divide.
+      constexpr std::int64_t kBlock = 32, kCodes = 4;
+      scaled.k = (g.k + kBlock - 1) / kBlock * kBlock;
+      scaled.m = (g.m + kCodes - 1) / kCodes * kCodes;
+      scaled.n = (g.n + kCodes - 1) / kCodes * kCodes;
+      for (Matrix* m : {&scaled.a, &scaled.b, &scaled.c, &scaled.d}) m->ld = m->batch_stride = 0;
+    }
+  }
+  if (validate(scaled)) g = scaled;
+}
+
 void draw_epilogue(Draw& draw, Gemm& g) {
   if (draw.one_in(3)) g.epilogue.bias = draw.one_in(2) ? Bias::per_row : Bias::per_column;
   if (draw.one_in(3))
@@ -95,24 +123,26 @@ void draw_epilogue(Draw& draw, Gemm& g) {
 }
 
 /// Promises that only some layouts can keep: taken back when this one cannot.
-void draw_promises(Draw& draw, Gemm& g) {
+void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   const int alignments[] = {4, 16, 64};
   if (draw.one_in(3)) g.alignment = alignments[draw.below(3)];
   if (!validate(g)) g.alignment = 1;
+  if (caps.vendor != Vendor::cpu) return;  // no packed operands there
   g.b_packed = draw.one_in(6);
   if (!validate(g)) g.b_packed = false;
 }
 
 }  // namespace
 
-Gemm random_gemm(Draw& draw) {
+Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   Gemm g;
-  draw_types(draw, g);
-  draw_sizes(draw, g);
+  draw_types(draw, caps, g);
+  draw_sizes(draw, g, most_work);
   draw_layouts(draw, g);
   draw_padding(draw, g);
+  draw_scales(draw, g);
   draw_epilogue(draw, g);
-  draw_promises(draw, g);
+  draw_promises(draw, caps, g);
   return g;
 }
 

@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <sstream>
 
+#include "cache/offline.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -10,6 +13,8 @@
 #include "generator/render.h"
 #include "kiln/engine.hpp"
 #include "runtime/compiler.h"
+#include "runtime/cuda/disassembler.h"
+#include "runtime/hip/isa_counts.h"
 
 namespace kiln::cli {
 namespace {
@@ -21,9 +26,14 @@ constexpr Manual kManual{
     "choice\n"
     "  among that instruction set's configs. The text compiles standalone: its first lines say "
     "how.\n"
-    "  --asm prints what the in-process compiler makes of it.",
+    "  --asm prints what the in-process compiler makes of it; for an AMD GPU also, to stderr, "
+    "what\n"
+    "  each loop does. --isa alone prints the instructions themselves, with these counts before "
+    "them;\n"
+    "  for an NVIDIA GPU by the toolkit's nvdisasm.",
     "  kiln show --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln show --shape \"fp32 N N 32 32 32\" --isa avx2 --asm | less\n"
+    "  kiln show --device gfx942 --shape \"bf16 N T 8192 8192 8192\" --isa | less\n"
     "  kiln show --shape \"fp32 N N 256 256 256\" --config \"host_packed isa=avx512 mr=6 nv=4 "
     "...\""};
 
@@ -33,7 +43,11 @@ struct ShowCommand {
   DatabaseOptions database;
   std::string config, isa;
   bool assembly = false;
+  bool disassembly = false;  // --isa without a name: assembly with what its loops do
 };
+
+/// What --isa stands for when no instruction set follows.
+constexpr const char* kOwnIsa = "own";
 
 /// A config and why it is the one shown.
 struct Choice {
@@ -63,13 +77,27 @@ Result<Choice> model_choice(const ShowCommand& command, const Gemm& gemm, const 
   return Choice{*best, "the analytic model's first choice"};
 }
 
+/// What `kiln tune --offline` stored for a GPU that is not here.
+std::optional<Choice> predicted_choice(const ShowCommand& command, const Gemm& gemm,
+                                       const DeviceCaps& caps) {
+  if (caps.vendor != Vendor::amd) return std::nullopt;
+  const auto store = open_store(command.database);
+  if (!store) return std::nullopt;
+  const auto record = predicted_record(**store, caps, gemm);
+  if (!record) return std::nullopt;
+  return Choice{record->measured.config, "predicted without the device"};
+}
+
 Result<Choice> choose(const ShowCommand& command, const Gemm& gemm, const Target& target) {
   if (!command.config.empty()) {
     const Result<Config> config = legal_config(command.config, gemm, target.caps);
     if (!config) return tl::unexpected(config.error());
     return Choice{*config, "given"};
   }
-  if (!target.this_machine || !command.isa.empty()) return model_choice(command, gemm, target.caps);
+  if (!target.this_machine || !command.isa.empty()) {
+    if (auto predicted = predicted_choice(command, gemm, target.caps)) return *predicted;
+    return model_choice(command, gemm, target.caps);
+  }
   Result<Engine> engine = Engine::open(open_options(command.device, command.database));
   if (!engine) return tl::unexpected(engine.error());
   const Result<Plan> plan = engine->plan(gemm, command.device.threads);
@@ -80,36 +108,97 @@ Result<Choice> choose(const ShowCommand& command, const Gemm& gemm, const Target
   return Choice{*config, plan->match() == Match::exact ? "tuned" : "untuned: best known"};
 }
 
+Json counts_json(const hip::InstructionCounts& c) {
+  return {{"total", c.total},
+          {"matrix", c.matrix},
+          {"shared_reads", c.shared_reads},
+          {"shared_writes", c.shared_writes},
+          {"memory_loads", c.memory_loads},
+          {"memory_stores", c.memory_stores},
+          {"vector", c.vector},
+          {"scalar", c.scalar},
+          {"waits", c.waits},
+          {"barriers", c.barriers},
+          {"spills", c.spills}};
+}
+
+/// What each loop of an AMD kernel does, a row a loop.
+std::string loop_table(const std::vector<hip::LoopCounts>& loops) {
+  Table table({"loop", ">all", ">matrix", ">LDS reads", ">LDS writes", ">loads", ">stores",
+               ">vector", ">scalar", ">waits", ">barriers", ">spills"});
+  for (const auto& [label, c] : loops)
+    table.add({label, fmt::format("{}", c.total), fmt::format("{}", c.matrix),
+               fmt::format("{}", c.shared_reads), fmt::format("{}", c.shared_writes),
+               fmt::format("{}", c.memory_loads), fmt::format("{}", c.memory_stores),
+               fmt::format("{}", c.vector), fmt::format("{}", c.scalar), fmt::format("{}", c.waits),
+               fmt::format("{}", c.barriers), fmt::format("{}", c.spills)});
+  return table.text();
+}
+
+/// Every line as a comment of AMD's assembler.
+std::string commented(const std::string& text) {
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) out += "; " + line + '\n';
+  return out;
+}
+
+/// `executed`: what the device runs; else what the compiler calls assembly, for NVIDIA's PTX.
+Result<std::string> assembly_of(const Source& source, const Target& target, bool executed) {
+  const Result<Compiler*> compiler = compiler_for(target);
+  if (!compiler) return tl::unexpected(compiler.error());
+  if (!executed || target.caps.vendor != Vendor::nvidia || target.emulated)
+    return (*compiler)->assembly(source);
+  const Result<Binary> binary = (*compiler)->compile(source);
+  if (!binary) return tl::unexpected(binary.error());
+  return cuda::disassemble(binary->image);
+}
+
 Status show(const Session& session, const ShowCommand& command, const Gemm& gemm,
             const Target& target) {
   const Result<Choice> choice = choose(command, gemm, target);
   if (!choice) return tl::unexpected(choice.error());
-  const Result<Source> source = render(gemm, target.caps, choice->config);
+  const Result<Source> source = source_for(target, gemm, choice->config);
   if (!source) return tl::unexpected(source.error());
   std::string listing = source->text;
   if (command.assembly) {
-    const Result<Compiler*> compiler = host_compiler();
-    if (!compiler) return tl::unexpected(compiler.error());
-    const Result<std::string> assembly = (*compiler)->assembly(*source);
+    const Result<std::string> assembly = assembly_of(*source, target, command.disassembly);
     if (!assembly) return tl::unexpected(assembly.error());
     listing = *assembly;
   }
+  std::vector<hip::LoopCounts> loops;
+  if (command.assembly && target.caps.vendor == Vendor::amd) loops = hip::count_loops(listing);
+  if (command.disassembly && !session.json && !loops.empty())
+    listing = commented(loop_table(loops)) + listing;
   if (session.json) {
-    print_json({{"shape", text(gemm)},
-                {"device", command.device.name},
-                {"config", text(choice->config)},
-                {"why", choice->why},
-                {"file_name", source->file_name},
-                {"flags", source->flags},
-                {command.assembly ? "assembly" : "source", listing}});
+    Json row{{"shape", text(gemm)},
+             {"device", command.device.name},
+             {"config", text(choice->config)},
+             {"why", choice->why},
+             {"file_name", source->file_name},
+             {"flags", source->flags},
+             {command.assembly ? "assembly" : "source", listing}};
+    for (const auto& [label, counts] : loops) {
+      row["loops"].push_back(counts_json(counts));
+      row["loops"].back()["label"] = label;
+    }
+    print_json(row);
     return {};
   }
   fmt::print(stderr, "kiln: {} ({})\n", text(choice->config), choice->why);
+  if (!loops.empty() && !command.disassembly) fmt::print(stderr, "{}", loop_table(loops));
   fmt::print("{}{}", listing, listing.ends_with('\n') ? "" : "\n");
   return {};
 }
 
-Result<Outcome> run(const Session& session, const ShowCommand& command) {
+Result<Outcome> run(const Session& session, ShowCommand command) {
+  if (command.isa == kOwnIsa) {
+    command.isa.clear();
+    command.assembly = command.disassembly = true;
+  } else if (!command.isa.empty() && !command.config.empty()) {
+    return fail(ErrorCode::bad_input,
+                fmt::format("isa = \"{}\": --config says which kernel", command.isa));
+  }
   Result<Target> target = resolve(command.device);
   if (!target) return tl::unexpected(target.error());
   const Result<std::vector<Shape>> shapes = command.shapes.collect();
@@ -120,7 +209,8 @@ Result<Outcome> run(const Session& session, const ShowCommand& command) {
     target->caps = std::move(*limited);
   }
   for (const Shape& shape : *shapes)
-    if (Status status = show(session, command, shape.gemm, *target); !status)
+    if (Status status = show(session, command, spelt_for(shape.gemm, target->caps), *target);
+        !status)
       return tl::unexpected(status.error());
   return Outcome::done;
 }
@@ -134,12 +224,14 @@ void add_show(CLI::App& parent, Session& session) {
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   command->database.add_to(*app);
-  auto* config = app->add_option("--config", command->config, "Show this config's kernel")
-                     ->type_name("CONFIG");
-  app->add_option("--isa", command->isa, "Show the best kernel of this instruction set")
+  app->add_option("--config", command->config, "Show this config's kernel")->type_name("CONFIG");
+  app->add_option("--isa", command->isa,
+                  "Of a CPU: show the best kernel of this instruction set. Alone: print "
+                  "instructions, for an AMD GPU with what each loop does")
       ->type_name("ISA")
-      ->check(CLI::IsMember({"portable", "avx2", "avx512", "amx"}))
-      ->excludes(config);
+      ->expected(0, 1)
+      ->default_str(kOwnIsa)
+      ->check(CLI::IsMember({kOwnIsa, "portable", "avx2", "avx512", "amx"}));
   app->add_flag("--asm", command->assembly, "Print assembly instead of source");
 }
 

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "cli/tune_offline.h"
 #include "kiln/engine.hpp"
 #include "runtime/probe.h"
 
@@ -21,6 +23,11 @@ constexpr Manual kManual{
     "each\n"
     "  shape. A shape that already has a valid record is left alone unless --force. Results are\n"
     "  stored as they are measured: a run that is stopped (Ctrl-C) goes on where it was.\n"
+    "  --offline ranks for an AMD GPU that is not here (--device gfx942, mi325x, gfx950, …): "
+    "candidates\n"
+    "  are compiled, a static model of the binaries orders them, and the records are marked "
+    "predicted:\n"
+    "  no call uses them, a search on the device tries them first.\n"
     "  A shape that fails is reported and the next one is tuned; the exit code is then 1.\n"
     "  Share of peak is GFLOP/s over what the same threads reach on register-only FMAs, measured "
     "at\n"
@@ -28,15 +35,19 @@ constexpr Manual kManual{
     "  kiln tune --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln tune --file shapes.txt --threads 2 --budget 20\n"
     "  kiln tune --layers llama-3-8b:16 --db llama.db    # 16 tokens\n"
+    "  kiln tune --offline --device gfx950 --shape \"bf16 N T 8192 8192 8192\"\n"
     "  kiln tune --layers bert-base --json | jq -r .config"};
+
+constexpr double kSearchSeconds = 10, kOfflineSeconds = 60;
 
 struct TuneCommand {
   ShapeOptions shapes;
   DeviceOptions device;
   DatabaseOptions database;
-  double budget = 10;
+  std::optional<double> budget;
   std::uint64_t seed = 1;
   bool force = false;
+  bool offline = false;
 };
 
 /// 0 for an empty problem, which is nothing to time.
@@ -81,7 +92,7 @@ Result<TuneReport> tune_one(Engine& engine, const TuneCommand& command, const Sh
                             const std::string& label) {
   ProgressReport bar(label);
   TuneOptions options;
-  options.budget = std::chrono::duration<double>(command.budget);
+  options.budget = std::chrono::duration<double>(command.budget.value_or(kSearchSeconds));
   options.seed = command.seed;
   options.threads = command.device.threads;
   options.force = command.force;
@@ -93,7 +104,9 @@ Result<TuneReport> tune_one(Engine& engine, const TuneCommand& command, const Sh
 /// FMA peaks as they are needed, each measured once. Types without a probe have none: 0.
 class Peaks {
  public:
+  explicit Peaks(bool cpu) : cpu_(cpu) {}
   double gflops(const Gemm& gemm, int threads) {
+    if (!cpu_) return 0;
     const auto [known, fresh] = known_.try_emplace({gemm.a.dtype, threads}, 0.0);
     if (!fresh || (gemm.a.dtype != fp32 && gemm.a.dtype != fp64)) return known->second;
     if (const Result<double> peak = fma_peak(gemm.a.dtype, threads)) known->second = *peak * 1e-9;
@@ -101,6 +114,7 @@ class Peaks {
   }
 
  private:
+  bool cpu_;  // a GPU has no probe either
   std::map<std::pair<DType, int>, double> known_;
 };
 
@@ -134,14 +148,17 @@ void tune_and_report(const Session& session, const TuneCommand& command, Engine&
 }
 
 Result<Outcome> run(const Session& session, const TuneCommand& command) {
-  const Result<Target> target = resolve_engine_device(command.device);
-  if (!target) return tl::unexpected(target.error());
   const Result<std::vector<Shape>> shapes = command.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
+  if (command.offline)
+    return run_offline(session, {*shapes, command.device, command.database,
+                                 command.budget.value_or(kOfflineSeconds)});
+  const Result<Target> target = resolve_engine_device(command.device);
+  if (!target) return tl::unexpected(target.error());
   Result<Engine> engine = Engine::open(open_options(command.device, command.database));
   if (!engine) return tl::unexpected(engine.error());
   Totals totals;
-  Peaks peaks;
+  Peaks peaks(target->caps.vendor == Vendor::cpu);
   std::size_t reached = 0;
   for (const Shape& shape : *shapes) {
     if (interrupted()) break;
@@ -175,14 +192,18 @@ void add_tune(CLI::App& parent, Session& session) {
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   command->database.add_to(*app);
-  app->add_option("--budget", command->budget, "Seconds of search for each shape")
+  app->add_option(
+         "--budget", command->budget,
+         fmt::format("Seconds for each shape; {} of search, or {} of compiling with --offline",
+                     kSearchSeconds, kOfflineSeconds))
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.01, 86400.0))
-      ->capture_default_str();
+      ->check(CLI::Range(0.01, 86400.0));
   app->add_option("--seed", command->seed, "Seed of the search")
       ->type_name("S")
       ->capture_default_str();
   app->add_flag("--force", command->force, "Tune again even where a valid record exists");
+  app->add_flag("--offline", command->offline,
+                "Rank without the device, by a static model; store what is predicted");
 }
 
 }  // namespace kiln::cli

@@ -23,9 +23,13 @@ constexpr Manual kManual{
     "  Without --shape, draws --random problems (types, layouts, transposes, uneven sizes, padded\n"
     "  leading dimensions, batches, epilogues) and checks one config of every family on each.\n"
     "  With --shape, checks --random configs of every family, or just the one of --config.\n"
+    "  On emu:TARGET kernels of a GPU run on the CPU, lane by lane, first in the plain order of "
+    "waves,\n"
+    "  then in drawn ones: races, missing waits and accesses out of bounds are failures too.\n"
     "  Every failure is printed as a complete command that repeats it; the exit code is then 1.",
     "  kiln verify --random 200 --seed 7\n"
     "  kiln verify --device avx2 --random 50 --threads 2\n"
+    "  kiln verify --device emu:gfx950 --random 20\n"
     "  kiln verify --shape \"bf16 N T 100 77 53 epilogue=bias_row+relu\" --random 10\n"
     "  kiln verify --shape \"fp32 N N 96 96 96\" --config \"host_small isa=avx512 mr=8 nv=2 "
     "unroll=1\""};
@@ -44,6 +48,9 @@ struct Case {
   std::vector<Config> configs;
 };
 
+/// Multiply-adds of a drawn problem, so that its check takes fractions of a second.
+constexpr std::int64_t kMostWork = 4 << 20, kMostEmulatedWork = 1 << 19;
+
 /// What a sweep came to; `unsupported` are drawn problems that no family covers.
 struct Totals {
   int problems = 0, checked = 0, failed = 0, unsupported = 0;
@@ -51,19 +58,24 @@ struct Totals {
 
 std::string repeat_command(const VerifyCommand& command, int threads, const Gemm& gemm,
                            const Config& config) {
-  return fmt::format(
-      "kiln verify --device {} --threads {} --shape \"{}\" --config \"{}\" --seed {}",
-      command.device.name, threads, text(gemm), text(config), command.seed);
+  const std::string& device = command.device.name;
+  const bool counts =
+      device == "cpu" || device.starts_with("emu:") || cpu_caps_named(device).has_value();
+  return fmt::format("kiln verify --device {}{} --shape \"{}\" --config \"{}\" --seed {}", device,
+                     counts ? fmt::format(" --threads {}", threads) : "", text(gemm), text(config),
+                     command.seed);
 }
 
 /// Compiles and checks the configs of one case, one verdict each. Errors: device (no worker).
-Result<std::vector<Verdict>> check_case(const Case& item, const DeviceCaps& caps,
-                                        std::uint64_t seed, Compiler& compiler) {
+Result<std::vector<Verdict>> check_case(const Case& item, const Target& target, std::uint64_t seed,
+                                        Compiler& compiler) {
+  const DeviceCaps& caps = target.caps;
   Result<Checker> checker =
-      Checker::start(item.gemm, caps, {.seed = seed, .effort = Effort::automatic});
+      Checker::start(item.gemm, caps, {.seed = seed, .effort = Effort::automatic},
+                     {.device_index = target.index, .emulated = target.emulated});
   if (!checker) return tl::unexpected(checker.error());
   std::vector<Verdict> verdicts;
-  const auto compiled = compile_all(compiler, item.gemm, caps, item.configs, 0);
+  const auto compiled = compile_all(compiler, item.gemm, target, item.configs, 0);
   for (std::size_t i = 0; i < compiled.size() && !interrupted(); ++i) {
     const Result<Binary>& binary = compiled[i].binary;
     verdicts.push_back(
@@ -96,7 +108,8 @@ Result<std::vector<Case>> given_cases(const VerifyCommand& command, const Device
   const Result<std::vector<Shape>> shapes = command.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
   std::vector<Case> cases;
-  for (const Shape& shape : *shapes) {
+  for (const Shape& asked : *shapes) {
+    const Shape shape{spelt_for(asked.gemm, caps), asked.origin};
     if (!command.config.empty()) {
       const Result<Config> config = legal_config(command.config, shape.gemm, caps);
       if (!config) return tl::unexpected(config.error());
@@ -111,17 +124,20 @@ Result<std::vector<Case>> given_cases(const VerifyCommand& command, const Device
 }
 
 /// The next drawn problem with one config of every family.
-Case drawn_case(Draw& draw, const DeviceCaps& caps, Totals& totals) {
+Case drawn_case(Draw& draw, const Target& target, Totals& totals) {
+  const DeviceCaps& caps = target.caps;
+  const std::int64_t most_work = target.emulated ? kMostEmulatedWork : kMostWork;
   for (;; ++totals.unsupported) {
-    const Gemm gemm = random_gemm(draw);
+    const Gemm gemm = random_gemm(draw, caps, most_work);
     const std::uint64_t seed = draw.below(1ull << 32);
     if (const Result<SearchSpace> space = space_for(gemm, caps); space && !space->legal.empty())
       return {gemm, sample_per_family(*space, 1, seed)};
   }
 }
 
-Status check_all(const Session& session, const VerifyCommand& command, const DeviceCaps& caps,
+Status check_all(const Session& session, const VerifyCommand& command, const Target& target,
                  Compiler& compiler, Totals& totals) {
+  const DeviceCaps& caps = target.caps;
   std::vector<Case> given;
   if (command.shapes.any()) {
     Result<std::vector<Case>> cases = given_cases(command, caps);
@@ -133,8 +149,8 @@ Status check_all(const Session& session, const VerifyCommand& command, const Dev
   Draw draw(command.seed);
   CountReport bar("verify", static_cast<int>(count));
   for (std::size_t i = 0; i < count && !interrupted(); ++i) {
-    const Case item = command.shapes.any() ? given[i] : drawn_case(draw, caps, totals);
-    const auto verdicts = check_case(item, caps, command.seed, compiler);
+    const Case item = command.shapes.any() ? given[i] : drawn_case(draw, target, totals);
+    const auto verdicts = check_case(item, target, command.seed, compiler);
     if (!verdicts) return tl::unexpected(verdicts.error());
     bar.clear();
     ++totals.problems;
@@ -157,11 +173,11 @@ Result<Outcome> run(const Session& session, const VerifyCommand& command) {
                                                command.device.name));
   if (!command.config.empty() && !command.shapes.any())
     return fail(ErrorCode::bad_input, "shape = none: --config needs the shape it is for");
-  const Result<Compiler*> compiler = host_compiler();
+  const Result<Compiler*> compiler = compiler_for(*target);
   if (!compiler) return tl::unexpected(compiler.error());
   Totals totals;
   const auto start = std::chrono::steady_clock::now();
-  if (Status status = check_all(session, command, target->caps, **compiler, totals); !status)
+  if (Status status = check_all(session, command, *target, **compiler, totals); !status)
     return tl::unexpected(status.error());
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -1,5 +1,6 @@
 # Third-party libraries under the names the layers link: kiln_fmt, kiln_spdlog, kiln_hwloc,
-# kiln_sqlite, kiln_zstd, kiln_xxhash. KILN_STATIC swaps what is behind the names, nothing else.
+# kiln_sqlite, kiln_zstd, kiln_xxhash, kiln_fibers. KILN_STATIC swaps what is behind the names,
+# nothing else.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -10,8 +11,9 @@ pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(SQLITE3 REQUIRED IMPORTED_TARGET sqlite3)
+find_package(Boost 1.74 REQUIRED COMPONENTS context)
 
-foreach(name fmt spdlog hwloc sqlite zstd xxhash)
+foreach(name fmt spdlog hwloc sqlite zstd xxhash fibers)
   add_library(kiln_${name} INTERFACE)
 endforeach()
 
@@ -22,6 +24,7 @@ if(NOT KILN_STATIC)
   target_link_libraries(kiln_sqlite INTERFACE SQLiteCpp PkgConfig::SQLITE3)
   target_link_libraries(kiln_zstd INTERFACE PkgConfig::ZSTD)
   target_link_libraries(kiln_xxhash INTERFACE PkgConfig::XXHASH)
+  target_link_libraries(kiln_fibers INTERFACE Boost::context)
   return()
 endif()
 
@@ -39,6 +42,8 @@ target_compile_definitions(kiln_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
 target_link_libraries(kiln_spdlog INTERFACE fmt::fmt-header-only Threads::Threads)
 kiln_archive(kiln_zstd zstd)
 kiln_archive(kiln_xxhash xxhash)
+kiln_archive(kiln_fibers boost_context)
+target_include_directories(kiln_fibers INTERFACE ${Boost_INCLUDE_DIRS})
 kiln_archive(kiln_sqlite SQLiteCpp)
 kiln_archive(kiln_sqlite sqlite3)
 target_compile_definitions(kiln_sqlite INTERFACE SQLITE_ENABLE_COLUMN_METADATA)

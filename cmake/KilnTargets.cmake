@@ -5,10 +5,6 @@ target_include_directories(kiln_options INTERFACE ${PROJECT_SOURCE_DIR}/include
 # A designated initialiser that leaves fields to their defaults is how this code is written.
 target_compile_options(kiln_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers
                                               $<$<BOOL:${KILN_WERROR}>:-Werror>)
-if(KILN_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 warns of both in host_amx.cpp and reference_kernel.cpp. They look false but were not proven so.
-  target_compile_options(kiln_options INTERFACE -Wno-error=restrict -Wno-error=array-bounds)
-endif()
 if(KILN_SANITIZE)
   # vptr checks need type information, which LLVM's libraries are built without.
   add_compile_options(-fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all -fno-sanitize=vptr
@@ -34,6 +30,19 @@ kiln_layer(generator kiln_fmt kiln_xxhash)
 target_sources(kiln_generator PRIVATE ${embedded})
 target_compile_definitions(kiln_generator PRIVATE KILN_VERSION="${PROJECT_VERSION}")
 kiln_layer(runtime kiln_generator Threads::Threads kiln_spdlog kiln_hwloc ${CMAKE_DL_LIBS})
+file(GLOB gpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cpp
+                                      ${PROJECT_SOURCE_DIR}/runtime/hip/*.cpp
+                                      ${PROJECT_SOURCE_DIR}/runtime/emulator/*.cpp)
+target_sources(kiln_runtime PRIVATE ${gpu_sources})
+target_link_libraries(kiln_runtime PRIVATE nlohmann_json::nlohmann_json kiln_fibers kiln_zstd)
+# The tables by which the emulator knows AMD's matrix instructions.
+set(layouts ${PROJECT_SOURCE_DIR}/data/mfma_layouts.tar.zst)
+set(embedded_layouts ${CMAKE_BINARY_DIR}/generated/mfma_layouts.cpp)
+add_custom_command(OUTPUT ${embedded_layouts}
+  COMMAND ${CMAKE_COMMAND} -DOUT=${embedded_layouts} -DFILE=${layouts} -DNAME=kMfmaArchive
+          -P ${PROJECT_SOURCE_DIR}/cmake/EmbedBytes.cmake
+  DEPENDS ${layouts} ${PROJECT_SOURCE_DIR}/cmake/EmbedBytes.cmake VERBATIM)
+target_sources(kiln_runtime PRIVATE ${embedded_layouts})
 kiln_layer(tuner kiln_runtime nlohmann_json::nlohmann_json)
 kiln_layer(cache kiln_tuner kiln_sqlite kiln_zstd)
 

@@ -45,6 +45,7 @@ Canonical canonicalise(const Gemm& gemm) {
     std::swap(out.a_k_major, out.b_k_major);
     std::swap(g.m, g.n);
     g.epilogue.bias = exchanged(g.epilogue.bias);
+    std::swap(g.scale_a, g.scale_b);
   }
   const Operand first = out.swapped ? Operand::b : Operand::a;
   const Operand second = out.swapped ? Operand::a : Operand::b;

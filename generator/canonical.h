@@ -7,7 +7,8 @@
 namespace kiln {
 
 /// A problem whose D is row-major. When `swapped`, it computes D^T = op(B)^T * op(A)^T: the
-/// caller's A is this problem's B, m and n are exchanged, and so are the two kinds of bias.
+/// caller's A is this problem's B, m and n are exchanged, and so are the two kinds of bias and the
+/// scales.
 struct Canonical {
   Gemm gemm;  // row-major D; every ld and stride resolved (no zeros)
   bool swapped = false;

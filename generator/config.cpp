@@ -15,17 +15,17 @@ std::string value_text(E v) requires std::is_enum_v<E> {
   return std::string(name(v));
 }
 
-bool parse_value(std::string_view text, int& out) {
+bool parse_value(std::string_view text, int most, int& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc{} && end == text.data() + text.size();
+  return error == std::errc{} && end == text.data() + text.size() && out >= 0 && out <= most;
 }
-bool parse_value(std::string_view text, bool& out) {
+bool parse_value(std::string_view text, int, bool& out) {
   if (text != "0" && text != "1") return false;
   out = text == "1";
   return true;
 }
 template <typename E>
-bool parse_value(std::string_view text, E& out) requires std::is_enum_v<E> {
+bool parse_value(std::string_view text, int, E& out) requires std::is_enum_v<E> {
   for (const auto& row : names_of(E{})) {
     if (row.name != text) continue;
     out = row.value;
@@ -61,8 +61,9 @@ Result<Config> parse_fields(const std::vector<std::string_view>& words) {
     bool known = false, parsed = false;
     std::apply(
         [&](auto... field) {
-          ((field.name == key ? (known = true, parsed = parse_value(value, config.*(field.member)))
-                              : false),
+          ((field.name == key
+                ? (known = true, parsed = parse_value(value, field.most, config.*(field.member)))
+                : false),
            ...);
         },
         C::fields());

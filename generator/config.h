@@ -6,12 +6,16 @@
 #include <string_view>
 #include <variant>
 
+#include "generator/cuda_families.h"
+#include "generator/cuda_library.h"
 #include "generator/families.h"
+#include "generator/hip_families.h"
 #include "kiln/error.hpp"
 
 namespace kiln {
 
-using Config = std::variant<HostPacked, HostDot, HostSmall, HostAmx>;
+using Config = std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt,
+                            CudaGemv, CudaLibrary, HipMfma, HipMx, HipSimt>;
 
 /// "family field=value …", fields in declaration order; `parse_config(text(c)) == c`.
 std::string text(const Config& config);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kiln/error.hpp"
 
@@ -22,16 +23,33 @@ struct CpuFeatures {
   auto operator<=>(const CpuFeatures&) const = default;
 };
 
+/// What a GPU has that decides which kernels are legal, and how they rank.
+struct GpuFeatures {
+  int sm = 0;                     // compute capability, 90 for sm_90; 0: not NVIDIA's
+  bool arch_specific = false;     // the compiler's target is sm_NNa: wgmma, setmaxnreg, …
+  int wave = 0;                   // lanes that run in lockstep
+  int shared_block_bytes = 0;     // shared memory that one block may opt in to
+  int shared_unit_bytes = 0;      // shared memory of one SM, or LDS of one CU
+  int registers_unit = 0;         // 32-bit registers of one SM or CU, times lanes
+  int threads_unit = 0;           // resident threads of one SM
+  int threads_block = 0;          // threads of one block
+  std::int64_t memory_bytes = 0;  // of the device, in whole GiB: a class, not a reading
+  int memory_gbs = 0;             // nominal bandwidth in GB/s, a class too
+  int chiplets = 0;               // AMD's XCDs of the partition: blocks go to them in turn
+  auto operator<=>(const GpuFeatures&) const = default;
+};
+
 struct DeviceCaps {
   Vendor vendor = Vendor::cpu;
-  /// What the compiler is told: "x86-64-v4", "x86-64-v3", "x86-64", "aarch64"; later "sm_90a", …
+  /// What the compiler is told: "x86-64-v4", "x86-64-v3", "x86-64", "aarch64"; "sm_90a", …
   std::string arch;
   std::string model;  // marketing name, for people and for the fingerprint
   CpuFeatures cpu;
-  int compute_units = 1;  // compute threads of a call on the CPU
+  GpuFeatures gpu;
+  int compute_units = 1;  // compute threads of a call on the CPU, SMs of a GPU
   std::int64_t l1_bytes = 32 << 10;
-  std::int64_t l2_bytes = 1 << 20;   // of one core
-  std::int64_t l3_bytes = 16 << 20;  // shared
+  std::int64_t l2_bytes = 1 << 20;   // of one core; a GPU's whole L2
+  std::int64_t l3_bytes = 16 << 20;  // shared; 0 on a GPU
   double ghz = 0;                    // nominal clock class, 0 = unknown
   auto operator<=>(const DeviceCaps&) const = default;
 };
@@ -42,5 +60,29 @@ std::string fingerprint(const DeviceCaps& caps);
 /// A CPU known by name for cross-compiling and tests: "avx512", "avx512_bf16", "amx", "avx2",
 /// "portable". Errors: bad_input.
 Result<DeviceCaps> cpu_caps_named(std::string_view name);
+
+/// A GPU known by its compiler target, with the figures of one well-known card of it: "sm_75",
+/// "sm_80", … "sm_90", "sm_90a", "sm_100a", "sm_120a". Errors: bad_input.
+Result<DeviceCaps> cuda_caps_named(std::string_view name);
+
+/// An AMD GPU by its compiler target, with the figures of one card of it ("gfx90a", "gfx942",
+/// "gfx950", "gfx1100", "gfx1200"), or by the card's own name ("mi325x"). Errors: bad_input.
+Result<DeviceCaps> hip_caps_named(std::string_view name);
+/// The card of this target whose memory is nearest, with `units` of its compute units: a partition
+/// has that share of its chiplets, cache and bandwidth too. `chiplets` 0: not known, that share.
+/// Errors: unsupported (no such target is known).
+Result<DeviceCaps> hip_card(std::string_view arch, int units, std::int64_t memory_bytes,
+                            int chiplets);
+/// The names above, as messages list them: "mi300x (gfx942), …".
+std::string known_hip_gpus();
+
+/// Compiler targets of the GPUs that are known by name: "sm_75", …, "gfx90a", …
+std::vector<std::string> gpu_targets();
+/// Those of AMD's among them.
+std::vector<std::string> hip_targets();
+
+/// Any device that is known by name alone, for cross-compiling and tests: a CPU's name or a GPU's
+/// target. Errors: bad_input, listing what is known.
+Result<DeviceCaps> caps_named(std::string_view name);
 
 }  // namespace kiln

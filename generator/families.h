@@ -46,11 +46,16 @@ constexpr std::string_view name(E value) requires requires {
   return "";
 }
 
-/// Name of a config field and where it lives.
+/// Blocks of the whole problem may be as long as the problem.
+inline constexpr int kAnyLength = 1 << 30;
+
+/// Name of a config field, where it lives, and the largest number that a text may give it: rules
+/// multiply up to three of them without leaving int.
 template <typename C, typename T>
 struct Field {
   std::string_view name;
   T C::*member;
+  int most = 1024;
 };
 
 /// Packed macro-kernel: Goto/BLIS loops around an mr × (nv vectors) register tile.
@@ -69,6 +74,7 @@ struct HostPacked {
   int unroll = 2;         // k steps in the inner loop's body
   int prefetch = 0;       // k steps ahead that strips of B are prefetched, 0 = never
   bool stream_d = false;  // store D past the caches
+  bool ahead = false;     // fetch what comes next of A and B while tiles compute
   auto operator<=>(const HostPacked&) const = default;
 
   static constexpr auto fields() {
@@ -76,16 +82,17 @@ struct HostPacked {
     return std::tuple{Field<C, Isa>{"isa", &C::isa},
                       Field<C, int>{"mr", &C::mr},
                       Field<C, int>{"nv", &C::nv},
-                      Field<C, int>{"kc", &C::kc},
-                      Field<C, int>{"mc", &C::mc},
-                      Field<C, int>{"nc", &C::nc},
+                      Field<C, int>{"kc", &C::kc, kAnyLength},
+                      Field<C, int>{"mc", &C::mc, kAnyLength},
+                      Field<C, int>{"nc", &C::nc, kAnyLength},
                       Field<C, bool>{"pack_a", &C::pack_a},
                       Field<C, bool>{"pack_b", &C::pack_b},
                       Field<C, Inner>{"inner", &C::inner},
                       Field<C, Parallel>{"parallel", &C::parallel},
                       Field<C, int>{"unroll", &C::unroll},
                       Field<C, int>{"prefetch", &C::prefetch},
-                      Field<C, bool>{"stream_d", &C::stream_d}};
+                      Field<C, bool>{"stream_d", &C::stream_d},
+                      Field<C, bool>{"ahead", &C::ahead}};
   }
 };
 
@@ -105,8 +112,8 @@ struct HostDot {
     return std::tuple{Field<C, Isa>{"isa", &C::isa},
                       Field<C, int>{"mr", &C::mr},
                       Field<C, int>{"nr", &C::nr},
-                      Field<C, int>{"kc", &C::kc},
-                      Field<C, int>{"mc", &C::mc},
+                      Field<C, int>{"kc", &C::kc, kAnyLength},
+                      Field<C, int>{"mc", &C::mc, kAnyLength},
                       Field<C, Parallel>{"parallel", &C::parallel},
                       Field<C, int>{"prefetch", &C::prefetch}};
   }
@@ -129,8 +136,8 @@ struct HostAmx {
     return std::tuple{Field<C, Isa>{"isa", &C::isa},
                       Field<C, int>{"mt", &C::mt},
                       Field<C, int>{"nt", &C::nt},
-                      Field<C, int>{"kc", &C::kc},
-                      Field<C, int>{"nc", &C::nc},
+                      Field<C, int>{"kc", &C::kc, kAnyLength},
+                      Field<C, int>{"nc", &C::nc, kAnyLength},
                       Field<C, bool>{"swap", &C::swap},
                       Field<C, bool>{"copy_left", &C::copy_left},
                       Field<C, Parallel>{"parallel", &C::parallel}};

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "generator/gpu_launch.h"
 #include "generator/space.h"
 #include "generator/template.h"
 
@@ -16,6 +17,8 @@ namespace kiln {
 /// One named constant of the rendered parameter block: `constexpr int kMr = 6;  // gloss`.
 struct Constant {
   std::string type, name, value, gloss;
+  /// Speed alone depends on it: with another value the code would give the same results.
+  bool hint = false;
 };
 
 /// Everything that a template needs to become one kernel's source.
@@ -33,6 +36,11 @@ struct Family {
   std::span<const Rule> rules;
   Parameters (*parameters)(const Canonical&, const DeviceCaps&, const Config&);
   double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&);
+  Vendor vendor = Vendor::cpu;  // whose devices these kernels are for
+  /// Null for host families, whose kernels divide their work themselves.
+  GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  /// Whether the kernels apply the scales that the operands have; null: they know of none.
+  bool (*applies_scales)(const Gemm&) = nullptr;
 };
 
 std::span<const Family> families();

@@ -70,6 +70,41 @@ std::int64_t span(const Gemm& gemm, Operand which) {
          (e.lines - 1) * leading_dimension(gemm, which) + e.length;
 }
 
+std::int64_t span_bytes(const Gemm& gemm, Operand which) {
+  return bytes_of(matrix(gemm, which).dtype, span(gemm, which));
+}
+
+Scale scale_of(const Gemm& gemm, Operand which) {
+  return which == Operand::a ? gemm.scale_a : which == Operand::b ? gemm.scale_b : Scale::none;
+}
+
+Extent scale_extent(const Gemm& gemm, Operand which) {
+  const Scale scale = scale_of(gemm, which);
+  if (scale == Scale::none) return {};
+  const auto [lines, along] = scale_block(scale);
+  const std::int64_t of = which == Operand::a ? gemm.m : gemm.n;
+  return {.length = along == 0 ? 1 : (gemm.k + along - 1) / along,
+          .lines = (of + lines - 1) / lines};
+}
+
+std::int64_t scale_bytes(const Gemm& gemm, Operand which) {
+  const Extent e = scale_extent(gemm, which);
+  return gemm.batch * e.lines * e.length * scale_size(scale_of(gemm, which));
+}
+
+int natural_alignment(const Gemm& gemm) {
+  constexpr std::uint64_t kMost = 16;
+  std::uint64_t bits = kMost;
+  for (const Operand which : kOperands) {
+    // Unsigned: sizes that nobody has checked yet may wrap.
+    const auto each = static_cast<std::uint64_t>(info(matrix(gemm, which).dtype).bits);
+    if (which == Operand::b && gemm.b_packed) continue;
+    bits |= static_cast<std::uint64_t>(leading_dimension(gemm, which)) * each / 8;
+    if (gemm.batch > 1) bits |= static_cast<std::uint64_t>(batch_stride(gemm, which)) * each / 8;
+  }
+  return static_cast<int>(bits & (~bits + 1));
+}
+
 Gemm Gemm::row_major(std::int64_t m, std::int64_t n, std::int64_t k, DType t) {
   return of_order(Order::row_major, m, n, k, t);
 }
@@ -127,6 +162,15 @@ Gemm Gemm::with_packed_b() const {
   return copy;
 }
 
+Gemm Gemm::scaled(Scale of_a, Scale of_b) const {
+  Gemm copy = *this;
+  copy.scale_a = of_a;
+  copy.scale_b = of_b;
+  return copy;
+}
+
+Gemm Gemm::scaled(Scale of_both) const { return scaled(of_both, of_both); }
+
 std::int64_t Gemm::lda() const { return leading_dimension(*this, Operand::a); }
 std::int64_t Gemm::ldb() const { return leading_dimension(*this, Operand::b); }
 std::int64_t Gemm::ldc() const { return leading_dimension(*this, Operand::c); }
@@ -160,6 +204,22 @@ std::string_view name(Bias b) {
       return "bias_row";
     case Bias::per_column:
       return "bias_col";
+  }
+  return "?";
+}
+
+std::string_view name(Scale s) {
+  switch (s) {
+    case Scale::none:
+      return "none";
+    case Scale::line:
+      return "line";
+    case Scale::line_128:
+      return "1x128";
+    case Scale::square_128:
+      return "128x128";
+    case Scale::mx_32:
+      return "mx32";
   }
   return "?";
 }

@@ -38,7 +38,7 @@ constexpr NumberKey kNumberKeys[] = {
 
 constexpr std::string_view kKeys =
     "batch, lda, ldb, ldc, ldd, stride_a, stride_b, stride_c, stride_d, order, out, acc, epilogue, "
-    "align, packed_b";
+    "align, packed_b, scale";
 
 std::array<Matrix*, 4> matrices(Gemm& g) { return {&g.a, &g.b, &g.c, &g.d}; }
 
@@ -142,6 +142,26 @@ Status read_epilogue(std::string_view text, Epilogue& e) {
   return {};
 }
 
+Status read_scale(std::string_view word, std::string_view whole, Scale& out) {
+  for (Scale s : {Scale::none, Scale::line, Scale::line_128, Scale::square_128, Scale::mx_32}) {
+    if (word != name(s)) continue;
+    out = s;
+    return {};
+  }
+  return bad("scale = \"{}\": \"{}\" is none of none, line, 1x128, 128x128, mx32", whole, word);
+}
+
+Status read_scales(std::string_view text, Gemm& g) {
+  const std::size_t colon = text.find(':');
+  if (Status status = read_scale(text.substr(0, colon), text, g.scale_a); !status) return status;
+  return read_scale(colon == text.npos ? text : text.substr(colon + 1), text, g.scale_b);
+}
+
+std::string scale_word(const Gemm& g) {
+  if (g.scale_a == g.scale_b) return std::string(name(g.scale_a));
+  return fmt::format("{}:{}", name(g.scale_a), name(g.scale_b));
+}
+
 Status read_key(std::string_view key, std::string_view value, Gemm& g) {
   for (const NumberKey& row : kNumberKeys)
     if (row.key == key) return read_number(key, value, row.field(g));
@@ -166,15 +186,22 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
     g.b_packed = value == "1";
     return {};
   }
+  if (key == "scale") return read_scales(value, g);
   return bad("\"{}\": no such key; keys are {}", key, kKeys);
+}
+
+std::string dtype_words() {
+  std::string words;
+  for (const TypeRow& row : kAllTypeRows)
+    words += fmt::format("{}{}", words.empty() ? "" : ", ", row.word);
+  return words;
 }
 
 Result<Gemm> read_head(const std::vector<std::string_view>& words) {
   const TypeRow* types = nullptr;
-  for (const TypeRow& row : kTypeRows)
+  for (const TypeRow& row : kAllTypeRows)
     if (row.word == words[0]) types = &row;
-  if (!types)
-    return bad("dtype = \"{}\": must be fp32, fp64, fp16, bf16, int8, u8s8 or s8u8", words[0]);
+  if (!types) return bad("dtype = \"{}\": must be one of {}", words[0], dtype_words());
   Gemm g;
   g.a.dtype = types->a;
   g.b.dtype = types->b;
@@ -209,6 +236,7 @@ std::string text(const Gemm& gemm) {
   if (gemm.epilogue != Epilogue{}) add("epilogue", epilogue_word(gemm.epilogue));
   if (gemm.alignment != 1) add("align", gemm.alignment);
   if (gemm.b_packed) add("packed_b", 1);
+  if (gemm.scale_a != Scale::none || gemm.scale_b != Scale::none) add("scale", scale_word(gemm));
   return line;
 }
 

@@ -2,6 +2,8 @@
 // text form. Knows no layouts and no kernels.
 #pragma once
 
+#include <iterator>
+#include <span>
 #include <string_view>
 
 #include "kiln/dtype.hpp"
@@ -27,19 +29,72 @@ struct TypeRow {
 
 inline constexpr std::string_view kIntegerOutputs = "s32 fp32 s8 u8 bf16 fp16";
 
-/// u8·u8 is missing on purpose: no x86 dot-product instruction takes two unsigned operands.
-inline constexpr TypeRow kTypeRows[] = {
-    {"fp32", fp32, fp32, fp32, "fp32 bf16 fp16"}, {"fp64", fp64, fp64, fp64, "fp64"},
-    {"fp16", fp16, fp16, fp32, "fp16 bf16 fp32"}, {"bf16", bf16, bf16, fp32, "bf16 fp16 fp32"},
-    {"int8", s8, s8, s32, kIntegerOutputs},       {"u8s8", u8, s8, s32, kIntegerOutputs},
+inline constexpr std::string_view kFp8Outputs = "bf16 fp16 fp32";
+
+/// Without scales e5m2·e5m2 is missing because no GPU library offers it either: there would be no
+/// rival and no user. u8·u8 is missing on purpose: no x86 dot-product instruction takes two
+/// unsigned operands.
+inline constexpr TypeRow kAllTypeRows[] = {
+    {"fp32", fp32, fp32, fp32, "fp32 bf16 fp16"},
+    {"fp64", fp64, fp64, fp64, "fp64"},
+    {"fp16", fp16, fp16, fp32, "fp16 bf16 fp32"},
+    {"bf16", bf16, bf16, fp32, "bf16 fp16 fp32"},
+    {"int8", s8, s8, s32, kIntegerOutputs},
+    {"u8s8", u8, s8, s32, kIntegerOutputs},
     {"s8u8", s8, u8, s32, kIntegerOutputs},
+    {"tf32", tf32, tf32, fp32, "fp32 bf16 fp16"},
+    {"fp8", fp8_e4m3, fp8_e4m3, fp32, kFp8Outputs},
+    {"e4m3e5m2", fp8_e4m3, fp8_e5m2, fp32, kFp8Outputs},
+    {"e5m2e4m3", fp8_e5m2, fp8_e4m3, fp32, kFp8Outputs},
+    {"fp8fnuz", fp8_e4m3fnuz, fp8_e4m3fnuz, fp32, kFp8Outputs},
+    {"e4m3e5m2fnuz", fp8_e4m3fnuz, fp8_e5m2fnuz, fp32, kFp8Outputs},
+    {"e5m2e4m3fnuz", fp8_e5m2fnuz, fp8_e4m3fnuz, fp32, kFp8Outputs},
+    // From here on for operands with mx_32 scales alone; the OCP pairs above may have them too.
+    {"e5m2", fp8_e5m2, fp8_e5m2, fp32, kFp8Outputs},
+    {"fp6", fp6_e2m3, fp6_e2m3, fp32, kFp8Outputs},
+    {"e3m2", fp6_e3m2, fp6_e3m2, fp32, kFp8Outputs},
+    {"fp4", fp4_e2m1, fp4_e2m1, fp32, kFp8Outputs},
+    {"e4m3e2m3", fp8_e4m3, fp6_e2m3, fp32, kFp8Outputs},
+    {"e4m3e3m2", fp8_e4m3, fp6_e3m2, fp32, kFp8Outputs},
+    {"e4m3e2m1", fp8_e4m3, fp4_e2m1, fp32, kFp8Outputs},
+    {"e5m2e2m3", fp8_e5m2, fp6_e2m3, fp32, kFp8Outputs},
+    {"e5m2e3m2", fp8_e5m2, fp6_e3m2, fp32, kFp8Outputs},
+    {"e5m2e2m1", fp8_e5m2, fp4_e2m1, fp32, kFp8Outputs},
+    {"e2m3e4m3", fp6_e2m3, fp8_e4m3, fp32, kFp8Outputs},
+    {"e2m3e5m2", fp6_e2m3, fp8_e5m2, fp32, kFp8Outputs},
+    {"e2m3e3m2", fp6_e2m3, fp6_e3m2, fp32, kFp8Outputs},
+    {"e2m3e2m1", fp6_e2m3, fp4_e2m1, fp32, kFp8Outputs},
+    {"e3m2e4m3", fp6_e3m2, fp8_e4m3, fp32, kFp8Outputs},
+    {"e3m2e5m2", fp6_e3m2, fp8_e5m2, fp32, kFp8Outputs},
+    {"e3m2e2m3", fp6_e3m2, fp6_e2m3, fp32, kFp8Outputs},
+    {"e3m2e2m1", fp6_e3m2, fp4_e2m1, fp32, kFp8Outputs},
+    {"e2m1e4m3", fp4_e2m1, fp8_e4m3, fp32, kFp8Outputs},
+    {"e2m1e5m2", fp4_e2m1, fp8_e5m2, fp32, kFp8Outputs},
+    {"e2m1e2m3", fp4_e2m1, fp6_e2m3, fp32, kFp8Outputs},
+    {"e2m1e3m2", fp4_e2m1, fp6_e3m2, fp32, kFp8Outputs},
 };
+
+/// The pairs that need no scales, and those that do.
+inline constexpr std::span<const TypeRow> kTypeRows{kAllTypeRows, 14};
+inline constexpr std::span<const TypeRow> kMxTypeRows{kAllTypeRows + 14, 22};
+static_assert(std::size(kAllTypeRows) == kTypeRows.size() + kMxTypeRows.size());
+
+/// The first rows are those that CPU kernels compute; the others need a GPU's matrix units.
+inline constexpr std::span<const TypeRow> kCpuTypeRows{kAllTypeRows, 7};
 
 /// The row of an operand pair, or null.
 constexpr const TypeRow* type_row(DType a, DType b) {
-  for (const TypeRow& row : kTypeRows)
+  for (const TypeRow& row : kAllTypeRows)
     if (row.a == a && row.b == b) return &row;
   return nullptr;
+}
+
+/// Whether the pair is there for operands with mx_32 scales alone.
+constexpr bool needs_mx(const TypeRow& row) { return &row >= kMxTypeRows.data(); }
+
+/// True of the formats that microscaled blocks hold.
+constexpr bool is_mx_element(DType t) {
+  return t == fp8_e4m3 || t == fp8_e5m2 || t == fp6_e2m3 || t == fp6_e3m2 || t == fp4_e2m1;
 }
 
 /// The row that a single type stands for: its own pair, or u8·s8 for u8; null when there is none.

@@ -35,6 +35,10 @@ Status check_enumerators(const Gemm& g) {
                static_cast<int>(g.epilogue.activation));
   if (g.epilogue.bias > Bias::per_column)
     return bad("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
+  for (Operand which : {Operand::a, Operand::b})
+    if (scale_of(g, which) > Scale::mx_32)
+      return bad("scale_{} = {}: no such kind of scales", letter(which),
+                 static_cast<int>(scale_of(g, which)));
   return {};
 }
 
@@ -71,6 +75,49 @@ Status check_types(const Gemm& g) {
   return {};
 }
 
+Status check_scale(const Gemm& g, Operand which) {
+  const Scale scale = scale_of(g, which);
+  const DType type = matrix(g, which).dtype;
+  const auto refuse = [&](std::string_view why) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("scale_{} = {}: {}.dtype = {} {}", letter(which), name(scale),
+                            letter(which), name(type), why));
+  };
+  if (scale == Scale::none) return {};
+  if (!is_floating(type) || bits_of(type) > 8) return refuse("has no scales");
+  if (scale == Scale::mx_32 && !is_mx_element(type)) return refuse("is no format of such blocks");
+  if (scale == Scale::mx_32 && g.k % scale_block(scale).along != 0)
+    return bad("k = {}: scale_{} = {} needs a multiple of {}", g.k, letter(which), name(scale),
+               scale_block(scale).along);
+  const Extent e = scale_extent(g, which);
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(e.lines, e.length, &bytes) ||
+      __builtin_mul_overflow(bytes, g.batch, &bytes) ||
+      __builtin_mul_overflow(bytes, scale_size(scale), &bytes))
+    return bad("scale_{} = {}: {} lines of {} scales do not fit 64 bits", letter(which),
+               name(scale), e.lines, e.length);
+  return {};
+}
+
+Status check_scales(const Gemm& g) {
+  for (Operand which : {Operand::a, Operand::b})
+    if (Status status = check_scale(g, which); !status) return status;
+  const auto refuse = [](std::string text) {
+    return fail(ErrorCode::unsupported, std::move(text));
+  };
+  const TypeRow& row = *type_row(g.a.dtype, g.b.dtype);
+  if (needs_mx(row) && (g.scale_a != Scale::mx_32 || g.scale_b != Scale::mx_32))
+    return refuse(fmt::format("scale_a = {}, scale_b = {}: {} needs mx32 for both", name(g.scale_a),
+                              name(g.scale_b), row.word));
+  if (blocks_along_k(g.scale_a) != blocks_along_k(g.scale_b) ||
+      (g.scale_a == Scale::mx_32) != (g.scale_b == Scale::mx_32))
+    return refuse(fmt::format("scale_a = {}, scale_b = {}: blocks along k must be the same",
+                              name(g.scale_a), name(g.scale_b)));
+  if (g.b_packed && (g.scale_a != Scale::none || g.scale_b != Scale::none))
+    return refuse("b_packed = true: a packed B has no scales, nor has what it meets");
+  return {};
+}
+
 Status check_output_layout(const Gemm& g) {
   if (g.c.transposed) return bad("c.transposed = true: say it with c.order");
   if (g.d.transposed) return bad("d.transposed = true: say it with d.order");
@@ -101,13 +148,22 @@ Status check_matrix(const Gemm& g, Operand which) {
     return bad("stride_{} = {}: must be 0 (tight) or more", c, m.batch_stride);
 
   const std::int64_t ld = leading_dimension(g, which);
+  const int whole = elements_of_whole_bytes(m.dtype);
+  // Bits of the types that are counted in bits.
+  const int unit = whole > 1 ? bits_of(m.dtype) : size_of(m.dtype);
   std::int64_t one = 0, all = 0;
   if (__builtin_mul_overflow(ld, std::max<std::int64_t>(1, e.lines), &one) ||
-      __builtin_mul_overflow(one, size_of(m.dtype), &all))
+      __builtin_mul_overflow(one, unit, &all))
     return bad("ld{} = {}: {} lines of it do not fit 64 bits", c, ld, e.lines);
+  if (ld % whole != 0 && e.lines > 1)
+    return bad("ld{} = {}: must be a multiple of {}, whole bytes of {}", c, ld, whole,
+               name(m.dtype));
   const std::int64_t stride = batch_stride(g, which);
+  if (stride % whole != 0 && g.batch > 1)
+    return bad("stride_{} = {}: must be a multiple of {}, whole bytes of {}", c, stride, whole,
+               name(m.dtype));
   if (__builtin_mul_overflow(stride, g.batch - 1, &all) || __builtin_add_overflow(all, one, &all) ||
-      __builtin_mul_overflow(all, size_of(m.dtype), &all))
+      __builtin_mul_overflow(all, unit, &all))
     return bad("stride_{} = {}: {} batches of it do not fit 64 bits", c, stride, g.batch);
   if (which == Operand::d && batches_overlap(g, which))
     return bad("stride_d = {}: batches of D overlap", stride);
@@ -119,14 +175,14 @@ Status check_alignment(const Gemm& g) {
     return bad("alignment = {}: must be a power of two, 1 to {}", g.alignment, kMaxAlignment);
   for (Operand which : kOperands) {
     if (which == Operand::b && g.b_packed) continue;  // packed bytes have their own pitch
-    const std::int64_t size = size_of(matrix(g, which).dtype);
+    const DType type = matrix(g, which).dtype;
     const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
-    if (ld * size % g.alignment != 0)
+    if (bytes_of(type, ld) % g.alignment != 0)
       return bad("alignment = {}: ld{} = {} is {} bytes, no multiple of it", g.alignment,
-                 letter(which), ld, ld * size);
-    if (g.batch > 1 && stride * size % g.alignment != 0)
+                 letter(which), ld, bytes_of(type, ld));
+    if (g.batch > 1 && bytes_of(type, stride) % g.alignment != 0)
       return bad("alignment = {}: stride_{} = {} is {} bytes, no multiple of it", g.alignment,
-                 letter(which), stride, stride * size);
+                 letter(which), stride, bytes_of(type, stride));
   }
   return {};
 }
@@ -134,7 +190,8 @@ Status check_alignment(const Gemm& g) {
 }  // namespace
 
 Status validate(const Gemm& gemm) {
-  for (auto check : {check_enumerators, check_sizes, check_types, check_output_layout})
+  for (auto check :
+       {check_enumerators, check_sizes, check_types, check_scales, check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kOperands)
     if (Status status = check_matrix(gemm, which); !status) return status;

@@ -21,6 +21,15 @@ std::string_view c_type(DType t) {
       return "u8";
     case DType::s32:
       return "i32";
+    case DType::fp8_e4m3:
+    case DType::fp8_e5m2:
+    case DType::tf32:
+    case DType::fp8_e4m3fnuz:
+    case DType::fp8_e5m2fnuz:
+    case DType::fp6_e2m3:
+    case DType::fp6_e3m2:
+    case DType::fp4_e2m1:
+      break;  // no row of the instruction table computes them
   }
   return "";
 }
@@ -58,6 +67,9 @@ std::string flag(bool b) { return b ? "1" : "0"; }
 }  // namespace
 
 const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device) {
+  const bool here =
+      isa == Isa::portable || (isa == Isa::avx2 ? device.cpu.avx2_fma : device.cpu.avx512);
+  if (!here) return nullptr;
   return dot_instruction(isa, device.cpu, problem.gemm.a.dtype, problem.gemm.b.dtype);
 }
 
@@ -101,6 +113,7 @@ void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInst
   v["residual"] = flag(g.epilogue.residual);
   v["integer_d"] = flag(g.d.dtype == s32 && g.epilogue == Epilogue{});
   v["stream_d"] = "0";
+  v["scales"] = "0";
   v["accumulate"] = needs_partial_sums(problem) ? "workspace" : "d";
 }
 

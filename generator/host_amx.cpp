@@ -155,10 +155,12 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double compute =
       blocks * (steps * std::max(dots, loads) + passes * (dots * 4 + 60)) * cycle;
   const double strip = std::min<double>(h.nc, right) * std::min<double>(h.kc, k) * bytes;
-  const double level = strip < 0.5 * d.l1_bytes   ? rate.l1
-                       : strip < 0.6 * d.l2_bytes ? rate.l2
-                                                  : rate.l3;
-  const double stream = blocks * steps * h.nt * 1024 / level;
+  const auto level = [&](double held) {
+    return held < 0.5 * d.l1_bytes ? rate.l1 : held < 0.6 * d.l2_bytes ? rate.l2 : rate.l3;
+  };
+  // Both operands' tiles come from where their blocks stay while they are used again.
+  const double block = height * std::min<double>(h.kc, k) * bytes;
+  const double stream = blocks * steps * 1024 * (h.nt / level(strip) + h.mt / level(block));
   const double left_bytes = left * k * bytes * std::ceil(right / h.nc);
   const double far = left_bytes < d.l2_bytes ? rate.l2 : left_bytes < 64e6 ? rate.l3 : rate.dram;
   const double memory = left_bytes / far;

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 6> kFiles{"host/abi.h",      "host/types.
 const std::array kRules{
     Rule{"instruction set computes these types",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return instruction(typed(c).isa, p, d) != nullptr;
+           return typed(c).isa != Isa::amx && instruction(typed(c).isa, p, d) != nullptr;
          }},
     Rule{"both operands are k-major and unpacked",
          [](const Canonical& p, const DeviceCaps&, const Config&) {
@@ -156,8 +156,9 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double bytes_b = n * k * size_of(g.b.dtype) * (h.mc > 0 ? std::ceil(m / h.mc) : 1);
   const double far = bytes_b < d.l2_bytes ? rate.l2 : bytes_b < 64e6 ? rate.l3 : rate.dram;
   const double memory = bytes_b / far;
-  return batch * (std::max({compute, stream, memory}) + 0.2 * std::min(compute, memory)) +
-         (threads > 1 ? 2000 : 0);
+  const double longest = std::max({compute, stream, memory});
+  const double others = compute + stream + memory - longest;
+  return batch * (longest + 0.35 * others) + (threads > 1 ? 2000 : 0);
 }
 
 }  // namespace

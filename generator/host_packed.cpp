@@ -1,10 +1,12 @@
-// Family host_packed: axes, rules, parameters and model of templates/host/packed.cpp.
+// Family host_packed: axes, rules and parameters of templates/host/packed.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
 
+#include "generator/cuda.h"
 #include "generator/host.h"
 
 namespace kiln {
@@ -17,14 +19,50 @@ const HostPacked& typed(const Config& c) { return std::get<HostPacked>(c); }
 
 int lanes(const DotInstruction& row) { return row.vector_bytes / row.acc_bytes; }
 
-constexpr std::array<std::string_view, 8> kFiles{
-    "host/abi.h",   "host/types.h", "host/vector.h", "host/epilogue.h",
-    "host/share.h", "host/pack.h",  "host/strips.h", "host/packed.cpp"};
+constexpr std::array<std::string_view, 9> kFiles{
+    "host/abi.h",  "host/types.h",  "host/vector.h", "host/epilogue.h", "host/share.h",
+    "host/pack.h", "host/strips.h", "host/ahead.h",  "host/packed.cpp"};
+
+/// Of a piece that is fetched ahead, in shares of L2: it must not push out the one in use.
+constexpr double kAheadShare = 0.25;
+
+/// Lines to fetch at every eighth step of a tile, 0 = none.
+struct Fetches {
+  int a, b;
+};
+constexpr int kMostLines = 8;  // a call: more would hold up the loads of the steps
+
+/// Which operands have a next piece that fetching it ahead can help, and how fast it is wanted: not
+/// rows of A that lie across pages (each k of a tile is a line of its own), nor strips that are
+/// packed already.
+Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
+  const Gemm& g = p.gemm;
+  const auto& row = *instruction(h.isa, p, d);
+  const double room = kAheadShare * double(d.l2_bytes);
+  const double kc = double(std::min<std::int64_t>(h.kc, g.k));
+  const double calls = kc / row.group / 8;  // of one tile
+  const double column_tiles =
+      double(ceil_div(std::min<std::int64_t>(h.nc, g.n), h.nv * lanes(row)));
+  const double row_tiles = double(ceil_div(g.m, h.mr));
+  const auto lines = [&](double bytes, double tiles) {
+    return bytes > room ? 0 : std::min<int>(kMostLines, int(std::ceil(bytes / 64 / tiles / calls)));
+  };
+  Fetches out{};
+  if (calls < 1) return out;
+  if (h.pack_a && h.mc < g.m)
+    out.a = lines(h.mc * kc * size_of(g.a.dtype), double(h.mc) / h.mr * column_tiles);
+  if (!h.pack_a && p.a_k_major)
+    out.a = lines(h.mr * kc * size_of(g.a.dtype), h.inner == Inner::rows ? 1 : column_tiles);
+  if (!g.b_packed && (h.nc < g.n || h.kc < g.k))
+    out.b = lines(std::min<double>(h.nc, double(g.n)) * kc * size_of(g.b.dtype),
+                  row_tiles * column_tiles);
+  return out;
+}
 
 const std::array kRules{
     Rule{"instruction set computes these types",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return instruction(typed(c).isa, p, d) != nullptr;
+           return typed(c).isa != Isa::amx && instruction(typed(c).isa, p, d) != nullptr;
          }},
     Rule{"register tile fits the vector registers",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
@@ -76,6 +114,11 @@ const std::array kRules{
                   (h.isa != Isa::portable && h.kc >= p.gemm.k && h.parallel != Parallel::k &&
                    size_of(p.gemm.d.dtype) == row->acc_bytes);
          }},
+    Rule{"what is fetched ahead leaves room in L2",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const Fetches lines = fetches(p, d, typed(c));
+           return !typed(c).ahead || lines.a > 0 || lines.b > 0;
+         }},
     Rule{"unrolling and prefetching stay within reason",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).unroll >= 1 && typed(c).unroll <= 16 && typed(c).prefetch >= 0 &&
@@ -100,7 +143,9 @@ std::vector<TileShape> tiles(Isa isa, const Canonical& p, int lane_count) {
   for (int nv = 1; nv <= 6; ++nv) {
     const int most = std::min((registers - 1 - nv) / nv, 14 * (nv > 1) + 28 * (nv == 1));
     for (int mr = 1; mr <= most; ++mr) {
-      const bool full = mr * nv >= registers * 5 / 8;
+      // Half of the registers hide the latency of the sums; a product of few columns is bound by
+      // memory, where few rows side by side do best (they may share a cache set).
+      const bool full = mr * nv >= registers / 2 || (nv * lane_count >= p.gemm.n && mr * nv >= 6);
       const bool all_rows = mr == p.gemm.m;
       const bool even_rows = p.gemm.m < 32 && p.gemm.m % mr == 0;
       const bool covers_n = nv * lane_count < p.gemm.n + lane_count;
@@ -110,11 +155,44 @@ std::vector<TileShape> tiles(Isa isa, const Canonical& p, int lane_count) {
   return out;
 }
 
+// One step at a time was never ahead of four (1 to 5 % behind on squares from 256 to 2048).
+constexpr int kUnroll = 4;
+
+struct Blocks {
+  Inner inner;
+  int mc, nc;
+  auto operator<=>(const Blocks&) const = default;
+};
+
+/// The operand that the inner loop walks is held in L2 a block at a time; the other one is read
+/// strip by strip, and its block has no reason to be small. `m` and `n` are whole tiles.
+std::vector<Blocks> blocks(const Gemm& g, int mr, int nr, std::int64_t m, std::int64_t n) {
+  std::vector<Blocks> out;
+  const auto add = [&](Inner inner, std::int64_t mc, std::int64_t nc) {
+    out.push_back(
+        {inner, int(std::min(m, ceil_div(mc, mr) * mr)), int(std::min(n, ceil_div(nc, nr) * nr))});
+  };
+  for (const int mc : {96, 240, 480, 960}) add(Inner::rows, mc, 4096);
+  // Few rows: B may be packed one strip at a time, since all of A follows in cache.
+  if (g.m <= 512)
+    for (const int nc : {nr, 4 * nr}) add(Inner::rows, 512, nc);
+  for (const int nc : {128, 256, 512, 768, 1536, 4096}) add(Inner::columns, 1 << 20, nc);
+  // A packed block of A stays in L2 beside that of B.
+  for (const int mc : {48, 192})
+    for (const int nc : {256, 512, 768}) add(Inner::columns, mc, nc);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
 void enumerate(const Canonical& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   std::vector<Parallel> ways{Parallel::none};
   if (d.compute_units > 1) {
-    ways = {Parallel::none, Parallel::m, Parallel::n, Parallel::k};
+    // One thread alone may win only where waking the others costs a share worth mentioning: below
+    // some 0.3 ms.
+    ways = {Parallel::m, Parallel::n, Parallel::k};
+    if (p.gemm.flops() < 64e6) ways.push_back(Parallel::none);
     if (d.compute_units > 3) ways.push_back(Parallel::grid);
     if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
   }
@@ -132,33 +210,23 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
       const std::int64_t k = std::max<std::int64_t>(8, ceil_div(p.gemm.k, 8) * 8);
       const std::int64_t group = row->group;
       std::vector<std::int64_t> kcs;
-      for (const int kc : {128, 256, 384, 512, 1024})
+      for (const int kc : {128, 256, 384, 512, 1024, 4096})
         kcs.push_back(std::min<std::int64_t>(k, kc * group));
-      for (const Inner inner : {Inner::rows, Inner::columns}) {
-        // The operand that the inner loop walks is held in L2 a block at a time; the other one is
-        // read strip by strip, and its block has no reason to be small.
-        std::vector<std::int64_t> mcs, ncs;
-        if (inner == Inner::rows) {
-          for (const int mc : {96, 240, 480, 960})
-            mcs.push_back(std::min(m, ceil_div(mc, mr) * mr));
-          ncs = {std::min(n, ceil_div(4096, nr) * nr)};
-        } else {
-          mcs = {std::min(m, ceil_div(1 << 20, mr) * mr)};
-          for (const int nc : {128, 256, 512, 768, 1536, 4096})
-            ncs.push_back(std::min(n, ceil_div(nc, nr) * nr));
-        }
+      for (const Blocks& b : blocks(p.gemm, mr, nr, m, n))
         for (const int kc : distinct(kcs))
-          for (const int mc : distinct(mcs))
-            for (const int nc : distinct(ncs))
-              for (const bool pack_a : {false, true})
-                for (const bool pack_b : {false, true})
-                  for (const Parallel way : ways)
-                    for (const int unroll : {1, 4})
-                      for (const int prefetch : {0, 8})
-                        for (const bool stream : streams)
-                          visit(HostPacked{isa, mr, nv, kc, mc, nc, pack_a, pack_b, inner, way,
-                                           unroll, prefetch, stream});
-      }
+          for (const bool pack_a : {false, true})
+            for (const bool pack_b : {false, true})
+              for (const Parallel way : ways)
+                for (const int prefetch : {0, 8})
+                  for (const bool stream : streams)
+                    for (const bool ahead : {false, true}) {
+                      // Packed strips lie in the order they are read: the hardware sees that.
+                      if (prefetch > 0 && (pack_b || ahead)) continue;
+                      // Columns within few rows only help an A that is packed.
+                      if (!pack_a && b.inner == Inner::columns && b.mc < m) continue;
+                      visit(HostPacked{isa, mr, nv, kc, b.mc, b.nc, pack_a, pack_b, b.inner, way,
+                                       kUnroll, prefetch, stream, ahead});
+                    }
     }
   }
 }
@@ -195,8 +263,20 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   out.constants.push_back({"bool", "kPackA", h.pack_a ? "true" : "false", "A is copied to strips"});
   out.constants.push_back({"bool", "kPackB", pack_b ? "true" : "false", "B is copied to strips"});
 
+  const Fetches ahead = h.ahead ? fetches(p, d, h) : Fetches{};
+  const auto hint = [&](const char* name, std::int64_t value, const char* gloss) {
+    if (value == 0) return;
+    add(name, value, gloss);
+    out.constants.back().hint = true;
+  };
+  hint("kFetchA", ahead.a, "lines of A's next rows that 8 steps fetch ahead");
+  hint("kFetchB", ahead.b, "lines of B's next piece that 8 steps fetch ahead");
+
   auto& v = out.values;
   const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
+  v["ahead"] = flag(h.ahead);
+  v["ahead_a"] = flag(ahead.a > 0);
+  v["ahead_b"] = flag(ahead.b > 0);
   v["pack_a"] = flag(h.pack_a);
   v["pack_b"] = flag(pack_b);
   v["b_packed"] = flag(p.gemm.b_packed);
@@ -214,100 +294,24 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   return out;
 }
 
-/// Time of the slowest thread: the larger of arithmetic and of each memory level's traffic, plus
-/// packing and a fixed cost a tile.
-double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& h = typed(config);
-  const auto& row = *instruction(h.isa, p, d);
-  const auto rate = host::rates(d, h.isa);
-  const Gemm& g = p.gemm;
-  const int nr = h.nv * lanes(row);
-  const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
-  double m = double(g.m), n = double(g.n), k = double(g.k), batch = double(g.batch);
-  const auto part = [&](double size, double unit) {
-    return std::ceil(std::ceil(size / unit) / threads) * unit;
-  };
-  if (h.parallel == Parallel::m) m = std::min(m, part(m, h.mr));
-  if (h.parallel == Parallel::n) n = std::min(n, part(n, nr));
-  if (h.parallel == Parallel::k) k = std::min(k, part(k, 4));
-  if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
-  if (h.parallel == Parallel::grid) (m >= n ? m : n) = std::max(m, n) / threads;
-
-  const double row_tiles = std::ceil(m / h.mr);
-  const double vectors = std::ceil(n / lanes(row));  // the last tile is as narrow as it needs to be
-  const double column_tiles = std::ceil(n / nr);
-  const double groups = std::ceil(k / row.group);
-  const double k_blocks = std::max(1.0, std::ceil(k / h.kc));
-  const double unit = row.acc_bytes;
-
-  // A step of the tile issues mr·nv dots; loads beyond two a cycle stall it. An unpacked A that is
-  // converted on the way costs several instructions a broadcast; one of more than ten rows needs
-  // more base registers than there are (measured: 14 rows run at a third of the speed).
-  const bool converts = !h.pack_a && row.kind == Kind::f32 && g.a.dtype != fp32;
-  // An unpacked A that lies along m has every k on a page of its own (measured at lda = 1024: half
-  // the speed).
-  const bool paged =
-      !h.pack_a && !p.a_k_major && h.kc > 64 && double(g.a.ld) * size_of(g.a.dtype) >= 1024;
-  const bool scattered = !h.pack_a && p.a_k_major && h.mr > 10;
-  const double dots = double(h.mr) * h.nv;
-  const double loads = h.nv + h.mr * (converts ? 4.0 : 1.0) * (scattered || paged ? 3.0 : 1.0);
-  const double latency = 8.0;  // 4 cycles × 2 a cycle: fewer accumulators than that wait
-  const double step = std::max({dots, loads, latency}) / dots;
-  const double compute = row_tiles * h.mr * vectors * groups * step / rate.dots_per_ns +
-                         row_tiles * column_tiles * k_blocks * (20 + 2 * dots) / rate.dots_per_ns;
-
-  const double strip_a = h.mr * groups / k_blocks * unit, strip_b = nr * groups / k_blocks * unit;
-  const double streamed = h.inner == Inner::rows ? strip_a : strip_b;
-  const double block = h.inner == Inner::rows
-                           ? std::min<double>(h.mc, m) * groups / k_blocks * unit
-                           : std::min<double>(h.nc, n) * groups / k_blocks * unit;
-  const double resident = h.inner == Inner::rows ? strip_b : strip_a;
-  const double level = block + resident < 0.8 * d.l1_bytes ? rate.l1
-                       : block < 0.7 * d.l2_bytes          ? rate.l2
-                                                           : rate.l3;
-  double stream = row_tiles * column_tiles * k_blocks * streamed / level;
-  // A strip that outgrows L1 is read again for every tile.
-  if (resident > 0.7 * d.l1_bytes)
-    stream += row_tiles * column_tiles * k_blocks * resident / rate.l2;
-  // Rows of an unpacked B lie pages apart: every step misses the TLB and no prefetcher follows
-  // (measured: half the speed at n = 1024).
-  const bool pages = !h.pack_b && double(g.b.ld) * size_of(g.b.dtype) >= 1024;
-  if (pages && strip_b > 0.5 * d.l1_bytes) stream *= 3;
-
-  const double bytes_a = m * k * size_of(g.a.dtype), bytes_b = n * k * size_of(g.b.dtype);
-  const double a_passes = std::ceil(n / h.nc), b_passes = h.pack_b ? 1 : std::ceil(m / h.mc);
-  const double total = bytes_a + bytes_b;
-  const double far = total < d.l2_bytes ? rate.l2 : total < 64e6 ? rate.l3 : rate.dram;
-  const double bytes_d = m * n * size_of(g.d.dtype);
-  const double d_far = bytes_d < d.l2_bytes ? rate.l2 : bytes_d < 64e6 ? rate.l3 : rate.dram;
-  // A stored line is read first, unless it is streamed; down the columns of D every tile is on
-  // other pages than the last (measured at k = 16: 20 to 30 %).
-  const double d_traffic =
-      bytes_d * (h.stream_d ? 1 : 2) * (h.inner == Inner::rows ? 1.3 : 1) * k_blocks / d_far;
-  double memory = (bytes_a * a_passes + bytes_b * b_passes) / far + d_traffic;
-
-  const double along = 0.35, across = 0.12;  // ns a unit, transposed or copied
-  double packing = 0;
-  if (h.pack_a) packing += m * groups * a_passes * (p.a_k_major ? along : across);
-  if (h.pack_b && !g.b_packed) packing += n * groups * (p.b_k_major ? along : across);
-  double shared = 0;
-  if (threads > 1) shared = 2000;
-  if (h.parallel == Parallel::k) shared += 2 * m * n * unit * threads / rate.l3 + 1000;
-  return batch * (std::max({compute, stream, memory}) + 0.3 * std::min({compute, stream, memory}) +
-                  packing) +
-         shared;
-}
-
 }  // namespace
 
 namespace host {
 Family packed_family() {
-  return {HostPacked::kFamily, kFiles, enumerate, kRules, parameters, predict};
+  return {HostPacked::kFamily, kFiles, enumerate, kRules, parameters, predict_packed};
 }
 }  // namespace host
 
+bool has_fallback(const Canonical& p, const DeviceCaps& d) {
+  if (d.vendor == Vendor::nvidia) return true;
+  return d.vendor == Vendor::cpu && p.gemm.scale_a == Scale::none &&
+         p.gemm.scale_b == Scale::none && instruction(host::isas(d).front(), p, d) != nullptr;
+}
+
 Config fallback_config(const Canonical& p, const DeviceCaps& d) {
+  if (d.vendor == Vendor::nvidia) return cuda::simt_fallback(p);
   const Isa isa = host::isas(d).front();
+  assert(instruction(isa, p, d) != nullptr);
   const auto& row = *instruction(isa, p, d);
   HostPacked h;
   h.isa = isa;

@@ -33,8 +33,11 @@ const std::array kRules{
     Rule{"the problem is small, and B lies along n",
          [](const Canonical& p, const DeviceCaps&, const Config&) {
            const Gemm& g = p.gemm;
+           // Offsets are worked out in 32 bits.
+           const double reach = double(std::max({g.m, g.n, g.k}) + 1) *
+                                double(std::max({g.a.ld, g.b.ld, g.c.ld, g.d.ld}));
            return g.m >= 1 && g.n >= 1 && g.k >= 1 && !p.b_k_major && !g.b_packed &&
-                  double(g.m) * double(g.n) * double(g.k) <= kMostWork;
+                  double(g.m) * double(g.n) * double(g.k) <= kMostWork && reach < 0x1p31;
          }},
     Rule{"vectors are of a width that the device has",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {

@@ -42,11 +42,15 @@ inline constexpr std::array<DotInstruction, 13> kDotInstructions{{
     {Isa::portable, Kind::f64, "multiply, add", 16, 8, 1, 8, nullptr},
 }};
 
+/// Types that host kernels read as fp32.
+constexpr bool widens_to_f32(DType t) { return t == fp32 || t == fp16 || t == bf16; }
+
 constexpr bool computes(Kind kind, DType a, DType b) {
-  const bool bytes = size_of(a) == 1 && size_of(b) == 1;
+  const auto byte = [](DType t) { return t == s8 || t == u8; };
+  const bool bytes = byte(a) && byte(b);
   switch (kind) {
     case Kind::f32:
-      return is_floating(a) && is_floating(b) && a != fp64 && b != fp64;
+      return widens_to_f32(a) && widens_to_f32(b);
     case Kind::f64:
       return a == fp64 && b == fp64;
     case Kind::bf16:

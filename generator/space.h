@@ -39,7 +39,10 @@ std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
 /// The analytic model: predicted time of one call in nanoseconds. Ranks; does not promise.
 double predict_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
 
-/// A config that is legal for every valid problem on every CPU, needing no search.
+/// Whether host kernels (on an NVIDIA GPU: cuda_simt) compute the problem. On a CPU the built-in
+/// reference kernel computes every one.
+bool has_fallback(const Canonical& problem, const DeviceCaps& device);
+/// A config for every such problem, needing no search; on GPUs its rules have the last word.
 Config fallback_config(const Canonical& problem, const DeviceCaps& device);
 
 }  // namespace kiln

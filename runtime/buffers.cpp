@@ -28,6 +28,7 @@ std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1
 std::uint64_t pattern(DType type) {
   switch (type) {
     case DType::fp32:
+    case DType::tf32:
       return 0x7fdeadbe;
     case DType::fp64:
       return 0x7ffdeadbeefcafe5;
@@ -35,9 +36,19 @@ std::uint64_t pattern(DType type) {
       return 0x7ead;
     case DType::bf16:
       return 0x7fde;
+    case DType::fp8_e4m3:  // the one NaN that it has
+      return 0x7f;
+    case DType::fp8_e5m2:
+      return 0x7e;
+    case DType::fp8_e4m3fnuz:
+    case DType::fp8_e5m2fnuz:
+      return 0x80;
     case DType::s8:
     case DType::u8:
     case DType::s32:
+    case DType::fp6_e2m3:  // these have no NaN
+    case DType::fp6_e3m2:
+    case DType::fp4_e2m1:
       break;
   }
   return 0xA5A5A5A5A5A5A5A5;

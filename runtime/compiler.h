@@ -15,7 +15,8 @@ namespace kiln {
 
 /// What the compiler said the code needs. On the CPU: bytes of code, bytes of the largest
 /// function's stack frame, and the spills (registers stored to the stack and fetched again) of all
-/// functions.
+/// functions. On a GPU: what the most demanding entry takes of registers, stack and static shared
+/// memory, and the bytes that all entries spill.
 struct ResourceReport {
   std::int64_t code_bytes = 0;
   std::int64_t stack_bytes = 0;
@@ -46,6 +47,9 @@ class Compiler {
 /// In-process Clang, from its own shared object, loaded on the first call and kept.
 /// Errors: compiler (no such object, or it could not be loaded), naming the paths tried.
 Result<Compiler*> host_compiler();
+
+/// What makes code for `device`: the in-process Clang, or NVRTC. Errors: compiler.
+Result<Compiler*> compiler_for(const DeviceCaps& device);
 
 /// Hash of source, flags and compiler version: content only, no paths.
 std::string binary_key(const Source& source, std::string_view compiler_version);

@@ -1,163 +1,30 @@
 #include "runtime/kernel.h"
 
-#include <dlfcn.h>
-#include <elf.h>
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <cerrno>
-#include <cstdint>
-#include <cstring>
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace kiln {
 namespace {
 
-#if defined(__x86_64__)
-constexpr unsigned kMachine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr unsigned kMachine = EM_AARCH64;
-#else
-#error "host kernels are loaded on x86-64 and AArch64 only"
-#endif
-
-// Kernels 6.3 and later may deny execution of a memfd that does not ask for it; older ones do not
-// know the flag. Older headers lack the name.
-constexpr unsigned kMemfdExec = 0x0010U;
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 tl::unexpected<Error> not_a_kernel(std::string reason) {
   return fail(ErrorCode::device, "kernel image: " + std::move(reason));
-}
-
-Status check_table(std::string_view what, std::uint64_t begin, std::uint64_t bytes,
-                   std::uint64_t count, std::uint64_t size) {
-  if (begin <= size && bytes <= size - begin) return {};
-  return not_a_kernel(
-      fmt::format("{} {} at byte {} do not fit its {} bytes", count, what, begin, size));
-}
-
-// The dynamic linker maps segments without comparing them with the file's size, and a page beyond
-// its end is a SIGBUS at the first touch: a cut image must be refused here. lld writes the section
-// headers last, so that any cut shows in one of the two tables.
-Status check_whole(std::span<const std::byte> image, const Elf64_Ehdr& header) {
-  const std::uint64_t size = image.size();
-  if (auto ok =
-          check_table("program headers", header.e_phoff,
-                      std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr), header.e_phnum, size);
-      !ok)
-    return ok;
-  if (auto ok =
-          check_table("section headers", header.e_shoff,
-                      std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr), header.e_shnum, size);
-      !ok)
-    return ok;
-  for (unsigned i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    std::memcpy(&segment, image.data() + header.e_phoff + i * sizeof(segment), sizeof(segment));
-    if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset)
-      return not_a_kernel(fmt::format("segment {} is {} bytes at byte {} of {}", i,
-                                      segment.p_filesz, segment.p_offset, size));
-  }
-  return {};
-}
-
-Status check_image(std::span<const std::byte> image) {
-  Elf64_Ehdr header;
-  if (image.size() < sizeof(header))
-    return not_a_kernel(fmt::format("{} bytes are too few for an ELF header", image.size()));
-  std::memcpy(&header, image.data(), sizeof(header));
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return not_a_kernel("no ELF magic");
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
-    return not_a_kernel(fmt::format("ELF class {} and byte order {}, not 64-bit little-endian",
-                                    header.e_ident[EI_CLASS], header.e_ident[EI_DATA]));
-  if (header.e_machine != kMachine)
-    return not_a_kernel(fmt::format("made for ELF machine {}, this one is {}",
-                                    unsigned{header.e_machine}, kMachine));
-  if (header.e_type != ET_DYN)
-    return not_a_kernel(fmt::format("ELF type {} is not a shared object", unsigned{header.e_type}));
-  return check_whole(image, header);
-}
-
-Result<int> fill_memfd(std::span<const std::byte> image, std::uint64_t serial) {
-  const std::string name = fmt::format("kiln-kernel-{}", serial);
-  int fd = ::memfd_create(name.c_str(), MFD_CLOEXEC | kMemfdExec);
-  if (fd < 0 && errno == EINVAL) fd = ::memfd_create(name.c_str(), MFD_CLOEXEC);
-  if (fd < 0) return fail(ErrorCode::device, fmt::format("memfd_create: {}", std::strerror(errno)));
-  for (std::size_t done = 0; done < image.size();) {
-    const ssize_t n = ::write(fd, image.data() + done, image.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      const int why = errno;
-      ::close(fd);
-      return fail(ErrorCode::device,
-                  fmt::format("memfd write of {} bytes: {}", image.size(), std::strerror(why)));
-    }
-    done += static_cast<std::size_t>(n);
-  }
-  return fd;
-}
-
-// A path no earlier load used. The dynamic linker takes two equal paths for one object, and
-// descriptor numbers are reused once closed: a bare "/proc/self/fd/5" would return an older kernel.
-// So the serial is spelled in bits of "/." and "//", which the file system reads as nothing.
-std::string distinct_path(int fd, std::uint64_t serial) {
-  std::string path = "/proc/self/fd";
-  for (; serial != 0; serial >>= 1) path += (serial & 1) != 0 ? "/." : "//";
-  return path + fmt::format("/{}", fd);
-}
-
-// Kernels call expf, erff, tanhf by name and carry no list of libraries. A program that got kiln by
-// dlopen may have libm only in a private scope; this puts it where every kernel finds it.
-void load_libm() {
-  static void* const libm = ::dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL);
-  static_cast<void>(libm);
-}
-
-template <typename F>
-F symbol(void* handle, const char* name) {
-  return reinterpret_cast<F>(::dlsym(handle, name));
 }
 
 }  // namespace
 
 Result<HostKernel> HostKernel::load(std::span<const std::byte> image) {
-  static std::atomic<std::uint64_t> loads{0};
-  if (auto ok = check_image(image); !ok) return tl::unexpected(ok.error());
-  load_libm();
-
-  const std::uint64_t serial = ++loads;
-  auto filled = fill_memfd(image, serial);
-  if (!filled) return tl::unexpected(filled.error());
-  const FileDescriptor fd(*filled);
-
+  auto loaded = LoadedImage::load(image);
+  if (!loaded) return tl::unexpected(loaded.error());
   HostKernel kernel;
-  kernel.handle_ = ::dlopen(distinct_path(fd.get(), serial).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (kernel.handle_ == nullptr)
-    return fail(ErrorCode::device, fmt::format("kernel image: dlopen: {}", ::dlerror()));
-  kernel.gemm = symbol<KilnGemmFn>(kernel.handle_, "kiln_gemm");
-  kernel.workspace_bytes = symbol<KilnWorkspaceFn>(kernel.handle_, "kiln_workspace_bytes");
-  kernel.packed_b_bytes = symbol<KilnPackedBytesFn>(kernel.handle_, "kiln_packed_b_bytes");
-  kernel.threads = symbol<KilnThreadsFn>(kernel.handle_, "kiln_threads");
-  kernel.pack_b = symbol<KilnPackFn>(kernel.handle_, "kiln_pack_b");
+  kernel.image_ = std::move(*loaded);
+  const auto bind = [&]<typename F>(F& function, const char* name) {
+    function = reinterpret_cast<F>(kernel.image_.symbol(name));
+  };
+  bind(kernel.gemm, "kiln_gemm");
+  bind(kernel.workspace_bytes, "kiln_workspace_bytes");
+  bind(kernel.packed_b_bytes, "kiln_packed_b_bytes");
+  bind(kernel.threads, "kiln_threads");
+  bind(kernel.pack_b, "kiln_pack_b");
   if (kernel.gemm == nullptr) return not_a_kernel("no entry point kiln_gemm");
   if (kernel.workspace_bytes == nullptr) return not_a_kernel("no entry point kiln_workspace_bytes");
   if ((kernel.pack_b == nullptr) != (kernel.packed_b_bytes == nullptr))
@@ -171,7 +38,7 @@ HostKernel::HostKernel(HostKernel&& other) noexcept
       threads(std::exchange(other.threads, nullptr)),
       packed_b_bytes(std::exchange(other.packed_b_bytes, nullptr)),
       pack_b(std::exchange(other.pack_b, nullptr)),
-      handle_(std::exchange(other.handle_, nullptr)) {}
+      image_(std::move(other.image_)) {}
 
 HostKernel& HostKernel::operator=(HostKernel&& other) noexcept {
   std::swap(gemm, other.gemm);
@@ -179,12 +46,10 @@ HostKernel& HostKernel::operator=(HostKernel&& other) noexcept {
   std::swap(packed_b_bytes, other.packed_b_bytes);
   std::swap(threads, other.threads);
   std::swap(pack_b, other.pack_b);
-  std::swap(handle_, other.handle_);
+  std::swap(image_, other.image_);
   return *this;
 }
 
-HostKernel::~HostKernel() {
-  if (handle_ != nullptr) ::dlclose(handle_);
-}
+HostKernel::~HostKernel() = default;
 
 }  // namespace kiln

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kiln/error.hpp"
+#include "runtime/image.h"
 #include "templates/host/abi.h"
 
 namespace kiln {
@@ -26,7 +27,7 @@ class HostKernel {
 
  private:
   HostKernel() = default;
-  void* handle_ = nullptr;
+  LoadedImage image_;
 };
 
 }  // namespace kiln

@@ -65,7 +65,9 @@ KilnArgs make_args(const Canonical& problem, const Operands& operands) {
           .alpha = operands.alpha,
           .beta = operands.beta,
           .workspace = nullptr,
-          .barrier = nullptr};
+          .barrier = nullptr,
+          .scale_a = problem.swapped ? operands.scale_b : operands.scale_a,
+          .scale_b = problem.swapped ? operands.scale_a : operands.scale_b};
 }
 
 int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads) {

@@ -6,6 +6,7 @@
 #include <numbers>
 #include <vector>
 
+#include "generator/extent.h"
 #include "kiln/numeric.hpp"
 
 namespace kiln {
@@ -16,6 +17,11 @@ struct HalfBits {
 };
 struct BfloatBits {
   std::uint16_t bits;
+};
+
+template <DType Type>
+struct Fp8Bits {
+  std::uint8_t bits;
 };
 
 template <typename Acc, typename T>
@@ -29,6 +35,11 @@ Acc widened(HalfBits value) {
 template <typename Acc>
 Acc widened(BfloatBits value) {
   return bf16_to_float(value.bits);
+}
+
+template <typename Acc, DType Type>
+Acc widened(Fp8Bits<Type> value) {
+  return static_cast<Acc>(fp8_to_float(small_format_of(Type), value.bits));
 }
 
 /// Integer sums wrap as the vector instructions do, without the undefined overflow.
@@ -137,6 +148,90 @@ void run_typed(const Canonical& problem, const KilnArgs& args, int thread, int t
   }
 }
 
+/// Lines of an operand with scales, which may be of fewer than eight bits, as floats. A line is a
+/// row of A or a column of B.
+class ScaledLines {
+ public:
+  ScaledLines(const Canonical& problem, const KilnArgs& args, Operand which)
+      : matrix_(matrix(problem.gemm, which)),
+        scale_(scale_of(problem.gemm, which)),
+        of_scales_(scale_extent(problem.gemm, which)),
+        block_(scale_block(scale_)) {
+    const bool a = which == Operand::a;
+    data_ = a ? args.a : args.b;
+    scales_ = a ? args.scale_a : args.scale_b;
+    ld_ = a ? args.lda : args.ldb;
+    stride_ = a ? args.stride_a : args.stride_b;
+    k_major_ = a ? problem.a_k_major : problem.b_k_major;
+  }
+
+  void read(std::int64_t batch, std::int64_t line, std::int64_t k, float* out) const {
+    const std::int64_t first = batch * stride_ + line * (k_major_ ? ld_ : 1);
+    for (std::int64_t p = 0; p < k; ++p)
+      out[p] =
+          static_cast<float>(load_element(matrix_.dtype, data_, first + p * (k_major_ ? 1 : ld_)));
+    if (scale_ == Scale::none) return;
+    const std::int64_t row = (batch * of_scales_.lines + line / block_.lines) * of_scales_.length;
+    for (std::int64_t p = 0; p < k; ++p)
+      out[p] *= scale_at(row + (block_.along == 0 ? 0 : p / block_.along));
+  }
+
+ private:
+  float scale_at(std::int64_t index) const {
+    if (scale_ == Scale::mx_32)
+      return static_cast<float>(decode(kE8m0, static_cast<const std::uint8_t*>(scales_)[index]));
+    return static_cast<float>(load_element(DType::fp32, scales_, index));
+  }
+
+  const Matrix& matrix_;
+  Scale scale_;
+  Extent of_scales_;
+  ScaleBlock block_;
+  const void *data_, *scales_;
+  std::int64_t ld_, stride_;
+  bool k_major_;
+};
+
+/// Some columns of B at a time, so that each element is decoded once a thread.
+void run_scaled(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+  constexpr std::int64_t kColumns = 16;
+  const ScaledLines left(problem, args, Operand::a), right(problem, args, Operand::b);
+  const auto k = static_cast<std::size_t>(args.k);
+  std::vector<float> a(k), b(kColumns * k);
+  const std::int64_t rows = args.batch * args.m;
+  const std::int64_t begin = rows * thread / threads, end = rows * (thread + 1) / threads;
+  for (std::int64_t r = begin; r < end;) {
+    const std::int64_t batch = r / args.m, last = std::min<std::int64_t>(end, (batch + 1) * args.m);
+    for (std::int64_t j = 0; j < args.n; j += kColumns) {
+      const std::int64_t count = std::min<std::int64_t>(kColumns, args.n - j);
+      for (std::int64_t c = 0; c < count; ++c)
+        right.read(batch, j + c, args.k, b.data() + c * args.k);
+      for (std::int64_t row = r; row < last; ++row) {
+        left.read(batch, row - batch * args.m, args.k, a.data());
+        float sum[kColumns] = {};
+        for (std::int64_t c = 0; c < count; ++c)
+          for (std::size_t p = 0; p < k; ++p)
+            sum[c] = multiply_add(a[p], b[static_cast<std::size_t>(c) * k + p], sum[c]);
+        finish<float>(problem, args, batch, row - batch * args.m, j, count, sum);
+      }
+    }
+    r = last;
+  }
+}
+
+/// fp8 operands may differ in format.
+template <DType A>
+void run_fp8(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+  const auto with = [&]<DType B>() {
+    run_typed<Fp8Bits<A>, Fp8Bits<B>, float>(problem, args, thread, threads);
+  };
+  const DType b = problem.gemm.b.dtype;
+  if (b == DType::fp8_e4m3) return with.template operator()<DType::fp8_e4m3>();
+  if (b == DType::fp8_e5m2) return with.template operator()<DType::fp8_e5m2>();
+  if (b == DType::fp8_e4m3fnuz) return with.template operator()<DType::fp8_e4m3fnuz>();
+  with.template operator()<DType::fp8_e5m2fnuz>();
+}
+
 }  // namespace
 
 void run_reference(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
@@ -144,7 +239,14 @@ void run_reference(const Canonical& problem, const KilnArgs& args, int thread, i
   using u8_t = std::uint8_t;
   using s32_t = std::int32_t;
   const DType a = problem.gemm.a.dtype, b = problem.gemm.b.dtype;
-  if (a == fp32) return run_typed<float, float, float>(problem, args, thread, threads);
+  if (problem.gemm.scale_a != Scale::none || problem.gemm.scale_b != Scale::none)
+    return run_scaled(problem, args, thread, threads);
+  if (a == DType::fp8_e4m3) return run_fp8<DType::fp8_e4m3>(problem, args, thread, threads);
+  if (a == DType::fp8_e5m2) return run_fp8<DType::fp8_e5m2>(problem, args, thread, threads);
+  if (a == DType::fp8_e4m3fnuz) return run_fp8<DType::fp8_e4m3fnuz>(problem, args, thread, threads);
+  if (a == DType::fp8_e5m2fnuz) return run_fp8<DType::fp8_e5m2fnuz>(problem, args, thread, threads);
+  if (a == fp32 || a == DType::tf32)
+    return run_typed<float, float, float>(problem, args, thread, threads);
   if (a == fp64) return run_typed<double, double, double>(problem, args, thread, threads);
   if (a == fp16) return run_typed<HalfBits, HalfBits, float>(problem, args, thread, threads);
   if (a == bf16) return run_typed<BfloatBits, BfloatBits, float>(problem, args, thread, threads);

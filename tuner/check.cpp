@@ -8,14 +8,25 @@ namespace {
 // A hang, not a busy machine, is what these limits are to catch.
 constexpr double kLeastSeconds = 30;
 constexpr double kSecondsPerFlop = 1e-8;
+// On a GPU: a driver's start, the checking kernels' compile, references, launches.
+constexpr double kLeastGpuSeconds = 15;
+constexpr double kGpuSecondsPerFlop = 2e-12;
+// The emulator runs every lane of every instruction, several times over.
+constexpr double kEmulatedSecondsPerFlop = 1e-6;
 
 }  // namespace
 
+double Checker::seconds_allowed() const {
+  if (on_gpu()) return kLeastGpuSeconds + kGpuSecondsPerFlop * gemm_.flops();
+  const double each = where_.emulated ? kEmulatedSecondsPerFlop : kSecondsPerFlop;
+  return kLeastSeconds + each * gemm_.flops();
+}
+
 Result<Checker> Checker::start(const Gemm& gemm, const DeviceCaps& device,
-                               const VerifyOptions& options) {
+                               const VerifyOptions& options, const CheckedOn& where) {
   auto executable = find_worker();
   if (!executable) return tl::unexpected(executable.error());
-  Checker checker(gemm, device, options);
+  Checker checker(gemm, device, options, where);
   checker.executable_ = std::move(*executable);
   auto worker = WorkerProcess::start(checker.executable_);
   if (!worker) return tl::unexpected(worker.error());
@@ -27,28 +38,36 @@ Verdict Checker::check(const Config& config, const Binary& binary) {
   const auto failed = [](Failure::Kind kind, std::string detail) {
     return tl::unexpected(Failure{kind, std::move(detail)});
   };
-  if (!worker_->alive()) {
+  if (!worker_ || !worker_->alive()) {
     auto worker = WorkerProcess::start(executable_);
     if (!worker) return failed(Failure::Kind::resources, worker.error().message);
     worker_.emplace(std::move(*worker));
   }
   const auto image = memory_file(binary.image);
   if (!image) return failed(Failure::Kind::resources, image.error().message);
-  const nlohmann::json request{{"do", "check"},
-                               {"gemm", text(gemm_)},
-                               {"device", to_json(device_)},
-                               {"seed", options_.seed},
-                               {"effort", static_cast<int>(options_.effort)},
-                               {"config", text(config)}};
-  const double seconds = kLeastSeconds + kSecondsPerFlop * gemm_.flops();
-  const auto reply = worker_->ask(request, std::array{image->get()}, seconds);
+  nlohmann::json request{{"do", "check"},
+                         {"gemm", text(gemm_)},
+                         {"device", to_json(device_)},
+                         {"seed", options_.seed},
+                         {"effort", static_cast<int>(options_.effort)},
+                         {"config", text(config)}};
+  if (on_gpu()) request["device_index"] = where_.device_index;
+  if (where_.emulated) request["emulated"] = true;
+  const auto reply = worker_->ask(request, std::array{image->get()}, seconds_allowed());
   if (!reply) return tl::unexpected(reply.error());
-  if (const auto error = reply->body.find("error"); error != reply->body.end())
-    return failed(Failure::Kind::resources, error->get<std::string>());
-  if (reply->body.at("passed").get<bool>()) return {};
-  const auto outcome = outcome_from(reply->body.at("outcome"));
+  const nlohmann::json& body = reply->body;
+  if (const auto fault = body.find("fault"); fault != body.end()) {
+    worker_.reset();  // it ends itself
+    return failed(Failure::Kind::crashed, fault->dump());
+  }
+  if (const auto error = body.find("error"); error != body.end())
+    return failed(Failure::Kind::resources, error->dump());
+  const auto passed = body.find("passed");
+  if (passed != body.end() && passed->is_boolean() && passed->get<bool>()) return {};
+  const auto outcome = outcome_from(body.value("outcome", nlohmann::json::object()));
   if (!outcome) return failed(Failure::Kind::crashed, outcome.error().message);
-  return tl::unexpected(std::get<Failure>(*outcome));
+  if (const auto* why = std::get_if<Failure>(&*outcome)) return tl::unexpected(*why);
+  return failed(Failure::Kind::crashed, "worker message: a time in place of a verdict");
 }
 
 }  // namespace kiln

@@ -11,24 +11,35 @@
 
 namespace kiln {
 
+/// Where the code that is checked runs: on the CPU or a GPU as the device says, or on the emulator,
+/// which takes the images of emulated kernels (generator/emulated.h).
+struct CheckedOn {
+  int device_index = 0;  // which of the GPUs
+  bool emulated = false;
+};
+
 /// Move-only; not thread-safe. Operands and references are made by the first check and kept.
 class Checker {
  public:
   /// Errors: device (no worker to be found or started).
   static Result<Checker> start(const Gemm& gemm, const DeviceCaps& device,
-                               const VerifyOptions& options);
+                               const VerifyOptions& options, const CheckedOn& where = {});
 
   /// Verifies one kernel of the problem, then its code on a ragged neighbour where it covers one. A
   /// crash or a hang is this kernel's Failure; the next check starts a new worker.
   Verdict check(const Config& config, const Binary& binary);
 
  private:
-  Checker(const Gemm& gemm, const DeviceCaps& device, const VerifyOptions& options)
-      : gemm_(gemm), device_(device), options_(options) {}
+  Checker(const Gemm& gemm, const DeviceCaps& device, const VerifyOptions& options,
+          const CheckedOn& where)
+      : gemm_(gemm), device_(device), options_(options), where_(where) {}
+  bool on_gpu() const { return device_.vendor != Vendor::cpu && !where_.emulated; }
+  double seconds_allowed() const;
 
   Gemm gemm_;
   DeviceCaps device_;
   VerifyOptions options_;
+  CheckedOn where_;
   std::filesystem::path executable_;
   std::optional<WorkerProcess> worker_;
 };

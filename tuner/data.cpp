@@ -1,8 +1,10 @@
 #include "tuner/data.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "kiln/numeric.hpp"
 #include "tuner/view.h"
 
 namespace kiln {
@@ -17,7 +19,7 @@ std::uint64_t mixed(std::uint64_t x) {
 }
 
 /// Inputs are streams 0 to 3 of a seed; no two may share values.
-constexpr std::uint64_t kStreamBias = 16;
+constexpr std::uint64_t kStreamBias = 16, kStreamScales = 17;
 
 /// Calls `f` with the two halves of each draw: 32 bits are enough for all types but fp64.
 template <typename F>
@@ -48,10 +50,13 @@ void uniform_values(DType type, Random& random, std::vector<double>& out) {
       for (double& x : out)
         x = static_cast<double>(static_cast<std::int64_t>(random.next())) * 0x1p-63;
       return;
-    default:
-      from_halves(random, out, [](std::uint32_t half) {
-        return static_cast<double>(static_cast<std::int32_t>(half)) * 0x1p-31;
+    default: {
+      // Within [-1, 1] the shortest types have next to no numbers.
+      const double unit = bits_of(type) < 8 ? 0x1p-29 : 0x1p-31;
+      from_halves(random, out, [unit](std::uint32_t half) {
+        return static_cast<double>(static_cast<std::int32_t>(half)) * unit;
       });
+    }
   }
 }
 
@@ -82,8 +87,12 @@ Operand operand(Input which) {
 /// Nonzeros in a line of the sparse operand: all of k while a direct product is cheap.
 std::int64_t nonzeros(const Gemm& gemm) {
   constexpr std::int64_t kAdditions = std::int64_t{1} << 30;
+  // With scales of up to 8 on both sides, sums of so many still fit fp32.
+  constexpr std::int64_t kMostScaled = std::int64_t{1} << 17;
   const std::int64_t elements = std::max<std::int64_t>(1, gemm.m * gemm.n * gemm.batch);
-  return std::min(gemm.k, std::max<std::int64_t>(16, kAdditions / elements));
+  const std::int64_t affordable = std::max<std::int64_t>(16, kAdditions / elements);
+  const bool scaled = gemm.scale_a != Scale::none || gemm.scale_b != Scale::none;
+  return std::min({gemm.k, affordable, scaled ? kMostScaled : gemm.k});
 }
 
 /// `view` is turned so that its rows run along k. Of `count` nonzeros in each row two are at the
@@ -143,6 +152,25 @@ void fill(const Gemm& gemm, Input which, Data kind, std::uint64_t seed, void* da
                        line);
       store_row(view, i, 0, view.columns, line.data());
     }
+  }
+}
+
+void fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data) {
+  const Scale scale = scale_of(gemm, which);
+  if (scale == Scale::none) return;
+  Random random(seed, kStreamScales + static_cast<std::uint64_t>(which));
+  const std::int64_t count = scale_bytes(gemm, which) / scale_size(scale);
+  constexpr std::int64_t kWidest = 6;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t exponent =
+        kind == Data::exact ? random.below(4) : random.below(2 * kWidest + 1) - kWidest;
+    if (scale == Scale::mx_32)
+      static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(kE8m0.bias + exponent);
+    else if (kind == Data::exact)
+      store_element(DType::fp32, data, i, std::ldexp(1.0, static_cast<int>(exponent)));
+    else
+      store_element(DType::fp32, data, i,
+                    0.25 + 3.75 * static_cast<double>(random.next() >> 11) * 0x1p-53);
   }
 }
 

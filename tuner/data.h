@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "generator/extent.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln {
@@ -15,7 +16,7 @@ namespace kiln {
 /// order
 ///   of summation. One operand holds -1, 0, 1; the other is sparse when the problem is big (at
 ///   least 16 nonzeros a line, spread over all of k, its first and last step always among them), so
-///   that the whole of D can be predicted cheaply (integer_products).
+///   that the whole of D can be predicted cheaply (integer_products). Scales are 1, 2, 4 or 8.
 enum class Data : std::uint8_t { uniform, exact };
 std::string_view name(Data data);
 
@@ -37,6 +38,10 @@ enum class Input : std::uint8_t { a, b, c, residual };
 /// Fills every batch's elements of one input; what lies between lines is left alone. `data` is
 /// batch 0's first element and reaches as far as span() says.
 void fill(const Gemm& gemm, Input which, Data kind, std::uint64_t seed, void* data);
+
+/// Fills the scales of A or B, where it has any: `data` holds scale_bytes(). Uniform ones lie
+/// between a quarter and 4; those of mx_32 are powers of two between 2⁻⁶ and 2⁶.
+void fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data);
 
 /// Elements of the bias vector (m, n or 0) and their type.
 std::int64_t bias_length(const Gemm& gemm);

@@ -79,6 +79,21 @@ void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const G
   put(gemm, Operand::b, b, gemm.k - 1, gemm.n - 1, -infinity);
 }
 
+/// A NaN somewhere among the scales, but not where it would fill all of a small D.
+void spoil_scales(const Gemm& gemm, Operand which, std::uint64_t seed,
+                  const GuardedBuffer& scales) {
+  const Scale scale = scale_of(gemm, which);
+  if (scales.size() == 0 || scale == Scale::square_128) return;
+  constexpr std::uint64_t kStreamSpoil = 34;
+  Random random(seed, kStreamSpoil + static_cast<std::uint64_t>(which));
+  const auto count = static_cast<std::int64_t>(scales.size()) / scale_size(scale);
+  const std::int64_t at = random.below(count);
+  if (scale == Scale::mx_32)
+    static_cast<std::uint8_t*>(static_cast<void*>(scales.data()))[at] = kE8m0.nan;
+  else
+    store_element(DType::fp32, scales.data(), at, std::numeric_limits<double>::quiet_NaN());
+}
+
 }  // namespace
 
 bool DataSet::whole_is_cheap(const Gemm& gemm) {
@@ -88,7 +103,7 @@ bool DataSet::whole_is_cheap(const Gemm& gemm) {
 
 Result<DataSet::Guarded> DataSet::make_input(DType type, std::int64_t elements, int alignment,
                                              Guard guard) {
-  const auto bytes = static_cast<std::size_t>(elements) * size_of(type);
+  const auto bytes = static_cast<std::size_t>(bytes_of(type, elements));
   auto buffer = GuardedBuffer::make(bytes, std::max(alignment, size_of(type)), guard);
   if (!buffer) return tl::unexpected(buffer.error());
   poison(type, {buffer->data(), bytes});
@@ -105,7 +120,14 @@ Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
   auto c = input(gemm.c.dtype, span(gemm, Operand::c));
   auto bias = input(bias_type(gemm), bias_length(gemm));
   auto residual = input(gemm.d.dtype, residual_elements);
-  for (auto* made : {&a, &b, &c, &bias, &residual})
+  // Bytes or floats: scales are aligned as their own type, whatever the matrices promise.
+  const auto scales = [&](Operand which) {
+    return make_input(scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : DType::fp32,
+                      scale_bytes(gemm, which) / std::max(1, scale_size(scale_of(gemm, which))), 4,
+                      recipe.guard);
+  };
+  auto scale_a = scales(Operand::a), scale_b = scales(Operand::b);
+  for (auto* made : {&a, &b, &c, &bias, &residual, &scale_a, &scale_b})
     if (!*made) return tl::unexpected(made->error());
 
   fill(gemm, Input::a, recipe.data, recipe.seed, a->buffer.data());
@@ -114,11 +136,18 @@ Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
   fill_bias(gemm, recipe.data, recipe.seed, bias->buffer.data());
   if (gemm.epilogue.residual)
     fill(gemm, Input::residual, recipe.data, recipe.seed, residual->buffer.data());
-  if (recipe.nonfinite) spoil(gemm, recipe.seed, a->buffer, b->buffer);
-  for (auto* made : {&a, &b, &c, &bias, &residual}) (*made)->hash = hash_of((*made)->buffer);
+  fill_scales(gemm, Operand::a, recipe.data, recipe.seed, scale_a->buffer.data());
+  fill_scales(gemm, Operand::b, recipe.data, recipe.seed, scale_b->buffer.data());
+  if (recipe.nonfinite) {
+    spoil(gemm, recipe.seed, a->buffer, b->buffer);
+    spoil_scales(gemm, Operand::a, recipe.seed, scale_a->buffer);
+    spoil_scales(gemm, Operand::b, recipe.seed, scale_b->buffer);
+  }
+  for (auto* made : {&a, &b, &c, &bias, &residual, &scale_a, &scale_b})
+    (*made)->hash = hash_of((*made)->buffer);
 
   DataSet set(recipe, std::move(*a), std::move(*b), std::move(*c), std::move(*bias),
-              std::move(*residual));
+              std::move(*residual), std::move(*scale_a), std::move(*scale_b));
   for (std::int64_t i = 0; i < bias_length(gemm); ++i)
     set.bias_values_.push_back(load_element(bias_type(gemm), set.bias_.buffer.data(), i));
   return set;
@@ -130,11 +159,18 @@ void DataSet::bind(Operands& operands) const {
   operands.c = c_.buffer.data();
   operands.bias = bias_.buffer.size() > 0 ? bias_.buffer.data() : nullptr;
   operands.residual = residual_.buffer.size() > 0 ? residual_.buffer.data() : nullptr;
+  operands.scale_a = scale_a_.buffer.size() > 0 ? scale_a_.buffer.data() : nullptr;
+  operands.scale_b = scale_b_.buffer.size() > 0 ? scale_b_.buffer.data() : nullptr;
 }
 
 std::optional<std::string> DataSet::tampering() const {
-  const std::pair<const char*, const Guarded*> inputs[] = {
-      {"A", &a_}, {"B", &b_}, {"C", &c_}, {"bias", &bias_}, {"residual", &residual_}};
+  const std::pair<const char*, const Guarded*> inputs[] = {{"A", &a_},
+                                                           {"B", &b_},
+                                                           {"C", &c_},
+                                                           {"bias", &bias_},
+                                                           {"residual", &residual_},
+                                                           {"scales of A", &scale_a_},
+                                                           {"scales of B", &scale_b_}};
   for (const auto& [name, input] : inputs) {
     if (auto damage = input->buffer.damage()) return fmt::format("input {}: {}", name, *damage);
     if (hash_of(input->buffer) != input->hash)
@@ -144,14 +180,15 @@ std::optional<std::string> DataSet::tampering() const {
 }
 
 bool DataSet::owns(const void* address) const {
-  for (const Guarded* input : {&a_, &b_, &c_, &bias_, &residual_})
+  for (const Guarded* input : {&a_, &b_, &c_, &bias_, &residual_, &scale_a_, &scale_b_})
     if (input->buffer.owns(address)) return true;
   return false;
 }
 
 std::size_t DataSet::bytes() const {
   std::size_t sum = 0;
-  for (const Guarded* input : {&a_, &b_, &c_, &bias_, &residual_}) sum += input->buffer.size();
+  for (const Guarded* input : {&a_, &b_, &c_, &bias_, &residual_, &scale_a_, &scale_b_})
+    sum += input->buffer.size();
   return sum;
 }
 
@@ -167,14 +204,15 @@ const std::vector<Products>& DataSet::sampled(const Gemm& gemm) {
     lines = choose(gemm, recipe_.seed);
   }
   for (Lines& some : lines)
-    sampled_.push_back(products(gemm, a_.buffer.data(), b_.buffer.data(), std::move(some)));
+    sampled_.push_back(
+        products(gemm, a_.buffer.data(), b_.buffer.data(), std::move(some), scales()));
   return sampled_;
 }
 
 const std::vector<std::int32_t>& DataSet::whole(const Gemm& gemm, std::int64_t batch) {
   while (std::ssize(whole_) <= batch)
     whole_.push_back(
-        integer_products(gemm, a_.buffer.data(), b_.buffer.data(), std::ssize(whole_)));
+        integer_products(gemm, a_.buffer.data(), b_.buffer.data(), std::ssize(whole_), scales()));
   return whole_[batch];
 }
 

@@ -14,8 +14,9 @@
 
 namespace kiln {
 
-/// How a set is made. `nonfinite` puts NaN and infinities at a few places of A and B; NaN alone
-/// when the activation is a smooth one, whose value at -infinity is not agreed on.
+/// How a set is made. `nonfinite` puts NaN and infinities at a few places of A and B and a NaN
+/// among the scales of lines, where the types have them; NaN alone when the activation is a smooth
+/// one, whose value at -infinity is not agreed on.
 struct DataRecipe {
   Data data = Data::uniform;
   std::uint64_t seed = 1;
@@ -39,6 +40,7 @@ class DataSet {
   void bind(Operands& operands) const;
   const GuardedBuffer& c() const { return c_.buffer; }
   const GuardedBuffer& residual() const { return residual_.buffer; }
+  Scales scales() const { return {scale_a_.buffer.data(), scale_b_.buffer.data()}; }
   const std::vector<double>& bias() const { return bias_values_; }
 
   /// Which input no longer holds what it was filled with, or was written around, as a sentence.
@@ -59,18 +61,21 @@ class DataSet {
     std::uint64_t hash = 0;
   };
 
-  DataSet(DataRecipe recipe, Guarded a, Guarded b, Guarded c, Guarded bias, Guarded residual)
+  DataSet(DataRecipe recipe, Guarded a, Guarded b, Guarded c, Guarded bias, Guarded residual,
+          Guarded scale_a, Guarded scale_b)
       : recipe_(recipe),
         a_(std::move(a)),
         b_(std::move(b)),
         c_(std::move(c)),
         bias_(std::move(bias)),
-        residual_(std::move(residual)) {}
+        residual_(std::move(residual)),
+        scale_a_(std::move(scale_a)),
+        scale_b_(std::move(scale_b)) {}
 
   static Result<Guarded> make_input(DType type, std::int64_t elements, int alignment, Guard guard);
 
   DataRecipe recipe_;
-  Guarded a_, b_, c_, bias_, residual_;
+  Guarded a_, b_, c_, bias_, residual_, scale_a_, scale_b_;
   std::vector<double> bias_values_;
   std::vector<Products> sampled_;
   std::vector<std::vector<std::int32_t>> whole_;

@@ -61,7 +61,8 @@ std::filesystem::path DeviceLock::path_of(std::string_view device) {
 
 Result<DeviceLock> DeviceLock::acquire(std::string_view device,
                                        std::chrono::duration<double> patience,
-                                       const std::function<void(const std::string&)>& on_wait) {
+                                       const std::function<void(const std::string&)>& on_wait,
+                                       const std::function<bool()>& cancelled) {
   const auto path = path_of(device);
   const int fd = open_lock_file(path);
   if (fd < 0)
@@ -80,6 +81,9 @@ Result<DeviceLock> DeviceLock::acquire(std::string_view device,
       return fail(ErrorCode::device,
                   fmt::format("device {} is still being tuned by {} after {:.1f} s ({})", device,
                               holder_of(fd), patience.count(), path.string()));
+    if (cancelled && cancelled())
+      return fail(ErrorCode::device, fmt::format("cancelled while device {} was being tuned by {}",
+                                                 device, holder_of(fd)));
     std::this_thread::sleep_for(kPollInterval);
   }
   name_holder(fd);

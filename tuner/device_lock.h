@@ -15,9 +15,11 @@ namespace kiln {
 class DeviceLock {
  public:
   /// Waits up to `patience` for `device` ("cpu", "cuda:0"); `on_wait` is told once who holds it.
-  /// Errors: device (held for longer, naming the holder; the file cannot be made, naming it).
+  /// Errors: device (held for longer, naming the holder; cancelled; the file cannot be made, naming
+  /// it).
   static Result<DeviceLock> acquire(std::string_view device, std::chrono::duration<double> patience,
-                                    const std::function<void(const std::string&)>& on_wait = {});
+                                    const std::function<void(const std::string&)>& on_wait = {},
+                                    const std::function<bool()>& cancelled = {});
   DeviceLock(DeviceLock&& other) noexcept;
   DeviceLock& operator=(DeviceLock&& other) noexcept;
   ~DeviceLock();

@@ -24,6 +24,7 @@ struct Failure {
     out_of_bounds,
     resources
   };
+  static constexpr Kind kLastKind = Kind::resources;
   Kind kind = Kind::compile;
   std::string
       detail;  // one sentence: signal and address, first wrong element, compiler's first error

@@ -22,7 +22,9 @@ void cut_down(Gemm& gemm) {
 /// A leading dimension `extra` alignments (or elements) beyond tight, and batches after one
 /// another.
 void loosen(Gemm& gemm, Operand which, Matrix& matrix, std::int64_t extra) {
-  const std::int64_t unit = std::max(1, gemm.alignment / size_of(matrix.dtype));
+  // Whole alignments, which of codes of six bits only so many fill.
+  const int bits = bits_of(matrix.dtype);
+  const std::int64_t unit = bits == 6 ? 4 * gemm.alignment : std::max(1, gemm.alignment * 8 / bits);
   const std::int64_t length = std::max<std::int64_t>(1, extent(gemm, which).length);
   matrix.ld = ((length + unit - 1) / unit + extra) * unit;
   matrix.batch_stride = 0;
@@ -41,6 +43,13 @@ std::int64_t odd_below(std::int64_t size, std::int64_t by) {
   return less % 2 == 0 ? less - 1 : less;
 }
 
+/// The same of k, which blocks with a scale fill evenly.
+std::int64_t odd_depth_below(const Gemm& gemm, std::int64_t by) {
+  if (gemm.scale_a != Scale::mx_32) return odd_below(gemm.k, by);
+  const std::int64_t block = scale_block(gemm.scale_a).along;
+  return odd_below(gemm.k / block, (by + block - 1) / block) * block;
+}
+
 }  // namespace
 
 std::vector<Gemm> ragged_neighbours(const Gemm& gemm) {
@@ -51,11 +60,11 @@ std::vector<Gemm> ragged_neighbours(const Gemm& gemm) {
   Gemm near = base, far = base;
   near.m = odd_below(base.m, 1);
   near.n = odd_below(base.n, 1);
-  near.k = odd_below(base.k, 1);
+  near.k = odd_depth_below(base, 1);
   loosen_all(near, 1);
   far.m = odd_below(base.m, base.m / 5 + 2);
   far.n = odd_below(base.n, base.n / 7 + 4);
-  far.k = odd_below(base.k, base.k / 3 + 6);
+  far.k = odd_depth_below(base, base.k / 3 + 6);
   loosen_all(far, 3);
   return {near, far};
 }

@@ -15,13 +15,9 @@
 namespace kiln {
 namespace {
 
-std::int64_t bytes_of(const Gemm& gemm, Operand which) {
-  return span(gemm, which) * size_of(matrix(gemm, which).dtype);
-}
-
 /// Where each operand of a set lies, in bytes from the set's start.
 struct Layout {
-  std::int64_t a, b, d, bias, residual, bytes;
+  std::int64_t a, b, d, bias, residual, scale_a, scale_b, bytes;
 };
 
 Layout layout_of(const Gemm& gemm) {
@@ -33,11 +29,13 @@ Layout layout_of(const Gemm& gemm) {
     return at;
   };
   Layout layout{};
-  layout.a = place(bytes_of(gemm, Operand::a));
-  layout.b = place(bytes_of(gemm, Operand::b));
-  layout.d = place(bytes_of(gemm, Operand::d));
+  layout.a = place(span_bytes(gemm, Operand::a));
+  layout.b = place(span_bytes(gemm, Operand::b));
+  layout.d = place(span_bytes(gemm, Operand::d));
   layout.bias = place(bias_length(gemm) * size_of(bias_type(gemm)));
-  layout.residual = place(gemm.epilogue.residual ? bytes_of(gemm, Operand::d) : 0);
+  layout.residual = place(gemm.epilogue.residual ? span_bytes(gemm, Operand::d) : 0);
+  layout.scale_a = place(scale_bytes(gemm, Operand::a));
+  layout.scale_b = place(scale_bytes(gemm, Operand::b));
   layout.bytes = end;
   return layout;
 }
@@ -66,6 +64,8 @@ Result<OperandSets> OperandSets::make(const Gemm& gemm, const DeviceCaps& device
   fill_bias(gemm, Data::uniform, seed, first + layout.bias);
   if (gemm.epilogue.residual)
     fill(gemm, Input::residual, Data::uniform, seed, first + layout.residual);
+  fill_scales(gemm, Operand::a, Data::uniform, seed, first + layout.scale_a);
+  fill_scales(gemm, Operand::b, Data::uniform, seed, first + layout.scale_b);
   for (int i = 0; i < count; ++i) {
     std::byte* base = first + i * layout.bytes;
     // D is written too: the first call of a set should not pay for its page faults.
@@ -80,6 +80,8 @@ Result<OperandSets> OperandSets::make(const Gemm& gemm, const DeviceCaps& device
     o.c = o.d = base + layout.d;
     o.bias = gemm.epilogue.bias == Bias::none ? nullptr : base + layout.bias;
     o.residual = gemm.epilogue.residual ? base + layout.residual : nullptr;
+    o.scale_a = gemm.scale_a == Scale::none ? nullptr : base + layout.scale_a;
+    o.scale_b = gemm.scale_b == Scale::none ? nullptr : base + layout.scale_b;
     sets.sets_.push_back(o);
   }
   return sets;

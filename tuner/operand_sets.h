@@ -35,7 +35,7 @@ class OperandSets {
   std::vector<Operands> sets_;
 };
 
-/// What one call touches: A, B, D, bias and residual, in bytes.
+/// What one call touches: A, B, D, bias, residual and scales, in bytes.
 std::int64_t touched_bytes(const Gemm& gemm);
 
 }  // namespace kiln

@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMaxAxes = 16;
+constexpr std::size_t kMaxAxes = 24;  // of any family
 // An effect seen on n candidates is trusted n / (n + this): one slow sample must not damn a value.
 constexpr double kShrinkage = 1.0;
 // A candidate that failed teaches as much as one twice as far above its prediction as the worst
@@ -22,6 +22,7 @@ std::vector<int> point_of(const Config& config) {
   std::vector<int> point{static_cast<int>(config.index())};
   std::visit(
       [&](const auto& c) {
+        static_assert(std::tuple_size_v<decltype(c.fields())> <= kMaxAxes);
         std::apply([&](const auto&... field) { (point.push_back(int(c.*(field.member))), ...); },
                    c.fields());
       },

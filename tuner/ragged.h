@@ -8,9 +8,15 @@
 namespace kiln {
 
 /// The first ragged neighbour of `gemm` (tuner/verify.h) for which `config` is legal and would be
-/// rendered with the very same constants, so that the code made for `gemm` is its code as well.
+/// rendered with the very same constants, hints aside, so that the code made for `gemm` is its code
+/// as well.
 /// Nothing when the sizes are in the code.
 std::optional<Gemm> ragged_problem_for(const Gemm& gemm, const DeviceCaps& device,
                                        const Config& config);
+
+/// A problem of at most `most_work` multiply-adds that is the same code; where the code promises
+/// itself multiples of something, its sizes are odd multiples of that. Nothing when there is none.
+std::optional<Gemm> small_problem_for(const Gemm& gemm, const DeviceCaps& device,
+                                      const Config& config, double most_work);
 
 }  // namespace kiln

@@ -21,9 +21,9 @@ struct Oriented {
 };
 
 Oriented oriented(const Gemm& gemm, const void* a, const void* b, std::int64_t batch,
-                  Lines::Along along) {
-  const MatrixView left = view_of(gemm, Operand::a, a, batch);
-  const MatrixView right = view_of(gemm, Operand::b, b, batch);
+                  Lines::Along along, const Scales& scales) {
+  const MatrixView left = scaled_view_of(gemm, Operand::a, a, scales.a, batch);
+  const MatrixView right = scaled_view_of(gemm, Operand::b, b, scales.b, batch);
   if (along == Lines::Along::rows) return {left, right};
   return {right.transposed(), left.transposed()};
 }
@@ -92,6 +92,21 @@ double summation_roundoffs(const Gemm& gemm) {
   return std::min(k + 2.0, 8.0 + 2.0 * std::sqrt(k));
 }
 
+/// Matrix units of GPUs add up fp8 products in an accumulator that keeps about 13 bits behind the
+/// largest of the terms it adds at once (documented for sm_90 only by what its libraries do against
+/// it: promotion of partial sums). Its loss stays far below this share of sum |a||b|.
+constexpr double kFp8SumRoundoff = 0x1p-11;
+
+/// Roundings of scales that are no powers of two: their product, and its with each sum.
+constexpr double kScaleRoundoffs = 4.0;
+
+double scaling_roundoffs(const Gemm& gemm) {
+  const auto rounds = [](Scale s) { return s != Scale::none && s != Scale::mx_32; };
+  return rounds(gemm.scale_a) || rounds(gemm.scale_b) ? kScaleRoundoffs : 0.0;
+}
+
+bool is_fp8(const Gemm& gemm) { return is_floating(gemm.a.dtype) && size_of(gemm.a.dtype) == 1; }
+
 bool smooth(Activation f) {
   return f == Activation::gelu_tanh || f == Activation::gelu_erf || f == Activation::silu;
 }
@@ -139,8 +154,9 @@ void activate(Activation f, double u, std::span<double> value, std::span<double>
 
 }  // namespace
 
-Products products(const Gemm& gemm, const void* a, const void* b, Lines lines) {
-  const Oriented views = oriented(gemm, a, b, lines.batch, lines.along);
+Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
+                  const Scales& scales) {
+  const Oriented views = oriented(gemm, a, b, lines.batch, lines.along, scales);
   Products out;
   out.lines = std::move(lines);
   out.length = views.b.columns;
@@ -160,10 +176,10 @@ Products products(const Gemm& gemm, const void* a, const void* b, Lines lines) {
 }
 
 std::vector<std::int32_t> integer_products(const Gemm& gemm, const void* a, const void* b,
-                                           std::int64_t batch) {
+                                           std::int64_t batch, const Scales& scales) {
   const bool rows = gemm.d.order == Order::row_major;
   const Oriented views =
-      oriented(gemm, a, b, batch, rows ? Lines::Along::rows : Lines::Along::columns);
+      oriented(gemm, a, b, batch, rows ? Lines::Along::rows : Lines::Along::columns, scales);
   const std::int64_t lines = views.a.rows, length = views.b.columns;
   // Sixteen lines at once, so that a strided operand is read by whole cache lines.
   constexpr std::int64_t kBlock = 16;
@@ -188,15 +204,30 @@ std::vector<std::int32_t> integer_products(const Gemm& gemm, const void* a, cons
   return sums;
 }
 
+Allowance allowance(const Gemm& gemm, const Scaling& scaling) {
+  const double u = unit_roundoff(gemm);
+  const bool exact = scaling.exact || stays_integer(gemm, scaling);
+  // What a smooth activation yields is not an integer, so adding to it rounds even on exact data.
+  const bool inexact = !exact || smooth(gemm.epilogue.activation);
+  Allowance allow{.per_step = exact ? 0.0 : u * kStepRoundoffs,
+                  .per_residual = inexact ? u * kStepRoundoffs : 0.0,
+                  .unit = u,
+                  .steepest = kSteepest,
+                  .factor = kFactorRoundoffs};
+  if (!exact)
+    allow.per_sum = std::fabs(scaling.alpha) *
+                    std::max(u * (summation_roundoffs(gemm) + scaling_roundoffs(gemm)),
+                             kFp8SumRoundoff * is_fp8(gemm));
+  return allow;
+}
+
 void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<double> value,
             std::span<double> error) {
   const std::size_t count = t.sum.size();
   assert(value.size() == count && error.size() == count);
-  const double u = unit_roundoff(gemm);
+  const Allowance allow = allowance(gemm, scaling);
   const double alpha = scaling.alpha, beta = scaling.beta;
-  const bool exact = scaling.exact || stays_integer(gemm, scaling);
-  const double per_sum = exact ? 0.0 : u * std::fabs(alpha) * summation_roundoffs(gemm);
-  const double per_step = exact ? 0.0 : u * kStepRoundoffs;
+  const double per_sum = allow.per_sum, per_step = allow.per_step;
 
   for (std::size_t i = 0; i < count; ++i) {
     value[i] = alpha * t.sum[i];
@@ -211,10 +242,8 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
   };
   if (beta != 0.0) add(t.c, beta, per_step);
   if (gemm.epilogue.bias != Bias::none) add(t.bias, 1.0, per_step);
-  activate(gemm.epilogue.activation, u, value, error);
-  // What a smooth activation yields is not an integer, so adding to it rounds even on exact data.
-  const bool inexact = !exact || smooth(gemm.epilogue.activation);
-  if (gemm.epilogue.residual) add(t.residual, 1.0, inexact ? u * kStepRoundoffs : 0.0);
+  activate(gemm.epilogue.activation, allow.unit, value, error);
+  if (gemm.epilogue.residual) add(t.residual, 1.0, allow.per_residual);
   for (std::size_t i = 0; i < count; ++i)
     error[i] = error[i] <= std::numeric_limits<double>::max() ? error[i] : 0.0;
 }
@@ -234,7 +263,9 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
       {"c", in.beta != 0.0 && !in.c},
       {"d", !in.d},
       {"bias", gemm.epilogue.bias != Bias::none && !in.bias},
-      {"residual", gemm.epilogue.residual && !in.residual}};
+      {"residual", gemm.epilogue.residual && !in.residual},
+      {"scale_a", gemm.k > 0 && gemm.scale_a != Scale::none && !in.scale_a},
+      {"scale_b", gemm.k > 0 && gemm.scale_b != Scale::none && !in.scale_b}};
   for (const auto& [field, is] : missing)
     if (is)
       return fail(ErrorCode::bad_input, fmt::format("{} = null: this problem needs it", field));
@@ -244,7 +275,8 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
   for (std::int64_t batch = 0; batch < gemm.batch; ++batch) {
     const MatrixView d = view_of(gemm, Operand::d, in.d, batch);
     for (std::int64_t i = 0; i < gemm.m; ++i) {
-      const Products row = products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}});
+      const Products row =
+          products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}}, {in.scale_a, in.scale_b});
       if (in.beta != 0.0)
         load_block(view_of(gemm, Operand::c, in.c, batch), i, 1, 0, gemm.n, c.data());
       for (std::int64_t j = 0; j < gemm.n && gemm.epilogue.bias != Bias::none; ++j)

@@ -28,21 +28,39 @@ struct Products {
       magnitude;  ///< lines × length: sum of |a||b|, what rounding errors scale with
 };
 
+/// Of the operands that have them; batch 0's first.
+struct Scales {
+  const void* a = nullptr;
+  const void* b = nullptr;
+};
+
 /// Costs lines × length × k multiply-adds. `a` and `b` are batch 0's first elements; `gemm` is
 /// valid.
-Products products(const Gemm& gemm, const void* a, const void* b, Lines lines);
+Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
+                  const Scales& scales = {});
 
-/// Sums of one whole batch when op(A) and op(B) hold small integers, |b| ≤ 127, A mostly zeros. In
+/// Sums of one whole batch when op(A) and op(B), scales included, hold small integers, |b| ≤ 127, A
+/// mostly zeros. In
 /// the order of D's memory: rows × n when D is row-major, else columns × m. Costs about one
 /// addition for each nonzero of the operand that runs along lines and each element of the line.
 std::vector<std::int32_t> integer_products(const Gemm& gemm, const void* a, const void* b,
-                                           std::int64_t batch);
+                                           std::int64_t batch, const Scales& scales = {});
 
 /// alpha and beta, and whether the data make every intermediate exact in the accumulator.
 struct Scaling {
   double alpha = 1.0, beta = 0.0;
   bool exact = false;
 };
+
+/// How far a right kernel may be off, as shares of what its roundings scale with.
+struct Allowance {
+  double per_sum = 0;               ///< of sum |a||b|
+  double per_step = 0;              ///< of each term of the epilogue
+  double per_residual = 0;          ///< of the terms of the last addition
+  double unit = 0;                  ///< roundoff of the arithmetic between accumulating and storing
+  double steepest = 0, factor = 0;  ///< slope of a smooth activation; roundoffs of its factor
+};
+Allowance allowance(const Gemm& gemm, const Scaling& scaling);
 
 /// A run of elements of D. `c`, `bias` and `residual` are ignored where the problem has none.
 struct Terms {

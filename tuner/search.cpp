@@ -37,6 +37,7 @@ class Search {
     report(Progress::Stage::space);
     resume();
     screen_incumbent();
+    screen_first();
     explore();
     if (cancelled()) {
       result_.winner = best_when_cancelled();
@@ -110,6 +111,17 @@ class Search {
     for (Measured& row : bench_.screen({*input_.incumbent})) add_new(std::move(row));
   }
 
+  void screen_first() {
+    std::vector<Config> group;
+    for (const Config& config : input_.first)
+      if (latest_.count(config) == 0 &&
+          broken_rule(space_.problem, space_.device, config).empty() && !cancelled())
+        group.push_back(config);
+    if (group.empty()) return;
+    for (Measured& row : bench_.screen(group)) add_new(std::move(row));
+    report(Progress::Stage::screen);
+  }
+
   // Groups are cut by how long a call takes, never by the clock, so that a replay decides alike.
   int group_size() const {
     double call_ns = 0;
@@ -119,6 +131,8 @@ class Search {
       call_ns = 1e300;
       for (const Config& c : space_.legal) call_ns = std::min(call_ns, proposer_.predicted_ns(c));
     }
+    // A GPU's candidates compile while others are timed: larger groups keep all cores at it.
+    if (space_.device.vendor != Vendor::cpu) return call_ns > 5e6 ? 8 : 32;
     return call_ns > 200e6 ? 2 : call_ns > 30e6 ? 4 : 8;
   }
 

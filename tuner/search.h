@@ -50,8 +50,10 @@ struct SearchInput {
   Gemm gemm;
   DeviceCaps device;
   TuneOptions options;
+  int device_index = 0;                       // which of the GPUs, in the driver's order
   std::vector<Measured> known;                // earlier rows of this key: resumed, not rerun
   std::optional<Config> incumbent;            // yields only to a supported gain ≥ 2 %
+  std::vector<Config> first = {};             // tried before anything else, best first
   std::function<void(const Evidence&)> sink;  // called as each group's outcomes are known
 };
 

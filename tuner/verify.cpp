@@ -21,15 +21,6 @@ struct Case {
   Run run;
 };
 
-/// Scalars of the runs on uniform data, inexact in binary on purpose. Integer sums that go to a
-/// narrow type are scaled down, since nearly all of them would saturate.
-std::pair<double, double> uniform_scalars(const Gemm& gemm) {
-  constexpr double kBeta = -0.6;
-  if (gemm.accumulator != DType::s32 || size_of(gemm.d.dtype) > 2) return {0.7, kBeta};
-  const double typical_sum = 73.0 * 73.0 * std::sqrt(static_cast<double>(gemm.k) + 1.0);
-  return {40.0 / typical_sum, kBeta};
-}
-
 /// What all operand sets of one problem may take: a quarter of the machine's memory, in bytes.
 std::size_t memory_share() {
   static const std::size_t share = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
@@ -107,7 +98,7 @@ Result<GuardedBuffer*> make_once(std::optional<GuardedBuffer>& slot, const Gemm&
                                  Operand which, Guard guard) {
   if (!slot) {
     const DType type = matrix(gemm, which).dtype;
-    const auto bytes = static_cast<std::size_t>(span(gemm, which)) * size_of(type);
+    const auto bytes = static_cast<std::size_t>(span_bytes(gemm, which));
     auto made = GuardedBuffer::make(bytes, std::max(gemm.alignment, size_of(type)), guard);
     if (!made) return tl::unexpected(made.error());
     slot.emplace(std::move(*made));
@@ -192,6 +183,13 @@ Verifier::Verifier(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Verifier::Verifier(Verifier&&) noexcept = default;
 Verifier& Verifier::operator=(Verifier&&) noexcept = default;
 Verifier::~Verifier() = default;
+
+std::pair<double, double> uniform_scalars(const Gemm& gemm) {
+  constexpr double kBeta = -0.6;
+  if (gemm.accumulator != DType::s32 || size_of(gemm.d.dtype) > 2) return {0.7, kBeta};
+  const double typical_sum = 73.0 * 73.0 * std::sqrt(static_cast<double>(gemm.k) + 1.0);
+  return {40.0 / typical_sum, kBeta};
+}
 
 Result<Verifier> Verifier::make(const Gemm& gemm, const VerifyOptions& options) {
   if (Status status = validate(gemm); !status) return tl::unexpected(status.error());

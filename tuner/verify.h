@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kiln/engine.hpp"
@@ -29,6 +30,10 @@ struct VerifyOptions {
 /// with b_packed, `b` is the unpacked B, and packing it is the callee's business. `threads` is 0.
 /// An error ends the verification.
 using RunKernel = std::function<Status(const Operands&)>;
+
+/// alpha and beta of the runs on uniform data, inexact in binary on purpose. Integer sums that go
+/// to a narrow type are scaled down, since nearly all of them would saturate.
+std::pair<double, double> uniform_scalars(const Gemm& gemm);
 
 using Verdict = tl::expected<void, Failure>;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -24,12 +25,22 @@ constexpr double kLeastSeconds = 2.0;
 // Of the budget, for the first candidate: the next must have a chance should it hang.
 constexpr double kFirstShare = 0.8;
 constexpr double kLeastGflops = 4;
+// On a GPU: a slow candidate, or the reference that the first check makes.
+constexpr double kLeastGpuGflops = 400;
+// A first start of the driver takes seconds; loading and a few launches hardly any.
+constexpr double kGpuStartSeconds = 40;
+constexpr double kLeastGpuSeconds = 5.0;
 // Bytes a second of operands made, referred to and compared, in the first check of a problem.
 constexpr double kCheckedBytes = 25e6;
 constexpr double kRaceShare = 0.15;
 constexpr double kLockPatienceSeconds = 120;
 
+std::string words_of(const nlohmann::json& told) {
+  return told.is_string() ? told.get<std::string>() : told.dump();
+}
+
 struct Compiled {
+  std::atomic<bool> done{false};  // set by the thread that compiled it, last
   Artifact artifact;
   std::string key;
   std::optional<Failure> failure;
@@ -41,6 +52,7 @@ class WorkerBench final : public Bench {
               std::filesystem::path executable)
       : gemm_(input.gemm),
         device_(input.device),
+        device_index_(input.device_index),
         options_(input.options),
         compiler_(compiler),
         lock_(std::move(lock)),
@@ -51,11 +63,12 @@ class WorkerBench final : public Bench {
     auto started = WorkerProcess::start(executable_);
     if (!started) return tl::unexpected(started.error());
     worker_.emplace(std::move(*started));
-    const nlohmann::json problem{{"do", "problem"},
-                                 {"gemm", text(gemm_)},
-                                 {"device", to_json(device_)},
-                                 {"seed", options_.seed}};
-    const double seconds = 10 + double(touched_bytes(gemm_)) / 50e6;
+    nlohmann::json problem{{"do", "problem"},
+                           {"gemm", text(gemm_)},
+                           {"device", to_json(device_)},
+                           {"seed", options_.seed}};
+    if (on_gpu()) problem["device_index"] = device_index_;
+    const double seconds = on_gpu() ? kGpuStartSeconds : 10 + double(touched_bytes(gemm_)) / 50e6;
     auto reply = worker_->ask(problem, {}, seconds);
     if (!reply) return fail(ErrorCode::device, "tuning worker: " + reply.error().detail);
     if (reply->body.contains("error"))
@@ -85,7 +98,7 @@ class WorkerBench final : public Bench {
     std::vector<Measured> rows = finalists;
     std::vector<std::size_t> running;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const Compiled& compiled = compiled_.at(rows[i].config);
+      const Compiled& compiled = this->compiled(rows[i].config);
       rows[i].binary_key = compiled.key;
       if (compiled.failure) {
         fail_row(rows[i], *compiled.failure);
@@ -95,16 +108,24 @@ class WorkerBench final : public Bench {
     }
     // Each round either ends the race or takes out the one that brought the worker down. One is run
     // even when the budget is spent: without it nothing could win.
-    while (!running.empty() && !race_once(rows, running) &&
-           seconds() < kHardLimit * options_.budget.count()) {
+    bool over = running.empty();
+    while (!over && !running.empty() && !broken_) {
+      over = race_once(rows, running);
+      if (!over && seconds() >= kHardLimit * options_.budget.count()) break;
     }
+    // Who never raced passed no ragged check: it keeps its time, and cannot win.
+    if (!over)
+      for (const std::size_t i : running) rows[i].verified = false;
     return rows;
   }
 
+  bool exhausted() const override { return broken_; }
+
   const Artifact* artifact(const Config& config) const override {
     const auto it = compiled_.find(config);
-    return it == compiled_.end() || it->second.artifact.source.text.empty() ? nullptr
-                                                                            : &it->second.artifact;
+    return it == compiled_.end() || !it->second.done || it->second.artifact.source.text.empty()
+               ? nullptr
+               : &it->second.artifact;
   }
 
  private:
@@ -122,9 +143,12 @@ class WorkerBench final : public Bench {
                        .best_config = best_config_});
   }
 
-  // On all cores, and before anything is timed: a compile beside a measurement would be measured
-  // too.
+  bool on_gpu() const { return device_.vendor != Vendor::cpu; }
+
+  // On all cores. For the CPU before anything is timed: a compile beside a measurement would be
+  // measured too. A GPU's candidates are timed as they come, the others compiling meanwhile.
   void compile(const std::vector<Config>& group) {
+    compiling_.clear();  // joins
     std::vector<Compiled*> slots;
     std::vector<const Config*> configs;
     for (const Config& config : group) {
@@ -134,35 +158,43 @@ class WorkerBench final : public Bench {
       configs.push_back(&it->first);
     }
     report(Progress::Stage::compile, 0, slots.size());
-    std::atomic<std::size_t> next{0};
-    const auto work = [&] {
-      for (std::size_t i; (i = next.fetch_add(1)) < slots.size();)
-        *slots[i] = compile_one(*configs[i]);
+    const auto next = std::make_shared<std::atomic<std::size_t>>(0);
+    const auto work = [this, next, slots, configs](const std::stop_token& stop) {
+      for (std::size_t i; (i = next->fetch_add(1)) < slots.size();) {
+        if (!stop.stop_requested()) compile_one(*configs[i], *slots[i]);
+        slots[i]->done.store(true);
+        slots[i]->done.notify_all();
+      }
     };
     const std::size_t helpers =
         std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), slots.size());
-    std::vector<std::thread> threads;
-    for (std::size_t i = 1; i < helpers; ++i) threads.emplace_back(work);
-    work();
-    for (std::thread& t : threads) t.join();
+    for (std::size_t i = 0; i < helpers; ++i) compiling_.emplace_back(work);
+    if (on_gpu()) return;
+    for (std::jthread& t : compiling_) t.join();
+    compiling_.clear();
   }
 
-  Compiled compile_one(const Config& config) const {
-    Compiled out;
+  void compile_one(const Config& config, Compiled& out) const {
     auto source = render(gemm_, device_, config);
     if (!source) {
       out.failure = Failure{Failure::Kind::compile, source.error().message};
-      return out;
+      return;
     }
     out.artifact.source = std::move(*source);
     auto binary = compiler_.compile(out.artifact.source);
     if (!binary) {
       out.failure = Failure{Failure::Kind::compile, binary.error().message};
-      return out;
+      return;
     }
     out.key = binary_key(out.artifact.source, compiler_.version());
     out.artifact.binary = std::move(*binary);
-    return out;
+  }
+
+  /// Waits until it is compiled.
+  const Compiled& compiled(const Config& config) const {
+    const Compiled& found = compiled_.at(config);
+    found.done.wait(false);
+    return found;
   }
 
   static void fail_row(Measured& row, Failure failure) {
@@ -173,7 +205,7 @@ class WorkerBench final : public Bench {
   /// Nothing when the end of the tuning, not the candidate's own limit, stopped it: that says
   /// nothing about the candidate, and a record of it would keep it from being tried again.
   std::optional<Measured> screen_one(const Config& config) {
-    const Compiled& compiled = compiled_.at(config);
+    const Compiled& compiled = this->compiled(config);
     Measured row;
     row.config = config;
     row.binary_key = compiled.key;
@@ -185,14 +217,16 @@ class WorkerBench final : public Bench {
     const double left =
         begun_ ? std::max(kLeastSeconds, kHardLimit * options_.budget.count() - seconds())
                : std::max(candidate_seconds(0), kFirstShare * options_.budget.count());
-    const auto reply = ask({{"do", "screen"}, {"best_ns", best_ns_}},
+    const auto reply = ask({{"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}},
                            {&compiled.artifact.binary->image}, std::min(limit, left));
     if (!reply) {
+      if (broken_) return std::nullopt;
       if (begun_ && left < limit && reply.error().kind == Failure::Kind::timed_out)
         return std::nullopt;
       row.outcome = reply.error();
     } else {
       read_row(reply->body, row);
+      if (row.ok() && row.verified) verified_here_.insert(config);
       if (row.ok() && row.verified && (best_ns_ == 0 || row.timing().median_ns < best_ns_)) {
         best_ns_ = row.timing().median_ns;
         best_config_ = text(config);
@@ -209,7 +243,9 @@ class WorkerBench final : public Bench {
     double limit = 0;
     for (const std::size_t i : running) {
       limit += candidate_seconds(rows[i].ok() ? rows[i].timing().median_ns : best_ns_);
-      entries.push_back({{"config", text(rows[i].config)}, {"verified", rows[i].verified}});
+      // What a database says was verified is checked again: its word is not enough to install code.
+      entries.push_back({{"config", text(rows[i].config)},
+                         {"verified", verified_here_.contains(rows[i].config)}});
       images.push_back(&compiled_.at(rows[i].config).artifact.binary->image);
     }
     const double budget = options_.budget.count();
@@ -217,15 +253,37 @@ class WorkerBench final : public Bench {
         std::clamp(budget - seconds(), 0.2 * kRaceShare * budget, kRaceShare * budget);
     const auto reply = ask({{"do", "race"}, {"entries", entries}, {"budget_ns", allowed * 1e9}},
                            images, allowed + limit);
-    if (reply) {
-      const nlohmann::json& answers = reply->body.at("rows");
-      for (std::size_t i = 0; i < running.size(); ++i) read_row(answers.at(i), rows[running[i]]);
+    const bool whole = reply && reply->body.contains("rows") && reply->body["rows"].is_array() &&
+                       reply->body["rows"].size() == running.size();
+    if (whole) {
+      const nlohmann::json& answers = reply->body["rows"];
+      for (std::size_t i = 0; i < running.size(); ++i) read_row(answers[i], rows[running[i]]);
+      add_rivals(reply->body, rows);
       return true;
     }
+    if (broken_) return false;
     const auto culprit = std::min(static_cast<std::size_t>(culprit_), running.size() - 1);
-    fail_row(rows[running[culprit]], reply.error());
+    fail_row(rows[running[culprit]],
+             reply ? Failure{Failure::Kind::crashed, "worker message: no result of the race"}
+                   : reply.error());
     running.erase(running.begin() + static_cast<std::ptrdiff_t>(culprit));
     return false;
+  }
+
+  /// Those who raced beside the candidates and are no candidates: never verified, so never chosen.
+  static void add_rivals(const nlohmann::json& reply, std::vector<Measured>& rows) {
+    const auto rivals = reply.find("rivals");
+    if (rivals == reply.end()) return;
+    for (const nlohmann::json& answer : *rivals) {
+      const auto name = answer.find("config");
+      if (name == answer.end() || !name->is_string()) continue;
+      const auto config = parse_config(name->get<std::string>());
+      if (!config) continue;
+      Measured row;
+      row.config = *config;
+      read_row(answer, row);
+      rows.push_back(std::move(row));
+    }
   }
 
   /// One request about the candidates with these images, the worker being restarted first when it
@@ -235,8 +293,12 @@ class WorkerBench final : public Bench {
                                      double seconds_allowed) {
     culprit_ = 0;
     if (!worker_ || !worker_->alive())
-      if (const Status started = start(); !started)
-        return tl::unexpected(Failure{Failure::Kind::crashed, started.error().message});
+      if (const Status started = start(); !started) {
+        // The machine's fault, not the candidate's: the search ends and blames nobody.
+        broken_ = true;
+        spdlog::warn("{}", started.error().message);
+        return tl::unexpected(Failure{Failure::Kind::resources, started.error().message});
+      }
     std::vector<Fd> files;
     std::vector<int> numbers;
     for (const auto* image : images) {
@@ -247,30 +309,38 @@ class WorkerBench final : public Bench {
     }
     auto reply = worker_->ask(request, numbers, seconds_allowed);
     if (!reply) culprit_ = worker_->status().candidate;
+    if (reply && reply->body.contains("fault")) {
+      const auto candidate = reply->body.find("candidate");
+      if (candidate != reply->body.end() && candidate->is_number_unsigned())
+        culprit_ = candidate->get<int>();
+      worker_.reset();  // its context is lost
+      return tl::unexpected(Failure{Failure::Kind::crashed, words_of(reply->body["fault"])});
+    }
     if (reply && reply->body.contains("error"))
-      return tl::unexpected(
-          Failure{Failure::Kind::crashed, reply->body.at("error").get<std::string>()});
+      return tl::unexpected(Failure{Failure::Kind::resources, words_of(reply->body["error"])});
     return reply;
   }
 
   // Generous beside what a candidate takes: three slow calls to be dropped or a score of fast ones,
   // and a check, on a machine that does much else besides.
   double candidate_seconds(double call_ns) const {
+    if (on_gpu()) return kLeastGpuSeconds + gemm_.flops() * 1e-9 / kLeastGpuGflops;
     const double work = gemm_.flops() * 1e-9 / kLeastGflops;
     const double call = call_ns > 0 ? 3e-9 * call_ns : work;
     return kLeastSeconds + 8 * call + work + double(touched_bytes(gemm_)) / kCheckedBytes;
   }
 
   static void read_row(const nlohmann::json& answer, Measured& row) {
-    const auto outcome = outcome_from(answer.value("outcome", nlohmann::json::object()));
-    if (!outcome) return fail_row(row, {Failure::Kind::crashed, outcome.error().message});
-    row.outcome = *outcome;
-    row.round = static_cast<Round>(answer.value("round", 0));
-    row.verified = answer.value("verified", false);
+    const auto read = measured_from(answer);
+    if (!read) return fail_row(row, {Failure::Kind::crashed, read.error().message});
+    row.outcome = read->outcome;
+    row.round = read->round;
+    row.verified = read->verified;
   }
 
   const Gemm gemm_;
   const DeviceCaps device_;
+  const int device_index_;
   const TuneOptions options_;
   Compiler& compiler_;
   const DeviceLock lock_;
@@ -278,10 +348,13 @@ class WorkerBench final : public Bench {
   const std::int64_t begin_ = now_ns();
   std::optional<WorkerProcess> worker_;
   std::map<Config, Compiled> compiled_;
+  std::set<Config> verified_here_;       // by this search's worker
+  std::vector<std::jthread> compiling_;  // after compiled_: joined before that dies
   double best_ns_ = 0;
   std::string best_config_;
   int culprit_ = 0;
-  bool begun_ = false;  // the first candidate runs whatever the budget
+  bool broken_ = false;  // no worker can be started any more
+  bool begun_ = false;   // the first candidate runs whatever the budget
 };
 
 }  // namespace
@@ -290,8 +363,12 @@ Result<std::unique_ptr<Bench>> worker_bench(const SearchInput& input, Compiler& 
   auto executable = find_worker();
   if (!executable) return tl::unexpected(executable.error());
   const double patience = kLockPatienceSeconds + input.options.budget.count();
-  auto lock = DeviceLock::acquire("cpu", std::chrono::duration<double>(patience),
-                                  [](const std::string& message) { spdlog::info(message); });
+  const bool cpu = input.device.vendor == Vendor::cpu;
+  const char* driver = input.device.vendor == Vendor::amd ? "hip" : "cuda";
+  auto lock = DeviceLock::acquire(
+      cpu ? "cpu" : fmt::format("{}-{}", driver, input.device_index),
+      std::chrono::duration<double>(patience),
+      [](const std::string& message) { spdlog::info(message); }, input.options.cancelled);
   if (!lock) return tl::unexpected(lock.error());
   auto bench = std::make_unique<WorkerBench>(input, compiler, std::move(*lock), *executable);
   if (const Status started = bench->start(); !started) return tl::unexpected(started.error());

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <spdlog/spdlog.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -155,9 +156,12 @@ std::optional<int> WorkerProcess::reap(double seconds) {
   const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(seconds * 1e9);
   do {
     int status = 0;
-    if (waitpid(pid_.value, &status, WNOHANG) == pid_.value) {
+    const pid_t ended = waitpid(pid_.value, &status, WNOHANG);
+    // A host that ignores SIGCHLD, or waits for every child itself, leaves nothing to collect; the
+    // number may by now be another process's.
+    if (ended == pid_.value || (ended < 0 && errno == ECHILD)) {
       pid_.value = 0;
-      return status;
+      return ended < 0 ? 0 : status;
     }
     usleep(1000);
   } while (now_ns() < deadline);
@@ -167,18 +171,18 @@ std::optional<int> WorkerProcess::reap(double seconds) {
 // Also an ordinary end is a kill: the worker owns nothing that outlives it.
 int WorkerProcess::bury() {
   kill(pid_.value, SIGKILL);
-  int status = 0;
-  while (waitpid(pid_.value, &status, 0) < 0 && errno == EINTR) {
-  }
+  if (const auto status = reap(kDyingSeconds)) return *status;
+  // Stuck in a driver: waiting longer would hang the caller too.
+  spdlog::warn("worker process {} does not die; it is left behind", pid_.value);
   pid_.value = 0;
-  return status;
+  return SIGKILL;
 }
 
 Failure WorkerProcess::obituary(int wait_status) const {
   const auto phase =
       name(static_cast<WorkerStatus::Phase>(status_.page->phase.load(std::memory_order_acquire)));
   const int signal = status_.page->signal.load(std::memory_order_acquire);
-  if (WIFEXITED(wait_status))
+  if (WIFEXITED(wait_status) && signal == 0)
     return {Failure::Kind::crashed,
             fmt::format("exited with code {} {}", WEXITSTATUS(wait_status), phase)};
   const int killer = WTERMSIG(wait_status);

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cmath>
+#include <stdexcept>
 #include <string>
 
 namespace kiln {
@@ -26,7 +28,7 @@ template <typename F>
 auto decoded(F decode) -> Result<decltype(decode())> {
   try {
     return decode();
-  } catch (const nlohmann::json::exception& e) {
+  } catch (const std::exception& e) {
     return fail(ErrorCode::device, fmt::format("worker message: {}", e.what()));
   }
 }
@@ -107,6 +109,7 @@ Result<Message> receive_message(int socket) {
   text.resize(static_cast<std::size_t>(n));
   auto body = decoded([&] { return nlohmann::json::parse(text); });
   if (!body) return tl::unexpected(body.error());
+  if (!body->is_object()) return fail(ErrorCode::device, "worker message: not an object");
   message.body = std::move(*body);
   return message;
 }
@@ -136,6 +139,38 @@ Result<std::vector<std::byte>> read_file(int fd) {
   return bytes;
 }
 
+namespace {
+
+nlohmann::json to_json(const GpuFeatures& g) {
+  return {{"sm", g.sm},
+          {"arch_specific", g.arch_specific},
+          {"wave", g.wave},
+          {"shared_block_bytes", g.shared_block_bytes},
+          {"shared_unit_bytes", g.shared_unit_bytes},
+          {"registers_unit", g.registers_unit},
+          {"threads_unit", g.threads_unit},
+          {"threads_block", g.threads_block},
+          {"memory_bytes", g.memory_bytes},
+          {"memory_gbs", g.memory_gbs},
+          {"chiplets", g.chiplets}};
+}
+
+void read_gpu(const nlohmann::json& j, GpuFeatures& g) {
+  j.at("sm").get_to(g.sm);
+  j.at("arch_specific").get_to(g.arch_specific);
+  j.at("wave").get_to(g.wave);
+  j.at("shared_block_bytes").get_to(g.shared_block_bytes);
+  j.at("shared_unit_bytes").get_to(g.shared_unit_bytes);
+  j.at("registers_unit").get_to(g.registers_unit);
+  j.at("threads_unit").get_to(g.threads_unit);
+  j.at("threads_block").get_to(g.threads_block);
+  j.at("memory_bytes").get_to(g.memory_bytes);
+  j.at("memory_gbs").get_to(g.memory_gbs);
+  j.at("chiplets").get_to(g.chiplets);
+}
+
+}  // namespace
+
 nlohmann::json to_json(const DeviceCaps& d) {
   return {{"vendor", static_cast<int>(d.vendor)},
           {"arch", d.arch},
@@ -146,6 +181,7 @@ nlohmann::json to_json(const DeviceCaps& d) {
           {"avx512_vnni", d.cpu.avx512_vnni},
           {"amx_bf16", d.cpu.amx_bf16},
           {"amx_int8", d.cpu.amx_int8},
+          {"gpu", to_json(d.gpu)},
           {"compute_units", d.compute_units},
           {"l1_bytes", d.l1_bytes},
           {"l2_bytes", d.l2_bytes},
@@ -165,6 +201,7 @@ Result<DeviceCaps> caps_from(const nlohmann::json& j) {
     j.at("avx512_vnni").get_to(d.cpu.avx512_vnni);
     j.at("amx_bf16").get_to(d.cpu.amx_bf16);
     j.at("amx_int8").get_to(d.cpu.amx_int8);
+    read_gpu(j.at("gpu"), d.gpu);
     j.at("compute_units").get_to(d.compute_units);
     j.at("l1_bytes").get_to(d.l1_bytes);
     j.at("l2_bytes").get_to(d.l2_bytes);
@@ -186,11 +223,32 @@ nlohmann::json to_json(const std::variant<Timing, Failure>& outcome) {
 
 Result<std::variant<Timing, Failure>> outcome_from(const nlohmann::json& j) {
   return decoded([&]() -> std::variant<Timing, Failure> {
-    if (j.contains("kind"))
-      return Failure{static_cast<Failure::Kind>(j.at("kind").get<int>()),
-                     j.at("detail").get<std::string>()};
-    return Timing{j.at("median_ns").get<double>(), j.at("low_ns").get<double>(),
-                  j.at("high_ns").get<double>(), j.at("samples").get<int>()};
+    if (j.contains("kind")) {
+      const int kind = j.at("kind").get<int>();
+      if (kind < 0 || kind > static_cast<int>(Failure::kLastKind))
+        throw std::out_of_range(fmt::format("kind = {}: no failure is called so", kind));
+      return Failure{static_cast<Failure::Kind>(kind), j.at("detail").get<std::string>()};
+    }
+    const Timing t{j.at("median_ns").get<double>(), j.at("low_ns").get<double>(),
+                   j.at("high_ns").get<double>(), j.at("samples").get<int>()};
+    if (!(t.median_ns > 0) || !std::isfinite(t.median_ns))
+      throw std::out_of_range(fmt::format("median_ns = {}: no time", t.median_ns));
+    return t;
+  });
+}
+
+Result<Measured> measured_from(const nlohmann::json& answer) {
+  return decoded([&] {
+    Measured row;
+    auto outcome = outcome_from(answer.at("outcome"));
+    if (!outcome) throw std::out_of_range(outcome.error().message);
+    row.outcome = std::move(*outcome);
+    const int round = answer.at("round").get<int>();
+    if (round < 0 || round > static_cast<int>(Round::race))
+      throw std::out_of_range(fmt::format("round = {}: there is none", round));
+    row.round = static_cast<Round>(round);
+    row.verified = answer.at("verified").get<bool>();
+    return row;
   });
 }
 

@@ -65,5 +65,7 @@ nlohmann::json to_json(const std::variant<Timing, Failure>& outcome);
 /// Errors: device (a field is missing or of the wrong type; named).
 Result<DeviceCaps> caps_from(const nlohmann::json& j);
 Result<std::variant<Timing, Failure>> outcome_from(const nlohmann::json& j);
+/// The outcome, round and verdict of one candidate's row; no config.
+Result<Measured> measured_from(const nlohmann::json& answer);
 
 }  // namespace kiln

@@ -22,7 +22,8 @@ class KILN_API PackedB {
 };
 
 /// Operands of one call. Pointers are to the first element; batches follow at the Gemm's strides.
-/// alpha and beta apply in the accumulator's type. `beta == 0` never reads C.
+/// alpha and beta apply in the accumulator's type (fp32 where that is s32). `beta == 0` never reads
+/// C.
 struct Operands {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -33,7 +34,18 @@ struct Operands {
   const void* residual = nullptr;
   double alpha = 1.0;
   double beta = 0.0;
-  int threads = 0;  ///< 0 = the engine's default
+  int threads = 0;  ///< 0 = the engine's default; always 0 on a GPU
+  // On a GPU all pointers above are the device's, and the call returns when it is in the stream.
+  void* stream = nullptr;  ///< a cudaStream_t or CUstream; null is the default stream
+  /// Memory of the caller's for plan.workspace_bytes() bytes, 256-byte aligned; not shared by calls
+  /// that may overlap in time. Null: the plan keeps one of its own for each stream and thread, made
+  /// by the first call, which therefore must not be captured into a graph. A graph that may run
+  /// beside other calls of the plan needs a workspace that is its own.
+  void* workspace = nullptr;
+  std::int64_t workspace_bytes = 0;
+  /// Of a problem with scales: see Scale for how they lie. fp32, or bytes of e8m0; 4-byte aligned.
+  const void* scale_a = nullptr;
+  const void* scale_b = nullptr;
 };
 
 /// A problem bound to its kernel: the cheapest way to run one shape many times.
@@ -46,6 +58,8 @@ class KILN_API Plan {
   Status run(const Operands& operands) const;
   Match match() const;
   const std::string& config() const;
+  /// What a call needs of a workspace on a GPU; 0 on the CPU.
+  std::int64_t workspace_bytes() const;
   const Impl& impl() const { return *impl_; }
 
  private:
@@ -69,11 +83,13 @@ class KILN_API Engine {
   /// (see Policy). The warm path takes no lock, allocates nothing and does no I/O.
   Status gemm(const Gemm& gemm, const Operands& operands);
 
-  /// Binds a problem to the kernel `gemm()` would use now.
+  /// Binds a problem to the kernel `gemm()` would use now. On a GPU a problem that promises no
+  /// alignment is bound for addresses that are multiples of 16 bytes, as far as its pitches are:
+  /// for others say so (alignment = 2, say), or call gemm(), which looks at each call's addresses.
   Result<Plan> plan(const Gemm& gemm, int threads = 0);
 
   /// Packs B (stored as `gemm.b` says, `gemm.b_packed` set or not) for later calls of
-  /// `gemm.with_packed_b()` with the same thread count.
+  /// `gemm.with_packed_b()` with the same thread count. CPU only. Errors: unsupported on a GPU.
   Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads = 0);
 
   /// Config, why it was chosen, rivals and evidence, as text a person reads.

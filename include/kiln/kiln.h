@@ -35,7 +35,15 @@ typedef enum kiln_dtype {
   KILN_BF16 = 3,
   KILN_S8 = 4,
   KILN_U8 = 5,
-  KILN_S32 = 6
+  KILN_S32 = 6,
+  KILN_FP8_E4M3 = 7,
+  KILN_FP8_E5M2 = 8,
+  KILN_TF32 = 9, /* fp32 in memory, multiplied with 10 bits of mantissa */
+  KILN_FP8_E4M3FNUZ = 10,
+  KILN_FP8_E5M2FNUZ = 11,
+  KILN_FP6_E2M3 = 12, /* six and four bits: packed without gaps, lowest bits first */
+  KILN_FP6_E3M2 = 13,
+  KILN_FP4_E2M1 = 14
 } kiln_dtype;
 
 typedef enum kiln_order { KILN_ROW_MAJOR = 0, KILN_COLUMN_MAJOR = 1 } kiln_order;
@@ -53,6 +61,16 @@ typedef enum kiln_bias {
   KILN_BIAS_PER_ROW = 1,   /* m values */
   KILN_BIAS_PER_COLUMN = 2 /* n values */
 } kiln_bias;
+
+/* What elements of an operand of at most eight bits are multiplied by. A line is a row of op(A) or
+ * a column of op(B); scales lie as a tight [lines, blocks along k] matrix, batch behind batch. */
+typedef enum kiln_scale {
+  KILN_SCALE_NONE = 0,
+  KILN_SCALE_LINE = 1,       /* an fp32 for each line */
+  KILN_SCALE_LINE_128 = 2,   /* an fp32 for each 128 elements of a line */
+  KILN_SCALE_SQUARE_128 = 3, /* an fp32 for each 128 lines x 128 elements */
+  KILN_SCALE_MX_32 = 4       /* an e8m0 byte for each 32 elements of a line */
+} kiln_scale;
 
 /* What kiln_gemm() does when the exact problem was never tuned. */
 typedef enum kiln_policy {
@@ -84,19 +102,22 @@ typedef struct kiln_gemm_desc {
   kiln_bias bias; /* fp32 values; fp64 when the accumulator is */
   kiln_activation activation;
   int residual;  /* 1: a matrix stored exactly as D is added last */
-  int alignment; /* bytes: a power of two that divides every address and row pitch; 1 = none */
+  int alignment; /* bytes: a power of two that divides every address, row pitch and, in a batch,
+                    batch stride; 1 = none */
   int b_packed;  /* 1: B comes from kiln_pack_b() */
+  kiln_scale scale_a, scale_b;
 } kiln_gemm_desc;
 
 /* How to open. Set it with kiln_options_init(). */
 typedef struct kiln_options {
   size_t size;
-  const char* device;   /* "cpu" */
+  const char* device;   /* "cpu", "cuda:N", "hip:N" */
   const char* database; /* NULL: $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db */
   const char* shipped;  /* read-only databases, colon-separated; NULL: $KILN_DB_PATH */
   kiln_policy policy;
-  int any_order; /* 1: kernels whose summation order varies between runs are allowed */
-  int threads;   /* of calls that name none; 0 = every core this process may use */
+  int any_order;    /* 1: kernels whose summation order varies between runs are allowed */
+  int threads;      /* of calls that name none; 0 = every core this process may use */
+  int allow_vendor; /* 1: the vendor's library may be called where it won the race */
 } kiln_options;
 
 typedef struct kiln_engine kiln_engine;
@@ -115,6 +136,13 @@ typedef struct kiln_operands {
   const void* residual;
   double alpha, beta; /* 1 and 0 after init */
   int threads;        /* 0 = the engine's default */
+  /* On a GPU all pointers are the device's, and a call returns when it is in the stream. */
+  void* stream;            /* a cudaStream_t or CUstream; NULL: the default stream */
+  void* workspace;         /* 256-byte aligned, or NULL: the plan keeps one for each
+                              stream and thread */
+  int64_t workspace_bytes; /* of it */
+  const void* scale_a;     /* of a problem with scales: 4-byte aligned */
+  const void* scale_b;
 } kiln_operands;
 
 /* What kiln_tune() found. */
@@ -155,10 +183,12 @@ KILN_API kiln_status kiln_gemm(kiln_engine* engine, const kiln_gemm_desc* desc,
 KILN_API kiln_status kiln_plan_make(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
                                     kiln_plan** plan);
 KILN_API kiln_status kiln_plan_run(const kiln_plan* plan, const kiln_operands* operands);
+/* Bytes of workspace that a call of it needs on a GPU; 0 on the CPU. */
+KILN_API int64_t kiln_plan_workspace_bytes(const kiln_plan* plan);
 KILN_API void kiln_plan_free(kiln_plan* plan);
 
 /* Packs B (stored as desc->b says) for calls with desc->b_packed = 1 and the same threads; release
- * with kiln_packed_b_free(). */
+ * with kiln_packed_b_free(). CPU only: on a GPU unsupported. */
 KILN_API kiln_status kiln_pack_b(kiln_engine* engine, const kiln_gemm_desc* desc, const void* b,
                                  int threads, kiln_packed_b** packed);
 KILN_API size_t kiln_packed_b_bytes(const kiln_packed_b* packed);

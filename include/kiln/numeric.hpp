@@ -1,16 +1,19 @@
-// Elements of matrices as numbers: bf16 and fp16 to and from float, int8 with saturation. Rounds to
-// nearest, ties to even; NaN stays NaN, overflow becomes infinity, denormals are kept. Knows no
-// instructions: this is what kernels are checked against.
+// Elements of matrices as numbers: bf16, fp16, fp8, fp6, fp4 and tf32 to and from float, int8 with
+// saturation. Rounds to nearest, ties to even; NaN stays NaN, overflow becomes infinity (in the
+// small types that have none, the largest value), denormals are kept. Knows no instructions: this
+// is what kernels are checked against.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include "kiln/dtype.hpp"
+#include "kiln/small_formats.hpp"
 
 namespace kiln {
 
@@ -56,6 +59,41 @@ constexpr std::uint16_t float_to_fp16(float value) {
   return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
 }
 
+inline constexpr SmallFormat kE4m3 = kE4m3fn;
+
+/// The format of a type of eight bits or fewer.
+constexpr const SmallFormat& small_format_of(DType type) {
+  switch (type) {
+    case DType::fp8_e5m2:
+      return kE5m2;
+    case DType::fp8_e4m3fnuz:
+      return kE4m3fnuz;
+    case DType::fp8_e5m2fnuz:
+      return kE5m2fnuz;
+    case DType::fp6_e2m3:
+      return kE2m3;
+    case DType::fp6_e3m2:
+      return kE3m2;
+    case DType::fp4_e2m1:
+      return kE2m1;
+    default:
+      return kE4m3;
+  }
+}
+
+inline float fp8_to_float(const SmallFormat& f, std::uint8_t bits) { return decode(f, bits); }
+
+inline std::uint8_t float_to_fp8(const SmallFormat& f, float value) {
+  return encode(f, value, f.specials == Specials::ieee ? Overflow::special : Overflow::saturate);
+}
+
+/// fp32 rounded to tf32's 10 bits of mantissa.
+constexpr float round_to_tf32(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7f800000u) == 0x7f800000u) return value;
+  return std::bit_cast<float>((bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);
+}
+
 /// Rounds to nearest even and saturates to the type's range; NaN becomes 0.
 template <typename Integer>
 inline Integer saturate(double value) {
@@ -65,8 +103,27 @@ inline Integer saturate(double value) {
   return static_cast<Integer>(std::clamp(std::nearbyint(value), low, high));
 }
 
+/// Code number `index` of what small_formats.hpp's pack() laid out.
+inline std::uint8_t load_code(const SmallFormat& f, const void* data, std::int64_t index) {
+  const auto at = static_cast<std::size_t>(index);
+  return packed_code(f, {static_cast<const std::uint8_t*>(data), packed_bytes(f, at + 1)}, at);
+}
+
+/// Its neighbours keep their bits.
+inline void store_code(const SmallFormat& f, void* data, std::int64_t index, std::uint8_t code) {
+  const std::int64_t bit = index * f.bits;
+  auto* at = static_cast<unsigned char*>(data) + bit / 8;
+  const int within = static_cast<int>(bit % 8);
+  const unsigned mask = static_cast<unsigned>(f.last_code()) << within;
+  const unsigned wide = static_cast<unsigned>(code) << within;
+  at[0] = static_cast<unsigned char>((at[0] & ~mask) | wide);
+  if (mask > 0xff) at[1] = static_cast<unsigned char>((at[1] & ~(mask >> 8)) | wide >> 8);
+}
+
 /// Element `index` of an array of `type`, exactly.
 inline double load_element(DType type, const void* data, std::int64_t index) {
+  if (bits_of(type) < 8)
+    return decode(small_format_of(type), load_code(small_format_of(type), data, index));
   const auto* at = static_cast<const unsigned char*>(data) + index * size_of(type);
   const auto as = [at]<typename T>(T value) {
     std::memcpy(&value, at, sizeof(value));
@@ -87,13 +144,28 @@ inline double load_element(DType type, const void* data, std::int64_t index) {
       return as(std::uint8_t{});
     case DType::s32:
       return as(std::int32_t{});
+    case DType::fp8_e4m3:
+    case DType::fp8_e5m2:
+    case DType::fp8_e4m3fnuz:
+    case DType::fp8_e5m2fnuz:
+      return fp8_to_float(small_format_of(type), as(std::uint8_t{}));
+    case DType::tf32:
+      return as(float{});
+    case DType::fp6_e2m3:
+    case DType::fp6_e3m2:
+    case DType::fp4_e2m1:
+      break;
   }
-  return 0;
+  std::abort();  // no type at all
 }
 
 /// Stores `value` as element `index`, rounded. To the 16-bit types it goes through float, as
 /// kernels with a float accumulator do.
 inline void store_element(DType type, void* data, std::int64_t index, double value) {
+  if (bits_of(type) < 8) {
+    const SmallFormat& f = small_format_of(type);
+    return store_code(f, data, index, float_to_fp8(f, static_cast<float>(value)));
+  }
   auto* at = static_cast<unsigned char*>(data) + index * size_of(type);
   const auto put = [at](auto element) { std::memcpy(at, &element, sizeof(element)); };
   switch (type) {
@@ -111,6 +183,17 @@ inline void store_element(DType type, void* data, std::int64_t index, double val
       return put(saturate<std::uint8_t>(value));
     case DType::s32:
       return put(saturate<std::int32_t>(value));
+    case DType::fp8_e4m3:
+    case DType::fp8_e5m2:
+    case DType::fp8_e4m3fnuz:
+    case DType::fp8_e5m2fnuz:
+      return put(float_to_fp8(small_format_of(type), static_cast<float>(value)));
+    case DType::tf32:
+      return put(round_to_tf32(static_cast<float>(value)));
+    case DType::fp6_e2m3:
+    case DType::fp6_e3m2:
+    case DType::fp4_e2m1:
+      break;
   }
 }
 

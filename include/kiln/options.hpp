@@ -21,7 +21,7 @@ enum class Policy : std::uint8_t { use_best_known, tune_now, tune_in_background,
 enum class Determinism : std::uint8_t { run_to_run, any };
 
 struct OpenOptions {
-  std::string device = "cpu";
+  std::string device = "cpu";  ///< "cpu"; "cuda:N", "hip:N": the N-th GPU
   /// The user's own database; empty: $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db (~/.cache).
   std::filesystem::path database = {};
   /// Shipped read-only databases, first wins; empty: $KILN_DB_PATH (colon-separated).
@@ -30,6 +30,9 @@ struct OpenOptions {
   Determinism determinism = Determinism::run_to_run;
   /// Compute threads of a call that names none; 0 = every core this process may use.
   int threads = 0;
+  /// Lets the Engine call the vendor's library (cuBLASLt) where it won the race by 2 % or more;
+  /// plan().config() and explain() then name it.
+  bool allow_vendor = false;
   /// Told once about each untuned shape; empty: a warning through spdlog.
   std::function<void(const std::string&)> on_untuned = nullptr;
 };

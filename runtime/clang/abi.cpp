@@ -42,7 +42,8 @@ void run(const KilnClangJob& job, Owner& out) {
   }
   out.info = inspect_object(made);
   Linked linked;
-  const auto link_crash = run_guarded([&] { linked = link_shared(made); });
+  const auto link_crash =
+      run_guarded([&] { linked = for_device(flags) ? link_code_object(made) : link_shared(made); });
   out.error = link_crash ? *link_crash : linked.error;
   out.bytes = std::move(linked.image);
 }

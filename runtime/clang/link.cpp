@@ -4,6 +4,7 @@
 #include <llvm/Support/raw_ostream.h>
 
 #include <mutex>
+#include <vector>
 
 #include "runtime/clang/memory_file.h"
 
@@ -11,7 +12,10 @@ LLD_HAS_DRIVER(elf)
 
 namespace kiln::clang_side {
 
-Linked link_shared(std::string_view object) {
+namespace {
+
+/// Runs lld over one object, with `options` before the names of the files.
+Linked link(std::string_view object, std::vector<const char*> options) {
   // lld keeps its state in globals; two links at once are a SIGSEGV.
   static std::mutex mutex;
   const InputFile input(object);
@@ -21,33 +25,32 @@ Linked link_shared(std::string_view object) {
 
   const std::string from = input.path();
   const std::string to = output.path();
-  // -Bsymbolic: a kernel's own calls stay inside it. -z now: no lazy binding inside a timed call.
-  const char* arguments[] = {"ld.lld",
-                             "-shared",
-                             "-Bsymbolic",
-                             "--strip-all",
-                             "--gc-sections",
-                             "--build-id=none",
-                             "--hash-style=gnu",
-                             "--threads=1",
-                             "-z",
-                             "now",
-                             "-z",
-                             "noseparate-code",
-                             "-o",
-                             to.c_str(),
-                             from.c_str()};
+  options.insert(options.end(), {"-o", to.c_str(), from.c_str()});
   std::string text;
   llvm::raw_string_ostream messages(text);
   lld::Result result{};
   {
     const std::lock_guard lock(mutex);
-    result = lld::lldMain(arguments, messages, messages, {{lld::Gnu, &lld::elf::link}});
+    result = lld::lldMain(options, messages, messages, {{lld::Gnu, &lld::elf::link}});
   }
   if (result.retCode != 0) return {{}, "link: " + text};
   Linked linked{output.finish(), {}};
   if (linked.image.empty()) linked.error = "link: lld wrote nothing";
   return linked;
+}
+
+}  // namespace
+
+Linked link_shared(std::string_view object) {
+  // -Bsymbolic: a kernel's own calls stay inside it. -z now: no lazy binding inside a timed call.
+  return link(object,
+              {"ld.lld", "-shared", "-Bsymbolic", "--strip-all", "--gc-sections", "--build-id=none",
+               "--hash-style=gnu", "--threads=1", "-z", "now", "-z", "noseparate-code"});
+}
+
+Linked link_code_object(std::string_view object) {
+  return link(object, {"ld.lld", "-m", "elf64_amdgpu", "-shared", "--no-undefined", "--strip-all",
+                       "--build-id=none", "--threads=1"});
 }
 
 }  // namespace kiln::clang_side

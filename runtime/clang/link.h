@@ -16,4 +16,7 @@ struct Linked {
 /// Links one object. Symbols it lacks stay open and are the loading process's to supply.
 Linked link_shared(std::string_view object);
 
+/// The same for an AMD GPU: a code object that the driver loads. Nothing may stay open.
+Linked link_code_object(std::string_view object);
+
 }  // namespace kiln::clang_side

@@ -17,10 +17,14 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/TargetParser/Host.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 namespace kiln::clang_side {
 namespace {
+
+constexpr const char* kDeviceFlag = "--offload-arch=";
 
 // Prints warnings and errors, and counts the spills that the register allocator's remarks tell of.
 class Listener : public clang::TextDiagnosticPrinter {
@@ -67,26 +71,49 @@ void initialise_targets() {
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64AsmPrinter();
     LLVMInitializeAArch64AsmParser();
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
+    LLVMInitializeAMDGPUAsmParser();
     return true;
   }();
   static_cast<void>(done);
 }
 
+// What a host kernel is compiled with, after the source's own flags, so that these hold. No unwind
+// tables: nothing throws through a kernel, and they are a third of a small image.
+constexpr const char* kHostFlags[] = {
+    "-fPIC", "-nostdinc", "-nostdinc++",        "-Qn",
+    "-x",    "c++",       "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"};
+// And what a GPU's kernel is compiled with: the device's side alone, as a bare object, without the
+// vendor's headers and libraries. The compiler's default code object version needs ROCm 6.3.
+constexpr const char* kDeviceFlags[] = {"-nostdinc",
+                                        "-nostdinc++",
+                                        "-Qn",
+                                        "-x",
+                                        "hip",
+                                        "--cuda-device-only",
+                                        "--no-gpu-bundle-output",
+                                        "-nogpuinc",
+                                        "-nogpulib",
+                                        "-mcode-object-version=5"};
+
 std::vector<std::string> command_line(const std::string& file,
                                       const std::vector<std::string>& flags, Emit emit) {
   std::vector<std::string> line{"clang++", "--no-default-config"};
   line.insert(line.end(), flags.begin(), flags.end());
-  // After the source's own flags, so that these hold. No unwind tables: nothing throws through a
-  // kernel, and they are a third of a small image.
-  for (const char* flag : {"-fPIC", "-nostdinc", "-nostdinc++", "-Qn", "-fno-unwind-tables",
-                           "-fno-asynchronous-unwind-tables"})
-    line.emplace_back(flag);
-  if (emit == Emit::object)
+  const bool device = for_device(flags);
+  if (device)
+    line.insert(line.end(), std::begin(kDeviceFlags), std::end(kDeviceFlags));
+  else
+    line.insert(line.end(), std::begin(kHostFlags), std::end(kHostFlags));
+  // A device's driver would plan a link after `-c`; what is emitted is decided by the action.
+  if (emit == Emit::object && !device)
     for (const char* flag : {"-fstack-size-section", "-Rpass-missed=regalloc", "-c"})
       line.emplace_back(flag);
   else
     line.emplace_back("-S");
-  for (const char* flag : {"-x", "c++"}) line.emplace_back(flag);
   line.push_back(file);
   return line;
 }
@@ -98,6 +125,13 @@ std::vector<const char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
+// Process-wide options that the driver adds by itself, both needless here: the module says its
+// version too, and every function of a kernel's source is internal as it stands.
+bool driver_adds_for_devices(llvm::StringRef argument) {
+  return argument.starts_with("--amdhsa-code-object-version=") ||
+         argument == "-amdgpu-internalize-symbols";
+}
+
 // The driver's arguments for the one compile step, or the reason there is none.
 std::string frontend_arguments(clang::driver::Compilation* compilation,
                                std::vector<std::string>& arguments) {
@@ -105,9 +139,13 @@ std::string frontend_arguments(clang::driver::Compilation* compilation,
   const auto& jobs = compilation->getJobs();
   if (jobs.size() != 1)
     return "the flags ask for " + std::to_string(jobs.size()) + " steps, not one";
-  for (const char* argument : jobs.begin()->getArguments()) {
+  for (const llvm::StringRef argument : jobs.begin()->getArguments()) {
+    if (driver_adds_for_devices(argument) && arguments.back() == "-mllvm") {
+      arguments.pop_back();
+      continue;
+    }
     // It leaves every AST and module to the end of the process: a leak where the process lives on.
-    if (llvm::StringRef(argument) != "-disable-free") arguments.emplace_back(argument);
+    if (argument != "-disable-free") arguments.emplace_back(argument);
   }
   if (arguments.empty() || arguments.front() != "-cc1") return "the flags ask for no compile step";
   return {};
@@ -157,6 +195,11 @@ std::shared_ptr<clang::CompilerInvocation> invocation_for(const std::vector<std:
 }
 
 }  // namespace
+
+bool for_device(const std::vector<std::string>& flags) {
+  return std::any_of(flags.begin(), flags.end(),
+                     [](const std::string& flag) { return flag.starts_with(kDeviceFlag); });
+}
 
 void translate(const std::string& text, const std::string& file_name,
                const std::vector<std::string>& flags, Emit emit, Translation& out) {

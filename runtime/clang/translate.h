@@ -17,6 +17,9 @@ struct Translation {
   long long spills = 0;
 };
 
+/// True when the flags name a GPU (--offload-arch=gfx…): the text is then that device's kernel.
+bool for_device(const std::vector<std::string>& flags);
+
 /// Compiles `text` for the target its flags name (the host's when none). Its #include
 /// finds nothing: the text is the only file there is.
 void translate(const std::string& text, const std::string& file_name,

@@ -18,7 +18,11 @@ struct KilnArgs {
   long long stride_a, stride_b, stride_c, stride_d;
   double alpha, beta;
   void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
-  unsigned* barrier;  // 4 words, zero before the first thread enters, zero again when all have left
+  unsigned* barrier;  // 4 words, zero before their first use; kernels leave them fit for the next
+  //% if scales
+  const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
+  const void* scale_b;
+  //% end
 };
 
 /// What every kernel object exports, by these names.

@@ -1,5 +1,17 @@
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h and the parameters.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, ahead.h and the parameters.
+
+//% if ahead
+/// What is read after the current tiles, of A and of B.
+struct Next {
+  //% if ahead_a
+  Ahead a;
+  //% end
+  //% if ahead_b
+  Ahead b;
+  //% end
+};
+//% end
 
 /// The operands of one block: A's rows and B's strip, packed or where the caller left them.
 struct Operand {
@@ -14,6 +26,9 @@ struct Operand {
   //% else
   const TypeB* b;
   i64 ldb;
+  //% end
+  //% if ahead
+  Next* next;
   //% end
 };
 
@@ -32,12 +47,16 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
 }
 //% end
 
+//% if !stream_d || ahead
+constexpr int kStepsPerFetch = 8;
+//% end
 /// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
 /// and reads A's last row in place of missing ones.
 template <int M, int N, bool Ragged>
-__attribute__((noinline)) static void tile(const Operand& in, i64 k, const Output& where, i64 row,
-                                           i64 column, int rows, int columns, Pass pass) {
-  const Output out = where;  // a copy that stores to D cannot alias
+__attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
+                                           i64 row, i64 column, int rows, int columns, Pass pass) {
+  const Operand in = operands;  // copies that stores to D cannot alias
+  const Output out = where;
   AccVec acc[M][N];
   KILN_UNROLL
   for (int j = 0; j < N; ++j) {
@@ -93,20 +112,37 @@ __attribute__((noinline)) static void tile(const Operand& in, i64 k, const Outpu
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
     }
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) complete(acc[i][j]);
+    }
   };
   const i64 whole = k / kGroup;
   i64 g = 0;
-  //% if !stream_d
-  // D's lines are fetched a row at a time: all at once they would hold every fill buffer while the
-  // first steps wait for B (measured: 12 % at n = 1024, kc = 384).
-  constexpr int kStepsPerRow = 8;
-  for (int i = 0; i < M && g + kStepsPerRow <= whole; ++i) {
+  //% if !stream_d || ahead
+  // Fetches are spread over the steps: all at once they would hold every fill buffer while the
+  // first steps wait for B (measured for D alone: 12 % at n = 1024, kc = 384).
+  //% if ahead
+  const i64 fetches = whole / kStepsPerFetch;
+  //% else
+  const i64 fetches = smaller(M, whole / kStepsPerFetch);  // D's rows
+  //% end
+  for (i64 i = 0; i < fetches; ++i) {
+    //% if ahead_a
+    fetch<kFetchA>(in.next->a);
+    //% end
+    //% if ahead_b
+    fetch<kFetchB>(in.next->b);
+    //% end
+    //% if !stream_d
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
-      if (!Ragged || (i < rows && j * kLanes < columns))
+      if (i < (Ragged ? rows : M) && (!Ragged || j * kLanes < columns))
         __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
+        //% end
 #pragma clang loop unroll_count(kUnroll) vectorize(disable)
-    for (int s = 0; s < kStepsPerRow; ++s) step(g++, kGroup);
+    for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
   //% end
 #pragma clang loop unroll_count(kUnroll) vectorize(disable)
@@ -196,22 +232,59 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
           reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
 }
 
+//% if ahead_a
+/// Rows of A from `row` over k, no more than `count` of them.
+KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last, i64 k0, i64 k) {
+  const i64 size = sizeof(TypeA), rows = smaller(count, last - row);
+  if (rows <= 0) return piece(a_at(args, 0, k0), 0, 1, 1);
+  //% if a_k_major
+  return piece(a_at(args, row, k0), args.lda * size, k * size, rows);
+  //% else
+  return piece(a_at(args, row, k0), args.lda * size, rows * size, k);
+  //% end
+}
+//% end
+//% if ahead_b
+/// The piece of B after the one at (k0, j): the next of k or, behind the last of these, of columns.
+KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64 j, i64 k0) {
+  if ((k0 += kKc) >= ks.end) {
+    k0 = ks.begin;
+    j += kNc;
+  }
+  if (j >= columns.end) return piece(args.b, 0, 1, 1);
+  const i64 size = sizeof(TypeB), k = smaller(kKc, ks.end - k0);
+  const i64 width = smaller(kNc, columns.end - j);
+  const TypeB* b = static_cast<const TypeB*>(args.b);
+  //% if b_k_major
+  return piece(b + j * args.ldb + k0, args.ldb * size, k * size, width);
+  //% else
+  return piece(b + k0 * args.ldb + j, args.ldb * size, width * size, k);
+  //% end
+}
+//% end
+
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
 static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                  //% if ahead
+                  i64 last_row, Next& next,
+                  //% end
                   Range columns, i64 k0, i64 k, Pass pass) {
-  //% if pack_a
-  for (i64 i = rows.begin; i < rows.end; i += kMr) {
-    Unit* to = memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup);
-    const int height = int(smaller(kMr, rows.end - i));
-    //% if a_k_major
-    pack_along<kMr, kFlip>(to, a_at(args, i, k0), args.lda, height, k);
-    //% else
-    pack_across<kMr, kFlip>(to, a_at(args, i, k0), args.lda, height, k);
-    //% end
-  }
+  //% if pack_a && a_k_major
+  for (i64 i = rows.begin; i < rows.end; i += kMr)
+    pack_along<kMr, kFlip>(memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup),
+                           a_at(args, i, k0), args.lda, int(smaller(kMr, rows.end - i)), k);
+  //% end
+  //% if pack_a && !a_k_major
+  pack_across<kMr, kFlip>(memory.a, a_at(args, rows.begin, k0), args.lda, rows.end - rows.begin, k);
+  //% end
+  //% if ahead_a && pack_a
+  next.a = rows_ahead(args, rows.end, kMc, last_row, k0, k);
   //% end
   auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
     Operand in;
+    //% if ahead
+    in.next = &next;
+    //% end
     //% if pack_a
     in.a = memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup);
     //% else
@@ -232,11 +305,22 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
              pass);
   };
   //% if inner == rows
-  for (i64 j = columns.begin; j < columns.end; j += kNr)
-    for (i64 i = rows.begin; i < rows.end; i += kMr) one(i, j);
+  for (i64 j = columns.begin; j < columns.end; j += kNr) {
+    for (i64 i = rows.begin; i < rows.end; i += kMr) {
+      //% if ahead_a && !pack_a
+      // Later strips find the rows of this block in L2.
+      if (j == columns.begin) next.a = rows_ahead(args, i + kMr, kMr, last_row, k0, k);
+      //% end
+      one(i, j);
+    }
+  }
   //% else
-  for (i64 i = rows.begin; i < rows.end; i += kMr)
+  for (i64 i = rows.begin; i < rows.end; i += kMr) {
+    //% if ahead_a && !pack_a
+    next.a = rows_ahead(args, i + kMr, kMr, last_row, k0, k);
+    //% end
     for (i64 j = columns.begin; j < columns.end; j += kNr) one(i, j);
+  }
   //% end
 }
 
@@ -261,8 +345,18 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
         pack_strip(memory.b + strip_units(k) * ((jr - j) / kNr), b_at(args, k0, jr), args.ldb,
                    int(smaller(kNr, block_columns.end - jr)), k);
       //% end
+      //% if ahead
+      Next next;
+      //% if ahead_b
+      next.b = piece_ahead(args, columns, ks, j, k0);
+      //% end
+      //% end
       for (i64 i = rows.begin; i < rows.end; i += kMc)
-        block(args, memory, out, {i, smaller(i + kMc, rows.end)}, block_columns, k0, k, pass);
+        block(args, memory, out, {i, smaller(i + kMc, rows.end)},
+              //% if ahead
+              rows.end, next,
+              //% end
+              block_columns, k0, k, pass);
     }
   }
 }

@@ -28,6 +28,11 @@ KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], left, right[j]);
     }
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) complete(acc[i][j]);
+    }
   };
   //% if unroll_all
   KILN_UNROLL

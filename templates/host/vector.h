@@ -316,6 +316,21 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;
 
+/// Ends a step: `acc` is computed before what follows is loaded. Without it the compiler gathers
+/// the loads of several unrolled steps in front of their arithmetic and spills them (measured: 120
+/// against 165 GFLOP/s).
+KILN_INLINE void complete(AccVec& acc) {
+  //% if isa == avx512
+  __asm__ volatile("" : "+v"(acc) : : "memory");
+  //% end
+  //% if isa == avx2
+  __asm__ volatile("" : "+x"(acc) : : "memory");
+  //% end
+  //% if isa == portable
+  (void)acc;
+  //% end
+}
+
 /// acc + a · b in every lane, a and b being units of the left and the right operand.
 KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
   //% if kind == f32 || kind == f64 || kind == s32

@@ -1,22 +1,48 @@
 // Config lines: any text gives a config or an error that says something; a config survives a round
-// trip, and a rule or the model can be asked about it however absurd its values are.
+// trip, and its family's rules and model can be asked about it however absurd its values are.
+#include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <string_view>
 
+#include "generator/family.h"
 #include "generator/space.h"
 
+namespace {
+
+using namespace kiln;
+
+struct Target {
+  Vendor vendor;
+  DeviceCaps device;
+  Canonical problem;
+};
+
+/// One problem a kind of device, in a type that most of its families compute.
+const Target& target_of(Vendor vendor) {
+  static const std::array rows{
+      Target{Vendor::cpu, caps_named("avx512").value(), canonicalise(Gemm::row_major(64, 96, 128))},
+      Target{Vendor::nvidia, caps_named("sm_90a").value(),
+             canonicalise(Gemm::row_major(64, 96, 128, bf16))},
+      Target{Vendor::amd, caps_named("gfx950").value(),
+             canonicalise(Gemm::row_major(64, 96, 128, bf16))}};
+  for (const auto& row : rows)
+    if (row.vendor == vendor) return row;
+  std::abort();
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto config = kiln::parse_config({reinterpret_cast<const char*>(data), size});
+  const auto config = parse_config({reinterpret_cast<const char*>(data), size});
   if (!config) {
     if (config.error().message.empty()) std::abort();
     return 0;
   }
-  const auto again = kiln::parse_config(kiln::text(*config));
+  const auto again = parse_config(text(*config));
   if (!again || *again != *config) std::abort();
-  static const auto device = kiln::cpu_caps_named("avx512").value();
-  static const auto problem = kiln::canonicalise(kiln::Gemm::row_major(64, 96, 128));
-  if (kiln::broken_rule(problem, device, *config).empty() &&
-      !(kiln::predict_ns(problem, device, *config) >= 0))
+  const auto& [vendor, device, problem] = target_of(family_of(*config).vendor);
+  if (broken_rule(problem, device, *config).empty() && !(predict_ns(problem, device, *config) >= 0))
     std::abort();
   return 0;
 }

@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kMutationsPerInput = 5000;
+constexpr int kMutationsPerInput = KILN_MUTATIONS;
 
 std::vector<std::string> corpus() {
   std::vector<fs::path> paths;

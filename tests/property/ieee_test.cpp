@@ -38,7 +38,14 @@ std::vector<Config> one_of_each(const SearchSpace& space) {
   std::vector<Config> chosen;
   std::vector<std::string> seen;
   for (const auto& config : space.legal) {
-    const auto isa = std::visit([](const auto& c) { return name(c.isa); }, config);
+    const auto isa = std::visit(
+        [](const auto& c) -> std::string_view {
+          if constexpr (requires { c.isa; })
+            return name(c.isa);
+          else
+            return "";
+        },
+        config);
     const auto kind = std::string(family_name(config)) + " " + std::string(isa);
     if (std::find(seen.begin(), seen.end(), kind) != seen.end()) continue;
     seen.push_back(kind);

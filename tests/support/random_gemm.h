@@ -21,7 +21,7 @@ class RandomGemm {
 
   /// A valid problem.
   Gemm next() {
-    const TypeRow& row = kTypeRows[below(std::size(kTypeRows))];
+    const TypeRow& row = kCpuTypeRows[below(kCpuTypeRows.size())];
     Gemm g = Gemm::row_major(size(), size(), size());
     g.a.dtype = row.a;
     g.b.dtype = row.b;

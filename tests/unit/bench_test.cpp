@@ -5,12 +5,18 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "bench/demo.h"
 #include "bench/environment.h"
+#include "bench/ladder.h"
 #include "bench/result_check.h"
 #include "bench/self.h"
 #include "bench/suites.h"
+#include "generator/canonical.h"
+#include "generator/family.h"
+#include "generator/space.h"
 #include "runtime/cpu.h"
 #include "tuner/operand_sets.h"
 #include "tuner/reference.h"
@@ -19,6 +25,39 @@ namespace kiln {
 namespace {
 
 using testing::HasSubstr;
+
+/// Ladders may be of families that this build leaves out; `kiln bench` then says so at each rung.
+bool family_known(std::string_view config) {
+  for (const Family& family : families())
+    if (config.starts_with(std::string(family.name) + ' ')) return true;
+  return false;
+}
+
+TEST(Ladders, EveryRungIsALegalPointOfItsOwnShape) {
+  const DeviceCaps h200 = caps_named("sm_90a").value();
+  ASSERT_FALSE(ladders().empty());
+  for (const Ladder& ladder : ladders()) {
+    const auto gemm = parse_gemm(ladder.shape);
+    ASSERT_TRUE(gemm) << gemm.error().message;
+    EXPECT_GE(ladder.rungs.size(), 6u);
+    std::set<Config> seen;
+    for (const Rung& rung : ladder.rungs) {
+      if (!family_known(rung.config)) {
+        EXPECT_NE(ladder.dtype, "fp32") << rung.name;
+        continue;
+      }
+      const auto config = parse_config(rung.config);
+      ASSERT_TRUE(config) << rung.name << ": " << config.error().message;
+      EXPECT_EQ(text(*config), rung.config);
+      EXPECT_EQ(broken_rule(canonicalise(*gemm), h200, *config), "") << rung.name;
+      EXPECT_TRUE(seen.insert(*config).second) << rung.name << " is no step";
+    }
+    EXPECT_EQ(ladder_named(ladder.dtype)->shape, ladder.shape);
+  }
+  const auto none = ladder_named("fp13");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("fp32"));
+}
 
 TEST(Suites, EveryListParsesAndNamesItsLayers) {
   EXPECT_THAT(suite_names(), testing::ElementsAre("bert-base", "cpu", "gpu", "llama-3-8b",
@@ -34,6 +73,15 @@ TEST(Suites, EveryListParsesAndNamesItsLayers) {
       }
     }
   }
+}
+
+TEST(Suites, TheGpuListHoldsEveryTypeOfIts) {
+  const auto shapes = suite("gpu").value();
+  EXPECT_EQ(shapes.size(), 140u);
+  std::map<DType, int> types;
+  for (const ListedShape& shape : shapes) ++types[shape.gemm.a.dtype];
+  for (const DType type : {bf16, fp16, fp8_e4m3, s8, tf32, fp32, fp64})
+    EXPECT_GT(types[type], 0) << name(type);
 }
 
 TEST(Suites, ASizeScalesTokensAndImages) {

@@ -101,7 +101,8 @@ TEST(GuardedBuffer, ErrorsNameTheValue) {
 
 TEST(Poison, IsNanForFloatsAndRecognisedForAll) {
   for (const DTypeInfo& type : kDTypes) {
-    auto buffer = GuardedBuffer::make(static_cast<std::size_t>(5 * type.bytes));
+    if (type.bits < 8) continue;  // no NaN, no addresses, and never the type of an output
+    auto buffer = GuardedBuffer::make(static_cast<std::size_t>(5 * size_of(type.type)));
     ASSERT_TRUE(buffer);
     poison(type.type, {buffer->data(), buffer->size()});
     for (int i = 0; i < 5; ++i) {
@@ -110,7 +111,10 @@ TEST(Poison, IsNanForFloatsAndRecognisedForAll) {
         EXPECT_TRUE(std::isnan(load_element(type.type, buffer->data(), i))) << type.name;
       }
     }
-    store_element(type.type, buffer->data(), 3, type.floating ? std::nan("") : 1);
+    // Formats with one NaN have no other to tell it from.
+    const bool one_nan = type.type == DType::fp8_e4m3 || type.type == DType::fp8_e4m3fnuz ||
+                         type.type == DType::fp8_e5m2fnuz;
+    store_element(type.type, buffer->data(), 3, type.floating && !one_nan ? std::nan("") : 1);
     EXPECT_FALSE(is_poison(type.type, buffer->data(), 3)) << type.name << ": any NaN is no poison";
     EXPECT_TRUE(is_poison(type.type, buffer->data(), 4)) << type.name;
     EXPECT_EQ(buffer->damage(), std::nullopt);

@@ -51,6 +51,35 @@ static int product(kiln_engine* engine, kiln_gemm_desc* desc) {
   return 0;
 }
 
+/* fp4 against fp8, with an exponent for every 32 of k: 3 * 1 summed over k, doubled on one side. */
+static int scaled_product(kiln_engine* engine) {
+  uint8_t a[16], b[32];
+  uint32_t scale_a = 128, scale_b = 127; /* 2 and 1, each in the first byte */
+  float d[1] = {0};
+  kiln_gemm_desc desc;
+  kiln_operands operands;
+
+  memset(a, 0x55, sizeof a); /* e2m1: 3 */
+  memset(b, 0x38, sizeof b); /* e4m3: 1 */
+  kiln_gemm_desc_init(&desc, 1, 1, 32, KILN_FP4_E2M1);
+  desc.b.dtype = KILN_FP8_E4M3;
+  desc.c.dtype = desc.d.dtype = KILN_FP32;
+  kiln_operands_init(&operands);
+  operands.a = a;
+  operands.b = b;
+  operands.d = d;
+  EXPECT(kiln_gemm(engine, &desc, &operands) == KILN_UNSUPPORTED);
+  EXPECT(strstr(kiln_last_error(), "scale_a = none") != NULL);
+  desc.scale_a = desc.scale_b = KILN_SCALE_MX_32;
+  EXPECT(kiln_gemm(engine, &desc, &operands) == KILN_BAD_INPUT);
+  EXPECT(strstr(kiln_last_error(), "scale_a = null") != NULL);
+  operands.scale_a = &scale_a;
+  operands.scale_b = &scale_b;
+  EXPECT(kiln_gemm(engine, &desc, &operands) == KILN_OK);
+  EXPECT(d[0] == 192.0f);
+  return 0;
+}
+
 static int mistakes(kiln_engine* engine, kiln_gemm_desc* desc) {
   kiln_operands operands;
   kiln_gemm_desc wrong = *desc;
@@ -106,6 +135,7 @@ int use_kiln_from_c(const char* database) {
   EXPECT(strlen(kiln_version()) >= 5);
   kiln_gemm_desc_init(&desc, 2, 4, 3, KILN_FP32);
   if (product(engine, &desc) != 0 || mistakes(engine, &desc) != 0) return 1;
+  if (scaled_product(engine) != 0) return 1;
 
   kiln_gemm_desc_init(&desc, 0, 4, 3, KILN_FP32);
   kiln_tune_report_init(&report);

@@ -113,9 +113,13 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Devices, CliMisuse,
     testing::Values(
-        Misuse{{"tune", "--device", "cuda:0", "--shape", kShape}, 3, "device = \"cuda:0\""},
-        Misuse{{"verify", "--device", "hip:1"}, 3, "device = \"hip:1\""},
-        Misuse{{"compile", "--device", "emu:sm_90a", "--shape", kShape}, 3, "emu:sm_90a"},
+        Misuse{{"tune", "--device", "cuda:0", "--shape", kShape}, 3, "device = cuda:0"},
+        Misuse{{"verify", "--device", "hip:1"}, 3, "device = hip:1"},
+        Misuse{{"verify", "--device", "emu:avx2"}, 2, "runs code of GPUs: sm_75"},
+        Misuse{{"tune", "--device", "emu:gfx942", "--shape", kShape},
+               2,
+               "the emulator proves kernels and times none"},
+        Misuse{{"bench", "--device", "emu:sm_90a", "--shape", kShape}, 2, "kiln verify"},
         Misuse{{"compile", "--device", "z80", "--shape", kShape}, 2, "device = \"z80\""},
         Misuse{{"tune", "--device", "portable", "--shape", kShape}, 3, "--device cpu"},
         Misuse{{"db", "list", "--db", "/nowhere/kiln.db"}, 2, "db = \"/nowhere/kiln.db\""},

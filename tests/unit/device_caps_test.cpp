@@ -31,7 +31,18 @@ TEST(DeviceCaps, EveryFieldChangesTheFingerprint) {
       [](DeviceCaps& c) { c.l1_bytes = 9; },
       [](DeviceCaps& c) { c.l2_bytes = 9; },
       [](DeviceCaps& c) { c.l3_bytes = 9; },
-      [](DeviceCaps& c) { c.ghz = 9; }};
+      [](DeviceCaps& c) { c.ghz = 9; },
+      [](DeviceCaps& c) { c.gpu.sm = 9; },
+      [](DeviceCaps& c) { c.gpu.arch_specific = true; },
+      [](DeviceCaps& c) { c.gpu.wave = 9; },
+      [](DeviceCaps& c) { c.gpu.shared_block_bytes = 9; },
+      [](DeviceCaps& c) { c.gpu.shared_unit_bytes = 9; },
+      [](DeviceCaps& c) { c.gpu.registers_unit = 9; },
+      [](DeviceCaps& c) { c.gpu.threads_unit = 9; },
+      [](DeviceCaps& c) { c.gpu.threads_block = 9; },
+      [](DeviceCaps& c) { c.gpu.memory_bytes = 9; },
+      [](DeviceCaps& c) { c.gpu.memory_gbs = 9; },
+      [](DeviceCaps& c) { c.gpu.chiplets = 9; }};
   std::set<std::string> seen{fingerprint({})};
   for (const auto& change : changes) {
     DeviceCaps caps;
@@ -39,8 +50,65 @@ TEST(DeviceCaps, EveryFieldChangesTheFingerprint) {
     EXPECT_TRUE(seen.insert(fingerprint(caps)).second) << fingerprint(caps);
   }
   // A new field must join the list above: this names every one of today's.
-  [[maybe_unused]] const auto& [vendor, arch, model, cpu, units, l1, l2, l3, ghz] = DeviceCaps{};
+  [[maybe_unused]] const auto& [vendor, arch, model, cpu, gpu, units, l1, l2, l3, ghz] =
+      DeviceCaps{};
   [[maybe_unused]] const auto& [f1, f2, f3, f4, f5, f6] = CpuFeatures{};
+  [[maybe_unused]] const auto& [g1, g2, g3, g4, g5, g6, g7, g8, g9, g10, g11] = GpuFeatures{};
+}
+
+TEST(DeviceCaps, GpusAreKnownByTarget) {
+  const auto hopper = cuda_caps_named("sm_90a");
+  ASSERT_TRUE(hopper);
+  EXPECT_EQ(hopper->vendor, Vendor::nvidia);
+  EXPECT_EQ(hopper->arch, "sm_90a");
+  EXPECT_EQ(hopper->compute_units, 132);
+  EXPECT_EQ(hopper->gpu.sm, 90);
+  EXPECT_TRUE(hopper->gpu.arch_specific);
+  EXPECT_EQ(hopper->gpu.shared_block_bytes, 232448);
+  EXPECT_EQ(cuda_caps_named("sm_75")->gpu.shared_block_bytes, 65536);
+  EXPECT_FALSE(cuda_caps_named("sm_90")->gpu.arch_specific);
+  EXPECT_TRUE(cuda_caps_named("sm_120a"));
+  EXPECT_TRUE(cuda_caps_named("sm_100a"));
+  for (const char* unknown : {"sm_75a", "sm_91", "sm_", "avx2"}) {
+    const auto caps = cuda_caps_named(unknown);
+    ASSERT_FALSE(caps) << unknown;
+    EXPECT_EQ(caps.error().code, ErrorCode::bad_input);
+    EXPECT_THAT(caps.error().message, HasSubstr(unknown));
+  }
+}
+
+TEST(DeviceCaps, AmdGpusAreKnownByTargetAndCard) {
+  const auto mi300 = hip_caps_named("gfx942");
+  ASSERT_TRUE(mi300);
+  EXPECT_EQ(mi300->vendor, Vendor::amd);
+  EXPECT_EQ(mi300->model, "MI300X");
+  EXPECT_EQ(mi300->compute_units, 304);
+  EXPECT_EQ(mi300->gpu.chiplets, 8);
+  EXPECT_EQ(mi300->gpu.wave, 64);
+  EXPECT_EQ(mi300->gpu.shared_block_bytes, 64 << 10);
+  EXPECT_EQ(hip_caps_named("mi325x")->arch, "gfx942");
+  EXPECT_NE(hip_caps_named("mi325x").value(), mi300.value());
+  EXPECT_EQ(hip_caps_named("gfx950")->gpu.shared_block_bytes, 160 << 10);
+  EXPECT_EQ(hip_caps_named("gfx1100")->gpu.wave, 32);
+  EXPECT_EQ(caps_named("rx7900xtx")->arch, "gfx1100");
+  const auto unknown = hip_caps_named("gfx940");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::bad_input);
+  EXPECT_THAT(unknown.error().message, HasSubstr("gfx940"));
+  EXPECT_THAT(unknown.error().message, HasSubstr("mi355x (gfx950)"));
+}
+
+TEST(DeviceCaps, OneFunctionKnowsAllNames) {
+  EXPECT_EQ(caps_named("gfx950").value(), hip_caps_named("gfx950").value());
+  EXPECT_EQ(caps_named("mi325x").value(), hip_caps_named("mi325x").value());
+  EXPECT_EQ(caps_named("sm_90a").value(), cuda_caps_named("sm_90a").value());
+  EXPECT_EQ(caps_named("avx512").value(), cpu_caps_named("avx512").value());
+  const auto unknown = caps_named("avx1024");
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().message, HasSubstr("avx1024"));
+  EXPECT_THAT(unknown.error().message, HasSubstr("avx512_bf16"));
+  EXPECT_THAT(unknown.error().message, HasSubstr("sm_120a"));
+  EXPECT_THAT(unknown.error().message, HasSubstr("gfx942"));
 }
 
 TEST(DeviceCaps, CpusAreKnownByName) {

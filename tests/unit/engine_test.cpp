@@ -9,42 +9,16 @@
 
 #include "cache/engine_impl.h"
 #include "cache/keys.h"
-#include "support/fake_bench.h"
 #include "support/naive_gemm.h"
-#include "support/temp_dir.h"
-#include "tuner/verify.h"
+#include "support/opened_engine.h"
 
 namespace kiln {
 namespace {
 
+using test::check;
+using test::Opened;
+using test::why;
 using testing::HasSubstr;
-
-/// An engine with a database of its own, which hears what it says and tunes without measuring.
-struct Opened {
-  explicit Opened(Policy policy = Policy::use_best_known) { open(policy); }
-  void open(Policy policy = Policy::use_best_known) {
-    engine.reset();
-    auto opened = Engine::open({.database = dir / "kiln.db",
-                                .policy = policy,
-                                .threads = 1,
-                                .on_untuned = [this](const std::string& s) { said.push_back(s); }});
-    if (!opened) throw std::runtime_error(opened.error().message);
-    engine.emplace(std::move(*opened));
-    engine->impl().make_bench = test::fake_bench;
-  }
-  Engine* operator->() { return &*engine; }
-
-  TempDir dir;
-  std::vector<std::string> said;
-  std::optional<Engine> engine;
-};
-
-/// The whole call checked: bounds, guards, alpha, beta, C in place.
-Verdict check(Engine& engine, const Gemm& gemm) {
-  return verify(gemm, [&](const Operands& operands) { return engine.gemm(gemm, operands); });
-}
-
-std::string why(const Verdict& verdict) { return verdict ? "" : verdict.error().detail; }
 
 TEST(Engine, AnUntunedShapeWorksAndIsSpokenOfOnce) {
   Opened kiln;

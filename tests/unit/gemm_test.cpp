@@ -177,8 +177,9 @@ TEST(Gemm, ExactlyTheSupportedTypesAreAccepted) {
           }
           accepted += status.has_value();
         }
-  // fp32 3, fp64 1, fp16 3, bf16 3, and 6 for each of the three integer pairs.
-  EXPECT_EQ(accepted, 3 + 1 + 3 + 3 + 3 * 6);
+  // fp32 3, fp64 1, fp16 3, bf16 3, 6 for each of the three integer pairs, tf32 3, and 3 for each
+  // of the six fp8 pairs.
+  EXPECT_EQ(accepted, 3 + 1 + 3 + 3 + 3 * 6 + 3 + 6 * 3);
 }
 
 TEST(Gemm, UnsupportedTypesAreNamed) {
@@ -243,8 +244,8 @@ TEST(Gemm, EnumeratorsFromOutsideAreChecked) {
   set(g.epilogue.bias, 3);
   EXPECT_THAT(validate(g).error().message, HasSubstr("bias = 3"));
   g = Gemm::row_major(2, 3, 4);
-  set(g.accumulator, 7);
-  EXPECT_THAT(validate(g).error().message, HasSubstr("accumulator = 7"));
+  set(g.accumulator, 99);
+  EXPECT_THAT(validate(g).error().message, HasSubstr("accumulator = 99"));
 }
 
 TEST(GemmText, OneLine) {
@@ -289,7 +290,7 @@ TEST(GemmText, RandomProblemsSurviveTheRoundTrip) {
     g.a.dtype = types.a;
     g.b.dtype = types.b;
     g.accumulator = types.accumulator;
-    g = g.output(kDTypes[static_cast<std::size_t>(upto(6))].type).batched(1 + upto(2));
+    g = g.output(kDTypes[static_cast<std::size_t>(upto(11))].type).batched(1 + upto(2));
     if (upto(1)) g = g.transpose_a();
     if (upto(1)) g = g.transpose_b();
     for (Matrix* m : {&g.a, &g.b, &g.c, &g.d}) {

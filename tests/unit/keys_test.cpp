@@ -56,7 +56,8 @@ TEST(BestKey, EveryFieldOfTheProblemChangesIt) {
     EXPECT_TRUE(texts.insert(key_text(key)).second) << one.name;
     EXPECT_NE(key_text(key.gemm), key_text(some_key().gemm)) << one.name;
   }
-  EXPECT_EQ(i, 30);  // 4 sizes, 4 matrices of 5, accumulator, 3 of the epilogue, alignment, packing
+  // 4 sizes, 4 matrices of 5, accumulator, 3 of the epilogue, alignment, packing, 2 kinds of scales
+  EXPECT_EQ(i, 32);
 }
 
 TEST(BestKey, EveryFieldOfTheDeviceChangesIt) {
@@ -70,7 +71,7 @@ TEST(BestKey, EveryFieldOfTheDeviceChangesIt) {
     EXPECT_TRUE(texts.insert(key_text(key)).second) << one.name;
     EXPECT_TRUE(prints.insert(fingerprint(key.device)).second) << one.name;
   }
-  EXPECT_EQ(i, 14);
+  EXPECT_EQ(i, 25);
 }
 
 TEST(BestKey, PolicyAndDeterminismChangeIt) {

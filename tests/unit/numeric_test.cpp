@@ -110,15 +110,57 @@ TEST(Saturate, RoundsToNearestEvenAndStopsAtTheEnds) {
   EXPECT_EQ(saturate<std::int8_t>(std::nan("")), 0);
 }
 
+TEST(Fp8, EveryCodeSurvivesTheWayThroughFloat) {
+  for (const SmallFormat& format : {kE4m3, kE5m2}) {
+    int nans = 0;
+    for (int bits = 0; bits < 256; ++bits) {
+      const float value = fp8_to_float(format, static_cast<std::uint8_t>(bits));
+      nans += std::isnan(value);
+      if (!std::isnan(value)) {
+        EXPECT_EQ(float_to_fp8(format, value), bits);
+      }
+    }
+    EXPECT_EQ(nans, format.specials == Specials::ieee ? 6 : 2);
+  }
+  EXPECT_EQ(fp8_to_float(kE4m3, 0x7e), 448);
+  EXPECT_EQ(fp8_to_float(kE4m3, 0x01), 0x1p-9f);
+  EXPECT_EQ(fp8_to_float(kE5m2, 0x7b), 57344);
+  EXPECT_EQ(fp8_to_float(kE5m2, 0x01), 0x1p-16f);
+}
+
+TEST(Fp8, RoundsToNearestEvenAndEndsAtItsOwnLimit) {
+  const auto e4m3 = [](float x) { return fp8_to_float(kE4m3, float_to_fp8(kE4m3, x)); };
+  EXPECT_EQ(e4m3(17), 16);
+  EXPECT_EQ(e4m3(19), 20);
+  EXPECT_EQ(e4m3(-1.0625f), -1);
+  EXPECT_EQ(e4m3(15.9f), 16) << "carries into the exponent";
+  EXPECT_EQ(e4m3(0x1p-10f), 0) << "half of the smallest goes to even";
+  EXPECT_EQ(e4m3(1e9f), 448);
+  EXPECT_EQ(e4m3(-static_cast<float>(kInf)), -448);
+  EXPECT_TRUE(std::isnan(e4m3(std::nanf(""))));
+  EXPECT_EQ(fp8_to_float(kE5m2, float_to_fp8(kE5m2, 1e9f)), kInf);
+  EXPECT_EQ(fp8_to_float(kE5m2, float_to_fp8(kE5m2, 61439)), 57344);
+}
+
+TEST(Tf32, KeepsTenBits) {
+  EXPECT_EQ(round_to_tf32(1 + 0x1p-10f), 1 + 0x1p-10f);
+  EXPECT_EQ(round_to_tf32(1 + 0x1p-11f), 1);
+  EXPECT_EQ(round_to_tf32(1 + 0x1.8p-10f), 1 + 0x1p-9f);
+  EXPECT_TRUE(std::isnan(round_to_tf32(std::nanf(""))));
+  EXPECT_EQ(round_to_tf32(static_cast<float>(kInf)), kInf);
+}
+
 TEST(Element, EveryTypeStoresAndLoadsItsOwn) {
   for (const DTypeInfo& type : kDTypes) {
     alignas(8) unsigned char bytes[3 * 8 + 1] = {};
     for (int offset : {0, 1}) {  // no alignment is promised
-      store_element(type.type, bytes + offset, 0, 7);
-      store_element(type.type, bytes + offset, 1, 42);
+      const double first = type.bits < 8 ? 6 : 7;
+      store_element(type.type, bytes + offset, 0, first);
+      const double second = type.bits < 8 ? 4 : 40;
+      store_element(type.type, bytes + offset, 1, second);
       store_element(type.type, bytes + offset, 2, 1);
-      EXPECT_EQ(load_element(type.type, bytes + offset, 0), 7) << type.name;
-      EXPECT_EQ(load_element(type.type, bytes + offset, 1), 42) << type.name;
+      EXPECT_EQ(load_element(type.type, bytes + offset, 0), first) << type.name;
+      EXPECT_EQ(load_element(type.type, bytes + offset, 1), second) << type.name;
       EXPECT_EQ(load_element(type.type, bytes + offset, 2), 1) << type.name;
     }
   }

@@ -59,7 +59,7 @@ TEST(PlanKey, EveryFieldChangesIt) {
     field = before;
     ++fields;
   });
-  EXPECT_EQ(fields, 30);
+  EXPECT_EQ(fields, 32);
 }
 
 std::shared_ptr<Plan::Impl> plan_of(std::int64_t m, std::string config = "") {

@@ -11,40 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Timer, CallsForABatch) {
-  EXPECT_EQ(calls_for(100, 10000, 1000), 100);
-  EXPECT_EQ(calls_for(100, 10000, 50), 50);
-  EXPECT_EQ(calls_for(1e9, 10000, 50), 1);
-  EXPECT_EQ(calls_for(0, 10000, 50), 50);
-}
-
-TEST(Timer, TimesAndCountsTheCalls) {
-  int calls = 0;
-  const auto wait = [&calls] {
-    ++calls;
-    const std::int64_t until = now_ns() + 20'000;
-    while (now_ns() < until) {
-    }
-  };
-  EXPECT_GE(time_calls(wait, 10), 20'000);
-  EXPECT_EQ(calls, 10);
-  time_calls(wait, 0);
-  EXPECT_EQ(calls, 11);
-}
-
-TEST(Timer, CalibrationNeverPassesTheTarget) {
-  const auto wait = [] {
-    const std::int64_t until = now_ns() + 10'000;
-    while (now_ns() < until) {
-    }
-  };
-  // A call lasts 10 µs or, disturbed, longer: the batch can only come out shorter.
-  const std::int64_t calls = calibrate_calls(wait, 200'000);
-  EXPECT_GE(calls, 1);
-  EXPECT_LE(calls, 20);
-  EXPECT_EQ(calibrate_calls(wait, 1e12, 4), 4);
-}
-
 TEST(SpeedGate, IsAShareOfTheBest) {
   for (int threads : {1, 2}) {
     SpeedGate gate(threads);

@@ -1,6 +1,7 @@
 // The database as a file: how it is opened, trusted, migrated and journalled, and where it lies.
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -46,6 +47,39 @@ TEST(Trust, CodeFromAFileThatOthersMayWriteIsAbsent) {
   EXPECT_FALSE(report->trusted);
   EXPECT_EQ(report->binaries, 0);
   EXPECT_TRUE(importer->best(key, kNow)->image.empty());
+}
+
+TEST(Trust, AnExportVouchesForNothingThatOthersMayHaveWritten) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128);
+  store_winner(*open_store(dir / "kiln.db"), key, 6);
+  ::chmod((dir / "kiln.db").c_str(), 0666);
+  ASSERT_TRUE(open_store(dir / "kiln.db")->export_to(dir / "out.db"));
+  auto out = open_store(dir / "out.db");
+  ASSERT_TRUE(out->best(key, kNow));
+  EXPECT_TRUE(out->best(key, kNow)->image.empty());
+  EXPECT_FALSE(out->binary("source6", ""));
+}
+
+TEST(Trust, ALogBesideTheFileIsLookedAtToo) {
+  TempDir dir;
+  std::ofstream(dir / "f") << "x";
+  std::ofstream(dir / "f-wal") << "x";
+  EXPECT_EQ(distrust(dir / "f"), "");
+  ::chmod((dir / "f-wal").c_str(), 0666);
+  EXPECT_THAT(distrust(dir / "f"), HasSubstr("f-wal"));
+}
+
+TEST(Open, AViewInATablesPlaceIsRefused) {
+  TempDir dir;
+  store_winner(*open_store(dir / "kiln.db"), key_of(64, 96, 128), 6);
+  tamper(dir / "kiln.db",
+         "DROP TABLE verification; CREATE VIEW verification AS WITH RECURSIVE n(i) AS "
+         "(SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS binary_key FROM n");
+  const auto opened = Store::open({.database = dir / "kiln.db"});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, ErrorCode::database);
+  EXPECT_THAT(opened.error().message, HasSubstr("views"));
 }
 
 TEST(Trust, AFileOfAnotherUserIsNot) {
@@ -98,7 +132,8 @@ TEST(Open, ANewerSchemaIsLeftUntouched) {
   const auto store = Store::open({.database = dir / "kiln.db"});
   ASSERT_FALSE(store);
   EXPECT_THAT(store.error().message, HasSubstr((dir / "kiln.db").string()));
-  EXPECT_THAT(store.error().message, HasSubstr("version 99 is newer than 1"));
+  EXPECT_THAT(store.error().message,
+              HasSubstr(fmt::format("version 99 is newer than {}", schema_version())));
   EXPECT_EQ(std::filesystem::last_write_time(dir / "kiln.db"), written);
 }
 
@@ -165,6 +200,36 @@ TEST(Migrations, ColumnsAreTheFieldsOfTheKeys) {
   Validators validators;
   for_each_validator_field(validators, add);
   EXPECT_EQ(columns("toolchain", {"id", "key"}), fields);
+}
+
+/// Rows of before operands could have scales are those of problems without.
+TEST(Migrations, OlderProblemsHaveNoScales) {
+  SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  const auto before = migrations().first(2);
+  ASSERT_TRUE(migrate(db, "m", before));
+  const Gemm gemm = Gemm::row_major(3, 5, 7, fp8_e4m3).transpose_b();
+  const auto cut = [](std::string text) {
+    const std::string scales = "scale_a=none;scale_b=none;";
+    EXPECT_TRUE(text.ends_with(scales)) << text;
+    return text.substr(0, text.size() - scales.size());
+  };
+  std::string names = "key, class",
+              values = "'" + cut(key_text(gemm)) + "', '" + cut(class_text(gemm)) + "'";
+  const auto add = [&](std::string_view name, const auto& field) {
+    if (name.starts_with("scale_")) return;
+    names += ", " + std::string(name);
+    values += std::visit([](const auto& v) { return fmt::format(", '{}'", v); }, to_value(field));
+  };
+  for_each_gemm_field(gemm, add);
+  db.exec("INSERT INTO problem (" + names + ") VALUES (" + values + ")");
+  db.exec("INSERT INTO verification VALUES ('b', '" + cut(key_text(gemm)) +
+          " threads=4', 'r', 'c')");
+  ASSERT_TRUE(migrate(db, "m"));
+  EXPECT_EQ(db.execAndGet("SELECT key FROM problem").getString(), key_text(gemm));
+  EXPECT_EQ(db.execAndGet("SELECT class FROM problem").getString(), class_text(gemm));
+  EXPECT_EQ(db.execAndGet("SELECT scale_b FROM problem").getString(), "none");
+  EXPECT_EQ(db.execAndGet("SELECT problem_key FROM verification").getString(),
+            key_text(gemm) + " threads=4");
 }
 
 TEST(Journal, NetworkedFileSystemsAreKnown) {

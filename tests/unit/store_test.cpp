@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "cache/keys.h"
+#include "generator/render.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -92,6 +93,29 @@ TEST(Store, OtherKeysAndCorrectnessValidatorsMiss) {
   EXPECT_TRUE(store->best(key, no_compiler));
 }
 
+TEST(Store, OtherTemplatesThatRenderTheSameTextKeepTheirWinners) {
+  auto store = open_store({});
+  BestKey key = key_of(64, 96, 128);
+  const auto source = render(key.gemm, key.device, config_of(6));
+  ASSERT_TRUE(source);
+  StoredBinary code = code_of(6);
+  code.source_key = source_key(*source);
+  ASSERT_TRUE(store->put(key, kNow, timed(6, 1000)));
+  ASSERT_TRUE(store->put_binary(code));
+  ASSERT_TRUE(store->crown(key, kNow, config_of(6)));
+  Validators later = kNow;
+  later.template_hash = "t2";
+  const auto record = store->best(key, later);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->image, code.image);
+  EXPECT_TRUE(store->known(key, later).empty()) << "timings of rivals that may render otherwise";
+  // What today's templates made comes first, however old it is.
+  ASSERT_TRUE(store->put(key, later, timed(8, 2000)));
+  ASSERT_TRUE(store->crown(key, later, config_of(8)));
+  EXPECT_EQ(store->best(key, later)->measured.config, config_of(8));
+  EXPECT_EQ(store->best(key, kNow)->measured.config, config_of(6));
+}
+
 TEST(Store, AnotherRuntimeIsUsableAndRemembersThatItPassed) {
   TempDir dir;
   const BestKey key = key_of(64, 96, 128);
@@ -102,7 +126,7 @@ TEST(Store, AnotherRuntimeIsUsableAndRemembersThatItPassed) {
   const auto record = store->best(key, later);
   ASSERT_TRUE(record);
   EXPECT_EQ(record->validators.runtime, "r1");
-  ASSERT_TRUE(store->reverified(*record, "r2"));
+  ASSERT_TRUE(store->proved(record->measured.binary_key, key, "r2"));
   EXPECT_EQ(open_store(dir / "kiln.db")->best(key, later)->validators.runtime, "r2");
   later.runtime = "r3";
   EXPECT_EQ(store->best(key, later)->validators.runtime, "r1");
@@ -302,6 +326,36 @@ TEST(Store, ImportMergesAndTheRowsHereWin) {
   const auto again = own->import_from(dir / "it's theirs.db");
   EXPECT_EQ(again->measurements + again->binaries, 0);
   EXPECT_TRUE(own->check(false)->ok());
+}
+
+TEST(Store, ImportCrownsWhatAnUnfinishedSearchHereLeftUncrowned) {
+  TempDir dir;
+  {
+    auto theirs = open_store(dir / "theirs.db");
+    store_winner(*theirs, key_of(1, 2, 3), 6);
+    ASSERT_TRUE(theirs->export_to(dir / "out.db"));
+  }
+  auto own = open_store(dir / "own.db");
+  ASSERT_TRUE(own->put(key_of(1, 2, 3), kNow, timed(6, 1200)));
+  ASSERT_FALSE(own->best(key_of(1, 2, 3), kNow));
+  ASSERT_TRUE(own->import_from(dir / "out.db"));
+  ASSERT_TRUE(own->best(key_of(1, 2, 3), kNow));
+  EXPECT_EQ(own->best(key_of(1, 2, 3), kNow)->image, code_of(6).image);
+}
+
+TEST(Store, ADamagedSourceIsMendedWhenTheCodeIsMadeAgain) {
+  TempDir dir;
+  auto store = open_store(dir / "kiln.db");
+  store_winner(*store, key_of(64, 96, 128), 6);
+  tamper(dir / "kiln.db", "UPDATE source SET data = x'00'");
+  EXPECT_TRUE(store->best(key_of(64, 96, 128), kNow)->image.empty());
+  StoredBinary again = code_of(6);
+  again.key = "binary6 of another build";
+  again.compiler = "clang 23";
+  ASSERT_TRUE(store->put_binary(again));
+  const auto found = store->binary("source6", "clang 23");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->source, again.source);
 }
 
 TEST(Store, ImportNamesAFileThatIsNot) {

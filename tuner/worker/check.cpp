@@ -1,8 +1,13 @@
 // The "check" request: verification alone, for `kiln verify`. No operands for timing are made,
-// which for most problems would cost more than the check.
+// which for most problems would cost more than the check. A GPU's kernel may be checked here too,
+// on the emulator.
 #include <fmt/format.h>
 
+#include <functional>
+
+#include "generator/family.h"
 #include "runtime/cpu.h"
+#include "runtime/emulator/kernel.h"
 #include "tuner/bound_kernel.h"
 #include "tuner/ragged.h"
 #include "tuner/verify.h"
@@ -35,6 +40,44 @@ Result<Verifier*> verifier_of(std::optional<Verifier>& kept, const Gemm& gemm,
   return &*kept;
 }
 
+/// Code as the verifier calls it, on one problem that it covers.
+using CodeOn = std::function<Result<RunKernel>(const Gemm&)>;
+
+Result<CodeOn> host_code(std::span<const std::byte> image, const Gemm& gemm,
+                         const DeviceCaps& device) {
+  auto loaded = HostKernel::load(image);
+  if (!loaded) return tl::unexpected(loaded.error());
+  const auto kernel = std::make_shared<BoundKernel>(std::move(*loaded), gemm, device.compute_units);
+  return [kernel](const Gemm& on) -> Result<RunKernel> {
+    return [kernel, problem = canonicalise(on)](const Operands& operands) {
+      return kernel->run(problem, operands);
+    };
+  };
+}
+
+/// The first run keeps the plain order of waves; each later one draws its own.
+CodeOn emulated_code(std::vector<std::byte> image, const DeviceCaps& device, const Config& config,
+                     std::uint64_t seed) {
+  return [=, image = std::move(image)](const Gemm& on) -> Result<RunKernel> {
+    const Canonical problem = canonicalise(on);
+    auto loaded =
+        EmulatedKernel::load(image, family_of(config).launch(problem, device, config), device);
+    if (!loaded) return tl::unexpected(loaded.error());
+    const auto kernel = std::make_shared<EmulatedKernel>(std::move(*loaded));
+    return [kernel, problem, seed, run = std::uint64_t{0}](const Operands& operands) mutable {
+      const std::uint64_t order = run == 0 ? 0 : seed + run;
+      ++run;
+      return kernel->call(problem, operands, order);
+    };
+  };
+}
+
+Result<CodeOn> code_of(const json& body, std::vector<std::byte> image, const Gemm& gemm,
+                       const DeviceCaps& device, const Config& config) {
+  if (!body.value("emulated", false)) return host_code(image, gemm, device);
+  return emulated_code(std::move(image), device, config, body.at("seed").get<std::uint64_t>());
+}
+
 }  // namespace
 
 json Session::check(const Message& request) {
@@ -46,7 +89,8 @@ json Session::check(const Message& request) {
   const auto config = parse_config(body.at("config").get<std::string>());
   if (!config) return refused(config.error());
   // Asked for its side effect: tile registers are granted to each process on request.
-  if (const auto here = detect_cpu(device->compute_units); !here) return refused(here.error());
+  const int threads = body.value("emulated", false) ? 0 : device->compute_units;
+  if (const auto here = detect_cpu(threads); !here) return refused(here.error());
   if (!check_) check_ = std::make_shared<Check>();
   const VerifyOptions options{.seed = body.at("seed").get<std::uint64_t>(),
                               .effort = static_cast<Effort>(body.at("effort").get<int>())};
@@ -55,24 +99,22 @@ json Session::check(const Message& request) {
   if (!verifier) return refused(verifier.error());
 
   enter(WorkerStatus::loading);
-  auto kernel =
-      read_file(request.files.at(0).get())
-          .and_then([](const std::vector<std::byte>& image) { return HostKernel::load(image); })
-          .map([&](HostKernel loaded) {
-            return BoundKernel(std::move(loaded), *gemm, device->compute_units);
-          });
-  if (!kernel) return failed({Failure::Kind::load, kernel.error().message});
+  auto image = read_file(request.files.at(0).get());
+  if (!image) return failed({Failure::Kind::load, image.error().message});
+  const auto code = code_of(body, std::move(*image), *gemm, *device, *config);
+  if (!code) return failed({Failure::Kind::load, code.error().message});
+  const auto own = (*code)(*gemm);
+  if (!own) return failed({Failure::Kind::load, own.error().message});
   enter(WorkerStatus::verifying);
-  const auto own = [&](const Operands& operands) { return kernel->run(operands); };
-  if (const Verdict verdict = (*verifier)->check(own); !verdict) return failed(verdict.error());
+  if (const Verdict verdict = (*verifier)->check(*own); !verdict) return failed(verdict.error());
 
   const auto neighbour = ragged_problem_for(*gemm, *device, *config);
   if (!neighbour) return {{"passed", true}};
   const auto ragged = verifier_of(check_->ragged, *neighbour, options);
   if (!ragged) return refused(ragged.error());
-  const Canonical canonical = canonicalise(*neighbour);
-  const auto beside = [&](const Operands& operands) { return kernel->run(canonical, operands); };
-  if (Verdict verdict = (*ragged)->check(beside); !verdict) {
+  const auto beside = (*code)(*neighbour);
+  if (!beside) return failed({Failure::Kind::load, beside.error().message});
+  if (Verdict verdict = (*ragged)->check(*beside); !verdict) {
     verdict.error().detail += fmt::format(" (the same code on '{}')", text(*neighbour));
     return failed(verdict.error());
   }

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "tuner/worker/fault_report.h"
+#include "tuner/worker/gpu_session.h"
 #include "tuner/worker/session.h"
 
 namespace {
@@ -49,9 +50,15 @@ int main(int argc, char** argv) {
   kiln::report_faults_on(status);
 
   kiln::Session session(status);
+  kiln::GpuSession gpu_session(status);
+  bool on_gpu = false;
   for (;;) {
     auto request = kiln::receive_message(kiln::kWorkerSocketFd);
     if (!request) return 0;  // the parent is done
-    if (!kiln::send_message(kiln::kWorkerSocketFd, session.answer(*request))) return 1;
+    on_gpu = on_gpu || request->body.contains("device_index");
+    const auto answer = on_gpu ? gpu_session.answer(*request) : session.answer(*request);
+    if (!kiln::send_message(kiln::kWorkerSocketFd, answer)) return 1;
+    // Not a clean end: after a fault the driver may wait for ever on what was lost.
+    if (gpu_session.doomed()) _exit(0);
   }
 }

@@ -1,8 +1,8 @@
 // Written by kiln 0.1.0.
 // device:  x86-64-v4
 // problem: fp32 N N 29 100 300 lda=304
-// config:  host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=128 pack_a=0 pack_b=0 inner=columns parallel=none unroll=1 prefetch=0 stream_d=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_6522615aa5ab8f0d.cpp -o kernel.so
+// config:  host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=128 pack_a=0 pack_b=0 inner=columns parallel=none unroll=1 prefetch=8 stream_d=0 ahead=1
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_b56ea63b173303d9.cpp -o kernel.so
 
 // ---- host/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -24,7 +24,7 @@ struct KilnArgs {
   long long stride_a, stride_b, stride_c, stride_d;
   double alpha, beta;
   void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
-  unsigned* barrier;  // 4 words, zero before the first thread enters, zero again when all have left
+  unsigned* barrier;  // 4 words, zero before their first use; kernels leave them fit for the next
 };
 
 /// What every kernel object exports, by these names.
@@ -72,9 +72,12 @@ constexpr int kKc = 128;          // k of one block
 constexpr int kMc = 96;           // rows of one block of A
 constexpr int kNc = 128;          // columns of one block of B
 constexpr int kUnroll = 1;        // k steps in the inner loop's body
+constexpr int kPrefetch = 8;      // k steps that B is prefetched ahead
 constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip of B
 constexpr bool kPackA = false;    // A is copied to strips
 constexpr bool kPackB = false;    // B is copied to strips
+constexpr int kFetchA = 2;        // lines of A's next rows that 8 steps fetch ahead
+constexpr int kFetchB = 5;        // lines of B's next piece that 8 steps fetch ahead
 
 // ---- host/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
@@ -292,6 +295,13 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;
 
+/// Ends a step: `acc` is computed before what follows is loaded. Without it the compiler gathers
+/// the loads of several unrolled steps in front of their arithmetic and spills them (measured: 120
+/// against 165 GFLOP/s).
+KILN_INLINE void complete(AccVec& acc) {
+  __asm__ volatile("" : "+v"(acc) : : "memory");
+}
+
 /// acc + a · b in every lane, a and b being units of the left and the right operand.
 KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
   return acc + a * b;
@@ -436,18 +446,33 @@ static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
   }
 }
 
-/// From a source whose panel dimension lies contiguous: `from[k * ld + j]`, j < width ≤ W.
+/// From a source whose panel dimension lies contiguous: `from[k * ld + j]`, j < width. Several
+/// strips of W, each after the other, are filled side by side: rows of the source are often pages
+/// apart, and each visit should find more than one strip's share there.
 template <int W, u32 Flip, typename T>
-static void pack_across(Unit* to, const T* from, i64 ld, int width, i64 k) {
+static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
   constexpr int P = block_lanes<W>();
+  constexpr int kTogether = W < 32 ? 64 / W : 1;
   const i64 groups = (k + kGroup - 1) / kGroup;
-  for (i64 g = 0; g < groups; ++g) {
-    const T* rows = from + g * kGroup * ld;
-    KILN_UNROLL
-    for (int j = 0; j < W; j += P) {
-      Vec<Unit, P> units = load_across<P>(rows + j, ld, k - g * kGroup, width - j);
-      if constexpr (Flip != 0) units ^= Flip;
-      store_block<W, P>(to + g * W, units, j);
+  for (i64 j0 = 0; j0 < width; j0 += kTogether * W, to += kTogether * groups * W) {
+    const i64 rest = width - j0;
+    for (i64 g = 0; g < groups; ++g) {
+      const T* row = from + g * kGroup * ld + j0;
+      KILN_UNROLL
+      for (int s = 0; s < kTogether * W; s += W) {
+        if (s >= rest) break;
+        Unit* at = to + s * groups + g * W;
+        KILN_UNROLL
+        for (int j = 0; j < W; j += P) {
+          Vec<Unit, P> units = load_across<P>(row + s + j, ld, k - g * kGroup, int(rest) - s - j);
+          if constexpr (Flip != 0) units ^= Flip;
+          // The next strip begins behind the last row and may hold something already.
+          if (W % P != 0 && g + 1 == groups)
+            store_first<P>(at + j, units, W - j);
+          else
+            store_block<W, P>(at, units, j);
+        }
+      }
     }
   }
 }
@@ -464,9 +489,47 @@ KILN_INLINE i64 strip_groups(i64 k) {
 /// Units that a packed strip of B takes, a row of column sums included where signs were shifted.
 KILN_INLINE i64 strip_units(i64 k) { return (strip_groups(k) + kColumnSums) * kNr; }
 
+// ---- host/ahead.h ----
+// Lines of memory that are read soon, fetched a few at a time while tiles compute: what no hardware
+// prefetcher can know, since the next piece of an operand begins on other pages.
+
+/// A piece of a matrix on its way into L2, row by row.
+struct Ahead {
+  const char *at, *begin, *end;  // the next line; the row it is of
+  i64 pitch, rows;               // rows that are left, this one included
+};
+
+KILN_INLINE Ahead piece(const void* first, i64 pitch, i64 row_bytes, i64 rows) {
+  const char* begin = static_cast<const char*>(first);
+  return {begin, begin, begin + row_bytes, pitch, rows};
+}
+
+/// The same few instructions each time: a count that changed would be mispredicted (measured: 12 %
+/// at kc = 1024). So a row's last lines may be followed by some of nobody's, and a piece that is
+/// through has its last row fetched again, from L2.
+template <int Lines>
+KILN_INLINE void fetch(Ahead& next) {
+  KILN_UNROLL
+  for (int line = 0; line < Lines; ++line) __builtin_prefetch(next.at + line * 64, 0, 2);
+  next.at += Lines * 64;
+  if (__builtin_expect(next.at >= next.end, 0)) {
+    const i64 step = next.rows > 1 ? next.pitch : 0;
+    next.rows -= 1;
+    next.begin += step;
+    next.end += step;
+    next.at = next.begin;
+  }
+}
+
 // ---- host/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h and the parameters.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, ahead.h and the parameters.
+
+/// What is read after the current tiles, of A and of B.
+struct Next {
+  Ahead a;
+  Ahead b;
+};
 
 /// The operands of one block: A's rows and B's strip, packed or where the caller left them.
 struct Operand {
@@ -474,6 +537,7 @@ struct Operand {
   i64 lda;
   const TypeB* b;
   i64 ldb;
+  Next* next;
 };
 
 /// The unit of A's row i that begins at k; `count` of its elements exist.
@@ -483,12 +547,14 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
   return gather_unit(from, 1, count);
 }
 
+constexpr int kStepsPerFetch = 8;
 /// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
 /// and reads A's last row in place of missing ones.
 template <int M, int N, bool Ragged>
-__attribute__((noinline)) static void tile(const Operand& in, i64 k, const Output& where, i64 row,
-                                           i64 column, int rows, int columns, Pass pass) {
-  const Output out = where;  // a copy that stores to D cannot alias
+__attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
+                                           i64 row, i64 column, int rows, int columns, Pass pass) {
+  const Operand in = operands;  // copies that stores to D cannot alias
+  const Output out = where;
   AccVec acc[M][N];
   KILN_UNROLL
   for (int j = 0; j < N; ++j) {
@@ -513,24 +579,35 @@ __attribute__((noinline)) static void tile(const Operand& in, i64 k, const Outpu
         b[j] = load_units<kLanes>(from);
     }
     KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      __builtin_prefetch(in.b + (g + kPrefetch) * in.ldb + j * kLanes);
+    }
+    KILN_UNROLL
     for (int i = 0; i < M; ++i) {
       UnitVec a = UnitVec(unit_of_a(in, Ragged && i >= rows ? rows - 1 : i, g * kGroup, count));
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
     }
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) complete(acc[i][j]);
+    }
   };
   const i64 whole = k / kGroup;
   i64 g = 0;
-  // D's lines are fetched a row at a time: all at once they would hold every fill buffer while the
-  // first steps wait for B (measured: 12 % at n = 1024, kc = 384).
-  constexpr int kStepsPerRow = 8;
-  for (int i = 0; i < M && g + kStepsPerRow <= whole; ++i) {
+  // Fetches are spread over the steps: all at once they would hold every fill buffer while the
+  // first steps wait for B (measured for D alone: 12 % at n = 1024, kc = 384).
+  const i64 fetches = whole / kStepsPerFetch;
+  for (i64 i = 0; i < fetches; ++i) {
+    fetch<kFetchA>(in.next->a);
+    fetch<kFetchB>(in.next->b);
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
-      if (!Ragged || (i < rows && j * kLanes < columns))
+      if (i < (Ragged ? rows : M) && (!Ragged || j * kLanes < columns))
         __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
 #pragma clang loop unroll_count(kUnroll) vectorize(disable)
-    for (int s = 0; s < kStepsPerRow; ++s) step(g++, kGroup);
+    for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
 #pragma clang loop unroll_count(kUnroll) vectorize(disable)
   for (; g < whole; ++g) step(g, kGroup);
@@ -598,11 +675,32 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
           reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
 }
 
+/// Rows of A from `row` over k, no more than `count` of them.
+KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last, i64 k0, i64 k) {
+  const i64 size = sizeof(TypeA), rows = smaller(count, last - row);
+  if (rows <= 0) return piece(a_at(args, 0, k0), 0, 1, 1);
+  return piece(a_at(args, row, k0), args.lda * size, k * size, rows);
+}
+/// The piece of B after the one at (k0, j): the next of k or, behind the last of these, of columns.
+KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64 j, i64 k0) {
+  if ((k0 += kKc) >= ks.end) {
+    k0 = ks.begin;
+    j += kNc;
+  }
+  if (j >= columns.end) return piece(args.b, 0, 1, 1);
+  const i64 size = sizeof(TypeB), k = smaller(kKc, ks.end - k0);
+  const i64 width = smaller(kNc, columns.end - j);
+  const TypeB* b = static_cast<const TypeB*>(args.b);
+  return piece(b + k0 * args.ldb + j, args.ldb * size, width * size, k);
+}
+
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
 static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                  i64 last_row, Next& next,
                   Range columns, i64 k0, i64 k, Pass pass) {
   auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
     Operand in;
+    in.next = &next;
     in.a = a_at(args, i, k0);
     in.lda = args.lda;
     in.b = static_cast<const TypeB*>(args.b) + k0 * args.ldb + j;
@@ -610,8 +708,10 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
     any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
              pass);
   };
-  for (i64 i = rows.begin; i < rows.end; i += kMr)
+  for (i64 i = rows.begin; i < rows.end; i += kMr) {
+    next.a = rows_ahead(args, i + kMr, kMr, last_row, k0, k);
     for (i64 j = columns.begin; j < columns.end; j += kNr) one(i, j);
+  }
 }
 
 /// One batch: everything that one thread does of it.
@@ -623,8 +723,12 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
     for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
       const i64 k = smaller(kKc, ks.end - k0);
       const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+      Next next;
+      next.b = piece_ahead(args, columns, ks, j, k0);
       for (i64 i = rows.begin; i < rows.end; i += kMc)
-        block(args, memory, out, {i, smaller(i + kMc, rows.end)}, block_columns, k0, k, pass);
+        block(args, memory, out, {i, smaller(i + kMc, rows.end)},
+              rows.end, next,
+              block_columns, k0, k, pass);
     }
   }
 }

@@ -1,0 +1,137 @@
+#include "bench/gpu_bench.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "bench/gpu_peer.h"
+#include "runtime/gpu.h"
+#include "tuner/gpu_candidate.h"
+#include "tuner/gpu_timing.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kLeastSamples = 5;
+
+/// A plan as the checker and the clock call it.
+RunOnGpu run_of(const Plan& plan, bool swapped) {
+  return [plan, swapped](const KilnGpuArgs& args, cuda::Stream stream) {
+    return plan.run({.a = swapped ? args.b : args.a,
+                     .b = swapped ? args.a : args.b,
+                     .c = args.c,
+                     .d = args.d,
+                     .bias = args.bias,
+                     .residual = args.residual,
+                     .alpha = args.alpha,
+                     .beta = args.beta,
+                     .stream = stream});
+  };
+}
+
+class GpuContest {
+ public:
+  GpuContest(Engine& engine, std::shared_ptr<const GpuTools> tools, const BenchOptions& options)
+      : engine_(engine), tools_(std::move(tools)), options_(options) {}
+
+  Result<ContestResult> race(const Gemm& asked) {
+    auto plan = engine_.plan(asked);
+    if (!plan) return tl::unexpected(plan.error());
+    Gemm gemm = asked;
+    if (gemm.alignment == 1) gemm.alignment = natural_alignment(gemm);
+    const Canonical problem = canonicalise(gemm);
+    auto sets = GpuOperandSets::make(*tools_, problem, options_.contest.seed);
+    if (!sets) return tl::unexpected(sets.error());
+    auto checker = GpuChecker::make(tools_, gemm, options_.contest.seed);
+    if (!checker) return tl::unexpected(checker.error());
+
+    ContestResult result;
+    result.gemm = asked;
+    result.threads = tools_->device()->caps().compute_units;
+    result.config = plan->config();
+    result.match = plan->match();
+    const RunOnGpu own = run_of(*plan, problem.swapped);
+    if (const Verdict verdict = checker->check(own); !verdict) {
+      result.fault = verdict.error().detail;
+      if (verdict.error().kind == Failure::Kind::crashed)
+        return fail(ErrorCode::device, result.fault);
+    }
+    result.verified = result.fault.empty();
+    auto kiln = GpuCalls::make(*tools_, *sets, own);
+    if (!kiln) return tl::unexpected(kiln.error());
+    auto library = GpuRival::make(*tools_, gemm);
+    if (!library) {
+      result.excluded.push_back({kGpuPeer, library.error().message});
+      if (Status ok = run(*kiln, nullptr, result); !ok) return tl::unexpected(ok.error());
+      return result;
+    }
+    auto peer = fastest_proposal(*tools_, *library, *sets, *checker, result.excluded);
+    if (Status ok = run(*kiln, peer ? &*peer : nullptr, result); !ok)
+      return tl::unexpected(ok.error());
+    return result;
+  }
+
+ private:
+  Status run(GpuCalls& kiln, GpuCalls* peer, ContestResult& result) const {
+    std::vector<GpuCalls*> contenders{&kiln};
+    if (peer != nullptr) contenders.push_back(peer);
+    if (Status ok = gpu_race(contenders, options_.contest.samples, kLeastSamples,
+                             options_.contest.budget_ns, {});
+        !ok)
+      return ok;
+    result.kiln = kiln.timing();
+    if (peer != nullptr) result.peers[kGpuPeer] = peer->timing();
+    return {};
+  }
+
+  Engine& engine_;
+  std::shared_ptr<const GpuTools> tools_;
+  const BenchOptions& options_;
+};
+
+Status tune(Engine& engine, const BenchOptions& options, std::size_t shape) {
+  TuneOptions tuning{.budget = options.budget, .seed = options.contest.seed};
+  tuning.cancelled = options.cancelled;
+  tuning.progress = [&](const Progress& p) {
+    if (options.on_tune) options.on_tune(shape, options.gemms[shape], 1, p);
+  };
+  const auto report = engine.tune(options.gemms[shape], tuning);
+  if (!report) return tl::unexpected(report.error());
+  return {};
+}
+
+}  // namespace
+
+Result<BenchReport> run_gpu_bench(const BenchOptions& options) {
+  auto engine = Engine::open(options.open);
+  if (!engine) return tl::unexpected(engine.error());
+  auto device = open_gpu(options.open.device);
+  if (!device) return tl::unexpected(device.error());
+  auto tools = GpuTools::make(*device);
+  if (!tools) return tl::unexpected(tools.error());
+  const auto version = cuda::cublaslt_version();
+  if (!version && options.on_absent) options.on_absent({kGpuPeer, version.error().message});
+
+  BenchReport report;
+  report.device = options.open.device;
+  GpuContest contest(*engine, *tools, options);
+  for (std::size_t i = 0; i < options.gemms.size(); ++i) {
+    if (options.cancelled && options.cancelled()) {
+      report.cancelled = true;
+      break;
+    }
+    const Status tuned = options.tune ? tune(*engine, options, i) : Status{};
+    auto row = tuned ? contest.race(options.gemms[i])
+                     : Result<ContestResult>(tl::unexpected(tuned.error()));
+    if (row) {
+      if (options.on_row) options.on_row(*row);
+      report.rows.push_back(std::move(*row));
+    } else {
+      report.failures.push_back({options.gemms[i], (*device)->caps().compute_units, row.error()});
+      if (options.on_failure) options.on_failure(report.failures.back());
+    }
+  }
+  return report;
+}
+
+}  // namespace kiln

@@ -1,0 +1,80 @@
+// Which code may run in the caller's process: what was verified for the very problem and thread
+// count, once, in a worker where there is one.
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "cache/engine_impl.h"
+#include "runtime/cpu.h"
+#include "tuner/check.h"
+#include "tuner/ragged.h"
+#include "tuner/worker_process.h"
+
+namespace kiln {
+namespace {
+
+/// Multiply-adds up to which a problem is checked itself: about a tenth of a second. Beyond, its
+/// code is checked on a smaller ragged problem, when sizes are not constants of the code.
+constexpr double kCheapToProve = 0x1p26;
+
+Gemm proof_problem(const BestKey& key, const Config& config) {
+  // A GPU works out its references itself, in milliseconds.
+  if (key.device.vendor != Vendor::cpu || key.gemm.flops() / 2 <= kCheapToProve) return key.gemm;
+  return ragged_problem_for(key.gemm, key.device, config).value_or(key.gemm);
+}
+
+/// One call on plain operands; a kernel that takes a packed B packs it first.
+Status run_once(const HostKernel& kernel, const Canonical& problem, const Operands& operands,
+                int threads) {
+  KilnArgs args = make_args(problem, operands);
+  std::shared_ptr<std::byte[]> packed;
+  if (kernel.pack_b != nullptr) {
+    const std::int64_t bytes = kernel.packed_b_bytes(&args);
+    packed = aligned_bytes(bytes);
+    if (packed == nullptr)
+      return fail(ErrorCode::device, fmt::format("packed_b: no memory for {} bytes", bytes));
+    kernel.pack_b(&args, packed.get());
+    args.b = packed.get();
+  }
+  return launch(kernel, args, threads);
+}
+
+/// Where no worker is installed beside the library, the check runs here.
+Verdict verify_here(const Gemm& gemm, const HostKernel& kernel, int threads,
+                    const VerifyOptions& options) {
+  const Canonical problem = canonicalise(gemm);
+  return verify(
+      gemm, [&](const Operands& operands) { return run_once(kernel, problem, operands, threads); },
+      options);
+}
+
+}  // namespace
+
+Status Engine::Impl::prove(const BestKey& key, const Config& config, const KernelCode& kernel,
+                           const StoredBinary& code) {
+  if (store->proven(code.key, key, now.runtime)) return {};
+  const VerifyOptions options{.seed = 1, .effort = Effort::quick};
+  const Gemm gemm = proof_problem(key, config);
+  auto checker =
+      Checker::start(gemm, key.device, options, {.device_index = gpu ? gpu->ordinal() : 0});
+  // Where a worker is installed but does not start, unproved code must not run here instead.
+  const bool none_installed = std::getenv("KILN_WORKER") == nullptr && !find_worker();
+  if (!checker && (gpu || !none_installed)) return tl::unexpected(checker.error());
+  const Verdict verdict = checker
+                              ? checker->check(config, {.image = code.image})
+                              : verify_here(gemm, *kernel.host, key.device.compute_units, options);
+  if (verdict) {
+    warn(store->proved(code.key, key, now.runtime));
+    return {};
+  }
+  const auto& [kind, detail] = verdict.error();
+  const std::string what =
+      fmt::format("config '{}' for {} on {} threads: {}: {}", text(config), text(key.gemm),
+                  key.device.compute_units, name(kind), detail);
+  // A machine that is full or slow says nothing about the code.
+  if (kind != Failure::Kind::resources && kind != Failure::Kind::timed_out)
+    store->quarantine_binary(code.key, what);
+  return fail(ErrorCode::verification, what);
+}
+
+}  // namespace kiln

@@ -1,0 +1,76 @@
+// What the Engine does otherwise on a GPU: spelling problems, finding the compiler, loading code,
+// and the vendor's library.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "cache/engine_impl.h"
+#include "cache/vendor.h"
+#include "generator/extent.h"
+#include "tuner/gpu_candidate.h"
+
+namespace kiln {
+
+Gemm Engine::Impl::spelt(const Gemm& gemm) const {
+  Gemm copy = gemm;
+  if (gpu && gemm.alignment == 1 && validate(gemm)) copy.alignment = natural_alignment(gemm);
+  return copy;
+}
+
+Result<Compiler*> Engine::Impl::compiler() const { return compiler_for(device); }
+
+Result<KernelCode> Engine::Impl::load(std::span<const std::byte> image) const {
+  if (gpu) {
+    auto module = cuda::CudaModule::load(gpu, image);
+    if (!module) return tl::unexpected(module.error());
+    return KernelCode{.gpu = std::move(*module)};
+  }
+  auto kernel = HostKernel::load(image);
+  if (!kernel) return tl::unexpected(kernel.error());
+  return KernelCode{.host = std::make_shared<const HostKernel>(std::move(*kernel))};
+}
+
+Status Engine::Impl::gpu_gemm(const Gemm& gemm, const Operands& operands) {
+  const int threads = operands.threads != 0 ? operands.threads : default_threads;
+  for (const Matrix* m : {&gemm.a, &gemm.b, &gemm.c, &gemm.d})
+    if (static_cast<std::size_t>(m->dtype) >= kDTypes.size()) [[unlikely]]
+      return validate(gemm);  // C programs give any number
+  Gemm known = gemm;
+  if (gemm.alignment == 1) {
+    // The class of this call: what its addresses and pitches have in common.
+    const auto bits = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
+    const std::uintptr_t all = bits(operands.a) | bits(operands.b) | bits(operands.d) |
+                               (operands.beta != 0 ? bits(operands.c) : 0) |
+                               bits(operands.residual) |
+                               static_cast<std::uintptr_t>(natural_alignment(gemm));
+    known.alignment = static_cast<int>(all & (~all + 1));
+  }
+  const PlanKey key = plan_key(known, threads);
+  if (const Plan::Impl* plan = plans.find(key, hash_of(key))) [[likely]]
+    return run_plan(*plan, operands);
+  const auto resolved = plan_for(known, threads);
+  if (!resolved) return tl::unexpected(resolved.error());
+  return run_plan(**resolved, operands);
+}
+
+std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threads,
+                                                     const Record& record) {
+  if (!gpu || !options.allow_vendor) return std::nullopt;
+  const std::vector<Measured> rows = store->known(record.key, record.validators);
+  const auto best = preferred_library(record.measured, rows);
+  if (!best) return std::nullopt;
+  auto plan = bare_plan(gemm, threads);
+  auto library = cuda::CublasLt::make(gpu, plan->problem, GpuRival::kWorkspaceBytes);
+  const int choice = std::get<CudaLibrary>(best->config).choice;
+  if (!library || choice >= library->choices()) return std::nullopt;
+  plan->match = Match::exact;
+  plan->config = text(best->config);
+  plan->reason =
+      fmt::format("the vendor's library won the race by {:.1f} %, and is allowed",
+                  (record.measured.timing().median_ns / best->timing().median_ns - 1) * 100);
+  plan->gpu = GpuPlan::of_library(gpu, plan->problem, std::move(*library), choice);
+  return plan;
+}
+
+}  // namespace kiln

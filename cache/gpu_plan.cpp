@@ -1,0 +1,163 @@
+#include "cache/gpu_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "generator/family.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uintptr_t kWorkspaceAlignment = 256;
+
+std::size_t slot_of(const void* const (&pointers)[5], std::size_t slots) {
+  std::uint64_t mix = 0;
+  for (const void* p : pointers)
+    mix = (mix ^ reinterpret_cast<std::uintptr_t>(p)) * 0x9e3779b97f4a7c15;
+  return static_cast<std::size_t>(mix >> 32) % slots;
+}
+
+}  // namespace
+
+GpuPlan::GpuPlan(cuda::SharedDevice device, const Canonical& problem)
+    : device_(std::move(device)), args_(cuda::gpu_args(problem, {})), swapped_(problem.swapped) {}
+
+Result<std::unique_ptr<GpuPlan>> GpuPlan::make(cuda::SharedModule module, const Canonical& problem,
+                                               const DeviceCaps& caps, const Config& config) {
+  std::unique_ptr<GpuPlan> plan(new GpuPlan(module->device(), problem));
+  auto kernel =
+      cuda::CudaKernel::make(std::move(module), family_of(config).launch(problem, caps, config));
+  if (!kernel) return tl::unexpected(kernel.error());
+  if (kernel->description().maps.size() > std::size(Maps{}.maps))
+    return fail(ErrorCode::internal,
+                fmt::format("{} tensor maps: a plan keeps {}", kernel->description().maps.size(),
+                            std::size(Maps{}.maps)));
+  plan->workspace_bytes_ = kernel->description().workspace_bytes;
+  plan->zeroed_bytes_ = kernel->description().zeroed_bytes;
+  plan->kernel_.emplace(std::move(*kernel));
+  return plan;
+}
+
+std::unique_ptr<GpuPlan> GpuPlan::of_library(cuda::SharedDevice device, const Canonical& problem,
+                                             cuda::CublasLt library, int choice) {
+  std::unique_ptr<GpuPlan> plan(new GpuPlan(std::move(device), problem));
+  plan->workspace_bytes_ = static_cast<std::int64_t>(library.workspace_bytes(choice));
+  plan->library_.emplace(std::move(library));
+  plan->choice_ = choice;
+  return plan;
+}
+
+GpuPlan::~GpuPlan() {
+  for (auto& slot : maps_) delete slot.load();
+  for (const Workspace* w = workspaces_.load(); w != nullptr;) {
+    const Workspace* next = w->next;
+    delete w;
+    w = next;
+  }
+}
+
+Result<void*> GpuPlan::own_workspace(cuda::Stream stream) const {
+  const cuda::Driver& d = device_->driver();
+  int capturing = 0;
+  if (Status ok = cuda::check(d, d.cuStreamIsCapturing(stream, &capturing), "cuStreamIsCapturing");
+      !ok)
+    return tl::unexpected(ok.error());
+  if (capturing != 0)
+    return fail(
+        ErrorCode::bad_input,
+        fmt::format("workspace = null: a captured call needs {} bytes of it, or one call on "
+                    "the same stream and thread before the capture",
+                    workspace_bytes_));
+  const std::lock_guard lock(growing_);
+  auto memory = cuda::DeviceBuffer::make(device_, static_cast<std::size_t>(workspace_bytes_));
+  if (!memory) return tl::unexpected(memory.error());
+  if (zeroed_bytes_ > 0)
+    if (Status ok = cuda::check(d,
+                                d.cuMemsetD8Async(memory->pointer(), 0,
+                                                  static_cast<std::size_t>(zeroed_bytes_), stream),
+                                "cuMemsetD8Async");
+        !ok)
+      return tl::unexpected(ok.error());
+  auto* made =
+      new Workspace{stream, std::this_thread::get_id(), std::move(*memory), workspaces_.load()};
+  workspaces_.store(made, std::memory_order_release);
+  return made->memory.data();
+}
+
+Result<void*> GpuPlan::workspace(const Operands& operands, cuda::Stream stream) const {
+  if (operands.workspace == nullptr) {
+    const auto thread = std::this_thread::get_id();
+    for (const Workspace* w = workspaces_.load(std::memory_order_acquire); w != nullptr;
+         w = w->next)
+      if (w->stream == stream && w->thread == thread) return w->memory.data();
+    return own_workspace(stream);
+  }
+  if (operands.workspace_bytes < workspace_bytes_)
+    return fail(ErrorCode::bad_input, fmt::format("workspace_bytes = {}: this plan needs {}",
+                                                  operands.workspace_bytes, workspace_bytes_));
+  const auto address = reinterpret_cast<std::uintptr_t>(operands.workspace);
+  if (address % kWorkspaceAlignment != 0)
+    return fail(ErrorCode::bad_input,
+                fmt::format("workspace = {}: must be {}-byte aligned", fmt::ptr(operands.workspace),
+                            kWorkspaceAlignment));
+  // Nobody knows what the caller did with it in between.
+  if (zeroed_bytes_ > 0)
+    if (Status ok = cuda::check(device_->driver(),
+                                device_->driver().cuMemsetD8Async(
+                                    address, 0, static_cast<std::size_t>(zeroed_bytes_), stream),
+                                "cuMemsetD8Async");
+        !ok)
+      return tl::unexpected(ok.error());
+  return operands.workspace;
+}
+
+Status GpuPlan::launch(const KilnGpuArgs& args, cuda::Stream stream) const {
+  if (library_) return library_->enqueue(args, choice_, stream);
+  if (kernel_->description().maps.empty()) return kernel_->enqueue(args, {}, stream);
+  const void* const pointers[] = {args.a, args.b, args.c, args.d, args.workspace};
+  auto& slot = maps_[slot_of(pointers, kMapSlots)];
+  const Maps* kept = slot.load(std::memory_order_acquire);
+  if (kept != nullptr && std::equal(std::begin(pointers), std::end(pointers), kept->pointers))
+      [[likely]]
+    return kernel_->enqueue(args, kept->maps, stream);
+  Maps fresh;
+  std::copy(std::begin(pointers), std::end(pointers), fresh.pointers);
+  if (Status ok = kernel_->encode(args, fresh.maps); !ok) return ok;
+  // A taken slot stays as it is: its maps may be in use by another thread right now.
+  if (kept == nullptr) {
+    auto made = std::make_unique<const Maps>(fresh);
+    if (slot.compare_exchange_strong(kept, made.get(), std::memory_order_release)) made.release();
+  }
+  return kernel_->enqueue(args, fresh.maps, stream);
+}
+
+KilnGpuArgs GpuPlan::arguments(const Operands& operands, void* workspace) const {
+  KilnGpuArgs args = args_;
+  args.a = swapped_ ? operands.b : operands.a;
+  args.b = swapped_ ? operands.a : operands.b;
+  // A tensor map needs an address even where beta = 0 keeps C from being read.
+  args.c = operands.c != nullptr ? operands.c : operands.d;
+  args.d = operands.d;
+  args.bias = operands.bias;
+  args.residual = operands.residual;
+  args.workspace = workspace;
+  args.alpha = operands.alpha;
+  args.beta = operands.beta;
+  args.scale_a = swapped_ ? operands.scale_b : operands.scale_a;
+  args.scale_b = swapped_ ? operands.scale_a : operands.scale_b;
+  return args;
+}
+
+Status GpuPlan::run(const Operands& operands) const {
+  const cuda::Guest guest(*device_);
+  const auto stream = static_cast<cuda::Stream>(operands.stream);
+  if (workspace_bytes_ == 0) return launch(arguments(operands, nullptr), stream);
+  const auto memory = workspace(operands, stream);
+  if (!memory) [[unlikely]]
+    return tl::unexpected(memory.error());
+  return launch(arguments(operands, *memory), stream);
+}
+
+}  // namespace kiln

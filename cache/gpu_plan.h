@@ -1,0 +1,72 @@
+// A problem bound to its kernel on a GPU: one call is a look at two short lists and a launch. The
+// warm path takes no lock, allocates nothing and waits for nothing, so it can be captured into a
+// graph. Knows no database and no operand rules.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "generator/space.h"
+#include "kiln/engine.hpp"
+#include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/kernel.h"
+
+namespace kiln {
+
+/// Thread-safe.
+class GpuPlan {
+ public:
+  /// Errors: device (the code does not fit the device).
+  static Result<std::unique_ptr<GpuPlan>> make(cuda::SharedModule module, const Canonical& problem,
+                                               const DeviceCaps& caps, const Config& config);
+  /// The vendor's library instead of code of ours.
+  static std::unique_ptr<GpuPlan> of_library(cuda::SharedDevice device, const Canonical& problem,
+                                             cuda::CublasLt library, int choice);
+  ~GpuPlan();
+
+  /// Puts one call into `operands.stream`. Errors: bad_input (a workspace too small), device.
+  Status run(const Operands& operands) const;
+  std::int64_t workspace_bytes() const { return workspace_bytes_; }
+  std::int64_t zeroed_bytes() const { return zeroed_bytes_; }
+  /// What run() hands to the kernel.
+  KilnGpuArgs arguments(const Operands& operands, void* workspace) const;
+  /// Null where the vendor's library runs.
+  const cuda::CudaKernel* kernel() const { return kernel_ ? &*kernel_ : nullptr; }
+
+ private:
+  /// The tensor maps of one set of pointers.
+  struct Maps {
+    const void* pointers[5];
+    KilnTensorMap maps[4];
+  };
+  /// The plan's own workspace for one thread's calls on one stream: a call may be several launches,
+  /// and those of two threads may alternate.
+  struct Workspace {
+    cuda::Stream stream;
+    std::thread::id thread;
+    cuda::DeviceBuffer memory;
+    const Workspace* next;
+  };
+  static constexpr std::size_t kMapSlots = 16;
+
+  GpuPlan(cuda::SharedDevice device, const Canonical& problem);
+  Status launch(const KilnGpuArgs& args, cuda::Stream stream) const;
+  Result<void*> workspace(const Operands& operands, cuda::Stream stream) const;
+  Result<void*> own_workspace(cuda::Stream stream) const;
+
+  cuda::SharedDevice device_;
+  KilnGpuArgs args_;  // of every call, but for operands, alpha and beta
+  bool swapped_;
+  std::optional<cuda::CudaKernel> kernel_;
+  std::optional<cuda::CublasLt> library_;
+  int choice_ = 0;
+  std::int64_t workspace_bytes_ = 0, zeroed_bytes_ = 0;
+  mutable std::atomic<const Maps*> maps_[kMapSlots] = {};
+  mutable std::atomic<const Workspace*> workspaces_{nullptr};
+  mutable std::mutex growing_;
+};
+
+}  // namespace kiln

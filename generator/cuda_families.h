@@ -1,0 +1,174 @@
+// The config types of the CUDA families. Plain values; `fields()` drives text, parsing and axes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "generator/families.h"
+
+namespace kiln {
+
+/// How blocks share out tiles and k: whole tiles; every tile's k in equal splits; or the last
+/// rounds' k cut evenly among all blocks ("stream-K").
+enum class Sharing : std::uint8_t { tiles, split, stream };
+/// Along which side of D neighbouring tiles are walked together, so that L2 serves what they share.
+enum class Along : std::uint8_t { left, right };
+
+inline constexpr std::array<Named<Sharing>, 3> kNamesOfSharing{
+    {{Sharing::tiles, "tiles"}, {Sharing::split, "split"}, {Sharing::stream, "stream"}}};
+inline constexpr std::array<Named<Along>, 2> kNamesOfAlong{
+    {{Along::left, "left"}, {Along::right, "right"}}};
+constexpr const auto& names_of(Sharing) { return kNamesOfSharing; }
+constexpr const auto& names_of(Along) { return kNamesOfAlong; }
+
+/// Hopper: bulk tensor copies, warpgroup matrix instructions, warps with roles. "Left" gives the
+/// instruction's 64 rows, "right" its columns; left is A, or B when swapped.
+struct CudaWgmma {
+  static constexpr std::string_view kFamily = "cuda_wgmma";
+  int left = 128, right = 256;  // rows of either operand in a tile
+  int stages = 4;               // of 128 bytes of k each
+  int warpgroups = 2;           // that multiply
+  bool pingpong = false;        // each takes a whole tile, by turns
+  bool swap = false;
+  int cluster_left = 1, cluster_right = 1;  // neighbouring tiles that share copies
+  Sharing sharing = Sharing::tiles;
+  int splits = 1;
+  Along along = Along::left;
+  int group = 8;                        // tiles walked together
+  bool pack_a = false, pack_b = false;  // copied into an aligned, k-major workspace first
+  bool keep_right = false;              // L2 keeps the right operand and lets the left one pass
+  bool promote = false;                 // 8-bit floats: sums of each stage are added in fp32
+  auto operator<=>(const CudaWgmma&) const = default;
+
+  static constexpr auto fields() {
+    using C = CudaWgmma;
+    return std::tuple{Field<C, int>{"left", &C::left},
+                      Field<C, int>{"right", &C::right},
+                      Field<C, int>{"stages", &C::stages},
+                      Field<C, int>{"warpgroups", &C::warpgroups},
+                      Field<C, bool>{"pingpong", &C::pingpong},
+                      Field<C, bool>{"swap", &C::swap},
+                      Field<C, int>{"cluster_left", &C::cluster_left},
+                      Field<C, int>{"cluster_right", &C::cluster_right},
+                      Field<C, Sharing>{"sharing", &C::sharing},
+                      Field<C, int>{"splits", &C::splits},
+                      Field<C, Along>{"along", &C::along},
+                      Field<C, int>{"group", &C::group},
+                      Field<C, bool>{"pack_a", &C::pack_a},
+                      Field<C, bool>{"pack_b", &C::pack_b},
+                      Field<C, bool>{"keep_right", &C::keep_right},
+                      Field<C, bool>{"promote", &C::promote}};
+  }
+};
+
+/// Exchanges within lines of shared memory: `bits` bits of a byte's place, from bit `base` on, with
+/// those of the line's number from bit `shift` on.
+struct Exchange {
+  int bits = 0, base = 0, shift = 0;
+  auto operator<=>(const Exchange&) const = default;
+};
+
+/// A warp's matrix instructions on tiles in shared memory: Turing and everything since.
+struct CudaMma {
+  static constexpr std::string_view kFamily = "cuda_mma";
+  int block_m = 128, block_n = 128;
+  int block_k = 64;  // of one stage, in elements
+  int warps_m = 2, warps_n = 4;
+  int stages = 4;
+  int instruction_k = 16;  // of the matrix instruction
+  int bits_a = 3, base_a = 4, shift_a = 0;
+  int bits_b = 3, base_b = 4, shift_b = 0;
+  bool ahead = false;  // operands of the next step are read while one multiplies
+  int group = 8;       // rows of tiles walked together
+  int splits = 1;      // parts that k is cut into
+  auto operator<=>(const CudaMma&) const = default;
+
+  constexpr Exchange exchange_a() const { return {bits_a, base_a, shift_a}; }
+  constexpr Exchange exchange_b() const { return {bits_b, base_b, shift_b}; }
+
+  static constexpr auto fields() {
+    using C = CudaMma;
+    return std::tuple{Field<C, int>{"block_m", &C::block_m},
+                      Field<C, int>{"block_n", &C::block_n},
+                      Field<C, int>{"block_k", &C::block_k},
+                      Field<C, int>{"warps_m", &C::warps_m},
+                      Field<C, int>{"warps_n", &C::warps_n},
+                      Field<C, int>{"stages", &C::stages},
+                      Field<C, int>{"instruction_k", &C::instruction_k},
+                      Field<C, int>{"bits_a", &C::bits_a},
+                      Field<C, int>{"base_a", &C::base_a},
+                      Field<C, int>{"shift_a", &C::shift_a},
+                      Field<C, int>{"bits_b", &C::bits_b},
+                      Field<C, int>{"base_b", &C::base_b},
+                      Field<C, int>{"shift_b", &C::shift_b},
+                      Field<C, bool>{"ahead", &C::ahead},
+                      Field<C, int>{"group", &C::group},
+                      Field<C, int>{"splits", &C::splits}};
+  }
+};
+/// How tiles come into shared memory, and how their lines (of equal k) lie there: side by side, 16
+/// bytes apart, or with 16-byte quads exchanged by k.
+enum class SimtCopy : std::uint8_t { registers, async };
+enum class SimtLines : std::uint8_t { plain, padded, exchanged };
+
+inline constexpr std::array<Named<SimtCopy>, 2> kNamesOfSimtCopy{
+    {{SimtCopy::registers, "registers"}, {SimtCopy::async, "async"}}};
+inline constexpr std::array<Named<SimtLines>, 3> kNamesOfSimtLines{
+    {{SimtLines::plain, "plain"},
+     {SimtLines::padded, "padded"},
+     {SimtLines::exchanged, "exchanged"}}};
+constexpr const auto& names_of(SimtCopy) { return kNamesOfSimtCopy; }
+constexpr const auto& names_of(SimtLines) { return kNamesOfSimtLines; }
+
+/// Ordinary multiply-adds: any type, any layout, any device.
+struct CudaSimt {
+  static constexpr std::string_view kFamily = "cuda_simt";
+  int block_m = 128, block_n = 128, block_k = 16;
+  int thread_m = 8, thread_n = 8;  // of a thread's sums
+  int lanes_m = 4;                 // of a warp's lanes, along m; the others along n
+  bool spread = true;              // a thread's rows lie in quads, those of other lanes in between
+  int width_a = 1, width_b = 1;    // elements read from memory at once
+  SimtCopy copy = SimtCopy::registers;
+  int stages = 2;      // of shared memory; 0: every thread reads memory itself
+  bool ahead = false;  // the next step's factors are read while this one's are multiplied
+  SimtLines lines = SimtLines::padded;
+  int resident = 1;  // blocks that a unit holds at once, for which registers are shared out
+  Sharing sharing = Sharing::tiles;
+  int splits = 1;
+  int group = 8;  // rows of tiles walked together
+  auto operator<=>(const CudaSimt&) const = default;
+
+  static constexpr auto fields() {
+    using C = CudaSimt;
+    return std::tuple{
+        Field<C, int>{"block_m", &C::block_m},     Field<C, int>{"block_n", &C::block_n},
+        Field<C, int>{"block_k", &C::block_k},     Field<C, int>{"thread_m", &C::thread_m},
+        Field<C, int>{"thread_n", &C::thread_n},   Field<C, int>{"lanes_m", &C::lanes_m},
+        Field<C, bool>{"spread", &C::spread},      Field<C, int>{"width_a", &C::width_a},
+        Field<C, int>{"width_b", &C::width_b},     Field<C, SimtCopy>{"copy", &C::copy},
+        Field<C, int>{"stages", &C::stages},       Field<C, bool>{"ahead", &C::ahead},
+        Field<C, SimtLines>{"lines", &C::lines},   Field<C, int>{"resident", &C::resident},
+        Field<C, Sharing>{"sharing", &C::sharing}, Field<C, int>{"splits", &C::splits},
+        Field<C, int>{"group", &C::group}};
+  }
+};
+
+/// Memory-bound: at most 16 rows on one side, the other side's rows along k.
+struct CudaGemv {
+  static constexpr std::string_view kFamily = "cuda_gemv";
+  int rows = 1;       // of the wide operand, a warp
+  int width = 8;      // elements read at once
+  int warps = 4;      // a block
+  bool swap = false;  // thin is B
+  auto operator<=>(const CudaGemv&) const = default;
+
+  static constexpr auto fields() {
+    using C = CudaGemv;
+    return std::tuple{Field<C, int>{"rows", &C::rows}, Field<C, int>{"width", &C::width},
+                      Field<C, int>{"warps", &C::warps}, Field<C, bool>{"swap", &C::swap}};
+  }
+};
+
+}  // namespace kiln

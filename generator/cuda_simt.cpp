@@ -1,0 +1,385 @@
+// Family cuda_simt: axes, rules, parameters and launch of templates/cuda/simt.cu.
+#include "generator/cuda_simt.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <numeric>
+
+#include "generator/cuda_wgmma.h"
+
+namespace kiln {
+namespace {
+
+using cuda::ceil_div;
+using cuda::plan;
+
+const CudaSimt& typed(const Config& c) { return std::get<CudaSimt>(c); }
+
+constexpr std::array<std::string_view, 10> kFiles{
+    "cuda/abi.h",       "cuda/types.h",    "cuda/convert.h",    "cuda/epilogue.h",
+    "cuda/swizzle.h",   "cuda/cp_async.h", "cuda/simt_lanes.h", "cuda/simt_work.h",
+    "cuda/simt_copy.h", "cuda/simt.cu"};
+constexpr int kSector = 8;  // elements of k that are read together from a row, as in the template
+
+int quad_of(const Gemm& g) { return 16 / size_of(g.accumulator); }
+bool is_power_of_two(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>(x)); }
+bool one_divides(int a, int b) { return a > 0 && b > 0 && (a % b == 0 || b % a == 0); }
+
+/// Accesses of one thread to a tile must lie constant distances apart.
+bool shares(int rows, int width, bool along_k, int threads, int block_k) {
+  if (threads <= 0 || !is_power_of_two(width) || rows * block_k % (width * threads) != 0)
+    return false;
+  if (!along_k) return rows % width == 0 && one_divides(threads, rows / width);
+  const int piece = std::min(block_k, kSector);
+  if (piece % width != 0) return false;
+  const int across = piece / width;
+  return threads % across == 0 && one_divides(threads / across, rows);
+}
+
+/// Elements of D that a thread has side by side.
+int run_of(const Gemm& g, const CudaSimt& c) {
+  return c.spread ? std::gcd(c.thread_n, quad_of(g)) : c.thread_n;
+}
+
+/// Activations are long: they are written out once a row of a thread's sums, not once a sum.
+bool staged(const Canonical& p, const CudaSimt& c) {
+  return c.stages > 0 && p.gemm.epilogue.activation != Activation::none;
+}
+
+bool copied_async(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
+  const auto side = [&](const Matrix& m, bool along_k, int width) {
+    const int bytes = width * size_of(m.dtype);
+    const bool as_summed =
+        m.dtype == p.gemm.accumulator || (m.dtype == tf32 && p.gemm.accumulator == fp32);
+    return as_summed && (bytes == 4 || bytes == 8 || bytes == 16) && (!along_k || width == 1);
+  };
+  return d.gpu.sm >= 80 && c.stages >= 1 && side(p.gemm.a, p.a_k_major, c.width_a) &&
+         side(p.gemm.b, p.b_k_major, c.width_b);
+}
+
+const std::array kRules{
+    Rule{"D is not an 8-bit float",
+         [](const Canonical& p, const DeviceCaps&, const Config&) {
+           return p.gemm.d.dtype != fp8_e4m3 && p.gemm.d.dtype != fp8_e5m2 && !p.gemm.b_packed;
+         }},
+    Rule{"the device converts 8-bit floats",
+         [](const Canonical& p, const DeviceCaps& d, const Config&) {
+           const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
+           return d.gpu.sm >= 89 || (!is_fp8(p.gemm.a.dtype) && !is_fp8(p.gemm.b.dtype));
+         }},
+    Rule{"warps cover the tile",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& s = typed(c);
+           if (!is_power_of_two(s.lanes_m) || s.lanes_m > 32 || s.thread_m < 1 || s.thread_n < 1 ||
+               s.block_m < 1 || s.block_n < 1 || s.block_m > 1024 || s.block_n > 1024)
+             return false;
+           return s.block_m % (s.lanes_m * s.thread_m) == 0 &&
+                  s.block_n % (32 / s.lanes_m * s.thread_n) == 0 &&
+                  plan(p, d, s).threads <= d.gpu.threads_block;
+         }},
+    Rule{"threads share the copies evenly",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& s = typed(c);
+           if (s.stages == 0) return s.block_k == 1 && s.width_a == 1 && s.width_b == 1;
+           const int threads = plan(p, d, s).threads;
+           return s.block_k >= 4 && s.block_k <= 64 && is_power_of_two(s.block_k) &&
+                  shares(s.block_m, s.width_a, p.a_k_major, threads, s.block_k) &&
+                  shares(s.block_n, s.width_b, p.b_k_major, threads, s.block_k);
+         }},
+    Rule{"memory is aligned to what is read at once",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           const auto fits = [&](int width, DType t) {
+             const int bytes = width * size_of(t);
+             return width == 1 ||
+                    (bytes <= 16 && is_power_of_two(bytes) && p.gemm.alignment % bytes == 0);
+           };
+           return fits(typed(c).width_a, p.gemm.a.dtype) && fits(typed(c).width_b, p.gemm.b.dtype);
+         }},
+    Rule{"copies that pass registers by bring what is summed",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return typed(c).copy == SimtCopy::registers || copied_async(p, d, typed(c));
+         }},
+    Rule{"stages are as many as the copy can fill",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           const auto& s = typed(c);
+           if (s.stages < 0 || s.stages > 8 || (s.ahead && s.stages < 2)) return false;
+           if (s.stages == 0) return s.lines == SimtLines::plain;
+           return s.copy == SimtCopy::async || s.stages <= 2;
+         }},
+    Rule{"quads can be exchanged",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           const auto& s = typed(c);
+           const auto fits = [](int rows) {
+             return rows % 32 == 0 || (is_power_of_two(rows) && rows >= 4);
+           };
+           // Padding and exchanging both keep quads whole.
+           if (s.stages == 0) return true;
+           return s.block_m % 4 == 0 && s.block_n % 4 == 0 &&
+                  (s.lines != SimtLines::exchanged || (fits(s.block_m) && fits(s.block_n)));
+         }},
+    Rule{"sums and factors fit the registers",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& s = typed(c);
+           const auto w = plan(p, d, s);
+           if (s.resident < 1 || s.resident * w.threads > d.gpu.threads_unit) return false;
+           const double reads =
+               s.stages == 0
+                   ? 0
+                   : double(s.block_m / s.width_a + s.block_n / s.width_b) * s.block_k / w.threads;
+           // What is under way in registers, or the addresses of what passes them by.
+           const double copies =
+               s.stages == 0 ? 0
+               : s.copy == SimtCopy::registers
+                   ? double(s.block_m + s.block_n) * s.block_k / w.threads * w.words
+                   : 1.5 * reads;
+           const int factors = (s.thread_m + s.thread_n) * (s.ahead ? 2 : 1);
+           const double wanted = (s.thread_m * s.thread_n + factors) * w.words + copies;
+           // Addresses, counters and what the compiler reads early: counted in compiled kernels.
+           const int others = s.ahead ? 40 : 24;
+           return wanted + others <= std::min(255, d.gpu.registers_unit / (w.threads * s.resident));
+         }},
+    Rule{"stages fit shared memory",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto bytes = plan(p, d, typed(c)).shared_bytes;
+           // 16 bytes more for the flag of a cut tile.
+           return bytes + 16 <= d.gpu.shared_block_bytes &&
+                  (bytes + 1024) * typed(c).resident <= d.gpu.shared_unit_bytes;
+         }},
+    Rule{"splits are cut where k is long enough",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& s = typed(c);
+           if (s.sharing != Sharing::split) return s.splits == 1;
+           return s.splits >= 2 && s.splits <= 64 && plan(p, d, s).passes >= s.splits;
+         }},
+    Rule{"counters fit the front of the workspace",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return typed(c).sharing == Sharing::tiles ||
+                  plan(p, d, typed(c)).tiles * 4 <= cuda::kCounterBytes;
+         }},
+    Rule{"shares of the last rounds fit 32 bits",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           if (typed(c).sharing != Sharing::stream) return true;
+           const auto w = plan(p, d, typed(c));
+           return 2.0 * double(w.blocks) * double(w.passes) * double(w.blocks + 1) < 2e9;
+         }},
+    Rule{"the grid is one that can be launched",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return typed(c).group >= 1 && typed(c).group <= 64 &&
+                  plan(p, d, typed(c)).tiles * typed(c).splits < std::int64_t{1} << 30 &&
+                  plan(p, d, typed(c)).passes < std::int64_t{1} << 31;
+         }},
+};
+
+/// A tile, a thread's sums, the lanes along m, and how many such blocks fill a unit.
+struct Shape {
+  int block_m, block_n, thread_m, thread_n, lanes_m, resident;
+};
+constexpr Shape kShapes[] = {
+    {128, 256, 8, 16, 4, 1}, {256, 128, 16, 8, 4, 1}, {128, 128, 8, 16, 4, 2},
+    {128, 128, 16, 8, 4, 2}, {128, 128, 16, 8, 8, 2}, {64, 256, 8, 16, 4, 2},
+    {256, 64, 16, 8, 8, 2},  {192, 128, 16, 8, 4, 1}, {128, 192, 16, 8, 4, 1},
+    {64, 128, 8, 16, 4, 4},  {128, 64, 16, 8, 8, 4},  {128, 128, 8, 8, 4, 2},
+    {128, 128, 8, 8, 4, 1},  {128, 256, 8, 8, 4, 1},  {64, 128, 8, 8, 4, 3},
+    {64, 128, 8, 8, 4, 4},   {128, 64, 8, 8, 4, 3},   {64, 64, 8, 8, 4, 6},
+    {64, 64, 4, 8, 4, 4},    {64, 64, 4, 4, 4, 3},    {32, 64, 4, 4, 4, 6},
+    {32, 32, 4, 4, 4, 8},    {16, 32, 4, 4, 4, 8},    {32, 32, 4, 2, 4, 4},
+    {16, 16, 2, 2, 4, 8},    {96, 128, 8, 8, 4, 1},   {128, 192, 8, 8, 4, 1}};
+
+/// How copies, stages and shared memory go together.
+struct Pipeline {
+  SimtCopy copy;
+  int stages;
+  bool ahead;
+  SimtLines lines;
+};
+constexpr Pipeline kPipelines[] = {{SimtCopy::async, 2, true, SimtLines::padded},
+                                   {SimtCopy::async, 3, true, SimtLines::padded},
+                                   {SimtCopy::async, 4, true, SimtLines::padded},
+                                   {SimtCopy::async, 3, false, SimtLines::padded},
+                                   {SimtCopy::registers, 2, true, SimtLines::padded},
+                                   {SimtCopy::registers, 2, true, SimtLines::exchanged},
+                                   {SimtCopy::registers, 2, false, SimtLines::exchanged},
+                                   {SimtCopy::registers, 2, false, SimtLines::padded},
+                                   {SimtCopy::registers, 1, false, SimtLines::padded}};
+
+/// Ways to share k: as it is; cut where tiles would leave units idle.
+void visit_sharing(const Canonical& p, const DeviceCaps& d, CudaSimt c,
+                   const std::function<void(const Config&)>& visit) {
+  visit(c);
+  const auto w = plan(p, d, c);
+  const std::int64_t room = std::int64_t{d.compute_units} * c.resident;
+  if (w.tiles > 12 * room) return;
+  c.sharing = Sharing::stream;
+  if (w.tiles % room != 0) visit(c);
+  c.sharing = Sharing::split;
+  for (const int splits : {2, 3, 4, 6, 8, 12, 16, 32}) {
+    if (w.tiles * splits > 3 * room || splits * 8 > w.passes) continue;
+    c.splits = splits;
+    visit(c);
+  }
+}
+
+/// The most elements of an operand that layout, alignment and threads let be read at once.
+int widest(const Gemm& g, const Matrix& m, bool along_k, const CudaSimt& c, int rows, int threads) {
+  const int size = size_of(m.dtype);
+  const bool turned = along_k && c.copy == SimtCopy::async;
+  for (int width = turned ? 1 : std::min(16, g.alignment) / size; width > 1; width /= 2)
+    if (shares(rows, width, along_k, threads, c.block_k)) return width;
+  return 1;
+}
+
+void enumerate(const Canonical& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  const Gemm& g = p.gemm;
+  for (const int lanes_m : {1, 4})
+    visit(CudaSimt{.block_m = lanes_m * 8,
+                   .block_n = 32 / lanes_m,
+                   .block_k = 1,
+                   .thread_m = 1,
+                   .thread_n = 1,
+                   .lanes_m = lanes_m,
+                   .stages = 0,
+                   .lines = SimtLines::plain});
+  for (const auto& s : kShapes) {
+    if (s.block_m > 64 && s.block_m >= 4 * g.m) continue;
+    if (s.block_n > 64 && s.block_n >= 4 * g.n) continue;
+    for (const auto& pipeline : kPipelines)
+      for (const int block_k : {8, 16, 32}) {
+        CudaSimt c{.block_m = s.block_m,
+                   .block_n = s.block_n,
+                   .block_k = block_k,
+                   .thread_m = s.thread_m,
+                   .thread_n = s.thread_n,
+                   .lanes_m = s.lanes_m,
+                   .copy = pipeline.copy,
+                   .stages = pipeline.stages,
+                   .ahead = pipeline.ahead,
+                   .lines = pipeline.lines,
+                   .resident = s.resident};
+        const int threads = plan(p, d, c).threads;
+        c.width_a = widest(g, g.a, p.a_k_major, c, c.block_m, threads);
+        c.width_b = widest(g, g.b, p.b_k_major, c, c.block_n, threads);
+        for (const int group : {4, 8}) {
+          c.group = group;
+          visit_sharing(p, d, c, visit);
+        }
+      }
+  }
+}
+
+template <typename E>
+std::string name_of(E value) {
+  for (const auto& named : names_of(value))
+    if (named.value == value) return std::string(named.name);
+  return {};
+}
+
+void add_values(Parameters& out, const Canonical& p, const CudaSimt& c) {
+  out.values["staged"] = cuda::value_of(staged(p, c));
+  out.values["stages"] = c.stages == 0 ? "none" : std::to_string(c.stages);
+  out.values["copy"] = name_of(c.copy);
+  out.values["lines"] = name_of(c.lines);
+  out.values["sharing"] = name_of(c.sharing);
+  out.values["ahead"] = cuda::value_of(c.ahead);
+}
+
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& c = typed(config);
+  const auto w = plan(p, d, c);
+  Parameters out;
+  cuda::add_common(out, p, d);
+  add_values(out, p, c);
+  auto add = [&](const char* name, std::int64_t value, const char* gloss) {
+    out.constants.push_back(cuda::number(name, value, gloss));
+  };
+  const int aligned = std::max(1, p.gemm.alignment / size_of(p.gemm.d.dtype));
+  const int together = std::min({run_of(p.gemm, c), aligned, 16 / size_of(p.gemm.d.dtype)});
+  add("kBlockM", c.block_m, "rows of D in a block's tile");
+  add("kBlockN", c.block_n, "columns of D in it");
+  add("kBlockK", c.block_k, "k of one pass");
+  add("kThreadM", c.thread_m, "rows of a thread's sums");
+  add("kThreadN", c.thread_n, "columns of them");
+  add("kLanesM", c.lanes_m, "lanes of a warp along the rows");
+  out.constants.push_back(cuda::flag("kSpread", c.spread,
+                                     "other lanes' rows and columns lie between a thread's quads"));
+  add("kThreads", w.threads, "of a block");
+  add("kResident", c.resident, "blocks of a unit at once");
+  if (c.stages > 0) {
+    add("kWidthA", c.width_a, "elements of A read at once");
+    add("kWidthB", c.width_b, "elements of B read at once");
+    add("kStages", c.stages, "tiles of A and B in shared memory");
+  }
+  add("kStoreWidth", std::gcd(together, run_of(p.gemm, c)), "elements of D stored at once");
+  add("kGroup", c.group, "rows of tiles walked together");
+  if (c.sharing != Sharing::tiles)
+    add("kCounterBytes", w.zeroed_bytes, "front of the workspace, counters of tiles");
+  if (c.sharing == Sharing::split) add("kSplits", c.splits, "parts that k is cut into");
+  out.constants.push_back(cuda::flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));
+  out.constants.push_back(cuda::flag("kAlongKB", p.b_k_major, "B's neighbours run along k"));
+  return out;
+}
+
+GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto w = plan(p, d, typed(config));
+  GpuLaunch out;
+  out.workspace_bytes = w.workspace_bytes;
+  out.zeroed_bytes = w.zeroed_bytes;
+  GpuStep step;
+  step.grid.x = static_cast<unsigned>(w.blocks);
+  step.block.x = static_cast<unsigned>(w.threads);
+  step.dynamic_shared_bytes = static_cast<int>(w.shared_bytes);
+  if (step.grid.x > 0) out.steps.push_back(step);
+  return out;
+}
+
+}  // namespace
+
+namespace cuda {
+
+SimtPlan plan(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
+  const Gemm& g = p.gemm;
+  SimtPlan w{};
+  const std::int64_t rows = std::max(1, c.lanes_m * c.thread_m);
+  const std::int64_t columns = std::max(1, 32 / std::clamp(c.lanes_m, 1, 32) * c.thread_n);
+  w.threads = static_cast<int>(c.block_m / rows * (c.block_n / columns) * 32);
+  w.words = size_of(g.accumulator) / 4;
+  const int pad = c.lines == SimtLines::padded ? 2 * quad_of(g) : 0;
+  w.shared_bytes =
+      std::int64_t{c.stages} * (c.block_m + c.block_n + pad) * c.block_k * size_of(g.accumulator);
+  if (staged(p, c))
+    w.shared_bytes = std::max(w.shared_bytes, std::int64_t{c.block_m} / std::max(1, c.thread_m) *
+                                                  c.block_n * size_of(g.accumulator));
+  w.tiles = ceil_div(g.m, std::max(1, c.block_m)) * ceil_div(g.n, std::max(1, c.block_n)) * g.batch;
+  w.passes = ceil_div(g.k, std::max(1, c.block_k));
+  if (c.sharing == Sharing::tiles) {
+    w.blocks = w.tiles;
+    return w;
+  }
+  const bool stream = c.sharing == Sharing::stream;
+  w.blocks = stream ? std::min(std::int64_t{d.compute_units} * c.resident,
+                               w.tiles * std::max<std::int64_t>(1, w.passes))
+                    : w.tiles * c.splits;
+  w.zeroed_bytes = kCounterBytes;
+  w.workspace_bytes = kCounterBytes + (stream ? 2 * w.blocks : w.blocks) * c.block_m * c.block_n *
+                                          size_of(g.accumulator);
+  return w;
+}
+
+Family simt_family() {
+  return {
+      CudaSimt::kFamily,     kFiles, enumerate, kRules, parameters, simt_ns, Vendor::nvidia, launch,
+      cuda::only_line_scales};
+}
+
+Config simt_fallback(const Canonical& p) {
+  const bool small = p.gemm.m <= 32 || p.gemm.n <= 32;
+  return CudaSimt{.block_m = small ? 32 : 64,
+                  .block_n = small ? 32 : 64,
+                  .block_k = 16,
+                  .thread_m = 4,
+                  .thread_n = small ? 4 : 8};
+}
+
+}  // namespace cuda
+}  // namespace kiln

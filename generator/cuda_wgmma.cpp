@@ -1,0 +1,318 @@
+// Family cuda_wgmma: axes, rules, cuda::wgmma_parameters, launch and model of
+// templates/cuda/wgmma.cu.
+#include "generator/cuda_wgmma.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "generator/extent.h"
+
+namespace kiln {
+namespace {
+
+using cuda::ceil_div;
+using cuda::plan;
+using cuda::WgmmaPlan;
+
+const CudaWgmma& typed(const Config& c) { return std::get<CudaWgmma>(c); }
+
+constexpr std::array<std::string_view, 14> kFiles{
+    "cuda/abi.h",     "cuda/types.h", "cuda/convert.h", "cuda/epilogue.h",     "cuda/workspace.h",
+    "cuda/hopper.h",  "cuda/pack.cu", "cuda/wgmma.h",   "cuda/schedule.h",     "cuda/wgmma.cu",
+    "cuda/swizzle.h", "cuda/store.h", "cuda/combine.h", "cuda/wgmma_kernel.cu"};
+
+bool aligned_for_copies(const Gemm& g, const Matrix& m) {
+  const std::int64_t size = size_of(m.dtype);
+  return g.alignment >= 16 && m.ld * size % 16 == 0 &&
+         (g.batch == 1 || m.batch_stride * size % 16 == 0);
+}
+
+bool may_run_across_k(DType t) { return size_of(t) == 2; }
+
+Scale right_scale(const Gemm& g, const CudaWgmma& c) { return c.swap ? g.scale_a : g.scale_b; }
+
+/// What a thread keeps of a stage's scales.
+int scale_registers(const Gemm& g, const CudaWgmma& c, const WgmmaPlan& w) {
+  if (!blocks_along_k(g.scale_a)) return 0;
+  const int lines = scale_block(right_scale(g, c)).lines;
+  return 2 * w.subtiles + (lines == 1 ? w.sums / 2 : 1) + 8;
+}
+
+const std::array kRules{
+    Rule{"the device has wgmma",
+         [](const Canonical&, const DeviceCaps& d, const Config&) {
+           return d.gpu.sm == 90 && d.gpu.arch_specific;
+         }},
+    Rule{"wgmma multiplies these types",
+         [](const Canonical& p, const DeviceCaps&, const Config&) {
+           const Gemm& g = p.gemm;
+           return !cuda::wgmma_type(g.a.dtype).empty() && !cuda::wgmma_type(g.b.dtype).empty() &&
+                  g.m >= 1 && g.n >= 1 && g.k >= 1 && !g.b_packed;
+         }},
+    Rule{"the copy engine can address A",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           return typed(c).pack_a || (aligned_for_copies(p.gemm, p.gemm.a) &&
+                                      (p.a_k_major || may_run_across_k(p.gemm.a.dtype)));
+         }},
+    Rule{"the copy engine can address B",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           return typed(c).pack_b || (aligned_for_copies(p.gemm, p.gemm.b) &&
+                                      (p.b_k_major || may_run_across_k(p.gemm.b.dtype)));
+         }},
+    Rule{"the tile is one that the instruction has",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           const auto& w = typed(c);
+           const bool bytes = !is_floating(p.gemm.a.dtype);
+           return w.right >= 8 && w.right <= 256 &&
+                  w.right % (bytes && w.right > 32 ? 16 : 8) == 0 && w.left >= 64 &&
+                  w.left <= 256 && w.left % 64 == 0;
+         }},
+    Rule{"warpgroups share the tile's rows",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           const auto& w = typed(c);
+           if (w.pingpong) return w.warpgroups == 2;
+           return w.warpgroups >= 1 && w.warpgroups <= 3 && w.left % (64 * w.warpgroups) == 0;
+         }},
+    Rule{"sums fit the registers",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto w = plan(p, d, typed(c));
+           // With three multiplying warpgroups the kernel starts with 128 registers a thread, and
+           // the assembler gives up on instructions that alone need as many.
+           const auto& config = typed(c);
+           const int room =
+               config.warpgroups == 3 ? 96 : cuda::wgmma_registers(config).multiply - 40;
+           return w.subtiles * w.sums * (config.promote ? 2 : 1) +
+                      scale_registers(p.gemm, config, w) <=
+                  room;
+         }},
+    Rule{"only 8-bit floats are promoted",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           return !typed(c).promote || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
+         }},
+    Rule{"scales of blocks are applied to what is promoted",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           return typed(c).promote || !blocks_along_k(p.gemm.scale_a);
+         }},
+    Rule{"the right tile lies in one square of scales",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           const int lines = scale_block(right_scale(p.gemm, typed(c))).lines;
+           return lines == 1 || lines % typed(c).right == 0;
+         }},
+    Rule{"clusters are pairs and copy whole atoms",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           const auto& w = typed(c);
+           // Four blocks do not fit all groups of SMs: at 5000³ squares took twice the time of
+           // pairs (H200).
+           const int blocks = w.cluster_left * w.cluster_right;
+           const bool known = blocks == 1 || (blocks == 2 && w.cluster_left >= 1);
+           return known && w.right % (8 * w.cluster_left) == 0;
+         }},
+    Rule{"stages fit shared memory",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& w = typed(c);
+           return w.stages >= 2 && w.stages <= 64 &&
+                  plan(p, d, w).shared_bytes <= d.gpu.shared_block_bytes;
+         }},
+    Rule{"splits are cut where k is long enough",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& w = typed(c);
+           if (w.sharing != Sharing::split) return w.splits == 1;
+           return w.splits >= 2 && w.splits <= 64 && plan(p, d, w).stages_of_k >= w.splits;
+         }},
+    Rule{"counters fit the front of the workspace",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return plan(p, d, typed(c)).counters * 4 <= cuda::kCounterBytes;
+         }},
+    Rule{"groups are of a sensible size",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           return typed(c).group >= 1 && typed(c).group <= 64;
+         }},
+    Rule{"shares of the last rounds fit 32 bits",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           if (typed(c).sharing != Sharing::stream) return true;
+           const auto w = plan(p, d, typed(c));
+           return 2.0 * w.clusters * double(w.stages_of_k) * (w.clusters + 1) < 2e9;
+         }},
+    Rule{"coordinates fit 32 bits",
+         [](const Canonical& p, const DeviceCaps&, const Config&) {
+           const std::int64_t most = std::int64_t{1} << 31;
+           return p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512 &&
+                  p.gemm.batch < most;
+         }},
+};
+
+/// A tile and who multiplies it.
+struct Shape {
+  int left, right, warpgroups;
+  bool pingpong;
+};
+
+std::vector<Shape> shapes() {
+  std::vector<Shape> all;
+  for (int right : {8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256}) {
+    all.push_back({64, right, 1, false});
+    all.push_back({128, right, 2, false});
+    if (right >= 64) all.push_back({64, right, 2, true});
+    if (right >= 64 && right <= 208) all.push_back({128, right, 2, true});
+    if (right >= 64 && right <= 208) all.push_back({256, right, 2, false});
+    if (right >= 96 && right <= 192) all.push_back({192, right, 3, false});
+  }
+  return all;
+}
+
+constexpr std::pair<Along, int> kOrders[] = {
+    {Along::left, 8}, {Along::left, 16}, {Along::right, 8}};
+
+/// As many stages as shared memory holds, k has use for, and the ring's bookkeeping stays small.
+int most_stages(const Canonical& p, const DeviceCaps& d, CudaWgmma c) {
+  c.stages = 0;
+  const auto w = plan(p, d, c);
+  const std::int64_t fit = (d.gpu.shared_block_bytes - w.shared_bytes) / (w.stage_bytes + 16);
+  return static_cast<int>(std::min<std::int64_t>(fit, 16));
+}
+
+void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
+                    const std::function<void(const Config&)>& visit) {
+  c.sharing = Sharing::tiles;
+  c.splits = 1;
+  visit(c);
+  const auto w = plan(p, d, c);
+  const std::int64_t room = std::max(1, d.compute_units / w.cluster);
+  if (w.tiles % room != 0 && w.stages_of_k >= 4 && w.tiles < 8 * room) {
+    c.sharing = Sharing::stream;
+    visit(c);
+  }
+  c.sharing = Sharing::split;
+  for (const int splits : {2, 3, 4, 5, 6, 8, 11, 12, 16, 24, 32}) {
+    if (w.tiles * splits > 3 * room || splits * 4 > w.stages_of_k) continue;
+    c.splits = splits;
+    visit(c);
+  }
+}
+
+void enumerate(const Canonical& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  const Gemm& g = p.gemm;
+  if (d.gpu.sm != 90 || g.m < 1 || g.n < 1 || g.k < 1 || cuda::wgmma_type(g.a.dtype).empty())
+    return;
+  const bool pack_a = !aligned_for_copies(g, g.a) || (!p.a_k_major && !may_run_across_k(g.a.dtype));
+  const bool pack_b = !aligned_for_copies(g, g.b) || (!p.b_k_major && !may_run_across_k(g.b.dtype));
+  for (const bool swap : {false, true})
+    for (const auto& s : shapes()) {
+      const std::int64_t right_rows = swap ? g.m : g.n, left_rows = swap ? g.n : g.m;
+      // A tile much wider than the problem computes nothing but zeros.
+      if (s.right >= 16 && s.right / 2 >= right_rows && s.right > 16) continue;
+      if (s.left >= 128 && s.left / 2 >= left_rows) continue;
+      for (const auto& [cl, cr] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
+        if ((cl > 1 && left_rows <= s.left) || (cr > 1 && right_rows <= s.right)) continue;
+        CudaWgmma c{.left = s.left,
+                    .right = s.right,
+                    .warpgroups = s.warpgroups,
+                    .pingpong = s.pingpong,
+                    .swap = swap,
+                    .cluster_left = cl,
+                    .cluster_right = cr,
+                    .pack_a = pack_a,
+                    .pack_b = pack_b,
+                    .keep_right = right_rows <= 128 && left_rows > 1024};
+        const int most = most_stages(p, d, c);
+        if (most < 2) continue;
+        c.stages = most;
+        for (const auto& [along, group] : kOrders) {
+          c.along = along;
+          c.group = group;
+          const bool walks = left_rows > s.left && right_rows > s.right;
+          if (!walks && (along == Along::right || group != 8)) continue;
+          c.promote = false;
+          if (!blocks_along_k(g.scale_a)) visit_sharings(p, d, c, visit);
+          if (!cuda::wgmma_type(g.a.dtype).starts_with('e')) continue;
+          c.promote = true;
+          visit_sharings(p, d, c, visit);
+        }
+      }
+    }
+}
+
+TensorMapSpec map_of(const WgmmaPlan& w, const WgmmaPlan::Side& s, const Gemm& g, int tile,
+                     int sharers) {
+  const std::int64_t size = size_of(s.type);
+  cuda::MapLines lines{.operand = s.operand,
+                       .offset = s.packed.offset,
+                       .type = s.type,
+                       .batch = g.batch,
+                       .pitch = s.pack ? s.packed.pitch : s.ld * size,
+                       .stride = s.pack ? s.packed.stride : s.batch_stride * size};
+  lines.length = s.across_k ? s.rows : g.k;
+  lines.lines = s.across_k ? g.k : s.rows;
+  lines.box_length = s.across_k ? 64 : w.depth;
+  lines.box_lines = (s.across_k ? w.depth : tile) / sharers;
+  return cuda::tensor_map(lines);
+}
+
+/// Blocks enough to keep memory busy, each with several lines or tiles to copy.
+GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
+  GpuStep step;
+  step.entry = "kiln_pack";
+  step.block.x = 256;
+  const std::int64_t a = c.pack_a ? p.gemm.m * p.gemm.k : 0, b = c.pack_b ? p.gemm.n * p.gemm.k : 0;
+  const std::int64_t wanted = ceil_div(std::max(a, b) * p.gemm.batch, 4096);
+  step.grid.x = static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, 4 * d.compute_units));
+  step.grid.y = c.pack_a && c.pack_b ? 2 : 1;
+  step.overlaps_previous = true;
+  return step;
+}
+
+GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& c = typed(config);
+  const auto w = plan(p, d, c);
+  const Gemm& g = p.gemm;
+  GpuLaunch out;
+  out.workspace_bytes = w.workspace_bytes;
+  out.zeroed_bytes = w.counter_bytes;
+  out.maps = {map_of(w, w.left, g, c.left, c.cluster_right),
+              map_of(w, w.right, g, c.right, c.cluster_left)};
+  if (c.pack_a || c.pack_b) out.steps.push_back(pack_step(p, d, c));
+  GpuStep step;
+  step.grid.x = static_cast<unsigned>(w.clusters * w.cluster);
+  step.block.x = static_cast<unsigned>((c.warpgroups + 1) * 128);
+  step.cluster.x = static_cast<unsigned>(w.cluster);
+  step.dynamic_shared_bytes = static_cast<int>(w.shared_bytes);
+  step.maps = {0, 1};
+  step.overlaps_previous = true;
+  if (w.store == WgmmaPlan::Store::tma) {
+    const std::int64_t size = size_of(g.d.dtype);
+    out.maps.push_back(cuda::tensor_map({.operand = MapOperand::d,
+                                         .offset = 0,
+                                         .type = g.d.dtype,
+                                         .length = g.n,
+                                         .lines = g.m,
+                                         .batch = g.batch,
+                                         .pitch = g.d.ld * size,
+                                         .stride = g.d.batch_stride * size,
+                                         .box_length = c.swap ? 16 : w.chunk,
+                                         .box_lines = c.swap ? w.chunk : 16}));
+    step.maps.push_back(2);
+  }
+  out.steps.push_back(step);
+  return out;
+}
+
+}  // namespace
+
+namespace cuda {
+Family wgmma_family() {
+  return {CudaWgmma::kFamily,
+          kFiles,
+          enumerate,
+          kRules,
+          cuda::wgmma_parameters,
+          wgmma_ns,
+          Vendor::nvidia,
+          launch,
+          [](const Gemm& g) { return g.scale_a != Scale::mx_32; }};
+}
+}  // namespace cuda
+}  // namespace kiln

@@ -1,0 +1,68 @@
+// Sizes that follow from a CudaWgmma config: read by its rules, parameters, launch and model. Knows
+// no template text.
+#pragma once
+
+#include <cstdint>
+
+#include "generator/cuda.h"
+
+namespace kiln::cuda {
+
+/// The front of the workspace where k is cut: a fixed size, so that what follows needs no knowledge
+/// of tiles.
+inline constexpr std::int64_t kCounterBytes = 64 << 10;
+
+/// The problem and a config as the kernel sees them: operands by the side of the instruction that
+/// they feed.
+struct WgmmaPlan {
+  struct Side {
+    DType type;
+    std::int64_t rows;
+    bool across_k;  // neighbouring elements run along the rows, not along k
+    bool pack;
+    MapOperand operand;
+    std::int64_t ld, batch_stride;  // elements
+    Packed packed;
+  };
+  enum class Store : std::uint8_t { tma, staged, direct };
+
+  Side left, right;
+  int depth;           // elements of k in one stage
+  int warpgroup_rows;  // of the left operand
+  int sums;            // of one thread, for 64 rows
+  int subtiles;        // of 64 rows, of one warpgroup
+  Store store;
+  int d_bytes;        // of an element
+  int chunk;          // rows of the right operand that one buffer of D holds
+  int store_buffers;  // of each warp
+  std::int64_t stage_bytes, shared_bytes;
+  std::int64_t tiles_left, tiles_right, tiles;  // of a cluster, and of all batches
+  std::int64_t stages_of_k;
+  int cluster, clusters;  // blocks of a cluster; clusters of the grid
+  std::int64_t counters;  // in use, of kCounterBytes / 4
+  std::int64_t counter_bytes, workspace_bytes;
+  int pieces_at_once;  // of a cut k, whose sums are fetched together
+};
+
+WgmmaPlan plan(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config);
+
+/// Rows that do not begin at a line of the cache cost the copies two lines for every 128 bytes.
+bool in_whole_lines(const Matrix& m);
+
+/// How the instruction names an operand's type; empty when it has none.
+std::string_view wgmma_type(DType type);
+
+/// Registers of a thread: at launch, then of the warps that multiply and of those that copy.
+struct WgmmaRegisters {
+  int launch, multiply, copy;
+};
+WgmmaRegisters wgmma_registers(const CudaWgmma& config);
+
+/// The constants, macros and choices of the templates.
+Parameters wgmma_parameters(const Canonical& problem, const DeviceCaps& device,
+                            const Config& config);
+
+/// The model of the family: nanoseconds of one call.
+double wgmma_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
+
+}  // namespace kiln::cuda

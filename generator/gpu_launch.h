@@ -1,0 +1,70 @@
+// How a GPU kernel is to be launched, as a plain description: worked out from (problem, device,
+// config) alone, so that it can be tested, printed and stored without a GPU. Knows no driver; the
+// runtime fills in the pointers of a call.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  auto operator<=>(const Dim3&) const = default;
+  std::int64_t count() const { return std::int64_t{x} * y * z; }
+};
+
+/// Whose memory a tensor map describes. `workspace` is for operands that a step has repacked.
+enum class MapOperand : std::uint8_t { a, b, c, d, workspace };
+
+/// Element types of the copy engine; `tf32` rounds fp32 to tf32 on the way.
+enum class MapElement : std::uint8_t { u8, u16, u32, s32, f16, bf16, f32, f64, tf32 };
+
+/// Bytes after which the pattern of 16-byte exchanges repeats.
+enum class MapSwizzle : std::uint8_t { none, b32, b64, b128 };
+
+enum class MapPromotion : std::uint8_t { none, b64, b128, b256 };
+
+/// One tensor map. dims[0] runs along neighbouring elements; strides[i] is the bytes between steps
+/// of dims[i + 1], a multiple of 16. Elements outside read as zero and are not written.
+struct TensorMapSpec {
+  static constexpr int kMaxRank = 5;
+  MapOperand operand = MapOperand::a;
+  std::int64_t offset = 0;  // bytes from the operand's start to the map's first element
+  MapElement element = MapElement::bf16;
+  int rank = 2;
+  std::array<std::uint64_t, kMaxRank> dims{};
+  std::array<std::uint64_t, kMaxRank - 1> strides{};
+  std::array<std::uint32_t, kMaxRank> box{};
+  MapSwizzle swizzle = MapSwizzle::b128;
+  MapPromotion promotion = MapPromotion::b256;
+  auto operator<=>(const TensorMapSpec&) const = default;
+};
+
+/// One launch. Its parameters are the KilnGpuArgs, then the maps that `maps` names, in that order.
+struct GpuStep {
+  std::string entry = "kiln_gemm";  // an extern "C" name in the module
+  Dim3 grid, block;
+  Dim3 cluster;  // {1,1,1}: no cluster attribute
+  int dynamic_shared_bytes = 0;
+  /// The step may begin while the one before it in the stream drains
+  /// (programmatic stream serialisation): its kernel must wait by griddepcontrol.wait.
+  bool overlaps_previous = false;
+  std::vector<int> maps;  // indices into GpuLaunch::maps
+  auto operator<=>(const GpuStep&) const = default;
+};
+
+/// Everything that one call does, in stream order. No steps: nothing to do (an empty D).
+struct GpuLaunch {
+  std::vector<GpuStep> steps;
+  std::vector<TensorMapSpec> maps;
+  std::int64_t workspace_bytes = 0;
+  /// The first bytes of the workspace that must be zero before the first call; kernels leave them
+  /// zero again. Calls that may overlap in time must not share a workspace.
+  std::int64_t zeroed_bytes = 0;
+  auto operator<=>(const GpuLaunch&) const = default;
+};
+
+}  // namespace kiln

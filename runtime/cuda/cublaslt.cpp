@@ -1,0 +1,323 @@
+#include "runtime/cuda/cublaslt.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <mutex>
+#include <optional>
+
+#include "runtime/cuda/shared_library.h"
+
+namespace kiln::cuda {
+namespace {
+
+using Handle = struct LtHandle*;
+using Description = struct LtMatmulDesc*;
+using Layout = struct LtLayout*;
+using Preference = struct LtPreference*;
+
+/// cublasLtMatmulAlgo_t, opaque.
+struct Algorithm {
+  std::uint64_t data[8];
+};
+
+/// cublasLtMatmulHeuristicResult_t.
+struct Choice {
+  Algorithm algorithm;
+  std::size_t workspace_bytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+// Attribute numbers of cublasLt.h.
+constexpr int kDescTransA = 3, kDescTransB = 4;
+constexpr int kLayoutBatch = 5, kLayoutStride = 6;
+constexpr int kPreferenceWorkspace = 1;
+constexpr int kPreferenceAlignments[] = {5, 6, 7, 8};  // of A, B, C, D
+constexpr std::int32_t kOpN = 0, kOpT = 1;
+// cudaDataType_t and cublasComputeType_t.
+constexpr int kR32F = 0, kR64F = 1, kR16F = 2, kR8I = 3, kR32I = 10, kR16BF = 14, kR8E4M3 = 28,
+              kR8E5M2 = 29;
+constexpr int kCompute32F = 68, kCompute64F = 70, kCompute32I = 72, kComputeTf32 = 77;
+
+struct Library {
+  int (*cublasLtCreate)(Handle*);
+  std::size_t (*cublasLtGetVersion)();
+  const char* (*cublasLtGetStatusString)(int);
+  int (*cublasLtMatmulDescCreate)(Description*, int compute, int scale);
+  int (*cublasLtMatmulDescDestroy)(Description);
+  int (*cublasLtMatmulDescSetAttribute)(Description, int, const void*, std::size_t);
+  int (*cublasLtMatrixLayoutCreate)(Layout*, int type, std::uint64_t rows, std::uint64_t columns,
+                                    std::int64_t ld);
+  int (*cublasLtMatrixLayoutDestroy)(Layout);
+  int (*cublasLtMatrixLayoutSetAttribute)(Layout, int, const void*, std::size_t);
+  int (*cublasLtMatmulPreferenceCreate)(Preference*);
+  int (*cublasLtMatmulPreferenceDestroy)(Preference);
+  int (*cublasLtMatmulPreferenceSetAttribute)(Preference, int, const void*, std::size_t);
+  int (*cublasLtMatmulAlgoGetHeuristic)(Handle, Description, Layout a, Layout b, Layout c, Layout d,
+                                        Preference, int wanted, Choice*, int* found);
+  int (*cublasLtMatmul)(Handle, Description, const void* alpha, const void* a, Layout,
+                        const void* b, Layout, const void* beta, const void* c, Layout, void* d,
+                        Layout, const Algorithm*, void* workspace, std::size_t bytes, Stream);
+};
+
+Result<Library> open_library() {
+  const auto library = SharedLibrary::open(
+      toolkit_names({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}));
+  if (!library) return fail(ErrorCode::unsupported, "no cuBLASLt: " + library.error().message);
+  Library l{};
+  std::string missing;
+  const auto load = [&](auto& function, const char* symbol) {
+    if (!library->load(function, symbol)) missing = symbol;
+  };
+  load(l.cublasLtCreate, "cublasLtCreate");
+  load(l.cublasLtGetVersion, "cublasLtGetVersion");
+  load(l.cublasLtGetStatusString, "cublasLtGetStatusString");
+  load(l.cublasLtMatmulDescCreate, "cublasLtMatmulDescCreate");
+  load(l.cublasLtMatmulDescDestroy, "cublasLtMatmulDescDestroy");
+  load(l.cublasLtMatmulDescSetAttribute, "cublasLtMatmulDescSetAttribute");
+  load(l.cublasLtMatrixLayoutCreate, "cublasLtMatrixLayoutCreate");
+  load(l.cublasLtMatrixLayoutDestroy, "cublasLtMatrixLayoutDestroy");
+  load(l.cublasLtMatrixLayoutSetAttribute, "cublasLtMatrixLayoutSetAttribute");
+  load(l.cublasLtMatmulPreferenceCreate, "cublasLtMatmulPreferenceCreate");
+  load(l.cublasLtMatmulPreferenceDestroy, "cublasLtMatmulPreferenceDestroy");
+  load(l.cublasLtMatmulPreferenceSetAttribute, "cublasLtMatmulPreferenceSetAttribute");
+  load(l.cublasLtMatmulAlgoGetHeuristic, "cublasLtMatmulAlgoGetHeuristic");
+  load(l.cublasLtMatmul, "cublasLtMatmul");
+  if (!missing.empty())
+    return fail(ErrorCode::unsupported, fmt::format("{} has no {}", library->name(), missing));
+  return l;
+}
+
+const Result<Library>& library() {
+  static const Result<Library> opened = open_library();
+  return opened;
+}
+
+/// The library's name of a type; nothing for those it does not multiply.
+std::optional<int> type_code(DType type) {
+  switch (type) {
+    case DType::fp32:
+    case DType::tf32:
+      return kR32F;
+    case DType::fp64:
+      return kR64F;
+    case DType::fp16:
+      return kR16F;
+    case DType::bf16:
+      return kR16BF;
+    case DType::s8:
+      return kR8I;
+    case DType::s32:
+      return kR32I;
+    case DType::fp8_e4m3:
+      return kR8E4M3;
+    case DType::fp8_e5m2:
+      return kR8E5M2;
+    case DType::u8:
+    case DType::fp8_e4m3fnuz:
+    case DType::fp8_e5m2fnuz:
+    case DType::fp6_e2m3:
+    case DType::fp6_e3m2:
+    case DType::fp4_e2m1:
+      break;
+  }
+  return std::nullopt;
+}
+
+struct ComputeTypes {
+  int compute, scale;
+};
+
+ComputeTypes compute_types(const Gemm& g) {
+  if (g.accumulator == fp64) return {kCompute64F, kR64F};
+  if (g.accumulator == s32) return {kCompute32I, g.d.dtype == s32 ? kR32I : kR32F};
+  return {g.a.dtype == tf32 ? kComputeTf32 : kCompute32F, kR32F};
+}
+
+}  // namespace
+
+struct CublasLt::Impl {
+  const Library& lt;
+  SharedDevice device;
+  Handle handle = nullptr;
+  int scale = 0;
+  Description description = nullptr;
+  Layout left = nullptr, right = nullptr, d = nullptr;
+  std::array<Choice, kMostChoices> found{};
+  int count = 0;
+
+  Impl(const Library& l, SharedDevice on) : lt(l), device(std::move(on)) {}
+  ~Impl() {
+    for (const Layout layout : {left, right, d})
+      if (layout != nullptr) lt.cublasLtMatrixLayoutDestroy(layout);
+    if (description != nullptr) lt.cublasLtMatmulDescDestroy(description);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Status check(int status, const char* call) const {
+    if (status == 0) return {};
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: {}", call, lt.cublasLtGetStatusString(status)));
+  }
+
+  Status describe_matrix(Layout& layout, const Matrix& m, std::int64_t rows, std::int64_t columns,
+                         std::int64_t batch) {
+    const auto type = type_code(m.dtype);
+    if (!type)
+      return fail(ErrorCode::unsupported,
+                  fmt::format("cuBLASLt has no {} matrices", name(m.dtype)));
+    const auto batches = static_cast<std::int32_t>(batch);
+    Status ok =
+        check(lt.cublasLtMatrixLayoutCreate(&layout, *type, static_cast<std::uint64_t>(rows),
+                                            static_cast<std::uint64_t>(columns), m.ld),
+              "cublasLtMatrixLayoutCreate");
+    if (ok && batch > 1)
+      ok =
+          check(lt.cublasLtMatrixLayoutSetAttribute(layout, kLayoutBatch, &batches, sizeof batches),
+                "cublasLtMatrixLayoutSetAttribute");
+    if (ok && batch > 1)
+      ok = check(lt.cublasLtMatrixLayoutSetAttribute(layout, kLayoutStride, &m.batch_stride,
+                                                     sizeof m.batch_stride),
+                 "cublasLtMatrixLayoutSetAttribute");
+    return ok;
+  }
+
+  /// The library's matrices are column-major: what it computes is D^T = op(B)^T op(A)^T, so our B
+  /// is its left operand.
+  Status describe(const Canonical& problem) {
+    const Gemm& g = problem.gemm;
+    const ComputeTypes types = compute_types(g);
+    scale = types.scale;
+    Status ok = check(lt.cublasLtMatmulDescCreate(&description, types.compute, types.scale),
+                      "cublasLtMatmulDescCreate");
+    const std::int32_t left_op = problem.b_k_major ? kOpT : kOpN;
+    const std::int32_t right_op = problem.a_k_major ? kOpN : kOpT;
+    for (const auto& [attribute, op] : {std::pair{kDescTransA, left_op}, {kDescTransB, right_op}})
+      if (ok)
+        ok = check(lt.cublasLtMatmulDescSetAttribute(description, attribute, &op, sizeof op),
+                   "cublasLtMatmulDescSetAttribute");
+    if (ok)
+      ok = problem.b_k_major ? describe_matrix(left, g.b, g.k, g.n, g.batch)
+                             : describe_matrix(left, g.b, g.n, g.k, g.batch);
+    if (ok)
+      ok = problem.a_k_major ? describe_matrix(right, g.a, g.k, g.m, g.batch)
+                             : describe_matrix(right, g.a, g.m, g.k, g.batch);
+    if (ok) ok = describe_matrix(d, g.d, g.n, g.m, g.batch);
+    return ok;
+  }
+
+  Status ask(std::size_t workspace_bytes, int alignment) {
+    Preference preference = nullptr;
+    const auto bytes = static_cast<std::uint64_t>(workspace_bytes);
+    Status ok =
+        check(lt.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+    if (!ok) return ok;
+    ok = check(lt.cublasLtMatmulPreferenceSetAttribute(preference, kPreferenceWorkspace, &bytes,
+                                                       sizeof bytes),
+               "cublasLtMatmulPreferenceSetAttribute");
+    // It takes 256 for granted; no instruction of it asks for more than 16.
+    const auto promised = static_cast<std::uint32_t>(alignment);
+    for (const int attribute : kPreferenceAlignments)
+      if (ok && alignment < 16)
+        ok = check(lt.cublasLtMatmulPreferenceSetAttribute(preference, attribute, &promised,
+                                                           sizeof promised),
+                   "cublasLtMatmulPreferenceSetAttribute");
+    if (ok)
+      ok = check(lt.cublasLtMatmulAlgoGetHeuristic(handle, description, left, right, d, d,
+                                                   preference, kMostChoices, found.data(), &count),
+                 "cublasLtMatmulAlgoGetHeuristic");
+    lt.cublasLtMatmulPreferenceDestroy(preference);
+    while (ok && count > 0 && found[static_cast<std::size_t>(count - 1)].state != 0) --count;
+    if (ok && count == 0) return fail(ErrorCode::unsupported, "cuBLASLt proposes no algorithm");
+    return ok;
+  }
+};
+
+CublasLt::CublasLt(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CublasLt::CublasLt(CublasLt&&) noexcept = default;
+CublasLt& CublasLt::operator=(CublasLt&&) noexcept = default;
+CublasLt::~CublasLt() = default;
+
+namespace {
+
+/// One handle a device for the life of the process: making one takes milliseconds and memory.
+Result<Handle> handle_for(const Library& lt, const CudaDevice& device) {
+  constexpr int kMostDevices = 64;
+  static std::array<Result<Handle>, kMostDevices> handles = [] {
+    std::array<Result<Handle>, kMostDevices> none;
+    none.fill(Handle{nullptr});
+    return none;
+  }();
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  auto& slot = handles.at(static_cast<std::size_t>(device.ordinal()));
+  if (slot && *slot == nullptr) {
+    Handle made = nullptr;
+    const int status = lt.cublasLtCreate(&made);
+    if (status != 0)
+      slot = fail(ErrorCode::unsupported,
+                  fmt::format("cublasLtCreate: {}", lt.cublasLtGetStatusString(status)));
+    else
+      slot = made;
+  }
+  return slot;
+}
+
+}  // namespace
+
+Result<CublasLt> CublasLt::make(SharedDevice device, const Canonical& problem,
+                                std::size_t workspace_bytes) {
+  const Gemm& g = problem.gemm;
+  if (g.epilogue != Epilogue{} || g.b_packed || g.scale_a != Scale::none ||
+      g.scale_b != Scale::none)
+    return fail(ErrorCode::unsupported, "cuBLASLt is raced on plain products only");
+  const Result<Library>& lt = library();
+  if (!lt) return tl::unexpected(lt.error());
+  auto impl = std::make_unique<Impl>(*lt, std::move(device));
+  const Guest guest(*impl->device);
+  const auto handle = handle_for(*lt, *impl->device);
+  if (!handle) return tl::unexpected(handle.error());
+  impl->handle = *handle;
+  if (Status ok = impl->describe(problem); !ok) return tl::unexpected(ok.error());
+  if (Status ok = impl->ask(workspace_bytes, problem.gemm.alignment); !ok)
+    return tl::unexpected(ok.error());
+  return CublasLt(std::move(impl));
+}
+
+int CublasLt::choices() const { return impl_->count; }
+
+std::size_t CublasLt::workspace_bytes(int choice) const {
+  return impl_->found.at(static_cast<std::size_t>(choice)).workspace_bytes;
+}
+
+Status CublasLt::enqueue(const KilnGpuArgs& args, int choice, Stream stream) const {
+  const Choice& chosen = impl_->found[static_cast<std::size_t>(choice)];
+  // alpha and beta are of the scale type; one of these is what it reads.
+  const double wide[] = {args.alpha, args.beta};
+  const float narrow[] = {static_cast<float>(args.alpha), static_cast<float>(args.beta)};
+  const std::int32_t whole[] = {static_cast<std::int32_t>(args.alpha),
+                                static_cast<std::int32_t>(args.beta)};
+  const void* alpha = narrow;
+  const void* beta = narrow + 1;
+  if (impl_->scale == kR64F) alpha = wide, beta = wide + 1;
+  if (impl_->scale == kR32I) alpha = whole, beta = whole + 1;
+  const int status = impl_->lt.cublasLtMatmul(
+      impl_->handle, impl_->description, alpha, args.b, impl_->left, args.a, impl_->right, beta,
+      args.beta != 0 ? args.c : args.d, impl_->d, args.d, impl_->d, &chosen.algorithm,
+      args.workspace, chosen.workspace_bytes, stream);
+  if (status == 0) return {};
+  return fail(ErrorCode::device,
+              fmt::format("cublasLtMatmul: {}", impl_->lt.cublasLtGetStatusString(status)));
+}
+
+Result<std::string> cublaslt_version() {
+  const Result<Library>& lt = library();
+  if (!lt) return tl::unexpected(lt.error());
+  const std::size_t v = lt->cublasLtGetVersion();
+  return fmt::format("cuBLASLt {}.{}.{}", v / 10000, v % 10000 / 100, v % 100);
+}
+
+}  // namespace kiln::cuda

@@ -1,0 +1,43 @@
+// NVIDIA's own GEMM library, opened at run time: a rival to be timed and, where the caller allows
+// it, a kernel to be dispatched to. Knows the canonical form; knows no tuning.
+#pragma once
+
+#include <memory>
+
+#include "generator/canonical.h"
+#include "runtime/cuda/device.h"
+#include "templates/cuda/abi.h"
+
+namespace kiln::cuda {
+
+/// One problem as cuBLASLt sees it, with the algorithms that its heuristic proposes. Move-only;
+/// thread-safe once made.
+class CublasLt {
+ public:
+  static constexpr int kMostChoices = 8;
+
+  /// Asks the heuristic, with `workspace_bytes` of workspace allowed. Errors: unsupported (the
+  /// library is not here, or has nothing for the problem), as a sentence.
+  static Result<CublasLt> make(SharedDevice device, const Canonical& problem,
+                               std::size_t workspace_bytes);
+  CublasLt(CublasLt&&) noexcept;
+  CublasLt& operator=(CublasLt&&) noexcept;
+  ~CublasLt();
+
+  int choices() const;
+  /// Bytes of workspace that `choice` wants.
+  std::size_t workspace_bytes(int choice) const;
+  /// Puts one call into the stream; the device's context must be current, `args.workspace` large
+  /// enough. Errors: device.
+  Status enqueue(const KilnGpuArgs& args, int choice, Stream stream) const;
+
+ private:
+  struct Impl;
+  explicit CublasLt(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// "cuBLASLt 13.0.2"; errors: unsupported (it is not here).
+Result<std::string> cublaslt_version();
+
+}  // namespace kiln::cuda

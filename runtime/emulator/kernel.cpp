@@ -1,0 +1,182 @@
+#include "runtime/emulator/kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/buffers.h"
+#include "runtime/cuda/kernel.h"
+#include "runtime/emulator/fault.h"
+#include "runtime/emulator/instructions.h"
+#include "runtime/image.h"
+
+namespace kiln {
+namespace {
+
+using emu::EmulatedMap;
+using emu::Entry;
+using emu::Grid;
+using emu::Machine;
+using emu::Scheduling;
+
+/// Clusters that a thread interleaves, so that blocks which pass each other data meet in many
+/// orders.
+constexpr std::int64_t kTogether = 3;
+
+/// What the copy engine can be told of; a driver refuses the rest.
+Status check(const TensorMapSpec& map, std::size_t number) {
+  const auto bad = [&](std::string_view what, auto value) {
+    return fail(ErrorCode::internal, fmt::format("tensor map {}: {} {}", number, what, value));
+  };
+  if (map.rank < 1 || map.rank > TensorMapSpec::kMaxRank) return bad("rank", map.rank);
+  for (int d = 0; d < map.rank; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (map.dims[i] == 0 || map.dims[i] > (std::uint64_t{1} << 32))
+      return bad("elements along a dimension:", map.dims[i]);
+    if (map.box[i] == 0 || map.box[i] > 256) return bad("box of", map.box[i]);
+    if (d > 0 && (map.strides[i - 1] % 16 != 0 || map.strides[i - 1] >= (std::uint64_t{1} << 40)))
+      return bad("stride of", map.strides[i - 1]);
+  }
+  return {};
+}
+
+void* base_of(const KilnGpuArgs& args, MapOperand operand) {
+  switch (operand) {
+    case MapOperand::a:
+      return const_cast<void*>(args.a);
+    case MapOperand::b:
+      return const_cast<void*>(args.b);
+    case MapOperand::c:
+      return const_cast<void*>(args.c);
+    case MapOperand::d:
+      return args.d;
+    case MapOperand::workspace:
+      return args.workspace;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+struct EmulatedKernel::Impl {
+  LoadedImage image;
+  GpuLaunch launch;
+  DeviceCaps device;
+  std::vector<Entry> entries;                      // of the steps
+  std::vector<std::unique_ptr<Machine>> machines;  // one a thread
+
+  Result<std::vector<KilnTensorMap>> maps(const KilnGpuArgs& args) const;
+  Status run(const Grid& grid, const Scheduling& policy);
+};
+
+EmulatedKernel::EmulatedKernel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+EmulatedKernel::EmulatedKernel(EmulatedKernel&&) noexcept = default;
+EmulatedKernel& EmulatedKernel::operator=(EmulatedKernel&&) noexcept = default;
+EmulatedKernel::~EmulatedKernel() = default;
+const GpuLaunch& EmulatedKernel::description() const { return impl_->launch; }
+
+Result<EmulatedKernel> EmulatedKernel::load(std::span<const std::byte> image, GpuLaunch launch,
+                                            const DeviceCaps& device) {
+  auto loaded = LoadedImage::load(image);
+  if (!loaded) return tl::unexpected(loaded.error());
+  auto impl = std::make_unique<Impl>();
+  impl->image = std::move(*loaded);
+  impl->launch = std::move(launch);
+  impl->device = device;
+  auto* ops = static_cast<const KilnEmuOps**>(impl->image.symbol("kiln_emu_ops"));
+  if (ops == nullptr) return fail(ErrorCode::device, "kernel image: not made for the emulator");
+  *ops = &emu::instructions();
+  for (const GpuStep& step : impl->launch.steps) {
+    auto* entry = impl->image.symbol(("kiln_emu_" + step.entry).c_str());
+    if (entry == nullptr)
+      return fail(ErrorCode::device, "kernel image: no entry point " + step.entry);
+    impl->entries.push_back(reinterpret_cast<Entry>(entry));
+  }
+  for (std::size_t i = 0; i < impl->launch.maps.size(); ++i)
+    if (Status ok = check(impl->launch.maps[i], i); !ok) return tl::unexpected(ok.error());
+  const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  for (unsigned i = 0; i < threads; ++i)
+    impl->machines.push_back(std::make_unique<Machine>(device));
+  return EmulatedKernel(std::move(impl));
+}
+
+Result<std::vector<KilnTensorMap>> EmulatedKernel::Impl::maps(const KilnGpuArgs& args) const {
+  std::vector<KilnTensorMap> out(launch.maps.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const TensorMapSpec& spec = launch.maps[i];
+    auto* base = static_cast<unsigned char*>(base_of(args, spec.operand)) + spec.offset;
+    if (reinterpret_cast<std::uintptr_t>(base) % 16 != 0)
+      return fail(ErrorCode::device, fmt::format("tensor map {}: address {} is not 16-byte aligned",
+                                                 i, static_cast<void*>(base)));
+    const EmulatedMap map{EmulatedMap::kMagic, base, &spec};
+    std::memcpy(&out[i], &map, sizeof(map));
+  }
+  return out;
+}
+
+Status EmulatedKernel::Impl::run(const Grid& grid, const Scheduling& policy) {
+  const std::int64_t clusters = grid.step->grid.count() / grid.step->cluster.count();
+  std::atomic<std::int64_t> next{0};
+  std::mutex mutex;
+  Status outcome;
+  const std::int64_t together = policy.order == emu::Order::sequential ? 1 : kTogether;
+  const auto work = [&](Machine& machine) {
+    const emu::FaultWatch watch;
+    for (std::int64_t c = next.fetch_add(together); c < clusters; c = next.fetch_add(together))
+      if (Status ok = machine.run(grid, c, std::min(together, clusters - c), policy); !ok) {
+        const std::lock_guard lock(mutex);
+        if (outcome) outcome = std::move(ok);
+        next = clusters;
+      }
+  };
+  std::vector<std::thread> threads;
+  const std::int64_t rounds = (clusters + together - 1) / together;
+  const auto helpers = std::min<std::int64_t>(rounds, std::ssize(machines)) - 1;
+  for (std::int64_t i = 0; i < helpers; ++i)
+    threads.emplace_back(work, std::ref(*machines[static_cast<std::size_t>(i + 1)]));
+  work(*machines.front());
+  for (std::thread& thread : threads) thread.join();
+  return outcome;
+}
+
+Status EmulatedKernel::run(const KilnGpuArgs& args, std::uint64_t seed) const {
+  const auto maps = impl_->maps(args);
+  if (!maps) return tl::unexpected(maps.error());
+  const Scheduling policy = Scheduling::drawn(seed);
+  for (std::size_t i = 0; i < impl_->launch.steps.size(); ++i) {
+    Grid grid;
+    grid.step = &impl_->launch.steps[i];
+    grid.entry = impl_->entries[i];
+    grid.args = &args;
+    for (const int map : grid.step->maps)
+      grid.maps.push_back(&(*maps)[static_cast<std::size_t>(map)]);
+    if (Status ok = impl_->run(grid, policy); !ok) return ok;
+  }
+  return {};
+}
+
+Status EmulatedKernel::call(const Canonical& problem, const Operands& operands,
+                            std::uint64_t seed) const {
+  KilnGpuArgs args = cuda::gpu_args(problem, operands);
+  const auto bytes = static_cast<std::size_t>(impl_->launch.workspace_bytes);
+  const auto zeroed = static_cast<std::size_t>(impl_->launch.zeroed_bytes);
+  // At its beginning the workspace is as aligned as a driver makes it.
+  auto workspace = GuardedBuffer::make((bytes + 255) / 256 * 256, 256);
+  if (!workspace) return tl::unexpected(workspace.error());
+  poison(DType::fp32, {workspace->data(), workspace->size()});
+  std::memset(workspace->data(), 0, zeroed);
+  args.workspace = workspace->data();
+  if (Status ok = run(args, seed); !ok) return ok;
+  if (auto damage = workspace->damage()) return fail(ErrorCode::device, "workspace: " + *damage);
+  for (std::size_t i = 0; i < zeroed; ++i)
+    if (workspace->data()[i] != std::byte{0})
+      return fail(ErrorCode::device, fmt::format("byte {} of the workspace must be left zero", i));
+  return {};
+}
+
+}  // namespace kiln

@@ -1,0 +1,181 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "runtime/hip/code_object.h"
+#include "runtime/hip/compilers.h"
+#include "runtime/hip/hiprtc.h"
+
+namespace kiln::hip {
+namespace {
+
+constexpr std::string_view kArchFlag = "--offload-arch=";
+
+/// What a compile yields, in this process or out of a child.
+struct Outcome {
+  std::string error;  // empty when it worked
+  std::string log, code;
+};
+
+Outcome compile_here(const Hiprtc& api, const Source& source) {
+  Outcome out;
+  Hiprtc::Program program = nullptr;
+  const auto failed = [&](const char* step, int code) {
+    if (code != 0) out.error = fmt::format("{}: {}", step, api.error_text(code));
+    return code != 0;
+  };
+  if (failed("hiprtcCreateProgram", api.create(&program, source.text.c_str(),
+                                               source.file_name.c_str(), 0, nullptr, nullptr)))
+    return out;
+  std::vector<const char*> options;
+  for (const auto& flag : source.flags) options.push_back(flag.c_str());
+  const int compiled = api.compile(program, static_cast<int>(options.size()), options.data());
+  std::size_t size = 0;
+  if (api.log_size(program, &size) == 0 && size > 1) {
+    out.log.resize(size);
+    if (api.log(program, out.log.data()) != 0) out.log.clear();
+    while (!out.log.empty() && out.log.back() == '\0') out.log.pop_back();
+  }
+  if (!failed("hiprtcCompileProgram", compiled) &&
+      !failed("hiprtcGetCodeSize", api.code_size(program, &size))) {
+    out.code.resize(size);
+    failed("hiprtcGetCode", api.code(program, out.code.data()));
+  }
+  api.destroy(&program);
+  return out;
+}
+
+bool write_all(int fd, const void* data, std::size_t size) {
+  const char* from = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t n = ::write(fd, from, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    from += n;
+    size -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+void send(int fd, const Outcome& out) {
+  for (const std::string* part : {&out.error, &out.log, &out.code}) {
+    const std::uint64_t size = part->size();
+    if (!write_all(fd, &size, sizeof(size)) || !write_all(fd, part->data(), part->size())) return;
+  }
+}
+
+std::string read_to_end(int fd) {
+  std::string all;
+  char chunk[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(fd, chunk, sizeof(chunk));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return all;
+    all.append(chunk, static_cast<std::size_t>(n));
+  }
+}
+
+/// False when the text ends before three parts do: the child died on the way.
+bool parse(std::string_view text, Outcome& out) {
+  for (std::string* part : {&out.error, &out.log, &out.code}) {
+    std::uint64_t size = 0;
+    if (text.size() < sizeof(size)) return false;
+    std::memcpy(&size, text.data(), sizeof(size));
+    text.remove_prefix(sizeof(size));
+    if (text.size() < size) return false;
+    part->assign(text.substr(0, size));
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+/// The same in a forked child, whose end is an error here and no more.
+Outcome compile_in_child(const Hiprtc& api, const Source& source) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {fmt::format("pipe: {}", std::strerror(errno)), {}, {}};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[0]);
+    send(ends[1], compile_here(api, source));
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  Outcome out;
+  if (child < 0) {
+    out.error = fmt::format("fork: {}", std::strerror(errno));
+  } else {
+    const bool whole = parse(read_to_end(ends[0]), out);
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!whole)
+      out.error = fmt::format("hipRTC {}.{} ended its process: {}", api.major, api.minor,
+                              WIFSIGNALED(status) ? ::strsignal(WTERMSIG(status)) : "exit");
+  }
+  ::close(ends[0]);
+  return out;
+}
+
+class HiprtcCompiler : public Compiler {
+ public:
+  explicit HiprtcCompiler(Hiprtc api) : api_(std::move(api)) {}
+
+  Result<Binary> compile(const Source& source) override {
+    std::string arch;
+    for (const auto& flag : source.flags)
+      if (flag.starts_with(kArchFlag)) arch = flag.substr(kArchFlag.size());
+    Outcome out;
+    {
+      // One at a time: a fork while another thread is inside would copy locks that it holds.
+      const std::lock_guard lock(mutex_);
+      out = api_.may_abort(arch) ? compile_in_child(api_, source) : compile_here(api_, source);
+    }
+    if (!out.error.empty())
+      return fail(ErrorCode::compiler, fmt::format("{}: {}{}{}", source.file_name, out.error,
+                                                   out.log.empty() ? "" : "\n", out.log));
+    Binary binary;
+    const auto* bytes = reinterpret_cast<const std::byte*>(out.code.data());
+    binary.image.assign(bytes, bytes + out.code.size());
+    binary.log = out.log;
+    const auto object = read_code_object(binary.image);
+    if (!object) return tl::unexpected(object.error());
+    binary.resources = report_of(*object);
+    return binary;
+  }
+
+  Result<std::string> assembly(const Source& source) override {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: hipRTC gives no assembly text; Clang does", source.file_name));
+  }
+
+  std::string version() const override {
+    return fmt::format("hipRTC {}.{}", api_.major, api_.minor);
+  }
+
+ private:
+  Hiprtc api_;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+Result<Compiler*> hiprtc_compiler() {
+  static std::mutex mutex;
+  // Only success is kept: a library installed later is found by the next call.
+  static std::unique_ptr<Compiler> kept;
+  const std::lock_guard lock(mutex);
+  if (kept == nullptr) {
+    auto api = Hiprtc::open();
+    if (!api) return tl::unexpected(api.error());
+    kept = std::make_unique<HiprtcCompiler>(std::move(*api));
+  }
+  return kept.get();
+}
+
+}  // namespace kiln::hip

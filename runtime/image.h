@@ -1,0 +1,30 @@
+// Linked host code in memory, mapped and ready to call: memfd + dlopen, no compiler involved. Knows
+// no kernels.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "kiln/error.hpp"
+
+namespace kiln {
+
+/// Move-only owner of one loaded shared object.
+class LoadedImage {
+ public:
+  /// Errors: device (no shared object for this machine, a cut one, or the system refused to map
+  /// it).
+  static Result<LoadedImage> load(std::span<const std::byte> image);
+  LoadedImage() = default;
+  LoadedImage(LoadedImage&& other) noexcept;
+  LoadedImage& operator=(LoadedImage&& other) noexcept;
+  ~LoadedImage();
+
+  /// Null when the image has no such name.
+  void* symbol(const char* name) const;
+
+ private:
+  void* handle_ = nullptr;
+};
+
+}  // namespace kiln

@@ -1,0 +1,29 @@
+// The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
+// a generated source stays self-contained (this file is pasted into it).
+#pragma once
+
+/// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
+/// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements. The
+/// first parameter of every kernel, by value; tensor maps follow it in the order of GpuLaunch.
+struct KilnGpuArgs {
+  const void* a;
+  const void* b;
+  const void* c;  // not read when beta == 0
+  void* d;
+  const void* bias;
+  const void* residual;  // laid out as D
+  void* workspace;       // 256-byte aligned
+  long long m, n, k, batch;
+  long long lda, ldb, ldc, ldd;
+  long long stride_a, stride_b, stride_c, stride_d;
+  double alpha, beta;
+  //% if scales
+  const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
+  const void* scale_b;
+  //% end
+};
+
+/// What the driver fills to describe a matrix to the copy engine; 64-byte aligned as it demands.
+struct alignas(64) KilnTensorMap {
+  unsigned long long words[16];
+};

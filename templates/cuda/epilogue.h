@@ -1,0 +1,87 @@
+// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// convert.h, and from the parameters TypeD, Acc and Real.
+#pragma once
+
+//% if activation == relu
+KILN_DEVICE Real activate(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN stays NaN
+//% end
+//% if activation == silu
+KILN_DEVICE Real activate(Real x) { return x / (Real(1) + Real(exp(-x))); }
+//% end
+//% if activation == gelu_tanh
+/// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
+KILN_DEVICE Real activate(Real x) {
+  const Real u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
+  return x / (Real(1) + Real(exp(-u2)));
+}
+//% end
+//% if activation == gelu_erf
+KILN_DEVICE Real activate(Real x) {
+  return Real(0.5) * x * Real(erfc(Real(-0.70710678118654752) * x));
+}
+//% end
+
+/// Where results go. Pointers are those of one batch.
+struct Output {
+  TypeD* d;
+  const TypeD* c;  // null when beta == 0: C is then never read
+  const TypeD* residual;
+  const Real* bias;
+  i64 ldd, ldc;
+  i64 rows, columns;
+  Real alpha, beta;
+  //% if line_scale_a
+  const float* scale_a;  // one a row
+  //% end
+  //% if line_scale_b
+  const float* scale_b;  // one a column
+  //% end
+};
+
+KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
+  Output out;
+  out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
+  out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
+  out.bias = static_cast<const Real*>(args.bias);
+  out.ldd = args.ldd;
+  out.ldc = args.ldc;
+  out.rows = args.m;
+  out.columns = args.n;
+  out.alpha = Real(args.alpha);
+  out.beta = Real(args.beta);
+  //% if line_scale_a
+  out.scale_a = static_cast<const float*>(args.scale_a) + batch * args.m;
+  //% end
+  //% if line_scale_b
+  out.scale_b = static_cast<const float*>(args.scale_b) + batch * args.n;
+  //% end
+  return out;
+}
+//% if line_scale_a || line_scale_b
+
+/// A sum with the scales of its row and column; those outside D read nothing.
+KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
+  //% if line_scale_a
+  if (row < out.rows) x *= out.scale_a[row];
+  //% end
+  //% if line_scale_b
+  if (column < out.columns) x *= out.scale_b[column];
+  //% end
+  return x;
+}
+//% end
+
+/// Bias and activation of one element; those outside D read nothing.
+KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
+  //% if bias == per_row
+  if (row < out.rows) x += out.bias[row];
+  //% end
+  //% if bias == per_column
+  if (column < out.columns) x += out.bias[column];
+  //% end
+  //% if activation
+  x = activate(x);
+  //% end
+  return x;
+}

@@ -1,0 +1,178 @@
+// Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
+// through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
+// from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
+// always on their way; else the next stage waits in registers. Expects mma_store.h and what stands
+// before it.
+
+constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
+constexpr int kSteps = kBlockK / kStepK;  // of a stage
+using CopierA = Copier<TypeA, TileA, kAlongKA, kBlockM>;
+using CopierB = Copier<TypeB, TileB, kAlongKB, kBlockN>;
+using ReaderA = TileA::Reader<kTilesM * 2>;
+using ReaderB = TileB::Reader<kTilesN>;
+
+/// One step's operands of a warp.
+struct Fragments {
+  Fragment a[kTilesM * 2][kChunks * 2], b[kTilesN][kChunks * 2];
+};
+
+KILN_DEVICE void read_step(Fragments& to, const ReaderA& a, const ReaderB& b, u32 stage, int step) {
+  a.read(to.a, stage, step);
+  b.read(to.b, stage + TileA::kBytes, step);
+}
+
+KILN_DEVICE void multiply(Sums& sums, const Fragments& f) {
+  _Pragma("unroll") for (int i = 0; i < kTilesM; ++i) {
+    Fragment a[kChunks * 4];
+    _Pragma("unroll") for (int k = 0; k < kChunks * 2; ++k) {
+      a[k * 2] = f.a[i * 2][k];
+      a[k * 2 + 1] = f.a[i * 2 + 1][k];
+    }
+    // Every second row of tiles goes backwards: it begins with what was used last.
+    _Pragma("unroll") for (int j = 0; j < kTilesN; ++j) {
+      const int n = i % 2 ? kTilesN - 1 - j : j;
+      multiply_step(sums[i][n], a, f.b[n]);
+    }
+  }
+}
+
+/// This block's tile: groups of kGroup rows of tiles are walked together, so that what they share
+/// stays in L2.
+struct Place {
+  i64 batch;
+  int m, n;
+};
+KILN_DEVICE Place place_of(const KilnGpuArgs& args, int tile) {
+  const int tiles_m = int(ceil_div(args.m, kBlockM)), tiles_n = int(ceil_div(args.n, kBlockN));
+  const int area = tiles_m * tiles_n;
+  Place p;
+  p.batch = tile / area;
+  const int at = tile - int(p.batch) * area;
+  const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
+  const int height = min(tiles_m - band * kGroup, kGroup);
+  p.n = in_band / height;
+  p.m = band * kGroup + in_band - p.n * height;
+  return p;
+}
+
+//% if async
+/// The products of `count` stages.
+KILN_DEVICE void run(Sums& sums, CopierA copy_a, CopierB copy_b, const ReaderA& a, const ReaderB& b,
+                     u32 ring, int count) {
+  int copied = 0;
+  u32 to = ring;
+  const auto copy_next = [&] {
+    if (copied < count) {
+      copy_a.copy(to);
+      copy_b.copy(to + TileA::kBytes);
+    }
+    ++copied;
+    to = to == ring + (kStages - 1) * kStageBytes ? ring : to + kStageBytes;
+    // Groups without copies keep the count.
+    cp_async_commit();
+  };
+  _Pragma("unroll") for (int s = 0; s < kStages - 1; ++s) copy_next();
+  cp_async_wait<kStages - 2>();
+  __syncthreads();
+  u32 stage = ring;
+  const auto next_stage = [&] {
+    stage = stage == ring + (kStages - 1) * kStageBytes ? ring : stage + kStageBytes;
+    cp_async_wait<kStages - 2>();
+    __syncthreads();
+  };
+  //% if ahead
+  // The operands of the next step are read while this one multiplies, across stages too.
+  Fragments f[2];
+  read_step(f[0], a, b, stage, 0);
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    _Pragma("unroll") for (int step = 0; step < kSteps; ++step) {
+      if (step == 0) copy_next();
+      if (step == kSteps - 1) next_stage();
+      read_step(f[(step + 1) % 2], a, b, stage, (step + 1) % kSteps);
+      multiply(sums, f[step % 2]);
+    }
+  }
+  //% else
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    copy_next();
+    _Pragma("unroll") for (int step = 0; step < kSteps; ++step) {
+      Fragments f;
+      read_step(f, a, b, stage, step);
+      // All of the stage is read: while this step multiplies, faster warps begin the next one.
+      if (step == kSteps - 1) next_stage();
+      multiply(sums, f);
+    }
+  }
+  //% end
+}
+//% else
+/// The products of `count` stages, two buffers by turns.
+KILN_DEVICE void run(Sums& sums, CopierA copy_a, CopierB copy_b, const ReaderA& a, const ReaderB& b,
+                     u32 ring, int count) {
+  const auto store = [&](u32 to) {
+    copy_a.store(to);
+    copy_b.store(to + TileA::kBytes);
+  };
+  copy_a.fetch();
+  copy_b.fetch();
+  u32 offset = 0;
+  store(ring);
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    __syncthreads();
+    const bool more = i + 1 < count;
+    if (more) {
+      copy_a.fetch();
+      copy_b.fetch();
+    }
+    _Pragma("unroll") for (int step = 0; step < kSteps; ++step) {
+      Fragments f;
+      read_step(f, a, b, ring + offset, step);
+      multiply(sums, f);
+    }
+    // The other buffer was read before the barrier above.
+    offset ^= kStageBytes;
+    if (more) store(ring + offset);
+  }
+}
+//% end
+
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
+  extern __shared__ __align__(1024) unsigned char shared_bytes[];
+  const u32 ring = shared_address(shared_bytes);
+  const int thread = int(threadIdx.x), lane = thread & 31;
+  // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
+  const int warp = __shfl_sync(0xffffffff, thread / 32, 0);
+  //% if split
+  const int number = int(blockIdx.x) / kSplits, piece = int(blockIdx.x) % kSplits;
+  //% else
+  const int number = int(blockIdx.x);
+  //% end
+  const Place tile = place_of(args, number);
+  const i64 row0 = i64(tile.m) * kBlockM, column0 = i64(tile.n) * kBlockN;
+  int count = int(ceil_div(args.k, kBlockK));
+  i64 k0 = 0;
+  //% if split
+  const int begin = int(i64(piece) * count / kSplits);
+  count = int(i64(piece + 1) * count / kSplits) - begin;
+  k0 = i64(begin) * kBlockK;
+  //% end
+  const int my_row = warp % kWarpsM * kTilesM * 16, my_column = warp / kWarpsM * kTilesN * 8;
+  //% if overlaps
+  // Everything before this overlaps with the end of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  //% end
+  Sums sums = {};
+  run(sums,
+      CopierA::at(args.a, args.stride_a, tile.batch, args.lda, row0, args.m, k0, args.k, thread),
+      CopierB::at(args.b, args.stride_b, tile.batch, args.ldb, column0, args.n, k0, args.k, thread),
+      ReaderA::at(my_row, lane), ReaderB::at(my_column, lane), ring, count);
+  //% if split
+  if (!combine(sums, args, number, piece, thread)) return;
+  //% end
+  // The ring is free when every warp has read its last stage.
+  __syncthreads();
+  store_sums(sums, output_of(args, tile.batch), row0 + my_row, column0 + my_column,
+             ring + u32(warp * 16 * kRowPitch), lane);
+}

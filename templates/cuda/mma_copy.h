@@ -1,0 +1,108 @@
+// From memory to shared memory: every thread's share of one operand's tile, kWidth bytes at a time,
+// which the operand's alignment decides. What lies outside the operand becomes zeros. Expects
+// mma_read.h.
+#pragma once
+
+template <typename T, typename Tile, bool AlongK, int Rows>
+struct Copier {
+  static constexpr int kSize = int(sizeof(T));
+  static constexpr int kUnits = Tile::kPitch / kUnit;  // of a line
+  static constexpr int kLinesAtOnce = kThreads / kUnits;
+  static constexpr int kCopies = (Tile::kLines + kLinesAtOnce - 1) / kLinesAtOnce;
+  static constexpr bool kEven = Tile::kLines % kLinesAtOnce == 0;
+  static_assert(kThreads % kUnits == 0, "threads share a line evenly");
+
+  const unsigned char* from;  // this thread's first unit of the next tile
+  i64 step, tile_step;        // bytes between its lines, between tiles
+  int lines, bytes;           // from the first unit on to the operand's end
+  int line, byte;             // of the first unit in the tile
+
+  static __device__ __forceinline__ Copier at(const void* operand, i64 batch_stride, i64 batch,
+                                              i64 ld, i64 row0, i64 rows, i64 k0, i64 k,
+                                              int thread) {
+    Copier c;
+    c.line = thread / kUnits;
+    c.byte = thread % kUnits * kUnit;
+    const i64 first_line = (AlongK ? row0 : k0) + c.line, first = AlongK ? k0 : row0;
+    c.from = static_cast<const unsigned char*>(operand) +
+             (batch * batch_stride + first_line * ld + first) * kSize + c.byte;
+    c.step = ld * kLinesAtOnce * kSize;
+    c.tile_step = (AlongK ? 1 : ld) * kBlockK * kSize;
+    c.lines = int(AlongK ? rows - row0 : k - k0) - c.line;
+    c.bytes = int(min((AlongK ? k - k0 : rows - row0) * kSize, i64(1) << 30)) - c.byte;
+    return c;
+  }
+
+  /// Bytes of copy `i` that exist.
+  __device__ __forceinline__ int valid(int i) const {
+    return i * kLinesAtOnce < lines ? max(0, min(bytes, kUnit)) : 0;
+  }
+  __device__ __forceinline__ bool mine(int i) const {
+    return kEven || line + i * kLinesAtOnce < Tile::kLines;
+  }
+  /// Where in the tile copy `i` goes.
+  __device__ __forceinline__ u32 place(int i) const {
+    if constexpr (kLinesAtOnce % Tile::kPeriod == 0)
+      return Tile::place(line, byte) + u32(i * kLinesAtOnce * Tile::kPitch);
+    else
+      return Tile::place(line + i * kLinesAtOnce, byte);
+  }
+  __device__ __forceinline__ void advance() {
+    from += tile_step;
+    if constexpr (AlongK)
+      bytes -= kBlockK * kSize;
+    else
+      lines -= kBlockK;
+  }
+
+  //% if async
+  /// Starts the copies of one tile and goes on to the next.
+  __device__ __forceinline__ void copy(u32 to) {
+    const unsigned char* here = from;
+    _Pragma("unroll") for (int i = 0; i < kCopies; ++i, here += step) {
+      if (!mine(i)) continue;
+      const u32 there = to + place(i);
+      if constexpr (kUnit == 16)
+        cp_async_16(there, here, valid(i));
+      else if constexpr (kUnit == 8)
+        cp_async_8(there, here, valid(i));
+      else
+        cp_async_4(there, here, valid(i));
+    }
+    advance();
+  }
+  //% else
+  struct alignas(kWidth) Some {
+    T x[kWidth / kSize];
+  };
+  struct alignas(16) Unit {
+    Some some[kUnit / kWidth];
+  };
+  Unit held[kCopies];
+
+  /// Reads one tile into registers and goes on to the next.
+  __device__ __forceinline__ void fetch() {
+    const unsigned char* line_from = from;
+    _Pragma("unroll") for (int i = 0; i < kCopies; ++i, line_from += step) {
+      const int left = mine(i) ? valid(i) : 0;
+      held[i] = Unit{};
+      _Pragma("unroll") for (int s = 0; s < kUnit / kWidth; ++s) {
+        const unsigned char* here = line_from + s * kWidth;
+        if (left >= (s + 1) * kWidth) {
+          held[i].some[s] = *reinterpret_cast<const Some*>(here);
+        } else {
+          _Pragma("unroll") for (int e = 0; e < kWidth / kSize; ++e)
+            if (s * kWidth + e * kSize < left)
+              held[i].some[s].x[e] = reinterpret_cast<const T*>(here)[e];
+        }
+      }
+    }
+    advance();
+  }
+  __device__ __forceinline__ void store(u32 to) const {
+    _Pragma("unroll") for (int i = 0; i < kCopies; ++i)
+      if (mine(i))
+        store_shared_words(to + place(i), reinterpret_cast<const u32(&)[4]>(held[i]));
+  }
+  //% end
+};

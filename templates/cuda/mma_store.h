@@ -1,0 +1,176 @@
+// Sums to D: through a part of shared memory that each warp has for itself, 16 rows at a time, so
+// that whole lines of D are written and C is read alike. Where k was cut, the block that comes last
+// adds all parts in the order of k, so that the same call gives the same bits. Expects mma_read.h,
+// epilogue.h.
+#pragma once
+
+using Sums = Acc[kTilesM][kTilesN][4];
+constexpr int kNear = TileB::kNear;
+constexpr int kRun = 2 * kNear;                // neighbouring columns of a lane
+constexpr int kWarpN = kTilesN * 8;            // columns of a warp
+constexpr int kWord = 16 / int(sizeof(Acc));   // sums that one shared-memory access brings
+/// Neighbouring columns that a lane finishes together.
+constexpr int kTogether = kStoreWidth > kWord ? kStoreWidth : kWord;
+constexpr int kRowPitch = sums_pitch(kWarpN, kNear, int(sizeof(Acc)));
+
+struct alignas(16) Word {
+  Acc sum[kWord];
+};
+struct alignas(kStoreWidth * sizeof(TypeD)) SomeD {
+  TypeD x[kStoreWidth];
+};
+
+/// The sums of 16 rows to shared memory, where rows of half 0 come first.
+KILN_DEVICE void put_down(const Acc (&sums)[kTilesN][4], u32 to, int lane) {
+  _Pragma("unroll") for (int half = 0; half < 2; ++half)
+    _Pragma("unroll") for (int run = 0; run < kTilesN / kNear; ++run) {
+      const u32 there = to + u32((half * 8 + lane / 4) * kRowPitch +
+                                 (run * 8 * kNear + lane % 4 * kRun) * int(sizeof(Acc)));
+      const auto sum = [&](int e) { return sums[run * kNear + e % kNear][half * 2 + e / kNear]; };
+      //% if short_runs
+      const Acc pair[2] = {sum(0), sum(1)};
+      const auto& words = reinterpret_cast<const u32(&)[2]>(pair);
+      store_shared_pair(there, words[0], words[1]);
+      //% else
+      _Pragma("unroll") for (int e = 0; e < kRun; e += kWord) {
+        Word word;
+        _Pragma("unroll") for (int x = 0; x < kWord; ++x) word.sum[x] = sum(e + x);
+        store_shared_words(there + e * int(sizeof(Acc)), reinterpret_cast<const u32(&)[4]>(word));
+      }
+      //% end
+    }
+}
+
+/// Neighbours in a row of a matrix like D; zero outside.
+KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 columns) {
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += kStoreWidth) {
+    SomeD some = {};
+    if (e + kStoreWidth <= columns) {
+      some = *reinterpret_cast<const SomeD*>(from + e);
+    } else {
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
+          some.x[s] = from[e + s];
+    }
+    _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) x[e + s] = to_real(some.x[s]);
+  }
+}
+
+/// `columns`: how many there are from the first one on.
+KILN_DEVICE void store_some(TypeD* to, const TypeD (&x)[kTogether], i64 columns) {
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += kStoreWidth) {
+    if (e + kStoreWidth <= columns) {
+      SomeD some;
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) some.x[s] = x[e + s];
+      *reinterpret_cast<SomeD*>(to + e) = some;
+    } else {
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
+          to[e + s] = x[e + s];
+    }
+  }
+}
+
+/// Sums of neighbouring columns, finished and stored.
+KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, bool exact) {
+  const i64 columns = out.columns - column;
+  Real c[kTogether] = {};
+  if (out.c) load_under(c, out.c + row * out.ldc + column, columns);
+  //% if residual
+  Real residual[kTogether];
+  load_under(residual, out.residual + row * out.ldd + column, columns);
+  //% end
+  TypeD x[kTogether];
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += kWord) {
+    Word word;
+    load_shared_words(reinterpret_cast<u32(&)[4]>(word), from + e * int(sizeof(Acc)));
+    _Pragma("unroll") for (int s = 0; s < kWord; ++s) {
+      //% if integer_d
+      if (exact) {
+        x[e + s] = word.sum[s];
+        continue;
+      }
+      //% end
+      Real y = Real(word.sum[s]) * out.alpha;
+      if (out.c) y += out.beta * c[e + s];
+      y = finish(out, y, row, column + e + s);
+      //% if residual
+      y += residual[e + s];
+      //% end
+      x[e + s] = from_real(y, TypeD{});
+    }
+  }
+  store_some(out.d + row * out.ldd + column, x, columns);
+}
+
+/// (row0, column0): the warp's first element of D; `room`: its part of shared memory.
+KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 column0, u32 room,
+                            int lane) {
+  //% if integer_d
+  const bool exact = out.alpha == Real(1) && !out.c;
+  //% else
+  const bool exact = false;
+  //% end
+  constexpr int kUnits = kWarpN / kTogether;  // of a row
+  _Pragma("unroll") for (int i = 0; i < kTilesM; ++i) {
+    put_down(sums[i], room, lane);
+    __syncwarp();
+    _Pragma("unroll 1") for (int u = lane; u < 16 * kUnits; u += 32) {
+      const int line = u / kUnits, first = u % kUnits * kTogether;
+      const i64 row = row0 + row_in_tile(i * 2 + line / 8, line % 8, TileA::kNear);
+      const i64 column = column0 + first;
+      if (row < out.rows && column < out.columns)
+        finish_some(room + u32(line * kRowPitch + first * int(sizeof(Acc))), out, row, column,
+                    exact);
+    }
+    __syncwarp();
+  }
+}
+
+//% if split
+/// Past L1, which may hold what another block has overwritten since.
+KILN_DEVICE void load_pair(Acc (&to)[2], const Acc* from) {
+  asm volatile(KILN_LOAD_PAIR : KILN_ACC_OUT(to[0]), KILN_ACC_OUT(to[1]) : "l"(from) : "memory");
+}
+KILN_DEVICE void store_pair(Acc* to, const Acc* from) {
+  asm volatile(KILN_STORE_PAIR ::"l"(to), KILN_ACC_IN(from[0]), KILN_ACC_IN(from[1]) : "memory");
+}
+KILN_DEVICE u32 count_arrival(u32* counter) {
+  u32 before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(counter)
+               : "memory");
+  return before;
+}
+
+/// True for the block that must finish the tile; its sums are then those of all parts. The
+/// workspace holds a counter a tile (zero between calls: the last block resets it), then the sums.
+KILN_DEVICE bool combine(Sums& sums, const KilnGpuArgs& args, int tile, int piece, int thread) {
+  __shared__ u32 arrived;
+  constexpr int kPart = kTilesM * kTilesN * 4 * kThreads;
+  u32* counter = static_cast<u32*>(args.workspace) + tile;
+  const i64 counters = ceil_div(i64(gridDim.x) / kSplits * 4, 256) * 256;
+  Acc* parts = reinterpret_cast<Acc*>(static_cast<unsigned char*>(args.workspace) + counters) +
+               i64(tile) * kSplits * kPart + thread * 2;
+  _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s)
+    store_pair(parts + i64(piece) * kPart + s * 2 * kThreads,
+               &sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2]);
+  __threadfence();
+  __syncthreads();
+  if (thread == 0) arrived = count_arrival(counter);
+  __syncthreads();
+  if (arrived != kSplits - 1) return false;
+  if (thread == 0) *counter = 0;
+  __threadfence();
+  _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
+    _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
+      _Pragma("unroll") for (int e = 0; e < 4; ++e) sums[i][j][e] = Acc(0);
+  _Pragma("unroll 1") for (int p = 0; p < kSplits; ++p)
+    _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s) {
+      Acc part[2];
+      load_pair(part, parts + i64(p) * kPart + s * 2 * kThreads);
+      sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2] += part[0];
+      sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2 + 1] += part[1];
+    }
+  return true;
+}
+//% end

@@ -1,0 +1,279 @@
+// Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
+// sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
+// types.h, convert.h, epilogue.h, simt_lanes.h, simt_work.h, and simt_copy.h when tiles are copied.
+
+constexpr int kLanesN = 32 / kLanesM;
+constexpr int kWarpsM = kBlockM / (kLanesM * kThreadM);
+static_assert(kWarpsM * kLanesM * kThreadM == kBlockM, "warps cover the tile's rows");
+static_assert(kThreads / 32 / kWarpsM * kLanesN * kThreadN == kBlockN, "and its columns");
+
+/// How many of a thread's `count` rows or columns lie side by side.
+KILN_DEVICE constexpr int run_of(int count) {
+  constexpr int kMost = 16 / int(sizeof(Acc));
+  return !kSpread ? count : count % kMost == 0 ? kMost : count % 2 == 0 ? 2 : 1;
+}
+/// How far the i-th of them is from the first, the runs of all lanes coming in between.
+KILN_DEVICE constexpr int apart(int i, int count, int lanes) {
+  return i / run_of(count) * run_of(count) * lanes + i % run_of(count);
+}
+constexpr int kRunM = run_of(kThreadM), kRunN = run_of(kThreadN);
+
+/// One step of k. A snake: each product shares a factor with the one before, which spares the
+/// register file a read.
+KILN_DEVICE void multiply_line(Acc (&sums)[kThreadM][kThreadN], const Acc (&left)[kThreadM],
+                               const Acc (&right)[kThreadN]) {
+  constexpr int kPair = kThreadM % 2 == 0 ? 2 : 1;
+  _Pragma("unroll") for (int i = 0; i < kThreadM; i += kPair)
+    _Pragma("unroll") for (int turn = 0; turn < kThreadN; ++turn) {
+      const int j = i / kPair % 2 == 0 ? turn : kThreadN - 1 - turn;
+      _Pragma("unroll") for (int e = 0; e < kPair; ++e) {
+        const int row = i + (turn % 2 == 0 ? e : kPair - 1 - e);
+        sums[row][j] += left[row] * right[j];
+      }
+    }
+}
+
+//% if stages == none
+/// No shared memory: every thread reads what it multiplies.
+KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs& args,
+                              const Work& work, const TypeA* a, const TypeB* b, int first_m,
+                              int first_n, int) {
+  const i64 end = min(i64(work.end) * kBlockK, args.k);
+  const i64 row = i64(work.m) * kBlockM + first_m, column = i64(work.n) * kBlockN + first_n;
+  for (i64 k = i64(work.begin) * kBlockK; k < end; ++k) {
+    Acc left[kThreadM], right[kThreadN];
+    _Pragma("unroll") for (int i = 0; i < kThreadM; ++i) {
+      const i64 r = row + apart(i, kThreadM, kLanesM);
+      left[i] = r < args.m ? widened(a[kAlongKA ? r * args.lda + k : k * args.lda + r]) : Acc(0);
+    }
+    _Pragma("unroll") for (int j = 0; j < kThreadN; ++j) {
+      const i64 c = column + apart(j, kThreadN, kLanesN);
+      right[j] = c < args.n ? widened(b[kAlongKB ? c * args.ldb + k : k * args.ldb + c]) : Acc(0);
+    }
+    multiply_line(sums, left, right);
+  }
+}
+//% else
+/// A thread's rows (or columns) of line `k` of a tile; `own` is the first of them in line 0.
+template <int Rows, int Count, int Lanes>
+KILN_DEVICE void read_line(Acc (&to)[Count], const Acc* own, int k, int first) {
+  constexpr int kTogether = Count % kQuad == 0 ? kQuad : Count % 2 == 0 ? 2 : 1;
+  _Pragma("unroll") for (int i = 0; i < Count; i += kTogether) {
+    const auto some = *reinterpret_cast<const Some<Acc, kTogether>*>(
+        own + Lines<Rows>::from(first, k, apart(i, Count, Lanes)));
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) to[i + e] = some.x[e];
+  }
+}
+
+constexpr int kElementsA = Lines<kBlockM>::kElements;
+constexpr int kStage = kElementsA + Lines<kBlockN>::kElements;  // elements
+
+/// The factors of one step of k.
+struct Factors {
+  Acc left[kThreadM], right[kThreadN];
+  __device__ __forceinline__ void read(const Acc* stage, int k, int first_m, int first_n) {
+    read_line<kBlockM, kThreadM, kLanesM>(left, stage + first_m, k, first_m);
+    read_line<kBlockN, kThreadN, kLanesN>(right, stage + kElementsA + first_n, k, first_n);
+  }
+};
+
+/// Both operands on their way, one pass of k after the other.
+struct Feed {
+  Copier<TypeA, kAlongKA, kBlockM, kWidthA> a;
+  Copier<TypeB, kAlongKB, kBlockN, kWidthB> b;
+  Acc* stages;
+  i64 k;
+  int pass, end;
+  int whole;  // passes before this one find whole tiles
+
+  /// Starts to bring the next pass, if there is one, to stage `to`.
+  __device__ __forceinline__ void begin(int to) {
+    if (pass < end) {
+      if (pass < whole)
+        bring<true>(to, kBlockK);
+      else
+        bring<false>(to, int(min(k - i64(pass) * kBlockK, i64(kBlockK))));
+      a.next();
+      b.next();
+      ++pass;
+    }
+    //% if copy == async
+    cp_async_commit();
+    //% end
+  }
+
+  template <bool Whole>
+  __device__ __forceinline__ void bring(int to, int depth) {
+    //% if copy == async
+    const u32 place = u32(__cvta_generic_to_shared(stages)) + to * u32(kStage * sizeof(Acc));
+    a.template send<Whole>(place, depth);
+    b.template send<Whole>(place + u32(kElementsA * sizeof(Acc)), depth);
+    //% else
+    a.template fetch<Whole>(depth);
+    b.template fetch<Whole>(depth);
+    //% end
+  }
+
+  /// Stage `at` is whole for every thread when all have come here.
+  __device__ __forceinline__ void finish(int at, bool any) {
+    //% if copy == async
+    cp_async_wait<(kStages > 1 ? kStages - 2 : 0)>();
+    //% else
+    if (any) {
+      a.store(stages + at * kStage);
+      b.store(stages + at * kStage + kElementsA);
+    }
+    //% end
+    __syncthreads();
+  }
+};
+
+KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs& args,
+                              const Work& work, const TypeA* a, const TypeB* b, int first_m,
+                              int first_n, int thread) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  Feed feed;
+  feed.stages = reinterpret_cast<Acc*>(shared);
+  const i64 first_k = i64(work.begin) * kBlockK;
+  feed.a.start(a, args.lda, i64(work.m) * kBlockM, first_k, args.m, thread);
+  feed.b.start(b, args.ldb, i64(work.n) * kBlockN, first_k, args.n, thread);
+  feed.pass = work.begin;
+  feed.end = work.end;
+  feed.k = args.k;
+  feed.whole = feed.a.rows == kBlockM && feed.b.rows == kBlockN ? int(args.k / kBlockK) : 0;
+  //% if stages == 1
+  for (int pass = work.begin; pass < work.end; ++pass) {
+    feed.begin(0);
+    feed.finish(0, true);
+    _Pragma("unroll") for (int k = 0; k < kBlockK; ++k) {
+      Factors factors;
+      factors.read(feed.stages, k, first_m, first_n);
+      multiply_line(sums, factors.left, factors.right);
+    }
+    __syncthreads();
+  }
+  //% else
+  _Pragma("unroll 1") for (int s = 0; s + 1 < kStages; ++s) feed.begin(s);
+  feed.finish(0, work.begin < work.end);
+  int here = 0, free = kStages - 1;  // stages: the one to multiply, the one to fill
+  //% if ahead
+  // The factors of the next step are read while those of this one are multiplied.
+  Factors factors[2];
+  if (work.begin < work.end) factors[0].read(feed.stages, 0, first_m, first_n);
+  //% end
+  for (int pass = work.begin; pass < work.end; ++pass) {
+    const Acc* stage = feed.stages + here * kStage;
+    const int next = here + 1 == kStages ? 0 : here + 1;
+    const bool more = pass + 1 < work.end;
+    feed.begin(free);
+    //% if ahead
+    _Pragma("unroll") for (int k = 0; k + 1 < kBlockK; ++k) {
+      factors[(k + 1) % 2].read(stage, k + 1, first_m, first_n);
+      multiply_line(sums, factors[k % 2].left, factors[k % 2].right);
+    }
+    feed.finish(next, more);
+    if (more) factors[0].read(feed.stages + next * kStage, 0, first_m, first_n);
+    multiply_line(sums, factors[1].left, factors[1].right);
+    //% else
+    _Pragma("unroll") for (int k = 0; k < kBlockK; ++k) {
+      Factors factors;
+      factors.read(stage, k, first_m, first_n);
+      multiply_line(sums, factors.left, factors.right);
+    }
+    feed.finish(next, more);
+    //% end
+    free = here;
+    here = next;
+  }
+  //% end
+}
+//% end
+
+KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
+  //% if integer_d
+  if (out.alpha == Real(1) && !out.c) return sum;
+  //% end
+  //% if line_scale_a || line_scale_b
+  Real x = scaled(out, Real(sum), row, column) * out.alpha;
+  //% else
+  Real x = Real(sum) * out.alpha;
+  //% end
+  if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
+  x = finish(out, x, row, column);
+  //% if residual
+  x += to_real(out.residual[row * out.ldd + column]);
+  //% end
+  return from_real(x, TypeD{});
+}
+
+struct alignas(kStoreWidth * sizeof(TypeD)) Several {
+  TypeD x[kStoreWidth];
+};
+/// Neighbours of one row of D, those inside.
+KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 column) {
+  TypeD* d = out.d + row * out.ldd + column;
+  Several several;
+  _Pragma("unroll") for (int e = 0; e < kStoreWidth; ++e)
+    if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
+  if (column + kStoreWidth <= out.columns) {
+    *reinterpret_cast<Several*>(d) = several;
+  } else {
+    _Pragma("unroll") for (int e = 0; e < kStoreWidth; ++e)
+      if (column + e < out.columns) d[e] = several.x[e];
+  }
+}
+
+//% if staged
+/// Through shared memory, one row of every thread's at a time: what finishes a sum stands in the
+/// code once a row and not once a sum, and D is written in whole lines.
+KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output& out, i64 row0,
+                            i64 column0, int first_m, int first_n, int thread) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  Acc* lines = reinterpret_cast<Acc*>(shared);
+  constexpr int kLines = kBlockM / kThreadM, kHeight = kLanesM * kThreadM;  // of a warp's tile
+  const int mine = first_m / kHeight * kLanesM + first_m % kHeight / kRunM;
+  _Pragma("unroll") for (int i = 0; i < kThreadM; ++i) {
+    _Pragma("unroll") for (int j = 0; j < kThreadN; ++j)
+      lines[mine * kBlockN + first_n + apart(j, kThreadN, kLanesN)] = sums[i][j];
+    __syncthreads();
+    _Pragma("unroll 1") for (int q = thread * kStoreWidth; q < kLines * kBlockN;
+                             q += kThreads * kStoreWidth) {
+      const int line = q / kBlockN, column = q % kBlockN;
+      const i64 row = row0 + line / kLanesM * kHeight + line % kLanesM * kRunM +
+                      apart(i, kThreadM, kLanesM);
+      if (row < out.rows) store_several(out, lines + q, row, column0 + column);
+    }
+    __syncthreads();
+  }
+}
+//% else
+KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output& out, i64 row0,
+                            i64 column0, int first_m, int first_n, int) {
+  _Pragma("unroll") for (int i = 0; i < kThreadM; ++i) {
+    const i64 row = row0 + first_m + apart(i, kThreadM, kLanesM);
+    if (row >= out.rows) continue;
+    _Pragma("unroll") for (int j = 0; j < kThreadN; j += kStoreWidth)
+      store_several(out, &sums[i][j], row, column0 + first_n + apart(j, kThreadN, kLanesN));
+  }
+}
+//% end
+
+extern "C" __global__ void __launch_bounds__(kThreads, kResident)
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
+  const int thread = int(threadIdx.x), warp = thread / 32, lane = thread & 31;
+  const int first_m = warp % kWarpsM * kLanesM * kThreadM + lane_part(lane, kLanesM, true) * kRunM;
+  const int first_n = warp / kWarpsM * kLanesN * kThreadN + lane_part(lane, kLanesM, false) * kRunN;
+  Shares shares = Shares::of(args);
+  Work work;
+  while (shares.take(work)) {
+    const auto* a = static_cast<const TypeA*>(args.a) + work.batch * args.stride_a;
+    const auto* b = static_cast<const TypeB*>(args.b) + work.batch * args.stride_b;
+    Acc sums[kThreadM][kThreadN] = {};
+    sum_products(sums, args, work, a, b, first_m, first_n, thread);
+    //% if sharing != tiles
+    if (!combine(sums, work, args.workspace, thread)) continue;
+    //% end
+    store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM, i64(work.n) * kBlockN,
+               first_m, first_n, thread);
+  }
+}

@@ -1,0 +1,253 @@
+// A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
+// own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
+// never wait for each other here. Expects epilogue.h, hopper.h.
+#pragma once
+
+/// Element (row of left, row of right) of a tile as (row, column) of D.
+KILN_DEVICE i64 row_of(i64 left, i64 right) { return kSwap ? right : left; }
+KILN_DEVICE i64 column_of(i64 left, i64 right) { return kSwap ? left : right; }
+
+//% if integer
+// Sums are integers; what is made of them is kept in the same registers, as the bits of a float.
+KILN_DEVICE Real real_of(i32 bits) { return __int_as_float(bits); }
+KILN_DEVICE i32 kept(Real x) { return __float_as_int(x); }
+KILN_DEVICE Real first_real(i32 sum) { return Real(sum); }
+//% else
+KILN_DEVICE Real real_of(float x) { return x; }
+KILN_DEVICE float kept(Real x) { return x; }
+KILN_DEVICE Real first_real(float sum) { return sum; }
+//% end
+
+//% if store == direct
+constexpr int kPart = kSums;
+//% else
+constexpr int kPart = kChunk / 2;  // sums of one chunk
+//% end
+/// Sums that are finished together: enough loads in flight, few registers beside the sums.
+constexpr int kTogether = kPart % 16 == 0 ? 16 : kPart % 8 == 0 ? 8 : 4;
+
+/// The elements of a matrix like D under sums [i, i + kTogether); zero outside. `left`, `right`: of
+/// sum 0.
+KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, const Output& out,
+                            i64 left, i64 right, int i) {
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    const i64 row = row_of(l, r), column = column_of(l, r);
+    x[e] = row < out.rows && column < out.columns ? to_real(from[row * ld + column]) : Real(0);
+  }
+}
+
+/// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
+KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+  //% if line_scale_a || line_scale_b
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    sums[i + e] = kept(scaled(out, first_real(sums[i + e]), row_of(l, r), column_of(l, r)));
+  }
+  //% end
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
+      kept(first_real(sums[i + e]) * out.alpha);
+  if (out.c) {
+    Real c[kTogether];
+    load_under(c, out.c, out.ldc, out, left, right, i);
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
+        kept(real_of(sums[i + e]) + out.beta * c[e]);
+  }
+  //% if bias || activation
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r)));
+  }
+  //% end
+  //% if residual
+  Real residual[kTogether];
+  load_under(residual, out.residual, out.ldd, out, left, right, i);
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
+      kept(real_of(sums[i + e]) + residual[e]);
+  //% end
+  // Otherwise loads of later sums move up here, and sums already fill the registers.
+  asm volatile("" ::: "memory");
+}
+
+KILN_DEVICE TypeD stored(Acc sum, bool exact) {
+  //% if integer_d
+  if (exact) return sum;
+  //% end
+  return from_real(real_of(sum), TypeD{});
+}
+
+//% if store == direct
+struct alignas(2 * sizeof(TypeD)) TwoD {
+  TypeD first, second;
+};
+
+KILN_DEVICE void store_direct(const Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                              bool exact) {
+  _Pragma("unroll") for (int i = 0; i < kSums; i += 2) {
+    const i64 l = left + (i & 2) * 4, r = right + i / 4 * 8;
+    const TypeD x = stored(sums[i], exact), y = stored(sums[i + 1], exact);
+    //% if swap
+    if (l >= out.columns) continue;
+    if (r < out.rows) out.d[r * out.ldd + l] = x;
+    if (r + 1 < out.rows) out.d[(r + 1) * out.ldd + l] = y;
+    //% else
+    if (l >= out.rows) continue;
+    TypeD* d = out.d + l * out.ldd + r;
+    //% if pairs
+    if (r + 1 < out.columns) {
+      *reinterpret_cast<TwoD*>(d) = TwoD{x, y};
+      continue;
+    }
+    //% end
+    if (r < out.columns) d[0] = x;
+    if (r + 1 < out.columns) d[1] = y;
+    //% end
+  }
+}
+//% else
+constexpr int kPitch = (kSwap ? 16 : kChunk) * int(sizeof(TypeD));  // bytes of a buffer's row
+
+KILN_DEVICE u32 swizzled(int row, int unit) { return swizzled_byte(row, unit, kPitch); }
+
+//% if wide_d
+KILN_DEVICE void store_shared_pair(u32 to, u32 low, u32 high) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(low), "r"(high) : "memory");
+}
+KILN_DEVICE void store_shared_one(u32 to, u32 x) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
+}
+KILN_DEVICE u32 bits_of(float x) { return u32(__float_as_int(x)); }
+KILN_DEVICE u32 bits_of(i32 x) { return u32(x); }
+
+/// A warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into a buffer.
+KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int lane, bool exact) {
+  _Pragma("unroll") for (int g = 0; g < kChunk / 8; ++g)
+    _Pragma("unroll") for (int half = 0; half < 2; ++half) {
+      const int i = (j + g) * 4 + half * 2, left = lane / 4 + half * 8, right = g * 8 + lane % 4 * 2;
+      const u32 x = bits_of(stored(sums[i], exact)), y = bits_of(stored(sums[i + 1], exact));
+      //% if swap
+      store_shared_one(buffer + swizzled(right, left / 4) + left % 4 * 4, x);
+      store_shared_one(buffer + swizzled(right + 1, left / 4) + left % 4 * 4, y);
+      //% else
+      store_shared_pair(buffer + swizzled(left, right / 4) + right % 4 * 4, x, y);
+      //% end
+    }
+}
+//% else
+/// A warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into a buffer.
+KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int lane, bool) {
+  const auto two = [&](int i) { return pack_two(real_of(sums[i]), real_of(sums[i + 1]), TypeD{}); };
+  _Pragma("unroll") for (int g = 0; g < kChunk / 8; g += kChunk == 8 ? 1 : 2) {
+    const int i = (j + g) * 4;
+    //% if swap
+    const int row = g * 8 + (lane & 7) + ((lane >> 4) << 3);
+    const u32 to = buffer + swizzled(kChunk == 8 ? lane & 7 : row, (lane >> 3) & 1);
+    if constexpr (kChunk == 8)
+      stmatrix_x2_trans(to, two(i), two(i + 2));
+    else
+      stmatrix_x4_trans(to, two(i), two(i + 2), two(i + 4), two(i + 6));
+    //% else
+    const int row = lane & 15;
+    if constexpr (kChunk == 8)
+      stmatrix_x2(buffer + swizzled(row, 0), two(i), two(i + 2));
+    else
+      stmatrix_x4(buffer + swizzled(row, g + (lane >> 4)), two(i), two(i + 2), two(i + 4),
+                  two(i + 6));
+    //% end
+  }
+}
+//% end
+//% end
+
+//% if store == staged
+struct alignas(8) FourD {
+  TypeD element[4];
+};
+
+KILN_DEVICE u16 load_shared_half(u32 from) {
+  u16 x;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(from) : "memory");
+  return x;
+}
+
+/// A buffer's elements to D in words of 8 bytes, cut where memory is aligned, whatever the row's
+/// first address is. (row0, column0) is the buffer's first element.
+KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 column0, int lane) {
+  constexpr int kRows = kSwap ? kChunk : 16, kLength = kSwap ? 16 : kChunk;
+  constexpr int kWords = kLength / 4 + 1;
+  const int length = int(min(i64(kLength), out.columns - column0));
+  for (int t = lane; t < kRows * kWords; t += 32) {
+    const int row = t / kWords;
+    if (row0 + row >= out.rows) continue;
+    TypeD* d = out.d + (row0 + row) * out.ldd + column0;
+    const int first = t % kWords * 4 - int(reinterpret_cast<u64>(d) >> 1 & 3);
+    FourD some;
+    _Pragma("unroll") for (int e = 0; e < 4; ++e) {
+      const int at = max(0, min(first + e, kLength - 1));
+      some.element[e].bits = load_shared_half(buffer + swizzled(row, at / 8) + at % 8 * 2);
+    }
+    if (first >= 0 && first + 4 <= length) {
+      *reinterpret_cast<FourD*>(d + first) = some;
+    } else {
+      _Pragma("unroll") for (int e = 0; e < 4; ++e) if (first + e >= 0 && first + e < length)
+          d[first + e] = some.element[e];
+    }
+  }
+}
+//% end
+
+/// One warpgroup's part of a tile.
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
+                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
+                            int thread) {
+  const Output out = output_of(args, work.batch);
+  const int warp = thread / 32, lane = thread & 31;
+  const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
+  const i64 right = i64(work.right) * kRightTile;
+  const i64 my_left = left + lane / 4, my_right = right + lane % 4 * 2;
+  //% if integer_d
+  const bool exact = out.alpha == Real(1) && !out.c;
+  //% else
+  const bool exact = false;
+  //% end
+  //% if store == direct
+  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s) {
+    if (!exact)
+      _Pragma("unroll") for (int i = 0; i < kSums; i += kTogether)
+        finish_sums(sums[s], out, my_left + s * 64, my_right, i);
+    store_direct(sums[s], out, my_left + s * 64, my_right, exact);
+  }
+  //% else
+  const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
+  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+    _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
+      if (!exact)
+        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+      const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
+      const i64 l = left + s * 64, r = right + chunk * kChunk;
+      //% if store == tma
+      // An odd number of chunks leaves the first buffer to the last store of the tile before.
+      if (lane == 0) {
+        if (s == 0 && chunk == 0)
+          tma_store_wait_read<0>();
+        else
+          tma_store_wait_read<kStoreBuffers - 1>();
+      }
+      __syncwarp();
+      fill_buffer(sums[s], chunk * (kChunk / 8), here, lane, exact);
+      fence_async_shared();
+      __syncwarp();
+      if (lane == 0) {
+        tma_store_3d(map_d, here, int(column_of(l, r)), int(row_of(l, r)), work.batch);
+        tma_store_commit();
+      }
+      //% else
+      __syncwarp();
+      fill_buffer(sums[s], chunk * (kChunk / 8), here, lane, exact);
+      __syncwarp();
+      drain_buffer(here, out, row_of(l, r), column_of(l, r), lane);
+      //% end
+    }
+  //% end
+}

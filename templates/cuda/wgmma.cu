@@ -1,0 +1,259 @@
+// Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
+// (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
+// 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
+// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper.h, wgmma.h, schedule.h.
+
+constexpr int kCluster = kClusterLeft * kClusterRight;
+constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
+constexpr int kRightBytes = (kRightAcrossK ? (kRightTile + 63) / 64 * 64 : kRightTile) * 128;
+constexpr int kStageBytes = kLeftBytes + kRightBytes;
+constexpr int kSubtiles = kWarpgroupRows / 64;                           // of one warpgroup
+constexpr int kThreads = (kWarpgroups + 1) * 128;
+//% if store != direct
+constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
+constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
+//% else
+constexpr int kStoreBytes = 0;
+//% end
+static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
+//% if block_scales
+static_assert(kRightLines % kRightTile == 0 || kRightLines == 1, "a tile is in one square");
+//% end
+
+/// Shared memory: the ring, buffers of stores, barriers.
+struct Shared {
+  u32 ring, buffers, full, empty, flags;
+  static __device__ __forceinline__ Shared at(u32 base) {
+    Shared s;
+    s.ring = base;
+    s.buffers = base + kStages * kStageBytes;
+    s.full = s.buffers + kStoreBytes;
+    s.empty = s.full + kStages * 8;
+    s.flags = s.empty + kStages * 8;
+    return s;
+  }
+};
+
+/// Where in the ring a warp is, and the parity of that place's barriers.
+struct Turn {
+  int stage = 0;
+  u32 parity = 0;
+  __device__ __forceinline__ void step() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+  //% if pingpong
+  __device__ __forceinline__ void skip(int count) {
+    const int at = stage + count;
+    parity ^= u32(at / kStages) & 1;
+    stage = at % kStages;
+  }
+  //% end
+};
+
+/// Copies this block's share of one operand's rows and hands it to every block that needs it.
+template <bool AcrossK, int Rows, int Sharers>
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
+                           u32 share, u16 mask, u64 hint) {
+  if constexpr (AcrossK) {
+    // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
+    constexpr int kShare = kDepth / Sharers;
+    const u32 offset = share * kShare * 128;
+    _Pragma("unroll") for (int block = 0; block < (Rows + 63) / 64; ++block) {
+      const u32 there = to + block * 64 * 128 + offset;
+      if constexpr (Sharers > 1)
+        tma_load_multicast_3d(there, map, barrier, row + block * 64, k + int(share) * kShare, batch,
+                              mask, hint);
+      else
+        tma_load_3d(there, map, barrier, row + block * 64, k, batch, hint);
+    }
+  } else {
+    constexpr int kShare = Rows / Sharers;
+    if constexpr (Sharers > 1)
+      tma_load_multicast_3d(to + share * kShare * 128, map, barrier, k, row + int(share) * kShare,
+                            batch, mask, hint);
+    else
+      tma_load_3d(to, map, barrier, k, row, batch, hint);
+  }
+}
+
+/// One thread fills the ring.
+KILN_DEVICE void copy_all(const Shared& shared, Schedule schedule, const KilnTensorMap* left,
+                          const KilnTensorMap* right) {
+  const u32 rank_left = schedule.rank % kClusterLeft, rank_right = schedule.rank / kClusterLeft;
+  // The blocks with my rows of the left operand, and those with my rows of the right one.
+  const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
+  const u16 same_right = kClusterLeft > 1 ? (1 << kCluster) - 1 : 1;
+  Turn turn;
+  Work work;
+  bool more = schedule.take(work);
+  // Everything before this overlaps with the end of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  for (; more; more = schedule.take(work)) {
+    for (int i = 0; i < work.count; ++i) {
+      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+      const u32 barrier = shared.full + turn.stage * 8;
+      const u32 to = shared.ring + turn.stage * kStageBytes;
+      const int k = (work.begin + i) * kDepth;
+      mbarrier_expect(barrier, kStageBytes);
+      copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k,
+                                                        work.batch, rank_right, same_left,
+                                                        kLeftHint);
+      copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
+                                                         work.right * kRightTile, k, work.batch,
+                                                         rank_left, same_right, kRightHint);
+      turn.step();
+    }
+  }
+}
+
+/// This warp no longer reads a place of the ring: every block that writes to it must know.
+KILN_DEVICE void release(u32 empty, int lane) {
+  //% if cluster
+  if (lane < kCluster) mbarrier_arrive_at(empty, lane);
+  //% else
+  if (lane == 0) mbarrier_arrive(empty);
+  //% end
+}
+
+/// All sums, so that the compiler keeps what it does with them on its side of a wait.
+KILN_DEVICE void pin_all(Acc (&sums)[kSubtiles][kSums]) {
+  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[s][r]);
+}
+
+/// The instructions of one stage; `accumulate` 0 lets its first step start anew.
+KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
+  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
+  pin_all(sums);
+  wgmma_fence();
+  _Pragma("unroll") for (int step = 0; step < 4; ++step)
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      wgmma_m64(sums[s], left + ((s * 64 * 128 + step * kLeftStep) >> 4),
+                right + ((step * kRightStep) >> 4), accumulate | step);
+  wgmma_commit();
+  pin_all(sums);
+}
+
+//% if block_scales
+/// One operand's scales in one batch: kLines of its rows share one for every stage of k.
+template <int Lines>
+struct BlockScales {
+  const float* from;
+  i64 rows, pitch;
+  static __device__ __forceinline__ BlockScales of(const void* scales, i64 rows, i64 k, i64 batch) {
+    BlockScales s;
+    s.rows = rows;
+    s.pitch = ceil_div(k, kDepth);
+    s.from = static_cast<const float*>(scales) + batch * ceil_div(rows, Lines) * s.pitch;
+    return s;
+  }
+  __device__ __forceinline__ float at(i64 row, int stage) const {
+    return row < rows ? from[row / Lines * pitch + stage] : 0.0f;
+  }
+};
+
+/// The scales that one thread's sums of a tile meet.
+struct TileScales {
+  BlockScales<kLeftLines> left;
+  BlockScales<kRightLines> right;
+  i64 first_left, first_right;  // rows of sum 0
+  int begin;                    // first stage of the work
+
+  static __device__ __forceinline__ TileScales of(const KilnGpuArgs& args, const Work& work,
+                                                  u32 row_offset, int thread) {
+    TileScales t;
+    t.left = BlockScales<kLeftLines>::of(kSwap ? args.scale_b : args.scale_a,
+                                         kSwap ? args.n : args.m, args.k, work.batch);
+    t.right = BlockScales<kRightLines>::of(kSwap ? args.scale_a : args.scale_b,
+                                           kSwap ? args.m : args.n, args.k, work.batch);
+    t.first_left = i64(work.left) * kLeftTile + row_offset + thread / 32 * 16 + thread % 32 / 4;
+    t.first_right = i64(work.right) * kRightTile + thread % 4 * 2;
+    t.begin = work.begin;
+    return t;
+  }
+};
+
+/// Those of one stage: of two rows in each 64 of the left operand, and of the right one's columns,
+/// which have one each or, as parts of one square, one together.
+struct StageScales {
+  static constexpr int kColumns = kRightLines == 1 ? kSums / 2 : 1;
+  float left[kSubtiles][2], right[kColumns];
+
+  __device__ __forceinline__ void load(const TileScales& tile, int i) {
+    const int stage = tile.begin + i;
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      _Pragma("unroll") for (int half = 0; half < 2; ++half)
+        left[s][half] = tile.left.at(tile.first_left + s * 64 + half * 8, stage);
+    _Pragma("unroll") for (int c = 0; c < kColumns; ++c)
+      right[c] = tile.right.at(tile.first_right + c / 2 * 8 + c % 2, stage);
+  }
+  __device__ __forceinline__ float of(int s, int r) const {
+    return left[s][r / 2 % 2] * right[kRightLines == 1 ? r / 4 * 2 + r % 2 : 0];
+  }
+};
+
+//% end
+/// The products of `count` stages.
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
+                          //% if block_scales
+                          u32 row_offset, int group, int lane, const TileScales& scales) {
+                          //% else
+                          u32 row_offset, int group, int lane) {
+                          //% end
+  constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
+  constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
+  const u64 left0 = descriptor(kLeftLayout, shared.ring + row_offset * 128);
+  const u64 right0 = descriptor(kRightLayout, shared.ring + kLeftBytes);
+  //% if promote
+  // The instruction keeps about 14 bits of 8-bit products' sums: each stage's are added in fp32.
+  Acc part[kSubtiles][kSums];
+  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    //% if block_scales
+    StageScales now;
+    now.load(scales, i);
+    //% end
+    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    const u64 place = u64(turn.stage) * (kStageBytes >> 4);
+    multiply_stage(part, left0 + place, right0 + place, 0);
+    wgmma_wait<0>();
+    pin_all(part);
+    release(shared.empty + turn.stage * 8, lane);
+    turn.step();
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      //% if block_scales
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r] * now.of(s, r);
+      //% else
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r];
+      //% end
+  }
+  //% if pingpong
+  named_barrier_arrive(kTurnBarrier + 1 - group, 256);
+  //% end
+  //% else
+  // One group of instructions stays in flight, so that a place is released one stage late.
+  u32 behind = 0;
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    const u64 place = u64(turn.stage) * (kStageBytes >> 4);
+    multiply_stage(sums, left0 + place, right0 + place, i);
+    wgmma_wait<1>();
+    if (i > 0) release(behind, lane);
+    behind = shared.empty + turn.stage * 8;
+    turn.step();
+  }
+  //% if pingpong
+  // All of the ring that this tile needs has arrived: the other may wait for what follows, and its
+  // first instructions queue behind these.
+  named_barrier_arrive(kTurnBarrier + 1 - group, 256);
+  //% end
+  wgmma_wait<0>();
+  pin_all(sums);
+  release(behind, lane);
+  //% end
+}

@@ -1,0 +1,109 @@
+// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is cut,
+// combine.h.
+
+KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const KilnGpuArgs& args,
+                              const KilnTensorMap* map_d, int group) {
+  const int thread = int(threadIdx.x) & 127, lane = thread & 31;
+  Acc sums[kSubtiles][kSums];
+  Turn turn;
+  Work work;
+  //% if pingpong
+  // Warpgroups take tiles in turn, and only one at a time may wait for the ring: the parity of a
+  // barrier says nothing to a warp that is two phases behind.
+  constexpr u32 kRowOffset = 0;
+  if (group == 1) named_barrier_arrive(kTurnBarrier, 256);
+  for (int i = 0; schedule.take(work); ++i) {
+    if ((i & 1) != group) {
+      turn.skip(work.count);
+      continue;
+    }
+    named_barrier_sync(kTurnBarrier + group, 256);
+    //% if block_scales
+    multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
+             TileScales::of(args, work, kRowOffset, thread));
+    //% else
+    multiply(sums, shared, turn, work.count, kRowOffset, group, lane);
+    //% end
+    const int region = 0;
+    //% else
+  const u32 kRowOffset = group * kWarpgroupRows;
+  const int region = group;
+  //% if schedule == tiles
+  // The others start some stages behind the first: while it finishes a tile, they still multiply.
+  if (group > 0)
+    mbarrier_wait(shared.full + (min(schedule.stages, kStages - 1) - 1) * 8, 0);
+  //% end
+  while (schedule.take(work)) {
+    //% if block_scales
+    multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
+             TileScales::of(args, work, kRowOffset, thread));
+    //% else
+    multiply(sums, shared, turn, work.count, kRowOffset, group, lane);
+    //% end
+    //% end
+    //% if schedule != tiles
+    if (!combine(sums, work, schedule, args, shared.flags, group, region, thread)) continue;
+    //% end
+    store_tile(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
+  }
+  //% if store == tma
+  if (lane == 0) tma_store_wait_read<0>();
+  //% end
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args, const __grid_constant__ KilnTensorMap map_left,
+              const __grid_constant__ KilnTensorMap map_right
+              //% if store == tma
+              ,
+              const __grid_constant__ KilnTensorMap map_d
+              //% end
+    ) {
+  extern __shared__ __align__(1024) unsigned char shared_bytes[];
+  const Shared shared = Shared::at(shared_address(shared_bytes));
+  // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
+  const int group = __shfl_sync(0xffffffff, int(threadIdx.x) / 128, 0);
+  //% if cluster
+  const u32 rank = cluster_rank();
+  //% else
+  const u32 rank = 0;
+  //% end
+  if (threadIdx.x == kWarpgroups * 128) {
+    tensor_map_prefetch(&map_left);
+    tensor_map_prefetch(&map_right);
+    //% if store == tma
+    tensor_map_prefetch(&map_d);
+    //% end
+  }
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kStages; ++i) {
+      mbarrier_init(shared.full + i * 8, 1);
+      mbarrier_init(shared.empty + i * 8, kReaders * kCluster);
+    }
+    mbarrier_init_fence();
+  }
+  //% if cluster
+  cluster_sync();
+  //% else
+  __syncthreads();
+  //% end
+  const Schedule schedule = Schedule::start(kSwap ? args.n : args.m, kSwap ? args.m : args.n, args.k,
+                                            args.batch, rank);
+  if (group == kWarpgroups) {
+    give_registers<kCopyRegisters>();
+    if (threadIdx.x == kWarpgroups * 128) copy_all(shared, schedule, &map_left, &map_right);
+  } else {
+    take_registers<kMultiplyRegisters>();
+    wait_for_previous_grid();
+    let_next_grid_start();
+    //% if store == tma
+    run_consumer(shared, schedule, args, &map_d, group);
+    //% else
+    run_consumer(shared, schedule, args, nullptr, group);
+    //% end
+  }
+  //% if cluster
+  // A block that ended would take away the barriers at which the others still arrive.
+  cluster_sync();
+  //% end
+}

@@ -1,0 +1,30 @@
+// What lies where in the workspace: counters (zero between calls), packed A, packed B, then sums of
+// tiles whose k is cut. Worked out from the call, so that the same code serves every size.
+#pragma once
+
+/// A packed operand: `length` neighbours a line. Elements of 16 bits keep their direction, which the
+/// matrix instruction can turn; others are turned to run along k.
+template <typename T, bool AlongK>
+struct PackedShape {
+  static constexpr bool kTurned = !AlongK && sizeof(T) != 2;
+  i64 length, lines;
+  static __device__ __forceinline__ PackedShape of(i64 rows, i64 k) {
+    return AlongK || kTurned ? PackedShape{k, rows} : PackedShape{rows, k};
+  }
+  __device__ __forceinline__ i64 pitch() const {
+    return ceil_div(length * i64(sizeof(T)), 128) * 128;
+  }
+  __device__ __forceinline__ i64 bytes() const { return pitch() * lines; }
+};
+using PackedA = PackedShape<TypeA, kAlongKA>;
+using PackedB = PackedShape<TypeB, kAlongKB>;
+
+KILN_DEVICE i64 packed_a_at() { return kCounterBytes; }
+KILN_DEVICE i64 packed_b_at(const KilnGpuArgs& args) {
+  const i64 bytes = kPackA ? PackedA::of(args.m, args.k).bytes() * args.batch : 0;
+  return packed_a_at() + ceil_div(bytes, 256) * 256;
+}
+KILN_DEVICE i64 sums_at(const KilnGpuArgs& args) {
+  const i64 bytes = kPackB ? PackedB::of(args.n, args.k).bytes() * args.batch : 0;
+  return packed_b_at(args) + ceil_div(bytes, 256) * 256;
+}

@@ -1,0 +1,98 @@
+// CUDA's keywords and names that need no header there, for a compiler of ordinary C++. Stands
+// before everything else of an emulated source. Expects emu/abi.h.
+#pragma once
+
+/// Filled in by whoever loads the compiled source.
+extern "C" __attribute__((visibility("default"))) const KilnEmuOps* kiln_emu_ops;
+const KilnEmuOps* kiln_emu_ops = nullptr;
+
+#define __device__
+#define __host__
+#define __global__
+#define __forceinline__ inline
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define threadIdx (kiln_emu_ops->lane()->thread)
+#define blockIdx (kiln_emu_ops->lane()->block)
+#define blockDim (kiln_emu_ops->lane()->threads)
+#define gridDim (kiln_emu_ops->lane()->blocks)
+
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) float2 {
+  float x, y;
+};
+
+static inline void __syncthreads() { kiln_emu_ops->barrier(0, 0, 1); }
+static inline void __syncwarp() { kiln_emu_ops->warp_barrier(); }
+static inline void __threadfence() { kiln_emu_ops->store_fence(); }
+static inline int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
+static inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+static inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+static inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return unsigned(((unsigned long long)high << 32 | low) >> (shift & 31));
+}
+static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  const unsigned long long bytes = (unsigned long long)y << 32 | x;
+  unsigned out = 0;
+  for (int i = 0; i < 4; ++i) {
+    const unsigned pick = selector >> i * 4 & 15;
+    unsigned byte = unsigned(bytes >> (pick & 7) * 8) & 255;
+    if (pick & 8) byte = byte & 128 ? 255 : 0;
+    out |= byte << i * 8;
+  }
+  return out;
+}
+template <typename T>
+static inline T __ldg(const T* from) {
+  return *from;
+}
+static inline unsigned long long __cvta_generic_to_shared(const void* p) {
+  return kiln_emu_ops->shared_address(p);
+}
+template <typename T>
+static inline T kiln_emu_shuffle(T value, int kind, int argument) {
+  unsigned words[sizeof(T) / 4];
+  __builtin_memcpy(words, &value, sizeof(T));
+  for (unsigned& word : words) kiln_emu_ops->shuffle(&word, kind, argument);
+  __builtin_memcpy(&value, words, sizeof(T));
+  return value;
+}
+template <typename T>
+static inline T __shfl_sync(unsigned, T value, int lane) {
+  return kiln_emu_shuffle(value, 0, lane);
+}
+template <typename T>
+static inline T __shfl_xor_sync(unsigned, T value, int mask) {
+  return kiln_emu_shuffle(value, 1, mask);
+}
+template <typename T>
+static inline T __shfl_down_sync(unsigned, T value, int distance) {
+  return kiln_emu_shuffle(value, 2, distance);
+}
+
+// The host's functions under CUDA's overloaded names. Macros, because the plain names already are
+// C's functions of double.
+static inline float kiln_emu_exp(float x) { return __builtin_expf(x); }
+static inline double kiln_emu_exp(double x) { return __builtin_exp(x); }
+static inline float kiln_emu_erfc(float x) { return __builtin_erfcf(x); }
+static inline double kiln_emu_erfc(double x) { return __builtin_erfc(x); }
+#define exp kiln_emu_exp
+#define erfc kiln_emu_erfc
+template <typename T>
+static inline T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <typename T>
+static inline T max(T a, T b) {
+  return a < b ? b : a;
+}

@@ -1,0 +1,121 @@
+// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// convert.h, and from the parameters TypeD, Acc and Real.
+#pragma once
+
+//% if activation == silu || activation == gelu_tanh || activation == gelu_erf
+/// e^x = 2^(x / ln 2). What the product's rounding loses would be multiplied by x: it is put back.
+KILN_DEVICE float exponential(float x) {
+  if (x < -104.0f) return 0.0f;
+  if (x > 89.0f) return __builtin_inff();
+  const float high = x * 1.44269502f;
+  const float low = __builtin_fmaf(x, 1.44269502f, -high) + x * 1.92596299e-8f;
+  return __builtin_exp2f(high) * (1.0f + low * 0.693147182f);
+}
+/// e^x = 2^n · e^rest with |rest| ≤ ln 2 / 2, where thirteen terms of the series are enough.
+KILN_DEVICE double exponential(double x) {
+  if (!(x > -745.2)) return x != x ? x : 0.0;
+  if (x > 709.8) return __builtin_inf();
+  const double n = __builtin_rint(x * 1.4426950408889634);
+  // ln 2 in two parts, the first short enough that its product with n is exact.
+  const double rest = (x - n * 0.693147180369123816) - n * 1.90821492927058770e-10;
+  double sum = 1;
+  KILN_UNROLL for (int i = 13; i >= 1; --i) sum = 1 + sum * rest * (1.0 / i);
+  // In two steps, so that what lies below the normal range is rounded and not lost.
+  const int half = int(n) / 2, other = int(n) - half;
+  return sum * bits_as<double>(u64(half + 1023) << 52) * bits_as<double>(u64(other + 1023) << 52);
+}
+//% end
+//% if activation == relu
+KILN_DEVICE Real activate(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN stays NaN
+//% end
+//% if activation == silu
+KILN_DEVICE Real activate(Real x) { return x / (Real(1) + exponential(-x)); }
+//% end
+//% if activation == gelu_tanh
+/// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
+KILN_DEVICE Real activate(Real x) {
+  const Real u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
+  return x / (Real(1) + exponential(-u2));
+}
+//% end
+//% if activation == gelu_erf
+/// e^(z²) · erfc(z) · (1 + z) for z ≥ 0 as a polynomial in (z − 2) / (z + 2): kiln's own Chebyshev
+/// fit, 1.5e-8 and 1.2e-15 off at most.
+//% if double
+constexpr double kTail[] = {
+    0.766187028931518094,    -0.259974836999852185,     0.0378138983133397565,
+    0.0425363495088492862,   -0.0252435542819196309,    -0.000518276671281759149,
+    0.00393775508677717571,  0.000144680961408104442,   -0.000706626948142913492,
+    -0.00013998971941476836, 0.000116933175486497215,   0.0000617287706454231213,
+    -7.68773286325067076e-6, -0.0000175119283054248268, -4.990632821220447e-6,
+    2.44237747616391362e-6,  2.60603130288094486e-6,    5.22110533337686061e-7,
+    -6.45604702635391768e-7, -4.16550523060293348e-7,   7.7068497462799319e-8,
+    1.12718497113288131e-7,  -1.63259349234997428e-9,   -1.28041542102616864e-8};
+//% else
+constexpr float kTail[] = {0.7661870351f,    -0.2599748323f,    0.03781345416f,  0.0425360077f,
+                           -0.02523837793f,  -0.0005142157516f, 0.003915749114f, 0.0001267030013f,
+                           -0.000664734809f, -0.0001028771791f, 8.167203183e-5f, 2.400993872e-5f};
+//% end
+template <int Count>
+KILN_DEVICE Real complement(Real z, const Real (&tail)[Count]) {
+  const Real a = z < 0 ? -z : z, y = (a - 2) / (a + 2);
+  Real sum = tail[Count - 1];
+  KILN_UNROLL for (int i = Count - 2; i >= 0; --i) sum = sum * y + tail[i];
+  const Real e = exponential(-a * a) * sum / (1 + a);
+  return z < 0 ? 2 - e : e;
+}
+/// x · Φ(x). For −∞ the tail is 0 · NaN, where the limit is 0.
+KILN_DEVICE Real activate(Real x) {
+  if (x < Real(-40)) return Real(0);
+  if (x > Real(40)) return x;
+  return Real(0.5) * x * complement(Real(-0.70710678118654752) * x, kTail);
+}
+//% end
+
+/// Where results go. Pointers are those of one batch.
+struct Output {
+  TypeD* d;
+  const TypeD* c;  // null when beta == 0: C is then never read
+  const TypeD* residual;
+  const Real* bias;
+  i64 ldd, ldc;
+  i64 rows, columns;
+  Real alpha, beta;
+};
+
+KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
+  Output out;
+  out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
+  out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
+  out.bias = static_cast<const Real*>(args.bias);
+  out.ldd = args.ldd;
+  out.ldc = args.ldc;
+  out.rows = args.m;
+  out.columns = args.n;
+  out.alpha = Real(args.alpha);
+  out.beta = Real(args.beta);
+  return out;
+}
+
+/// What is stored at an element that exists.
+KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
+  //% if integer_d
+  if (out.alpha == Real(1) && !out.c) return sum;
+  //% end
+  Real x = out.alpha * Real(sum);
+  if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
+  //% if bias == per_row
+  x += out.bias[row];
+  //% end
+  //% if bias == per_column
+  x += out.bias[column];
+  //% end
+  //% if activation
+  x = activate(x);
+  //% end
+  //% if residual
+  x += to_real(out.residual[row * out.ldd + column]);
+  //% end
+  return from_real(x, TypeD{});
+}

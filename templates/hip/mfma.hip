@@ -1,0 +1,308 @@
+// Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
+// kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
+// the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
+// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h, pace.h,
+// schedule.h.
+
+constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
+constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;
+constexpr int kGroupsOfK = 64 / kRows;  // lanes that share a row
+constexpr int kWordsA = sizeof(FragmentA) / 4, kWordsB = sizeof(FragmentB) / 4;
+constexpr int kStepUnits = kWordsA > 4 ? 2 : 1;             // 16-byte units of a lane in one step
+constexpr int kPieces = kStepUnits * 4 / kWordsA;           // instructions of one step
+constexpr int kSteps = kUnits / (kGroupsOfK * kStepUnits);  // of one stage
+constexpr u32 kBytesA = kTileM * kRowBytes;
+constexpr u32 kStageBytes = (kTileM + kTileN) * kRowBytes;
+static_assert(kWordsA == kWordsB, "both operands have elements of one size");
+static_assert(kSteps * kGroupsOfK * kStepUnits == kUnits, "a stage is whole steps deep");
+static_assert(kStages * kStageBytes == kSharedBytes, "the plan and the code agree");
+
+using Tile = Sums[kBlocksM][kBlocksN];
+
+/// One operand's rows of this block, and how far along k they have been read.
+template <bool AlongRows, int Rows>
+struct Source {
+  const u8* at;
+  u32 pitch;      // bytes
+  u32 row_bytes;  // across k: of the rows that exist; along k: of all rows but the last
+  i32 k_left;
+
+  static KILN_MEMBER Source start(const void* base, i64 ld, i64 row, i64 rows, i64 begin, i64 end) {
+    Source s;
+    const u8* bytes = static_cast<const u8*>(base);
+    const i64 left = rows - row;
+    s.pitch = u32(ld * kElement);
+    s.k_left = i32(end - begin);
+    if constexpr (AlongRows) {
+      s.at = bytes + (row * ld + begin) * kElement;
+      s.row_bytes = u32((left < Rows ? left : Rows) - 1) * s.pitch;
+    } else {
+      s.at = bytes + (begin * ld + row) * kElement;
+      s.row_bytes = u32(left < Rows ? left : Rows) * kElement;
+    }
+    return s;
+  }
+  /// What exists of the next stage; the rest reads as zero.
+  KILN_MEMBER Buffer buffer() const {
+    if constexpr (AlongRows) return buffer_of(at, row_bytes + u32(k_left) * kElement);
+    const u32 depth = u32(k_left < kTileK ? k_left : kTileK);
+    return buffer_of(at, (depth - 1) * pitch + row_bytes);
+  }
+  KILN_MEMBER void step() {
+    at += AlongRows ? i64(kDepthBytes) : i64(kTileK) * pitch;
+    k_left -= kTileK;
+  }
+};
+
+using SourceA = Source<kAlongA, kTileM>;
+using SourceB = Source<kAlongB, kTileN>;
+//% if !direct
+//% if along_a
+using StageA = AlongK<kTileM, kWidthA>;
+//% end
+//% if turned_a
+using StageA = Turned<kTileM, kWidthA>;
+//% end
+//% if !along_a && !turned_a
+using StageA = AcrossK<kTileM, kWidthA>;
+//% end
+//% if along_b
+using StageB = AlongK<kTileN, kWidthB>;
+//% end
+//% if turned_b
+using StageB = Turned<kTileN, kWidthB>;
+//% end
+//% if !along_b && !turned_b
+using StageB = AcrossK<kTileN, kWidthB>;
+//% end
+
+/// The next stage on its way through registers.
+struct Next {
+  StageA a;
+  StageB b;
+  KILN_MEMBER void load(SourceA& from_a, SourceB& from_b, u32 thread) {
+    a.load(from_a.buffer(), from_a.pitch, thread, from_a.k_left);
+    b.load(from_b.buffer(), from_b.pitch, thread, from_b.k_left);
+    from_a.step();
+    from_b.step();
+  }
+  KILN_MEMBER void store(u32 to, u32 thread) const {
+    a.store(to, thread);
+    b.store(to + kBytesA, thread);
+  }
+};
+//% else
+
+//% if turned_a
+using StageA = TurnedDirect<kTileM>;
+//% else
+using StageA = Direct<kTileM>;
+//% end
+//% if turned_b
+using StageB = TurnedDirect<kTileN>;
+//% else
+using StageB = Direct<kTileN>;
+//% end
+
+KILN_DEVICE void load_stage(u32 to, SourceA& a, SourceB& b, u32 thread) {
+  StageA::load(to, a.buffer(), a.pitch, thread, a.k_left);
+  StageB::load(to + kBytesA, b.buffer(), b.pitch, thread, b.k_left);
+  a.step();
+  b.step();
+}
+//% end
+
+/// What a lane holds of one row for one step.
+struct Fragment {
+  u32 words[kStepUnits * 4];
+  /// `unit_at` gives 16 bytes of k.
+  template <typename UnitAt>
+  KILN_MEMBER void read(u32 step, u32 group, UnitAt unit_at) {
+    KILN_UNROLL for (int u = 0; u < kStepUnits; ++u) {
+      const U32x4 value = unit_at((step * kStepUnits + u) * kGroupsOfK + group);
+      KILN_UNROLL for (int w = 0; w < 4; ++w) words[u * 4 + w] = value[w];
+    }
+  }
+  template <typename T>
+  KILN_MEMBER T piece(int p) const {
+    u32 part[sizeof(T) / 4];
+    KILN_UNROLL for (int w = 0; w < int(sizeof(T) / 4); ++w) part[w] =
+        words[p * int(sizeof(T) / 4) + w];
+    return bits_as<T>(part);
+  }
+};
+
+/// Where a wave's lanes find their rows.
+struct LaneRows {
+  u32 a, b, group;  // this lane's row of either, and which part of k it takes
+};
+
+/// What a lane holds for one step. Which k its pieces hold does not matter, as long as it is the
+/// same for A and B.
+struct Step {
+  Fragment a[kBlocksM], b[kBlocksN];
+
+  KILN_MEMBER void read_b(u32 stage, LaneRows rows, u32 step) {
+    KILN_UNROLL for (int j = 0; j < kBlocksN; ++j) b[j].read(step, rows.group, [&](u32 unit) {
+      //% if turned_b
+      return read_unit_turned<kTileN>(stage + kBytesA, rows.b + j * kRows, unit);
+      //% else
+      return ds_read_b128(stage + kBytesA + unit_address(rows.b + j * kRows, unit));
+      //% end
+    });
+  }
+  /// Blocks of A's rows from `first` to `end`; so too below.
+  KILN_MEMBER void read_a(u32 stage, LaneRows rows, u32 step, int first, int end) {
+    KILN_UNROLL for (int i = first; i < end; ++i) a[i].read(step, rows.group, [&](u32 unit) {
+      //% if turned_a
+      return read_unit_turned<kTileM>(stage, rows.a + i * kRows, unit);
+      //% else
+      return ds_read_b128(stage + unit_address(rows.a + i * kRows, unit));
+      //% end
+    });
+  }
+  KILN_MEMBER void add_products(Tile& sums, int first, int end) const {
+    KILN_UNROLL for (int p = 0; p < kPieces; ++p) KILN_UNROLL for (int i = first; i < end; ++i)
+        KILN_UNROLL for (int j = 0; j < kBlocksN; ++j) sums[i][j] = KILN_MFMA(
+            b[j].template piece<FragmentA>(p), a[i].template piece<FragmentB>(p), sums[i][j]);
+  }
+  //% if pace != pingpong
+  KILN_MEMBER void read(u32 stage, LaneRows rows, u32 step) {
+    read_a(stage, rows, step, 0, kBlocksM);
+    read_b(stage, rows, step);
+  }
+  KILN_MEMBER void add_products(Tile& sums) const { add_products(sums, 0, kBlocksM); }
+  //% end
+};
+
+//% if pace == free
+/// Adds the products of one stage.
+KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
+  KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
+    Step now;
+    now.read(stage, rows, step);
+    //% if fence
+    schedule_fence();
+    //% end
+    //% if priority
+    set_priority<1>();
+    //% end
+    now.add_products(sums);
+    //% if priority
+    set_priority<0>();
+    //% end
+    //% if fence
+    schedule_fence();
+    //% end
+  }
+}
+//% end
+//% if pace == interleaved
+/// Adds the products of one stage. Each step's reads lie between the products of the one before.
+KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
+  constexpr int kProducts = kPieces * kBlocksM * kBlocksN;
+  Step steps[2];
+  steps[0].read(stage, rows, 0);
+  KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
+    if (step + 1 < kSteps) steps[(step + 1) % 2].read(stage, rows, step + 1);
+    steps[step % 2].add_products(sums);
+    if (step + 1 < kSteps) lay_reads_between<kReads, kProducts>();
+  }
+}
+//% end
+
+//% if pace == pingpong
+constexpr int kPartRows = kBlocksM / kParts;  // blocks of A's rows
+static_assert(kBlocksM % kParts == 0, "parts of a step are of one size");
+
+/// All of this block's k. The second half of the waves runs half a step behind the first: of two
+/// waves that share a SIMD, one reads while the other multiplies. A barrier ends each half step.
+KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, LaneRows rows) {
+  const bool behind = uniform(thread / (kThreads / 2)) != 0;
+  const i32 count = i32(ceil_div(a.k_left, kTileK));
+  //% if direct
+  if (count > 0) load_stage(0, a, b, thread);
+  wait_for_loads();
+  //% else
+  Next next;
+  if (count > 0) next.load(a, b, thread);
+  if (count > 0) next.store(0, thread);
+  if (count > 1) next.load(a, b, thread);
+  //% end
+  block_barrier();
+  if (behind) half_step();
+  u32 stage = 0;
+  for (i32 i = 0; i < count; ++i) {
+    KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
+      Step now;
+      KILN_UNROLL for (int part = 0; part < kParts; ++part) {
+        const int first = part * kPartRows, end = first + kPartRows;
+        if (part == 0) now.read_b(stage, rows, step);
+        now.read_a(stage, rows, step, first, end);
+        // Nobody reads the other stage any more: the waves behind did so a half step ago.
+        if (step == 0 && part == 0 && i + 1 < count) {
+          //% if direct
+          load_stage(kStageBytes - stage, a, b, thread);
+          //% else
+          next.store(kStageBytes - stage, thread);
+          if (i + 2 < count) next.load(a, b, thread);
+          //% end
+        }
+        //% if direct
+        if (step == kSteps - 1 && part == kParts - 1) wait_for_loads();
+        //% end
+        half_step();
+        set_priority<1>();
+        now.add_products(sums, first, end);
+        set_priority<0>();
+        half_step();
+      }
+    }
+    stage = kStageBytes - stage;
+  }
+  if (!behind) half_step();
+}
+//% else
+/// All of this block's k.
+KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, LaneRows rows) {
+  const i32 count = i32(ceil_div(a.k_left, kTileK));
+  //% if !direct
+  Next next;
+  if (count > 0) next.load(a, b, thread);
+  //% end
+  //% if pipeline == single
+  for (i32 i = 0; i < count; ++i) {
+    next.store(0, thread);
+    block_barrier();
+    if (i + 1 < count) next.load(a, b, thread);
+    multiply(sums, 0, rows);
+    block_barrier();
+  }
+  //% end
+  //% if pipeline == twice
+  if (count > 0) next.store(0, thread);
+  if (count > 1) next.load(a, b, thread);
+  block_barrier();
+  u32 stage = 0;
+  for (i32 i = 0; i < count; ++i) {
+    if (i + 1 < count) next.store(kStageBytes - stage, thread);
+    if (i + 2 < count) next.load(a, b, thread);
+    multiply(sums, stage, rows);
+    block_barrier();
+    stage = kStageBytes - stage;
+  }
+  //% end
+  //% if pipeline == direct
+  if (count > 0) load_stage(0, a, b, thread);
+  u32 stage = 0;
+  for (i32 i = 0; i < count; ++i) {
+    // What arrived is there for all, and nobody reads the other stage any more.
+    wait_for_loads();
+    block_barrier();
+    if (i + 1 < count) load_stage(kStageBytes - stage, a, b, thread);
+    multiply(sums, stage, rows);
+    stage = kStageBytes - stage;
+  }
+  //% end
+}
+//% end

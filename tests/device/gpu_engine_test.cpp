@@ -1,0 +1,220 @@
+// The Engine on a GPU, as a caller sees it: untuned calls, layouts, addresses of any alignment,
+// streams, graphs, workspaces, the database. On a machine without a GPU what is left to test is the
+// error.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "generator/extent.h"
+#include "kiln/engine.hpp"
+#include "runtime/cuda/device.h"
+#include "support/temp_dir.h"
+#include "tuner/data.h"
+#include "tuner/reference.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+using Bytes = std::vector<std::byte>;
+
+/// Operands on the host, and copies on the device whose addresses are `shift` bytes off alignment.
+class Problem {
+ public:
+  Problem(cuda::SharedDevice device, const Gemm& gemm, std::size_t shift = 0)
+      : device_(std::move(device)), gemm_(gemm), shift_(shift) {
+    a_ = filled(Input::a, Operand::a);
+    b_ = filled(Input::b, Operand::b);
+    d_ = Bytes(bytes(Operand::d));
+    for (const auto& [from, to] : {std::pair{&a_, &on_a_}, {&b_, &on_b_}, {&d_, &on_d_}}) {
+      *to = cuda::DeviceBuffer::make(device_, from->size() + shift).value();
+      const cuda::Guest guest(*device_);
+      device_->driver().cuMemcpyHtoD(to->pointer() + shift, from->data(), from->size());
+    }
+  }
+
+  Operands operands() const {
+    return {.a = on_a_.data() + shift_, .b = on_b_.data() + shift_, .d = on_d_.data() + shift_};
+  }
+
+  /// Largest difference from the reference, in units of what fp32 sums of this length may lose.
+  double error() {
+    const cuda::Guest guest(*device_);
+    device_->driver().cuCtxSynchronize();
+    device_->driver().cuMemcpyDtoH(d_.data(), on_d_.pointer() + shift_, d_.size());
+    Bytes want(d_.size());
+    EXPECT_TRUE(reference_gemm(gemm_, {.a = a_.data(), .b = b_.data(), .d = want.data()}));
+    double worst = 0;
+    const auto* x = reinterpret_cast<const float*>(d_.data());
+    const auto* y = reinterpret_cast<const float*>(want.data());
+    for (std::size_t i = 0; i < d_.size() / 4; ++i)
+      worst = std::max(worst, std::fabs(double(x[i]) - double(y[i])));
+    return worst;
+  }
+
+ private:
+  std::size_t bytes(Operand which) const {
+    return static_cast<std::size_t>(span(gemm_, which) * size_of(matrix(gemm_, which).dtype));
+  }
+  Bytes filled(Input input, Operand which) {
+    Bytes out(bytes(which));
+    fill(gemm_, input, Data::uniform, 1, out.data());
+    return out;
+  }
+
+  cuda::SharedDevice device_;
+  Gemm gemm_;
+  std::size_t shift_;
+  Bytes a_, b_, d_;
+  cuda::DeviceBuffer on_a_, on_b_, on_d_;
+};
+
+OpenOptions options_in(const TempDir& dir) {
+  OpenOptions options;
+  options.device = "cuda:0";
+  options.database = dir / "kiln.db";
+  options.on_untuned = [](const std::string&) {};
+  return options;
+}
+
+cuda::SharedDevice device_or_null(const TempDir& dir) {
+  const auto device = cuda::CudaDevice::open(0);
+  if (device) return *device;
+  const auto engine = Engine::open(options_in(dir));
+  EXPECT_FALSE(engine);
+  EXPECT_EQ(engine.error().code, ErrorCode::device);
+  EXPECT_THAT(engine.error().message, HasSubstr("cuda:0"));
+  return nullptr;
+}
+
+constexpr double kClose = 1e-4;  // of sums of some hundred products in [-1, 1]
+
+TEST(GpuEngine, UntunedCallsAreRightInEveryLayout) {
+  TempDir dir;
+  const auto device = device_or_null(dir);
+  if (!device) return;
+  auto engine = Engine::open(options_in(dir)).value();
+  for (const bool column : {false, true})
+    for (const int layout : {0, 1, 2, 3}) {
+      Gemm gemm = column ? Gemm::column_major(130, 70, 200) : Gemm::row_major(130, 70, 200);
+      gemm.a.transposed = (layout & 1) != 0;
+      gemm.b.transposed = (layout & 2) != 0;
+      Problem problem(device, gemm);
+      const Status ran = engine.gemm(gemm, problem.operands());
+      ASSERT_TRUE(ran) << ran.error().message;
+      EXPECT_LT(problem.error(), kClose) << text(gemm);
+    }
+}
+
+TEST(GpuEngine, AddressesOfAnyAlignmentFindAKernel) {
+  TempDir dir;
+  const auto device = device_or_null(dir);
+  if (!device) return;
+  auto engine = Engine::open(options_in(dir)).value();
+  const Gemm gemm = Gemm::row_major(64, 64, 64);
+  for (const std::size_t shift : {0, 4, 8}) {
+    Problem problem(device, gemm, shift);
+    const Status ran = engine.gemm(gemm, problem.operands());
+    ASSERT_TRUE(ran) << ran.error().message;
+    EXPECT_LT(problem.error(), kClose) << shift;
+  }
+}
+
+TEST(GpuEngine, ACallCanBeCapturedAndReplayed) {
+  TempDir dir;
+  const auto device = device_or_null(dir);
+  if (!device) return;
+  auto engine = Engine::open(options_in(dir)).value();
+  const Gemm gemm = Gemm::row_major(64, 64, 512);
+  const Plan plan = engine.plan(gemm).value();
+  Problem problem(device, gemm);
+  const auto stream = cuda::OwnedStream::make(device).value();
+  auto memory =
+      cuda::DeviceBuffer::make(device, static_cast<std::size_t>(plan.workspace_bytes())).value();
+  Operands operands = problem.operands();
+  operands.stream = stream.get();
+  operands.workspace = memory.data();
+  operands.workspace_bytes = plan.workspace_bytes();
+  const cuda::Guest guest(*device);
+  const cuda::Driver& d = device->driver();
+  ASSERT_EQ(d.cuStreamBeginCapture(stream.get(), cuda::CaptureMode::global), cuda::kSuccess);
+  const Status ran = plan.run(operands);
+  cuda::Graph graph = nullptr;
+  ASSERT_EQ(d.cuStreamEndCapture(stream.get(), &graph), cuda::kSuccess);
+  ASSERT_TRUE(ran) << ran.error().message;
+  cuda::GraphExec replay = nullptr;
+  ASSERT_EQ(d.cuGraphInstantiateWithFlags(&replay, graph, 0), cuda::kSuccess);
+  EXPECT_EQ(d.cuGraphLaunch(replay, stream.get()), cuda::kSuccess);
+  EXPECT_EQ(d.cuStreamSynchronize(stream.get()), cuda::kSuccess);
+  EXPECT_LT(problem.error(), kClose);
+  d.cuGraphExecDestroy(replay);
+  d.cuGraphDestroy(graph);
+}
+
+TEST(GpuEngine, TunedOnceFoundByTheNext) {
+  TempDir dir;
+  const auto device = device_or_null(dir);
+  if (!device) return;
+  const Gemm gemm = Gemm::row_major(256, 256, 256);
+  TuneReport report;
+  {
+    auto engine = Engine::open(options_in(dir)).value();
+    const auto tuned = engine.tune(gemm, {.budget = std::chrono::duration<double>(4)});
+    ASSERT_TRUE(tuned) << tuned.error().message;
+    report = *tuned;
+    EXPECT_GT(report.measured, 0);
+  }
+  auto engine = Engine::open(options_in(dir)).value();
+  const Plan plan = engine.plan(gemm).value();
+  EXPECT_EQ(plan.match(), Match::exact);
+  EXPECT_EQ(plan.config(), report.config);
+  Problem problem(device, gemm);
+  ASSERT_TRUE(engine.gemm(gemm, problem.operands()));
+  EXPECT_LT(problem.error(), kClose);
+  EXPECT_THAT(engine.explain(gemm).value(), HasSubstr("cuda-cold-v1"));
+}
+
+TEST(GpuEngine, ThreadsAndPackedOperandsAreRefused) {
+  TempDir dir;
+  const auto device = device_or_null(dir);
+  if (!device) return;
+  auto engine = Engine::open(options_in(dir)).value();
+  const Gemm gemm = Gemm::row_major(64, 64, 64);
+  EXPECT_THAT(engine.plan(gemm, 7).error().message, HasSubstr("threads = 7"));
+  EXPECT_EQ(engine.pack_b(gemm, nullptr).error().code, ErrorCode::unsupported);
+}
+
+/// The host's cost of a warm call. The bound is generous: other work may share the machine.
+TEST(GpuEngine, AWarmCallCostsLittle) {
+  TempDir dir;
+  const auto device = device_or_null(dir);
+  if (!device) return;
+  auto engine = Engine::open(options_in(dir)).value();
+  const Gemm gemm = Gemm::row_major(16, 16, 16);
+  Problem problem(device, gemm);
+  const Plan plan = engine.plan(gemm).value();
+  const cuda::Guest guest(*device);
+  const auto timed = [&](auto&& call) {
+    constexpr int kCalls = 512;  // fits the stream's queue: no call waits for the device
+    double best = 1e300;
+    for (int round = 0; round < 7; ++round) {
+      device->driver().cuCtxSynchronize();
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < kCalls; ++i) EXPECT_TRUE(call());
+      const std::chrono::duration<double, std::nano> spent =
+          std::chrono::steady_clock::now() - begin;
+      best = std::min(best, spent.count() / kCalls);
+    }
+    return best;
+  };
+  const double through_gemm = timed([&] { return engine.gemm(gemm, problem.operands()); });
+  const double through_plan = timed([&] { return plan.run(problem.operands()); });
+  printf("gemm() %.0f ns, Plan::run %.0f ns, of the host\n", through_gemm, through_plan);
+  EXPECT_LT(through_gemm, 20e3);
+}
+
+}  // namespace
+}  // namespace kiln

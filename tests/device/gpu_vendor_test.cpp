@@ -1,0 +1,82 @@
+// Dispatch to the vendor's library on a GPU: only where the caller allows it and its row won. On a
+// machine without a GPU what is left to test is the error.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/cuda/cublaslt.h"
+#include "support/stored.h"
+#include "support/temp_dir.h"
+#include "tuner/gpu_tools.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+OpenOptions options_in(const TempDir& dir, bool allow_vendor) {
+  OpenOptions options;
+  options.device = "cuda:0";
+  options.database = dir / "kiln.db";
+  options.on_untuned = [](const std::string&) {};
+  options.allow_vendor = allow_vendor;
+  return options;
+}
+
+/// D = A · B of ones, on the device: every element is k.
+bool multiplies_ones(Engine& engine, cuda::SharedDevice device, const Gemm& gemm) {
+  const auto count = static_cast<std::size_t>(gemm.m * gemm.n);
+  const auto filled = [&](std::int64_t elements, float value) {
+    const std::vector<float> host(static_cast<std::size_t>(elements), value);
+    auto buffer = cuda::DeviceBuffer::make(device, host.size() * 4).value();
+    const cuda::Guest guest(*device);
+    device->driver().cuMemcpyHtoD(buffer.pointer(), host.data(), host.size() * 4);
+    return buffer;
+  };
+  const auto a = filled(gemm.m * gemm.k, 1), b = filled(gemm.k * gemm.n, 1);
+  const auto d = filled(gemm.m * gemm.n, -1);
+  if (!engine.gemm(gemm, {.a = a.data(), .b = b.data(), .d = d.data()})) return false;
+  std::vector<float> got(count);
+  const cuda::Guest guest(*device);
+  device->driver().cuCtxSynchronize();
+  device->driver().cuMemcpyDtoH(got.data(), d.pointer(), count * 4);
+  return std::all_of(got.begin(), got.end(), [&](float x) { return x == float(gemm.k); });
+}
+
+TEST(GpuVendor, RunsWhereItWonAndIsAllowed) {
+  TempDir dir;
+  const auto device = cuda::CudaDevice::open(0);
+  if (!device) {
+    const auto engine = Engine::open(options_in(dir, true));
+    ASSERT_FALSE(engine);
+    EXPECT_EQ(engine.error().code, ErrorCode::device);
+    return;
+  }
+  ASSERT_TRUE(cuda::cublaslt_version()) << "cuBLASLt is part of what this test is about";
+  const Gemm gemm = Gemm::row_major(256, 256, 256);
+  {
+    auto engine = Engine::open(options_in(dir, true)).value();
+    ASSERT_TRUE(engine.tune(gemm, {.budget = std::chrono::duration<double>(4)}));
+  }
+  const auto favour = [&](const char* ns) {
+    test::tamper(dir / "kiln.db",
+                 fmt::format("UPDATE measurement SET median_ns = {0}, low_ns = {0}, high_ns = {0} "
+                             "WHERE failure IS NULL AND config_id IN (SELECT id FROM config WHERE "
+                             "family = 'cublaslt')",
+                             ns));
+  };
+  const auto config_with = [&](bool allow_vendor) {
+    auto engine = Engine::open(options_in(dir, allow_vendor)).value();
+    EXPECT_TRUE(multiplies_ones(engine, *device, gemm));
+    return engine.plan(gemm).value().config();
+  };
+  favour("1.0");
+  EXPECT_THAT(config_with(true), StartsWith("cublaslt "));
+  EXPECT_THAT(config_with(false), Not(HasSubstr("cublaslt")));
+  favour("1e9");
+  EXPECT_THAT(config_with(true), Not(HasSubstr("cublaslt")));
+}
+
+}  // namespace
+}  // namespace kiln

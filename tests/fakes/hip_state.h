@@ -1,0 +1,103 @@
+// The state of the fake HIP runtime: what is alive, what was called, what was wrong. Knows no
+// HIP function by name.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/emulator/kernel.h"
+#include "runtime/hip/code_object.h"
+
+namespace kiln::test {
+
+enum HipCode : int {
+  kOk = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialised = 3,
+  kBadPointer = 17,
+  kNoDevice = 101,
+  kBadImage = 200,
+  kWrongTarget = 209,
+  kBadHandle = 400,
+  kNotFound = 500,
+  kNotReady = 600,
+  kLaunchFailed = 719,
+  kNotSupported = 801,
+  kCaptureForbids = 900,
+};
+
+struct FakeModule {
+  int device = 0;
+  hip::CodeObject object;
+  std::vector<std::byte> emulated;  // empty: cannot run
+};
+
+struct FakeFunction {
+  FakeModule* module = nullptr;
+  hip::KernelResources resources;
+  std::map<Dim3, std::shared_ptr<EmulatedKernel>> by_grid;
+};
+
+/// One launch, as the runtime was asked for it.
+struct FakeLaunch {
+  FakeFunction* function = nullptr;
+  Dim3 grid, block;
+  KilnGpuArgs args{};  // of a captured launch: a copy
+};
+
+struct FakeGraph {
+  std::vector<FakeLaunch> launches;
+};
+
+struct FakeStream {
+  int device = 0;
+  std::unique_ptr<FakeGraph> capturing;
+};
+
+struct FakeEvent {
+  bool recorded = false, waited_for = false;
+  double ns = 0;
+};
+
+struct FakeDevice {
+  const char *name, *arch;
+  int units, chiplets;  // chiplets 0: this runtime does not tell
+  std::size_t memory_bytes;
+};
+
+/// One for the process.
+struct FakeHip {
+  static FakeHip& get();
+
+  std::recursive_mutex mutex;
+  bool initialised = false;
+  int failing_mallocs = 0;
+  std::string calls, complaints;
+  std::map<std::byte*, std::size_t> memory;
+  std::map<void*, std::unique_ptr<FakeModule>> modules;
+  std::map<void*, std::unique_ptr<FakeFunction>> functions;
+  std::map<void*, std::unique_ptr<FakeStream>> streams;
+  std::map<void*, std::unique_ptr<FakeEvent>> events;
+  std::map<void*, std::unique_ptr<FakeGraph>> graphs, graph_execs;
+
+  int live() const;
+  /// Notes a wrong call and hands on the code that it gets.
+  int wrong(const std::string& sentence, int code);
+  bool inside(const void* pointer, std::size_t bytes) const;
+  /// The default stream is always there.
+  bool known_stream(void* stream) const { return stream == nullptr || streams.count(stream) > 0; }
+  FakeStream* stream(void* handle) const;
+  int load(const void* image, void** module);
+  int function(void* module, const char* name, void** function);
+  int launch(const FakeLaunch& launch, void** parameters);
+};
+
+const std::vector<FakeDevice>& fake_devices();
+
+}  // namespace kiln::test

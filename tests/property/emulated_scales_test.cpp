@@ -1,0 +1,158 @@
+// NVIDIA's kernels on fp8 operands with scales, without a GPU: sampled configs of random ragged
+// problems for each kind of scales, run lane by lane and checked as the tuner checks; and the same
+// sources through the real compiler.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "generator/extent.h"
+#include "runtime/cuda/nvrtc_compiler.h"
+#include "support/emulated.h"
+
+namespace kiln {
+namespace {
+
+/// KILN_SEED repeats a run; without it every run draws anew.
+std::uint64_t seed_of_run() {
+  static const std::uint64_t seed = [] {
+    if (const char* given = std::getenv("KILN_SEED")) return std::strtoull(given, nullptr, 10);
+    return static_cast<unsigned long long>(std::random_device{}());
+  }();
+  return seed;
+}
+
+struct Kind {
+  const char* name;
+  const char* family;
+  Scale a, b;
+};
+
+std::string name_of(const testing::TestParamInfo<Kind>& info) {
+  return fmt::format("{}_{}", info.param.family, info.param.name);
+}
+
+std::uint64_t below(std::mt19937_64& random, std::uint64_t limit) { return random() % limit; }
+
+/// Sizes around the edges of blocks of 128 as well as anything.
+Gemm problem(std::mt19937_64& random, const Kind& kind) {
+  const auto size = [&]() -> std::int64_t {
+    constexpr std::int64_t kEdges[] = {1, 16, 64, 127, 128, 129, 200, 256};
+    if (below(random, 2) == 0) return kEdges[below(random, std::size(kEdges))];
+    return 1 + static_cast<std::int64_t>(below(random, 280));
+  };
+  Gemm g = Gemm::row_major(size(), size(), size(), fp8_e4m3).scaled(kind.a, kind.b);
+  if (below(random, 3) == 0) g.b.dtype = fp8_e5m2;
+  if (below(random, 4) != 0) g = g.transpose_b();
+  if (below(random, 4) == 0) g = g.transpose_a();
+  if (below(random, 3) == 0) g.c.order = g.d.order = Order::column_major;
+  constexpr DType kOutputs[] = {bf16, fp16, fp32};
+  g = g.output(kOutputs[below(random, 3)]).batched(1 + static_cast<std::int64_t>(below(random, 2)));
+  if (below(random, 3) == 0) g.epilogue.bias = Bias::per_column;
+  if (below(random, 2) == 0) {
+    g.alignment = 16;
+    for (Matrix* m : {&g.a, &g.b, &g.c, &g.d}) {
+      const Operand which = m == &g.a   ? Operand::a
+                            : m == &g.b ? Operand::b
+                            : m == &g.c ? Operand::c
+                                        : Operand::d;
+      m->ld = (leading_dimension(g, which) + 15) / 16 * 16;
+    }
+  }
+  return g;
+}
+
+std::vector<Config> configs_of(const Gemm& gemm, const DeviceCaps& device,
+                               std::string_view family) {
+  std::vector<Config> mine;
+  if (const auto space = space_for(gemm, device))
+    for (const Config& config : space->legal)
+      if (family_name(config) == family) mine.push_back(config);
+  return mine;
+}
+
+class EmulatedScales : public testing::TestWithParam<Kind> {};
+
+TEST_P(EmulatedScales, SampledConfigsAreRight) {
+  const Kind& kind = GetParam();
+  DeviceCaps device = caps_named("sm_90a").value();
+  device.compute_units = 6;  // persistent blocks then take several tiles each
+  constexpr int kWanted = 8;
+  std::mt19937_64 random(seed_of_run() + static_cast<std::uint64_t>(kind.a) * 8 +
+                         static_cast<std::uint64_t>(kind.b));
+  int proven = 0;
+  for (int tries = 0; proven < kWanted && tries < 20 * kWanted; ++tries) {
+    const Gemm gemm = problem(random, kind);
+    ASSERT_TRUE(validate(gemm)) << validate(gemm).error().message;
+    const auto mine = configs_of(gemm, device, kind.family);
+    if (mine.empty()) continue;
+    const Config& config = mine[below(random, mine.size())];
+    const std::string what =
+        fmt::format("KILN_SEED={}: {} | {}", seed_of_run(), text(gemm), text(config));
+    const auto kernel = test::emulated_kernel(gemm, device, config);
+    ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
+    const Verdict verdict = test::verify_emulated(
+        gemm, *kernel, proven % 3 == 0 ? 0 : static_cast<std::uint64_t>(proven) + 7);
+    EXPECT_TRUE(verdict) << what << ": " << (verdict ? "" : verdict.error().detail);
+    ++proven;
+  }
+  EXPECT_EQ(proven, kWanted);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, EmulatedScales,
+    testing::Values(Kind{"lines", "cuda_wgmma", Scale::line, Scale::line},
+                    Kind{"rows_alone", "cuda_wgmma", Scale::line, Scale::none},
+                    Kind{"blocks", "cuda_wgmma", Scale::line_128, Scale::square_128},
+                    Kind{"blocks_swapped", "cuda_wgmma", Scale::square_128, Scale::line_128},
+                    Kind{"strips", "cuda_wgmma", Scale::line_128, Scale::line_128},
+                    Kind{"squares", "cuda_wgmma", Scale::square_128, Scale::square_128},
+                    Kind{"lines", "cuda_simt", Scale::line, Scale::line},
+                    Kind{"columns_alone", "cuda_gemv", Scale::none, Scale::line}),
+    name_of);
+
+/// What the model would try first for the usual recipe of blocks.
+TEST(CompiledScales, FavouritesNeitherSpillNorWarn) {
+  const auto compiler = nvrtc_compiler();
+  if (!compiler) GTEST_SKIP() << compiler.error().message;
+  const DeviceCaps device = caps_named("sm_90a").value();
+  for (const char* line : {"fp8 N T 4096 4096 4096 align=16 scale=line",
+                           "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128",
+                           "fp8 N T 64 4096 4096 align=16 scale=1x128:128x128"}) {
+    const Gemm gemm = parse_gemm(line).value();
+    auto mine = configs_of(gemm, device, "cuda_wgmma");
+    ASSERT_GT(mine.size(), 10u) << line;
+    const Canonical problem = canonicalise(gemm);
+    std::stable_sort(mine.begin(), mine.end(), [&](const Config& x, const Config& y) {
+      return predict_ns(problem, device, x) < predict_ns(problem, device, y);
+    });
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto source = render(gemm, device, mine[i]);
+      ASSERT_TRUE(source) << source.error().message;
+      const auto binary = (*compiler)->compile(*source);
+      ASSERT_TRUE(binary) << line << " | " << text(mine[i]) << ": " << binary.error().message;
+      EXPECT_EQ(binary->resources.spills, 0) << line << " | " << text(mine[i]);
+    }
+  }
+}
+
+TEST(FamilyScales, KernelsWithoutThemAreRefusedByName) {
+  const DeviceCaps device = caps_named("sm_80").value();
+  const auto space = space_for(parse_gemm("fp8 N T 64 64 256 scale=1x128:128x128").value(), device);
+  EXPECT_FALSE(space);
+  const Canonical problem =
+      canonicalise(parse_gemm("fp8 N T 64 64 256 scale=1x128:128x128").value());
+  EXPECT_EQ(broken_rule(problem, device, CudaSimt{}), "the family applies the operands' scales");
+  EXPECT_EQ(broken_rule(problem, caps_named("gfx950").value(), HipMfma{}),
+            "the family applies the operands' scales");
+  const Canonical blocks = canonicalise(parse_gemm("fp4 N T 64 64 256 scale=mx32").value());
+  EXPECT_EQ(broken_rule(blocks, caps_named("sm_90a").value(), CudaWgmma{}),
+            "the family applies the operands' scales");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,167 @@
+// Are the checks strict enough for scales? Bugs of the kind that only scales and packed codes can
+// have are planted in rendered kernels, one at a time; every one must be caught, and the kernels as
+// they are must pass.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/emulated.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kOrders = 2;  // these bugs are none of timing
+
+struct Base {
+  const char* name;
+  const char* arch;
+  const char* shape;
+  Config config;
+};
+
+const Base kMixed{"mixed", "gfx950", "e4m3e2m1 N T 70 90 544 batch=2 scale=mx32",
+                  HipMx{.rows = 16,
+                        .tile_m = 64,
+                        .tile_n = 64,
+                        .tile_k = 256,
+                        .waves_m = 2,
+                        .waves_n = 2,
+                        .staging = Staging::twice}};
+const Base kSixes{"sixes", "gfx950", "e2m3e5m2 N T 70 60 416 scale=mx32",
+                  HipMx{.rows = 16,
+                        .tile_m = 64,
+                        .tile_n = 64,
+                        .tile_k = 256,
+                        .waves_m = 2,
+                        .waves_n = 2,
+                        .staging = Staging::single}};
+const Base kBlocks{"blocks", "sm_90a", "fp8 N T 200 256 800 batch=2 align=16 scale=1x128:128x128",
+                   CudaWgmma{.left = 128,
+                             .right = 64,
+                             .stages = 2,
+                             .warpgroups = 2,
+                             .sharing = Sharing::split,
+                             .splits = 2,
+                             .promote = true}};
+const Base kSwapped{
+    "swapped", "sm_90a", "fp8 N T 130 200 400 align=16 scale=1x128:128x128",
+    CudaWgmma{
+        .left = 64, .right = 64, .stages = 3, .warpgroups = 1, .swap = true, .promote = true}};
+const Base kLines{
+    "lines", "sm_90a", "fp8 N T 200 96 300 batch=2 align=1 scale=line",
+    CudaWgmma{
+        .left = 128, .right = 96, .stages = 3, .warpgroups = 2, .pack_a = true, .pack_b = true}};
+
+struct Mutant {
+  const Base* base;
+  const char* name;
+  const char* from;
+  const char* to;
+};
+
+const std::vector<Mutant> kMutants{
+    {&kMixed, "takes the first group's byte", "s * kGroupsOfK % 4 + group;", "s * kGroupsOfK % 4;"},
+    {&kMixed, "takes the first step's word", "words[block][s * kGroupsOfK / 4]", "words[block][0]"},
+    {&kMixed, "puts every step's byte in one place", "& 0xff) << (s * 8)", "& 0xff)"},
+    {&kMixed, "selects the first byte of A's in every step", "Select, scale_a,", "0, scale_a,"},
+    {&kMixed, "selects the first byte of B's in every step", "Select, scale_b)", "0, scale_b)"},
+    {&kMixed, "exchanges the scales", "scale_b[j], scale_a[i])", "scale_a[i], scale_b[j])"},
+    {&kMixed, "takes one row block's scales for all", "of_a[i] = scales.a.of_steps(i,",
+     "of_a[i] = scales.a.of_steps(0,"},
+    {&kMixed, "scales of A stay at the first stage", "from.a += kBlocksOfStage;", ";"},
+    {&kMixed, "scales of B stay at the first stage", "from.b += kBlocksOfStage;", ";"},
+    {&kMixed, "does not load the next stage's scales", "if (more) scales.load",
+     "if (false) scales.load"},
+    {&kMixed, "forgets the batch of A's scales", "(work.batch * args.m + row) * blocks",
+     "row * blocks"},
+    {&kMixed, "forgets the tile of B's scales", "(work.batch * args.n + column) * blocks",
+     "(work.batch * args.n) * blocks"},
+    {&kMixed, "reads the next row's scales beyond k", "if (i32(p) >= left) offset = kOutside;",
+     ";"},
+    {&kMixed, "exchanges the formats", "sums, kFormatA, kFormatB", "sums, kFormatB, kFormatA"},
+    {&kMixed, "reads bytes as if 32 of them lay together", "(kGroupsOfK + group) * 16",
+     "group * 16 + 16"},
+    {&kMixed, "reads all lanes' nibbles from the first",
+     "take(0, first + group * 16);\n    } else {", "take(0, first);\n    } else {"},
+    {&kMixed, "forgets the batch's bytes", "args.stride_b * kBitsB / 8", "args.stride_b"},
+    {&kMixed, "leaves out the second step", "if constexpr (Step + 1 < kSteps)",
+     "if constexpr (false)"},
+    {&kSixes, "takes codes of six bits from the wrong half", "half ? high[0] : low[2]", "low[2]"},
+    {&kSixes, "starts at another unit", "first + begin / 16 * 16;", "first + group * 16;"},
+    {&kSixes, "takes the neighbour's byte", "s * kGroupsOfK % 4 + group;",
+     "s * kGroupsOfK % 4 + (group ^ 1);"},
+    {&kBlocks, "scales of a piece begin at k = 0", "tile.begin + i;", "i;"},
+    {&kBlocks, "one scale for both rows", "left[s][r / 2 % 2]", "left[s][0]"},
+    {&kBlocks, "forgets the batch", "batch * ceil_div(rows, Lines) * s.pitch", "0"},
+    {&kBlocks, "forgets the warp", "thread / 32 * 16 + thread % 32 / 4", "thread % 32 / 4"},
+    {&kBlocks, "adds without scales", "part[s][r] * now.of(s, r)", "part[s][r]"},
+    {&kBlocks, "takes the scales of the stage after", "now.load(scales, i);",
+     "now.load(scales, i + 1 < count ? i + 1 : i);"},
+    {&kSwapped, "exchanges the operands' scales", "kSwap ? args.scale_b : args.scale_a",
+     "kSwap ? args.scale_a : args.scale_b"},
+    {&kSwapped, "one column's scale for both", "r / 4 * 2 + r % 2", "r / 4 * 2"},
+    {&kSwapped, "forgets the tile", "i64(work.right) * kRightTile + thread % 4 * 2",
+     "thread % 4 * 2"},
+    {&kLines, "takes the row's scale for the column", "x *= out.scale_b[column]",
+     "x *= out.scale_b[row]"},
+    {&kLines, "forgets the batch of the rows' scales", "(args.scale_a) + batch * args.m",
+     "(args.scale_a)"},
+    {&kLines, "scales by columns alone", "if (row < out.rows) x *= out.scale_a[row];", ";"},
+};
+
+struct Bound {
+  Gemm gemm;
+  DeviceCaps device;
+  Config config;
+};
+
+Bound bind(const Base& base) {
+  Bound bound{parse_gemm(base.shape).value(), caps_named(base.arch).value(), base.config};
+  bound.device.compute_units = 2;  // so that blocks take several tiles
+  return bound;
+}
+
+/// Why the kernel is wrong, or nothing.
+std::string caught(const Bound& b, const EmulatedKernel& kernel) {
+  for (std::uint64_t order = 0; order < kOrders; ++order)
+    if (const Verdict verdict = test::verify_emulated(b.gemm, kernel, order); !verdict)
+      return verdict.error().detail;
+  return "";
+}
+
+TEST(ScaleMutants, AreCaught) {
+  std::string survivors;
+  for (const Mutant& mutant : kMutants) {
+    const std::string what = fmt::format("{}: {}", mutant.base->name, mutant.name);
+    const Bound b = bind(*mutant.base);
+    bool planted = false;
+    const auto plant = [&](std::string& text) {
+      const std::size_t at = text.find(mutant.from);
+      if (at == std::string::npos) return;
+      text.replace(at, std::string_view(mutant.from).size(), mutant.to);
+      planted = true;
+    };
+    const auto kernel = test::emulated_kernel(b.gemm, b.device, b.config, plant);
+    EXPECT_TRUE(planted) << what << ": the kernel has no such place";
+    EXPECT_TRUE(kernel) << what << ": " << kernel.error().message;
+    if (!planted || !kernel) continue;
+    const std::string why = caught(b, *kernel);
+    fmt::print("{:<60} {:.160}\n", what, why.empty() ? "SURVIVED" : why);
+    if (why.empty()) survivors += "\n  " + what;
+  }
+  EXPECT_EQ(survivors, "") << "planted bugs that nothing caught";
+}
+
+TEST(ScaleMutants, UnchangedKernelsAreClean) {
+  for (const Base* base : {&kMixed, &kSixes, &kBlocks, &kSwapped, &kLines}) {
+    const Bound b = bind(*base);
+    const auto kernel = test::emulated_kernel(b.gemm, b.device, b.config);
+    ASSERT_TRUE(kernel) << base->name << ": " << kernel.error().message;
+    EXPECT_EQ(caught(b, *kernel), "") << base->name;
+  }
+}
+
+}  // namespace
+}  // namespace kiln

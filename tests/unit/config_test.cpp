@@ -1,0 +1,110 @@
+// Configs with absurd values, as a database or a command line may hold them. Every family's rules
+// and model answer without overflow (run under UBSan too), and what the rules allow has a finite
+// cost.
+#include "generator/config.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "generator/family.h"
+#include "generator/space.h"
+
+namespace {
+
+using namespace kiln;
+
+constexpr int kAbsurd[] = {std::numeric_limits<int>::min(), -1, 0, 1, 7, 1024, 1 << 15, 1 << 30,
+                           std::numeric_limits<int>::max()};
+
+/// A config type's whole-number fields.
+template <typename C>
+std::vector<int C::*> numbers() {
+  std::vector<int C::*> out;
+  auto take = [&](auto field) {
+    if constexpr (std::is_same_v<decltype(field.member), int C::*>) out.push_back(field.member);
+  };
+  std::apply([&](auto... field) { (take(field), ...); }, C::fields());
+  return out;
+}
+
+/// Devices that between them have every family, and problems of several types and layouts.
+struct Asked {
+  DeviceCaps device;
+  std::vector<Canonical> problems;
+};
+
+std::vector<Asked> asked() {
+  std::vector<Canonical> problems;
+  for (const DType t : {fp32, fp64, bf16, fp8_e4m3}) {
+    problems.push_back(canonicalise(Gemm::row_major(64, 96, 128, t)));
+    problems.push_back(canonicalise(Gemm::row_major(1 << 20, 1 << 20, 1 << 20, t).transpose_b()));
+  }
+  std::vector<Asked> out;
+  for (const char* name : {"avx512", "sm_90a", "gfx950"})
+    out.push_back({caps_named(name).value(), problems});
+  return out;
+}
+
+/// As they come: by a text.
+void ask(const Asked& where, const Config& absurd) {
+  const auto config = parse_config(text(absurd));
+  if (!config) return;
+  for (const auto& problem : where.problems) {
+    if (!broken_rule(problem, where.device, *config).empty()) continue;
+    EXPECT_TRUE(std::isfinite(predict_ns(problem, where.device, *config))) << text(*config);
+  }
+}
+
+template <typename C>
+void every_pair() {
+  const auto fields = numbers<C>();
+  for (const auto& where : asked()) {
+    if (family_of(C{}).vendor != where.device.vendor) continue;
+    for (const auto first : fields)
+      for (const auto second : fields)
+        for (const int x : kAbsurd)
+          for (const int y : kAbsurd) {
+            C config;
+            config.*first = x;
+            config.*second = y;
+            ask(where, config);
+          }
+    for (const int x : kAbsurd) {
+      C config;
+      for (const auto field : fields) config.*field = x;
+      ask(where, config);
+    }
+  }
+}
+
+template <std::size_t... I>
+void every_family(std::index_sequence<I...>) {
+  (every_pair<std::variant_alternative_t<I, Config>>(), ...);
+}
+
+TEST(Config, AbsurdValuesAreRefusedOrCosted) {
+  every_family(std::make_index_sequence<std::variant_size_v<Config>>());
+}
+
+TEST(Config, AnInstructionSetThatTheDeviceLacksIsRefused) {
+  const auto problem = canonicalise(Gemm::row_major(64, 96, 128));
+  HostPacked packed;  // its defaults are for AVX-512
+  EXPECT_EQ(broken_rule(problem, caps_named("avx512").value(), packed), "");
+  EXPECT_NE(broken_rule(problem, caps_named("avx2").value(), packed), "");
+  EXPECT_NE(broken_rule(problem, caps_named("aarch64").value(), packed), "");
+  packed.isa = Isa::amx;  // another family's
+  const auto bytes = canonicalise(Gemm::row_major(64, 96, 128, s8));
+  EXPECT_NE(broken_rule(bytes, caps_named("amx").value(), packed), "");
+}
+
+TEST(Config, ANumberOutOfItsFieldsRangeIsRefusedByName) {
+  const auto config =
+      parse_config("host_dot isa=avx512 mr=-1 nr=6 kc=0 mc=0 parallel=none prefetch=0");
+  ASSERT_FALSE(config);
+  EXPECT_NE(config.error().message.find("mr=-1"), std::string::npos) << config.error().message;
+}
+
+}  // namespace

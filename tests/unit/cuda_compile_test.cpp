@@ -1,0 +1,100 @@
+// Generated CUDA kernels through NVRTC, for several targets: they compile, and what an untried
+// device would run first does not spill. No GPU. Where there is no NVRTC, that is what is said.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "generator/family.h"
+#include "generator/render.h"
+#include "runtime/cuda/nvrtc_compiler.h"
+
+namespace kiln {
+namespace {
+
+struct Target {
+  const char* device;
+  const char* line;
+  const char* family;
+};
+std::ostream& operator<<(std::ostream& out, const Target& t) {
+  return out << t.family << " " << t.device << ": " << t.line;
+}
+
+constexpr Target kTargets[] = {
+    {"sm_90a", "bf16 N T 4096 4096 4096 align=16", "cuda_wgmma"},
+    {"sm_90a", "bf16 T N 1000 1000 1000 align=16 epilogue=bias_col+gelu+residual", "cuda_wgmma"},
+    {"sm_90a", "fp16 T T 1023 1023 1023", "cuda_wgmma"},
+    {"sm_90a", "int8 N N 300 500 700", "cuda_wgmma"},
+    {"sm_90a", "fp8 N T 64 6144 4096 align=16", "cuda_wgmma"},
+    {"sm_90a", "tf32 N N 512 512 512 align=16", "cuda_wgmma"},
+    {"sm_90a", "bf16 N T 256 256 32768 align=16", "cuda_wgmma"},
+    {"sm_90a", "bf16 N T 64 64 65536 align=16", "cuda_wgmma"},
+    {"sm_75", "fp16 N T 1024 1024 1024 align=16", "cuda_mma"},
+    {"sm_75", "fp16 T N 333 444 555 epilogue=bias_row+silu", "cuda_mma"},
+    {"sm_80", "bf16 N N 4096 4096 4096 align=16", "cuda_mma"},
+    {"sm_80", "fp64 N T 2048 2048 2048 align=16", "cuda_mma"},
+    {"sm_80", "int8 T N 1000 1000 1000", "cuda_mma"},
+    {"sm_86", "tf32 T T 1000 1000 1000 align=4", "cuda_mma"},
+    {"sm_89", "fp8 N T 4096 4096 4096 align=16", "cuda_mma"},
+    {"sm_89", "e4m3e5m2 T N 512 512 512 align=16 out=fp32", "cuda_mma"},
+    {"sm_90a", "fp64 N N 4096 4096 4096 align=16", "cuda_mma"},
+    {"sm_90a", "fp64 T T 333 444 5555 epilogue=gelu_erf+residual", "cuda_mma"},
+    {"sm_90a", "tf32 N N 4096 4096 4096 align=16", "cuda_mma"},
+    {"sm_100a", "bf16 N T 4096 4096 4096 align=16", "cuda_mma"},
+    {"sm_100", "u8s8 N T 512 512 512 align=16", "cuda_mma"},
+    {"sm_120a", "fp16 T N 1000 1000 1000 batch=2 align=16", "cuda_mma"},
+    {"sm_75", "fp32 N N 512 512 512 align=16", "cuda_simt"},
+    {"sm_90a", "fp32 N N 4096 4096 4096 align=16", "cuda_simt"},
+    {"sm_80", "bf16 T N 100 100 100 epilogue=bias_row+silu", "cuda_simt"},
+    {"sm_86", "fp64 N T 100 100 100 epilogue=gelu_erf+residual", "cuda_simt"},
+    {"sm_89", "fp8 N T 100 100 100", "cuda_simt"},
+    {"sm_90a", "int8 N N 100 100 100 out=fp32", "cuda_simt"},
+    {"sm_100a", "fp16 T T 100 100 100 batch=2", "cuda_simt"},
+    {"sm_120a", "fp32 N T 100 100 100 out=bf16", "cuda_simt"},
+    {"sm_75", "fp16 N T 3 5000 777", "cuda_gemv"},
+    {"sm_90a", "bf16 N T 1 4096 4096 align=16", "cuda_gemv"},
+    {"sm_120a", "fp64 N T 16 100 100", "cuda_gemv"}};
+
+/// The model's first choices in a family.
+std::vector<Config> favourites(const Target& t, std::size_t count) {
+  const auto device = cuda_caps_named(t.device).value();
+  const auto space = space_for(parse_gemm(t.line).value(), device);
+  if (!space) return {};
+  std::vector<std::pair<double, Config>> all;
+  for (const auto& c : space->legal)
+    if (family_name(c) == t.family) all.emplace_back(predict_ns(space->problem, device, c), c);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& x, const auto& y) { return x.first < y.first; });
+  std::vector<Config> first;
+  for (std::size_t i = 0; i < std::min(count, all.size()); ++i) first.push_back(all[i].second);
+  return first;
+}
+
+class CudaCompile : public testing::TestWithParam<Target> {};
+
+TEST_P(CudaCompile, FavouritesDoNotSpill) {
+  const auto configs = favourites(GetParam(), 2);
+  ASSERT_FALSE(configs.empty());
+  const auto compiler = nvrtc_compiler();
+  if (!compiler) {
+    EXPECT_EQ(compiler.error().code, ErrorCode::compiler);
+    EXPECT_THAT(compiler.error().message, testing::HasSubstr("nvrtc"));
+    return;
+  }
+  for (const auto& config : configs) {
+    const auto source = render(parse_gemm(GetParam().line).value(),
+                               cuda_caps_named(GetParam().device).value(), config);
+    ASSERT_TRUE(source) << source.error().message;
+    const auto binary = (*compiler)->compile(*source);
+    ASSERT_TRUE(binary) << text(config) << "\n" << binary.error().message;
+    EXPECT_EQ(binary->resources.spills, 0) << text(config);
+    EXPECT_GT(binary->resources.registers, 0) << text(config);
+    EXPECT_LE(binary->resources.registers, 255) << text(config);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, CudaCompile, testing::ValuesIn(kTargets));
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,316 @@
+// Generated HIP kernels through the compilers: what is made, what it needs, how failures look. No
+// GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "generator/hip_mfma.h"
+#include "runtime/hip/code_object.h"
+#include "runtime/hip/compilers.h"
+#include "runtime/hip/isa_counts.h"
+#include "support/hip.h"
+#include "support/host_compiler.h"
+
+namespace kiln::hip {
+namespace {
+
+using test::problem;
+using test::ranked;
+using testing::HasSubstr;
+
+Compiler& clang() {
+  const auto opened = clang_compiler();
+  if (!opened) {
+    ADD_FAILURE() << opened.error().message;
+    std::abort();
+  }
+  return **opened;
+}
+
+Source rendered(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  const auto source = render(gemm, device, config);
+  EXPECT_TRUE(source) << source.error().message;
+  return source.value_or(Source{});
+}
+
+struct Favourite {
+  const char* device;
+  const char* line;
+};
+std::ostream& operator<<(std::ostream& out, const Favourite& f) {
+  return out << f.device << ": " << f.line;
+}
+
+class ModelsFavourites : public testing::TestWithParam<Favourite> {};
+
+/// What an untried device would run first must not spill, and its main loop must be mostly
+/// products.
+TEST_P(ModelsFavourites, DoNotSpill) {
+  const DeviceCaps device = hip_caps_named(GetParam().device).value();
+  const Gemm gemm = problem(GetParam().line);
+  const auto configs = ranked<HipMfma>(gemm, device);
+  ASSERT_GE(configs.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Source source = rendered(gemm, device, configs[i]);
+    const auto binary = clang().compile(source);
+    ASSERT_TRUE(binary) << binary.error().message;
+    EXPECT_EQ(binary->resources.spills, 0) << text(configs[i]);
+    EXPECT_EQ(binary->resources.stack_bytes, 0) << text(configs[i]);
+    const auto object = read_code_object(binary->image);
+    ASSERT_TRUE(object) << object.error().message;
+    ASSERT_EQ(object->kernels.size(), 1u);
+    EXPECT_EQ(object->kernels[0].name, "kiln_gemm");
+    EXPECT_THAT(object->target, HasSubstr(device.arch));
+    const auto& c = std::get<HipMfma>(configs[i]);
+    const int threads = 64 * c.waves_m * c.waves_n;
+    EXPECT_GE(occupancy(object->kernels[0], device, threads), 1);
+    const auto assembly = clang().assembly(source);
+    ASSERT_TRUE(assembly) << assembly.error().message;
+    const auto loops = count_loops(*assembly);
+    const LoopCounts* loop = main_loop(loops);
+    ASSERT_NE(loop, nullptr);
+    // While a 16-cycle product runs, two other instructions of the same wave can issue.
+    const auto plan = mfma_plan(canonicalise(gemm), device, c);
+    EXPECT_LT(loop->counts.others_per_matrix(), plan.instruction->cycles / 8) << text(configs[i]);
+    EXPECT_EQ(loop->counts.spills, 0);
+    if (i == 0)
+      std::printf(
+          "%s %s\n  %s\n  registers %d, scalar %d, shared %ld, main loop: %d matrix, %.2f "
+          "others each (%d + %d shared, %d + %d memory, %d vector, %d scalar, %d waits)\n",
+          GetParam().device, GetParam().line, text(configs[0]).c_str(),
+          object->kernels[0].vector_registers, object->kernels[0].scalar_registers,
+          long(object->kernels[0].shared_bytes), loop->counts.matrix,
+          loop->counts.others_per_matrix(), loop->counts.shared_reads, loop->counts.shared_writes,
+          loop->counts.memory_loads, loop->counts.memory_stores, loop->counts.vector,
+          loop->counts.scalar, loop->counts.waits);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Squares, ModelsFavourites,
+                         testing::Values(Favourite{"gfx90a", "bf16 N T 8192 8192 8192 align=16"},
+                                         Favourite{"gfx942", "bf16 N T 8192 8192 8192 align=16"},
+                                         Favourite{"gfx942", "fp8fnuz N T 8192 8192 8192 align=16"},
+                                         Favourite{"gfx950", "bf16 N T 8192 8192 8192 align=16"},
+                                         Favourite{"gfx950", "fp8 N T 8192 8192 8192 align=16"}));
+
+class MxFavourites : public testing::TestWithParam<const char*> {};
+
+/// The same of kernels on microscaled blocks.
+TEST_P(MxFavourites, DoNotSpill) {
+  const DeviceCaps device = hip_caps_named("gfx950").value();
+  const Gemm gemm = problem(GetParam());
+  const auto configs = ranked<HipMx>(gemm, device);
+  ASSERT_GE(configs.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Source source = rendered(gemm, device, configs[i]);
+    const auto binary = clang().compile(source);
+    ASSERT_TRUE(binary) << binary.error().message;
+    EXPECT_EQ(binary->resources.spills, 0) << text(configs[i]);
+    EXPECT_EQ(binary->resources.stack_bytes, 0) << text(configs[i]);
+    const auto assembly = clang().assembly(source);
+    ASSERT_TRUE(assembly) << assembly.error().message;
+    EXPECT_THAT(*assembly, HasSubstr("v_mfma_scale_f32_"));
+    const auto loops = count_loops(*assembly);
+    const LoopCounts* loop = main_loop(loops);
+    ASSERT_NE(loop, nullptr);
+    // A product of the larger instruction runs for 64 cycles, of the smaller for half of that.
+    EXPECT_LT(loop->counts.others_per_matrix(), std::get<HipMx>(configs[i]).rows == 16 ? 8 : 12)
+        << text(configs[i]);
+    std::printf("%s\n  %s\n  registers %ld, %.2f others each\n", GetParam(),
+                text(configs[i]).c_str(), binary->resources.registers,
+                loop->counts.others_per_matrix());
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Squares, MxFavourites,
+                         testing::Values("fp8 N T 8192 8192 8192 align=16 scale=mx32",
+                                         "fp6 N T 8192 8192 8192 align=16 scale=mx32",
+                                         "fp4 N T 8192 8192 8192 align=16 scale=mx32",
+                                         "e4m3e2m1 N T 8192 8192 8192 align=16 scale=mx32"));
+
+/// Configs drawn from the space, over types, layouts, raggedness and epilogues: all compile.
+TEST(HipCompile, SampledConfigsCompile) {
+  std::mt19937 random(20241);
+  const char* lines[] = {"bf16 N N 512 512 512 align=16",
+                         "bf16 T N 300 200 100 epilogue=bias_col+gelu+residual align=8",
+                         "fp16 T T 1023 777 555 epilogue=bias_row+silu",
+                         "fp32 N T 256 256 256 batch=3 align=16",
+                         "fp64 T N 200 120 64 epilogue=gelu_erf",
+                         "int8 N T 512 512 512 out=s32 align=16",
+                         "int8 T N 129 65 33 out=s8 epilogue=bias_col+relu",
+                         "tf32 N N 256 512 1024 align=16",
+                         "fp8 N T 512 512 512 align=16",
+                         "e4m3e5m2 N N 384 256 512 epilogue=gelu_erf align=16",
+                         "fp8fnuz N T 512 512 512 align=16",
+                         "e5m2e4m3fnuz T T 100 120 140",
+                         "u8s8 N N 100 100 100",
+                         "bf16 N T 64 64 16384 align=16"};
+  int compiled = 0;
+  for (const char* name : {"gfx90a", "gfx942", "gfx950"})
+    for (const char* line : lines) {
+      const DeviceCaps device = hip_caps_named(name).value();
+      const Gemm gemm = problem(line);
+      const auto space = space_for(gemm, device);
+      ASSERT_TRUE(space) << space.error().message;
+      const Config& config = space->legal[random() % space->legal.size()];
+      const auto binary = clang().compile(rendered(gemm, device, config));
+      ASSERT_TRUE(binary) << name << " " << line << "\n"
+                          << text(config) << "\n"
+                          << binary.error().message;
+      EXPECT_EQ(binary->log, "") << name << " " << line << "\n" << text(config);
+      ++compiled;
+    }
+  EXPECT_EQ(compiled, 42);
+}
+
+TEST(HipCompile, PlainKernelsCompileForRdnaToo) {
+  for (const char* name : {"gfx1100", "gfx1200"}) {
+    const DeviceCaps device = hip_caps_named(name).value();
+    for (const char* line : {"fp32 N N 200 200 200", "bf16 T N 99 98 97", "int8 N N 64 64 64",
+                             "fp16 N T 50 60 70 epilogue=silu", "fp64 T T 31 33 35",
+                             "fp8 N N 40 50 60", "e5m2e4m3fnuz T N 20 30 40"}) {
+      const auto binary = clang().compile(rendered(problem(line), device, HipSimt{}));
+      ASSERT_TRUE(binary) << name << " " << line << ": " << binary.error().message;
+      EXPECT_EQ(binary->resources.spills, 0) << name << " " << line;
+    }
+  }
+}
+
+TEST(HipCompile, ErrorsComeBackAsText) {
+  Source source;
+  source.text = "extern \"C\" __attribute__((global)) void k() { nonsense(); }";
+  source.file_name = "broken.hip";
+  source.flags = {"--offload-arch=gfx942", "-O3"};
+  const auto binary = clang().compile(source);
+  ASSERT_FALSE(binary);
+  EXPECT_EQ(binary.error().code, ErrorCode::compiler);
+  EXPECT_THAT(binary.error().message, HasSubstr("nonsense"));
+  source.text =
+      "extern \"C\" __attribute__((device)) void gone();"
+      "extern \"C\" __attribute__((global)) void k() { gone(); }";
+  const auto unlinked = clang().compile(source);
+  ASSERT_FALSE(unlinked);
+  EXPECT_THAT(unlinked.error().message, HasSubstr("gone"));
+  source.flags[0] = "--offload-arch=gfx12345";
+  EXPECT_FALSE(clang().compile(source));
+  test::expect_still_works(41);
+}
+
+TEST(CodeObject, RubbishIsNamed) {
+  for (const std::size_t size : {0, 10, 64, 4096}) {
+    const std::vector<std::byte> bytes(size, std::byte{0x7f});
+    const auto object = read_code_object(bytes);
+    ASSERT_FALSE(object);
+    EXPECT_EQ(object.error().code, ErrorCode::compiler);
+  }
+  auto image = clang()
+                   .compile(rendered(problem("fp32 N N 64 64 64"), hip_caps_named("gfx942").value(),
+                                     HipSimt{}))
+                   .value()
+                   .image;
+  // Cut or changed anywhere: a value or an error, never a read beyond the end.
+  std::mt19937 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    auto copy = image;
+    if (i % 2 == 0) copy.resize(random() % copy.size());
+    for (int flips = 0; flips < 4 && !copy.empty(); ++flips)
+      copy[random() % std::min<std::size_t>(copy.size(), i % 3 == 0 ? 64 : copy.size())] =
+          std::byte(random() & 0xff);
+    static_cast<void>(read_code_object(copy));
+  }
+  image[18] = std::byte{62};  // another machine
+  EXPECT_THAT(read_code_object(image).error().message, HasSubstr("machine = 62"));
+}
+
+TEST(CodeObject, OccupancyFollowsTheScarcestResource) {
+  const DeviceCaps device = hip_caps_named("gfx942").value();
+  KernelResources k;
+  k.vector_registers = 64;
+  EXPECT_EQ(occupancy(k, device, 256), 8);
+  k.vector_registers = 128;
+  EXPECT_EQ(occupancy(k, device, 256), 4);
+  k.vector_registers = 257;
+  EXPECT_EQ(occupancy(k, device, 256), 1);
+  EXPECT_EQ(occupancy(k, device, 512), 0) << "two waves of a block need half the file each";
+  k.vector_registers = 64;
+  k.shared_bytes = 33 << 10;
+  EXPECT_EQ(occupancy(k, device, 256), 1);
+  k.shared_bytes = 16 << 10;
+  EXPECT_EQ(occupancy(k, device, 256), 4);
+}
+
+TEST(IsaCounts, LoopsAreCountedFromLabelToBranch) {
+  const char* text =
+      "\t.text\nk:                ; @k\n\ts_load_dwordx4 s[0:3], s[0:1], 0x0\n.LBB0_1: ; loop\n"
+      "\tds_read_b128 v[0:3], v4\n\tds_write_b128 v4, v[0:3]\n"
+      "\tv_mfma_f32_16x16x16_f16 v[0:3], v[4:5], v[6:7], v[0:3]\n"
+      "\tbuffer_load_dwordx4 v[0:3], v1, s[0:3], 0 offen\n\ts_waitcnt vmcnt(0)\n\ts_barrier\n"
+      "\tv_add_u32_e32 v1, 1, v1\n\ts_cmp_eq_u32 s0, 0\n\ts_cbranch_scc0 .LBB0_1\n; %bb.2:\n"
+      "\tglobal_store_dword v0, v1, s[0:1]\n\ts_endpgm\n";
+  const auto loops = count_loops(text);
+  ASSERT_EQ(loops.size(), 1u);
+  EXPECT_EQ(loops[0].label, ".LBB0_1");
+  const InstructionCounts expected{.total = 9,
+                                   .matrix = 1,
+                                   .shared_reads = 1,
+                                   .shared_writes = 1,
+                                   .memory_loads = 1,
+                                   .vector = 1,
+                                   .scalar = 2,
+                                   .waits = 1,
+                                   .barriers = 1};
+  EXPECT_EQ(loops[0].counts, expected);
+  EXPECT_EQ(main_loop(loops), &loops[0]);
+  EXPECT_EQ(loops[0].counts.others_per_matrix(), 8);
+  EXPECT_EQ(count_all(text).total, 12);
+  EXPECT_EQ(main_loop({}), nullptr);
+}
+
+class Hiprtc : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto opened = hiprtc_compiler();
+    ASSERT_TRUE(opened) << opened.error().message;
+    compiler = *opened;
+  }
+  Compiler* compiler = nullptr;
+};
+
+TEST_F(Hiprtc, CompilesForATargetItKnows) {
+  EXPECT_THAT(compiler->version(), HasSubstr("hipRTC "));
+  const DeviceCaps device = hip_caps_named("gfx90a").value();
+  for (const char* line : {"bf16 N T 512 512 512 align=16", "fp16 T N 100 90 80 epilogue=gelu_erf",
+                           "int8 N T 256 256 256 align=16", "fp64 N N 128 128 128"}) {
+    const Gemm gemm = problem(line);
+    const auto configs = ranked<HipMfma>(gemm, device);
+    ASSERT_FALSE(configs.empty());
+    for (const Config& config : {configs[0], Config(HipSimt{})}) {
+      const auto binary = compiler->compile(rendered(gemm, device, config));
+      ASSERT_TRUE(binary) << text(config) << "\n" << binary.error().message;
+      EXPECT_GT(binary->resources.registers, 0);
+      EXPECT_GT(binary->resources.code_bytes, 500);
+    }
+  }
+}
+
+TEST_F(Hiprtc, TargetsItDoesNotKnowCostNoProcess) {
+  const DeviceCaps device = hip_caps_named("gfx950").value();
+  const auto binary = compiler->compile(rendered(problem("fp32 N N 64 64 64"), device, HipSimt{}));
+  if (binary) return;  // a newer hipRTC
+  EXPECT_EQ(binary.error().code, ErrorCode::compiler);
+  EXPECT_FALSE(binary.error().message.empty());
+}
+
+TEST_F(Hiprtc, DiagnosticsComeBack) {
+  Source source;
+  source.text = "extern \"C\" __global__ void k() { nonsense(); }";
+  source.file_name = "broken.hip";
+  source.flags = {"--offload-arch=gfx90a"};
+  const auto binary = compiler->compile(source);
+  ASSERT_FALSE(binary);
+  EXPECT_THAT(binary.error().message, HasSubstr("nonsense"));
+  EXPECT_FALSE(compiler->assembly(source));
+}
+
+}  // namespace
+}  // namespace kiln::hip

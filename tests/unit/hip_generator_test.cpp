@@ -1,0 +1,278 @@
+// The HIP families without a device: banks, legality, launches and what is rendered.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "generator/family.h"
+#include "generator/gemm_types.h"
+#include "generator/hip_lds.h"
+#include "generator/hip_mfma.h"
+#include "support/hip.h"
+
+namespace kiln {
+namespace {
+
+using hip::lds_turns;
+using hip::LdsOp;
+using test::problem;
+using test::ranked;
+using testing::HasSubstr;
+using testing::Not;
+
+hip::LaneAddresses rows_of(int pitch, int lanes_of_row) {
+  hip::LaneAddresses at{};
+  for (int lane = 0; lane < 64; ++lane)
+    at[static_cast<std::size_t>(lane)] =
+        static_cast<std::uint32_t>(lane % lanes_of_row * pitch + lane / lanes_of_row * 16);
+  return at;
+}
+
+TEST(LdsTurns, AddressesSideBySideMeetNobody) {
+  hip::LaneAddresses at{};
+  for (int lane = 0; lane < 64; ++lane) at[static_cast<std::size_t>(lane)] = 16u * unsigned(lane);
+  for (const auto arch : {hip::kGfx942, hip::kGfx950})
+    for (const auto op : {LdsOp::read_b128, LdsOp::write_b128})
+      EXPECT_EQ(lds_turns(arch, op, at).lost(), 0);
+  EXPECT_EQ(lds_turns(hip::kGfx942, LdsOp::read_b128, at).taken, 8);
+  EXPECT_EQ(lds_turns(hip::kGfx950, LdsOp::read_b128, at).taken, 4);
+}
+
+TEST(LdsTurns, OneAddressIsServedAtOnce) {
+  const hip::LaneAddresses at{};
+  EXPECT_EQ(lds_turns(hip::kGfx942, LdsOp::read_b128, at).taken, 8);
+}
+
+TEST(LdsTurns, AColumnOfUnitsMeetsItself) {
+  // 16 rows of 128 bytes: all lanes of a row's column want the same four banks of 32.
+  const auto turns = lds_turns(hip::kGfx942, LdsOp::read_b128, rows_of(128, 16));
+  EXPECT_GE(turns.taken, 4 * turns.least);
+  // Rows that are 16 bytes longer are shifted by four banks each.
+  EXPECT_LT(lds_turns(hip::kGfx942, LdsOp::read_b128, rows_of(144, 16)).taken, turns.taken);
+}
+
+TEST(LdsTurns, GroupsAreThoseOfTheTarget) {
+  // Lanes 0 and 20 share a group of gfx942, lanes 0 and 4 do not.
+  const auto colliding = [](int lane) {
+    hip::LaneAddresses at{};
+    for (int i = 0; i < 64; ++i) at[static_cast<std::size_t>(i)] = 0;
+    at[static_cast<std::size_t>(lane)] = 4096;
+    at[0] = 8192;
+    return at;
+  };
+  const auto turns = [&](int lane) {
+    return lds_turns(hip::kGfx942, LdsOp::read_b128, colliding(lane)).taken;
+  };
+  EXPECT_EQ(turns(20), 10);  // three addresses in one group
+  EXPECT_EQ(turns(4), 10);   // two and two, in two groups
+  EXPECT_EQ(lds_turns(hip::kGfx950, LdsOp::read_b128, colliding(20)).taken, 6);
+}
+
+/// What the space offers for large problems reads shared memory without conflicts.
+TEST(HipMfma, TheBestConfigsReadWithoutConflicts) {
+  for (const char* name : {"gfx90a", "gfx942", "gfx950"}) {
+    const DeviceCaps device = hip_caps_named(name).value();
+    for (const char* line : {"bf16 N T 8192 8192 8192 align=16", "int8 N T 4096 4096 4096 align=16",
+                             "fp32 N T 4096 4096 4096 align=16"}) {
+      const Gemm gemm = problem(line);
+      const auto configs = ranked<HipMfma>(gemm, device);
+      ASSERT_GT(configs.size(), 100u) << name << " " << line;
+      for (std::size_t i = 0; i < 20; ++i) {
+        const auto& c = std::get<HipMfma>(configs[i]);
+        const auto plan = hip::mfma_plan(canonicalise(gemm), device, c);
+        const auto turns = hip::stage_turns(plan, device, c);
+        EXPECT_EQ(turns.reads.lost(), 0) << name << " " << text(configs[i]);
+      }
+    }
+  }
+}
+
+/// "Matrix units are the limit" is what the model says of its favourite for large squares.
+TEST(HipMfma, TheModelsFavouriteIsBoundByProducts) {
+  for (const auto& [name, line] : {std::pair{"gfx942", "bf16 N T 8192 8192 8192 align=16"},
+                                   {"gfx942", "fp8fnuz N T 8192 8192 8192 align=16"},
+                                   {"gfx950", "bf16 N T 8192 8192 8192 align=16"},
+                                   {"gfx950", "fp8 N T 8192 8192 8192 align=16"}}) {
+    const DeviceCaps device = hip_caps_named(name).value();
+    const Gemm gemm = problem(line);
+    const auto configs = ranked<HipMfma>(gemm, device);
+    ASSERT_FALSE(configs.empty());
+    const auto& c = std::get<HipMfma>(configs[0]);
+    const auto plan = hip::mfma_plan(canonicalise(gemm), device, c);
+    const auto turns = hip::stage_turns(plan, device, c);
+    EXPECT_LT(turns.reads.taken + turns.writes.taken, hip::multiply_cycles(plan))
+        << name << " " << text(configs[0]);
+    EXPECT_EQ(turns.reads.lost(), 0);
+    const double share = hip::stage_cost(plan, device, c).share_of_peak();
+    EXPECT_GE(share, 0.9) << name << " " << text(configs[0]);
+    std::printf("%s %s: %.1f %% of the matrix units' peak in the main loop\n  %s\n", name, line,
+                100 * share, text(configs[0]).c_str());
+  }
+}
+
+TEST(HipFamilies, EveryTypeHasAKernelOnEveryTarget) {
+  for (const char* name : {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200"})
+    for (const TypeRow& row : kTypeRows) {
+      Gemm gemm = problem(std::string(row.word) + " N N 70 50 30");
+      const auto space = space_for(gemm, hip_caps_named(name).value());
+      ASSERT_TRUE(space) << name << " " << row.word << ": " << space.error().message;
+    }
+}
+
+/// Every type that a target's matrix units multiply, with each shape of its fastest instructions.
+TEST(HipMfma, EveryMatrixTypeHasItsShapes) {
+  using Shapes = std::set<std::pair<int, int>>;  // rows, k
+  struct Expected {
+    const char* arch;
+    const char* types;
+    Shapes shapes;
+  };
+  const Expected all[] = {
+      {"gfx90a", "fp64", {{16, 4}}},
+      {"gfx90a", "fp32", {{16, 4}, {32, 2}}},
+      {"gfx90a", "tf32", {}},
+      {"gfx90a", "fp16", {{16, 16}, {32, 8}}},
+      {"gfx90a", "bf16", {{16, 16}, {32, 8}}},
+      {"gfx90a", "int8", {{16, 16}, {32, 8}}},
+      {"gfx90a", "fp8", {}},
+      {"gfx90a", "fp8fnuz", {}},
+      {"gfx942", "fp64", {{16, 4}}},
+      {"gfx942", "fp32", {{16, 4}, {32, 2}}},
+      {"gfx942", "tf32", {{16, 8}, {32, 4}}},
+      {"gfx942", "fp16", {{16, 16}, {32, 8}}},
+      {"gfx942", "bf16", {{16, 16}, {32, 8}}},
+      {"gfx942", "int8", {{16, 32}, {32, 16}}},
+      {"gfx942", "fp8", {}},
+      {"gfx942", "fp8fnuz", {{16, 32}, {32, 16}}},
+      {"gfx942", "e4m3e5m2fnuz", {{16, 32}, {32, 16}}},
+      {"gfx942", "e5m2e4m3fnuz", {{16, 32}, {32, 16}}},
+      {"gfx950", "fp64", {{16, 4}}},
+      {"gfx950", "fp32", {{16, 4}, {32, 2}}},
+      {"gfx950", "tf32", {}},
+      {"gfx950", "fp16", {{16, 32}, {32, 16}}},
+      {"gfx950", "bf16", {{16, 32}, {32, 16}}},
+      {"gfx950", "int8", {{16, 64}, {32, 32}}},
+      {"gfx950", "fp8", {{16, 128}, {32, 64}}},
+      {"gfx950", "fp8fnuz", {}},
+      {"gfx950", "e4m3e5m2", {{16, 128}, {32, 64}}},
+      {"gfx950", "e5m2e4m3", {{16, 128}, {32, 64}}},
+  };
+  for (const Expected& e : all) {
+    Shapes found;
+    for (const Config& c : ranked<HipMfma>(problem(std::string(e.types) + " N T 256 256 512"),
+                                           hip_caps_named(e.arch).value()))
+      found.insert({std::get<HipMfma>(c).rows, std::get<HipMfma>(c).k});
+    EXPECT_EQ(found, e.shapes) << e.arch << " " << e.types;
+  }
+}
+
+/// Operands across k that gfx950 turns over while it reads them: without conflicts, as far as the
+/// rule for reads of 8 bytes goes.
+TEST(HipMfma, TurningReadsMeetNoConflicts) {
+  const DeviceCaps device = hip_caps_named("gfx950").value();
+  for (const char* types : {"bf16", "fp16", "int8", "fp8"}) {
+    const Gemm gemm = problem(std::string(types) + " T N 512 512 1024 align=16");
+    int turned = 0;
+    for (const Config& config : ranked<HipMfma>(gemm, device)) {
+      const auto& c = std::get<HipMfma>(config);
+      if (!c.turn || c.tile_m < 32 || c.tile_n < 32) continue;
+      const auto turns = hip::stage_turns(hip::mfma_plan(canonicalise(gemm), device, c), device, c);
+      ASSERT_EQ(turns.reads.lost(), 0) << text(config);
+      ++turned;
+    }
+    EXPECT_GT(turned, 100) << types;
+  }
+}
+
+TEST(HipFamilies, ConfigsSurviveTheirText) {
+  const auto configs =
+      ranked<HipMfma>(problem("fp16 T N 512 512 512"), hip_caps_named("gfx942").value());
+  ASSERT_FALSE(configs.empty());
+  for (std::size_t i = 0; i < configs.size(); i += 97)
+    EXPECT_EQ(parse_config(text(configs[i])).value(), configs[i]);
+  const Config simt = HipSimt{};
+  EXPECT_EQ(parse_config(text(simt)).value(), simt);
+}
+
+TEST(HipFamilies, LaunchesCoverTheProblem) {
+  const DeviceCaps device = hip_caps_named("gfx942").value();
+  const Gemm gemm = problem("bf16 N T 1000 500 4096 batch=3");
+  for (const Config& config : ranked<HipMfma>(gemm, device)) {
+    const auto& c = std::get<HipMfma>(config);
+    const auto canonical = canonicalise(gemm);
+    const GpuLaunch launch = family_of(config).launch(canonical, device, config);
+    ASSERT_EQ(launch.steps.size(), 1u);
+    const auto tiles = hip::ceil_div(1000, c.tile_m) * hip::ceil_div(500, c.tile_n) * 3;
+    EXPECT_EQ(launch.steps[0].grid.count(), tiles * c.splits);
+    EXPECT_EQ(launch.steps[0].block.count(), 64 * c.waves_m * c.waves_n);
+    if (c.splits == 1)
+      EXPECT_EQ(launch.workspace_bytes, 0);
+    else
+      EXPECT_EQ(launch.workspace_bytes - launch.zeroed_bytes,
+                tiles * c.splits * c.tile_m * c.tile_n * 4);
+  }
+  EXPECT_TRUE(family_of(HipMfma{})
+                  .launch(canonicalise(problem("bf16 N T 0 5 6")), device, HipMfma{})
+                  .steps.empty());
+}
+
+TEST(HipFamilies, SourcesHoldNoDeadBranches) {
+  const DeviceCaps device = hip_caps_named("gfx950").value();
+  const Gemm gemm = problem("bf16 N T 4096 4096 4096 align=16");
+  HipMfma c{.rows = 16, .k = 32, .staging = Staging::direct, .chunk = 64};
+  const auto direct = render(gemm, device, c);
+  ASSERT_TRUE(direct) << direct.error().message;
+  EXPECT_THAT(direct->text, HasSubstr("mfma_16x16x32_bf16"));
+  EXPECT_THAT(direct->text, HasSubstr("clang++ -x hip --cuda-device-only"));
+  EXPECT_THAT(direct->text, HasSubstr("struct Direct"));
+  EXPECT_THAT(direct->text, Not(HasSubstr("struct Next")));
+  EXPECT_THAT(direct->text, Not(HasSubstr("set_priority")));
+  EXPECT_THAT(direct->text, Not(HasSubstr("//%")));
+  c.staging = Staging::single;
+  c.priority = true;
+  const auto single = render(gemm, device, c);
+  ASSERT_TRUE(single) << single.error().message;
+  EXPECT_THAT(single->text, HasSubstr("set_priority"));
+  EXPECT_THAT(single->text, Not(HasSubstr("load_stage")));
+}
+
+TEST(HipFamilies, IllegalConfigsNameTheirRule) {
+  const auto rule = [](const char* line, const char* device, HipMfma c) {
+    return std::string(broken_rule(canonicalise(problem(line)), hip_caps_named(device).value(), c));
+  };
+  const char* square = "bf16 N T 4096 4096 4096 align=16";
+  EXPECT_EQ(rule(square, "gfx942", {.rows = 16, .k = 32}), "the target has the matrix instruction");
+  EXPECT_EQ(rule(square, "gfx942", {.tile_m = 40}), "waves share the tile in whole instructions");
+  EXPECT_EQ(rule(square, "gfx942", {.depth = 48}), "a stage is whole steps deep");
+  EXPECT_EQ(rule(square, "gfx942", {.staging = Staging::twice}), "stages fit shared memory");
+  EXPECT_EQ(rule(square, "gfx90a", {.depth = 64, .staging = Staging::direct, .chunk = 0}),
+            "loads straight into shared memory are there for these operands");
+  EXPECT_EQ(
+      rule("bf16 N N 4096 4096 4096 align=16", "gfx942", {.depth = 64, .staging = Staging::direct}),
+      "loads straight into shared memory are there for these operands");
+  const char* across = "bf16 T N 4096 4096 4096 align=16";
+  const char* turning = "reads that turn operands over are there for these";
+  EXPECT_EQ(rule(across, "gfx942", {.depth = 64, .staging = Staging::single, .turn = true}),
+            turning);
+  EXPECT_EQ(rule(square, "gfx950", {.k = 32, .depth = 64, .chunk = 0, .turn = true}), turning);
+  EXPECT_EQ(rule(across, "gfx950",
+                 {.k = 32, .depth = 64, .staging = Staging::direct, .chunk = 0, .turn = true}),
+            turning);
+  const char* taking = "waves can take the turns that the pace gives them";
+  EXPECT_EQ(rule(square, "gfx950",
+                 {.k = 32, .staging = Staging::single, .chunk = 0, .pace = Pace::pingpong}),
+            taking);
+  EXPECT_EQ(rule(square, "gfx950", {.k = 32, .chunk = 0, .pace = Pace::interleaved}), taking);
+  EXPECT_EQ(rule(square, "gfx950", {.k = 32, .chunk = 0, .priority = true, .pace = Pace::pingpong}),
+            taking);
+  EXPECT_EQ(rule(square, "gfx90a", {.depth = 64, .chunk = 16}),
+            "groups and chunks are of a sensible size");
+  EXPECT_EQ(rule(square, "gfx942", {.depth = 64, .staging = Staging::single, .splits = 65}),
+            "splits are cut where k is long enough");
+  EXPECT_EQ(rule(square, "gfx942", {.depth = 64, .waves_m = 1, .waves_n = 1}),
+            "sums, fragments and the next stage fit the registers");
+}
+
+}  // namespace
+}  // namespace kiln

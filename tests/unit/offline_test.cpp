@@ -1,0 +1,216 @@
+// Ranking for AMD GPUs that are not here: the static model's sense, the records it leaves, and what
+// a search makes of them.
+#include "cache/offline.h"
+
+#include <SQLiteCpp/Database.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cache/schema.h"
+#include "generator/render.h"
+#include "support/fake_bench.h"
+#include "support/hip.h"
+#include "support/stored.h"
+#include "support/temp_dir.h"
+#include "tuner/search.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const DeviceCaps kCard = hip_caps_named("mi300x").value();
+const Gemm kBig = test::problem("bf16 N T 8192 8192 8192 align=16");
+const HipMfma kGood{.rows = 16,
+                    .k = 16,
+                    .tile_m = 256,
+                    .tile_n = 256,
+                    .depth = 64,
+                    .waves_m = 2,
+                    .waves_n = 4,
+                    .staging = Staging::single,
+                    .banks = Banks::by_pair,
+                    .chunk = 16,
+                    .group = 4};
+
+hip::CodeObject code_with(int registers, int spills = 0) {
+  hip::KernelResources kernel{.name = "kiln_gemm",
+                              .vector_registers = registers,
+                              .vector_spills = spills,
+                              .shared_bytes = 32768,
+                              .max_threads = 512,
+                              .wave = 64};
+  return {.target = "amdgcn-amd-amdhsa--gfx942", .code_bytes = 9000, .kernels = {kernel}};
+}
+
+std::vector<hip::LoopCounts> loop_with(int matrix, int vector) {
+  return {{".LBB0_1",
+           {.total = matrix + vector + 20, .matrix = matrix, .vector = vector, .barriers = 2}}};
+}
+
+HipForecast of(const HipMfma& config, const std::vector<hip::LoopCounts>& loops,
+               int registers = 200) {
+  const auto f = forecast(canonicalise(kBig), kCard, config, code_with(registers), loops);
+  EXPECT_TRUE(f) << (f ? "" : f.error().message);
+  return f.value_or(HipForecast{});
+}
+
+TEST(HipModel, AGoodKernelIsBoundByTheMatrixUnits) {
+  const HipForecast f = of(kGood, loop_with(64, 20));
+  EXPECT_GT(f.peak_share, 0.9);
+  EXPECT_LT(f.peak_share, 1);
+  EXPECT_EQ(f.conflicts, 0);
+  // 2·8192³ at 304 units · 2048 · 2.1 GHz is 841 us.
+  EXPECT_GT(f.ns, 841e3);
+  // 1024 tiles on 304 units: the last round of four is a third full.
+  EXPECT_LT(f.ns, 841e3 * 4 / (1024.0 / 304) * 1.1);
+  EXPECT_NEAR(f.flops_share, 841e3 / f.ns, 0.01);
+}
+
+TEST(HipModel, EveryWasteCosts) {
+  const HipForecast good = of(kGood, loop_with(64, 20));
+  const HipForecast busy = of(kGood, loop_with(64, 1000));
+  EXPECT_GT(busy.issue, busy.matrix);
+  EXPECT_LT(busy.peak_share, 0.6);
+  HipMfma plain = kGood;
+  plain.banks = Banks::plain;
+  const HipForecast conflicts = of(plain, loop_with(64, 20));
+  EXPECT_GT(conflicts.conflicts, 0);
+  EXPECT_GT(conflicts.shared, good.shared);
+  // What chiplets bring in for themselves hangs on who gets which tile; memory is read once.
+  HipMfma dealt = kGood;
+  dealt.chunk = 0;
+  EXPECT_NE(of(dealt, loop_with(64, 20)).fill_bytes, good.fill_bytes);
+  EXPECT_EQ(of(dealt, loop_with(64, 20)).memory_bytes, good.memory_bytes);
+  EXPECT_GT(good.fill_bytes, good.memory_bytes);
+  EXPECT_GT(good.l2_bytes, good.fill_bytes);
+  HipMfma lonely = kGood;
+  lonely.tile_m = lonely.tile_n = 128;
+  lonely.waves_m = lonely.waves_n = 2;
+  EXPECT_GT(of(lonely, loop_with(32, 20), 400).exposed, good.exposed);
+  EXPECT_GT(of(kGood, loop_with(64, 20), 120).occupancy, of(kGood, loop_with(64, 20)).occupancy);
+}
+
+TEST(HipModel, WhatCannotRunWellIsRefusedWithAReason) {
+  const auto refusal = [](const hip::CodeObject& code, const std::vector<hip::LoopCounts>& loops) {
+    const auto f = forecast(canonicalise(kBig), kCard, kGood, code, loops);
+    return f ? std::string() : f.error().message;
+  };
+  EXPECT_THAT(refusal(code_with(256, 7), loop_with(64, 20)), HasSubstr("7 registers spilled"));
+  EXPECT_THAT(refusal(code_with(512), loop_with(64, 20)), HasSubstr("not even one block"));
+  EXPECT_THAT(refusal(code_with(200), {}), HasSubstr("no loop"));
+  EXPECT_THAT(refusal({}, {}), HasSubstr("no kernel"));
+}
+
+TEST(RankOffline, IsForAmdsTargets) {
+  const auto compiler = host_compiler();
+  if (!compiler) return;
+  const auto ranked = rank_offline(kBig, cuda_caps_named("sm_90a").value(), **compiler, {});
+  ASSERT_FALSE(ranked);
+  EXPECT_EQ(ranked.error().code, ErrorCode::unsupported);
+}
+
+TEST(RankOffline, PredictionsAreStoredApartAndFound) {
+  const auto compiler = compiler_for(kCard);
+  if (!compiler) return;
+  const Gemm gemm = test::problem("bf16 N T 256 256 512 align=16");
+  const auto store = Store::open({}).value();
+  const auto ranked = tune_offline(*store, gemm, kCard, **compiler, {.candidates = 4});
+  ASSERT_TRUE(ranked) << ranked.error().message;
+  ASSERT_THAT(*ranked, SizeIs(4));
+  for (std::size_t i = 1; i < ranked->size(); ++i) {
+    ASSERT_TRUE((*ranked)[i].forecast) << (*ranked)[i].forecast.error().message;
+    EXPECT_LE((*ranked)[i - 1].forecast->ns, (*ranked)[i].forecast->ns);
+  }
+
+  const auto record = predicted_record(*store, kCard, gemm);
+  ASSERT_TRUE(record);
+  EXPECT_TRUE(is_predicted(record->key));
+  EXPECT_EQ(record->measured.config, ranked->front().config);
+  EXPECT_EQ(record->measured.timing().samples, 0);
+  EXPECT_TRUE(record->measured.verified) << "proved on the emulator";
+  EXPECT_EQ(record->image, ranked->front().binary->image);
+
+  // The card itself, asking for what was measured, finds none of it.
+  BestKey measured = predicted_key(kCard, gemm);
+  measured.policy = "hip-cold-v1";
+  EXPECT_FALSE(store->best(measured, record->validators));
+  EXPECT_THAT(store->known(measured, record->validators), IsEmpty());
+  EXPECT_THAT(store->tuned_like(measured, record->validators), IsEmpty());
+
+  // What runs elsewhere under a name of its own is still a gfx942.
+  DeviceCaps real = kCard;
+  real.model = "AMD Instinct MI300X OAM";
+  real.ghz = 2.0;
+  EXPECT_EQ(predicted_configs(*store, real, gemm, 1).at(0), ranked->front().config);
+  real.arch = "gfx950";
+  EXPECT_THAT(predicted_configs(*store, real, gemm, 8), IsEmpty());
+  EXPECT_THAT(predicted_configs(*store, kCard, kBig, 8), IsEmpty());
+}
+
+/// What the big squares come to on the targets that matter, by the model.
+TEST(RankOffline, BigSquaresAreBoundByTheMatrixUnits) {
+  if (!host_compiler()) return;
+  for (const auto& [card, type] : {std::pair{"mi300x", "bf16"},
+                                   {"mi300x", "fp8fnuz"},
+                                   {"mi355x", "bf16"},
+                                   {"mi355x", "fp8"}}) {
+    const DeviceCaps device = hip_caps_named(card).value();
+    const Gemm gemm = test::problem(std::string(type) + " N T 8192 8192 8192 align=16");
+    const auto ranked =
+        rank_offline(gemm, device, *compiler_for(device).value(), {.candidates = 3});
+    ASSERT_TRUE(ranked) << ranked.error().message;
+    const auto& best = ranked->at(0).forecast;
+    ASSERT_TRUE(best) << best.error().message;  // spilled registers would have refused it
+    EXPECT_GE(best->peak_share, 0.9) << card << ' ' << type;
+    EXPECT_EQ(best->conflicts, 0) << card << ' ' << type;
+    EXPECT_GE(best->matrix, best->issue) << card << ' ' << type;
+    EXPECT_GE(best->matrix, std::max(best->fill, best->memory)) << card << ' ' << type;
+    if (gemm.a.dtype == bf16) {
+      EXPECT_LT(best->others_per_matrix, 2) << card;
+    }
+  }
+}
+
+TEST(Predictions, FilesOfEveryOlderSchemaTakeThem) {
+  const Gemm gemm = test::problem("fp32 N N 64 64 64");
+  for (std::size_t steps = 1; steps < migrations().size(); ++steps) {
+    const TempDir dir;
+    const std::filesystem::path file = dir / "old.db";
+    {
+      SQLite::Database db(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+      ASSERT_TRUE(migrate(db, "old", migrations().first(steps)));
+    }
+    const auto store = test::open_store(file);
+    const BestKey key = predicted_key(kCard, gemm);
+    const Validators made_by{.template_hash = template_hash(Vendor::amd), .compiler = "clang"};
+    Ranked one{.config = HipSimt{}};
+    one.forecast = HipForecast{.ns = 5000};
+    ASSERT_TRUE(store->put(key, made_by, predicted_row(one, "key")));
+    ASSERT_TRUE(store->crown(key, made_by, one.config));
+    const auto record = predicted_record(*store, kCard, gemm);
+    ASSERT_TRUE(record) << "schema " << steps;
+    EXPECT_EQ(record->measured.timing().median_ns, 5000);
+    EXPECT_TRUE(store->check(false).value().ok());
+  }
+}
+
+TEST(Search, TriesWhatWasPredictedFirst) {
+  const Gemm gemm = test::problem("bf16 N T 256 256 512 align=16");
+  const auto worst = test::ranked<HipSimt>(gemm, kCard);
+  ASSERT_GE(worst.size(), 3u);
+  SearchInput input{.gemm = gemm, .device = kCard};
+  input.first = {worst[worst.size() - 1], worst[worst.size() - 2]};
+  test::FakeBench bench(input);
+  const auto result = search(input, bench);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->measured.at(0).config, input.first[0]);
+  EXPECT_EQ(result->measured.at(1).config, input.first[1]);
+  EXPECT_GT(result->measured.size(), 4u);
+  EXPECT_NE(result->measured.at(*result->winner).config, input.first[0]) << "first, not favoured";
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,263 @@
+// Problems whose operands have scales: their rules, their text, where scales lie, and the two
+// references against sums written out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "cache/plan.h"
+#include "generator/canonical.h"
+#include "generator/extent.h"
+#include "generator/gemm_types.h"
+#include "kiln/numeric.hpp"
+#include "runtime/cpu.h"
+#include "runtime/reference_kernel.h"
+#include "support/opened_engine.h"
+#include "tuner/data.h"
+#include "tuner/reference.h"
+#include "tuner/verify.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+
+/// Row-major, both operands along k.
+Gemm mx(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType b) {
+  Gemm g = Gemm::row_major(m, n, k, a).transpose_b().scaled(Scale::mx_32);
+  g.b.dtype = b;
+  return g;
+}
+
+Gemm fp8(std::int64_t m, std::int64_t n, std::int64_t k, Scale a, Scale b) {
+  return Gemm::row_major(m, n, k, fp8_e4m3).transpose_b().scaled(a, b);
+}
+
+TEST(Scales, TheirExtentsAreThoseOfTheirBlocks) {
+  const Gemm g = fp8(300, 129, 260, Scale::line_128, Scale::square_128);
+  EXPECT_EQ(scale_extent(g, Operand::a).lines, 300);
+  EXPECT_EQ(scale_extent(g, Operand::a).length, 3);
+  EXPECT_EQ(scale_extent(g, Operand::b).lines, 2);
+  EXPECT_EQ(scale_extent(g, Operand::b).length, 3);
+  EXPECT_EQ(scale_bytes(g.batched(2), Operand::b), 2 * 2 * 3 * 4);
+  const Gemm lines = fp8(300, 129, 260, Scale::line, Scale::none);
+  EXPECT_EQ(scale_bytes(lines, Operand::a), 300 * 4);
+  EXPECT_EQ(scale_bytes(lines, Operand::b), 0);
+  const Gemm blocks = mx(5, 7, 96, fp4_e2m1, fp6_e3m2);
+  EXPECT_EQ(scale_bytes(blocks, Operand::a), 5 * 3);
+  EXPECT_EQ(scale_bytes(blocks, Operand::b), 7 * 3);
+  EXPECT_EQ(span_bytes(blocks, Operand::a), 5 * 48);
+  EXPECT_EQ(span_bytes(blocks, Operand::b), 7 * 72);
+}
+
+TEST(Scales, EveryMixOfMxFormatsIsAProblem) {
+  const DType formats[] = {fp8_e4m3, fp8_e5m2, fp6_e2m3, fp6_e3m2, fp4_e2m1};
+  for (const DType a : formats)
+    for (const DType b : formats) {
+      const Gemm g = mx(3, 5, 64, a, b);
+      ASSERT_TRUE(validate(g)) << validate(g).error().message;
+      const auto back = parse_gemm(text(g));
+      ASSERT_TRUE(back) << text(g) << ": " << back.error().message;
+      EXPECT_EQ(*back, g) << text(g);
+      EXPECT_EQ(canonicalise(g).gemm.scale_a, Scale::mx_32);
+    }
+}
+
+TEST(Scales, TextNamesThem) {
+  EXPECT_EQ(text(mx(1, 2, 32, fp4_e2m1, fp4_e2m1)), "fp4 N T 1 2 32 scale=mx32");
+  EXPECT_EQ(text(fp8(1, 2, 3, Scale::line_128, Scale::square_128)),
+            "fp8 N T 1 2 3 scale=1x128:128x128");
+  for (const char* line :
+       {"fp8 N T 1 2 3 scale=line", "fp8 N N 1 2 3 scale=none:line", "fp6 N T 4 4 32 scale=mx32",
+        "e4m3e2m1 N T 4 4 32 out=fp32 scale=mx32", "fp8 T N 8 8 8 order=column scale=line:none",
+        "fp8 N T 9 9 300 scale=1x128"}) {
+    const auto g = parse_gemm(line);
+    ASSERT_TRUE(g) << line << ": " << g.error().message;
+    EXPECT_EQ(text(*g), line);
+  }
+}
+
+TEST(Scales, RefusalsNameTheField) {
+  const auto message = [](const std::string& line) {
+    const auto g = parse_gemm(line);
+    return g ? "accepted " + line : g.error().message;
+  };
+  EXPECT_THAT(message("fp8 N T 1 2 32 scale=rows"), HasSubstr("scale = \"rows\""));
+  EXPECT_THAT(message("fp8 N T 1 2 32 scale=line:"), HasSubstr("scale = \"line:\""));
+  EXPECT_THAT(message("bf16 N T 1 2 32 scale=line"), HasSubstr("scale_a = line"));
+  EXPECT_THAT(message("int8 N T 1 2 32 scale=none:line"), HasSubstr("scale_b = line"));
+  EXPECT_THAT(message("fp4 N T 1 2 32"), HasSubstr("scale_a = none, scale_b = none"));
+  EXPECT_THAT(message("e5m2 N T 1 2 32 scale=line"), HasSubstr("needs mx32"));
+  EXPECT_THAT(message("fp6 N T 1 2 32 scale=mx32:none"), HasSubstr("needs mx32"));
+  EXPECT_THAT(message("fp8 N T 1 2 32 scale=mx32:1x128"), HasSubstr("blocks along k"));
+  EXPECT_THAT(message("fp8 N T 1 2 32 scale=line:1x128"), HasSubstr("blocks along k"));
+  EXPECT_THAT(message("fp8 N T 1 2 33 scale=mx32"), HasSubstr("k = 33"));
+  EXPECT_THAT(message("fp8fnuz N T 1 2 32 scale=mx32"), HasSubstr("a.dtype = fp8_e4m3fnuz"));
+  EXPECT_THAT(message("fp8 N T 1 2 32 scale=line packed_b=1"), HasSubstr("b_packed"));
+  EXPECT_THAT(message("fp4 N T 2 2 32 lda=33 scale=mx32"), HasSubstr("lda = 33"));
+  EXPECT_THAT(message("fp6 N T 2 2 32 ldb=34 scale=mx32"), HasSubstr("ldb = 34"));
+  EXPECT_THAT(message("fp6 N T 2 2 32 batch=2 stride_b=66 scale=mx32"), HasSubstr("stride_b = 66"));
+  EXPECT_THAT(message("fp4 N T 2 2 32 align=16 out=fp32 ldc=4 ldd=4 lda=48 scale=mx32"),
+              HasSubstr("lda = 48 is 24 bytes"));
+  Gemm g = mx(1, 1, 32, fp4_e2m1, fp4_e2m1);
+  g.scale_b = static_cast<Scale>(9);
+  EXPECT_THAT(validate(g).error().message, HasSubstr("scale_b = 9"));
+}
+
+TEST(Scales, ChangePlacesWithTheirOperands) {
+  Gemm g = Gemm::column_major(300, 200, 256, fp8_e4m3).scaled(Scale::line_128, Scale::square_128);
+  ASSERT_TRUE(validate(g));
+  const Canonical canonical = canonicalise(g);
+  EXPECT_EQ(canonical.gemm.scale_a, Scale::square_128);
+  EXPECT_EQ(canonical.gemm.scale_b, Scale::line_128);
+  int a = 0, b = 0;
+  Operands operands;
+  operands.scale_a = &a, operands.scale_b = &b;
+  EXPECT_EQ(make_args(canonical, operands).scale_a, &b);
+  EXPECT_EQ(make_args(canonical, operands).scale_b, &a);
+}
+
+/// Scales of a problem, filled.
+std::vector<std::byte> scales_of(const Gemm& g, Operand which) {
+  std::vector<std::byte> out(static_cast<std::size_t>(scale_bytes(g, which)));
+  fill_scales(g, which, Data::uniform, 5, out.data());
+  return out;
+}
+
+TEST(Scales, ReferenceSumsAreTheSumsWrittenOut) {
+  Gemm g = fp8(140, 133, 300, Scale::line_128, Scale::square_128).batched(2).output(fp32);
+  std::vector<std::uint8_t> a(static_cast<std::size_t>(span(g, Operand::a)));
+  std::vector<std::uint8_t> b(static_cast<std::size_t>(span(g, Operand::b)));
+  std::vector<float> d(static_cast<std::size_t>(span(g, Operand::d)));
+  fill(g, Input::a, Data::uniform, 1, a.data());
+  fill(g, Input::b, Data::uniform, 1, b.data());
+  const auto scale_a = scales_of(g, Operand::a), scale_b = scales_of(g, Operand::b);
+  Operands operands{.a = a.data(), .b = b.data(), .d = d.data()};
+  operands.scale_a = scale_a.data(), operands.scale_b = scale_b.data();
+  ASSERT_TRUE(reference_gemm(g, operands));
+  const auto value = [](const std::vector<std::uint8_t>& x, std::int64_t at) {
+    return double(decode(kE4m3fn, x[static_cast<std::size_t>(at)]));
+  };
+  const auto scale = [](const std::vector<std::byte>& x, std::int64_t at) {
+    return load_element(fp32, x.data(), at);
+  };
+  for (std::int64_t z = 0; z < 2; ++z)
+    for (std::int64_t i = 0; i < 140; i += 7)
+      for (std::int64_t j = 0; j < 133; j += 3) {
+        double sum = 0;
+        for (std::int64_t p = 0; p < 300; ++p)
+          sum += value(a, (z * 140 + i) * 300 + p) * scale(scale_a, (z * 140 + i) * 3 + p / 128) *
+                 value(b, (z * 133 + j) * 300 + p) *
+                 scale(scale_b, (z * 2 + j / 128) * 3 + p / 128);
+        ASSERT_NEAR(d[static_cast<std::size_t>((z * 140 + i) * 133 + j)], sum, 1e-3)
+            << i << " " << j;
+      }
+}
+
+/// Every kind, every pair of types, layouts that turn everything round.
+std::vector<Gemm> problems() {
+  std::vector<Gemm> out;
+  const std::pair<Scale, Scale> kinds[] = {
+      {Scale::line, Scale::line},           {Scale::none, Scale::line},
+      {Scale::line_128, Scale::square_128}, {Scale::square_128, Scale::line_128},
+      {Scale::line_128, Scale::line_128},   {Scale::mx_32, Scale::mx_32}};
+  int turn = 0;
+  for (const TypeRow& row : kAllTypeRows)
+    for (const auto& [a, b] : kinds) {
+      Gemm g = Gemm::row_major(20, 136, 160, row.a).scaled(a, b);
+      g.b.dtype = row.b;
+      g.accumulator = row.accumulator;
+      ++turn;
+      if (turn % 2 == 0) g = g.transpose_b();
+      if (turn % 3 == 0) g = g.transpose_a();
+      if (turn % 5 == 0) g.a.order = Order::column_major;
+      if (turn % 4 == 0) g.c.order = g.d.order = Order::column_major;
+      if (turn % 7 == 0) g = g.batched(2);
+      if (validate(g)) out.push_back(g);
+    }
+  return out;
+}
+
+TEST(Scales, TheReferenceKernelComputesThemAll) {
+  const auto all = problems();
+  EXPECT_GT(all.size(), 40u);
+  for (const Gemm& g : all) {
+    const Canonical problem = canonicalise(g);
+    const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
+      const KilnArgs args = make_args(problem, operands);
+      for (int t = 0; t < 3; ++t) run_reference(problem, args, t, 3);
+      return {};
+    });
+    EXPECT_TRUE(verdict) << text(g) << ": " << verdict.error().detail;
+  }
+}
+
+TEST(Scales, NeighboursOfProblemsAreProblems) {
+  std::vector<Gemm> all = problems();
+  all.push_back(mx(8192, 8192, 8192, fp6_e2m3, fp4_e2m1));
+  for (const int bytes : {1, 4, 16})
+    for (Gemm g : all) {
+      g.alignment = bytes;
+      if (!validate(g)) continue;
+      const auto neighbours = ragged_neighbours(g);
+      EXPECT_EQ(neighbours.size(), 2u);
+      for (const Gemm& near : neighbours)
+        EXPECT_TRUE(validate(near)) << text(near) << ": " << validate(near).error().message;
+    }
+}
+
+TEST(Scales, TheVerifierMissesNoWrongScale) {
+  for (const Scale kind : {Scale::line, Scale::line_128, Scale::mx_32}) {
+    const Gemm g = fp8(24, 20, 256, kind, kind);
+    const Canonical problem = canonicalise(g);
+    const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
+      // One scale of A, the last, is that of its neighbour.
+      const auto bytes = static_cast<std::size_t>(scale_bytes(g, Operand::a));
+      const auto size = static_cast<std::size_t>(scale_size(kind));
+      std::vector<std::byte> wrong(bytes);
+      std::memcpy(wrong.data(), operands.scale_a, bytes);
+      for (std::size_t i = 0; i < size; ++i)
+        wrong[bytes - size + i] ^= size == 1 ? std::byte{1} : std::byte{0x80};
+      KilnArgs args = make_args(problem, operands);
+      args.scale_a = wrong.data();
+      run_reference(problem, args, 0, 1);
+      return {};
+    });
+    EXPECT_FALSE(verdict) << text(g);
+  }
+}
+
+/// No host family computes them: the built-in kernel does, and tuning says what is missing.
+TEST(Scales, TheEngineRunsThemOnTheCpu) {
+  test::Opened engine;
+  const Gemm all[] = {mx(20, 30, 96, fp4_e2m1, fp8_e5m2),
+                      fp8(20, 30, 300, Scale::line, Scale::line),
+                      fp8(20, 30, 300, Scale::none, Scale::none)};
+  for (const Gemm& g : all) {
+    const Verdict verdict = test::check(*engine.engine, g);
+    EXPECT_TRUE(verdict) << text(g) << ": " << test::why(verdict);
+    EXPECT_EQ(engine->plan(g)->match(), Match::reference) << text(g);
+    const auto tuned = engine->tune(g);
+    ASSERT_FALSE(tuned) << text(g);
+    EXPECT_EQ(tuned.error().code, ErrorCode::unsupported) << tuned.error().message;
+  }
+}
+
+TEST(Scales, CallsNeedThem) {
+  const Gemm g = fp8(4, 5, 128, Scale::line_128, Scale::square_128);
+  const auto plan = bare_plan(g, 1);
+  std::vector<std::uint8_t> a(4 * 128), b(5 * 128), d(4 * 5 * 2);
+  alignas(4) float scales[8] = {};
+  Operands operands{.a = a.data(), .b = b.data(), .d = d.data()};
+  operands.scale_a = scales;
+  EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("scale_b = null"));
+  operands.scale_b = reinterpret_cast<const std::byte*>(scales) + 2;
+  EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("scale_b = "));
+  operands.scale_b = scales;
+  EXPECT_TRUE(run_plan(*plan, operands));
+  operands.scale_a = d.data();
+  EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("scale_a = "));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,67 @@
+// The databases that ship with the project: whole, trusted, and every winner in them still what
+// today's templates render, so that a user's gemm() finds it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cache/store.h"
+#include "generator/render.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+using namespace kiln;
+
+struct Shipped {
+  const char* file;
+  std::size_t winners;  // at least
+};
+constexpr Shipped kShipped[] = {{"db/h200.kiln", 138}};
+constexpr std::uintmax_t kMostBytes = 20'000'000;
+
+/// A copy that this user owns alone: a checkout may be writable for a group, and then its machine
+/// code would not be trusted.
+std::filesystem::path copied(const TempDir& dir, const char* name) {
+  const auto file = dir / "shipped.kiln";
+  std::filesystem::copy_file(std::filesystem::path(KILN_SOURCE_DIR) / name, file);
+  std::filesystem::permissions(file, std::filesystem::perms{0600});
+  return file;
+}
+
+TEST(ShippedDatabase, EveryWinnerIsFoundWithItsCode) {
+  for (const auto& [name, winners] : kShipped) {
+    const TempDir dir;
+    const auto file = copied(dir, name);
+    EXPECT_LT(std::filesystem::file_size(file), kMostBytes);
+    auto store = Store::open({.database = {}, .shipped = {file}});
+    ASSERT_TRUE(store) << store.error().message;
+    const auto records = (*store)->list();
+    ASSERT_TRUE(records) << records.error().message;
+    EXPECT_GE(records->size(), winners);
+    for (const Record& record : *records) {
+      // As a program without a compiler asks.
+      const Validators now{.template_hash = template_hash(record.key.device.vendor),
+                           .runtime = record.validators.runtime};
+      const auto found = (*store)->best(record.key, now);
+      EXPECT_TRUE(found) << text(record.key.gemm) << ": " << text(record.measured.config);
+      if (!found) continue;
+      if (family_name(found->measured.config) == "cublaslt") continue;  // the vendor's own code
+      EXPECT_FALSE(found->image.empty()) << text(record.key.gemm);
+      EXPECT_TRUE(found->measured.verified) << text(record.key.gemm);
+    }
+  }
+}
+
+TEST(ShippedDatabase, IsWhole) {
+  for (const auto& [name, winners] : kShipped) {
+    const TempDir dir;
+    auto store = Store::open({.database = {}, .shipped = {copied(dir, name)}});
+    ASSERT_TRUE(store) << store.error().message;
+    const auto report = (*store)->check(false);
+    ASSERT_TRUE(report);
+    for (const auto& problem : report->problems) ADD_FAILURE() << problem;
+    EXPECT_GT(report->rows, 0);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,284 @@
+#include "tuner/worker/gpu_session.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/gpu.h"
+#include "tuner/ragged.h"
+#include "tuner/stopping.h"
+
+namespace kiln {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kRaceSamples = 60;
+constexpr int kRaceMinSamples = 10;
+constexpr int kRivalSamples = 5;
+
+json row_of(const std::variant<Timing, Failure>& outcome, Round round, bool verified) {
+  return {
+      {"outcome", to_json(outcome)}, {"round", static_cast<int>(round)}, {"verified", verified}};
+}
+
+json refused(const Error& error) { return {{"error", error.message}}; }
+
+}  // namespace
+
+struct GpuSession::Problem {
+  Gemm gemm;
+  DeviceCaps device;
+  std::uint64_t seed;
+  GpuOperandSets sets;
+  GpuChecker checker;
+  std::optional<GpuChecker> ragged = std::nullopt;
+
+  struct Rival {
+    GpuRival library;
+    int choice;
+  };
+  bool rival_sought = false;
+  std::optional<Rival> rival = std::nullopt;
+};
+
+GpuSession::GpuSession(WorkerStatus* status) : status_(status) {}
+GpuSession::~GpuSession() = default;
+
+void GpuSession::enter(WorkerStatus::Phase phase, int candidate) {
+  status_->candidate.store(candidate, std::memory_order_relaxed);
+  status_->phase.store(phase, std::memory_order_release);
+}
+
+json GpuSession::fault(const std::string& detail, int candidate) {
+  doomed_ = true;
+  return {{"fault", detail}, {"candidate", candidate}, {"restart", true}};
+}
+
+json GpuSession::answer(const Message& request) {
+  json reply;
+  try {
+    const auto what = request.body.at("do").get<std::string>();
+    if (what == "problem") {
+      reply = prepare(request.body);
+    } else if (what == "check") {
+      reply = check(request);
+    } else if (!problem_) {
+      reply = {{"error", fmt::format("do = {}: no problem was set", what)}};
+    } else if (what == "screen") {
+      reply = screen(request);
+    } else if (what == "race") {
+      reply = race(request);
+    } else {
+      reply = {{"error", fmt::format("do = {}: unknown request", what)}};
+    }
+  } catch (const json::exception& e) {
+    reply = {{"error", e.what()}};
+  }
+  enter(WorkerStatus::idle);
+  return reply;
+}
+
+Result<std::shared_ptr<const GpuTools>> GpuSession::tools_for(const json& request, Vendor vendor) {
+  if (tools_) return tools_;
+  auto device = open_gpu(vendor, request.at("device_index").get<int>());
+  if (!device) return tl::unexpected(device.error());
+  auto tools = GpuTools::make(std::move(*device));
+  if (tools) tools_ = *tools;
+  return tools;
+}
+
+json GpuSession::prepare(const json& request) {
+  enter(WorkerStatus::preparing);
+  const auto seed = request.at("seed").get<std::uint64_t>();
+  const auto gemm = parse_gemm(request.at("gemm").get<std::string>());
+  if (!gemm) return refused(gemm.error());
+  const auto caps = caps_from(request.at("device"));
+  if (!caps) return refused(caps.error());
+  const auto tools = tools_for(request, caps->vendor);
+  if (!tools) return refused(tools.error());
+  problem_.reset();  // its memory first
+  auto sets = GpuOperandSets::make(**tools, canonicalise(*gemm), seed);
+  if (!sets) return refused(sets.error());
+  auto checker = GpuChecker::make(*tools, *gemm, seed);
+  if (!checker) return refused(checker.error());
+  problem_ =
+      std::make_unique<Problem>(Problem{*gemm, *caps, seed, std::move(*sets), std::move(*checker)});
+  return {{"sets", problem_->sets.count()}};
+}
+
+/// The problem itself where `main_too`, and a nearby ragged one that the same code covers.
+Verdict GpuSession::verified(const GpuCandidate& candidate, const Config& config, bool main_too) {
+  Problem& p = *problem_;
+  if (main_too)
+    if (Verdict verdict = p.checker.check(candidate.run()); !verdict) return verdict;
+  const auto neighbour = ragged_problem_for(p.gemm, p.device, config);
+  if (!neighbour) return {};
+  const auto failed = [](const Error& error) {
+    return tl::unexpected(Failure{Failure::Kind::resources, error.message});
+  };
+  if (!p.ragged || p.ragged->gemm() != *neighbour) {
+    auto made = GpuChecker::make(tools_, *neighbour, p.seed);
+    if (!made) return failed(made.error());
+    p.ragged.emplace(std::move(*made));
+  }
+  const auto beside = candidate.on(*neighbour);
+  if (!beside) return failed(beside.error());
+  Verdict verdict = p.ragged->check(beside->run());
+  if (!verdict) verdict.error().detail += fmt::format(" (the same code on '{}')", text(*neighbour));
+  return verdict;
+}
+
+json GpuSession::screen(const Message& request) {
+  Problem& p = *problem_;
+  const auto best_ns = request.body.at("best_ns").get<double>();
+  const auto config = parse_config(request.body.at("config").get<std::string>());
+  if (!config) return refused(config.error());
+  enter(WorkerStatus::loading);
+  const auto image = read_file(request.files.at(0).get());
+  if (!image) return refused(image.error());
+  const auto candidate = GpuCandidate::load(*tools_, *image, p.gemm, p.device, *config);
+  if (!candidate)
+    return row_of(Failure{Failure::Kind::load, candidate.error().message}, Round::screen, false);
+
+  enter(WorkerStatus::timing);
+  auto calls = GpuCalls::make(*tools_, p.sets, candidate->run());
+  if (!calls) return fault(calls.error().message, 0);
+  const ScreeningRule rule;
+  for (const ScreeningRule::Stage& stage : {rule.first, rule.second}) {
+    if (Status ok = calls->take(stage.samples, stage.budget_ns); !ok)
+      return fault(ok.error().message, 0);
+    if (screened_out(calls->timing().median_ns, best_ns, stage))
+      return row_of(calls->timing(), Round::screen, false);
+  }
+  enter(WorkerStatus::verifying);
+  if (const Verdict v = p.checker.check(candidate->run()); !v) {
+    if (v.error().kind == Failure::Kind::crashed) return fault(v.error().detail, 0);
+    return row_of(v.error(), Round::screen, false);
+  }
+  return row_of(calls->timing(), Round::second, true);
+}
+
+/// The library's fastest choice that is right, sought once a problem.
+void GpuSession::seek_rival() {
+  Problem& p = *problem_;
+  p.rival_sought = true;
+  auto library = GpuRival::make(*tools_, p.gemm);
+  if (!library) return;  // not here, or nothing for this problem: nobody to race
+  int best = -1;
+  double best_ns = 0;
+  for (int choice = 0; choice < library->choices(); ++choice) {
+    auto calls = GpuCalls::make(*tools_, p.sets, library->run(choice));
+    if (!calls || !calls->take(kRivalSamples, 1e18)) continue;
+    const double ns = calls->timing().median_ns;
+    if ((best >= 0 && best_ns <= ns) || !p.checker.check_product(library->run(choice))) continue;
+    best = choice;
+    best_ns = ns;
+  }
+  if (best >= 0) p.rival.emplace(Problem::Rival{std::move(*library), best});
+}
+
+std::optional<GpuCalls> GpuSession::rival_calls() {
+  Problem& p = *problem_;
+  if (!p.rival_sought) seek_rival();
+  if (!p.rival) return std::nullopt;
+  auto calls = GpuCalls::make(*tools_, p.sets, p.rival->library.run(p.rival->choice));
+  if (!calls) return std::nullopt;
+  return std::optional<GpuCalls>(std::move(*calls));
+}
+
+json GpuSession::race(const Message& request) {
+  Problem& p = *problem_;
+  const json& entries = request.body.at("entries");
+  std::vector<json> rows(entries.size());
+  std::vector<GpuCandidate> candidates;
+  candidates.reserve(entries.size());  // runs hold addresses inside
+  std::vector<GpuCalls> calls;
+  std::vector<std::size_t> who;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const int number = static_cast<int>(i);
+    enter(WorkerStatus::loading, number);
+    const auto config = parse_config(entries[i].at("config").get<std::string>());
+    if (!config) return refused(config.error());
+    const auto image = read_file(request.files.at(i).get());
+    if (!image) return refused(image.error());
+    auto candidate = GpuCandidate::load(*tools_, *image, p.gemm, p.device, *config);
+    if (!candidate) {
+      rows[i] = row_of(Failure{Failure::Kind::load, candidate.error().message}, Round::race, false);
+      continue;
+    }
+    enter(WorkerStatus::verifying, number);
+    const bool main_too = !entries[i].at("verified").get<bool>();
+    if (const Verdict v = verified(*candidate, *config, main_too); !v) {
+      if (v.error().kind == Failure::Kind::crashed) return fault(v.error().detail, number);
+      rows[i] = row_of(v.error(), Round::race, false);
+      continue;
+    }
+    enter(WorkerStatus::racing, number);
+    candidates.push_back(std::move(*candidate));
+    auto one = GpuCalls::make(*tools_, p.sets, candidates.back().run());
+    if (!one) return fault(one.error().message, number);
+    calls.push_back(std::move(*one));
+    who.push_back(i);
+  }
+  return race_rows(std::move(rows), calls, who, request.body.at("budget_ns").get<double>());
+}
+
+json GpuSession::race_rows(std::vector<json> rows, std::vector<GpuCalls>& calls,
+                           const std::vector<std::size_t>& who, double budget_ns) {
+  std::optional<GpuCalls> rival = rival_calls();
+  std::vector<GpuCalls*> contenders;
+  for (GpuCalls& one : calls) contenders.push_back(&one);
+  if (rival) contenders.push_back(&*rival);
+  const auto stop = [&](const std::vector<Timing>& timings) {
+    return timings.size() > 1 && decided(timings, kRaceMinSamples);
+  };
+  // A fault or a hang is charged to whoever ran; the library's to the first, for want of a number.
+  const auto turn = [&](const GpuCalls* one) {
+    std::size_t at = 0;
+    while (at < calls.size() && &calls[at] != one) ++at;
+    enter(WorkerStatus::racing, static_cast<int>(at < who.size() ? who[at] : who.front()));
+  };
+  const auto on_turn = who.empty() ? std::function<void(const GpuCalls*)>() : turn;
+  if (Status ok = gpu_race(contenders, kRaceSamples, kRaceMinSamples, budget_ns, stop, on_turn);
+      !ok)
+    return fault(ok.error().message, status_->candidate);
+  for (std::size_t i = 0; i < who.size(); ++i)
+    rows[who[i]] = row_of(calls[i].timing(), Round::race, true);
+  json reply{{"rows", rows}};
+  if (rival) {
+    json row = row_of(rival->timing(), Round::race, false);
+    row["config"] = text(Config(CudaLibrary{problem_->rival->choice}));
+    reply["rivals"] = json::array({std::move(row)});
+  }
+  return reply;
+}
+
+json GpuSession::check(const Message& request) {
+  const json& body = request.body;
+  const auto config = parse_config(body.at("config").get<std::string>());
+  if (!config) return refused(config.error());
+  enter(WorkerStatus::preparing);
+  const auto gemm = parse_gemm(body.at("gemm").get<std::string>());
+  if (!gemm) return refused(gemm.error());
+  if (!problem_ || problem_->gemm != *gemm)
+    if (json prepared = prepare(body); prepared.contains("error")) return prepared;
+  const auto failed = [](const Failure& failure) {
+    return json{{"passed", false}, {"outcome", to_json(std::variant<Timing, Failure>(failure))}};
+  };
+  enter(WorkerStatus::loading);
+  const auto image = read_file(request.files.at(0).get());
+  if (!image) return refused(image.error());
+  const auto candidate =
+      GpuCandidate::load(*tools_, *image, problem_->gemm, problem_->device, *config);
+  if (!candidate) return failed({Failure::Kind::load, candidate.error().message});
+  enter(WorkerStatus::verifying);
+  const Verdict verdict = verified(*candidate, *config, true);
+  if (verdict) return {{"passed", true}};
+  if (verdict.error().kind == Failure::Kind::crashed) return fault(verdict.error().detail, 0);
+  return failed(verdict.error());
+}
+
+}  // namespace kiln

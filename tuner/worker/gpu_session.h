@@ -1,0 +1,48 @@
+// The worker's side of tuning on a GPU: its own context, operands and references made once, then
+// many candidates loaded, verified and timed. The requests are those of session.h. A candidate that
+// breaks the context ends the process: the answer then says so ("fault", "restart").
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tuner/gpu_candidate.h"
+#include "tuner/gpu_timing.h"
+#include "tuner/worker_protocol.h"
+
+namespace kiln {
+
+class GpuSession {
+ public:
+  explicit GpuSession(WorkerStatus* status);
+  ~GpuSession();
+
+  /// As Session::answer.
+  nlohmann::json answer(const Message& request);
+  /// The context is lost: nothing more can be asked of this process.
+  bool doomed() const { return doomed_; }
+
+ private:
+  struct Problem;
+
+  nlohmann::json prepare(const nlohmann::json& request);
+  nlohmann::json screen(const Message& request);
+  nlohmann::json race(const Message& request);
+  nlohmann::json check(const Message& request);
+  Result<std::shared_ptr<const GpuTools>> tools_for(const nlohmann::json& request, Vendor vendor);
+  Verdict verified(const GpuCandidate& candidate, const Config& config, bool main_too);
+  nlohmann::json race_rows(std::vector<nlohmann::json> rows, std::vector<GpuCalls>& calls,
+                           const std::vector<std::size_t>& who, double budget_ns);
+  void seek_rival();
+  std::optional<GpuCalls> rival_calls();
+  nlohmann::json fault(const std::string& detail, int candidate);
+  void enter(WorkerStatus::Phase phase, int candidate = 0);
+
+  WorkerStatus* status_;
+  std::shared_ptr<const GpuTools> tools_;
+  std::unique_ptr<Problem> problem_;
+  bool doomed_ = false;
+};
+
+}  // namespace kiln
