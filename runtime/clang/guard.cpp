@@ -2,16 +2,21 @@
 
 #include <llvm/Support/CrashRecoveryContext.h>
 #include <llvm/Support/ErrorHandling.h>
+#include <pthread.h>
+#include <sys/mman.h>
 
 #include <csignal>
 #include <cstring>
+#include <exception>
 #include <mutex>
+#include <system_error>
 
 namespace kiln::clang_side {
 namespace {
 
 // Clang's own driver runs the front end on 8 MB; the caller's thread may have much less.
-constexpr unsigned kStackBytes = 8U << 20;
+constexpr size_t kStackBytes = 8U << 20;
+constexpr size_t kGuardBytes = 64U << 10;
 
 // LLVM's exit code for a fatal error that is no crash (sysexits EX_SOFTWARE).
 constexpr int kFatalExit = 70;
@@ -45,6 +50,49 @@ class Handlers {
   static inline int users_ = 0;
 };
 
+// The stack of one guarded call. LLVM keeps global lists of objects that live on it (timer groups
+// are one), and a crash leaves them listed: the memory of such a stack stays mapped for good, or
+// the next compile writes into whatever came after it, under a lock that nobody then gives back.
+class Stack {
+ public:
+  Stack() : base_(::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, kFlags, -1, 0)) {
+    if (base_ == MAP_FAILED || ::mprotect(base_, kGuardBytes, PROT_NONE) != 0)
+      throw std::system_error(errno, std::generic_category(), "the compiler's stack");
+  }
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+  ~Stack() {
+    if (!kept_) ::munmap(base_, kStackBytes);
+  }
+
+  void* base() const { return base_; }
+  void keep() { kept_ = true; }
+
+ private:
+  static constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
+
+  void* base_;
+  bool kept_ = false;
+};
+
+// Runs `body` to its end on `stack`.
+void run_on(const Stack& stack, const std::function<void()>& body) {
+  pthread_attr_t attributes;
+  pthread_t thread{};
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstack(&attributes, stack.base(), kStackBytes);
+  const auto enter = [](void* argument) -> void* {
+    (*static_cast<const std::function<void()>*>(argument))();
+    return nullptr;
+  };
+  const int refused =
+      ::pthread_create(&thread, &attributes, enter, const_cast<std::function<void()>*>(&body));
+  ::pthread_attr_destroy(&attributes);
+  if (refused != 0)
+    throw std::system_error(refused, std::generic_category(), "the compiler's thread");
+  ::pthread_join(thread, nullptr);
+}
+
 std::string describe(int code, const std::string& message) {
   if (!message.empty()) return "fatal error in the compiler: " + message;
   // The recovery context reports a signal the way a shell does.
@@ -62,14 +110,23 @@ std::optional<std::string> run_guarded(const std::function<void()>& work) {
   static_cast<void>(installed);
   const Handlers handlers;
   std::string message;
+  std::exception_ptr thrown;
+  bool returned = false;
+  Stack stack;
   llvm::CrashRecoveryContext context;
-  const bool returned = context.RunSafelyOnThread(
-      [&] {
-        fatal_message = &message;
+  run_on(stack, [&] {
+    returned = context.RunSafely([&] {
+      fatal_message = &message;
+      try {
         work();
-      },
-      kStackBytes);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    });
+  });
+  if (thrown) std::rethrow_exception(thrown);
   if (returned) return std::nullopt;
+  stack.keep();
   return describe(context.RetCode, message);
 }
 
