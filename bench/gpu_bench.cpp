@@ -6,7 +6,6 @@
 
 #include "bench/gpu_peer.h"
 #include "runtime/gpu.h"
-#include "tuner/gpu_candidate.h"
 #include "tuner/gpu_timing.h"
 
 namespace kiln {
@@ -25,7 +24,9 @@ RunOnGpu run_of(const Plan& plan, bool swapped) {
                      .residual = args.residual,
                      .alpha = args.alpha,
                      .beta = args.beta,
-                     .stream = stream});
+                     .stream = stream,
+                     .scale_a = swapped ? args.scale_b : args.scale_a,
+                     .scale_b = swapped ? args.scale_a : args.scale_b});
   };
 }
 
@@ -66,7 +67,8 @@ class GpuContest {
       return result;
     }
     auto peer = fastest_proposal(*tools_, *library, *sets, *checker, result.excluded);
-    if (Status ok = run(*kiln, peer ? &*peer : nullptr, result); !ok)
+    if (!peer) return tl::unexpected(peer.error());
+    if (Status ok = run(*kiln, *peer ? &**peer : nullptr, result); !ok)
       return tl::unexpected(ok.error());
     return result;
   }

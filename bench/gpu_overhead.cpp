@@ -75,9 +75,7 @@ class Copies {
   Status upload() {
     poison_d(gemm_, sets_[0]);
     const Operands& host = sets_[0];
-    const auto bytes = [&](Operand which) {
-      return span(gemm_, which) * size_of(matrix(gemm_, which).dtype);
-    };
+    const auto bytes = [&](Operand which) { return span_bytes(gemm_, which); };
     const std::int64_t scalars = size_of(gemm_.d.dtype == fp64 ? fp64 : fp32);
     const std::int64_t biased = gemm_.epilogue.bias == Bias::none      ? 0
                                 : gemm_.epilogue.bias == Bias::per_row ? gemm_.m
@@ -88,9 +86,17 @@ class Copies {
     const auto bias = copied(host.bias, biased * scalars);
     const auto residual =
         copied(gemm_.epilogue.residual ? host.residual : nullptr, bytes(Operand::d));
-    for (const auto* copy : {&a, &b, &d, &bias, &residual})
+    const auto scale_a = copied(host.scale_a, scale_bytes(gemm_, Operand::a));
+    const auto scale_b = copied(host.scale_b, scale_bytes(gemm_, Operand::b));
+    for (const auto* copy : {&a, &b, &d, &bias, &residual, &scale_a, &scale_b})
       if (!*copy) return tl::unexpected(copy->error());
-    on_device_ = {.a = *a, .b = *b, .d = *d, .bias = *bias, .residual = *residual};
+    on_device_ = {.a = *a,
+                  .b = *b,
+                  .d = *d,
+                  .bias = *bias,
+                  .residual = *residual,
+                  .scale_a = *scale_a,
+                  .scale_b = *scale_b};
     return {};
   }
 

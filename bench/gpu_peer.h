@@ -6,16 +6,17 @@
 #include <vector>
 
 #include "bench/contest.h"
-#include "tuner/gpu_candidate.h"
+#include "tuner/gpu_rival.h"
 #include "tuner/gpu_timing.h"
 
 namespace kiln {
 
 inline constexpr const char* kGpuPeer = "cublaslt";
 
-/// Nothing where no proposal can run; those that are wrong are added to `excluded`.
-std::optional<GpuCalls> fastest_proposal(const GpuTools& tools, const GpuRival& library,
-                                         const GpuOperandSets& sets, GpuChecker& checker,
-                                         std::vector<Excluded>& excluded);
+/// Nothing where no proposal can run; those that are wrong are added to `excluded`. Errors: device
+/// (a proposal brought the context down).
+Result<std::optional<GpuCalls>> fastest_proposal(const GpuTools& tools, const GpuRival& library,
+                                                 const GpuOperandSets& sets, GpuChecker& checker,
+                                                 std::vector<Excluded>& excluded);
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 #include "generator/render.h"
 #include "runtime/compiler.h"
 #include "runtime/gpu.h"
+#include "tuner/gpu_candidate.h"
 
 namespace kiln {
 namespace {
@@ -39,14 +40,18 @@ class Climb {
     std::vector<Excluded> excluded;
     auto calls = fastest_proposal(*tools_, *library, sets_, checker_, excluded);
     if (!calls) {
+      to.library_note = calls.error().message;
+      return;
+    }
+    if (!*calls) {
       to.library_note = excluded.empty() ? "it has nothing for this shape" : excluded[0].reason;
       return;
     }
-    if (!gpu_race({&*calls}, samples_, kLeastSamples, kBudgetNs, {})) {
+    if (!gpu_race({&**calls}, samples_, kLeastSamples, kBudgetNs, {})) {
       to.library_note = "its calls failed";
       return;
     }
-    to.library = calls->timing();
+    to.library = (*calls)->timing();
     to.library_tflops = tflops_of(gemm_, to.library.median_ns);
   }
 

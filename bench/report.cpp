@@ -25,20 +25,6 @@ Words words_of(const Gemm& gemm) {
   return w;
 }
 
-std::string_view name(Match match) {
-  switch (match) {
-    case Match::exact:
-      return "exact";
-    case Match::nearest:
-      return "nearest";
-    case Match::model:
-      return "model";
-    case Match::reference:
-      return "reference";
-  }
-  return "reference";
-}
-
 OrderedJson shape_json(const Gemm& gemm, int threads, const std::string& device) {
   const Words w = words_of(gemm);
   return {{"dtype", w.dtype}, {"ta", w.ta},  {"tb", w.tb},         {"m", gemm.m},

@@ -18,7 +18,7 @@ namespace {
 constexpr double kCheapToProve = 0x1p26;
 
 Gemm proof_problem(const BestKey& key, const Config& config) {
-  // A GPU works out its references itself, in milliseconds.
+  // A GPU works out its references itself, mostly in milliseconds.
   if (key.device.vendor != Vendor::cpu || key.gemm.flops() / 2 <= kCheapToProve) return key.gemm;
   return ragged_problem_for(key.gemm, key.device, config).value_or(key.gemm);
 }
@@ -55,14 +55,20 @@ Status Engine::Impl::prove(const BestKey& key, const Config& config, const Kerne
   if (store->proven(code.key, key, now.runtime)) return {};
   const VerifyOptions options{.seed = 1, .effort = Effort::quick};
   const Gemm gemm = proof_problem(key, config);
-  auto checker =
-      Checker::start(gemm, key.device, options, {.device_index = gpu ? gpu->ordinal() : 0});
+  const auto start = [&](const Gemm& on) {
+    return Checker::start(on, key.device, options, {.device_index = gpu ? gpu->ordinal() : 0});
+  };
+  auto checker = start(gemm);
   // Where a worker is installed but does not start, unproved code must not run here instead.
-  const bool none_installed = std::getenv("KILN_WORKER") == nullptr && !find_worker();
+  const char* named = std::getenv("KILN_WORKER");
+  const bool none_installed = (named == nullptr || *named == '\0') && !find_worker();
   if (!checker && (gpu || !none_installed)) return tl::unexpected(checker.error());
-  const Verdict verdict = checker
-                              ? checker->check(config, {.image = code.image})
-                              : verify_here(gemm, *kernel.host, key.device.compute_units, options);
+  Verdict verdict = checker ? checker->check(config, {.image = code.image})
+                            : verify_here(gemm, *kernel.host, key.device.compute_units, options);
+  // Beside the caller's own data a GPU may have no room for the problem's references.
+  if (gpu && !verdict && verdict.error().kind == Failure::Kind::resources)
+    if (const auto small = small_problem_for(key.gemm, key.device, config, kCheapToProve))
+      if (auto again = start(*small)) verdict = again->check(config, {.image = code.image});
   if (verdict) {
     warn(store->proved(code.key, key, now.runtime));
     return {};

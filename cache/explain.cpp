@@ -12,20 +12,6 @@ namespace {
 
 constexpr std::size_t kRivals = 5;
 
-std::string_view name(Match match) {
-  switch (match) {
-    case Match::exact:
-      return "exact";
-    case Match::nearest:
-      return "nearest";
-    case Match::model:
-      return "model";
-    case Match::reference:
-      return "reference";
-  }
-  return "reference";
-}
-
 std::string timing_text(const Gemm& gemm, const Timing& t) {
   return fmt::format("{:.2f} us ({:.2f} to {:.2f}, {} samples), {:.1f} GFLOP/s", t.median_ns / 1e3,
                      t.low_ns / 1e3, t.high_ns / 1e3, t.samples, gemm.flops() / t.median_ns);
@@ -86,6 +72,20 @@ std::string evidence_text(const Gemm& gemm, const Record& record,
 }
 
 }  // namespace
+
+std::string_view name(Match match) {
+  switch (match) {
+    case Match::exact:
+      return "exact";
+    case Match::nearest:
+      return "nearest";
+    case Match::model:
+      return "model";
+    case Match::reference:
+      return "reference";
+  }
+  return "reference";
+}
 
 Result<std::string> Engine::Impl::explain(const Gemm& gemm, int threads) {
   const auto plan = plan_for(gemm, threads);

@@ -8,7 +8,7 @@
 #include "cache/engine_impl.h"
 #include "cache/vendor.h"
 #include "generator/extent.h"
-#include "tuner/gpu_candidate.h"
+#include "tuner/gpu_rival.h"
 
 namespace kiln {
 
@@ -57,10 +57,12 @@ Status Engine::Impl::gpu_gemm(const Gemm& gemm, const Operands& operands) {
 std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threads,
                                                      const Record& record) {
   if (!gpu || !options.allow_vendor) return std::nullopt;
+  // Integer sums stored as they are: there the library knows no alpha and beta but 0 and 1.
+  if (gemm.d.dtype == DType::s32) return std::nullopt;
   const std::vector<Measured> rows = store->known(record.key, record.validators);
   const auto best = preferred_library(record.measured, rows);
   if (!best) return std::nullopt;
-  auto plan = bare_plan(gemm, threads);
+  auto plan = bare_plan(gemm, threads, device.vendor);
   auto library = cuda::CublasLt::make(gpu, plan->problem, GpuRival::kWorkspaceBytes);
   const int choice = std::get<CudaLibrary>(best->config).choice;
   if (!library || choice >= library->choices()) return std::nullopt;

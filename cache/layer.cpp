@@ -140,8 +140,12 @@ bool is_networked(long magic) {
          std::end(kMagics);
 }
 
-std::string distrust(const std::filesystem::path& file) {
-  // SQLite replays the logs that lie beside a file, whoever put them there.
+std::string distrust(const std::filesystem::path& named) {
+  // SQLite replays the logs that lie beside a file, whoever put them there; beside the file itself,
+  // not beside a link to it.
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical(named, error);
+  if (error) return fmt::format("no owner of {}: {}", named.string(), error.message());
   for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
     const std::string part = file.string() + suffix;
     struct stat info {};

@@ -43,7 +43,10 @@ std::uint64_t hash_of(const PlanKey& key) { return XXH3_64bits(&key, sizeof key)
 
 namespace {
 
-OperandRules rules_for(const Gemm& g) {
+/// Scales are read four bytes at a time.
+constexpr std::uintptr_t kScaleBits = 3;
+
+OperandRules rules_for(const Gemm& g, Vendor vendor) {
   OperandRules rules;
   if (g.m == 0 || g.n == 0) return rules;
   const auto bytes = [&](Operand which) {
@@ -61,7 +64,19 @@ OperandRules rules_for(const Gemm& g) {
   if (g.epilogue.residual) rules.residual_bytes = rules.d_bytes;
   rules.scale_a_bytes = static_cast<std::uintptr_t>(scale_bytes(g, Operand::a));
   rules.scale_b_bytes = static_cast<std::uintptr_t>(scale_bytes(g, Operand::b));
-  rules.misaligned_bits = static_cast<std::uintptr_t>(g.alignment) - 1;
+  // A CPU reads an element at any address; on a GPU that is a fault which costs the context.
+  const bool gpu = vendor != Vendor::cpu;
+  const auto bits = [&](DType type) {
+    const int unit = gpu && bits_of(type) >= 8 ? size_of(type) : 1;
+    return static_cast<std::uintptr_t>(std::max(g.alignment, unit)) - 1;
+  };
+  rules.a_bits = bits(g.a.dtype);
+  if (!g.b_packed) rules.b_bits = bits(g.b.dtype);
+  rules.d_bits = bits(g.d.dtype);
+  if (g.epilogue.residual) rules.residual_bits = rules.d_bits;
+  if (gpu && rules.bias_bytes != 0) rules.bias_bits = bias_size - 1;
+  if (rules.scale_a_bytes != 0) rules.scale_a_bits = kScaleBits;
+  if (rules.scale_b_bytes != 0) rules.scale_b_bits = kScaleBits;
   rules.c_may_be_d = g.ldc() == g.ldd() && (g.batch == 1 || g.stride_c() == g.stride_d());
   return rules;
 }
@@ -98,14 +113,6 @@ Status run_checked(const Plan::Impl& plan, const Operands& operands) {
   return {};
 }
 
-/// Scales are read four bytes at a time.
-constexpr std::uintptr_t kScaleBits = 3;
-
-bool misaligned_scales(const OperandRules& r, const Operands& o) {
-  return ((r.scale_a_bytes != 0) & ((address(o.scale_a) & kScaleBits) != 0)) |
-         ((r.scale_b_bytes != 0) & ((address(o.scale_b) & kScaleBits) != 0));
-}
-
 /// The quick look at operands: true when there is nothing to find.
 inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
   const OperandRules& r = plan.rules;
@@ -115,19 +122,18 @@ inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
     const std::uintptr_t x = address(pointer);
     return ((bytes != 0) & (x == 0)) | ranges_meet(x, bytes, d, r.d_bytes);
   };
-  const auto misaligned = [&](const void* pointer, std::uintptr_t bytes) {
-    return bytes != 0 && (address(pointer) & r.misaligned_bits) != 0;
-  };
+  // A and B with no bytes are of any address: k is 0.
+  const std::uintptr_t misaligned =
+      (r.a_bytes != 0 ? address(o.a) & r.a_bits : 0) |
+      (r.b_bytes != 0 ? address(b) & r.b_bits : 0) | (address(o.d) & r.d_bits) |
+      (c_bytes != 0 ? address(o.c) & r.d_bits : 0) | (address(o.residual) & r.residual_bits) |
+      (address(o.bias) & r.bias_bits) | (address(o.scale_a) & r.scale_a_bits) |
+      (address(o.scale_b) & r.scale_b_bits);
   const bool c_is_d = o.c == o.d && r.c_may_be_d;
   const bool wrong = (d == 0) | suspect(o.a, r.a_bytes) | suspect(b, r.b_bytes) |
                      (!c_is_d && suspect(o.c, c_bytes)) | suspect(o.bias, r.bias_bytes) |
                      suspect(o.residual, r.residual_bytes) | suspect(o.scale_a, r.scale_a_bytes) |
-                     suspect(o.scale_b, r.scale_b_bytes) |
-                     (r.misaligned_bits != 0 &&
-                      (misaligned(o.a, r.a_bytes) || misaligned(o.c, c_bytes) ||
-                       misaligned(o.d, r.d_bytes) || misaligned(o.residual, r.residual_bytes) ||
-                       (!plan.gemm.b_packed && misaligned(b, r.b_bytes)))) |
-                     misaligned_scales(r, o);
+                     suspect(o.scale_b, r.scale_b_bytes) | (misaligned != 0);
   return !wrong;
 }
 
@@ -135,7 +141,7 @@ inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
 struct Named {
   std::string_view name;
   const void* pointer;
-  std::uintptr_t bytes;
+  std::uintptr_t bytes, bits;
   Bytes2d shape;
 };
 
@@ -160,27 +166,27 @@ Status examine(const Plan::Impl& plan, const Operands& o, const void* b) {
                    .width = static_cast<std::int64_t>(bytes)};
   };
   const std::uintptr_t c_bytes = o.beta != 0 ? r.c_bytes : 0;
-  const Named d{"d", o.d, r.d_bytes, shape_of(g, Operand::d, o.d)};
+  const Named d{"d", o.d, r.d_bytes, r.d_bits, shape_of(g, Operand::d, o.d)};
   const Named matrices[] = {
-      {"a", o.a, r.a_bytes, shape_of(g, Operand::a, o.a)},
-      {"b", b, r.b_bytes, g.b_packed ? line(b, 1) : shape_of(g, Operand::b, b)},
-      {"c", o.c, c_bytes, shape_of(g, Operand::c, o.c)},
-      {"residual", o.residual, r.residual_bytes, shape_of(g, Operand::d, o.residual)},
-      {"bias", o.bias, r.bias_bytes, line(o.bias, r.bias_bytes)},
-      {"scale_a", o.scale_a, r.scale_a_bytes, line(o.scale_a, r.scale_a_bytes)},
-      {"scale_b", o.scale_b, r.scale_b_bytes, line(o.scale_b, r.scale_b_bytes)},
+      {"a", o.a, r.a_bytes, r.a_bits, shape_of(g, Operand::a, o.a)},
+      {"b", b, r.b_bytes, r.b_bits, g.b_packed ? line(b, 1) : shape_of(g, Operand::b, b)},
+      {"c", o.c, c_bytes, r.d_bits, shape_of(g, Operand::c, o.c)},
+      {"residual", o.residual, r.residual_bytes, r.residual_bits,
+       shape_of(g, Operand::d, o.residual)},
+      {"bias", o.bias, r.bias_bytes, r.bias_bits, line(o.bias, r.bias_bytes)},
+      {"scale_a", o.scale_a, r.scale_a_bytes, r.scale_a_bits, line(o.scale_a, r.scale_a_bytes)},
+      {"scale_b", o.scale_b, r.scale_b_bytes, r.scale_b_bits, line(o.scale_b, r.scale_b_bytes)},
       d};
   for (const Named& x : matrices) {
     if (x.bytes != 0 && x.pointer == nullptr)
       return fail(ErrorCode::bad_input, fmt::format("{} = null: {} needs it", x.name, text(g)));
-    const bool scales = x.name.starts_with("scale");
-    if (scales && x.bytes != 0 && (address(x.pointer) & kScaleBits) != 0)
-      return fail(ErrorCode::bad_input, fmt::format("{} = {}: must be {}-byte aligned", x.name,
-                                                    fmt::ptr(x.pointer), kScaleBits + 1));
-    const bool plain = x.name == "bias" || scales || (x.name == "b" && g.b_packed);
-    if (x.bytes != 0 && !plain && (address(x.pointer) & r.misaligned_bits) != 0)
-      return fail(ErrorCode::bad_input, fmt::format("{} = {}: no multiple of alignment = {}",
-                                                    x.name, fmt::ptr(x.pointer), g.alignment));
+    if (x.bytes == 0 || (address(x.pointer) & x.bits) == 0) continue;
+    const bool promised = x.bits + 1 == static_cast<std::uintptr_t>(g.alignment);
+    return fail(ErrorCode::bad_input, promised
+                                          ? fmt::format("{} = {}: no multiple of alignment = {}",
+                                                        x.name, fmt::ptr(x.pointer), g.alignment)
+                                          : fmt::format("{} = {}: must be {}-byte aligned", x.name,
+                                                        fmt::ptr(x.pointer), x.bits + 1));
   }
   for (const Named& x : matrices) {
     if (x.name == "d" || !ranges_meet(address(x.pointer), x.bytes, address(o.d), d.bytes)) continue;
@@ -202,14 +208,14 @@ std::shared_ptr<std::byte[]> aligned_bytes(std::int64_t bytes) {
   return {data, [](std::byte* p) { std::free(p); }};
 }
 
-std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads) {
+std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads, Vendor vendor) {
   auto plan = std::make_shared<Plan::Impl>();
   plan->gemm = gemm;
   plan->threads = threads;
   plan->key = plan_key(gemm, threads);
   plan->hash = hash_of(plan->key);
   plan->problem = canonicalise(gemm);
-  plan->rules = rules_for(gemm);
+  plan->rules = rules_for(gemm, vendor);
   plan->config = "reference";
   plan->args = make_args(plan->problem, {});
   return plan;

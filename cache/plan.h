@@ -26,9 +26,11 @@ std::uint64_t hash_of(const PlanKey& key);
 struct OperandRules {
   std::uintptr_t a_bytes = 0, b_bytes = 0, c_bytes = 0, d_bytes = 0, bias_bytes = 0,
                  residual_bytes = 0, scale_a_bytes = 0,
-                 scale_b_bytes = 0;    // first to one past last byte; 0 = not read
-  std::uintptr_t misaligned_bits = 0;  // address bits that must be 0
-  bool c_may_be_d = false;             // C and D lie alike, so they may be the same
+                 scale_b_bytes = 0;  // first to one past last byte; 0 = not read
+  // Address bits that must be 0; d's are also c's and the residual's.
+  std::uintptr_t a_bits = 0, b_bits = 0, d_bits = 0, residual_bits = 0, bias_bits = 0,
+                 scale_a_bits = 0, scale_b_bits = 0;
+  bool c_may_be_d = false;  // C and D lie alike, so they may be the same
 };
 
 }  // namespace kiln
@@ -63,7 +65,7 @@ namespace kiln {
 std::shared_ptr<std::byte[]> aligned_bytes(std::int64_t bytes);
 
 /// A plan without a kernel yet: keys, canonical form and rules. `gemm` is valid.
-std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads);
+std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads, Vendor vendor = Vendor::cpu);
 /// Gives it code and asks that for its workspace.
 void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel);
 

@@ -63,7 +63,7 @@ struct Neighbour {
 Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match match,
                                             const Config& config, std::string reason,
                                             KernelCode code) const {
-  auto plan = bare_plan(gemm, threads);
+  auto plan = bare_plan(gemm, threads, device.vendor);
   plan->match = match;
   plan->config = text(config);
   plan->reason = std::move(reason);
@@ -125,7 +125,7 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
     const PlanKey key = plan_key(gemm, threads);
     if (const Plan::Impl* plan = plans.find(key, hash_of(key))) return plan->shared_from_this();
     if (nothing_to_run) {
-      auto plan = bare_plan(gemm, threads);
+      auto plan = bare_plan(gemm, threads, device.vendor);
       plan->reason = "nothing is multiplied: m, n or k is 0";
       plans.put(plan);
       return plan;
@@ -297,7 +297,7 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
                 fmt::format("{} on {}: no stored kernel fits and none could be made{}", text(gemm),
                             device.arch, compiler ? "" : ": " + compiler.error().message));
   }
-  auto plan = bare_plan(gemm, threads);
+  auto plan = bare_plan(gemm, threads, device.vendor);
   plan->match = Match::reference;
   plan->reason = has_fallback(plan->problem, device)
                      ? "no code could be compiled or none passed: the built-in reference kernel"

@@ -62,21 +62,23 @@ constexpr const char* kSameKey = R"sql(
       mine.toolchain_id = toolchain.id)sql";
 
 /// A key that has its winner here keeps it; the other file's rows join the evidence.
-std::int64_t merge_measurements(SQLite::Database& db) {
+/// Without code their rows name none either: a key could be that of any code here.
+std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
   const int added = db.exec(fmt::format(R"sql(
     INSERT OR IGNORE INTO measurement (device_id, problem_id, policy, determinism, toolchain_id,
       config_id, predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure,
       detail, binary_key, winner, created)
     SELECT device.id, problem.id, theirs.policy, theirs.determinism, toolchain.id, config.id,
       predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure, detail,
-      binary_key, theirs.winner AND NOT EXISTS (
+      {2}, theirs.winner AND NOT EXISTS (
         SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1}),
       created
     {0} WHERE theirs.quarantined IS NULL)sql",
-                                        kTheirRows, kSameKey));
+                                        kTheirRows, kSameKey, with_code ? "binary_key" : "''"));
   // Their winner's config may have been timed here by a search that was never finished.
   db.exec(fmt::format(R"sql(
-    UPDATE measurement SET winner = 1 WHERE failure IS NULL AND quarantined IS NULL AND id IN (
+    UPDATE measurement SET winner = 1
+    WHERE failure IS NULL AND quarantined IS NULL AND verified = 1 AND id IN (
       SELECT same.id {0} JOIN measurement AS same ON same.device_id = device.id AND
           same.problem_id = problem.id AND same.policy = theirs.policy AND
           same.determinism = theirs.determinism AND same.toolchain_id = toolchain.id AND
@@ -114,15 +116,32 @@ ImportReport merge(SQLite::Database& db, const std::filesystem::path& file, bool
   ImportReport report{.trusted = with_code};
   merge_values(db);
   if (with_code) report.binaries = merge_code(db);
-  report.measurements = merge_measurements(db);
+  report.measurements = merge_measurements(db, with_code);
   transaction.commit();
   return report;
+}
+
+/// Whether a new file may take the place of `file`: the log of a database there would be replayed
+/// over it.
+Status replaceable(const std::filesystem::path& file, const std::vector<Layer>& layers) {
+  std::error_code ignored;
+  for (const Layer& layer : layers)
+    if (std::filesystem::equivalent(file, layer.path, ignored))
+      return fail(ErrorCode::bad_input,
+                  fmt::format("file = {}: is the database itself", file.string()));
+  for (const char* suffix : {"-wal", "-journal"})
+    if (std::filesystem::exists(file.string() + suffix, ignored))
+      return fail(ErrorCode::bad_input,
+                  fmt::format("file = {}: a database in use, {}{} lies beside it", file.string(),
+                              file.filename().string(), suffix));
+  return {};
 }
 
 }  // namespace
 
 Status Store::export_to(const std::filesystem::path& file) {
   const std::lock_guard lock(impl_->mutex);
+  if (Status ok = replaceable(file, impl_->layers); !ok) return ok;
   // Written beside its place and renamed into it: nobody ever sees half of it.
   const std::filesystem::path partial = fmt::format("{}.{}.tmp", file.string(), ::getpid());
   std::error_code ignored;
@@ -132,7 +151,9 @@ Status Store::export_to(const std::filesystem::path& file) {
     auto out = open_own(partial);
     if (!out) return tl::unexpected(out.error());
     // The copy is this user's alone, so it must not vouch for what others may have written.
-    if (!impl_->own().trusted) out->db->exec("DELETE FROM binary; DELETE FROM verification");
+    if (!impl_->own().trusted)
+      out->db->exec(
+          "DELETE FROM binary; DELETE FROM verification; UPDATE measurement SET binary_key = ''");
     for (const Layer& layer : impl_->layers)
       if (&layer != &impl_->own()) merge(*out->db, layer.path, layer.trusted);
     // A reader on read-only media can make no write-ahead log.

@@ -202,6 +202,9 @@ Result<Outcome> run(const Session& session, const BenchCommand& command) {
       return fail(
           ErrorCode::unsupported,
           fmt::format("device = \"{}\": --search-quality measures the CPU", command.device.name));
+    if (command.device.name != "cpu" && !command.race.threads.empty())
+      return fail(ErrorCode::bad_input, fmt::format("threads = {}: must be left out on a GPU",
+                                                    command.race.threads.front()));
     const int threads = command.race.threads.empty() ? 0 : command.race.threads.front();
     const OpenOptions open = open_options(command.device, command.database);
     return run_extras(
@@ -228,7 +231,7 @@ void add_bench(CLI::App& parent, Session& session) {
   app->add_flag("--tune", command->race.tune, "Tune what has no valid record before it is raced");
   app->add_option("--budget", command->budget, "Seconds of tuning for each shape")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.01, 86400.0))
+      ->check(seconds_given())
       ->capture_default_str();
   app->add_option("--seed", command->race.contest.seed, "Seed of the data and of tuning")
       ->type_name("S")

@@ -106,7 +106,7 @@ void add_demo(CLI::App& parent, Session& session) {
   command->database.add_to(*app);
   app->add_option("--budget", command->budget, "Seconds of tuning, of all layers together")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.01, 86400.0))
+      ->check(seconds_given())
       ->capture_default_str();
   app->add_option("--tokens", command->demo.tokens, "Llama's token counts (default 1,16,128)")
       ->type_name("N[,N...]")

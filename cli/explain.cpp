@@ -28,20 +28,6 @@ struct ExplainCommand {
   DatabaseOptions database;
 };
 
-std::string_view match_name(Match match) {
-  switch (match) {
-    case Match::exact:
-      return "exact";
-    case Match::nearest:
-      return "nearest";
-    case Match::model:
-      return "model";
-    case Match::reference:
-      return "reference";
-  }
-  return "reference";
-}
-
 Status explain(const Session& session, const ExplainCommand& command, Engine& engine,
                const Gemm& gemm) {
   const Result<std::string> story = engine.explain(gemm, command.device.threads);
@@ -54,7 +40,7 @@ Status explain(const Session& session, const ExplainCommand& command, Engine& en
   if (!plan) return tl::unexpected(plan.error());
   print_json({{"shape", text(gemm)},
               {"device", command.device.name},
-              {"match", match_name(plan->match())},
+              {"match", name(plan->match())},
               {"config", plan->config()},
               {"explanation", *story}});
   return {};

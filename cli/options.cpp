@@ -22,21 +22,20 @@ namespace {
 constexpr const char* kShapeHelp =
     "One problem, row-major: \"dtype ta tb m n k [key=value ...]\". dtype: fp32 fp64 fp16 bf16 "
     "int8 u8s8, on GPUs tf32 fp8 fp6 fp4; ta, tb: N as stored, T stored transposed. Keys: batch= "
-    "lda= ldb= "
-    "ldc= ldd= order= out= "
-    "acc= epilogue= align= packed_b=1 scale=. Repeatable";
+    "lda= ldb= ldc= ldd= stride_a= stride_b= stride_c= stride_d= order= out= acc= epilogue= "
+    "align= packed_b=1 scale=. Repeatable";
 
 tl::unexpected<Error> unreadable(const std::string& file, const std::string& why) {
   return fail(ErrorCode::bad_input, fmt::format("file = \"{}\": {}", file, why));
 }
 
 Result<std::string> read_all(const std::string& file) {
+  // An empty file sets failbit on `text`, and a folder opens but cannot be read: errno tells.
+  errno = 0;
   std::ifstream opened;
   if (file != "-") opened.open(file);
   std::istream& in = file == "-" ? std::cin : opened;
   std::ostringstream text;
-  // An empty file sets failbit on `text`, and a folder opens but cannot be read: errno tells.
-  errno = 0;
   if (!in || (!(text << in.rdbuf()) && errno != 0)) return unreadable(file, std::strerror(errno));
   return text.str();
 }
@@ -73,6 +72,18 @@ bool covers(const CpuFeatures& host, const CpuFeatures& wanted) {
 }
 
 }  // namespace
+
+CLI::Validator seconds_given() {
+  static constexpr double kLeast = 0.01, kMost = 86400;
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        double value = 0;
+        // Written so that a NaN is out of it.
+        if (CLI::detail::lexical_cast(text, value) && value >= kLeast && value <= kMost) return {};
+        return fmt::format("{}: not in [{} - {}]", text, kLeast, kMost);
+      },
+      fmt::format("FLOAT in [{} - {}]", kLeast, kMost));
+}
 
 void ShapeOptions::add_to(CLI::App& app) {
   const auto repeatable = [](CLI::Option* option, const char* type) {

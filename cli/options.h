@@ -14,6 +14,9 @@
 
 namespace kiln::cli {
 
+/// Seconds that a person gives: 0.01 to a day.
+CLI::Validator seconds_given();
+
 /// One problem and where it was asked for, e.g. "shapes.txt:12", for messages.
 struct Shape {
   Gemm gemm;

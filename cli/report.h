@@ -31,7 +31,7 @@ class Table {
   explicit Table(std::vector<std::string> headers);
   void add(std::vector<std::string> row);
   std::string text() const;
-  bool empty() const { return rows_.empty(); }
+  bool empty() const { return rows_.size() < 2; }
 
  private:
   std::vector<bool> right_;

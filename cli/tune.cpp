@@ -197,13 +197,15 @@ void add_tune(CLI::App& parent, Session& session) {
          fmt::format("Seconds for each shape; {} of search, or {} of compiling with --offline",
                      kSearchSeconds, kOfflineSeconds))
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.01, 86400.0));
-  app->add_option("--seed", command->seed, "Seed of the search")
-      ->type_name("S")
-      ->capture_default_str();
-  app->add_flag("--force", command->force, "Tune again even where a valid record exists");
+      ->check(seconds_given());
+  CLI::Option* seed = app->add_option("--seed", command->seed, "Seed of the search")
+                          ->type_name("S")
+                          ->capture_default_str();
+  CLI::Option* force =
+      app->add_flag("--force", command->force, "Tune again even where a valid record exists");
   app->add_flag("--offline", command->offline,
-                "Rank without the device, by a static model; store what is predicted");
+                "Rank without the device, by a static model; store what is predicted")
+      ->excludes(seed, force);
 }
 
 }  // namespace kiln::cli

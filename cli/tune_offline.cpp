@@ -80,12 +80,15 @@ Result<Outcome> run_offline(const Session& session, const OfflineCommand& comman
   if (!compiler) return tl::unexpected(compiler.error());
   const auto store = open_store(command.database);
   if (!store) return tl::unexpected(store.error());
-  int failed = 0;
+  int predicted = 0, failed = 0;
   for (const Shape& shape : command.shapes) {
-    if (interrupted()) return Outcome::check_failed;
+    if (interrupted()) break;
     const Gemm gemm = spelt_for(shape.gemm, target->caps);
     const Status done = one_shape(session, command, *target, **store, **compiler, gemm);
-    if (done) continue;
+    if (done) {
+      ++predicted;
+      continue;
+    }
     ++failed;
     fmt::print(stderr, "kiln: {}: {}\n", shape.origin, done.error().message);
     if (session.json)
@@ -93,7 +96,14 @@ Result<Outcome> run_offline(const Session& session, const OfflineCommand& comman
           {{"shape", text(gemm)},
            {"error", {{"code", name(done.error().code)}, {"message", done.error().message}}}});
   }
-  return failed == 0 ? Outcome::done : Outcome::check_failed;
+  const std::size_t left = command.shapes.size() - static_cast<std::size_t>(predicted + failed);
+  if (session.json)
+    print_json(
+        {{"summary", {{"predicted", predicted}, {"failed", failed}, {"not_reached", left}}}});
+  else
+    fmt::print("{} predicted, {} failed{}\n", predicted, failed,
+               left ? fmt::format(", {} not reached", left) : "");
+  return failed == 0 && left == 0 ? Outcome::done : Outcome::check_failed;
 }
 
 }  // namespace kiln::cli

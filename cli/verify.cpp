@@ -31,8 +31,8 @@ constexpr Manual kManual{
     "  kiln verify --device avx2 --random 50 --threads 2\n"
     "  kiln verify --device emu:gfx950 --random 20\n"
     "  kiln verify --shape \"bf16 N T 100 77 53 epilogue=bias_row+relu\" --random 10\n"
-    "  kiln verify --shape \"fp32 N N 96 96 96\" --config \"host_small isa=avx512 mr=8 nv=2 "
-    "unroll=1\""};
+    "  kiln verify --shape \"fp32 N N 96 96 96\" --config \"host_small isa=avx512 bytes=64 "
+    "mr=8 nv=2 unroll=1 parallel=none\""};
 
 struct VerifyCommand {
   ShapeOptions shapes;
@@ -128,7 +128,8 @@ Case drawn_case(Draw& draw, const Target& target, Totals& totals) {
   const DeviceCaps& caps = target.caps;
   const std::int64_t most_work = target.emulated ? kMostEmulatedWork : kMostWork;
   for (;; ++totals.unsupported) {
-    const Gemm gemm = random_gemm(draw, caps, most_work);
+    // As the command that repeats it will spell it.
+    const Gemm gemm = spelt_for(random_gemm(draw, caps, most_work), caps);
     const std::uint64_t seed = draw.below(1ull << 32);
     if (const Result<SearchSpace> space = space_for(gemm, caps); space && !space->legal.empty())
       return {gemm, sample_per_family(*space, 1, seed)};

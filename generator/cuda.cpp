@@ -39,34 +39,6 @@ std::string_view c_type(DType t) {
   return "";
 }
 
-std::string_view activation_value(Activation f) {
-  switch (f) {
-    case Activation::none:
-      return "none";
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu_tanh:
-      return "gelu_tanh";
-    case Activation::gelu_erf:
-      return "gelu_erf";
-    case Activation::silu:
-      return "silu";
-  }
-  return "none";
-}
-
-std::string_view bias_value(Bias b) {
-  switch (b) {
-    case Bias::none:
-      return "none";
-    case Bias::per_row:
-      return "per_row";
-    case Bias::per_column:
-      return "per_column";
-  }
-  return "none";
-}
-
 MapElement map_element(DType t) {
   switch (t) {
     case DType::fp16:
@@ -101,20 +73,6 @@ MapSwizzle swizzle_of(int row_bytes) {
 
 }  // namespace
 
-std::string value_of(bool b) { return b ? "1" : "0"; }
-
-Constant number(std::string name, std::int64_t value, std::string gloss) {
-  return {"int", std::move(name), std::to_string(value), std::move(gloss)};
-}
-
-Constant flag(std::string name, bool value, std::string gloss) {
-  return {"bool", std::move(name), value ? "true" : "false", std::move(gloss)};
-}
-
-bool integer_d(const Canonical& problem) {
-  return problem.gemm.d.dtype == s32 && problem.gemm.epilogue == Epilogue{};
-}
-
 bool only_line_scales(const Gemm& g) {
   return !blocks_along_k(g.scale_a) && !blocks_along_k(g.scale_b);
 }
@@ -133,11 +91,8 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
   v["has_fp8"] = value_of(is_fp8(g.a.dtype) || is_fp8(g.b.dtype));
   v["has_bf16_cvt"] = value_of(device.gpu.sm >= 80);
-  v["activation"] = activation_value(g.epilogue.activation);
-  v["bias"] = bias_value(g.epilogue.bias);
-  v["residual"] = value_of(g.epilogue.residual);
+  add_epilogue(v, g);
   v["integer"] = value_of(g.accumulator == s32);
-  v["integer_d"] = value_of(integer_d(problem));
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   v["line_scale_a"] = value_of(g.scale_a == Scale::line);
   v["line_scale_b"] = value_of(g.scale_b == Scale::line);

@@ -4,25 +4,21 @@
 #include <cstdint>
 #include <string>
 
-#include "generator/family.h"
+#include "generator/parameters.h"
 
 namespace kiln::cuda {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t to) { return ceil_div(a, to) * to; }
-
-/// The values and constants that templates/cuda/convert.h and epilogue.h expect.
 /// Scales of whole lines, or none: what any epilogue can apply.
 bool only_line_scales(const Gemm& gemm);
 
+/// The values and constants that templates/cuda/convert.h and epilogue.h expect.
 void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device);
 
-Constant number(std::string name, std::int64_t value, std::string gloss);
-Constant flag(std::string name, bool value, std::string gloss);
-std::string value_of(bool b);
-
-/// Sums are integers and D takes them as they are, unless alpha or beta say otherwise.
-bool integer_d(const Canonical& problem);
+/// Kernels that walk their tiles in bands of `group` count a band's tiles in 32 bits; `across` is
+/// how many tiles lie along it.
+constexpr bool band_fits(std::int64_t group, std::int64_t across) {
+  return group * across < std::int64_t{1} << 31;
+}
 
 /// Legal for every valid problem on every NVIDIA device.
 Config simt_fallback(const Canonical& problem);

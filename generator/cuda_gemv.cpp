@@ -7,8 +7,6 @@
 namespace kiln {
 namespace {
 
-using cuda::ceil_div;
-
 /// Sums of more rows than this no longer fit beside what is read.
 constexpr std::int64_t kMostThin = 16;
 
@@ -73,15 +71,15 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   Parameters out;
   cuda::add_common(out, p, d);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
-    out.constants.push_back(cuda::number(name, value, gloss));
+    out.constants.push_back(number(name, value, gloss));
   };
   add("kThin", thin_of(p.gemm, c), "rows of the thin operand");
   add("kRows", c.rows, "rows of the wide operand that a warp takes");
   add("kWidth", c.width, "elements read at once");
   add("kWarps", c.warps, "of a block");
-  out.constants.push_back(cuda::flag("kSwap", c.swap, "thin is B"));
-  out.constants.push_back(cuda::flag("kThinAlongK", c.swap ? p.b_k_major : p.a_k_major,
-                                     "the thin operand's neighbours run along k"));
+  out.constants.push_back(flag("kSwap", c.swap, "thin is B"));
+  out.constants.push_back(flag("kThinAlongK", c.swap ? p.b_k_major : p.a_k_major,
+                               "the thin operand's neighbours run along k"));
   out.constants.push_back({"define", "KILN_THIN", c.swap ? "TypeB" : "TypeA", ""});
   out.constants.push_back({"define", "KILN_WIDE", c.swap ? "TypeA" : "TypeB", ""});
   return out;

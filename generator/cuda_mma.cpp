@@ -7,7 +7,6 @@
 namespace kiln {
 namespace {
 
-using cuda::ceil_div;
 using cuda::conflict_free;
 using cuda::mma_plan;
 using cuda::MmaPlan;
@@ -96,7 +95,13 @@ const std::array kRules{
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const std::int64_t most = std::int64_t{1} << 31;
            return mma_plan(p, d, typed(c)).tiles * typed(c).splits < most &&
+                  cuda::band_fits(typed(c).group, ceil_div(p.gemm.n, typed(c).block_n)) &&
                   p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512;
+         }},
+    Rule{"a split's part of a line fits what its copies count",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           const int size = std::max(size_of(p.gemm.a.dtype), size_of(p.gemm.b.dtype));
+           return ceil_div(p.gemm.k, typed(c).splits) * size < (std::int64_t{1} << 30) - 65536;
          }},
 };
 

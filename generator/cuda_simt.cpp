@@ -11,7 +11,6 @@
 namespace kiln {
 namespace {
 
-using cuda::ceil_div;
 using cuda::plan;
 
 const CudaSimt& typed(const Config& c) { return std::get<CudaSimt>(c); }
@@ -166,6 +165,7 @@ const std::array kRules{
     Rule{"the grid is one that can be launched",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return typed(c).group >= 1 && typed(c).group <= 64 &&
+                  cuda::band_fits(typed(c).group, ceil_div(p.gemm.n, typed(c).block_n)) &&
                   plan(p, d, typed(c)).tiles * typed(c).splits < std::int64_t{1} << 30 &&
                   plan(p, d, typed(c)).passes < std::int64_t{1} << 31;
          }},
@@ -276,12 +276,12 @@ std::string name_of(E value) {
 }
 
 void add_values(Parameters& out, const Canonical& p, const CudaSimt& c) {
-  out.values["staged"] = cuda::value_of(staged(p, c));
+  out.values["staged"] = value_of(staged(p, c));
   out.values["stages"] = c.stages == 0 ? "none" : std::to_string(c.stages);
   out.values["copy"] = name_of(c.copy);
   out.values["lines"] = name_of(c.lines);
   out.values["sharing"] = name_of(c.sharing);
-  out.values["ahead"] = cuda::value_of(c.ahead);
+  out.values["ahead"] = value_of(c.ahead);
 }
 
 Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
@@ -291,7 +291,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   cuda::add_common(out, p, d);
   add_values(out, p, c);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
-    out.constants.push_back(cuda::number(name, value, gloss));
+    out.constants.push_back(number(name, value, gloss));
   };
   const int aligned = std::max(1, p.gemm.alignment / size_of(p.gemm.d.dtype));
   const int together = std::min({run_of(p.gemm, c), aligned, 16 / size_of(p.gemm.d.dtype)});
@@ -301,8 +301,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   add("kThreadM", c.thread_m, "rows of a thread's sums");
   add("kThreadN", c.thread_n, "columns of them");
   add("kLanesM", c.lanes_m, "lanes of a warp along the rows");
-  out.constants.push_back(cuda::flag("kSpread", c.spread,
-                                     "other lanes' rows and columns lie between a thread's quads"));
+  out.constants.push_back(
+      flag("kSpread", c.spread, "other lanes' rows and columns lie between a thread's quads"));
   add("kThreads", w.threads, "of a block");
   add("kResident", c.resident, "blocks of a unit at once");
   if (c.stages > 0) {
@@ -315,8 +315,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   if (c.sharing != Sharing::tiles)
     add("kCounterBytes", w.zeroed_bytes, "front of the workspace, counters of tiles");
   if (c.sharing == Sharing::split) add("kSplits", c.splits, "parts that k is cut into");
-  out.constants.push_back(cuda::flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));
-  out.constants.push_back(cuda::flag("kAlongKB", p.b_k_major, "B's neighbours run along k"));
+  out.constants.push_back(flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));
+  out.constants.push_back(flag("kAlongKB", p.b_k_major, "B's neighbours run along k"));
   return out;
 }
 
@@ -374,11 +374,13 @@ Family simt_family() {
 
 Config simt_fallback(const Canonical& p) {
   const bool small = p.gemm.m <= 32 || p.gemm.n <= 32;
-  return CudaSimt{.block_m = small ? 32 : 64,
-                  .block_n = small ? 32 : 64,
-                  .block_k = 16,
-                  .thread_m = 4,
-                  .thread_n = small ? 4 : 8};
+  CudaSimt c{.block_m = small ? 32 : 64,
+             .block_n = small ? 32 : 64,
+             .block_k = 16,
+             .thread_m = 4,
+             .thread_n = small ? 4 : 8};
+  if (!band_fits(c.group, ceil_div(p.gemm.n, c.block_n))) c.group = 1;
+  return c;
 }
 
 }  // namespace cuda

@@ -13,7 +13,6 @@
 namespace kiln {
 namespace {
 
-using cuda::ceil_div;
 using cuda::plan;
 using cuda::WgmmaPlan;
 
@@ -135,6 +134,14 @@ const std::array kRules{
            if (typed(c).sharing != Sharing::stream) return true;
            const auto w = plan(p, d, typed(c));
            return 2.0 * w.clusters * double(w.stages_of_k) * (w.clusters + 1) < 2e9;
+         }},
+    Rule{"the grid is one that can be launched",
+         [](const Canonical& p, const DeviceCaps& d, const Config& config) {
+           const auto& c = typed(config);
+           const auto w = plan(p, d, c);
+           const std::int64_t across = c.along == Along::left ? w.tiles_right : w.tiles_left;
+           return w.tiles * c.splits < std::int64_t{1} << 30 && cuda::band_fits(c.group, across) &&
+                  std::int64_t{w.stages_of_k} * (c.splits + 1) < std::int64_t{1} << 31;
          }},
     Rule{"coordinates fit 32 bits",
          [](const Canonical& p, const DeviceCaps&, const Config&) {

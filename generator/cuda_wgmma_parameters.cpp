@@ -141,8 +141,6 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Confi
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = value_of(c.pack_a || c.pack_b);
-  v["a_k_major"] = value_of(p.a_k_major);
-  v["b_k_major"] = value_of(p.b_k_major);
   v["swap"] = value_of(c.swap);
   v["schedule"] = name(c.sharing);
   v["group_along"] = name(c.along);

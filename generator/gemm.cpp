@@ -83,8 +83,8 @@ Extent scale_extent(const Gemm& gemm, Operand which) {
   if (scale == Scale::none) return {};
   const auto [lines, along] = scale_block(scale);
   const std::int64_t of = which == Operand::a ? gemm.m : gemm.n;
-  return {.length = along == 0 ? 1 : (gemm.k + along - 1) / along,
-          .lines = (of + lines - 1) / lines};
+  return {.length = along == 0 ? 1 : gemm.k / along + (gemm.k % along != 0),
+          .lines = of / lines + (of % lines != 0)};
 }
 
 std::int64_t scale_bytes(const Gemm& gemm, Operand which) {
@@ -99,8 +99,11 @@ int natural_alignment(const Gemm& gemm) {
     // Unsigned: sizes that nobody has checked yet may wrap.
     const auto each = static_cast<std::uint64_t>(info(matrix(gemm, which).dtype).bits);
     if (which == Operand::b && gemm.b_packed) continue;
-    bits |= static_cast<std::uint64_t>(leading_dimension(gemm, which)) * each / 8;
-    if (gemm.batch > 1) bits |= static_cast<std::uint64_t>(batch_stride(gemm, which)) * each / 8;
+    const auto add = [&](std::int64_t elements) {
+      bits |= (static_cast<std::uint64_t>(elements) * each + 7) / 8;
+    };
+    add(leading_dimension(gemm, which));
+    if (gemm.batch > 1) add(batch_stride(gemm, which));
   }
   return static_cast<int>(bits & (~bits + 1));
 }

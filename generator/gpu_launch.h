@@ -17,10 +17,24 @@ struct Dim3 {
 };
 
 /// Whose memory a tensor map describes. `workspace` is for operands that a step has repacked.
-enum class MapOperand : std::uint8_t { a, b, c, d, workspace };
+enum class MapOperand : std::uint8_t { a, b, d, workspace };
 
 /// Element types of the copy engine; `tf32` rounds fp32 to tf32 on the way.
 enum class MapElement : std::uint8_t { u8, u16, u32, s32, f16, bf16, f32, f64, tf32 };
+constexpr int bytes_of(MapElement e) {
+  switch (e) {
+    case MapElement::u8:
+      return 1;
+    case MapElement::u16:
+    case MapElement::f16:
+    case MapElement::bf16:
+      return 2;
+    case MapElement::f64:
+      return 8;
+    default:
+      return 4;
+  }
+}
 
 /// Bytes after which the pattern of 16-byte exchanges repeats.
 enum class MapSwizzle : std::uint8_t { none, b32, b64, b128 };

@@ -9,34 +9,6 @@ bool is_fp8(DType t) {
   return t == fp8_e4m3 || t == fp8_e5m2 || t == fp8_e4m3fnuz || t == fp8_e5m2fnuz;
 }
 
-std::string_view activation_value(Activation f) {
-  switch (f) {
-    case Activation::none:
-      return "none";
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu_tanh:
-      return "gelu_tanh";
-    case Activation::gelu_erf:
-      return "gelu_erf";
-    case Activation::silu:
-      return "silu";
-  }
-  return "none";
-}
-
-std::string_view bias_value(Bias b) {
-  switch (b) {
-    case Bias::none:
-      return "none";
-    case Bias::per_row:
-      return "per_row";
-    case Bias::per_column:
-      return "per_column";
-  }
-  return "none";
-}
-
 }  // namespace
 
 std::string_view c_type(DType t) {
@@ -72,16 +44,6 @@ std::string_view c_type(DType t) {
   return "";
 }
 
-std::string value_of(bool b) { return b ? "1" : "0"; }
-
-Constant number(std::string name, std::int64_t value, std::string gloss) {
-  return {"int", std::move(name), std::to_string(value), std::move(gloss)};
-}
-
-Constant flag(std::string name, bool value, std::string gloss) {
-  return {"bool", std::move(name), value ? "true" : "false", std::move(gloss)};
-}
-
 void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device) {
   const Gemm& g = problem.gemm;
   const auto use = [&](const char* name, std::string_view type, const char* gloss) {
@@ -95,11 +57,8 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   auto& v = to.values;
   v["has_fp8"] = value_of(is_fp8(g.a.dtype) || is_fp8(g.b.dtype));
   v["has_bf16_cvt"] = value_of(device.arch == "gfx950");
-  v["activation"] = activation_value(g.epilogue.activation);
-  v["bias"] = bias_value(g.epilogue.bias);
-  v["residual"] = value_of(g.epilogue.residual);
+  add_epilogue(v, g);
   v["integer"] = value_of(g.accumulator == s32);
-  v["integer_d"] = value_of(g.d.dtype == s32 && g.epilogue == Epilogue{});
   v["double"] = value_of(g.accumulator == fp64);
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
 }

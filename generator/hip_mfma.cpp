@@ -9,7 +9,6 @@
 namespace kiln {
 namespace {
 
-using hip::ceil_div;
 using hip::Element;
 using hip::mfma_plan;
 using hip::MfmaPlan;
@@ -28,9 +27,9 @@ bool shares_evenly(const HipMfma& c) {
 }
 
 /// Bytes of one operand that a stage's offsets span.
-std::int64_t reach(const Matrix& m, bool along, int rows, int tile_k, std::int64_t line) {
-  const std::int64_t lines = along ? rows : tile_k;
-  return (lines * m.ld + line) * size_of(m.dtype);
+double reach(const Matrix& m, bool along, int rows, int tile_k, std::int64_t line) {
+  const double lines = along ? rows : tile_k;
+  return (lines * double(m.ld) + double(line)) * size_of(m.dtype);
 }
 
 /// Before reads that turn operands over, compilers wait for all loads straight into shared memory:
@@ -118,15 +117,16 @@ const std::array kRules{
            return h.group >= 1 && h.group <= 64 && h.chunk >= 0 && h.chunk <= 1024 &&
                   (h.chunk == 0 || d.gpu.chiplets > 1);
          }},
-    Rule{"offsets and blocks fit 31 bits",
+    Rule{"offsets fit 31 bits, and the grid is one that can be launched",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            const Gemm& g = p.gemm;
            const auto w = mfma_plan(p, d, h);
            const std::int64_t most = std::int64_t{1} << 31;
-           return reach(g.a, p.a_k_major, h.tile_m, w.tile_k, p.a_k_major ? g.k : g.m) < most &&
-                  reach(g.b, p.b_k_major, h.tile_n, w.tile_k, p.b_k_major ? g.k : g.n) < most &&
-                  g.k < most / 8 && w.blocks < most;
+           const auto fits = static_cast<double>(most);
+           return reach(g.a, p.a_k_major, h.tile_m, w.tile_k, p.a_k_major ? g.k : g.m) < fits &&
+                  reach(g.b, p.b_k_major, h.tile_n, w.tile_k, p.b_k_major ? g.k : g.n) < fits &&
+                  g.k < most / 8 && hip::launchable(w.blocks, w.threads);
          }},
 };
 
@@ -138,7 +138,9 @@ Banks best_banks(const Canonical& p, const DeviceCaps& d, HipMfma c) {
        {Banks::by_row, Banks::by_pair, Banks::by_four, Banks::padded, Banks::plain}) {
     if (banks == Banks::padded && c.staging == Staging::direct) continue;
     c.banks = banks;
-    const auto turns = hip::stage_turns(mfma_plan(p, d, c), d, c);
+    const auto w = mfma_plan(p, d, c);
+    if (w.shared_bytes > d.gpu.shared_block_bytes) continue;
+    const auto turns = hip::stage_turns(w, d, c);
     const int taken = turns.reads.taken + turns.writes.taken;
     if (least >= 0 && taken >= least) continue;
     least = taken;
@@ -160,6 +162,7 @@ void visit_launches(const Canonical& p, const DeviceCaps& d, HipMfma c,
     c.pace = pace;
     if (broken_rule(p, d, c).empty()) paces.push_back(pace);
   }
+  if (paces.empty()) return;
   for (const Pace pace : paces) {
     c.pace = pace;
     for (const int chunk : {0, d.arch == "gfx950" ? 64 : 16}) {
@@ -261,7 +264,7 @@ int format_code(DType t) { return t == fp8_e5m2 ? 1 : 0; }
 
 void add_sizes(Parameters& out, const MfmaPlan& w, const HipMfma& c, const DeviceCaps& d) {
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
-    out.constants.push_back(hip::number(name, value, gloss));
+    out.constants.push_back(number(name, value, gloss));
   };
   add("kTileM", c.tile_m, "rows of D in a block's tile");
   add("kTileN", c.tile_n, "columns of it");
@@ -315,35 +318,34 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
                     (g.batch == 1 || g.d.batch_stride % 4 == 0);
   if (wide) use("Four", fmt::format("Vector<u{}, 4>", 8 * d_bytes), "four elements of D");
   add_sizes(out, w, c, d);
-  out.constants.push_back(hip::flag("kAlongA", w.along_a, "A's rows lie along k"));
-  out.constants.push_back(hip::flag("kAlongB", w.along_b, "B's rows lie along k"));
+  out.constants.push_back(flag("kAlongA", w.along_a, "A's rows lie along k"));
+  out.constants.push_back(flag("kAlongB", w.along_b, "B's rows lie along k"));
   if (i.scaled()) {
-    out.constants.push_back(
-        hip::number("kFormatA", format_code(g.b.dtype), "of the first operand"));
-    out.constants.push_back(hip::number("kFormatB", format_code(g.a.dtype), "of the second"));
+    out.constants.push_back(number("kFormatA", format_code(g.b.dtype), "of the first operand"));
+    out.constants.push_back(number("kFormatB", format_code(g.a.dtype), "of the second"));
   }
   out.constants.push_back(
       {"define", "KILN_MFMA", fmt::format("mfma_{0}x{0}x{1}_{2}", i.mn, i.k, name(g.a.dtype)), ""});
   out.constants.push_back(
       {"define", "KILN_MFMA_BUILTIN", fmt::format("__builtin_amdgcn_{}", i.builtin), ""});
   auto& v = out.values;
-  v["scaled"] = hip::value_of(i.scaled());
-  v["direct"] = hip::value_of(c.staging == Staging::direct);
+  v["scaled"] = value_of(i.scaled());
+  v["direct"] = value_of(c.staging == Staging::direct);
   v["pipeline"] = name(c.staging);
-  v["swizzle"] = hip::value_of(w.swizzle_shift >= 0);
-  v["priority"] = hip::value_of(c.priority || c.pace == Pace::pingpong);
-  v["fence"] = hip::value_of(c.fence || c.pace == Pace::pingpong);
+  v["swizzle"] = value_of(w.swizzle_shift >= 0);
+  v["priority"] = value_of(c.priority || c.pace == Pace::pingpong);
+  v["fence"] = value_of(c.fence || c.pace == Pace::pingpong);
   v["pace"] = name(c.pace);
-  v["turned"] = hip::value_of(w.turned_a || w.turned_b);
-  v["turned_a"] = hip::value_of(w.turned_a);
-  v["turned_b"] = hip::value_of(w.turned_b);
+  v["turned"] = value_of(w.turned_a || w.turned_b);
+  v["turned_a"] = value_of(w.turned_a);
+  v["turned_b"] = value_of(w.turned_b);
   v["element"] = std::to_string(w.element);
-  v["ragged_k"] = hip::value_of(w.ragged_k);
-  v["along_a"] = hip::value_of(w.along_a);
-  v["along_b"] = hip::value_of(w.along_b);
-  v["remap"] = hip::value_of(c.chunk > 0);
-  v["split"] = hip::value_of(c.splits > 1);
-  v["wide_store"] = hip::value_of(wide);
+  v["ragged_k"] = value_of(w.ragged_k);
+  v["along_a"] = value_of(w.along_a);
+  v["along_b"] = value_of(w.along_b);
+  v["remap"] = value_of(c.chunk > 0);
+  v["split"] = value_of(c.splits > 1);
+  v["wide_store"] = value_of(wide);
   return out;
 }
 

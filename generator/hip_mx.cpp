@@ -10,8 +10,6 @@
 namespace kiln {
 namespace {
 
-using hip::ceil_div;
-
 const HipMx& typed(const Config& c) { return std::get<HipMx>(c); }
 
 constexpr std::array<std::string_view, 12> kFiles{
@@ -85,7 +83,7 @@ MxPlan plan_of(const Canonical& p, const HipMx& c) {
   w.tiles = w.tiles_m * w.tiles_n * g.batch;
   w.blocks = w.tiles * c.splits;
   if (c.splits > 1) {
-    w.counter_bytes = hip::round_up(w.tiles * 4, 256);
+    w.counter_bytes = round_up(w.tiles * 4, 256);
     w.workspace_bytes = w.counter_bytes + w.blocks * c.tile_m * c.tile_n * size_of(g.accumulator);
   }
   return w;
@@ -143,14 +141,14 @@ const std::array kRules{
            return h.group >= 1 && h.group <= 64 && h.chunk >= 0 && h.chunk <= 1024 &&
                   (h.chunk == 0 || d.gpu.chiplets > 1);
          }},
-    Rule{"offsets and blocks fit 31 bits",
+    Rule{"offsets fit 31 bits, and the grid is one that can be launched",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto& h = typed(c);
            const Gemm& g = p.gemm;
            const std::int64_t most = std::int64_t{1} << 31;
            return (h.tile_m + 1) * bytes_of(g.a.dtype, g.a.ld) < most &&
                   (h.tile_n + 1) * bytes_of(g.b.dtype, g.b.ld) < most && g.k < most / 8 &&
-                  plan_of(p, h).blocks < most;
+                  hip::launchable(plan_of(p, h).blocks, plan_of(p, h).threads);
          }},
 };
 
@@ -204,7 +202,7 @@ void add_sizes(Parameters& out, const Canonical& p, const DeviceCaps& d, const H
   const Gemm& g = p.gemm;
   const auto w = plan_of(p, c);
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
-    out.constants.push_back(hip::number(name, value, gloss));
+    out.constants.push_back(number(name, value, gloss));
   };
   add("kTileM", c.tile_m, "rows of D in a block's tile");
   add("kTileN", c.tile_n, "columns of it");
@@ -253,10 +251,10 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   v["has_fp8"] = "0";  // codes go into the instruction as they are
   v["direct"] = v["priority"] = v["fence"] = "0";
   v["pipeline"] = name(c.staging);
-  v["ragged_k"] = hip::value_of(g.k % c.tile_k != 0);
-  v["remap"] = hip::value_of(c.chunk > 0);
-  v["split"] = hip::value_of(c.splits > 1);
-  v["wide_store"] = hip::value_of(wide);
+  v["ragged_k"] = value_of(g.k % c.tile_k != 0);
+  v["remap"] = value_of(c.chunk > 0);
+  v["split"] = value_of(c.splits > 1);
+  v["wide_store"] = value_of(wide);
   return out;
 }
 

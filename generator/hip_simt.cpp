@@ -9,8 +9,6 @@
 namespace kiln {
 namespace {
 
-using hip::ceil_div;
-
 const HipSimt& typed(const Config& c) { return std::get<HipSimt>(c); }
 
 constexpr std::array<std::string_view, 6> kFiles{"cuda/abi.h",    "hip/types.h",    "hip/device.h",
@@ -41,9 +39,9 @@ const std::array kRules{
            return (c.tile_m + c.tile_n + 2 * c.pad) * c.tile_k * size_of(p.gemm.accumulator) <=
                   d.gpu.shared_block_bytes;
          }},
-    Rule{"blocks fit 31 bits",
+    Rule{"the grid is one that can be launched",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return blocks_of(p, typed(c)) < std::int64_t{1} << 31;
+           return hip::launchable(blocks_of(p, typed(c)), threads_of(typed(c)));
          }},
 };
 
@@ -62,7 +60,7 @@ void enumerate(const Canonical& p, const DeviceCaps&,
 /// How one operand's elements are stored and scaled.
 void add_scaled(Parameters& out, const char* side, const Matrix& m, Scale scale) {
   const auto add = [&](std::string name, std::int64_t value, const char* gloss) {
-    out.constants.push_back(hip::number(name + side, value, gloss));
+    out.constants.push_back(number(name + side, value, gloss));
   };
   const ScaleBlock block = scale_block(scale);
   add("kBits", bits_of(m.dtype), "of an element");
@@ -76,7 +74,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   Parameters out;
   hip::add_common(out, p, d);
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
-    out.constants.push_back(hip::number(name, value, gloss));
+    out.constants.push_back(number(name, value, gloss));
   };
   add("kTileM", c.tile_m, "rows of D in a block's tile");
   add("kTileN", c.tile_n, "columns of it");
@@ -88,8 +86,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
     add_scaled(out, "A", p.gemm.a, p.gemm.scale_a);
     add_scaled(out, "B", p.gemm.b, p.gemm.scale_b);
   }
-  out.constants.push_back(hip::flag("kAlongA", p.a_k_major, "A's rows lie along k"));
-  out.constants.push_back(hip::flag("kAlongB", p.b_k_major, "B's rows lie along k"));
+  out.constants.push_back(flag("kAlongA", p.a_k_major, "A's rows lie along k"));
+  out.constants.push_back(flag("kAlongB", p.b_k_major, "B's rows lie along k"));
   return out;
 }
 

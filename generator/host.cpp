@@ -34,36 +34,6 @@ std::string_view c_type(DType t) {
   return "";
 }
 
-std::string_view activation_value(Activation f) {
-  switch (f) {
-    case Activation::none:
-      return "none";
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu_tanh:
-      return "gelu_tanh";
-    case Activation::gelu_erf:
-      return "gelu_erf";
-    case Activation::silu:
-      return "silu";
-  }
-  return "none";
-}
-
-std::string_view bias_value(Bias b) {
-  switch (b) {
-    case Bias::none:
-      return "none";
-    case Bias::per_row:
-      return "per_row";
-    case Bias::per_column:
-      return "per_column";
-  }
-  return "none";
-}
-
-std::string flag(bool b) { return b ? "1" : "0"; }
-
 }  // namespace
 
 const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device) {
@@ -87,10 +57,6 @@ bool needs_partial_sums(const Canonical& problem) {
   return problem.gemm.d.dtype != problem.gemm.accumulator || !is_floating(problem.gemm.d.dtype);
 }
 
-Constant number(std::string name, std::int64_t value, std::string gloss) {
-  return {"int", std::move(name), std::to_string(value), std::move(gloss)};
-}
-
 void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInstruction& row,
                 int vector_bytes) {
   const Gemm& g = problem.gemm;
@@ -102,16 +68,13 @@ void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInst
   auto& v = to.values;
   v["kind"] = name(row.kind);
   v["isa"] = name(isa);
-  v["masks"] = flag(isa == Isa::avx512);
-  v["f16c"] = flag(isa != Isa::portable);
-  v["unsigned_a"] = flag(g.a.dtype == u8 || shifts_a(problem, row));
-  v["grouped"] = flag(row.group > 1);
-  v["a_k_major"] = flag(problem.a_k_major);
-  v["b_k_major"] = flag(problem.b_k_major);
-  v["activation"] = activation_value(g.epilogue.activation);
-  v["bias"] = bias_value(g.epilogue.bias);
-  v["residual"] = flag(g.epilogue.residual);
-  v["integer_d"] = flag(g.d.dtype == s32 && g.epilogue == Epilogue{});
+  v["masks"] = value_of(isa == Isa::avx512);
+  v["f16c"] = value_of(isa != Isa::portable);
+  v["unsigned_a"] = value_of(g.a.dtype == u8 || shifts_a(problem, row));
+  v["grouped"] = value_of(row.group > 1);
+  v["a_k_major"] = value_of(problem.a_k_major);
+  v["b_k_major"] = value_of(problem.b_k_major);
+  add_epilogue(v, g);
   v["stream_d"] = "0";
   v["scales"] = "0";
   v["accumulate"] = needs_partial_sums(problem) ? "workspace" : "d";

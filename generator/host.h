@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "generator/family.h"
 #include "generator/instructions.h"
+#include "generator/parameters.h"
 
 namespace kiln::host {
 
@@ -26,11 +26,6 @@ void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInst
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
 /// Sums of partial k cannot be kept in D: its type would round them.
 bool needs_partial_sums(const Canonical& problem);
-
-/// A constant that reads `constexpr int name = value;  // gloss`.
-Constant number(std::string name, std::int64_t value, std::string gloss);
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Registers that hold vectors.
 constexpr int vector_registers(Isa isa) { return isa == Isa::avx512 || isa == Isa::amx ? 32 : 16; }

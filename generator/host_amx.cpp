@@ -8,7 +8,6 @@
 namespace kiln {
 namespace {
 
-using host::ceil_div;
 using host::instruction;
 
 const HostAmx& typed(const Config& c) { return std::get<HostAmx>(c); }
@@ -103,7 +102,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   Parameters out;
   host::add_common(out, p, Isa::amx, row, row.vector_bytes);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
-    out.constants.push_back(host::number(name, value, gloss));
+    out.constants.push_back(number(name, value, gloss));
   };
   add("kMt", h.mt, "tiles of 16 rows in a block of sums");
   add("kNt", h.nt, "tiles of 16 columns in it");

@@ -8,7 +8,6 @@
 namespace kiln {
 namespace {
 
-using host::ceil_div;
 using host::instruction;
 
 const HostDot& typed(const Config& c) { return std::get<HostDot>(c); }
@@ -99,7 +98,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   host::add_common(out, p, h.isa, row, row.vector_bytes);
   const int tail_rows = int(p.gemm.m % h.mr);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
-    out.constants.push_back(host::number(name, value, gloss));
+    out.constants.push_back(number(name, value, gloss));
   };
   add("kMr", h.mr, "rows of A in the tile");
   add("kNr", h.nr, "rows of B^T in the tile");

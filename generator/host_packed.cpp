@@ -12,7 +12,6 @@
 namespace kiln {
 namespace {
 
-using host::ceil_div;
 using host::instruction;
 
 const HostPacked& typed(const Config& c) { return std::get<HostPacked>(c); }
@@ -244,7 +243,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   const int tail_vectors = int(ceil_div(tail_columns, lane_count)) % h.nv;
   const int tail_rows = p.gemm.m < 4 * h.mr ? int(p.gemm.m % h.mr) : 0;
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
-    out.constants.push_back(host::number(name, value, gloss));
+    out.constants.push_back(number(name, value, gloss));
   };
   add("kMr", h.mr, "rows of the register tile");
   add("kNv", h.nv, "vectors across the register tile");

@@ -8,7 +8,6 @@
 namespace kiln {
 namespace {
 
-using host::ceil_div;
 using host::instruction;
 
 /// Beyond this many multiply-adds, packing pays for itself and constant sizes gain nothing.
@@ -101,7 +100,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   const int tail_vectors = int(ceil_div(g.n % nr, lanes(h, row)));
   const int tail_rows = int(g.m % h.mr);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
-    out.constants.push_back(host::number(name, value, gloss));
+    out.constants.push_back(number(name, value, gloss));
   };
   add("kM", g.m, "rows of D");
   add("kN", g.n, "columns of D");

@@ -62,7 +62,6 @@ struct MfmaInstruction {
   constexpr int a_registers() const { return (a_per_lane() * bits_of(a) + 31) / 32; }
   constexpr int b_registers() const { return (b_per_lane() * bits_of(b) + 31) / 32; }
   constexpr int sum_registers() const { return sums_per_lane() * bits_of(sum) / 32; }
-  constexpr int passes() const { return cycles / 4; }
   constexpr double flops() const { return 2.0 * mn * mn * k * blocks; }
   constexpr bool scaled() const { return a == Element::f8f6f4; }
   /// With operands of which the wider has so many bits: below 8, f8f6f4 takes half as long.

@@ -29,20 +29,20 @@ Parameters parameters(const MfmaExample& e) {
   Parameters out;
   auto& c = out.constants;
   c.push_back({"using", "Operand", std::string(e.operand), "a lane's part of A or of B"});
-  c.push_back(hip::number("kRows", i.mn, "of A; columns of B"));
-  c.push_back(hip::number("kDepth", i.k, "elements along k"));
-  c.push_back(hip::number("kSums", i.sums_per_lane(), "of a lane"));
-  c.push_back(hip::number("kLineBytes", i.k * e.bits / 8, "of a row of A, of a column of B"));
+  c.push_back(number("kRows", i.mn, "of A; columns of B"));
+  c.push_back(number("kDepth", i.k, "elements along k"));
+  c.push_back(number("kSums", i.sums_per_lane(), "of a lane"));
+  c.push_back(number("kLineBytes", i.k * e.bits / 8, "of a row of A, of a column of B"));
   const bool two_runs = i.scaled() && e.bits == 8;
   if (!two_runs)
-    c.push_back(hip::number("kLaneBytes", i.k * i.mn / 64 * e.bits / 8, "of a lane's part"));
+    c.push_back(number("kLaneBytes", i.k * i.mn / 64 * e.bits / 8, "of a lane's part"));
   if (i.scaled())
-    c.push_back(hip::number("kFormat", e.format_code, "by which the instruction knows the type"));
+    c.push_back(number("kFormat", e.format_code, "by which the instruction knows the type"));
   c.push_back({"define", "KILN_MFMA", std::string(i.mnemonic), ""});
   c.push_back({"define", "KILN_MFMA_BUILTIN", fmt::format("__builtin_amdgcn_{}", i.builtin), ""});
-  out.values["scaled"] = hip::value_of(i.scaled());
-  out.values["two_runs"] = hip::value_of(two_runs);
-  out.values["scales"] = hip::value_of(false);  // of a whole problem: see abi.h
+  out.values["scaled"] = value_of(i.scaled());
+  out.values["two_runs"] = value_of(two_runs);
+  out.values["scales"] = value_of(false);  // of a whole problem: see abi.h
   return out;
 }
 

@@ -66,6 +66,8 @@ void choose_scale(Quantised& q, std::int64_t block, float largest) {
   store_element(DType::fp32, q.scales.data(), block, scale > 0 ? scale : 1.0F);
 }
 
+constexpr std::int64_t kMostEmptyLines = std::int64_t{1} << 20;
+
 Status check(std::span<const float> values, std::int64_t lines, std::int64_t k, DType type,
              Scale scale) {
   const auto bad = [](std::string text) { return fail(ErrorCode::bad_input, std::move(text)); };
@@ -88,6 +90,9 @@ Status check(std::span<const float> values, std::int64_t lines, std::int64_t k, 
   if (scale == Scale::mx_32 && (type == fp8_e4m3fnuz || type == fp8_e5m2fnuz))
     return fail(ErrorCode::unsupported,
                 fmt::format("type = {}: no format of mx32 blocks", name(type)));
+  // Lines of no elements still have a scale each.
+  if (k == 0 && lines > kMostEmptyLines)
+    return bad(fmt::format("lines = {}: at most {} without elements", lines, kMostEmptyLines));
   const auto odd = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
   if (odd == values.end()) return {};
   const auto at = static_cast<std::int64_t>(odd - values.begin());

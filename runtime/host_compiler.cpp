@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "runtime/clang_abi.h"
+#include "runtime/own_folder.h"
 
 namespace kiln {
 namespace {
@@ -98,27 +99,13 @@ std::string bind(void* handle, Entry& entry) {
   return {};
 }
 
-// The directory of the file this code was mapped from: kiln's shared library, or the program that
-// holds it.
-fs::path own_directory() {
-  Dl_info info{};
-  if (::dladdr(reinterpret_cast<void*>(&own_directory), &info) == 0 || info.dli_fname == nullptr)
-    return {};
-  std::error_code error;
-  // A program's own name may be what was typed in a shell, without a directory.
-  const fs::path named = info.dli_fname;
-  const fs::path file = named.has_parent_path() ? fs::canonical(named, error)
-                                                : fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::path{} : file.parent_path();
-}
-
 }  // namespace
 
 std::vector<std::string> host_compiler_paths() {
   if (const char* chosen = std::getenv("KILN_CLANG"); chosen != nullptr && *chosen != '\0')
     return {chosen};
   std::vector<std::string> paths;
-  if (const fs::path own = own_directory(); !own.empty()) {
+  if (const fs::path own = own_folder(); !own.empty()) {
     for (const fs::path& directory :
          {own, own / "kiln", own.parent_path() / "lib", own.parent_path() / "lib" / "kiln"})
       paths.push_back((directory / kObjectName).string());

@@ -2,18 +2,16 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "runtime/memory_file.h"
 
 namespace kiln {
 namespace {
@@ -25,24 +23,6 @@ constexpr unsigned kMachine = EM_AARCH64;
 #else
 #error "host kernels are loaded on x86-64 and AArch64 only"
 #endif
-
-// Kernels 6.3 and later may deny execution of a memfd that does not ask for it; older ones do not
-// know the flag. Older headers lack the name.
-constexpr unsigned kMemfdExec = 0x0010U;
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 tl::unexpected<Error> not_a_kernel(std::string reason) {
   return fail(ErrorCode::device, "kernel image: " + std::move(reason));
@@ -97,25 +77,6 @@ Status check_image(std::span<const std::byte> image) {
   return check_whole(image, header);
 }
 
-Result<int> fill_memfd(std::span<const std::byte> image, std::uint64_t serial) {
-  const std::string name = fmt::format("kiln-kernel-{}", serial);
-  int fd = ::memfd_create(name.c_str(), MFD_CLOEXEC | kMemfdExec);
-  if (fd < 0 && errno == EINVAL) fd = ::memfd_create(name.c_str(), MFD_CLOEXEC);
-  if (fd < 0) return fail(ErrorCode::device, fmt::format("memfd_create: {}", std::strerror(errno)));
-  for (std::size_t done = 0; done < image.size();) {
-    const ssize_t n = ::write(fd, image.data() + done, image.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      const int why = errno;
-      ::close(fd);
-      return fail(ErrorCode::device,
-                  fmt::format("memfd write of {} bytes: {}", image.size(), std::strerror(why)));
-    }
-    done += static_cast<std::size_t>(n);
-  }
-  return fd;
-}
-
 // A path no earlier load used. The dynamic linker takes two equal paths for one object, and
 // descriptor numbers are reused once closed: a bare "/proc/self/fd/5" would return an older kernel.
 // So the serial is spelled in bits of "/." and "//", which the file system reads as nothing.
@@ -140,12 +101,11 @@ Result<LoadedImage> LoadedImage::load(std::span<const std::byte> image) {
   load_libm();
 
   const std::uint64_t serial = ++loads;
-  auto filled = fill_memfd(image, serial);
-  if (!filled) return tl::unexpected(filled.error());
-  const FileDescriptor fd(*filled);
+  const auto file = memory_file(fmt::format("kiln-kernel-{}", serial), image);
+  if (!file) return tl::unexpected(file.error());
 
   LoadedImage loaded;
-  loaded.handle_ = ::dlopen(distinct_path(fd.get(), serial).c_str(), RTLD_NOW | RTLD_LOCAL);
+  loaded.handle_ = ::dlopen(distinct_path(file->get(), serial).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded.handle_ == nullptr)
     return fail(ErrorCode::device, fmt::format("kernel image: dlopen: {}", ::dlerror()));
   return loaded;

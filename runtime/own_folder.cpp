@@ -7,10 +7,15 @@
 namespace kiln {
 
 std::filesystem::path own_folder() {
+  namespace fs = std::filesystem;
   Dl_info code{};
   if (dladdr(reinterpret_cast<const void*>(&own_folder), &code) == 0 || !code.dli_fname) return {};
-  std::error_code ignored;
-  return std::filesystem::absolute(code.dli_fname, ignored).parent_path();
+  std::error_code error;
+  // A program's own name may be what was typed in a shell, without a folder.
+  const fs::path named = code.dli_fname;
+  const fs::path file = named.has_parent_path() ? fs::canonical(named, error)
+                                                : fs::read_symlink("/proc/self/exe", error);
+  return error ? fs::path{} : file.parent_path();
 }
 
 }  // namespace kiln

@@ -8,16 +8,32 @@ namespace {
 // A hang, not a busy machine, is what these limits are to catch.
 constexpr double kLeastSeconds = 30;
 constexpr double kSecondsPerFlop = 1e-8;
-// On a GPU: a driver's start, the checking kernels' compile, references, launches.
+// On a GPU: a driver's start, the checking kernels' compile, launches; references beside it.
 constexpr double kLeastGpuSeconds = 15;
 constexpr double kGpuSecondsPerFlop = 2e-12;
 // The emulator runs every lane of every instruction, several times over.
 constexpr double kEmulatedSecondsPerFlop = 1e-6;
 
+/// Lanes of a unit that multiply fp64: what the references are made of.
+int wide_lanes(const DeviceCaps& device) {
+  const int sm = device.gpu.sm;
+  if (device.vendor == Vendor::nvidia) return sm == 80 || sm == 90 || sm == 100 ? 32 : 2;
+  return device.gpu.wave == 64 ? 32 : 2;
+}
+
 }  // namespace
 
+double reference_seconds(const Gemm& gemm, const DeviceCaps& device) {
+  constexpr double kShareOfPeak = 0.25;
+  const double ghz = device.ghz > 0 ? device.ghz : 1.5;
+  const double peak = 2e9 * ghz * device.compute_units * wide_lanes(device);
+  return 2 * gemm.flops() / (kShareOfPeak * peak);
+}
+
 double Checker::seconds_allowed() const {
-  if (on_gpu()) return kLeastGpuSeconds + kGpuSecondsPerFlop * gemm_.flops();
+  if (on_gpu())
+    return kLeastGpuSeconds + kGpuSecondsPerFlop * gemm_.flops() +
+           reference_seconds(gemm_, device_);
   const double each = where_.emulated ? kEmulatedSecondsPerFlop : kSecondsPerFlop;
   return kLeastSeconds + each * gemm_.flops();
 }
@@ -43,7 +59,7 @@ Verdict Checker::check(const Config& config, const Binary& binary) {
     if (!worker) return failed(Failure::Kind::resources, worker.error().message);
     worker_.emplace(std::move(*worker));
   }
-  const auto image = memory_file(binary.image);
+  const auto image = memory_file("kiln-image", binary.image);
   if (!image) return failed(Failure::Kind::resources, image.error().message);
   nlohmann::json request{{"do", "check"},
                          {"gemm", text(gemm_)},

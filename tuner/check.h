@@ -18,6 +18,9 @@ struct CheckedOn {
   bool emulated = false;
 };
 
+/// Seconds that a GPU may take for the references of one check, which it computes in fp64.
+double reference_seconds(const Gemm& gemm, const DeviceCaps& device);
+
 /// Move-only; not thread-safe. Operands and references are made by the first check and kept.
 class Checker {
  public:

@@ -34,7 +34,7 @@ int open_lock_file(const std::filesystem::path& path) {
   int fd = open(path.c_str(), flags);
   if (fd >= 0 || errno != ENOENT) return fd;
   fd = open(path.c_str(), flags | O_CREAT, 0666);
-  if (fd >= 0) fchmod(fd, 0666);  // whatever the umask: other users' tuners wait here too
+  if (fd >= 0) fchmod(fd, 0666);  // whatever the umask: under /tmp others' tuners wait here too
   return fd;
 }
 

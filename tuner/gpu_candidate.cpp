@@ -44,22 +44,4 @@ RunOnGpu GpuCandidate::run() const {
   };
 }
 
-Result<GpuRival> GpuRival::make(const GpuTools& tools, const Gemm& gemm) {
-  if (tools.device()->caps().vendor != Vendor::nvidia)
-    return fail(ErrorCode::unsupported, "cuBLASLt: for NVIDIA's GPUs alone");
-  auto library = cuda::CublasLt::make(tools.device(), canonicalise(gemm), kWorkspaceBytes);
-  if (!library) return tl::unexpected(library.error());
-  auto workspace = cuda::DeviceBuffer::make(tools.device(), kWorkspaceBytes);
-  if (!workspace) return tl::unexpected(workspace.error());
-  return GpuRival(std::move(*library), std::move(*workspace));
-}
-
-RunOnGpu GpuRival::run(int choice) const {
-  return [library = library_.get(), workspace = workspace_.data(), choice](KilnGpuArgs args,
-                                                                           cuda::Stream stream) {
-    args.workspace = workspace;
-    return library->enqueue(args, choice, stream);
-  };
-}
-
 }  // namespace kiln

@@ -5,7 +5,6 @@
 #include <span>
 
 #include "generator/space.h"
-#include "runtime/cuda/cublaslt.h"
 #include "tuner/gpu_check.h"
 
 namespace kiln {
@@ -38,24 +37,6 @@ class GpuCandidate {
   DeviceCaps caps_;
   Config config_;
   std::unique_ptr<cuda::CudaKernel> kernel_;
-  cuda::DeviceBuffer workspace_;
-};
-
-/// cuBLASLt's proposals for a problem, each something to be checked and timed.
-class GpuRival {
- public:
-  /// What it may use; its own default on this class of device.
-  static constexpr std::size_t kWorkspaceBytes = 32 << 20;
-  /// Errors: unsupported (no library, or nothing for the problem), device.
-  static Result<GpuRival> make(const GpuTools& tools, const Gemm& gemm);
-  int choices() const { return library_->choices(); }
-  RunOnGpu run(int choice) const;
-
- private:
-  GpuRival(cuda::CublasLt library, cuda::DeviceBuffer workspace)
-      : library_(std::make_unique<cuda::CublasLt>(std::move(library))),
-        workspace_(std::move(workspace)) {}
-  std::unique_ptr<cuda::CublasLt> library_;
   cuda::DeviceBuffer workspace_;
 };
 

@@ -12,8 +12,6 @@
 namespace kiln {
 namespace {
 
-using hip::ceil_div;
-
 /// Cycles that a wave-instruction of 64 lanes holds a SIMD of 16.
 constexpr double kIssue = 4;
 /// Bytes a cycle from the L2 to one compute unit.
@@ -85,8 +83,7 @@ Result<int> resident_blocks(const DeviceCaps& device, const hip::CodeObject& cod
   f.registers = kernel.vector_registers;
   f.occupancy = hip::occupancy(kernel, device, threads);
   if (f.occupancy == 0) return fail(ErrorCode::unsupported, "not even one block fits");
-  const int waves = std::max(1, threads / device.gpu.wave);
-  return std::max(1, f.occupancy * 4 / waves);
+  return hip::resident_blocks(kernel, device, threads);
 }
 
 /// Cycles of shared memory in one stage of a block: turns of its banks, or all bytes that pass,

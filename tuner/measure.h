@@ -84,7 +84,6 @@ class Sampler {
   void take(int total, double budget_ns);
   const Samples& samples() const { return samples_; }
   Timing timing() const { return timing_of(samples_.ns); }
-  double spent_ns() const { return spent_ns_; }
 
  private:
   double run(std::int64_t calls);

@@ -15,8 +15,8 @@
 namespace kiln {
 namespace {
 
-/// Configs that differ in nothing but the order of tiles and the compiler's freedom are alike: so
-/// many of each are compiled.
+/// Configs with the same tile and the same ways to shared memory are alike: so many of each are
+/// compiled.
 constexpr int kAlike = 4;
 
 using Shape = std::tuple<std::size_t, int, int, int, int, int, int>;
@@ -30,6 +30,10 @@ Shape shape_of(const Config& config) {
             c->waves_m,
             c->waves_n,
             static_cast<int>(c->staging)};
+  if (const auto* c = std::get_if<HipMx>(&config))
+    return {config.index(), c->tile_m, c->tile_n, c->tile_k, c->waves_m, c->waves_n, c->rows};
+  if (const auto* c = std::get_if<HipSimt>(&config))
+    return {config.index(), c->tile_m, c->tile_n, c->tile_k, c->each_m, c->each_n, 0};
   return {config.index(), 0, 0, 0, 0, 0, 0};
 }
 
@@ -137,7 +141,10 @@ Measured predicted_row(const Ranked& ranked, std::string binary_key) {
                          .low_ns = ranked.forecast->ns,
                          .high_ns = ranked.forecast->ns};
   else
-    row.outcome = Failure{ranked.binary ? Failure::Kind::resources : Failure::Kind::compile,
+    row.outcome = Failure{!ranked.binary ? Failure::Kind::compile
+                          : ranked.forecast.error().code == ErrorCode::verification
+                              ? Failure::Kind::wrong_result
+                              : Failure::Kind::resources,
                           ranked.forecast.error().message};
   row.verified = ranked.proven;
   row.binary_key = std::move(binary_key);

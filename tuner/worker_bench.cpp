@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/timer.h"
+#include "tuner/check.h"
 #include "tuner/device_lock.h"
 #include "tuner/operand_sets.h"
 #include "tuner/search.h"
@@ -25,7 +26,7 @@ constexpr double kLeastSeconds = 2.0;
 // Of the budget, for the first candidate: the next must have a chance should it hang.
 constexpr double kFirstShare = 0.8;
 constexpr double kLeastGflops = 4;
-// On a GPU: a slow candidate, or the reference that the first check makes.
+// On a GPU: a slow candidate; the references that the first check makes come on top.
 constexpr double kLeastGpuGflops = 400;
 // A first start of the driver takes seconds; loading and a few launches hardly any.
 constexpr double kGpuStartSeconds = 40;
@@ -72,8 +73,7 @@ class WorkerBench final : public Bench {
     auto reply = worker_->ask(problem, {}, seconds);
     if (!reply) return fail(ErrorCode::device, "tuning worker: " + reply.error().detail);
     if (reply->body.contains("error"))
-      return fail(ErrorCode::device,
-                  "tuning worker: " + reply->body.at("error").get<std::string>());
+      return fail(ErrorCode::device, "tuning worker: " + words_of(reply->body.at("error")));
     return {};
   }
 
@@ -251,7 +251,10 @@ class WorkerBench final : public Bench {
     const double budget = options_.budget.count();
     const double allowed =
         std::clamp(budget - seconds(), 0.2 * kRaceShare * budget, kRaceShare * budget);
-    const auto reply = ask({{"do", "race"}, {"entries", entries}, {"budget_ns", allowed * 1e9}},
+    const auto reply = ask({{"do", "race"},
+                            {"entries", entries},
+                            {"rival", rival_races_},
+                            {"budget_ns", allowed * 1e9}},
                            images, allowed + limit);
     const bool whole = reply && reply->body.contains("rows") && reply->body["rows"].is_array() &&
                        reply->body["rows"].size() == running.size();
@@ -262,6 +265,11 @@ class WorkerBench final : public Bench {
       return true;
     }
     if (broken_) return false;
+    if (!reply && culprit_ == kRivalNumber && rival_races_) {
+      spdlog::warn("the vendor's library does not race: {}", reply.error().detail);
+      rival_races_ = false;
+      return false;
+    }
     const auto culprit = std::min(static_cast<std::size_t>(culprit_), running.size() - 1);
     fail_row(rows[running[culprit]],
              reply ? Failure{Failure::Kind::crashed, "worker message: no result of the race"}
@@ -302,7 +310,7 @@ class WorkerBench final : public Bench {
     std::vector<Fd> files;
     std::vector<int> numbers;
     for (const auto* image : images) {
-      auto file = memory_file(*image);
+      auto file = memory_file("kiln-image", *image);
       if (!file) return tl::unexpected(Failure{Failure::Kind::resources, file.error().message});
       numbers.push_back(file->get());
       files.push_back(std::move(*file));
@@ -311,7 +319,7 @@ class WorkerBench final : public Bench {
     if (!reply) culprit_ = worker_->status().candidate;
     if (reply && reply->body.contains("fault")) {
       const auto candidate = reply->body.find("candidate");
-      if (candidate != reply->body.end() && candidate->is_number_unsigned())
+      if (candidate != reply->body.end() && candidate->is_number_integer())
         culprit_ = candidate->get<int>();
       worker_.reset();  // its context is lost
       return tl::unexpected(Failure{Failure::Kind::crashed, words_of(reply->body["fault"])});
@@ -324,7 +332,9 @@ class WorkerBench final : public Bench {
   // Generous beside what a candidate takes: three slow calls to be dropped or a score of fast ones,
   // and a check, on a machine that does much else besides.
   double candidate_seconds(double call_ns) const {
-    if (on_gpu()) return kLeastGpuSeconds + gemm_.flops() * 1e-9 / kLeastGpuGflops;
+    if (on_gpu())
+      return kLeastGpuSeconds + gemm_.flops() * 1e-9 / kLeastGpuGflops +
+             reference_seconds(gemm_, device_);
     const double work = gemm_.flops() * 1e-9 / kLeastGflops;
     const double call = call_ns > 0 ? 3e-9 * call_ns : work;
     return kLeastSeconds + 8 * call + work + double(touched_bytes(gemm_)) / kCheckedBytes;
@@ -353,8 +363,9 @@ class WorkerBench final : public Bench {
   double best_ns_ = 0;
   std::string best_config_;
   int culprit_ = 0;
-  bool broken_ = false;  // no worker can be started any more
-  bool begun_ = false;   // the first candidate runs whatever the budget
+  bool rival_races_ = true;  // until it brings a worker down
+  bool broken_ = false;      // no worker can be started any more
+  bool begun_ = false;       // the first candidate runs whatever the budget
 };
 
 }  // namespace

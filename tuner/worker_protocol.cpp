@@ -53,10 +53,6 @@ std::string_view name(WorkerStatus::Phase phase) {
   return "between candidates";
 }
 
-Fd::~Fd() {
-  if (fd_ >= 0) close(fd_);
-}
-
 Status send_message(int socket, const nlohmann::json& body, std::span<const int> files) {
   std::string text = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (text.size() > kMaxMessage || files.size() > kMaxFiles)
@@ -112,17 +108,6 @@ Result<Message> receive_message(int socket) {
   if (!body->is_object()) return fail(ErrorCode::device, "worker message: not an object");
   message.body = std::move(*body);
   return message;
-}
-
-Result<Fd> memory_file(std::span<const std::byte> bytes) {
-  Fd fd(memfd_create("kiln-image", MFD_CLOEXEC));
-  if (fd.get() < 0) return system_failure("memfd_create");
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t n = write(fd.get(), bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno != EINTR) return system_failure("write to a memory file");
-    if (n > 0) done += static_cast<std::size_t>(n);
-  }
-  return fd;
 }
 
 // By position: the descriptor shares its offset with the sender's.
@@ -235,6 +220,11 @@ Result<std::variant<Timing, Failure>> outcome_from(const nlohmann::json& j) {
       throw std::out_of_range(fmt::format("median_ns = {}: no time", t.median_ns));
     return t;
   });
+}
+
+nlohmann::json answer_of(const std::variant<Timing, Failure>& outcome, Round round, bool verified) {
+  return {
+      {"outcome", to_json(outcome)}, {"round", static_cast<int>(round)}, {"verified", verified}};
 }
 
 Result<Measured> measured_from(const nlohmann::json& answer) {

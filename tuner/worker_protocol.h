@@ -12,12 +12,15 @@
 #include <vector>
 
 #include "generator/device_caps.h"
+#include "runtime/memory_file.h"
 #include "tuner/measured.h"
 
 namespace kiln {
 
 inline constexpr int kWorkerSocketFd = 3;
 inline constexpr int kWorkerStatusFd = 4;
+/// In place of a candidate's number: the vendor's library, which races beside them.
+inline constexpr int kRivalNumber = -1;
 
 /// The shared page. The worker writes, also from its signal handler; the parent reads after a death
 /// or a timeout. Zero-initialised.
@@ -31,22 +34,6 @@ struct WorkerStatus {
 };
 std::string_view name(WorkerStatus::Phase phase);
 
-/// Owner of a file descriptor.
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd();
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 struct Message {
   nlohmann::json body;
   std::vector<Fd> files;
@@ -56,8 +43,7 @@ struct Message {
 Status send_message(int socket, const nlohmann::json& body, std::span<const int> files = {});
 Result<Message> receive_message(int socket);
 
-/// A memory file holding `bytes`. Errors: device.
-Result<Fd> memory_file(std::span<const std::byte> bytes);
+/// All bytes of a memory file. Errors: device.
 Result<std::vector<std::byte>> read_file(int fd);
 
 nlohmann::json to_json(const DeviceCaps& caps);
@@ -65,6 +51,8 @@ nlohmann::json to_json(const std::variant<Timing, Failure>& outcome);
 /// Errors: device (a field is missing or of the wrong type; named).
 Result<DeviceCaps> caps_from(const nlohmann::json& j);
 Result<std::variant<Timing, Failure>> outcome_from(const nlohmann::json& j);
+/// What a worker answers of one candidate.
+nlohmann::json answer_of(const std::variant<Timing, Failure>& outcome, Round round, bool verified);
 /// The outcome, round and verdict of one candidate's row; no config.
 Result<Measured> measured_from(const nlohmann::json& answer);
 

@@ -85,7 +85,8 @@ constexpr int bits_of(DType t) { return info(t).bits; }
 constexpr int size_of(DType t) { return (info(t).bits + 7) / 8; }
 /// What `count` neighbouring elements take.
 constexpr std::int64_t bytes_of(DType t, std::int64_t count) {
-  return (count * info(t).bits + 7) / 8;
+  const int bits = info(t).bits;
+  return bits % 8 == 0 ? count * (bits / 8) : (count * bits + 7) / 8;
 }
 /// Least count of elements that fills whole bytes: lines and batches begin at multiples of it.
 constexpr int elements_of_whole_bytes(DType t) {

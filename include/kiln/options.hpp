@@ -80,5 +80,6 @@ struct TuneReport {
 
 /// Where a dispatched kernel came from, best first.
 enum class Match : std::uint8_t { exact, nearest, model, reference };
+KILN_API std::string_view name(Match match);
 
 }  // namespace kiln

@@ -144,13 +144,13 @@ struct CublasLt::Impl {
   Handle handle = nullptr;
   int scale = 0;
   Description description = nullptr;
-  Layout left = nullptr, right = nullptr, d = nullptr;
+  Layout left = nullptr, right = nullptr, c = nullptr, d = nullptr;
   std::array<Choice, kMostChoices> found{};
   int count = 0;
 
   Impl(const Library& l, SharedDevice on) : lt(l), device(std::move(on)) {}
   ~Impl() {
-    for (const Layout layout : {left, right, d})
+    for (const Layout layout : {left, right, c, d})
       if (layout != nullptr) lt.cublasLtMatrixLayoutDestroy(layout);
     if (description != nullptr) lt.cublasLtMatmulDescDestroy(description);
   }
@@ -205,6 +205,7 @@ struct CublasLt::Impl {
     if (ok)
       ok = problem.a_k_major ? describe_matrix(right, g.a, g.k, g.m, g.batch)
                              : describe_matrix(right, g.a, g.m, g.k, g.batch);
+    if (ok) ok = describe_matrix(c, g.c, g.n, g.m, g.batch);
     if (ok) ok = describe_matrix(d, g.d, g.n, g.m, g.batch);
     return ok;
   }
@@ -226,7 +227,7 @@ struct CublasLt::Impl {
                                                            sizeof promised),
                    "cublasLtMatmulPreferenceSetAttribute");
     if (ok)
-      ok = check(lt.cublasLtMatmulAlgoGetHeuristic(handle, description, left, right, d, d,
+      ok = check(lt.cublasLtMatmulAlgoGetHeuristic(handle, description, left, right, c, d,
                                                    preference, kMostChoices, found.data(), &count),
                  "cublasLtMatmulAlgoGetHeuristic");
     lt.cublasLtMatmulPreferenceDestroy(preference);
@@ -304,9 +305,11 @@ Status CublasLt::enqueue(const KilnGpuArgs& args, int choice, Stream stream) con
   const void* beta = narrow + 1;
   if (impl_->scale == kR64F) alpha = wide, beta = wide + 1;
   if (impl_->scale == kR32I) alpha = whole, beta = whole + 1;
+  // C is not read without beta, and what stands in its place must then lie as D does.
+  const bool reads_c = args.beta != 0;
   const int status = impl_->lt.cublasLtMatmul(
       impl_->handle, impl_->description, alpha, args.b, impl_->left, args.a, impl_->right, beta,
-      args.beta != 0 ? args.c : args.d, impl_->d, args.d, impl_->d, &chosen.algorithm,
+      reads_c ? args.c : args.d, reads_c ? impl_->c : impl_->d, args.d, impl_->d, &chosen.algorithm,
       args.workspace, chosen.workspace_bytes, stream);
   if (status == 0) return {};
   return fail(ErrorCode::device,

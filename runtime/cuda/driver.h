@@ -22,7 +22,6 @@ using Graph = struct CUgraph_st*;
 using GraphExec = struct CUgraphExec_st*;
 
 inline constexpr Code kSuccess = 0;
-inline constexpr Code kOutOfMemory = 2;
 
 /// CUdevice_attribute.
 enum class Attribute : int {
@@ -96,7 +95,6 @@ struct Driver {
   Code (*cuLaunchKernelEx)(const LaunchConfig*, Function, void** parameters, void** extra);
   Code (*cuMemAlloc)(DevicePointer*, std::size_t);
   Code (*cuMemFree)(DevicePointer);
-  Code (*cuMemGetInfo)(std::size_t* free, std::size_t* total);
   Code (*cuMemcpyHtoD)(DevicePointer, const void*, std::size_t);
   Code (*cuMemcpyDtoH)(void*, DevicePointer, std::size_t);
   Code (*cuMemsetD8Async)(DevicePointer, unsigned char, std::size_t, Stream);

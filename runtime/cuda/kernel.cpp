@@ -22,8 +22,6 @@ const void* base_of(const KilnGpuArgs& args, MapOperand which) {
       return args.a;
     case MapOperand::b:
       return args.b;
-    case MapOperand::c:
-      return args.c;
     case MapOperand::d:
       return args.d;
     case MapOperand::workspace:

@@ -15,21 +15,6 @@ namespace {
 
 Machine& here() { return *Machine::current(); }
 
-int bytes_of(MapElement e) {
-  switch (e) {
-    case MapElement::u8:
-      return 1;
-    case MapElement::u16:
-    case MapElement::f16:
-    case MapElement::bf16:
-      return 2;
-    case MapElement::f64:
-      return 8;
-    default:
-      return 4;
-  }
-}
-
 int swizzle_bytes(MapSwizzle s) {
   constexpr std::array<int, 4> kBytes{0, 32, 64, 128};
   return kBytes[static_cast<std::size_t>(s)];

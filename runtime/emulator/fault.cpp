@@ -48,6 +48,8 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     if (kSignals[i] != signal) continue;
     const struct sigaction& before = previous_actions[i];
+    // What the system would have done on the way to a handler that is for one signal only.
+    if ((before.sa_flags & SA_RESETHAND) != 0) ::signal(signal, SIG_DFL);
     if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, context);
     if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
       return before.sa_handler(signal);

@@ -28,6 +28,10 @@ using emu::Scheduling;
 /// orders.
 constexpr std::int64_t kTogether = 3;
 
+/// Lanes of all threads together. A lane's stack between its guard pages is two mappings, of which
+/// a process has 65530, and two kernels may be loaded at once.
+constexpr std::int64_t kMostLanes = 12000;
+
 /// What the copy engine can be told of; a driver refuses the rest.
 Status check(const TensorMapSpec& map, std::size_t number) {
   const auto bad = [&](std::string_view what, auto value) {
@@ -39,6 +43,8 @@ Status check(const TensorMapSpec& map, std::size_t number) {
     if (map.dims[i] == 0 || map.dims[i] > (std::uint64_t{1} << 32))
       return bad("elements along a dimension:", map.dims[i]);
     if (map.box[i] == 0 || map.box[i] > 256) return bad("box of", map.box[i]);
+    if (d == 0 && map.box[0] * static_cast<std::uint64_t>(bytes_of(map.element)) % 16 != 0)
+      return bad("a box's rows of no whole 16 bytes:", map.box[0]);
     if (d > 0 && (map.strides[i - 1] % 16 != 0 || map.strides[i - 1] >= (std::uint64_t{1} << 40)))
       return bad("stride of", map.strides[i - 1]);
   }
@@ -51,8 +57,6 @@ void* base_of(const KilnGpuArgs& args, MapOperand operand) {
       return const_cast<void*>(args.a);
     case MapOperand::b:
       return const_cast<void*>(args.b);
-    case MapOperand::c:
-      return const_cast<void*>(args.c);
     case MapOperand::d:
       return args.d;
     case MapOperand::workspace:
@@ -99,8 +103,11 @@ Result<EmulatedKernel> EmulatedKernel::load(std::span<const std::byte> image, Gp
   }
   for (std::size_t i = 0; i < impl->launch.maps.size(); ++i)
     if (Status ok = check(impl->launch.maps[i], i); !ok) return tl::unexpected(ok.error());
-  const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  for (unsigned i = 0; i < threads; ++i)
+  std::int64_t lanes = 1;  // of one thread
+  for (const GpuStep& step : impl->launch.steps)
+    lanes = std::max(lanes, kTogether * step.cluster.count() * step.block.count());
+  const std::int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  for (std::int64_t i = 0; i < std::clamp<std::int64_t>(kMostLanes / lanes, 1, threads); ++i)
     impl->machines.push_back(std::make_unique<Machine>(device));
   return EmulatedKernel(std::move(impl));
 }
@@ -126,13 +133,19 @@ Status EmulatedKernel::Impl::run(const Grid& grid, const Scheduling& policy) {
   Status outcome;
   const std::int64_t together = policy.order == emu::Order::sequential ? 1 : kTogether;
   const auto work = [&](Machine& machine) {
-    const emu::FaultWatch watch;
-    for (std::int64_t c = next.fetch_add(together); c < clusters; c = next.fetch_add(together))
-      if (Status ok = machine.run(grid, c, std::min(together, clusters - c), policy); !ok) {
-        const std::lock_guard lock(mutex);
-        if (outcome) outcome = std::move(ok);
-        next = clusters;
-      }
+    const auto give_up = [&](Status why) {
+      const std::lock_guard lock(mutex);
+      if (outcome) outcome = std::move(why);
+      next = clusters;
+    };
+    try {
+      const emu::FaultWatch watch;
+      for (std::int64_t c = next.fetch_add(together); c < clusters; c = next.fetch_add(together))
+        if (Status ok = machine.run(grid, c, std::min(together, clusters - c), policy); !ok)
+          give_up(std::move(ok));
+    } catch (const std::bad_alloc&) {
+      give_up(fail(ErrorCode::device, "no memory for the stacks of the emulated lanes"));
+    }
   };
   std::vector<std::thread> threads;
   const std::int64_t rounds = (clusters + together - 1) / together;

@@ -120,7 +120,6 @@ struct Warp {
   std::uint64_t priority = 0;
   Collective collective;
   int registers = 0;  // a lane
-  std::uint64_t direct_issued = 0;
 };
 
 struct Block {
@@ -166,7 +165,6 @@ class Machine {
 
   // What instructions ask for, as the running lane.
   Lane& lane() { return *running_; }
-  bool in_lane() const { return running_ != nullptr; }
   const DeviceCaps& device() const { return device_; }
   const Grid& grid() const { return *grid_; }
   /// The blocks of the running lane's cluster.

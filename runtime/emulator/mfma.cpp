@@ -52,9 +52,11 @@ const Known& known(Machine& m, const KilnEmuMatrix& issued) {
                   scaled ? issued.immediates[1] : 0);
   static std::mutex mutex;
   static std::map<std::string, std::unique_ptr<Known>> all;
-  const std::lock_guard lock(mutex);
-  auto& entry = all[key];
-  if (entry != nullptr) return *entry;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto found = all.find(key); found != all.end()) return *found->second;
+  }
+  // A refusal leaves the lane for good, so it must hold no lock.
   const MfmaInstruction* row = nullptr;
   for (const MfmaInstruction& r : hip::kMfma)
     if (r.builtin == issued.name && (r.archs & hip::arch_set(arch)) != 0) row = &r;
@@ -62,7 +64,9 @@ const Known& known(Machine& m, const KilnEmuMatrix& issued) {
     m.refuse(fmt::format("{} has no instruction {}", arch, issued.name));
   auto layout = read_layout(table_name(*row, arch, issued), row->mn, row->k, row->blocks);
   if (!layout) m.refuse(layout.error().message);
-  entry = std::make_unique<Known>(Known{row, std::move(*layout)});
+  const std::lock_guard lock(mutex);
+  auto& entry = all[key];
+  if (entry == nullptr) entry = std::make_unique<Known>(Known{row, std::move(*layout)});
   return *entry;
 }
 

@@ -51,7 +51,7 @@ const MmaShape& shape_of(Machine& m, const KilnEmuMma& issued) {
   // Texts of an image keep their places while it is loaded; another image's may take them over.
   thread_local std::string name;
   thread_local MmaShape shape;
-  if (name == issued.name) return shape;
+  if (name == issued.name && shape.sm <= m.device().gpu.sm) return shape;
   MmaShape parsed;
   if (!parse_mma(issued.name, parsed) || parsed.sm > m.device().gpu.sm)
     m.refuse(fmt::format("{} has no instruction {}", m.device().arch, issued.name));

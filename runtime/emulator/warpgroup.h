@@ -30,7 +30,6 @@ bool parse_wgmma(std::string_view name, std::string_view operands, WgmmaShape& s
 /// 64 × n sums of a warpgroup, row by row, as f32 or s32.
 struct SumTile {
   std::vector<std::uint32_t> bits;
-  int returned = 0;  // lanes that took theirs back
 };
 
 struct WgmmaOp {

@@ -122,11 +122,17 @@ ResourceReport report_of(const CodeObject& object) {
   return report;
 }
 
-int occupancy(const KernelResources& kernel, const DeviceCaps& device, int threads) {
+namespace {
+
+// CDNA has four SIMDs in a compute unit, RDNA two.
+int simds_of(const DeviceCaps& device) { return device.gpu.wave == 64 ? 4 : 2; }
+
+}  // namespace
+
+int resident_blocks(const KernelResources& kernel, const DeviceCaps& device, int threads) {
   const GpuFeatures& gpu = device.gpu;
   const int wave = std::max(1, gpu.wave);
-  // CDNA has four SIMDs in a compute unit, RDNA two; registers are given out in blocks.
-  const int simds = wave == 64 ? 4 : 2, grain = wave == 64 ? 8 : 24;
+  const int simds = simds_of(device), grain = wave == 64 ? 8 : 24;  // of registers given out
   const int registers = gpu.registers_unit / (simds * wave);
   const int taken = (std::max(kernel.vector_registers, 1) + grain - 1) / grain * grain;
   const int waves_of_block = (threads + wave - 1) / wave;
@@ -135,7 +141,13 @@ int occupancy(const KernelResources& kernel, const DeviceCaps& device, int threa
   int blocks = by_registers * simds / waves_of_block;
   if (kernel.shared_bytes > 0)
     blocks = std::min<std::int64_t>(blocks, gpu.shared_unit_bytes / kernel.shared_bytes);
-  return blocks == 0 ? 0 : std::max(1, blocks * waves_of_block / simds);
+  return blocks;
+}
+
+int occupancy(const KernelResources& kernel, const DeviceCaps& device, int threads) {
+  const int wave = std::max(1, device.gpu.wave);
+  const int waves = resident_blocks(kernel, device, threads) * ((threads + wave - 1) / wave);
+  return waves == 0 ? 0 : std::max(1, waves / simds_of(device));
 }
 
 }  // namespace kiln::hip

@@ -38,8 +38,10 @@ Result<CodeObject> read_code_object(std::span<const std::byte> image);
 /// The report of a binary: of each resource, what the most demanding kernel takes; of spills, all.
 ResourceReport report_of(const CodeObject& object);
 
-/// Waves that can be resident on one SIMD when blocks of `threads` threads run this kernel: what
-/// registers and shared memory leave room for. 0 when not even one block fits.
+/// Blocks of `threads` threads that can be resident on one compute unit: what registers and shared
+/// memory leave room for. 0 when not even one fits.
+int resident_blocks(const KernelResources& kernel, const DeviceCaps& device, int threads);
+/// The same in waves of one SIMD, rounded down but not to nothing.
 int occupancy(const KernelResources& kernel, const DeviceCaps& device, int threads);
 
 }  // namespace kiln::hip

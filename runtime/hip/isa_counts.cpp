@@ -60,12 +60,6 @@ std::string_view branch_target(std::string_view line) {
 
 }  // namespace
 
-InstructionCounts count_all(std::string_view assembly) {
-  InstructionCounts counts;
-  for (const auto line : code_lines(assembly)) add(counts, line);
-  return counts;
-}
-
 std::vector<LoopCounts> count_loops(std::string_view assembly) {
   const auto lines = code_lines(assembly);
   std::map<std::string_view, std::size_t> labels;

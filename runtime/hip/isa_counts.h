@@ -30,9 +30,6 @@ struct LoopCounts {
 /// their labels; an outer loop's counts hold those of the inner ones.
 std::vector<LoopCounts> count_loops(std::string_view assembly);
 
-/// Counts of the whole text.
-InstructionCounts count_all(std::string_view assembly);
-
 /// The loop with the most matrix instructions for its length: the one that a GEMM spends its time
 /// in. Null when no loop has any.
 const LoopCounts* main_loop(const std::vector<LoopCounts>& loops);

@@ -190,7 +190,7 @@ extern "C" __global__ void check_around(const u8* base, i64 bytes, u64 pattern, 
     bool inside = false;
     if (from >= 0) {
       // Batches lie behind one another or beside one another within the same lines.
-      const bool behind = stride >= pitch * lines || batch == 1;
+      const bool behind = batch == 1 || stride >= (lines - 1) * pitch + line;
       const i64 b = behind ? (batch == 1 ? 0 : from / stride) : from % pitch / stride;
       const i64 within = from - b * stride;
       inside = b < batch && within / pitch < lines && within % pitch < line;

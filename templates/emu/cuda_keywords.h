@@ -21,22 +21,12 @@ const KilnEmuOps* kiln_emu_ops = nullptr;
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
-struct alignas(8) uint2 {
-  unsigned x, y;
-};
-struct alignas(16) float4 {
-  float x, y, z, w;
-};
-struct alignas(8) float2 {
-  float x, y;
-};
 
 static inline void __syncthreads() { kiln_emu_ops->barrier(0, 0, 1); }
 static inline void __syncwarp() { kiln_emu_ops->warp_barrier(); }
 static inline void __threadfence() { kiln_emu_ops->store_fence(); }
 static inline int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
 static inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
-static inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
 static inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return unsigned(((unsigned long long)high << 32 | low) >> (shift & 31));
@@ -51,10 +41,6 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     out |= byte << i * 8;
   }
   return out;
-}
-template <typename T>
-static inline T __ldg(const T* from) {
-  return *from;
 }
 static inline unsigned long long __cvta_generic_to_shared(const void* p) {
   return kiln_emu_ops->shared_address(p);
@@ -74,10 +60,6 @@ static inline T __shfl_sync(unsigned, T value, int lane) {
 template <typename T>
 static inline T __shfl_xor_sync(unsigned, T value, int mask) {
   return kiln_emu_shuffle(value, 1, mask);
-}
-template <typename T>
-static inline T __shfl_down_sync(unsigned, T value, int distance) {
-  return kiln_emu_shuffle(value, 2, distance);
 }
 
 // The host's functions under CUDA's overloaded names. Macros, because the plain names already are

@@ -56,7 +56,7 @@ KILN_DEVICE double fmin(double a, double b) { return a < b ? a : b; }
 KILN_DEVICE double fmax(double a, double b) { return a > b ? a : b; }
 KILN_DEVICE bool isfinite(double x) { return __builtin_fabs(x) < __builtin_inf(); }
 
-/// 2^n · e^rest with |rest| ≤ ln 2 / 2, where thirteen terms of the series are enough.
+/// 2^n · e^rest with |rest| ≤ ln 2 / 2, where fifteen terms of the series are enough.
 KILN_DEVICE double exp(double x) {
   if (x != x) return x;
   if (x < -745.2) return 0;

@@ -178,6 +178,9 @@ int hipModuleLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz,
   const kiln::Dim3 grid{gx, gy, gz}, block{bx, by, bz};
   FakeFunction& f = *found->second;
   if (grid.count() == 0 || block.count() == 0) return call.wrong("nothing to run", kInvalidValue);
+  for (const auto& [blocks, threads] : {std::pair{gx, bx}, {gy, by}, {gz, bz}})
+    if (std::uint64_t{blocks} * threads >= std::uint64_t{1} << 32)
+      return call.wrong("2^32 work-items along one side", kInvalidValue);
   if (block.count() > f.resources.max_threads)
     return call.wrong(
         fmt::format("{} threads: the kernel is for {}", block.count(), f.resources.max_threads),

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "generator/extent.h"
-#include "runtime/cuda/nvrtc_compiler.h"
 #include "support/emulated.h"
 
 namespace kiln {
@@ -114,31 +113,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"lines", "cuda_simt", Scale::line, Scale::line},
                     Kind{"columns_alone", "cuda_gemv", Scale::none, Scale::line}),
     name_of);
-
-/// What the model would try first for the usual recipe of blocks.
-TEST(CompiledScales, FavouritesNeitherSpillNorWarn) {
-  const auto compiler = nvrtc_compiler();
-  if (!compiler) GTEST_SKIP() << compiler.error().message;
-  const DeviceCaps device = caps_named("sm_90a").value();
-  for (const char* line : {"fp8 N T 4096 4096 4096 align=16 scale=line",
-                           "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128",
-                           "fp8 N T 64 4096 4096 align=16 scale=1x128:128x128"}) {
-    const Gemm gemm = parse_gemm(line).value();
-    auto mine = configs_of(gemm, device, "cuda_wgmma");
-    ASSERT_GT(mine.size(), 10u) << line;
-    const Canonical problem = canonicalise(gemm);
-    std::stable_sort(mine.begin(), mine.end(), [&](const Config& x, const Config& y) {
-      return predict_ns(problem, device, x) < predict_ns(problem, device, y);
-    });
-    for (std::size_t i = 0; i < 2; ++i) {
-      const auto source = render(gemm, device, mine[i]);
-      ASSERT_TRUE(source) << source.error().message;
-      const auto binary = (*compiler)->compile(*source);
-      ASSERT_TRUE(binary) << line << " | " << text(mine[i]) << ": " << binary.error().message;
-      EXPECT_EQ(binary->resources.spills, 0) << line << " | " << text(mine[i]);
-    }
-  }
-}
 
 TEST(FamilyScales, KernelsWithoutThemAreRefusedByName) {
   const DeviceCaps device = caps_named("sm_80").value();

@@ -69,6 +69,7 @@ TEST(CliOffline, PredictsListsExplainsAndShows) {
   EXPECT_GT(row["predicted_ns"].get<double>(), 0);
   EXPECT_TRUE(row["proven"].get<bool>());
   EXPECT_EQ(row["conflict_cycles"], 0);
+  EXPECT_EQ(tuned.json().back()["summary"]["predicted"], 1);
   const std::string config = row["config"];
 
   const auto listed = kiln({"db", "list", "--json"}).json();

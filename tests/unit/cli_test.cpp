@@ -91,6 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"db"}, 2, "subcommand"}, Misuse{{"tune"}, 2, "give --shape, --file or --layers"},
         Misuse{{"tune", "--shape", kShape, "--budget", "soon"}, 2, "budget"},
         Misuse{{"tune", "--shape", kShape, "--budget", "-1"}, 2, "budget"},
+        Misuse{{"tune", "--shape", kShape, "--budget", "nan"}, 2, "budget"},
+        Misuse{{"tune", "--shape", kShape, "--offline", "--force"}, 2, "force"},
         Misuse{{"tune", "--shape", kShape, "--threads", "100000"}, 2, "threads = 100000"},
         Misuse{{"compile", "--shape", kShape, "--threads", "-2"}, 2, "threads = -2"},
         Misuse{{"compile", "--shape", kShape, "--sample", "0"}, 2, "sample"},
@@ -99,16 +101,17 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CliMisuse,
-    testing::Values(
-        Misuse{{"explain", "--shape", "fp32 N X 8 8 8"}, 2, "tb = \"X\""},
-        Misuse{{"explain", "--shape", "fp31 N N 8 8 8"}, 2, "dtype = \"fp31\""},
-        Misuse{{"explain", "--shape", "fp32 N N -8 8 8"}, 2, "m = -8"},
-        Misuse{{"explain", "--shape", "fp32 N N 8 8 8 lda=4"}, 2, "lda = 4"},
-        Misuse{{"explain", "--file", "/nowhere/shapes.txt"}, 2, "file = \"/nowhere/shapes.txt\""},
-        Misuse{{"explain", "--file", "/"}, 2, "file = \"/\""},
-        Misuse{{"explain", "--file", "/dev/null"}, 2, "holds no shape"},
-        Misuse{{"explain", "--layers", "gpt-17"}, 2, "layers = \"gpt-17\""},
-        Misuse{{"explain", "--layers", "bert-base:x"}, 2, "layers = \"bert-base:x\""}));
+    testing::Values(Misuse{{"explain", "--shape", "fp32 N X 8 8 8"}, 2, "tb = \"X\""},
+                    Misuse{{"explain", "--shape", "fp31 N N 8 8 8"}, 2, "dtype = \"fp31\""},
+                    Misuse{{"explain", "--shape", "fp32 N N -8 8 8"}, 2, "m = -8"},
+                    Misuse{{"explain", "--shape", "fp32 N N 8 8 8 lda=4"}, 2, "lda = 4"},
+                    Misuse{{"explain", "--file", "/nowhere/shapes.txt"},
+                           2,
+                           "file = \"/nowhere/shapes.txt\": No such file"},
+                    Misuse{{"explain", "--file", "/"}, 2, "file = \"/\""},
+                    Misuse{{"explain", "--file", "/dev/null"}, 2, "holds no shape"},
+                    Misuse{{"explain", "--layers", "gpt-17"}, 2, "layers = \"gpt-17\""},
+                    Misuse{{"explain", "--layers", "bert-base:x"}, 2, "layers = \"bert-base:x\""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Devices, CliMisuse,

@@ -91,6 +91,17 @@ TEST(Gemm, SizesThatCannotBeAreNamed) {
   EXPECT_THAT(refusal(Gemm::row_major(8, 8, 8).batched(kHuge)), HasSubstr("m*n*k*batch"));
 }
 
+// Counted in bits or rounded up by adding, these would wrap.
+TEST(Gemm, BytesOfTheLargestSizesAreRight) {
+  const std::int64_t large = std::int64_t{1} << 60;
+  const Gemm thin = Gemm::row_major(1, 1, large, s8);
+  ASSERT_TRUE(validate(thin));
+  EXPECT_EQ(span_bytes(thin, Operand::a), large);
+  EXPECT_EQ(bytes_of(fp32, large), 4 * large);
+  Gemm scaled = parse_gemm("fp8 N T 0 0 9223372036854775807 scale=1x128").value();
+  EXPECT_EQ(scale_extent(scaled, Operand::a).length, std::int64_t{1} << 56);
+}
+
 TEST(Gemm, LeadingDimensionsThatCannotBeAreNamed) {
   const Gemm good = Gemm::row_major(4, 6, 8);
   for (Matrix Gemm::*which : {&Gemm::a, &Gemm::b, &Gemm::c, &Gemm::d}) {

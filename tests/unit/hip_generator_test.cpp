@@ -203,7 +203,7 @@ TEST(HipFamilies, LaunchesCoverTheProblem) {
     const auto canonical = canonicalise(gemm);
     const GpuLaunch launch = family_of(config).launch(canonical, device, config);
     ASSERT_EQ(launch.steps.size(), 1u);
-    const auto tiles = hip::ceil_div(1000, c.tile_m) * hip::ceil_div(500, c.tile_n) * 3;
+    const auto tiles = ceil_div(1000, c.tile_m) * ceil_div(500, c.tile_n) * 3;
     EXPECT_EQ(launch.steps[0].grid.count(), tiles * c.splits);
     EXPECT_EQ(launch.steps[0].block.count(), 64 * c.waves_m * c.waves_n);
     if (c.splits == 1)

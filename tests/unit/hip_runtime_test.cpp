@@ -254,6 +254,22 @@ TEST_F(Hip, TheCheckerPassesARightKernelAndNamesMistakes) {
   EXPECT_EQ(strayed.error().kind, Failure::Kind::out_of_bounds) << strayed.error().detail;
 }
 
+// Batches of D one behind the other, beside each other within a line, and a last line that reaches
+// less far than its pitch: what lies between is the caller's.
+TEST_F(Hip, TheCheckerKnowsEveryLayoutOfD) {
+  const Bed bed;
+  for (const char* line : {"fp32 N N 1 12 4 batch=6 ldd=40 stride_d=12 ldc=40 stride_c=12",
+                           "fp32 N N 2 3 4 batch=2 ldd=4 stride_d=7 ldc=4 stride_c=7",
+                           "fp32 N N 3 5 4 batch=3 ldd=20 stride_d=6 ldc=20 stride_c=6",
+                           "fp32 N N 3 5 4 batch=2 ldd=7 stride_d=30 ldc=7 stride_c=30"}) {
+    const Gemm gemm = test::problem(line);
+    const Config config = best_of<HipSimt>(gemm, bed.device->caps());
+    const Verdict right =
+        checked(bed, gemm, config, "out.alpha * Real(sum)", "out.alpha * Real(sum)");
+    EXPECT_TRUE(right) << line << ": " << right.error().detail;
+  }
+}
+
 TEST_F(Hip, CallsAreTimedInGraphsBetweenEvents) {
   const Bed bed;
   const Gemm gemm = test::problem("bf16 N T 32 32 32");
@@ -303,6 +319,33 @@ TEST_F(Hip, AnEngineMultipliesOnIt) {
     });
     EXPECT_TRUE(verdict) << line << ": " << verdict.error().detail;
   }
+}
+
+// A GPU reads whole elements at their own alignment only, and such a fault costs the context.
+TEST_F(Hip, AnEngineRefusesAddressesThatWouldFault) {
+  const TempDir dir;
+  auto engine = Engine::open(
+      {.device = "hip:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto device = open_gpu("hip:0").value();
+  const auto buffer = cuda::DeviceBuffer::make(device, 8192).value();
+  std::byte* const at = buffer.data();
+  const Gemm gemm = test::problem("bf16 N N 8 8 8 epilogue=bias_row");
+  const Operands good{.a = at, .b = at + 1024, .d = at + 2048, .bias = at + 4096};
+  const auto refusal = [&](Operands operands) {
+    const Status ran = engine->gemm(gemm, operands);
+    return ran ? std::string("ran") : ran.error().message;
+  };
+  EXPECT_EQ(refusal(good), "ran");
+  Operands odd = good;
+  odd.a = at + 1;
+  EXPECT_THAT(refusal(odd), AllOf(HasSubstr("a = "), HasSubstr("2-byte aligned")));
+  odd = good;
+  odd.d = at + 2049;
+  EXPECT_THAT(refusal(odd), AllOf(HasSubstr("d = "), HasSubstr("2-byte aligned")));
+  odd = good;
+  odd.bias = at + 4098;
+  EXPECT_THAT(refusal(odd), AllOf(HasSubstr("bias = "), HasSubstr("4-byte aligned")));
 }
 
 TEST_F(Hip, TuningGoesThroughTheWorkerAndBeginsWithWhatWasPredicted) {

@@ -135,6 +135,8 @@ TEST(Quantise, RefusesWhatItCannotDo) {
   EXPECT_THAT(message(2, 32, fp8_e4m3fnuz, Scale::mx_32), HasSubstr("type = fp8_e4m3fnuz"));
   values[33] = INFINITY;
   EXPECT_THAT(message(2, 32, fp4_e2m1, Scale::mx_32), HasSubstr("line 1 at 1"));
+  values.clear();
+  EXPECT_THAT(message(std::int64_t{1} << 62, 0, fp8_e4m3, Scale::line), HasSubstr("lines = 46"));
   values.resize(6);
   EXPECT_THAT(message(1, 6, fp6_e2m3, Scale::none), HasSubstr("k = 6"));
 }

@@ -61,6 +61,24 @@ TEST(Trust, AnExportVouchesForNothingThatOthersMayHaveWritten) {
   EXPECT_FALSE(out->binary("source6", ""));
 }
 
+// A stranger's row may name any code by its key: also what is here, for another problem.
+TEST(Trust, RowsOfAFileThatOthersMayWriteNameNoCode) {
+  TempDir dir;
+  const BestKey ours = key_of(512, 512, 512), theirs = key_of(64, 64, 64);
+  store_winner(*open_store(dir / "theirs.db"), theirs, 6);
+  ::chmod((dir / "theirs.db").c_str(), 0666);
+  auto own = open_store(dir / "own.db");
+  store_winner(*own, ours, 6);
+  ASSERT_FALSE(own->best(ours, kNow)->image.empty());
+  ASSERT_FALSE(own->import_from(dir / "theirs.db")->trusted);
+  EXPECT_EQ(own->best(theirs, kNow)->measured.config, own->best(ours, kNow)->measured.config);
+  EXPECT_TRUE(own->best(theirs, kNow)->image.empty());
+
+  // The same by way of an export: what was written by others is now in a file of this user's.
+  ASSERT_TRUE(open_store(dir / "theirs.db", {dir / "own.db"})->export_to(dir / "out.db"));
+  EXPECT_TRUE(open_store(dir / "out.db")->best(theirs, kNow)->image.empty());
+}
+
 TEST(Trust, ALogBesideTheFileIsLookedAtToo) {
   TempDir dir;
   std::ofstream(dir / "f") << "x";
@@ -68,6 +86,9 @@ TEST(Trust, ALogBesideTheFileIsLookedAtToo) {
   EXPECT_EQ(distrust(dir / "f"), "");
   ::chmod((dir / "f-wal").c_str(), 0666);
   EXPECT_THAT(distrust(dir / "f"), HasSubstr("f-wal"));
+  std::filesystem::create_directory(dir / "elsewhere");
+  std::filesystem::create_symlink(dir / "f", dir / "elsewhere/link");
+  EXPECT_THAT(distrust(dir / "elsewhere/link"), HasSubstr("f-wal"));
 }
 
 TEST(Open, AViewInATablesPlaceIsRefused) {

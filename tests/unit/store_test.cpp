@@ -288,6 +288,22 @@ TEST(Store, ExportIsOneFileThatAnotherMachineCanOnlyRead) {
   EXPECT_THAT(nowhere.error().message, HasSubstr("no/such/folder.db"));
 }
 
+// The log that lies beside it would be replayed over the new file.
+TEST(Store, ExportTakesNoPlaceOfADatabaseInUse) {
+  TempDir dir;
+  auto store = open_store(dir / "kiln.db");
+  store_winner(*store, key_of(64, 96, 128), 6);
+  const Status itself = store->export_to(dir / "kiln.db");
+  ASSERT_FALSE(itself);
+  EXPECT_THAT(itself.error().message, HasSubstr("the database itself"));
+  auto other = open_store(dir / "other.db");
+  store_winner(*other, key_of(1, 2, 3), 6);
+  const Status in_use = store->export_to(dir / "other.db");
+  ASSERT_FALSE(in_use);
+  EXPECT_THAT(in_use.error().message, HasSubstr("other.db-wal"));
+  EXPECT_TRUE(other->best(key_of(1, 2, 3), kNow));
+}
+
 TEST(Store, ExportTakesTheShippedLayersAlong) {
   TempDir dir;
   {

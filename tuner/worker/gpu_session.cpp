@@ -17,12 +17,6 @@ using nlohmann::json;
 
 constexpr int kRaceSamples = 60;
 constexpr int kRaceMinSamples = 10;
-constexpr int kRivalSamples = 5;
-
-json row_of(const std::variant<Timing, Failure>& outcome, Round round, bool verified) {
-  return {
-      {"outcome", to_json(outcome)}, {"round", static_cast<int>(round)}, {"verified", verified}};
-}
 
 json refused(const Error& error) { return {{"error", error.message}}; }
 
@@ -32,8 +26,8 @@ struct GpuSession::Problem {
   Gemm gemm;
   DeviceCaps device;
   std::uint64_t seed;
-  GpuOperandSets sets;
   GpuChecker checker;
+  std::optional<GpuOperandSets> sets = std::nullopt;  // where calls are to be timed
   std::optional<GpuChecker> ragged = std::nullopt;
 
   struct Rival {
@@ -62,10 +56,10 @@ json GpuSession::answer(const Message& request) {
   try {
     const auto what = request.body.at("do").get<std::string>();
     if (what == "problem") {
-      reply = prepare(request.body);
+      reply = prepare(request.body, true);
     } else if (what == "check") {
       reply = check(request);
-    } else if (!problem_) {
+    } else if (!problem_ || !problem_->sets) {
       reply = {{"error", fmt::format("do = {}: no problem was set", what)}};
     } else if (what == "screen") {
       reply = screen(request);
@@ -74,7 +68,9 @@ json GpuSession::answer(const Message& request) {
     } else {
       reply = {{"error", fmt::format("do = {}: unknown request", what)}};
     }
-  } catch (const json::exception& e) {
+  } catch (const std::bad_alloc&) {
+    reply = {{"error", "no memory"}};
+  } catch (const std::exception& e) {  // of the request: a field, a file
     reply = {{"error", e.what()}};
   }
   enter(WorkerStatus::idle);
@@ -90,7 +86,7 @@ Result<std::shared_ptr<const GpuTools>> GpuSession::tools_for(const json& reques
   return tools;
 }
 
-json GpuSession::prepare(const json& request) {
+json GpuSession::prepare(const json& request, bool timed) {
   enter(WorkerStatus::preparing);
   const auto seed = request.at("seed").get<std::uint64_t>();
   const auto gemm = parse_gemm(request.at("gemm").get<std::string>());
@@ -100,13 +96,16 @@ json GpuSession::prepare(const json& request) {
   const auto tools = tools_for(request, caps->vendor);
   if (!tools) return refused(tools.error());
   problem_.reset();  // its memory first
-  auto sets = GpuOperandSets::make(**tools, canonicalise(*gemm), seed);
-  if (!sets) return refused(sets.error());
   auto checker = GpuChecker::make(*tools, *gemm, seed);
   if (!checker) return refused(checker.error());
-  problem_ =
-      std::make_unique<Problem>(Problem{*gemm, *caps, seed, std::move(*sets), std::move(*checker)});
-  return {{"sets", problem_->sets.count()}};
+  auto problem = std::make_unique<Problem>(Problem{*gemm, *caps, seed, std::move(*checker)});
+  if (timed) {
+    auto sets = GpuOperandSets::make(**tools, canonicalise(*gemm), seed);
+    if (!sets) return refused(sets.error());
+    problem->sets.emplace(std::move(*sets));
+  }
+  problem_ = std::move(problem);
+  return {{"sets", timed ? problem_->sets->count() : 0}};
 }
 
 /// The problem itself where `main_too`, and a nearby ragged one that the same code covers.
@@ -141,51 +140,48 @@ json GpuSession::screen(const Message& request) {
   if (!image) return refused(image.error());
   const auto candidate = GpuCandidate::load(*tools_, *image, p.gemm, p.device, *config);
   if (!candidate)
-    return row_of(Failure{Failure::Kind::load, candidate.error().message}, Round::screen, false);
+    return answer_of(Failure{Failure::Kind::load, candidate.error().message}, Round::screen, false);
 
   enter(WorkerStatus::timing);
-  auto calls = GpuCalls::make(*tools_, p.sets, candidate->run());
+  auto calls = GpuCalls::make(*tools_, *p.sets, candidate->run());
   if (!calls) return fault(calls.error().message, 0);
   const ScreeningRule rule;
   for (const ScreeningRule::Stage& stage : {rule.first, rule.second}) {
     if (Status ok = calls->take(stage.samples, stage.budget_ns); !ok)
       return fault(ok.error().message, 0);
     if (screened_out(calls->timing().median_ns, best_ns, stage))
-      return row_of(calls->timing(), Round::screen, false);
+      return answer_of(calls->timing(), Round::screen, false);
   }
   enter(WorkerStatus::verifying);
   if (const Verdict v = p.checker.check(candidate->run()); !v) {
     if (v.error().kind == Failure::Kind::crashed) return fault(v.error().detail, 0);
-    return row_of(v.error(), Round::screen, false);
+    return answer_of(v.error(), Round::screen, false);
   }
-  return row_of(calls->timing(), Round::second, true);
+  return answer_of(calls->timing(), Round::second, true);
 }
 
-/// The library's fastest choice that is right, sought once a problem.
-void GpuSession::seek_rival() {
+/// The library's fastest choice that is right, sought once a problem. Errors: device (it brought
+/// the context down).
+Status GpuSession::seek_rival() {
   Problem& p = *problem_;
   p.rival_sought = true;
   auto library = GpuRival::make(*tools_, p.gemm);
-  if (!library) return;  // not here, or nothing for this problem: nobody to race
-  int best = -1;
-  double best_ns = 0;
-  for (int choice = 0; choice < library->choices(); ++choice) {
-    auto calls = GpuCalls::make(*tools_, p.sets, library->run(choice));
-    if (!calls || !calls->take(kRivalSamples, 1e18)) continue;
-    const double ns = calls->timing().median_ns;
-    if ((best >= 0 && best_ns <= ns) || !p.checker.check_product(library->run(choice))) continue;
-    best = choice;
-    best_ns = ns;
-  }
-  if (best >= 0) p.rival.emplace(Problem::Rival{std::move(*library), best});
+  if (!library) return {};  // not here, or nothing for this problem: nobody to race
+  std::vector<RefusedChoice> refused;
+  const auto best = fastest_choice(*tools_, *library, *p.sets, p.checker, refused);
+  if (!best) return tl::unexpected(best.error());
+  if (*best) p.rival.emplace(Problem::Rival{std::move(*library), **best});
+  return {};
 }
 
-std::optional<GpuCalls> GpuSession::rival_calls() {
+Result<std::optional<GpuCalls>> GpuSession::rival_calls() {
   Problem& p = *problem_;
-  if (!p.rival_sought) seek_rival();
+  enter(WorkerStatus::racing, kRivalNumber);
+  if (!p.rival_sought)
+    if (Status sought = seek_rival(); !sought) return tl::unexpected(sought.error());
   if (!p.rival) return std::nullopt;
-  auto calls = GpuCalls::make(*tools_, p.sets, p.rival->library.run(p.rival->choice));
-  if (!calls) return std::nullopt;
+  auto calls = GpuCalls::make(*tools_, *p.sets, p.rival->library.run(p.rival->choice));
+  if (!calls) return tl::unexpected(calls.error());
   return std::optional<GpuCalls>(std::move(*calls));
 }
 
@@ -206,50 +202,57 @@ json GpuSession::race(const Message& request) {
     if (!image) return refused(image.error());
     auto candidate = GpuCandidate::load(*tools_, *image, p.gemm, p.device, *config);
     if (!candidate) {
-      rows[i] = row_of(Failure{Failure::Kind::load, candidate.error().message}, Round::race, false);
+      rows[i] =
+          answer_of(Failure{Failure::Kind::load, candidate.error().message}, Round::race, false);
       continue;
     }
     enter(WorkerStatus::verifying, number);
     const bool main_too = !entries[i].at("verified").get<bool>();
     if (const Verdict v = verified(*candidate, *config, main_too); !v) {
       if (v.error().kind == Failure::Kind::crashed) return fault(v.error().detail, number);
-      rows[i] = row_of(v.error(), Round::race, false);
+      rows[i] = answer_of(v.error(), Round::race, false);
       continue;
     }
     enter(WorkerStatus::racing, number);
     candidates.push_back(std::move(*candidate));
-    auto one = GpuCalls::make(*tools_, p.sets, candidates.back().run());
+    auto one = GpuCalls::make(*tools_, *p.sets, candidates.back().run());
     if (!one) return fault(one.error().message, number);
     calls.push_back(std::move(*one));
     who.push_back(i);
   }
-  return race_rows(std::move(rows), calls, who, request.body.at("budget_ns").get<double>());
+  std::optional<GpuCalls> rival;
+  if (request.body.at("rival").get<bool>()) {
+    auto found = rival_calls();
+    if (!found) return fault(found.error().message, kRivalNumber);
+    if (*found) rival.emplace(std::move(**found));
+  }
+  return race_rows(std::move(rows), calls, who, std::move(rival),
+                   request.body.at("budget_ns").get<double>());
 }
 
 json GpuSession::race_rows(std::vector<json> rows, std::vector<GpuCalls>& calls,
-                           const std::vector<std::size_t>& who, double budget_ns) {
-  std::optional<GpuCalls> rival = rival_calls();
+                           const std::vector<std::size_t>& who, std::optional<GpuCalls> rival,
+                           double budget_ns) {
   std::vector<GpuCalls*> contenders;
   for (GpuCalls& one : calls) contenders.push_back(&one);
   if (rival) contenders.push_back(&*rival);
   const auto stop = [&](const std::vector<Timing>& timings) {
     return timings.size() > 1 && decided(timings, kRaceMinSamples);
   };
-  // A fault or a hang is charged to whoever ran; the library's to the first, for want of a number.
-  const auto turn = [&](const GpuCalls* one) {
+  // A fault or a hang is charged to whoever ran.
+  const auto on_turn = [&](const GpuCalls* one) {
     std::size_t at = 0;
     while (at < calls.size() && &calls[at] != one) ++at;
-    enter(WorkerStatus::racing, static_cast<int>(at < who.size() ? who[at] : who.front()));
+    enter(WorkerStatus::racing, at < who.size() ? static_cast<int>(who[at]) : kRivalNumber);
   };
-  const auto on_turn = who.empty() ? std::function<void(const GpuCalls*)>() : turn;
   if (Status ok = gpu_race(contenders, kRaceSamples, kRaceMinSamples, budget_ns, stop, on_turn);
       !ok)
     return fault(ok.error().message, status_->candidate);
   for (std::size_t i = 0; i < who.size(); ++i)
-    rows[who[i]] = row_of(calls[i].timing(), Round::race, true);
+    rows[who[i]] = answer_of(calls[i].timing(), Round::race, true);
   json reply{{"rows", rows}};
   if (rival) {
-    json row = row_of(rival->timing(), Round::race, false);
+    json row = answer_of(rival->timing(), Round::race, false);
     row["config"] = text(Config(CudaLibrary{problem_->rival->choice}));
     reply["rivals"] = json::array({std::move(row)});
   }
@@ -264,7 +267,7 @@ json GpuSession::check(const Message& request) {
   const auto gemm = parse_gemm(body.at("gemm").get<std::string>());
   if (!gemm) return refused(gemm.error());
   if (!problem_ || problem_->gemm != *gemm)
-    if (json prepared = prepare(body); prepared.contains("error")) return prepared;
+    if (json prepared = prepare(body, false); prepared.contains("error")) return prepared;
   const auto failed = [](const Failure& failure) {
     return json{{"passed", false}, {"outcome", to_json(std::variant<Timing, Failure>(failure))}};
   };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tuner/gpu_candidate.h"
+#include "tuner/gpu_rival.h"
 #include "tuner/gpu_timing.h"
 #include "tuner/worker_protocol.h"
 
@@ -26,16 +27,17 @@ class GpuSession {
  private:
   struct Problem;
 
-  nlohmann::json prepare(const nlohmann::json& request);
+  nlohmann::json prepare(const nlohmann::json& request, bool timed);
   nlohmann::json screen(const Message& request);
   nlohmann::json race(const Message& request);
   nlohmann::json check(const Message& request);
   Result<std::shared_ptr<const GpuTools>> tools_for(const nlohmann::json& request, Vendor vendor);
   Verdict verified(const GpuCandidate& candidate, const Config& config, bool main_too);
   nlohmann::json race_rows(std::vector<nlohmann::json> rows, std::vector<GpuCalls>& calls,
-                           const std::vector<std::size_t>& who, double budget_ns);
-  void seek_rival();
-  std::optional<GpuCalls> rival_calls();
+                           const std::vector<std::size_t>& who, std::optional<GpuCalls> rival,
+                           double budget_ns);
+  Status seek_rival();
+  Result<std::optional<GpuCalls>> rival_calls();
   nlohmann::json fault(const std::string& detail, int candidate);
   void enter(WorkerStatus::Phase phase, int candidate = 0);
 

@@ -8,8 +8,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #include "tuner/worker/fault_report.h"
 #include "tuner/worker/gpu_session.h"
@@ -17,15 +19,15 @@
 
 namespace {
 
-// A backstop for a parent that lost its clock: far above what a session of tuning takes.
-constexpr rlim_t kCpuSeconds = 3600;
+// A backstop for a parent that lost its clock: the longest budget there is, on every core.
+rlim_t cpu_seconds() { return rlim_t{86400} * std::max(1u, std::thread::hardware_concurrency()); }
 
 bool parent_is(int pid) { return getppid() == pid; }
 
 void confine() {
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  const rlimit cpu{kCpuSeconds, kCpuSeconds + 5};
+  const rlimit cpu{cpu_seconds(), cpu_seconds() + 5};
   setrlimit(RLIMIT_CPU, &cpu);
   // Should memory run out, the candidate is to go, not its parent.
   std::ofstream("/proc/self/oom_score_adj") << 1000;

@@ -48,11 +48,6 @@ void limit_address_space(std::int64_t set_bytes) {
   setrlimit(RLIMIT_AS, &wanted);
 }
 
-json row_of(const std::variant<Timing, Failure>& outcome, Round round, bool verified) {
-  return {
-      {"outcome", to_json(outcome)}, {"round", static_cast<int>(round)}, {"verified", verified}};
-}
-
 Failure memory_failure(const Error& error) { return {Failure::Kind::resources, error.message}; }
 
 }  // namespace
@@ -120,7 +115,9 @@ json Session::answer(const Message& request) {
     } else {
       reply = {{"error", fmt::format("do = {}: unknown request", what)}};
     }
-  } catch (const json::exception& e) {
+  } catch (const std::bad_alloc&) {
+    reply = {{"error", "no memory"}};
+  } catch (const std::exception& e) {  // of the request: a field, a file
     reply = {{"error", e.what()}};
   }
   enter(WorkerStatus::idle);
@@ -154,7 +151,7 @@ json Session::screen(const Message& request) {
   enter(WorkerStatus::loading);
   auto kernel = p.load(request.files.at(0).get());
   if (!kernel)
-    return row_of(Failure{Failure::Kind::load, kernel.error().message}, Round::screen, false);
+    return answer_of(Failure{Failure::Kind::load, kernel.error().message}, Round::screen, false);
 
   const auto verdict = [&] {
     enter(WorkerStatus::verifying);
@@ -163,24 +160,24 @@ json Session::screen(const Message& request) {
   const Gemm& g = p.gemm;
   bool verified = false;
   if (g.m * g.n * g.k * g.batch <= kCheapToVerify) {
-    if (const Verdict v = verdict(); !v) return row_of(v.error(), Round::screen, false);
+    if (const Verdict v = verdict(); !v) return answer_of(v.error(), Round::screen, false);
     verified = true;
   }
   enter(WorkerStatus::timing);
   const ScreeningRule rule;
   auto calls = kernel->calls(p.sets);
-  if (!calls) return row_of(memory_failure(calls.error()), Round::screen, verified);
+  if (!calls) return answer_of(memory_failure(calls.error()), Round::screen, verified);
   Sampler sampler(*calls, {.sets = p.sets.count(), .sample_ns = kScreenSampleNs, .gate = p.gate});
   sampler.take(rule.first.samples, rule.first.budget_ns);
   if (screened_out(sampler.timing().median_ns, best_ns, rule.first))
-    return row_of(sampler.timing(), Round::screen, verified);
+    return answer_of(sampler.timing(), Round::screen, verified);
   sampler.take(rule.second.samples, rule.second.budget_ns);
   if (screened_out(sampler.timing().median_ns, best_ns, rule.second))
-    return row_of(sampler.timing(), Round::screen, verified);
+    return answer_of(sampler.timing(), Round::screen, verified);
   // A check of a big problem costs more than its timing: only what could win is checked.
   if (!verified)
-    if (const Verdict v = verdict(); !v) return row_of(v.error(), Round::screen, false);
-  return row_of(sampler.timing(), Round::second, true);
+    if (const Verdict v = verdict(); !v) return answer_of(v.error(), Round::screen, false);
+  return answer_of(sampler.timing(), Round::second, true);
 }
 
 // What a finalist must pass before it may race: a whole check unless it had one, and the same code
@@ -202,7 +199,7 @@ json Session::race(const Message& request) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const int candidate = static_cast<int>(i);
     const auto failed = [&](Failure failure) {
-      rows[i] = row_of(std::move(failure), Round::race, false);
+      rows[i] = answer_of(std::move(failure), Round::race, false);
     };
     enter(WorkerStatus::loading, candidate);
     auto kernel = problem_->load(request.files.at(i).get());
@@ -232,7 +229,7 @@ json Session::race(const Message& request) {
   }
   const auto samples = run_race(contenders, request.body.at("budget_ns").get<double>());
   for (std::size_t i = 0; i < who.size(); ++i)
-    rows[who[i]] = row_of(timing_of(samples[i].ns), Round::race, true);
+    rows[who[i]] = answer_of(timing_of(samples[i].ns), Round::race, true);
   return {{"rows", rows}};
 }
 
