@@ -18,10 +18,12 @@ using cuda::WgmmaPlan;
 
 const CudaWgmma& typed(const Config& c) { return std::get<CudaWgmma>(c); }
 
-constexpr std::array<std::string_view, 14> kFiles{
-    "cuda/abi.h",     "cuda/types.h", "cuda/convert.h", "cuda/epilogue.h",     "cuda/workspace.h",
-    "cuda/hopper.h",  "cuda/pack.cu", "cuda/wgmma.h",   "cuda/schedule.h",     "cuda/wgmma.cu",
-    "cuda/swizzle.h", "cuda/store.h", "cuda/combine.h", "cuda/wgmma_kernel.cu"};
+constexpr std::array<std::string_view, 15> kFiles{
+    "cuda/abi.h",      "cuda/types.h",     "cuda/convert.h",
+    "cuda/epilogue.h", "cuda/workspace.h", "cuda/hopper.h",
+    "cuda/pack.cu",    "cuda/wgmma.h",     "cuda/wgmma_registers.h",
+    "cuda/schedule.h", "cuda/wgmma.cu",    "cuda/swizzle.h",
+    "cuda/store.h",    "cuda/combine.h",   "cuda/wgmma_kernel.cu"};
 
 bool aligned_for_copies(const Gemm& g, const Matrix& m) {
   const std::int64_t size = size_of(m.dtype);
@@ -29,7 +31,9 @@ bool aligned_for_copies(const Gemm& g, const Matrix& m) {
          (g.batch == 1 || m.batch_stride * size % 16 == 0);
 }
 
-bool may_run_across_k(DType t) { return size_of(t) == 2; }
+/// What lies across k: 2-byte words are turned by the instruction, 4-byte ones on their way to
+/// registers, from where only the left operand comes.
+bool may_run_across_k(DType t, bool left) { return size_of(t) == 2 || (left && size_of(t) == 4); }
 
 Scale right_scale(const Gemm& g, const CudaWgmma& c) { return c.swap ? g.scale_a : g.scale_b; }
 
@@ -53,13 +57,15 @@ const std::array kRules{
          }},
     Rule{"the copy engine can address A",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return typed(c).pack_a || (aligned_for_copies(p.gemm, p.gemm.a) &&
-                                      (p.a_k_major || may_run_across_k(p.gemm.a.dtype)));
+           return typed(c).pack_a ||
+                  (aligned_for_copies(p.gemm, p.gemm.a) &&
+                   (p.a_k_major || may_run_across_k(p.gemm.a.dtype, !typed(c).swap)));
          }},
     Rule{"the copy engine can address B",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return typed(c).pack_b || (aligned_for_copies(p.gemm, p.gemm.b) &&
-                                      (p.b_k_major || may_run_across_k(p.gemm.b.dtype)));
+           return typed(c).pack_b ||
+                  (aligned_for_copies(p.gemm, p.gemm.b) &&
+                   (p.b_k_major || may_run_across_k(p.gemm.b.dtype, typed(c).swap)));
          }},
     Rule{"the tile is one that the instruction has",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
@@ -83,7 +89,8 @@ const std::array kRules{
            const auto& config = typed(c);
            const int room =
                config.warpgroups == 3 ? 96 : cuda::wgmma_registers(config).multiply - 40;
-           return w.subtiles * w.sums * (config.promote ? 2 : 1) +
+           const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
+           return w.subtiles * w.sums * (config.promote ? 2 : 1) + words +
                       scale_registers(p.gemm, config, w) <=
                   room;
          }},
@@ -200,47 +207,59 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
   }
 }
 
+/// All tiles, clusters, orders and sharings of a config's operands.
+void visit_tiles(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
+                 const std::function<void(const Config&)>& visit) {
+  const Gemm& g = p.gemm;
+  for (const auto& s : shapes()) {
+    const std::int64_t right_rows = c.swap ? g.m : g.n, left_rows = c.swap ? g.n : g.m;
+    // A tile much wider than the problem computes nothing but zeros.
+    if (s.right >= 16 && s.right / 2 >= right_rows && s.right > 16) continue;
+    if (s.left >= 128 && s.left / 2 >= left_rows) continue;
+    for (const auto& [cl, cr] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
+      if ((cl > 1 && left_rows <= s.left) || (cr > 1 && right_rows <= s.right)) continue;
+      c.left = s.left;
+      c.right = s.right;
+      c.warpgroups = s.warpgroups;
+      c.pingpong = s.pingpong;
+      c.cluster_left = cl;
+      c.cluster_right = cr;
+      c.keep_right = right_rows <= 128 && left_rows > 1024;
+      const int most = most_stages(p, d, c);
+      if (most < 2) continue;
+      c.stages = most;
+      for (const auto& [along, group] : kOrders) {
+        c.along = along;
+        c.group = group;
+        const bool walks = left_rows > s.left && right_rows > s.right;
+        if (!walks && (along == Along::right || group != 8)) continue;
+        c.promote = false;
+        if (!blocks_along_k(g.scale_a)) visit_sharings(p, d, c, visit);
+        if (!cuda::wgmma_type(g.a.dtype).starts_with('e')) continue;
+        c.promote = true;
+        visit_sharings(p, d, c, visit);
+      }
+    }
+  }
+}
+
 void enumerate(const Canonical& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   if (d.gpu.sm != 90 || g.m < 1 || g.n < 1 || g.k < 1 || cuda::wgmma_type(g.a.dtype).empty())
     return;
-  const bool pack_a = !aligned_for_copies(g, g.a) || (!p.a_k_major && !may_run_across_k(g.a.dtype));
-  const bool pack_b = !aligned_for_copies(g, g.b) || (!p.b_k_major && !may_run_across_k(g.b.dtype));
-  for (const bool swap : {false, true})
-    for (const auto& s : shapes()) {
-      const std::int64_t right_rows = swap ? g.m : g.n, left_rows = swap ? g.n : g.m;
-      // A tile much wider than the problem computes nothing but zeros.
-      if (s.right >= 16 && s.right / 2 >= right_rows && s.right > 16) continue;
-      if (s.left >= 128 && s.left / 2 >= left_rows) continue;
-      for (const auto& [cl, cr] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
-        if ((cl > 1 && left_rows <= s.left) || (cr > 1 && right_rows <= s.right)) continue;
-        CudaWgmma c{.left = s.left,
-                    .right = s.right,
-                    .warpgroups = s.warpgroups,
-                    .pingpong = s.pingpong,
-                    .swap = swap,
-                    .cluster_left = cl,
-                    .cluster_right = cr,
-                    .pack_a = pack_a,
-                    .pack_b = pack_b,
-                    .keep_right = right_rows <= 128 && left_rows > 1024};
-        const int most = most_stages(p, d, c);
-        if (most < 2) continue;
-        c.stages = most;
-        for (const auto& [along, group] : kOrders) {
-          c.along = along;
-          c.group = group;
-          const bool walks = left_rows > s.left && right_rows > s.right;
-          if (!walks && (along == Along::right || group != 8)) continue;
-          c.promote = false;
-          if (!blocks_along_k(g.scale_a)) visit_sharings(p, d, c, visit);
-          if (!cuda::wgmma_type(g.a.dtype).starts_with('e')) continue;
-          c.promote = true;
-          visit_sharings(p, d, c, visit);
-        }
-      }
-    }
+  const auto must_pack = [&](const Matrix& m, bool k_major, bool left) {
+    return !aligned_for_copies(g, m) || (!k_major && !may_run_across_k(m.dtype, left));
+  };
+  for (const bool swap : {false, true}) {
+    const bool pack_a = must_pack(g.a, p.a_k_major, !swap);
+    const bool pack_b = must_pack(g.b, p.b_k_major, swap);
+    visit_tiles(p, d, {.swap = swap, .pack_a = pack_a, .pack_b = pack_b}, visit);
+    // What comes from registers may also be packed, k-major, first.
+    const bool left_across = swap ? !p.b_k_major : !p.a_k_major;
+    if (size_of(g.a.dtype) != 4 || !left_across || (swap ? pack_b : pack_a)) continue;
+    visit_tiles(p, d, {.swap = swap, .pack_a = pack_a || !swap, .pack_b = pack_b || swap}, visit);
+  }
 }
 
 TensorMapSpec map_of(const WgmmaPlan& w, const WgmmaPlan::Side& s, const Gemm& g, int tile,
@@ -254,7 +273,7 @@ TensorMapSpec map_of(const WgmmaPlan& w, const WgmmaPlan::Side& s, const Gemm& g
                        .stride = s.pack ? s.packed.stride : s.batch_stride * size};
   lines.length = s.across_k ? s.rows : g.k;
   lines.lines = s.across_k ? g.k : s.rows;
-  lines.box_length = s.across_k ? 64 : w.depth;
+  lines.box_length = s.across_k ? static_cast<int>(128 / size) : w.depth;
   lines.box_lines = (s.across_k ? w.depth : tile) / sharers;
   return cuda::tensor_map(lines);
 }

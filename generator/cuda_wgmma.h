@@ -27,6 +27,8 @@ struct WgmmaPlan {
   enum class Store : std::uint8_t { tma, staged, direct };
 
   Side left, right;
+  /// 4-byte words that lie across k: the instruction takes them from registers alone.
+  bool left_registers;
   int depth;           // elements of k in one stage
   int warpgroup_rows;  // of the left operand
   int sums;            // of one thread, for 64 rows

@@ -25,7 +25,9 @@ double stage_cycles(const Canonical& p, const WgmmaPlan& w, const CudaWgmma& c, 
   const double copied = from_l2(w.left, !c.swap, c.left) / c.cluster_right +
                         from_l2(w.right, c.swap, c.right) / c.cluster_left;
   const double turn = c.warpgroups == 1 ? 0 : c.pingpong ? 14 : 19;
-  return std::max({multiply, moved, copied}) + turn + (w.cluster > 1 ? 10 : 0);
+  // The first words of a stage are waited for before its first instruction.
+  const double fetched = w.left_registers ? 40 : 0;
+  return std::max({multiply, moved, copied}) + turn + fetched + (w.cluster > 1 ? 10 : 0);
 }
 
 double bytes_of(const Gemm& g) {

@@ -58,7 +58,12 @@ void add_lists(Parameters& out, const WgmmaPlan& w, const CudaWgmma& c, bool int
   }
   const auto left = wgmma_type(w.left.type), right = wgmma_type(w.right.type);
   const bool transposes = size_of(w.left.type) == 2;
-  std::string operands = fmt::format("\"%{}, %{}, p", w.sums, w.sums + 1);
+  // The left operand: four words, or a descriptor.
+  const int words = w.left_registers ? 4 : 1;
+  const std::string left_text = w.left_registers ? fmt::format("{{%{}, %{}, %{}, %{}}}", w.sums,
+                                                               w.sums + 1, w.sums + 2, w.sums + 3)
+                                                 : fmt::format("%{}", w.sums);
+  std::string operands = fmt::format("\"{}, %{}, p", left_text, w.sums + words);
   if (!integer) operands += ", 1, 1";
   if (transposes) operands += fmt::format(", {}, {}", int(w.left.across_k), int(w.right.across_k));
   define("KILN_WGMMA_NAME",
@@ -66,7 +71,7 @@ void add_lists(Parameters& out, const WgmmaPlan& w, const CudaWgmma& c, bool int
                      32 / size_of(w.left.type), integer ? "s32" : "f32", left, right));
   define("KILN_WGMMA_SUMS", sums);
   define("KILN_WGMMA_OPERANDS", operands + "\"");
-  define("KILN_WGMMA_ACCUMULATE", fmt::format("\"{}\"", w.sums + 2));
+  define("KILN_WGMMA_ACCUMULATE", fmt::format("\"{}\"", w.sums + words + 1));
   define("KILN_WGMMA_TIED(d)", tied);
   define("KILN_WGMMA_REGISTER", fmt::format("\"{}\"", letter));
   define("KILN_ACC_IN(x)", fmt::format("\"{}\"(x)", letter));
@@ -138,6 +143,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Confi
   auto& v = out.values;
   v["cluster"] = value_of(w.cluster > 1);
   v["promote"] = value_of(c.promote);
+  v["left_registers"] = value_of(w.left_registers);
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = value_of(c.pack_a || c.pack_b);

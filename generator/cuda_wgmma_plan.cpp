@@ -78,6 +78,7 @@ WgmmaPlan plan(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
   WgmmaPlan w{};
   w.left = side(p, !c.swap, c);
   w.right = side(p, c.swap, c);
+  w.left_registers = w.left.across_k && size_of(w.left.type) == 4;
   w.depth = kRowBytes / size_of(g.a.dtype);
   w.warpgroup_rows = c.pingpong ? c.left : c.left / c.warpgroups;
   w.sums = c.right / 2;

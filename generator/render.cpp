@@ -108,6 +108,7 @@ Result<std::string> paste(std::span<const std::string_view> files, const Paramet
   for (const auto path : files) {
     auto part = expand(template_text(path), parameters.values);
     if (!part) return fail(part.error().code, fmt::format("{}: {}", path, part.error().message));
+    if (part->find_first_not_of('\n') == std::string::npos) continue;  // not for this kernel
     body += fmt::format("\n// ---- {} ----\n{}", path, *part);
     if (path.ends_with("/types.h"))
       body += "\n// ---- parameters ----\n" + constants_text(parameters.constants);

@@ -18,6 +18,12 @@ constexpr Element in_wgmma_sums(int lane, int i) {
   return {warp * 16 + in_warp / 4 + i / 2 % 2 * 8, i / 4 * 8 + in_warp % 4 * 2 + i % 2};
 }
 
+/// wgmma: A from registers, 4-byte elements: word i of 4 as (row, k).
+constexpr Element in_wgmma_a(int lane, int i) {
+  const int in_warp = lane % 32;
+  return {lane / 32 * 16 + in_warp / 4 + i % 2 * 8, i / 2 * 4 + in_warp % 4};
+}
+
 /// mma.sync m16n8kK: sums, register i of 4.
 constexpr Element in_mma_sums(int lane, int i) {
   return {lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2};

@@ -130,9 +130,24 @@ std::vector<T> operand(Machine& m, const Block& block, std::uint64_t descriptor,
   return out;
 }
 
+/// A from registers, as k lines of 64 elements.
+template <typename T>
+std::vector<T> words_of(const WgmmaOp& op, Type type, int k) {
+  std::vector<T> out(static_cast<std::size_t>(kRows * k));
+  for (int lane = 0; lane < kWarpgroupLanes; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      const Element at = in_wgmma_a(lane, i);
+      const auto* word =
+          reinterpret_cast<const unsigned char*>(op.words[static_cast<std::size_t>(lane)] + i);
+      out[static_cast<std::size_t>(at.column * kRows + at.row)] = element<T>(type, word);
+    }
+  return out;
+}
+
 template <typename T>
 void multiply(Machine& m, const Block& block, const WgmmaOp& op, const WgmmaShape& s) {
-  const auto a = operand<T>(m, block, op.issued.left, s.a, kRows, s.a_across);
+  const auto a = s.a_registers ? words_of<T>(op, s.a, s.k)
+                               : operand<T>(m, block, op.issued.left, s.a, kRows, s.a_across);
   const auto b = operand<T>(m, block, op.issued.right, s.b, s.n, s.b_across);
   const int k = s.k, n = s.n;
   std::vector<T> sums(static_cast<std::size_t>(kRows * n));
@@ -218,9 +233,12 @@ void wgmma(const KilnEmuWgmma* issued) {
   if (issued->count * 2 != shape.n)
     m.refuse(fmt::format("{} with {} registers of sums", issued->name, issued->count));
   const std::uint64_t before = mine.issued++;
-  if (before - group.executed == group.ops.size()) group.ops.push_back({*issued, nullptr, 0});
+  if (before - group.executed == group.ops.size()) group.ops.push_back({*issued, nullptr});
   WgmmaOp& op = group.ops[before - group.executed];
   check_same(m, *issued, op.issued);
+  if (shape.a_registers != (issued->left_words != nullptr))
+    m.refuse(fmt::format("{} with operands {}: A is elsewhere", issued->name, issued->operands));
+  op.words[static_cast<std::size_t>(lane.index % kWarpgroupLanes)] = issued->left_words;
 
   auto held = std::find_if(mine.held.begin(), mine.held.end(),
                            [&](const auto& h) { return h.sums == issued->sums; });
@@ -295,8 +313,14 @@ bool parse_wgmma(std::string_view name, std::string_view operands, WgmmaShape& s
   if (shape.k * bytes_of(shape.a) != kKBytes || shape.n < 8 || shape.n > 256) return false;
   if (shape.n % 8 != 0 || (shape.integer && shape.n > 32 && shape.n % 16 != 0)) return false;
 
-  // %sums, %sums, p[, scale a, scale b[, across a, across b]]
-  const auto list = split(operands, ',');
+  // {four words} or a descriptor, a descriptor, p[, scale a, scale b[, across a, across b]]
+  auto list = split(operands, ',');
+  shape.a_registers = operands.starts_with('{');
+  if (shape.a_registers) {
+    // Only of 4-byte elements is it known which word is which.
+    if (bytes_of(shape.a) != 4 || list.size() < 4 || !list[3].ends_with('}')) return false;
+    list.erase(list.begin() + 1, list.begin() + 4);
+  }
   const bool floating = !shape.integer, transposes = bytes_of(shape.a) == 2;
   if (list.size() != (transposes ? 7u : floating ? 5u : 3u)) return false;
   int values[4] = {1, 1, 0, 0};

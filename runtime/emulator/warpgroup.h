@@ -3,6 +3,7 @@
 // has waited for it; meanwhile the registers hold NaN. Knows no scheduling.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -21,6 +22,7 @@ struct WgmmaShape {
   int n = 0, k = 0;
   Type a = Type::bf16, b = Type::bf16;
   bool integer = false;                     // sums are s32, else f32
+  bool a_registers = false;                 // A comes from the lanes' registers
   bool a_across = false, b_across = false;  // rows are neighbours, not k
   bool negate_a = false, negate_b = false;
 };
@@ -36,6 +38,9 @@ struct WgmmaOp {
   KilnEmuWgmma issued{};
   std::shared_ptr<SumTile> tile;
   int lanes = 0;  // that have issued it
+  /// The lanes' words of A: read when the instruction is executed, so that what was overwritten
+  /// before it was waited for gives wrong sums.
+  std::array<const unsigned*, kWarpgroupLanes> words{};
 };
 
 struct Warpgroup {

@@ -58,6 +58,19 @@ template <bool AcrossK, int Rows, int Sharers>
 KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
                            u32 share, u16 mask, u64 hint) {
   if constexpr (AcrossK) {
+    //% if left_registers
+    // Boxes of 32 rows by a share of the stage's k, k being the slow direction.
+    constexpr int kShare = kDepth / Sharers;
+    const u32 offset = share * kShare * 128;
+    _Pragma("unroll") for (int block = 0; block < Rows / kLeftBlockRows; ++block) {
+      const u32 there = to + block * kDepth * 128 + offset;
+      const int first = row + block * kLeftBlockRows;
+      if constexpr (Sharers > 1)
+        tma_load_multicast_3d(there, map, barrier, first, k + int(share) * kShare, batch, mask, hint);
+      else
+        tma_load_3d(there, map, barrier, first, k, batch, hint);
+    }
+    //% else
     // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
     constexpr int kShare = kDepth / Sharers;
     const u32 offset = share * kShare * 128;
@@ -69,6 +82,7 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
       else
         tma_load_3d(there, map, barrier, row + block * 64, k, batch, hint);
     }
+    //% end
   } else {
     constexpr int kShare = Rows / Sharers;
     if constexpr (Sharers > 1)
@@ -125,6 +139,19 @@ KILN_DEVICE void pin_all(Acc (&sums)[kSubtiles][kSums]) {
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[s][r]);
 }
 
+//% if left_registers
+/// The instructions of one stage; `accumulate` 0 lets its first step start anew.
+KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const LeftWords& left, u64 right,
+                                int accumulate) {
+  pin_all(sums);
+  wgmma_fence();
+  _Pragma("unroll") for (int step = 0; step < kSteps; ++step)
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      wgmma_m64(sums[s], left.words[step][s], right + ((step * 32) >> 4), accumulate | step);
+  wgmma_commit();
+  pin_all(sums);
+}
+//% else
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
   constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
@@ -137,6 +164,7 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
   wgmma_commit();
   pin_all(sums);
 }
+//% end
 
 //% if block_scales
 /// One operand's scales in one batch: kLines of its rows share one for every stage of k.
@@ -204,6 +232,31 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
                           //% else
                           u32 row_offset, int group, int lane) {
                           //% end
+  //% if left_registers
+  const LeftLane mine = LeftLane::of(row_offset, int(threadIdx.x) & 127);
+  const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
+  // The next stage's words are fetched while this one's are multiplied, and put in order only when
+  // no instruction is in flight: the assembler lets nothing write what an instruction may read.
+  LeftWords fetched, words;
+  mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+  mine.fetch(fetched, shared.ring + turn.stage * kStageBytes);
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    const u32 empty = shared.empty + turn.stage * 8;
+    mine.order(words, fetched);
+    multiply_stage(sums, words, right0 + u64(turn.stage) * (kStageBytes >> 4), i);
+    turn.step();
+    if (i + 1 < count) {
+      mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+      mine.fetch(fetched, shared.ring + turn.stage * kStageBytes);
+    }
+    wgmma_wait<0>();
+    pin_all(sums);
+    release(empty, lane);
+  }
+  //% if pingpong
+  named_barrier_arrive(kTurnBarrier + 1 - group, 256);
+  //% end
+  //% else
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
   constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
   const u64 left0 = descriptor(kLeftLayout, shared.ring + row_offset * 128);
@@ -255,5 +308,6 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   wgmma_wait<0>();
   pin_all(sums);
   release(behind, lane);
+  //% end
   //% end
 }

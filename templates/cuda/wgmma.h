@@ -27,6 +27,20 @@ KILN_DEVICE void wgmma_wait() {
 /// Keeps the compiler from moving uses of a sum across a wait.
 KILN_DEVICE void pin(Acc& sum) { asm volatile("" : "+" KILN_WGMMA_REGISTER(sum)::"memory"); }
 
+//% if left_registers
+/// sums (+)= left · right over one k step of 32 bytes, the left words being this lane's;
+/// `accumulate` 0 starts anew. The words must stay until the instruction was waited for.
+KILN_DEVICE void wgmma_m64(Acc (&sums)[kSums], const u32 (&left)[4], u64 right, int accumulate) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.b32 p, %" KILN_WGMMA_ACCUMULATE ", 0;\n"
+      KILN_WGMMA_NAME " " KILN_WGMMA_SUMS ", " KILN_WGMMA_OPERANDS ";\n"
+      "}"
+      : KILN_WGMMA_TIED(sums)
+      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(accumulate));
+}
+//% else
 /// sums (+)= left · right over one k step of 32 bytes; `accumulate` 0 starts anew.
 KILN_DEVICE void wgmma_m64(Acc (&sums)[kSums], u64 left, u64 right, int accumulate) {
   asm volatile(
@@ -38,3 +52,4 @@ KILN_DEVICE void wgmma_m64(Acc (&sums)[kSums], u64 left, u64 right, int accumula
       : KILN_WGMMA_TIED(sums)
       : "l"(left), "l"(right), "r"(accumulate));
 }
+//% end

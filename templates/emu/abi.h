@@ -18,7 +18,8 @@ struct KilnEmuWgmma {
   const char* name;      // as the assembler has it
   const char* operands;  // what follows the list of sums: descriptors, predicate, immediates
   void* sums;
-  int count;  // of 32-bit registers
+  int count;                   // of 32-bit registers
+  const unsigned* left_words;  // the left operand, when it comes from registers; else null
   unsigned long long left, right;
   int accumulate;
 };

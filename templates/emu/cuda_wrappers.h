@@ -220,10 +220,18 @@ KILN_DEVICE void wgmma_wait() {
   kiln_emu_ops->wgmma_wait(Pending);
 }
 KILN_DEVICE void pin(Acc&) {}
+KILN_DEVICE void pin_word(u32&) {}
 #ifdef KILN_WGMMA_NAME
 template <int Sums>
 KILN_DEVICE void wgmma_m64(Acc (&sums)[Sums], u64 left, u64 right, int accumulate) {
-  const KilnEmuWgmma w{KILN_WGMMA_NAME, KILN_WGMMA_OPERANDS, sums, Sums, left, right, accumulate};
+  const KilnEmuWgmma w{KILN_WGMMA_NAME, KILN_WGMMA_OPERANDS, sums, Sums, nullptr, left,
+                       right,           accumulate};
+  kiln_emu_ops->wgmma(&w);
+}
+template <int Sums>
+KILN_DEVICE void wgmma_m64(Acc (&sums)[Sums], const u32 (&left)[4], u64 right, int accumulate) {
+  const KilnEmuWgmma w{KILN_WGMMA_NAME, KILN_WGMMA_OPERANDS, sums, Sums, left, 0,
+                       right,           accumulate};
   kiln_emu_ops->wgmma(&w);
 }
 #endif

@@ -32,6 +32,13 @@ const Base kTurned{
     "turned", "sm_90a", "int8 T N 131 77 203 lda=133 ldb=79 ldc=79 ldd=77",
     CudaWgmma{
         .left = 64, .right = 64, .stages = 3, .warpgroups = 1, .pack_a = true, .pack_b = true}};
+const Base kRegisters{
+    "registers", "sm_90a", "tf32 N N 200 304 228 align=16",
+    CudaWgmma{.left = 128, .right = 64, .stages = 3, .warpgroups = 2, .swap = true}};
+const Base kRegistersShared{
+    "registers_shared", "sm_90a", "tf32 N N 200 304 228 align=16",
+    CudaWgmma{
+        .left = 64, .right = 64, .stages = 3, .warpgroups = 1, .swap = true, .cluster_right = 2}};
 const Base kSplit{"split", "sm_90a", "bf16 N T 200 200 712 align=16",
                   CudaWgmma{.left = 128,
                             .right = 64,
@@ -178,6 +185,31 @@ const std::vector<Mutant> kMutants{
     {&kAcross, "steps along k by a row too few", "kRightStep = kRightAcrossK ? 16 * 128",
      "kRightStep = kRightAcrossK ? 15 * 128"},
     {&kAcross, "copies the second block of rows over the first", "to + block * 64 * 128", "to"},
+    // The left operand by way of registers.
+    {&kRegisters, "fetches a stage before it is there",
+     "mbarrier_wait(shared.full + turn.stage * 8, turn.parity);", ";"},
+    {&kRegisters, "fetches the next stage before it is there",
+     "mbarrier_wait(shared.full + turn.stage * 8, turn.parity);", ";", 1},
+    {&kRegisters, "fetches this stage again", "    turn.step();\n    if (i + 1 < count)",
+     "    if (i + 1 < count)"},
+    {&kRegisters, "writes words that are still being read", "    wgmma_wait<0>();\n", "\n"},
+    {&kRegisters, "releases a stage that is still being read",
+     "    wgmma_wait<0>();\n    pin_all(sums);\n    release(empty, lane);",
+     "    release(empty, lane);\n    wgmma_wait<0>();\n    pin_all(sums);"},
+    {&kRegisters, "reads lines as if they were not exchanged",
+     "((row % kLeftBlockRows / 4) ^ k) * 16", "(row % kLeftBlockRows / 4) * 16"},
+    {&kRegisters, "leaves words in the order of fetching", "const bool odd = turn % 2 != 0,",
+     "const bool odd = false,"},
+    {&kRegisters, "takes words of k for those of rows", "word % 2 * 8, k = t + word / 2 * 4",
+     "word / 2 * 8, k = t + word % 2 * 4"},
+    {&kRegisters, "takes the first block's rows for all", "row / kLeftBlockRows * (kDepth * 128)",
+     "0"},
+    {&kRegisters, "multiplies the first step's words four times", "left.words[step][s]",
+     "left.words[0][s]"},
+    {&kRegisters, "fetches the other warpgroup's rows", "lane.offsets[j] = row_offset * 128",
+     "lane.offsets[j] = 0"},
+    {&kRegistersShared, "copies its share over the other's", "to + block * kDepth * 128 + offset",
+     "to + block * kDepth * 128"},
     {&kTma, "keeps the copying warps' registers", "give_registers<kCopyRegisters>();", ";"},
     // Stores.
     {&kTma, "fills a buffer that is still being read", "tma_store_wait_read<kStoreBuffers - 1>();",

@@ -31,6 +31,8 @@ constexpr Target kTargets[] = {
     {"sm_90a", "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128", "cuda_wgmma"},
     {"sm_90a", "fp8 N T 64 4096 4096 align=16 scale=1x128:128x128", "cuda_wgmma"},
     {"sm_90a", "tf32 N N 512 512 512 align=16", "cuda_wgmma"},
+    {"sm_90a", "tf32 N N 4096 4096 4096 align=16", "cuda_wgmma"},
+    {"sm_90a", "tf32 T T 2048 2048 2048 align=16", "cuda_wgmma"},
     {"sm_90a", "bf16 N T 256 256 32768 align=16", "cuda_wgmma"},
     {"sm_90a", "bf16 N T 64 64 65536 align=16", "cuda_wgmma"},
     {"sm_75", "fp16 N T 1024 1024 1024 align=16", "cuda_mma"},
