@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bench/gpu_peer.h"
+#include "bench/gpu_plan_calls.h"
 #include "runtime/gpu.h"
 #include "tuner/gpu_timing.h"
 
@@ -12,23 +13,6 @@ namespace kiln {
 namespace {
 
 constexpr int kLeastSamples = 5;
-
-/// A plan as the checker and the clock call it.
-RunOnGpu run_of(const Plan& plan, bool swapped) {
-  return [plan, swapped](const KilnGpuArgs& args, cuda::Stream stream) {
-    return plan.run({.a = swapped ? args.b : args.a,
-                     .b = swapped ? args.a : args.b,
-                     .c = args.c,
-                     .d = args.d,
-                     .bias = args.bias,
-                     .residual = args.residual,
-                     .alpha = args.alpha,
-                     .beta = args.beta,
-                     .stream = stream,
-                     .scale_a = swapped ? args.scale_b : args.scale_a,
-                     .scale_b = swapped ? args.scale_a : args.scale_b});
-  };
-}
 
 class GpuContest {
  public:
@@ -51,7 +35,7 @@ class GpuContest {
     result.threads = tools_->device()->caps().compute_units;
     result.config = plan->config();
     result.match = plan->match();
-    const RunOnGpu own = run_of(*plan, problem.swapped);
+    const RunOnGpu own = run_on_gpu(*plan, problem.swapped);
     if (const Verdict verdict = checker->check(own); !verdict) {
       result.fault = verdict.error().detail;
       if (verdict.error().kind == Failure::Kind::crashed)

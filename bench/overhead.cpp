@@ -1,12 +1,8 @@
 #include "bench/overhead.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "bench/aligned_bytes.h"
@@ -25,52 +21,6 @@ namespace {
 constexpr int kSamples = 101;
 
 double median(std::vector<double> values) { return timing_of(std::move(values)).median_ns; }
-
-/// A folder that is removed with everything in it.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> make() {
-    std::string path = (std::filesystem::temp_directory_path() / "kiln-bench-XXXXXX").string();
-    if (!mkdtemp(path.data()))
-      return fail(ErrorCode::device, fmt::format("mkdtemp {}: {}", path, std::strerror(errno)));
-    return TemporaryFolder(path);
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::move(other.path_)) {
-    other.path_.clear();
-  }
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  std::filesystem::path file(const char* name) const { return path_ / name; }
-
- private:
-  explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
-};
-
-struct Tuned {
-  Engine engine;
-  TuneReport report;
-};
-
-Result<Tuned> tune_from_nothing(const std::filesystem::path& database, const Gemm& gemm,
-                                int threads, std::chrono::duration<double> budget,
-                                std::uint64_t seed) {
-  OpenOptions open;
-  open.database = database;
-  open.threads = threads;
-  auto engine = Engine::open(open);
-  if (!engine) return tl::unexpected(engine.error());
-  TuneOptions tune;
-  tune.budget = budget;
-  tune.seed = seed;
-  tune.threads = threads;
-  auto report = engine->tune(gemm, tune);
-  if (!report) return tl::unexpected(report.error());
-  return Tuned{std::move(*engine), std::move(*report)};
-}
 
 }  // namespace
 
@@ -160,40 +110,6 @@ Result<ColdStart> measure_cold_start(const std::vector<std::string>& arguments, 
   worst.open_ns = median(open);
   worst.first_gemm_ns = median(first);
   return worst;
-}
-
-Result<SearchQuality> measure_search_quality(const Gemm& gemm, int threads,
-                                             std::chrono::duration<double> budget,
-                                             std::uint64_t seed) {
-  auto folder = TemporaryFolder::make();
-  if (!folder) return tl::unexpected(folder.error());
-  auto brief = tune_from_nothing(folder->file("brief.db"), gemm, threads, budget, seed);
-  if (!brief) return tl::unexpected(brief.error());
-  auto thorough =
-      tune_from_nothing(folder->file("thorough.db"), gemm, threads, 10 * budget, seed + 1);
-  if (!thorough) return tl::unexpected(thorough.error());
-  const auto device = detect_cpu(threads);
-  if (!device) return tl::unexpected(device.error());
-  auto sets = OperandSets::make(gemm, *device, seed);
-  if (!sets) return tl::unexpected(sets.error());
-
-  std::vector<Calls> calls;
-  for (Tuned* tuned : {&*brief, &*thorough}) {
-    auto plan = tuned->engine.plan(gemm, threads);
-    if (!plan) return tl::unexpected(plan.error());
-    if (Status ran = plan->run((*sets)[0]); !ran) return tl::unexpected(ran.error());
-    calls.push_back(calls_over(
-        sets->count(), [plan = *plan, &sets = *sets](int set) { (void)plan.run(sets[set]); }));
-  }
-  MeasureOptions options;
-  options.sets = sets->count();
-  options.samples = kSamples;
-  options.min_samples = 5;
-  options.budget_ns = 5e9;
-  options.gate = fma_gate(threads);
-  const auto samples = race(calls, options);
-  return SearchQuality{brief->report.seconds, thorough->report.seconds, brief->report.config,
-                       thorough->report.config, median(samples[1].ns) / median(samples[0].ns)};
 }
 
 }  // namespace kiln

@@ -1,8 +1,7 @@
-// What kiln costs around its kernels: the call, the start, the search. Knows the Engine's insides
+// What kiln costs around its kernels: the call and the start. Knows the Engine's insides
 // as far as a direct call of a kernel needs them.
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -37,18 +36,5 @@ Result<ColdStart> cold_start_here(const Gemm& gemm, const OpenOptions& open, int
 /// compiler_files of the worst run. Errors: device (a child failed; the message says how).
 Result<ColdStart> measure_cold_start(const std::vector<std::string>& arguments, int runs);
 std::string cold_start_line(const ColdStart& result);
-
-/// How good a search of the default length is: two searches from nothing, the second ten times as
-/// long, and both winners raced interleaved.
-struct SearchQuality {
-  double short_seconds = 0, long_seconds = 0;
-  std::string short_config, long_config;
-  double quality = 0;  // long winner's time / short winner's: 1 = as good
-};
-
-/// Uses databases of its own under the temporary folder. Errors: those of Engine::tune.
-Result<SearchQuality> measure_search_quality(const Gemm& gemm, int threads,
-                                             std::chrono::duration<double> budget,
-                                             std::uint64_t seed);
 
 }  // namespace kiln

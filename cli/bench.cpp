@@ -198,10 +198,6 @@ Result<Outcome> run(const Session& session, const BenchCommand& command) {
   const Result<std::vector<Shape>> shapes = command.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
   if (command.extras.wanted()) {
-    if (command.device.name != "cpu" && command.extras.search_quality)
-      return fail(
-          ErrorCode::unsupported,
-          fmt::format("device = \"{}\": --search-quality measures the CPU", command.device.name));
     if (command.device.name != "cpu" && !command.race.threads.empty())
       return fail(ErrorCode::bad_input, fmt::format("threads = {}: must be left out on a GPU",
                                                     command.race.threads.front()));

@@ -4,6 +4,7 @@
 
 #include "bench/gpu_overhead.h"
 #include "bench/overhead.h"
+#include "bench/search_quality.h"
 #include "cli/report.h"
 #include "kiln/engine.hpp"
 
@@ -70,8 +71,12 @@ Result<Outcome> cold_start_child(const ExtrasInput& input) {
 }
 
 Result<Outcome> search_quality(bool json, const ExtrasInput& input) {
-  const Result<SearchQuality> found = measure_search_quality(
-      input.gemm, input.threads, std::chrono::duration<double>(input.budget_seconds), input.seed);
+  const Result<SearchQuality> found =
+      measure_search_quality({.gemm = input.gemm,
+                              .device = input.open.device,
+                              .threads = input.threads,
+                              .budget = std::chrono::duration<double>(input.budget_seconds),
+                              .seed = input.seed});
   if (!found) return tl::unexpected(found.error());
   if (json)
     print_json({{"search_quality",

@@ -378,6 +378,11 @@ TEST_F(Hip, TheCommandWorksOnIt) {
       {"verify", "--device", "hip:0", "--shape", "bf16 N T 20 30 40", "--random", "1", "--json"});
   EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
   EXPECT_EQ(verified.json().back()["summary"]["failed"], 0);
+  // Whatever a database that ships holds, both searches begin from nothing.
+  const auto quality = kiln({"bench", "--device", "hip:0", "--shape", "fp32 N N 16 16 16",
+                             "--search-quality", "--budget", "0.2", "--json"});
+  EXPECT_EQ(quality.exit_code, 0) << quality.out << quality.err;
+  EXPECT_GT(quality.json().back()["search_quality"]["quality"].get<double>(), 0);
 }
 
 #else
