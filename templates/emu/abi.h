@@ -18,10 +18,10 @@ struct KilnEmuWgmma {
   const char* name;      // as the assembler has it
   const char* operands;  // what follows the list of sums: descriptors, predicate, immediates
   void* sums;
-  int count;                   // of 32-bit registers
-  const unsigned* left_words;  // the left operand, when it comes from registers; else null
+  int count;  // of 32-bit registers
   unsigned long long left, right;
   int accumulate;
+  const unsigned* left_words;  // the left operand, when it comes from registers; else null
 };
 
 /// A wave's matrix instruction as one lane issues it; operands and sums are the lane's registers.

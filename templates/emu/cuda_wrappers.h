@@ -224,14 +224,14 @@ KILN_DEVICE void pin_word(u32&) {}
 #ifdef KILN_WGMMA_NAME
 template <int Sums>
 KILN_DEVICE void wgmma_m64(Acc (&sums)[Sums], u64 left, u64 right, int accumulate) {
-  const KilnEmuWgmma w{KILN_WGMMA_NAME, KILN_WGMMA_OPERANDS, sums, Sums, nullptr, left,
-                       right,           accumulate};
+  const KilnEmuWgmma w{KILN_WGMMA_NAME, KILN_WGMMA_OPERANDS, sums, Sums, left,
+                       right,           accumulate,          0};
   kiln_emu_ops->wgmma(&w);
 }
 template <int Sums>
 KILN_DEVICE void wgmma_m64(Acc (&sums)[Sums], const u32 (&left)[4], u64 right, int accumulate) {
-  const KilnEmuWgmma w{KILN_WGMMA_NAME, KILN_WGMMA_OPERANDS, sums, Sums, left, 0,
-                       right,           accumulate};
+  const KilnEmuWgmma w{KILN_WGMMA_NAME, KILN_WGMMA_OPERANDS, sums, Sums, 0,
+                       right,           accumulate,          left};
   kiln_emu_ops->wgmma(&w);
 }
 #endif
