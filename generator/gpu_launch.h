@@ -53,7 +53,7 @@ struct TensorMapSpec {
   std::array<std::uint64_t, kMaxRank - 1> strides{};
   std::array<std::uint32_t, kMaxRank> box{};
   MapSwizzle swizzle = MapSwizzle::b128;
-  MapPromotion promotion = MapPromotion::b256;
+  MapPromotion promotion = MapPromotion::b128;
   auto operator<=>(const TensorMapSpec&) const = default;
 };
 
