@@ -85,11 +85,6 @@ Box box_of(Machine& m, const void* map, const int* at, int rank, std::uint32_t s
   return box;
 }
 
-void check_previous_grid(Machine& m) {
-  if (m.grid().step->overlaps_previous && !m.lane().saw_previous_grid)
-    m.refuse("a copy before the grid in front was waited for");
-}
-
 void store_row(Block& block, const Box& box, int row, const unsigned char* bytes) {
   const std::uint32_t begin = box.shared + static_cast<std::uint32_t>(row * box.row_bytes());
   for (int unit = 0; unit < box.row_bytes(); unit += 16) {
@@ -126,7 +121,7 @@ void tensor_load(unsigned to, const void* map, unsigned barrier, const int* at, 
                  unsigned mask) {
   Machine& m = here();
   m.pause();
-  check_previous_grid(m);
+  m.check_previous_grid();
   const Box box = box_of(m, map, at, rank, to);
   if (mask == 0) mask = 1u << (to >> SharedMemory::kRankShift);
   std::vector<Block*> blocks;
@@ -151,7 +146,7 @@ void wake_for_copies(Machine& m, Lane& lane) {
 void tensor_store(const void* map, unsigned from, const int* at, int rank) {
   Machine& m = here();
   m.pause();
-  check_previous_grid(m);
+  m.check_previous_grid();
   const Box box = box_of(m, map, at, rank, from);
   Lane& lane = m.lane();
   const auto group = lane.bulk.open;
@@ -208,7 +203,7 @@ void copy(unsigned to, const void* from, int bytes, int valid) {
   m.pause();
   Lane& lane = m.lane();
   const auto size = static_cast<std::size_t>(bytes);
-  check_previous_grid(m);
+  m.check_previous_grid();
   if (bytes != 4 && bytes != 8 && bytes != 16) m.refuse(fmt::format("cp.async of {} bytes", bytes));
   if (to % size != 0 || (valid > 0 && reinterpret_cast<std::uintptr_t>(from) % size != 0))
     m.refuse(fmt::format("cp.async of {} bytes from {} to {:#x}: not aligned", bytes, from, to));

@@ -173,6 +173,12 @@ class Machine {
   Block& block_at(std::uint32_t address);
   /// Ends the run: in a lane it does not return, else it throws Refused.
   [[noreturn]] void refuse(std::string why);
+  /// Refuses what touches memory in a step that may begin before the one in front has ended, and
+  /// whose lane has not waited for that.
+  void check_previous_grid() {
+    if (grid().step->overlaps_previous && !lane().saw_previous_grid)
+      refuse("memory touched before the grid in front was waited for");
+  }
   void wait(Wait wait);
   /// A place where others may be let through: some, or all until they can do no more.
   void pause(std::size_t hold_one_in = kHoldOneIn);

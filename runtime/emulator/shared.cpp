@@ -123,7 +123,10 @@ void store_fence() {
 }
 
 /// What other blocks wait for: the place to hold a lane up.
-void before_shared_work() { here().pause(500); }
+void before_shared_work() {
+  here().pause(500);
+  here().check_previous_grid();
+}
 
 void async_fence() {
   Machine& m = here();

@@ -103,7 +103,7 @@ struct KilnEmuOps {
   /// The wave's matrices of `element` bytes, 16 lanes each, turned over: 8 bytes a lane.
   void (*local_load_turned)(void* to, const void* from, int element);
   void (*store_fence)();
-  /// Before a store to memory that other blocks will read.
+  /// Before a store to memory that other blocks will read, or a load of what they stored.
   void (*before_shared_work)();
   void (*bare_barrier)();
   void (*wait_count)(int loads);

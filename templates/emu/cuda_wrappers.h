@@ -181,6 +181,7 @@ KILN_DEVICE void store_four(Acc* to, const Acc* from) {
   for (int i = 0; i < 4; ++i) to[i] = from[i];
 }
 KILN_DEVICE void load_four(Acc (&to)[4], const Acc* from) {
+  kiln_emu_ops->before_shared_work();
   for (int i = 0; i < 4; ++i) to[i] = from[i];
 }
 template <typename T>
