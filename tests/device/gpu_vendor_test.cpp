@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "runtime/cuda/cublaslt.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -24,9 +27,9 @@ OpenOptions options_in(const TempDir& dir, bool allow_vendor) {
   return options;
 }
 
-/// D = A · B of ones, on the device: every element is k.
+/// D = 2 · A · B + C / 2 on the device, A and B of ones and C of sixes: every element is 2k + 3,
+/// and what lies between the rows of D stays as it was.
 bool multiplies_ones(Engine& engine, cuda::SharedDevice device, const Gemm& gemm) {
-  const auto count = static_cast<std::size_t>(gemm.m * gemm.n);
   const auto filled = [&](std::int64_t elements, float value) {
     const std::vector<float> host(static_cast<std::size_t>(elements), value);
     auto buffer = cuda::DeviceBuffer::make(device, host.size() * 4).value();
@@ -34,14 +37,20 @@ bool multiplies_ones(Engine& engine, cuda::SharedDevice device, const Gemm& gemm
     device->driver().cuMemcpyHtoD(buffer.pointer(), host.data(), host.size() * 4);
     return buffer;
   };
-  const auto a = filled(gemm.m * gemm.k, 1), b = filled(gemm.k * gemm.n, 1);
-  const auto d = filled(gemm.m * gemm.n, -1);
-  if (!engine.gemm(gemm, {.a = a.data(), .b = b.data(), .d = d.data()})) return false;
-  std::vector<float> got(count);
+  const auto a = filled(gemm.m * gemm.a.ld, 1), b = filled(gemm.k * gemm.b.ld, 1);
+  const auto c = filled(gemm.m * gemm.c.ld, 6), d = filled(gemm.m * gemm.d.ld, -1);
+  const Operands operands{
+      .a = a.data(), .b = b.data(), .c = c.data(), .d = d.data(), .alpha = 2.0, .beta = 0.5};
+  if (!engine.gemm(gemm, operands)) return false;
+  std::vector<float> got(static_cast<std::size_t>(gemm.m * gemm.d.ld));
   const cuda::Guest guest(*device);
   device->driver().cuCtxSynchronize();
-  device->driver().cuMemcpyDtoH(got.data(), d.pointer(), count * 4);
-  return std::all_of(got.begin(), got.end(), [&](float x) { return x == float(gemm.k); });
+  device->driver().cuMemcpyDtoH(got.data(), d.pointer(), got.size() * 4);
+  for (std::int64_t i = 0; i < gemm.m * gemm.d.ld; ++i) {
+    const float wanted = i % gemm.d.ld < gemm.n ? 2.0f * float(gemm.k) + 3.0f : -1.0f;
+    if (got[static_cast<std::size_t>(i)] != wanted) return false;
+  }
+  return true;
 }
 
 TEST(GpuVendor, RunsWhereItWonAndIsAllowed) {
@@ -54,7 +63,10 @@ TEST(GpuVendor, RunsWhereItWonAndIsAllowed) {
     return;
   }
   ASSERT_TRUE(cuda::cublaslt_version()) << "cuBLASLt is part of what this test is about";
-  const Gemm gemm = Gemm::row_major(256, 256, 256);
+  // Rows of C and D are not the same distance apart: the library is told of both.
+  Gemm gemm = Gemm::row_major(256, 240, 272);
+  gemm.c.ld = 264;
+  gemm.d.ld = 248;
   {
     auto engine = Engine::open(options_in(dir, true)).value();
     ASSERT_TRUE(engine.tune(gemm, {.budget = std::chrono::duration<double>(4)}));
