@@ -10,14 +10,17 @@
 
 namespace kiln {
 
-/// How blocks share out tiles and k: whole tiles; every tile's k in equal splits; or the last
-/// rounds' k cut evenly among all blocks ("stream-K").
-enum class Sharing : std::uint8_t { tiles, split, stream };
+/// How blocks share out tiles and k: whole tiles; every tile's k in equal splits, whose sums the
+/// last of a tile's blocks adds; the last rounds' k cut evenly among all blocks ("stream-K"); or
+/// equal splits whose sums a launch of its own adds.
+enum class Sharing : std::uint8_t { tiles, split, stream, summed };
 /// Along which side of D neighbouring tiles are walked together, so that L2 serves what they share.
 enum class Along : std::uint8_t { left, right };
 
-inline constexpr std::array<Named<Sharing>, 3> kNamesOfSharing{
-    {{Sharing::tiles, "tiles"}, {Sharing::split, "split"}, {Sharing::stream, "stream"}}};
+inline constexpr std::array<Named<Sharing>, 4> kNamesOfSharing{{{Sharing::tiles, "tiles"},
+                                                                {Sharing::split, "split"},
+                                                                {Sharing::stream, "stream"},
+                                                                {Sharing::summed, "summed"}}};
 inline constexpr std::array<Named<Along>, 2> kNamesOfAlong{
     {{Along::left, "left"}, {Along::right, "right"}}};
 constexpr const auto& names_of(Sharing) { return kNamesOfSharing; }

@@ -148,6 +148,7 @@ const std::array kRules{
     Rule{"splits are cut where k is long enough",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& s = typed(c);
+           if (s.sharing == Sharing::summed) return false;
            if (s.sharing != Sharing::split) return s.splits == 1;
            return s.splits >= 2 && s.splits <= 64 && plan(p, d, s).passes >= s.splits;
          }},

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "generator/extent.h"
 
@@ -18,12 +19,15 @@ using cuda::WgmmaPlan;
 
 const CudaWgmma& typed(const Config& c) { return std::get<CudaWgmma>(c); }
 
-constexpr std::array<std::string_view, 15> kFiles{
-    "cuda/abi.h",      "cuda/types.h",     "cuda/convert.h",
-    "cuda/epilogue.h", "cuda/workspace.h", "cuda/hopper.h",
-    "cuda/pack.cu",    "cuda/wgmma.h",     "cuda/wgmma_registers.h",
-    "cuda/schedule.h", "cuda/wgmma.cu",    "cuda/swizzle.h",
-    "cuda/store.h",    "cuda/combine.h",   "cuda/wgmma_kernel.cu"};
+constexpr std::array<std::string_view, 16> kFiles{
+    "cuda/abi.h",          "cuda/types.h",     "cuda/convert.h",
+    "cuda/epilogue.h",     "cuda/workspace.h", "cuda/hopper.h",
+    "cuda/pack.cu",        "cuda/wgmma.h",     "cuda/wgmma_registers.h",
+    "cuda/schedule.h",     "cuda/wgmma.cu",    "cuda/swizzle.h",
+    "cuda/store.h",        "cuda/combine.h",   "cuda/sum_pieces.h",
+    "cuda/wgmma_kernel.cu"};
+
+constexpr int kMostSplits = 128;
 
 bool aligned_for_copies(const Gemm& g, const Matrix& m) {
   const std::int64_t size = size_of(m.dtype);
@@ -110,8 +114,8 @@ const std::array kRules{
     Rule{"clusters are pairs and copy whole atoms",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            const auto& w = typed(c);
-           // Four blocks do not fit all groups of SMs: at 5000³ squares took twice the time of
-           // pairs (H200).
+           // Four blocks do not fit all groups of SMs, nor do 32 clusters of four fit at once: at
+           // 5000³ squares took 1.7 times the time of pairs (H200).
            const int blocks = w.cluster_left * w.cluster_right;
            const bool known = blocks == 1 || (blocks == 2 && w.cluster_left >= 1);
            return known && w.right % (8 * w.cluster_left) == 0;
@@ -125,8 +129,9 @@ const std::array kRules{
     Rule{"splits are cut where k is long enough",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& w = typed(c);
-           if (w.sharing != Sharing::split) return w.splits == 1;
-           return w.splits >= 2 && w.splits <= 64 && plan(p, d, w).stages_of_k >= w.splits;
+           const bool cut = w.sharing == Sharing::split || w.sharing == Sharing::summed;
+           if (!cut) return w.splits == 1;
+           return w.splits >= 2 && w.splits <= kMostSplits && plan(p, d, w).stages_of_k >= w.splits;
          }},
     Rule{"counters fit the front of the workspace",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
@@ -147,7 +152,9 @@ const std::array kRules{
            const auto& c = typed(config);
            const auto w = plan(p, d, c);
            const std::int64_t across = c.along == Along::left ? w.tiles_right : w.tiles_left;
-           return w.tiles * c.splits < std::int64_t{1} << 30 && cuda::band_fits(c.group, across) &&
+           return w.tiles * c.splits < std::int64_t{1} << 30 &&
+                  w.tiles * w.cluster * c.left * c.right < std::int64_t{1} << 37 &&
+                  cuda::band_fits(c.group, across) &&
                   std::int64_t{w.stages_of_k} * (c.splits + 1) < std::int64_t{1} << 31;
          }},
     Rule{"coordinates fit 32 bits",
@@ -202,6 +209,15 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
   c.sharing = Sharing::split;
   for (const int splits : {2, 3, 4, 5, 6, 8, 11, 12, 16, 24, 32}) {
     if (w.tiles * splits > 3 * room || splits * 4 > w.stages_of_k) continue;
+    c.splits = splits;
+    visit(c);
+  }
+  // Adding is no longer one block's work, so that only a filled device limits the pieces.
+  c.sharing = Sharing::summed;
+  const auto filled = static_cast<int>(room / std::max<std::int64_t>(1, w.tiles));
+  for (const int splits : std::set<int>{2, 4, 8, 16, 32, 64, filled}) {
+    if (splits < 2 || splits > kMostSplits || w.tiles * splits > room) continue;
+    if (splits * 2 > w.stages_of_k) continue;
     c.splits = splits;
     visit(c);
   }
@@ -291,6 +307,16 @@ GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
   return step;
 }
 
+/// Blocks that add the pieces of 128 sums each, as templates/cuda/sum_pieces.h counts them.
+GpuStep sum_step(const WgmmaPlan& w, const CudaWgmma& c) {
+  GpuStep step;
+  step.entry = "kiln_sum";
+  step.block.x = 256;
+  step.grid.x = static_cast<unsigned>(w.tiles * w.cluster * c.left * c.right / 128);
+  step.overlaps_previous = true;
+  return step;
+}
+
 GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const auto& c = typed(config);
   const auto w = plan(p, d, c);
@@ -323,6 +349,7 @@ GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) 
     step.maps.push_back(2);
   }
   out.steps.push_back(step);
+  if (c.sharing == Sharing::summed) out.steps.push_back(sum_step(w, c));
   return out;
 }
 

@@ -57,7 +57,7 @@ double wgmma_ns(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const auto w = plan(p, d, c);
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 2.0);  // what is left of the clock under load
   const double tile = double(c.left) * c.right;
-  const int splits = c.sharing == Sharing::split ? c.splits : 1;
+  const int splits = c.splits;
   const double per_cluster = double(w.tiles) * splits / w.clusters;
   const double rounds = c.sharing == Sharing::stream ? per_cluster + 0.1 : std::ceil(per_cluster);
   // Where another tile follows, two warpgroups by turns hide half of the finish; without turns it
@@ -66,7 +66,12 @@ double wgmma_ns(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double shown = c.pingpong ? 0.5 : 1.9;
   double cycles = rounds * double(w.stages_of_k) / splits * stage_cycles(p, w, c, ghz) +
                   (rounds * shown + 1 - shown) * finish;
-  if (c.sharing != Sharing::tiles) {
+  double added = 0;
+  if (c.sharing == Sharing::summed) {
+    // A second launch that waits for the first, and its traffic with L2.
+    const double bytes = double(w.tiles) * w.cluster * splits * tile * 4;
+    added = 1900 + bytes / 3500;
+  } else if (c.sharing != Sharing::tiles) {
     const double pieces = c.sharing == Sharing::split ? splits : 3;
     cycles += 4000 + std::max(std::ceil(pieces / w.pieces_at_once) * 750, pieces * tile * 4 / 64);
   }
@@ -79,7 +84,7 @@ double wgmma_ns(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double order =
       (c.along == Along::left && c.group == 8 ? 1.0 : 1.015) * (c.swap ? 1.01 : 1.0);
   const double refused = sums_lose_too_much(p.gemm, c) ? kRefused : 1.0;
-  return (1550 + packing + std::max(work, memory) + 0.28 * std::min(work, memory)) * order *
+  return (1550 + packing + added + std::max(work, memory) + 0.28 * std::min(work, memory)) * order *
          refused;
 }
 

@@ -104,8 +104,9 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaPlan& w, const Cu
         "rows of the left operand that share a scale");
     add("kRightLines", lines(c.swap ? p.gemm.scale_a : p.gemm.scale_b), "and of the right one");
   }
-  if (c.sharing == Sharing::split) add("kSplits", c.splits, "parts that k is cut into");
-  if (c.sharing != Sharing::tiles)
+  if (c.sharing == Sharing::split || c.sharing == Sharing::summed)
+    add("kSplits", c.splits, "parts that k is cut into");
+  if (c.sharing == Sharing::split || c.sharing == Sharing::stream)
     add("kPiecesAtOnce", w.pieces_at_once, "parts whose sums are fetched together");
   if (w.store != WgmmaPlan::Store::direct) {
     add("kChunk", w.chunk, "right rows that one store buffer holds");
@@ -148,7 +149,9 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Confi
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = value_of(c.pack_a || c.pack_b);
   v["swap"] = value_of(c.swap);
-  v["schedule"] = name(c.sharing);
+  // The same cut, whoever adds its pieces.
+  v["schedule"] = name(c.sharing == Sharing::summed ? Sharing::split : c.sharing);
+  v["summed"] = value_of(c.sharing == Sharing::summed);
   v["group_along"] = name(c.along);
   v["batched"] = value_of(p.gemm.batch > 1);
   v["store"] = w.store == WgmmaPlan::Store::tma      ? "tma"

@@ -51,8 +51,8 @@ void add_shared(WgmmaPlan& w, const CudaWgmma& c) {
 
 void add_workspace(WgmmaPlan& w, const Canonical& p, const CudaWgmma& c) {
   // The order of templates/cuda/workspace.h.
-  const bool cut = c.sharing != Sharing::tiles;
-  if (cut) w.counter_bytes = kCounterBytes;
+  const bool counted = c.sharing == Sharing::split || c.sharing == Sharing::stream;
+  if (counted) w.counter_bytes = kCounterBytes;
   w.workspace_bytes = w.counter_bytes;
   auto& a = c.swap ? w.right : w.left;
   auto& b = c.swap ? w.left : w.right;
@@ -63,11 +63,11 @@ void add_workspace(WgmmaPlan& w, const Canonical& p, const CudaWgmma& c) {
     side->packed = packed(length, lines, p.gemm.batch, side->type, w.workspace_bytes);
     w.workspace_bytes = round_up(side->packed.offset + side->packed.bytes, 256);
   }
-  if (!cut) return;
+  if (c.sharing == Sharing::tiles) return;
   const std::int64_t regions = c.pingpong ? 1 : c.warpgroups;
-  w.counters = w.tiles * w.cluster * regions;
+  if (counted) w.counters = w.tiles * w.cluster * regions;
   const std::int64_t slots =
-      c.sharing == Sharing::split ? w.tiles * c.splits : std::int64_t{2} * w.clusters;
+      c.sharing == Sharing::stream ? std::int64_t{2} * w.clusters : w.tiles * c.splits;
   w.workspace_bytes += slots * w.cluster * c.left * c.right * 4;
 }
 
@@ -89,9 +89,10 @@ WgmmaPlan plan(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
   // The copy engine writes whole 16 bytes at a line's end: seen on an H200, where one element
   // behind lines of 1,022 bytes was overwritten.
   const bool whole = g.n * w.d_bytes % 16 == 0;
-  w.store = g.alignment >= 16 && w.d_bytes >= 2 && whole ? WgmmaPlan::Store::tma
-            : w.d_bytes == 2                             ? WgmmaPlan::Store::staged
-                                                         : WgmmaPlan::Store::direct;
+  w.store = c.sharing == Sharing::summed                   ? WgmmaPlan::Store::direct
+            : g.alignment >= 16 && w.d_bytes >= 2 && whole ? WgmmaPlan::Store::tma
+            : w.d_bytes == 2                               ? WgmmaPlan::Store::staged
+                                                           : WgmmaPlan::Store::direct;
   w.chunk = chunk_of(c, std::max(w.d_bytes, 2));
   w.store_buffers = w.store == WgmmaPlan::Store::direct ? 0
                     : w.store == WgmmaPlan::Store::tma  ? 2
@@ -108,6 +109,7 @@ WgmmaPlan plan(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
       w.clusters = static_cast<int>(std::min(room, w.tiles));
       break;
     case Sharing::split:
+    case Sharing::summed:
       w.clusters = static_cast<int>(std::min(room, w.tiles * c.splits));
       break;
     case Sharing::stream:

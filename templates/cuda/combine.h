@@ -1,6 +1,8 @@
+//% if !summed
 // Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
 // so that the same call gives the same bits. The workspace holds a counter a tile (zero between
 // calls: the last block resets it), then the sums. Expects schedule.h.
+//% end
 #pragma once
 
 //% if schedule != tiles
@@ -16,6 +18,7 @@ KILN_DEVICE void load_four(Acc (&to)[4], const Acc* from) {
                : "l"(from)
                : "memory");
 }
+//% if !summed
 KILN_DEVICE u32 count_arrival(u32* counter) {
   u32 before;
   asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
@@ -84,4 +87,5 @@ KILN_DEVICE bool combine(Acc (&sums)[kSubtiles][kSums], const Work& work, const 
   }
   return true;
 }
+//% end
 //% end

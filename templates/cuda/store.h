@@ -1,3 +1,4 @@
+//% if !summed
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
 // own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
 // never wait for each other here. Expects epilogue.h, hopper.h.
@@ -251,3 +252,4 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
     }
   //% end
 }
+//% end

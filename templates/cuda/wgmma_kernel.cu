@@ -1,5 +1,9 @@
+//% if summed
+// The kernel itself: who copies, who multiplies. Expects wgmma.cu and sum_pieces.h.
+//% else
 // The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is cut,
 // combine.h.
+//% end
 
 KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const KilnGpuArgs& args,
                               const KilnTensorMap* map_d, int group) {
@@ -41,10 +45,14 @@ KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const Kil
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane);
     //% end
     //% end
+    //% if summed
+    keep_piece(sums, work, schedule.rank, args, region, thread);
+    //% else
     //% if schedule != tiles
     if (!combine(sums, work, schedule, args, shared.flags, group, region, thread)) continue;
     //% end
     store_tile(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
+    //% end
   }
   //% if store == tma
   if (lane == 0) tma_store_wait_read<0>();

@@ -68,6 +68,10 @@ const Case kCases[] = {
      "cuda_wgmma left=64 right=64 stages=8 warpgroups=1 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=1 sharing=split splits=4 along=left group=8 pack_a=0 pack_b=0 keep_right=1 "
      "promote=1"},
+    {"cuda_wgmma_bf16_summed", "sm_90a", 132, "bf16 N T 256 256 32768 align=16",
+     "cuda_wgmma left=128 right=128 stages=7 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=summed splits=32 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0"},
     {"cuda_mma_fp64_ahead", "sm_90a", 132, "fp64 T N 2048 2048 2048 align=16",
      "cuda_mma block_m=64 block_n=64 block_k=16 warps_m=2 warps_n=2 stages=6 instruction_k=8 "
      "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1"},

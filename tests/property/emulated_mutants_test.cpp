@@ -46,6 +46,13 @@ const Base kSplit{"split", "sm_90a", "bf16 N T 200 200 712 align=16",
                             .warpgroups = 2,
                             .sharing = Sharing::split,
                             .splits = 3}};
+const Base kSummed{"summed", "sm_90a", "bf16 N T 200 200 712 align=16 batch=2",
+                   CudaWgmma{.left = 128,
+                             .right = 64,
+                             .stages = 3,
+                             .warpgroups = 2,
+                             .sharing = Sharing::summed,
+                             .splits = 9}};
 const Base kPingpong{
     "pingpong", "sm_90a", "bf16 N T 400 304 456 lda=464 ldb=464 ldc=312 ldd=304 align=16",
     CudaWgmma{.left = 64, .right = 64, .stages = 3, .warpgroups = 2, .pingpong = true}};
@@ -258,6 +265,20 @@ const std::vector<Mutant> kMutants{
     {&kSplit, "reads the flag before it is written",
      "  named_barrier_sync(kGroupBarrier + group, 128);\n", "\n", 1},
     {&kSplit, "begins a piece a stage late", "work.begin = work.piece * stages / kSplits;",
+     "work.begin = work.piece * stages / kSplits + 1;"},
+    // Cut k, added by another launch.
+    {&kSummed, "adds before the pieces are there", "  wait_for_previous_grid();\n", "\n", 1},
+    {&kSummed, "adds the last piece again", "first + p * kAdders < kSplits ? some",
+     "first + p * kAdders < kSplits + 1 ? some"},
+    {&kSummed, "forgets the pieces of one warp", "for (int other = 1;", "for (int other = 2;"},
+    {&kSummed, "adds what is not there yet", "  __syncthreads();\n  if (adder != 0) return;",
+     "  if (adder != 0) return;"},
+    {&kSummed, "keeps all tiles in one place", "const u32 first_slot = u32(tile) * kSplits;",
+     "const u32 first_slot = 0;"},
+    {&kSummed, "takes all warpgroups for the first", "region * kWarpgroupRows + s * 64", "s * 64"},
+    {&kSummed, "stores a row beyond the last", "if (row >= out.rows || column",
+     "if (row > out.rows || column"},
+    {&kSummed, "begins a piece a stage late", "work.begin = work.piece * stages / kSplits;",
      "work.begin = work.piece * stages / kSplits + 1;"},
     // Warpgroups that take turns.
     {&kPingpong, "gives the turn to itself", "kTurnBarrier + 1 - group, 256)",

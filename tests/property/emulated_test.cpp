@@ -124,6 +124,37 @@ TEST(EmulatedRegisters, SampledConfigsAreRight) {
   }
 }
 
+/// Cut k whose pieces a launch of its own adds: every type, epilogue and way to store.
+TEST(EmulatedSums, SampledConfigsAreRight) {
+  constexpr int kConfigs = 20;
+  const Target target{"sm_90a", "cuda_wgmma", kConfigs, 600};
+  DeviceCaps device = caps_named(target.arch).value();
+  device.compute_units = 24;
+  const std::uint64_t seed = seed_of_run();
+  RecordProperty("seed", fmt::format("{}", seed));
+  test::RandomGpuGemm random(seed, target.largest);
+  const auto rows = rows_of(target, device);
+  int proven = 0;
+  for (int tries = 0; proven < kConfigs && tries < 50 * kConfigs; ++tries) {
+    const Gemm gemm = random.next(rows);
+    const auto space = space_for(gemm, device);
+    if (!space) continue;
+    std::vector<Config> mine;
+    for (const Config& config : space->legal)
+      if (const auto* c = std::get_if<CudaWgmma>(&config); c && c->sharing == Sharing::summed)
+        mine.push_back(config);
+    if (mine.empty()) continue;
+    const Config& config = mine[random.below(mine.size())];
+    const std::string what = fmt::format("KILN_SEED={}: {} | {}", seed, text(gemm), text(config));
+    const auto kernel = test::emulated_kernel(gemm, device, config);
+    ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
+    const Verdict verdict = test::verify_emulated(gemm, *kernel, proven % 4 == 0 ? 0 : seed + 1);
+    EXPECT_TRUE(verdict) << what << ": " << (verdict ? "" : verdict.error().detail);
+    ++proven;
+  }
+  EXPECT_EQ(proven, kConfigs);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Amd, Emulated,
     testing::Values(Target{"gfx90a", "hip_mfma", 30, 200}, Target{"gfx942", "hip_mfma", 30, 200},

@@ -1,0 +1,94 @@
+//% if summed
+// Tiles whose k was cut into pieces that another launch adds: it works on all units of the device,
+// where the last block of a tile would add alone, and always in the same order, so that the same
+// call gives the same bits. The workspace holds all pieces' sums as the threads had them. Expects
+// schedule.h, combine.h, epilogue.h.
+#pragma once
+
+constexpr int kRegion = kSubtiles * kSums * 128;  // sums of one warpgroup
+constexpr int kAdders = 8;                        // warps of a block, which share the pieces
+constexpr int kPiecesOfAdder = (kSplits + kAdders - 1) / kAdders;
+/// Pieces whose sums one thread fetches together: a wait for memory takes some 700 cycles.
+constexpr int kFetched = kPiecesOfAdder < 16 ? kPiecesOfAdder : 16;
+
+/// Sums of warpgroup `region` of block `rank` of the cluster that had this piece.
+KILN_DEVICE Acc* sums_of(const KilnGpuArgs& args, u32 slot, u32 rank, int region) {
+  Acc* all = reinterpret_cast<Acc*>(static_cast<unsigned char*>(args.workspace) + sums_at(args));
+  return all + ((i64(slot) * kCluster + rank) * kRegions + region) * kRegion;
+}
+
+KILN_DEVICE void keep_piece(const Acc (&sums)[kSubtiles][kSums], const Work& work, u32 rank,
+                            const KilnGpuArgs& args, int region, int thread) {
+  Acc* mine = sums_of(args, slot_of(work, work.piece), rank, region) + thread * 4;
+  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+    _Pragma("unroll") for (int r = 0; r < kSums; r += 4)
+      store_four(mine + (s * kSums + r) * 128, &sums[s][r]);
+}
+
+KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
+  if (row >= out.rows || column >= out.columns) return;
+  TypeD* d = out.d + row * out.ldd + column;
+  //% if integer_d
+  if (out.alpha == Real(1) && !out.c) {
+    *d = sum;
+    return;
+  }
+  //% end
+  //% if line_scale_a || line_scale_b
+  Real x = scaled(out, Real(sum), row, column) * out.alpha;
+  //% else
+  Real x = Real(sum) * out.alpha;
+  //% end
+  if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
+  x = finish(out, x, row, column);
+  //% if residual
+  x += to_real(out.residual[row * out.ldd + column]);
+  //% end
+  *d = from_real(x, TypeD{});
+}
+
+/// A block adds four sums of each lane of one warp that multiplied.
+extern "C" __global__ void __launch_bounds__(kAdders * 32)
+    kiln_sum(const __grid_constant__ KilnGpuArgs args) {
+  __shared__ Acc added[kAdders][32][4];
+  constexpr int kBlocks = kRegion / 128;  // of one region
+  const int lane = int(threadIdx.x) & 31, adder = int(threadIdx.x) / 32;
+  const int any = int(blockIdx.x) / kBlocks, quads = int(blockIdx.x) - any * kBlocks;
+  const int region = any % kRegions;
+  const u32 rank = u32(any / kRegions % kCluster);
+  const int tile = any / (kRegions * kCluster);
+  const u32 first_slot = u32(tile) * kSplits;
+  wait_for_previous_grid();
+  let_next_grid_start();
+  Acc sum[4] = {};
+  for (int first = adder; first < kSplits; first += kAdders * kFetched) {
+    Acc some[kFetched][4];
+    // Past the end the last piece is read again, and not added.
+    _Pragma("unroll") for (int p = 0; p < kFetched; ++p)
+      load_four(some[p], sums_of(args, first_slot + min(first + p * kAdders, kSplits - 1), rank,
+                                 region) + quads * 128 + lane * 4);
+    _Pragma("unroll") for (int p = 0; p < kFetched; ++p)
+      _Pragma("unroll") for (int i = 0; i < 4; ++i)
+        sum[i] += first + p * kAdders < kSplits ? some[p][i] : Acc(0);
+  }
+  _Pragma("unroll") for (int i = 0; i < 4; ++i) added[adder][lane][i] = sum[i];
+  __syncthreads();
+  if (adder != 0) return;
+  _Pragma("unroll") for (int other = 1; other < kAdders; ++other)
+    _Pragma("unroll") for (int i = 0; i < 4; ++i) sum[i] += added[other][lane][i];
+  const Schedule schedule = Schedule::start(kSwap ? args.n : args.m, kSwap ? args.m : args.n, args.k,
+                                            args.batch, rank);
+  Work work;
+  schedule.place(work, tile);
+  const Output out = output_of(args, work.batch);
+  // Four sums of a thread are two rows of the left operand by two of the right one.
+  const int thread = quads % 4 * 32 + lane, quad = quads / 4 % (kSums / 4), s = quads / kSums;
+  const i64 left = i64(work.left) * kLeftTile + region * kWarpgroupRows + s * 64 +
+                   thread / 32 * 16 + lane / 4;
+  const i64 right = i64(work.right) * kRightTile + quad * 8 + lane % 4 * 2;
+  _Pragma("unroll") for (int i = 0; i < 4; ++i) {
+    const i64 l = left + (i & 2) * 4, r = right + (i & 1);
+    finish_one(out, sum[i], kSwap ? r : l, kSwap ? l : r);
+  }
+}
+//% end
