@@ -162,7 +162,7 @@ struct CudaSimt {
 struct CudaGemv {
   static constexpr std::string_view kFamily = "cuda_gemv";
   int rows = 1;       // of the wide operand, a warp
-  int width = 8;      // elements read at once
+  int width = 8;      // elements read at once; 0: aligned words of 16 bytes, wherever rows begin
   int warps = 4;      // a block
   bool swap = false;  // thin is B
   auto operator<=>(const CudaGemv&) const = default;

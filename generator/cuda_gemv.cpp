@@ -1,4 +1,5 @@
-// Family cuda_gemv: axes, rules, parameters, launch and model of templates/cuda/gemv.cu.
+// Family cuda_gemv: axes, rules, parameters, launch and model of templates/cuda/gemv.cu and, for
+// rows at any address, gemv_shifted.cu.
 #include <algorithm>
 #include <array>
 
@@ -12,13 +13,39 @@ constexpr std::int64_t kMostThin = 16;
 
 const CudaGemv& typed(const Config& c) { return std::get<CudaGemv>(c); }
 
-constexpr std::array<std::string_view, 5> kFiles{"cuda/abi.h", "cuda/types.h", "cuda/convert.h",
-                                                 "cuda/epilogue.h", "cuda/gemv.cu"};
+constexpr std::array<std::string_view, 6> kFiles{"cuda/abi.h",     "cuda/types.h",
+                                                 "cuda/convert.h", "cuda/epilogue.h",
+                                                 "cuda/gemv.cu",   "cuda/gemv_shifted.cu"};
 
 std::int64_t thin_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.n : g.m; }
 std::int64_t wide_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.m : g.n; }
+DType wide_type(const Gemm& g, const CudaGemv& c) { return c.swap ? g.a.dtype : g.b.dtype; }
+
+/// Words of 16 bytes that begin on such a boundary, with the thin operand shifted to meet them.
+bool shifted(const CudaGemv& c) { return c.width == 0; }
+/// Elements of a row that a lane reads at once.
+int elements_of(const Gemm& g, const CudaGemv& c) {
+  return shifted(c) ? 16 / size_of(wide_type(g, c)) : c.width;
+}
 std::int64_t blocks_of(const Gemm& g, const CudaGemv& c) {
-  return ceil_div(wide_of(g, c), std::int64_t{c.warps} * c.rows) * g.batch;
+  // Shifted: a block's rows all begin at the same place within a word.
+  const std::int64_t classes = shifted(c) ? elements_of(g, c) : 1;
+  const std::int64_t rows = ceil_div(wide_of(g, c), classes);
+  return classes * ceil_div(rows, std::int64_t{c.warps} * c.rows) * g.batch;
+}
+/// Aligned words that a row holds whole, at most.
+std::int64_t words_of(const Gemm& g, const CudaGemv& c) { return g.k / elements_of(g, c); }
+
+/// Words of each row on their way to a lane: four where registers have room for them.
+int ahead_of(const Gemm& g, const CudaGemv& c) {
+  const std::int64_t values = c.rows * (thin_of(g, c) + elements_of(g, c));
+  return size_of(g.accumulator) / 4 * values <= 64 ? 4 : 2;
+}
+/// Words of a thin row that shared memory holds at once.
+int panel_of(const Gemm& g, const CudaGemv& c) {
+  constexpr int kPanelBytes = 32 << 10;
+  const int turn = 32 * ahead_of(g, c);
+  return std::max(1, kPanelBytes / (16 * static_cast<int>(thin_of(g, c)) * turn)) * turn;
 }
 
 const std::array kRules{
@@ -38,17 +65,21 @@ const std::array kRules{
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto& v = typed(c);
            const std::int64_t words = size_of(p.gemm.accumulator) / 4;
-           return v.rows >= 1 && v.width >= 1 && v.warps >= 1 && v.warps <= 32 &&
-                  words * v.rows * (thin_of(p.gemm, v) + v.width) <= 128;
+           return v.rows >= 1 && v.width >= 0 && v.warps >= 1 && v.warps <= 32 &&
+                  words * v.rows * (thin_of(p.gemm, v) + elements_of(p.gemm, v)) <= 128;
          }},
     Rule{"memory is aligned to what is read at once",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto fits = [&](DType t) {
              const int bytes = typed(c).width * size_of(t);
-             return typed(c).width == 1 ||
+             return shifted(typed(c)) || typed(c).width == 1 ||
                     (bytes <= 16 && (bytes & (bytes - 1)) == 0 && p.gemm.alignment % bytes == 0);
            };
            return fits(p.gemm.a.dtype) && fits(p.gemm.b.dtype);
+         }},
+    Rule{"words of a shifted row are counted in 32 bits",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           return !shifted(typed(c)) || words_of(p.gemm, typed(c)) < (std::int64_t{1} << 31) - 1024;
          }},
     Rule{"the grid is one that can be launched",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
@@ -61,10 +92,16 @@ void enumerate(const Canonical& p, const DeviceCaps&,
   for (const bool swap : {false, true}) {
     if ((swap ? p.gemm.n : p.gemm.m) > kMostThin) continue;
     for (const int rows : {1, 2, 4})
-      for (const int width : {1, 2, 4, 8, 16})
+      for (const int width : {0, 1, 2, 4, 8, 16}) {
+        // Where words are aligned anyway, nothing need be shifted.
+        if (width == 0 && p.gemm.alignment >= 16) continue;
         for (const int warps : {4, 8}) visit(CudaGemv{rows, width, warps, swap});
+      }
   }
 }
+
+/// Whether grids may begin while the one before them ends.
+bool overlaps(const DeviceCaps& d, const CudaGemv& c) { return shifted(c) && d.gpu.sm >= 90; }
 
 Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const auto& c = typed(config);
@@ -75,39 +112,72 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   };
   add("kThin", thin_of(p.gemm, c), "rows of the thin operand");
   add("kRows", c.rows, "rows of the wide operand that a warp takes");
-  add("kWidth", c.width, "elements read at once");
+  if (shifted(c)) {
+    add("kAhead", ahead_of(p.gemm, c), "words of each row on their way to a lane");
+    add("kPanel", panel_of(p.gemm, c), "words of each thin row in shared memory at once");
+  } else {
+    add("kWidth", c.width, "elements read at once");
+  }
   add("kWarps", c.warps, "of a block");
   out.constants.push_back(flag("kSwap", c.swap, "thin is B"));
   out.constants.push_back(flag("kThinAlongK", c.swap ? p.b_k_major : p.a_k_major,
                                "the thin operand's neighbours run along k"));
   out.constants.push_back({"define", "KILN_THIN", c.swap ? "TypeB" : "TypeA", ""});
   out.constants.push_back({"define", "KILN_WIDE", c.swap ? "TypeA" : "TypeB", ""});
+  out.values["shifted"] = value_of(shifted(c));
+  out.values["overlaps"] = value_of(overlaps(d, c));
   return out;
 }
 
-GpuLaunch launch(const Canonical& p, const DeviceCaps&, const Config& config) {
+GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const auto& c = typed(config);
   GpuLaunch out;
   GpuStep step;
   step.grid.x = static_cast<unsigned>(blocks_of(p.gemm, c));
   step.block.x = static_cast<unsigned>(c.warps * 32);
+  step.overlaps_previous = overlaps(d, c);
   if (step.grid.x > 0) out.steps.push_back(step);
   return out;
+}
+
+/// Instructions that a warp takes for one turn along k, each lane with its elements of the thin
+/// rows and of its own.
+double issued_a_turn(const Gemm& g, const CudaGemv& c) {
+  const double thin = double(thin_of(g, c)), each = elements_of(g, c);
+  const double products = thin * c.rows * each;
+  if (!shifted(c)) return (c.rows + thin) * (4 + 2 * each) + products + 10;
+  const double converted = size_of(wide_type(g, c)) < 4 ? each : 0;
+  return (c.rows + thin) * (2 + converted) + products + 6;
+}
+/// And once: addresses, the thin operand's share, adding up, the store.
+double issued_once(const Gemm& g, const CudaGemv& c) {
+  const double sums = double(thin_of(g, c)) * c.rows;
+  return shifted(c) ? 500 + 4 * sums : 12 * sums;
 }
 
 double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const auto& c = typed(config);
   const Gemm& g = p.gemm;
   const double ghz = d.ghz > 0 ? d.ghz : 1.5, units = std::max(1, d.compute_units);
-  const double thin = double(thin_of(g, c)), wide = double(wide_of(g, c)) * double(g.batch);
-  // Cycles that a warp takes for 32 · width elements of k: loads, conversions, multiply-adds.
-  const double loads = c.rows + thin;
-  const double each = loads * (4 + 2.0 * c.width) + thin * c.rows * c.width + 10;
-  const double steps = std::max(1.0, double(g.k) / (32.0 * c.width));
-  const double issue = wide / c.rows * (steps * each + 12 * thin * c.rows) / (4 * units) / ghz;
-  const double bytes = wide * double(g.k) * size_of(c.swap ? g.a.dtype : g.b.dtype);
-  const double memory = bytes / (0.75 * std::max(1, d.gpu.memory_gbs));
-  return 3000 + std::max(issue, memory) + 0.3 * std::min(issue, memory);
+  const double wide = double(wide_of(g, c)) * double(g.batch);
+  const double turns = shifted(c) ? double(ceil_div(words_of(g, c), 32))
+                                  : std::max(1.0, double(g.k) / (32.0 * c.width));
+  const double issue =
+      wide / c.rows * (turns * issued_a_turn(g, c) + issued_once(g, c)) / (4 * units) / ghz;
+  const int size = size_of(wide_type(g, c));
+  const double bytes = wide * double(g.k) * size;
+  // What the warps of a unit have on its way bounds what a latency can bring. Of ordinary loads,
+  // three turns are: 3×5000×777 read two bytes at a time took 9.7 us (H200).
+  constexpr double kLatency = 800, kWarps = 40;
+  const double warps = std::clamp(wide / c.rows / units, 1.0, kWarps);
+  const double flight =
+      32.0 * c.rows * elements_of(g, c) * size * (shifted(c) ? ahead_of(g, c) : 3);
+  const double rate =
+      std::min(0.75 * std::max(1, d.gpu.memory_gbs), units * warps * flight / kLatency);
+  const double memory = bytes / rate;
+  // The thin operand is laid out before the first product, and again for every panel.
+  const double panels = shifted(c) ? double(ceil_div(words_of(g, c), panel_of(g, c))) : 0;
+  return 3000 + 400 * panels + std::max(issue, memory) + 0.3 * std::min(issue, memory);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ KILN_DEVICE Acc widened(T x) {
   return Acc(to_real(x));
 }
 
+//% if !shifted
 template <typename T>
 struct alignas(kWidth * sizeof(T)) Some {
   T x[kWidth];
@@ -38,6 +39,7 @@ KILN_DEVICE Acc sum_of_warp(Acc x) {
   return x;
 }
 
+//% end
 KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   TypeD* d = out.d + row * out.ldd + column;
   //% if integer_d
@@ -59,6 +61,7 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   *d = from_real(x, TypeD{});
 }
 
+//% if !shifted
 extern "C" __global__ void __launch_bounds__(kWarps * 32)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   const int lane = int(threadIdx.x) & 31;
@@ -94,3 +97,4 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
         store_one(out, sum, kSwap ? row0 + r : t, kSwap ? t : row0 + r);
     }
 }
+//% end

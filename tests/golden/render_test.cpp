@@ -98,6 +98,8 @@ const Case kCases[] = {
      "group=8"},
     {"cuda_gemv_bf16", "sm_90a", 132, "bf16 N T 3 5000 777 epilogue=bias_row+silu",
      "cuda_gemv rows=2 width=1 warps=4 swap=0"},
+    {"cuda_gemv_bf16_shifted", "sm_90a", 132, "bf16 N T 3 5000 777",
+     "cuda_gemv rows=4 width=0 warps=4 swap=0"},
     {"cuda_wgmma_fp8_block_scales", "sm_90a", 132,
      "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128",
      "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "

@@ -58,6 +58,9 @@ constexpr Target kTargets[] = {
     {"sm_100a", "fp16 T T 100 100 100 batch=2", "cuda_simt"},
     {"sm_120a", "fp32 N T 100 100 100 out=bf16", "cuda_simt"},
     {"sm_75", "fp16 N T 3 5000 777", "cuda_gemv"},
+    {"sm_90a", "bf16 N T 3 5000 777", "cuda_gemv"},
+    {"sm_90a", "int8 N T 16 4000 4095", "cuda_gemv"},
+    {"sm_89", "fp8 N T 16 5000 777", "cuda_gemv"},
     {"sm_90a", "bf16 N T 1 4096 4096 align=16", "cuda_gemv"},
     {"sm_120a", "fp64 N T 16 100 100", "cuda_gemv"}};
 

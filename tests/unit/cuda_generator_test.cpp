@@ -351,6 +351,20 @@ TEST(CudaWgmmaModel, PromotesFirstWhereKIsLong) {
                           [](const CudaWgmma& c) { return !c.promote && c.splits > 4; }));
 }
 
+TEST(CudaGemvModel, ShiftsWhereRowsBeginAnywhere) {
+  const auto first = [](const char* line) {
+    const auto space = space_for(parse_gemm(line).value(), h200()).value();
+    return text(*std::min_element(
+        space.legal.begin(), space.legal.end(), [&](const auto& x, const auto& y) {
+          return predict_ns(space.problem, h200(), x) < predict_ns(space.problem, h200(), y);
+        }));
+  };
+  EXPECT_THAT(first("bf16 N T 3 5000 777"), testing::ContainsRegex("cuda_gemv.* width=0"));
+  EXPECT_THAT(first("fp32 N T 2 4096 4095"), testing::ContainsRegex("cuda_gemv.* width=0"));
+  EXPECT_THAT(first("fp32 N T 2 4096 4096 align=16"),
+              testing::ContainsRegex("cuda_gemv.* width=4"));
+}
+
 TEST(CudaFallback, IsLegalEverywhere) {
   for (const char* device : {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"}) {
     const auto caps = cuda_caps_named(device).value();
