@@ -61,10 +61,10 @@ class GpuContest {
   Status run(GpuCalls& kiln, GpuCalls* peer, ContestResult& result) const {
     std::vector<GpuCalls*> contenders{&kiln};
     if (peer != nullptr) contenders.push_back(peer);
-    if (Status ok = gpu_race(contenders, options_.contest.samples, kLeastSamples,
-                             options_.contest.budget_ns, {});
-        !ok)
-      return ok;
+    const auto raced = gpu_race(contenders, options_.contest.samples, kLeastSamples,
+                                options_.contest.budget_ns, {});
+    if (!raced) return tl::unexpected(raced.error());
+    result.conditions = *raced;
     result.kiln = kiln.timing();
     if (peer != nullptr) result.peers[kGpuPeer] = peer->timing();
     return {};

@@ -73,8 +73,9 @@ class Climb {
     result.verified = true;
     auto calls = GpuCalls::make(*tools_, sets_, run->run());
     if (!calls) return tl::unexpected(calls.error());
-    if (Status ok = gpu_race({&*calls}, samples_, kLeastSamples, kBudgetNs, {}); !ok)
-      return tl::unexpected(ok.error());
+    const auto raced = gpu_race({&*calls}, samples_, kLeastSamples, kBudgetNs, {});
+    if (!raced) return tl::unexpected(raced.error());
+    result.conditions = *raced;
     result.timing = calls->timing();
     result.tflops = tflops_of(gemm_, result.timing.median_ns);
     result.share = library_ns / result.timing.median_ns;

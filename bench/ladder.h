@@ -35,6 +35,7 @@ struct RungResult {
   double share = 0;  // the library's time over this one's; 0: no library ran
   bool verified = false;
   std::string fault;  // why it was not raced, or is wrong
+  GpuConditions conditions;
 };
 
 struct LadderResult {

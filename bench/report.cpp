@@ -157,7 +157,18 @@ OrderedJson to_json(const ContestResult& row, const std::string& device) {
   json["samples"] = row.kiln.samples;
   if (!row.fault.empty()) json["fault"] = row.fault;
   for (const Excluded& e : row.excluded) json["excluded"][e.peer] = e.reason;
+  if (row.conditions.readings > 0) json["conditions"] = to_json(row.conditions);
   return json;
+}
+
+OrderedJson to_json(const GpuConditions& c) {
+  return {{"sm_mhz", {{"low", c.sm_low_mhz}, {"median", c.sm_median_mhz}, {"high", c.sm_high_mhz}}},
+          {"memory_mhz", c.memory_mhz},
+          {"watts", c.watts},
+          {"celsius", c.celsius},
+          {"slowed_by", cuda::slowdowns(c.reasons)},
+          {"dropped", c.dropped},
+          {"settled", c.settled}};
 }
 
 OrderedJson to_json(const ShapeFailure& failure, const std::string& device) {
@@ -213,6 +224,8 @@ std::string table(const BenchReport& report) {
       out += fmt::format("{}: kiln's result is wrong: {}\n", row_name(row), row.fault);
     for (const Excluded& e : row.excluded)
       out += fmt::format("{}: {} left out: {}\n", row_name(row), e.peer, e.reason);
+    if (row.conditions.readings > 0)
+      out += fmt::format("{}: {}\n", text(row.gemm), text(row.conditions));
   }
   for (const ShapeFailure& f : report.failures)
     out += fmt::format("{}, {} threads: not raced: {}\n", text(f.gemm), f.threads, f.error.message);

@@ -66,11 +66,14 @@ BenchSummary summarise(const BenchReport& report);
 /// One line of `kiln bench --json`.
 OrderedJson to_json(const ContestResult& row, const std::string& device);
 OrderedJson to_json(const ShapeFailure& failure, const std::string& device);
+/// What rows of GPUs with sensors have as "conditions".
+OrderedJson to_json(const GpuConditions& conditions);
 /// {"machine": …} and the last line, {"summary": …}.
 OrderedJson to_json(const MachineLine& machine);
 OrderedJson to_json(const BenchSummary& summary);
 
-/// Every row for people: times, the best peer, ratio, share of peak; then the summary.
+/// Every row for people: times, the best peer, ratio, share of peak; then what is to be said of
+/// single rows, the conditions of a GPU's races among it.
 std::string table(const BenchReport& report);
 std::string text(const BenchSummary& summary);
 /// RFC 4180, one line a row and peer ("kiln" is one), times in nanoseconds.

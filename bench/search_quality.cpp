@@ -73,9 +73,12 @@ Result<Tuned> tune_from_nothing(const std::filesystem::path& database,
 }
 
 /// Medians of both plans, in their order.
-using Medians = std::pair<double, double>;
+struct Raced {
+  double first_ns, second_ns;
+  GpuConditions conditions = {};
+};
 
-Result<Medians> raced_on_cpu(const SearchQualityInput& input, const std::vector<Plan>& plans) {
+Result<Raced> raced_on_cpu(const SearchQualityInput& input, const std::vector<Plan>& plans) {
   const auto device = detect_cpu(input.threads);
   if (!device) return tl::unexpected(device.error());
   auto sets = OperandSets::make(input.gemm, *device, input.seed);
@@ -93,11 +96,11 @@ Result<Medians> raced_on_cpu(const SearchQualityInput& input, const std::vector<
   options.budget_ns = kRaceNs;
   options.gate = fma_gate(input.threads);
   auto samples = race(calls, options);
-  return Medians{timing_of(std::move(samples[0].ns)).median_ns,
-                 timing_of(std::move(samples[1].ns)).median_ns};
+  return Raced{timing_of(std::move(samples[0].ns)).median_ns,
+               timing_of(std::move(samples[1].ns)).median_ns};
 }
 
-Result<Medians> raced_on_gpu(const SearchQualityInput& input, const std::vector<Plan>& plans) {
+Result<Raced> raced_on_gpu(const SearchQualityInput& input, const std::vector<Plan>& plans) {
   auto device = open_gpu(input.device);
   if (!device) return tl::unexpected(device.error());
   auto tools = GpuTools::make(*device);
@@ -115,9 +118,9 @@ Result<Medians> raced_on_gpu(const SearchQualityInput& input, const std::vector<
     calls.push_back(std::move(*one));
   }
   for (GpuCalls& one : calls) contenders.push_back(&one);
-  if (Status ok = gpu_race(contenders, kSamples, kLeastSamples, kRaceNs, {}); !ok)
-    return tl::unexpected(ok.error());
-  return Medians{calls[0].timing().median_ns, calls[1].timing().median_ns};
+  const auto conditions = gpu_race(contenders, kSamples, kLeastSamples, kRaceNs, {});
+  if (!conditions) return tl::unexpected(conditions.error());
+  return Raced{calls[0].timing().median_ns, calls[1].timing().median_ns, *conditions};
 }
 
 }  // namespace
@@ -137,11 +140,15 @@ Result<SearchQuality> measure_search_quality(const SearchQualityInput& input) {
     if (!plan) return tl::unexpected(plan.error());
     plans.push_back(std::move(*plan));
   }
-  const auto medians =
+  const auto raced =
       input.device == "cpu" ? raced_on_cpu(input, plans) : raced_on_gpu(input, plans);
-  if (!medians) return tl::unexpected(medians.error());
-  return SearchQuality{brief->report.seconds, thorough->report.seconds, brief->report.config,
-                       thorough->report.config, medians->second / medians->first};
+  if (!raced) return tl::unexpected(raced.error());
+  return SearchQuality{.short_seconds = brief->report.seconds,
+                       .long_seconds = thorough->report.seconds,
+                       .short_config = brief->report.config,
+                       .long_config = thorough->report.config,
+                       .quality = raced->second_ns / raced->first_ns,
+                       .conditions = raced->conditions};
 }
 
 }  // namespace kiln

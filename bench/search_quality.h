@@ -7,13 +7,15 @@
 #include <string>
 
 #include "kiln/engine.hpp"
+#include "tuner/gpu_clocks.h"
 
 namespace kiln {
 
 struct SearchQuality {
   double short_seconds = 0, long_seconds = 0;
   std::string short_config, long_config;
-  double quality = 0;  // long winner's time / short winner's: 1 = as good
+  double quality = 0;        // long winner's time / short winner's: 1 = as good
+  GpuConditions conditions;  // of the race, on a GPU
 };
 
 struct SearchQualityInput {

@@ -118,6 +118,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   report.timing = winner.timing();
   report.enumerated = static_cast<int>(result->enumerated);
   report.seconds = result->seconds;
+  report.conditions = (*bench)->conditions();
   report.warnings = std::move(warnings);
   count_outcomes(*result, report);
   return report;

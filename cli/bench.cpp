@@ -29,7 +29,7 @@ constexpr Manual kManual{
     "  shape that could not be raced makes the exit code 1.\n"
     "  --json prints one object a shape and thread count, then {\"summary\": ...}:\n"
     "    dtype ta tb m n k threads device kiln_ns peers{name: ns} best_peer ratio verified config\n"
-    "    policy\n"
+    "    policy, and of a GPU that tells its clock conditions\n"
     "  --overhead, --cold-start and --search-quality measure what surrounds the kernels instead, "
     "on\n"
     "  the first shape given: the cost of gemm() over calling its kernel, a new process's open "

@@ -4,6 +4,7 @@
 
 #include "bench/gpu_overhead.h"
 #include "bench/overhead.h"
+#include "bench/report.h"
 #include "bench/search_quality.h"
 #include "cli/report.h"
 #include "kiln/engine.hpp"
@@ -78,19 +79,20 @@ Result<Outcome> search_quality(bool json, const ExtrasInput& input) {
                               .budget = std::chrono::duration<double>(input.budget_seconds),
                               .seed = input.seed});
   if (!found) return tl::unexpected(found.error());
-  if (json)
-    print_json({{"search_quality",
-                 {{"shape", text(input.gemm)},
-                  {"seconds", found->short_seconds},
-                  {"config", found->short_config},
-                  {"long_seconds", found->long_seconds},
-                  {"long_config", found->long_config},
-                  {"quality", found->quality}}}});
-  else
+  const bool conditions_known = found->conditions.readings > 0;
+  if (json) {
+    Json row{{"shape", text(input.gemm)},         {"seconds", found->short_seconds},
+             {"config", found->short_config},     {"long_seconds", found->long_seconds},
+             {"long_config", found->long_config}, {"quality", found->quality}};
+    if (conditions_known) row["conditions"] = to_json(found->conditions);
+    print_json({{"search_quality", row}});
+  } else {
     fmt::print(
         "{}\n  {:.1f} s: {}\n  {:.1f} s: {}\n  the short search reaches {} of the long one's\n",
         text(input.gemm), found->short_seconds, found->short_config, found->long_seconds,
         found->long_config, percent(found->quality));
+    if (conditions_known) fmt::print("  {}\n", text(found->conditions));
+  }
   return Outcome::done;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/report.h"
 #include "cli/report.h"
 
 namespace kiln::cli {
@@ -13,6 +14,7 @@ Json to_json(const Ladder& ladder, const RungResult& rung, std::size_t number) {
            {"tflops", rung.tflops},     {"share", rung.share},
            {"verified", rung.verified}, {"config", rung.rung.config}};
   if (!rung.fault.empty()) row["fault"] = rung.fault;
+  if (rung.conditions.readings > 0) row["conditions"] = kiln::to_json(rung.conditions);
   return row;
 }
 

@@ -57,22 +57,24 @@ double gflops_of(const TuneReport& report) {
 
 Json report_json(const TuneReport& report, const std::string& device, double peak) {
   const double gflops = gflops_of(report);
-  return {{"shape", text(report.gemm)},
-          {"device", device},
-          {"threads", report.threads},
-          {"config", report.config},
-          {"median_ns", report.timing.median_ns},
-          {"low_ns", report.timing.low_ns},
-          {"high_ns", report.timing.high_ns},
-          {"samples", report.timing.samples},
-          {"gflops", gflops},
-          {"share_of_peak", peak > 0 ? Json(gflops / peak) : Json(nullptr)},
-          {"enumerated", report.enumerated},
-          {"compiled", report.compiled},
-          {"measured", report.measured},
-          {"failed", report.failed},
-          {"seconds", report.seconds},
-          {"already_tuned", report.already_tuned}};
+  Json row{{"shape", text(report.gemm)},
+           {"device", device},
+           {"threads", report.threads},
+           {"config", report.config},
+           {"median_ns", report.timing.median_ns},
+           {"low_ns", report.timing.low_ns},
+           {"high_ns", report.timing.high_ns},
+           {"samples", report.timing.samples},
+           {"gflops", gflops},
+           {"share_of_peak", peak > 0 ? Json(gflops / peak) : Json(nullptr)},
+           {"enumerated", report.enumerated},
+           {"compiled", report.compiled},
+           {"measured", report.measured},
+           {"failed", report.failed},
+           {"seconds", report.seconds},
+           {"already_tuned", report.already_tuned}};
+  if (!report.conditions.empty()) row["conditions"] = report.conditions;
+  return row;
 }
 
 void print_report(const TuneReport& report, double peak) {
@@ -85,6 +87,7 @@ void print_report(const TuneReport& report, double peak) {
                  ? "tuned before"
                  : fmt::format("{} of {} candidates measured, {} failed, {:.1f} s", report.measured,
                                report.enumerated, report.failed, report.seconds));
+  if (!report.conditions.empty()) fmt::print("  {}\n", report.conditions);
   std::fflush(stdout);
 }
 

@@ -114,7 +114,7 @@ Result<GpuCalls> GpuCalls::make(const GpuTools& tools, const GpuOperandSets& set
       1, static_cast<int>(std::ceil(kSampleNs / std::max(1e3, *second) / double(sets.count()))));
   calls.launches_ = std::clamp(walks * sets.count(), 1, kMostLaunches);
   if (Status ok = calls.record(sets, run); !ok) return tl::unexpected(ok.error());
-  if (const auto warm = calls.sample(); !warm) return tl::unexpected(warm.error());
+  if (const auto warm = calls.replay(); !warm) return tl::unexpected(warm.error());
   return calls;
 }
 
@@ -124,6 +124,7 @@ GpuCalls::GpuCalls(GpuCalls&& other) noexcept
       end_(std::move(other.end_)),
       graph_(std::exchange(other.graph_, nullptr)),
       launches_(other.launches_),
+      last_ns_(other.last_ns_),
       samples_(std::move(other.samples_)) {}
 
 GpuCalls::~GpuCalls() {
@@ -171,21 +172,32 @@ Result<double> GpuCalls::timed(const std::function<Status()>& work) const {
   return static_cast<double>(milliseconds) * 1e6;
 }
 
-Result<double> GpuCalls::sample() const {
-  const auto ns = timed([&] {
+/// The graph's device time in nanoseconds.
+Result<double> GpuCalls::replay() const {
+  return timed([&] {
     const cuda::Driver& d = tools_->device()->driver();
     return cuda::check(d, d.cuGraphLaunch(graph_, tools_->stream()), "cuGraphLaunch");
   });
-  if (!ns) return ns;
-  return *ns / launches_;
+}
+
+Result<bool> GpuCalls::sample(ClockWatch& watch) {
+  watch.before_sample();
+  const auto ns = replay();
+  if (!ns) return tl::unexpected(ns.error());
+  last_ns_ = *ns;
+  const bool stands = watch.sample_stands();
+  if (stands) samples_.push_back(*ns / launches_);
+  return stands;
 }
 
 Status GpuCalls::take(int total, double budget_ns) {
+  ClockWatch watch(tools_->sensors());
   double spent = 0;
-  while (static_cast<int>(samples_.size()) < total && (spent == 0 || spent < budget_ns)) {
-    const auto ns = sample();
-    if (!ns) return tl::unexpected(ns.error());
-    samples_.push_back(*ns);
+  bool any = false;
+  while (static_cast<int>(samples_.size()) < total && (!any || spent < budget_ns)) {
+    const auto stands = sample(watch);
+    if (!stands) return tl::unexpected(stands.error());
+    any = any || *stands;
     spent += last_ns();
   }
   return {};
@@ -193,27 +205,32 @@ Status GpuCalls::take(int total, double budget_ns) {
 
 Timing GpuCalls::timing() const { return timing_of(samples_); }
 
-Status gpu_race(std::vector<GpuCalls*> contenders, int samples, int min_samples, double budget_ns,
-                const std::function<bool(const std::vector<Timing>&)>& stop,
-                const std::function<void(const GpuCalls*)>& on_turn) {
-  if (contenders.empty()) return {};
+Result<GpuConditions> gpu_race(std::vector<GpuCalls*> contenders, int samples, int min_samples,
+                               double budget_ns,
+                               const std::function<bool(const std::vector<Timing>&)>& stop,
+                               const std::function<void(const GpuCalls*)>& on_turn) {
+  if (contenders.empty()) return GpuConditions{};
+  ClockWatch watch(contenders[0]->sensors());
   double spent = 0;
   for (int round = 1; round <= samples; ++round) {
-    if (round > min_samples && spent >= budget_ns) return {};
+    if (round > min_samples && spent >= budget_ns) break;
     for (GpuCalls* one : contenders) {
       if (on_turn) on_turn(one);
-      const std::size_t before = one->samples().size();
-      if (Status ok = one->take(static_cast<int>(before) + 1, 1e18); !ok) return ok;
-      spent += (1 + kRestShare) * one->last_ns();
-      rest(kRestShare * one->last_ns());
+      for (bool stands = false; !stands;) {
+        const auto taken = one->sample(watch);
+        if (!taken) return tl::unexpected(taken.error());
+        stands = *taken;
+        spent += (1 + kRestShare) * one->last_ns();
+        rest(kRestShare * one->last_ns());
+      }
     }
     std::rotate(contenders.begin(), contenders.begin() + 1, contenders.end());
     if (round < min_samples || !stop) continue;
     std::vector<Timing> timings;
     for (const GpuCalls* one : contenders) timings.push_back(one->timing());
-    if (stop(timings)) return {};
+    if (stop(timings)) break;
   }
-  return {};
+  return watch.conditions();
 }
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 
 #include "kiln/options.hpp"
 #include "tuner/gpu_check.h"
+#include "tuner/gpu_clocks.h"
 
 namespace kiln {
 
@@ -19,6 +20,8 @@ namespace kiln {
 ///   by the device's events: what launching costs the host is not in it, for nobody;
 /// - in a race the device rests after each sample for three times as long (100 ms at most): at its
 ///   power limit, which a second of large products reaches, all contenders take the same time;
+/// - a sample across which the SM clock changed is dropped and repeated, where there is a sensor to
+///   tell and the clock ever settles (tuner/gpu_clocks.h);
 /// - the figure is the median of the samples.
 constexpr std::string_view gpu_measure_policy(Vendor vendor) {
   return vendor == Vendor::amd ? "hip-cold-v1" : "cuda-cold-v1";
@@ -53,33 +56,37 @@ class GpuCalls {
   GpuCalls& operator=(GpuCalls&&) = delete;
   ~GpuCalls();
 
-  /// One sample, in nanoseconds a call. Errors: device.
-  Result<double> sample() const;
+  /// Takes one sample beside `watch`; false: it does not stand, and was dropped. Errors: device.
+  Result<bool> sample(ClockWatch& watch);
   /// Takes samples until there are `total`, or `budget_ns` of device time are spent after one.
   Status take(int total, double budget_ns);
   const std::vector<double>& samples() const { return samples_; }
+  const cuda::Telemetry* sensors() const { return tools_->sensors(); }
   Timing timing() const;
-  /// Device time of the last sample.
-  double last_ns() const { return samples_.empty() ? 0 : samples_.back() * launches_; }
+  /// Device time of the last sample, dropped or not.
+  double last_ns() const { return last_ns_; }
 
  private:
   GpuCalls(const GpuTools& tools, cuda::OwnedEvent begin, cuda::OwnedEvent end)
       : tools_(&tools), begin_(std::move(begin)), end_(std::move(end)) {}
   Result<double> timed(const std::function<Status()>& work) const;
+  Result<double> replay() const;
   Status record(const GpuOperandSets& sets, const RunOnGpu& run);
 
   const GpuTools* tools_;
   cuda::OwnedEvent begin_, end_;
   cuda::GraphExec graph_ = nullptr;
   int launches_ = 1;
+  double last_ns_ = 0;
   std::vector<double> samples_;
 };
 
 /// Samples contenders in turn, in an order that rotates by one each round, until each has `samples`
 /// or `budget_ns` are spent, rests included, and each has `min_samples`, or `stop` says so.
-/// `on_turn` hears whose turn it is, before each.
-Status gpu_race(std::vector<GpuCalls*> contenders, int samples, int min_samples, double budget_ns,
-                const std::function<bool(const std::vector<Timing>&)>& stop,
-                const std::function<void(const GpuCalls*)>& on_turn = {});
+/// `on_turn` hears whose turn it is, before each. Returns the conditions it was run in.
+Result<GpuConditions> gpu_race(std::vector<GpuCalls*> contenders, int samples, int min_samples,
+                               double budget_ns,
+                               const std::function<bool(const std::vector<Timing>&)>& stop,
+                               const std::function<void(const GpuCalls*)>& on_turn = {});
 
 }  // namespace kiln

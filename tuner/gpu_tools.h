@@ -9,6 +9,7 @@
 
 #include "generator/extent.h"
 #include "runtime/cuda/kernel.h"
+#include "runtime/cuda/telemetry.h"
 #include "tuner/data_set.h"
 #include "tuner/reference.h"
 
@@ -22,6 +23,8 @@ class GpuTools {
 
   const cuda::SharedDevice& device() const { return device_; }
   cuda::Stream stream() const { return stream_.get(); }
+  /// Null where there is nothing to read.
+  const cuda::Telemetry* sensors() const { return sensors_.get(); }
 
   /// Fills one operand of `gemm` (canonical). limit 0: uniform values; else whole numbers up to it.
   Status fill(const Gemm& gemm, Operand which, void* data, std::uint64_t seed, int limit) const;
@@ -57,7 +60,8 @@ class GpuTools {
       : device_(std::move(device)),
         module_(std::move(module)),
         stream_(std::move(stream)),
-        counters_(std::move(counters)) {}
+        counters_(std::move(counters)),
+        sensors_(cuda::Telemetry::open(device_->bus_id())) {}
   template <typename... Args>
   Status call(const char* entry, Dim3 grid, Args... args) const;
   Result<Count> counted() const;
@@ -67,6 +71,7 @@ class GpuTools {
   cuda::SharedModule module_;
   cuda::OwnedStream stream_;
   cuda::DeviceBuffer counters_;  // two words
+  std::unique_ptr<const cuda::Telemetry> sensors_;
 };
 
 }  // namespace kiln

@@ -42,6 +42,8 @@ class Bench {
   virtual std::vector<Measured> race(const std::vector<Measured>& finalists) = 0;
   /// True when asking for more can only waste time: the search goes on to the race.
   virtual bool exhausted() const { return false; }
+  /// In what conditions the last race was run, for people; empty where nothing is known of them.
+  virtual std::string conditions() const { return {}; }
   /// Kept until the bench dies; null when it made none.
   virtual const Artifact* artifact(const Config&) const { return nullptr; }
 };

@@ -121,6 +121,8 @@ class WorkerBench final : public Bench {
 
   bool exhausted() const override { return broken_; }
 
+  std::string conditions() const override { return conditions_; }
+
   const Artifact* artifact(const Config& config) const override {
     const auto it = compiled_.find(config);
     return it == compiled_.end() || !it->second.done || it->second.artifact.source.text.empty()
@@ -262,6 +264,9 @@ class WorkerBench final : public Bench {
       const nlohmann::json& answers = reply->body["rows"];
       for (std::size_t i = 0; i < running.size(); ++i) read_row(answers[i], rows[running[i]]);
       add_rivals(reply->body, rows);
+      if (const auto told = reply->body.find("conditions");
+          told != reply->body.end() && told->is_string())
+        conditions_ = told->get<std::string>();
       return true;
     }
     if (broken_) return false;
@@ -361,7 +366,7 @@ class WorkerBench final : public Bench {
   std::set<Config> verified_here_;       // by this search's worker
   std::vector<std::jthread> compiling_;  // after compiled_: joined before that dies
   double best_ns_ = 0;
-  std::string best_config_;
+  std::string best_config_, conditions_;
   int culprit_ = 0;
   bool rival_races_ = true;  // until it brings a worker down
   bool broken_ = false;      // no worker can be started any more

@@ -74,6 +74,8 @@ struct TuneReport {
   int compiled = 0, measured = 0, failed = 0;
   double seconds = 0;
   bool already_tuned = false;
+  /// A GPU's clock, power and temperature while the finalists raced, where it tells; else empty.
+  std::string conditions;
   /// What went wrong without touching the result: a full disk, a read-only database, by file.
   std::vector<std::string> warnings;
 };

@@ -245,12 +245,11 @@ json GpuSession::race_rows(std::vector<json> rows, std::vector<GpuCalls>& calls,
     while (at < calls.size() && &calls[at] != one) ++at;
     enter(WorkerStatus::racing, at < who.size() ? static_cast<int>(who[at]) : kRivalNumber);
   };
-  if (Status ok = gpu_race(contenders, kRaceSamples, kRaceMinSamples, budget_ns, stop, on_turn);
-      !ok)
-    return fault(ok.error().message, status_->candidate);
+  const auto raced = gpu_race(contenders, kRaceSamples, kRaceMinSamples, budget_ns, stop, on_turn);
+  if (!raced) return fault(raced.error().message, status_->candidate);
   for (std::size_t i = 0; i < who.size(); ++i)
     rows[who[i]] = answer_of(calls[i].timing(), Round::race, true);
-  json reply{{"rows", rows}};
+  json reply{{"rows", rows}, {"conditions", text(*raced)}};
   if (rival) {
     json row = answer_of(rival->timing(), Round::race, false);
     row["config"] = text(Config(CudaLibrary{problem_->rival->choice}));
