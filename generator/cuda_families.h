@@ -14,15 +14,16 @@ namespace kiln {
 /// last of a tile's blocks adds; the last rounds' k cut evenly among all blocks ("stream-K"); or
 /// equal splits whose sums a launch of its own adds.
 enum class Sharing : std::uint8_t { tiles, split, stream, summed };
-/// Along which side of D neighbouring tiles are walked together, so that L2 serves what they share.
-enum class Along : std::uint8_t { left, right };
+/// Along which side of D neighbouring tiles are walked together, so that L2 serves what they share;
+/// or along a Hilbert curve through squares of them.
+enum class Along : std::uint8_t { left, right, hilbert };
 
 inline constexpr std::array<Named<Sharing>, 4> kNamesOfSharing{{{Sharing::tiles, "tiles"},
                                                                 {Sharing::split, "split"},
                                                                 {Sharing::stream, "stream"},
                                                                 {Sharing::summed, "summed"}}};
-inline constexpr std::array<Named<Along>, 2> kNamesOfAlong{
-    {{Along::left, "left"}, {Along::right, "right"}}};
+inline constexpr std::array<Named<Along>, 3> kNamesOfAlong{
+    {{Along::left, "left"}, {Along::right, "right"}, {Along::hilbert, "hilbert"}}};
 constexpr const auto& names_of(Sharing) { return kNamesOfSharing; }
 constexpr const auto& names_of(Along) { return kNamesOfAlong; }
 
@@ -39,7 +40,7 @@ struct CudaWgmma {
   Sharing sharing = Sharing::tiles;
   int splits = 1;
   Along along = Along::left;
-  int group = 8;                        // tiles walked together
+  int group = 8;                        // tiles walked together; a square's side
   bool pack_a = false, pack_b = false;  // copied into an aligned, k-major workspace first
   bool keep_right = false;              // L2 keeps the right operand and lets the left one pass
   bool promote = false;                 // 8-bit floats: sums of each stage are added in fp32

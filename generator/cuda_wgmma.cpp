@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -19,13 +20,13 @@ using cuda::WgmmaPlan;
 
 const CudaWgmma& typed(const Config& c) { return std::get<CudaWgmma>(c); }
 
-constexpr std::array<std::string_view, 16> kFiles{
-    "cuda/abi.h",          "cuda/types.h",     "cuda/convert.h",
-    "cuda/epilogue.h",     "cuda/workspace.h", "cuda/hopper.h",
-    "cuda/pack.cu",        "cuda/wgmma.h",     "cuda/wgmma_registers.h",
-    "cuda/schedule.h",     "cuda/wgmma.cu",    "cuda/swizzle.h",
-    "cuda/store.h",        "cuda/combine.h",   "cuda/sum_pieces.h",
-    "cuda/wgmma_kernel.cu"};
+constexpr std::array<std::string_view, 17> kFiles{
+    "cuda/abi.h",        "cuda/types.h",        "cuda/convert.h",
+    "cuda/epilogue.h",   "cuda/workspace.h",    "cuda/hopper.h",
+    "cuda/pack.cu",      "cuda/wgmma.h",        "cuda/wgmma_registers.h",
+    "cuda/hilbert.h",    "cuda/schedule.h",     "cuda/wgmma.cu",
+    "cuda/swizzle.h",    "cuda/store.h",        "cuda/combine.h",
+    "cuda/sum_pieces.h", "cuda/wgmma_kernel.cu"};
 
 constexpr int kMostSplits = 128;
 
@@ -141,6 +142,11 @@ const std::array kRules{
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).group >= 1 && typed(c).group <= 64;
          }},
+    Rule{"the curve runs through squares of a power of two",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           return typed(c).along != Along::hilbert ||
+                  std::has_single_bit(static_cast<unsigned>(typed(c).group));
+         }},
     Rule{"shares of the last rounds fit 32 bits",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            if (typed(c).sharing != Sharing::stream) return true;
@@ -151,7 +157,7 @@ const std::array kRules{
          [](const Canonical& p, const DeviceCaps& d, const Config& config) {
            const auto& c = typed(config);
            const auto w = plan(p, d, c);
-           const std::int64_t across = c.along == Along::left ? w.tiles_right : w.tiles_left;
+           const std::int64_t across = c.along == Along::right ? w.tiles_left : w.tiles_right;
            return w.tiles * c.splits < std::int64_t{1} << 30 &&
                   w.tiles * w.cluster * c.left * c.right < std::int64_t{1} << 37 &&
                   cuda::band_fits(c.group, across) &&
@@ -184,8 +190,23 @@ std::vector<Shape> shapes() {
   return all;
 }
 
-constexpr std::pair<Along, int> kOrders[] = {
+constexpr std::pair<Along, int> kGroups[] = {
     {Along::left, 8}, {Along::left, 16}, {Along::right, 8}};
+/// Squares of a curve: the largest that the grid holds.
+constexpr int kSquares[] = {16, 8, 4};
+
+/// The orders of tiles worth trying: one where they are a line, a curve only where not all of them
+/// run at once.
+std::vector<std::pair<Along, int>> orders(const Canonical& p, const DeviceCaps& d,
+                                          const CudaWgmma& c, bool walks) {
+  if (!walks) return {kGroups[0]};
+  std::vector<std::pair<Along, int>> all(std::begin(kGroups), std::end(kGroups));
+  const auto w = plan(p, d, c);
+  const auto fits = [&](int side) { return std::min(w.tiles_left, w.tiles_right) >= side; };
+  const auto* const side = std::find_if(std::begin(kSquares), std::end(kSquares), fits);
+  if (side != std::end(kSquares) && w.tiles > w.clusters) all.emplace_back(Along::hilbert, *side);
+  return all;
+}
 
 /// As many stages as shared memory holds, k has use for, and the ring's bookkeeping stays small.
 int most_stages(const Canonical& p, const DeviceCaps& d, CudaWgmma c) {
@@ -244,11 +265,10 @@ void visit_tiles(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
       const int most = most_stages(p, d, c);
       if (most < 2) continue;
       c.stages = most;
-      for (const auto& [along, group] : kOrders) {
+      const bool walks = left_rows > s.left && right_rows > s.right;
+      for (const auto& [along, group] : orders(p, d, c, walks)) {
         c.along = along;
         c.group = group;
-        const bool walks = left_rows > s.left && right_rows > s.right;
-        if (!walks && (along == Along::right || group != 8)) continue;
         c.promote = false;
         if (!blocks_along_k(g.scale_a)) visit_sharings(p, d, c, visit);
         if (!cuda::wgmma_type(g.a.dtype).starts_with('e')) continue;

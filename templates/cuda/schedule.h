@@ -48,8 +48,10 @@ struct Schedule {
     return s;
   }
 
+  //% if group_along != hilbert
   /// Groups of kGroup tiles along one side are walked together, so that what they share stays in
   /// L2.
+  //% end
   __device__ __forceinline__ void place(Work& work, int tile) const {
     //% if batched
     const int area = lefts * rights;
@@ -66,11 +68,17 @@ struct Schedule {
     work.left = band * kGroup + in_band - across * height;
     work.right = across;
     //% else
+    //% if group_along == hilbert
+    const Place curve = on_curve(at, lefts, rights, kGroup);
+    work.left = curve.left;
+    work.right = curve.right;
+    //% else
     const int band = at / (kGroup * lefts), in_band = at - band * kGroup * lefts;
     const int height = min(rights - band * kGroup, kGroup);
     const int across = in_band / height;
     work.right = band * kGroup + in_band - across * height;
     work.left = across;
+    //% end
     //% end
     //% if cluster
     work.left = work.left * kClusterLeft + int(rank % kClusterLeft);

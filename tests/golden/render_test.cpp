@@ -64,6 +64,10 @@ const Case kCases[] = {
      "cuda_wgmma left=128 right=96 stages=6 warpgroups=2 pingpong=0 swap=1 cluster_left=2 "
      "cluster_right=1 sharing=stream splits=1 along=right group=8 pack_a=1 pack_b=1 keep_right=0 "
      "promote=0"},
+    {"cuda_wgmma_bf16_hilbert", "sm_90a", 132, "bf16 N T 8192 8192 8192 align=16 batch=2",
+     "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "
+     "cluster_right=1 sharing=tiles splits=1 along=hilbert group=16 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0"},
     {"cuda_wgmma_fp8_split_promoted", "sm_90a", 132, "fp8 N T 64 4096 4096 align=16 out=fp32",
      "cuda_wgmma left=64 right=64 stages=8 warpgroups=1 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=1 sharing=split splits=4 along=left group=8 pack_a=0 pack_b=0 keep_right=1 "

@@ -79,11 +79,7 @@ std::vector<Config> favourites(const Target& t, std::size_t count) {
   return first;
 }
 
-class CudaCompile : public testing::TestWithParam<Target> {};
-
-TEST_P(CudaCompile, FavouritesDoNotSpill) {
-  const auto configs = favourites(GetParam(), 2);
-  ASSERT_FALSE(configs.empty());
+void expect_no_spills(const Target& target, const std::vector<Config>& configs) {
   const auto compiler = nvrtc_compiler();
   if (!compiler) {
     EXPECT_EQ(compiler.error().code, ErrorCode::compiler);
@@ -91,8 +87,8 @@ TEST_P(CudaCompile, FavouritesDoNotSpill) {
     return;
   }
   for (const auto& config : configs) {
-    const auto source = render(parse_gemm(GetParam().line).value(),
-                               cuda_caps_named(GetParam().device).value(), config);
+    const auto source =
+        render(parse_gemm(target.line).value(), cuda_caps_named(target.device).value(), config);
     ASSERT_TRUE(source) << source.error().message;
     const auto binary = (*compiler)->compile(*source);
     ASSERT_TRUE(binary) << text(config) << "\n" << binary.error().message;
@@ -100,6 +96,28 @@ TEST_P(CudaCompile, FavouritesDoNotSpill) {
     EXPECT_GT(binary->resources.registers, 0) << text(config);
     EXPECT_LE(binary->resources.registers, 255) << text(config);
   }
+}
+
+class CudaCompile : public testing::TestWithParam<Target> {};
+
+TEST_P(CudaCompile, FavouritesDoNotSpill) {
+  const auto configs = favourites(GetParam(), 2);
+  ASSERT_FALSE(configs.empty());
+  expect_no_spills(GetParam(), configs);
+}
+
+// No favourites of the model: the order of tiles is worked out by the warps that copy, too, which
+// have the fewest registers.
+TEST(CudaCompileCurve, OrdersAlongACurveDoNotSpill) {
+  const Target target{"sm_90a", "bf16 N T 8192 8192 8192 align=16 batch=2", "cuda_wgmma"};
+  const auto curve = [](CudaWgmma c) {
+    c.along = Along::hilbert;
+    c.group = 16;
+    return c;
+  };
+  expect_no_spills(target, {curve({}), curve({.left = 64, .right = 256, .pingpong = true}),
+                            curve({.left = 192, .right = 160, .warpgroups = 3}),
+                            curve({.right = 128, .cluster_left = 2, .sharing = Sharing::stream})});
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, CudaCompile, testing::ValuesIn(kTargets));
