@@ -9,6 +9,7 @@
 #include "bench/peer.h"
 #include "kiln/engine.hpp"
 #include "tuner/gpu_clocks.h"
+#include "tuner/measure.h"
 
 namespace kiln {
 
@@ -34,7 +35,8 @@ struct ContestResult {
   Match match = Match::reference;  // where it came from
   bool verified = false;           // kiln's result
   std::string fault;               // why not
-  GpuConditions conditions;        // of a race on a GPU
+  std::string policy{kMeasurePolicy};
+  GpuConditions conditions;  // of a race on a GPU
 
   /// Name of the fastest peer; empty when there was none.
   std::string best_peer() const;

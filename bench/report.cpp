@@ -149,7 +149,7 @@ OrderedJson to_json(const ContestResult& row, const std::string& device) {
   json["ratio"] = best.empty() ? OrderedJson(nullptr) : OrderedJson(row.ratio());
   json["verified"] = row.verified;
   json["config"] = row.config;
-  json["policy"] = kMeasurePolicy;
+  json["policy"] = row.policy;
   json["match"] = name(row.match);
   json["shape"] = text(row.gemm);
   json["kiln_low_ns"] = row.kiln.low_ns;

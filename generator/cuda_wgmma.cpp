@@ -1,13 +1,9 @@
-// Family cuda_wgmma: axes, rules, cuda::wgmma_parameters, launch and model of
-// templates/cuda/wgmma.cu.
+// Family cuda_wgmma: axes and rules of templates/cuda/wgmma.cu.
 #include "generator/cuda_wgmma.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <set>
 
 #include "generator/extent.h"
@@ -298,95 +294,6 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-TensorMapSpec map_of(const WgmmaPlan& w, const WgmmaPlan::Side& s, const Gemm& g, int tile,
-                     int sharers) {
-  const std::int64_t size = size_of(s.type);
-  cuda::MapLines lines{.operand = s.operand,
-                       .offset = s.packed.offset,
-                       .type = s.type,
-                       .batch = g.batch,
-                       .pitch = s.pack ? s.packed.pitch : s.ld * size,
-                       .stride = s.pack ? s.packed.stride : s.batch_stride * size};
-  lines.length = s.across_k ? s.rows : g.k;
-  lines.lines = s.across_k ? g.k : s.rows;
-  lines.box_length = s.across_k ? static_cast<int>(128 / size) : w.depth;
-  lines.box_lines = (s.across_k ? w.depth : tile) / sharers;
-  return cuda::tensor_map(lines);
-}
-
-/// Blocks of `threads` that one operand has work for.
-std::int64_t blocks_to_pack(const WgmmaPlan::Side& s, bool k_major, const Gemm& g, int threads) {
-  // Turned over in tiles of 64 × 64, one a block.
-  if (!k_major && size_of(s.type) != 2) return ceil_div(s.rows, 64) * ceil_div(g.k, 64) * g.batch;
-  // A warp takes 2 KB of a line at a time.
-  const std::int64_t length = k_major ? g.k : s.rows, lines = k_major ? s.rows : g.k;
-  const std::int64_t pieces = ceil_div(length * size_of(s.type), 2048);
-  return ceil_div(pieces * lines * g.batch, threads / 32);
-}
-
-/// Blocks enough to keep memory busy; what more there is to pack they take by turns.
-GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c, const WgmmaPlan& w) {
-  GpuStep step;
-  step.entry = "kiln_pack";
-  step.block.x = 256;
-  std::int64_t wanted = 1;
-  for (const bool is_a : {true, false}) {
-    if (!(is_a ? c.pack_a : c.pack_b)) continue;
-    wanted = std::max(wanted, blocks_to_pack(is_a != c.swap ? w.left : w.right,
-                                             is_a ? p.a_k_major : p.b_k_major, p.gemm, 256));
-  }
-  step.grid.x = static_cast<unsigned>(std::min<std::int64_t>(wanted, 4 * d.compute_units));
-  step.grid.y = c.pack_a && c.pack_b ? 2 : 1;
-  step.overlaps_previous = true;
-  return step;
-}
-
-/// Blocks that add the pieces of 128 sums each, as templates/cuda/sum_pieces.h counts them.
-GpuStep sum_step(const WgmmaPlan& w, const CudaWgmma& c) {
-  GpuStep step;
-  step.entry = "kiln_sum";
-  step.block.x = 256;
-  step.grid.x = static_cast<unsigned>(w.tiles * w.cluster * c.left * c.right / 128);
-  step.overlaps_previous = true;
-  return step;
-}
-
-GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = typed(config);
-  const auto w = plan(p, d, c);
-  const Gemm& g = p.gemm;
-  GpuLaunch out;
-  out.workspace_bytes = w.workspace_bytes;
-  out.zeroed_bytes = w.counter_bytes;
-  out.maps = {map_of(w, w.left, g, c.left, c.cluster_right),
-              map_of(w, w.right, g, c.right, c.cluster_left)};
-  if (c.pack_a || c.pack_b) out.steps.push_back(pack_step(p, d, c, w));
-  GpuStep step;
-  step.grid.x = static_cast<unsigned>(w.clusters * w.cluster);
-  step.block.x = static_cast<unsigned>((c.warpgroups + 1) * 128);
-  step.cluster.x = static_cast<unsigned>(w.cluster);
-  step.dynamic_shared_bytes = static_cast<int>(w.shared_bytes);
-  step.maps = {0, 1};
-  step.overlaps_previous = true;
-  if (w.store == WgmmaPlan::Store::tma) {
-    const std::int64_t size = size_of(g.d.dtype);
-    out.maps.push_back(cuda::tensor_map({.operand = MapOperand::d,
-                                         .offset = 0,
-                                         .type = g.d.dtype,
-                                         .length = g.n,
-                                         .lines = g.m,
-                                         .batch = g.batch,
-                                         .pitch = g.d.ld * size,
-                                         .stride = g.d.batch_stride * size,
-                                         .box_length = c.swap ? 16 : w.chunk,
-                                         .box_lines = c.swap ? w.chunk : 16}));
-    step.maps.push_back(2);
-  }
-  out.steps.push_back(step);
-  if (c.sharing == Sharing::summed) out.steps.push_back(sum_step(w, c));
-  return out;
-}
-
 }  // namespace
 
 namespace cuda {
@@ -398,7 +305,7 @@ Family wgmma_family() {
           cuda::wgmma_parameters,
           wgmma_ns,
           Vendor::nvidia,
-          launch,
+          cuda::wgmma_launch,
           [](const Gemm& g) { return g.scale_a != Scale::mx_32; }};
 }
 }  // namespace cuda

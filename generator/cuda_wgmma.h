@@ -64,6 +64,9 @@ WgmmaRegisters wgmma_registers(const CudaWgmma& config);
 Parameters wgmma_parameters(const Canonical& problem, const DeviceCaps& device,
                             const Config& config);
 
+/// The tensor maps and steps of one call.
+GpuLaunch wgmma_launch(const Canonical& problem, const DeviceCaps& device, const Config& config);
+
 /// The model of the family: nanoseconds of one call.
 double wgmma_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
 

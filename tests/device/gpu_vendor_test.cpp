@@ -1,9 +1,11 @@
 // Dispatch to the vendor's library on a GPU: only where the caller allows it and its row won. On a
 // machine without a GPU what is left to test is the error.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/cuda/cublaslt.h"
@@ -28,8 +30,8 @@ OpenOptions options_in(const TempDir& dir, bool allow_vendor) {
 }
 
 /// D = 2 · A · B + C / 2 on the device, A and B of ones and C of sixes: every element is 2k + 3,
-/// and what lies between the rows of D stays as it was.
-bool multiplies_ones(Engine& engine, cuda::SharedDevice device, const Gemm& gemm) {
+/// and what lies between the rows of D stays as it was. Empty, or what is wrong.
+std::string wrong_with_ones(Engine& engine, cuda::SharedDevice device, const Gemm& gemm) {
   const auto filled = [&](std::int64_t elements, float value) {
     const std::vector<float> host(static_cast<std::size_t>(elements), value);
     auto buffer = cuda::DeviceBuffer::make(device, host.size() * 4).value();
@@ -41,16 +43,17 @@ bool multiplies_ones(Engine& engine, cuda::SharedDevice device, const Gemm& gemm
   const auto c = filled(gemm.m * gemm.c.ld, 6), d = filled(gemm.m * gemm.d.ld, -1);
   const Operands operands{
       .a = a.data(), .b = b.data(), .c = c.data(), .d = d.data(), .alpha = 2.0, .beta = 0.5};
-  if (!engine.gemm(gemm, operands)) return false;
+  if (const Status done = engine.gemm(gemm, operands); !done) return done.error().message;
   std::vector<float> got(static_cast<std::size_t>(gemm.m * gemm.d.ld));
   const cuda::Guest guest(*device);
   device->driver().cuCtxSynchronize();
   device->driver().cuMemcpyDtoH(got.data(), d.pointer(), got.size() * 4);
   for (std::int64_t i = 0; i < gemm.m * gemm.d.ld; ++i) {
     const float wanted = i % gemm.d.ld < gemm.n ? 2.0f * float(gemm.k) + 3.0f : -1.0f;
-    if (got[static_cast<std::size_t>(i)] != wanted) return false;
+    if (const float x = got[static_cast<std::size_t>(i)]; x != wanted)
+      return fmt::format("element {}: {}, not {}", i, x, wanted);
   }
-  return true;
+  return {};
 }
 
 TEST(GpuVendor, RunsWhereItWonAndIsAllowed) {
@@ -80,7 +83,7 @@ TEST(GpuVendor, RunsWhereItWonAndIsAllowed) {
   };
   const auto config_with = [&](bool allow_vendor) {
     auto engine = Engine::open(options_in(dir, allow_vendor)).value();
-    EXPECT_TRUE(multiplies_ones(engine, *device, gemm));
+    EXPECT_EQ(wrong_with_ones(engine, *device, gemm), "");
     return engine.plan(gemm).value().config();
   };
   favour("1.0");

@@ -226,13 +226,13 @@ json GpuSession::race(const Message& request) {
     if (!found) return fault(found.error().message, kRivalNumber);
     if (*found) rival.emplace(std::move(**found));
   }
-  return race_rows(std::move(rows), calls, who, std::move(rival),
+  return race_rows(std::move(rows), candidates, calls, who, std::move(rival),
                    request.body.at("budget_ns").get<double>());
 }
 
-json GpuSession::race_rows(std::vector<json> rows, std::vector<GpuCalls>& calls,
-                           const std::vector<std::size_t>& who, std::optional<GpuCalls> rival,
-                           double budget_ns) {
+json GpuSession::race_rows(std::vector<json> rows, const std::vector<GpuCandidate>& candidates,
+                           std::vector<GpuCalls>& calls, const std::vector<std::size_t>& who,
+                           std::optional<GpuCalls> rival, double budget_ns) {
   std::vector<GpuCalls*> contenders;
   for (GpuCalls& one : calls) contenders.push_back(&one);
   if (rival) contenders.push_back(&*rival);
@@ -247,8 +247,15 @@ json GpuSession::race_rows(std::vector<json> rows, std::vector<GpuCalls>& calls,
   };
   const auto raced = gpu_race(contenders, kRaceSamples, kRaceMinSamples, budget_ns, stop, on_turn);
   if (!raced) return fault(raced.error().message, status_->candidate);
-  for (std::size_t i = 0; i < who.size(); ++i)
-    rows[who[i]] = answer_of(calls[i].timing(), Round::race, true);
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    // Thousands of calls later it must be right still: what calls leave behind may spoil the next.
+    enter(WorkerStatus::verifying, static_cast<int>(who[i]));
+    const Verdict v = problem_->checker.check(candidates[i].run());
+    if (!v && v.error().kind == Failure::Kind::crashed)
+      return fault(v.error().detail, static_cast<int>(who[i]));
+    rows[who[i]] = v ? answer_of(calls[i].timing(), Round::race, true)
+                     : answer_of(v.error(), Round::race, false);
+  }
   json reply{{"rows", rows}, {"conditions", text(*raced)}};
   if (rival) {
     json row = answer_of(rival->timing(), Round::race, false);

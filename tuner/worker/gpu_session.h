@@ -33,9 +33,10 @@ class GpuSession {
   nlohmann::json check(const Message& request);
   Result<std::shared_ptr<const GpuTools>> tools_for(const nlohmann::json& request, Vendor vendor);
   Verdict verified(const GpuCandidate& candidate, const Config& config, bool main_too);
-  nlohmann::json race_rows(std::vector<nlohmann::json> rows, std::vector<GpuCalls>& calls,
-                           const std::vector<std::size_t>& who, std::optional<GpuCalls> rival,
-                           double budget_ns);
+  nlohmann::json race_rows(std::vector<nlohmann::json> rows,
+                           const std::vector<GpuCandidate>& candidates,
+                           std::vector<GpuCalls>& calls, const std::vector<std::size_t>& who,
+                           std::optional<GpuCalls> rival, double budget_ns);
   Status seek_rival();
   Result<std::optional<GpuCalls>> rival_calls();
   nlohmann::json fault(const std::string& detail, int candidate);
