@@ -23,28 +23,14 @@ TensorMapSpec map_of(const WgmmaPlan& w, const WgmmaPlan::Side& s, const Gemm& g
   return tensor_map(lines);
 }
 
-/// Blocks of `threads` that one operand has work for.
-std::int64_t blocks_to_pack(const WgmmaPlan::Side& s, bool k_major, const Gemm& g, int threads) {
-  // Turned over in tiles of 64 × 64, one a block.
-  if (!k_major && size_of(s.type) != 2) return ceil_div(s.rows, 64) * ceil_div(g.k, 64) * g.batch;
-  // A warp takes 2 KB of a line at a time.
-  const std::int64_t length = k_major ? g.k : s.rows, lines = k_major ? s.rows : g.k;
-  const std::int64_t pieces = ceil_div(length * size_of(s.type), 2048);
-  return ceil_div(pieces * lines * g.batch, threads / 32);
-}
-
-/// Blocks enough to keep memory busy; what more there is to pack they take by turns.
-GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c, const WgmmaPlan& w) {
+/// Blocks enough to keep memory busy, each with several lines or tiles to copy.
+GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
   GpuStep step;
   step.entry = "kiln_pack";
   step.block.x = 256;
-  std::int64_t wanted = 1;
-  for (const bool is_a : {true, false}) {
-    if (!(is_a ? c.pack_a : c.pack_b)) continue;
-    wanted = std::max(wanted, blocks_to_pack(is_a != c.swap ? w.left : w.right,
-                                             is_a ? p.a_k_major : p.b_k_major, p.gemm, 256));
-  }
-  step.grid.x = static_cast<unsigned>(std::min<std::int64_t>(wanted, 4 * d.compute_units));
+  const std::int64_t a = c.pack_a ? p.gemm.m * p.gemm.k : 0, b = c.pack_b ? p.gemm.n * p.gemm.k : 0;
+  const std::int64_t wanted = ceil_div(std::max(a, b) * p.gemm.batch, 4096);
+  step.grid.x = static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, 4 * d.compute_units));
   step.grid.y = c.pack_a && c.pack_b ? 2 : 1;
   step.overlaps_previous = true;
   return step;
@@ -71,7 +57,7 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const Config& co
   out.zeroed_bytes = w.counter_bytes;
   out.maps = {map_of(w, w.left, g, c.left, c.cluster_right),
               map_of(w, w.right, g, c.right, c.cluster_left)};
-  if (c.pack_a || c.pack_b) out.steps.push_back(pack_step(p, d, c, w));
+  if (c.pack_a || c.pack_b) out.steps.push_back(pack_step(p, d, c));
   GpuStep step;
   step.grid.x = static_cast<unsigned>(w.clusters * w.cluster);
   step.block.x = static_cast<unsigned>((c.warpgroups + 1) * 128);

@@ -12,66 +12,45 @@ struct Packing {
   i64 batches;
 };
 
-constexpr int kUnits = 4;  // of 16 bytes that a lane copies of one piece of a line
-
-/// By a division of 32 bits where they hold both: one of 64 is a hundred instructions.
-KILN_DEVICE i64 quotient(i64 a, i64 b) {
-  return ((a | b) >> 32) == 0 ? i64(u32(a) / u32(b)) : a / b;
-}
-
-/// 16 bytes from byte `shift` of two aligned words on. Selecting keeps them in registers.
-KILN_DEVICE uint4 from_byte(int shift, uint4 low, uint4 high) {
-  const u32 all[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-  u32 two[6], one[5];
-  _Pragma("unroll") for (int i = 0; i < 6; ++i) two[i] = shift & 8 ? all[i + 2] : all[i];
-  _Pragma("unroll") for (int i = 0; i < 5; ++i) one[i] = shift & 4 ? two[i + 1] : two[i];
-  const int bits = shift % 4 * 8;
-  return uint4{__funnelshift_r(one[0], one[1], bits), __funnelshift_r(one[1], one[2], bits),
-               __funnelshift_r(one[2], one[3], bits), __funnelshift_r(one[3], one[4], bits)};
-}
-
-/// Up to 16 bytes, one by one: for words that would reach outside the matrix.
-KILN_DEVICE uint4 load_bytes(const unsigned char* at, i64 valid) {
-  u32 words[4] = {};
-  _Pragma("unroll") for (int i = 0; i < 16; ++i)
-    if (i < valid) words[i / 4] |= u32(at[i]) << i % 4 * 8;
+/// 16 bytes from any address, of which `valid` lie inside the line; words that would reach outside
+/// the matrix are read byte by byte.
+KILN_DEVICE uint4 load_unaligned(const unsigned char* at, i64 valid, const unsigned char* begin,
+                                 const unsigned char* end) {
+  const int shift = int(reinterpret_cast<u64>(at) & 15);
+  const unsigned char* word = at - shift;
+  u32 words[8] = {};
+  if (word >= begin && word + 32 <= end) {
+    const uint4 low = *reinterpret_cast<const uint4*>(word);
+    const uint4 high = shift ? *reinterpret_cast<const uint4*>(word + 16) : uint4{};
+    const u32 all[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    const int skip = shift / 4, bits = shift % 4 * 8;
+    // Selecting by comparison keeps the array in registers.
+    _Pragma("unroll") for (int s = 0; s < 4; ++s) if (s == skip)
+        _Pragma("unroll") for (int i = 0; i < 4; ++i) words[i] =
+            __funnelshift_r(all[s + i], s + i + 1 < 8 ? all[s + i + 1] : 0, bits);
+  } else {
+    _Pragma("unroll") for (int i = 0; i < 16; ++i) if (i < valid && at + i < end) words[i / 4] |=
+        u32(at[i]) << i % 4 * 8;
+  }
   return uint4{words[0], words[1], words[2], words[3]};
 }
 
-/// Only the distance of lines changes. A warp takes whole pieces of a line, which all begin at the
-/// same place within an aligned word, and has a piece's loads on their way before it stores.
+/// Only the distance of lines changes.
 template <typename T>
 KILN_DEVICE void pack_lines(const Packing<T>& p) {
-  const i64 bytes = p.length * i64(sizeof(T)), units = ceil_div(bytes, 16);
-  const i64 pieces = ceil_div(units, 32 * kUnits), all = p.batches * p.lines * pieces;
+  const i64 units = p.pitch / 16, all = p.batches * p.lines * units;
   const auto* begin = reinterpret_cast<const unsigned char*>(p.from);
   const auto* end = reinterpret_cast<const unsigned char*>(
       p.from + (p.batches - 1) * p.stride + (p.lines - 1) * p.ld + p.length);
-  const int lane = int(threadIdx.x) & 31, warps = int(blockDim.x) / 32;
-  for (i64 t = i64(blockIdx.x) * warps + threadIdx.x / 32; t < all; t += i64(gridDim.x) * warps) {
-    const i64 any = quotient(t, pieces), unit0 = (t - any * pieces) * (32 * kUnits);
-    const i64 batch = quotient(any, p.lines), line = any - batch * p.lines;
-    const int count = int(min(units - unit0, i64(32 * kUnits)));
-    const auto* from =
-        reinterpret_cast<const unsigned char*>(p.from + batch * p.stride + line * p.ld);
-    const auto* at = from + unit0 * 16;
-    auto* to = reinterpret_cast<uint4*>(p.to + batch * p.batch_bytes + line * p.pitch) + unit0;
-    const int shift = int(reinterpret_cast<u64>(at) & 15);
-    const auto* words = reinterpret_cast<const uint4*>(at - shift);
-    const auto* last = words + count + (shift != 0 ? 1 : 0);
-    if (at - shift < begin || reinterpret_cast<const unsigned char*>(last) > end) {
-      for (int i = lane; i < count; i += 32)
-        to[i] = load_bytes(at + i * 16, bytes - (unit0 + i) * 16);
-      continue;
-    }
-    uint4 low[kUnits], high[kUnits];
-    _Pragma("unroll") for (int u = 0; u < kUnits; ++u) {
-      const int i = u * 32 + lane;
-      low[u] = i < count ? words[i] : uint4{};
-      high[u] = i < count && shift != 0 ? words[i + 1] : uint4{};
-    }
-    _Pragma("unroll") for (int u = 0; u < kUnits; ++u)
-      if (const int i = u * 32 + lane; i < count) to[i] = from_byte(shift, low[u], high[u]);
+  for (i64 t = i64(blockIdx.x) * blockDim.x + threadIdx.x; t < all;
+       t += i64(gridDim.x) * blockDim.x) {
+    const i64 any = t / units, unit = t - any * units;
+    const i64 batch = any / p.lines, line = any - batch * p.lines;
+    const i64 valid = p.length * i64(sizeof(T)) - unit * 16;
+    if (valid <= 0) continue;
+    const auto* at = reinterpret_cast<const unsigned char*>(p.from + batch * p.stride + line * p.ld);
+    *reinterpret_cast<uint4*>(p.to + batch * p.batch_bytes + line * p.pitch + unit * 16) =
+        load_unaligned(at + unit * 16, valid, begin, end);
   }
 }
 

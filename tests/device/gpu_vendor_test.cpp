@@ -39,7 +39,7 @@ std::string wrong_with_ones(Engine& engine, cuda::SharedDevice device, const Gem
     device->driver().cuMemcpyHtoD(buffer.pointer(), host.data(), host.size() * 4);
     return buffer;
   };
-  const auto a = filled(gemm.m * gemm.a.ld, 1), b = filled(gemm.k * gemm.b.ld, 1);
+  const auto a = filled(gemm.m * gemm.k, 1), b = filled(gemm.k * gemm.n, 1);
   const auto c = filled(gemm.m * gemm.c.ld, 6), d = filled(gemm.m * gemm.d.ld, -1);
   const Operands operands{
       .a = a.data(), .b = b.data(), .c = c.data(), .d = d.data(), .alpha = 2.0, .beta = 0.5};

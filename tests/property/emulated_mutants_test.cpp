@@ -28,11 +28,6 @@ const Base kPacked{
     "packed", "sm_90a", "bf16 T T 131 77 203 lda=133 ldb=207 ldc=79 ldd=77 align=2",
     CudaWgmma{
         .left = 64, .right = 64, .stages = 3, .warpgroups = 1, .pack_a = true, .pack_b = true}};
-// Lines of more than one piece.
-const Base kPackedLong{
-    "packed_long", "sm_90a", "bf16 N T 70 66 1101 lda=1103 ldb=1105 align=2",
-    CudaWgmma{
-        .left = 64, .right = 64, .stages = 3, .warpgroups = 1, .pack_a = true, .pack_b = true}};
 const Base kTurned{
     "turned", "sm_90a", "int8 T N 131 77 203 lda=133 ldb=79 ldc=79 ldd=77",
     CudaWgmma{
@@ -249,14 +244,9 @@ const std::vector<Mutant> kMutants{
     {&kTurned, "turns a tile over before it is there", "    __syncthreads();\n", "\n"},
     {&kTurned, "fills a tile that is still being read", "    __syncthreads();\n", "\n", 1},
     {&kPacked, "copies before operands are packed", "wait_for_previous_grid();\n", "\n", 1},
-    {&kPacked, "packs a byte too few", "if (i < valid)", "if (i + 1 < valid)"},
-    {&kPacked, "reads beyond the operand's end", "words + count + (shift != 0 ? 1 : 0)",
-     "words + count"},
-    {&kPackedLong, "takes every line to begin at a word", "from_byte(shift, ", "from_byte(0, "},
-    {&kPackedLong, "shifts by a word too few", "two[i] = shift & 8", "two[i] = shift & 16"},
-    {&kPackedLong, "takes one word twice", "? words[i + 1]", "? words[i]"},
-    {&kPackedLong, "packs a line's first piece alone", "ceil_div(units, 32 * kUnits)", "1"},
-    {&kPackedLong, "packs a unit too few", "int(min(units - unit0", "int(min(units - 1 - unit0"},
+    {&kPacked, "packs a byte too few", "if (i < valid && at + i < end)",
+     "if (i + 1 < valid && at + i < end)"},
+    {&kPacked, "reads beyond the operand's end", "word + 32 <= end", "word + 16 <= end"},
     // Clusters.
     {&kCluster, "tells only itself that a stage is free", "mbarrier_arrive_at(empty, ",
      "mbarrier_arrive_at(empty, 0 * "},
@@ -391,7 +381,7 @@ const std::vector<Mutant> kMutants{
 TEST(Mutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(Mutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kTma, &kWide, &kCluster, &kAcross, &kPacked, &kPackedLong, &kTurned, &kSplit,
+  test::expect_clean({&kTma, &kWide, &kCluster, &kAcross, &kPacked, &kTurned, &kSplit, &kSummed,
                       &kPingpong, &kDirect, &kSimt, &kSimtStaged, &kSimtAsync, &kSimtStream,
                       &kTwice, &kSingle, &kStraight, &kCut});
 }

@@ -16,7 +16,7 @@ struct Shipped {
   const char* file;
   std::size_t winners;  // at least
 };
-constexpr Shipped kShipped[] = {{"db/h200.kiln", 138}};
+constexpr Shipped kShipped[] = {{"db/h200.kiln", 140}};
 constexpr std::uintmax_t kMostBytes = 20'000'000;
 
 /// A copy that this user owns alone: a checkout may be writable for a group, and then its machine
