@@ -47,7 +47,8 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// Every field exactly once, so that a text never means a default that may change later.
+/// Every field exactly once, so that a text never means a default that may change later; those that
+/// came later are zero where they do not stand.
 template <typename C>
 Result<Config> parse_fields(const std::vector<std::string_view>& words) {
   C config;
@@ -77,18 +78,17 @@ Result<Config> parse_fields(const std::vector<std::string_view>& words) {
       return fail(ErrorCode::bad_input, fmt::format("config: field '{}' stands twice", key));
     seen.push_back(key);
   }
-  if (seen.size() != std::tuple_size_v<decltype(C::fields())>) {
-    std::string missing;
-    std::apply(
-        [&](auto... field) {
-          ((std::find(seen.begin(), seen.end(), field.name) == seen.end()
-                ? void(missing += fmt::format(" {}", field.name))
-                : void()),
-           ...);
-        },
-        C::fields());
+  std::string missing;
+  std::apply(
+      [&](auto... field) {
+        ((!field.later && std::find(seen.begin(), seen.end(), field.name) == seen.end()
+              ? void(missing += fmt::format(" {}", field.name))
+              : void()),
+         ...);
+      },
+      C::fields());
+  if (!missing.empty())
     return fail(ErrorCode::bad_input, fmt::format("config: {} lacks{}", C::kFamily, missing));
-  }
   return config;
 }
 
@@ -112,7 +112,11 @@ std::string text(const Config& config) {
         std::string line(C::kFamily);
         std::apply(
             [&](auto... field) {
-              ((line += fmt::format(" {}={}", field.name, value_text(c.*(field.member)))), ...);
+              ((field.later && c.*(field.member) == decltype(c.*(field.member)){}
+                    ? void()
+                    : void(line +=
+                           fmt::format(" {}={}", field.name, value_text(c.*(field.member))))),
+               ...);
             },
             C::fields());
         return line;

@@ -44,6 +44,7 @@ struct CudaWgmma {
   bool pack_a = false, pack_b = false;  // copied into an aligned, k-major workspace first
   bool keep_right = false;              // L2 keeps the right operand and lets the left one pass
   bool promote = false;                 // 8-bit floats: sums of each stage are added in fp32
+  bool paired = false;  // rows of D at any address: stored by pairs straight from registers
   auto operator<=>(const CudaWgmma&) const = default;
 
   static constexpr auto fields() {
@@ -63,7 +64,8 @@ struct CudaWgmma {
                       Field<C, bool>{"pack_a", &C::pack_a},
                       Field<C, bool>{"pack_b", &C::pack_b},
                       Field<C, bool>{"keep_right", &C::keep_right},
-                      Field<C, bool>{"promote", &C::promote}};
+                      Field<C, bool>{"promote", &C::promote},
+                      Field<C, bool>{"paired", &C::paired, 1, true}};
   }
 };
 

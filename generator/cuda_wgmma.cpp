@@ -130,6 +130,13 @@ const std::array kRules{
            if (!cut) return w.splits == 1;
            return w.splits >= 2 && w.splits <= kMostSplits && plan(p, d, w).stages_of_k >= w.splits;
          }},
+    Rule{"pairs are of 2 bytes, along a row, and what no copy engine stores",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           auto w = typed(c);
+           if (!w.paired) return true;
+           w.paired = false;
+           return !w.swap && plan(p, d, w).store == WgmmaPlan::Store::staged;
+         }},
     Rule{"counters fit the front of the workspace",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return plan(p, d, typed(c)).counters * 4 <= cuda::kCounterBytes;
@@ -258,6 +265,8 @@ void visit_tiles(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
       c.cluster_left = cl;
       c.cluster_right = cr;
       c.keep_right = right_rows <= 128 && left_rows > 1024;
+      c.paired = false;
+      c.paired = !c.swap && plan(p, d, c).store == WgmmaPlan::Store::staged;
       const int most = most_stages(p, d, c);
       if (most < 2) continue;
       c.stages = most;

@@ -45,6 +45,14 @@ bool sums_lose_too_much(const Gemm& g, const CudaWgmma& c) {
   const bool short_sums = size_of(g.a.dtype) == 1 && g.accumulator == fp32 && !c.promote;
   return short_sums && double(g.k) / std::max(1, c.splits) > kLongest;
 }
+/// Cycles that an element of D takes a warpgroup on its way out. Where rows of D stand at any
+/// address they are counted in instructions, not fitted: 16 rows of 64 elements are some 9 turns of
+/// 350 cycles through a warp's buffer, and a pair some 9 instructions of a warp.
+double out_of_registers(const Canonical& p, const WgmmaPlan& w, const CudaWgmma& c) {
+  if (w.store == WgmmaPlan::Store::staged) return 0.75;
+  return c.paired ? 0.14 : 0.044 * size_of(p.gemm.d.dtype) / 2;
+}
+
 /// Behind every candidate that may be right, in front of other families' simple kernels.
 constexpr double kRefused = 8;
 
@@ -62,7 +70,7 @@ double wgmma_ns(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double rounds = c.sharing == Sharing::stream ? per_cluster + 0.1 : std::ceil(per_cluster);
   // Where another tile follows, two warpgroups by turns hide half of the finish; without turns it
   // also delays the next tile's start.
-  const double finish = tile * 0.044 / c.warpgroups * size_of(p.gemm.d.dtype) / 2 + 1214;
+  const double finish = tile * out_of_registers(p, w, c) / c.warpgroups + 1214;
   const double shown = c.pingpong ? 0.5 : 1.9;
   double cycles = rounds * double(w.stages_of_k) / splits * stage_cycles(p, w, c, ghz) +
                   (rounds * shown + 1 - shown) * finish;

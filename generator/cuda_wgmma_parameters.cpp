@@ -157,6 +157,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Confi
   v["store"] = w.store == WgmmaPlan::Store::tma      ? "tma"
                : w.store == WgmmaPlan::Store::staged ? "staged"
                                                      : "direct";
+  v["paired"] = value_of(c.paired);
   v["wide_d"] = value_of(w.d_bytes == 4);
   v["pairs"] = value_of(p.gemm.alignment >= 2 * size_of(p.gemm.d.dtype));
   return out;

@@ -91,7 +91,7 @@ WgmmaPlan plan(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
   const bool whole = g.n * w.d_bytes % 16 == 0;
   w.store = c.sharing == Sharing::summed                   ? WgmmaPlan::Store::direct
             : g.alignment >= 16 && w.d_bytes >= 2 && whole ? WgmmaPlan::Store::tma
-            : w.d_bytes == 2                               ? WgmmaPlan::Store::staged
+            : w.d_bytes == 2 && !c.paired                  ? WgmmaPlan::Store::staged
                                                            : WgmmaPlan::Store::direct;
   w.chunk = chunk_of(c, std::max(w.d_bytes, 2));
   w.store_buffers = w.store == WgmmaPlan::Store::direct ? 0

@@ -132,8 +132,9 @@ std::string entries(const GpuLaunch& launch) {
   return out;
 }
 
-/// No optimiser may assume more than a GPU's does; an index outside an array of known size traps.
-/// Variables without a value hold a pattern that is NaN in floating types.
+/// No optimiser may assume more than a GPU's does; an index outside an array of known size traps,
+/// and so does an address that is no multiple of what lies there, which a GPU refuses. Variables
+/// without a value hold a pattern that is NaN in floating types.
 std::vector<std::string> host_flags() {
   return {"-std=c++17",
           "-O1",
@@ -144,8 +145,8 @@ std::vector<std::string> host_flags() {
           "-fno-strict-aliasing",
           "-fwrapv",
           "-ftrivial-auto-var-init=pattern",
-          "-fsanitize=array-bounds",
-          "-fsanitize-trap=array-bounds"};
+          "-fsanitize=array-bounds,alignment",
+          "-fsanitize-trap=array-bounds,alignment"};
 }
 
 }  // namespace

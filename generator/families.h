@@ -50,12 +50,14 @@ constexpr std::string_view name(E value) requires requires {
 inline constexpr int kAnyLength = 1 << 30;
 
 /// Name of a config field, where it lives, and the largest number that a text may give it: rules
-/// multiply up to three of them without leaving int.
+/// multiply up to three of them without leaving int. A field that came after the first databases is
+/// `later`: where it is zero it does not stand in a text, which then stays what it was.
 template <typename C, typename T>
 struct Field {
   std::string_view name;
   T C::*member;
   int most = 1024;
+  bool later = false;
 };
 
 /// Packed macro-kernel: Goto/BLIS loops around an mr × (nv vectors) register tile.

@@ -382,7 +382,7 @@ unsigned char* Machine::lane_stack_top() const {
 void Machine::faulted(Trap trap, const void* address) {
   std::string what = fmt::format("memory at {} is not the kernel's to touch", address);
   const Lane* lane = running_ != nullptr ? running_ : landing_for_;
-  if (trap == Trap::index) what = "an index lies outside its array";
+  if (trap == Trap::index) what = "an index lies outside its array, or an address is misaligned";
   if (trap == Trap::division) what = "a division by zero";
   if (trap == Trap::access && lane != nullptr) {
     if (lane->block->shared.owns(address)) what = "an access lies outside shared memory";

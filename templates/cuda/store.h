@@ -77,7 +77,40 @@ KILN_DEVICE TypeD stored(Acc sum, bool exact) {
   return from_real(real_of(sum), TypeD{});
 }
 
-//% if store == direct
+//% if paired
+KILN_DEVICE void store_single(TypeD* d, u32 bits) { d->bits = u16(bits); }
+
+/// Two elements at a time whatever the row's address is. Where pairs would straddle words, a lane's
+/// second element goes out with the first of the lane behind it, or of the next eight right rows.
+KILN_DEVICE void store_direct(const Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                              bool) {
+  constexpr int kGroups = kSums / 4;
+  const int lane = int(threadIdx.x) & 31, place = lane % 4;
+  const int length = int(min(out.columns - right, i64(kRightTile)));
+  _Pragma("unroll") for (int half = 0; half < 2; ++half) {
+    const i64 row = left + half * 8;
+    TypeD* d = out.d + row * out.ldd + right;
+    const bool there = row < out.rows, straddles = (reinterpret_cast<u64>(d) & 2) != 0;
+    u32 two[kGroups];
+    _Pragma("unroll") for (int g = 0; g < kGroups; ++g) two[g] =
+        pack_two(real_of(sums[g * 4 + half * 2]), real_of(sums[g * 4 + half * 2 + 1]), TypeD{});
+    if (there && straddles && place == 0 && length > 0) store_single(d, two[0]);
+    _Pragma("unroll") for (int g = 0; g < kGroups; ++g) {
+      const u32 mine = place == 0 && g + 1 < kGroups ? two[g + 1 < kGroups ? g + 1 : g] : two[g];
+      const u32 next = __shfl_sync(0xffffffff, mine, lane / 4 * 4 + (place + 1) % 4);
+      const u32 pair = straddles ? __funnelshift_r(two[g], next, 16) : two[g];
+      const int first = g * 8 + (straddles ? 1 : 0);
+      // The last element of the tile has no partner in it.
+      const bool alone = straddles && place == 3 && g + 1 == kGroups;
+      if (there && first + 1 < length && !alone)
+        *reinterpret_cast<u32*>(d + first) = pair;
+      else if (there && first < length)
+        store_single(d + first, pair);
+    }
+  }
+}
+//% end
+//% if store == direct && !paired
 struct alignas(2 * sizeof(TypeD)) TwoD {
   TypeD first, second;
 };
@@ -105,7 +138,8 @@ KILN_DEVICE void store_direct(const Acc (&sums)[kSums], const Output& out, i64 l
     //% end
   }
 }
-//% else
+//% end
+//% if store != direct
 constexpr int kPitch = (kSwap ? 16 : kChunk) * int(sizeof(TypeD));  // bytes of a buffer's row
 
 KILN_DEVICE u32 swizzled(int row, int unit) { return swizzled_byte(row, unit, kPitch); }

@@ -72,6 +72,10 @@ const Case kCases[] = {
      "cuda_wgmma left=64 right=64 stages=8 warpgroups=1 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=1 sharing=split splits=4 along=left group=8 pack_a=0 pack_b=0 keep_right=1 "
      "promote=1"},
+    {"cuda_wgmma_bf16_paired", "sm_90a", 132, "bf16 N T 1023 1023 1023",
+     "cuda_wgmma left=64 right=128 stages=9 warpgroups=1 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=1 pack_b=1 keep_right=0 "
+     "promote=0 paired=1"},
     {"cuda_wgmma_bf16_summed", "sm_90a", 132, "bf16 N T 256 256 32768 align=16",
      "cuda_wgmma left=128 right=128 stages=7 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=summed splits=32 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "

@@ -60,6 +60,15 @@ const Base kDirect{
     "direct", "sm_90a", "int8 N T 200 301 464 lda=464 ldb=464 ldc=303 ldd=303 align=4",
     CudaWgmma{
         .left = 128, .right = 64, .stages = 3, .warpgroups = 2, .pack_a = true, .pack_b = true}};
+const Base kPaired{"paired", "sm_90a",
+                   "bf16 N T 131 133 136 lda=136 ldb=136 ldc=137 ldd=133 align=2",
+                   CudaWgmma{.left = 64,
+                             .right = 64,
+                             .stages = 3,
+                             .warpgroups = 1,
+                             .pack_a = true,
+                             .pack_b = true,
+                             .paired = true}};
 const Base kSimt{"simt", "sm_80", "fp32 N T 75 83 61",
                  CudaSimt{.block_m = 32,
                           .block_n = 32,
@@ -247,6 +256,18 @@ const std::vector<Mutant> kMutants{
     {&kPacked, "packs a byte too few", "if (i < valid && at + i < end)",
      "if (i + 1 < valid && at + i < end)"},
     {&kPacked, "reads beyond the operand's end", "word + 32 <= end", "word + 16 <= end"},
+    {&kPaired, "stores pairs as if rows began at words", "& 2) != 0", "& 4) != 0"},
+    {&kPaired, "pairs with the lane in front", "lane / 4 * 4 + (place + 1) % 4",
+     "lane / 4 * 4 + (place + 3) % 4"},
+    {&kPaired, "pairs a lane's last element with its own", "place == 0 && g + 1 < kGroups ?",
+     "false ?"},
+    {&kPaired, "forgets a row's first element", "if (there && straddles && place == 0 && length",
+     "if (false && length"},
+    {&kPaired, "stores an element of the next tile", "&& place == 3 && g + 1 == kGroups",
+     "&& place == 4"},
+    {&kPaired, "stores a pair beyond the last column", "first + 1 < length", "first < length"},
+    {&kPaired, "stores a row beyond the last", "const bool there = row < out.rows",
+     "const bool there = row <= out.rows"},
     // Clusters.
     {&kCluster, "tells only itself that a stage is free", "mbarrier_arrive_at(empty, ",
      "mbarrier_arrive_at(empty, 0 * "},
@@ -382,8 +403,8 @@ TEST(Mutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(Mutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kTma, &kWide, &kCluster, &kAcross, &kPacked, &kTurned, &kSplit, &kSummed,
-                      &kPingpong, &kDirect, &kSimt, &kSimtStaged, &kSimtAsync, &kSimtStream,
-                      &kTwice, &kSingle, &kStraight, &kCut});
+                      &kPaired, &kPingpong, &kDirect, &kSimt, &kSimtStaged, &kSimtAsync,
+                      &kSimtStream, &kTwice, &kSingle, &kStraight, &kCut});
 }
 
 }  // namespace
