@@ -46,13 +46,6 @@ const Base kSplit{"split", "sm_90a", "bf16 N T 200 200 712 align=16",
                             .warpgroups = 2,
                             .sharing = Sharing::split,
                             .splits = 3}};
-const Base kSummed{"summed", "sm_90a", "bf16 N T 200 200 712 align=16 batch=2",
-                   CudaWgmma{.left = 128,
-                             .right = 64,
-                             .stages = 3,
-                             .warpgroups = 2,
-                             .sharing = Sharing::summed,
-                             .splits = 9}};
 const Base kPingpong{
     "pingpong", "sm_90a", "bf16 N T 400 304 456 lda=464 ldb=464 ldc=312 ldd=304 align=16",
     CudaWgmma{.left = 64, .right = 64, .stages = 3, .warpgroups = 2, .pingpong = true}};
@@ -60,15 +53,6 @@ const Base kDirect{
     "direct", "sm_90a", "int8 N T 200 301 464 lda=464 ldb=464 ldc=303 ldd=303 align=4",
     CudaWgmma{
         .left = 128, .right = 64, .stages = 3, .warpgroups = 2, .pack_a = true, .pack_b = true}};
-const Base kPaired{"paired", "sm_90a",
-                   "bf16 N T 131 133 136 lda=136 ldb=136 ldc=137 ldd=133 align=2",
-                   CudaWgmma{.left = 64,
-                             .right = 64,
-                             .stages = 3,
-                             .warpgroups = 1,
-                             .pack_a = true,
-                             .pack_b = true,
-                             .paired = true}};
 const Base kSimt{"simt", "sm_80", "fp32 N T 75 83 61",
                  CudaSimt{.block_m = 32,
                           .block_n = 32,
@@ -256,18 +240,6 @@ const std::vector<Mutant> kMutants{
     {&kPacked, "packs a byte too few", "if (i < valid && at + i < end)",
      "if (i + 1 < valid && at + i < end)"},
     {&kPacked, "reads beyond the operand's end", "word + 32 <= end", "word + 16 <= end"},
-    {&kPaired, "stores pairs as if rows began at words", "& 2) != 0", "& 4) != 0"},
-    {&kPaired, "pairs with the lane in front", "lane / 4 * 4 + (place + 1) % 4",
-     "lane / 4 * 4 + (place + 3) % 4"},
-    {&kPaired, "pairs a lane's last element with its own", "place == 0 && g + 1 < kGroups ?",
-     "false ?"},
-    {&kPaired, "forgets a row's first element", "if (there && straddles && place == 0 && length",
-     "if (false && length"},
-    {&kPaired, "stores an element of the next tile", "&& place == 3 && g + 1 == kGroups",
-     "&& place == 4"},
-    {&kPaired, "stores a pair beyond the last column", "first + 1 < length", "first < length"},
-    {&kPaired, "stores a row beyond the last", "const bool there = row < out.rows",
-     "const bool there = row <= out.rows"},
     // Clusters.
     {&kCluster, "tells only itself that a stage is free", "mbarrier_arrive_at(empty, ",
      "mbarrier_arrive_at(empty, 0 * "},
@@ -286,20 +258,6 @@ const std::vector<Mutant> kMutants{
     {&kSplit, "reads the flag before it is written",
      "  named_barrier_sync(kGroupBarrier + group, 128);\n", "\n", 1},
     {&kSplit, "begins a piece a stage late", "work.begin = work.piece * stages / kSplits;",
-     "work.begin = work.piece * stages / kSplits + 1;"},
-    // Cut k, added by another launch.
-    {&kSummed, "adds before the pieces are there", "  wait_for_previous_grid();\n", "\n", 1},
-    {&kSummed, "adds the last piece again", "first + p * kAdders < kSplits ? some",
-     "first + p * kAdders < kSplits + 1 ? some"},
-    {&kSummed, "forgets the pieces of one warp", "for (int other = 1;", "for (int other = 2;"},
-    {&kSummed, "adds what is not there yet", "  __syncthreads();\n  if (adder != 0) return;",
-     "  if (adder != 0) return;"},
-    {&kSummed, "keeps all tiles in one place", "const u32 first_slot = u32(tile) * kSplits;",
-     "const u32 first_slot = 0;"},
-    {&kSummed, "takes all warpgroups for the first", "region * kWarpgroupRows + s * 64", "s * 64"},
-    {&kSummed, "stores a row beyond the last", "if (row >= out.rows || column",
-     "if (row > out.rows || column"},
-    {&kSummed, "begins a piece a stage late", "work.begin = work.piece * stages / kSplits;",
      "work.begin = work.piece * stages / kSplits + 1;"},
     // Warpgroups that take turns.
     {&kPingpong, "gives the turn to itself", "kTurnBarrier + 1 - group, 256)",
@@ -402,9 +360,9 @@ const std::vector<Mutant> kMutants{
 TEST(Mutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(Mutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kTma, &kWide, &kCluster, &kAcross, &kPacked, &kTurned, &kSplit, &kSummed,
-                      &kPaired, &kPingpong, &kDirect, &kSimt, &kSimtStaged, &kSimtAsync,
-                      &kSimtStream, &kTwice, &kSingle, &kStraight, &kCut});
+  test::expect_clean({&kTma, &kWide, &kCluster, &kAcross, &kPacked, &kTurned, &kSplit, &kPingpong,
+                      &kDirect, &kSimt, &kSimtStaged, &kSimtAsync, &kSimtStream, &kTwice, &kSingle,
+                      &kStraight, &kCut});
 }
 
 }  // namespace
