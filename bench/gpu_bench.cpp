@@ -37,33 +37,38 @@ class GpuContest {
     result.match = plan->match();
     result.policy = gpu_measure_policy(tools_->device()->caps().vendor);
     const RunOnGpu own = run_on_gpu(*plan, problem.swapped);
-    if (const Verdict verdict = checker->check(own); !verdict) {
-      result.fault = verdict.error().detail;
-      if (verdict.error().kind == Failure::Kind::crashed)
-        return fail(ErrorCode::device, result.fault);
-    }
-    result.verified = result.fault.empty();
+    if (Status ok = check(*checker, own, "", result); !ok) return tl::unexpected(ok.error());
     auto kiln = GpuCalls::make(*tools_, *sets, own);
     if (!kiln) return tl::unexpected(kiln.error());
+    std::optional<GpuCalls> peer;
     auto library = GpuRival::make(*tools_, gemm);
-    if (!library) {
+    if (library) {
+      auto fastest = fastest_proposal(*tools_, *library, *sets, *checker, result.excluded);
+      if (!fastest) return tl::unexpected(fastest.error());
+      if (*fastest) peer.emplace(std::move(**fastest));
+    } else {
       result.excluded.push_back({kGpuPeer, library.error().message});
-      if (Status ok = run(*kiln, nullptr, result); !ok) return tl::unexpected(ok.error());
-      return result;
     }
-    auto peer = fastest_proposal(*tools_, *library, *sets, *checker, result.excluded);
-    if (!peer) return tl::unexpected(peer.error());
-    if (Status ok = run(*kiln, *peer ? &**peer : nullptr, result); !ok)
+    if (Status ok = run(*kiln, peer ? &*peer : nullptr, result); !ok)
       return tl::unexpected(ok.error());
     // Thousands of calls later it must be right still.
-    if (const Verdict verdict = checker->check(own); !verdict && result.verified) {
-      result.verified = false;
-      result.fault = "after the race: " + verdict.error().detail;
-    }
+    if (Status ok = check(*checker, own, "after the race: ", result); !ok)
+      return tl::unexpected(ok.error());
     return result;
   }
 
  private:
+  /// A wrong result is the row's fault; a device that gave up is an error.
+  static Status check(GpuChecker& checker, const RunOnGpu& own, const char* when,
+                      ContestResult& result) {
+    const Verdict verdict = checker.check(own);
+    result.verified = result.fault.empty() && verdict;
+    if (verdict) return {};
+    if (result.fault.empty()) result.fault = when + verdict.error().detail;
+    if (verdict.error().kind != Failure::Kind::crashed) return {};
+    return fail(ErrorCode::device, result.fault);
+  }
+
   Status run(GpuCalls& kiln, GpuCalls* peer, ContestResult& result) const {
     std::vector<GpuCalls*> contenders{&kiln};
     if (peer != nullptr) contenders.push_back(peer);

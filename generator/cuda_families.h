@@ -114,19 +114,29 @@ struct CudaMma {
                       Field<C, int>{"splits", &C::splits}};
   }
 };
-/// How tiles come into shared memory, and how their lines (of equal k) lie there: side by side, 16
-/// bytes apart, or with 16-byte quads exchanged by k.
-enum class SimtCopy : std::uint8_t { registers, async };
+/// How tiles come into shared memory: through registers, straight, or straight and by warps of
+/// their own; and how their lines (of equal k) lie there: side by side, 16 bytes apart, or with
+/// 16-byte quads exchanged by k.
+enum class SimtCopy : std::uint8_t { registers, async, warps };
 enum class SimtLines : std::uint8_t { plain, padded, exchanged };
 
-inline constexpr std::array<Named<SimtCopy>, 2> kNamesOfSimtCopy{
-    {{SimtCopy::registers, "registers"}, {SimtCopy::async, "async"}}};
+/// In which order a thread multiplies for one step of k: pairs of rows, row after row, column after
+/// column, or column after column with every other pair of rows the other way round.
+enum class SimtOrder : std::uint8_t { pairs, rows, columns, folded };
+
+inline constexpr std::array<Named<SimtCopy>, 3> kNamesOfSimtCopy{
+    {{SimtCopy::registers, "registers"}, {SimtCopy::async, "async"}, {SimtCopy::warps, "warps"}}};
 inline constexpr std::array<Named<SimtLines>, 3> kNamesOfSimtLines{
     {{SimtLines::plain, "plain"},
      {SimtLines::padded, "padded"},
      {SimtLines::exchanged, "exchanged"}}};
+inline constexpr std::array<Named<SimtOrder>, 4> kNamesOfSimtOrder{{{SimtOrder::pairs, "pairs"},
+                                                                    {SimtOrder::rows, "rows"},
+                                                                    {SimtOrder::columns, "columns"},
+                                                                    {SimtOrder::folded, "folded"}}};
 constexpr const auto& names_of(SimtCopy) { return kNamesOfSimtCopy; }
 constexpr const auto& names_of(SimtLines) { return kNamesOfSimtLines; }
+constexpr const auto& names_of(SimtOrder) { return kNamesOfSimtOrder; }
 
 /// Ordinary multiply-adds: any type, any layout, any device.
 struct CudaSimt {
@@ -144,20 +154,31 @@ struct CudaSimt {
   Sharing sharing = Sharing::tiles;
   int splits = 1;
   int group = 8;  // rows of tiles walked together
+  SimtOrder order = SimtOrder::pairs;
+  int unroll = 0;  // steps of k that stand in the code one after the other; 0: those of a pass
   auto operator<=>(const CudaSimt&) const = default;
 
   static constexpr auto fields() {
     using C = CudaSimt;
-    return std::tuple{
-        Field<C, int>{"block_m", &C::block_m},     Field<C, int>{"block_n", &C::block_n},
-        Field<C, int>{"block_k", &C::block_k},     Field<C, int>{"thread_m", &C::thread_m},
-        Field<C, int>{"thread_n", &C::thread_n},   Field<C, int>{"lanes_m", &C::lanes_m},
-        Field<C, bool>{"spread", &C::spread},      Field<C, int>{"width_a", &C::width_a},
-        Field<C, int>{"width_b", &C::width_b},     Field<C, SimtCopy>{"copy", &C::copy},
-        Field<C, int>{"stages", &C::stages},       Field<C, bool>{"ahead", &C::ahead},
-        Field<C, SimtLines>{"lines", &C::lines},   Field<C, int>{"resident", &C::resident},
-        Field<C, Sharing>{"sharing", &C::sharing}, Field<C, int>{"splits", &C::splits},
-        Field<C, int>{"group", &C::group}};
+    return std::tuple{Field<C, int>{"block_m", &C::block_m},
+                      Field<C, int>{"block_n", &C::block_n},
+                      Field<C, int>{"block_k", &C::block_k},
+                      Field<C, int>{"thread_m", &C::thread_m},
+                      Field<C, int>{"thread_n", &C::thread_n},
+                      Field<C, int>{"lanes_m", &C::lanes_m},
+                      Field<C, bool>{"spread", &C::spread},
+                      Field<C, int>{"width_a", &C::width_a},
+                      Field<C, int>{"width_b", &C::width_b},
+                      Field<C, SimtCopy>{"copy", &C::copy},
+                      Field<C, int>{"stages", &C::stages},
+                      Field<C, bool>{"ahead", &C::ahead},
+                      Field<C, SimtLines>{"lines", &C::lines},
+                      Field<C, int>{"resident", &C::resident},
+                      Field<C, Sharing>{"sharing", &C::sharing},
+                      Field<C, int>{"splits", &C::splits},
+                      Field<C, int>{"group", &C::group},
+                      Field<C, SimtOrder>{"order", &C::order, 3, true},
+                      Field<C, int>{"unroll", &C::unroll, 64, true}};
   }
 };
 

@@ -12,29 +12,18 @@ namespace kiln {
 namespace {
 
 using cuda::plan;
+using cuda::shares;
 
 const CudaSimt& typed(const Config& c) { return std::get<CudaSimt>(c); }
 
-constexpr std::array<std::string_view, 10> kFiles{
-    "cuda/abi.h",       "cuda/types.h",    "cuda/convert.h",    "cuda/epilogue.h",
-    "cuda/swizzle.h",   "cuda/cp_async.h", "cuda/simt_lanes.h", "cuda/simt_work.h",
-    "cuda/simt_copy.h", "cuda/simt.cu"};
-constexpr int kSector = 8;  // elements of k that are read together from a row, as in the template
+constexpr std::array<std::string_view, 13> kFiles{
+    "cuda/abi.h",        "cuda/types.h",     "cuda/convert.h",   "cuda/epilogue.h",
+    "cuda/swizzle.h",    "cuda/cp_async.h",  "cuda/hopper.h",    "cuda/simt_ring.h",
+    "cuda/simt_lanes.h", "cuda/simt_work.h", "cuda/simt_copy.h", "cuda/simt.cu",
+    "cuda/simt_fed.cu"};
 
 int quad_of(const Gemm& g) { return 16 / size_of(g.accumulator); }
 bool is_power_of_two(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>(x)); }
-bool one_divides(int a, int b) { return a > 0 && b > 0 && (a % b == 0 || b % a == 0); }
-
-/// Accesses of one thread to a tile must lie constant distances apart.
-bool shares(int rows, int width, bool along_k, int threads, int block_k) {
-  if (threads <= 0 || !is_power_of_two(width) || rows * block_k % (width * threads) != 0)
-    return false;
-  if (!along_k) return rows % width == 0 && one_divides(threads, rows / width);
-  const int piece = std::min(block_k, kSector);
-  if (piece % width != 0) return false;
-  const int across = piece / width;
-  return threads % across == 0 && one_divides(threads / across, rows);
-}
 
 /// Elements of D that a thread has side by side.
 int run_of(const Gemm& g, const CudaSimt& c) {
@@ -75,7 +64,7 @@ const std::array kRules{
              return false;
            return s.block_m % (s.lanes_m * s.thread_m) == 0 &&
                   s.block_n % (32 / s.lanes_m * s.thread_n) == 0 &&
-                  plan(p, d, s).threads <= d.gpu.threads_block;
+                  plan(p, d, s).block_threads <= d.gpu.threads_block;
          }},
     Rule{"threads share the copies evenly",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
@@ -99,12 +88,30 @@ const std::array kRules{
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return typed(c).copy == SimtCopy::registers || copied_async(p, d, typed(c));
          }},
+    Rule{"warps that copy have registers to give",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& s = typed(c);
+           if (s.copy != SimtCopy::warps) return s.unroll == 0;
+           return d.gpu.sm >= 90 && d.gpu.arch_specific && s.stages >= 2 && s.ahead &&
+                  s.lines == SimtLines::padded && plan(p, d, s).threads % 128 == 0 &&
+                  plan(p, d, s).sum_registers > 0;
+         }},
+    Rule{"a turn of the loop is part of a stage",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           const auto& s = typed(c);
+           return s.copy != SimtCopy::warps ||
+                  (s.unroll >= 2 && s.unroll % 2 == 0 && s.block_k % s.unroll == 0);
+         }},
+    Rule{"pairs of rows are whole",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           return typed(c).order != SimtOrder::folded || typed(c).thread_m % 2 == 0;
+         }},
     Rule{"stages are as many as the copy can fill",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            const auto& s = typed(c);
            if (s.stages < 0 || s.stages > 8 || (s.ahead && s.stages < 2)) return false;
-           if (s.stages == 0) return s.lines == SimtLines::plain;
-           return s.copy == SimtCopy::async || s.stages <= 2;
+           if (s.stages == 0) return s.lines == SimtLines::plain && s.order == SimtOrder::pairs;
+           return s.copy != SimtCopy::registers || s.stages <= 2;
          }},
     Rule{"quads can be exchanged",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
@@ -121,22 +128,25 @@ const std::array kRules{
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& s = typed(c);
            const auto w = plan(p, d, s);
-           if (s.resident < 1 || s.resident * w.threads > d.gpu.threads_unit) return false;
+           if (s.resident < 1 || s.resident * w.block_threads > d.gpu.threads_unit) return false;
            const double reads =
                s.stages == 0
                    ? 0
                    : double(s.block_m / s.width_a + s.block_n / s.width_b) * s.block_k / w.threads;
            // What is under way in registers, or the addresses of what passes them by.
            const double copies =
-               s.stages == 0 ? 0
+               s.stages == 0 || s.copy == SimtCopy::warps ? 0
                : s.copy == SimtCopy::registers
                    ? double(s.block_m + s.block_n) * s.block_k / w.threads * w.words
                    : 1.5 * reads;
            const int factors = (s.thread_m + s.thread_n) * (s.ahead ? 2 : 1);
            const double wanted = (s.thread_m * s.thread_n + factors) * w.words + copies;
            // Addresses, counters and what the compiler reads early: counted in compiled kernels.
-           const int others = s.ahead ? 40 : 24;
-           return wanted + others <= std::min(255, d.gpu.registers_unit / (w.threads * s.resident));
+           const int others = s.copy != SimtCopy::warps && s.ahead ? 40 : 24;
+           const int room = s.copy == SimtCopy::warps
+                                ? w.sum_registers
+                                : std::min(255, d.gpu.registers_unit / (w.threads * s.resident));
+           return wanted + others <= room;
          }},
     Rule{"stages fit shared memory",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
@@ -145,10 +155,13 @@ const std::array kRules{
            return bytes + 16 <= d.gpu.shared_block_bytes &&
                   (bytes + 1024) * typed(c).resident <= d.gpu.shared_unit_bytes;
          }},
+    Rule{"pieces are added by the last block of their tile",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           return typed(c).sharing != Sharing::summed;
+         }},
     Rule{"splits are cut where k is long enough",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& s = typed(c);
-           if (s.sharing == Sharing::summed) return false;
            if (s.sharing != Sharing::split) return s.splits == 1;
            return s.splits >= 2 && s.splits <= 64 && plan(p, d, s).passes >= s.splits;
          }},
@@ -172,103 +185,6 @@ const std::array kRules{
          }},
 };
 
-/// A tile, a thread's sums, the lanes along m, and how many such blocks fill a unit.
-struct Shape {
-  int block_m, block_n, thread_m, thread_n, lanes_m, resident;
-};
-constexpr Shape kShapes[] = {
-    {128, 256, 8, 16, 4, 1}, {256, 128, 16, 8, 4, 1}, {128, 128, 8, 16, 4, 2},
-    {128, 128, 16, 8, 4, 2}, {128, 128, 16, 8, 8, 2}, {64, 256, 8, 16, 4, 2},
-    {256, 64, 16, 8, 8, 2},  {192, 128, 16, 8, 4, 1}, {128, 192, 16, 8, 4, 1},
-    {64, 128, 8, 16, 4, 4},  {128, 64, 16, 8, 8, 4},  {128, 128, 8, 8, 4, 2},
-    {128, 128, 8, 8, 4, 1},  {128, 256, 8, 8, 4, 1},  {64, 128, 8, 8, 4, 3},
-    {64, 128, 8, 8, 4, 4},   {128, 64, 8, 8, 4, 3},   {64, 64, 8, 8, 4, 6},
-    {64, 64, 4, 8, 4, 4},    {64, 64, 4, 4, 4, 3},    {32, 64, 4, 4, 4, 6},
-    {32, 32, 4, 4, 4, 8},    {16, 32, 4, 4, 4, 8},    {32, 32, 4, 2, 4, 4},
-    {16, 16, 2, 2, 4, 8},    {96, 128, 8, 8, 4, 1},   {128, 192, 8, 8, 4, 1}};
-
-/// How copies, stages and shared memory go together.
-struct Pipeline {
-  SimtCopy copy;
-  int stages;
-  bool ahead;
-  SimtLines lines;
-};
-constexpr Pipeline kPipelines[] = {{SimtCopy::async, 2, true, SimtLines::padded},
-                                   {SimtCopy::async, 3, true, SimtLines::padded},
-                                   {SimtCopy::async, 4, true, SimtLines::padded},
-                                   {SimtCopy::async, 3, false, SimtLines::padded},
-                                   {SimtCopy::registers, 2, true, SimtLines::padded},
-                                   {SimtCopy::registers, 2, true, SimtLines::exchanged},
-                                   {SimtCopy::registers, 2, false, SimtLines::exchanged},
-                                   {SimtCopy::registers, 2, false, SimtLines::padded},
-                                   {SimtCopy::registers, 1, false, SimtLines::padded}};
-
-/// Ways to share k: as it is; cut where tiles would leave units idle.
-void visit_sharing(const Canonical& p, const DeviceCaps& d, CudaSimt c,
-                   const std::function<void(const Config&)>& visit) {
-  visit(c);
-  const auto w = plan(p, d, c);
-  const std::int64_t room = std::int64_t{d.compute_units} * c.resident;
-  if (w.tiles > 12 * room) return;
-  c.sharing = Sharing::stream;
-  if (w.tiles % room != 0) visit(c);
-  c.sharing = Sharing::split;
-  for (const int splits : {2, 3, 4, 6, 8, 12, 16, 32}) {
-    if (w.tiles * splits > 3 * room || splits * 8 > w.passes) continue;
-    c.splits = splits;
-    visit(c);
-  }
-}
-
-/// The most elements of an operand that layout, alignment and threads let be read at once.
-int widest(const Gemm& g, const Matrix& m, bool along_k, const CudaSimt& c, int rows, int threads) {
-  const int size = size_of(m.dtype);
-  const bool turned = along_k && c.copy == SimtCopy::async;
-  for (int width = turned ? 1 : std::min(16, g.alignment) / size; width > 1; width /= 2)
-    if (shares(rows, width, along_k, threads, c.block_k)) return width;
-  return 1;
-}
-
-void enumerate(const Canonical& p, const DeviceCaps& d,
-               const std::function<void(const Config&)>& visit) {
-  const Gemm& g = p.gemm;
-  for (const int lanes_m : {1, 4})
-    visit(CudaSimt{.block_m = lanes_m * 8,
-                   .block_n = 32 / lanes_m,
-                   .block_k = 1,
-                   .thread_m = 1,
-                   .thread_n = 1,
-                   .lanes_m = lanes_m,
-                   .stages = 0,
-                   .lines = SimtLines::plain});
-  for (const auto& s : kShapes) {
-    if (s.block_m > 64 && s.block_m >= 4 * g.m) continue;
-    if (s.block_n > 64 && s.block_n >= 4 * g.n) continue;
-    for (const auto& pipeline : kPipelines)
-      for (const int block_k : {8, 16, 32}) {
-        CudaSimt c{.block_m = s.block_m,
-                   .block_n = s.block_n,
-                   .block_k = block_k,
-                   .thread_m = s.thread_m,
-                   .thread_n = s.thread_n,
-                   .lanes_m = s.lanes_m,
-                   .copy = pipeline.copy,
-                   .stages = pipeline.stages,
-                   .ahead = pipeline.ahead,
-                   .lines = pipeline.lines,
-                   .resident = s.resident};
-        const int threads = plan(p, d, c).threads;
-        c.width_a = widest(g, g.a, p.a_k_major, c, c.block_m, threads);
-        c.width_b = widest(g, g.b, p.b_k_major, c, c.block_n, threads);
-        for (const int group : {4, 8}) {
-          c.group = group;
-          visit_sharing(p, d, c, visit);
-        }
-      }
-  }
-}
-
 template <typename E>
 std::string name_of(E value) {
   for (const auto& named : names_of(value))
@@ -283,6 +199,8 @@ void add_values(Parameters& out, const Canonical& p, const CudaSimt& c) {
   out.values["lines"] = name_of(c.lines);
   out.values["sharing"] = name_of(c.sharing);
   out.values["ahead"] = value_of(c.ahead);
+  out.values["order"] = name_of(c.order);
+  out.values["hopper"] = value_of(c.copy == SimtCopy::warps);
 }
 
 Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
@@ -304,12 +222,18 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   add("kLanesM", c.lanes_m, "lanes of a warp along the rows");
   out.constants.push_back(
       flag("kSpread", c.spread, "other lanes' rows and columns lie between a thread's quads"));
-  add("kThreads", w.threads, "of a block");
+  add("kThreads", w.threads,
+      c.copy == SimtCopy::warps ? "of a block multiply, as many copy" : "of a block");
   add("kResident", c.resident, "blocks of a unit at once");
   if (c.stages > 0) {
     add("kWidthA", c.width_a, "elements of A read at once");
     add("kWidthB", c.width_b, "elements of B read at once");
     add("kStages", c.stages, "tiles of A and B in shared memory");
+  }
+  if (c.copy == SimtCopy::warps) {
+    add("kUnroll", c.unroll, "steps of k of one turn of the loop");
+    add("kCopyRegisters", cuda::kSimtCopyRegisters, "of a thread that copies");
+    add("kSumRegisters", w.sum_registers, "of a thread that multiplies");
   }
   add("kStoreWidth", std::gcd(together, run_of(p.gemm, c)), "elements of D stored at once");
   add("kGroup", c.group, "rows of tiles walked together");
@@ -328,7 +252,7 @@ GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) 
   out.zeroed_bytes = w.zeroed_bytes;
   GpuStep step;
   step.grid.x = static_cast<unsigned>(w.blocks);
-  step.block.x = static_cast<unsigned>(w.threads);
+  step.block.x = static_cast<unsigned>(w.block_threads);
   step.dynamic_shared_bytes = static_cast<int>(w.shared_bytes);
   if (step.grid.x > 0) out.steps.push_back(step);
   return out;
@@ -338,6 +262,20 @@ GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) 
 
 namespace cuda {
 
+bool shares(int rows, int width, bool along_k, int threads, int block_k) {
+  const auto one_divides = [](int a, int b) {
+    return a > 0 && b > 0 && (a % b == 0 || b % a == 0);
+  };
+  constexpr int kSector = 8;  // elements of k that are read together from a row, as in the template
+  if (threads <= 0 || !is_power_of_two(width) || rows * block_k % (width * threads) != 0)
+    return false;
+  if (!along_k) return rows % width == 0 && one_divides(threads, rows / width);
+  const int piece = std::min(block_k, kSector);
+  if (piece % width != 0) return false;
+  const int across = piece / width;
+  return threads % across == 0 && one_divides(threads / across, rows);
+}
+
 SimtPlan plan(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
   const Gemm& g = p.gemm;
   SimtPlan w{};
@@ -345,12 +283,23 @@ SimtPlan plan(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
   const std::int64_t columns = std::max(1, 32 / std::clamp(c.lanes_m, 1, 32) * c.thread_n);
   w.threads = static_cast<int>(c.block_m / rows * (c.block_n / columns) * 32);
   w.words = size_of(g.accumulator) / 4;
+  const bool fed = c.copy == SimtCopy::warps;
+  w.block_threads = w.threads * (fed ? 2 : 1);
+  if (fed && w.threads > 0 && c.resident > 0) {
+    // What the launch gives every thread, in steps of 8; half of them keep a few, the others take.
+    const int given = d.gpu.registers_unit / (w.block_threads * c.resident) / 8 * 8;
+    if (given <= 128) w.sum_registers = std::max(0, 2 * given - kSimtCopyRegisters);
+  }
   const int pad = c.lines == SimtLines::padded ? 2 * quad_of(g) : 0;
   w.shared_bytes =
-      std::int64_t{c.stages} * (c.block_m + c.block_n + pad) * c.block_k * size_of(g.accumulator);
-  if (staged(p, c))
-    w.shared_bytes = std::max(w.shared_bytes, std::int64_t{c.block_m} / std::max(1, c.thread_m) *
-                                                  c.block_n * size_of(g.accumulator));
+      std::int64_t{c.stages} *
+      ((c.block_m + c.block_n + pad) * c.block_k * size_of(g.accumulator) + (fed ? 16 : 0));
+  if (staged(p, c)) {
+    const std::int64_t lines =
+        std::int64_t{c.block_m} / std::max(1, c.thread_m) * c.block_n * size_of(g.accumulator);
+    // A ring is filled meanwhile for the next tile.
+    w.shared_bytes = fed ? w.shared_bytes + lines : std::max(w.shared_bytes, lines);
+  }
   w.tiles = ceil_div(g.m, std::max(1, c.block_m)) * ceil_div(g.n, std::max(1, c.block_n)) * g.batch;
   w.passes = ceil_div(g.k, std::max(1, c.block_k));
   if (c.sharing == Sharing::tiles) {
@@ -368,9 +317,8 @@ SimtPlan plan(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
 }
 
 Family simt_family() {
-  return {
-      CudaSimt::kFamily,     kFiles, enumerate, kRules, parameters, simt_ns, Vendor::nvidia, launch,
-      cuda::only_line_scales};
+  return {CudaSimt::kFamily, kFiles, cuda::enumerate_simt,  kRules, parameters, simt_ns,
+          Vendor::nvidia,    launch, cuda::only_line_scales};
 }
 
 Config simt_fallback(const Canonical& p) {

@@ -85,11 +85,11 @@ const std::array kRules{
     Rule{"sums fit the registers",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto w = plan(p, d, typed(c));
-           // With three multiplying warpgroups the kernel starts with 128 registers a thread, and
-           // the assembler gives up on instructions that alone need as many.
+           // Where the kernel starts with 128 registers a thread, the assembler gives up on
+           // instructions that alone need as many.
            const auto& config = typed(c);
-           const int room =
-               config.warpgroups == 3 ? 96 : cuda::wgmma_registers(config).multiply - 40;
+           const auto registers = cuda::wgmma_registers(config);
+           const int room = registers.launch <= 128 ? 96 : registers.multiply - 40;
            const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
            return w.subtiles * w.sums * (config.promote ? 2 : 1) + words +
                       scale_registers(p.gemm, config, w) <=
@@ -236,6 +236,8 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
     c.splits = splits;
     visit(c);
   }
+  // What another launch adds has its own way out.
+  if (c.paired) return;
   // Adding is no longer one block's work, so that only a filled device limits the pieces.
   c.sharing = Sharing::summed;
   const auto filled = static_cast<int>(room / std::max<std::int64_t>(1, w.tiles));
@@ -244,6 +246,23 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
     if (splits * 2 > w.stages_of_k) continue;
     c.splits = splits;
     visit(c);
+  }
+}
+
+/// All orders and sharings of a config's tiles, with as many stages as there is room for.
+void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool walks,
+                  const std::function<void(const Config&)>& visit) {
+  const int most = most_stages(p, d, c);
+  if (most < 2) return;
+  c.stages = most;
+  for (const auto& [along, group] : orders(p, d, c, walks)) {
+    c.along = along;
+    c.group = group;
+    c.promote = false;
+    if (!blocks_along_k(p.gemm.scale_a)) visit_sharings(p, d, c, visit);
+    if (!cuda::wgmma_type(p.gemm.a.dtype).starts_with('e')) continue;
+    c.promote = true;
+    visit_sharings(p, d, c, visit);
   }
 }
 
@@ -265,21 +284,12 @@ void visit_tiles(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
       c.cluster_left = cl;
       c.cluster_right = cr;
       c.keep_right = right_rows <= 128 && left_rows > 1024;
-      c.paired = false;
-      c.paired = !c.swap && plan(p, d, c).store == WgmmaPlan::Store::staged;
-      const int most = most_stages(p, d, c);
-      if (most < 2) continue;
-      c.stages = most;
       const bool walks = left_rows > s.left && right_rows > s.right;
-      for (const auto& [along, group] : orders(p, d, c, walks)) {
-        c.along = along;
-        c.group = group;
-        c.promote = false;
-        if (!blocks_along_k(g.scale_a)) visit_sharings(p, d, c, visit);
-        if (!cuda::wgmma_type(g.a.dtype).starts_with('e')) continue;
-        c.promote = true;
-        visit_sharings(p, d, c, visit);
-      }
+      c.paired = false;
+      visit_orders(p, d, c, walks, visit);
+      if (c.swap || plan(p, d, c).store != WgmmaPlan::Store::staged) continue;
+      c.paired = true;
+      visit_orders(p, d, c, walks, visit);
     }
   }
 }

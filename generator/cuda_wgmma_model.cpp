@@ -89,7 +89,7 @@ double wgmma_ns(const Canonical& p, const DeviceCaps& d, const Config& config) {
     if (s->pack) packing += 800 + 2.0 * double(s->packed.bytes) / 2800;
   const double work = cycles / ghz;
   // One order of tiles stands for all in the first guesses; the others come after other tiles, the
-  // curve, which has not been timed, last.
+  // curve, which gained nothing that could be told from noise, last.
   const double walk = c.along == Along::hilbert                ? 1.02
                       : c.along == Along::left && c.group == 8 ? 1.0
                                                                : 1.015;

@@ -142,6 +142,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Confi
   add_sizes(out, p, w, c);
   add_lists(out, w, c, p.gemm.accumulator == s32);
   auto& v = out.values;
+  v["hopper"] = "1";
   v["cluster"] = value_of(w.cluster > 1);
   v["promote"] = value_of(c.promote);
   v["left_registers"] = value_of(w.left_registers);

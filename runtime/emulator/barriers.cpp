@@ -195,6 +195,10 @@ void grid_wait() { here().lane().saw_previous_grid = true; }
 
 }  // namespace
 
+void copies_arrived(Machine& m, Block& block, std::uint32_t barrier) {
+  arrive(m, block, barrier, 0);
+}
+
 void bytes_arrived(Machine& m, Block& block, std::uint32_t place, std::int64_t bytes) {
   const std::uint32_t address = place | block.rank << SharedMemory::kRankShift;
   Mbarrier& barrier = barrier_at(m, block, address, "bytes of a copy");

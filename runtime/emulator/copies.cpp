@@ -212,15 +212,29 @@ void copy(unsigned to, const void* from, int bytes, int valid) {
   std::memset(there, SharedMemory::kPoison, size);
   const auto group = lane.copies.open;
   ++group->unwritten;
+  lane.on_their_way.push_back(std::make_shared<Copy>());
   m.later(
-      [&m, &lane, group, to, there, from, size, valid] {
+      [&m, &lane, group, to, there, from, size, valid, copy = lane.on_their_way.back()] {
         std::memset(there, 0, size);
         if (valid > 0) std::memcpy(there, from, static_cast<std::size_t>(valid));
         lane.block->shared.stored(to, size, static_cast<std::uint16_t>(lane.index + 1));
         --group->unwritten;
+        std::erase(lane.on_their_way, copy);
+        for (const auto& arrival : copy->arrivals)
+          if (--arrival->missing == 0) copies_arrived(m, *lane.block, arrival->barrier);
         wake_for_copies(m, lane);
       },
       lane);
+}
+
+void copy_arrive(unsigned barrier) {
+  Machine& m = here();
+  m.pause();
+  Lane& lane = m.lane();
+  const auto arrival = std::make_shared<CopyArrival>();
+  *arrival = {barrier, static_cast<int>(lane.on_their_way.size())};
+  if (arrival->missing == 0) return copies_arrived(m, *lane.block, barrier);
+  for (const auto& copy : lane.on_their_way) copy->arrivals.push_back(arrival);
 }
 
 void copy_commit() { commit(here().lane().copies); }
@@ -278,6 +292,7 @@ void add_copies(KilnEmuOps& to) {
   to.copy = copy;
   to.copy_commit = copy_commit;
   to.copy_wait = copy_wait;
+  to.copy_arrive = copy_arrive;
   to.load_to_shared = load_to_shared;
   to.count_load = count_load;
   to.wait_count = wait_count;

@@ -82,6 +82,16 @@ struct CopyQueue {
   std::shared_ptr<Group> open = std::make_shared<Group>();
 };
 
+/// An arrival at an mbarrier that waits for copies.
+struct CopyArrival {
+  std::uint32_t barrier;
+  int missing;  // copies
+};
+/// A copy of one lane on its way, and who waits for it.
+struct Copy {
+  std::vector<std::shared_ptr<CopyArrival>> arrivals;
+};
+
 /// A store to shared memory that other lanes do not see yet.
 struct PendingStore {
   unsigned char* to;
@@ -99,6 +109,7 @@ struct Lane {
   bool done = false;
   bool saw_previous_grid = false;
   CopyQueue bulk, copies;
+  std::vector<std::shared_ptr<Copy>> on_their_way;
   std::vector<std::shared_ptr<CopyQueue::Group>> loads;  // AMD's, oldest first
   std::vector<PendingStore> stores;
   WarpgroupLane products;
@@ -146,7 +157,8 @@ struct Grid {
   bool first = true;  // nothing was launched before it
 };
 
-/// What the processor refused to do for a lane.
+/// What the processor refused to do for a lane; `index` is any trap of the compiler's, of an index
+/// or of a misaligned address.
 enum class Trap : std::uint8_t { access, index, division };
 
 /// Not thread-safe; one a host thread.

@@ -22,3 +22,9 @@ template <int Pending>
 KILN_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
+//% if copy == warps
+/// Arrives at a barrier in shared memory once all copies of this thread have come.
+KILN_DEVICE void cp_async_arrive(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+//% end

@@ -1,3 +1,4 @@
+//% if hopper
 // The instructions of Hopper that kernels are built on, one small named wrapper each: barriers in
 // shared memory, the copy engine, warpgroup bookkeeping. Addresses are 32-bit ones of shared memory.
 #pragma once
@@ -143,3 +144,4 @@ KILN_DEVICE void wait_for_previous_grid() {
 KILN_DEVICE void let_next_grid_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
+//% end

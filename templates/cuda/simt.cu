@@ -18,6 +18,7 @@ KILN_DEVICE constexpr int apart(int i, int count, int lanes) {
 }
 constexpr int kRunM = run_of(kThreadM), kRunN = run_of(kThreadN);
 
+//% if order == pairs
 /// One step of k. A snake: each product shares a factor with the one before, which spares the
 /// register file a read.
 KILN_DEVICE void multiply_line(Acc (&sums)[kThreadM][kThreadN], const Acc (&left)[kThreadM],
@@ -32,6 +33,29 @@ KILN_DEVICE void multiply_line(Acc (&sums)[kThreadM][kThreadN], const Acc (&left
       }
     }
 }
+//% else
+/// One step of k. Each product shares a factor with the one before, which spares the register file
+/// a read; which way around suits the registers that the assembler gives, measuring tells.
+KILN_DEVICE void multiply_line(Acc (&sums)[kThreadM][kThreadN], const Acc (&left)[kThreadM],
+                               const Acc (&right)[kThreadN]) {
+  _Pragma("unroll") for (int turn = 0; turn < kThreadM * kThreadN; ++turn) {
+    //% if order == rows
+    const int i = turn / kThreadN, along = turn % kThreadN;
+    const int j = i % 2 == 0 ? along : kThreadN - 1 - along;
+    //% end
+    //% if order == columns
+    const int j = turn / kThreadM, along = turn % kThreadM;
+    const int i = j % 2 == 0 ? along : kThreadM - 1 - along;
+    //% end
+    //% if order == folded
+    // Pairs of rows down one column and up the next, every other pair the other way round.
+    const int j = turn / kThreadM, pair = turn % kThreadM / 2, second = (turn + turn / 2) % 2;
+    const int i = (j % 2 == 0 ? pair : kThreadM / 2 - 1 - pair) * 2 + second;
+    //% end
+    sums[i][j] += left[i] * right[j];
+  }
+}
+//% end
 
 //% if stages == none
 /// No shared memory: every thread reads what it multiplies.
@@ -71,12 +95,21 @@ constexpr int kStage = kElementsA + Lines<kBlockN>::kElements;  // elements
 /// The factors of one step of k.
 struct Factors {
   Acc left[kThreadM], right[kThreadN];
+  //% if copy == warps
+  /// Of line `k` behind those that the two point into.
+  __device__ __forceinline__ void read(const Acc* left_line, const Acc* right_line, int k) {
+    read_line<kBlockM, kThreadM, kLanesM>(left, left_line, k, 0);
+    read_line<kBlockN, kThreadN, kLanesN>(right, right_line, k, 0);
+  }
+  //% else
   __device__ __forceinline__ void read(const Acc* stage, int k, int first_m, int first_n) {
     read_line<kBlockM, kThreadM, kLanesM>(left, stage + first_m, k, first_m);
     read_line<kBlockN, kThreadN, kLanesN>(right, stage + kElementsA + first_n, k, first_n);
   }
+  //% end
 };
 
+//% if copy != warps
 /// Both operands on their way, one pass of k after the other.
 struct Feed {
   Copier<TypeA, kAlongKA, kBlockM, kWidthA> a;
@@ -188,6 +221,7 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
   //% end
 }
 //% end
+//% end
 
 KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
   //% if integer_d
@@ -229,13 +263,22 @@ KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 
 KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output& out, i64 row0,
                             i64 column0, int first_m, int first_n, int thread) {
   extern __shared__ __align__(16) unsigned char shared[];
+  //% if copy == warps
+  // Behind the ring, which is filled for the next tile meanwhile.
+  Acc* lines = reinterpret_cast<Acc*>(shared + kStages * (kStage * sizeof(Acc) + 16));
+  //% else
   Acc* lines = reinterpret_cast<Acc*>(shared);
+  //% end
   constexpr int kLines = kBlockM / kThreadM, kHeight = kLanesM * kThreadM;  // of a warp's tile
   const int mine = first_m / kHeight * kLanesM + first_m % kHeight / kRunM;
   _Pragma("unroll") for (int i = 0; i < kThreadM; ++i) {
     _Pragma("unroll") for (int j = 0; j < kThreadN; ++j)
       lines[mine * kBlockN + first_n + apart(j, kThreadN, kLanesN)] = sums[i][j];
+    //% if copy == warps
+    named_barrier_sync(kSumsBarrier, kThreads);
+    //% else
     __syncthreads();
+    //% end
     _Pragma("unroll 1") for (int q = thread * kStoreWidth; q < kLines * kBlockN;
                              q += kThreads * kStoreWidth) {
       const int line = q / kBlockN, column = q % kBlockN;
@@ -243,7 +286,11 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
                       apart(i, kThreadM, kLanesM);
       if (row < out.rows) store_several(out, lines + q, row, column0 + column);
     }
+    //% if copy == warps
+    named_barrier_sync(kSumsBarrier, kThreads);
+    //% else
     __syncthreads();
+    //% end
   }
 }
 //% else
@@ -258,6 +305,7 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
 }
 //% end
 
+//% if copy != warps
 extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   const int thread = int(threadIdx.x), warp = thread / 32, lane = thread & 31;
@@ -277,3 +325,4 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
                first_m, first_n, thread);
   }
 }
+//% end

@@ -90,7 +90,7 @@ struct Copier {
   }
   __device__ __forceinline__ void next() { from += AlongK ? i64(kBlockK) : kBlockK * ld; }
 
-  //% if copy == async
+  //% if copy != registers
   /// Sends the next tile on its way into `to`; `depth` of its lines exist.
   template <bool Whole>
   __device__ __forceinline__ void send(u32 to, int depth) const {

@@ -150,13 +150,21 @@ KILN_DEVICE bool combine(Acc (&sums)[kThreadM][kThreadN], const Work& work, void
     _Pragma("unroll") for (int j = 0; j < kThreadN; ++j)
       store_past_l1(mine + (i * kThreadN + j) * kThreads, sums[i][j]);
   __threadfence();
+  //% if copy == warps
+  named_barrier_sync(kSumsBarrier, kThreads);
+  //% else
   __syncthreads();
+  //% end
   if (thread == 0) {
     const bool last = count_arrival(counter) == u32(work.pieces - 1);
     if (last) *counter = 0;
     is_last = last;
   }
+  //% if copy == warps
+  named_barrier_sync(kSumsBarrier, kThreads);
+  //% else
   __syncthreads();
+  //% end
   if (!is_last) return false;
   __threadfence();
   _Pragma("unroll") for (int i = 0; i < kThreadM; ++i)

@@ -78,6 +78,8 @@ struct KilnEmuOps {
   void (*copy)(unsigned to, const void* from, int bytes, int valid);
   void (*copy_commit)();
   void (*copy_wait)(int pending);
+  /// Arrives at an mbarrier when all copies of this lane have come.
+  void (*copy_arrive)(unsigned barrier);
 
   void (*matrix_store)(unsigned address, const unsigned* registers, int count, int transposed);
   void (*matrix_load)(unsigned* registers, unsigned address, int count, int transposed);

@@ -166,6 +166,7 @@ template <int Pending>
 KILN_DEVICE void cp_async_wait() {
   kiln_emu_ops->copy_wait(Pending);
 }
+KILN_DEVICE void cp_async_arrive(u32 barrier) { kiln_emu_ops->copy_arrive(barrier); }
 
 // ---- memory
 

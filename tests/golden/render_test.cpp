@@ -100,6 +100,10 @@ const Case kCases[] = {
      "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
      "width_a=1 width_b=4 copy=async stages=3 ahead=1 lines=padded resident=2 sharing=stream "
      "splits=1 group=8"},
+    {"cuda_simt_fp32_warps", "sm_90a", 132, "fp32 N N 4096 4096 4096 align=16",
+     "cuda_simt block_m=128 block_n=256 block_k=16 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
+     "width_a=1 width_b=4 copy=warps stages=4 ahead=1 lines=padded resident=1 sharing=stream "
+     "splits=1 group=8 order=folded unroll=8"},
     {"cuda_simt_bf16_naive", "sm_75", 40, "bf16 N T 100 100 100 epilogue=bias_row+silu",
      "cuda_simt block_m=8 block_n=32 block_k=1 thread_m=1 thread_n=1 lanes_m=1 spread=1 width_a=1 "
      "width_b=1 copy=registers stages=0 ahead=0 lines=plain resident=1 sharing=tiles splits=1 "

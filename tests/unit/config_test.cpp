@@ -1,12 +1,14 @@
 // Configs with absurd values, as a database or a command line may hold them. Every family's rules
 // and model answer without overflow (run under UBSan too), and what the rules allow has a finite
-// cost.
+// cost. And what a text must say.
 #include "generator/config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "generator/family.h"
@@ -80,13 +82,17 @@ void every_pair() {
   }
 }
 
-template <std::size_t... I>
-void every_family(std::index_sequence<I...>) {
-  (every_pair<std::variant_alternative_t<I, Config>>(), ...);
+/// Calls `visit` with a config of each family.
+template <typename F>
+void every_family(F visit) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (visit(std::variant_alternative_t<I, Config>{}), ...);
+  }
+  (std::make_index_sequence<std::variant_size_v<Config>>());
 }
 
 TEST(Config, AbsurdValuesAreRefusedOrCosted) {
-  every_family(std::make_index_sequence<std::variant_size_v<Config>>());
+  every_family([]<typename C>(const C&) { every_pair<C>(); });
 }
 
 TEST(Config, AnInstructionSetThatTheDeviceLacksIsRefused) {
@@ -98,6 +104,50 @@ TEST(Config, AnInstructionSetThatTheDeviceLacksIsRefused) {
   packed.isa = Isa::amx;  // another family's
   const auto bytes = canonicalise(Gemm::row_major(64, 96, 128, s8));
   EXPECT_NE(broken_rule(bytes, caps_named("amx").value(), packed), "");
+}
+
+std::string error_of(const std::string& line) {
+  const auto config = parse_config(line);
+  return config ? "none" : config.error().message;
+}
+
+/// A text of before the field came is of the same config as one that says 0, and is how both are
+/// spelt: a key in a database must not have two spellings.
+TEST(Config, AFieldThatCameLaterStandsOnlyWhereItIsNotZero) {
+  const std::string before = text(CudaWgmma{});
+  EXPECT_EQ(before.find("paired"), std::string::npos) << before;
+  EXPECT_EQ(text(CudaWgmma{.paired = true}), before + " paired=1");
+  for (const auto& [line, paired] :
+       {std::pair{before, false}, {before + " paired=0", false}, {before + " paired=1", true}}) {
+    const auto config = parse_config(line);
+    ASSERT_TRUE(config) << line << ": " << config.error().message;
+    EXPECT_EQ(*config, Config(CudaWgmma{.paired = paired})) << line;
+    EXPECT_EQ(text(*config), paired ? line : before);
+  }
+  EXPECT_EQ(error_of(before + " paired=2"), "config: paired=2 is not a value of it");
+  EXPECT_EQ(error_of(before + " paired=0 paired=0"), "config: field 'paired' stands twice");
+}
+
+/// Leaves out one field at a time: what is absent must not mean a default, which may change.
+template <typename C>
+void expect_needed(const C& config) {
+  const std::string whole = text(config);
+  const auto without = [&](std::string_view name) {
+    std::string line = whole;
+    const auto begin = line.find(fmt::format(" {}=", name));
+    if (begin != std::string::npos) line.erase(begin, line.find(' ', begin + 1) - begin);
+    return line;
+  };
+  const auto expect = [&](std::string_view name, bool later) {
+    EXPECT_EQ(error_of(without(name)),
+              later ? "none" : fmt::format("config: {} lacks {}", C::kFamily, name));
+  };
+  std::apply([&](auto... field) { (expect(field.name, field.later), ...); }, C::fields());
+}
+
+TEST(Config, EveryOtherFieldIsRequiredByName) {
+  every_family([](const auto& config) { expect_needed(config); });
+  EXPECT_EQ(error_of("cuda_wgmma paired=1").find("config: cuda_wgmma lacks left right stages"), 0u);
 }
 
 TEST(Config, ANumberOutOfItsFieldsRangeIsRefusedByName) {

@@ -1,0 +1,104 @@
+// Drawn problems and configs of a family, compiled for the emulator and checked as the tuner
+// checks.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/emulated.h"
+#include "support/gpu_gemm.h"
+
+namespace kiln::test {
+
+struct Target {
+  const char* arch;
+  const char* family;
+  int configs;
+  std::int64_t largest;  // size of a problem
+  int units = 6;         // few: persistent blocks then take several tiles each
+  int tries = 20;        // to draw a problem that has what is wanted, for each config
+};
+
+/// KILN_SEED repeats a run; without it every run draws anew.
+inline std::uint64_t seed_of_run() {
+  static const std::uint64_t seed = [] {
+    if (const char* given = std::getenv("KILN_SEED")) return std::strtoull(given, nullptr, 10);
+    return static_cast<unsigned long long>(std::random_device{}());
+  }();
+  return seed;
+}
+
+inline DeviceCaps device_of(const Target& target) {
+  DeviceCaps device = caps_named(target.arch).value();
+  device.compute_units = target.units;
+  return device;
+}
+
+/// The type rows for which the target has this family at all.
+inline std::vector<TypeRow> rows_of(const Target& target) {
+  const DeviceCaps device = device_of(target);
+  std::vector<TypeRow> rows;
+  for (const TypeRow& row : kTypeRows) {
+    Gemm g = Gemm::row_major(8, 64, 64).transpose_b();
+    g.a.dtype = row.a, g.b.dtype = row.b, g.accumulator = row.accumulator;
+    g.c.dtype = g.d.dtype = row.usual_output();
+    const auto space = space_for(g, device);
+    if (!space) continue;
+    for (const Config& config : space->legal)
+      if (family_name(config) == target.family) {
+        rows.push_back(row);
+        break;
+      }
+  }
+  return rows;
+}
+
+using Draw = std::function<Gemm(RandomGpuGemm&)>;
+using Wanted = std::function<bool(const Gemm&, const Config&)>;
+
+/// Draws problems, and for each a config of the target's family that is wanted, until as many as
+/// the target asks for were right; every fourth in the plain order, the others in drawn ones.
+inline void prove(
+    const Target& target, const Draw& draw,
+    const Wanted& wanted = [](const Gemm&, const Config&) { return true; }) {
+  const DeviceCaps device = device_of(target);
+  const std::uint64_t seed = seed_of_run();
+  testing::Test::RecordProperty("seed", fmt::format("{}", seed));
+  RandomGpuGemm random(seed, target.largest);
+  int proven = 0;
+  std::string without;  // the last problem that had nothing to draw from
+  for (int tries = 0; proven < target.configs && tries < target.configs * target.tries; ++tries) {
+    const Gemm gemm = draw(random);
+    std::vector<Config> mine;
+    if (const auto space = space_for(gemm, device))
+      for (const Config& config : space->legal)
+        if (family_name(config) == target.family && wanted(gemm, config)) mine.push_back(config);
+    if (mine.empty()) {
+      without = text(gemm);
+      continue;
+    }
+    const Config& config = mine[random.below(mine.size())];
+    const std::string what = fmt::format("KILN_SEED={}: {} | {}", seed, text(gemm), text(config));
+    const auto kernel = emulated_kernel(gemm, device, config);
+    ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
+    const std::uint64_t order = proven % 4 == 0 ? 0 : seed + static_cast<std::uint64_t>(proven);
+    const Verdict verdict = verify_emulated(gemm, *kernel, order);
+    EXPECT_TRUE(verdict) << what << " | order " << order << ": "
+                         << (verdict ? "" : verdict.error().detail);
+    ++proven;
+  }
+  EXPECT_EQ(proven, target.configs) << "KILN_SEED=" << seed << ": no such config: " << without;
+}
+
+/// Problems of any type that the target has the family for.
+inline Draw any_of(const std::vector<TypeRow>& rows) {
+  return [rows](RandomGpuGemm& random) { return random.next(rows); };
+}
+
+}  // namespace kiln::test
