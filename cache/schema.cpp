@@ -1,5 +1,6 @@
 #include "cache/schema.h"
 
+#include <SQLiteCpp/Savepoint.h>
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 
@@ -115,9 +116,12 @@ std::span<const Migration> migrations() { return kMigrations; }
 
 Result<int> read_version(SQLite::Database& db, const std::string& name,
                          std::span<const Migration> steps) {
+  // At one look: another process may be making the file just now.
+  SQLite::Savepoint look(db, "kiln_look");
   const int version = db.execAndGet("PRAGMA user_version").getInt();
   const int application = db.execAndGet("PRAGMA application_id").getInt();
   const bool empty = db.execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
+  look.release();
   if (empty && version == 0) return 0;
   if (application != kApplicationId) {
     return fail(

@@ -9,8 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <csignal>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "cache/engine_impl.h"
 #include "cache/store.h"
@@ -77,6 +81,25 @@ TEST(Processes, EightWriteAndReadOneFile) {
   EXPECT_EQ(stats.measurements, kProcesses * kProblems);
   EXPECT_EQ(stats.winners, kProblems);
   EXPECT_EQ(stats.binaries, kProcesses);
+}
+
+/// Whoever comes while another makes the file sees none of it, or all.
+TEST(Processes, ManyMakeOneFileAtOnce) {
+  TempDir dir;
+  for (int round = 0; round < 60; ++round) {
+    const auto file = dir / fmt::format("kiln{}.db", round);
+    std::atomic<int> ready{0};
+    std::array<std::string, 6> errors;
+    std::vector<std::thread> threads;
+    for (std::string& error : errors)
+      threads.emplace_back([&] {
+        for (++ready; ready < static_cast<int>(errors.size());) std::this_thread::yield();
+        if (const auto store = Store::open({.database = file}); !store)
+          error = store.error().message;
+      });
+    for (auto& thread : threads) thread.join();
+    for (const std::string& error : errors) ASSERT_EQ(error, "") << "round " << round;
+  }
 }
 
 TEST(Processes, AKilledWriterLeavesItSound) {
