@@ -66,7 +66,7 @@ class GpuContest {
     if (verdict) return {};
     if (result.fault.empty()) result.fault = when + verdict.error().detail;
     if (verdict.error().kind != Failure::Kind::crashed) return {};
-    return fail(ErrorCode::device, result.fault);
+    return fail(ErrorCode::device, when + verdict.error().detail);
   }
 
   Status run(GpuCalls& kiln, GpuCalls* peer, ContestResult& result) const {

@@ -97,10 +97,11 @@ const std::array kRules{
                   plan(p, d, s).sum_registers > 0;
          }},
     Rule{"a turn of the loop is part of a stage",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& s = typed(c);
-           return s.copy != SimtCopy::warps ||
-                  (s.unroll >= 2 && s.unroll % 2 == 0 && s.block_k % s.unroll == 0);
+           if (s.copy != SimtCopy::warps) return true;
+           return s.unroll >= 2 && s.unroll % 2 == 0 && s.block_k % s.unroll == 0 &&
+                  plan(p, d, s).passes * (s.block_k / s.unroll) < std::int64_t{1} << 31;
          }},
     Rule{"pairs of rows are whole",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
@@ -174,7 +175,9 @@ const std::array kRules{
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            if (typed(c).sharing != Sharing::stream) return true;
            const auto w = plan(p, d, typed(c));
-           return 2.0 * double(w.blocks) * double(w.passes) * double(w.blocks + 1) < 2e9;
+           // Without passes nobody would have a share of the tiles that are cut.
+           return w.passes > 0 &&
+                  2.0 * double(w.blocks) * double(w.passes) * double(w.blocks + 1) < 2e9;
          }},
     Rule{"the grid is one that can be launched",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {

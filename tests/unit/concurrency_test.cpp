@@ -84,7 +84,7 @@ TEST(Processes, EightWriteAndReadOneFile) {
 }
 
 /// Whoever comes while another makes the file sees none of it, or all.
-TEST(Processes, ManyMakeOneFileAtOnce) {
+TEST(Threads, ManyMakeOneFileAtOnce) {
   TempDir dir;
   for (int round = 0; round < 60; ++round) {
     const auto file = dir / fmt::format("kiln{}.db", round);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "generator/cuda_simt.h"
 #include "generator/cuda_wgmma.h"
 #include "generator/family.h"
 #include "generator/render.h"
@@ -168,10 +169,40 @@ TEST(CudaSimtRules, NameWhatIsWrong) {
   EXPECT_EQ(broken({.stages = 3}), "stages are as many as the copy can fill");
   EXPECT_EQ(broken({.thread_n = 16, .resident = 4}), "sums and factors fit the registers");
   EXPECT_EQ(broken({.splits = 2}), "splits are cut where k is long enough");
-  EXPECT_EQ(broken({.thread_m = 5, .lanes_m = 2, .order = SimtOrder::folded}),
-            "warps cover the tile");
-  EXPECT_EQ(broken({.block_m = 28, .thread_m = 7, .order = SimtOrder::folded}),
-            "threads share the copies evenly");
+  EXPECT_EQ(
+      broken(
+          {.block_m = 96, .block_n = 64, .block_k = 8, .thread_m = 3, .order = SimtOrder::folded}),
+      "pairs of rows are whole");
+}
+
+TEST(CudaSimtRules, WithoutKNothingIsCut) {
+  const auto problem = canonicalise(parse_gemm("fp32 N N 4096 4096 0").value());
+  EXPECT_EQ(broken_rule(problem, h200(), CudaSimt{}), "");
+  EXPECT_EQ(broken_rule(problem, h200(), CudaSimt{.sharing = Sharing::stream}),
+            "shares of the last rounds fit 32 bits");
+}
+
+/// What the threads that multiply take is what those that copy give, of what a launch hands out.
+TEST(CudaSimtSpace, RegistersOfWarpsThatCopyAddUp) {
+  for (const char* name : {"sm_90a", "sm_100a", "sm_120a"}) {
+    const DeviceCaps device = cuda_caps_named(name).value();
+    const auto space = space_for(parse_gemm("fp32 N N 1000 1000 1000").value(), device).value();
+    int fed = 0;
+    for (const Config& config : space.legal) {
+      const auto* c = std::get_if<CudaSimt>(&config);
+      if (c == nullptr || c->copy != SimtCopy::warps) continue;
+      ++fed;
+      const auto w = cuda::plan(space.problem, device, *c);
+      const int given = (w.sum_registers + cuda::kSimtCopyRegisters) / 2;
+      EXPECT_EQ(w.block_threads, 2 * w.threads) << text(config);
+      EXPECT_EQ(given % 8, 0) << text(config);
+      EXPECT_LE(given * w.block_threads * c->resident, device.gpu.registers_unit) << text(config);
+      EXPECT_EQ(w.sum_registers % 8, 0) << text(config);
+      EXPECT_GT(w.sum_registers, given) << text(config);
+      EXPECT_LE(w.sum_registers, 240) << text(config);
+    }
+    EXPECT_GT(fed, 0) << name;
+  }
 }
 
 TEST(CudaSimtRules, WarpsThatCopyNeedHopperAndRegistersToGive) {
