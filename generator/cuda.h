@@ -23,6 +23,10 @@ constexpr bool band_fits(std::int64_t group, std::int64_t across) {
 /// Legal for every valid problem on every NVIDIA device.
 Config simt_fallback(const Canonical& problem);
 
+/// The front of the workspace where k is cut: a fixed size, so that what follows needs no knowledge
+/// of tiles.
+inline constexpr std::int64_t kCounterBytes = 64 << 10;
+
 /// Where a repacked operand lies in the workspace: lines `pitch` bytes apart, batches `stride`
 /// bytes apart.
 struct Packed {

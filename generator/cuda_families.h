@@ -86,11 +86,15 @@ struct CudaMma {
   int instruction_k = 16;  // of the matrix instruction
   int bits_a = 3, base_a = 4, shift_a = 0;
   int bits_b = 3, base_b = 4, shift_b = 0;
-  bool ahead = false;  // operands of the next step are read while one multiplies
-  int group = 8;       // rows of tiles walked together
-  int splits = 1;      // parts that k is cut into
+  bool ahead = false;   // operands of the next step are read while one multiplies
+  int group = 8;        // rows of tiles walked together
+  int splits = 1;       // parts that k is cut into
+  bool stream = false;  // blocks stay, and share what whole rounds of tiles leave
   auto operator<=>(const CudaMma&) const = default;
 
+  constexpr Sharing sharing() const {
+    return stream ? Sharing::stream : splits > 1 ? Sharing::split : Sharing::tiles;
+  }
   constexpr Exchange exchange_a() const { return {bits_a, base_a, shift_a}; }
   constexpr Exchange exchange_b() const { return {bits_b, base_b, shift_b}; }
 
@@ -111,7 +115,8 @@ struct CudaMma {
                       Field<C, int>{"shift_b", &C::shift_b},
                       Field<C, bool>{"ahead", &C::ahead},
                       Field<C, int>{"group", &C::group},
-                      Field<C, int>{"splits", &C::splits}};
+                      Field<C, int>{"splits", &C::splits},
+                      Field<C, bool>{"stream", &C::stream, 1, true}};
   }
 };
 /// How tiles come into shared memory: through registers, straight, or straight and by warps of

@@ -14,10 +14,10 @@ using cuda::TileLines;
 
 const CudaMma& typed(const Config& c) { return std::get<CudaMma>(c); }
 
-constexpr std::array<std::string_view, 11> kFiles{
-    "cuda/abi.h",      "cuda/types.h",     "cuda/convert.h", "cuda/epilogue.h",
-    "cuda/banks.h",    "cuda/ampere.h",    "cuda/mma.h",     "cuda/mma_read.h",
-    "cuda/mma_copy.h", "cuda/mma_store.h", "cuda/mma.cu"};
+constexpr std::array<std::string_view, 12> kFiles{
+    "cuda/abi.h",       "cuda/types.h",    "cuda/convert.h",   "cuda/epilogue.h",
+    "cuda/banks.h",     "cuda/ampere.h",   "cuda/mma.h",       "cuda/mma_read.h",
+    "cuda/simt_work.h", "cuda/mma_copy.h", "cuda/mma_store.h", "cuda/mma.cu"};
 
 /// What every size is worked out from; plans of other configs have no meaning.
 bool sizes_known(const CudaMma& c) {
@@ -88,13 +88,23 @@ const std::array kRules{
     Rule{"splits are cut where k is long enough",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const int splits = typed(c).splits;
-           return splits >= 1 && splits <= 64 &&
+           return splits >= 1 && splits <= 64 && (splits == 1 || !typed(c).stream) &&
                   (splits == 1 || mma_plan(p, d, typed(c)).stages_of_k >= splits);
+         }},
+    Rule{"counters fit the front of the workspace",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return mma_plan(p, d, typed(c)).counters * 4 <= cuda::kCounterBytes;
+         }},
+    Rule{"shares of the last rounds fit 32 bits",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           if (!typed(c).stream) return true;
+           const auto w = mma_plan(p, d, typed(c));
+           return 2.0 * double(w.grid) * double(w.stages_of_k) * double(w.grid + 1) < 2e9;
          }},
     Rule{"the grid is one that can be launched",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const std::int64_t most = std::int64_t{1} << 31;
-           return mma_plan(p, d, typed(c)).tiles * typed(c).splits < most &&
+           return mma_plan(p, d, typed(c)).tiles * typed(c).splits < most / 2 &&
                   cuda::band_fits(typed(c).group, ceil_div(p.gemm.n, typed(c).block_n)) &&
                   p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512;
          }},
@@ -117,13 +127,21 @@ constexpr Shape kShapes[] = {
     {128, 256, 2, 4}, {256, 64, 4, 1},  {256, 128, 4, 2}, {96, 96, 2, 2},   {192, 128, 4, 2},
     {128, 96, 4, 2},  {160, 128, 2, 4}, {256, 128, 4, 4}, {128, 256, 4, 4}};
 
-void visit_splits(const Canonical& p, const DeviceCaps& d, CudaMma c,
-                  const std::function<void(const Config&)>& visit) {
+constexpr std::int64_t kMostRounds = 64;
+
+void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaMma c,
+                    const std::function<void(const Config&)>& visit) {
   c.splits = 1;
   visit(c);
   const auto w = mma_plan(p, d, c);
   if (w.instruction == nullptr) return;
-  const std::int64_t room = std::int64_t{w.blocks} * d.compute_units;
+  const std::int64_t room = std::int64_t{w.blocks} * std::max(1, d.compute_units);
+  // What the last round leaves idle is worth sharing out.
+  if (w.tiles % room != 0 && w.tiles < kMostRounds * room && w.stages_of_k >= 4) {
+    c.stream = true;
+    visit(c);
+    c.stream = false;
+  }
   for (const int splits : {2, 3, 4, 6, 8, 16, 32}) {
     if (w.tiles * splits > 2 * room || splits * 4 > w.stages_of_k) break;
     c.splits = splits;
@@ -136,7 +154,7 @@ void visit_stages(const Canonical& p, const DeviceCaps& d, CudaMma c, bool few,
   const auto w = mma_plan(p, d, c);
   if (!w.async) {
     c.stages = 2;
-    return visit_splits(p, d, c, visit);
+    return visit_sharings(p, d, c, visit);
   }
   for (const int stages : {2, 3, 4, 6}) {
     c.stages = stages;
@@ -144,7 +162,7 @@ void visit_stages(const Canonical& p, const DeviceCaps& d, CudaMma c, bool few,
     if (w.stage_bytes * stages > d.gpu.shared_block_bytes - 1024) break;
     for (const bool ahead : {false, true}) {
       c.ahead = ahead;
-      visit_splits(p, d, c, visit);
+      visit_sharings(p, d, c, visit);
     }
   }
 }
@@ -195,7 +213,7 @@ GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) 
   out.workspace_bytes = w.workspace_bytes;
   out.zeroed_bytes = w.counter_bytes;
   GpuStep step;
-  step.grid.x = static_cast<unsigned>(w.tiles * c.splits);
+  step.grid.x = static_cast<unsigned>(w.grid);
   step.block.x = static_cast<unsigned>(w.threads);
   step.dynamic_shared_bytes = static_cast<int>(w.shared_bytes);
   step.overlaps_previous = w.overlaps;

@@ -46,6 +46,8 @@ struct MmaPlan {
   std::int64_t stage_bytes, shared_bytes;
   std::int64_t tiles;  // of D, in all batches
   std::int64_t stages_of_k;
+  std::int64_t grid;      // blocks
+  std::int64_t counters;  // in use, of kCounterBytes / 4
   std::int64_t counter_bytes, workspace_bytes;
 };
 

@@ -77,13 +77,15 @@ double mma_ns(const Canonical& p, const DeviceCaps& d, const Config& config) {
   // Whole rounds of all SMs, then what is left over on fewer blocks an SM.
   const int resident =
       static_cast<int>(std::clamp(std::ceil(blocks / units), 1.0, double(w.blocks)));
-  const double per_unit = std::ceil(blocks / units);
+  const double per_unit = c.stream ? blocks / units + 0.05 : std::ceil(blocks / units);
   const double block = stages * stage_cycles(p, d, w, c, resident);
   // The first stage comes from memory, the last leaves its sums in a burst.
   const double edges = 1500 + double(c.block_m) * c.block_n * size_of(g.d.dtype) / 24 / resident;
   double cycles = per_unit * block + std::ceil(per_unit / resident) * edges;
-  if (c.splits > 1)
-    cycles += 2500 + double(c.block_m) * c.block_n * size_of(g.accumulator) * (c.splits + 1) / 40;
+  if (c.sharing() != Sharing::tiles) {
+    const int parts = c.stream ? 2 : c.splits;
+    cycles += 2500 + double(c.block_m) * c.block_n * size_of(g.accumulator) * (parts + 1) / 40;
+  }
   const double bytes = double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
                                           double(g.n) * double(g.k) * size_of(g.b.dtype) +
                                           double(g.m) * double(g.n) * size_of(g.d.dtype));

@@ -46,7 +46,7 @@ std::string operands(std::string_view constraint, std::string_view name, int cou
 }
 
 /// Lists that only text can give.
-void add_lists(Parameters& out, const MmaInstruction& m, const Gemm& g, bool split) {
+void add_lists(Parameters& out, const MmaInstruction& m, const Gemm& g, bool cut) {
   const auto define = [&](const char* name, std::string value) {
     out.constants.push_back({"define", name, std::move(value), ""});
   };
@@ -62,7 +62,7 @@ void add_lists(Parameters& out, const MmaInstruction& m, const Gemm& g, bool spl
   define("KILN_MMA_SUMS(d)", operands(fmt::format("+{}", letter), "d", s));
   define("KILN_MMA_OPERANDS(a, b)",
          operands(operand, "a", a) + ", \\\n  " + operands(operand, "b", b));
-  if (!split) return;
+  if (!cut) return;
   const std::string_view bits = wide ? "b64" : "b32";
   define("KILN_ACC_IN(x)", fmt::format("\"{}\"(x)", letter));
   define("KILN_ACC_OUT(x)", fmt::format("\"={}\"(x)", letter));
@@ -98,6 +98,8 @@ void add_sizes(Parameters& out, const MmaPlan& w, const CudaMma& c) {
   add("kShiftB", c.shift_b, "");
   add("kStoreWidth", w.store_width, "elements of D stored at once");
   add("kGroup", c.group, "rows of tiles walked together");
+  if (c.sharing() != Sharing::tiles)
+    add("kCounterBytes", w.counter_bytes, "front of the workspace, counters of tiles");
   if (c.splits > 1) add("kSplits", c.splits, "parts that k is cut into");
 }
 
@@ -114,12 +116,15 @@ Parameters mma_parameters(const Canonical& p, const DeviceCaps& d, const Config&
   add_sizes(out, w, c);
   out.constants.push_back(flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));
   out.constants.push_back(flag("kAlongKB", p.b_k_major, "B's neighbours run along k"));
-  add_lists(out, *w.instruction, p.gemm, c.splits > 1);
+  add_lists(out, *w.instruction, p.gemm, c.sharing() != Sharing::tiles);
   auto& v = out.values;
   v["async"] = value_of(w.async);
   v["overlaps"] = value_of(w.overlaps);
   v["ahead"] = value_of(c.ahead);
-  v["split"] = value_of(c.splits > 1);
+  v["sharing"] = name(c.sharing());
+  // What simt_work.h, which both families share, asks of a family.
+  v["sums_of_warps"] = value_of(true);
+  v["copy"] = w.async ? "async" : "registers";
   v["double"] = value_of(wide);
   v["short_runs"] = value_of(!wide && w.near_b == 1);
   v["tf32"] = value_of(p.gemm.a.dtype == tf32);

@@ -57,6 +57,8 @@ void add_registers(MmaPlan& w, const Canonical& p, const DeviceCaps& d, const Cu
   const bool smooth = p.gemm.epilogue.activation > Activation::relu;
   w.registers =
       sums + operands + moving + narrow + 40 + (c.ahead ? 12 : 0) + (smooth ? 16 * words : 0);
+  // Beside that many sums the next step's operands come late: fp64 128 × 128 by k of 8 fits.
+  if (c.ahead && sums >= 128 && w.registers <= 280) w.registers = std::min(w.registers, 255);
   const std::int64_t by_registers =
       d.gpu.registers_unit / (round_up(w.registers, 8) * std::int64_t{w.threads});
   // The driver keeps 1 KB of shared memory for itself in every block.
@@ -114,11 +116,17 @@ MmaPlan mma_plan(const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
   add_registers(w, p, d, c);
   w.tiles = ceil_div(g.m, std::max(1, c.block_m)) * ceil_div(g.n, std::max(1, c.block_n)) * g.batch;
   w.stages_of_k = ceil_div(g.k, std::max(1, c.block_k));
-  if (c.splits > 1) {
-    w.counter_bytes = round_up(w.tiles * 4, 256);
-    w.workspace_bytes =
-        w.counter_bytes + w.tiles * c.splits * c.block_m * c.block_n * size_of(g.accumulator);
-  }
+  w.grid = w.tiles * c.splits;
+  if (c.stream)
+    w.grid =
+        std::min(std::int64_t{w.blocks} * std::max(1, d.compute_units), w.tiles * w.stages_of_k);
+  if (c.sharing() == Sharing::tiles) return w;
+  // A block whose share ends and begins within tiles keeps the sums of both.
+  const std::int64_t parts = c.stream ? 2 * w.grid : w.grid;
+  // Evenly cut are tiles of one to two rounds at most.
+  w.counters = c.stream ? std::min(w.tiles, 2 * w.grid) : w.tiles;
+  w.counter_bytes = kCounterBytes;
+  w.workspace_bytes = kCounterBytes + parts * c.block_m * c.block_n * size_of(g.accumulator);
   return w;
 }
 

@@ -201,6 +201,7 @@ void add_values(Parameters& out, const Canonical& p, const CudaSimt& c) {
   out.values["copy"] = name_of(c.copy);
   out.values["lines"] = name_of(c.lines);
   out.values["sharing"] = name_of(c.sharing);
+  out.values["sums_of_warps"] = value_of(false);
   out.values["ahead"] = value_of(c.ahead);
   out.values["order"] = name_of(c.order);
   out.values["hopper"] = value_of(c.copy == SimtCopy::warps);

@@ -8,10 +8,6 @@
 
 namespace kiln::cuda {
 
-/// The front of the workspace where k is cut: a fixed size, so that what follows needs no knowledge
-/// of tiles.
-inline constexpr std::int64_t kCounterBytes = 64 << 10;
-
 /// The problem and a config as the kernel sees them: operands by the side of the instruction that
 /// they feed.
 struct WgmmaPlan {
@@ -20,6 +16,7 @@ struct WgmmaPlan {
     std::int64_t rows;
     bool across_k;  // neighbouring elements run along the rows, not along k
     bool pack;
+    bool turned;  // on its way, so that its neighbours run along k
     MapOperand operand;
     std::int64_t ld, batch_stride;  // elements
     Packed packed;
@@ -44,6 +41,7 @@ struct WgmmaPlan {
   std::int64_t counters;  // in use, of kCounterBytes / 4
   std::int64_t counter_bytes, workspace_bytes;
   int pieces_at_once;  // of a cut k, whose sums are fetched together
+  int pack_units;      // of 16 bytes that a thread which packs has on their way at once
 };
 
 WgmmaPlan plan(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config);

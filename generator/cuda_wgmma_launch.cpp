@@ -23,15 +23,21 @@ TensorMapSpec map_of(const WgmmaPlan& w, const WgmmaPlan::Side& s, const Gemm& g
   return tensor_map(lines);
 }
 
-/// Blocks enough to keep memory busy, each with several lines or tiles to copy.
-GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
+/// Blocks of what is copied as it lies cover it; what is turned goes tile by tile, several a block.
+GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaPlan& w) {
   GpuStep step;
   step.entry = "kiln_pack";
   step.block.x = 256;
-  const std::int64_t a = c.pack_a ? p.gemm.m * p.gemm.k : 0, b = c.pack_b ? p.gemm.n * p.gemm.k : 0;
-  const std::int64_t wanted = ceil_div(std::max(a, b) * p.gemm.batch, 4096);
-  step.grid.x = static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, 4 * d.compute_units));
-  step.grid.y = c.pack_a && c.pack_b ? 2 : 1;
+  std::int64_t blocks = 1;
+  for (const auto* side : {&w.left, &w.right})
+    if (side->pack)
+      blocks = std::max(
+          blocks, side->turned
+                      ? std::min<std::int64_t>(4 * d.compute_units,
+                                               ceil_div(side->rows * p.gemm.k, 4096) * p.gemm.batch)
+                      : ceil_div(side->packed.bytes, 16 * 256 * w.pack_units));
+  step.grid.x = static_cast<unsigned>(blocks);
+  step.grid.y = w.left.pack && w.right.pack ? 2 : 1;
   step.overlaps_previous = true;
   return step;
 }
@@ -57,7 +63,7 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const Config& co
   out.zeroed_bytes = w.counter_bytes;
   out.maps = {map_of(w, w.left, g, c.left, c.cluster_right),
               map_of(w, w.right, g, c.right, c.cluster_left)};
-  if (c.pack_a || c.pack_b) out.steps.push_back(pack_step(p, d, c));
+  if (c.pack_a || c.pack_b) out.steps.push_back(pack_step(p, d, w));
   GpuStep step;
   step.grid.x = static_cast<unsigned>(w.clusters * w.cluster);
   step.block.x = static_cast<unsigned>((c.warpgroups + 1) * 128);

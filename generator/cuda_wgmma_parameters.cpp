@@ -117,6 +117,8 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaPlan& w, const Cu
   add("kTurnBarrier", 1, "named barriers 1 and 2: whose turn it is");
   add("kGroupBarrier", 3, "named barriers from 3 on: one a warpgroup");
   add("kCounterBytes", w.counter_bytes, "front of the workspace");
+  if (c.pack_a || c.pack_b)
+    add("kPackUnits", w.pack_units, "of 16 bytes that a thread packs at once");
   out.constants.push_back(flag("kPackA", c.pack_a, "A is copied into the workspace first"));
   out.constants.push_back(flag("kPackB", c.pack_b, "B is copied into the workspace first"));
   out.constants.push_back(flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));

@@ -28,14 +28,13 @@ WgmmaPlan::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
   const bool pack = is_a ? c.pack_a : c.pack_b;
   const bool k_major = is_a ? p.a_k_major : p.b_k_major;
   // What lies across k keeps its direction while it is packed, where the instruction can turn it.
-  const bool turned = pack && size_of(m.dtype) != 2;
+  const bool turned = pack && !k_major && size_of(m.dtype) != 2;
   return {m.dtype,
           is_a ? g.m : g.n,
           !k_major && !turned,
           pack,
-          pack   ? MapOperand::workspace
-          : is_a ? MapOperand::a
-                 : MapOperand::b,
+          turned,
+          pack ? MapOperand::workspace : is_a ? MapOperand::a : MapOperand::b,
           m.ld,
           m.batch_stride,
           {}};
@@ -49,7 +48,15 @@ void add_shared(WgmmaPlan& w, const CudaWgmma& c) {
                    c.stages * 16 + c.warpgroups * 4;
 }
 
-void add_workspace(WgmmaPlan& w, const Canonical& p, const CudaWgmma& c) {
+/// One unit each where the device's threads then hold both operands at once; at most what keeps
+/// memory busy.
+void add_pack_units(WgmmaPlan& w, const DeviceCaps& d) {
+  const std::int64_t threads = std::max<std::int64_t>(1, std::int64_t{2048} * d.compute_units);
+  const std::int64_t units = (w.left.packed.bytes + w.right.packed.bytes) / 16;
+  w.pack_units = static_cast<int>(std::clamp<std::int64_t>(units / threads, 1, 4));
+}
+
+void add_workspace(WgmmaPlan& w, const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
   // The order of templates/cuda/workspace.h.
   const bool counted = c.sharing == Sharing::split || c.sharing == Sharing::stream;
   if (counted) w.counter_bytes = kCounterBytes;
@@ -63,6 +70,7 @@ void add_workspace(WgmmaPlan& w, const Canonical& p, const CudaWgmma& c) {
     side->packed = packed(length, lines, p.gemm.batch, side->type, w.workspace_bytes);
     w.workspace_bytes = round_up(side->packed.offset + side->packed.bytes, 256);
   }
+  add_pack_units(w, d);
   if (c.sharing == Sharing::tiles) return;
   const std::int64_t regions = c.pingpong ? 1 : c.warpgroups;
   if (counted) w.counters = w.tiles * w.cluster * regions;
@@ -116,7 +124,7 @@ WgmmaPlan plan(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
       w.clusters = static_cast<int>(std::min(room, w.tiles * w.stages_of_k));
       break;
   }
-  add_workspace(w, p, c);
+  add_workspace(w, p, d, c);
   return w;
 }
 

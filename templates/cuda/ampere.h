@@ -4,6 +4,9 @@
 #pragma once
 
 KILN_DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
+/// The compiler forgets what it knows of x, so that what follows from it is worked out here and not
+/// kept from where it was worked out before.
+KILN_DEVICE void forget(int& x) { asm volatile("" : "+r"(x)); }
 
 //% if async
 /// 16 bytes: the first `valid` from memory, zeros behind them.

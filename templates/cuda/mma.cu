@@ -36,25 +36,6 @@ KILN_DEVICE void multiply(Sums& sums, const Fragments& f) {
   }
 }
 
-/// This block's tile: groups of kGroup rows of tiles are walked together, so that what they share
-/// stays in L2.
-struct Place {
-  i64 batch;
-  int m, n;
-};
-KILN_DEVICE Place place_of(const KilnGpuArgs& args, int tile) {
-  const int tiles_m = int(ceil_div(args.m, kBlockM)), tiles_n = int(ceil_div(args.n, kBlockN));
-  const int area = tiles_m * tiles_n;
-  Place p;
-  p.batch = tile / area;
-  const int at = tile - int(p.batch) * area;
-  const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
-  const int height = min(tiles_m - band * kGroup, kGroup);
-  p.n = in_band / height;
-  p.m = band * kGroup + in_band - p.n * height;
-  return p;
-}
-
 //% if async
 /// The products of `count` stages.
 KILN_DEVICE void run(Sums& sums, CopierA copy_a, CopierB copy_b, const ReaderA& a, const ReaderB& b,
@@ -136,43 +117,81 @@ KILN_DEVICE void run(Sums& sums, CopierA copy_a, CopierB copy_b, const ReaderA& 
 }
 //% end
 
+/// A thread of the block, by what it has to do with a tile. Worked out anew before and after the
+/// products: while the block multiplies, registers are full.
+struct Place {
+  int thread, lane, warp, row, column;  // row, column: of its warp's part of the tile
+  static __device__ __forceinline__ Place mine() {
+    Place p;
+    p.thread = int(threadIdx.x);
+    forget(p.thread);
+    p.lane = p.thread & 31;
+    // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
+    p.warp = __shfl_sync(0xffffffff, p.thread / 32, 0);
+    p.row = p.warp % kWarpsM * kTilesM * 16;
+    p.column = p.warp / kWarpsM * kTilesN * 8;
+    return p;
+  }
+};
+
+/// The products of one tile, or of a part of its k.
+KILN_DEVICE void run_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
+  const Place my = Place::mine();
+  const i64 row0 = i64(work.m) * kBlockM, column0 = i64(work.n) * kBlockN;
+  const i64 k0 = i64(work.begin) * kBlockK;
+  run(sums,
+      CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread),
+      CopierB::at(args.b, args.stride_b, work.batch, args.ldb, column0, args.n, k0, args.k,
+                  my.thread),
+      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.end - work.begin);
+}
+
+KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
+  const Place my = Place::mine();
+  //% if sharing != tiles
+  if (!combine(sums, work, args.workspace, my.thread)) return;
+  //% end
+  store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM + my.row,
+             i64(work.n) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
+}
+
+KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
+  Sums sums = {};
+  run_tile(sums, work, args, ring);
+  // The ring is free when every warp has read its last stage.
+  __syncthreads();
+  store_tile(sums, work, args, ring);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
   const u32 ring = shared_address(shared_bytes);
-  const int thread = int(threadIdx.x), lane = thread & 31;
-  // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
-  const int warp = __shfl_sync(0xffffffff, thread / 32, 0);
-  //% if split
-  const int number = int(blockIdx.x) / kSplits, piece = int(blockIdx.x) % kSplits;
+  // In shared memory, because registers are full while the block multiplies.
+  __shared__ Work work;
+  //% if sharing == stream
+  __shared__ Shares shares;
+  __shared__ bool more;
+  if (threadIdx.x == 0) shares = Shares::of(args);
   //% else
-  const int number = int(blockIdx.x);
+  if (threadIdx.x == 0) Shares::of(args).take(work);
   //% end
-  const Place tile = place_of(args, number);
-  const i64 row0 = i64(tile.m) * kBlockM, column0 = i64(tile.n) * kBlockN;
-  int count = int(ceil_div(args.k, kBlockK));
-  i64 k0 = 0;
-  //% if split
-  const int begin = int(i64(piece) * count / kSplits);
-  count = int(i64(piece + 1) * count / kSplits) - begin;
-  k0 = i64(begin) * kBlockK;
-  //% end
-  const int my_row = warp % kWarpsM * kTilesM * 16, my_column = warp / kWarpsM * kTilesN * 8;
   //% if overlaps
   // Everything before this overlaps with the end of the grid before.
   wait_for_previous_grid();
   let_next_grid_start();
   //% end
-  Sums sums = {};
-  run(sums,
-      CopierA::at(args.a, args.stride_a, tile.batch, args.lda, row0, args.m, k0, args.k, thread),
-      CopierB::at(args.b, args.stride_b, tile.batch, args.ldb, column0, args.n, k0, args.k, thread),
-      ReaderA::at(my_row, lane), ReaderB::at(my_column, lane), ring, count);
-  //% if split
-  if (!combine(sums, args, number, piece, thread)) return;
-  //% end
-  // The ring is free when every warp has read its last stage.
+  //% if sharing == stream
+  for (;;) {
+    // Also until every warp has stored its sums, which lie where the next copies go.
+    __syncthreads();
+    if (threadIdx.x == 0) more = shares.take(work);
+    __syncthreads();
+    if (!more) return;
+    work_on(work, args, ring);
+  }
+  //% else
   __syncthreads();
-  store_sums(sums, output_of(args, tile.batch), row0 + my_row, column0 + my_column,
-             ring + u32(warp * 16 * kRowPitch), lane);
+  work_on(work, args, ring);
+  //% end
 }

@@ -107,6 +107,7 @@ KILN_DEVICE u32 count_arrival(u32* counter) {
   return before;
 }
 
+//% if !sums_of_warps
 // Past L1, which may hold what another block has overwritten since.
 KILN_DEVICE void store_past_l1(float* to, float x) {
   asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
@@ -127,6 +128,7 @@ KILN_DEVICE void load_past_l1(i32& x, const i32* from) {
   asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
 }
 
+//% end
 /// Where piece `piece` of a tile keeps its sums. Cut evenly, a block holds at most two unfinished
 /// pieces: one that ends a tile (slot 2b), one that begins a tile (slot 2b + 1).
 KILN_DEVICE u32 slot_of(const Work& work, int piece) {
@@ -137,6 +139,7 @@ KILN_DEVICE u32 slot_of(const Work& work, int piece) {
   //% end
 }
 
+//% if !sums_of_warps
 /// True for the block that must finish the tile; its sums are then those of all pieces.
 KILN_DEVICE bool combine(Acc (&sums)[kThreadM][kThreadN], const Work& work, void* workspace,
                          int thread) {
@@ -180,4 +183,5 @@ KILN_DEVICE bool combine(Acc (&sums)[kThreadM][kThreadN], const Work& work, void
   }
   return true;
 }
+//% end
 //% end

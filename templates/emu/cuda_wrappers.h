@@ -223,6 +223,7 @@ KILN_DEVICE void wgmma_wait() {
 }
 KILN_DEVICE void pin(Acc&) {}
 KILN_DEVICE void pin_word(u32&) {}
+KILN_DEVICE void forget(int&) {}
 #ifdef KILN_WGMMA_NAME
 template <int Sums>
 KILN_DEVICE void wgmma_m64(Acc (&sums)[Sums], u64 left, u64 right, int accumulate) {

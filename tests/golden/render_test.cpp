@@ -83,6 +83,9 @@ const Case kCases[] = {
     {"cuda_mma_fp64_ahead", "sm_90a", 132, "fp64 T N 2048 2048 2048 align=16",
      "cuda_mma block_m=64 block_n=64 block_k=16 warps_m=2 warps_n=2 stages=6 instruction_k=8 "
      "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1"},
+    {"cuda_mma_fp64_stream", "sm_90a", 132, "fp64 N N 4096 4096 4096 align=16",
+     "cuda_mma block_m=128 block_n=64 block_k=32 warps_m=4 warps_n=2 stages=4 instruction_k=16 "
+     "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1 stream=1"},
     {"cuda_mma_bf16", "sm_80", 108, "bf16 N T 4096 4096 4096 align=16",
      "cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 "
      "bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1"},

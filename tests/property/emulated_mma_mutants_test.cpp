@@ -75,6 +75,22 @@ const Base kParts{"parts", "sm_80", "tf32 N N 130 139 200 align=4",
                           .base_b = 5,
                           .splits = 3}};
 
+/// Blocks that stay, with even shares of the tiles: fewer tiles than blocks, and more.
+constexpr CudaMma kStream{.block_m = 32,
+                          .block_n = 32,
+                          .block_k = 16,
+                          .warps_m = 2,
+                          .warps_n = 1,
+                          .stages = 3,
+                          .instruction_k = 8,
+                          .bits_a = 2,
+                          .base_a = 5,
+                          .bits_b = 2,
+                          .base_b = 5,
+                          .stream = true};
+const Base kPieces{"pieces", "sm_90a", "fp64 N N 40 60 400", kStream};
+const Base kShares{"shares", "sm_90a", "fp64 N N 70 100 150", kStream};
+
 const std::vector<Mutant> kMutants{
     // The ring.
     {&kRing, "does not wait for the first copies", "  cp_async_wait<kStages - 2>();\n  __sync",
@@ -137,33 +153,41 @@ const std::vector<Mutant> kMutants{
     {&kWaiting, "forgets the last element of a line", "s * kWidth + e * kSize < left",
      "s * kWidth + e * kSize + kSize < left"},
     // Sums on their way to D.
-    {&kWaiting, "puts sums down where others still read", "  __syncthreads();\n  store_sums(",
-     "  store_sums("},
+    {&kWaiting, "puts sums down where others still read", "  __syncthreads();\n  store_tile(",
+     "  store_tile("},
     {&kRing, "reads sums before they are there", "    __syncwarp();\n", "\n"},
     {&kRing, "puts sums down before the last are read", "    __syncwarp();\n", "\n", 1},
     {&kBytes, "puts runs of sums in the wrong place", "lane % 4 * kRun", "lane % 4 * 2"},
-    {&kRing, "gives all warps one place", "u32(warp * 16 * kRowPitch)",
-     "u32(warp / 2 * 16 * kRowPitch)"},
+    {&kRing, "gives all warps one place", "u32(my.warp * 16 * kRowPitch)",
+     "u32(my.warp / 2 * 16 * kRowPitch)"},
     // Stages that wait in registers.
     {&kWaiting, "multiplies a stage before it is there", "    __syncthreads();\n", "\n"},
     {&kWaiting, "always fills the same buffer", "offset ^= kStageBytes;", ";"},
     // Cut k.
-    {&kParts, "waits for one part more than there is", "arrived != kSplits - 1",
-     "arrived != kSplits"},
-    {&kParts, "takes the first part for the last", "arrived != kSplits - 1", "arrived != 0"},
+    {&kParts, "waits for one part more than there is", "u32(work.pieces - 1)", "u32(work.pieces)"},
+    {&kParts, "takes the first part for the last", "u32(work.pieces - 1)", "0"},
     {&kParts, "leaves its counter dirty", "if (thread == 0) *counter = 0;", ";"},
     {&kParts, "counts before its sums are stored", "  __threadfence();\n  __syncthreads();\n",
      "\n"},
-    {&kParts, "forgets a part", "for (int p = 0; p < kSplits; ++p)",
-     "for (int p = 1; p < kSplits; ++p)"},
-    {&kParts, "begins a part a stage late", "const int begin = int(i64(piece) * count / kSplits);",
-     "const int begin = int(i64(piece) * count / kSplits) + (piece == 1);"},
+    {&kParts, "forgets a part", "for (int p = 0; p < work.pieces",
+     "for (int p = 1; p < work.pieces"},
+    {&kParts, "begins a part a stage late", "work.begin = int(i64(work.piece) * passes / kSplits);",
+     "work.begin = int(i64(work.piece) * passes / kSplits) + (work.piece == 1);"},
+    // Blocks that stay.
+    {&kShares, "copies over sums that others still store",
+     "next copies go.\n    __syncthreads();\n", "next copies go.\n"},
+    {&kShares, "begins each share at its tile's first stage", "i64(work.begin) * kBlockK",
+     "i64(0) * kBlockK"},
+    {&kPieces, "keeps all later pieces in one place", "work.first_slot + 2 * u32(piece) - 1",
+     "work.first_slot + 1"},
+    {&kShares, "stores unfinished tiles", "args.workspace, my.thread)) return;",
+     "args.workspace, my.thread)) ;"},
 };
 
 TEST(MmaMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(MmaMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kRing, &kDoubles, &kBytes, &kWaiting, &kParts});
+  test::expect_clean({&kRing, &kDoubles, &kBytes, &kWaiting, &kParts, &kPieces, &kShares});
 }
 
 }  // namespace

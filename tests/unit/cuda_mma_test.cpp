@@ -167,9 +167,10 @@ TEST(CudaMmaSpace, LaunchesFitTheDevice) {
       EXPECT_LE(step.dynamic_shared_bytes * std::int64_t{w.blocks}, caps.gpu.shared_unit_bytes);
       EXPECT_LE(step.block.count(), caps.gpu.threads_block) << text(config);
       EXPECT_LE(launch.zeroed_bytes, launch.workspace_bytes);
-      EXPECT_EQ(launch.workspace_bytes > 0, c.splits > 1) << text(config);
+      EXPECT_EQ(launch.workspace_bytes > 0, c.sharing() != Sharing::tiles) << text(config);
       EXPECT_EQ(step.overlaps_previous, caps.gpu.sm >= 90);
-      EXPECT_EQ(step.grid.count(), w.tiles * c.splits) << text(config);
+      EXPECT_EQ(step.grid.count(), w.grid) << text(config);
+      EXPECT_TRUE(!c.stream || w.grid <= std::int64_t{w.blocks} * caps.compute_units);
       EXPECT_GT(predict_ns(space->problem, caps, config), 0) << text(config);
       EXPECT_EQ(parse_config(text(config)).value(), config);
     }
@@ -192,6 +193,7 @@ TEST(CudaMmaRules, NameWhatIsWrong) {
   EXPECT_EQ(broken({.block_m = 256, .block_n = 256}), "sums and operands fit the registers");
   EXPECT_EQ(broken({.stages = 8}), "stages fit shared memory");
   EXPECT_EQ(broken({.splits = 20}), "splits are cut where k is long enough");
+  EXPECT_EQ(broken({.splits = 2, .stream = true}), "splits are cut where k is long enough");
   EXPECT_EQ(broken_rule(p, device("sm_75"), CudaMma{}), "the device has the matrix instruction");
   const auto odd = problem("bf16 N T 1023 1023 1023");
   EXPECT_EQ(broken_rule(odd, device("sm_80"), CudaMma{}),

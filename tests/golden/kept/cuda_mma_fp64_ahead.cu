@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: fp64 T N 2048 2048 2048 align=16
 // config:  cuda_mma block_m=64 block_n=64 block_k=16 warps_m=2 warps_n=2 stages=6 instruction_k=8 bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_mma_8277e0722f1286e3.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_mma_7e3fffc6625fec6d.cu
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -265,6 +265,9 @@ KILN_DEVICE constexpr int sums_pitch(int columns, int near, int size) {
 // 32-bit ones of shared memory.
 
 KILN_DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
+/// The compiler forgets what it knows of x, so that what follows from it is worked out here and not
+/// kept from where it was worked out before.
+KILN_DEVICE void forget(int& x) { asm volatile("" : "+r"(x)); }
 
 /// 16 bytes: the first `valid` from memory, zeros behind them.
 KILN_DEVICE void cp_async_16(u32 to, const void* from, int valid) {
@@ -417,6 +420,54 @@ struct Tile {
 
 using TileA = Tile<TypeA, true, kAlongKA, kBlockM, kBitsA, kBaseA, kShiftA>;
 using TileB = Tile<TypeB, false, kAlongKB, kBlockN, kBitsB, kBaseB, kShiftB>;
+
+// ---- cuda/simt_work.h ----
+// Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
+// finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
+// call gives the same bits. Expects types.h, and from the parameters the tile.
+
+struct Work {
+  i64 batch;
+  int m, n;         // of the tile
+  int begin, end;   // of k, in passes of kBlockK
+};
+
+struct Shares {
+  int tiles_m, tiles_n;
+  int passes;  // of kBlockK
+  int tiles, next;
+
+  static __device__ __forceinline__ Shares of(const KilnGpuArgs& args) {
+    Shares s;
+    s.tiles_m = int(ceil_div(args.m, kBlockM));
+    s.tiles_n = int(ceil_div(args.n, kBlockN));
+    s.passes = int(ceil_div(args.k, kBlockK));
+    s.tiles = s.tiles_m * s.tiles_n * int(args.batch);
+    s.next = int(blockIdx.x);
+    return s;
+  }
+
+  /// Groups of kGroup rows of tiles are walked together, so that what they share stays in L2.
+  __device__ __forceinline__ void place(Work& work, int tile) const {
+    const int area = tiles_m * tiles_n;
+    work.batch = tile / area;
+    const int at = tile - int(work.batch) * area;
+    const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
+    const int height = min(tiles_m - band * kGroup, kGroup);
+    work.n = in_band / height;
+    work.m = band * kGroup + in_band - work.n * height;
+  }
+
+  __device__ __forceinline__ bool take(Work& work) {
+    if (next >= tiles) return false;
+    const int tile = next;
+    work.begin = 0;
+    work.end = passes;
+    next += int(gridDim.x);
+    place(work, tile);
+    return true;
+  }
+};
 
 // ---- cuda/mma_copy.h ----
 // From memory to shared memory: every thread's share of one operand's tile, kWidth bytes at a time,
@@ -635,25 +686,6 @@ KILN_DEVICE void multiply(Sums& sums, const Fragments& f) {
   }
 }
 
-/// This block's tile: groups of kGroup rows of tiles are walked together, so that what they share
-/// stays in L2.
-struct Place {
-  i64 batch;
-  int m, n;
-};
-KILN_DEVICE Place place_of(const KilnGpuArgs& args, int tile) {
-  const int tiles_m = int(ceil_div(args.m, kBlockM)), tiles_n = int(ceil_div(args.n, kBlockN));
-  const int area = tiles_m * tiles_n;
-  Place p;
-  p.batch = tile / area;
-  const int at = tile - int(p.batch) * area;
-  const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
-  const int height = min(tiles_m - band * kGroup, kGroup);
-  p.n = in_band / height;
-  p.m = band * kGroup + in_band - p.n * height;
-  return p;
-}
-
 /// The products of `count` stages.
 KILN_DEVICE void run(Sums& sums, CopierA copy_a, CopierB copy_b, const ReaderA& a, const ReaderB& b,
                      u32 ring, int count) {
@@ -691,29 +723,59 @@ KILN_DEVICE void run(Sums& sums, CopierA copy_a, CopierB copy_b, const ReaderA& 
   }
 }
 
+/// A thread of the block, by what it has to do with a tile. Worked out anew before and after the
+/// products: while the block multiplies, registers are full.
+struct Place {
+  int thread, lane, warp, row, column;  // row, column: of its warp's part of the tile
+  static __device__ __forceinline__ Place mine() {
+    Place p;
+    p.thread = int(threadIdx.x);
+    forget(p.thread);
+    p.lane = p.thread & 31;
+    // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
+    p.warp = __shfl_sync(0xffffffff, p.thread / 32, 0);
+    p.row = p.warp % kWarpsM * kTilesM * 16;
+    p.column = p.warp / kWarpsM * kTilesN * 8;
+    return p;
+  }
+};
+
+/// The products of one tile, or of a part of its k.
+KILN_DEVICE void run_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
+  const Place my = Place::mine();
+  const i64 row0 = i64(work.m) * kBlockM, column0 = i64(work.n) * kBlockN;
+  const i64 k0 = i64(work.begin) * kBlockK;
+  run(sums,
+      CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread),
+      CopierB::at(args.b, args.stride_b, work.batch, args.ldb, column0, args.n, k0, args.k,
+                  my.thread),
+      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.end - work.begin);
+}
+
+KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
+  const Place my = Place::mine();
+  store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM + my.row,
+             i64(work.n) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
+}
+
+KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
+  Sums sums = {};
+  run_tile(sums, work, args, ring);
+  // The ring is free when every warp has read its last stage.
+  __syncthreads();
+  store_tile(sums, work, args, ring);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
   const u32 ring = shared_address(shared_bytes);
-  const int thread = int(threadIdx.x), lane = thread & 31;
-  // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
-  const int warp = __shfl_sync(0xffffffff, thread / 32, 0);
-  const int number = int(blockIdx.x);
-  const Place tile = place_of(args, number);
-  const i64 row0 = i64(tile.m) * kBlockM, column0 = i64(tile.n) * kBlockN;
-  int count = int(ceil_div(args.k, kBlockK));
-  i64 k0 = 0;
-  const int my_row = warp % kWarpsM * kTilesM * 16, my_column = warp / kWarpsM * kTilesN * 8;
+  // In shared memory, because registers are full while the block multiplies.
+  __shared__ Work work;
+  if (threadIdx.x == 0) Shares::of(args).take(work);
   // Everything before this overlaps with the end of the grid before.
   wait_for_previous_grid();
   let_next_grid_start();
-  Sums sums = {};
-  run(sums,
-      CopierA::at(args.a, args.stride_a, tile.batch, args.lda, row0, args.m, k0, args.k, thread),
-      CopierB::at(args.b, args.stride_b, tile.batch, args.ldb, column0, args.n, k0, args.k, thread),
-      ReaderA::at(my_row, lane), ReaderB::at(my_column, lane), ring, count);
-  // The ring is free when every warp has read its last stage.
   __syncthreads();
-  store_sums(sums, output_of(args, tile.batch), row0 + my_row, column0 + my_column,
-             ring + u32(warp * 16 * kRowPitch), lane);
+  work_on(work, args, ring);
 }

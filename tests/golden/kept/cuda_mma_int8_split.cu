@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: int8 T N 100 200 4000 epilogue=bias_row+relu align=4
 // config:  cuda_mma block_m=64 block_n=64 block_k=64 warps_m=2 warps_n=2 stages=4 instruction_k=32 bits_a=2 base_a=4 shift_a=1 bits_b=2 base_b=4 shift_b=1 ahead=1 group=8 splits=4
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_55811b023219c37f.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_3c2f2317f2b3ddce.cu
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -64,38 +64,39 @@ struct Float8E5 {
 static __device__ constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 
 // ---- parameters ----
-using TypeA = i8;                 // elements of A
-using TypeB = i8;                 // elements of B
-using TypeD = i32;                // elements of C and D
-using Acc = i32;                  // sums
-using Real = float;               // what sums are finished in
-using Fragment = u32;             // a register of an operand
-constexpr int kBlockM = 64;       // rows of D in a block's tile
-constexpr int kBlockN = 64;       // columns of D in it
-constexpr int kBlockK = 64;       // k of one stage
-constexpr int kWarpsM = 2;        // warps that share the tile's rows
-constexpr int kThreads = 128;     // of a block
-constexpr int kBlocks = 3;        // that are to fit one SM
-constexpr int kTilesM = 2;        // 16 rows each, of a warp
-constexpr int kTilesN = 4;        // 8 columns each, of a warp
-constexpr int kChunks = 1;        // parts of a step, each with 4 registers of 16 rows of A
-constexpr int kStepK = 32;        // k of one step
-constexpr int kMmaSums = 4;       // registers of sums of the matrix instruction
-constexpr int kMmaA = 4;          // registers of A
-constexpr int kMmaB = 2;          // registers of B
-constexpr int kStages = 4;        // of the ring
-constexpr int kUnit = 4;          // bytes of one copy to shared memory
-constexpr int kBitsA = 2;         // of a byte's place in a line of A's tile that are exchanged
-constexpr int kBaseA = 4;         // the first of them
-constexpr int kShiftA = 1;        // with bits of the line's number from here on
-constexpr int kBitsB = 2;         // the same for B
-constexpr int kBaseB = 4;         // 
-constexpr int kShiftB = 1;        // 
-constexpr int kStoreWidth = 1;    // elements of D stored at once
-constexpr int kGroup = 8;         // rows of tiles walked together
-constexpr int kSplits = 4;        // parts that k is cut into
-constexpr bool kAlongKA = false;  // A's neighbours run along k
-constexpr bool kAlongKB = false;  // B's neighbours run along k
+using TypeA = i8;                     // elements of A
+using TypeB = i8;                     // elements of B
+using TypeD = i32;                    // elements of C and D
+using Acc = i32;                      // sums
+using Real = float;                   // what sums are finished in
+using Fragment = u32;                 // a register of an operand
+constexpr int kBlockM = 64;           // rows of D in a block's tile
+constexpr int kBlockN = 64;           // columns of D in it
+constexpr int kBlockK = 64;           // k of one stage
+constexpr int kWarpsM = 2;            // warps that share the tile's rows
+constexpr int kThreads = 128;         // of a block
+constexpr int kBlocks = 3;            // that are to fit one SM
+constexpr int kTilesM = 2;            // 16 rows each, of a warp
+constexpr int kTilesN = 4;            // 8 columns each, of a warp
+constexpr int kChunks = 1;            // parts of a step, each with 4 registers of 16 rows of A
+constexpr int kStepK = 32;            // k of one step
+constexpr int kMmaSums = 4;           // registers of sums of the matrix instruction
+constexpr int kMmaA = 4;              // registers of A
+constexpr int kMmaB = 2;              // registers of B
+constexpr int kStages = 4;            // of the ring
+constexpr int kUnit = 4;              // bytes of one copy to shared memory
+constexpr int kBitsA = 2;             // of a byte's place in a line of A's tile that are exchanged
+constexpr int kBaseA = 4;             // the first of them
+constexpr int kShiftA = 1;            // with bits of the line's number from here on
+constexpr int kBitsB = 2;             // the same for B
+constexpr int kBaseB = 4;             // 
+constexpr int kShiftB = 1;            // 
+constexpr int kStoreWidth = 1;        // elements of D stored at once
+constexpr int kGroup = 8;             // rows of tiles walked together
+constexpr int kCounterBytes = 65536;  // front of the workspace, counters of tiles
+constexpr int kSplits = 4;            // parts that k is cut into
+constexpr bool kAlongKA = false;      // A's neighbours run along k
+constexpr bool kAlongKB = false;      // B's neighbours run along k
 #define KILN_MMA_NAME "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
 #define KILN_MMA_TEXT "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}"
 #define KILN_MMA_SUMS(d) "+r"((d)[0]), "+r"((d)[1]), "+r"((d)[2]), "+r"((d)[3])
@@ -274,6 +275,9 @@ KILN_DEVICE constexpr int sums_pitch(int columns, int near, int size) {
 // 32-bit ones of shared memory.
 
 KILN_DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
+/// The compiler forgets what it knows of x, so that what follows from it is worked out here and not
+/// kept from where it was worked out before.
+KILN_DEVICE void forget(int& x) { asm volatile("" : "+r"(x)); }
 
 /// 16 bytes: the first `valid` from memory, zeros behind them.
 KILN_DEVICE void cp_async_16(u32 to, const void* from, int valid) {
@@ -438,6 +442,75 @@ struct Tile {
 
 using TileA = Tile<TypeA, true, kAlongKA, kBlockM, kBitsA, kBaseA, kShiftA>;
 using TileB = Tile<TypeB, false, kAlongKB, kBlockN, kBitsB, kBaseB, kShiftB>;
+
+// ---- cuda/simt_work.h ----
+// Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
+// finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
+// call gives the same bits. Expects types.h, and from the parameters the tile.
+
+struct Work {
+  i64 batch;
+  int m, n;         // of the tile
+  int begin, end;   // of k, in passes of kBlockK
+  int tile, piece, pieces;
+  u32 first_slot;   // where the tile's first piece keeps its sums
+};
+
+struct Shares {
+  int tiles_m, tiles_n;
+  int passes;  // of kBlockK
+  int tiles, next;
+
+  static __device__ __forceinline__ Shares of(const KilnGpuArgs& args) {
+    Shares s;
+    s.tiles_m = int(ceil_div(args.m, kBlockM));
+    s.tiles_n = int(ceil_div(args.n, kBlockN));
+    s.passes = int(ceil_div(args.k, kBlockK));
+    s.tiles = s.tiles_m * s.tiles_n * int(args.batch);
+    s.next = int(blockIdx.x);
+    return s;
+  }
+
+  /// Groups of kGroup rows of tiles are walked together, so that what they share stays in L2.
+  __device__ __forceinline__ void place(Work& work, int tile) const {
+    const int area = tiles_m * tiles_n;
+    work.batch = tile / area;
+    const int at = tile - int(work.batch) * area;
+    const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
+    const int height = min(tiles_m - band * kGroup, kGroup);
+    work.n = in_band / height;
+    work.m = band * kGroup + in_band - work.n * height;
+  }
+
+  __device__ __forceinline__ bool take(Work& work) {
+    if (next >= tiles * kSplits) return false;
+    const int tile = next / kSplits;
+    work.tile = tile;
+    work.piece = next - tile * kSplits;
+    work.pieces = kSplits;
+    work.first_slot = u32(tile) * kSplits;
+    work.begin = int(i64(work.piece) * passes / kSplits);
+    work.end = int(i64(work.piece + 1) * passes / kSplits);
+    next += int(gridDim.x);
+    place(work, tile);
+    return true;
+  }
+};
+
+KILN_DEVICE u32 count_arrival(u32* counter) {
+  u32 before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(counter)
+               : "memory");
+  return before;
+}
+
+/// Where piece `piece` of a tile keeps its sums. Cut evenly, a block holds at most two unfinished
+/// pieces: one that ends a tile (slot 2b), one that begins a tile (slot 2b + 1).
+KILN_DEVICE u32 slot_of(const Work& work, int piece) {
+  return work.first_slot + u32(piece);
+}
 
 // ---- cuda/mma_copy.h ----
 // From memory to shared memory: every thread's share of one operand's tile, kWidth bytes at a time,
@@ -624,44 +697,38 @@ KILN_DEVICE void load_pair(Acc (&to)[2], const Acc* from) {
 KILN_DEVICE void store_pair(Acc* to, const Acc* from) {
   asm volatile(KILN_STORE_PAIR ::"l"(to), KILN_ACC_IN(from[0]), KILN_ACC_IN(from[1]) : "memory");
 }
-KILN_DEVICE u32 count_arrival(u32* counter) {
-  u32 before;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "l"(counter)
-               : "memory");
-  return before;
-}
 
-/// True for the block that must finish the tile; its sums are then those of all parts. The
+/// True for the block that must finish the tile; its sums are then those of all pieces. The
 /// workspace holds a counter a tile (zero between calls: the last block resets it), then the sums.
-KILN_DEVICE bool combine(Sums& sums, const KilnGpuArgs& args, int tile, int piece, int thread) {
+KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thread) {
+  if (work.pieces == 1) return true;
   __shared__ u32 arrived;
   constexpr int kPart = kTilesM * kTilesN * 4 * kThreads;
-  u32* counter = static_cast<u32*>(args.workspace) + tile;
-  const i64 counters = ceil_div(i64(gridDim.x) / kSplits * 4, 256) * 256;
-  Acc* parts = reinterpret_cast<Acc*>(static_cast<unsigned char*>(args.workspace) + counters) +
-               i64(tile) * kSplits * kPart + thread * 2;
+  u32* counter = static_cast<u32*>(workspace) + work.tile;
+  Acc* parts = reinterpret_cast<Acc*>(static_cast<unsigned char*>(workspace) + kCounterBytes) +
+               thread * 2;
+  Acc* mine = parts + i64(slot_of(work, work.piece)) * kPart;
   _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s)
-    store_pair(parts + i64(piece) * kPart + s * 2 * kThreads,
-               &sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2]);
+    store_pair(mine + s * 2 * kThreads, &sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2]);
   __threadfence();
   __syncthreads();
   if (thread == 0) arrived = count_arrival(counter);
   __syncthreads();
-  if (arrived != kSplits - 1) return false;
+  if (arrived != u32(work.pieces - 1)) return false;
   if (thread == 0) *counter = 0;
   __threadfence();
   _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
     _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
       _Pragma("unroll") for (int e = 0; e < 4; ++e) sums[i][j][e] = Acc(0);
-  _Pragma("unroll 1") for (int p = 0; p < kSplits; ++p)
+  _Pragma("unroll 1") for (int p = 0; p < work.pieces; ++p) {
+    const Acc* from = parts + i64(slot_of(work, p)) * kPart;
     _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s) {
       Acc part[2];
-      load_pair(part, parts + i64(p) * kPart + s * 2 * kThreads);
+      load_pair(part, from + s * 2 * kThreads);
       sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2] += part[0];
       sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2 + 1] += part[1];
     }
+  }
   return true;
 }
 
@@ -704,25 +771,6 @@ KILN_DEVICE void multiply(Sums& sums, const Fragments& f) {
   }
 }
 
-/// This block's tile: groups of kGroup rows of tiles are walked together, so that what they share
-/// stays in L2.
-struct Place {
-  i64 batch;
-  int m, n;
-};
-KILN_DEVICE Place place_of(const KilnGpuArgs& args, int tile) {
-  const int tiles_m = int(ceil_div(args.m, kBlockM)), tiles_n = int(ceil_div(args.n, kBlockN));
-  const int area = tiles_m * tiles_n;
-  Place p;
-  p.batch = tile / area;
-  const int at = tile - int(p.batch) * area;
-  const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
-  const int height = min(tiles_m - band * kGroup, kGroup);
-  p.n = in_band / height;
-  p.m = band * kGroup + in_band - p.n * height;
-  return p;
-}
-
 /// The products of `count` stages.
 KILN_DEVICE void run(Sums& sums, CopierA copy_a, CopierB copy_b, const ReaderA& a, const ReaderB& b,
                      u32 ring, int count) {
@@ -760,30 +808,57 @@ KILN_DEVICE void run(Sums& sums, CopierA copy_a, CopierB copy_b, const ReaderA& 
   }
 }
 
+/// A thread of the block, by what it has to do with a tile. Worked out anew before and after the
+/// products: while the block multiplies, registers are full.
+struct Place {
+  int thread, lane, warp, row, column;  // row, column: of its warp's part of the tile
+  static __device__ __forceinline__ Place mine() {
+    Place p;
+    p.thread = int(threadIdx.x);
+    forget(p.thread);
+    p.lane = p.thread & 31;
+    // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
+    p.warp = __shfl_sync(0xffffffff, p.thread / 32, 0);
+    p.row = p.warp % kWarpsM * kTilesM * 16;
+    p.column = p.warp / kWarpsM * kTilesN * 8;
+    return p;
+  }
+};
+
+/// The products of one tile, or of a part of its k.
+KILN_DEVICE void run_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
+  const Place my = Place::mine();
+  const i64 row0 = i64(work.m) * kBlockM, column0 = i64(work.n) * kBlockN;
+  const i64 k0 = i64(work.begin) * kBlockK;
+  run(sums,
+      CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread),
+      CopierB::at(args.b, args.stride_b, work.batch, args.ldb, column0, args.n, k0, args.k,
+                  my.thread),
+      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.end - work.begin);
+}
+
+KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
+  const Place my = Place::mine();
+  if (!combine(sums, work, args.workspace, my.thread)) return;
+  store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM + my.row,
+             i64(work.n) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
+}
+
+KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
+  Sums sums = {};
+  run_tile(sums, work, args, ring);
+  // The ring is free when every warp has read its last stage.
+  __syncthreads();
+  store_tile(sums, work, args, ring);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
   const u32 ring = shared_address(shared_bytes);
-  const int thread = int(threadIdx.x), lane = thread & 31;
-  // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
-  const int warp = __shfl_sync(0xffffffff, thread / 32, 0);
-  const int number = int(blockIdx.x) / kSplits, piece = int(blockIdx.x) % kSplits;
-  const Place tile = place_of(args, number);
-  const i64 row0 = i64(tile.m) * kBlockM, column0 = i64(tile.n) * kBlockN;
-  int count = int(ceil_div(args.k, kBlockK));
-  i64 k0 = 0;
-  const int begin = int(i64(piece) * count / kSplits);
-  count = int(i64(piece + 1) * count / kSplits) - begin;
-  k0 = i64(begin) * kBlockK;
-  const int my_row = warp % kWarpsM * kTilesM * 16, my_column = warp / kWarpsM * kTilesN * 8;
-  Sums sums = {};
-  run(sums,
-      CopierA::at(args.a, args.stride_a, tile.batch, args.lda, row0, args.m, k0, args.k, thread),
-      CopierB::at(args.b, args.stride_b, tile.batch, args.ldb, column0, args.n, k0, args.k, thread),
-      ReaderA::at(my_row, lane), ReaderB::at(my_column, lane), ring, count);
-  if (!combine(sums, args, number, piece, thread)) return;
-  // The ring is free when every warp has read its last stage.
+  // In shared memory, because registers are full while the block multiplies.
+  __shared__ Work work;
+  if (threadIdx.x == 0) Shares::of(args).take(work);
   __syncthreads();
-  store_sums(sums, output_of(args, tile.batch), row0 + my_row, column0 + my_column,
-             ring + u32(warp * 16 * kRowPitch), lane);
+  work_on(work, args, ring);
 }

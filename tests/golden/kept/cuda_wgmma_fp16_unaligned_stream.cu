@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: fp16 T N 1023 1023 1023 epilogue=bias_col+gelu+residual
 // config:  cuda_wgmma left=128 right=96 stages=6 warpgroups=2 pingpong=0 swap=1 cluster_left=2 cluster_right=1 sharing=stream splits=1 along=right group=8 pack_a=1 pack_b=1 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_ae7facdb77df47d6.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_58b56a56f7d53e54.cu
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -89,6 +89,7 @@ constexpr int kMultiplyRegisters = 224;         // of the warps that multiply
 constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
 constexpr int kGroupBarrier = 3;                // named barriers from 3 on: one a warpgroup
 constexpr int kCounterBytes = 65536;            // front of the workspace
+constexpr int kPackUnits = 1;                   // of 16 bytes that a thread packs at once
 constexpr bool kPackA = true;                   // A is copied into the workspace first
 constexpr bool kPackB = true;                   // B is copied into the workspace first
 constexpr bool kAlongKA = false;                // A's neighbours run along k
@@ -402,75 +403,104 @@ KILN_DEVICE void let_next_grid_start() {
 // Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
 // multiple of 128 bytes apart. Expects hopper.h, workspace.h and the parameters.
 
-/// Where a matrix comes from and goes to: `lines` of `length` neighbours, as they lie in memory.
-template <typename T>
+/// Where a matrix comes from and goes to: `lines` of neighbours, as they lie in memory. All but
+/// `lines` and `batches` in bytes.
 struct Packing {
-  const T* from;
+  const unsigned char* from;
   unsigned char* to;
-  i64 length, lines, ld, stride;  // elements
-  i64 pitch, batch_bytes;         // of the packed matrix
-  i64 batches;
+  i64 length, ld, stride;
+  i64 pitch, batch_bytes;  // of the packed matrix
+  i64 lines, batches;
 };
 
-/// 16 bytes from any address, of which `valid` lie inside the line; words that would reach outside
-/// the matrix are read byte by byte.
-KILN_DEVICE uint4 load_unaligned(const unsigned char* at, i64 valid, const unsigned char* begin,
-                                 const unsigned char* end) {
+/// 16 bytes on their way from any address: the two aligned words that hold them, or the bytes
+/// themselves in the first one.
+struct Fetched {
+  uint4 low, high;
+  int shift;  // bytes before them in the first word
+};
+
+/// `valid` of them lie inside the line; words that would reach outside the matrix are read byte by
+/// byte.
+KILN_DEVICE Fetched fetch_unaligned(const unsigned char* at, i64 valid, const unsigned char* begin,
+                                    const unsigned char* end) {
+  Fetched f = {};
   const int shift = int(reinterpret_cast<u64>(at) & 15);
   const unsigned char* word = at - shift;
-  u32 words[8] = {};
   if (word >= begin && word + 32 <= end) {
-    const uint4 low = *reinterpret_cast<const uint4*>(word);
-    const uint4 high = shift ? *reinterpret_cast<const uint4*>(word + 16) : uint4{};
-    const u32 all[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    const int skip = shift / 4, bits = shift % 4 * 8;
-    // Selecting by comparison keeps the array in registers.
-    _Pragma("unroll") for (int s = 0; s < 4; ++s) if (s == skip)
-        _Pragma("unroll") for (int i = 0; i < 4; ++i) words[i] =
-            __funnelshift_r(all[s + i], s + i + 1 < 8 ? all[s + i + 1] : 0, bits);
-  } else {
-    _Pragma("unroll") for (int i = 0; i < 16; ++i) if (i < valid && at + i < end) words[i / 4] |=
-        u32(at[i]) << i % 4 * 8;
+    f.low = *reinterpret_cast<const uint4*>(word);
+    if (shift) f.high = *reinterpret_cast<const uint4*>(word + 16);
+    f.shift = shift;
+    return f;
   }
-  return uint4{words[0], words[1], words[2], words[3]};
+  // Those that are not there repeat the last, so that all loads are on their way together: whoever
+  // is last holds up the launch behind this one.
+  const int inside = int(min(valid, i64(end - at)));
+  u32 bytes[16], words[4] = {};
+  _Pragma("unroll") for (int i = 0; i < 16; ++i) bytes[i] = at[min(i, inside - 1)];
+  _Pragma("unroll") for (int i = 0; i < 16; ++i) words[i / 4] |=
+      (i < inside ? bytes[i] : 0) << i % 4 * 8;
+  f.low = uint4{words[0], words[1], words[2], words[3]};
+  return f;
 }
 
-/// Only the distance of lines changes.
-template <typename T>
-KILN_DEVICE void pack_lines(const Packing<T>& p) {
-  const i64 units = p.pitch / 16, all = p.batches * p.lines * units;
-  const auto* begin = reinterpret_cast<const unsigned char*>(p.from);
-  const auto* end = reinterpret_cast<const unsigned char*>(
-      p.from + (p.batches - 1) * p.stride + (p.lines - 1) * p.ld + p.length);
-  for (i64 t = i64(blockIdx.x) * blockDim.x + threadIdx.x; t < all;
-       t += i64(gridDim.x) * blockDim.x) {
-    const i64 any = t / units, unit = t - any * units;
-    const i64 batch = any / p.lines, line = any - batch * p.lines;
-    const i64 valid = p.length * i64(sizeof(T)) - unit * 16;
-    if (valid <= 0) continue;
-    const auto* at = reinterpret_cast<const unsigned char*>(p.from + batch * p.stride + line * p.ld);
-    *reinterpret_cast<uint4*>(p.to + batch * p.batch_bytes + line * p.pitch + unit * 16) =
-        load_unaligned(at + unit * 16, valid, begin, end);
+/// The bytes where they belong. Words are chosen bit by bit of their number, which keeps all of them
+/// in registers.
+KILN_DEVICE uint4 shifted(const Fetched& f) {
+  const u32 all[8] = {f.low.x,  f.low.y,  f.low.z,  f.low.w,
+                      f.high.x, f.high.y, f.high.z, f.high.w};
+  const bool one = (f.shift & 4) != 0, two = (f.shift & 8) != 0;
+  u32 from[5];
+  _Pragma("unroll") for (int i = 0; i < 5; ++i) {
+    const u32 near = one ? all[i + 1] : all[i];
+    const u32 far = one ? all[i + 3 < 8 ? i + 3 : 7] : all[i + 2];
+    from[i] = two ? far : near;
   }
+  const int bits = f.shift % 4 * 8;
+  return uint4{__funnelshift_r(from[0], from[1], bits), __funnelshift_r(from[1], from[2], bits),
+               __funnelshift_r(from[2], from[3], bits), __funnelshift_r(from[3], from[4], bits)};
+}
+
+/// Only the distance of lines changes. The grid covers the operand: all that a thread copies is on
+/// its way before any of it is stored.
+KILN_DEVICE void pack_lines(const Packing& p) {
+  const u32 units = u32(p.pitch / 16), lines = u32(p.lines);
+  const auto* end =
+      p.from + (p.batches - 1) * p.stride + (p.lines - 1) * p.ld + p.length;
+  Fetched some[kPackUnits];
+  unsigned char* to[kPackUnits];
+  _Pragma("unroll") for (int j = 0; j < kPackUnits; ++j) {
+    const u32 t = (blockIdx.x * kPackUnits + j) * blockDim.x + threadIdx.x;
+    const u32 any = t / units, unit = t - any * units;
+    const u32 batch = 0, line = any;
+    const bool there = line < lines;
+    const i64 valid = p.length - i64(unit) * 16;
+    to[j] = nullptr;
+    if (!there || valid <= 0) continue;
+    to[j] = p.to + batch * p.batch_bytes + line * p.pitch + unit * 16;
+    some[j] = fetch_unaligned(p.from + batch * p.stride + line * p.ld + unit * 16, valid, p.from, end);
+  }
+  _Pragma("unroll") for (int j = 0; j < kPackUnits; ++j) if (to[j])
+      *reinterpret_cast<uint4*>(to[j]) = shifted(some[j]);
 }
 
 /// Lines run along the rows: turned over in tiles of 64 × 64 through shared memory.
 template <typename T>
-KILN_DEVICE void pack_across(const Packing<T>& p) {
+KILN_DEVICE void pack_across(const Packing& p) {
   constexpr int kTile = 64;
   // One element more a row keeps the reads down a column on different banks.
   __shared__ T tile[kTile][kTile + 4 / sizeof(T)];
-  const i64 rows = p.length, depth = p.lines;
+  const i64 rows = p.length / i64(sizeof(T)), depth = p.lines;
   const i64 row_tiles = ceil_div(rows, kTile), k_tiles = ceil_div(depth, kTile);
   const int lane = int(threadIdx.x) % kTile, line = int(threadIdx.x) / kTile;
   const int lines = int(blockDim.x) / kTile;
   for (i64 t = blockIdx.x; t < row_tiles * k_tiles * p.batches; t += gridDim.x) {
     const i64 batch = t / (row_tiles * k_tiles), at = t - batch * row_tiles * k_tiles;
     const i64 k0 = at / row_tiles * kTile, row0 = at % row_tiles * kTile;
-    const T* from = p.from + batch * p.stride;
     for (int i = line; i < kTile; i += lines)
       if (k0 + i < depth && row0 + lane < rows)
-        tile[i][lane] = from[(k0 + i) * p.ld + row0 + lane];
+        tile[i][lane] = reinterpret_cast<const T*>(p.from + batch * p.stride +
+                                                   (k0 + i) * p.ld)[row0 + lane];
     __syncthreads();
     for (int i = line; i < kTile; i += lines)
       if (row0 + i < rows && k0 + lane < depth)
@@ -480,30 +510,36 @@ KILN_DEVICE void pack_across(const Packing<T>& p) {
   }
 }
 
-template <typename T, bool AlongK>
-KILN_DEVICE void pack(const Packing<T>& p) {
-  if constexpr (PackedShape<T, AlongK>::kTurned)
-    pack_across(p);
-  else
-    pack_lines(p);
+template <typename T, bool AlongK, typename Shape>
+KILN_DEVICE Packing packing_of(const void* from, unsigned char* to, i64 rows, i64 ld, i64 stride,
+                               const KilnGpuArgs& args) {
+  constexpr i64 kSize = sizeof(T);
+  const auto shape = Shape::of(rows, args.k);
+  return {static_cast<const unsigned char*>(from), to, (AlongK ? args.k : rows) * kSize, ld * kSize,
+          stride * kSize, shape.pitch(), shape.bytes(), AlongK ? rows : args.k, args.batch};
 }
 
-/// One launch packs what there is to pack: blockIdx.y 0 is the first such operand.
-extern "C" __global__ void __launch_bounds__(256)
+/// One launch packs what there is to pack: blockIdx.y 0 is the first such operand. With one unit a
+/// thread all of them are to run at once.
+extern "C" __global__ void __launch_bounds__(256, kPackUnits == 1 ? 8 : 1)
     kiln_pack(const __grid_constant__ KilnGpuArgs args) {
+  auto* workspace = static_cast<unsigned char*>(args.workspace);
+  const bool is_a = kPackA && blockIdx.y == 0;
+  const Packing p = is_a ? packing_of<TypeA, kAlongKA, PackedA>(args.a, workspace + packed_a_at(),
+                                                                args.m, args.lda, args.stride_a, args)
+                         : packing_of<TypeB, kAlongKB, PackedB>(
+                               args.b, workspace + packed_b_at(args), args.n, args.ldb,
+                               args.stride_b, args);
   wait_for_previous_grid();
   let_next_grid_start();
-  auto* workspace = static_cast<unsigned char*>(args.workspace);
-  if (kPackA && blockIdx.y == 0) {
-    const auto shape = PackedA::of(args.m, args.k);
-    pack<TypeA, kAlongKA>({static_cast<const TypeA*>(args.a), workspace + packed_a_at(),
-                           kAlongKA ? args.k : args.m, kAlongKA ? args.m : args.k, args.lda,
-                           args.stride_a, shape.pitch(), shape.bytes(), args.batch});
+  // What both do alike stands in the code once.
+  if (is_a ? PackedA::kTurned : PackedB::kTurned) {
+    if (is_a)
+      pack_across<TypeA>(p);
+    else
+      pack_across<TypeB>(p);
   } else {
-    const auto shape = PackedB::of(args.n, args.k);
-    pack<TypeB, kAlongKB>({static_cast<const TypeB*>(args.b), workspace + packed_b_at(args),
-                           kAlongKB ? args.k : args.n, kAlongKB ? args.n : args.k, args.ldb,
-                           args.stride_b, shape.pitch(), shape.bytes(), args.batch});
+    pack_lines(p);
   }
 }
 

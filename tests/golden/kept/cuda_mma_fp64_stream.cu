@@ -1,0 +1,882 @@
+// Written by kiln 0.1.0.
+// device:  sm_90a
+// problem: fp64 N N 4096 4096 4096 align=16
+// config:  cuda_mma block_m=128 block_n=64 block_k=32 warps_m=4 warps_n=2 stages=4 instruction_k=16 bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1 stream=1
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_mma_ad143a67084ff5f9.cu
+
+// ---- cuda/abi.h ----
+// The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
+// a generated source stays self-contained (this file is pasted into it).
+
+/// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
+/// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements. The
+/// first parameter of every kernel, by value; tensor maps follow it in the order of GpuLaunch.
+struct KilnGpuArgs {
+  const void* a;
+  const void* b;
+  const void* c;  // not read when beta == 0
+  void* d;
+  const void* bias;
+  const void* residual;  // laid out as D
+  void* workspace;       // 256-byte aligned
+  long long m, n, k, batch;
+  long long lda, ldb, ldc, ldd;
+  long long stride_a, stride_b, stride_c, stride_d;
+  double alpha, beta;
+};
+
+/// What the driver fills to describe a matrix to the copy engine; 64-byte aligned as it demands.
+struct alignas(64) KilnTensorMap {
+  unsigned long long words[16];
+};
+
+// ---- cuda/types.h ----
+// Names of the element types and the mark of device functions. No headers are used anywhere, so
+// that a generated source is self-contained.
+
+#define KILN_DEVICE static __device__ __forceinline__
+// A kernel takes what it needs of the shared parts; the rest is no mistake.
+#pragma nv_diag_suppress 177
+
+using i8 = signed char;
+using u8 = unsigned char;
+using i16 = short;
+using u16 = unsigned short;
+using i32 = int;
+using u32 = unsigned int;
+using i64 = long long;
+using u64 = unsigned long long;
+
+/// Storage of the small formats; arithmetic is never done on them directly.
+struct Half {
+  u16 bits;
+};
+struct Bfloat {
+  u16 bits;
+};
+struct Float8E4 {
+  u8 bits;
+};
+struct Float8E5 {
+  u8 bits;
+};
+
+static __device__ constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
+
+// ---- parameters ----
+using TypeA = double;                 // elements of A
+using TypeB = double;                 // elements of B
+using TypeD = double;                 // elements of C and D
+using Acc = double;                   // sums
+using Real = double;                  // what sums are finished in
+using Fragment = double;              // a register of an operand
+constexpr int kBlockM = 128;          // rows of D in a block's tile
+constexpr int kBlockN = 64;           // columns of D in it
+constexpr int kBlockK = 32;           // k of one stage
+constexpr int kWarpsM = 4;            // warps that share the tile's rows
+constexpr int kThreads = 256;         // of a block
+constexpr int kBlocks = 1;            // that are to fit one SM
+constexpr int kTilesM = 2;            // 16 rows each, of a warp
+constexpr int kTilesN = 4;            // 8 columns each, of a warp
+constexpr int kChunks = 2;            // parts of a step, each with 4 registers of 16 rows of A
+constexpr int kStepK = 16;            // k of one step
+constexpr int kMmaSums = 4;           // registers of sums of the matrix instruction
+constexpr int kMmaA = 8;              // registers of A
+constexpr int kMmaB = 4;              // registers of B
+constexpr int kStages = 4;            // of the ring
+constexpr int kUnit = 16;             // bytes of one copy to shared memory
+constexpr int kBitsA = 2;             // of a byte's place in a line of A's tile that are exchanged
+constexpr int kBaseA = 5;             // the first of them
+constexpr int kShiftA = 0;            // with bits of the line's number from here on
+constexpr int kBitsB = 2;             // the same for B
+constexpr int kBaseB = 5;             // 
+constexpr int kShiftB = 0;            // 
+constexpr int kStoreWidth = 2;        // elements of D stored at once
+constexpr int kGroup = 8;             // rows of tiles walked together
+constexpr int kCounterBytes = 65536;  // front of the workspace, counters of tiles
+constexpr bool kAlongKA = true;       // A's neighbours run along k
+constexpr bool kAlongKB = false;      // B's neighbours run along k
+#define KILN_MMA_NAME "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64"
+#define KILN_MMA_TEXT "{%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3}"
+#define KILN_MMA_SUMS(d) "+d"((d)[0]), "+d"((d)[1]), "+d"((d)[2]), "+d"((d)[3])
+#define KILN_MMA_OPERANDS(a, b) "d"((a)[0]), "d"((a)[1]), "d"((a)[2]), "d"((a)[3]), "d"((a)[4]), "d"((a)[5]), "d"((a)[6]), "d"((a)[7]), \
+  "d"((b)[0]), "d"((b)[1]), "d"((b)[2]), "d"((b)[3])
+#define KILN_ACC_IN(x) "d"(x)
+#define KILN_ACC_OUT(x) "=d"(x)
+#define KILN_LOAD_PAIR "ld.global.cg.v2.b64 {%0, %1}, [%2];"
+#define KILN_STORE_PAIR "st.global.v2.b64 [%0], {%1, %2};"
+
+// ---- cuda/convert.h ----
+// Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
+// even; integers saturate. Expects types.h and the parameters.
+
+KILN_DEVICE float bits_to_float(u32 bits) { return __int_as_float(int(bits)); }
+KILN_DEVICE u32 float_to_bits(float x) { return u32(__float_as_int(x)); }
+
+KILN_DEVICE Real to_real(float x, float) { return Real(x); }
+KILN_DEVICE Real to_real(double x, double) { return Real(x); }
+KILN_DEVICE Real to_real(i8 x, i8) { return Real(x); }
+KILN_DEVICE Real to_real(u8 x, u8) { return Real(x); }
+KILN_DEVICE Real to_real(i32 x, i32) { return Real(x); }
+KILN_DEVICE Real to_real(Bfloat x, Bfloat) { return Real(bits_to_float(u32(x.bits) << 16)); }
+KILN_DEVICE Real to_real(Half x, Half) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return Real(y);
+}
+template <typename T>
+KILN_DEVICE Real to_real(T x) {
+  return to_real(x, T{});
+}
+
+KILN_DEVICE float from_real(Real x, float) { return float(x); }
+KILN_DEVICE double from_real(Real x, double) { return double(x); }
+KILN_DEVICE i32 from_real(Real x, i32) {
+  i32 y;
+  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(float(x)));
+  return y;
+}
+KILN_DEVICE i8 from_real(Real x, i8) {
+  const i32 y = from_real(x, i32{});
+  return i8(y < -128 ? -128 : y > 127 ? 127 : y);
+}
+KILN_DEVICE u8 from_real(Real x, u8) {
+  const i32 y = from_real(x, i32{});
+  return u8(y < 0 ? 0 : y > 255 ? 255 : y);
+}
+KILN_DEVICE Half from_real(Real x, Half) {
+  Half y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
+  return y;
+}
+KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
+  Bfloat y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
+  return y;
+}
+
+/// Two neighbours in one register, the first in the low half.
+KILN_DEVICE u32 pack_two(Real low, Real high, Half) {
+  u32 y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
+  return y;
+}
+KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
+  u32 y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
+  return y;
+}
+
+// ---- cuda/epilogue.h ----
+// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// convert.h, and from the parameters TypeD, Acc and Real.
+
+/// Where results go. Pointers are those of one batch.
+struct Output {
+  TypeD* d;
+  const TypeD* c;  // null when beta == 0: C is then never read
+  const TypeD* residual;
+  const Real* bias;
+  i64 ldd, ldc;
+  i64 rows, columns;
+  Real alpha, beta;
+};
+
+KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
+  Output out;
+  out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
+  out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
+  out.bias = static_cast<const Real*>(args.bias);
+  out.ldd = args.ldd;
+  out.ldc = args.ldc;
+  out.rows = args.m;
+  out.columns = args.n;
+  out.alpha = Real(args.alpha);
+  out.beta = Real(args.beta);
+  return out;
+}
+
+/// Bias and activation of one element; those outside D read nothing.
+KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
+  return x;
+}
+
+// ---- cuda/banks.h ----
+// Where elements of a tile lie in shared memory and which of them a lane reads, so that a warp's
+// accesses meet different banks. Lines run in the direction that the operand has in memory; within
+// a line some bits of a byte's place are exchanged by the number of the line. Plain functions of
+// numbers: the generator counts the conflicts of these very lines and offers what has none.
+
+/// The byte of a line where byte `byte` lies: `bits` bits from bit `base` on are exchanged by those
+/// of the line's number from bit `shift` on.
+KILN_DEVICE constexpr int exchanged_byte(int line, int byte, int bits, int base, int shift) {
+  return byte ^ (((line >> shift) & ((1 << bits) - 1)) << base);
+}
+
+/// The place of a line among the tile's. Matrix loads bring pairs of 8-bit elements that lie across
+/// k, and of two loads every second pair makes a register: lines are dealt so that its k are in
+/// order.
+KILN_DEVICE constexpr int place_of_line(int line, int size, bool along_k) {
+  return size == 1 && !along_k
+             ? (line & ~15) | (line >> 1 & 1) << 3 | (line >> 2 & 3) << 1 | (line & 1)
+             : line;
+}
+
+/// Neighbouring rows that one lane reads at once, and so spread over as many groups of 8 rows. Of
+/// wide elements only A's: those of two rows go to neighbouring registers of A, not of B.
+KILN_DEVICE constexpr int near_rows(int size, bool along_k, bool is_a) {
+  if (along_k || size == 2) return 1;
+  return size == 1 || is_a ? 2 : 1;
+}
+
+/// Bytes of one lane's read; matrix loads take a row of 16 from each.
+KILN_DEVICE constexpr int read_bytes(int size, bool along_k, bool is_a) {
+  if (size == 8 && along_k) return 8;
+  return along_k || size <= 2 ? 16 : size * near_rows(size, along_k, is_a);
+}
+
+/// The row of slot `slot` (0 to 7) in group `group` of a warp's tile.
+KILN_DEVICE constexpr int row_in_tile(int group, int slot, int near) {
+  return group / near * 8 * near + slot * near + group % near;
+}
+
+struct LanePlace {
+  int line, byte;
+};
+
+/// What a lane's first access to a warp's tile reads, from the tile's first row and k on; others
+/// add whole lines and bytes to it. Matrix loads: one row of matrix lane / 8. Matrices come in the
+/// order of the instruction's registers: of A, down 8 rows first, then along k; of B the other
+/// way.
+KILN_DEVICE constexpr LanePlace lane_place(int size, bool along_k, bool is_a, int lane) {
+  const int matrix = lane / 8, slot = lane / 4, at_k = lane % 4;
+  const int down = is_a ? matrix % 2 : matrix / 2, half = is_a ? matrix / 2 : matrix % 2;
+  if (size == 8 && along_k) return {slot, at_k * 8};
+  if (along_k) return {lane % 8 + down * 8, half * 16};
+  if (size >= 4) return {at_k, slot * size * near_rows(size, along_k, is_a)};
+  if (size == 2) return {lane % 8 + half * 8, down * 16};
+  return {lane, 0};
+}
+
+/// Bytes between rows of sums on their way to D: lanes of different rows meet different banks.
+KILN_DEVICE constexpr int sums_pitch(int columns, int near, int size) {
+  return columns * size + (2 * near * size == 8 ? 32 : 64);
+}
+
+// ---- cuda/ampere.h ----
+// The instructions since Turing and Ampere that kernels are built on, one small named wrapper each:
+// copies to shared memory that the copying warp does not wait for, loads of matrices. Addresses are
+// 32-bit ones of shared memory.
+
+KILN_DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
+/// The compiler forgets what it knows of x, so that what follows from it is worked out here and not
+/// kept from where it was worked out before.
+KILN_DEVICE void forget(int& x) { asm volatile("" : "+r"(x)); }
+
+/// 16 bytes: the first `valid` from memory, zeros behind them.
+KILN_DEVICE void cp_async_16(u32 to, const void* from, int valid) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "r"(valid)
+               : "memory");
+}
+KILN_DEVICE void cp_async_8(u32 to, const void* from, int valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(valid)
+               : "memory");
+}
+KILN_DEVICE void cp_async_4(u32 to, const void* from, int valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid)
+               : "memory");
+}
+KILN_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Until at most `Pending` of this thread's groups of copies are on their way.
+template <int Pending>
+KILN_DEVICE void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+/// Waits until the grid that this one was launched behind has finished and its memory is visible.
+KILN_DEVICE void wait_for_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+/// Lets the grid behind this one start before this one ends.
+KILN_DEVICE void let_next_grid_start() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+/// Four 8×8 matrices of 16-bit elements; lanes 8i to 8i+7 give the rows of matrix i.
+KILN_DEVICE void ldmatrix_x4(u32 (&r)[4], u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(from)
+               : "memory");
+}
+/// The same, each matrix transposed.
+KILN_DEVICE void ldmatrix_x4_trans(u32 (&r)[4], u32 from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(from)
+               : "memory");
+}
+KILN_DEVICE void load_shared_words(u32 (&r)[4], u32 from) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(from)
+               : "memory");
+}
+KILN_DEVICE void load_shared_one(double& r, u32 from) {
+  asm volatile("ld.shared.f64 %0, [%1];" : "=d"(r) : "r"(from) : "memory");
+}
+KILN_DEVICE void load_shared_two(double (&r)[2], u32 from) {
+  asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(r[0]), "=d"(r[1]) : "r"(from) : "memory");
+}
+KILN_DEVICE void store_shared_words(u32 to, const u32 (&r)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r[0]), "r"(r[1]),
+               "r"(r[2]), "r"(r[3])
+               : "memory");
+}
+
+// ---- cuda/mma.h ----
+// The matrix instruction of a warp: one wrapper for the shape that the parameters chose, and what
+// instructions make a step. The macros KILN_MMA… hold what only text can give: the instruction's
+// name and its lists of operands.
+
+/// sums += a · b: 16 rows (8 where a lane holds two sums), 8 columns.
+KILN_DEVICE void mma_sync(Acc* sums, const Fragment* a, const Fragment* b) {
+  asm(KILN_MMA_NAME " " KILN_MMA_TEXT ";" : KILN_MMA_SUMS(sums) : KILN_MMA_OPERANDS(a, b));
+}
+
+/// 16 rows by 8 columns over one step of k. Registers of A go down 8 rows first, then along k.
+KILN_DEVICE void multiply_step(Acc (&sums)[4], const Fragment (&a)[kChunks * 4],
+                               const Fragment (&b)[kChunks * 2]) {
+  if constexpr (kMmaSums == 2) {
+    _Pragma("unroll") for (int k = 0; k < kChunks * 2; ++k)
+      _Pragma("unroll") for (int half = 0; half < 2; ++half)
+        mma_sync(sums + half * 2, a + k * 2 + half, b + k);
+  } else {
+    _Pragma("unroll") for (int k = 0; k < kChunks * 4 / kMmaA; ++k)
+      mma_sync(sums, a + k * kMmaA, b + k * kMmaB);
+  }
+}
+
+// ---- cuda/mma_read.h ----
+// From shared memory to the registers of the matrix instruction, for every element size and both
+// directions. A warp's rows go in groups of 8; which rows make a group is row_in_tile()'s to say.
+// Expects banks.h, ampere.h.
+
+template <typename T, bool IsA, bool AlongK, int Rows, int Bits, int Base, int Shift>
+struct Tile {
+  static constexpr int kSize = int(sizeof(T));
+  static constexpr int kPitch = (AlongK ? kBlockK : Rows) * kSize;  // bytes of a line
+  static constexpr int kLines = AlongK ? Rows : kBlockK;
+  static constexpr int kBytes = kPitch * kLines;
+  static constexpr int kNear = near_rows(kSize, AlongK, IsA);
+  /// Lines after which places repeat, moved by whole lines.
+  static constexpr int kPeriod = kSize == 1 && !AlongK ? 16 : 1 << (Bits + Shift);
+  static __device__ __forceinline__ u32 place(int line, int byte) {
+    const int at = place_of_line(line, kSize, AlongK);
+    return u32(at * kPitch + exchanged_byte(at, byte, Bits, Base, Shift));
+  }
+
+  /// One lane's way of reading the warp's rows, from `row0` on. All lines that it reads exchange
+  /// the same bits.
+  template <int Groups>
+  struct Reader {
+    int line, byte, exchange;
+
+    static __device__ __forceinline__ Reader at(int row0, int lane) {
+      const LanePlace first = lane_place(kSize, AlongK, IsA, lane);
+      const int line = first.line + (AlongK ? row0 : 0);
+      return {line * kPitch, first.byte + (AlongK ? 0 : row0 * kSize),
+              exchanged_byte(line, 0, Bits, Base, Shift)};
+    }
+    __device__ __forceinline__ u32 address(u32 tile, int lines, int bytes) const {
+      return tile + u32(line + lines * kPitch + ((byte + bytes) ^ exchange));
+    }
+
+    /// part[group][half of k] of chunk `chunk`.
+    __device__ __forceinline__ void read(Fragment (&part)[Groups][kChunks * 2], u32 tile,
+                                         int step) const {
+      _Pragma("unroll") for (int c = 0; c < kChunks; ++c)
+        read_chunk(part, tile, step * kChunks + c, c * 2);
+    }
+
+    __device__ __forceinline__ void read_chunk(Fragment (&part)[Groups][kChunks * 2], u32 tile,
+                                               int chunk, int to) const {
+      if constexpr (kSize == 8 && AlongK) {
+        _Pragma("unroll") for (int g = 0; g < Groups; ++g)
+          _Pragma("unroll") for (int half = 0; half < 2; ++half)
+            load_shared_one(part[g][to + half], address(tile, g * 8, chunk * 64 + half * 32));
+      } else if constexpr (kSize >= 4 && !AlongK) {
+        _Pragma("unroll") for (int half = 0; half < 2; ++half)
+          _Pragma("unroll") for (int g = 0; g < Groups; g += kNear) {
+            const u32 from = address(tile, chunk * 8 + half * 4, g * 8 * kSize);
+            if constexpr (kNear == 2) {
+              Fragment two[2];  // neighbouring rows
+              load_shared_two(two, from);
+              part[g][to + half] = two[0];
+              part[g + 1][to + half] = two[1];
+            } else {
+              load_shared_one(part[g][to + half], from);
+            }
+          }
+      }
+    }
+  };
+};
+
+using TileA = Tile<TypeA, true, kAlongKA, kBlockM, kBitsA, kBaseA, kShiftA>;
+using TileB = Tile<TypeB, false, kAlongKB, kBlockN, kBitsB, kBaseB, kShiftB>;
+
+// ---- cuda/simt_work.h ----
+// Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
+// finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
+// call gives the same bits. Expects types.h, and from the parameters the tile.
+
+struct Work {
+  i64 batch;
+  int m, n;         // of the tile
+  int begin, end;   // of k, in passes of kBlockK
+  int tile, piece, pieces;
+  u32 first_slot;   // where the tile's first piece keeps its sums
+};
+
+struct Shares {
+  int tiles_m, tiles_n;
+  int passes;  // of kBlockK
+  int tiles, next;
+  int cut_tiles;       // the first ones, whose k is cut evenly among all blocks
+  int position, last;  // of this block's cut, in passes
+
+  static __device__ __forceinline__ Shares of(const KilnGpuArgs& args) {
+    Shares s;
+    s.tiles_m = int(ceil_div(args.m, kBlockM));
+    s.tiles_n = int(ceil_div(args.n, kBlockN));
+    s.passes = int(ceil_div(args.k, kBlockK));
+    s.tiles = s.tiles_m * s.tiles_n * int(args.batch);
+    s.next = int(blockIdx.x);
+    // Whole rounds but the last go tile by tile; the rest, one to two rounds, is cut evenly.
+    const int blocks = int(gridDim.x), left_over = s.tiles % blocks;
+    s.cut_tiles = left_over == 0 ? 0 : min(s.tiles, left_over + blocks);
+    const u32 all = u32(s.cut_tiles) * u32(s.passes);
+    s.position = int(u32(s.next) * all / u32(blocks));
+    s.last = int(u32(s.next + 1) * all / u32(blocks));
+    s.next += s.cut_tiles;
+    return s;
+  }
+
+  /// Groups of kGroup rows of tiles are walked together, so that what they share stays in L2.
+  __device__ __forceinline__ void place(Work& work, int tile) const {
+    const int area = tiles_m * tiles_n;
+    work.batch = tile / area;
+    const int at = tile - int(work.batch) * area;
+    const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
+    const int height = min(tiles_m - band * kGroup, kGroup);
+    work.n = in_band / height;
+    work.m = band * kGroup + in_band - work.n * height;
+  }
+
+  __device__ __forceinline__ bool take(Work& work) {
+    if (position < last) {
+      const int depth = passes, blocks = int(gridDim.x), tile = position / depth;
+      const u32 all = u32(cut_tiles) * u32(depth), before = u32(tile) * u32(depth);
+      work.begin = position - tile * depth;
+      work.end = min(depth, work.begin + last - position);
+      const int first = int(((before + 1) * u32(blocks) - 1) / all);
+      const int final = int(((before + u32(depth)) * u32(blocks) - 1) / all);
+      work.pieces = final - first + 1;
+      work.piece = int(blockIdx.x) - first;
+      work.tile = tile;
+      work.first_slot = u32(first) * 2 + 1;
+      position += work.end - work.begin;
+      place(work, tile);
+      return true;
+    }
+    if (next >= tiles) return false;
+    const int tile = next;
+    work.begin = 0;
+    work.end = passes;
+    work.tile = tile;
+    work.piece = 0;
+    work.pieces = 1;
+    work.first_slot = 0;
+    next += int(gridDim.x);
+    place(work, tile);
+    return true;
+  }
+};
+
+KILN_DEVICE u32 count_arrival(u32* counter) {
+  u32 before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(counter)
+               : "memory");
+  return before;
+}
+
+/// Where piece `piece` of a tile keeps its sums. Cut evenly, a block holds at most two unfinished
+/// pieces: one that ends a tile (slot 2b), one that begins a tile (slot 2b + 1).
+KILN_DEVICE u32 slot_of(const Work& work, int piece) {
+  return piece == 0 ? work.first_slot : work.first_slot + 2 * u32(piece) - 1;
+}
+
+// ---- cuda/mma_copy.h ----
+// From memory to shared memory: every thread's share of one operand's tile, kWidth bytes at a time,
+// which the operand's alignment decides. What lies outside the operand becomes zeros. Expects
+// mma_read.h.
+
+template <typename T, typename Tile, bool AlongK, int Rows>
+struct Copier {
+  static constexpr int kSize = int(sizeof(T));
+  static constexpr int kUnits = Tile::kPitch / kUnit;  // of a line
+  static constexpr int kLinesAtOnce = kThreads / kUnits;
+  static constexpr int kCopies = (Tile::kLines + kLinesAtOnce - 1) / kLinesAtOnce;
+  static constexpr bool kEven = Tile::kLines % kLinesAtOnce == 0;
+  static_assert(kThreads % kUnits == 0, "threads share a line evenly");
+
+  const unsigned char* from;  // this thread's first unit of the next tile
+  i64 step, tile_step;        // bytes between its lines, between tiles
+  int lines, bytes;           // from the first unit on to the operand's end
+  int line, byte;             // of the first unit in the tile
+
+  static __device__ __forceinline__ Copier at(const void* operand, i64 batch_stride, i64 batch,
+                                              i64 ld, i64 row0, i64 rows, i64 k0, i64 k,
+                                              int thread) {
+    Copier c;
+    c.line = thread / kUnits;
+    c.byte = thread % kUnits * kUnit;
+    const i64 first_line = (AlongK ? row0 : k0) + c.line, first = AlongK ? k0 : row0;
+    c.from = static_cast<const unsigned char*>(operand) +
+             (batch * batch_stride + first_line * ld + first) * kSize + c.byte;
+    c.step = ld * kLinesAtOnce * kSize;
+    c.tile_step = (AlongK ? 1 : ld) * kBlockK * kSize;
+    c.lines = int(AlongK ? rows - row0 : k - k0) - c.line;
+    c.bytes = int(min((AlongK ? k - k0 : rows - row0) * kSize, i64(1) << 30)) - c.byte;
+    return c;
+  }
+
+  /// Bytes of copy `i` that exist.
+  __device__ __forceinline__ int valid(int i) const {
+    return i * kLinesAtOnce < lines ? max(0, min(bytes, kUnit)) : 0;
+  }
+  __device__ __forceinline__ bool mine(int i) const {
+    return kEven || line + i * kLinesAtOnce < Tile::kLines;
+  }
+  /// Where in the tile copy `i` goes.
+  __device__ __forceinline__ u32 place(int i) const {
+    if constexpr (kLinesAtOnce % Tile::kPeriod == 0)
+      return Tile::place(line, byte) + u32(i * kLinesAtOnce * Tile::kPitch);
+    else
+      return Tile::place(line + i * kLinesAtOnce, byte);
+  }
+  __device__ __forceinline__ void advance() {
+    from += tile_step;
+    if constexpr (AlongK)
+      bytes -= kBlockK * kSize;
+    else
+      lines -= kBlockK;
+  }
+
+  /// Starts the copies of one tile and goes on to the next.
+  __device__ __forceinline__ void copy(u32 to) {
+    const unsigned char* here = from;
+    _Pragma("unroll") for (int i = 0; i < kCopies; ++i, here += step) {
+      if (!mine(i)) continue;
+      const u32 there = to + place(i);
+      if constexpr (kUnit == 16)
+        cp_async_16(there, here, valid(i));
+      else if constexpr (kUnit == 8)
+        cp_async_8(there, here, valid(i));
+      else
+        cp_async_4(there, here, valid(i));
+    }
+    advance();
+  }
+};
+
+// ---- cuda/mma_store.h ----
+// Sums to D: through a part of shared memory that each warp has for itself, 16 rows at a time, so
+// that whole lines of D are written and C is read alike. Where k was cut, the block that comes last
+// adds all parts in the order of k, so that the same call gives the same bits. Expects mma_read.h,
+// epilogue.h.
+
+using Sums = Acc[kTilesM][kTilesN][4];
+constexpr int kNear = TileB::kNear;
+constexpr int kRun = 2 * kNear;                // neighbouring columns of a lane
+constexpr int kWarpN = kTilesN * 8;            // columns of a warp
+constexpr int kWord = 16 / int(sizeof(Acc));   // sums that one shared-memory access brings
+/// Neighbouring columns that a lane finishes together.
+constexpr int kTogether = kStoreWidth > kWord ? kStoreWidth : kWord;
+constexpr int kRowPitch = sums_pitch(kWarpN, kNear, int(sizeof(Acc)));
+
+struct alignas(16) Word {
+  Acc sum[kWord];
+};
+struct alignas(kStoreWidth * sizeof(TypeD)) SomeD {
+  TypeD x[kStoreWidth];
+};
+
+/// The sums of 16 rows to shared memory, where rows of half 0 come first.
+KILN_DEVICE void put_down(const Acc (&sums)[kTilesN][4], u32 to, int lane) {
+  _Pragma("unroll") for (int half = 0; half < 2; ++half)
+    _Pragma("unroll") for (int run = 0; run < kTilesN / kNear; ++run) {
+      const u32 there = to + u32((half * 8 + lane / 4) * kRowPitch +
+                                 (run * 8 * kNear + lane % 4 * kRun) * int(sizeof(Acc)));
+      const auto sum = [&](int e) { return sums[run * kNear + e % kNear][half * 2 + e / kNear]; };
+      _Pragma("unroll") for (int e = 0; e < kRun; e += kWord) {
+        Word word;
+        _Pragma("unroll") for (int x = 0; x < kWord; ++x) word.sum[x] = sum(e + x);
+        store_shared_words(there + e * int(sizeof(Acc)), reinterpret_cast<const u32(&)[4]>(word));
+      }
+    }
+}
+
+/// Neighbours in a row of a matrix like D; zero outside.
+KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 columns) {
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += kStoreWidth) {
+    SomeD some = {};
+    if (e + kStoreWidth <= columns) {
+      some = *reinterpret_cast<const SomeD*>(from + e);
+    } else {
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
+          some.x[s] = from[e + s];
+    }
+    _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) x[e + s] = to_real(some.x[s]);
+  }
+}
+
+/// `columns`: how many there are from the first one on.
+KILN_DEVICE void store_some(TypeD* to, const TypeD (&x)[kTogether], i64 columns) {
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += kStoreWidth) {
+    if (e + kStoreWidth <= columns) {
+      SomeD some;
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) some.x[s] = x[e + s];
+      *reinterpret_cast<SomeD*>(to + e) = some;
+    } else {
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
+          to[e + s] = x[e + s];
+    }
+  }
+}
+
+/// Sums of neighbouring columns, finished and stored.
+KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, bool exact) {
+  const i64 columns = out.columns - column;
+  Real c[kTogether] = {};
+  if (out.c) load_under(c, out.c + row * out.ldc + column, columns);
+  TypeD x[kTogether];
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += kWord) {
+    Word word;
+    load_shared_words(reinterpret_cast<u32(&)[4]>(word), from + e * int(sizeof(Acc)));
+    _Pragma("unroll") for (int s = 0; s < kWord; ++s) {
+      Real y = Real(word.sum[s]) * out.alpha;
+      if (out.c) y += out.beta * c[e + s];
+      y = finish(out, y, row, column + e + s);
+      x[e + s] = from_real(y, TypeD{});
+    }
+  }
+  store_some(out.d + row * out.ldd + column, x, columns);
+}
+
+/// (row0, column0): the warp's first element of D; `room`: its part of shared memory.
+KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 column0, u32 room,
+                            int lane) {
+  const bool exact = false;
+  constexpr int kUnits = kWarpN / kTogether;  // of a row
+  _Pragma("unroll") for (int i = 0; i < kTilesM; ++i) {
+    put_down(sums[i], room, lane);
+    __syncwarp();
+    _Pragma("unroll 1") for (int u = lane; u < 16 * kUnits; u += 32) {
+      const int line = u / kUnits, first = u % kUnits * kTogether;
+      const i64 row = row0 + row_in_tile(i * 2 + line / 8, line % 8, TileA::kNear);
+      const i64 column = column0 + first;
+      if (row < out.rows && column < out.columns)
+        finish_some(room + u32(line * kRowPitch + first * int(sizeof(Acc))), out, row, column,
+                    exact);
+    }
+    __syncwarp();
+  }
+}
+
+/// Past L1, which may hold what another block has overwritten since.
+KILN_DEVICE void load_pair(Acc (&to)[2], const Acc* from) {
+  asm volatile(KILN_LOAD_PAIR : KILN_ACC_OUT(to[0]), KILN_ACC_OUT(to[1]) : "l"(from) : "memory");
+}
+KILN_DEVICE void store_pair(Acc* to, const Acc* from) {
+  asm volatile(KILN_STORE_PAIR ::"l"(to), KILN_ACC_IN(from[0]), KILN_ACC_IN(from[1]) : "memory");
+}
+
+/// True for the block that must finish the tile; its sums are then those of all pieces. The
+/// workspace holds a counter a tile (zero between calls: the last block resets it), then the sums.
+KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thread) {
+  if (work.pieces == 1) return true;
+  __shared__ u32 arrived;
+  constexpr int kPart = kTilesM * kTilesN * 4 * kThreads;
+  u32* counter = static_cast<u32*>(workspace) + work.tile;
+  Acc* parts = reinterpret_cast<Acc*>(static_cast<unsigned char*>(workspace) + kCounterBytes) +
+               thread * 2;
+  Acc* mine = parts + i64(slot_of(work, work.piece)) * kPart;
+  _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s)
+    store_pair(mine + s * 2 * kThreads, &sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2]);
+  __threadfence();
+  __syncthreads();
+  if (thread == 0) arrived = count_arrival(counter);
+  __syncthreads();
+  if (arrived != u32(work.pieces - 1)) return false;
+  if (thread == 0) *counter = 0;
+  __threadfence();
+  _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
+    _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
+      _Pragma("unroll") for (int e = 0; e < 4; ++e) sums[i][j][e] = Acc(0);
+  _Pragma("unroll 1") for (int p = 0; p < work.pieces; ++p) {
+    const Acc* from = parts + i64(slot_of(work, p)) * kPart;
+    _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s) {
+      Acc part[2];
+      load_pair(part, from + s * 2 * kThreads);
+      sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2] += part[0];
+      sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2 + 1] += part[1];
+    }
+  }
+  return true;
+}
+
+// ---- cuda/mma.cu ----
+// Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
+// through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
+// from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
+// always on their way; else the next stage waits in registers. Expects mma_store.h and what stands
+// before it.
+
+constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
+constexpr int kSteps = kBlockK / kStepK;  // of a stage
+using CopierA = Copier<TypeA, TileA, kAlongKA, kBlockM>;
+using CopierB = Copier<TypeB, TileB, kAlongKB, kBlockN>;
+using ReaderA = TileA::Reader<kTilesM * 2>;
+using ReaderB = TileB::Reader<kTilesN>;
+
+/// One step's operands of a warp.
+struct Fragments {
+  Fragment a[kTilesM * 2][kChunks * 2], b[kTilesN][kChunks * 2];
+};
+
+KILN_DEVICE void read_step(Fragments& to, const ReaderA& a, const ReaderB& b, u32 stage, int step) {
+  a.read(to.a, stage, step);
+  b.read(to.b, stage + TileA::kBytes, step);
+}
+
+KILN_DEVICE void multiply(Sums& sums, const Fragments& f) {
+  _Pragma("unroll") for (int i = 0; i < kTilesM; ++i) {
+    Fragment a[kChunks * 4];
+    _Pragma("unroll") for (int k = 0; k < kChunks * 2; ++k) {
+      a[k * 2] = f.a[i * 2][k];
+      a[k * 2 + 1] = f.a[i * 2 + 1][k];
+    }
+    // Every second row of tiles goes backwards: it begins with what was used last.
+    _Pragma("unroll") for (int j = 0; j < kTilesN; ++j) {
+      const int n = i % 2 ? kTilesN - 1 - j : j;
+      multiply_step(sums[i][n], a, f.b[n]);
+    }
+  }
+}
+
+/// The products of `count` stages.
+KILN_DEVICE void run(Sums& sums, CopierA copy_a, CopierB copy_b, const ReaderA& a, const ReaderB& b,
+                     u32 ring, int count) {
+  int copied = 0;
+  u32 to = ring;
+  const auto copy_next = [&] {
+    if (copied < count) {
+      copy_a.copy(to);
+      copy_b.copy(to + TileA::kBytes);
+    }
+    ++copied;
+    to = to == ring + (kStages - 1) * kStageBytes ? ring : to + kStageBytes;
+    // Groups without copies keep the count.
+    cp_async_commit();
+  };
+  _Pragma("unroll") for (int s = 0; s < kStages - 1; ++s) copy_next();
+  cp_async_wait<kStages - 2>();
+  __syncthreads();
+  u32 stage = ring;
+  const auto next_stage = [&] {
+    stage = stage == ring + (kStages - 1) * kStageBytes ? ring : stage + kStageBytes;
+    cp_async_wait<kStages - 2>();
+    __syncthreads();
+  };
+  // The operands of the next step are read while this one multiplies, across stages too.
+  Fragments f[2];
+  read_step(f[0], a, b, stage, 0);
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    _Pragma("unroll") for (int step = 0; step < kSteps; ++step) {
+      if (step == 0) copy_next();
+      if (step == kSteps - 1) next_stage();
+      read_step(f[(step + 1) % 2], a, b, stage, (step + 1) % kSteps);
+      multiply(sums, f[step % 2]);
+    }
+  }
+}
+
+/// A thread of the block, by what it has to do with a tile. Worked out anew before and after the
+/// products: while the block multiplies, registers are full.
+struct Place {
+  int thread, lane, warp, row, column;  // row, column: of its warp's part of the tile
+  static __device__ __forceinline__ Place mine() {
+    Place p;
+    p.thread = int(threadIdx.x);
+    forget(p.thread);
+    p.lane = p.thread & 31;
+    // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
+    p.warp = __shfl_sync(0xffffffff, p.thread / 32, 0);
+    p.row = p.warp % kWarpsM * kTilesM * 16;
+    p.column = p.warp / kWarpsM * kTilesN * 8;
+    return p;
+  }
+};
+
+/// The products of one tile, or of a part of its k.
+KILN_DEVICE void run_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
+  const Place my = Place::mine();
+  const i64 row0 = i64(work.m) * kBlockM, column0 = i64(work.n) * kBlockN;
+  const i64 k0 = i64(work.begin) * kBlockK;
+  run(sums,
+      CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread),
+      CopierB::at(args.b, args.stride_b, work.batch, args.ldb, column0, args.n, k0, args.k,
+                  my.thread),
+      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.end - work.begin);
+}
+
+KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
+  const Place my = Place::mine();
+  if (!combine(sums, work, args.workspace, my.thread)) return;
+  store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM + my.row,
+             i64(work.n) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
+}
+
+KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
+  Sums sums = {};
+  run_tile(sums, work, args, ring);
+  // The ring is free when every warp has read its last stage.
+  __syncthreads();
+  store_tile(sums, work, args, ring);
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
+  extern __shared__ __align__(1024) unsigned char shared_bytes[];
+  const u32 ring = shared_address(shared_bytes);
+  // In shared memory, because registers are full while the block multiplies.
+  __shared__ Work work;
+  __shared__ Shares shares;
+  __shared__ bool more;
+  if (threadIdx.x == 0) shares = Shares::of(args);
+  // Everything before this overlaps with the end of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  for (;;) {
+    // Also until every warp has stored its sums, which lie where the next copies go.
+    __syncthreads();
+    if (threadIdx.x == 0) more = shares.take(work);
+    __syncthreads();
+    if (!more) return;
+    work_on(work, args, ring);
+  }
+}
