@@ -1,9 +1,10 @@
 // Family cuda_gemv: axes, rules, parameters, launch and model of templates/cuda/gemv.cu and, for
-// rows at any address, gemv_shifted.cu.
+// rows at any address, gemv_shifted.cu and gemv_mma.cu.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
-#include "generator/cuda.h"
+#include "generator/cuda_mma.h"
 
 namespace kiln {
 namespace {
@@ -13,28 +14,58 @@ constexpr std::int64_t kMostThin = 16;
 
 const CudaGemv& typed(const Config& c) { return std::get<CudaGemv>(c); }
 
-constexpr std::array<std::string_view, 6> kFiles{"cuda/abi.h",     "cuda/types.h",
-                                                 "cuda/convert.h", "cuda/epilogue.h",
-                                                 "cuda/gemv.cu",   "cuda/gemv_shifted.cu"};
+constexpr std::array<std::string_view, 10> kFiles{
+    "cuda/abi.h",           "cuda/types.h",      "cuda/convert.h", "cuda/epilogue.h",
+    "cuda/gemv.cu",         "cuda/gemv_words.h", "cuda/mma.h",     "cuda/unaligned.h",
+    "cuda/gemv_shifted.cu", "cuda/gemv_mma.cu"};
 
 std::int64_t thin_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.n : g.m; }
 std::int64_t wide_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.m : g.n; }
 DType wide_type(const Gemm& g, const CudaGemv& c) { return c.swap ? g.a.dtype : g.b.dtype; }
 
 /// Words of 16 bytes that begin on such a boundary, with the thin operand shifted to meet them.
-bool shifted(const CudaGemv& c) { return c.width == 0; }
+bool by_words(const CudaGemv& c) { return c.width == 0; }
+bool shifted(const CudaGemv& c) { return by_words(c) && !c.matrix; }
 /// Elements of a row that a lane reads at once.
 int elements_of(const Gemm& g, const CudaGemv& c) {
-  return shifted(c) ? 16 / size_of(wide_type(g, c)) : c.width;
+  return by_words(c) ? 16 / size_of(wide_type(g, c)) : c.width;
+}
+constexpr int kMatrixRows = 16;
+/// Read by words, a block's rows all begin at the same place within one.
+std::int64_t classes_of(const Gemm& g, const CudaGemv& c) {
+  return by_words(c) && !(c.matrix && g.alignment >= 16) ? elements_of(g, c) : 1;
 }
 std::int64_t blocks_of(const Gemm& g, const CudaGemv& c) {
-  // Shifted: a block's rows all begin at the same place within a word.
-  const std::int64_t classes = shifted(c) ? elements_of(g, c) : 1;
-  const std::int64_t rows = ceil_div(wide_of(g, c), classes);
-  return classes * ceil_div(rows, std::int64_t{c.warps} * c.rows) * g.batch;
+  const std::int64_t rows = ceil_div(wide_of(g, c), classes_of(g, c));
+  const std::int64_t each = c.matrix ? kMatrixRows : std::int64_t{c.warps} * c.rows;
+  return classes_of(g, c) * ceil_div(rows, each) * g.batch;
 }
 /// Aligned words that a row holds whole, at most.
 std::int64_t words_of(const Gemm& g, const CudaGemv& c) { return g.k / elements_of(g, c); }
+
+/// Of a matrix instruction's rows, the words that each lane has: every fourth of its warp's part.
+constexpr int kMostSteps = 14;
+std::int64_t steps_of(const Gemm& g, const CudaGemv& c) {
+  return std::max<std::int64_t>(1, ceil_div(words_of(g, c), std::int64_t{4} * c.warps));
+}
+/// Whole words of the thin rows that each thread brings to shared memory.
+constexpr int kMostWhole = 6;
+std::int64_t whole_of(const Gemm& g, const CudaGemv& c) {
+  return ceil_div(words_of(g, c) * thin_of(g, c), std::int64_t{32} * c.warps);
+}
+/// Blocks of a unit when registers hold what is on its way and little else: 3×5000×777 takes 4.85
+/// us with 96 registers a thread, 5.28 with 112 (H200), because fewer of the next grid's blocks
+/// find room.
+std::int64_t resident_of(const Gemm& g, const DeviceCaps& d, const CudaGemv& c) {
+  const std::int64_t registers = round_up(8 * steps_of(g, c) + 9 * whole_of(g, c) + 13, 8);
+  return std::min<std::int64_t>(
+      d.gpu.registers_unit / (32 * c.warps * std::max<std::int64_t>(40, registers)),
+      d.gpu.threads_unit / (32 * c.warps));
+}
+const cuda::MmaInstruction* instruction_of(const Gemm& g, const DeviceCaps& d) {
+  return g.a.dtype == g.b.dtype && size_of(g.a.dtype) == 2 ? cuda::mma_instruction(g, d, 16)
+                                                           : nullptr;
+}
 
 /// Words of each row on their way to a lane: four where registers have room for them.
 int ahead_of(const Gemm& g, const CudaGemv& c) {
@@ -43,6 +74,8 @@ int ahead_of(const Gemm& g, const CudaGemv& c) {
 }
 /// Words of a thin row that shared memory holds at once.
 int panel_of(const Gemm& g, const CudaGemv& c) {
+  // All of them, and a ragged one at each end.
+  if (c.matrix) return static_cast<int>(words_of(g, c)) + 2;
   constexpr int kPanelBytes = 32 << 10;
   const int turn = 32 * ahead_of(g, c);
   return std::max(1, kPanelBytes / (16 * static_cast<int>(thin_of(g, c)) * turn)) * turn;
@@ -66,20 +99,36 @@ const std::array kRules{
            const auto& v = typed(c);
            const std::int64_t words = size_of(p.gemm.accumulator) / 4;
            return v.rows >= 1 && v.width >= 0 && v.warps >= 1 && v.warps <= 32 &&
-                  words * v.rows * (thin_of(p.gemm, v) + elements_of(p.gemm, v)) <= 128;
+                  (v.matrix ||
+                   words * v.rows * (thin_of(p.gemm, v) + elements_of(p.gemm, v)) <= 128);
+         }},
+    Rule{"matrix instructions have the types, the rows and the room",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& v = typed(c);
+           if (!v.matrix) return true;
+           constexpr std::int64_t kRoom = 47 << 10, kColumns = 8;
+           const std::int64_t thin = thin_of(p.gemm, v);
+           return by_words(v) && v.rows == kMatrixRows && words_of(p.gemm, v) >= 1 &&
+                  thin <= kColumns && instruction_of(p.gemm, d) != nullptr &&
+                  steps_of(p.gemm, v) <= kMostSteps && whole_of(p.gemm, v) <= kMostWhole &&
+                  resident_of(p.gemm, d, v) >= 1 &&
+                  (words_of(p.gemm, v) + 2) * thin * 16 + v.warps * kMatrixRows * kColumns * 4 +
+                          512 <=
+                      kRoom;
          }},
     Rule{"memory is aligned to what is read at once",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto fits = [&](DType t) {
              const int bytes = typed(c).width * size_of(t);
-             return shifted(typed(c)) || typed(c).width == 1 ||
+             return by_words(typed(c)) || typed(c).width == 1 ||
                     (bytes <= 16 && (bytes & (bytes - 1)) == 0 && p.gemm.alignment % bytes == 0);
            };
            return fits(p.gemm.a.dtype) && fits(p.gemm.b.dtype);
          }},
     Rule{"words of a shifted row are counted in 32 bits",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return !shifted(typed(c)) || words_of(p.gemm, typed(c)) < (std::int64_t{1} << 31) - 1024;
+           return !by_words(typed(c)) ||
+                  words_of(p.gemm, typed(c)) < (std::int64_t{1} << 31) - 1024;
          }},
     Rule{"the grid is one that can be launched",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
@@ -97,11 +146,14 @@ void enumerate(const Canonical& p, const DeviceCaps&,
         if (width == 0 && p.gemm.alignment >= 16) continue;
         for (const int warps : {4, 8}) visit(CudaGemv{rows, width, warps, swap});
       }
+    for (const int warps : {2, 4, 8, 16})
+      visit(
+          CudaGemv{.rows = kMatrixRows, .width = 0, .warps = warps, .swap = swap, .matrix = true});
   }
 }
 
 /// Whether grids may begin while the one before them ends.
-bool overlaps(const DeviceCaps& d, const CudaGemv& c) { return shifted(c) && d.gpu.sm >= 90; }
+bool overlaps(const DeviceCaps& d, const CudaGemv& c) { return by_words(c) && d.gpu.sm >= 90; }
 
 Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const auto& c = typed(config);
@@ -111,11 +163,25 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
     out.constants.push_back(number(name, value, gloss));
   };
   add("kThin", thin_of(p.gemm, c), "rows of the thin operand");
-  add("kRows", c.rows, "rows of the wide operand that a warp takes");
+  if (c.matrix) {
+    const auto& m = *instruction_of(p.gemm, d);
+    out.constants.push_back({"using", "Fragment", "u32", "a register of an operand"});
+    add("kChunks", 1, "parts of a step of the instruction");
+    add("kMmaSums", m.sums(), "registers of sums of the matrix instruction");
+    add("kMmaA", m.a_registers(), "registers of the wide operand");
+    add("kMmaB", m.b_registers(), "registers of the thin one");
+    add("kClasses", classes_of(p.gemm, c), "places within a word where rows begin");
+    add("kSteps", steps_of(p.gemm, c), "words of a row that a lane has");
+    add("kPanel", panel_of(p.gemm, c), "words of each thin row in shared memory");
+    add("kResident", resident_of(p.gemm, d, c), "blocks that are to fit one SM");
+    cuda::add_mma_lists(out, m, p.gemm);
+  } else {
+    add("kRows", c.rows, "rows of the wide operand that a warp takes");
+  }
   if (shifted(c)) {
     add("kAhead", ahead_of(p.gemm, c), "words of each row on their way to a lane");
     add("kPanel", panel_of(p.gemm, c), "words of each thin row in shared memory at once");
-  } else {
+  } else if (!c.matrix) {
     add("kWidth", c.width, "elements read at once");
   }
   add("kWarps", c.warps, "of a block");
@@ -124,7 +190,10 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
                                "the thin operand's neighbours run along k"));
   out.constants.push_back({"define", "KILN_THIN", c.swap ? "TypeB" : "TypeA", ""});
   out.constants.push_back({"define", "KILN_WIDE", c.swap ? "TypeA" : "TypeB", ""});
+  out.values["by_words"] = value_of(by_words(c));
   out.values["shifted"] = value_of(shifted(c));
+  out.values["matrix"] = value_of(c.matrix);
+  out.values["pack"] = value_of(false);
   out.values["overlaps"] = value_of(overlaps(d, c));
   return out;
 }
@@ -155,29 +224,46 @@ double issued_once(const Gemm& g, const CudaGemv& c) {
   return shifted(c) ? 500 + 4 * sums : 12 * sums;
 }
 
+/// What a call asks of the device's warps.
+struct Effort {
+  double warps;    // of all blocks
+  double issued;   // instructions of each
+  double flight;   // bytes that each has on its way
+  double layouts;  // times that the thin operand is laid out, one after the other
+};
+
+Effort effort_of(const Gemm& g, const CudaGemv& c) {
+  const double wide = double(wide_of(g, c)) * double(g.batch);
+  const double words = double(words_of(g, c)), each = elements_of(g, c) * size_of(wide_type(g, c));
+  if (c.matrix) {
+    const double steps = double(steps_of(g, c));
+    return {double(blocks_of(g, c)) * c.warps, 300 + 40 * double(whole_of(g, c)) + 14 * steps,
+            32.0 * 2 * 16 * steps, 1};
+  }
+  const double turns =
+      shifted(c) ? std::ceil(words / 32) : std::max(1.0, double(g.k) / (32.0 * c.width));
+  // Of ordinary loads three turns are on their way: 3×5000×777 read two bytes at a time took 9.7 us
+  // (H200).
+  return {wide / c.rows, turns * issued_a_turn(g, c) + issued_once(g, c),
+          32.0 * c.rows * each * (shifted(c) ? ahead_of(g, c) : 3),
+          shifted(c) ? double(ceil_div(words_of(g, c), panel_of(g, c))) : 0};
+}
+
 double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const auto& c = typed(config);
   const Gemm& g = p.gemm;
   const double ghz = d.ghz > 0 ? d.ghz : 1.5, units = std::max(1, d.compute_units);
-  const double wide = double(wide_of(g, c)) * double(g.batch);
-  const double turns = shifted(c) ? double(ceil_div(words_of(g, c), 32))
-                                  : std::max(1.0, double(g.k) / (32.0 * c.width));
-  const double issue =
-      wide / c.rows * (turns * issued_a_turn(g, c) + issued_once(g, c)) / (4 * units) / ghz;
-  const int size = size_of(wide_type(g, c));
-  const double bytes = wide * double(g.k) * size;
-  // What the warps of a unit have on its way bounds what a latency can bring. Of ordinary loads,
-  // three turns are: 3×5000×777 read two bytes at a time took 9.7 us (H200).
+  const Effort e = effort_of(g, c);
+  const double issue = e.warps * e.issued / (4 * units) / ghz;
+  const double bytes =
+      double(wide_of(g, c)) * double(g.batch) * double(g.k) * size_of(wide_type(g, c));
+  // What the warps of a unit have on its way bounds what a latency can bring.
   constexpr double kLatency = 800, kWarps = 40;
-  const double warps = std::clamp(wide / c.rows / units, 1.0, kWarps);
-  const double flight =
-      32.0 * c.rows * elements_of(g, c) * size * (shifted(c) ? ahead_of(g, c) : 3);
+  const double warps = std::clamp(e.warps / units, 1.0, kWarps);
   const double rate =
-      std::min(0.75 * std::max(1, d.gpu.memory_gbs), units * warps * flight / kLatency);
+      std::min(0.75 * std::max(1, d.gpu.memory_gbs), units * warps * e.flight / kLatency);
   const double memory = bytes / rate;
-  // The thin operand is laid out before the first product, and again for every panel.
-  const double panels = shifted(c) ? double(ceil_div(words_of(g, c), panel_of(g, c))) : 0;
-  return 3000 + 400 * panels + std::max(issue, memory) + 0.3 * std::min(issue, memory);
+  return 3000 + 400 * e.layouts + std::max(issue, memory) + 0.3 * std::min(issue, memory);
 }
 
 }  // namespace

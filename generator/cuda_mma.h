@@ -53,6 +53,9 @@ struct MmaPlan {
 
 MmaPlan mma_plan(const Canonical& problem, const DeviceCaps& device, const CudaMma& config);
 
+/// The macros of templates/cuda/mma.h: lists that only text can give.
+void add_mma_lists(Parameters& out, const MmaInstruction& instruction, const Gemm& gemm);
+
 /// The constants, macros and choices of the templates.
 Parameters mma_parameters(const Canonical& problem, const DeviceCaps& device, const Config& config);
 

@@ -45,8 +45,9 @@ std::string operands(std::string_view constraint, std::string_view name, int cou
   return out;
 }
 
-/// Lists that only text can give.
-void add_lists(Parameters& out, const MmaInstruction& m, const Gemm& g, bool cut) {
+}  // namespace
+
+void add_mma_lists(Parameters& out, const MmaInstruction& m, const Gemm& g) {
   const auto define = [&](const char* name, std::string value) {
     out.constants.push_back({"define", name, std::move(value), ""});
   };
@@ -62,7 +63,17 @@ void add_lists(Parameters& out, const MmaInstruction& m, const Gemm& g, bool cut
   define("KILN_MMA_SUMS(d)", operands(fmt::format("+{}", letter), "d", s));
   define("KILN_MMA_OPERANDS(a, b)",
          operands(operand, "a", a) + ", \\\n  " + operands(operand, "b", b));
-  if (!cut) return;
+}
+
+namespace {
+
+/// How pairs of sums come to the workspace and back.
+void add_pairs(Parameters& out, const Gemm& g) {
+  const auto define = [&](const char* name, std::string value) {
+    out.constants.push_back({"define", name, std::move(value), ""});
+  };
+  const bool wide = g.accumulator == fp64;
+  const std::string_view letter = wide ? "d" : g.accumulator == s32 ? "r" : "f";
   const std::string_view bits = wide ? "b64" : "b32";
   define("KILN_ACC_IN(x)", fmt::format("\"{}\"(x)", letter));
   define("KILN_ACC_OUT(x)", fmt::format("\"={}\"(x)", letter));
@@ -116,8 +127,10 @@ Parameters mma_parameters(const Canonical& p, const DeviceCaps& d, const Config&
   add_sizes(out, w, c);
   out.constants.push_back(flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));
   out.constants.push_back(flag("kAlongKB", p.b_k_major, "B's neighbours run along k"));
-  add_lists(out, *w.instruction, p.gemm, c.sharing() != Sharing::tiles);
+  add_mma_lists(out, *w.instruction, p.gemm);
+  if (c.sharing() != Sharing::tiles) add_pairs(out, p.gemm);
   auto& v = out.values;
+  v["matrix"] = value_of(true);
   v["async"] = value_of(w.async);
   v["overlaps"] = value_of(w.overlaps);
   v["ahead"] = value_of(c.ahead);

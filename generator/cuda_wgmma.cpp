@@ -16,12 +16,11 @@ using cuda::WgmmaPlan;
 
 const CudaWgmma& typed(const Config& c) { return std::get<CudaWgmma>(c); }
 
-constexpr std::array<std::string_view, 17> kFiles{
-    "cuda/abi.h",        "cuda/types.h",        "cuda/convert.h",
-    "cuda/epilogue.h",   "cuda/workspace.h",    "cuda/hopper.h",
-    "cuda/pack.cu",      "cuda/wgmma.h",        "cuda/wgmma_registers.h",
-    "cuda/hilbert.h",    "cuda/schedule.h",     "cuda/wgmma.cu",
-    "cuda/swizzle.h",    "cuda/store.h",        "cuda/combine.h",
+constexpr std::array<std::string_view, 18> kFiles{
+    "cuda/abi.h",        "cuda/types.h",           "cuda/convert.h",   "cuda/epilogue.h",
+    "cuda/workspace.h",  "cuda/hopper.h",          "cuda/unaligned.h", "cuda/pack.cu",
+    "cuda/wgmma.h",      "cuda/wgmma_registers.h", "cuda/hilbert.h",   "cuda/schedule.h",
+    "cuda/wgmma.cu",     "cuda/swizzle.h",         "cuda/store.h",     "cuda/combine.h",
     "cuda/sum_pieces.h", "cuda/wgmma_kernel.cu"};
 
 constexpr int kMostSplits = 128;

@@ -41,7 +41,6 @@ struct WgmmaPlan {
   std::int64_t counters;  // in use, of kCounterBytes / 4
   std::int64_t counter_bytes, workspace_bytes;
   int pieces_at_once;  // of a cut k, whose sums are fetched together
-  int pack_units;      // of 16 bytes that a thread which packs has on their way at once
 };
 
 WgmmaPlan plan(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config);

@@ -35,7 +35,7 @@ GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaPlan& w) {
           blocks, side->turned
                       ? std::min<std::int64_t>(4 * d.compute_units,
                                                ceil_div(side->rows * p.gemm.k, 4096) * p.gemm.batch)
-                      : ceil_div(side->packed.bytes, 16 * 256 * w.pack_units));
+                      : ceil_div(side->packed.bytes, 16 * 256));
   step.grid.x = static_cast<unsigned>(blocks);
   step.grid.y = w.left.pack && w.right.pack ? 2 : 1;
   step.overlaps_previous = true;

@@ -117,8 +117,6 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaPlan& w, const Cu
   add("kTurnBarrier", 1, "named barriers 1 and 2: whose turn it is");
   add("kGroupBarrier", 3, "named barriers from 3 on: one a warpgroup");
   add("kCounterBytes", w.counter_bytes, "front of the workspace");
-  if (c.pack_a || c.pack_b)
-    add("kPackUnits", w.pack_units, "of 16 bytes that a thread packs at once");
   out.constants.push_back(flag("kPackA", c.pack_a, "A is copied into the workspace first"));
   out.constants.push_back(flag("kPackB", c.pack_b, "B is copied into the workspace first"));
   out.constants.push_back(flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));
@@ -151,6 +149,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Confi
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = value_of(c.pack_a || c.pack_b);
+  v["matrix"] = value_of(false);
   v["swap"] = value_of(c.swap);
   // The same cut, whoever adds its pieces.
   v["schedule"] = name(c.sharing == Sharing::summed ? Sharing::split : c.sharing);

@@ -48,15 +48,7 @@ void add_shared(WgmmaPlan& w, const CudaWgmma& c) {
                    c.stages * 16 + c.warpgroups * 4;
 }
 
-/// One unit each where the device's threads then hold both operands at once; at most what keeps
-/// memory busy.
-void add_pack_units(WgmmaPlan& w, const DeviceCaps& d) {
-  const std::int64_t threads = std::max<std::int64_t>(1, std::int64_t{2048} * d.compute_units);
-  const std::int64_t units = (w.left.packed.bytes + w.right.packed.bytes) / 16;
-  w.pack_units = static_cast<int>(std::clamp<std::int64_t>(units / threads, 1, 4));
-}
-
-void add_workspace(WgmmaPlan& w, const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
+void add_workspace(WgmmaPlan& w, const Canonical& p, const CudaWgmma& c) {
   // The order of templates/cuda/workspace.h.
   const bool counted = c.sharing == Sharing::split || c.sharing == Sharing::stream;
   if (counted) w.counter_bytes = kCounterBytes;
@@ -70,7 +62,6 @@ void add_workspace(WgmmaPlan& w, const Canonical& p, const DeviceCaps& d, const 
     side->packed = packed(length, lines, p.gemm.batch, side->type, w.workspace_bytes);
     w.workspace_bytes = round_up(side->packed.offset + side->packed.bytes, 256);
   }
-  add_pack_units(w, d);
   if (c.sharing == Sharing::tiles) return;
   const std::int64_t regions = c.pingpong ? 1 : c.warpgroups;
   if (counted) w.counters = w.tiles * w.cluster * regions;
@@ -124,7 +115,7 @@ WgmmaPlan plan(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
       w.clusters = static_cast<int>(std::min(room, w.tiles * w.stages_of_k));
       break;
   }
-  add_workspace(w, p, d, c);
+  add_workspace(w, p, c);
   return w;
 }
 

@@ -14,7 +14,7 @@ KILN_DEVICE Acc widened(T x) {
   return Acc(to_real(x));
 }
 
-//% if !shifted
+//% if !by_words
 template <typename T>
 struct alignas(kWidth * sizeof(T)) Some {
   T x[kWidth];
@@ -61,7 +61,7 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   *d = from_real(x, TypeD{});
 }
 
-//% if !shifted
+//% if !by_words
 extern "C" __global__ void __launch_bounds__(kWarps * 32)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   const int lane = int(threadIdx.x) & 31;

@@ -1,35 +1,9 @@
 //% if shifted
-// The same for wide rows at any address. A warp reads the aligned 16-byte words that lie in its
-// rows whole, and what stands before and behind them one element a lane. Rows as far apart as a
-// word has elements begin at the same place within a word, whatever their distance: a block takes
-// rows of one such class, and the thin operand lies in shared memory so that its words hold the
-// same k as theirs. Expects gemv.cu.
+// A warp reads the words of its rows, and what stands before and behind them one element a lane. The
+// thin operand lies in shared memory so that its words hold the same k as theirs. Expects
+// gemv_words.h.
 
-constexpr int kEach = 16 / sizeof(TypeWide);  // elements of a word
-static_assert(sizeof(TypeThin) == sizeof(TypeWide), "a word of either holds as many elements");
 static_assert(kPanel % (32 * kAhead) == 0, "a panel is a whole number of turns");
-
-template <typename T>
-struct alignas(16) Word {
-  T x[kEach];
-};
-//% if overlaps
-
-/// Waits until the grid that this one was launched behind has finished and its memory is visible.
-KILN_DEVICE void wait_for_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-/// Lets the grid behind this one start before this one ends.
-KILN_DEVICE void let_next_grid_start() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-//% end
-
-struct Thin {
-  const TypeThin* from;
-  i64 ld;
-  __device__ __forceinline__ TypeThin at(int t, i64 k) const {
-    return from[kThinAlongK ? t * ld + k : k * ld + t];
-  }
-};
 
 /// Lays out `words` words of every thin row, the first of which begins at `k0`. Several words of a
 /// lane are on their way together; lanes that have none left repeat the last.

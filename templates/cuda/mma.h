@@ -1,3 +1,4 @@
+//% if matrix
 // The matrix instruction of a warp: one wrapper for the shape that the parameters chose, and what
 // instructions make a step. The macros KILN_MMA… hold what only text can give: the instruction's
 // name and its lists of operands.
@@ -20,3 +21,4 @@ KILN_DEVICE void multiply_step(Acc (&sums)[4], const Fragment (&a)[kChunks * 4],
       mma_sync(sums, a + k * kMmaA, b + k * kMmaB);
   }
 }
+//% end

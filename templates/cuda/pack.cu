@@ -1,5 +1,10 @@
+//% if pack
+// Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
+// multiple of 128 bytes apart. Expects hopper.h, unaligned.h, workspace.h and the parameters.
+//% else
 // Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
 // multiple of 128 bytes apart. Expects hopper.h, workspace.h and the parameters.
+//% end
 
 //% if pack
 /// Where a matrix comes from and goes to: `lines` of neighbours, as they lie in memory. All but
@@ -12,80 +17,25 @@ struct Packing {
   i64 lines, batches;
 };
 
-/// 16 bytes on their way from any address: the two aligned words that hold them, or the bytes
-/// themselves in the first one.
-struct Fetched {
-  uint4 low, high;
-  int shift;  // bytes before them in the first word
-};
-
-/// `valid` of them lie inside the line; words that would reach outside the matrix are read byte by
-/// byte.
-KILN_DEVICE Fetched fetch_unaligned(const unsigned char* at, i64 valid, const unsigned char* begin,
-                                    const unsigned char* end) {
-  Fetched f = {};
-  const int shift = int(reinterpret_cast<u64>(at) & 15);
-  const unsigned char* word = at - shift;
-  if (word >= begin && word + 32 <= end) {
-    f.low = *reinterpret_cast<const uint4*>(word);
-    if (shift) f.high = *reinterpret_cast<const uint4*>(word + 16);
-    f.shift = shift;
-    return f;
-  }
-  // Those that are not there repeat the last, so that all loads are on their way together: whoever
-  // is last holds up the launch behind this one.
-  const int inside = int(min(valid, i64(end - at)));
-  u32 bytes[16], words[4] = {};
-  _Pragma("unroll") for (int i = 0; i < 16; ++i) bytes[i] = at[min(i, inside - 1)];
-  _Pragma("unroll") for (int i = 0; i < 16; ++i) words[i / 4] |=
-      (i < inside ? bytes[i] : 0) << i % 4 * 8;
-  f.low = uint4{words[0], words[1], words[2], words[3]};
-  return f;
-}
-
-/// The bytes where they belong. Words are chosen bit by bit of their number, which keeps all of them
-/// in registers.
-KILN_DEVICE uint4 shifted(const Fetched& f) {
-  const u32 all[8] = {f.low.x,  f.low.y,  f.low.z,  f.low.w,
-                      f.high.x, f.high.y, f.high.z, f.high.w};
-  const bool one = (f.shift & 4) != 0, two = (f.shift & 8) != 0;
-  u32 from[5];
-  _Pragma("unroll") for (int i = 0; i < 5; ++i) {
-    const u32 near = one ? all[i + 1] : all[i];
-    const u32 far = one ? all[i + 3 < 8 ? i + 3 : 7] : all[i + 2];
-    from[i] = two ? far : near;
-  }
-  const int bits = f.shift % 4 * 8;
-  return uint4{__funnelshift_r(from[0], from[1], bits), __funnelshift_r(from[1], from[2], bits),
-               __funnelshift_r(from[2], from[3], bits), __funnelshift_r(from[3], from[4], bits)};
-}
-
-/// Only the distance of lines changes. The grid covers the operand: all that a thread copies is on
-/// its way before any of it is stored.
+/// Only the distance of lines changes. A thread for every 16 bytes: all of them are on their way at
+/// once.
 KILN_DEVICE void pack_lines(const Packing& p) {
   const u32 units = u32(p.pitch / 16), lines = u32(p.lines);
-  const auto* end =
-      p.from + (p.batches - 1) * p.stride + (p.lines - 1) * p.ld + p.length;
-  Fetched some[kPackUnits];
-  unsigned char* to[kPackUnits];
-  _Pragma("unroll") for (int j = 0; j < kPackUnits; ++j) {
-    const u32 t = (blockIdx.x * kPackUnits + j) * blockDim.x + threadIdx.x;
-    const u32 any = t / units, unit = t - any * units;
-    //% if batched
-    const u32 batch = any / lines, line = any - batch * lines;
-    const bool there = batch < p.batches;
-    //% else
-    const u32 batch = 0, line = any;
-    const bool there = line < lines;
-    //% end
-    const i64 valid = p.length - i64(unit) * 16;
-    to[j] = nullptr;
-    if (!there || valid <= 0) continue;
-    to[j] = p.to + batch * p.batch_bytes + line * p.pitch + unit * 16;
-    some[j] = fetch_unaligned(p.from + batch * p.stride + line * p.ld + unit * 16, valid, p.from, end);
-  }
-  _Pragma("unroll") for (int j = 0; j < kPackUnits; ++j) if (to[j])
-      *reinterpret_cast<uint4*>(to[j]) = shifted(some[j]);
+  const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
+  const u32 any = t / units, unit = t - any * units;
+  //% if batched
+  const u32 batch = any / lines, line = any - batch * lines;
+  const bool there = batch < p.batches;
+  //% else
+  const u32 batch = 0, line = any;
+  const bool there = line < lines;
+  //% end
+  if (!there || i64(unit) * 16 >= p.length) return;
+  const auto* end = p.from + (p.batches - 1) * p.stride + (p.lines - 1) * p.ld + p.length;
+  const auto* at = p.from + batch * p.stride + line * p.ld + unit * 16;
+  const uint4 bytes = words_inside(at, p.from, end) ? shifted(fetch_words(at))
+                                                    : fetch_bytes(at, p.from, end);
+  *reinterpret_cast<uint4*>(p.to + batch * p.batch_bytes + line * p.pitch + unit * 16) = bytes;
 }
 
 /// Lines run along the rows: turned over in tiles of 64 × 64 through shared memory.
@@ -123,9 +73,9 @@ KILN_DEVICE Packing packing_of(const void* from, unsigned char* to, i64 rows, i6
           stride * kSize, shape.pitch(), shape.bytes(), AlongK ? rows : args.k, args.batch};
 }
 
-/// One launch packs what there is to pack: blockIdx.y 0 is the first such operand. With one unit a
-/// thread all of them are to run at once.
-extern "C" __global__ void __launch_bounds__(256, kPackUnits == 1 ? 8 : 1)
+/// One launch packs what there is to pack: blockIdx.y 0 is the first such operand. As many threads
+/// as a unit of the device holds.
+extern "C" __global__ void __launch_bounds__(256, 8)
     kiln_pack(const __grid_constant__ KilnGpuArgs args) {
   auto* workspace = static_cast<unsigned char*>(args.workspace);
   const bool is_a = kPackA && blockIdx.y == 0;

@@ -124,6 +124,8 @@ const Case kCases[] = {
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0"},
+    {"cuda_gemv_bf16_matrix", "sm_90a", 132, "bf16 N T 3 5000 777",
+     "cuda_gemv rows=16 width=0 warps=4 swap=0 matrix=1"},
     {"cuda_gemv_fp8_line_scales", "sm_90a", 132, "fp8 N T 3 5000 1024 align=16 scale=line",
      "cuda_gemv rows=2 width=16 warps=4 swap=0"},
     {"hip_mfma_bf16_direct", "gfx950", 0, "bf16 N T 8192 8192 8192 align=16",

@@ -23,6 +23,8 @@ struct Case {
   CudaGemv config;
 };
 
+constexpr CudaGemv kMatrix{.rows = 16, .width = 0, .warps = 4, .matrix = true};
+
 const Case kCases[] = {
     {"sm_90a", "bf16 N T 3 101 777 lda=779 ldb=781 align=2", {.rows = 2, .width = 0}},
     {"sm_90a", "bf16 N T 3 37 100 align=2", {.rows = 1, .width = 0}},
@@ -45,6 +47,19 @@ const Case kCases[] = {
     {"sm_90a", "fp8 N T 3 50 301 ldb=303 align=1 scale=line", {.rows = 2, .width = 0}},
     {"sm_89", "e4m3e5m2 T T 7 35 600 ldb=601 align=1", {.rows = 4, .width = 0}},
     {"sm_80", "tf32 N T 4 64 130 ldb=131 align=4", {.rows = 4, .width = 0}},
+    // Matrix instructions.
+    {"sm_90a", "bf16 N T 3 101 777 lda=779 ldb=781 align=2", kMatrix},
+    {"sm_90a", "bf16 N T 8 300 100 align=2 batch=3", kMatrix},
+    {"sm_80", "fp16 T T 5 70 13 ldb=15 align=2", kMatrix},
+    {"sm_90a", "bf16 N T 1 37 8", kMatrix},
+    {"sm_90a", "bf16 N T 2 5 15 ldb=16 align=2", kMatrix},
+    {"sm_90a",
+     "fp16 N T 150 3 333 ldb=335 align=2 epilogue=bias_row+silu+residual",
+     {.rows = 16, .width = 0, .warps = 2, .swap = true, .matrix = true}},
+    {"sm_90a", "bf16 N T 7 50 512 ldc=56 ldd=56 align=16", kMatrix},
+    {"sm_90a",
+     "bf16 N N 60 4 1200 lda=1208 ldb=8 ldc=8 ldd=8 align=16 out=fp32",
+     {.rows = 16, .width = 0, .warps = 8, .swap = true, .matrix = true}},
 };
 
 TEST(ShiftedGemv, IsRightAtAnyAddress) {
@@ -80,15 +95,16 @@ struct Planted {
   static double number(std::int64_t r, std::int64_t i) { return double((r * 5 + i * 3) % 7 - 3); }
 };
 
-TEST(ShiftedGemv, KeepsOutWhatLiesAround) {
+void expect_kept_out(bool by_matrix) {
   constexpr std::int64_t kThin = 3, kWide = 21;
   for (const auto& [word, k, pitch] : {std::tuple{"bf16", 1, 1}, std::tuple{"bf16", 5, 7},
                                        std::tuple{"bf16", 29, 31}, std::tuple{"fp32", 6, 7}}) {
     const Gemm gemm = parse_gemm(fmt::format("{} N T {} {} {} ldb={} out=fp32 align={}", word,
                                              kThin, kWide, k, pitch, word[0] == 'b' ? 2 : 4))
                           .value();
-    const auto kernel =
-        test::emulated_kernel(gemm, caps_named("sm_90a").value(), CudaGemv{.rows = 2, .width = 0});
+    const bool matrix = by_matrix && gemm.b.dtype == bf16 && k >= 8;
+    const auto kernel = test::emulated_kernel(gemm, caps_named("sm_90a").value(),
+                                              matrix ? kMatrix : CudaGemv{.rows = 2, .width = 0});
     ASSERT_TRUE(kernel) << text(gemm) << ": " << kernel.error().message;
     const Canonical problem = canonicalise(gemm);
     const std::int64_t each = 16 / size_of(gemm.b.dtype);
@@ -111,10 +127,15 @@ TEST(ShiftedGemv, KeepsOutWhatLiesAround) {
   }
 }
 
+TEST(ShiftedGemv, KeepsOutWhatLiesAround) { expect_kept_out(false); }
+TEST(MatrixGemv, KeepsOutWhatLiesAround) { expect_kept_out(true); }
+
 const Base kShifted{"shifted", "sm_90a", "bf16 N T 3 70 777 ldb=779 align=2",
                     CudaGemv{.rows = 2, .width = 0}};
 const Base kPanels{"panels", "sm_90a", "fp32 N T 16 20 1501 ldb=1503 align=4",
                    CudaGemv{.rows = 1, .width = 0}};
+
+const Base kByMatrix{"matrix", "sm_90a", "bf16 N T 3 70 777 lda=779 ldb=779 align=2", kMatrix};
 
 const std::vector<Mutant> kMutants{
     {&kShifted, "shifts the thin operand by an element too few", "lay_out(panel, thin, head,",
@@ -139,11 +160,33 @@ const std::vector<Mutant> kMutants{
     {&kPanels, "multiplies before the next panel is there", "    __syncthreads();\n", "\n", 1},
     {&kPanels, "lays out the first panel again", "head + i64(word0) * kEach", "head"},
     {&kPanels, "fetches the same words again", "word0 + i + 32 * kAhead;", "word0 + i;"},
+    {&kByMatrix, "shifts the thin operand by an element too few",
+     "element_at(head, i / kThin + 1, 0)", "element_at(head, i / kThin + 1, 1)"},
+    {&kByMatrix, "multiplies by the next word", "at < words, at + 1)", "at < words, at + 2)"},
+    {&kByMatrix, "reads a word too many", "first + s * 4 < words", "first + s * 4 <= words"},
+    {&kByMatrix, "forgets what stands before the words", "t < 2, t * (words + 1)",
+     "t < 2, words + 1"},
+    {&kByMatrix, "takes wide elements beyond a row", "if (row < 16 && at >= 0 && at < k)",
+     "if (row < 16 && at >= 0)"},
+    {&kByMatrix, "takes thin elements before a row", "kThinWords && at >= 0 && at < k",
+     "kThinWords && at < k"},
+    {&kByMatrix, "takes rows that begin elsewhere in a word", "block % kClasses +",
+     "block % (kClasses / 2) +"},
+    {&kByMatrix, "multiplies before the thin operand is there", "  __syncthreads();\n", "\n"},
+    {&kByMatrix, "adds parts before they are there", "  __syncthreads();\n", "\n", 1},
+    {&kByMatrix, "forgets a warp's part", "for (int w = 1; w < kWarps",
+     "for (int w = 2; w < kWarps"},
+    {&kByMatrix, "exchanges rows g and g + 8", "{wide_row(g), wide_row(g + 8)}",
+     "{wide_row(g + 8), wide_row(g)}"},
+    {&kByMatrix, "stores a row beyond the last", "if (there < wide_rows)",
+     "if (there < wide_rows + 16)"},
 };
 
 TEST(ShiftedGemvMutants, AreCaught) { test::expect_caught(kMutants); }
 
-TEST(ShiftedGemvMutants, UnchangedKernelsAreClean) { test::expect_clean({&kShifted, &kPanels}); }
+TEST(ShiftedGemvMutants, UnchangedKernelsAreClean) {
+  test::expect_clean({&kShifted, &kPanels, &kByMatrix});
+}
 
 }  // namespace
 }  // namespace kiln

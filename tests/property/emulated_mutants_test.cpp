@@ -237,7 +237,7 @@ const std::vector<Mutant> kMutants{
     {&kTurned, "turns a tile over before it is there", "    __syncthreads();\n", "\n"},
     {&kTurned, "fills a tile that is still being read", "    __syncthreads();\n", "\n", 1},
     {&kPacked, "copies before operands are packed", "wait_for_previous_grid();\n", "\n", 1},
-    {&kPacked, "packs a byte too few", "(i < inside ?", "(i + 1 < inside ?"},
+    {&kPacked, "packs a byte too few", "i <= last ?", "i < last ?"},
     {&kPacked, "shifts words the other way", "(f.shift & 4) != 0", "(f.shift & 4) == 0"},
     {&kPacked, "shifts by whole words alone", "const int bits = f.shift % 4 * 8;",
      "const int bits = 0;"},

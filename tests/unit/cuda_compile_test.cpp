@@ -62,6 +62,8 @@ constexpr Target kTargets[] = {
     {"sm_90a", "int8 N T 16 4000 4095", "cuda_gemv"},
     {"sm_89", "fp8 N T 16 5000 777", "cuda_gemv"},
     {"sm_90a", "bf16 N T 1 4096 4096 align=16", "cuda_gemv"},
+    {"sm_90a", "bf16 N T 8 300 8", "cuda_gemv"},
+    {"sm_80", "fp16 T T 5 3000 1001", "cuda_gemv"},
     {"sm_120a", "fp64 N T 16 100 100", "cuda_gemv"}};
 
 /// The model's first choices in a family.

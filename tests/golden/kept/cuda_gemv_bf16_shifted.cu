@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777
 // config:  cuda_gemv rows=4 width=0 warps=4 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_feb5dda03613c1ae.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_8e647581f42a77c4.cu
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -200,20 +200,25 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   *d = from_real(x, TypeD{});
 }
 
-// ---- cuda/gemv_shifted.cu ----
-// The same for wide rows at any address. A warp reads the aligned 16-byte words that lie in its
-// rows whole, and what stands before and behind them one element a lane. Rows as far apart as a
-// word has elements begin at the same place within a word, whatever their distance: a block takes
-// rows of one such class, and the thin operand lies in shared memory so that its words hold the
-// same k as theirs. Expects gemv.cu.
+// ---- cuda/gemv_words.h ----
+// Wide rows at any address, read by the aligned 16-byte words that lie in them whole. Rows as far
+// apart as a word has elements begin at the same place within a word, whatever their distance: a
+// block takes rows of one such class. Expects gemv.cu.
 
 constexpr int kEach = 16 / sizeof(TypeWide);  // elements of a word
 static_assert(sizeof(TypeThin) == sizeof(TypeWide), "a word of either holds as many elements");
-static_assert(kPanel % (32 * kAhead) == 0, "a panel is a whole number of turns");
 
 template <typename T>
 struct alignas(16) Word {
   T x[kEach];
+};
+
+struct Thin {
+  const TypeThin* from;
+  i64 ld;
+  __device__ __forceinline__ TypeThin at(int t, i64 k) const {
+    return from[kThinAlongK ? t * ld + k : k * ld + t];
+  }
 };
 
 /// Waits until the grid that this one was launched behind has finished and its memory is visible.
@@ -223,13 +228,12 @@ KILN_DEVICE void let_next_grid_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-struct Thin {
-  const TypeThin* from;
-  i64 ld;
-  __device__ __forceinline__ TypeThin at(int t, i64 k) const {
-    return from[kThinAlongK ? t * ld + k : k * ld + t];
-  }
-};
+// ---- cuda/gemv_shifted.cu ----
+// A warp reads the words of its rows, and what stands before and behind them one element a lane. The
+// thin operand lies in shared memory so that its words hold the same k as theirs. Expects
+// gemv_words.h.
+
+static_assert(kPanel % (32 * kAhead) == 0, "a panel is a whole number of turns");
 
 /// Lays out `words` words of every thin row, the first of which begins at `k0`. Several words of a
 /// lane are on their way together; lanes that have none left repeat the last.

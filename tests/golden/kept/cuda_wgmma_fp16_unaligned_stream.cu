@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: fp16 T N 1023 1023 1023 epilogue=bias_col+gelu+residual
 // config:  cuda_wgmma left=128 right=96 stages=6 warpgroups=2 pingpong=0 swap=1 cluster_left=2 cluster_right=1 sharing=stream splits=1 along=right group=8 pack_a=1 pack_b=1 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_58b56a56f7d53e54.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_e4edece7c0981f7a.cu
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -89,7 +89,6 @@ constexpr int kMultiplyRegisters = 224;         // of the warps that multiply
 constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
 constexpr int kGroupBarrier = 3;                // named barriers from 3 on: one a warpgroup
 constexpr int kCounterBytes = 65536;            // front of the workspace
-constexpr int kPackUnits = 1;                   // of 16 bytes that a thread packs at once
 constexpr bool kPackA = true;                   // A is copied into the workspace first
 constexpr bool kPackB = true;                   // B is copied into the workspace first
 constexpr bool kAlongKA = false;                // A's neighbours run along k
@@ -399,49 +398,41 @@ KILN_DEVICE void let_next_grid_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-// ---- cuda/pack.cu ----
-// Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
-// multiple of 128 bytes apart. Expects hopper.h, workspace.h and the parameters.
+// ---- cuda/unaligned.h ----
+// 16 bytes from any address: the two aligned words that hold them, cut. Expects types.h.
 
-/// Where a matrix comes from and goes to: `lines` of neighbours, as they lie in memory. All but
-/// `lines` and `batches` in bytes.
-struct Packing {
-  const unsigned char* from;
-  unsigned char* to;
-  i64 length, ld, stride;
-  i64 pitch, batch_bytes;  // of the packed matrix
-  i64 lines, batches;
-};
-
-/// 16 bytes on their way from any address: the two aligned words that hold them, or the bytes
-/// themselves in the first one.
+/// The aligned words around 16 bytes.
 struct Fetched {
   uint4 low, high;
   int shift;  // bytes before them in the first word
 };
 
-/// `valid` of them lie inside the line; words that would reach outside the matrix are read byte by
-/// byte.
-KILN_DEVICE Fetched fetch_unaligned(const unsigned char* at, i64 valid, const unsigned char* begin,
-                                    const unsigned char* end) {
+/// Whether those words lie inside [begin, end).
+KILN_DEVICE bool words_inside(const unsigned char* at, const unsigned char* begin,
+                              const unsigned char* end) {
+  const unsigned char* word = at - (reinterpret_cast<u64>(at) & 15);
+  return word >= begin && word + 32 <= end;
+}
+
+KILN_DEVICE Fetched fetch_words(const unsigned char* at) {
   Fetched f = {};
-  const int shift = int(reinterpret_cast<u64>(at) & 15);
-  const unsigned char* word = at - shift;
-  if (word >= begin && word + 32 <= end) {
-    f.low = *reinterpret_cast<const uint4*>(word);
-    if (shift) f.high = *reinterpret_cast<const uint4*>(word + 16);
-    f.shift = shift;
-    return f;
-  }
-  // Those that are not there repeat the last, so that all loads are on their way together: whoever
-  // is last holds up the launch behind this one.
-  const int inside = int(min(valid, i64(end - at)));
-  u32 bytes[16], words[4] = {};
-  _Pragma("unroll") for (int i = 0; i < 16; ++i) bytes[i] = at[min(i, inside - 1)];
-  _Pragma("unroll") for (int i = 0; i < 16; ++i) words[i / 4] |=
-      (i < inside ? bytes[i] : 0) << i % 4 * 8;
-  f.low = uint4{words[0], words[1], words[2], words[3]};
+  f.shift = int(reinterpret_cast<u64>(at) & 15);
+  const auto* word = reinterpret_cast<const uint4*>(at - f.shift);
+  f.low = word[0];
+  if (f.shift) f.high = word[1];
   return f;
+}
+
+/// The bytes one by one, zero outside [begin, end). Those that are not there repeat the first or
+/// last, so that all loads are on their way together.
+KILN_DEVICE uint4 fetch_bytes(const unsigned char* at, const unsigned char* begin,
+                              const unsigned char* end) {
+  const i64 first = begin - at, last = end - at - 1;
+  u32 bytes[16], words[4] = {};
+  _Pragma("unroll") for (int i = 0; i < 16; ++i) bytes[i] = at[max(first, min(i64(i), last))];
+  _Pragma("unroll") for (int i = 0; i < 16; ++i) words[i / 4] |=
+      (i >= first && i <= last ? bytes[i] : 0) << i % 4 * 8;
+  return uint4{words[0], words[1], words[2], words[3]};
 }
 
 /// The bytes where they belong. Words are chosen bit by bit of their number, which keeps all of them
@@ -461,27 +452,34 @@ KILN_DEVICE uint4 shifted(const Fetched& f) {
                __funnelshift_r(from[2], from[3], bits), __funnelshift_r(from[3], from[4], bits)};
 }
 
-/// Only the distance of lines changes. The grid covers the operand: all that a thread copies is on
-/// its way before any of it is stored.
+// ---- cuda/pack.cu ----
+// Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
+// multiple of 128 bytes apart. Expects hopper.h, unaligned.h, workspace.h and the parameters.
+
+/// Where a matrix comes from and goes to: `lines` of neighbours, as they lie in memory. All but
+/// `lines` and `batches` in bytes.
+struct Packing {
+  const unsigned char* from;
+  unsigned char* to;
+  i64 length, ld, stride;
+  i64 pitch, batch_bytes;  // of the packed matrix
+  i64 lines, batches;
+};
+
+/// Only the distance of lines changes. A thread for every 16 bytes: all of them are on their way at
+/// once.
 KILN_DEVICE void pack_lines(const Packing& p) {
   const u32 units = u32(p.pitch / 16), lines = u32(p.lines);
-  const auto* end =
-      p.from + (p.batches - 1) * p.stride + (p.lines - 1) * p.ld + p.length;
-  Fetched some[kPackUnits];
-  unsigned char* to[kPackUnits];
-  _Pragma("unroll") for (int j = 0; j < kPackUnits; ++j) {
-    const u32 t = (blockIdx.x * kPackUnits + j) * blockDim.x + threadIdx.x;
-    const u32 any = t / units, unit = t - any * units;
-    const u32 batch = 0, line = any;
-    const bool there = line < lines;
-    const i64 valid = p.length - i64(unit) * 16;
-    to[j] = nullptr;
-    if (!there || valid <= 0) continue;
-    to[j] = p.to + batch * p.batch_bytes + line * p.pitch + unit * 16;
-    some[j] = fetch_unaligned(p.from + batch * p.stride + line * p.ld + unit * 16, valid, p.from, end);
-  }
-  _Pragma("unroll") for (int j = 0; j < kPackUnits; ++j) if (to[j])
-      *reinterpret_cast<uint4*>(to[j]) = shifted(some[j]);
+  const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
+  const u32 any = t / units, unit = t - any * units;
+  const u32 batch = 0, line = any;
+  const bool there = line < lines;
+  if (!there || i64(unit) * 16 >= p.length) return;
+  const auto* end = p.from + (p.batches - 1) * p.stride + (p.lines - 1) * p.ld + p.length;
+  const auto* at = p.from + batch * p.stride + line * p.ld + unit * 16;
+  const uint4 bytes = words_inside(at, p.from, end) ? shifted(fetch_words(at))
+                                                    : fetch_bytes(at, p.from, end);
+  *reinterpret_cast<uint4*>(p.to + batch * p.batch_bytes + line * p.pitch + unit * 16) = bytes;
 }
 
 /// Lines run along the rows: turned over in tiles of 64 × 64 through shared memory.
@@ -519,9 +517,9 @@ KILN_DEVICE Packing packing_of(const void* from, unsigned char* to, i64 rows, i6
           stride * kSize, shape.pitch(), shape.bytes(), AlongK ? rows : args.k, args.batch};
 }
 
-/// One launch packs what there is to pack: blockIdx.y 0 is the first such operand. With one unit a
-/// thread all of them are to run at once.
-extern "C" __global__ void __launch_bounds__(256, kPackUnits == 1 ? 8 : 1)
+/// One launch packs what there is to pack: blockIdx.y 0 is the first such operand. As many threads
+/// as a unit of the device holds.
+extern "C" __global__ void __launch_bounds__(256, 8)
     kiln_pack(const __grid_constant__ KilnGpuArgs args) {
   auto* workspace = static_cast<unsigned char*>(args.workspace);
   const bool is_a = kPackA && blockIdx.y == 0;

@@ -1,0 +1,183 @@
+//% if matrix
+// The same on matrix instructions: 16 wide rows of a block by the thin ones, up to 8, along all of
+// k. Each warp has a part of k and fetches all of it at once; what it multiplies by lies in shared
+// memory, its words cut where the wide rows' are. Any order of k will do as long as both operands
+// agree, so that a lane's word of 8 elements serves two instructions as it is. Expects gemv_words.h,
+// mma.h, unaligned.h.
+
+constexpr int kColumns = 8;  // of the instruction
+static_assert(kThin <= kColumns, "thin rows are the instruction's columns");
+
+/// Element `e` of the word at `place` of a panel: 0 stands before the first whole word.
+KILN_DEVICE i64 element_at(int head, int place, int e) {
+  return head + i64(place - 1) * kEach + e;
+}
+
+/// What a block brings to shared memory, in pieces for its threads: the thin rows' whole words, and
+/// element by element what is ragged of either operand.
+struct Pieces {
+  static constexpr int kThreads = kWarps * 32;
+  /// Ragged words of the thin rows, and the two whole ones beside which there may be nothing to read.
+  static constexpr int kThinWords = 2 * kThin + 2;
+  static constexpr int kEnds = (16 * 2 * kEach + kThreads - 1) / kThreads;
+  static constexpr int kSingles = (kThinWords * kEach + kThreads - 1) / kThreads;
+  static constexpr int kWhole = ((kPanel - 2) * kThin + kThreads - 1) / kThreads;
+
+  TypeWide ends[kEnds];
+  TypeThin singles[kSingles];
+  uint4 low[kWhole], high[kWhole];
+
+  static __device__ __forceinline__ int number(int j) { return int(threadIdx.x) + j * kThreads; }
+  static __device__ __forceinline__ int row_of_single(int word) {
+    return word < 2 * kThin ? word / 2 : word == 2 * kThin ? 0 : kThin - 1;
+  }
+  static __device__ __forceinline__ int place_of_single(int word, int words) {
+    return word < 2 * kThin ? word % 2 * (words + 1) : word == 2 * kThin ? 1 : words;
+  }
+  /// Whole words are numbered place by place; the first and the last are taken element by element.
+  static __device__ __forceinline__ bool is_whole(int i, int words) {
+    return i > 0 && i < words * kThin - 1;
+  }
+  static __device__ __forceinline__ const unsigned char* whole_at(const Thin& thin, int i, int head) {
+    return reinterpret_cast<const unsigned char*>(thin.from + i % kThin * thin.ld +
+                                                  element_at(head, i / kThin + 1, 0));
+  }
+
+  template <typename WideRow>
+  __device__ __forceinline__ void fetch(const WideRow& wide_row, const Thin& thin, int head, int words,
+                                        i64 k) {
+    _Pragma("unroll") for (int j = 0; j < kEnds; ++j) {
+      const int i = number(j), row = i / (2 * kEach);
+      const i64 at = element_at(head, i / kEach % 2 * (words + 1), i % kEach);
+      ends[j] = TypeWide{};
+      if (row < 16 && at >= 0 && at < k) ends[j] = wide_row(row)[at];
+    }
+    _Pragma("unroll") for (int j = 0; j < kSingles; ++j) {
+      const int word = number(j) / kEach;
+      const i64 at = element_at(head, place_of_single(word, words), number(j) % kEach);
+      singles[j] = TypeThin{};
+      if (word < kThinWords && at >= 0 && at < k) singles[j] = thin.at(row_of_single(word), at);
+    }
+    _Pragma("unroll") for (int j = 0; j < kWhole; ++j) {
+      const int i = number(j);
+      low[j] = high[j] = uint4{};
+      if (!is_whole(i, words)) continue;
+      if constexpr (kThinAlongK) {
+        const Fetched f = fetch_words(whole_at(thin, i, head));
+        low[j] = f.low;
+        high[j] = f.high;
+      } else {
+        Word<TypeThin> word;
+        _Pragma("unroll") for (int e = 0; e < kEach; ++e) word.x[e] =
+            thin.at(i % kThin, element_at(head, i / kThin + 1, e));
+        low[j] = reinterpret_cast<const uint4&>(word);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store(uint4 (&panel)[kThin][kPanel], uint4 (&wide_ends)[16][2],
+                                        const Thin& thin, int head, int words) const {
+    _Pragma("unroll") for (int j = 0; j < kEnds; ++j) {
+      const int i = number(j), row = i / (2 * kEach);
+      if (row < 16) reinterpret_cast<TypeWide*>(&wide_ends[row][i / kEach % 2])[i % kEach] = ends[j];
+    }
+    _Pragma("unroll") for (int j = 0; j < kSingles; ++j) {
+      const int word = number(j) / kEach;
+      if (word >= kThinWords) continue;
+      uint4& to = panel[row_of_single(word)][place_of_single(word, words)];
+      reinterpret_cast<TypeThin*>(&to)[number(j) % kEach] = singles[j];
+    }
+    _Pragma("unroll") for (int j = 0; j < kWhole; ++j) {
+      const int i = number(j);
+      if (!is_whole(i, words)) continue;
+      const int shift = int(reinterpret_cast<u64>(whole_at(thin, i, head)) & 15);
+      panel[i % kThin][i / kThin + 1] = kThinAlongK ? shifted(Fetched{low[j], high[j], shift}) : low[j];
+    }
+  }
+};
+
+/// sums += wide · thin over one word of each row: `wide` has those of rows g and g + 8.
+KILN_DEVICE void multiply_words(Acc (&sums)[4], const uint4 (&wide)[2], const uint4& thin) {
+  const Fragment low[4] = {wide[0].x, wide[1].x, wide[0].y, wide[1].y}, low_thin[2] = {thin.x, thin.y};
+  const Fragment high[4] = {wide[0].z, wide[1].z, wide[0].w, wide[1].w},
+                 high_thin[2] = {thin.z, thin.w};
+  multiply_step(sums, low, low_thin);
+  multiply_step(sums, high, high_thin);
+}
+
+// So many blocks a unit that those of the next grid find room while this one's run.
+extern "C" __global__ void __launch_bounds__(kWarps * 32, kResident)
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
+  // Words of the thin rows: one with what stands before the first whole word of the wide rows, the
+  // whole ones, one with what stands behind.
+  __shared__ uint4 panel[kThin][kPanel];
+  __shared__ uint4 ends[16][2];  // the same ragged ones of the wide rows
+  __shared__ Acc parts[kWarps][16][kColumns];
+  const int lane = int(threadIdx.x) & 31, warp = int(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
+  const i64 wide_rows = kSwap ? args.m : args.n, k = args.k;
+  const u32 blocks = gridDim.x / u32(args.batch), batch = blockIdx.x / blocks;
+  const u32 block = blockIdx.x - batch * blocks;
+  const i64 row0 = block % kClasses + i64(block / kClasses) * (16 * kClasses);
+  if (row0 >= wide_rows) return;
+  const i64 wide_ld = kSwap ? args.lda : args.ldb;
+  const auto* wide = static_cast<const TypeWide*>(kSwap ? args.a : args.b) +
+                     batch * (kSwap ? args.stride_a : args.stride_b) + row0 * wide_ld;
+  const Thin thin{static_cast<const TypeThin*>(kSwap ? args.b : args.a) +
+                      batch * (kSwap ? args.stride_b : args.stride_a),
+                  kSwap ? args.ldb : args.lda};
+
+  // The same for all rows of the block: elements before the first whole word, words.
+  const int begin = int(reinterpret_cast<u64>(wide) & 15) / int(sizeof(TypeWide));
+  const int head = int(min(i64((kEach - begin) % kEach), k));
+  const int words = int((k - head) / kEach);
+  // Rows that are not there are read as copies of the first.
+  const auto wide_row = [&](int number) {
+    const i64 row = number * kClasses;
+    return wide + (row0 + row < wide_rows ? row : 0) * wide_ld;
+  };
+  const TypeWide* rows[2] = {wide_row(g), wide_row(g + 8)};
+  const int first = warp * (kSteps * 4) + t;
+  //% if overlaps
+  // Everything before this overlaps with the end of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  //% end
+  uint4 held[kSteps][2];
+  _Pragma("unroll") for (int s = 0; s < kSteps; ++s)
+    _Pragma("unroll") for (int r = 0; r < 2; ++r) held[s][r] =
+        first + s * 4 < words ? reinterpret_cast<const uint4*>(rows[r] + head)[first + s * 4]
+                              : uint4{};
+  // All of it on its way before any of it is stored; behind the wide rows' words, because all blocks
+  // want the same ones.
+  Pieces pieces;
+  pieces.fetch(wide_row, thin, head, words, k);
+  pieces.store(panel, ends, thin, head, words);
+  __syncthreads();
+
+  // Two chains of instructions, of which each waits for the one before it.
+  Acc sums[2][4] = {};
+  const auto thin_word = [&](bool there, int place) {
+    return there && g < kThin ? panel[g < kThin ? g : 0][place] : uint4{};
+  };
+  _Pragma("unroll") for (int s = 0; s < kSteps; ++s) {
+    const int at = first + s * 4;
+    multiply_words(sums[s % 2], held[s], thin_word(at < words, at + 1));
+  }
+  if (warp == 0) {
+    uint4 ragged[2] = {};
+    if (t < 2) _Pragma("unroll") for (int r = 0; r < 2; ++r) ragged[r] = ends[g + r * 8][t];
+    multiply_words(sums[1], ragged, thin_word(t < 2, t * (words + 1)));
+  }
+  _Pragma("unroll") for (int i = 0; i < 4; ++i)
+    parts[warp][g + i / 2 * 8][t * 2 + i % 2] = sums[0][i] + sums[1][i];
+  __syncthreads();
+  const Output out = output_of(args, batch);
+  for (int i = int(threadIdx.x); i < 16 * kThin; i += kWarps * 32) {
+    const int row = i % 16, column = i / 16;
+    Acc sum = parts[0][row][column];
+    _Pragma("unroll") for (int w = 1; w < kWarps; ++w) sum += parts[w][row][column];
+    const i64 there = row0 + i64(row) * kClasses;
+    if (there < wide_rows) store_one(out, sum, kSwap ? there : column, kSwap ? column : there);
+  }
+}
+//% end
