@@ -106,15 +106,15 @@ const std::array kRules{
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& v = typed(c);
            if (!v.matrix) return true;
+           // Of shared memory, as templates/cuda/gemv_mma.cu lays it out.
            constexpr std::int64_t kRoom = 47 << 10, kColumns = 8;
-           const std::int64_t thin = thin_of(p.gemm, v);
+           const std::int64_t thin = thin_of(p.gemm, v), panel = thin * panel_of(p.gemm, v) * 16;
+           const std::int64_t ends = kMatrixRows * 2 * 16;
+           const std::int64_t parts = v.warps * kMatrixRows * kColumns * 4;
            return by_words(v) && v.rows == kMatrixRows && words_of(p.gemm, v) >= 1 &&
                   thin <= kColumns && instruction_of(p.gemm, d) != nullptr &&
                   steps_of(p.gemm, v) <= kMostSteps && whole_of(p.gemm, v) <= kMostWhole &&
-                  resident_of(p.gemm, d, v) >= 1 &&
-                  (words_of(p.gemm, v) + 2) * thin * 16 + v.warps * kMatrixRows * kColumns * 4 +
-                          512 <=
-                      kRoom;
+                  resident_of(p.gemm, d, v) >= 1 && panel + ends + parts <= kRoom;
          }},
     Rule{"memory is aligned to what is read at once",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
@@ -192,8 +192,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   out.constants.push_back({"define", "KILN_WIDE", c.swap ? "TypeA" : "TypeB", ""});
   out.values["by_words"] = value_of(by_words(c));
   out.values["shifted"] = value_of(shifted(c));
-  out.values["matrix"] = value_of(c.matrix);
-  out.values["pack"] = value_of(false);
+  out.values["matrix"] = out.values["unaligned"] = value_of(c.matrix);
   out.values["overlaps"] = value_of(overlaps(d, c));
   return out;
 }

@@ -165,11 +165,14 @@ const std::array kRules{
                   cuda::band_fits(c.group, across) &&
                   std::int64_t{w.stages_of_k} * (c.splits + 1) < std::int64_t{1} << 31;
          }},
-    Rule{"units that are packed are counted in 32 bits",
+    Rule{"units that are packed, and bytes of a line, are counted in 32 bits",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto w = plan(p, d, typed(c));
            const std::int64_t most = (std::int64_t{1} << 31) * 16;
-           return w.left.packed.bytes < most && w.right.packed.bytes < most;
+           const auto fits = [&](const WgmmaPlan::Side& s) {
+             return s.packed.bytes < most && s.packed.pitch < std::int64_t{1} << 32;
+           };
+           return fits(w.left) && fits(w.right);
          }},
     Rule{"coordinates fit 32 bits",
          [](const Canonical& p, const DeviceCaps&, const Config&) {

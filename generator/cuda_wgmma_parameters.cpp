@@ -148,8 +148,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Confi
   v["left_registers"] = value_of(w.left_registers);
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
   v["pingpong"] = value_of(c.pingpong);
-  v["pack"] = value_of(c.pack_a || c.pack_b);
-  v["matrix"] = value_of(false);
+  v["pack"] = v["unaligned"] = value_of(c.pack_a || c.pack_b);
   v["swap"] = value_of(c.swap);
   // The same cut, whoever adds its pieces.
   v["schedule"] = name(c.sharing == Sharing::summed ? Sharing::split : c.sharing);

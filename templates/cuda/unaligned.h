@@ -1,4 +1,4 @@
-//% if pack || matrix
+//% if unaligned
 // 16 bytes from any address: the two aligned words that hold them, cut. Expects types.h.
 #pragma once
 

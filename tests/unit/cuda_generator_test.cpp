@@ -296,6 +296,15 @@ TEST(CudaWgmmaRules, NameWhatIsWrong) {
   EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{}), "the copy engine can address A");
   EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{.pack_a = true}), "the copy engine can address B");
   EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{.pack_a = true, .pack_b = true}), "");
+  // A line of 4.8 GB: what packs counts its bytes in 32 bits.
+  const auto longest = canonicalise(parse_gemm("tf32 N T 64 64 1200000001").value());
+  const CudaWgmma both{
+      .left = 64, .right = 64, .stages = 2, .warpgroups = 1, .pack_a = true, .pack_b = true};
+  EXPECT_EQ(broken_rule(longest, h200(), both),
+            "units that are packed, and bytes of a line, are counted in 32 bits");
+  const auto few = canonicalise(parse_gemm("tf32 N T 2 2 1200000001").value());
+  EXPECT_EQ(broken_rule(few, h200(), both),
+            "units that are packed, and bytes of a line, are counted in 32 bits");
 }
 
 /// The kinds of way out of a tile that the space offers.

@@ -151,6 +151,7 @@ constexpr std::pair<const char*, const char*> kProblems[] = {
     {"sm_120a", "fp16 N N 512 512 512 batch=3"}};
 
 TEST(CudaMmaSpace, LaunchesFitTheDevice) {
+  int streams = 0;
   for (const auto& [arch, line] : kProblems) {
     const DeviceCaps caps = device(arch);
     const auto space = space_for(parse_gemm(line).value(), caps);
@@ -169,13 +170,31 @@ TEST(CudaMmaSpace, LaunchesFitTheDevice) {
       EXPECT_LE(launch.zeroed_bytes, launch.workspace_bytes);
       EXPECT_EQ(launch.workspace_bytes > 0, c.sharing() != Sharing::tiles) << text(config);
       EXPECT_EQ(step.overlaps_previous, caps.gpu.sm >= 90);
-      EXPECT_EQ(step.grid.count(), w.grid) << text(config);
-      EXPECT_TRUE(!c.stream || w.grid <= std::int64_t{w.blocks} * caps.compute_units);
+      const std::int64_t together = std::int64_t{w.blocks} * caps.compute_units;
+      EXPECT_EQ(step.grid.count(),
+                c.stream ? std::min(together, w.tiles * w.stages_of_k) : w.tiles * c.splits)
+          << text(config);
+      streams += c.stream;
       EXPECT_GT(predict_ns(space->problem, caps, config), 0) << text(config);
       EXPECT_EQ(parse_config(text(config)).value(), config);
     }
     EXPECT_GT(seen, 20) << arch << " " << line;
   }
+  EXPECT_GT(streams, 20);
+}
+
+/// The best tile of doubles on Hopper: its registers are counted to the last one.
+TEST(CudaMmaRules, LargeTilesOfDoublesFit) {
+  const auto p = problem("fp64 N N 4096 4096 4096 align=16");
+  CudaMma c{.block_k = 16, .stages = 6, .instruction_k = 8, .ahead = true};
+  c.bits_a = c.bits_b = 2;
+  c.base_a = c.base_b = 5;
+  for (c.stream = false;; c.stream = true) {
+    EXPECT_EQ(broken_rule(p, device("sm_90a"), c), "") << text(c);
+    if (c.stream) break;
+  }
+  c.instruction_k = 16, c.block_k = 32, c.stages = 3;
+  EXPECT_EQ(broken_rule(p, device("sm_90a"), c), "sums and operands fit the registers");
 }
 
 TEST(CudaMmaRules, NameWhatIsWrong) {
