@@ -52,7 +52,7 @@ Verdict verify_here(const Gemm& gemm, const HostKernel& kernel, int threads,
 
 Status Engine::Impl::prove(const BestKey& key, const Config& config, const KernelCode& kernel,
                            const StoredBinary& code) {
-  if (store->proven(code.key, key, now.runtime)) return {};
+  if (store->proven(code.key, key, config, now.runtime)) return {};
   const VerifyOptions options{.seed = 1, .effort = Effort::quick};
   const Gemm gemm = proof_problem(key, config);
   const auto start = [&](const Gemm& on) {
@@ -70,7 +70,7 @@ Status Engine::Impl::prove(const BestKey& key, const Config& config, const Kerne
     if (const auto small = small_problem_for(key.gemm, key.device, config, kCheapToProve))
       if (auto again = start(*small)) verdict = again->check(config, {.image = code.image});
   if (verdict) {
-    warn(store->proved(code.key, key, now.runtime));
+    warn(store->proved(code.key, key, config, now.runtime));
     return {};
   }
   const auto& [kind, detail] = verdict.error();

@@ -188,13 +188,15 @@ std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads
       return std::nullopt;
     }
     kernel = built->kernel;
-  } else if (!gpu && record->validators.runtime != now.runtime) {
+  } else if (record->launch.empty() || !record->measured.verified ||
+             (!gpu && record->validators.runtime != now.runtime)) {
     // A cubin is what the device itself executes: another driver runs the very same instructions.
     const StoredBinary code{.key = record->measured.binary_key, .image = record->image};
     if (const Status proof = prove(record->key, config, kernel, code); !proof) {
       warn(proof);
       return std::nullopt;
     }
+    if (record->launch.empty()) warn(store->stamp(*record));
   }
   auto plan = bound_plan(gemm, threads, Match::exact, config,
                          fmt::format("tuned for exactly this problem ({}, {})", record->created,

@@ -4,6 +4,8 @@
 #include <sqlite3.h>
 
 #include "cache/codec.h"
+#include "cache/seal.h"
+#include "generator/launch_text.h"
 
 namespace kiln {
 namespace {
@@ -61,6 +63,12 @@ class RowReader {
     ok_ = ok_ && value && from_value(*value, field);
   }
   bool ok() const { return ok_; }
+  /// Whether the next column holds `text`: keys stand beside the fields that they are made of.
+  bool next_is(std::string_view text) {
+    const auto value = column_value(row_.getColumn(index_++));
+    const auto* stored = value ? std::get_if<std::string>(&*value) : nullptr;
+    return stored != nullptr && *stored == text;
+  }
 
  private:
   SQLite::Statement& row_;
@@ -162,7 +170,7 @@ void put_measurement(SQLite::Database& db, const BestKey& key, const KeyIds& ids
       low_ns = excluded.low_ns, high_ns = excluded.high_ns, samples = excluded.samples,
       failure = excluded.failure, detail = excluded.detail, binary_key = excluded.binary_key,
       created = excluded.created, quarantined = NULL,
-      winner = CASE WHEN excluded.failure IS NULL THEN winner ELSE 0 END)sql");
+      launch = '', seal = '', winner = CASE WHEN excluded.failure IS NULL THEN winner ELSE 0 END)sql");
   row.bind(1, ids.device);
   row.bind(2, ids.problem);
   row.bind(3, key.policy);
@@ -184,6 +192,29 @@ void put_measurement(SQLite::Database& db, const BestKey& key, const KeyIds& ids
   }
   row.bind(17, measured.binary_key);
   row.exec();
+  stamp_winner(db, key, ids);  // the row may be the winner's
+}
+
+void stamp_winner(SQLite::Database& db, const BestKey& key, const KeyIds& ids) {
+  SQLite::Statement find(db,
+                         "SELECT measurement.id, config.text FROM measurement JOIN config ON "
+                         "config.id = config_id WHERE device_id = ? AND problem_id = ? AND "
+                         "policy = ? AND determinism = ? AND toolchain_id = ? AND winner = 1 AND "
+                         "seal = ''");
+  find.bind(1, ids.device);
+  find.bind(2, ids.problem);
+  find.bind(3, key.policy);
+  bind_value(find, 4, to_value(key.determinism));
+  find.bind(5, ids.toolchain);
+  if (!find.executeStep()) return;
+  const std::int64_t id = find.getColumn(0).getInt64();
+  const auto config = parse_config(find.getColumn(1).getString());
+  find.reset();
+  SQLite::Statement launch(db, "UPDATE measurement SET launch = ? WHERE id = ?");
+  launch.bind(1, config ? launch_text(key.gemm, key.device, *config) : std::string());
+  launch.bind(2, id);
+  launch.exec();
+  seal_measurement(db, id);
 }
 
 void put_binary_row(SQLite::Database& db, const StoredBinary& binary) {
@@ -208,10 +239,12 @@ void put_binary_row(SQLite::Database& db, const StoredBinary& binary) {
   row.bind(5, content_hash(binary.image));
   row.bind(6, static_cast<std::int64_t>(binary.image.size()));
   row.exec();
+  const std::int64_t id = db.getLastInsertRowid();
   SQLite::Statement bytes(db, "INSERT INTO binary_data (id, data) VALUES (?, ?)");
-  bytes.bind(1, static_cast<std::int64_t>(db.getLastInsertRowid()));
+  bytes.bind(1, id);
   bytes.bindNoCopy(2, data.data(), static_cast<int>(data.size()));
   bytes.exec();
+  seal_binary(db, id);
 }
 
 std::optional<Measured> read_measured(SQLite::Statement& row) {
@@ -243,36 +276,41 @@ std::optional<DeviceCaps> read_device(SQLite::Database& db, std::int64_t id) {
   DeviceCaps device;
   NameList names;
   for_each_device_field(device, names);
-  SQLite::Statement row(db, fmt::format("SELECT {} FROM device WHERE id = ?", names.text));
+  SQLite::Statement row(db, fmt::format("SELECT {}, key FROM device WHERE id = ?", names.text));
   row.bind(1, id);
   if (!row.executeStep()) return std::nullopt;
   RowReader reader(row);
   for_each_device_field(device, reader);
-  return reader.ok() && device.compute_units >= 1 ? std::optional(device) : std::nullopt;
+  const bool good = reader.ok() && device.compute_units >= 1 && reader.next_is(key_text(device));
+  return good ? std::optional(device) : std::nullopt;
 }
 
 std::optional<Gemm> read_problem(SQLite::Database& db, std::int64_t id) {
   Gemm gemm;
   NameList names;
   for_each_gemm_field(gemm, names);
-  SQLite::Statement row(db, fmt::format("SELECT {} FROM problem WHERE id = ?", names.text));
+  SQLite::Statement row(db,
+                        fmt::format("SELECT {}, key, class FROM problem WHERE id = ?", names.text));
   row.bind(1, id);
   if (!row.executeStep()) return std::nullopt;
   RowReader reader(row);
   for_each_gemm_field(gemm, reader);
-  return reader.ok() && validate(gemm) ? std::optional(gemm) : std::nullopt;
+  const bool good = reader.ok() && validate(gemm) && reader.next_is(key_text(gemm)) &&
+                    reader.next_is(class_text(gemm));
+  return good ? std::optional(gemm) : std::nullopt;
 }
 
 std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id) {
   Validators validators;
   NameList names;
   for_each_validator_field(validators, names);
-  SQLite::Statement row(db, fmt::format("SELECT {} FROM toolchain WHERE id = ?", names.text));
+  SQLite::Statement row(db, fmt::format("SELECT {}, key FROM toolchain WHERE id = ?", names.text));
   row.bind(1, id);
   if (!row.executeStep()) return std::nullopt;
   RowReader reader(row);
   for_each_validator_field(validators, reader);
-  return reader.ok() ? std::optional(validators) : std::nullopt;
+  const bool good = reader.ok() && reader.next_is(key_text(validators));
+  return good ? std::optional(validators) : std::nullopt;
 }
 
 std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {
@@ -282,7 +320,8 @@ std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {
   row.bind(1, id);
   if (!row.executeStep()) return std::nullopt;
   auto image = decompress(blob(row.getColumn(6)), row.getColumn(5).getInt64());
-  if (!image || content_hash(*image) != row.getColumn(4).getString()) return std::nullopt;
+  if (!image || !binary_sealed(db, id) || content_hash(*image) != row.getColumn(4).getString())
+    return std::nullopt;
   StoredBinary binary{.key = row.getColumn(0).getString(),
                       .source_key = row.getColumn(1).getString(),
                       .compiler = row.getColumn(2).getString(),

@@ -24,9 +24,12 @@ std::int64_t toolchain_row(SQLite::Database& db, const Validators& validators);
 std::int64_t config_row(SQLite::Database& db, const Config& config);
 /// Stores a text once, compressed. 0 for an empty one.
 std::int64_t source_row(SQLite::Database& db, const std::string& text);
-/// Adds or replaces the row of this key and config; a winner stays one.
+/// Adds or replaces the row of this key and config; a winner stays one, stamped anew.
 void put_measurement(SQLite::Database& db, const BestKey& key, const KeyIds& ids,
                      const Measured& measured, std::optional<std::int64_t> session);
+/// Gives a winner of this key that has none its launch, as today's generator works it out, and its
+/// seal.
+void stamp_winner(SQLite::Database& db, const BestKey& key, const KeyIds& ids);
 /// Code and its source; a key that is there already is left alone unless it was quarantined.
 void put_binary_row(SQLite::Database& db, const StoredBinary& binary);
 
@@ -37,12 +40,13 @@ inline constexpr const char* kMeasuredColumns =
     "measurement.median_ns, measurement.low_ns, measurement.high_ns, measurement.samples, "
     "measurement.failure, measurement.detail, measurement.binary_key";
 
-/// By id; nothing when a column is out of range, an enum unknown or the problem invalid.
+/// By id; nothing when a column is out of range, an enum unknown, the problem invalid or the row's
+/// key not that of its fields.
 std::optional<DeviceCaps> read_device(SQLite::Database& db, std::int64_t id);
 std::optional<Gemm> read_problem(SQLite::Database& db, std::int64_t id);
 std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id);
 
-/// Code of a binary row with its source; nothing when a hash or length does not match.
+/// Code of a binary row with its source; nothing when a hash, the seal or a length does not match.
 std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id);
 
 }  // namespace kiln

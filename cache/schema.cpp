@@ -4,6 +4,8 @@
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 
+#include "cache/seal.h"
+
 namespace kiln {
 namespace {
 
@@ -108,7 +110,19 @@ UPDATE verification SET problem_key =
   replace(problem_key, ' threads=', 'scale_a=none;scale_b=none; threads=');
 )sql";
 
-constexpr Migration kMigrations[] = {{1, kVersion1}, {2, kVersion2}, {3, kVersion3}};
+// A winner's launch (generator/launch_text.h), and seals over what belongs together (cache/seal.h).
+// The launch of a host kernel is its ABI alone. That of an older GPU record is not known: the
+// record is verified once more before it runs.
+constexpr const char* kVersion4 = R"sql(
+ALTER TABLE measurement ADD COLUMN launch TEXT NOT NULL DEFAULT '';
+ALTER TABLE measurement ADD COLUMN seal TEXT NOT NULL DEFAULT '';
+ALTER TABLE binary ADD COLUMN seal TEXT NOT NULL DEFAULT '';
+UPDATE measurement SET launch = 'abi=1;' WHERE winner = 1 AND
+  device_id IN (SELECT id FROM device WHERE vendor = 'cpu');
+)sql";
+
+constexpr Migration kMigrations[] = {
+    {1, kVersion1}, {2, kVersion2}, {3, kVersion3}, {4, kVersion4, seal_rows}};
 
 }  // namespace
 
@@ -158,6 +172,7 @@ Status migrate(SQLite::Database& db, const std::string& name, std::span<const Mi
   for (const Migration& step : steps) {
     if (step.version <= *version) continue;
     db.exec(step.sql);
+    if (step.then != nullptr) step.then(db);
     db.exec(fmt::format("PRAGMA user_version = {}", step.version));
   }
   db.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));

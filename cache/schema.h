@@ -13,6 +13,8 @@ namespace kiln {
 struct Migration {
   int version;      // user_version after this step
   const char* sql;  // statements that lead there from the step before
+  /// What SQL cannot compute, after `sql` and in the same transaction. Null: nothing.
+  void (*then)(SQLite::Database& db) = nullptr;
 };
 
 /// Every step so far, in order; never edited once released, only added to.

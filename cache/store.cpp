@@ -7,7 +7,9 @@
 #include <cstdlib>
 
 #include "cache/codec.h"
+#include "cache/seal.h"
 #include "cache/store_impl.h"
+#include "generator/launch_text.h"
 #include "generator/render.h"
 
 namespace kiln {
@@ -22,8 +24,9 @@ void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now)
   row.bind(7, now.compiler);
 }
 
-std::string proof_text(const BestKey& key) {
-  return fmt::format("{} threads={}", key_text(key.gemm), key.device.compute_units);
+std::string proof_text(const BestKey& key, const Config& config) {
+  return fmt::format("{} threads={} launch={}", key_text(key.gemm), key.device.compute_units,
+                     content_hash(launch_text(key.gemm, key.device, config)));
 }
 
 namespace {
@@ -83,7 +86,7 @@ std::optional<StoredBinary> Store::Impl::code_of(Layer& layer, std::int64_t bina
   if (is_bad(layer, "binary", binary_id)) return std::nullopt;
   auto binary = read_binary(*layer.db, binary_id);
   if (!binary) {
-    quarantine(layer, "binary", binary_id, "its bytes do not match their hash");
+    quarantine(layer, "binary", binary_id, "its bytes, source or seal do not match");
     return std::nullopt;
   }
   if (!layer.trusted) binary->image.clear();
@@ -111,7 +114,7 @@ bool Store::Impl::renders_alike(Layer& layer, const BestKey& key, const Measured
   return row.executeStep();
 }
 
-bool Store::Impl::proven(const std::string& binary_key, const BestKey& key,
+bool Store::Impl::proven(const std::string& binary_key, const BestKey& key, const Config& config,
                          const std::string& runtime) {
   if (!own().trusted) return false;
   return lookup(own(), [&] {
@@ -119,22 +122,23 @@ bool Store::Impl::proven(const std::string& binary_key, const BestKey& key,
                           "SELECT 1 FROM verification WHERE binary_key = ? AND problem_key = ? AND "
                           "runtime = ?");
     row.bind(1, binary_key);
-    row.bind(2, proof_text(key));
+    row.bind(2, proof_text(key, config));
     row.bind(3, runtime);
     return row.executeStep();
   });
 }
 
-bool Store::proven(const std::string& binary_key, const BestKey& key, const std::string& runtime) {
+bool Store::proven(const std::string& binary_key, const BestKey& key, const Config& config,
+                   const std::string& runtime) {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->proven(binary_key, key, runtime);
+  return impl_->proven(binary_key, key, config, runtime);
 }
 
 std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
                                            const Validators& now) {
   SQLite::Statement row(
       *layer.db, fmt::format("SELECT {}, measurement.id, measurement.toolchain_id, "
-                             "measurement.created FROM {} WHERE {} "
+                             "measurement.created, measurement.launch FROM {} WHERE {} "
                              "AND {} AND measurement.winner = 1 "
                              "ORDER BY {} DESC, measurement.created DESC, measurement.id DESC",
                              kMeasuredColumns, kMeasurementJoin, kProblemCondition,
@@ -147,8 +151,14 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
     if (is_bad(layer, "measurement", id)) continue;
     auto measured = read_measured(row);
     auto made_by = read_toolchain(*layer.db, row.getColumn(kKeyColumns + 1).getInt64());
-    if (!measured || !measured->ok() || !made_by) {
+    if (!measured || !measured->ok() || !made_by || !measurement_sealed(*layer.db, id)) {
       broken.push_back(id);
+      continue;
+    }
+    const std::string launch = row.getColumn(kKeyColumns + 3).getString();
+    if (!launch.empty() && launch != launch_text(key.gemm, key.device, measured->config)) {
+      spdlog::debug("database {}: config '{}' for {}: its launch is not today's: not used",
+                    layer.path.string(), text(measured->config), text(key.gemm));
       continue;
     }
     if (made_by->template_hash != now.template_hash && !renders_alike(layer, key, *measured))
@@ -156,12 +166,15 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
     found = Record{.key = key,
                    .validators = std::move(*made_by),
                    .measured = std::move(*measured),
+                   .launch = launch,
                    .created = row.getColumn(kKeyColumns + 2).getString(),
                    .database = layer.path};
   }
   row.reset();
   for (const std::int64_t id : broken)
-    quarantine(layer, "measurement", id, "its config, round or timing cannot be read");
+    quarantine(layer, "measurement", id,
+               "its config, round, timing or toolchain cannot be read, or its seal is not that of "
+               "its fields");
   if (found) attach_code(layer, *found);
   return found;
 }
@@ -171,9 +184,11 @@ std::optional<Record> Store::best(const BestKey& key, const Validators& now) {
   for (Layer& layer : impl_->layers) {
     auto record = lookup(layer, [&] { return impl_->best_in(layer, key, now); });
     if (!record) continue;
-    if (record->validators.runtime != now.runtime &&
-        impl_->proven(record->measured.binary_key, key, now.runtime))
+    if ((record->validators.runtime != now.runtime || record->launch.empty()) &&
+        impl_->proven(record->measured.binary_key, key, record->measured.config, now.runtime)) {
       record->validators.runtime = now.runtime;
+      record->launch = launch_text(key.gemm, key.device, record->measured.config);
+    }
     return record;
   }
   return std::nullopt;

@@ -46,8 +46,11 @@ struct Record {
   Measured measured;
   std::string source = {};            // generated text
   std::vector<std::byte> image = {};  // linked code; empty = absent or not trusted
-  std::string created;                // ISO 8601 UTC
-  std::filesystem::path database;     // where it was found
+  /// generator/launch_text.h's text of the launch under which it was verified. Empty: a GPU record
+  /// from before launches were stored, to be verified once more before it runs.
+  std::string launch = {};
+  std::string created;             // ISO 8601 UTC
+  std::filesystem::path database;  // where it was found
 };
 
 /// Linked code as stored. `key` is runtime/compiler.h's binary_key(); `source_key` leaves the
@@ -108,7 +111,8 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  /// The winner of exactly this key with its code and source. Validators as in Validators.
+  /// The winner of exactly this key with its code and source. Validators as in Validators; a winner
+  /// whose stored launch is not today's counts as a miss.
   std::optional<Record> best(const BestKey& key, const Validators& now);
   /// Winners of the same device, policy and problem class (see class_text), without code, of any
   /// templates: they are proposals, proved before they run.
@@ -123,10 +127,16 @@ class Store {
   Status put_binary(const StoredBinary& binary);
   /// Makes an already stored config the winner of its key.
   Status crown(const BestKey& key, const Validators& made_by, const Config& config);
-  /// Says that code was verified for a problem and its thread count under a runtime.
-  Status proved(const std::string& binary_key, const BestKey& key, const std::string& runtime);
+  /// Stores today's launch with a winner of the user's own file that was verified under it. Nothing
+  /// for a record of a shipped file.
+  Status stamp(const Record& record);
+  /// Says that code was verified for a problem and its thread count, under today's launch of the
+  /// config and under a runtime.
+  Status proved(const std::string& binary_key, const BestKey& key, const Config& config,
+                const std::string& runtime);
   /// Whether somebody said so.
-  bool proven(const std::string& binary_key, const BestKey& key, const std::string& runtime);
+  bool proven(const std::string& binary_key, const BestKey& key, const Config& config,
+              const std::string& runtime);
   /// Names the run that later rows belong to.
   Status begin_session(const SessionInfo& session);
   /// Marks stored code as bad (it would not load, it gave wrong results): a miss from now on.

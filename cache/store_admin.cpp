@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cache/schema.h"
+#include "cache/seal.h"
 #include "cache/store_impl.h"
 
 namespace kiln {
@@ -91,14 +92,20 @@ class Checker {
   }
 
   void measurements() {
-    SQLite::Statement row(*layer_.db, fmt::format("SELECT {}, measurement.id FROM {}",
-                                                  kMeasuredColumns, kMeasurementJoin));
+    SQLite::Statement row(*layer_.db,
+                          fmt::format("SELECT {}, measurement.id, measurement.winner FROM {}",
+                                      kMeasuredColumns, kMeasurementJoin));
+    const int winner_column = row.getColumnCount() - 1;
     while (row.executeStep()) {
       ++report_.rows;
+      const std::int64_t id = row.getColumn(winner_column - 1).getInt64();
+      const std::string config = row.getColumn(0).getString();
       if (!read_measured(row))
-        found("measurement", row.getColumn(row.getColumnCount() - 1).getInt64(),
-              fmt::format("config = {}: it, its round or its timing cannot be read",
-                          row.getColumn(0).getString()));
+        found("measurement", id,
+              fmt::format("config = {}: it, its round or its timing cannot be read", config));
+      else if (row.getColumn(winner_column).getInt() == 1 && !measurement_sealed(*layer_.db, id))
+        found("measurement", id,
+              fmt::format("config = {}: its seal is not that of its key, launch and code", config));
     }
   }
 
@@ -147,7 +154,8 @@ std::vector<Record> list_of(Layer& layer) {
   SQLite::Statement row(
       *layer.db, fmt::format("SELECT {}, measurement.device_id, measurement.problem_id, "
                              "measurement.toolchain_id, measurement.policy, "
-                             "measurement.determinism, measurement.created FROM {} "
+                             "measurement.determinism, measurement.created, "
+                             "measurement.launch FROM {} "
                              "WHERE measurement.winner = 1 AND measurement.quarantined IS NULL "
                              "ORDER BY measurement.id",
                              kMeasuredColumns, kMeasurementJoin));
@@ -167,6 +175,7 @@ std::vector<Record> list_of(Layer& layer) {
                                .determinism = determinism},
                        .validators = *made_by,
                        .measured = *measured,
+                       .launch = row.getColumn(kNext + 6).getString(),
                        .created = row.getColumn(kNext + 5).getString(),
                        .database = layer.path});
   }

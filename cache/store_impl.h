@@ -22,7 +22,8 @@ struct Store::Impl {
   Status writable() const;
 
   std::optional<Record> best_in(Layer& layer, const BestKey& key, const Validators& now);
-  bool proven(const std::string& binary_key, const BestKey& key, const std::string& runtime);
+  bool proven(const std::string& binary_key, const BestKey& key, const Config& config,
+              const std::string& runtime);
   void attach_code(Layer& layer, Record& record);
   /// Whether today's templates render a record's config to the very text that its code was made of.
   bool renders_alike(Layer& layer, const BestKey& key, const Measured& measured);
@@ -48,7 +49,8 @@ inline constexpr const char* kMeasurementJoin =
     "measurement JOIN config ON config.id = measurement.config_id "
     "JOIN toolchain ON toolchain.id = measurement.toolchain_id";
 void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now);
-/// What names a problem in the table `verification`: threads count, since races depend on them.
-std::string proof_text(const BestKey& key);
+/// What names a proof in the table `verification`: the problem, the number of threads, since races
+/// depend on it, and the launch.
+std::string proof_text(const BestKey& key, const Config& config);
 
 }  // namespace kiln

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cache/schema.h"
+#include "cache/seal.h"
 #include "cache/store_impl.h"
 #include "kiln/engine.hpp"
 
@@ -34,8 +35,8 @@ std::int64_t merge_code(SQLite::Database& db) {
   db.exec(fmt::format("INSERT OR IGNORE INTO source ({0}) SELECT {0} FROM other.source", names));
   const int added = db.exec(R"sql(
     INSERT OR IGNORE INTO binary
-      (key, source_key, compiler, source_id, hash, bytes, created, quarantined)
-    SELECT theirs.key, source_key, compiler, mine.id, theirs.hash, theirs.bytes, created, NULL
+      (key, source_key, compiler, source_id, hash, bytes, seal, created, quarantined)
+    SELECT theirs.key, source_key, compiler, mine.id, theirs.hash, theirs.bytes, seal, created, NULL
     FROM other.binary AS theirs LEFT JOIN other.source ON other.source.id = theirs.source_id
       LEFT JOIN source AS mine ON mine.hash = other.source.hash
     WHERE theirs.quarantined IS NULL)sql");
@@ -67,16 +68,17 @@ std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
   const int added = db.exec(fmt::format(R"sql(
     INSERT OR IGNORE INTO measurement (device_id, problem_id, policy, determinism, toolchain_id,
       config_id, predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure,
-      detail, binary_key, winner, created)
+      detail, binary_key, launch, seal, winner, created)
     SELECT device.id, problem.id, theirs.policy, theirs.determinism, toolchain.id, config.id,
       predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure, detail,
-      {2}, theirs.winner AND NOT EXISTS (
+      {2}, launch, seal, theirs.winner AND NOT EXISTS (
         SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1}),
       created
     {0} WHERE theirs.quarantined IS NULL)sql",
                                         kTheirRows, kSameKey, with_code ? "binary_key" : "''"));
-  // Their winner's config may have been timed here by a search that was never finished.
-  db.exec(fmt::format(R"sql(
+  // Their winner's config may have been timed here by a search that was never finished. Its launch
+  // at that time is not known, so it is verified once more before it runs.
+  SQLite::Statement crown(db, fmt::format(R"sql(
     UPDATE measurement SET winner = 1
     WHERE failure IS NULL AND quarantined IS NULL AND verified = 1 AND id IN (
       SELECT same.id {0} JOIN measurement AS same ON same.device_id = device.id AND
@@ -84,8 +86,11 @@ std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
           same.determinism = theirs.determinism AND same.toolchain_id = toolchain.id AND
           same.config_id = config.id
       WHERE theirs.winner = 1 AND theirs.quarantined IS NULL AND NOT EXISTS (
-        SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1})))sql",
-                      kTheirRows, kSameKey));
+        SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1})) RETURNING id)sql",
+                                          kTheirRows, kSameKey));
+  std::vector<std::int64_t> crowned;
+  while (crown.executeStep()) crowned.push_back(crown.getColumn(0).getInt64());
+  for (const std::int64_t id : crowned) seal_measurement(db, id);
   return added;
 }
 

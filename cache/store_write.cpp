@@ -68,7 +68,9 @@ Status Store::crown(const BestKey& key, const Validators& made_by, const Config&
         "toolchain_id = ?5";
     const KeyIds ids = key_rows(db, key, made_by);
     SQLite::Statement dethrone(
-        db, fmt::format("UPDATE measurement SET winner = 0 WHERE {} AND winner = 1", kRowsOfKey));
+        db, fmt::format("UPDATE measurement SET winner = 0, launch = '', seal = '' WHERE {} AND "
+                        "winner = 1",
+                        kRowsOfKey));
     bind_ids(dethrone, key, ids);
     dethrone.exec();
     SQLite::Statement enthrone(
@@ -77,21 +79,39 @@ Status Store::crown(const BestKey& key, const Validators& made_by, const Config&
                         kRowsOfKey));
     bind_ids(enthrone, key, ids);
     enthrone.bind(6, text(config));
-    if (enthrone.exec() == 1) return {};
+    if (enthrone.exec() == 1) {
+      stamp_winner(db, key, ids);
+      return {};
+    }
     return fail(ErrorCode::internal,
                 fmt::format("database {}: config = {}: no timed row of it to make the winner",
                             path().string(), text(config)));
   });
 }
 
-Status Store::proved(const std::string& binary_key, const BestKey& key,
+Status Store::stamp(const Record& record) {
+  if (record.database != path()) return {};
+  return write(*impl_, [&](SQLite::Database& db) -> Status {
+    const KeyIds ids = key_rows(db, record.key, record.validators);
+    SQLite::Statement unstamp(
+        db,
+        "UPDATE measurement SET launch = '', seal = '' WHERE device_id = ? AND problem_id = ? "
+        "AND policy = ? AND determinism = ? AND toolchain_id = ? AND winner = 1");
+    bind_ids(unstamp, record.key, ids);
+    unstamp.exec();
+    stamp_winner(db, record.key, ids);
+    return {};
+  });
+}
+
+Status Store::proved(const std::string& binary_key, const BestKey& key, const Config& config,
                      const std::string& runtime) {
   return write(*impl_, [&](SQLite::Database& db) -> Status {
     SQLite::Statement row(db, R"sql(
       INSERT OR IGNORE INTO verification (binary_key, problem_key, runtime, created)
       VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')))sql");
     row.bind(1, binary_key);
-    row.bind(2, proof_text(key));
+    row.bind(2, proof_text(key, config));
     row.bind(3, runtime);
     row.exec();
     return {};

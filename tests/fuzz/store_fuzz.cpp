@@ -101,7 +101,7 @@ void use(Store& store, const BestKey& key) {
   if (const auto binary = store.binary("source6", "")) demand(binary->image == code);
   for (const Record& record : store.tuned_like(key, test::kNow)) demand(record.measured.ok());
   (void)store.known(key, test::kNow);
-  (void)store.proven("binary6", key, "r2");
+  (void)store.proven("binary6", key, test::config_of(6), "r2");
   (void)store.list();
   (void)store.stats();
 }

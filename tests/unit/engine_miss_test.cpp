@@ -104,11 +104,11 @@ TEST(EngineMiss, AProofIsRemembered) {
   const BestKey key = impl.key_of(gemm, 1);
   const auto built = impl.build(key, *config);
   ASSERT_TRUE(built) << built.error().message;
-  EXPECT_TRUE(impl.store->proven(built->binary.key, key, impl.now.runtime));
-  EXPECT_FALSE(impl.store->proven(built->binary.key, key, "another glibc"));
+  EXPECT_TRUE(impl.store->proven(built->binary.key, key, *config, impl.now.runtime));
+  EXPECT_FALSE(impl.store->proven(built->binary.key, key, *config, "another glibc"));
   BestKey two = key;
   two.device.compute_units = 2;
-  EXPECT_FALSE(impl.store->proven(built->binary.key, two, impl.now.runtime));
+  EXPECT_FALSE(impl.store->proven(built->binary.key, two, *config, impl.now.runtime));
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST(Store, AnotherRuntimeIsUsableAndRemembersThatItPassed) {
   const auto record = store->best(key, later);
   ASSERT_TRUE(record);
   EXPECT_EQ(record->validators.runtime, "r1");
-  ASSERT_TRUE(store->proved(record->measured.binary_key, key, "r2"));
+  ASSERT_TRUE(store->proved(record->measured.binary_key, key, config_of(6), "r2"));
   EXPECT_EQ(open_store(dir / "kiln.db")->best(key, later)->validators.runtime, "r2");
   later.runtime = "r3";
   EXPECT_EQ(store->best(key, later)->validators.runtime, "r1");

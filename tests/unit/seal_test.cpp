@@ -1,0 +1,212 @@
+// A row of which one field was edited is never run: winners and code under seals, and a winner's
+// launch under comparison with today's.
+#include "cache/seal.h"
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cache/keys.h"
+#include "generator/launch_text.h"
+#include "generator/render.h"
+#include "support/opened_engine.h"
+#include "support/stored.h"
+
+namespace kiln {
+namespace {
+
+using test::code_of;
+using test::key_of;
+using test::kNow;
+using test::open_store;
+using test::Opened;
+using test::store_winner;
+using test::tamper;
+using test::why;
+using testing::HasSubstr;
+
+TEST(Seal, AnEditedWinnerOrCodeIsNotUsedAndCheckNamesIt) {
+  const std::string edits[] = {
+      // Two shapes' code exchanged by their keys.
+      "UPDATE binary SET key = 'aside' WHERE key = 'binary6'; "
+      "UPDATE binary SET key = 'binary6' WHERE key = 'binary8'; "
+      "UPDATE binary SET key = 'binary8' WHERE key = 'aside'",
+      "UPDATE measurement SET binary_key = 'binary8' WHERE binary_key = 'binary6' AND winner = 1",
+      "UPDATE measurement SET launch = 'abi=2;' WHERE binary_key = 'binary6' AND winner = 1",
+      "UPDATE measurement SET seal = '' WHERE binary_key = 'binary6' AND winner = 1",
+      "UPDATE measurement SET config_id = (SELECT id FROM config WHERE text LIKE '%mr=9%') "
+      "WHERE binary_key = 'binary6' AND winner = 1",
+      "UPDATE binary SET source_id = (SELECT source_id FROM binary WHERE key = 'binary8') "
+      "WHERE key = 'binary6'",
+      "UPDATE binary SET source_key = 'source8' WHERE key = 'binary6'",
+      "UPDATE binary SET compiler = 'clang 23' WHERE key = 'binary6'",
+      "UPDATE binary SET seal = '' WHERE key = 'binary6'",
+      // Another image, its hash made to fit.
+      "UPDATE binary_data SET data = (SELECT data FROM binary_data WHERE id = "
+      "(SELECT id FROM binary WHERE key = 'binary8')) WHERE id = "
+      "(SELECT id FROM binary WHERE key = 'binary6'); "
+      "UPDATE binary SET hash = (SELECT hash FROM binary WHERE key = 'binary8') "
+      "WHERE key = 'binary6'",
+      // The other shape's record under this one's name.
+      "UPDATE problem SET key = key || ';aside' WHERE m = 64; "
+      "UPDATE problem SET key = replace(key, 'm=32;n=32;k=32', 'm=64;n=96;k=128') WHERE m = 32",
+  };
+  for (const std::string& sql : edits) {
+    TempDir dir;
+    const BestKey key = key_of(64, 96, 128);
+    {
+      auto store = open_store(dir / "kiln.db");
+      store_winner(*store, key, 6);
+      store_winner(*store, key_of(32, 32, 32), 8);
+      ASSERT_EQ(store->best(key, kNow)->image, code_of(6).image);
+      ASSERT_TRUE(store->check(false)->ok());
+    }
+    tamper(dir / "kiln.db", sql);
+    auto store = open_store(dir / "kiln.db");
+    EXPECT_FALSE(store->check(false)->ok()) << sql;
+    const auto record = store->best(key, kNow);
+    EXPECT_TRUE(!record || record->image.empty()) << sql;
+    const auto code = store->binary("source6", "");
+    EXPECT_TRUE(!code || code->image == code_of(6).image) << sql;
+  }
+}
+
+TEST(Seal, ExchangedCodeMultipliesNothing) {
+  Opened kiln;
+  // Small problems: their sizes are constants of the code.
+  const Gemm one = Gemm::row_major(8, 8, 8), other = Gemm::row_major(16, 12, 20);
+  ASSERT_TRUE(kiln->tune(one));
+  ASSERT_TRUE(kiln->tune(other));
+  kiln.engine.reset();
+  const auto file = kiln.dir / "kiln.db";
+  tamper(file,
+         "CREATE TEMP TABLE w AS SELECT binary_key AS k FROM measurement WHERE winner = 1; "
+         "UPDATE binary SET key = 'aside' WHERE key = (SELECT min(k) FROM w); "
+         "UPDATE binary SET key = (SELECT min(k) FROM w) WHERE key = (SELECT max(k) FROM w); "
+         "UPDATE binary SET key = (SELECT max(k) FROM w) WHERE key = 'aside'");
+  kiln.open();
+  EXPECT_FALSE(kiln->impl().store->check(false)->ok());
+  for (const Gemm& gemm : {one, other}) {
+    const Verdict verdict = test::check(*kiln.engine, gemm);
+    EXPECT_TRUE(verdict) << why(verdict);
+  }
+}
+
+TEST(Seal, AnOlderFileIsSealedAsItStands) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128);
+  store_winner(*open_store(dir / "kiln.db"), key, 6);
+  // As version 3 had it.
+  tamper(dir / "kiln.db",
+         "ALTER TABLE measurement DROP COLUMN launch; ALTER TABLE measurement DROP COLUMN seal; "
+         "ALTER TABLE binary DROP COLUMN seal; PRAGMA user_version = 3");
+  auto store = open_store(dir / "kiln.db");
+  const auto record = store->best(key, kNow);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->image, code_of(6).image);
+  EXPECT_EQ(record->launch, "abi=1;");
+  EXPECT_TRUE(store->check(false)->ok());
+}
+
+/// A writable copy of the shipped database, without the runs that measured it.
+std::filesystem::path shipped_copy(const TempDir& dir) {
+  const auto file = dir / "h200.kiln";
+  std::filesystem::copy_file(std::filesystem::path(KILN_SOURCE_DIR) / "db/h200.kiln", file);
+  std::filesystem::permissions(file, std::filesystem::perms{0600});
+  return file;
+}
+
+/// Writes a launch beside every winner as if it had been stored with it, sealed.
+template <typename F>
+void relaunch(const std::filesystem::path& file, const std::vector<Record>& records, F&& launch) {
+  SQLite::Database db(file.string(), SQLite::OPEN_READWRITE, 5000);
+  for (const Record& record : records) {
+    SQLite::Statement find(db,
+                           "SELECT measurement.id FROM measurement JOIN problem ON problem.id = "
+                           "problem_id WHERE winner = 1 AND problem.key = ?");
+    find.bind(1, key_text(record.key.gemm));
+    std::vector<std::int64_t> ids;
+    while (find.executeStep()) ids.push_back(find.getColumn(0).getInt64());
+    for (const std::int64_t id : ids) {
+      SQLite::Statement update(db, "UPDATE measurement SET launch = ? WHERE id = ?");
+      update.bind(1, launch(record));
+      update.bind(2, id);
+      update.exec();
+      seal_measurement(db, id);
+    }
+  }
+}
+
+TEST(Launch, AShippedWinnerRunsUnderItsOwnLaunchAlone) {
+  TempDir dir;
+  const auto file = shipped_copy(dir);
+  const auto records = open_store(file)->list();
+  ASSERT_TRUE(records);
+  const auto found = [&] {
+    auto store = open_store(file);
+    EXPECT_TRUE(store->check(false)->ok());
+    std::size_t count = 0;
+    for (const Record& record : *records)
+      count += store
+                   ->best(record.key, {.template_hash = template_hash(Vendor::nvidia),
+                                       .runtime = record.validators.runtime})
+                   .has_value();
+    return count;
+  };
+  const auto today = [](const Record& r) {
+    return launch_text(r.key.gemm, r.key.device, r.measured.config);
+  };
+  relaunch(file, *records, today);
+  EXPECT_EQ(found(), records->size());
+  // What an older generator may have launched: the templates, and so the code, are the same.
+  const std::pair<std::string_view, std::string_view> changes[] = {{"grid=", "grid=1"},
+                                                                   {"shared=", "shared=1"},
+                                                                   {"workspace=", "workspace=256"},
+                                                                   {"abi=", "abi=9"}};
+  for (const auto& [from, to] : changes) {
+    relaunch(file, *records, [&, from = from, to = to](const Record& r) {
+      std::string launch = today(r);
+      return launch.replace(launch.find(from), from.size(), to);
+    });
+    EXPECT_EQ(found(), 0u) << to;
+  }
+}
+
+TEST(Launch, EveryFieldIsInTheText) {
+  const GpuLaunch plain{.steps = {GpuStep{}}, .maps = {TensorMapSpec{}}};
+  std::set<std::string> texts{launch_text(plain)};
+  std::size_t changes = 1;
+  const auto changed = [&](auto&& change) {
+    GpuLaunch launch = plain;
+    change(launch);
+    texts.insert(launch_text(launch));
+    ++changes;
+  };
+  changed([](GpuLaunch& l) { l.workspace_bytes = 1; });
+  changed([](GpuLaunch& l) { l.zeroed_bytes = 1; });
+  changed([](GpuLaunch& l) { l.steps[0].entry = "other"; });
+  changed([](GpuLaunch& l) { l.steps[0].grid.x = 2; });
+  changed([](GpuLaunch& l) { l.steps[0].grid.y = 2; });
+  changed([](GpuLaunch& l) { l.steps[0].block.z = 2; });
+  changed([](GpuLaunch& l) { l.steps[0].cluster.x = 2; });
+  changed([](GpuLaunch& l) { l.steps[0].dynamic_shared_bytes = 1; });
+  changed([](GpuLaunch& l) { l.steps[0].overlaps_previous = true; });
+  changed([](GpuLaunch& l) { l.steps[0].maps = {0}; });
+  changed([](GpuLaunch& l) { l.steps.push_back({}); });
+  changed([](GpuLaunch& l) { l.maps[0].operand = MapOperand::b; });
+  changed([](GpuLaunch& l) { l.maps[0].offset = 1; });
+  changed([](GpuLaunch& l) { l.maps[0].element = MapElement::u8; });
+  changed([](GpuLaunch& l) { l.maps[0].rank = 3; });
+  changed([](GpuLaunch& l) { l.maps[0].dims[1] = 1; });
+  changed([](GpuLaunch& l) { l.maps[0].strides[1] = 1; });
+  changed([](GpuLaunch& l) { l.maps[0].box[1] = 1; });
+  changed([](GpuLaunch& l) { l.maps[0].swizzle = MapSwizzle::none; });
+  changed([](GpuLaunch& l) { l.maps[0].promotion = MapPromotion::none; });
+  EXPECT_EQ(texts.size(), changes);
+}
+
+}  // namespace
+}  // namespace kiln
