@@ -96,7 +96,6 @@ Result<Engine> Engine::open(OpenOptions options) {
     if (!store) return tl::unexpected(store.error());
     impl->store = std::move(*store);
     impl->now = {.template_hash = template_hash(impl->device.vendor),
-                 .space_version = kSpaceVersion,
                  .compiler = {},
                  .runtime = impl->gpu ? impl->gpu->runtime_version() : runtime_version()};
     return Engine(std::move(impl));

@@ -62,9 +62,10 @@ std::string evidence_text(const Gemm& gemm, const Record& record,
   out += fmt::format("verified:  {}\n", record.measured.verified ? "yes" : "no");
   out += fmt::format("policy:    {}\n", record.key.policy);
   out += fmt::format("tuned:     {} in {}\n", record.created, record.database.string());
-  out += fmt::format("toolchain: {}; {}; templates {}, space {}\n", record.validators.compiler,
-                     record.validators.runtime, record.validators.template_hash,
-                     record.validators.space_version);
+  const bool older = record.validators.template_hash != template_hash(record.key.device.vendor);
+  out += fmt::format("toolchain: {}; {}; made by {} templates ({})\n", record.validators.compiler,
+                     record.validators.runtime, older ? "older" : "today's",
+                     record.validators.template_hash);
   const auto failed =
       std::count_if(rows.begin(), rows.end(), [](const Measured& row) { return !row.ok(); });
   out += fmt::format("evidence:  {} configs tried, {} failed\n", rows.size(), failed);

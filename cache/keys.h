@@ -149,9 +149,8 @@ void for_each_device_field(D& device, F&& f) {
 /// The same for Validators.
 template <typename V, typename F>
 void for_each_validator_field(V& validators, F&& f) {
-  auto& [template_hash, space_version, compiler, runtime] = validators;
-  f("template_hash", template_hash), f("space_version", space_version);
-  f("compiler", compiler), f("runtime", runtime);
+  auto& [template_hash, compiler, runtime] = validators;
+  f("template_hash", template_hash), f("compiler", compiler), f("runtime", runtime);
 }
 
 /// Key texts: one line, "field=value;…", every field.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cache/keys.h"
+#include "generator/code_key.h"
 #include "generator/hip.h"
 #include "generator/render.h"
 
@@ -15,10 +16,7 @@ namespace {
 constexpr const char* kRuntime = "predicted";
 
 Validators now() {
-  return {.template_hash = template_hash(Vendor::amd),
-          .space_version = kSpaceVersion,
-          .compiler = {},
-          .runtime = kRuntime};
+  return {.template_hash = template_hash(Vendor::amd), .compiler = {}, .runtime = kRuntime};
 }
 
 /// Moves the first candidate to the front that has a forecast and that the emulator does not find
@@ -65,7 +63,7 @@ Result<std::vector<Ranked>> tune_offline(Store& store, const Gemm& gemm, const D
   const Ranked& winner = ranked->front();
   if (ok)
     ok = store.put_binary({.key = binary_key(winner.source, made_by.compiler),
-                           .source_key = source_key(winner.source),
+                           .code_key = code_key(winner.source),
                            .compiler = made_by.compiler,
                            .source = winner.source.text,
                            .image = winner.binary->image});

@@ -8,6 +8,7 @@
 
 #include "cache/engine_impl.h"
 #include "cache/keys.h"
+#include "generator/code_key.h"
 #include "runtime/cpu.h"
 #include "tuner/gpu_timing.h"
 #include "tuner/measure.h"
@@ -210,7 +211,7 @@ std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads
 Result<Built> Engine::Impl::build(const BestKey& key, const Config& config) {
   const auto source = render(key.gemm, key.device, config);
   if (!source) return tl::unexpected(source.error());
-  if (auto stored = store->binary(source_key(*source), "")) {
+  if (auto stored = store->binary(code_key(*source), "")) {
     if (auto kernel = load(stored->image))
       return Built{std::move(*kernel), std::move(*stored)};
     else
@@ -224,7 +225,7 @@ Result<Built> Engine::Impl::build(const BestKey& key, const Config& config) {
   if (!kernel) return tl::unexpected(kernel.error());
   Built built{std::move(*kernel),
               {.key = binary_key(*source, (*compiler)->version()),
-               .source_key = source_key(*source),
+               .code_key = code_key(*source),
                .compiler = (*compiler)->version(),
                .source = source->text,
                .image = std::move(binary->image)}};

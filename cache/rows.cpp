@@ -5,6 +5,7 @@
 
 #include "cache/codec.h"
 #include "cache/seal.h"
+#include "generator/code_key.h"
 #include "generator/launch_text.h"
 
 namespace kiln {
@@ -90,7 +91,8 @@ std::span<const std::byte> blob(const SQLite::Column& column) {
           static_cast<std::size_t>(column.getBytes())};
 }
 
-/// Text kept in `source`, or nothing when it is not what was stored.
+}  // namespace
+
 std::optional<std::string> read_source(SQLite::Database& db, std::int64_t id) {
   SQLite::Statement row(db, "SELECT hash, bytes, data FROM source WHERE id = ?");
   row.bind(1, id);
@@ -99,8 +101,6 @@ std::optional<std::string> read_source(SQLite::Database& db, std::int64_t id) {
   if (!text || content_hash(*text) != row.getColumn(0).getString()) return std::nullopt;
   return std::string(as_text(*text));
 }
-
-}  // namespace
 
 std::int64_t device_row(SQLite::Database& db, const DeviceCaps& device) {
   RowWriter row("device");
@@ -228,12 +228,12 @@ void put_binary_row(SQLite::Database& db, const StoredBinary& binary) {
     drop.exec();
   }
   const auto data = compress(binary.image);
-  const std::int64_t source = source_row(db, binary.source);
+  const std::int64_t source = source_row(db, std::string(without_head(binary.source)));
   SQLite::Statement row(db, R"sql(
-    INSERT INTO binary (key, source_key, compiler, source_id, hash, bytes, created)
+    INSERT INTO binary (key, code_key, compiler, source_id, hash, bytes, created)
     VALUES (?, ?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')))sql");
   row.bind(1, binary.key);
-  row.bind(2, binary.source_key);
+  row.bind(2, binary.code_key);
   row.bind(3, binary.compiler);
   if (source != 0) row.bind(4, source);
   row.bind(5, content_hash(binary.image));
@@ -315,7 +315,7 @@ std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id) 
 
 std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {
   SQLite::Statement row(db, R"sql(
-    SELECT key, source_key, compiler, source_id, hash, bytes, data
+    SELECT key, code_key, compiler, source_id, hash, bytes, data
     FROM binary JOIN binary_data USING (id) WHERE id = ?)sql");
   row.bind(1, id);
   if (!row.executeStep()) return std::nullopt;
@@ -323,7 +323,7 @@ std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {
   if (!image || !binary_sealed(db, id) || content_hash(*image) != row.getColumn(4).getString())
     return std::nullopt;
   StoredBinary binary{.key = row.getColumn(0).getString(),
-                      .source_key = row.getColumn(1).getString(),
+                      .code_key = row.getColumn(1).getString(),
                       .compiler = row.getColumn(2).getString(),
                       .image = std::move(*image)};
   if (!row.getColumn(3).isNull()) {

@@ -24,13 +24,16 @@ std::int64_t toolchain_row(SQLite::Database& db, const Validators& validators);
 std::int64_t config_row(SQLite::Database& db, const Config& config);
 /// Stores a text once, compressed. 0 for an empty one.
 std::int64_t source_row(SQLite::Database& db, const std::string& text);
+/// Text kept in `source`, or nothing when it is not what was stored.
+std::optional<std::string> read_source(SQLite::Database& db, std::int64_t id);
 /// Adds or replaces the row of this key and config; a winner stays one, stamped anew.
 void put_measurement(SQLite::Database& db, const BestKey& key, const KeyIds& ids,
                      const Measured& measured, std::optional<std::int64_t> session);
 /// Gives a winner of this key that has none its launch, as today's generator works it out, and its
 /// seal.
 void stamp_winner(SQLite::Database& db, const BestKey& key, const KeyIds& ids);
-/// Code and its source; a key that is there already is left alone unless it was quarantined.
+/// Code and its source, without the head that names a problem; a key that is there already is left
+/// alone unless it was quarantined.
 void put_binary_row(SQLite::Database& db, const StoredBinary& binary);
 
 /// One row of a query that begins with kMeasuredColumns.

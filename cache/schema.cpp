@@ -4,6 +4,7 @@
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 
+#include "cache/code_by_tokens.h"
 #include "cache/seal.h"
 
 namespace kiln {
@@ -111,18 +112,27 @@ UPDATE verification SET problem_key =
 )sql";
 
 // A winner's launch (generator/launch_text.h), and seals over what belongs together (cache/seal.h).
-// The launch of a host kernel is its ABI alone. That of an older GPU record is not known: the
-// record is verified once more before it runs.
+// The launch of a host kernel is its ABI and revision alone. That of an older GPU record is not
+// known: the record is verified once more before it runs. Code is known by its tokens
+// (generator/code_key.h), where it was by its text; the version of the space never told anything.
 constexpr const char* kVersion4 = R"sql(
 ALTER TABLE measurement ADD COLUMN launch TEXT NOT NULL DEFAULT '';
 ALTER TABLE measurement ADD COLUMN seal TEXT NOT NULL DEFAULT '';
 ALTER TABLE binary ADD COLUMN seal TEXT NOT NULL DEFAULT '';
-UPDATE measurement SET launch = 'abi=1;' WHERE winner = 1 AND
+ALTER TABLE binary RENAME COLUMN source_key TO code_key;
+UPDATE measurement SET launch = 'abi=1;revision=1;' WHERE winner = 1 AND
   device_id IN (SELECT id FROM device WHERE vendor = 'cpu');
+UPDATE toolchain SET key = replace(key, 'space_version=1;', '');
+ALTER TABLE toolchain DROP COLUMN space_version;
 )sql";
 
+void to_version4(SQLite::Database& db) {
+  know_code_by_tokens(db);
+  seal_rows(db);
+}
+
 constexpr Migration kMigrations[] = {
-    {1, kVersion1}, {2, kVersion2}, {3, kVersion3}, {4, kVersion4, seal_rows}};
+    {1, kVersion1}, {2, kVersion2}, {3, kVersion3}, {4, kVersion4, to_version4}};
 
 }  // namespace
 

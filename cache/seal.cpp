@@ -52,19 +52,19 @@ std::string measurement_seal(const MeasurementTexts& t) {
 }
 
 std::string binary_seal(const BinaryTexts& t) {
-  const auto& [key, source_key, compiler, source_hash, image_hash] = t;
-  return hash_of_parts({key, source_key, compiler, source_hash, image_hash});
+  const auto& [key, code_key, compiler, source_hash, image_hash] = t;
+  return hash_of_parts({key, code_key, compiler, source_hash, image_hash});
 }
 
 BinaryTexts binary_texts(SQLite::Database& db, std::int64_t id) {
   SQLite::Statement row(db,
-                        "SELECT key, source_key, compiler, coalesce(source.hash, ''), binary.hash "
+                        "SELECT key, code_key, compiler, coalesce(source.hash, ''), binary.hash "
                         "FROM binary LEFT JOIN source ON source.id = source_id "
                         "WHERE binary.id = ?");
   row.bind(1, id);
   if (!row.executeStep()) return {};
   return {.key = row.getColumn(0).getString(),
-          .source_key = row.getColumn(1).getString(),
+          .code_key = row.getColumn(1).getString(),
           .compiler = row.getColumn(2).getString(),
           .source_hash = row.getColumn(3).getString(),
           .image_hash = row.getColumn(4).getString()};

@@ -19,7 +19,7 @@ std::string measurement_seal(const MeasurementTexts& texts);
 
 /// Of a binary row: its keys, compiler, and the hashes of its source and image.
 struct BinaryTexts {
-  std::string key, source_key, compiler, source_hash, image_hash;
+  std::string key, code_key, compiler, source_hash, image_hash;
 };
 std::string binary_seal(const BinaryTexts& texts);
 

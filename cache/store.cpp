@@ -10,7 +10,6 @@
 #include "cache/seal.h"
 #include "cache/store_impl.h"
 #include "generator/launch_text.h"
-#include "generator/render.h"
 
 namespace kiln {
 
@@ -20,8 +19,7 @@ void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now)
   row.bind(3, key.policy);
   row.bind(4, std::get<std::string>(to_value(key.determinism)));
   row.bind(5, now.template_hash);
-  row.bind(6, now.space_version);
-  row.bind(7, now.compiler);
+  row.bind(6, now.compiler);
 }
 
 std::string proof_text(const BestKey& key, const Config& config) {
@@ -105,15 +103,6 @@ void Store::Impl::attach_code(Layer& layer, Record& record) {
   }
 }
 
-bool Store::Impl::renders_alike(Layer& layer, const BestKey& key, const Measured& measured) {
-  const auto source = render(key.gemm, key.device, measured.config);
-  if (!source) return false;
-  SQLite::Statement row(*layer.db, "SELECT 1 FROM binary WHERE key = ? AND source_key = ?");
-  row.bind(1, measured.binary_key);
-  row.bind(2, source_key(*source));
-  return row.executeStep();
-}
-
 bool Store::Impl::proven(const std::string& binary_key, const BestKey& key, const Config& config,
                          const std::string& runtime) {
   if (!own().trusted) return false;
@@ -161,8 +150,6 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
                     layer.path.string(), text(measured->config), text(key.gemm));
       continue;
     }
-    if (made_by->template_hash != now.template_hash && !renders_alike(layer, key, *measured))
-      continue;
     found = Record{.key = key,
                    .validators = std::move(*made_by),
                    .measured = std::move(*measured),
@@ -248,16 +235,16 @@ std::vector<Measured> Store::known(const BestKey& key, const Validators& now) {
   return all;
 }
 
-std::optional<StoredBinary> Store::binary(const std::string& source_key,
+std::optional<StoredBinary> Store::binary(const std::string& code_key,
                                           const std::string& compiler) {
   const std::lock_guard lock(impl_->mutex);
   for (Layer& layer : impl_->layers) {
     if (!layer.trusted) continue;
     auto found = lookup(layer, [&]() -> std::optional<StoredBinary> {
       SQLite::Statement row(*layer.db,
-                            "SELECT id FROM binary WHERE source_key = ?1 AND quarantined IS NULL "
+                            "SELECT id FROM binary WHERE code_key = ?1 AND quarantined IS NULL "
                             "AND (?2 = '' OR compiler = ?2) ORDER BY id DESC");
-      row.bind(1, source_key);
+      row.bind(1, code_key);
       row.bind(2, compiler);
       std::vector<std::int64_t> ids;
       while (row.executeStep()) ids.push_back(row.getColumn(0).getInt64());
@@ -270,10 +257,22 @@ std::optional<StoredBinary> Store::binary(const std::string& source_key,
   return std::nullopt;
 }
 
-std::string source_key(const Source& source) {
-  std::string all = source.text;
-  for (const std::string& flag : source.flags) all += '\0' + flag;
-  return content_hash(all);
+std::optional<StoredBinary> Store::code(const std::string& binary_key) {
+  const std::lock_guard lock(impl_->mutex);
+  for (Layer& layer : impl_->layers) {
+    if (!layer.trusted) continue;
+    auto found = lookup(layer, [&]() -> std::optional<StoredBinary> {
+      SQLite::Statement row(*layer.db,
+                            "SELECT id FROM binary WHERE key = ? AND quarantined IS NULL");
+      row.bind(1, binary_key);
+      if (!row.executeStep()) return std::nullopt;
+      const std::int64_t id = row.getColumn(0).getInt64();
+      row.reset();
+      return impl_->code_of(layer, id);
+    });
+    if (found) return found;
+  }
+  return std::nullopt;
 }
 
 std::filesystem::path default_database() {

@@ -26,13 +26,11 @@ struct BestKey {
   auto operator<=>(const BestKey&) const = default;
 };
 
-/// Validators in two tiers. A correctness mismatch is a miss; a performance mismatch is usable but
-/// verified again on first use.
+/// Which software made a record. Whether stored code is right is not asked here: that is the launch
+/// (Record::launch), which also holds the kernels' ABI and the family's revision.
 struct Validators {
-  /// Correctness. A winner made by other templates still counts when today's render its config to
-  /// the very same text: a change elsewhere in them does not void a shipped file.
+  /// Provenance: which templates made it. Timings of losers count for the same templates alone.
   std::string template_hash;
-  int space_version = kSpaceVersion;
   /// Correctness: compiler build. Empty in a lookup = no compiler was loaded: stored code of any
   /// build is taken as it was verified; nothing will be compiled against it.
   std::string compiler;
@@ -44,7 +42,7 @@ struct Record {
   BestKey key;
   Validators validators;
   Measured measured;
-  std::string source = {};            // generated text
+  std::string source = {};            // generated text, without its head
   std::vector<std::byte> image = {};  // linked code; empty = absent or not trusted
   /// generator/launch_text.h's text of the launch under which it was verified. Empty: a GPU record
   /// from before launches were stored, to be verified once more before it runs.
@@ -53,13 +51,13 @@ struct Record {
   std::filesystem::path database;  // where it was found
 };
 
-/// Linked code as stored. `key` is runtime/compiler.h's binary_key(); `source_key` leaves the
+/// Linked code as stored. `key` is runtime/compiler.h's binary_key(); `code_key` leaves the
 /// compiler out, so that a process that never loads one can ask too.
 struct StoredBinary {
   std::string key;
-  std::string source_key;
+  std::string code_key;
   std::string compiler;
-  std::string source = {};  // generated text, empty = none kept
+  std::string source = {};  // generated text; kept without its head; empty = none kept
   std::vector<std::byte> image;
 };
 
@@ -120,13 +118,20 @@ class Store {
   /// Every row of this key, failures too, oldest first.
   std::vector<Measured> known(const BestKey& key, const Validators& now);
   /// Newest trusted code of a source; an empty compiler takes any build's.
-  std::optional<StoredBinary> binary(const std::string& source_key, const std::string& compiler);
+  std::optional<StoredBinary> binary(const std::string& code_key, const std::string& compiler);
+
+  /// Trusted code by its own key.
+  std::optional<StoredBinary> code(const std::string& binary_key);
 
   /// Adds or replaces one row. Errors: database, naming the file (full disk, read only, busy).
   Status put(const BestKey& key, const Validators& made_by, const Measured& measured);
   Status put_binary(const StoredBinary& binary);
   /// Makes an already stored config the winner of its key.
   Status crown(const BestKey& key, const Validators& made_by, const Config& config);
+  /// Gives a winner of the user's own file the same machine code under another key, made by today's
+  /// templates and the compiler that `code` names.
+  Status rename_code(const Record& record, const std::string& template_hash,
+                     const StoredBinary& code);
   /// Stores today's launch with a winner of the user's own file that was verified under it. Nothing
   /// for a record of a shipped file.
   Status stamp(const Record& record);
@@ -161,9 +166,6 @@ class Store {
   explicit Store(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-/// Hash of source and flags, without the compiler.
-std::string source_key(const Source& source);
 
 /// "$KILN_DB", else "$XDG_CACHE_HOME/kiln/kiln.db", else "~/.cache/kiln/kiln.db".
 std::filesystem::path default_database();

@@ -25,8 +25,6 @@ struct Store::Impl {
   bool proven(const std::string& binary_key, const BestKey& key, const Config& config,
               const std::string& runtime);
   void attach_code(Layer& layer, Record& record);
-  /// Whether today's templates render a record's config to the very text that its code was made of.
-  bool renders_alike(Layer& layer, const BestKey& key, const Measured& measured);
   std::optional<StoredBinary> code_of(Layer& layer, std::int64_t binary_id);
 
   bool is_bad(const Layer& layer, std::string_view table, std::int64_t id) const;
@@ -34,12 +32,11 @@ struct Store::Impl {
   void quarantine(Layer& layer, std::string_view table, std::int64_t id, std::string_view reason);
 };
 
-/// Rows of one device, policy and toolchain, of any templates; bind_key() binds ?1 to ?7.
+/// Rows of one device, policy and toolchain, of any templates; bind_key() binds ?1 to ?6.
 inline constexpr const char* kSettingCondition =
     "measurement.device_id = (SELECT id FROM device WHERE key = ?1) AND "
     "measurement.policy = ?3 AND measurement.determinism = ?4 AND "
-    "toolchain.space_version = ?6 AND "
-    "(?7 = '' OR toolchain.compiler = ?7) AND measurement.quarantined IS NULL";
+    "(?6 = '' OR toolchain.compiler = ?6) AND measurement.quarantined IS NULL";
 /// Of those, the rows of today's templates.
 inline constexpr const char* kTemplateCondition = "toolchain.template_hash = ?5";
 /// Of those, the rows of one problem.

@@ -35,8 +35,8 @@ std::int64_t merge_code(SQLite::Database& db) {
   db.exec(fmt::format("INSERT OR IGNORE INTO source ({0}) SELECT {0} FROM other.source", names));
   const int added = db.exec(R"sql(
     INSERT OR IGNORE INTO binary
-      (key, source_key, compiler, source_id, hash, bytes, seal, created, quarantined)
-    SELECT theirs.key, source_key, compiler, mine.id, theirs.hash, theirs.bytes, seal, created, NULL
+      (key, code_key, compiler, source_id, hash, bytes, seal, created, quarantined)
+    SELECT theirs.key, code_key, compiler, mine.id, theirs.hash, theirs.bytes, seal, created, NULL
     FROM other.binary AS theirs LEFT JOIN other.source ON other.source.id = theirs.source_id
       LEFT JOIN source AS mine ON mine.hash = other.source.hash
     WHERE theirs.quarantined IS NULL)sql");

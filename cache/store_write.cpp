@@ -24,6 +24,31 @@ void bind_ids(SQLite::Statement& row, const BestKey& key, const KeyIds& ids) {
   row.bind(5, ids.toolchain);
 }
 
+/// Makes a timed row of the key the one that it dispatches to.
+Status crown_row(SQLite::Database& db, const BestKey& key, const KeyIds& ids,
+                 const Config& config) {
+  constexpr const char* kRowsOfKey =
+      "device_id = ?1 AND problem_id = ?2 AND policy = ?3 AND determinism = ?4 AND "
+      "toolchain_id = ?5";
+  SQLite::Statement dethrone(
+      db, fmt::format("UPDATE measurement SET winner = 0, launch = '', seal = '' WHERE {} AND "
+                      "winner = 1",
+                      kRowsOfKey));
+  bind_ids(dethrone, key, ids);
+  dethrone.exec();
+  SQLite::Statement enthrone(
+      db, fmt::format("UPDATE measurement SET winner = 1 WHERE {} AND failure IS NULL AND "
+                      "config_id = (SELECT id FROM config WHERE text = ?6)",
+                      kRowsOfKey));
+  bind_ids(enthrone, key, ids);
+  enthrone.bind(6, text(config));
+  if (enthrone.exec() != 1)
+    return fail(ErrorCode::internal,
+                fmt::format("config = {}: no timed row of it to make the winner", text(config)));
+  stamp_winner(db, key, ids);
+  return {};
+}
+
 /// Runs `body` in one transaction that takes the write lock first: a deferred one that reads and
 /// then writes fails at once under contention, whatever the busy timeout.
 template <typename F>
@@ -63,29 +88,29 @@ Status Store::put_binary(const StoredBinary& binary) {
 
 Status Store::crown(const BestKey& key, const Validators& made_by, const Config& config) {
   return write(*impl_, [&](SQLite::Database& db) -> Status {
-    constexpr const char* kRowsOfKey =
-        "device_id = ?1 AND problem_id = ?2 AND policy = ?3 AND determinism = ?4 AND "
-        "toolchain_id = ?5";
-    const KeyIds ids = key_rows(db, key, made_by);
-    SQLite::Statement dethrone(
-        db, fmt::format("UPDATE measurement SET winner = 0, launch = '', seal = '' WHERE {} AND "
-                        "winner = 1",
-                        kRowsOfKey));
-    bind_ids(dethrone, key, ids);
-    dethrone.exec();
-    SQLite::Statement enthrone(
-        db, fmt::format("UPDATE measurement SET winner = 1 WHERE {} AND failure IS NULL AND "
-                        "config_id = (SELECT id FROM config WHERE text = ?6)",
-                        kRowsOfKey));
-    bind_ids(enthrone, key, ids);
-    enthrone.bind(6, text(config));
-    if (enthrone.exec() == 1) {
-      stamp_winner(db, key, ids);
-      return {};
-    }
-    return fail(ErrorCode::internal,
-                fmt::format("database {}: config = {}: no timed row of it to make the winner",
-                            path().string(), text(config)));
+    return crown_row(db, key, key_rows(db, key, made_by), config);
+  });
+}
+
+Status Store::rename_code(const Record& record, const std::string& template_hash,
+                          const StoredBinary& code) {
+  Validators made_by = record.validators;
+  made_by.template_hash = template_hash;
+  made_by.compiler = code.compiler;
+  Measured measured = record.measured;
+  measured.binary_key = code.key;
+  return write(*impl_, [&](SQLite::Database& db) -> Status {
+    const KeyIds old = key_rows(db, record.key, record.validators);
+    SQLite::Statement drop(
+        db,
+        "DELETE FROM measurement WHERE device_id = ? AND problem_id = ? AND policy = ? AND "
+        "determinism = ? AND toolchain_id = ? AND winner = 1");
+    bind_ids(drop, record.key, old);
+    drop.exec();
+    const KeyIds ids = key_rows(db, record.key, made_by);
+    put_binary_row(db, code);
+    put_measurement(db, record.key, ids, measured, std::nullopt);
+    return crown_row(db, record.key, ids, measured.config);
   });
 }
 

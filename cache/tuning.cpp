@@ -7,6 +7,7 @@
 #include "cache/engine_impl.h"
 #include "cache/keys.h"
 #include "cache/offline.h"
+#include "generator/code_key.h"
 
 namespace kiln {
 namespace {
@@ -132,7 +133,7 @@ Result<Built> Engine::Impl::code_of(const BestKey& key, const Config& config,
   if (!kernel) return tl::unexpected(kernel.error());
   return Built{std::move(*kernel),
                {.key = binary_key(artifact->source, compiler),
-                .source_key = source_key(artifact->source),
+                .code_key = code_key(artifact->source),
                 .compiler = compiler,
                 .source = artifact->source.text,
                 .image = artifact->binary->image}};

@@ -5,6 +5,7 @@
 
 #include "cache/offline.h"
 #include "cli/commands.h"
+#include "cli/db_refresh.h"
 #include "cli/options.h"
 #include "cli/report.h"
 
@@ -53,6 +54,7 @@ struct DbCommand {
   DatabaseOptions database;
   std::string file;  // of export and import
   bool repair = false;
+  bool only_check = false;  // of refresh
 };
 
 Result<std::unique_ptr<Store>> open_store(const DbCommand& command, bool may_create) {
@@ -213,10 +215,14 @@ Result<Outcome> import_file(const Session& session, const DbCommand& command) {
   return Outcome::done;
 }
 
+Result<Outcome> refresh_file(const Session& session, const DbCommand& command) {
+  return refresh_database(session, command.database, command.only_check);
+}
+
 }  // namespace
 
 void add_db(CLI::App& parent, Session& session) {
-  CLI::App* db = parent.add_subcommand("db", "List, measure, check, export and import databases");
+  CLI::App* db = parent.add_subcommand("db", "List, check, refresh, export and import databases");
   db->require_subcommand(1);
   db->footer("\nExamples:\n  kiln db list\n  kiln db check --repair\n  kiln help db export");
   auto command = std::make_shared<DbCommand>();
@@ -231,6 +237,8 @@ void add_db(CLI::App& parent, Session& session) {
   add(kStats, stats);
   add(kCheck, check)
       ->add_flag("--repair", command->repair, "Remove bad rows from the user's database");
+  add(kRefreshManual, refresh_file)
+      ->add_flag("--check", command->only_check, "Write nothing: say what would be done");
   add(kExport, export_file)->add_option("file", command->file, "File to write")->required();
   add(kImport, import_file)->add_option("file", command->file, "File to read")->required();
 }

@@ -42,9 +42,9 @@ std::string launch_text(const GpuLaunch& launch) {
 std::string launch_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
   const Canonical problem = canonicalise(gemm);
   if (!broken_rule(problem, device, config).empty()) return {};
-  std::string all = fmt::format("abi={};", kKernelAbi);
-  if (const auto launch = family_of(config).launch)
-    all += launch_text(launch(problem, device, config));
+  const Family& family = family_of(config);
+  std::string all = fmt::format("abi={};revision={};", kKernelAbi, family.revision);
+  if (family.launch != nullptr) all += launch_text(family.launch(problem, device, config));
   return all;
 }
 

@@ -18,8 +18,9 @@ inline constexpr int kKernelAbi = 1;
 /// Every field of a launch, one line: "workspace=0;zeroed=0;step(entry=kiln_gemm,…);map(…)".
 std::string launch_text(const GpuLaunch& launch);
 
-/// "abi=1" and, for a GPU, the launch that today's generator gives this config. Empty when the
-/// config is illegal for the problem: then there is no launch to compare with.
+/// What stored code must agree with to be right: "abi=1;revision=1;" (the family's revision) and,
+/// for a GPU, the launch that today's generator gives this config. Empty when the config is illegal
+/// for the problem: then there is no launch to compare with.
 std::string launch_text(const Gemm& gemm, const DeviceCaps& device, const Config& config);
 
 }  // namespace kiln

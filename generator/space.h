@@ -19,9 +19,6 @@ struct Rule {
   std::function<bool(const Canonical&, const DeviceCaps&, const Config&)> allows;
 };
 
-/// Bumped when axes or rules change meaning; part of a record's validators.
-inline constexpr int kSpaceVersion = 1;
-
 struct SearchSpace {
   Canonical problem;
   DeviceCaps device;

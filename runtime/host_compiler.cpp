@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "runtime/clang_abi.h"
+#include "generator/code_key.h"
 #include "runtime/own_folder.h"
 
 namespace kiln {
@@ -151,15 +152,11 @@ Result<Compiler*> host_compiler() {
 }
 
 std::string binary_key(const Source& source, std::string_view compiler_version) {
-  // Each part after its length, so that no two lists of parts read the same.
-  std::string content = "kiln binary 1\n";
-  const auto add = [&](std::string_view part) {
-    content += fmt::format("{}:", part.size());
-    content += part;
-  };
-  add(compiler_version);
-  add(source.text);
-  for (const auto& flag : source.flags) add(flag);
+  return binary_key(code_key(source), compiler_version);
+}
+
+std::string binary_key(std::string_view code_key, std::string_view compiler_version) {
+  const std::string content = fmt::format("{} {}", code_key, compiler_version);
   const XXH128_hash_t hash = XXH3_128bits(content.data(), content.size());
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }

@@ -51,9 +51,9 @@ inline Measured failed(int mr, Failure::Kind kind) {
 
 inline StoredBinary code_of(int mr) {
   StoredBinary binary{.key = fmt::format("binary{}", mr),
-                      .source_key = fmt::format("source{}", mr),
+                      .code_key = fmt::format("source{}", mr),
                       .compiler = "clang 22",
-                      .source = fmt::format("// generated for mr = {}", mr)};
+                      .source = fmt::format("int generated_for_mr_{};", mr)};
   for (int i = 0; i < 5000; ++i) binary.image.push_back(static_cast<std::byte>(i * mr));
   return binary;
 }

@@ -49,7 +49,7 @@ Measured timed(int mr) {
 }
 
 StoredBinary code_of(int mr) {
-  StoredBinary binary{.key = fmt::format("b{}", mr), .source_key = "s", .compiler = "clang 22"};
+  StoredBinary binary{.key = fmt::format("b{}", mr), .code_key = "s", .compiler = "clang 22"};
   binary.image.assign(3000, static_cast<std::byte>(mr));
   return binary;
 }
@@ -179,7 +179,7 @@ TEST(CannotWrite, AFullDiskStopsNobody) {
     auto store = Store::open({.database = dir / "kiln.db"});
     if (!store) return store.error().message.find("kiln.db") != std::string::npos;
     const Status put = (*store)->put_binary([] {
-      StoredBinary binary{.key = "k", .source_key = "s", .compiler = "c"};
+      StoredBinary binary{.key = "k", .code_key = "s", .compiler = "c"};
       for (int i = 0; i < 200000; ++i) binary.image.push_back(static_cast<std::byte>(i * i >> 3));
       return binary;
     }());

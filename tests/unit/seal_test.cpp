@@ -7,11 +7,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "cache/keys.h"
+#include "cache/rows.h"
+#include "generator/code_key.h"
 #include "generator/launch_text.h"
 #include "generator/render.h"
+#include "runtime/compiler.h"
+#include "support/hip.h"
 #include "support/opened_engine.h"
 #include "support/stored.h"
 
@@ -41,7 +47,7 @@ TEST(Seal, AnEditedWinnerOrCodeIsNotUsedAndCheckNamesIt) {
       "WHERE binary_key = 'binary6' AND winner = 1",
       "UPDATE binary SET source_id = (SELECT source_id FROM binary WHERE key = 'binary8') "
       "WHERE key = 'binary6'",
-      "UPDATE binary SET source_key = 'source8' WHERE key = 'binary6'",
+      "UPDATE binary SET code_key = 'source8' WHERE key = 'binary6'",
       "UPDATE binary SET compiler = 'clang 23' WHERE key = 'binary6'",
       "UPDATE binary SET seal = '' WHERE key = 'binary6'",
       // Another image, its hash made to fit.
@@ -50,6 +56,7 @@ TEST(Seal, AnEditedWinnerOrCodeIsNotUsedAndCheckNamesIt) {
       "(SELECT id FROM binary WHERE key = 'binary6'); "
       "UPDATE binary SET hash = (SELECT hash FROM binary WHERE key = 'binary8') "
       "WHERE key = 'binary6'",
+      "UPDATE toolchain SET runtime = 'r9'",
       // The other shape's record under this one's name.
       "UPDATE problem SET key = key || ';aside' WHERE m = 64; "
       "UPDATE problem SET key = replace(key, 'm=32;n=32;k=32', 'm=64;n=96;k=128') WHERE m = 32",
@@ -95,20 +102,100 @@ TEST(Seal, ExchangedCodeMultipliesNothing) {
   }
 }
 
-TEST(Seal, AnOlderFileIsSealedAsItStands) {
+/// Turns a file of today into one of version 3, in which code was known by the hash of its whole
+/// text.
+void to_version3(const std::filesystem::path& file) {
+  tamper(file,
+         "ALTER TABLE measurement DROP COLUMN launch; ALTER TABLE measurement DROP COLUMN seal; "
+         "ALTER TABLE binary DROP COLUMN seal; "
+         "ALTER TABLE binary RENAME COLUMN code_key TO source_key; "
+         "UPDATE measurement SET binary_key = 'old ' || binary_key WHERE binary_key <> ''; "
+         "UPDATE binary SET key = 'old ' || key, source_key = 'old'; "
+         "ALTER TABLE toolchain ADD COLUMN space_version INTEGER NOT NULL DEFAULT 1; "
+         "UPDATE toolchain SET key = replace(key, ';compiler=', ';space_version=1;compiler='); "
+         "PRAGMA user_version = 3");
+}
+
+TEST(Migration, AnOlderFileIsSealedAsItStands) {
   TempDir dir;
   const BestKey key = key_of(64, 96, 128);
   store_winner(*open_store(dir / "kiln.db"), key, 6);
-  // As version 3 had it.
-  tamper(dir / "kiln.db",
-         "ALTER TABLE measurement DROP COLUMN launch; ALTER TABLE measurement DROP COLUMN seal; "
-         "ALTER TABLE binary DROP COLUMN seal; PRAGMA user_version = 3");
+  to_version3(dir / "kiln.db");
   auto store = open_store(dir / "kiln.db");
   const auto record = store->best(key, kNow);
   ASSERT_TRUE(record);
   EXPECT_EQ(record->image, code_of(6).image);
-  EXPECT_EQ(record->launch, "abi=1;");
+  EXPECT_EQ(record->launch, "abi=1;revision=1;");
+  EXPECT_EQ(record->validators, kNow);
   EXPECT_TRUE(store->check(false)->ok());
+}
+
+/// Two shapes whose texts differ in their heads alone, on each kind of device.
+TEST(Migration, CodeIsKnownByItsTokensAndStoredOnce) {
+  struct Case {
+    DeviceCaps device;
+    const char *one, *other;
+  };
+  const Case cases[] = {
+      {cpu_caps_named("avx512").value(), "fp32 N N 640 640 640", "fp32 N N 1280 640 640"},
+      {cuda_caps_named("sm_80").value(), "bf16 N T 2048 2048 2048", "bf16 N T 4096 2048 2048"},
+      {hip_caps_named("gfx942").value(), "bf16 N T 2048 2048 2048", "bf16 N T 4096 2048 2048"}};
+  for (const Case& c : cases) {
+    const TempDir dir;
+    const auto file = dir / "kiln.db";
+    const Gemm shapes[] = {test::problem(c.one), test::problem(c.other)};
+    const auto space = space_for(shapes[0], c.device);
+    ASSERT_TRUE(space);
+    // A config that renders alike for both.
+    const auto alike = [&](const Config& config) {
+      const auto x = render(shapes[0], c.device, config), y = render(shapes[1], c.device, config);
+      return x && y && without_head(x->text) == without_head(y->text);
+    };
+    const auto config = std::find_if(space->legal.begin(), space->legal.end(), alike);
+    ASSERT_NE(config, space->legal.end()) << c.device.arch;
+    std::string code;
+    {
+      auto store = open_store(file);
+      for (int i = 0; i < 2; ++i) {
+        const BestKey key{.device = c.device, .gemm = shapes[i], .policy = "cold-v1"};
+        const Source source = render(shapes[i], c.device, *config).value();
+        code = code_key(source);
+        Measured winner = test::timed(6, 1000);
+        winner.config = *config;
+        winner.binary_key = fmt::format("text {}", i);
+        ASSERT_TRUE(store->put(key, kNow, winner));
+        ASSERT_TRUE(store->put_binary({.key = winner.binary_key,
+                                       .code_key = "unknown",
+                                       .compiler = kNow.compiler,
+                                       .source = "int i;",
+                                       .image = code_of(6).image}));
+        ASSERT_TRUE(store->crown(key, kNow, *config));
+      }
+    }
+    to_version3(file);
+    {  // Version 3 kept each text whole.
+      SQLite::Database db(file.string(), SQLite::OPEN_READWRITE, 5000);
+      for (int i = 0; i < 2; ++i) {
+        SQLite::Statement link(db, "UPDATE binary SET source_id = ? WHERE key = ?");
+        link.bind(1, source_row(db, render(shapes[i], c.device, *config)->text));
+        link.bind(2, fmt::format("old text {}", i));
+        ASSERT_EQ(link.exec(), 1);
+      }
+    }
+    auto store = open_store(file);
+    EXPECT_EQ(store->stats()->front().binaries, 1) << c.device.arch;
+    EXPECT_TRUE(store->check(false)->ok());
+    for (const Gemm& gemm : shapes) {
+      const auto record =
+          store->best({.device = c.device, .gemm = gemm, .policy = "cold-v1"}, kNow);
+      ASSERT_TRUE(record) << c.device.arch;
+      EXPECT_EQ(record->image, code_of(6).image);
+    }
+    // What build() asks for on a shape that was never tuned.
+    const auto found = store->binary(code, "");
+    ASSERT_TRUE(found) << c.device.arch;
+    EXPECT_EQ(found->key, binary_key(code, kNow.compiler));
+  }
 }
 
 /// A writable copy of the shipped database, without the runs that measured it.

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "cache/keys.h"
-#include "generator/render.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -67,7 +66,7 @@ TEST(Store, EveryKindOfFailureAndRoundComesBack) {
   for (int i = 0; i < kKinds; ++i) EXPECT_EQ(rows[i].failure().kind, static_cast<Failure::Kind>(i));
 }
 
-TEST(Store, OtherKeysAndCorrectnessValidatorsMiss) {
+TEST(Store, OtherKeysAndCompilersMiss) {
   auto store = open_store({});
   const BestKey key = key_of(64, 96, 128);
   store_winner(*store, key, 6);
@@ -80,35 +79,26 @@ TEST(Store, OtherKeysAndCorrectnessValidatorsMiss) {
     change(other);
     EXPECT_FALSE(store->best(other, kNow));
   }
-  for (auto change : {+[](Validators& v) { v.template_hash = "t2"; },
-                      +[](Validators& v) { v.space_version += 1; },
-                      +[](Validators& v) { v.compiler = "clang 23"; }}) {
-    Validators other = kNow;
-    change(other);
-    EXPECT_FALSE(store->best(key, other));
-    EXPECT_TRUE(store->known(key, other).empty());
-  }
+  Validators other = kNow;
+  other.compiler = "clang 23";
+  EXPECT_FALSE(store->best(key, other));
+  EXPECT_TRUE(store->known(key, other).empty());
   Validators no_compiler = kNow;
   no_compiler.compiler.clear();
   EXPECT_TRUE(store->best(key, no_compiler));
 }
 
-TEST(Store, OtherTemplatesThatRenderTheSameTextKeepTheirWinners) {
+TEST(Store, AWinnerOfOlderTemplatesStaysOne) {
   auto store = open_store({});
-  BestKey key = key_of(64, 96, 128);
-  const auto source = render(key.gemm, key.device, config_of(6));
-  ASSERT_TRUE(source);
-  StoredBinary code = code_of(6);
-  code.source_key = source_key(*source);
-  ASSERT_TRUE(store->put(key, kNow, timed(6, 1000)));
-  ASSERT_TRUE(store->put_binary(code));
-  ASSERT_TRUE(store->crown(key, kNow, config_of(6)));
+  const BestKey key = key_of(64, 96, 128);
+  store_winner(*store, key, 6);
   Validators later = kNow;
   later.template_hash = "t2";
   const auto record = store->best(key, later);
   ASSERT_TRUE(record);
-  EXPECT_EQ(record->image, code.image);
-  EXPECT_TRUE(store->known(key, later).empty()) << "timings of rivals that may render otherwise";
+  EXPECT_EQ(record->image, code_of(6).image);
+  EXPECT_EQ(record->validators.template_hash, "t1");
+  EXPECT_TRUE(store->known(key, later).empty()) << "timings of losers that may render otherwise";
   // What today's templates made comes first, however old it is.
   ASSERT_TRUE(store->put(key, later, timed(8, 2000)));
   ASSERT_TRUE(store->crown(key, later, config_of(8)));
@@ -219,7 +209,6 @@ TEST(Store, HostileRowsAreMisses) {
       "UPDATE measurement SET median_ns = -5 WHERE winner = 1",
       "UPDATE measurement SET round = 'final' WHERE winner = 1",
       "UPDATE measurement SET config_id = 99 WHERE winner = 1",
-      "UPDATE toolchain SET space_version = 3000000000",
       "DELETE FROM toolchain",
       "DROP TABLE config",
   };

@@ -1,0 +1,100 @@
+#include "cache/refresh.h"
+
+#include <fmt/format.h>
+
+#include "cache/keys.h"
+#include "generator/code_key.h"
+#include "generator/family.h"
+#include "generator/launch_text.h"
+#include "runtime/compiler.h"
+
+namespace kiln {
+namespace {
+
+/// Nothing, or why the record may not run as it is.
+std::string distrust(const Record& record) {
+  const std::string today = launch_text(record.key.gemm, record.key.device, record.measured.config);
+  if (today.empty())
+    return fmt::format(
+        "its config breaks the rule '{}'",
+        broken_rule(canonicalise(record.key.gemm), record.key.device, record.measured.config));
+  if (record.launch.empty()) return "its launch was never stored";
+  if (record.launch != today) return "its launch, ABI or family's revision is not today's";
+  return {};
+}
+
+class Refresh {
+ public:
+  Refresh(Store& store, bool write) : store_(store), write_(write) {}
+
+  Result<RefreshRow> look_at(const Record& record) {
+    RefreshRow row{.key = record.key, .config = text(record.measured.config)};
+    const auto to_race = [&](std::string reason) {
+      row.state = Refreshed::race;
+      row.reason = std::move(reason);
+      return row;
+    };
+    if (std::holds_alternative<CudaLibrary>(record.measured.config))
+      return row;  // no code of kiln's
+    if (std::string reason = distrust(record); !reason.empty()) return to_race(std::move(reason));
+    const auto source = render(record.key.gemm, record.key.device, record.measured.config);
+    if (!source) return to_race(source.error().message);
+    const auto stored = store_.code(record.measured.binary_key);
+    if (!stored) return to_race("its code is missing, damaged or not trusted");
+    if (stored->code_key == code_key(*source)) return row;
+    const auto compiler = compiler_for(record.key.device);
+    if (!compiler) {
+      row.state = Refreshed::unknown;
+      row.reason = compiler.error().message;
+      return row;
+    }
+    const auto made = (*compiler)->compile(*source);
+    if (!made) return to_race(made.error().message);
+    if (made->image != stored->image) return to_race("today's templates make other machine code");
+    row.state = Refreshed::recompiled;
+    if (!write_ || record.database != store_.path()) return row;
+    const Status done = store_.rename_code(record, template_hash(record.key.device.vendor),
+                                           {.key = binary_key(*source, (*compiler)->version()),
+                                            .code_key = code_key(*source),
+                                            .compiler = (*compiler)->version(),
+                                            .source = source->text,
+                                            .image = stored->image});
+    if (!done) return tl::unexpected(done.error());
+    return row;
+  }
+
+ private:
+  Store& store_;
+  bool write_;
+};
+
+}  // namespace
+
+std::string_view name(Refreshed state) {
+  switch (state) {
+    case Refreshed::same:
+      return "same";
+    case Refreshed::recompiled:
+      return "recompiled";
+    case Refreshed::race:
+      return "race again";
+    case Refreshed::unknown:
+      return "unknown";
+  }
+  return "?";
+}
+
+Result<std::vector<RefreshRow>> refresh(Store& store, bool write) {
+  const auto records = store.list();
+  if (!records) return tl::unexpected(records.error());
+  Refresh each(store, write);
+  std::vector<RefreshRow> rows;
+  for (const Record& record : *records) {
+    auto row = each.look_at(record);
+    if (!row) return tl::unexpected(row.error());
+    rows.push_back(std::move(*row));
+  }
+  return rows;
+}
+
+}  // namespace kiln
