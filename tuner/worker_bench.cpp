@@ -379,11 +379,8 @@ Result<std::unique_ptr<Bench>> worker_bench(const SearchInput& input, Compiler& 
   auto executable = find_worker();
   if (!executable) return tl::unexpected(executable.error());
   const double patience = kLockPatienceSeconds + input.options.budget.count();
-  const bool cpu = input.device.vendor == Vendor::cpu;
-  const char* driver = input.device.vendor == Vendor::amd ? "hip" : "cuda";
   auto lock = DeviceLock::acquire(
-      cpu ? "cpu" : fmt::format("{}-{}", driver, input.device_index),
-      std::chrono::duration<double>(patience),
+      lock_name(input.device.vendor, input.device_index), std::chrono::duration<double>(patience),
       [](const std::string& message) { spdlog::info(message); }, input.options.cancelled);
   if (!lock) return tl::unexpected(lock.error());
   auto bench = std::make_unique<WorkerBench>(input, compiler, std::move(*lock), *executable);

@@ -15,7 +15,6 @@
 
 #include "generator/embedded.h"
 #include "runtime/cpu.h"
-#include "tuner/device_lock.h"
 #include "tuner/search.h"
 #include "tuner/worker_process.h"
 
@@ -80,7 +79,7 @@ class WorkerTest : public ::testing::Test {
     // A lock of this test's own: others may be tuning on this machine.
     char folder[] = "/tmp/kiln-worker-test-XXXXXX";
     locks_ = mkdtemp(folder);
-    setenv("XDG_RUNTIME_DIR", locks_.c_str(), 1);
+    setenv("KILN_LOCK_DIR", locks_.c_str(), 1);
     input_.device = detect_cpu(1).value();
     input_.gemm = parse_gemm("fp32 N N 33 20 17 ldd=24").value();
     input_.options.budget = std::chrono::seconds(60);
@@ -280,26 +279,6 @@ TEST(WorkerProcess, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(worker.ask({{"no", 1}}, {}, 10)->body.at("error").get<std::string>(),
               HasSubstr("do"));
   EXPECT_TRUE(worker.alive());
-}
-
-TEST(DeviceLock, IsHeldByOneAndNamesItsHolder) {
-  char folder[] = "/tmp/kiln-lock-test-XXXXXX";
-  setenv("XDG_RUNTIME_DIR", mkdtemp(folder), 1);
-  {
-    auto first = DeviceLock::acquire("cpu", std::chrono::seconds(1));
-    ASSERT_TRUE(first) << first.error().message;
-    std::string message;
-    const auto second = DeviceLock::acquire("cpu", std::chrono::milliseconds(120),
-                                            [&](const std::string& m) { message = m; });
-    ASSERT_FALSE(second);
-    EXPECT_EQ(second.error().code, ErrorCode::device);
-    const std::string holder = "pid " + std::to_string(getpid());
-    EXPECT_THAT(second.error().message, HasSubstr(holder));
-    EXPECT_THAT(message, HasSubstr(holder));
-    EXPECT_TRUE(DeviceLock::acquire("cuda:0", std::chrono::seconds(1))) << "another device";
-  }
-  EXPECT_TRUE(DeviceLock::acquire("cpu", std::chrono::seconds(1))) << "released";
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
