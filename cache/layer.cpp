@@ -1,11 +1,9 @@
 #include "cache/layer.h"
 
 #include <SQLiteCpp/Exception.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sqlite3.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include <thread>
 
 #include "cache/schema.h"
+#include "cache/trust.h"
 
 namespace kiln {
 namespace {
@@ -25,18 +24,6 @@ constexpr int kBusyMs = 5000;
 Status cannot(std::string_view what, const std::filesystem::path& path, int error) {
   return fail(ErrorCode::database,
               fmt::format("database {}: cannot {}: {}", path.string(), what, std::strerror(error)));
-}
-
-/// Makes an empty file that only its owner may write, whatever the umask: machine code will be
-/// loaded from it.
-Status create(const std::filesystem::path& file) {
-  std::error_code error;
-  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), error);
-  if (error) return cannot("create its folder", file, error.value());
-  const int fd = ::open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-  if (fd < 0) return cannot("create", file, errno);
-  ::close(fd);
-  return {};
 }
 
 bool on_network(const std::filesystem::path& file) {
@@ -95,8 +82,35 @@ std::unique_ptr<SQLite::Database> open_read_only(const std::filesystem::path& fi
   return open_file(immutable_uri(file), SQLite::OPEN_READONLY | SQLite::OPEN_URI);
 }
 
-Result<Layer> read_only_layer(const std::filesystem::path& file) {
-  Layer layer{.path = file, .db = open_read_only(file)};
+bool has_moved(SQLite::Database& db) {
+  int moved = 0;
+  sqlite3_file_control(db.getHandle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  return moved != 0;
+}
+
+/// In a path that only root and this user can change, nobody else can have exchanged the file
+/// between the walk and SQLite's open. The second walk proves that it stayed such a path, and that
+/// the file which was walked to is the one which SQLite holds.
+std::string distrust_opened(SQLite::Database& db, const WalkedFile& before) {
+  if (!before.distrust.empty()) return before.distrust;
+  const auto after = walk_to(before.path);
+  if (!after) return after.error().message;
+  if (!after->distrust.empty()) return after->distrust;
+  if (after->id != before.id || has_moved(db) || !is_open_here(before.id))
+    return fmt::format("{}: another file took its place while it was opened", before.path.string());
+  return {};
+}
+
+void judge_trust(Layer& layer, const WalkedFile& before) {
+  const std::string reason = distrust_opened(*layer.db, before);
+  layer.trusted = reason.empty();
+  if (!layer.trusted)
+    spdlog::warn("database {}: {}; its machine code is not loaded", layer.path.string(), reason);
+}
+
+/// `walked` is what SQLite opens: it was canonical when it was looked at.
+Result<Layer> read_only_layer(const std::filesystem::path& file, const WalkedFile& walked) {
+  Layer layer{.path = file, .db = open_read_only(walked.path)};
   const auto version = read_version(*layer.db, file.string());
   if (!version) return tl::unexpected(version.error());
   if (*version != schema_version()) {
@@ -105,14 +119,8 @@ Result<Layer> read_only_layer(const std::filesystem::path& file) {
                             "only; open it once where it can be written",
                             file.string(), *version, schema_version()));
   }
+  judge_trust(layer, walked);
   return layer;
-}
-
-void judge_trust(Layer& layer) {
-  const std::string reason = distrust(layer.path);
-  layer.trusted = reason.empty();
-  if (!layer.trusted)
-    spdlog::warn("database {}: {}; its machine code is not loaded", layer.path.string(), reason);
 }
 
 }  // namespace
@@ -140,57 +148,47 @@ bool is_networked(long magic) {
          std::end(kMagics);
 }
 
-std::string distrust(const std::filesystem::path& named) {
-  // SQLite replays the logs that lie beside a file, whoever put them there; beside the file itself,
-  // not beside a link to it.
-  std::error_code error;
-  const std::filesystem::path file = std::filesystem::canonical(named, error);
-  if (error) return fmt::format("no owner of {}: {}", named.string(), error.message());
-  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
-    const std::string part = file.string() + suffix;
-    struct stat info {};
-    if (::stat(part.c_str(), &info) != 0) {
-      if (*suffix != '\0' && errno == ENOENT) continue;
-      return fmt::format("no owner of {}: {}", part, std::strerror(errno));
-    }
-    if (info.st_uid != ::geteuid() && info.st_uid != 0)
-      return fmt::format("{}: owner = uid {}, neither this user nor root", part, info.st_uid);
-    if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-      return fmt::format("{}: mode = {:04o}: others may write it", part, info.st_mode & 07777);
-  }
-  return {};
-}
-
 Result<Layer> open_own(const std::filesystem::path& file) {
   return guarded(file, [&]() -> Result<Layer> {
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored)) {
-      if (Status made = create(file); !made) return tl::unexpected(made.error());
+      if (Status made = make_folders_of(file); !made) return tl::unexpected(made.error());
+      // Another process may make it at the same time.
+      if (Status made = make_file(file); !made && !std::filesystem::exists(file, ignored))
+        return tl::unexpected(made.error());
     }
-    if (::access(file.c_str(), R_OK) != 0)
+    const auto walked = walk_to(file);
+    if (!walked) return tl::unexpected(walked.error());
+    if (::access(walked->path.c_str(), R_OK) != 0)
       return tl::unexpected(cannot("read", file, errno).error());
-    if (::access(file.c_str(), W_OK) != 0) {
-      auto layer = read_only_layer(file);
-      if (layer) judge_trust(*layer);
-      return layer;
-    }
-    Layer layer{
-        .path = file, .db = open_file(file.string(), SQLite::OPEN_READWRITE), .writable = true};
+    if (::access(walked->path.c_str(), W_OK) != 0) return read_only_layer(file, *walked);
+    Layer layer{.path = file,
+                .db = open_file(walked->path.string(), SQLite::OPEN_READWRITE),
+                .writable = true};
     // Looked at before anything is written: a newer or a stranger's file stays as it is.
     if (const auto version = read_version(*layer.db, file.string()); !version)
       return tl::unexpected(version.error());
-    set_journal(*layer.db, on_network(file) ? "delete" : "wal");
+    set_journal(*layer.db, on_network(walked->path) ? "delete" : "wal");
     layer.db->exec("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");
     if (Status done = migrate(*layer.db, file.string()); !done) return tl::unexpected(done.error());
-    judge_trust(layer);
+    judge_trust(layer, *walked);
     return layer;
   });
 }
 
 Result<Layer> open_shipped(const std::filesystem::path& file) {
   return guarded(file, [&]() -> Result<Layer> {
-    auto layer = read_only_layer(file);
-    if (layer) judge_trust(*layer);
+    const auto walked = walk_to(file);
+    if (!walked) return tl::unexpected(walked.error());
+    return read_only_layer(file, *walked);
+  });
+}
+
+Result<Layer> open_copy(const std::filesystem::path& file) {
+  return guarded(file, [&]() -> Result<Layer> {
+    Layer layer{
+        .path = file, .db = open_file(file.string(), SQLite::OPEN_READWRITE), .writable = true};
+    layer.db->exec("PRAGMA foreign_keys = ON");
     return layer;
   });
 }
@@ -206,6 +204,14 @@ Result<Layer> open_in_memory() {
     if (Status done = migrate(*layer.db, name); !done) return tl::unexpected(done.error());
     return layer;
   });
+}
+
+Status unmoved(const Layer& layer) {
+  if (!has_moved(*layer.db)) return {};
+  return fail(ErrorCode::database,
+              fmt::format("database {}: the file was removed or replaced while open; what was "
+                          "written since is lost",
+                          layer.path.string()));
 }
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// One open database file: how it is opened, journalled and trusted. Knows file systems and SQLite;
-// nothing of the rows.
+// One open database file: how it is opened and journalled, and what is held against it. Knows file
+// systems and SQLite; nothing of the rows.
 #pragma once
 
 #include <SQLiteCpp/Database.h>
@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "cache/printable.h"
 #include "kiln/error.hpp"
 
 namespace kiln {
@@ -23,24 +24,27 @@ struct Layer {
 /// memory breaks. `magic` is statfs's f_type.
 bool is_networked(long magic);
 
-/// Empty when only root or this user can have written the file; else why not.
-std::string distrust(const std::filesystem::path& file);
-
 /// The user's own file, made (with its folders) when absent; read only when it cannot be written.
-/// Errors: database, naming the file.
+/// Errors: database, naming the file (no regular file, …).
 Result<Layer> open_own(const std::filesystem::path& file);
 /// A shipped file, never written to, on read-only media too.
 Result<Layer> open_shipped(const std::filesystem::path& file);
 /// A private database that ends with the process.
 Result<Layer> open_in_memory();
+/// A file that this process has just made and nobody else was told of. Not trusted.
+Result<Layer> open_copy(const std::filesystem::path& file);
+
+/// Whether the layer's path still names the file that is open: SQLite goes on writing to one that
+/// was removed. Errors: database, naming the file.
+Status unmoved(const Layer& layer);
 
 /// Runs `body`, turning what SQLite throws into an Error that names the file.
 template <typename F>
 auto guarded(const std::filesystem::path& file, F&& body) -> decltype(body()) {
   try {
     return body();
-  } catch (const std::exception& e) {
-    return fail(ErrorCode::database, "database " + file.string() + ": " + e.what());
+  } catch (const std::exception& e) {  // its words may quote the file
+    return fail(ErrorCode::database, "database " + file.string() + ": " + printable(e.what()));
   }
 }
 

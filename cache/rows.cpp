@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include "cache/codec.h"
+#include "cache/printable.h"
 #include "cache/seal.h"
 #include "generator/code_key.h"
 #include "generator/launch_text.h"
@@ -18,7 +19,7 @@ void bind_value(SQLite::Statement& statement, int index, const Value& value) {
 std::optional<Value> column_value(const SQLite::Column& column) {
   if (column.isInteger()) return Value(column.getInt64());
   if (column.isFloat()) return Value(column.getDouble());
-  if (column.isText()) return Value(column.getString());
+  if (column.isText()) return Value(text_of(column));
   return std::nullopt;
 }
 
@@ -99,8 +100,10 @@ std::optional<std::string> read_source(SQLite::Database& db, std::int64_t id) {
   if (!row.executeStep()) return std::nullopt;
   const auto text = decompress(blob(row.getColumn(2)), row.getColumn(1).getInt64());
   if (!text || content_hash(*text) != row.getColumn(0).getString()) return std::nullopt;
-  return std::string(as_text(*text));
+  return printable(as_text(*text));
 }
+
+std::string text_of(const SQLite::Column& column) { return printable(column.getString()); }
 
 std::int64_t device_row(SQLite::Database& db, const DeviceCaps& device) {
   RowWriter row("device");
@@ -256,7 +259,7 @@ std::optional<Measured> read_measured(SQLite::Statement& row) {
   measured.predicted_ns = row.getColumn(1).getDouble();
   measured.round = round;
   measured.verified = row.getColumn(3).getInt() == 1;
-  measured.binary_key = row.getColumn(10).getString();
+  measured.binary_key = text_of(row.getColumn(10));
   if (row.getColumn(8).isNull()) {
     const Timing timing{.median_ns = row.getColumn(4).getDouble(),
                         .low_ns = row.getColumn(5).getDouble(),
@@ -265,7 +268,7 @@ std::optional<Measured> read_measured(SQLite::Statement& row) {
     if (!(timing.median_ns > 0) || timing.samples < 0) return std::nullopt;
     measured.outcome = timing;
   } else {
-    Failure failure{.detail = row.getColumn(9).getString()};
+    Failure failure{.detail = text_of(row.getColumn(9))};
     if (!from_value(row.getColumn(8).getString(), failure.kind)) return std::nullopt;
     measured.outcome = failure;
   }

@@ -36,6 +36,9 @@ void stamp_winner(SQLite::Database& db, const BestKey& key, const KeyIds& ids);
 /// alone unless it was quarantined.
 void put_binary_row(SQLite::Database& db, const StoredBinary& binary);
 
+/// A column's text, fit to be shown. What is only compared (keys, hashes) is read as it is.
+std::string text_of(const SQLite::Column& column);
+
 /// One row of a query that begins with kMeasuredColumns.
 std::optional<Measured> read_measured(SQLite::Statement& row);
 inline constexpr const char* kMeasuredColumns =

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <cstdlib>
-
 #include "cache/codec.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
@@ -37,7 +35,8 @@ auto lookup(const Layer& layer, F&& body) -> std::decay_t<decltype(body())> {
   try {
     return body();
   } catch (const std::exception& e) {
-    spdlog::warn("database {}: lookup failed, taken as a miss: {}", layer.path.string(), e.what());
+    spdlog::warn("database {}: lookup failed, taken as a miss: {}", layer.path.string(),
+                 printable(e.what()));
     return {};
   }
 }
@@ -49,7 +48,8 @@ Store::~Store() = default;
 
 Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
   auto impl = std::make_unique<Impl>();
-  auto own = options.database.empty() ? open_in_memory() : open_own(options.database);
+  const bool in_memory = options.database.empty() || options.database == kInMemory;
+  auto own = in_memory ? open_in_memory() : open_own(options.database);
   if (!own) return tl::unexpected(own.error());
   impl->layers.push_back(std::move(*own));
   for (const auto& file : options.shipped) {
@@ -154,7 +154,7 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
                    .validators = std::move(*made_by),
                    .measured = std::move(*measured),
                    .launch = launch,
-                   .created = row.getColumn(kKeyColumns + 2).getString(),
+                   .created = text_of(row.getColumn(kKeyColumns + 2)),
                    .database = layer.path};
   }
   row.reset();
@@ -201,7 +201,7 @@ std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now)
       Record record{.key = key,
                     .validators = now,
                     .measured = std::move(*measured),
-                    .created = row.getColumn(kKeyColumns + 2).getString(),
+                    .created = text_of(row.getColumn(kKeyColumns + 2)),
                     .database = layer.path};
       record.key.gemm = *gemm;
       records.push_back(std::move(record));
@@ -273,31 +273,6 @@ std::optional<StoredBinary> Store::code(const std::string& binary_key) {
     if (found) return found;
   }
   return std::nullopt;
-}
-
-std::filesystem::path default_database() {
-  const auto set = [](const char* variable) {
-    const char* value = std::getenv(variable);
-    return std::filesystem::path(value == nullptr ? "" : value);
-  };
-  if (const auto file = set("KILN_DB"); !file.empty()) return file;
-  if (const auto cache = set("XDG_CACHE_HOME"); !cache.empty()) return cache / "kiln/kiln.db";
-  return set("HOME") / ".cache/kiln/kiln.db";
-}
-
-std::vector<std::filesystem::path> split_paths(std::string_view list) {
-  std::vector<std::filesystem::path> files;
-  while (!list.empty()) {
-    const std::size_t colon = list.find(':');
-    if (colon != 0) files.emplace_back(list.substr(0, colon));
-    list.remove_prefix(colon == list.npos ? list.size() : colon + 1);
-  }
-  return files;
-}
-
-std::vector<std::filesystem::path> default_shipped() {
-  const char* value = std::getenv("KILN_DB_PATH");
-  return split_paths(value == nullptr ? "" : value);
 }
 
 }  // namespace kiln

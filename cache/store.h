@@ -61,8 +61,11 @@ struct StoredBinary {
   std::vector<std::byte> image;
 };
 
+/// Stands for a private database in memory where a file's name is wanted.
+inline constexpr const char* kInMemory = ":memory:";
+
 struct StoreOptions {
-  /// The user's own file; created when absent. Empty: a private one in memory.
+  /// The user's own file; created when absent. Empty or kInMemory: a private one in memory.
   std::filesystem::path database;
   std::vector<std::filesystem::path> shipped;  // read only, first wins
 };
@@ -167,7 +170,10 @@ class Store {
   std::unique_ptr<Impl> impl_;
 };
 
-/// "$KILN_DB", else "$XDG_CACHE_HOME/kiln/kiln.db", else "~/.cache/kiln/kiln.db".
+/// "$KILN_DB", else "$XDG_CACHE_HOME/kiln/kiln.db", else "~/.cache/kiln/kiln.db", the home folder
+/// being $HOME or, where that is no absolute path, the password database's. A relative
+/// $XDG_CACHE_HOME is ignored. Without any home folder: empty (a private one in memory), with a
+/// warning.
 std::filesystem::path default_database();
 /// The non-empty parts of a colon-separated list.
 std::vector<std::filesystem::path> split_paths(std::string_view list);

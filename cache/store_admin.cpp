@@ -37,7 +37,7 @@ StoreStats stats_of(Layer& layer) {
                           "SELECT failure, count(*) FROM measurement WHERE failure IS NOT NULL "
                           "GROUP BY failure");
   while (kinds.executeStep())
-    s.failures_by_kind[kinds.getColumn(0).getString()] = kinds.getColumn(1).getInt64();
+    s.failures_by_kind[text_of(kinds.getColumn(0))] = kinds.getColumn(1).getInt64();
   return s;
 }
 
@@ -69,7 +69,7 @@ class Checker {
   void pragma(const char* query, int column, std::string_view good) {
     SQLite::Statement row(*layer_.db, query);
     while (row.executeStep()) {
-      const std::string text = row.getColumn(column).getString();
+      const std::string text = text_of(row.getColumn(column));
       if (text != good)
         report_.problems.push_back(
             fmt::format("database {}: {}: {}", layer_.path.string(), query, text));
@@ -99,7 +99,7 @@ class Checker {
     while (row.executeStep()) {
       ++report_.rows;
       const std::int64_t id = row.getColumn(winner_column - 1).getInt64();
-      const std::string config = row.getColumn(0).getString();
+      const std::string config = text_of(row.getColumn(0));
       if (!read_measured(row))
         found("measurement", id,
               fmt::format("config = {}: it, its round or its timing cannot be read", config));
@@ -115,7 +115,7 @@ class Checker {
         fmt::format("SELECT id, quarantined FROM {} WHERE quarantined IS NOT NULL", table));
     while (row.executeStep())
       found(table, row.getColumn(0).getInt64(),
-            fmt::format("quarantined: {}", row.getColumn(1).getString()));
+            fmt::format("quarantined: {}", text_of(row.getColumn(1))));
   }
 
   void found(const std::string& table, std::int64_t id, const std::string& what) {
@@ -171,12 +171,12 @@ std::vector<Record> list_of(Layer& layer) {
       continue;  // check() is what reports it
     records.push_back({.key = {.device = *device,
                                .gemm = *gemm,
-                               .policy = row.getColumn(kNext + 3).getString(),
+                               .policy = text_of(row.getColumn(kNext + 3)),
                                .determinism = determinism},
                        .validators = *made_by,
                        .measured = *measured,
-                       .launch = row.getColumn(kNext + 6).getString(),
-                       .created = row.getColumn(kNext + 5).getString(),
+                       .launch = text_of(row.getColumn(kNext + 6)),
+                       .created = text_of(row.getColumn(kNext + 5)),
                        .database = layer.path});
   }
   return records;

@@ -1,12 +1,14 @@
 // Export to and import from one self-contained file.
+#include <SQLiteCpp/Backup.h>
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/schema.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
+#include "cache/trust.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -101,11 +103,21 @@ std::string quoted(const std::filesystem::path& path) {
   return text + "'";
 }
 
-/// Detaches whatever happens in between.
+/// `from` as the schema "other" of `db`, detached whatever happens in between. It is a copy of what
+/// that layer's connection reads: attaching by path would open whatever file lies there by then,
+/// and could not open a write-ahead log on read-only media.
 class Attached {
  public:
-  Attached(SQLite::Database& db, const std::filesystem::path& file) : db_(db) {
-    db_.exec(fmt::format("ATTACH {} AS other", quoted(file)));
+  Attached(SQLite::Database& db, Layer& from) : db_(db) {
+    db_.exec("ATTACH '' AS other");  // a private temporary database
+    try {
+      SQLite::Backup copy(db_, "other", *from.db, "main");
+      if (const int code = copy.executeStep(); code != SQLITE_DONE)
+        throw SQLite::Exception(sqlite3_errstr(code), code);
+    } catch (...) {
+      db_.tryExec("DETACH other");
+      throw;
+    }
   }
   Attached(const Attached&) = delete;
   Attached& operator=(const Attached&) = delete;
@@ -115,13 +127,14 @@ class Attached {
   SQLite::Database& db_;
 };
 
-ImportReport merge(SQLite::Database& db, const std::filesystem::path& file, bool with_code) {
-  const Attached attached(db, file);
+/// Machine code and what names it is taken from trusted layers only.
+ImportReport merge(SQLite::Database& db, Layer& from) {
+  const Attached attached(db, from);
   SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
-  ImportReport report{.trusted = with_code};
+  ImportReport report{.trusted = from.trusted};
   merge_values(db);
-  if (with_code) report.binaries = merge_code(db);
-  report.measurements = merge_measurements(db, with_code);
+  if (from.trusted) report.binaries = merge_code(db);
+  report.measurements = merge_measurements(db, from.trusted);
   transaction.commit();
   return report;
 }
@@ -130,6 +143,11 @@ ImportReport merge(SQLite::Database& db, const std::filesystem::path& file, bool
 /// over it.
 Status replaceable(const std::filesystem::path& file, const std::vector<Layer>& layers) {
   std::error_code ignored;
+  // A rename would put a plain file into the place of /dev/null.
+  struct stat info {};
+  if (::stat(file.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return fail(ErrorCode::bad_input, fmt::format("file = {}: it is {}, not a regular file",
+                                                  file.string(), kind_of_file(info.st_mode)));
   for (const Layer& layer : layers)
     if (std::filesystem::equivalent(file, layer.path, ignored))
       return fail(ErrorCode::bad_input,
@@ -152,15 +170,18 @@ Status Store::export_to(const std::filesystem::path& file) {
   std::error_code ignored;
   std::filesystem::remove(partial, ignored);
   const Status written = guarded(file, [&]() -> Status {
+    // Made here, so that it is this user's and the link that somebody may put there is not
+    // followed.
+    if (Status made = make_file(partial); !made) return made;
     impl_->own().db->exec(fmt::format("VACUUM INTO {}", quoted(partial)));
-    auto out = open_own(partial);
+    auto out = open_copy(partial);
     if (!out) return tl::unexpected(out.error());
     // The copy is this user's alone, so it must not vouch for what others may have written.
     if (!impl_->own().trusted)
       out->db->exec(
           "DELETE FROM binary; DELETE FROM verification; UPDATE measurement SET binary_key = ''");
-    for (const Layer& layer : impl_->layers)
-      if (&layer != &impl_->own()) merge(*out->db, layer.path, layer.trusted);
+    for (Layer& layer : impl_->layers)
+      if (&layer != &impl_->own()) merge(*out->db, layer);
     // A reader on read-only media can make no write-ahead log.
     out->db->exec("PRAGMA journal_mode = DELETE");
     out->db.reset();
@@ -175,16 +196,16 @@ Status Store::export_to(const std::filesystem::path& file) {
 
 Result<ImportReport> Store::import_from(const std::filesystem::path& file) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored))
+  if (!std::filesystem::exists(file, ignored))
     return fail(ErrorCode::bad_input, fmt::format("file = {}: no such file", file.string()));
   auto layer = open_shipped(file);
   if (!layer) return tl::unexpected(layer.error());
-  const bool trusted = layer->trusted;
-  layer->db.reset();
   const std::lock_guard lock(impl_->mutex);
   if (Status ok = impl_->writable(); !ok) return tl::unexpected(ok.error());
-  return guarded(impl_->own().path,
-                 [&]() -> Result<ImportReport> { return merge(*impl_->own().db, file, trusted); });
+  auto report = guarded(impl_->own().path,
+                        [&]() -> Result<ImportReport> { return merge(*impl_->own().db, *layer); });
+  if (Status kept = unmoved(impl_->own()); !kept) return tl::unexpected(kept.error());
+  return report;
 }
 
 }  // namespace kiln

@@ -56,12 +56,14 @@ Status write(Store::Impl& store, F&& body) {
   const std::lock_guard lock(store.mutex);
   if (Status ok = store.writable(); !ok) return ok;
   Layer& layer = store.own();
-  return guarded(layer.path, [&]() -> Status {
+  const Status written = guarded(layer.path, [&]() -> Status {
     SQLite::Transaction transaction(*layer.db, SQLite::TransactionBehavior::IMMEDIATE);
     if (Status done = body(*layer.db); !done) return done;
     transaction.commit();
     return {};
   });
+  if (Status kept = unmoved(layer); !kept) return kept;
+  return written;
 }
 
 }  // namespace

@@ -45,9 +45,10 @@ constexpr Manual kExport{"export", "Write every record, with its code, to one fi
 constexpr Manual kImport{"import", "Merge a file that `kiln db export` wrote",
                          "  Records that are already in the user's database win. Machine code is "
                          "taken only from a file\n"
-                         "  that this user or root owns and no one else can write; otherwise "
-                         "records come without code,\n"
-                         "  which is compiled again on first use.",
+                         "  that this user or root owns and no one else can write, in folders of "
+                         "which the same is true;\n"
+                         "  otherwise records come without code, which is compiled again on first "
+                         "use.",
                          "  kiln db import app.kiln"};
 
 struct DbCommand {
@@ -61,7 +62,7 @@ Result<std::unique_ptr<Store>> open_store(const DbCommand& command, bool may_cre
   const std::string& file = command.database.file;
   std::error_code code;
   // Opening makes the file; a mistyped name must not look like an empty database.
-  if (!may_create && !file.empty() && !std::filesystem::exists(file, code))
+  if (!may_create && !file.empty() && file != kInMemory && !std::filesystem::exists(file, code))
     return fail(ErrorCode::bad_input, fmt::format("db = \"{}\": there is no such file", file));
   return kiln::cli::open_store(command.database);
 }

@@ -29,6 +29,7 @@ Shapes are one line, row-major: dtype ta tb m n k [key=value ...]
 
 Files:
   $KILN_DB                          the user's database, else $XDG_CACHE_HOME/kiln/kiln.db
+                                    (:memory: = a private one that ends with the command)
   $KILN_DB_PATH                     shipped databases, colon-separated, read only
   $KILN_LOCK_DIR                    lock files, one a device; default /dev/shm. Containers that share
                                     a device need one folder in common

@@ -231,8 +231,8 @@ Result<Compiler*> compiler_for(const Target& target) {
 void DatabaseOptions::add_to(CLI::App& app) {
   app.add_option(
          "--db", file,
-         "The user's database; default $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db. Shipped "
-         "ones: $KILN_DB_PATH")
+         "The user's database; default $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db. :memory: is a "
+         "private one that ends with the command. Shipped ones: $KILN_DB_PATH")
       ->type_name("FILE");
 }
 

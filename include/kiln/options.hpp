@@ -23,6 +23,7 @@ enum class Determinism : std::uint8_t { run_to_run, any };
 struct OpenOptions {
   std::string device = "cpu";  ///< "cpu"; "cuda:N", "hip:N": the N-th GPU
   /// The user's own database; empty: $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db (~/.cache).
+  /// ":memory:": a private one that ends with the Engine; it leaves no file.
   std::filesystem::path database = {};
   /// Shipped read-only databases, first wins; empty: $KILN_DB_PATH (colon-separated).
   std::vector<std::filesystem::path> shipped = {};

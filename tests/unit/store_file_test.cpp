@@ -79,18 +79,6 @@ TEST(Trust, RowsOfAFileThatOthersMayWriteNameNoCode) {
   EXPECT_TRUE(open_store(dir / "out.db")->best(theirs, kNow)->image.empty());
 }
 
-TEST(Trust, ALogBesideTheFileIsLookedAtToo) {
-  TempDir dir;
-  std::ofstream(dir / "f") << "x";
-  std::ofstream(dir / "f-wal") << "x";
-  EXPECT_EQ(distrust(dir / "f"), "");
-  ::chmod((dir / "f-wal").c_str(), 0666);
-  EXPECT_THAT(distrust(dir / "f"), HasSubstr("f-wal"));
-  std::filesystem::create_directory(dir / "elsewhere");
-  std::filesystem::create_symlink(dir / "f", dir / "elsewhere/link");
-  EXPECT_THAT(distrust(dir / "elsewhere/link"), HasSubstr("f-wal"));
-}
-
 TEST(Open, AViewInATablesPlaceIsRefused) {
   TempDir dir;
   store_winner(*open_store(dir / "kiln.db"), key_of(64, 96, 128), 6);
@@ -103,17 +91,6 @@ TEST(Open, AViewInATablesPlaceIsRefused) {
   EXPECT_THAT(opened.error().message, HasSubstr("views"));
 }
 
-TEST(Trust, AFileOfAnotherUserIsNot) {
-  TempDir dir;
-  std::ofstream(dir / "f") << "x";
-  EXPECT_EQ(distrust(dir / "f"), "");
-  EXPECT_THAT(distrust(dir / "none"), HasSubstr("no owner"));
-  if (::geteuid() == 0) {  // only root can give a file away
-    ASSERT_EQ(::chown((dir / "f").c_str(), 12345, 12345), 0);
-    EXPECT_THAT(distrust(dir / "f"), HasSubstr("12345"));
-  }
-}
-
 TEST(Open, MakesFoldersAndAFileOnlyItsOwnerWrites) {
   TempDir dir;
   const auto old = ::umask(0);
@@ -122,6 +99,10 @@ TEST(Open, MakesFoldersAndAFileOnlyItsOwnerWrites) {
   struct stat info {};
   ASSERT_EQ(::stat((dir / "a/b/kiln.db").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 022, 0u);
+  for (const char* folder : {"a", "a/b"}) {
+    ASSERT_EQ(::stat((dir / folder).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 022, 0u) << folder;
+  }
   EXPECT_EQ(open_store(dir / "a/b/kiln.db")->stats()->front().journal, "wal");
 }
 
@@ -276,21 +257,6 @@ TEST(Codec, RoundTripsAndRefusesLies) {
   EXPECT_EQ(decompress(compress({}), 0), std::vector<std::byte>{});
   EXPECT_EQ(content_hash("").size(), 32u);
   EXPECT_NE(content_hash("a"), content_hash("b"));
-}
-
-TEST(Paths, FromTheEnvironment) {
-  ::setenv("KILN_DB", "/x/y.db", 1);
-  EXPECT_EQ(default_database(), "/x/y.db");
-  ::unsetenv("KILN_DB");
-  ::setenv("XDG_CACHE_HOME", "/cache", 1);
-  EXPECT_EQ(default_database(), "/cache/kiln/kiln.db");
-  ::unsetenv("XDG_CACHE_HOME");
-  ::setenv("HOME", "/home/u", 1);
-  EXPECT_EQ(default_database(), "/home/u/.cache/kiln/kiln.db");
-  ::setenv("KILN_DB_PATH", "/a.db::/b.db", 1);
-  EXPECT_THAT(default_shipped(), testing::ElementsAre("/a.db", "/b.db"));
-  ::unsetenv("KILN_DB_PATH");
-  EXPECT_TRUE(default_shipped().empty());
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+// Where the databases lie when nobody names them.
+#include <fmt/format.h>
+#include <pwd.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "cache/store.h"
+
+namespace kiln {
+namespace {
+
+std::filesystem::path variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// The user's home folder, absolute; empty when neither $HOME nor the password database has one.
+std::filesystem::path home() {
+  if (auto named = variable("HOME"); named.is_absolute()) return named;
+  std::vector<char> buffer(1 << 16);
+  passwd user{}, *found = nullptr;
+  if (::getpwuid_r(::geteuid(), &user, buffer.data(), buffer.size(), &found) != 0 || !found)
+    return {};
+  const std::filesystem::path listed = user.pw_dir;
+  return listed.is_absolute() ? listed : std::filesystem::path();
+}
+
+}  // namespace
+
+std::filesystem::path default_database() {
+  if (const auto file = variable("KILN_DB"); !file.empty()) return file;
+  // The XDG Base Directory Specification: relative paths are invalid and to be ignored.
+  if (const auto cache = variable("XDG_CACHE_HOME"); cache.is_absolute())
+    return cache / "kiln/kiln.db";
+  if (const auto folder = home(); !folder.empty()) return folder / ".cache/kiln/kiln.db";
+  spdlog::warn(
+      "no database: HOME = \"{}\" is no absolute path and uid {} has no home folder; nothing will "
+      "be "
+      "remembered unless $KILN_DB names a file",
+      variable("HOME").string(), ::geteuid());
+  return {};
+}
+
+std::vector<std::filesystem::path> split_paths(std::string_view list) {
+  std::vector<std::filesystem::path> files;
+  while (!list.empty()) {
+    const std::size_t colon = list.find(':');
+    if (colon != 0) files.emplace_back(list.substr(0, colon));
+    list.remove_prefix(colon == list.npos ? list.size() : colon + 1);
+  }
+  return files;
+}
+
+std::vector<std::filesystem::path> default_shipped() {
+  return split_paths(variable("KILN_DB_PATH").native());
+}
+
+}  // namespace kiln

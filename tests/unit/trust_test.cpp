@@ -1,0 +1,280 @@
+// Who can have written a file: every rule of the walk from "/" to it.
+#include "cache/trust.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <pwd.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <sstream>
+
+#include "support/stored.h"
+#include "support/temp_dir.h"
+
+namespace kiln {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr uid_t kUser = 1000, kStranger = 1001;
+
+PathEntry folder(uid_t owner, mode_t mode, bool private_group = false) {
+  return {.path = "/p", .owner = owner, .mode = S_IFDIR | mode, .private_group = private_group};
+}
+
+TEST(TrustRules, OfAFoldersOwner) {
+  for (const auto role : {DirectoryRole::above, DirectoryRole::holds_file}) {
+    EXPECT_EQ(distrust_directory(folder(0, 0755), role, kUser), "");
+    EXPECT_EQ(distrust_directory(folder(kUser, 0700), role, kUser), "");
+    EXPECT_EQ(distrust_directory(folder(0, 0755), role, 0), "");
+    EXPECT_THAT(distrust_directory(folder(kStranger, 0755), role, kUser),
+                AllOf(HasSubstr("/p"), HasSubstr("owner = uid 1001")));
+    EXPECT_NE(distrust_directory(folder(kStranger, 0700), role, 0), "") << "root trusts root";
+    EXPECT_NE(distrust_directory(folder(kStranger, 01777), role, kUser), "")
+        << "its owner may rename what is in it, sticky or not";
+  }
+}
+
+TEST(TrustRules, OfAFoldersMode) {
+  for (const auto role : {DirectoryRole::above, DirectoryRole::holds_file})
+    for (const mode_t mode : {0777, 0757, 0775, 0772, 0720, 0702}) {
+      EXPECT_THAT(distrust_directory(folder(kUser, mode), role, kUser),
+                  AllOf(HasSubstr("/p"), HasSubstr(fmt::format("mode = {:04o}", mode))));
+      EXPECT_NE(distrust_directory(folder(0, mode), role, kUser), "") << "root's too";
+    }
+}
+
+// In /tmp others can neither rename nor remove what is this user's; but beside a file that lies in
+// /tmp itself anybody may put a log.
+TEST(TrustRules, AStickyFolderIsExceptedAboveTheFilesOwn) {
+  for (const uid_t owner : {uid_t{0}, kUser}) {
+    EXPECT_EQ(distrust_directory(folder(owner, 01777), DirectoryRole::above, kUser), "");
+    EXPECT_THAT(distrust_directory(folder(owner, 01777), DirectoryRole::holds_file, kUser),
+                HasSubstr("mode = 1777"));
+    EXPECT_NE(distrust_directory(folder(owner, 01775), DirectoryRole::holds_file, kUser), "");
+  }
+}
+
+TEST(TrustRules, APrivateGroupMayWriteAFolder) {
+  for (const auto role : {DirectoryRole::above, DirectoryRole::holds_file}) {
+    EXPECT_EQ(distrust_directory(folder(kUser, 0775, true), role, kUser), "");
+    EXPECT_NE(distrust_directory(folder(kUser, 0777, true), role, kUser), "") << "others too";
+    EXPECT_NE(distrust_directory(folder(kStranger, 0775, true), role, kUser), "");
+  }
+}
+
+TEST(TrustRules, OfFiles) {
+  const auto file = [](uid_t owner, mode_t mode, bool private_group = false) {
+    return PathEntry{"/p/f", owner, S_IFREG | mode, private_group};
+  };
+  EXPECT_EQ(distrust_file(file(0, 0644), kUser), "");
+  EXPECT_EQ(distrust_file(file(kUser, 0600), kUser), "");
+  EXPECT_THAT(distrust_file(file(kStranger, 0600), kUser), HasSubstr("uid 1001"));
+  for (const mode_t mode : {0666, 0664, 0646, 01666})
+    EXPECT_THAT(distrust_file(file(kUser, mode), kUser), HasSubstr("/p/f: mode = "));
+  EXPECT_NE(distrust_file(file(kUser, 0664, true), kUser), "") << "no exception for files";
+}
+
+TEST(TrustRules, APrivateGroupIsTheOwnersOnly) {
+  const passwd* user = ::getpwnam("bin");  // a system user with a group of its name, everywhere
+  ASSERT_NE(user, nullptr);
+  const uid_t uid = user->pw_uid;
+  const gid_t gid = user->pw_gid;
+  EXPECT_TRUE(is_private_group(uid, gid));
+  EXPECT_FALSE(is_private_group(uid, gid + 1)) << "not its primary group";
+  EXPECT_FALSE(is_private_group(uid + 1, gid)) << "another user's";
+  EXPECT_FALSE(is_private_group(0, 0)) << "shared by users of any id in some containers";
+  EXPECT_FALSE(is_private_group(4000000000u, 4000000000u)) << "nobody by that id";
+  user = ::getpwnam("nobody");
+  ASSERT_NE(user, nullptr);
+  EXPECT_FALSE(is_private_group(user->pw_uid, 4000000000u));
+}
+
+/// a/b/f in a folder of the test's own.
+class Walk : public ::testing::Test {
+ protected:
+  Walk() {
+    std::filesystem::create_directories(dir_ / "a/b");
+    std::ofstream(file_) << "x";
+    mode(dir_.path(), 0755);
+    mode(dir_ / "a", 0755);
+    mode(dir_ / "a/b", 0755);
+    mode(file_, 0644);
+  }
+  static void mode(const std::filesystem::path& path, mode_t mode) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+  }
+  std::string verdict() const {
+    const auto walked = walk_to(file_);
+    return walked ? walked->distrust : "error: " + walked.error().message;
+  }
+
+  TempDir dir_;
+  const std::filesystem::path file_ = dir_ / "a/b/f";
+};
+
+TEST_F(Walk, FindsTheFileItself) {
+  const auto walked = walk_to(file_);
+  ASSERT_TRUE(walked) << walked.error().message;
+  EXPECT_EQ(walked->distrust, "");
+  EXPECT_EQ(walked->path, std::filesystem::canonical(file_));
+  struct stat info {};
+  ASSERT_EQ(::stat(file_.c_str(), &info), 0);
+  EXPECT_EQ(walked->id, (FileId{info.st_dev, info.st_ino}));
+  EXPECT_THAT(walk_to(dir_ / "none").error().message, HasSubstr((dir_ / "none").string()));
+}
+
+TEST_F(Walk, NamesTheFirstStepThatOthersMayChange) {
+  mode(dir_ / "a", 0777);
+  EXPECT_THAT(verdict(), HasSubstr((dir_ / "a").string() + ": mode = 0777"));
+  mode(dir_ / "a/b", 0777);
+  EXPECT_THAT(verdict(), HasSubstr((dir_ / "a").string() + ": mode = 0777"));
+  mode(dir_ / "a", 01777);
+  EXPECT_THAT(verdict(), HasSubstr((dir_ / "a/b").string() + ": mode = 0777"));
+  mode(dir_ / "a/b", 0755);
+  EXPECT_EQ(verdict(), "") << "sticky, above";
+  mode(dir_ / "a/b", 01777);
+  EXPECT_THAT(verdict(), HasSubstr((dir_ / "a/b").string() + ": mode = 1777"));
+  mode(dir_ / "a/b", 0755);
+  mode(file_, 0666);
+  EXPECT_THAT(verdict(), HasSubstr(file_.string() + ": mode = 0666"));
+}
+
+TEST_F(Walk, LooksAtTheLogsBesideTheFileNotBesideALink) {
+  for (const char* suffix : {"-wal", "-shm", "-journal"}) {
+    const std::filesystem::path log = file_.string() + suffix;
+    std::ofstream(log) << "x";
+    mode(log, 0644);
+    EXPECT_EQ(verdict(), "");
+    mode(log, 0666);
+    EXPECT_THAT(verdict(), HasSubstr(log.string() + ": mode = 0666"));
+    std::filesystem::create_symlink(file_, dir_ / "link");
+    EXPECT_THAT(walk_to(dir_ / "link")->distrust, HasSubstr(log.string()));
+    std::filesystem::remove(dir_ / "link");
+    std::filesystem::remove(log);
+  }
+}
+
+TEST_F(Walk, FollowsALinkToWhereItLeads) {
+  std::filesystem::create_directory(dir_ / "open");
+  mode(dir_ / "open", 0777);
+  std::filesystem::create_symlink(dir_ / "a/b", dir_ / "open/link");
+  EXPECT_EQ(walk_to(dir_ / "open/link/f")->distrust, "") << "what lies there is this user's";
+  std::filesystem::rename(file_, dir_ / "open/f");
+  std::filesystem::create_symlink(dir_ / "open/f", file_);
+  EXPECT_THAT(verdict(), HasSubstr((dir_ / "open").string() + ": mode = 0777"));
+}
+
+TEST_F(Walk, AnotherUserIsJudgedByItsOwnFolders) {
+  // As another user would see this user's: root's are everybody's to trust, others' nobody's.
+  const auto walked = walk_to(file_, kStranger);
+  ASSERT_TRUE(walked);
+  if (::geteuid() == 0)
+    EXPECT_EQ(walked->distrust, "");
+  else
+    EXPECT_THAT(walked->distrust, HasSubstr(fmt::format("owner = uid {}", ::geteuid())));
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::chown((dir_ / "a").c_str(), kStranger, kStranger), 0);
+  EXPECT_THAT(verdict(), HasSubstr((dir_ / "a").string() + ": owner = uid 1001"));
+  EXPECT_EQ(walk_to(file_, kStranger)->distrust, "");
+  ASSERT_EQ(::chown((dir_ / "a").c_str(), 0, 0), 0);
+  ASSERT_EQ(::chown(file_.c_str(), kStranger, kStranger), 0);
+  EXPECT_THAT(verdict(), HasSubstr(file_.string() + ": owner = uid 1001"));
+}
+
+/// An access list that lets user 1001 write; as the kernel keeps it: version 2, then tag,
+/// permissions and id of each entry.
+std::string access_list_for_a_stranger() {
+  struct Entry {
+    std::uint16_t tag, permissions;
+    std::uint32_t id;
+  };
+  constexpr std::uint32_t kNone = 0xffffffff;
+  constexpr std::array kEntries = {Entry{0x01, 7, kNone}, Entry{0x02, 7, kStranger},
+                                   Entry{0x04, 7, kNone}, Entry{0x10, 7, kNone},
+                                   Entry{0x20, 5, kNone}};
+  const std::uint32_t version = 2;
+  std::string bytes(reinterpret_cast<const char*>(&version), sizeof version);
+  return bytes.append(reinterpret_cast<const char*>(kEntries.data()), sizeof kEntries);
+}
+
+TEST_F(Walk, AFolderThatAGroupMayWriteIsJudgedByTheGroup) {
+  mode(dir_ / "a", 0775);
+  const bool own_group = is_private_group(::geteuid(), ::getegid());
+  EXPECT_EQ(verdict().empty(), own_group) << verdict();
+  uid_t owner = ::geteuid();
+  if (owner == 0) {  // to a user with a group of its own
+    const passwd* user = ::getpwnam("bin");
+    owner = user->pw_uid;
+    ASSERT_EQ(::chown((dir_ / "a").c_str(), user->pw_uid, user->pw_gid), 0);
+    EXPECT_EQ(walk_to(file_, owner)->distrust, "");
+    ASSERT_EQ(::chown((dir_ / "a").c_str(), user->pw_uid, user->pw_gid + 1), 0);
+    EXPECT_THAT(walk_to(file_, owner)->distrust, HasSubstr("mode = 0775"));
+    ASSERT_EQ(::chown((dir_ / "a").c_str(), user->pw_uid, user->pw_gid), 0);
+  }
+  const std::string list = access_list_for_a_stranger();
+  const bool listed =
+      ::setxattr((dir_ / "a").c_str(), "system.posix_acl_access", list.data(), list.size(), 0) == 0;
+  ASSERT_TRUE(listed || errno == ENOTSUP) << std::strerror(errno);
+  if (listed) {
+    EXPECT_THAT(walk_to(file_, owner)->distrust, HasSubstr("mode = 0775"));
+  }
+}
+
+TEST(Descriptors, OnlyThoseThatReadOrWriteCount) {
+  TempDir dir;
+  std::ofstream(dir / "f") << "x";
+  const FileId id = walk_to(dir / "f")->id;
+  EXPECT_FALSE(is_open_here(id));
+  const int path_only = ::open((dir / "f").c_str(), O_PATH | O_CLOEXEC);
+  EXPECT_FALSE(is_open_here(id));
+  const int readable = ::open((dir / "f").c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_TRUE(is_open_here(id));
+  ::close(path_only);
+  ::close(readable);
+  EXPECT_FALSE(is_open_here(id));
+}
+
+// A database in a folder that others may write is read, but not run; one warning says why.
+TEST(Trust, AFolderThatOthersMayWriteIsSaidOnceAndItsCodeLeftOut) {
+  TempDir dir;
+  const BestKey key = test::key_of(64, 96, 128);
+  std::filesystem::create_directory(dir / "shared");
+  test::store_winner(*test::open_store(dir / "shared/kiln.db"), key, 6);
+  ASSERT_EQ(::chmod((dir / "shared").c_str(), 0777), 0);
+
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  for (const bool shipped : {false, true}) {
+    log.str("");
+    auto store = shipped ? test::open_store({}, {dir / "shared/kiln.db"})
+                         : test::open_store(dir / "shared/kiln.db");
+    const auto record = store->best(key, test::kNow);
+    ASSERT_TRUE(record);
+    EXPECT_TRUE(record->image.empty());
+    EXPECT_EQ(record->source, test::code_of(6).source);
+    const std::string said = log.str();
+    EXPECT_THAT(said, HasSubstr((dir / "shared").string() + ": mode = 0777"));
+    EXPECT_THAT(said, HasSubstr("machine code is not loaded"));
+    EXPECT_EQ(said.find('\n'), said.size() - 1) << said;
+  }
+  spdlog::set_default_logger(before);
+  auto own = test::open_store(dir / "own.db");
+  EXPECT_FALSE(own->import_from(dir / "shared/kiln.db")->trusted);
+  EXPECT_FALSE(own->binary("source6", ""));
+}
+
+}  // namespace
+}  // namespace kiln
