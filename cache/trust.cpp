@@ -6,13 +6,18 @@
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -42,8 +47,14 @@ class Place {
   int fd_;
 };
 
-std::string owner_text(const PathEntry& entry) {
-  return fmt::format("{}: owner = uid {}, neither this user nor root", entry.path, entry.owner);
+/// Empty when the entry is root's or `user`'s.
+std::string distrust_owner(const PathEntry& entry, uid_t user) {
+  if (entry.mounted_by != 0 && entry.mounted_by != user)
+    return fmt::format("{}: on a FUSE file system of uid {}, neither this user nor root",
+                       entry.path, entry.mounted_by);
+  if (entry.owner != 0 && entry.owner != user)
+    return fmt::format("{}: owner = uid {}, neither this user nor root", entry.path, entry.owner);
+  return {};
 }
 
 std::string mode_text(const PathEntry& entry) {
@@ -57,8 +68,18 @@ bool has_access_list(const Place& place) {
   return errno != ENODATA && errno != ENOTSUP;
 }
 
+/// Root for every file system but FUSE.
+uid_t mounter_of(const Place& place, dev_t device) {
+  constexpr unsigned kFuse = 0x65735546;
+  struct statfs fs {};
+  if (::fstatfs(place.fd(), &fs) == 0 && static_cast<unsigned>(fs.f_type) != kFuse) return 0;
+  std::ifstream mounts("/proc/self/mountinfo");
+  return fuse_user(mounts, device);
+}
+
 PathEntry entry_of(const Place& place, const struct stat& info, std::string path) {
   PathEntry entry{.path = std::move(path), .owner = info.st_uid, .mode = info.st_mode};
+  entry.mounted_by = mounter_of(place, info.st_dev);
   entry.private_group = (info.st_mode & S_IWGRP) != 0 &&
                         is_private_group(info.st_uid, info.st_gid) && !has_access_list(place);
   return entry;
@@ -118,7 +139,7 @@ std::string_view kind_of_file(mode_t mode) {
 }
 
 std::string distrust_directory(const PathEntry& directory, DirectoryRole role, uid_t user) {
-  if (directory.owner != 0 && directory.owner != user) return owner_text(directory);
+  if (std::string why = distrust_owner(directory, user); !why.empty()) return why;
   if (role == DirectoryRole::above && (directory.mode & S_ISVTX) != 0) return {};
   if ((directory.mode & S_IWOTH) != 0) return mode_text(directory);
   if ((directory.mode & S_IWGRP) != 0 && !directory.private_group) return mode_text(directory);
@@ -126,9 +147,26 @@ std::string distrust_directory(const PathEntry& directory, DirectoryRole role, u
 }
 
 std::string distrust_file(const PathEntry& file, uid_t user) {
-  if (file.owner != 0 && file.owner != user) return owner_text(file);
+  if (std::string why = distrust_owner(file, user); !why.empty()) return why;
   if ((file.mode & (S_IWGRP | S_IWOTH)) != 0) return mode_text(file);
   return {};
+}
+
+uid_t fuse_user(std::istream& mountinfo, dev_t device) {
+  // "36 35 0:51 / /mnt rw,nosuid shared:1 - fuse.sshfs source rw,user_id=1000,group_id=1000"
+  const std::string number = fmt::format("{}:{}", major(device), minor(device));
+  constexpr std::string_view kUser = ",user_id=";
+  for (std::string line; std::getline(mountinfo, line);) {
+    std::istringstream words(line);
+    std::string id, parent, mounted;
+    words >> id >> parent >> mounted;
+    const std::size_t user = line.rfind(kUser);
+    if (mounted != number || user == line.npos) continue;
+    uid_t uid = kUnknownUser;
+    const char* first = line.data() + user + kUser.size();
+    if (std::from_chars(first, line.data() + line.size(), uid).ec == std::errc{}) return uid;
+  }
+  return kUnknownUser;
 }
 
 bool is_private_group(uid_t owner, gid_t group) {

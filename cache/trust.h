@@ -7,6 +7,8 @@
 //   bit, like /tmp: there other users can neither remove nor rename entries of root or this user.
 //   The file's own directory may not, because anyone could then place a write-ahead log beside the
 //   file. (b) A directory may be writable by its owner's private group, as a umask of 002 makes it.
+// - no part of the path lies on a FUSE file system that another user mounted: any owner and mode
+//   that it reports is that user's word.
 // - the file and the logs beside it are owned by root or this user, and neither group nor others
 //   may write them. Files have no exception for private groups: kiln creates them with mode 0644
 //   whatever the umask.
@@ -15,6 +17,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <istream>
 #include <string>
 #include <string_view>
 
@@ -34,6 +37,7 @@ struct PathEntry {
   uid_t owner = 0;
   mode_t mode = 0;             // type and permissions
   bool private_group = false;  // the group is the owner's alone and no access list adds to it
+  uid_t mounted_by = 0;        // of a FUSE file system, otherwise root
 };
 
 enum class DirectoryRole { above, holds_file };
@@ -43,6 +47,11 @@ enum class DirectoryRole { above, holds_file };
 std::string distrust_directory(const PathEntry& directory, DirectoryRole role, uid_t user);
 /// Empty when nobody but root and `user` can write the file; else why not.
 std::string distrust_file(const PathEntry& file, uid_t user);
+
+/// The user who mounted the FUSE file system `device`, from the text of /proc/self/mountinfo;
+/// kUnknownUser where it is not listed.
+uid_t fuse_user(std::istream& mountinfo, dev_t device);
+inline constexpr uid_t kUnknownUser = static_cast<uid_t>(-1);
 
 /// Whether the group is `owner`'s own: its primary group, with its name and no other member. Never
 /// root's, which containers with arbitrary user ids share.

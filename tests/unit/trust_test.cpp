@@ -10,6 +10,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -83,6 +84,40 @@ TEST(TrustRules, OfFiles) {
   for (const mode_t mode : {0666, 0664, 0646, 01666})
     EXPECT_THAT(distrust_file(file(kUser, mode), kUser), HasSubstr("/p/f: mode = "));
   EXPECT_NE(distrust_file(file(kUser, 0664, true), kUser), "") << "no exception for files";
+}
+
+// Whoever mounts a FUSE file system answers for every owner and mode in it.
+TEST(TrustRules, OfFuse) {
+  for (const mode_t kind : {S_IFDIR | 0755, S_IFREG | 0644}) {
+    PathEntry entry{.path = "/p", .owner = 0, .mode = kind};
+    const auto verdict = [&] {
+      return S_ISDIR(kind) ? distrust_directory(entry, DirectoryRole::above, kUser)
+                           : distrust_file(entry, kUser);
+    };
+    EXPECT_EQ(verdict(), "");
+    entry.mounted_by = kUser;
+    EXPECT_EQ(verdict(), "");
+    entry.mounted_by = kStranger;
+    EXPECT_THAT(verdict(), AllOf(HasSubstr("/p"), HasSubstr("FUSE"), HasSubstr("uid 1001")));
+    entry.mounted_by = kUnknownUser;
+    EXPECT_NE(verdict(), "");
+  }
+}
+
+TEST(TrustRules, WhoMountedAFuseFileSystem) {
+  const auto user_of = [](int minor) {
+    std::istringstream mounts(
+        "22 1 254:0 / / rw,relatime - ext4 /dev/root rw\n"
+        "36 22 0:51 / /tmp/a,user_id=0 rw,nosuid shared:1 - fuse.sshfs s rw,user_id=1001,"
+        "group_id=1001,allow_other\n"
+        "37 22 0:52 / /data rw - fuse.glusterfs h:/v rw,user_id=0,group_id=0\n"
+        "38 22 0:53 / /odd rw - fuse.odd x rw\n");
+    return fuse_user(mounts, makedev(0, static_cast<unsigned>(minor)));
+  };
+  EXPECT_EQ(user_of(51), 1001u);
+  EXPECT_EQ(user_of(52), 0u);
+  EXPECT_EQ(user_of(53), kUnknownUser);
+  EXPECT_EQ(user_of(54), kUnknownUser) << "not listed";
 }
 
 TEST(TrustRules, APrivateGroupIsTheOwnersOnly) {
