@@ -119,7 +119,7 @@ TEST_F(Exchanged, AnImportTakesNoCodeThatWasNotChecked) {
     const bool theirs = record->measured.config == test::config_of(kTheirs);
     foreign += theirs;
     ASSERT_TRUE(!theirs || record->image.empty()) << "at import " << imports;
-    ASSERT_FALSE(store->binary(code_of(kTheirs).source_key, "")) << "at import " << imports;
+    ASSERT_FALSE(store->binary(code_of(kTheirs).code_key, "")) << "at import " << imports;
   }
   EXPECT_GE(foreign, kForeignSeen) << "the exchange met too few imports to show anything";
 }
@@ -135,7 +135,7 @@ TEST_F(Exchanged, AnExportTakesNoCodeThatWasNotChecked) {
     const auto record = exported->best(key_, kNow);
     if (!record) continue;
     foreign += record->measured.config == test::config_of(kTheirs);
-    ASSERT_FALSE(exported->binary(code_of(kTheirs).source_key, "")) << "at export " << exports;
+    ASSERT_FALSE(exported->binary(code_of(kTheirs).code_key, "")) << "at export " << exports;
   }
   EXPECT_GE(foreign, kForeignSeen) << "the exchange met too few exports to show anything";
 }
