@@ -96,6 +96,16 @@ void spoil_scales(const Gemm& gemm, Operand which, std::uint64_t seed,
 
 }  // namespace
 
+double DataSet::bytes_needed(const Gemm& gemm) {
+  double bytes = static_cast<double>(bias_length(gemm)) * size_of(bias_type(gemm));
+  for (const Operand which : {Operand::a, Operand::b, Operand::c})
+    bytes += static_cast<double>(span_bytes(gemm, which));
+  if (gemm.epilogue.residual) bytes += static_cast<double>(span_bytes(gemm, Operand::d));
+  for (const Operand which : {Operand::a, Operand::b})
+    bytes += static_cast<double>(scale_bytes(gemm, which));
+  return bytes;
+}
+
 bool DataSet::whole_is_cheap(const Gemm& gemm) {
   const std::int64_t elements = gemm.m * gemm.n * gemm.batch;
   return elements <= kWholeElements && elements * std::max<std::int64_t>(1, gemm.k) <= kWholeWork;
@@ -201,7 +211,7 @@ const std::vector<Products>& DataSet::sampled(const Gemm& gemm) {
     std::iota(all.index.begin(), all.index.end(), 0);
     for (all.batch = 0; all.batch < gemm.batch; ++all.batch) lines.push_back(all);
   } else {
-    lines = choose(gemm, recipe_.seed);
+    lines = choose(gemm, recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed);
   }
   for (Lines& some : lines)
     sampled_.push_back(

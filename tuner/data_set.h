@@ -22,6 +22,9 @@ struct DataRecipe {
   std::uint64_t seed = 1;
   bool nonfinite = false;
   Guard guard = Guard::after;  ///< where the inputs touch their unreadable page
+  /// Chooses the lines of D that are compared where the whole is not: of its own where the code
+  /// that is judged may know `seed`. 0: as `seed`.
+  std::uint64_t lines_seed = 0;
   bool operator==(const DataRecipe&) const = default;
 };
 
@@ -31,6 +34,9 @@ class DataSet {
   /// Elements between lines are poisoned, so that a kernel which uses them is found out. `gemm` is
   /// valid. Errors: device (no memory).
   static Result<DataSet> make(const Gemm& gemm, const DataRecipe& recipe);
+
+  /// Bytes of the inputs that `make` fills.
+  static double bytes_needed(const Gemm& gemm);
 
   /// Whether the reference of the whole of D is cheap enough for uniform data.
   static bool whole_is_cheap(const Gemm& gemm);

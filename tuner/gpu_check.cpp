@@ -318,9 +318,20 @@ GpuChecker::GpuChecker(GpuChecker&&) noexcept = default;
 GpuChecker& GpuChecker::operator=(GpuChecker&&) noexcept = default;
 GpuChecker::~GpuChecker() = default;
 
+double GpuChecker::bytes_needed(const Gemm& gemm) {
+  constexpr double kContents = 2;  // exact and uniform; small problems have a third
+  const double elements = double(gemm.m) * double(gemm.n) * double(gemm.batch);
+  return kContents * (DataSet::bytes_needed(gemm) + elements * (sizeof(double) + sizeof(float))) +
+         double(span_bytes(gemm, Operand::d));
+}
+
 Result<GpuChecker> GpuChecker::make(std::shared_ptr<const GpuTools> tools, const Gemm& gemm,
                                     std::uint64_t seed) {
   if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+  if (Status room = tools->room_for(bytes_needed(gemm),
+                                    fmt::format("operands and reference of '{}'", text(gemm)));
+      !room)
+    return tl::unexpected(room.error());
   return GpuChecker(std::make_unique<Impl>(Impl{std::move(tools), canonicalise(gemm), gemm, seed}));
 }
 

@@ -19,7 +19,10 @@ using RunOnGpu = std::function<Status(const KilnGpuArgs&, cuda::Stream)>;
 /// thread-safe.
 class GpuChecker {
  public:
-  /// Errors: bad_input, unsupported (invalid problem).
+  /// Least bytes of the device that a check takes: inputs, sums and magnitudes of each kind of
+  /// data, and D.
+  static double bytes_needed(const Gemm& gemm);
+  /// Errors: bad_input, unsupported (invalid problem); device (less is free than a check takes).
   static Result<GpuChecker> make(std::shared_ptr<const GpuTools> tools, const Gemm& gemm,
                                  std::uint64_t seed);
   GpuChecker(GpuChecker&&) noexcept;

@@ -1,5 +1,7 @@
 #include "tuner/gpu_timing.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -70,11 +72,21 @@ int gpu_rotation_sets(std::int64_t set_bytes, std::int64_t l2_bytes) {
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 2, kMostSets));
 }
 
+double GpuOperandSets::bytes_needed(const Canonical& problem, std::int64_t l2_bytes) {
+  const std::int64_t set = std::max<std::int64_t>(1, layout_of(problem.gemm).bytes);
+  return static_cast<double>(set) * gpu_rotation_sets(set, l2_bytes);
+}
+
 Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Canonical& problem,
                                             std::uint64_t seed) {
   const Gemm& g = problem.gemm;
   const Layout layout = layout_of(g);
-  const int count = gpu_rotation_sets(layout.bytes, tools.device()->caps().l2_bytes);
+  const std::int64_t l2_bytes = tools.device()->caps().l2_bytes;
+  const int count = gpu_rotation_sets(layout.bytes, l2_bytes);
+  if (Status room =
+          tools.room_for(bytes_needed(problem, l2_bytes), fmt::format("operands of '{}'", text(g)));
+      !room)
+    return tl::unexpected(room.error());
   GpuOperandSets out;
   auto memory = cuda::DeviceBuffer::make(
       tools.device(), static_cast<std::size_t>(std::max<std::int64_t>(1, layout.bytes) * count));

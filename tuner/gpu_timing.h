@@ -30,7 +30,9 @@ constexpr std::string_view gpu_measure_policy(Vendor vendor) {
 /// Operands on the device, filled. Move-only.
 class GpuOperandSets {
  public:
-  /// Errors: device (no memory).
+  /// Bytes of the device that `make` takes.
+  static double bytes_needed(const Canonical& problem, std::int64_t l2_bytes);
+  /// Errors: device (more than is free; found out before anything is allocated).
   static Result<GpuOperandSets> make(const GpuTools& tools, const Canonical& problem,
                                      std::uint64_t seed);
   int count() const { return static_cast<int>(sets_.size()); }

@@ -10,6 +10,7 @@
 #include "generator/cuda_check.h"
 #include "generator/extent.h"
 #include "runtime/compiler.h"
+#include "runtime/memory.h"
 #include "tuner/data.h"
 
 namespace kiln {
@@ -196,6 +197,15 @@ Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, const cuda::DeviceBuf
               batch_stride(gemm, Operand::d) * size, counters_.data());
   if (!ok) return tl::unexpected(ok.error());
   return counted();
+}
+
+Status GpuTools::room_for(double bytes, const std::string& what) const {
+  const cuda::Guest guest(*device_);
+  std::size_t free = 0, total = 0;
+  const cuda::Driver& driver = device_->driver();
+  if (Status ok = cuda::check(driver, driver.cuMemGetInfo(&free, &total), "cuMemGetInfo"); !ok)
+    return ok;
+  return kiln::room_for(bytes, static_cast<std::int64_t>(free), what);
 }
 
 }  // namespace kiln

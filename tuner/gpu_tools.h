@@ -51,6 +51,8 @@ class GpuTools {
   Result<Count> around(const Gemm& gemm, const cuda::DeviceBuffer& buffer, std::size_t first,
                        std::uint64_t pattern) const;
 
+  /// Errors: device, when `bytes` are more than the device has free; as kiln::room_for.
+  Status room_for(double bytes, const std::string& what) const;
   /// Waits for the stream. Errors: device, what went wrong since the last look.
   Status wait() const;
 

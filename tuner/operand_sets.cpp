@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "generator/extent.h"
+#include "runtime/memory.h"
 #include "tuner/data.h"
 #include "tuner/measure.h"
 
@@ -44,8 +45,17 @@ Layout layout_of(const Gemm& gemm) {
 
 std::int64_t touched_bytes(const Gemm& gemm) { return layout_of(gemm).bytes; }
 
+double OperandSets::bytes_needed(const Gemm& gemm, const DeviceCaps& device) {
+  const std::int64_t set = std::max<std::int64_t>(1, touched_bytes(gemm));
+  return static_cast<double>(set) * rotation_sets(set, device);
+}
+
 Result<OperandSets> OperandSets::make(const Gemm& gemm, const DeviceCaps& device,
                                       std::uint64_t seed) {
+  if (Status room = room_for(bytes_needed(gemm, device), available_memory(),
+                             fmt::format("operands of '{}'", text(gemm)));
+      !room)
+    return tl::unexpected(room.error());
   const Layout layout = layout_of(gemm);
   const int count = rotation_sets(std::max<std::int64_t>(1, layout.bytes), device);
   OperandSets sets;

@@ -16,7 +16,9 @@ namespace kiln {
 /// pages are neither asked for nor refused, as in most programs.
 class OperandSets {
  public:
-  /// Errors: device (no memory).
+  /// Bytes that `make` takes.
+  static double bytes_needed(const Gemm& gemm, const DeviceCaps& device);
+  /// Errors: device (more than there is; found out before anything is allocated).
   static Result<OperandSets> make(const Gemm& gemm, const DeviceCaps& device, std::uint64_t seed);
   OperandSets(OperandSets&& other) noexcept;
   OperandSets& operator=(OperandSets&& other) noexcept;

@@ -1,5 +1,6 @@
 #include "tuner/verify.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "generator/extent.h"
+#include "runtime/memory.h"
 #include "tuner/data_set.h"
 #include "tuner/judge.h"
 
@@ -191,8 +193,21 @@ std::pair<double, double> uniform_scalars(const Gemm& gemm) {
   return {40.0 / typical_sum, kBeta};
 }
 
+// Sets beyond memory_share() are not kept beside one another, so one is the least; D has a buffer
+// for each side of its guard, and C one that nobody may read.
+double Verifier::bytes_needed(const Gemm& gemm) {
+  const double elements = double(gemm.m) * double(gemm.n) * double(gemm.batch);
+  return DataSet::bytes_needed(gemm) + 2.0 * double(span_bytes(gemm, Operand::d)) +
+         double(span_bytes(gemm, Operand::c)) + elements * sizeof(std::int32_t);
+}
+
 Result<Verifier> Verifier::make(const Gemm& gemm, const VerifyOptions& options) {
   if (Status status = validate(gemm); !status) return tl::unexpected(status.error());
+  if (options.ask_for_room)
+    if (Status room = room_for(bytes_needed(gemm), available_memory(),
+                               fmt::format("operands and reference of '{}'", text(gemm)));
+        !room)
+      return tl::unexpected(room.error());
   auto impl = std::make_unique<Impl>();
   impl->gemm = gemm;
   impl->cases = cases_for(gemm, options);

@@ -24,6 +24,9 @@ enum class Effort : std::uint8_t { automatic, quick, usual, full };
 struct VerifyOptions {
   std::uint64_t seed = 1;  ///< each set of data has a seed of its own, counted up from this one
   Effort effort = Effort::automatic;
+  /// False where there is known to be memory for the problem, as for a smaller neighbour of one
+  /// that was asked for: the system is not asked, which a worker in its cage cannot.
+  bool ask_for_room = true;
 };
 
 /// Runs the kernel once and returns when D is written. Operands hold plain pointers: for a problem
@@ -41,7 +44,10 @@ using Verdict = tl::expected<void, Failure>;
 /// them. Move-only; not thread-safe.
 class Verifier {
  public:
-  /// Cheap: operands are made by the first check. Errors: bad_input, unsupported (invalid problem).
+  /// Least bytes that a check takes: one set of inputs, every output and the reference.
+  static double bytes_needed(const Gemm& gemm);
+  /// Cheap: operands are made by the first check. Errors: bad_input, unsupported (invalid problem);
+  /// device (there is less memory than a check takes).
   static Result<Verifier> make(const Gemm& gemm, const VerifyOptions& options = {});
   Verifier(Verifier&&) noexcept;
   Verifier& operator=(Verifier&&) noexcept;

@@ -42,6 +42,7 @@ Status open_driver(Driver& d) {
   load(d.cuLaunchKernelEx, "cuLaunchKernelEx");
   load(d.cuMemAlloc, "cuMemAlloc_v2");
   load(d.cuMemFree, "cuMemFree_v2");
+  load(d.cuMemGetInfo, "cuMemGetInfo_v2");
   load(d.cuMemcpyHtoD, "cuMemcpyHtoD_v2");
   load(d.cuMemcpyDtoH, "cuMemcpyDtoH_v2");
   load(d.cuMemsetD8Async, "cuMemsetD8Async");

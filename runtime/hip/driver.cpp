@@ -108,6 +108,7 @@ Status open_runtime(cuda::Driver& d) {
   load(d.cuModuleGetFunction, "hipModuleGetFunction");
   load(d.cuMemAlloc, "hipMalloc");
   load(d.cuMemFree, "hipFree");
+  load(d.cuMemGetInfo, "hipMemGetInfo");
   load(d.cuMemcpyHtoD, "hipMemcpyHtoD");
   load(d.cuMemcpyDtoH, "hipMemcpyDtoH");
   load(d.cuMemsetD8Async, "hipMemsetD8Async");
