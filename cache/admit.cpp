@@ -13,16 +13,6 @@
 namespace kiln {
 namespace {
 
-/// Multiply-adds up to which a problem is checked itself: about a tenth of a second. Beyond, its
-/// code is checked on a smaller ragged problem, when sizes are not constants of the code.
-constexpr double kCheapToProve = 0x1p26;
-
-Gemm proof_problem(const BestKey& key, const Config& config) {
-  // A GPU works out its references itself, mostly in milliseconds.
-  if (key.device.vendor != Vendor::cpu || key.gemm.flops() / 2 <= kCheapToProve) return key.gemm;
-  return ragged_problem_for(key.gemm, key.device, config).value_or(key.gemm);
-}
-
 /// One call on plain operands; a kernel that takes a packed B packs it first.
 Status run_once(const HostKernel& kernel, const Canonical& problem, const Operands& operands,
                 int threads) {
@@ -54,7 +44,7 @@ Status Engine::Impl::prove(const BestKey& key, const Config& config, const Kerne
                            const StoredBinary& code) {
   if (store->proven(code.key, key, config, now.runtime)) return {};
   const VerifyOptions options{.seed = 1, .effort = Effort::quick};
-  const Gemm gemm = proof_problem(key, config);
+  const Gemm gemm = proof_problem(key.gemm, key.device, config);
   const auto start = [&](const Gemm& on) {
     return Checker::start(on, key.device, options, {.device_index = gpu ? gpu->ordinal() : 0});
   };

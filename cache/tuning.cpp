@@ -102,6 +102,9 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
                 fmt::format("{}: cancelled before any kernel was chosen", text(gemm)));
   const Measured& winner = result->measured[*result->winner];
 
+  // A search that was cancelled names one that did not race.
+  if (const Verdict right = (*bench)->confirm(winner.config); !right)
+    return fail(ErrorCode::verification, fmt::format("{}: {}", text(gemm), right.error().detail));
   auto built = code_of(key, winner.config, (*bench)->artifact(winner.config), made_by.compiler);
   if (!built) return tl::unexpected(built.error());
   Measured stored = winner;

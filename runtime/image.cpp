@@ -111,6 +111,8 @@ Result<LoadedImage> LoadedImage::load(std::span<const std::byte> image) {
   return loaded;
 }
 
+void LoadedImage::prepare() { load_libm(); }
+
 LoadedImage::LoadedImage(LoadedImage&& other) noexcept
     : handle_(std::exchange(other.handle_, nullptr)) {}
 

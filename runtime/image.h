@@ -15,6 +15,9 @@ class LoadedImage {
   /// Errors: device (no shared object for this machine, a cut one, or the system refused to map
   /// it).
   static Result<LoadedImage> load(std::span<const std::byte> image);
+  /// Opens what images need beside themselves, which the first load does otherwise: from then on a
+  /// load opens nothing but its memory file.
+  static void prepare();
   LoadedImage() = default;
   LoadedImage(LoadedImage&& other) noexcept;
   LoadedImage& operator=(LoadedImage&& other) noexcept;

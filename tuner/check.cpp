@@ -51,6 +51,12 @@ Result<Checker> Checker::start(const Gemm& gemm, const DeviceCaps& device,
 }
 
 Verdict Checker::check(const Config& config, const Binary& binary) {
+  const Verdict told = asked(config, binary);
+  return told && on_cpu() ? own_check_.check(config, binary) : told;
+}
+
+/// What the worker says.
+Verdict Checker::asked(const Config& config, const Binary& binary) {
   const auto failed = [](Failure::Kind kind, std::string detail) {
     return tl::unexpected(Failure{kind, std::move(detail)});
   };

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "generator/device_caps.h"
+#include "tuner/own_check.h"
 #include "tuner/verify.h"
 #include "tuner/worker_process.h"
 
@@ -28,14 +29,17 @@ class Checker {
   static Result<Checker> start(const Gemm& gemm, const DeviceCaps& device,
                                const VerifyOptions& options, const CheckedOn& where = {});
 
-  /// Verifies one kernel of the problem, then its code on a ragged neighbour where it covers one. A
+  /// Verifies one kernel of the problem, then its code on a ragged neighbour where it covers one;
+  /// for code that runs on this CPU the worker's word is not enough, and OwnCheck comes last. A
   /// crash or a hang is this kernel's Failure; the next check starts a new worker.
   Verdict check(const Config& config, const Binary& binary);
 
  private:
   Checker(const Gemm& gemm, const DeviceCaps& device, const VerifyOptions& options,
           const CheckedOn& where)
-      : gemm_(gemm), device_(device), options_(options), where_(where) {}
+      : gemm_(gemm), device_(device), options_(options), where_(where), own_check_(gemm, device) {}
+  bool on_cpu() const { return device_.vendor == Vendor::cpu && !where_.emulated; }
+  Verdict asked(const Config& config, const Binary& binary);
   bool on_gpu() const { return device_.vendor != Vendor::cpu && !where_.emulated; }
   double seconds_allowed() const;
 
@@ -43,6 +47,7 @@ class Checker {
   DeviceCaps device_;
   VerifyOptions options_;
   CheckedOn where_;
+  OwnCheck own_check_;
   std::filesystem::path executable_;
   std::optional<WorkerProcess> worker_;
 };

@@ -85,4 +85,9 @@ std::optional<Gemm> ragged_problem_for(const Gemm& gemm, const DeviceCaps& devic
   return std::nullopt;
 }
 
+Gemm proof_problem(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  if (device.vendor != Vendor::cpu || gemm.flops() / 2 <= kCheapToProve) return gemm;
+  return ragged_problem_for(gemm, device, config).value_or(gemm);
+}
+
 }  // namespace kiln

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tuner/measured.h"
+#include "tuner/verify.h"
 
 namespace kiln {
 
@@ -40,6 +41,9 @@ class Bench {
   virtual std::vector<Measured> screen(const std::vector<Config>& group) = 0;
   /// Races finalists interleaved; returns their refined rows.
   virtual std::vector<Measured> race(const std::vector<Measured>& finalists) = 0;
+  /// Before `config` is installed: whether what its code leaves in D is right when this process
+  /// compares it, whatever a worker said of it. Right where the bench runs nothing.
+  virtual Verdict confirm(const Config&) { return {}; }
   /// True when asking for more can only waste time: the search goes on to the race.
   virtual bool exhausted() const { return false; }
   /// In what conditions the last race was run, for people; empty where nothing is known of them.

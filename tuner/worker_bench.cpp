@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "runtime/timer.h"
-#include "tuner/check.h"
 #include "tuner/device_lock.h"
-#include "tuner/operand_sets.h"
+#include "tuner/own_check.h"
 #include "tuner/search.h"
+#include "tuner/worker_limits.h"
 #include "tuner/worker_process.h"
 
 namespace kiln {
@@ -20,19 +20,8 @@ namespace {
 
 // No candidate is screened beyond this multiple of the budget, whatever hangs.
 constexpr double kHardLimit = 1.4;
-// A candidate gets this long even when the budget is spent: a timeout must mean a hang, not a
-// machine that is busy.
-constexpr double kLeastSeconds = 2.0;
 // Of the budget, for the first candidate: the next must have a chance should it hang.
 constexpr double kFirstShare = 0.8;
-constexpr double kLeastGflops = 4;
-// On a GPU: a slow candidate; the references that the first check makes come on top.
-constexpr double kLeastGpuGflops = 400;
-// A first start of the driver takes seconds; loading and a few launches hardly any.
-constexpr double kGpuStartSeconds = 40;
-constexpr double kLeastGpuSeconds = 5.0;
-// Bytes a second of operands made, referred to and compared, in the first check of a problem.
-constexpr double kCheckedBytes = 25e6;
 constexpr double kRaceShare = 0.15;
 constexpr double kLockPatienceSeconds = 120;
 
@@ -59,21 +48,28 @@ class WorkerBench final : public Bench {
         lock_(std::move(lock)),
         executable_(std::move(executable)) {}
 
-  /// Errors: device (no process, or it cannot hold the problem).
+  /// Errors: device (no process, or it cannot hold the problem, or one of both took too long).
   Status start() {
+    const auto failed = [](const std::string& what, const std::string& why) {
+      return fail(ErrorCode::device, fmt::format("tuning worker: {}: {}", what, why));
+    };
     auto started = WorkerProcess::start(executable_);
     if (!started) return tl::unexpected(started.error());
     worker_.emplace(std::move(*started));
+    if (const auto hello = worker_->ask({{"do", "hello"}}, {}, kWorkerStartSeconds); !hello)
+      return failed("start of " + executable_.string(), hello.error().detail);
     nlohmann::json problem{{"do", "problem"},
                            {"gemm", text(gemm_)},
                            {"device", to_json(device_)},
                            {"seed", options_.seed}};
     if (on_gpu()) problem["device_index"] = device_index_;
-    const double seconds = on_gpu() ? kGpuStartSeconds : 10 + double(touched_bytes(gemm_)) / 50e6;
-    auto reply = worker_->ask(problem, {}, seconds);
-    if (!reply) return fail(ErrorCode::device, "tuning worker: " + reply.error().detail);
-    if (reply->body.contains("error"))
-      return fail(ErrorCode::device, "tuning worker: " + words_of(reply->body.at("error")));
+    const auto reply = worker_->ask(problem, {}, set_up_seconds(gemm_, device_));
+    const std::string what = fmt::format("set-up of '{}'", text(gemm_));
+    if (!reply) return failed(what, reply.error().detail);
+    if (reply->body.contains("error")) return failed(what, words_of(reply->body.at("error")));
+    if (const auto cage = reply->body.find("cage"); !std::exchange(told_of_cage_, true))
+      spdlog::debug("tuning worker: cage: {}",
+                    cage == reply->body.end() ? "none" : words_of(*cage));
     return {};
   }
 
@@ -116,7 +112,21 @@ class WorkerBench final : public Bench {
     // Who never raced passed no ragged check: it keeps its time, and cannot win.
     if (!over)
       for (const std::size_t i : running) rows[i].verified = false;
+    else
+      for (const std::size_t i : running)
+        if (rows[i].ok())
+          if (const Verdict right = confirm(rows[i].config); !right)
+            fail_row(rows[i], right.error());
     return rows;
+  }
+
+  /// On a GPU a candidate's code does not run in the worker's memory: its verdict stands.
+  Verdict confirm(const Config& config) override {
+    if (const auto known = confirmed_.find(config); known != confirmed_.end()) return known->second;
+    const Artifact* made = artifact(config);
+    if (on_gpu() || made == nullptr || !made->binary) return {};
+    worker_.reset();  // its operands may leave no room
+    return confirmed_.emplace(config, own_check_.check(config, *made->binary)).first->second;
   }
 
   bool exhausted() const override { return broken_; }
@@ -215,10 +225,11 @@ class WorkerBench final : public Bench {
       row.outcome = *compiled.failure;
       return row;
     }
-    const double limit = candidate_seconds(best_ns_);
+    const double limit = candidate_seconds(gemm_, device_, best_ns_);
     const double left =
-        begun_ ? std::max(kLeastSeconds, kHardLimit * options_.budget.count() - seconds())
-               : std::max(candidate_seconds(0), kFirstShare * options_.budget.count());
+        begun_
+            ? std::max(kLeastCandidateSeconds, kHardLimit * options_.budget.count() - seconds())
+            : std::max(candidate_seconds(gemm_, device_, 0), kFirstShare * options_.budget.count());
     const auto reply = ask({{"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}},
                            {&compiled.artifact.binary->image}, std::min(limit, left));
     if (!reply) {
@@ -244,7 +255,8 @@ class WorkerBench final : public Bench {
     std::vector<const std::vector<std::byte>*> images;
     double limit = 0;
     for (const std::size_t i : running) {
-      limit += candidate_seconds(rows[i].ok() ? rows[i].timing().median_ns : best_ns_);
+      limit +=
+          candidate_seconds(gemm_, device_, rows[i].ok() ? rows[i].timing().median_ns : best_ns_);
       // What a database says was verified is checked again: its word is not enough to install code.
       entries.push_back({{"config", text(rows[i].config)},
                          {"verified", verified_here_.contains(rows[i].config)}});
@@ -334,17 +346,6 @@ class WorkerBench final : public Bench {
     return reply;
   }
 
-  // Generous beside what a candidate takes: three slow calls to be dropped or a score of fast ones,
-  // and a check, on a machine that does much else besides.
-  double candidate_seconds(double call_ns) const {
-    if (on_gpu())
-      return kLeastGpuSeconds + gemm_.flops() * 1e-9 / kLeastGpuGflops +
-             reference_seconds(gemm_, device_);
-    const double work = gemm_.flops() * 1e-9 / kLeastGflops;
-    const double call = call_ns > 0 ? 3e-9 * call_ns : work;
-    return kLeastSeconds + 8 * call + work + double(touched_bytes(gemm_)) / kCheckedBytes;
-  }
-
   static void read_row(const nlohmann::json& answer, Measured& row) {
     const auto read = measured_from(answer);
     if (!read) return fail_row(row, {Failure::Kind::crashed, read.error().message});
@@ -363,7 +364,9 @@ class WorkerBench final : public Bench {
   const std::int64_t begin_ = now_ns();
   std::optional<WorkerProcess> worker_;
   std::map<Config, Compiled> compiled_;
-  std::set<Config> verified_here_;       // by this search's worker
+  std::set<Config> verified_here_;  // by this search's worker
+  OwnCheck own_check_{gemm_, device_};
+  std::map<Config, Verdict> confirmed_;
   std::vector<std::jthread> compiling_;  // after compiled_: joined before that dies
   double best_ns_ = 0;
   std::string best_config_, conditions_;
@@ -371,11 +374,14 @@ class WorkerBench final : public Bench {
   bool rival_races_ = true;  // until it brings a worker down
   bool broken_ = false;      // no worker can be started any more
   bool begun_ = false;       // the first candidate runs whatever the budget
+  bool told_of_cage_ = false;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Bench>> worker_bench(const SearchInput& input, Compiler& compiler) {
+  if (const Status room = room_to_tune(input.gemm, input.device); !room)
+    return tl::unexpected(room.error());
   auto executable = find_worker();
   if (!executable) return tl::unexpected(executable.error());
   const double patience = kLockPatienceSeconds + input.options.budget.count();

@@ -11,12 +11,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/own_folder.h"
@@ -32,6 +36,31 @@ namespace fs = std::filesystem;
 constexpr const char* kExecutable = "kiln-worker";
 // From the closing of its socket to the end of a process: milliseconds, unless it frees a lot.
 constexpr double kDyingSeconds = 2.0;
+
+/// What a worker may know of its parent's environment, and why. Names that end in '_' stand for all
+/// that begin so.
+constexpr std::string_view kPassedOn[] = {
+    "KILN_",  // kiln's own
+    "LD_LIBRARY_PATH",
+    // GPU drivers and their compilers: where they lie, which devices they show, where they cache.
+    "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "ROCM_", "HSA_", "AMD_", "GPU_", "HOME", "XDG_CACHE_HOME",
+    // Sanitized builds.
+    "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"};
+
+bool is_passed_on(std::string_view variable) {
+  const std::string_view name = variable.substr(0, variable.find('='));
+  return std::any_of(std::begin(kPassedOn), std::end(kPassedOn), [&](std::string_view allowed) {
+    return allowed.ends_with('_') ? name.starts_with(allowed) : name == allowed;
+  });
+}
+
+std::vector<char*> passed_on() {
+  std::vector<char*> variables;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable)
+    if (is_passed_on(*variable)) variables.push_back(*variable);
+  variables.push_back(nullptr);
+  return variables;
+}
 
 tl::unexpected<Error> system_failure(const char* call, int error) {
   return fail(ErrorCode::device, fmt::format("{}: {}", call, strerror(error)));
@@ -53,6 +82,29 @@ std::vector<fs::path> search_folders() {
 const char* signal_name(int signal) {
   const char* name = sigabbrev_np(signal);
   return name ? name : "?";
+}
+
+/// "openat (257)": calls that a candidate has no business with, by name.
+std::string system_call(int number) {
+  constexpr std::pair<int, const char*> kNames[] = {{SYS_openat, "openat"},
+                                                    {SYS_socket, "socket"},
+                                                    {SYS_connect, "connect"},
+                                                    {SYS_clone, "clone"},
+                                                    {SYS_execve, "execve"},
+                                                    {SYS_execveat, "execveat"},
+                                                    {SYS_kill, "kill"},
+                                                    {SYS_ptrace, "ptrace"},
+                                                    {SYS_process_vm_readv, "process_vm_readv"},
+                                                    {SYS_process_vm_writev, "process_vm_writev"},
+#ifdef SYS_fork
+                                                    {SYS_open, "open"},
+                                                    {SYS_fork, "fork"},
+                                                    {SYS_vfork, "vfork"}
+#endif
+  };
+  for (const auto& [known, name] : kNames)
+    if (known == number) return fmt::format("{} ({})", name, number);
+  return fmt::format("number {}", number);
 }
 
 /// The flags and descriptors of a spawn, released at the end of the scope.
@@ -132,9 +184,10 @@ Result<WorkerProcess> WorkerProcess::start(const fs::path& executable) {
   std::string path = executable.string();
   std::string parent = std::to_string(getpid());
   char* arguments[] = {path.data(), parent.data(), nullptr};
+  std::vector<char*> environment = passed_on();
   pid_t pid = 0;
-  const int error =
-      posix_spawn(&pid, path.c_str(), &plan.actions, &plan.attributes, arguments, environ);
+  const int error = posix_spawn(&pid, path.c_str(), &plan.actions, &plan.attributes, arguments,
+                                environment.data());
   if (error != 0) return system_failure(fmt::format("start of {}", path).c_str(), error);
   worker.pid_.value = pid;
   return worker;
@@ -145,6 +198,7 @@ WorkerProcess& WorkerProcess::operator=(WorkerProcess&& other) noexcept {
   socket_ = std::move(other.socket_);
   std::swap(pid_.value, other.pid_.value);
   std::swap(status_.page, other.status_.page);
+  std::swap(asked_, other.asked_);
   return *this;
 }
 
@@ -182,6 +236,9 @@ Failure WorkerProcess::obituary(int wait_status) const {
   const auto phase =
       name(static_cast<WorkerStatus::Phase>(status_.page->phase.load(std::memory_order_acquire)));
   const int signal = status_.page->signal.load(std::memory_order_acquire);
+  if (signal == SIGSYS)
+    return {Failure::Kind::crashed, fmt::format("made a system call that its cage refuses, {} {}",
+                                                system_call(status_.page->code.load()), phase)};
   if (WIFEXITED(wait_status) && signal == 0)
     return {Failure::Kind::crashed,
             fmt::format("exited with code {} {}", WEXITSTATUS(wait_status), phase)};
@@ -208,28 +265,40 @@ tl::expected<Message, Failure> WorkerProcess::ask(const nlohmann::json& request,
                                                   std::span<const int> files, double seconds) {
   status_.page->signal = 0;
   status_.page->candidate = 0;
-  if (const Status sent = send_message(socket_.get(), request, files); !sent)
+  nlohmann::json numbered = request;
+  numbered["id"] = ++asked_;
+  if (const Status sent = send_message(socket_.get(), numbered, files); !sent)
     return tl::unexpected(obituary(bury()));
   const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(seconds * 1e9);
   for (;;) {
-    const std::int64_t left = deadline - now_ns();
-    pollfd waiting{socket_.get(), POLLIN, 0};
-    const int ready = left <= 0 ? 0 : poll(&waiting, 1, static_cast<int>(left / 1'000'000 + 1));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready > 0) break;
-    if (left > 0) continue;
-    const auto phase = static_cast<WorkerStatus::Phase>(status_.page->phase.load());
+    if (!readable_until(deadline)) {
+      const auto phase = static_cast<WorkerStatus::Phase>(status_.page->phase.load());
+      bury();
+      return tl::unexpected(
+          Failure{Failure::Kind::timed_out,
+                  fmt::format("timed out after {:.1f} s {}", seconds, name(phase))});
+    }
+    auto message = receive_message(socket_.get());
+    if (message) {
+      if (message->body.value("id", nlohmann::json()) == asked_) return std::move(*message);
+      continue;
+    }
+    // The end of the file mostly means a death; a worker that babbles is stopped for good.
+    if (const auto status = reap(kDyingSeconds)) return tl::unexpected(obituary(*status));
     bury();
-    return tl::unexpected(
-        Failure{Failure::Kind::timed_out,
-                fmt::format("timed out after {:.1f} s {}", seconds, name(phase))});
+    return tl::unexpected(Failure{Failure::Kind::crashed, message.error().message});
   }
-  auto message = receive_message(socket_.get());
-  if (message) return std::move(*message);
-  // The end of the file mostly means a death; a worker that babbles is stopped for good.
-  if (const auto status = reap(kDyingSeconds)) return tl::unexpected(obituary(*status));
-  bury();
-  return tl::unexpected(Failure{Failure::Kind::crashed, message.error().message});
+}
+
+bool WorkerProcess::readable_until(std::int64_t deadline) const {
+  for (;;) {
+    const std::int64_t left = deadline - now_ns();
+    if (left <= 0) return false;
+    pollfd waiting{socket_.get(), POLLIN, 0};
+    constexpr std::int64_t kLongestWait = 1'000'000;  // ms: poll takes an int
+    if (poll(&waiting, 1, static_cast<int>(std::min(left / 1'000'000 + 1, kLongestWait))) > 0)
+      return true;
+  }
 }
 
 }  // namespace kiln

@@ -17,8 +17,9 @@ namespace kiln {
 /// tried.
 Result<std::filesystem::path> find_worker();
 
-/// One running worker. It dies with the thread that started it, with this object, and by SIGKILL
-/// when it overruns a limit: its work is then over, whatever the state it was in.
+/// One running worker, with only those variables of this process's environment that it needs. It
+/// dies with the thread that started it, with this object, and by SIGKILL when it overruns a limit:
+/// its work is then over, whatever the state it was in.
 class WorkerProcess {
  public:
   /// Errors: device (it could not be started).
@@ -27,7 +28,8 @@ class WorkerProcess {
   WorkerProcess& operator=(WorkerProcess&&) noexcept;
   ~WorkerProcess();
 
-  /// Sends a request and waits `seconds` for the answer. A crash, an exit or a timeout is the
+  /// Sends a request and waits `seconds` for the answer to it; an answer to an earlier one, which a
+  /// candidate's code may have caused to be sent, is dropped. A crash, an exit or a timeout is the
   /// Failure of the candidate that `status().candidate` names; the process is gone then.
   tl::expected<Message, Failure> ask(const nlohmann::json& request, std::span<const int> files,
                                      double seconds);
@@ -52,10 +54,13 @@ class WorkerProcess {
   int bury();
   std::optional<int> reap(double seconds);
   Failure obituary(int wait_status) const;
+  /// False: the deadline came first.
+  bool readable_until(std::int64_t deadline) const;
 
   Pid pid_;
   Fd socket_;
   Page status_;
+  std::int64_t asked_ = 0;  // the number of the last request
 };
 
 }  // namespace kiln

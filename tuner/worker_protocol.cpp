@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <stdexcept>
@@ -21,6 +22,14 @@ constexpr std::size_t kMaxFiles = 32;
 
 tl::unexpected<Error> system_failure(const char* call) {
   return fail(ErrorCode::device, fmt::format("{}: {}", call, strerror(errno)));
+}
+
+/// Text that a candidate's code may have written and a terminal will show.
+std::string printable(const nlohmann::json& told) {
+  std::string text = told.get<std::string>();
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  return text;
 }
 
 /// Runs `decode`, turning the JSON library's exceptions into values.
@@ -212,7 +221,7 @@ Result<std::variant<Timing, Failure>> outcome_from(const nlohmann::json& j) {
       const int kind = j.at("kind").get<int>();
       if (kind < 0 || kind > static_cast<int>(Failure::kLastKind))
         throw std::out_of_range(fmt::format("kind = {}: no failure is called so", kind));
-      return Failure{static_cast<Failure::Kind>(kind), j.at("detail").get<std::string>()};
+      return Failure{static_cast<Failure::Kind>(kind), printable(j.at("detail"))};
     }
     const Timing t{j.at("median_ns").get<double>(), j.at("low_ns").get<double>(),
                    j.at("high_ns").get<double>(), j.at("samples").get<int>()};

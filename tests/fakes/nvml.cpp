@@ -21,7 +21,7 @@ struct Board {
   std::size_t next = 0;
 
   void rewind() {
-    const char* script = std::getenv("FAKE_NVML_SM_MHZ");
+    const char* script = std::getenv("KILN_FAKE_NVML_SM_MHZ");
     std::istringstream words(script == nullptr ? "1980" : script);
     clocks.clear();
     next = 0;
@@ -78,7 +78,7 @@ int nvmlDeviceGetTemperature(void* device, int sensor, unsigned* celsius) {
 /// The older name of the two: the newer one is missing, as before driver 535.
 int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
   if (!board().known(device)) return kInvalidArgument;
-  const char* bits = std::getenv("FAKE_NVML_THROTTLE");
+  const char* bits = std::getenv("KILN_FAKE_NVML_THROTTLE");
   *reasons = bits == nullptr ? 1 : std::stoull(bits);
   return kOk;
 }

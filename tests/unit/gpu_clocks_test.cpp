@@ -24,7 +24,7 @@ using testing::Not;
 const std::string kBoard = "0000:0c:00.0";
 
 std::unique_ptr<const Telemetry> board_with(const char* clocks) {
-  setenv("FAKE_NVML_SM_MHZ", clocks, 1);
+  setenv("KILN_FAKE_NVML_SM_MHZ", clocks, 1);
   return Telemetry::open(kBoard, {KILN_FAKE_NVML});
 }
 
@@ -112,12 +112,12 @@ TEST(ClockWatch, ASampleAcrossAChangeIsRepeated) {
 }
 
 TEST(ClockWatch, AClockThatNeverSettlesEndsAndSaysSo) {
-  setenv("FAKE_NVML_THROTTLE", "4", 1);
+  setenv("KILN_FAKE_NVML_THROTTLE", "4", 1);
   const auto board = board_with("1980,1200");
   ClockWatch watch(board.get());
   EXPECT_EQ(take(watch, 10), 13);
   const GpuConditions seen = watch.conditions();
-  unsetenv("FAKE_NVML_THROTTLE");
+  unsetenv("KILN_FAKE_NVML_THROTTLE");
   EXPECT_EQ(seen.dropped, 3);
   EXPECT_FALSE(seen.settled);
   EXPECT_THAT(text(seen), AllOf(HasSubstr("SM clock 1200 to 1980 MHz"), HasSubstr("at most 512 W"),
@@ -158,7 +158,7 @@ test::CommandResult kiln_with(const std::string& clocks, std::vector<std::string
   kiln.environment["LD_LIBRARY_PATH"] = folders;
   kiln.environment["KILN_CLANG"] = KILN_FAKE_CLANG;
   kiln.environment["KILN_REAL_CLANG"] = KILN_REAL_CLANG;
-  kiln.environment["FAKE_NVML_SM_MHZ"] = clocks;
+  kiln.environment["KILN_FAKE_NVML_SM_MHZ"] = clocks;
   arguments.insert(arguments.end(),
                    {"--device", "hip:0", "--shape", "fp32 N N 16 16 16", "--json"});
   return kiln(arguments);

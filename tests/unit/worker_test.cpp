@@ -13,8 +13,8 @@
 #include <mutex>
 #include <thread>
 
-#include "generator/embedded.h"
 #include "runtime/cpu.h"
+#include "support/planted.h"
 #include "tuner/search.h"
 #include "tuner/worker_process.h"
 
@@ -26,81 +26,8 @@ using ::testing::HasSubstr;
 
 #ifdef KILN_HAS_LLVM  // the planted kernels are compiled here
 
-/// A plain fp32 kernel (row-major, not transposed); `fault` runs after D is written, by thread 0.
-std::string kernel_text(const std::string& fault) {
-  std::string abi;
-  for (const auto& file : embedded_templates())
-    if (file.path == "host/abi.h") abi = file.text;
-  if (const auto at = abi.find("#pragma once"); at != std::string::npos) abi.erase(at, 12);
-  return abi + R"(
-extern "C" void abort();
-extern "C" void _exit(int);
-extern "C" __attribute__((visibility("default"))) long long kiln_workspace_bytes(
-    const KilnArgs*, int) { return 0; }
-extern "C" __attribute__((visibility("default"))) void kiln_gemm(const KilnArgs* args, int thread,
-                                                                 int) {
-  if (thread != 0) return;
-  const float* a = (const float*)args->a;
-  const float* b = (const float*)args->b;
-  const float* c = (const float*)args->c;
-  float* d = (float*)args->d;
-  for (long long i = 0; i < args->m; ++i)
-    for (long long j = 0; j < args->n; ++j) {
-      float sum = 0;
-      for (long long p = 0; p < args->k; ++p) sum += a[i * args->lda + p] * b[p * args->ldb + j];
-      float value = (float)args->alpha * sum;
-      if (args->beta != 0) value += (float)args->beta * c[i * args->ldc + j];
-      d[i * args->ldd + j] = value;
-    }
-)" + fault +
-         "\n}\n";
-}
-
-/// Compiles, in place of what was rendered for a config, the kernel planted for it.
-class PlantingCompiler : public Compiler {
- public:
-  Result<Binary> compile(const Source& source) override {
-    Source planted = source;
-    const auto it = faults.find(source.file_name);
-    planted.text = kernel_text(it == faults.end() ? "" : it->second);
-    return host_compiler().value()->compile(planted);
-  }
-  Result<std::string> assembly(const Source&) override {
-    return fail(ErrorCode::compiler, "not asked for here");
-  }
-  std::string version() const override { return "planting"; }
-
-  std::map<std::string, std::string> faults;  // by the rendered source's file name
-};
-
-class WorkerTest : public ::testing::Test {
+class WorkerTest : public test::PlantedTest {
  protected:
-  WorkerTest() {
-    // A lock of this test's own: others may be tuning on this machine.
-    char folder[] = "/tmp/kiln-worker-test-XXXXXX";
-    locks_ = mkdtemp(folder);
-    setenv("KILN_LOCK_DIR", locks_.c_str(), 1);
-    input_.device = detect_cpu(1).value();
-    input_.gemm = parse_gemm("fp32 N N 33 20 17 ldd=24").value();
-    input_.options.budget = std::chrono::seconds(60);
-    const SearchSpace space = space_for(input_.gemm, input_.device).value();
-    for (const Config& c : space.legal)
-      if (std::holds_alternative<HostPacked>(c)) configs_.push_back(c);
-  }
-  ~WorkerTest() override { std::filesystem::remove_all(locks_); }
-
-  /// Screens one candidate with the planted fault and then a good one.
-  Measured screen_fault(const std::string& fault) {
-    compiler_.faults[render(input_.gemm, input_.device, configs_[0])->file_name] = fault;
-    auto bench = worker_bench(input_, compiler_);
-    EXPECT_TRUE(bench) << bench.error().message;
-    const auto rows = (*bench)->screen({configs_[0], configs_[1]});
-    EXPECT_EQ(rows.size(), 2u);
-    EXPECT_TRUE(rows[1].ok()) << rows[1].failure().detail;
-    EXPECT_TRUE(rows[1].verified);
-    EXPECT_GT(rows[1].timing().median_ns, 0);
-    return rows[0];
-  }
   void expect_failure(const std::string& fault, Failure::Kind kind, const std::string& detail) {
     const Measured row = screen_fault(fault);
     ASSERT_FALSE(row.ok());
@@ -109,11 +36,6 @@ class WorkerTest : public ::testing::Test {
     EXPECT_FALSE(row.verified);
     EXPECT_FALSE(row.binary_key.empty());
   }
-
-  std::filesystem::path locks_;
-  SearchInput input_;
-  std::vector<Config> configs_;
-  PlantingCompiler compiler_;
 };
 
 TEST_F(WorkerTest, AGoodKernelIsVerifiedAndTimed) {
@@ -158,7 +80,7 @@ TEST_F(WorkerTest, AnExit) {
 }
 
 TEST_F(WorkerTest, AnImageThatIsNoKernel) {
-  class NoKernel : public PlantingCompiler {
+  class NoKernel : public test::PlantingCompiler {
     Result<Binary> compile(const Source& source) override {
       Source other = source;
       other.text = "extern \"C\" int nothing() { return 0; }\n";
@@ -172,7 +94,7 @@ TEST_F(WorkerTest, AnImageThatIsNoKernel) {
 }
 
 TEST_F(WorkerTest, ASourceThatDoesNotCompileKeepsItsDiagnostics) {
-  compiler_.faults[render(input_.gemm, input_.device, configs_[0])->file_name] = "no_such_name();";
+  plant(configs_[0], "no_such_name();");
   const auto bench = worker_bench(input_, compiler_).value();
   const auto rows = bench->screen({configs_[0], configs_[1]});
   EXPECT_EQ(rows[0].failure().kind, Failure::Kind::compile);
@@ -185,8 +107,7 @@ TEST_F(WorkerTest, ASourceThatDoesNotCompileKeepsItsDiagnostics) {
 }
 
 TEST_F(WorkerTest, ARaceTellsFastFromSlow) {
-  compiler_.faults[render(input_.gemm, input_.device, configs_[0])->file_name] =
-      "for (volatile int i = 0; i < 100000; ++i) {}";
+  plant(configs_[0], "for (volatile int i = 0; i < 100000; ++i) {}");
   const auto bench = worker_bench(input_, compiler_).value();
   const auto screened = bench->screen({configs_[1], configs_[0]});
   ASSERT_TRUE(screened[0].ok() && screened[1].ok());
@@ -199,8 +120,7 @@ TEST_F(WorkerTest, ARaceTellsFastFromSlow) {
 
 // Rows of an earlier session say that both are sound; one no longer is.
 TEST_F(WorkerTest, ADeathInTheRaceCostsThatFinalistAlone) {
-  compiler_.faults[render(input_.gemm, input_.device, configs_[0])->file_name] =
-      "__builtin_trap();";
+  plant(configs_[0], "__builtin_trap();");
   const auto bench = worker_bench(input_, compiler_).value();
   std::vector<Measured> finalists(2);
   for (std::size_t i = 0; i < 2; ++i) {

@@ -11,6 +11,7 @@
 #include "tuner/bound_kernel.h"
 #include "tuner/ragged.h"
 #include "tuner/verify.h"
+#include "tuner/worker/cage.h"
 #include "tuner/worker/session.h"
 
 namespace kiln {
@@ -88,15 +89,19 @@ json Session::check(const Message& request) {
   if (!device) return refused(device.error());
   const auto config = parse_config(body.at("config").get<std::string>());
   if (!config) return refused(config.error());
-  // Asked for its side effect: tile registers are granted to each process on request.
+  const bool again = check_ && check_->problem && check_->problem->gemm() == *gemm;
   const int threads = body.value("emulated", false) ? 0 : device->compute_units;
-  if (const auto here = detect_cpu(threads); !here) return refused(here.error());
+  if (!again)
+    if (const Status ok = open_for(*gemm, threads); !ok) return refused(ok.error());
+  // The emulator's lanes have stacks of their own, as many as a GPU has threads.
+  if (!again && !body.value("emulated", false)) limit_address_space(touched_bytes(*gemm));
   if (!check_) check_ = std::make_shared<Check>();
   const VerifyOptions options{.seed = body.at("seed").get<std::uint64_t>(),
                               .effort = static_cast<Effort>(body.at("effort").get<int>())};
   enter(WorkerStatus::preparing);
   const auto verifier = verifier_of(check_->problem, *gemm, options);
   if (!verifier) return refused(verifier.error());
+  confine(threads);
 
   enter(WorkerStatus::loading);
   auto image = read_file(request.files.at(0).get());
@@ -110,7 +115,9 @@ json Session::check(const Message& request) {
 
   const auto neighbour = ragged_problem_for(*gemm, *device, *config);
   if (!neighbour) return {{"passed", true}};
-  const auto ragged = verifier_of(check_->ragged, *neighbour, options);
+  VerifyOptions smaller = options;
+  smaller.ask_for_room = false;
+  const auto ragged = verifier_of(check_->ragged, *neighbour, smaller);
   if (!ragged) return refused(ragged.error());
   const auto beside = (*code)(*neighbour);
   if (!beside) return failed({Failure::Kind::load, beside.error().message});

@@ -9,6 +9,7 @@
 #include "runtime/gpu.h"
 #include "tuner/ragged.h"
 #include "tuner/stopping.h"
+#include "tuner/worker/cage.h"
 
 namespace kiln {
 namespace {
@@ -73,6 +74,7 @@ json GpuSession::answer(const Message& request) {
   } catch (const std::exception& e) {  // of the request: a field, a file
     reply = {{"error", e.what()}};
   }
+  if (!cage_.empty()) reply["cage"] = cage_;
   enter(WorkerStatus::idle);
   return reply;
 }
@@ -105,6 +107,8 @@ json GpuSession::prepare(const json& request, bool timed) {
     problem->sets.emplace(std::move(*sets));
   }
   problem_ = std::move(problem);
+  // The driver is open by now, and has started what it starts.
+  if (cage_.empty()) cage_ = enter_cage(CageKind::gpu, status_);
   return {{"sets", timed ? problem_->sets->count() : 0}};
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tuner/gpu_candidate.h"
@@ -45,6 +46,7 @@ class GpuSession {
   WorkerStatus* status_;
   std::shared_ptr<const GpuTools> tools_;
   std::unique_ptr<Problem> problem_;
+  std::string cage_;  // what enter_cage said; empty before the first problem
   bool doomed_ = false;
 };
 

@@ -1,18 +1,19 @@
 #include "tuner/worker/session.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "runtime/image.h"
+#include "runtime/thread_pool.h"
 #include "tuner/bound_kernel.h"
 #include "tuner/ragged.h"
 #include "tuner/stopping.h"
 #include "tuner/verify.h"
+#include "tuner/worker/cage.h"
 
 namespace kiln {
 namespace {
@@ -26,27 +27,6 @@ constexpr double kScreenSampleNs = 20'000;
 constexpr double kRaceSampleNs = 100'000;
 constexpr int kRaceSamples = 60;
 constexpr int kRaceMinSamples = 10;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // shadow memory takes terabytes of address space
-#else
-constexpr bool kSanitized = false;
-#endif
-
-/// Room for operands, references in double and a kernel's workspace, above what is mapped already;
-/// a candidate that asks for more is refused before it can hurt the machine.
-void limit_address_space(std::int64_t set_bytes) {
-  if (kSanitized) return;
-  long pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const auto mapped = static_cast<std::int64_t>(pages) * 4096;
-  const auto limit = static_cast<rlim_t>(mapped + 2 * kRotationLimitBytes + 24 * set_bytes +
-                                         (std::int64_t{4} << 30));
-  rlimit current{};
-  getrlimit(RLIMIT_AS, &current);
-  const rlimit wanted{std::min(limit, current.rlim_max), current.rlim_max};
-  setrlimit(RLIMIT_AS, &wanted);
-}
 
 Failure memory_failure(const Error& error) { return {Failure::Kind::resources, error.message}; }
 
@@ -78,7 +58,8 @@ struct Session::Problem {
     const auto neighbour = ragged_problem_for(gemm, device, config);
     if (!neighbour) return {};
     if (!ragged_verifier || ragged_verifier->gemm() != *neighbour) {
-      auto made = Verifier::make(*neighbour, {.seed = seed, .effort = Effort::quick});
+      auto made = Verifier::make(*neighbour,
+                                 {.seed = seed, .effort = Effort::quick, .ask_for_room = false});
       if (!made) return tl::unexpected(memory_failure(made.error()));
       ragged_verifier.emplace(std::move(*made));
     }
@@ -106,6 +87,8 @@ json Session::answer(const Message& request) {
       reply = prepare(request.body);
     } else if (what == "check") {
       reply = check(request);
+    } else if (what == "run") {
+      reply = run(request);
     } else if (!problem_) {
       reply = {{"error", fmt::format("do = {}: no problem was set", what)}};
     } else if (what == "screen") {
@@ -120,8 +103,28 @@ json Session::answer(const Message& request) {
   } catch (const std::exception& e) {  // of the request: a field, a file
     reply = {{"error", e.what()}};
   }
+  if (!cage_.empty()) reply["cage"] = cage_;
   enter(WorkerStatus::idle);
   return reply;
+}
+
+/// What every problem needs of the system before there is a cage. Errors: device.
+Status Session::open_for(const Gemm& gemm, int threads) {
+  if (!cage_.empty())
+    return fail(ErrorCode::device,
+                fmt::format("'{}': this worker is in its cage for another problem", text(gemm)));
+  // Asked for its side effect: tile registers are granted to each process on request.
+  if (const auto here = detect_cpu(threads); !here) return tl::unexpected(here.error());
+  return {};
+}
+
+/// What code will need that has a path is opened first: libm, and the threads, which are placed by
+/// what the system's files say of its cores.
+void Session::confine(int threads) {
+  if (!cage_.empty()) return;
+  LoadedImage::prepare();
+  const TeamLease team(threads);
+  cage_ = enter_cage(CageKind::host, status_);
 }
 
 json Session::prepare(const json& request) {
@@ -132,8 +135,7 @@ json Session::prepare(const json& request) {
   if (!gemm) return failed(gemm.error());
   const auto device = caps_from(request.at("device"));
   if (!device) return failed(device.error());
-  // Asked for its side effect too: the tile registers are granted to each process on request.
-  if (const auto here = detect_cpu(device->compute_units); !here) return failed(here.error());
+  if (const Status ok = open_for(*gemm, device->compute_units); !ok) return failed(ok.error());
   limit_address_space(touched_bytes(*gemm));
   auto sets = OperandSets::make(*gemm, *device, seed);
   if (!sets) return failed(sets.error());
@@ -142,6 +144,7 @@ json Session::prepare(const json& request) {
   problem_ =
       std::make_unique<Problem>(Problem{*gemm, *device, std::move(*sets), std::move(*verifier),
                                         seed, fma_gate(device->compute_units)});
+  confine(device->compute_units);
   return {{"sets", problem_->sets.count()}};
 }
 

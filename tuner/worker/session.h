@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tuner/bound_kernel.h"
@@ -17,8 +18,10 @@ class Session {
   explicit Session(WorkerStatus* status);
   ~Session();
 
-  /// Answers one request ("do": problem, screen, race, check). Errors of the request itself (a
-  /// missing field, no memory) come back as {"error": text}; a candidate's as its outcome.
+  /// Answers one request ("do": problem, screen, race, check, run). Errors of the request itself (a
+  /// missing field, no memory) come back as {"error": text}; a candidate's as its outcome. The
+  /// first that brings code puts the process into its cage before the code is loaded, and the
+  /// answer says so ("cage"); a process therefore serves one problem.
   nlohmann::json answer(const Message& request);
 
  private:
@@ -29,6 +32,9 @@ class Session {
   nlohmann::json screen(const Message& request);
   nlohmann::json race(const Message& request);
   nlohmann::json check(const Message& request);
+  nlohmann::json run(const Message& request);
+  Status open_for(const Gemm& gemm, int threads);
+  void confine(int threads);
   Result<Verdict> admit(const nlohmann::json& entry, BoundKernel& kernel);
   std::vector<Samples> run_race(const std::vector<Calls>& contenders, double budget_ns) const;
   void enter(WorkerStatus::Phase phase, int candidate = 0);
@@ -36,6 +42,7 @@ class Session {
   WorkerStatus* status_;
   std::unique_ptr<Problem> problem_;
   std::shared_ptr<Check> check_;  // what `check` keeps between requests
+  std::string cage_;              // what enter_cage said; empty before
 };
 
 }  // namespace kiln
