@@ -11,6 +11,11 @@ if(KILN_SANITIZE)
                       -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${KILN_SANITIZE})
 endif()
+if(KILN_FUZZERS AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  # libFuzzer goes by the branches that it sees: those of the libraries, not of the entry function.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()
 
 # Template files are compiled in as bytes, so that a binary needs no files beside it.
 file(GLOB KILN_TEMPLATES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/templates/*/*)

@@ -51,19 +51,33 @@ std::optional<Bytes> metadata_in(Bytes notes) {
   }
 }
 
+/// 0 where there is none, and no more than `most`: the file may be hostile, and what is made of a
+/// count must not overflow.
+std::int64_t number_in(const nlohmann::json& j, const char* key, std::int64_t most) {
+  const auto found = j.find(key);
+  if (found == j.end() || !found->is_number_integer()) return 0;
+  if (found->is_number_unsigned())
+    return static_cast<std::int64_t>(
+        std::min(found->get<std::uint64_t>(), static_cast<std::uint64_t>(most)));
+  return std::clamp<std::int64_t>(found->get<std::int64_t>(), 0, most);
+}
+
 KernelResources kernel_from(const nlohmann::json& j) {
-  const auto number = [&](const char* key) { return j.value(key, std::int64_t{0}); };
+  constexpr std::int64_t kMostCount = 1 << 20, kMostBytes = std::int64_t{1} << 40;
+  const auto count = [&](const char* key) {
+    return static_cast<int>(number_in(j, key, kMostCount));
+  };
   KernelResources k;
   k.name = j.value(".name", std::string());
-  k.vector_registers = static_cast<int>(number(".vgpr_count"));
-  k.accumulation_registers = static_cast<int>(number(".agpr_count"));
-  k.scalar_registers = static_cast<int>(number(".sgpr_count"));
-  k.vector_spills = static_cast<int>(number(".vgpr_spill_count"));
-  k.scalar_spills = static_cast<int>(number(".sgpr_spill_count"));
-  k.shared_bytes = number(".group_segment_fixed_size");
-  k.private_bytes = number(".private_segment_fixed_size");
-  k.max_threads = static_cast<int>(number(".max_flat_workgroup_size"));
-  k.wave = static_cast<int>(number(".wavefront_size"));
+  k.vector_registers = count(".vgpr_count");
+  k.accumulation_registers = count(".agpr_count");
+  k.scalar_registers = count(".sgpr_count");
+  k.vector_spills = count(".vgpr_spill_count");
+  k.scalar_spills = count(".sgpr_spill_count");
+  k.shared_bytes = number_in(j, ".group_segment_fixed_size", kMostBytes);
+  k.private_bytes = number_in(j, ".private_segment_fixed_size", kMostBytes);
+  k.max_threads = count(".max_flat_workgroup_size");
+  k.wave = count(".wavefront_size");
   return k;
 }
 
@@ -73,8 +87,10 @@ Status read_metadata(Bytes bytes, CodeObject& object) {
   if (json.is_discarded() || !json.is_object()) return unreadable("its metadata is no map");
   try {
     object.target = json.value("amdhsa.target", std::string());
-    for (const auto& kernel : json.at("amdhsa.kernels"))
+    for (const auto& kernel : json.at("amdhsa.kernels")) {
+      if (!kernel.is_object()) return unreadable("its metadata: a kernel is no map");
       object.kernels.push_back(kernel_from(kernel));
+    }
   } catch (const nlohmann::json::exception& e) {
     return unreadable(fmt::format("its metadata: {}", e.what()));
   }
@@ -90,18 +106,23 @@ Result<CodeObject> read_code_object(Bytes image) {
     return unreadable(fmt::format("{} bytes that are no 64-bit ELF file", image.size()));
   if (header->e_machine != kMachine)
     return unreadable(fmt::format("machine = {}: not AMD's ({})", header->e_machine, kMachine));
+  if (header->e_shnum > 0 && header->e_shentsize != sizeof(Elf64_Shdr))
+    return unreadable(
+        fmt::format("e_shentsize = {}: must be {}", header->e_shentsize, sizeof(Elf64_Shdr)));
   CodeObject object;
   bool found = false;
   for (int i = 0; i < header->e_shnum; ++i) {
     const auto section =
         at<Elf64_Shdr>(image, header->e_shoff + std::uint64_t(i) * header->e_shentsize);
     if (!section) return unreadable(fmt::format("section {} lies outside the file", i));
-    if ((section->sh_flags & SHF_EXECINSTR) != 0)
-      object.code_bytes += static_cast<std::int64_t>(section->sh_size);
-    if (section->sh_type != SHT_NOTE) continue;
-    const auto notes = part(image, section->sh_offset, section->sh_size);
-    if (!notes) return unreadable(fmt::format("section {} lies outside the file", i));
-    if (const auto metadata = metadata_in(*notes)) {
+    const bool code = (section->sh_flags & SHF_EXECINSTR) != 0;
+    const bool may_tell = section->sh_type == SHT_NOTE && !found;
+    if (!code && !may_tell) continue;
+    const auto bytes = part(image, section->sh_offset, section->sh_size);
+    if (!bytes) return unreadable(fmt::format("section {} lies outside the file", i));
+    if (code) object.code_bytes += static_cast<std::int64_t>(bytes->size());
+    if (!may_tell) continue;
+    if (const auto metadata = metadata_in(*bytes)) {
       if (auto ok = read_metadata(*metadata, object); !ok) return tl::unexpected(ok.error());
       found = true;
     }

@@ -1,12 +1,16 @@
-// Runs a fuzz entry function without libFuzzer: every kept input, then seeded mutations of them.
-// Deterministic, so that a failure repeats.
+// Runs a fuzz entry function without libFuzzer: every kept input, then seeded mutations of them, so
+// many of each or for so long as the command line says. An input that kills the process is kept in
+// a file, which --input runs again.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -21,15 +25,25 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int kMutationsPerInput = KILN_MUTATIONS;
 
+struct Settings {
+  double seconds = 0;  // 0: kMutationsPerInput of each kept input
+  std::uint64_t seed = 20240607;
+  std::string input;
+};
+Settings settings;
+std::uint64_t inputs_run = 0;
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
 std::vector<std::string> corpus() {
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(KILN_CORPUS)) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> inputs;
-  for (const auto& path : paths) {
-    std::ifstream in(path, std::ios::binary);
-    inputs.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
+  for (const auto& path : paths) inputs.push_back(read(path));
   return inputs;
 }
 
@@ -43,6 +57,7 @@ class Attempt {
 
   void operator()(const std::string& input) {
     input_ = &input;
+    ++inputs_run;
     EXPECT_EQ(
         LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size()),
         0);
@@ -112,20 +127,46 @@ std::string mutate(std::string input, const std::vector<std::string>& others,
 }
 
 TEST(Fuzz, KeptInputs) {
+  Attempt attempt;
+  if (!settings.input.empty()) {
+    ASSERT_TRUE(fs::is_regular_file(settings.input)) << settings.input;
+    return attempt(read(settings.input));
+  }
   const auto inputs = corpus();
   ASSERT_FALSE(inputs.empty()) << KILN_CORPUS;
-  Attempt attempt;
   attempt("");
   for (const auto& input : inputs) attempt(input);
 }
 
 TEST(Fuzz, SeededMutations) {
+  if (!settings.input.empty()) return;
   const auto inputs = corpus();
   ASSERT_FALSE(inputs.empty()) << KILN_CORPUS;
-  std::mt19937_64 random(20240607);
+  std::mt19937_64 random(settings.seed);
   Attempt attempt;
-  for (const auto& input : inputs)
-    for (int i = 0; i < kMutationsPerInput; ++i) attempt(mutate(input, inputs, random));
+  if (settings.seconds == 0) {
+    for (const auto& input : inputs)
+      for (int i = 0; i < kMutationsPerInput; ++i) attempt(mutate(input, inputs, random));
+    return;
+  }
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(settings.seconds);
+  while (std::chrono::steady_clock::now() < end && !testing::Test::HasFailure())
+    attempt(mutate(inputs[below(random, inputs.size())], inputs, random));
 }
 
 }  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  CLI::App app("Runs kept inputs and mutations of them.");
+  app.add_option("--seconds", settings.seconds, "Time for mutations")->check(CLI::PositiveNumber);
+  app.add_option("--seed", settings.seed, "Seed of the mutations")->capture_default_str();
+  app.add_option("--input", settings.input, "Run this file alone");
+  CLI11_PARSE(app, argc, argv);
+  const int status = RUN_ALL_TESTS();
+  std::printf("%s: %llu inputs; seed %llu; %d failures\n", KILN_FUZZ_NAME,
+              static_cast<unsigned long long>(inputs_run),
+              static_cast<unsigned long long>(settings.seed), status == 0 ? 0 : 1);
+  return status;
+}

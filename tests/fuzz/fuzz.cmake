@@ -1,6 +1,8 @@
 # fuzz/<name>_fuzz.cpp holds LLVMFuzzerTestOneInput; <name>_fuzz replays corpus/<name>/* and a short
 # seeded run of mutations as an ordinary test. With Clang and KILN_FUZZERS, <name>_fuzzer is the real
-# libFuzzer program for the same entry function.
+# libFuzzer program for the same entry function; the target `fuzzers` builds all of them.
+add_custom_target(fuzz_drivers)
+add_custom_target(fuzzers)
 file(GLOB entries CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/*_fuzz.cpp)
 foreach(entry IN LISTS entries)
   get_filename_component(name ${entry} NAME_WE)
@@ -11,15 +13,16 @@ foreach(entry IN LISTS entries)
     set(mutations 25)
   endif()
   add_executable(${name} ${entry} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/driver.cpp)
-  target_link_libraries(${name} PRIVATE kiln_test_support GTest::gtest_main)
-  target_compile_definitions(${name} PRIVATE
+  add_dependencies(fuzz_drivers ${name})
+  target_link_libraries(${name} PRIVATE kiln_test_support CLI11::CLI11)
+  target_compile_definitions(${name} PRIVATE KILN_FUZZ_NAME="${name}"
     KILN_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${corpus}" KILN_MUTATIONS=${mutations})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 120)
   if(KILN_FUZZERS AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
     add_executable(${name}er ${entry})
     target_link_libraries(${name}er PRIVATE kiln_test_support)
-    target_compile_options(${name}er PRIVATE -fsanitize=fuzzer,address)
-    target_link_options(${name}er PRIVATE -fsanitize=fuzzer,address)
+    target_link_options(${name}er PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers ${name}er)
   endif()
 endforeach()
