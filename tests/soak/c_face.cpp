@@ -1,0 +1,61 @@
+#include "soak/c_face.h"
+
+namespace kiln::soak {
+namespace {
+
+kiln_matrix c_matrix(const Matrix& x) {
+  return {.dtype = static_cast<kiln_dtype>(x.dtype),
+          .order = static_cast<kiln_order>(x.order),
+          .transposed = x.transposed ? 1 : 0,
+          .ld = x.ld,
+          .batch_stride = x.batch_stride};
+}
+
+}  // namespace
+
+// Every field is set here and no init function called: what a caller in C may do as well.
+kiln_gemm_desc c_desc(const Gemm& g) {
+  return {.size = sizeof(kiln_gemm_desc),
+          .m = g.m,
+          .n = g.n,
+          .k = g.k,
+          .batch = g.batch,
+          .a = c_matrix(g.a),
+          .b = c_matrix(g.b),
+          .c = c_matrix(g.c),
+          .d = c_matrix(g.d),
+          .accumulator = static_cast<kiln_dtype>(g.accumulator),
+          .bias = static_cast<kiln_bias>(g.epilogue.bias),
+          .activation = static_cast<kiln_activation>(g.epilogue.activation),
+          .residual = g.epilogue.residual ? 1 : 0,
+          .alignment = g.alignment,
+          .b_packed = g.b_packed ? 1 : 0,
+          .scale_a = static_cast<kiln_scale>(g.scale_a),
+          .scale_b = static_cast<kiln_scale>(g.scale_b)};
+}
+
+kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
+  return {.size = sizeof(kiln_operands),
+          .a = x.a,
+          .b = x.b,
+          .packed_b = packed,
+          .c = x.c,
+          .d = x.d,
+          .bias = x.bias,
+          .residual = x.residual,
+          .alpha = x.alpha,
+          .beta = x.beta,
+          .threads = x.threads,
+          .stream = nullptr,
+          .workspace = nullptr,
+          .workspace_bytes = 0,
+          .scale_a = x.scale_a,
+          .scale_b = x.scale_b};
+}
+
+Status status_of(kiln_status status) {
+  if (status == KILN_OK) return {};
+  return fail(static_cast<ErrorCode>(static_cast<int>(status) - 1), kiln_last_error());
+}
+
+}  // namespace kiln::soak

@@ -1,0 +1,112 @@
+#include "soak/problem.h"
+
+#include <algorithm>
+
+#include "generator/gemm_types.h"
+#include "soak/soak.h"
+#include "support/random_gemm.h"
+
+namespace kiln::soak {
+namespace {
+
+/// Takes a change back when it makes the problem invalid.
+template <typename F>
+void change(Gemm& gemm, F&& by) {
+  Gemm changed = gemm;
+  by(changed);
+  if (validate(changed)) gemm = changed;
+}
+
+void make_tight(Gemm& g) {
+  for (Matrix* m : {&g.a, &g.b, &g.c, &g.d}) m->ld = m->batch_stride = 0;
+}
+
+std::int64_t rounded_up(std::int64_t size, std::int64_t to) {
+  return std::max<std::int64_t>(1, (size + to - 1) / to) * to;
+}
+
+/// Blocks of 32 along k, and lines of whole bytes for types shorter than a byte.
+void fit_blocks(Gemm& g) {
+  constexpr std::int64_t kBlock = 32, kCodes = 4;
+  g.k = rounded_up(g.k, kBlock);
+  g.m = rounded_up(g.m, kCodes);
+  g.n = rounded_up(g.n, kCodes);
+  make_tight(g);
+}
+
+void use_types(const TypeRow& row, Gemm& g) {
+  g.a.dtype = row.a;
+  g.b.dtype = row.b;
+  g.accumulator = row.accumulator;
+  g.c.dtype = g.d.dtype = row.usual_output();
+}
+
+/// A pair that only the reference kernel computes on a CPU.
+void draw_other_types(Random& random, Gemm& g) {
+  const TypeRow& row = any_of(random, kAllTypeRows);
+  use_types(row, g);
+  g.b_packed = false;
+  if (needs_mx(row)) {
+    g.scale_a = g.scale_b = Scale::mx_32;
+    return fit_blocks(g);
+  }
+  if (!is_floating(row.a) || bits_of(row.a) > 8) return;
+  switch (random.below(5)) {
+    case 0:
+      g.scale_a = Scale::line;
+      break;
+    case 1:
+      g.scale_a = g.scale_b = Scale::line;
+      break;
+    case 2:
+      g.scale_a = Scale::line_128;
+      g.scale_b = Scale::square_128;
+      break;
+    case 3:
+      if (is_mx_element(row.a) && is_mx_element(row.b)) {
+        g.scale_a = g.scale_b = Scale::mx_32;
+        fit_blocks(g);
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+void draw_sizes(Random& random, Gemm& g) {
+  std::int64_t* sizes[] = {&g.m, &g.n, &g.k};
+  if (one_in(random, 3)) *any_of(random, sizes) = 1;
+  if (one_in(random, 20)) *any_of(random, sizes) = 0;
+  if (one_in(random, 12)) g.batch = 1 + random.below(7);
+}
+
+/// The batches of D side by side within its lines, those of A one and the same.
+void draw_strides(Random& random, Gemm& g) {
+  if (g.batch == 1) return;
+  const std::int64_t length = g.d.order == Order::row_major ? g.n : g.m;
+  if (one_in(random, 6)) {
+    g.d.batch_stride = std::max<std::int64_t>(1, length);
+    g.d.ld = g.batch * g.d.batch_stride + random.below(3);
+  }
+  if (one_in(random, 6)) g.a.batch_stride = 1 + random.below(8);
+}
+
+}  // namespace
+
+Gemm draw_problem(Random& random, std::int64_t largest) {
+  Gemm gemm = test::RandomGemm(random.next(), largest).next();
+  change(gemm, [&](Gemm& g) { draw_sizes(random, g); });
+  if (one_in(random, 5)) change(gemm, [&](Gemm& g) { draw_other_types(random, g); });
+  change(gemm, [&](Gemm& g) { draw_strides(random, g); });
+  if (one_in(random, 4)) change(gemm, [&](Gemm& g) { g.alignment = 1 << random.below(7); });
+  if (one_in(random, 6)) change(gemm, [](Gemm& g) { g.b_packed = true; });
+  return gemm;
+}
+
+Gemm draw_neighbour(Random& random, Gemm tuned) {
+  for (auto size : {&Gemm::m, &Gemm::n, &Gemm::k})
+    tuned.*size = std::max<std::int64_t>(1, tuned.*size + random.below(17) - 8);
+  return tuned;
+}
+
+}  // namespace kiln::soak

@@ -1,0 +1,16 @@
+# Long-running tests, each a program: soak/soak_<name>.cpp and the files that all of them share. As
+# an ordinary test each runs for a few seconds with a fixed seed; .ci/nightly runs them for hours.
+set(kiln_soak_seconds 6)
+set(shared call call_mistakes c_face children ledger mistakes mutate mutate_rows problem soak)
+list(TRANSFORM shared REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/soak/\\1.cpp")
+add_library(kiln_soak STATIC ${shared})
+target_link_libraries(kiln_soak PUBLIC kiln_test_support CLI11::CLI11)
+file(GLOB programs CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/soak/soak_*.cpp)
+foreach(program IN LISTS programs)
+  get_filename_component(name ${program} NAME_WE)
+  add_executable(${name} ${program})
+  target_link_libraries(${name} PRIVATE kiln_soak)
+  add_dependencies(${name} kiln_run_time)
+  add_test(NAME ${name} COMMAND ${name} --seconds ${kiln_soak_seconds} --seed 1)
+  set_tests_properties(${name} PROPERTIES LABELS soak TIMEOUT 600)
+endforeach()
