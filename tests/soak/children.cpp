@@ -65,7 +65,7 @@ std::string in_child(double seconds, const std::function<std::string()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
-    for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM})
+    for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM, SIGXCPU})
       ::signal(signal, SIG_DFL);
     ::alarm(static_cast<unsigned>(std::max(1.0, seconds)));
     const std::string found = outcome_of(body);
@@ -79,9 +79,10 @@ std::string in_child(double seconds, const std::function<std::string()>& body) {
   int status = 0;
   ::waitpid(child, &status, 0);
   if (WIFSIGNALED(status))
-    return WTERMSIG(status) == SIGALRM ? fmt::format("took longer than {} s", seconds)
-                                       : fmt::format("killed by signal {} ({})", WTERMSIG(status),
-                                                     sigabbrev_np(WTERMSIG(status)));
+    return WTERMSIG(status) == SIGALRM   ? fmt::format("took longer than {} s", seconds)
+           : WTERMSIG(status) == SIGXCPU ? "took too much of the processor's time"
+                                         : fmt::format("killed by signal {} ({})", WTERMSIG(status),
+                                                       sigabbrev_np(WTERMSIG(status)));
   if (WEXITSTATUS(status) != 0) return fmt::format("exit status {}", WEXITSTATUS(status));
   return found;
 }

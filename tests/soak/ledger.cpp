@@ -30,7 +30,8 @@ std::string write_round(Store& store, std::int32_t problem, std::int32_t config,
   report(pipe, {Written::code, {config}});
   if (const Status s = store.crown(key, test::kNow, measured.config); !s) return failed("crown", s);
   report(pipe, {Written::winner, {problem, config}});
-  if (const Status s = store.proved(measured.binary_key, key, "r2"); !s) return failed("proved", s);
+  if (const Status s = store.proved(measured.binary_key, key, measured.config, "r2"); !s)
+    return failed("proved", s);
   report(pipe, {Written::proof, {problem, config}});
   const auto rival = test::failed(kConfigs + config, Failure::Kind::wrong_result);
   if (const Status s = store.put(key, test::kNow, rival); !s) return failed("put", s);
@@ -98,7 +99,8 @@ std::string Ledger::missing_from(const std::filesystem::path& file) const {
     if (!store.best(key_of(problem), test::kNow))
       return fmt::format("lost: winner of problem {}", problem);
   for (const auto& [problem, config] : proofs_)
-    if (!store.proven(fmt::format("binary{}", config), key_of(problem), "r2"))
+    if (!store.proven(fmt::format("binary{}", config), key_of(problem), test::config_of(config),
+                      "r2"))
       return fmt::format("lost: proof of config {} for problem {}", config, problem);
   return write_round(store, kProblems + 1, kConfigs + 1, -1);
 }

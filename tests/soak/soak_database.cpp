@@ -31,8 +31,10 @@ constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
-/// Seconds for all that is done with one file.
-constexpr double kSecondsOfCase = kSanitized ? 240 : 60;
+/// Seconds for all that is done with one file: of the processor, and of a clock on the wall for one
+/// that only waits. A busy machine gives a process a tenth of its time.
+constexpr rlim_t kProcessorSeconds = kSanitized ? 120 : 40;
+constexpr double kSecondsOfCase = 600;
 /// Bytes of address space: what a changed row may make a process ask for ends here.
 constexpr rlim_t kAddressSpace = rlim_t{16} << 30;
 constexpr const char* kFileName = "hostile.db";
@@ -202,6 +204,8 @@ class Databases {
       if (!compiles) ::setenv("KILN_CLANG", "/no/such/compiler.so", 1);
       const rlimit space{kAddressSpace, kAddressSpace};
       if (!kSanitized) ::setrlimit(RLIMIT_AS, &space);
+      const rlimit time{kProcessorSeconds, kProcessorSeconds + 1};
+      ::setrlimit(RLIMIT_CPU, &time);
       return User(folder.path(), random).findings();
     });
     if (!found.empty()) {
