@@ -122,17 +122,44 @@ Json counts_json(const hip::InstructionCounts& c) {
           {"spills", c.spills}};
 }
 
-/// What each loop of an AMD kernel does, a row a loop.
+/// "4R 16M s": equal letters together.
+std::string runs_of(std::string_view letters) {
+  std::string out;
+  for (std::size_t i = 0; i < letters.size();) {
+    const std::size_t end = std::min(letters.find_first_not_of(letters[i], i), letters.size());
+    out += fmt::format("{}{}{}", out.empty() ? "" : " ",
+                       end - i > 1 ? fmt::format("{}", end - i) : std::string(), letters[i]);
+    i = end;
+  }
+  return out;
+}
+
+Json wait_json(const hip::Wait& wait) {
+  return {{"for", wait.kind == hip::Wait::For::memory ? "memory" : "LDS"},
+          {"left", wait.left},
+          {"accesses", wait.accesses},
+          {"matrix_between", wait.matrix},
+          {"barriers_between", wait.barriers}};
+}
+
+/// What each loop of an AMD kernel does, a row a loop, and the order of its main loop.
 std::string loop_table(const std::vector<hip::LoopCounts>& loops) {
   Table table({"loop", ">all", ">matrix", ">LDS reads", ">LDS writes", ">loads", ">stores",
                ">vector", ">scalar", ">waits", ">barriers", ">spills"});
-  for (const auto& [label, c] : loops)
+  for (const auto& [label, c, waits, order] : loops)
     table.add({label, fmt::format("{}", c.total), fmt::format("{}", c.matrix),
                fmt::format("{}", c.shared_reads), fmt::format("{}", c.shared_writes),
                fmt::format("{}", c.memory_loads), fmt::format("{}", c.memory_stores),
                fmt::format("{}", c.vector), fmt::format("{}", c.scalar), fmt::format("{}", c.waits),
                fmt::format("{}", c.barriers), fmt::format("{}", c.spills)});
-  return table.text();
+  std::string text = table.text();
+  if (const hip::LoopCounts* loop = hip::main_loop(loops))
+    text += fmt::format(
+        "{}, in order: {}\n(M matrix, R and W LDS reads and writes, L and S loads and stores, D "
+        "loads "
+        "to LDS, B barriers, m and s waits for memory and LDS)\n",
+        loop->label, runs_of(loop->order));
+  return text;
 }
 
 /// Every line as a comment of AMD's assembler.
@@ -178,9 +205,13 @@ Status show(const Session& session, const ShowCommand& command, const Gemm& gemm
              {"file_name", source->file_name},
              {"flags", source->flags},
              {command.assembly ? "assembly" : "source", listing}};
-    for (const auto& [label, counts] : loops) {
-      row["loops"].push_back(counts_json(counts));
-      row["loops"].back()["label"] = label;
+    for (const auto& [label, counts, waits, order] : loops) {
+      Json loop = counts_json(counts);
+      loop["label"] = label;
+      loop["order"] = order;
+      loop["waits_for"] = Json::array();
+      for (const hip::Wait& wait : waits) loop["waits_for"].push_back(wait_json(wait));
+      row["loops"].push_back(std::move(loop));
     }
     print_json(row);
     return {};

@@ -15,10 +15,11 @@ using hip::MfmaPlan;
 
 const HipMfma& typed(const Config& c) { return std::get<HipMfma>(c); }
 
-constexpr std::array<std::string_view, 14> kFiles{
-    "cuda/abi.h",     "hip/types.h",  "hip/device.h",  "hip/memory.h",       "hip/convert.h",
-    "hip/epilogue.h", "hip/mfma.h",   "hip/stage.h",   "hip/turned.h",       "hip/pace.h",
-    "hip/schedule.h", "hip/mfma.hip", "hip/combine.h", "hip/mfma_kernel.hip"};
+constexpr std::array<std::string_view, 16> kFiles{
+    "cuda/abi.h",     "hip/types.h",    "hip/device.h",   "hip/memory.h",
+    "hip/convert.h",  "hip/epilogue.h", "hip/mfma.h",     "hip/stage.h",
+    "hip/turned.h",   "hip/pace.h",     "hip/schedule.h", "hip/mfma.hip",
+    "hip/mainloop.h", "hip/combine.h",  "hip/store.h",    "hip/mfma_kernel.hip"};
 
 bool shares_evenly(const HipMfma& c) {
   return c.waves_m >= 1 && c.waves_n >= 1 && c.waves_m * c.waves_n <= 16 && c.tile_m >= 1 &&
@@ -32,9 +33,9 @@ double reach(const Matrix& m, bool along, int rows, int tile_k, std::int64_t lin
   return (lines * double(m.ld) + double(line)) * size_of(m.dtype);
 }
 
-/// Before reads that turn operands over, compilers wait for all loads straight into shared memory:
-/// only where such reads come first is there time for the loads.
-bool paced_only(const HipMfma& c) { return c.turn && c.staging == Staging::direct; }
+/// Narrower loads are put together in the registers where they arrive, which waits for them at
+/// once.
+bool whole_words(bool along_or_turned, int width) { return !along_or_turned || width >= 4; }
 
 const std::array kRules{
     Rule{"the target has the matrix instruction",
@@ -60,7 +61,6 @@ const std::array kRules{
            if (!h.turn) return true;
            const auto w = mfma_plan(p, d, h);
            const auto power = [](int n) { return (n & (n - 1)) == 0; };
-           if (paced_only(h) && h.pace != Pace::pingpong) return false;
            return hip::arch_set(d.arch) == hip::kGfx950 && w.element <= 2 &&
                   (w.turned_a || w.turned_b) && (!w.turned_a || power(h.tile_m)) &&
                   (!w.turned_b || power(h.tile_n));
@@ -83,7 +83,10 @@ const std::array kRules{
            const auto w = mfma_plan(p, d, h);
            if (h.priority || h.fence) return false;
            // Reads of the next step lie between this one's products: there must be a next one.
-           if (h.pace == Pace::interleaved) return w.waves == 4 && w.steps >= 2;
+           if (h.pace == Pace::interleaved)
+             return w.waves == 4 && w.steps >= 2 &&
+                    whole_words(w.along_a || w.turned_a, w.width_a) &&
+                    whole_words(w.along_b || w.turned_b, w.width_b);
            // Two waves on each SIMD; of two stages one is filled while the other is read. Loads
            // straight into it are on their way for all steps but one.
            return w.waves == 8 && h.staging != Staging::single &&
@@ -211,7 +214,7 @@ void visit_tiles(const Canonical& p, const DeviceCaps& d, HipMfma c,
             if (m * n >= 64 * 64 && waves_m * waves_n == 1) continue;
             for (const bool turn : {false, true}) {
               c.turn = turn;
-              c.pace = paced_only(c) ? Pace::pingpong : Pace::free;
+              c.pace = Pace::free;
               c.banks = Banks::plain;
               if (!broken_rule(p, d, c).empty()) continue;
               c.banks = best_banks(p, d, c);
@@ -334,7 +337,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   v["pipeline"] = name(c.staging);
   v["swizzle"] = value_of(w.swizzle_shift >= 0);
   v["priority"] = value_of(c.priority || c.pace == Pace::pingpong);
-  v["fence"] = value_of(c.fence || c.pace == Pace::pingpong);
+  v["fence"] = value_of(c.fence || c.pace != Pace::free);
   v["pace"] = name(c.pace);
   v["turned"] = value_of(w.turned_a || w.turned_b);
   v["turned_a"] = value_of(w.turned_a);

@@ -12,10 +12,10 @@ namespace {
 
 const HipMx& typed(const Config& c) { return std::get<HipMx>(c); }
 
-constexpr std::array<std::string_view, 12> kFiles{
-    "cuda/abi.h",     "hip/types.h",    "hip/device.h",  "hip/memory.h",
-    "hip/convert.h",  "hip/epilogue.h", "hip/mx.h",      "hip/mx_stage.h",
-    "hip/schedule.h", "hip/mx.hip",     "hip/combine.h", "hip/mx_kernel.hip"};
+constexpr std::array<std::string_view, 13> kFiles{
+    "cuda/abi.h",     "hip/types.h", "hip/device.h",     "hip/memory.h",   "hip/convert.h",
+    "hip/epilogue.h", "hip/mx.h",    "hip/mx_stage.h",   "hip/schedule.h", "hip/mx.hip",
+    "hip/combine.h",  "hip/store.h", "hip/mx_kernel.hip"};
 
 /// Bytes of nothing behind each row in shared memory.
 constexpr int kPad = 16;

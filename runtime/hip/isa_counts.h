@@ -1,7 +1,9 @@
-// Counts what the loops of a kernel do, from its assembly text: how many matrix instructions stand
-// beside how many others. Knows AMD's mnemonics, and nothing of how the text came to be.
+// What the loops of a kernel do, read from its assembly text: how many matrix instructions stand
+// beside how many others, in what order, and what each wait waits for. Knows AMD's mnemonics, and
+// nothing of how the text came to be.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,13 +23,32 @@ struct InstructionCounts {
   auto operator<=>(const InstructionCounts&) const = default;
 };
 
+/// One wait of a loop that has turned before, for the oldest accesses of its kind on their way.
+struct Wait {
+  enum class For : std::uint8_t { memory, shared };  // vmcnt, lgkmcnt
+  For kind = For::memory;
+  int left = 0;      // accesses that may stay on their way
+  int accesses = 0;  // those that it waits for
+  int matrix = 0;    // matrix instructions between the youngest of them and the wait
+  int barriers = 0;  // barriers between the two
+  auto operator<=>(const Wait&) const = default;
+};
+
 struct LoopCounts {
   std::string label;  // where it begins
   InstructionCounts counts;
+  /// Waits that find something to wait for, as executed.
+  std::vector<Wait> waits = {};
+  /// A letter an instruction, as executed: M matrix, R and W reads and writes of shared memory, L
+  /// and S loads and stores of memory, D loads straight into shared memory, B barriers, m and s
+  /// waits for memory and for shared memory. Others have none.
+  std::string order = {};
 };
 
 /// Every loop, that is every range from a label to the last branch back to it, in the order of
-/// their labels; an outer loop's counts hold those of the inner ones.
+/// their labels; an outer loop's counts hold those of the inner ones. Waits and order are those of
+/// the way on which no conditional branch is taken, which in a GEMM's main loop passes every
+/// instruction.
 std::vector<LoopCounts> count_loops(std::string_view assembly);
 
 /// The loop with the most matrix instructions for its length: the one that a GEMM spends its time

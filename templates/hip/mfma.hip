@@ -1,8 +1,7 @@
 // Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
 // kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
 // the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
-// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h, pace.h,
-// schedule.h.
+// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
 
 constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
 constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;
@@ -44,9 +43,12 @@ struct Source {
   }
   /// What exists of the next stage; the rest reads as zero.
   KILN_MEMBER Buffer buffer() const {
-    if constexpr (AlongRows) return buffer_of(at, row_bytes + u32(k_left) * kElement);
     const u32 depth = u32(k_left < kTileK ? k_left : kTileK);
-    return buffer_of(at, (depth - 1) * pitch + row_bytes);
+    u32 bytes = AlongRows ? row_bytes + u32(k_left) * kElement : (depth - 1) * pitch + row_bytes;
+    //% if pace == interleaved
+    bytes = k_left > 0 ? bytes : 0;
+    //% end
+    return buffer_of(at, bytes);
   }
   KILN_MEMBER void step() {
     at += AlongRows ? i64(kDepthBytes) : i64(kTileK) * pitch;
@@ -78,6 +80,7 @@ using StageB = AcrossK<kTileN, kWidthB>;
 
 /// The next stage on its way through registers.
 struct Next {
+  static constexpr int kStores = StageA::kStores + StageB::kStores;
   StageA a;
   StageB b;
   KILN_MEMBER void load(SourceA& from_a, SourceB& from_b, u32 thread) {
@@ -174,135 +177,3 @@ struct Step {
   KILN_MEMBER void add_products(Tile& sums) const { add_products(sums, 0, kBlocksM); }
   //% end
 };
-
-//% if pace == free
-/// Adds the products of one stage.
-KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
-  KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
-    Step now;
-    now.read(stage, rows, step);
-    //% if fence
-    schedule_fence();
-    //% end
-    //% if priority
-    set_priority<1>();
-    //% end
-    now.add_products(sums);
-    //% if priority
-    set_priority<0>();
-    //% end
-    //% if fence
-    schedule_fence();
-    //% end
-  }
-}
-//% end
-//% if pace == interleaved
-/// Adds the products of one stage. Each step's reads lie between the products of the one before.
-KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
-  constexpr int kProducts = kPieces * kBlocksM * kBlocksN;
-  Step steps[2];
-  steps[0].read(stage, rows, 0);
-  KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
-    if (step + 1 < kSteps) steps[(step + 1) % 2].read(stage, rows, step + 1);
-    steps[step % 2].add_products(sums);
-    if (step + 1 < kSteps) lay_reads_between<kReads, kProducts>();
-  }
-}
-//% end
-
-//% if pace == pingpong
-constexpr int kPartRows = kBlocksM / kParts;  // blocks of A's rows
-static_assert(kBlocksM % kParts == 0, "parts of a step are of one size");
-
-/// All of this block's k. The second half of the waves runs half a step behind the first: of two
-/// waves that share a SIMD, one reads while the other multiplies. A barrier ends each half step.
-KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, LaneRows rows) {
-  const bool behind = uniform(thread / (kThreads / 2)) != 0;
-  const i32 count = i32(ceil_div(a.k_left, kTileK));
-  //% if direct
-  if (count > 0) load_stage(0, a, b, thread);
-  wait_for_loads();
-  //% else
-  Next next;
-  if (count > 0) next.load(a, b, thread);
-  if (count > 0) next.store(0, thread);
-  if (count > 1) next.load(a, b, thread);
-  //% end
-  block_barrier();
-  if (behind) half_step();
-  u32 stage = 0;
-  for (i32 i = 0; i < count; ++i) {
-    KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
-      Step now;
-      KILN_UNROLL for (int part = 0; part < kParts; ++part) {
-        const int first = part * kPartRows, end = first + kPartRows;
-        if (part == 0) now.read_b(stage, rows, step);
-        now.read_a(stage, rows, step, first, end);
-        // Nobody reads the other stage any more: the waves behind did so a half step ago.
-        if (step == 0 && part == 0 && i + 1 < count) {
-          //% if direct
-          load_stage(kStageBytes - stage, a, b, thread);
-          //% else
-          next.store(kStageBytes - stage, thread);
-          if (i + 2 < count) next.load(a, b, thread);
-          //% end
-        }
-        //% if direct
-        if (step == kSteps - 1 && part == kParts - 1) wait_for_loads();
-        //% end
-        half_step();
-        set_priority<1>();
-        now.add_products(sums, first, end);
-        set_priority<0>();
-        half_step();
-      }
-    }
-    stage = kStageBytes - stage;
-  }
-  if (!behind) half_step();
-}
-//% else
-/// All of this block's k.
-KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, LaneRows rows) {
-  const i32 count = i32(ceil_div(a.k_left, kTileK));
-  //% if !direct
-  Next next;
-  if (count > 0) next.load(a, b, thread);
-  //% end
-  //% if pipeline == single
-  for (i32 i = 0; i < count; ++i) {
-    next.store(0, thread);
-    block_barrier();
-    if (i + 1 < count) next.load(a, b, thread);
-    multiply(sums, 0, rows);
-    block_barrier();
-  }
-  //% end
-  //% if pipeline == twice
-  if (count > 0) next.store(0, thread);
-  if (count > 1) next.load(a, b, thread);
-  block_barrier();
-  u32 stage = 0;
-  for (i32 i = 0; i < count; ++i) {
-    if (i + 1 < count) next.store(kStageBytes - stage, thread);
-    if (i + 2 < count) next.load(a, b, thread);
-    multiply(sums, stage, rows);
-    block_barrier();
-    stage = kStageBytes - stage;
-  }
-  //% end
-  //% if pipeline == direct
-  if (count > 0) load_stage(0, a, b, thread);
-  u32 stage = 0;
-  for (i32 i = 0; i < count; ++i) {
-    // What arrived is there for all, and nobody reads the other stage any more.
-    wait_for_loads();
-    block_barrier();
-    if (i + 1 < count) load_stage(kStageBytes - stage, a, b, thread);
-    multiply(sums, stage, rows);
-    stage = kStageBytes - stage;
-  }
-  //% end
-}
-//% end

@@ -1,31 +1,4 @@
-// The kernel itself. Expects mfma.hip and, where k is cut, combine.h.
-
-/// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
-KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
-                            i64 column, int lane) {
-  const Output out = output_of(args, work.batch);
-  KILN_UNROLL for (int i = 0; i < kBlocksM; ++i) {
-    const i64 r = row + i * kRows + lane % kRows;
-    if (r >= out.rows) continue;
-    KILN_UNROLL for (int j = 0; j < kBlocksN; ++j) {
-      const i64 c0 = column + j * kRows;
-      //% if wide_store
-      KILN_UNROLL for (int s = 0; s < kSums; s += 4) {
-        const i64 c = c0 + sum_row(lane, s);
-        if (c >= out.columns) continue;
-        TypeD four[4];
-        KILN_UNROLL for (int e = 0; e < 4; ++e) four[e] = finish(out, sums[i][j][s + e], r, c + e);
-        *reinterpret_cast<Four*>(out.d + r * out.ldd + c) = bits_as<Four>(four);
-      }
-      //% else
-      KILN_UNROLL for (int s = 0; s < kSums; ++s) {
-        const i64 c = c0 + sum_row(lane, s);
-        if (c < out.columns) out.d[r * out.ldd + c] = finish(out, sums[i][j][s], r, c);
-      }
-      //% end
-    }
-  }
-}
+// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, where k is cut, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

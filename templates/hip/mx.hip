@@ -94,30 +94,31 @@ KILN_DEVICE void multiply_stage(Tile& sums, u32 stage, StageScales& scales, Scal
 /// All of this block's k: `count` stages.
 KILN_DEVICE void multiply_all(Tile& sums, OperandA a, OperandB b, ScaleSource from, i32 count,
                               u32 thread, const Place& at) {
+  if (count <= 0) return;
   Next next;
   StageScales scales;
-  if (count > 0) {
-    next.load(a, b, thread);
-    scales.load(from, at);
-  }
+  next.load(a, b, thread);
+  scales.load(from, at);
   //% if pipeline == single
-  for (i32 i = 0; i < count; ++i) {
+  for (i32 i = 1;; ++i) {
     next.store(0, thread);
     block_barrier();
-    if (i + 1 < count) next.load(a, b, thread);
-    multiply_stage(sums, 0, scales, from, i + 1 < count, at);
+    if (i < count) next.load(a, b, thread);
+    multiply_stage(sums, 0, scales, from, i < count, at);
+    if (i == count) return;  // the stage is not written again
     block_barrier();
   }
   //% else
-  if (count > 0) next.store(0, thread);
+  next.store(0, thread);
   if (count > 1) next.load(a, b, thread);
-  block_barrier();
   u32 stage = 0;
-  for (i32 i = 0; i < count; ++i) {
-    if (i + 1 < count) next.store(kStageBytes - stage, thread);
-    if (i + 2 < count) next.load(a, b, thread);
-    multiply_stage(sums, stage, scales, from, i + 1 < count, at);
+  for (i32 i = 1;; ++i) {
+    // What was stored is there for all, and nobody reads the other stage any more.
     block_barrier();
+    if (i < count) next.store(kStageBytes - stage, thread);
+    if (i + 1 < count) next.load(a, b, thread);
+    multiply_stage(sums, stage, scales, from, i < count, at);
+    if (i == count) return;
     stage = kStageBytes - stage;
   }
   //% end

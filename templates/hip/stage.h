@@ -20,6 +20,7 @@ KILN_DEVICE u32 unit_address(u32 row, u32 unit) {
 template <int Rows, int Width>
 struct AlongK {
   static constexpr int kCount = Rows * kUnits / kThreads;  // units of a thread
+  static constexpr int kLoads = kCount * (16 / Width), kStores = kCount;  // instructions
   static_assert(Rows * kUnits % kThreads == 0, "threads share a tile's units evenly");
   U32x4 unit[kCount];
 
@@ -76,6 +77,7 @@ struct AcrossK {
   static constexpr int kVector = Width / kElement;  // rows
   static constexpr int kGroups = Rows / kVector;
   static constexpr int kCount = kGroups * kUnits / kThreads;
+  static constexpr int kLoads = kCount * kPerUnit, kStores = kCount * kVector;  // instructions
   static_assert(kGroups * kUnits % kThreads == 0, "threads share a tile's rows evenly");
   static constexpr int kWords = (Width + 3) / 4;
   u32 words[kCount][kPerUnit][kWords];
@@ -115,6 +117,7 @@ template <int Rows>
 struct Direct {
   static constexpr int kParts = 16 / kDirectBytes;
   static constexpr int kCount = Rows * kUnits * kParts / kThreads;
+  static constexpr int kLoads = kCount;  // instructions
   static_assert(Rows * kUnits * kParts % kThreads == 0, "threads share a tile evenly");
 
   static KILN_MEMBER void load(u32 to, Buffer from, u32 pitch, u32 thread,

@@ -131,6 +131,9 @@ const Case kCases[] = {
     {"hip_mfma_bf16_direct", "gfx950", 0, "bf16 N T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
      "banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0"},
+    {"hip_mfma_bf16_interleaved", "gfx942", 0, "bf16 N T 8192 8192 8192 align=16",
+     "hip_mfma rows=16 k=16 tile_m=128 tile_n=128 depth=128 waves_m=2 waves_n=2 staging=single "
+     "banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=interleaved turn=0"},
     {"hip_mfma_bf16_turned_pingpong", "gfx950", 0, "bf16 T T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
      "banks=by_row splits=1 chunk=64 group=4 priority=0 fence=0 pace=pingpong turn=1"},

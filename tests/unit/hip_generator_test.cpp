@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <set>
 
+#include "generator/embedded.h"
 #include "generator/family.h"
 #include "generator/gemm_types.h"
 #include "generator/hip_lds.h"
@@ -258,7 +260,7 @@ TEST(HipFamilies, IllegalConfigsNameTheirRule) {
   EXPECT_EQ(rule(square, "gfx950", {.k = 32, .depth = 64, .chunk = 0, .turn = true}), turning);
   EXPECT_EQ(rule(across, "gfx950",
                  {.k = 32, .depth = 64, .staging = Staging::direct, .chunk = 0, .turn = true}),
-            turning);
+            "");
   const char* taking = "waves can take the turns that the pace gives them";
   EXPECT_EQ(rule(square, "gfx950",
                  {.k = 32, .staging = Staging::single, .chunk = 0, .pace = Pace::pingpong}),
@@ -266,12 +268,52 @@ TEST(HipFamilies, IllegalConfigsNameTheirRule) {
   EXPECT_EQ(rule(square, "gfx950", {.k = 32, .chunk = 0, .pace = Pace::interleaved}), taking);
   EXPECT_EQ(rule(square, "gfx950", {.k = 32, .chunk = 0, .priority = true, .pace = Pace::pingpong}),
             taking);
+  // Loads of two bytes are put together at once, which no pace can hide.
+  const HipMfma between{.tile_m = 64,
+                        .tile_n = 64,
+                        .depth = 128,
+                        .waves_m = 2,
+                        .waves_n = 2,
+                        .staging = Staging::single,
+                        .chunk = 0,
+                        .pace = Pace::interleaved};
+  EXPECT_EQ(rule("bf16 N T 512 512 512 align=4", "gfx942", between), "");
+  EXPECT_EQ(rule("bf16 N T 512 512 511 align=2", "gfx942", between), taking);
   EXPECT_EQ(rule(square, "gfx90a", {.depth = 64, .chunk = 16}),
             "groups and chunks are of a sensible size");
   EXPECT_EQ(rule(square, "gfx942", {.depth = 64, .staging = Staging::single, .splits = 65}),
             "splits are cut where k is long enough");
   EXPECT_EQ(rule(square, "gfx942", {.depth = 64, .waves_m = 1, .waves_n = 1}),
             "sums, fragments and the next stage fit the registers");
+}
+
+/// Lines of a template without their indentation.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto line = text.substr(0, end);
+    lines.push_back(line.substr(std::min(line.find_first_not_of(' '), line.size())));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+/// A mend in one of two copies would miss the other.
+TEST(HipTemplates, NoFunctionStandsTwice) {
+  constexpr std::size_t kRun = 12;  // lines; declarations and loops' heads repeat for less
+  std::map<std::vector<std::string_view>, std::string_view> first_in;
+  for (const EmbeddedFile& file : embedded_templates()) {
+    if (!file.path.starts_with("hip/")) continue;
+    const auto lines = lines_of(file.text);
+    for (std::size_t i = 0; i + kRun <= lines.size(); ++i) {
+      const std::vector<std::string_view> run(lines.begin() + std::ptrdiff_t(i),
+                                              lines.begin() + std::ptrdiff_t(i + kRun));
+      const auto [place, fresh] = first_in.emplace(run, file.path);
+      EXPECT_TRUE(fresh || place->second == file.path)
+          << file.path << ':' << i + 1 << " and " << place->second << ": " << run[0];
+    }
+  }
 }
 
 }  // namespace

@@ -26,16 +26,50 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.device << ": " << c.line << " | " << text(Config(c.config));
 }
 
-/// What a wave does from its first product in the loop to its last.
-std::string products_of(const std::string& assembly) {
-  const auto first = assembly.find("s_setprio 1"), last = assembly.rfind("s_setprio 0");
-  return first == std::string::npos ? "" : assembly.substr(first, last - first);
+std::vector<Wait> waits_for(const LoopCounts& loop, Wait::For kind) {
+  std::vector<Wait> waits;
+  for (const Wait& wait : loop.waits)
+    if (wait.kind == kind) waits.push_back(wait);
+  return waits;
 }
 
-int count(const std::string& text, const std::string& word) {
-  int found = 0;
-  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
-  return found;
+/// Matrix instructions that stand together, for each place of `letter` behind it.
+std::vector<std::size_t> products_behind(const std::string& order, char letter) {
+  std::string kept;
+  for (const char c : order)
+    if (c == letter || c == 'M' || c == 'B') kept += c;
+  std::vector<std::size_t> runs;
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if (kept[i] == letter)
+      runs.push_back(std::min(kept.find_first_not_of('M', i + 1), kept.size()) - i - 1);
+  return runs;
+}
+
+/// The stage is loaded behind the first reads, and waited for once, behind the last: half of its
+/// products lie between, and another wave's as well.
+void expect_one_late_wait(const LoopCounts& loop) {
+  const auto waits = waits_for(loop, Wait::For::memory);
+  ASSERT_EQ(waits.size(), 1u) << loop.order;
+  EXPECT_EQ(waits[0].accesses, loop.counts.memory_loads) << loop.order;
+  EXPECT_GE(waits[0].matrix, loop.counts.matrix / 2) << loop.order;
+  // Behind the last reads, which come after all loads.
+  const auto wait = loop.order.find('m');
+  EXPECT_EQ(loop.order.find('R', wait), std::string::npos) << loop.order;
+}
+
+/// Accesses to shared memory lie between products, and every wait for loads lets later ones go on.
+void expect_interleaved(const LoopCounts& loop, const MfmaPlan& plan) {
+  const int of_step = plan.pieces * plan.blocks_m * plan.blocks_n;
+  for (const std::size_t run : products_behind(loop.order, 'W')) EXPECT_GE(run, 1u) << loop.order;
+  for (const Wait& wait : waits_for(loop, Wait::For::shared)) {
+    // What is waited for whole was on its way during a quarter of a step's products at least.
+    if (wait.left == 0) {
+      EXPECT_GE(wait.matrix, of_step / 4) << loop.order;
+    }
+  }
+  for (const Wait& wait : waits_for(loop, Wait::For::memory)) {
+    EXPECT_GE(wait.matrix, loop.counts.matrix / 2) << loop.order;
+  }
 }
 
 class Paced : public testing::TestWithParam<Case> {};
@@ -69,13 +103,44 @@ TEST_P(Paced, LoopsAreAsTheyWereMeant) {
               c.device, c.line, text(Config(c.config)).c_str(), loop->counts.others_per_matrix(),
               loop->counts.shared_reads, loop->counts.shared_writes, loop->counts.memory_loads,
               loop->counts.vector, loop->counts.scalar);
-  if (c.config.pace != Pace::pingpong) return;
-  EXPECT_EQ(loop->counts.barriers, 2 * plan.steps * plan.parts);
-  // Loads straight into shared memory are waited for once a stage, when all is read.
-  const bool once = c.config.staging == Staging::direct && !c.config.turn;
-  if (once) {
-    EXPECT_EQ(count(products_of(*assembly), "vmcnt(0)"), 1);
+  if (c.config.pace == Pace::interleaved) {
+    expect_interleaved(*loop, plan);
+    return;
   }
+  EXPECT_EQ(loop->counts.barriers, 2 * plan.steps * plan.parts);
+  if (c.config.staging == Staging::direct) expect_one_late_wait(*loop);
+}
+
+TEST(CountedLoops, WaitsKnowWhatTheyWaitFor) {
+  const auto loops = count_loops(R"(
+.LBB0_1:
+	s_waitcnt vmcnt(1)
+	ds_write_b128 v0, v[4:7]
+	v_mfma_f32_16x16x16_bf16 v[0:3], v[4:5], v[6:7], v[0:3]
+	s_waitcnt vmcnt(0) lgkmcnt(0) ; both at once
+	s_barrier
+	ds_read_b128 v[4:7], v1
+	ds_read_b128 v[8:11], v1 offset:16
+	buffer_load_dwordx4 v[12:15], v2, s[0:3], 0 offen
+	v_mfma_f32_16x16x16_bf16 v[0:3], v[4:5], v[6:7], v[0:3]
+	buffer_load_dwordx4 v2, s[0:3], 0 offen lds
+	s_cbranch_scc0 .LBB0_2
+	s_branch .LBB0_3
+	s_endpgm
+.LBB0_3:
+	s_waitcnt lgkmcnt(1)
+	v_mfma_f32_16x16x16_bf16 v[0:3], v[4:5], v[6:7], v[0:3]
+	s_cbranch_scc0 .LBB0_1
+.LBB0_2:
+)");
+  ASSERT_EQ(loops.size(), 1u);
+  EXPECT_EQ(loops[0].order, "mWMmsBRRLMDsM");
+  using enum Wait::For;
+  // The first wait meets the load before the last product but one; at the second the direct load is
+  // two products old, the read left over and the write waited for with it are one.
+  EXPECT_THAT(loops[0].waits,
+              testing::ElementsAre(Wait{memory, 1, 1, 2, 0}, Wait{memory, 0, 1, 2, 0},
+                                   Wait{shared, 0, 2, 1, 0}, Wait{shared, 1, 1, 1, 0}));
 }
 
 constexpr const char* kBf16 = "bf16 N T 8192 8192 8192 align=16";
@@ -107,6 +172,30 @@ INSTANTIATE_TEST_SUITE_P(
               .staging = Staging::single,
               .pace = Pace::interleaved},
              1},
+        Case{"gfx942",
+             kBf16,
+             {.rows = 16,
+              .k = 16,
+              .tile_m = 128,
+              .tile_n = 128,
+              .depth = 128,
+              .waves_m = 2,
+              .waves_n = 2,
+              .staging = Staging::single,
+              .pace = Pace::interleaved},
+             1.2},
+        Case{"gfx942",
+             kBf16,
+             {.rows = 16,
+              .k = 16,
+              .tile_m = 128,
+              .tile_n = 128,
+              .depth = 128,
+              .waves_m = 2,
+              .waves_n = 2,
+              .staging = Staging::twice,
+              .pace = Pace::interleaved},
+             1.5},
         Case{"gfx950",
              kBf16,
              {.rows = 16, .k = 32, .staging = Staging::direct, .chunk = 64, .pace = Pace::pingpong},
@@ -133,6 +222,20 @@ INSTANTIATE_TEST_SUITE_P(
               .staging = Staging::direct,
               .chunk = 64,
               .pace = Pace::pingpong,
+              .turn = true},
+             2.5},
+        Case{"gfx950",
+             kBf16Across,
+             {.rows = 16,
+              .k = 32,
+              .tile_m = 128,
+              .tile_n = 256,
+              .depth = 128,
+              .waves_m = 2,
+              .waves_n = 2,
+              .staging = Staging::direct,
+              .chunk = 64,
+              .pace = Pace::interleaved,
               .turn = true},
              2.5},
         Case{"gfx950",

@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: bf16 N T 8192 8192 8192 align=16
 // config:  hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_ff7bfae881f66fc5.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_4a8f5b5b41256f2b.hip -o kernel.hsaco
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -310,6 +310,7 @@ template <int Rows>
 struct Direct {
   static constexpr int kParts = 16 / kDirectBytes;
   static constexpr int kCount = Rows * kUnits * kParts / kThreads;
+  static constexpr int kLoads = kCount;  // instructions
   static_assert(Rows * kUnits * kParts % kThreads == 0, "threads share a tile evenly");
 
   static KILN_MEMBER void load(u32 to, Buffer from, u32 pitch, u32 thread,
@@ -376,8 +377,7 @@ KILN_DEVICE Work work_of(const KilnGpuArgs& args, u32 block) {
 // Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
 // kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
 // the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
-// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h, pace.h,
-// schedule.h.
+// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
 
 constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
 constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;
@@ -419,9 +419,9 @@ struct Source {
   }
   /// What exists of the next stage; the rest reads as zero.
   KILN_MEMBER Buffer buffer() const {
-    if constexpr (AlongRows) return buffer_of(at, row_bytes + u32(k_left) * kElement);
     const u32 depth = u32(k_left < kTileK ? k_left : kTileK);
-    return buffer_of(at, (depth - 1) * pitch + row_bytes);
+    u32 bytes = AlongRows ? row_bytes + u32(k_left) * kElement : (depth - 1) * pitch + row_bytes;
+    return buffer_of(at, bytes);
   }
   KILN_MEMBER void step() {
     at += AlongRows ? i64(kDepthBytes) : i64(kTileK) * pitch;
@@ -495,6 +495,10 @@ struct Step {
   KILN_MEMBER void add_products(Tile& sums) const { add_products(sums, 0, kBlocksM); }
 };
 
+// ---- hip/mainloop.h ----
+// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and multiply.
+// Expects mfma.hip and pace.h.
+
 /// Adds the products of one stage.
 KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
   KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
@@ -511,14 +515,16 @@ KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
 /// All of this block's k.
 KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, LaneRows rows) {
   const i32 count = i32(ceil_div(a.k_left, kTileK));
-  if (count > 0) load_stage(0, a, b, thread);
+  if (count <= 0) return;
+  load_stage(0, a, b, thread);
   u32 stage = 0;
-  for (i32 i = 0; i < count; ++i) {
+  for (i32 i = 1;; ++i) {
     // What arrived is there for all, and nobody reads the other stage any more.
     wait_for_loads();
     block_barrier();
-    if (i + 1 < count) load_stage(kStageBytes - stage, a, b, thread);
+    if (i < count) load_stage(kStageBytes - stage, a, b, thread);
     multiply(sums, stage, rows);
+    if (i == count) return;
     stage = kStageBytes - stage;
   }
 }
@@ -528,8 +534,9 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
 // so that the same call gives the same bits. The workspace holds a counter a tile (zero between
 // calls: the last block resets it), then the sums.
 
-// ---- hip/mfma_kernel.hip ----
-// The kernel itself. Expects mfma.hip and, where k is cut, combine.h.
+// ---- hip/store.h ----
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
+// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
 /// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
@@ -550,6 +557,9 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
     }
   }
 }
+
+// ---- hip/mfma_kernel.hip ----
+// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, where k is cut, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

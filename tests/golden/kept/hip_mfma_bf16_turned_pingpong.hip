@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: bf16 T T 8192 8192 8192 align=16
 // config:  hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct banks=by_row splits=1 chunk=64 group=4 priority=0 fence=0 pace=pingpong turn=1
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_3dbd20afb5009a02.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_771a4b2f1037e092.hip -o kernel.hsaco
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -311,6 +311,7 @@ template <int Rows>
 struct Direct {
   static constexpr int kParts = 16 / kDirectBytes;
   static constexpr int kCount = Rows * kUnits * kParts / kThreads;
+  static constexpr int kLoads = kCount;  // instructions
   static_assert(Rows * kUnits * kParts % kThreads == 0, "threads share a tile evenly");
 
   static KILN_MEMBER void load(u32 to, Buffer from, u32 pitch, u32 thread,
@@ -336,10 +337,15 @@ constexpr int kLineLanes = 16 / kReadLines;  // that read one of them, 8 bytes e
 constexpr int kChunkBytes = 16 * kElement;   // 16 rows of a line
 static_assert(kElement <= 2, "there are such reads for elements of one and two bytes");
 
+// The pointers are restrict because the order of reads and loads straight into shared memory is the
+// kernel's own business (wait_for_loads). Of an intrinsic without any word on aliasing the compiler
+// believes that it may read what such loads still bring, and puts vmcnt(0) before it.
+using TurnedWords = Vector<i16, 4>;
+KILN_DEVICE U32x2 ds_read_turned(__attribute__((address_space(3))) TurnedWords* __restrict at) {
+  return bits_as<U32x2>(__builtin_amdgcn_ds_read_tr16_b64_v4i16(at));
+}
 KILN_DEVICE U32x2 ds_read_b64_tr_b16(u32 at) {
-  using Four = Vector<i16, 4>;
-  return bits_as<U32x2>(__builtin_amdgcn_ds_read_tr16_b64_v4i16(
-      (__attribute__((address_space(3))) Four*)(shared_bytes + at)));
+  return ds_read_turned((__attribute__((address_space(3))) TurnedWords*)(shared_bytes + at));
 }
 KILN_DEVICE U32x2 read_turned(u32 at) { return ds_read_b64_tr_b16(at); }
 
@@ -374,6 +380,7 @@ template <int Rows>
 struct TurnedDirect {
   static constexpr int kLineBytes = Rows * kElement, kLineUnits = kLineBytes / 16;
   static constexpr int kCount = kTileK * kLineUnits / kThreads;
+  static constexpr int kLoads = kCount;  // instructions
   static_assert(kTileK * kLineUnits % kThreads == 0, "threads share a tile's units evenly");
   static_assert(kDirectBytes == 16, "a lane brings a whole unit");
 
@@ -396,10 +403,10 @@ struct TurnedDirect {
 /// Until this wave's reads from shared memory and writes to it are done; not its loads.
 KILN_DEVICE void wait_for_shared() { __builtin_amdgcn_s_waitcnt(0xc07f); }
 
-/// The end of a wave's reads or of its products: the block's waves go on together. Without
+/// All waves arrive, and what they read from shared memory or wrote to it is done. Without
 /// block_barrier()'s fences, which would also wait for loads straight into shared memory; these are
-/// to stay on their way.
-KILN_DEVICE void half_step() {
+/// to stay on their way. The compiler moves nothing across, products neither.
+KILN_DEVICE void shared_barrier() {
   schedule_fence();
   asm volatile("" ::: "memory");
   wait_for_shared();
@@ -407,6 +414,9 @@ KILN_DEVICE void half_step() {
   asm volatile("" ::: "memory");
   schedule_fence();
 }
+
+/// The end of a wave's reads or of its products: the block's waves go on together.
+KILN_DEVICE void half_step() { shared_barrier(); }
 
 // ---- hip/schedule.h ----
 // Which part of D a block computes. Hardware deals blocks to the chiplets in turn; they are
@@ -450,8 +460,7 @@ KILN_DEVICE Work work_of(const KilnGpuArgs& args, u32 block) {
 // Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
 // kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
 // the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
-// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h, pace.h,
-// schedule.h.
+// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
 
 constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
 constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;
@@ -493,9 +502,9 @@ struct Source {
   }
   /// What exists of the next stage; the rest reads as zero.
   KILN_MEMBER Buffer buffer() const {
-    if constexpr (AlongRows) return buffer_of(at, row_bytes + u32(k_left) * kElement);
     const u32 depth = u32(k_left < kTileK ? k_left : kTileK);
-    return buffer_of(at, (depth - 1) * pitch + row_bytes);
+    u32 bytes = AlongRows ? row_bytes + u32(k_left) * kElement : (depth - 1) * pitch + row_bytes;
+    return buffer_of(at, bytes);
   }
   KILN_MEMBER void step() {
     at += AlongRows ? i64(kDepthBytes) : i64(kTileK) * pitch;
@@ -564,20 +573,32 @@ struct Step {
   }
 };
 
+// ---- hip/mainloop.h ----
+// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and multiply.
+// Expects mfma.hip and pace.h.
+
 constexpr int kPartRows = kBlocksM / kParts;  // blocks of A's rows
 static_assert(kBlocksM % kParts == 0, "parts of a step are of one size");
 
 /// All of this block's k. The second half of the waves runs half a step behind the first: of two
-/// waves that share a SIMD, one reads while the other multiplies. A barrier ends each half step.
+/// waves that share a SIMD, one reads while the other multiplies. A barrier ends each half step. Of
+/// these, one a stage orders accesses to shared memory, the one between the last reads of the waves
+/// behind and the next stage's first reads and writes of those in front. The others, and the one
+/// that puts the waves behind, are there for the pace alone: without any one of them the results
+/// are the same, but both halves would read at once and multiply at once.
 KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, LaneRows rows) {
   const bool behind = uniform(thread / (kThreads / 2)) != 0;
   const i32 count = i32(ceil_div(a.k_left, kTileK));
-  if (count > 0) load_stage(0, a, b, thread);
+  if (count <= 0) return;
+  load_stage(0, a, b, thread);
   wait_for_loads();
   block_barrier();
   if (behind) half_step();
+  // Nobody waits for the last products of the waves behind: their barrier less evens out the one
+  // that they had more at the start.
+  const i32 last = behind ? count : count + 1;
   u32 stage = 0;
-  for (i32 i = 0; i < count; ++i) {
+  for (i32 i = 1; i <= count; ++i) {
     KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
       Step now;
       KILN_UNROLL for (int part = 0; part < kParts; ++part) {
@@ -585,7 +606,7 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
         if (part == 0) now.read_b(stage, rows, step);
         now.read_a(stage, rows, step, first, end);
         // Nobody reads the other stage any more: the waves behind did so a half step ago.
-        if (step == 0 && part == 0 && i + 1 < count) {
+        if (step == 0 && part == 0 && i < count) {
           load_stage(kStageBytes - stage, a, b, thread);
         }
         if (step == kSteps - 1 && part == kParts - 1) wait_for_loads();
@@ -593,12 +614,12 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
         set_priority<1>();
         now.add_products(sums, first, end);
         set_priority<0>();
+        if (step == kSteps - 1 && part == kParts - 1 && i == last) return;
         half_step();
       }
     }
     stage = kStageBytes - stage;
   }
-  if (!behind) half_step();
 }
 
 // ---- hip/combine.h ----
@@ -606,8 +627,9 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
 // so that the same call gives the same bits. The workspace holds a counter a tile (zero between
 // calls: the last block resets it), then the sums.
 
-// ---- hip/mfma_kernel.hip ----
-// The kernel itself. Expects mfma.hip and, where k is cut, combine.h.
+// ---- hip/store.h ----
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
+// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
 /// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
@@ -628,6 +650,9 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
     }
   }
 }
+
+// ---- hip/mfma_kernel.hip ----
+// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, where k is cut, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

@@ -2,7 +2,7 @@
 // device:  gfx942
 // problem: fp16 N T 64 96 8192 align=16
 // config:  hip_mfma rows=16 k=16 tile_m=64 tile_n=32 depth=128 waves_m=2 waves_n=2 staging=twice banks=by_row splits=8 chunk=0 group=4 priority=0 fence=0 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx942 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_c1b6d5b2e3574043.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx942 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_5a5f6a448c60e9e7.hip -o kernel.hsaco
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -301,6 +301,7 @@ KILN_DEVICE u32 unit_address(u32 row, u32 unit) {
 template <int Rows, int Width>
 struct AlongK {
   static constexpr int kCount = Rows * kUnits / kThreads;  // units of a thread
+  static constexpr int kLoads = kCount * (16 / Width), kStores = kCount;  // instructions
   static_assert(Rows * kUnits % kThreads == 0, "threads share a tile's units evenly");
   U32x4 unit[kCount];
 
@@ -378,8 +379,7 @@ KILN_DEVICE Work work_of(const KilnGpuArgs& args, u32 block) {
 // Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
 // kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
 // the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
-// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h, pace.h,
-// schedule.h.
+// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
 
 constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
 constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;
@@ -421,9 +421,9 @@ struct Source {
   }
   /// What exists of the next stage; the rest reads as zero.
   KILN_MEMBER Buffer buffer() const {
-    if constexpr (AlongRows) return buffer_of(at, row_bytes + u32(k_left) * kElement);
     const u32 depth = u32(k_left < kTileK ? k_left : kTileK);
-    return buffer_of(at, (depth - 1) * pitch + row_bytes);
+    u32 bytes = AlongRows ? row_bytes + u32(k_left) * kElement : (depth - 1) * pitch + row_bytes;
+    return buffer_of(at, bytes);
   }
   KILN_MEMBER void step() {
     at += AlongRows ? i64(kDepthBytes) : i64(kTileK) * pitch;
@@ -438,6 +438,7 @@ using StageB = AlongK<kTileN, kWidthB>;
 
 /// The next stage on its way through registers.
 struct Next {
+  static constexpr int kStores = StageA::kStores + StageB::kStores;
   StageA a;
   StageB b;
   KILN_MEMBER void load(SourceA& from_a, SourceB& from_b, u32 thread) {
@@ -505,6 +506,10 @@ struct Step {
   KILN_MEMBER void add_products(Tile& sums) const { add_products(sums, 0, kBlocksM); }
 };
 
+// ---- hip/mainloop.h ----
+// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and multiply.
+// Expects mfma.hip and pace.h.
+
 /// Adds the products of one stage.
 KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
   KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
@@ -517,17 +522,19 @@ KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
 /// All of this block's k.
 KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, LaneRows rows) {
   const i32 count = i32(ceil_div(a.k_left, kTileK));
+  if (count <= 0) return;
   Next next;
-  if (count > 0) next.load(a, b, thread);
-  if (count > 0) next.store(0, thread);
+  next.load(a, b, thread);
+  next.store(0, thread);
   if (count > 1) next.load(a, b, thread);
-  block_barrier();
   u32 stage = 0;
-  for (i32 i = 0; i < count; ++i) {
-    if (i + 1 < count) next.store(kStageBytes - stage, thread);
-    if (i + 2 < count) next.load(a, b, thread);
-    multiply(sums, stage, rows);
+  for (i32 i = 1;; ++i) {
+    // What was stored is there for all, and nobody reads the other stage any more.
     block_barrier();
+    if (i < count) next.store(kStageBytes - stage, thread);
+    if (i + 1 < count) next.load(a, b, thread);
+    multiply(sums, stage, rows);
+    if (i == count) return;
     stage = kStageBytes - stage;
   }
 }
@@ -567,8 +574,9 @@ KILN_DEVICE bool combine(Tile& sums, const Work& work, const KilnGpuArgs& args, 
   return true;
 }
 
-// ---- hip/mfma_kernel.hip ----
-// The kernel itself. Expects mfma.hip and, where k is cut, combine.h.
+// ---- hip/store.h ----
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
+// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
 /// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
@@ -589,6 +597,9 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
     }
   }
 }
+
+// ---- hip/mfma_kernel.hip ----
+// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, where k is cut, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

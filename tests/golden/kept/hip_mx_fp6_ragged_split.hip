@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: fp6 N T 100 90 1056 scale=mx32
 // config:  hip_mx rows=32 tile_m=64 tile_n=64 tile_k=256 waves_m=2 waves_n=2 staging=single splits=2 chunk=0 group=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mx_a4ba29e398443f86.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mx_824e3486bedb2963.hip -o kernel.hsaco
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -547,17 +547,17 @@ KILN_DEVICE void multiply_stage(Tile& sums, u32 stage, StageScales& scales, Scal
 /// All of this block's k: `count` stages.
 KILN_DEVICE void multiply_all(Tile& sums, OperandA a, OperandB b, ScaleSource from, i32 count,
                               u32 thread, const Place& at) {
+  if (count <= 0) return;
   Next next;
   StageScales scales;
-  if (count > 0) {
-    next.load(a, b, thread);
-    scales.load(from, at);
-  }
-  for (i32 i = 0; i < count; ++i) {
+  next.load(a, b, thread);
+  scales.load(from, at);
+  for (i32 i = 1;; ++i) {
     next.store(0, thread);
     block_barrier();
-    if (i + 1 < count) next.load(a, b, thread);
-    multiply_stage(sums, 0, scales, from, i + 1 < count, at);
+    if (i < count) next.load(a, b, thread);
+    multiply_stage(sums, 0, scales, from, i < count, at);
+    if (i == count) return;  // the stage is not written again
     block_barrier();
   }
 }
@@ -597,8 +597,9 @@ KILN_DEVICE bool combine(Tile& sums, const Work& work, const KilnGpuArgs& args, 
   return true;
 }
 
-// ---- hip/mx_kernel.hip ----
-// The kernel itself. Expects mx.hip and, where k is cut, combine.h.
+// ---- hip/store.h ----
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
+// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
 /// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
@@ -616,6 +617,9 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
     }
   }
 }
+
+// ---- hip/mx_kernel.hip ----
+// The kernel itself. Expects mx.hip, store.h and, where k is cut, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

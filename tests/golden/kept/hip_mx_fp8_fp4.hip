@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: e4m3e2m1 N T 8192 8192 8192 align=16 scale=mx32
 // config:  hip_mx rows=16 tile_m=256 tile_n=256 tile_k=128 waves_m=2 waves_n=4 staging=twice splits=1 chunk=64 group=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mx_468fb7baa1805e6e.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mx_971006afe321ff6c.hip -o kernel.hsaco
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -538,21 +538,21 @@ KILN_DEVICE void multiply_stage(Tile& sums, u32 stage, StageScales& scales, Scal
 /// All of this block's k: `count` stages.
 KILN_DEVICE void multiply_all(Tile& sums, OperandA a, OperandB b, ScaleSource from, i32 count,
                               u32 thread, const Place& at) {
+  if (count <= 0) return;
   Next next;
   StageScales scales;
-  if (count > 0) {
-    next.load(a, b, thread);
-    scales.load(from, at);
-  }
-  if (count > 0) next.store(0, thread);
+  next.load(a, b, thread);
+  scales.load(from, at);
+  next.store(0, thread);
   if (count > 1) next.load(a, b, thread);
-  block_barrier();
   u32 stage = 0;
-  for (i32 i = 0; i < count; ++i) {
-    if (i + 1 < count) next.store(kStageBytes - stage, thread);
-    if (i + 2 < count) next.load(a, b, thread);
-    multiply_stage(sums, stage, scales, from, i + 1 < count, at);
+  for (i32 i = 1;; ++i) {
+    // What was stored is there for all, and nobody reads the other stage any more.
     block_barrier();
+    if (i < count) next.store(kStageBytes - stage, thread);
+    if (i + 1 < count) next.load(a, b, thread);
+    multiply_stage(sums, stage, scales, from, i < count, at);
+    if (i == count) return;
     stage = kStageBytes - stage;
   }
 }
@@ -562,8 +562,9 @@ KILN_DEVICE void multiply_all(Tile& sums, OperandA a, OperandB b, ScaleSource fr
 // so that the same call gives the same bits. The workspace holds a counter a tile (zero between
 // calls: the last block resets it), then the sums.
 
-// ---- hip/mx_kernel.hip ----
-// The kernel itself. Expects mx.hip and, where k is cut, combine.h.
+// ---- hip/store.h ----
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
+// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
 /// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
@@ -584,6 +585,9 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
     }
   }
 }
+
+// ---- hip/mx_kernel.hip ----
+// The kernel itself. Expects mx.hip, store.h and, where k is cut, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

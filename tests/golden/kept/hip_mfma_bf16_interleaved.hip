@@ -1,0 +1,667 @@
+// Written by kiln 0.1.0.
+// device:  gfx942
+// problem: bf16 N T 8192 8192 8192 align=16
+// config:  hip_mfma rows=16 k=16 tile_m=128 tile_n=128 depth=128 waves_m=2 waves_n=2 staging=single banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=interleaved turn=0
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx942 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_f0ebadd9802042fd.hip -o kernel.hsaco
+
+// ---- cuda/abi.h ----
+// The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
+// a generated source stays self-contained (this file is pasted into it).
+
+/// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
+/// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements. The
+/// first parameter of every kernel, by value; tensor maps follow it in the order of GpuLaunch.
+struct KilnGpuArgs {
+  const void* a;
+  const void* b;
+  const void* c;  // not read when beta == 0
+  void* d;
+  const void* bias;
+  const void* residual;  // laid out as D
+  void* workspace;       // 256-byte aligned
+  long long m, n, k, batch;
+  long long lda, ldb, ldc, ldd;
+  long long stride_a, stride_b, stride_c, stride_d;
+  double alpha, beta;
+};
+
+/// What the driver fills to describe a matrix to the copy engine; 64-byte aligned as it demands.
+struct alignas(64) KilnTensorMap {
+  unsigned long long words[16];
+};
+
+// ---- hip/types.h ----
+// Names of the element types and the marks of device functions. Attributes instead of the vendor's
+// macros, so that Clang alone, without any header, takes the text as hipRTC and hipcc do.
+
+#define KILN_DEVICE static inline __attribute__((device, always_inline))
+#define KILN_MEMBER inline __attribute__((device, always_inline))
+#define KILN_SHARED static __attribute__((shared))
+#define KILN_KERNEL(threads, waves)                              \
+  extern "C" __attribute__((global))                             \
+  __attribute__((amdgpu_flat_work_group_size(threads, threads))) \
+  __attribute__((amdgpu_waves_per_eu(waves))) void
+#define KILN_UNROLL _Pragma("unroll")
+
+using i8 = signed char;
+using u8 = unsigned char;
+using i16 = short;
+using u16 = unsigned short;
+using i32 = int;
+using u32 = unsigned int;
+using i64 = long long;
+using u64 = unsigned long long;
+
+template <typename T, int N>
+using Vector = T __attribute__((ext_vector_type(N)));
+using U32x4 = u32 __attribute__((ext_vector_type(4)));
+using U32x2 = u32 __attribute__((ext_vector_type(2)));
+using I32x4 = i32 __attribute__((ext_vector_type(4)));
+
+/// Storage of the small formats; arithmetic is never done on them directly.
+struct Half {
+  u16 bits;
+};
+struct Bfloat {
+  u16 bits;
+};
+/// Eight bits: sign, exponent, mantissa. Without −0, infinity and all NaNs but one ("fnuz") the
+/// exponent's bias is one more.
+template <int Mantissa, bool Fnuz>
+struct Float8 {
+  u8 bits;
+};
+
+template <typename To, typename From>
+KILN_DEVICE To bits_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From), "bits are neither added nor lost");
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(to));
+  return to;
+}
+constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
+
+// ---- parameters ----
+using TypeA = Bfloat;                // elements of A
+using TypeB = Bfloat;                // elements of B
+using TypeD = Bfloat;                // elements of C and D
+using Acc = float;                   // sums
+using Real = float;                  // what sums are finished in
+using FragmentA = Vector<i16, 4>;    // a lane's part of the instruction's first operand: of B
+using FragmentB = Vector<i16, 4>;    // and of its second one: of A
+using Four = Vector<u16, 4>;         // four elements of D
+constexpr int kTileM = 128;          // rows of D in a block's tile
+constexpr int kTileN = 128;          // columns of it
+constexpr int kTileK = 64;           // k of one stage
+constexpr int kElement = 2;          // bytes of an element of A and B
+constexpr int kDepthBytes = 128;     // of a row in one stage
+constexpr int kRowBytes = 128;       // from row to row in shared memory
+constexpr int kSwizzleShift = 0;     // bits of the row that the swizzle leaves out
+constexpr int kWavesM = 2;           // waves along m
+constexpr int kWavesN = 2;           // waves along n
+constexpr int kThreads = 256;        // of a block
+constexpr int kWavesPerUnit = 1;     // waves of a block that share a SIMD
+constexpr int kRows = 16;            // rows and columns of one instruction
+constexpr int kSums = 4;             // of a lane, for one instruction
+constexpr int kStages = 1;           // in shared memory
+constexpr int kSharedBytes = 32768;  // of all stages
+constexpr int kWidthA = 16;          // bytes of a load of A
+constexpr int kWidthB = 16;          // bytes of a load of B
+constexpr int kReads = 8;            // of shared memory by a lane in one step
+constexpr int kGroup = 4;            // rows of tiles walked together
+constexpr int kSplits = 1;           // parts that k is cut into
+constexpr int kChiplets = 8;         // that blocks are dealt to in turn
+constexpr int kChunk = 16;           // neighbouring blocks that one chiplet gets
+constexpr bool kAlongA = true;       // A's rows lie along k
+constexpr bool kAlongB = true;       // B's rows lie along k
+#define KILN_MFMA mfma_16x16x16_bf16
+#define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_f32_16x16x16bf16_1k
+
+// ---- hip/device.h ----
+// What every kernel asks of the device: who am I, and barriers. One small named wrapper each; an
+// emulator supplies the same names.
+
+KILN_DEVICE u32 thread_index() { return __builtin_amdgcn_workitem_id_x(); }
+KILN_DEVICE u32 block_index() { return __builtin_amdgcn_workgroup_id_x(); }
+/// A value that is the same in all lanes, told to the compiler so that it is kept in one place.
+KILN_DEVICE u32 uniform(u32 value) { return __builtin_amdgcn_readfirstlane(value); }
+
+/// All threads of the block arrive, and what they wrote to shared memory is there for all. The bare
+/// instruction does not wait for writes: hence the fences.
+KILN_DEVICE void block_barrier() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+// ---- hip/memory.h ----
+// How matrix kernels reach memory: shared memory by byte offset, buffer loads, which give zero for
+// what lies outside, and what steers their order. One small named wrapper each; an emulator
+// supplies the same names. Expects device.h, and kSharedBytes from the parameters.
+
+/// The compiler moves nothing across.
+KILN_DEVICE void schedule_fence() { __builtin_amdgcn_sched_barrier(0); }
+
+KILN_SHARED __attribute__((aligned(16))) u8 shared_bytes[kSharedBytes];
+
+KILN_DEVICE U32x4 ds_read_b128(u32 at) { return *(const U32x4*)(shared_bytes + at); }
+KILN_DEVICE void ds_write_b128(u32 at, U32x4 value) { *(U32x4*)(shared_bytes + at) = value; }
+
+/// A piece of memory with its length: the four words that buffer instructions take.
+using Buffer = I32x4;
+/// `base` and `bytes` are the same in all lanes. Said aloud: where the compiler's own analysis
+/// loses sight of it, every load would become a loop over lanes.
+KILN_DEVICE Buffer buffer_of(const void* base, u32 bytes) {
+  const u64 address = (u64)base;
+  return Buffer{i32(uniform(u32(address))), i32(uniform(u32(address >> 32)) & 0xffff),
+                i32(uniform(bytes)), 0x00020000};
+}
+/// An offset that no buffer reaches.
+constexpr u32 kOutside = 0x80000000u;
+
+// The compilers know these instructions by name longer than they have builtins for them.
+extern "C" {
+__attribute__((device))
+U32x4 kiln_load_x4(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
+__attribute__((device))
+U32x2 kiln_load_x2(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.v2i32");
+__attribute__((device))
+u32 kiln_load_x1(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.i32");
+__attribute__((device))
+u16 kiln_load_u16(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.i16");
+__attribute__((device))
+u8 kiln_load_u8(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.i8");
+}
+
+/// `Bytes` (1 to 16) bytes at byte `offset`, in the low bytes of the words.
+template <int Bytes>
+KILN_DEVICE void buffer_load(u32 (&words)[(Bytes + 3) / 4], Buffer buffer, u32 offset) {
+  if constexpr (Bytes == 16) {
+    const U32x4 v = kiln_load_x4(buffer, i32(offset), 0, 0);
+    KILN_UNROLL for (int i = 0; i < 4; ++i) words[i] = v[i];
+  } else if constexpr (Bytes == 8) {
+    const U32x2 v = kiln_load_x2(buffer, i32(offset), 0, 0);
+    KILN_UNROLL for (int i = 0; i < 2; ++i) words[i] = v[i];
+  } else if constexpr (Bytes == 4) {
+    words[0] = kiln_load_x1(buffer, i32(offset), 0, 0);
+  } else if constexpr (Bytes == 2) {
+    words[0] = kiln_load_u16(buffer, i32(offset), 0, 0);
+  } else {
+    static_assert(Bytes == 1, "a buffer load takes 1, 2, 4, 8 or 16 bytes");
+    words[0] = kiln_load_u8(buffer, i32(offset), 0, 0);
+  }
+}
+
+// ---- hip/convert.h ----
+// Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
+// even; integers saturate. Expects types.h and the parameters.
+
+KILN_DEVICE Real to_real(float x) { return Real(x); }
+KILN_DEVICE Real to_real(double x) { return Real(x); }
+KILN_DEVICE Real to_real(i8 x) { return Real(x); }
+KILN_DEVICE Real to_real(u8 x) { return Real(x); }
+KILN_DEVICE Real to_real(i32 x) { return Real(x); }
+KILN_DEVICE Real to_real(Half x) { return Real(bits_as<_Float16>(x.bits)); }
+KILN_DEVICE Real to_real(Bfloat x) { return Real(bits_as<float>(u32(x.bits) << 16)); }
+
+KILN_DEVICE float from_real(Real x, float) { return float(x); }
+KILN_DEVICE double from_real(Real x, double) { return double(x); }
+/// NaN becomes 0, as the instruction has it.
+KILN_DEVICE i32 from_real(Real x, i32) {
+  const float y = __builtin_rintf(float(x));
+  return y >= 0x1p31f ? 0x7fffffff : y <= -0x1p31f ? i32(0x80000000u) : y == y ? i32(y) : 0;
+}
+KILN_DEVICE i8 from_real(Real x, i8) {
+  const i32 y = from_real(x, i32{});
+  return i8(y < -128 ? -128 : y > 127 ? 127 : y);
+}
+KILN_DEVICE u8 from_real(Real x, u8) {
+  const i32 y = from_real(x, i32{});
+  return u8(y < 0 ? 0 : y > 255 ? 255 : y);
+}
+KILN_DEVICE Half from_real(Real x, Half) { return Half{bits_as<u16>(_Float16(float(x)))}; }
+KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
+  const u32 bits = bits_as<u32>(float(x));
+  const u32 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return Bfloat{u16((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded)};
+}
+
+// ---- hip/epilogue.h ----
+// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// convert.h, and from the parameters TypeD, Acc and Real.
+
+/// Where results go. Pointers are those of one batch.
+struct Output {
+  TypeD* d;
+  const TypeD* c;  // null when beta == 0: C is then never read
+  const TypeD* residual;
+  const Real* bias;
+  i64 ldd, ldc;
+  i64 rows, columns;
+  Real alpha, beta;
+};
+
+KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
+  Output out;
+  out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
+  out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
+  out.bias = static_cast<const Real*>(args.bias);
+  out.ldd = args.ldd;
+  out.ldc = args.ldc;
+  out.rows = args.m;
+  out.columns = args.n;
+  out.alpha = Real(args.alpha);
+  out.beta = Real(args.beta);
+  return out;
+}
+
+/// What is stored at an element that exists.
+KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
+  Real x = out.alpha * Real(sum);
+  if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
+  return from_real(x, TypeD{});
+}
+
+// ---- hip/mfma.h ----
+// The matrix instruction that the parameters chose, under its own name. An emulator supplies the
+// same name. The macros hold what only text can give: names.
+
+using Sums = Vector<Acc, kSums>;
+
+/// sums + a · b, a holding rows and b columns of the result.
+KILN_DEVICE Sums KILN_MFMA(FragmentA a, FragmentB b, Sums sums) {
+  return KILN_MFMA_BUILTIN(a, b, sums, 0, 0, 0);
+}
+
+/// Which row of the result sum number `r` of a lane belongs to; its column is the lane modulo
+/// kRows.
+KILN_DEVICE int sum_row(int lane, int r) {
+  return r / 4 * (4 * (64 / kRows)) + lane / kRows * 4 + r % 4;
+}
+
+// ---- hip/stage.h ----
+// From memory to shared memory: a tile's rows of one operand, kDepthBytes of k each, in units of 16
+// bytes along k. Where in a row a unit lies is swizzled, so that lanes that read one column of
+// units meet different banks. Expects device.h.
+
+constexpr int kUnits = kDepthBytes / 16;  // of one row
+
+KILN_DEVICE u32 unit_address(u32 row, u32 unit) {
+  return row * kRowBytes + (unit ^ (row >> kSwizzleShift) % kUnits) * 16;
+}
+
+/// An operand whose rows lie along k, read in pieces of Width bytes.
+template <int Rows, int Width>
+struct AlongK {
+  static constexpr int kCount = Rows * kUnits / kThreads;  // units of a thread
+  static constexpr int kLoads = kCount * (16 / Width), kStores = kCount;  // instructions
+  static_assert(Rows * kUnits % kThreads == 0, "threads share a tile's units evenly");
+  U32x4 unit[kCount];
+
+  static KILN_MEMBER u32 offset_of(u32 slot, u32 pitch) {
+    return slot / kUnits * pitch + slot % kUnits * 16;
+  }
+
+  KILN_MEMBER void load(Buffer from, u32 pitch, u32 thread, [[maybe_unused]] i32 k_left) {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) {
+      const u32 slot = thread + i * kThreads;
+      u32 words[4] = {0, 0, 0, 0};
+      KILN_UNROLL for (int p = 0; p < 16; p += Width) {
+        u32 offset = offset_of(slot, pitch) + p;
+        u32 piece[(Width + 3) / 4];
+        buffer_load<Width>(piece, from, offset);
+        KILN_UNROLL for (int w = 0; w < (Width + 3) / 4; ++w) words[p / 4 + w] |= piece[w]
+                                                                                  << (p % 4 * 8);
+      }
+      KILN_UNROLL for (int w = 0; w < 4; ++w) unit[i][w] = words[w];
+    }
+  }
+  KILN_MEMBER void store(u32 to, u32 thread) const {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) {
+      const u32 slot = thread + i * kThreads;
+      ds_write_b128(to + unit_address(slot / kUnits, slot % kUnits), unit[i]);
+    }
+  }
+};
+
+// ---- hip/turned.h ----
+// Operands that lie across k, turned over on their way from shared memory to registers. In shared
+// memory they lie as they do outside: a line of rows for each k. 16 lanes read 16 rows of a few
+// lines together, and each gets one row of them. Expects memory.h.
+
+// ---- hip/pace.h ----
+// Who reads and who multiplies when: what kernels say to the compiler and to the waves of a SIMD.
+// Expects device.h, memory.h.
+
+/// Until this wave's reads from shared memory and writes to it are done; not its loads.
+KILN_DEVICE void wait_for_shared() { __builtin_amdgcn_s_waitcnt(0xc07f); }
+
+/// All waves arrive, and what they read from shared memory or wrote to it is done. Without
+/// block_barrier()'s fences, which would also wait for loads straight into shared memory; these are
+/// to stay on their way. The compiler moves nothing across, products neither.
+KILN_DEVICE void shared_barrier() {
+  schedule_fence();
+  asm volatile("" ::: "memory");
+  wait_for_shared();
+  __builtin_amdgcn_s_barrier();
+  asm volatile("" ::: "memory");
+  schedule_fence();
+}
+
+/// Kinds of instructions, as sched_group_barrier knows them.
+constexpr int kMatrix = 0x008, kLoad = 0x020, kSharedRead = 0x100, kSharedWrite = 0x200;
+
+/// The compiler is to order what stands before this as said here: so many instructions of a kind.
+/// Compilers that know no such order keep their own.
+template <int Kind, int Count>
+KILN_DEVICE void next_are() {
+#if __has_builtin(__builtin_amdgcn_sched_group_barrier)
+  if constexpr (Count > 0) __builtin_amdgcn_sched_group_barrier(Kind, Count, 0);
+#endif
+}
+
+/// `Count` instructions of a kind, which are number `First` and following of `All`: behind each
+/// stands its share of the products.
+template <int Kind, int First, int Count, int All, int Products>
+KILN_DEVICE void lay_between() {
+  if constexpr (Count > 0) {
+    next_are<Kind, 1>();
+    next_are<kMatrix, (First + 1) * Products / All - First * Products / All>();
+    lay_between<Kind, First + 1, Count - 1, All, Products>();
+  }
+}
+/// The products that no instruction before took as its share.
+template <int Count, int All, int Products>
+KILN_DEVICE void lay_rest() {
+  next_are<kMatrix, Products - Count * Products / All>();
+}
+
+// ---- hip/schedule.h ----
+// Which part of D a block computes. Hardware deals blocks to the chiplets in turn; they are
+// renumbered so that a chiplet, which has an L2 of its own, gets neighbours. Then tiles are walked
+// in groups of kGroup rows of tiles.
+
+struct Work {
+  i64 batch;
+  u32 tile_m, tile_n;
+  u32 tile;   // of all batches
+  u32 tiles;  // of all batches together
+  u32 piece;  // of the tile's k
+  i64 k_begin, k_end;
+};
+
+KILN_DEVICE Work work_of(const KilnGpuArgs& args, u32 block) {
+  Work work;
+  const u32 tiles_m = u32(ceil_div(args.m, kTileM)), tiles_n = u32(ceil_div(args.n, kTileN));
+  const u32 of_batch = tiles_m * tiles_n;
+  work.tiles = of_batch * u32(args.batch);
+  constexpr u32 kRound = kChiplets * kChunk;
+  if (block < work.tiles * kSplits / kRound * kRound) {
+    const u32 chiplet = block % kChiplets, turn = block / kChiplets;
+    block = turn / kChunk * kRound + chiplet * kChunk + turn % kChunk;
+  }
+  work.piece = 0;
+  work.tile = block;
+  const u32 in_batch = block % of_batch;
+  work.batch = block / of_batch;
+  const u32 group = in_batch / (kGroup * tiles_n), first = group * kGroup;
+  const u32 height = tiles_m - first < kGroup ? tiles_m - first : kGroup;
+  const u32 in_group = in_batch - first * tiles_n;
+  work.tile_m = first + in_group % height;
+  work.tile_n = in_group / height;
+  work.k_begin = 0;
+  work.k_end = args.k;
+  return work;
+}
+
+// ---- hip/mfma.hip ----
+// Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
+// kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
+// the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
+// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
+
+constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
+constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;
+constexpr int kGroupsOfK = 64 / kRows;  // lanes that share a row
+constexpr int kWordsA = sizeof(FragmentA) / 4, kWordsB = sizeof(FragmentB) / 4;
+constexpr int kStepUnits = kWordsA > 4 ? 2 : 1;             // 16-byte units of a lane in one step
+constexpr int kPieces = kStepUnits * 4 / kWordsA;           // instructions of one step
+constexpr int kSteps = kUnits / (kGroupsOfK * kStepUnits);  // of one stage
+constexpr u32 kBytesA = kTileM * kRowBytes;
+constexpr u32 kStageBytes = (kTileM + kTileN) * kRowBytes;
+static_assert(kWordsA == kWordsB, "both operands have elements of one size");
+static_assert(kSteps * kGroupsOfK * kStepUnits == kUnits, "a stage is whole steps deep");
+static_assert(kStages * kStageBytes == kSharedBytes, "the plan and the code agree");
+
+using Tile = Sums[kBlocksM][kBlocksN];
+
+/// One operand's rows of this block, and how far along k they have been read.
+template <bool AlongRows, int Rows>
+struct Source {
+  const u8* at;
+  u32 pitch;      // bytes
+  u32 row_bytes;  // across k: of the rows that exist; along k: of all rows but the last
+  i32 k_left;
+
+  static KILN_MEMBER Source start(const void* base, i64 ld, i64 row, i64 rows, i64 begin, i64 end) {
+    Source s;
+    const u8* bytes = static_cast<const u8*>(base);
+    const i64 left = rows - row;
+    s.pitch = u32(ld * kElement);
+    s.k_left = i32(end - begin);
+    if constexpr (AlongRows) {
+      s.at = bytes + (row * ld + begin) * kElement;
+      s.row_bytes = u32((left < Rows ? left : Rows) - 1) * s.pitch;
+    } else {
+      s.at = bytes + (begin * ld + row) * kElement;
+      s.row_bytes = u32(left < Rows ? left : Rows) * kElement;
+    }
+    return s;
+  }
+  /// What exists of the next stage; the rest reads as zero.
+  KILN_MEMBER Buffer buffer() const {
+    const u32 depth = u32(k_left < kTileK ? k_left : kTileK);
+    u32 bytes = AlongRows ? row_bytes + u32(k_left) * kElement : (depth - 1) * pitch + row_bytes;
+    bytes = k_left > 0 ? bytes : 0;
+    return buffer_of(at, bytes);
+  }
+  KILN_MEMBER void step() {
+    at += AlongRows ? i64(kDepthBytes) : i64(kTileK) * pitch;
+    k_left -= kTileK;
+  }
+};
+
+using SourceA = Source<kAlongA, kTileM>;
+using SourceB = Source<kAlongB, kTileN>;
+using StageA = AlongK<kTileM, kWidthA>;
+using StageB = AlongK<kTileN, kWidthB>;
+
+/// The next stage on its way through registers.
+struct Next {
+  static constexpr int kStores = StageA::kStores + StageB::kStores;
+  StageA a;
+  StageB b;
+  KILN_MEMBER void load(SourceA& from_a, SourceB& from_b, u32 thread) {
+    a.load(from_a.buffer(), from_a.pitch, thread, from_a.k_left);
+    b.load(from_b.buffer(), from_b.pitch, thread, from_b.k_left);
+    from_a.step();
+    from_b.step();
+  }
+  KILN_MEMBER void store(u32 to, u32 thread) const {
+    a.store(to, thread);
+    b.store(to + kBytesA, thread);
+  }
+};
+
+/// What a lane holds of one row for one step.
+struct Fragment {
+  u32 words[kStepUnits * 4];
+  /// `unit_at` gives 16 bytes of k.
+  template <typename UnitAt>
+  KILN_MEMBER void read(u32 step, u32 group, UnitAt unit_at) {
+    KILN_UNROLL for (int u = 0; u < kStepUnits; ++u) {
+      const U32x4 value = unit_at((step * kStepUnits + u) * kGroupsOfK + group);
+      KILN_UNROLL for (int w = 0; w < 4; ++w) words[u * 4 + w] = value[w];
+    }
+  }
+  template <typename T>
+  KILN_MEMBER T piece(int p) const {
+    u32 part[sizeof(T) / 4];
+    KILN_UNROLL for (int w = 0; w < int(sizeof(T) / 4); ++w) part[w] =
+        words[p * int(sizeof(T) / 4) + w];
+    return bits_as<T>(part);
+  }
+};
+
+/// Where a wave's lanes find their rows.
+struct LaneRows {
+  u32 a, b, group;  // this lane's row of either, and which part of k it takes
+};
+
+/// What a lane holds for one step. Which k its pieces hold does not matter, as long as it is the
+/// same for A and B.
+struct Step {
+  Fragment a[kBlocksM], b[kBlocksN];
+
+  KILN_MEMBER void read_b(u32 stage, LaneRows rows, u32 step) {
+    KILN_UNROLL for (int j = 0; j < kBlocksN; ++j) b[j].read(step, rows.group, [&](u32 unit) {
+      return ds_read_b128(stage + kBytesA + unit_address(rows.b + j * kRows, unit));
+    });
+  }
+  /// Blocks of A's rows from `first` to `end`; so too below.
+  KILN_MEMBER void read_a(u32 stage, LaneRows rows, u32 step, int first, int end) {
+    KILN_UNROLL for (int i = first; i < end; ++i) a[i].read(step, rows.group, [&](u32 unit) {
+      return ds_read_b128(stage + unit_address(rows.a + i * kRows, unit));
+    });
+  }
+  KILN_MEMBER void add_products(Tile& sums, int first, int end) const {
+    KILN_UNROLL for (int p = 0; p < kPieces; ++p) KILN_UNROLL for (int i = first; i < end; ++i)
+        KILN_UNROLL for (int j = 0; j < kBlocksN; ++j) sums[i][j] = KILN_MFMA(
+            b[j].template piece<FragmentA>(p), a[i].template piece<FragmentB>(p), sums[i][j]);
+  }
+  KILN_MEMBER void read(u32 stage, LaneRows rows, u32 step) {
+    read_a(stage, rows, step, 0, kBlocksM);
+    read_b(stage, rows, step);
+  }
+  KILN_MEMBER void add_products(Tile& sums) const { add_products(sums, 0, kBlocksM); }
+};
+
+// ---- hip/mainloop.h ----
+// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and multiply.
+// Expects mfma.hip and pace.h.
+
+constexpr int kProducts = kPieces * kBlocksM * kBlocksN;  // of one step
+
+/// Blocks of A's rows that a stage's last step multiplies while the next stage is written.
+constexpr int kFirstBlocks = kBlocksM / 2;
+constexpr int kRestProducts = kPieces * (kBlocksM - kFirstBlocks) * kBlocksN;
+
+/// Adds the products of one stage's steps but the last, each with the reads of the next one between
+/// them: `now` holds the first step, and then the last. Between the first step's products lie also
+/// as many stores and loads as stand before this.
+template <int Stores, int Loads, int Steps = kSteps>
+KILN_DEVICE void multiply_to_last(Tile& sums, Step& now, u32 stage, LaneRows rows) {
+  if constexpr (Steps > 1) {
+    Step then;
+    then.read(stage, rows, kSteps - Steps + 1);
+    now.add_products(sums);
+    // Where no loads stand behind the last read, twice as many shares as instructions: the products
+    // left cover its latency.
+    constexpr int kLaid = Stores + kReads, kShares = Loads > 0 ? kLaid + Loads : 2 * kLaid;
+    lay_between<kSharedWrite, 0, Stores, kShares, kProducts>();
+    lay_between<kSharedRead, Stores, kReads, kShares, kProducts>();
+    lay_between<kLoad, kLaid, Loads, kShares, kProducts>();
+    lay_rest<kLaid + Loads, kShares, kProducts>();
+    schedule_fence();
+    now = then;
+    multiply_to_last<0, 0, Steps - 1>(sums, now, stage, rows);
+  }
+}
+
+/// All of this block's k. Reads and writes of shared memory and loads lie between products: those of
+/// a step are read during the step before, across the ends of stages too. What lies beyond k is
+/// loaded as nothing, so that no branch parts what the compiler is to order.
+KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, LaneRows rows) {
+  const i32 count = i32(ceil_div(a.k_left, kTileK));
+  if (count <= 0) return;
+  Next next;
+  next.load(a, b, thread);
+  next.store(0, thread);
+  next.load(a, b, thread);
+  shared_barrier();
+  constexpr int kLoads = StageA::kLoads + StageB::kLoads;
+  Step now;
+  now.read(0, rows, 0);
+  u32 stage = 0;
+  for (i32 i = 1; i < count; ++i) {
+    multiply_to_last<0, 0>(sums, now, stage, rows);
+    // All have read the stage: it can be written. Once that is done, it can be read again.
+    shared_barrier();
+    next.store(stage, thread);
+    now.add_products(sums, 0, kFirstBlocks);
+    // Half of these products stand behind the last store, and cover its latency.
+    lay_between<kSharedWrite, 0, Next::kStores, 2 * Next::kStores, kProducts - kRestProducts>();
+    lay_rest<Next::kStores, 2 * Next::kStores, kProducts - kRestProducts>();
+    shared_barrier();
+    Step then;
+    then.read(stage, rows, 0);
+    next.load(a, b, thread);
+    now.add_products(sums, kFirstBlocks, kBlocksM);
+    // Loads straight into shared memory stay before the reads, which the compiler orders after them.
+    lay_between<kSharedRead, 0, kReads, kReads + kLoads, kRestProducts>();
+    lay_between<kLoad, kReads, kLoads, kReads + kLoads, kRestProducts>();
+    schedule_fence();
+    now = then;
+  }
+  multiply_to_last<0, 0>(sums, now, stage, rows);
+  now.add_products(sums);
+}
+
+// ---- hip/combine.h ----
+// Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
+// so that the same call gives the same bits. The workspace holds a counter a tile (zero between
+// calls: the last block resets it), then the sums.
+
+// ---- hip/store.h ----
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
+// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
+
+/// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
+KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
+                            i64 column, int lane) {
+  const Output out = output_of(args, work.batch);
+  KILN_UNROLL for (int i = 0; i < kBlocksM; ++i) {
+    const i64 r = row + i * kRows + lane % kRows;
+    if (r >= out.rows) continue;
+    KILN_UNROLL for (int j = 0; j < kBlocksN; ++j) {
+      const i64 c0 = column + j * kRows;
+      KILN_UNROLL for (int s = 0; s < kSums; s += 4) {
+        const i64 c = c0 + sum_row(lane, s);
+        if (c >= out.columns) continue;
+        TypeD four[4];
+        KILN_UNROLL for (int e = 0; e < 4; ++e) four[e] = finish(out, sums[i][j][s + e], r, c + e);
+        *reinterpret_cast<Four*>(out.d + r * out.ldd + c) = bits_as<Four>(four);
+      }
+    }
+  }
+}
+
+// ---- hip/mfma_kernel.hip ----
+// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, where k is cut, combine.h.
+
+KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
+  const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;
+  const u32 wave_m = wave / kWavesN * kWaveM, wave_n = wave % kWavesN * kWaveN;
+  const Work work = work_of(args, block_index());
+  const i64 row = i64(work.tile_m) * kTileM, column = i64(work.tile_n) * kTileN;
+  const SourceA a = SourceA::start(static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
+                                   args.lda, row, args.m, work.k_begin, work.k_end);
+  const SourceB b = SourceB::start(static_cast<const TypeB*>(args.b) + work.batch * args.stride_b,
+                                   args.ldb, column, args.n, work.k_begin, work.k_end);
+  Tile sums;
+  KILN_UNROLL for (int i = 0; i < kBlocksM; ++i) KILN_UNROLL for (int j = 0; j < kBlocksN; ++j)
+      sums[i][j] = Sums(Acc(0));
+  multiply_all(sums, a, b, thread, {wave_m + lane % kRows, wave_n + lane % kRows, lane / kRows});
+  store_tile(sums, work, args, row + wave_m, column + wave_n, int(lane));
+}
