@@ -9,23 +9,36 @@ namespace kiln::cli {
 namespace {
 
 Json forecast_json(const HipForecast& f) {
-  return {{"predicted_ns", f.ns},           {"peak_share_main_loop", f.peak_share},
-          {"peak_share", f.flops_share},    {"matrix_cycles", f.matrix},
-          {"issue_cycles", f.issue},        {"shared_cycles", f.shared},
-          {"conflict_cycles", f.conflicts}, {"l2_cycles", f.l2},
-          {"fill_cycles", f.fill},          {"memory_cycles", f.memory},
-          {"exposed_cycles", f.exposed},    {"l2_bytes", f.l2_bytes},
-          {"fill_bytes", f.fill_bytes},     {"memory_bytes", f.memory_bytes},
-          {"resident_blocks", f.resident},  {"occupancy", f.occupancy},
-          {"registers", f.registers},       {"others_per_matrix", f.others_per_matrix}};
+  return {{"predicted_ns", f.ns},
+          {"clock_ghz", f.ghz},
+          {"peak_share_main_loop", f.peak_share},
+          {"peak_share", f.flops_share},
+          {"matrix_cycles", f.matrix},
+          {"issue_cycles", f.issue},
+          {"shared_cycles", f.shared},
+          {"conflict_cycles", f.conflicts},
+          {"l2_cycles", f.l2},
+          {"fill_cycles", f.fill},
+          {"memory_cycles", f.memory},
+          {"exposed_cycles", f.exposed},
+          {"l2_bytes", f.l2_bytes},
+          {"fill_bytes", f.fill_bytes},
+          {"memory_bytes", f.memory_bytes},
+          {"resident_blocks", f.resident},
+          {"occupancy", f.occupancy},
+          {"registers", f.registers},
+          {"others_per_matrix", f.others_per_matrix}};
 }
 
 void print_winner(const Gemm& gemm, const std::vector<Ranked>& ranked, int rejected) {
   const HipForecast& f = *ranked.front().forecast;
-  fmt::print(
-      "{}\n  {}\n  predicted, not measured: {}, {:.0f} GFLOP/s, {} of peak in the main loop\n",
-      text(gemm), text(ranked.front().config), human_time(f.ns), gemm.flops() / f.ns,
-      percent(f.peak_share));
+  fmt::print("{}\n  {}\n  predicted, not measured: {}, {:.0f} GFLOP/s\n", text(gemm),
+             text(ranked.front().config), human_time(f.ns), gemm.flops() / f.ns);
+  if (f.peak_share > 0)
+    fmt::print(
+        "  {} of the card's peak: the main loop keeps the matrix units busy {} of its cycles, at "
+        "{:.2f} GHz under load\n",
+        percent(f.flops_share), percent(f.peak_share), f.ghz);
   fmt::print(
       "  cycles a stage: matrix {:.0f}, issue {:.0f}, LDS {:.0f} ({:.0f} of conflicts), L2 {:.0f}, "
       "fill {:.0f}, memory {:.0f}, exposed {:.0f}\n",

@@ -21,9 +21,44 @@ constexpr double kSharedBytes = 128;
 /// What the cache before memory gives beside memory itself.
 constexpr double kFillRate = 2.2;
 constexpr double kMemoryEfficiency = 0.8;
-/// Cycles until all waves of a block are past a barrier, and until memory answers.
-constexpr double kBarrier = 40, kLatency = 800;
+/// Cycles until all waves of a block are past a barrier.
+constexpr double kBarrier = 40;
+/// Cycles from a read of shared memory to its words: 64 measured for one wave alone, 120 behind
+/// bank conflicts (MI308X; tingqli/pyhip, docs/mem_latency.md). A block's waves stand in line.
+constexpr double kSharedLatency = 128;
+/// Cycles until memory answers: 500 to 800 measured for HBM at the same place.
+constexpr double kMemoryLatency = 800;
 constexpr double kLaunchNs = 2000;
+
+/// Clocks that cards hold while their matrix units are busy, in GHz: power limits them. MI300X (750
+/// W) and MI325X (1000 W): medians that AMD published with its own best kernels ("Measuring
+/// Max-Achievable FLOPs - Part 2", ROCm blogs, 2025), whose matrix units were busy kBusy of all
+/// cycles. MI355X: none published; those at which the published rates (bf16 1610, fp8 3327 TFLOP/s)
+/// would be kBusy of the units' rate.
+struct LoadClock {
+  std::string_view card, arch;
+  double peak, fp16, bf16, bytes;  // bytes: types of eight bits and fewer
+};
+constexpr LoadClock kLoadClocks[] = {{"MI300X", "gfx942", 2.1, 1.115, 1.207, 1.230},
+                                     {"MI325X", "gfx942", 2.1, 1.354, 1.447, 1.464},
+                                     {"MI355X", "gfx950", 2.4, 1.63, 1.63, 1.69}};
+constexpr double kBusy = 0.94;
+
+/// The card's clock while its matrix units are busy for this share of all cycles. Taken to fall in
+/// proportion, which is an assumption: only its ends were measured. Of other targets no clock is
+/// known; theirs is that of the data sheet.
+double clock_under_load(const DeviceCaps& device, DType type, double busy) {
+  const LoadClock* found = nullptr;
+  for (const LoadClock& row : kLoadClocks) {
+    const bool named = device.model.find(row.card) != std::string::npos;
+    if (row.arch == device.arch && (found == nullptr || named)) found = &row;
+  }
+  if (found == nullptr) return device.ghz;
+  const double loaded = size_of(type) == 1    ? found->bytes
+                        : type == DType::fp16 ? found->fp16
+                                              : found->bf16;
+  return device.ghz * (1 - (1 - loaded / found->peak) * std::min(1.0, busy / kBusy));
+}
 
 /// The tile that a block computes: templates/hip/schedule.h in other words.
 struct TileOf {
@@ -94,23 +129,61 @@ double shared_cycles(const hip::MfmaPlan& w, const HipMfma& c, const hip::StageT
   return std::max(double(turns.reads.taken + turns.writes.taken), (read + written) / kSharedBytes);
 }
 
-/// What the instructions of the main loop cost, beside the matrix units themselves.
-void add_instructions(const hip::MfmaPlan& w, const hip::InstructionCounts& loop, HipForecast& f) {
-  const double of_stage = double(w.steps) * w.pieces * w.blocks_m * w.blocks_n;
-  const double stages = std::max(1.0, loop.matrix / of_stage);     // of one turn of the loop
-  const double waves = std::max(1.0, w.waves * f.resident / 4.0);  // of a SIMD
-  f.others_per_matrix = loop.others_per_matrix();
-  f.issue = kIssue * waves * (loop.matrix + loop.vector) / stages;
-  f.exposed = kBarrier * loop.barriers / stages / f.resident;
-  // A wave alone on its SIMD waits for what it reads; two take turns.
-  if (waves < 2) f.exposed += 0.5 * f.shared + kIssue * loop.vector / stages;
+/// Cycles that one wave waits in one turn of the loop, for itself: what is left of each latency
+/// when the products between an access and its wait are done.
+double waited_cycles(const hip::MfmaPlan& w, const HipMfma& c, const hip::LoopCounts& loop) {
+  // In ping-pong, between two barriers one half of the waves adds the products of a half step.
+  const double half_step =
+      c.pace == Pace::pingpong && loop.counts.barriers > 0
+          ? 2.0 * loop.counts.matrix * w.instruction->cycles / loop.counts.barriers
+          : 0;
+  double cycles = 0;
+  for (const hip::Wait& wait : loop.waits) {
+    const bool shared = wait.kind == hip::Wait::For::shared;
+    const double hidden =
+        std::max(wait.matrix * double(w.instruction->cycles), wait.barriers * half_step);
+    cycles += std::max(0.0, (shared ? kSharedLatency : kMemoryLatency) - hidden);
+  }
+  return cycles;
 }
 
+/// Share of its time that a matrix unit is busy when `waves` take turns at it, each busy and then
+/// waiting for so many cycles on average (the machine repairman's queue).
+double busy_share(int waves, double busy, double waiting) {
+  if (waiting <= 0) return 1;
+  double sum = 1, term = 1;
+  for (int n = 0; n < waves; ++n) sum += term *= (waves - n) * busy / waiting;
+  return 1 - 1 / sum;
+}
+
+/// What the instructions of the main loop cost, beside the matrix units themselves.
+void add_instructions(const hip::MfmaPlan& w, const HipMfma& c, const hip::LoopCounts& loop,
+                      HipForecast& f) {
+  const hip::InstructionCounts& counts = loop.counts;
+  const double of_stage = double(w.steps) * w.pieces * w.blocks_m * w.blocks_n;
+  const double stages = std::max(1.0, counts.matrix / of_stage);  // of one turn of the loop
+  const int waves = std::max(1, w.waves * f.resident / 4);        // of a SIMD
+  f.others_per_matrix = counts.others_per_matrix();
+  f.issue = kIssue * waves * (counts.matrix + counts.vector) / stages;
+  f.exposed = kBarrier * counts.barriers / stages / f.resident;
+  const double waited = waited_cycles(w, c, loop) / stages;
+  if (c.pace == Pace::pingpong) {
+    // While one half multiplies, the other waits, reads and issues everything else.
+    const double others = kIssue * (counts.total - counts.matrix) / stages;
+    f.exposed += std::max(0.0, 2 * (waited + others) - f.matrix);
+    return;
+  }
+  f.exposed += f.matrix * (1 / busy_share(waves, f.matrix / waves, waited) - 1);
+  // A wave alone on its SIMD also waits while it computes addresses.
+  if (waves < 2) f.exposed += kIssue * counts.vector / stages;
+}
+
+/// At the clock of the forecast.
 void add_memory(const Canonical& p, const hip::MfmaPlan& w, const HipMfma& c, const DeviceCaps& d,
                 double stages, HipForecast& f) {
   const std::int64_t at_once = std::int64_t{d.compute_units} * f.resident;
   const auto [each, together] = stage_bytes(w, c, d, at_once);
-  const double bytes_a_cycle = d.gpu.memory_gbs * kMemoryEfficiency / d.ghz;
+  const double bytes_a_cycle = d.gpu.memory_gbs * kMemoryEfficiency / f.ghz;
   f.l2 = f.resident * double(c.tile_m + c.tile_n) * c.depth / kL2Bytes;
   f.fill = each / (bytes_a_cycle * kFillRate);
   f.memory = together / bytes_a_cycle;
@@ -136,19 +209,28 @@ Result<HipForecast> of_mfma(const Canonical& p, const DeviceCaps& d, const HipMf
   f.shared = f.resident * shared_cycles(w, c, turns);
   f.conflicts = f.resident * double(turns.reads.lost() + turns.writes.lost());
   if (loop != nullptr)
-    add_instructions(w, loop->counts, f);
+    add_instructions(w, c, *loop, f);
   else if (stages > 2)
     return fail(ErrorCode::unsupported, "no loop with matrix instructions in the binary");
-  add_memory(p, w, c, d, stages, f);
 
-  const double stage = std::max({f.matrix, f.issue, f.shared, f.l2, f.fill, f.memory}) + f.exposed;
-  f.peak_share = hip::multiply_cycles(w) * f.resident / stage;
+  // Memory takes more cycles of a faster clock, and the clock is faster where there is more
+  // waiting.
+  double stage = 0;
+  f.ghz = d.ghz;
+  for (int round = 0; round < 3; ++round) {
+    add_memory(p, w, c, d, stages, f);
+    stage = std::max({f.matrix, f.issue, f.shared, f.l2, f.fill, f.memory}) + f.exposed;
+    stage = std::max(stage, f.matrix / kBusy);  // no published kernel does better
+    f.peak_share = hip::multiply_cycles(w) * f.resident / stage;
+    f.ghz = clock_under_load(d, p.gemm.a.dtype, f.peak_share);
+  }
   const double rounds = double(ceil_div(w.blocks, std::int64_t{d.compute_units} * f.resident));
   const double store =
       f.resident * double(c.tile_m) * c.tile_n * size_of(p.gemm.d.dtype) / kL2Bytes;
-  double cycles = rounds * (stages * stage + store) + 2 * kLatency;
-  if (c.splits > 1) cycles += kLatency + double(c.tile_m) * c.tile_n * 4 * c.splits / kL2Bytes;
-  f.ns = cycles / d.ghz + kLaunchNs;
+  double cycles = rounds * (stages * stage + store) + 2 * kMemoryLatency;
+  if (c.splits > 1)
+    cycles += kMemoryLatency + double(c.tile_m) * c.tile_n * 4 * c.splits / kL2Bytes;
+  f.ns = cycles / f.ghz + kLaunchNs;
   const double rate = w.instruction->flops() / w.instruction->cycles * 4 * d.compute_units * d.ghz;
   f.flops_share = p.gemm.flops() / f.ns / rate;
   return f;

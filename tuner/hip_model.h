@@ -16,8 +16,9 @@ namespace kiln {
 /// Cycles are those that one stage of all resident blocks keeps a part of a compute unit busy.
 struct HipForecast {
   double ns = 0;           // of one call
-  double peak_share = 0;   // of the matrix units' rate in the main loop; 0: it has none
-  double flops_share = 0;  // of that rate in the whole call
+  double ghz = 0;          // the clock that the card is thought to hold; 0: that of the data sheet
+  double peak_share = 0;   // of the main loop's cycles that matrix units are busy; 0: it has none
+  double flops_share = 0;  // of the data sheet's peak in the whole call
   double matrix = 0;       // cycles of the matrix units
   double issue = 0;        // of a SIMD, to issue matrix and vector instructions
   double shared = 0;       // of shared memory's banks
@@ -25,7 +26,7 @@ struct HipForecast {
   double l2 = 0;           // to bring the stage from the L2
   double fill = 0;         // to bring it into the L2s: what each chiplet reads for itself
   double memory = 0;       // from memory: what all read together
-  double exposed = 0;      // waiting that nothing hides
+  double exposed = 0;      // waiting for barriers, shared memory and memory that nothing hides
   double l2_bytes = 0, fill_bytes = 0, memory_bytes = 0;  // of the whole call
   int resident = 0;                                       // blocks of a compute unit
   int occupancy = 0;                                      // waves of a SIMD

@@ -60,13 +60,71 @@ HipForecast of(const HipMfma& config, const std::vector<hip::LoopCounts>& loops,
 TEST(HipModel, AGoodKernelIsBoundByTheMatrixUnits) {
   const HipForecast f = of(kGood, loop_with(64, 20));
   EXPECT_GT(f.peak_share, 0.9);
-  EXPECT_LT(f.peak_share, 1);
+  EXPECT_LE(f.peak_share, 0.9401) << "the best that was published";
   EXPECT_EQ(f.conflicts, 0);
+  // A busy MI300X holds 1.207 GHz in bf16.
+  EXPECT_NEAR(f.ghz, 1.22, 0.02);
   // 2·8192³ at 304 units · 2048 · 2.1 GHz is 841 us.
-  EXPECT_GT(f.ns, 841e3);
+  const double least = 841e3 * 2.1 / f.ghz;
+  EXPECT_GT(f.ns, least);
   // 1024 tiles on 304 units: the last round of four is a third full.
-  EXPECT_LT(f.ns, 841e3 * 4 / (1024.0 / 304) * 1.1);
+  EXPECT_LT(f.ns, least * 4 / (1024.0 / 304) * 1.1);
   EXPECT_NEAR(f.flops_share, 841e3 / f.ns, 0.01);
+}
+
+TEST(HipModel, WaitsThatNoProductsCoverCost) {
+  using enum hip::Wait::For;
+  HipMfma lonely = kGood;
+  lonely.tile_m = lonely.tile_n = 128;
+  lonely.waves_m = lonely.waves_n = 2;
+  const auto with = [&](hip::Wait wait) {
+    auto loops = loop_with(32, 20);
+    loops[0].waits = {wait};
+    return of(lonely, loops, 400);  // so many registers that one block is alone
+  };
+  const HipForecast none = with({shared, 0, 8, 32, 0});
+  const HipForecast reads = with({shared, 0, 8, 0, 0}), loads = with({memory, 0, 8, 2, 0});
+  ASSERT_EQ(none.resident, 1);
+  EXPECT_EQ(with({memory, 0, 8, 64, 0}).exposed, none.exposed);
+  EXPECT_NEAR(reads.exposed - none.exposed, 128, 1);
+  EXPECT_NEAR(loads.exposed - none.exposed, 800 - 2 * 16, 1);
+  EXPECT_LT(loads.peak_share, reads.peak_share);
+  EXPECT_GT(loads.ghz, none.ghz) << "who waits draws less power";
+  // Other waves of the SIMD multiply meanwhile.
+  auto waiting = loop_with(32, 20), busy = waiting;
+  waiting[0].waits = {{memory, 0, 8, 2, 0}};
+  const double hidden = of(lonely, waiting, 120).exposed - of(lonely, busy, 120).exposed;
+  EXPECT_GT(hidden, 0);
+  EXPECT_LT(hidden, 0.7 * (800 - 2 * 16));
+}
+
+/// What others measured: AMD's "Measuring Max-Achievable FLOPs - Part 2" for MI300X and MI325X,
+/// and the squares that are published for MI355X.
+TEST(RankOffline, ClaimsWhatPublishedKernelsReach) {
+  if (!host_compiler()) return;
+  struct Anchor {
+    const char *card, *shape;
+    double tflops;
+  };
+  for (const Anchor& a : {Anchor{"mi300x", "bf16 N T 4096 4864 32896 align=16", 708},
+                          {"mi325x", "bf16 N T 4096 4864 32896 align=16", 843},
+                          {"mi300x", "fp8fnuz N T 4096 3648 32896 align=16", 1273},
+                          {"mi355x", "bf16 N T 8192 8192 8192 align=16", 1610},
+                          {"mi355x", "fp8 N T 8192 8192 8192 align=16", 3327}}) {
+    const DeviceCaps device = hip_caps_named(a.card).value();
+    const Gemm gemm = test::problem(a.shape);
+    const auto ranked =
+        rank_offline(gemm, device, *compiler_for(device).value(), {.candidates = 8});
+    ASSERT_TRUE(ranked) << ranked.error().message;
+    const auto& best = ranked->at(0).forecast;
+    ASSERT_TRUE(best) << best.error().message;
+    const double tflops = gemm.flops() / best->ns / 1e3;
+    std::printf("%s %s: %.0f TFLOP/s predicted, %.0f published, %.1f %% busy, %.2f GHz\n", a.card,
+                a.shape, tflops, a.tflops, 100 * best->peak_share, best->ghz);
+    EXPECT_LT(tflops, 1.15 * a.tflops) << a.card << ' ' << a.shape;
+    EXPECT_GT(tflops, 0.80 * a.tflops) << a.card << ' ' << a.shape;
+    EXPECT_LT(best->flops_share, 0.70) << a.card << ' ' << a.shape;
+  }
 }
 
 TEST(HipModel, EveryWasteCosts) {
@@ -164,7 +222,8 @@ TEST(RankOffline, BigSquaresAreBoundByTheMatrixUnits) {
     ASSERT_TRUE(ranked) << ranked.error().message;
     const auto& best = ranked->at(0).forecast;
     ASSERT_TRUE(best) << best.error().message;  // spilled registers would have refused it
-    EXPECT_GE(best->peak_share, 0.9) << card << ' ' << type;
+    EXPECT_GE(best->peak_share, 0.85) << card << ' ' << type;
+    EXPECT_LT(best->flops_share, 0.70) << card << ' ' << type;
     EXPECT_EQ(best->conflicts, 0) << card << ' ' << type;
     EXPECT_GE(best->matrix, best->issue) << card << ' ' << type;
     EXPECT_GE(best->matrix, std::max(best->fill, best->memory)) << card << ' ' << type;
