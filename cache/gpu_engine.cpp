@@ -59,8 +59,10 @@ std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threa
   if (!gpu || !options.allow_vendor) return std::nullopt;
   // Integer sums stored as they are: there the library knows no alpha and beta but 0 and 1.
   if (gemm.d.dtype == DType::s32) return std::nullopt;
+  const auto version = cuda::cublaslt_version_number();
+  if (!version) return std::nullopt;
   const std::vector<Measured> rows = store->known(record.key, record.validators);
-  const auto best = preferred_library(record.measured, rows);
+  const auto best = preferred_library(record.measured, rows, *version);
   if (!best) return std::nullopt;
   auto plan = bare_plan(gemm, threads, device.vendor);
   auto library = cuda::CublasLt::make(gpu, plan->problem, GpuRival::kWorkspaceBytes);

@@ -9,8 +9,10 @@
 
 namespace kiln {
 
-/// The library's fastest row that beats `winner` by more than the margin that any challenger needs,
-/// or nothing.
-std::optional<Measured> preferred_library(const Measured& winner, std::span<const Measured> rows);
+/// The fastest row of this `version` of the library (CudaLibrary::version) that beats `winner` by
+/// more than the margin that any challenger needs, or nothing. Rows of another version, or of none,
+/// do not count: their number may name another algorithm today.
+std::optional<Measured> preferred_library(const Measured& winner, std::span<const Measured> rows,
+                                          int version);
 
 }  // namespace kiln

@@ -11,7 +11,9 @@ Result<GpuRival> GpuRival::make(const GpuTools& tools, const Gemm& gemm) {
   if (!library) return tl::unexpected(library.error());
   auto workspace = cuda::DeviceBuffer::make(tools.device(), kWorkspaceBytes);
   if (!workspace) return tl::unexpected(workspace.error());
-  return GpuRival(std::move(*library), std::move(*workspace));
+  const auto version = cuda::cublaslt_version_number();
+  if (!version) return tl::unexpected(version.error());
+  return GpuRival(std::move(*library), std::move(*workspace), *version);
 }
 
 RunOnGpu GpuRival::run(int choice) const {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "generator/cuda_library.h"
 #include "runtime/cuda/cublaslt.h"
 #include "tuner/gpu_check.h"
 #include "tuner/gpu_timing.h"
@@ -21,14 +22,18 @@ class GpuRival {
   /// Errors: unsupported (no library, or nothing for the problem), device.
   static Result<GpuRival> make(const GpuTools& tools, const Gemm& gemm);
   int choices() const { return library_->choices(); }
+  /// What a row of one of its proposals is called.
+  CudaLibrary config(int choice) const { return {choice, version_}; }
   RunOnGpu run(int choice) const;
 
  private:
-  GpuRival(cuda::CublasLt library, cuda::DeviceBuffer workspace)
+  GpuRival(cuda::CublasLt library, cuda::DeviceBuffer workspace, int version)
       : library_(std::make_unique<cuda::CublasLt>(std::move(library))),
-        workspace_(std::move(workspace)) {}
+        workspace_(std::move(workspace)),
+        version_(version) {}
   std::unique_ptr<cuda::CublasLt> library_;
   cuda::DeviceBuffer workspace_;
+  int version_;
 };
 
 /// A proposal that gave a wrong result.

@@ -316,11 +316,15 @@ Status CublasLt::enqueue(const KilnGpuArgs& args, int choice, Stream stream) con
               fmt::format("cublasLtMatmul: {}", impl_->lt.cublasLtGetStatusString(status)));
 }
 
-Result<std::string> cublaslt_version() {
+Result<int> cublaslt_version_number() {
   const Result<Library>& lt = library();
   if (!lt) return tl::unexpected(lt.error());
-  const std::size_t v = lt->cublasLtGetVersion();
-  return fmt::format("cuBLASLt {}.{}.{}", v / 10000, v % 10000 / 100, v % 100);
+  return static_cast<int>(lt->cublasLtGetVersion());
+}
+
+Result<std::string> cublaslt_version() {
+  return cublaslt_version_number().map(
+      [](int v) { return fmt::format("cuBLASLt {}.{}.{}", v / 10000, v % 10000 / 100, v % 100); });
 }
 
 }  // namespace kiln::cuda

@@ -37,6 +37,8 @@ class CublasLt {
   std::unique_ptr<Impl> impl_;
 };
 
+/// As the library counts: 130002 is 13.0.2. Errors: unsupported (it is not here).
+Result<int> cublaslt_version_number();
 /// "cuBLASLt 13.0.2"; errors: unsupported (it is not here).
 Result<std::string> cublaslt_version();
 

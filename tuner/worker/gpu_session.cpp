@@ -263,7 +263,7 @@ json GpuSession::race_rows(std::vector<json> rows, const std::vector<GpuCandidat
   json reply{{"rows", rows}, {"conditions", text(*raced)}};
   if (rival) {
     json row = answer_of(rival->timing(), Round::race, false);
-    row["config"] = text(Config(CudaLibrary{problem_->rival->choice}));
+    row["config"] = text(Config(problem_->rival->library.config(problem_->rival->choice)));
     reply["rivals"] = json::array({std::move(row)});
   }
   return reply;
