@@ -105,6 +105,10 @@ struct Engine::Impl {
   void install(const Gemm& gemm, const BestKey& key, const Config& config,
                const std::string& reason, const KernelCode& code);
 
+  // peak.cpp: the peak of a key's threads and type (TuneReport::peak_flops), raised to what a probe
+  // or a kernel reached just now. A kernel alone makes none.
+  double raised_peak(const BestKey& key, double probed, double kernel);
+
   // explain.cpp
   Result<std::string> explain(const Gemm& gemm, int threads);
 

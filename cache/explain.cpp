@@ -17,6 +17,9 @@ std::string timing_text(const Gemm& gemm, const Timing& t) {
                      t.low_ns / 1e3, t.high_ns / 1e3, t.samples, gemm.flops() / t.median_ns);
 }
 
+/// Operations a second.
+double rate(const Gemm& gemm, const Timing& t) { return gemm.flops() / (t.median_ns * 1e-9); }
+
 /// The latest row of each timed config, fastest first; finalists before those that were dropped.
 std::vector<Measured> ranked(const std::vector<Measured>& rows) {
   std::vector<Measured> timed;
@@ -55,13 +58,19 @@ std::string failures_text(const std::vector<Measured>& rows) {
   return out.empty() ? "" : "failed candidates:\n" + out;
 }
 
-std::string evidence_text(const Gemm& gemm, const Record& record,
-                          const std::vector<Measured>& rows) {
-  std::string out = fmt::format("measured:  {}\n", timing_text(gemm, record.measured.timing()));
+std::string evidence_text(const Gemm& gemm, const Record& record, const std::vector<Measured>& rows,
+                          double peak_flops) {
+  const Timing& timing = record.measured.timing();
+  std::string out = fmt::format("measured:  {}\n", timing_text(gemm, timing));
+  if (peak_flops > 0)
+    out +=
+        fmt::format("peak:      {:.1f} GFLOP/s, the most these threads reached; this is {:.1f} %\n",
+                    peak_flops * 1e-9, rate(gemm, timing) / peak_flops * 100);
   out += fmt::format("predicted: {:.2f} us\n", record.measured.predicted_ns / 1e3);
   out += fmt::format("verified:  {}\n", record.measured.verified ? "yes" : "no");
   out += fmt::format("policy:    {}\n", record.key.policy);
   out += fmt::format("tuned:     {} in {}\n", record.created, record.database.string());
+  out += fmt::format("searched:  {}\n", record.searched ? text(*record.searched) : "not recorded");
   const bool older = record.validators.template_hash != template_hash(record.key.device.vendor);
   out += fmt::format("toolchain: {}; {}; made by {} templates ({})\n", record.validators.compiler,
                      record.validators.runtime, older ? "older" : "today's",
@@ -102,7 +111,8 @@ Result<std::string> Engine::Impl::explain(const Gemm& gemm, int threads) {
   if (record) {
     if (record->measured.config != parse_config(p.config).value_or(record->measured.config))
       out += fmt::format("stored:    {}\n", text(record->measured.config));
-    out += evidence_text(gemm, *record, store->known(key, record->validators));
+    const double peak = raised_peak(key, 0, rate(gemm, record->measured.timing()));
+    out += evidence_text(gemm, *record, store->known(key, record->validators), peak);
   }
   std::string source = record ? record->source : std::string();
   if (const auto config = parse_config(p.config); source.empty() && config) {

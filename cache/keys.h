@@ -153,6 +153,16 @@ void for_each_validator_field(V& validators, F&& f) {
   f("template_hash", template_hash), f("compiler", compiler), f("runtime", runtime);
 }
 
+/// The same for SearchExtent.
+template <typename S, typename F>
+void for_each_search_field(S& searched, F&& f) {
+  auto& [seconds, budget_seconds, spent_seconds, measured, failed, enumerated, whole_space,
+         interrupted] = searched;
+  f("seconds", seconds), f("budget_seconds", budget_seconds), f("spent_seconds", spent_seconds);
+  f("measured", measured), f("failed", failed), f("enumerated", enumerated);
+  f("whole_space", whole_space), f("interrupted", interrupted);
+}
+
 /// Key texts: one line, "field=value;…", every field.
 std::string key_text(const Gemm& gemm);
 std::string key_text(const DeviceCaps& device);

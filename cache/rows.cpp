@@ -220,6 +220,38 @@ void stamp_winner(SQLite::Database& db, const BestKey& key, const KeyIds& ids) {
   seal_measurement(db, id);
 }
 
+void put_search_row(SQLite::Database& db, const BestKey& key, const KeyIds& ids,
+                    const SearchExtent& searched) {
+  NameList names;
+  for_each_search_field(searched, names);
+  std::vector<Value> values{ids.device, ids.problem, key.policy, to_value(key.determinism),
+                            ids.toolchain};
+  const auto add = [&](std::string_view, const auto& field) { values.push_back(to_value(field)); };
+  for_each_search_field(searched, add);
+  std::string marks = "?";
+  for (std::size_t i = 1; i < values.size(); ++i) marks += ", ?";
+  SQLite::Statement row(
+      db, fmt::format("INSERT OR REPLACE INTO search (device_id, problem_id, policy, determinism, "
+                      "toolchain_id, {}, created) VALUES ({}, "
+                      "strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))",
+                      names.text, marks));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    bind_value(row, static_cast<int>(i) + 1, values[i]);
+  row.exec();
+}
+
+void raise_peak_row(SQLite::Database& db, const DeviceCaps& device, DType type, double flops) {
+  SQLite::Statement row(db, R"sql(
+    INSERT INTO peak (device_id, dtype, flops, created)
+    VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
+    ON CONFLICT (device_id, dtype) DO UPDATE SET flops = excluded.flops, created = excluded.created
+    WHERE excluded.flops > flops)sql");
+  row.bind(1, device_row(db, device));
+  bind_value(row, 2, to_value(type));
+  row.bind(3, flops);
+  row.exec();
+}
+
 void put_binary_row(SQLite::Database& db, const StoredBinary& binary) {
   SQLite::Statement old(db, "SELECT id, quarantined IS NULL FROM binary WHERE key = ?");
   old.bind(1, binary.key);
@@ -314,6 +346,38 @@ std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id) 
   for_each_validator_field(validators, reader);
   const bool good = reader.ok() && reader.next_is(key_text(validators));
   return good ? std::optional(validators) : std::nullopt;
+}
+
+std::optional<SearchExtent> read_search(SQLite::Database& db, std::int64_t id) {
+  SearchExtent s;
+  NameList names;
+  for_each_search_field(s, names);
+  SQLite::Statement row(db, fmt::format("SELECT {} FROM search WHERE id = ?", names.text));
+  row.bind(1, id);
+  if (!row.executeStep()) return std::nullopt;
+  RowReader reader(row);
+  for_each_search_field(s, reader);
+  const bool sane = s.seconds >= 0 && s.spent_seconds >= 0 && s.spent_seconds <= s.budget_seconds &&
+                    s.measured >= 0 && s.failed >= 0 && s.measured <= s.enumerated &&
+                    s.failed <= s.enumerated - s.measured;
+  return reader.ok() && sane ? std::optional(s) : std::nullopt;
+}
+
+std::optional<SearchExtent> search_beside(SQLite::Database& db, std::int64_t measurement_id) {
+  SQLite::Statement row(db, R"sql(
+    SELECT search.id FROM search JOIN measurement USING (device_id, problem_id, policy, determinism,
+      toolchain_id) WHERE measurement.id = ?)sql");
+  row.bind(1, measurement_id);
+  return row.executeStep() ? read_search(db, row.getColumn(0).getInt64()) : std::nullopt;
+}
+
+std::optional<double> read_peak(SQLite::Database& db, std::int64_t id) {
+  SQLite::Statement row(db, "SELECT dtype, flops FROM peak WHERE id = ?");
+  row.bind(1, id);
+  DType type{};
+  if (!row.executeStep() || !from_value(row.getColumn(0).getString(), type)) return std::nullopt;
+  const double flops = row.getColumn(1).getDouble();
+  return flops > 0 && flops <= kMostFlops ? std::optional(flops) : std::nullopt;
 }
 
 std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {

@@ -32,6 +32,11 @@ void put_measurement(SQLite::Database& db, const BestKey& key, const KeyIds& ids
 /// Gives a winner of this key that has none its launch, as today's generator works it out, and its
 /// seal.
 void stamp_winner(SQLite::Database& db, const BestKey& key, const KeyIds& ids);
+/// Adds or replaces the row of this key.
+void put_search_row(SQLite::Database& db, const BestKey& key, const KeyIds& ids,
+                    const SearchExtent& searched);
+/// Adds or raises the row of this device and type.
+void raise_peak_row(SQLite::Database& db, const DeviceCaps& device, DType type, double flops);
 /// Code and its source, without the head that names a problem; a key that is there already is left
 /// alone unless it was quarantined.
 void put_binary_row(SQLite::Database& db, const StoredBinary& binary);
@@ -46,11 +51,19 @@ inline constexpr const char* kMeasuredColumns =
     "measurement.median_ns, measurement.low_ns, measurement.high_ns, measurement.samples, "
     "measurement.failure, measurement.detail, measurement.binary_key";
 
+/// No device reaches this many operations a second.
+inline constexpr double kMostFlops = 1e18;
+
 /// By id; nothing when a column is out of range, an enum unknown, the problem invalid or the row's
 /// key not that of its fields.
 std::optional<DeviceCaps> read_device(SQLite::Database& db, std::int64_t id);
 std::optional<Gemm> read_problem(SQLite::Database& db, std::int64_t id);
 std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id);
+std::optional<SearchExtent> read_search(SQLite::Database& db, std::int64_t id);
+/// Operations a second of a row of `peak`.
+std::optional<double> read_peak(SQLite::Database& db, std::int64_t id);
+/// Of the key and toolchain of a row of `measurement`.
+std::optional<SearchExtent> search_beside(SQLite::Database& db, std::int64_t measurement_id);
 
 /// Code of a binary row with its source; nothing when a hash, the seal or a length does not match.
 std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id);

@@ -131,8 +131,28 @@ void to_version4(SQLite::Database& db) {
   seal_rows(db);
 }
 
+// How far each key's space was searched. A winner without a row is of before: nothing is known.
+// And the most that a device (its compute_units are the threads) did in operands of one type.
+constexpr const char* kVersion5 = R"sql(
+CREATE TABLE search (
+  id INTEGER PRIMARY KEY,
+  device_id INTEGER NOT NULL REFERENCES device(id),
+  problem_id INTEGER NOT NULL REFERENCES problem(id),
+  policy TEXT NOT NULL, determinism TEXT NOT NULL,
+  toolchain_id INTEGER NOT NULL REFERENCES toolchain(id),
+  seconds REAL NOT NULL, budget_seconds REAL NOT NULL, spent_seconds REAL NOT NULL,
+  measured INTEGER NOT NULL, failed INTEGER NOT NULL, enumerated INTEGER NOT NULL,
+  whole_space INTEGER NOT NULL, interrupted INTEGER NOT NULL, created TEXT NOT NULL,
+  UNIQUE (device_id, problem_id, policy, determinism, toolchain_id)) STRICT;
+
+CREATE TABLE peak (
+  id INTEGER PRIMARY KEY, device_id INTEGER NOT NULL REFERENCES device(id),
+  dtype TEXT NOT NULL, flops REAL NOT NULL, created TEXT NOT NULL,
+  UNIQUE (device_id, dtype)) STRICT;
+)sql";
+
 constexpr Migration kMigrations[] = {
-    {1, kVersion1}, {2, kVersion2}, {3, kVersion3}, {4, kVersion4, to_version4}};
+    {1, kVersion1}, {2, kVersion2}, {3, kVersion3}, {4, kVersion4, to_version4}, {5, kVersion5}};
 
 }  // namespace
 

@@ -155,7 +155,8 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
                    .measured = std::move(*measured),
                    .launch = launch,
                    .created = text_of(row.getColumn(kKeyColumns + 2)),
-                   .database = layer.path};
+                   .database = layer.path,
+                   .searched = search_beside(*layer.db, id)};
   }
   row.reset();
   for (const std::int64_t id : broken)
@@ -233,6 +234,24 @@ std::vector<Measured> Store::known(const BestKey& key, const Validators& now) {
   };
   for (Layer& layer : impl_->layers) lookup(layer, [&] { return add_from(layer); });
   return all;
+}
+
+double Store::peak(const DeviceCaps& device, DType type) {
+  const std::lock_guard lock(impl_->mutex);
+  double most = 0;
+  for (Layer& layer : impl_->layers) {
+    const auto flops = lookup(layer, [&]() -> std::optional<double> {
+      SQLite::Statement row(*layer.db,
+                            "SELECT id FROM peak WHERE device_id = (SELECT id FROM device WHERE "
+                            "key = ?) AND dtype = ?");
+      row.bind(1, key_text(device));
+      row.bind(2, std::get<std::string>(to_value(type)));
+      if (!row.executeStep()) return std::nullopt;
+      return read_peak(*layer.db, row.getColumn(0).getInt64());
+    });
+    most = std::max(most, flops.value_or(0));
+  }
+  return most;
 }
 
 std::optional<StoredBinary> Store::binary(const std::string& code_key,

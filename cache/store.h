@@ -49,6 +49,8 @@ struct Record {
   std::string launch = {};
   std::string created;             // ISO 8601 UTC
   std::filesystem::path database;  // where it was found
+  /// How far its space was searched; empty: made before that was stored.
+  std::optional<SearchExtent> searched = {};
 };
 
 /// Linked code as stored. `key` is runtime/compiler.h's binary_key(); `code_key` leaves the
@@ -138,6 +140,13 @@ class Store {
   /// Stores today's launch with a winner of the user's own file that was verified under it. Nothing
   /// for a record of a shipped file.
   Status stamp(const Record& record);
+  /// Says how far this key's space has been searched; replaces what was said before.
+  Status put_search(const BestKey& key, const Validators& made_by, const SearchExtent& searched);
+  /// The most operations a second that a device's `compute_units` threads are known to reach with
+  /// operands of this type; 0: nothing is known.
+  double peak(const DeviceCaps& device, DType type);
+  /// Says that they reached so many; kept where it is more than what is known.
+  Status raise_peak(const DeviceCaps& device, DType type, double flops);
   /// Says that code was verified for a problem and its thread count, under today's launch of the
   /// config and under a runtime.
   Status proved(const std::string& binary_key, const BestKey& key, const Config& config,

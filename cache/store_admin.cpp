@@ -59,6 +59,8 @@ class Checker {
     each("device", [&](std::int64_t id) { return read_device(*layer_.db, id).has_value(); });
     each("problem", [&](std::int64_t id) { return read_problem(*layer_.db, id).has_value(); });
     each("toolchain", [&](std::int64_t id) { return read_toolchain(*layer_.db, id).has_value(); });
+    each("search", [&](std::int64_t id) { return read_search(*layer_.db, id).has_value(); });
+    each("peak", [&](std::int64_t id) { return read_peak(*layer_.db, id).has_value(); });
     each("binary", [&](std::int64_t id) { return read_binary(*layer_.db, id).has_value(); });
     measurements();
     for (const char* table : {"measurement", "binary"}) quarantined(table);
@@ -141,7 +143,8 @@ std::int64_t repair(Layer& layer, const std::vector<BadRow>& bad) {
   };
   for (const BadRow& row : bad) {
     if (row.table == "device" || row.table == "problem" || row.table == "toolchain")
-      drop(row.table + "_id", "measurement", row.id);
+      for (const char* of_key : {"measurement", "search"}) drop(row.table + "_id", of_key, row.id);
+    if (row.table == "device") drop("device_id", "peak", row.id);
     drop("id", row.table, row.id);
   }
   transaction.commit();
@@ -155,7 +158,7 @@ std::vector<Record> list_of(Layer& layer) {
       *layer.db, fmt::format("SELECT {}, measurement.device_id, measurement.problem_id, "
                              "measurement.toolchain_id, measurement.policy, "
                              "measurement.determinism, measurement.created, "
-                             "measurement.launch FROM {} "
+                             "measurement.launch, measurement.id FROM {} "
                              "WHERE measurement.winner = 1 AND measurement.quarantined IS NULL "
                              "ORDER BY measurement.id",
                              kMeasuredColumns, kMeasurementJoin));
@@ -177,7 +180,8 @@ std::vector<Record> list_of(Layer& layer) {
                        .measured = *measured,
                        .launch = text_of(row.getColumn(kNext + 6)),
                        .created = text_of(row.getColumn(kNext + 5)),
-                       .database = layer.path});
+                       .database = layer.path,
+                       .searched = search_beside(*layer.db, row.getColumn(kNext + 7).getInt64())});
   }
   return records;
 }

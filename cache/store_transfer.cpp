@@ -50,23 +50,59 @@ std::int64_t merge_code(SQLite::Database& db) {
   return added;
 }
 
-/// The other file's rows with this file's ids.
-constexpr const char* kTheirRows = R"sql(
-    FROM other.measurement AS theirs
+/// The other file's rows of a table with the key's columns, and this file's ids of that key.
+std::string their_rows(std::string_view table) {
+  return fmt::format(R"sql(
+    FROM other.{} AS theirs
       JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key
       JOIN other.problem AS p ON p.id = theirs.problem_id JOIN problem ON problem.key = p.key
       JOIN other.toolchain AS t ON t.id = theirs.toolchain_id
-      JOIN toolchain ON toolchain.key = t.key
-      JOIN other.config AS c ON c.id = theirs.config_id JOIN config ON config.text = c.text)sql";
+      JOIN toolchain ON toolchain.key = t.key)sql",
+                     table);
+}
+constexpr const char* kTheirConfig =
+    " JOIN other.config AS c ON c.id = theirs.config_id JOIN config ON config.text = c.text";
 /// Rows here with the key of one of theirs.
 constexpr const char* kSameKey = R"sql(
       mine.device_id = device.id AND mine.problem_id = problem.id AND
       mine.policy = theirs.policy AND mine.determinism = theirs.determinism AND
       mine.toolchain_id = toolchain.id)sql";
 
+/// A search's extent goes with its winner: where the winner here stays, so does what is said of its
+/// search. Before merge_measurements(), which may crown theirs.
+void merge_searches(SQLite::Database& db) {
+  std::string fields;
+  const auto add = [&](std::string_view name, const auto&) { fields += fmt::format("{}, ", name); };
+  const SearchExtent any;
+  for_each_search_field(any, add);
+  db.exec(fmt::format(R"sql(
+    INSERT OR REPLACE INTO search (device_id, problem_id, policy, determinism, toolchain_id,
+      {2} created)
+    SELECT device.id, problem.id, theirs.policy, theirs.determinism, toolchain.id, {2} created
+    {0} WHERE NOT EXISTS (SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1}) AND
+      (NOT EXISTS (SELECT 1 FROM search AS mine WHERE {1}) OR EXISTS (
+        SELECT 1 FROM other.measurement AS won WHERE won.winner = 1 AND
+          won.quarantined IS NULL AND won.device_id = theirs.device_id AND
+          won.problem_id = theirs.problem_id AND won.policy = theirs.policy AND
+          won.determinism = theirs.determinism AND won.toolchain_id = theirs.toolchain_id)))sql",
+                      their_rows("search"), kSameKey, fields));
+}
+
+/// The larger of two peaks is the peak.
+void merge_peaks(SQLite::Database& db) {
+  db.exec(R"sql(
+    INSERT INTO peak (device_id, dtype, flops, created)
+    SELECT device.id, theirs.dtype, theirs.flops, theirs.created FROM other.peak AS theirs
+      JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key
+    WHERE true
+    ON CONFLICT (device_id, dtype) DO UPDATE SET flops = excluded.flops, created = excluded.created
+    WHERE excluded.flops > flops)sql");
+}
+
 /// A key that has its winner here keeps it; the other file's rows join the evidence.
 /// Without code their rows name none either: a key could be that of any code here.
 std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
+  const std::string rows = their_rows("measurement") + kTheirConfig;
   const int added = db.exec(fmt::format(R"sql(
     INSERT OR IGNORE INTO measurement (device_id, problem_id, policy, determinism, toolchain_id,
       config_id, predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure,
@@ -77,7 +113,7 @@ std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
         SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1}),
       created
     {0} WHERE theirs.quarantined IS NULL)sql",
-                                        kTheirRows, kSameKey, with_code ? "binary_key" : "''"));
+                                        rows, kSameKey, with_code ? "binary_key" : "''"));
   // Their winner's config may have been timed here by a search that was never finished. Its launch
   // at that time is not known, so it is verified once more before it runs.
   SQLite::Statement crown(db, fmt::format(R"sql(
@@ -89,7 +125,7 @@ std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
           same.config_id = config.id
       WHERE theirs.winner = 1 AND theirs.quarantined IS NULL AND NOT EXISTS (
         SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1})) RETURNING id)sql",
-                                          kTheirRows, kSameKey));
+                                          rows, kSameKey));
   std::vector<std::int64_t> crowned;
   while (crown.executeStep()) crowned.push_back(crown.getColumn(0).getInt64());
   for (const std::int64_t id : crowned) seal_measurement(db, id);
@@ -134,6 +170,8 @@ ImportReport merge(SQLite::Database& db, Layer& from) {
   ImportReport report{.trusted = from.trusted};
   merge_values(db);
   if (from.trusted) report.binaries = merge_code(db);
+  merge_searches(db);
+  merge_peaks(db);
   report.measurements = merge_measurements(db, from.trusted);
   transaction.commit();
   return report;

@@ -131,6 +131,24 @@ Status Store::stamp(const Record& record) {
   });
 }
 
+Status Store::put_search(const BestKey& key, const Validators& made_by,
+                         const SearchExtent& searched) {
+  return write(*impl_, [&](SQLite::Database& db) -> Status {
+    put_search_row(db, key, key_rows(db, key, made_by), searched);
+    return {};
+  });
+}
+
+Status Store::raise_peak(const DeviceCaps& device, DType type, double flops) {
+  if (!(flops > 0) || flops > kMostFlops)
+    return fail(ErrorCode::bad_input,
+                fmt::format("flops = {}: must be more than 0 and at most {}", flops, kMostFlops));
+  return write(*impl_, [&](SQLite::Database& db) -> Status {
+    raise_peak_row(db, device, type, flops);
+    return {};
+  });
+}
+
 Status Store::proved(const std::string& binary_key, const BestKey& key, const Config& config,
                      const std::string& runtime) {
   return write(*impl_, [&](SQLite::Database& db) -> Status {

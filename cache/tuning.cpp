@@ -22,14 +22,69 @@ TuneReport report_of(const Gemm& gemm, const Record& record) {
   report.config = text(record.measured.config);
   report.timing = record.measured.timing();
   report.already_tuned = true;
+  report.searched = record.searched;
   return report;
 }
 
-/// Counts configs, not rows: a finalist has one row for each round.
+/// Operations a second of one call.
+double rate(const Gemm& gemm, const Timing& timing) {
+  return timing.median_ns > 0 ? gemm.flops() / (timing.median_ns * 1e-9) : 0;
+}
+
+/// The fastest of this search's kernels that were raced, and its winner.
+double fastest_rate(const Gemm& gemm, const SearchResult& result) {
+  double fastest = rate(gemm, result.measured[*result.winner].timing());
+  for (std::size_t i = result.known; i < result.measured.size(); ++i) {
+    const Measured& row = result.measured[i];
+    if (row.ok() && row.verified && row.round == Round::race)
+      fastest = std::max(fastest, rate(gemm, row.timing()));
+  }
+  return fastest;
+}
+
+/// Whether a record leaves nothing to search within this budget. One that is not in the user's own
+/// file is complete: else every program that calls tune() would search a shipped file's problems
+/// again. So is one of before extents were stored: nothing is known of its search.
+bool complete(const Record& record, const std::filesystem::path& own, double budget) {
+  if (record.database != own || !record.searched) return true;
+  return record.searched->whole_space || record.searched->spent_seconds >= budget;
+}
+
+/// What this search adds to those it goes on from, and how long it may take.
+class Continued {
+ public:
+  Continued(const std::optional<Record>& record, const TuneOptions& options)
+      : budget_(options.budget.count()) {
+    if (record && record->searched && !options.force && record->searched->spent_seconds < budget_)
+      before_ = *record->searched;
+  }
+  double seconds_left() const { return budget_ - before_.spent_seconds; }
+  SearchExtent with(const SearchResult& result) const {
+    using End = SearchResult::End;
+    const bool spent = result.end == End::budget || result.end == End::space;
+    return {.seconds = before_.seconds + result.seconds,
+            .budget_seconds = budget_,
+            .spent_seconds =
+                spent ? budget_ : std::min(budget_, before_.spent_seconds + result.seconds),
+            .measured = result.timed,
+            .failed = result.failed,
+            .enumerated = result.enumerated,
+            .whole_space = result.end == End::space,
+            .interrupted = result.end == End::cancelled};
+  }
+
+ private:
+  double budget_;
+  SearchExtent before_;
+};
+
+/// Counts candidates, not rows: a finalist has one row for each round, and the vendor's library
+/// raced beside them.
 void count_outcomes(const SearchResult& result, TuneReport& report) {
   std::set<Config> seen;
   for (std::size_t i = result.known; i < result.measured.size(); ++i) {
     const Measured& measured = result.measured[i];
+    if (std::holds_alternative<CudaLibrary>(measured.config)) continue;
     if (!seen.insert(measured.config).second) continue;
     const bool compiled = measured.ok() || measured.failure().kind != Failure::Kind::compile;
     report.compiled += compiled;
@@ -62,7 +117,14 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
   Validators with = now;
   if (compiler) with.compiler = (*compiler)->version();
   if (!options.force) {
-    if (const auto record = store->best(key, with)) return report_of(gemm, *record);
+    const auto record = store->best(key, with);
+    const bool whole = record && complete(*record, store->path(), options.budget.count());
+    if (whole || (record && !compiler)) {
+      TuneReport report = report_of(gemm, *record);
+      report.peak_flops = raised_peak(key, 0, rate(gemm, report.timing));
+      if (!whole) report.warnings.push_back("its search cannot go on: " + compiler.error().message);
+      return report;
+    }
   }
   if (!compiler) return tl::unexpected(compiler.error());
   return search_and_store(gemm, key, **compiler, options);
@@ -86,8 +148,11 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   input.options.cancelled = [this, asked = options.cancelled] {
     return closing.load() || (asked && asked());
   };
+  const auto record = store->best(key, made_by);
+  const Continued continued(record, options);
+  input.options.budget = std::chrono::duration<double>(continued.seconds_left());
   if (!options.force) input.known = store->known(key, made_by);
-  if (const auto record = store->best(key, made_by)) input.incumbent = record->measured.config;
+  if (record) input.incumbent = record->measured.config;
   // What was ranked for such a device before it was here.
   if (device.vendor == Vendor::amd)
     input.first = predicted_configs(*store, key.device, key.gemm, kPredictedTried);
@@ -112,6 +177,8 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   note(store->put_binary(built->binary));
   note(store->put(key, made_by, stored));
   note(store->crown(key, made_by, winner.config));
+  const SearchExtent searched = continued.with(*result);
+  note(store->put_search(key, made_by, searched));
   install(gemm, key, winner.config, "tuned for exactly this problem by this process",
           built->kernel);
 
@@ -122,6 +189,8 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   report.timing = winner.timing();
   report.enumerated = static_cast<int>(result->enumerated);
   report.seconds = result->seconds;
+  report.searched = searched;
+  report.peak_flops = raised_peak(key, (*bench)->peak_flops(), fastest_rate(gemm, *result));
   report.conditions = (*bench)->conditions();
   report.warnings = std::move(warnings);
   count_outcomes(*result, report);

@@ -20,7 +20,7 @@ namespace {
 // Two FMA units of latency 4 need 8 chains; 12, a factor and a summand fit 16 registers.
 constexpr int kChains = 12;
 constexpr double kGateNs = 100e3;
-constexpr double kPeakNs = 1e6;
+constexpr int kPeakSamples = 100;
 constexpr std::int64_t kLine = 64;
 
 /// Runs `rounds` steps of every chain. Chains start apart, or the compiler would run one for all;
@@ -98,27 +98,42 @@ Fma fma_for(DType type) {
   return type == fp64 ? twice : single;
 }
 
-/// The slowest thread's nanoseconds; each times itself, so that waking the others does not count.
-double slowest_ns(FmaLoop loop, std::int64_t rounds, int threads) {
+/// One run of the loop on each thread of a team.
+struct TeamRun {
+  int threads = 0;        // as many as the system gave
+  double slowest_ns = 0;  // each times itself, so that waking the others does not count
+  double span_ns = 0;     // from the first one's begin to the last one's end
+};
+
+TeamRun run_team(FmaLoop loop, std::int64_t rounds, int threads) {
   struct alignas(128) Slot {
-    double ns = 0, sink = 0;
+    std::int64_t begin = 0, end = 0;
+    double sink = 0;
   };
   std::vector<Slot> slots(static_cast<std::size_t>(std::max(threads, 1)));
-  parallel(threads, [&](int thread, int) {
-    const std::int64_t begin = now_ns();
-    const double sink = loop(rounds);
-    slots[static_cast<std::size_t>(thread)] = {static_cast<double>(now_ns() - begin), sink};
+  TeamRun run;
+  run.threads = parallel(threads, [&](int thread, int) {
+    Slot slot{.begin = now_ns()};
+    slot.sink = loop(rounds);
+    slot.end = now_ns();
+    slots[static_cast<std::size_t>(thread)] = slot;
   });
-  double slowest = 0;
-  for (const Slot& slot : slots) slowest = std::max(slowest, slot.ns);
-  return slowest;
+  slots.resize(static_cast<std::size_t>(run.threads));
+  std::int64_t first = slots[0].begin, last = slots[0].end;
+  for (const Slot& slot : slots) {
+    run.slowest_ns = std::max(run.slowest_ns, static_cast<double>(slot.end - slot.begin));
+    first = std::min(first, slot.begin);
+    last = std::max(last, slot.end);
+  }
+  run.span_ns = static_cast<double>(last - first);
+  return run;
 }
 
 /// Rounds that take `ns` on one undisturbed thread: the fastest of a few short runs decides.
 std::int64_t rounds_for(FmaLoop loop, double ns) {
   constexpr std::int64_t kTrial = 4000;  // ~6 µs
   double fastest = 1e9;
-  for (int i = 0; i < 20; ++i) fastest = std::min(fastest, slowest_ns(loop, kTrial, 1));
+  for (int i = 0; i < 20; ++i) fastest = std::min(fastest, run_team(loop, kTrial, 1).slowest_ns);
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(kTrial * ns / std::max(fastest, 1.0)));
 }
 
@@ -153,11 +168,21 @@ double read_speed(const std::byte* first, const std::byte* last, int passes) {
 
 }  // namespace
 
-SpeedGate::SpeedGate(int threads)
-    : threads_(std::max(threads, 1)), rounds_(rounds_for(fma_for(fp32).loop, kGateNs)) {}
+bool has_fma_probe(DType type) { return type == DType::fp32 || type == DType::fp64; }
+
+SpeedGate::SpeedGate(int threads, DType type)
+    : threads_(std::max(threads, 1)),
+      type_(type == DType::fp64 ? DType::fp64 : DType::fp32),
+      rounds_(rounds_for(fma_for(type_).loop, kGateNs)) {}
 
 double SpeedGate::sample() {
-  last_ns_ = std::max(1.0, slowest_ns(fma_for(fp32).loop, rounds_, threads_));
+  const Fma fma = fma_for(type_);
+  const TeamRun run = run_team(fma.loop, rounds_, threads_);
+  last_ns_ = std::max(1.0, run.slowest_ns);
+  const double lanes = fma.vector_bytes / size_of(type_);
+  const double operations =
+      2.0 * lanes * kChains * static_cast<double>(rounds_) * static_cast<double>(run.threads);
+  peak_flops_ = std::max(peak_flops_, operations / (std::max(1.0, run.span_ns) * 1e-9));
   window_[next_++ % window_.size()] = last_ns_;
   const std::size_t filled = std::min(next_, window_.size());
   return *std::min_element(window_.begin(), window_.begin() + static_cast<std::ptrdiff_t>(filled)) /
@@ -165,15 +190,11 @@ double SpeedGate::sample() {
 }
 
 Result<double> fma_peak(DType type, int threads) {
-  if (type != fp32 && type != fp64)
+  if (!has_fma_probe(type))
     return fail(ErrorCode::bad_input, fmt::format("type = {}: must be fp32 or fp64", name(type)));
-  const Fma fma = fma_for(type);
-  const std::int64_t rounds = rounds_for(fma.loop, kPeakNs);
-  threads = parallel(threads, [](int, int) {});  // as many as the system gives
-  double fastest = slowest_ns(fma.loop, rounds, threads);
-  for (int i = 0; i < 9; ++i) fastest = std::min(fastest, slowest_ns(fma.loop, rounds, threads));
-  const double lanes = fma.vector_bytes / size_of(type);
-  return 2.0 * lanes * kChains * static_cast<double>(rounds) * threads / (fastest * 1e-9);
+  SpeedGate probe(threads, type);
+  for (int i = 0; i < kPeakSamples; ++i) probe.sample();
+  return probe.peak_flops();
 }
 
 Result<double> read_bandwidth(std::int64_t bytes, int threads) {

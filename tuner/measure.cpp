@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/probe.h"
 #include "runtime/timer.h"
 
 namespace kiln {
@@ -111,10 +110,10 @@ int rotation_sets(std::int64_t set_bytes, const DeviceCaps& device) {
       std::max<std::int64_t>(1, std::min(wanted, kRotationLimitBytes / set_bytes)));
 }
 
-Gate fma_gate(int threads) {
-  return [probe = std::make_shared<SpeedGate>(threads)] {
-    return probe->sample() >= kUndisturbedSpeed;
-  };
+Gate fma_gate(int threads) { return fma_gate(std::make_shared<SpeedGate>(threads)); }
+
+Gate fma_gate(std::shared_ptr<SpeedGate> probe) {
+  return [probe = std::move(probe)] { return probe->sample() >= kUndisturbedSpeed; };
 }
 
 Timing timing_of(std::vector<double> samples) {

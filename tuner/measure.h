@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "generator/device_caps.h"
 #include "kiln/options.hpp"
+#include "runtime/probe.h"
 
 namespace kiln {
 
@@ -47,6 +49,8 @@ Calls calls_over(int sets, F call) {
 using Gate = std::function<bool()>;
 /// A 0.1 ms FMA probe on `threads` threads whose slowest must reach 90 % of the recent best speed.
 Gate fma_gate(int threads);
+/// The same with a probe that the caller keeps: it tells the peak of what ran beside the samples.
+Gate fma_gate(std::shared_ptr<SpeedGate> probe);
 
 struct MeasureOptions {
   int sets = 1;               ///< as from rotation_sets

@@ -1,6 +1,24 @@
 #include "tuner/measured.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 namespace kiln {
+namespace {
+
+/// With a comma before every three digits, whatever the locale.
+std::string grouped(std::int64_t count) {
+  const std::string digits = std::to_string(count);
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+}  // namespace
 
 std::string_view name(Failure::Kind kind) {
   switch (kind) {
@@ -32,6 +50,14 @@ std::string_view name(Round round) {
       return "race";
   }
   return "screen";
+}
+
+std::string text(const SearchExtent& s) {
+  return fmt::format(
+      "{} of {} candidates measured{}, {:.1f} s of {} s{}{}", grouped(s.measured),
+      grouped(s.enumerated), s.failed > 0 ? fmt::format(", {} failed", grouped(s.failed)) : "",
+      s.seconds, std::round(s.budget_seconds * 100) / 100, s.whole_space ? ", the whole space" : "",
+      s.interrupted ? ", interrupted" : "");
 }
 
 }  // namespace kiln

@@ -49,6 +49,9 @@ struct Measured {
   const Failure& failure() const { return std::get<Failure>(outcome); }
 };
 
+/// "16 of 14,715 candidates measured, 2 failed, 3.2 s of 10 s, interrupted".
+std::string text(const SearchExtent& searched);
+
 /// Everything that one candidate left behind, handed over the moment it is known.
 struct Evidence {
   const Measured& measured;

@@ -25,6 +25,8 @@ class Proposer {
   /// Learns from an outcome and never proposes its config again.
   void learn(const Measured& row);
   double predicted_ns(const Config& config) const;
+  /// Whether it is a point of the space.
+  bool knows(const Config& config) const { return index_.count(config) != 0; }
   std::size_t remaining() const { return remaining_; }
 
  private:

@@ -45,6 +45,7 @@ class Search {
       race_finalists();
       if (!result_.winner) return no_winner();
     }
+    count_points();
     result_.seconds = seconds();
     report(Progress::Stage::done);
     return std::move(result_);
@@ -136,15 +137,15 @@ class Search {
     return call_ns > 200e6 ? 2 : call_ns > 30e6 ? 4 : 8;
   }
 
-  void explore() {
+  void explore() { result_.end = explored(); }
+
+  SearchResult::End explored() {
+    using End = SearchResult::End;
     const double budget = input_.options.budget.count() * (1 - kRaceShare);
     double last_group = 0;
     while (proposer_.remaining() > 0 && !bench_.exhausted() && !cancelled()) {
       // Begins no group of which the greater part would lie beyond the budget.
-      if (seconds() + 0.5 * last_group > budget) {
-        result_.budget_spent = true;
-        return;
-      }
+      if (seconds() + 0.5 * last_group > budget) return End::budget;
       const double begin = seconds();
       const std::vector<Config> group = proposer_.next(group_size());
       std::vector<Measured> rows = bench_.screen(group);
@@ -152,11 +153,17 @@ class Search {
       for (Measured& row : rows) add_new(std::move(row));
       last_group = seconds() - begin;
       report(Progress::Stage::screen);
-      if (cut_short) {
-        result_.budget_spent = !cancelled();
-        return;
-      }
+      if (cut_short)
+        return cancelled() ? End::cancelled : bench_.exhausted() ? End::bench : End::budget;
     }
+    return proposer_.remaining() == 0 ? End::space : cancelled() ? End::cancelled : End::bench;
+  }
+
+  /// A rival of the race is no point of the space.
+  void count_points() {
+    for (const auto& [config, index] : latest_)
+      if (proposer_.knows(config))
+        ++(result_.measured[index].ok() ? result_.timed : result_.failed);
   }
 
   std::vector<std::size_t> finalists() const {

@@ -14,15 +14,19 @@
 namespace kiln {
 
 struct SearchResult {
+  /// Why no more candidates were asked for.
+  enum class End : std::uint8_t { budget, space, cancelled, bench };
   /// In the order they were decided, known rows first. A finalist appears twice: as it was screened
   /// and, with Round::race, as it was raced.
   std::vector<Measured> measured;
   std::size_t known = 0;              // the first so many rows are SearchInput::known
   std::optional<std::size_t> winner;  // index into measured; verified, raced. None: cancelled
   std::int64_t enumerated = 0;
+  // Distinct points of the space in `measured`, known ones included, by their newest row.
+  std::int64_t timed = 0, failed = 0;
   std::map<std::string, std::int64_t> rejected;
   double seconds = 0;
-  bool budget_spent = false;  // false: the space, the rows or the caller's patience ended
+  End end = End::bench;
 };
 
 /// What a bench made of a config on the way to its outcome.
@@ -48,6 +52,9 @@ class Bench {
   virtual bool exhausted() const { return false; }
   /// In what conditions the last race was run, for people; empty where nothing is known of them.
   virtual std::string conditions() const { return {}; }
+  /// Operations a second of the probe that ran beside the samples, its largest; 0: none ran, or
+  /// the problem's type has none.
+  virtual double peak_flops() const { return 0; }
   /// Kept until the bench dies; null when it made none.
   virtual const Artifact* artifact(const Config&) const { return nullptr; }
 };

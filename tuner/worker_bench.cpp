@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/probe.h"
 #include "runtime/timer.h"
 #include "tuner/device_lock.h"
 #include "tuner/own_check.h"
@@ -132,6 +133,8 @@ class WorkerBench final : public Bench {
   bool exhausted() const override { return broken_; }
 
   std::string conditions() const override { return conditions_; }
+
+  double peak_flops() const override { return has_fma_probe(gemm_.a.dtype) ? peak_flops_ : 0; }
 
   const Artifact* artifact(const Config& config) const override {
     const auto it = compiled_.find(config);
@@ -343,6 +346,7 @@ class WorkerBench final : public Bench {
     }
     if (reply && reply->body.contains("error"))
       return tl::unexpected(Failure{Failure::Kind::resources, words_of(reply->body["error"])});
+    if (reply) peak_flops_ = std::max(peak_flops_, peak_flops_of(reply->body));
     return reply;
   }
 
@@ -368,7 +372,7 @@ class WorkerBench final : public Bench {
   OwnCheck own_check_{gemm_, device_};
   std::map<Config, Verdict> confirmed_;
   std::vector<std::jthread> compiling_;  // after compiled_: joined before that dies
-  double best_ns_ = 0;
+  double best_ns_ = 0, peak_flops_ = 0;
   std::string best_config_, conditions_;
   int culprit_ = 0;
   bool rival_races_ = true;  // until it brings a worker down

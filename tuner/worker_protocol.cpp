@@ -236,6 +236,13 @@ nlohmann::json answer_of(const std::variant<Timing, Failure>& outcome, Round rou
       {"outcome", to_json(outcome)}, {"round", static_cast<int>(round)}, {"verified", verified}};
 }
 
+double peak_flops_of(const nlohmann::json& answer) {
+  const auto told = answer.find("peak_flops");
+  if (told == answer.end() || !told->is_number()) return 0;
+  const auto flops = told->get<double>();
+  return std::isfinite(flops) && flops > 0 ? flops : 0;
+}
+
 Result<Measured> measured_from(const nlohmann::json& answer) {
   return decoded([&] {
     Measured row;

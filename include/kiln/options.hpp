@@ -49,10 +49,11 @@ struct Progress {
 };
 
 struct TuneOptions {
+  /// Of the problem's search in all: what earlier calls spent of it is not spent again.
   std::chrono::duration<double> budget{10.0};
   std::uint64_t seed = 1;
   int threads = 0;     ///< 0 = the engine's default
-  bool force = false;  ///< tune again even when a valid record exists
+  bool force = false;  ///< search anew for the whole budget even when a valid record exists
   std::function<void(const Progress&)> progress = nullptr;
   std::function<bool()> cancelled =
       nullptr;  ///< asked between candidates; true stops and keeps what is known
@@ -66,6 +67,20 @@ struct Timing {
   auto operator<=>(const Timing&) const = default;
 };
 
+/// How far a problem's space has been searched, by all calls of tune() together that went on from
+/// one another.
+struct SearchExtent {
+  double seconds = 0;           ///< spent searching
+  double budget_seconds = 0;    ///< budget of the newest search, and of those it went on from
+  double spent_seconds = 0;     ///< of that budget: tune() with a larger one goes on for the rest
+  std::int64_t measured = 0;    ///< candidates with a time
+  std::int64_t failed = 0;      ///< candidates with a reason why they have none
+  std::int64_t enumerated = 0;  ///< legal points of the space
+  bool whole_space = false;     ///< every one of them was tried
+  bool interrupted = false;     ///< the newest search was cancelled before it had spent its budget
+  auto operator<=>(const SearchExtent&) const = default;
+};
+
 struct TuneReport {
   Gemm gemm;
   int threads = 0;
@@ -74,7 +89,15 @@ struct TuneReport {
   int enumerated = 0;  ///< legal points of the space
   int compiled = 0, measured = 0, failed = 0;
   double seconds = 0;
+  /// A record was there for which this budget, or the whole space, was spent; nothing ran. Records
+  /// of shipped databases and those without a SearchExtent count as complete.
   bool already_tuned = false;
+  /// Of the record, this call included; empty where it was made before extents were stored.
+  std::optional<SearchExtent> searched;
+  /// The most operations a second that these threads are known to reach: in multiply-adds on
+  /// registers, probed beside the samples, or in any kernel that was timed. 0: the type (all but
+  /// fp32 and fp64) or device (a GPU) has no probe, or none ran yet.
+  double peak_flops = 0;
   /// A GPU's clock, power and temperature while the finalists raced, where it tells; else empty.
   std::string conditions;
   /// What went wrong without touching the result: a full disk, a read-only database, by file.

@@ -157,7 +157,7 @@ TEST(SetUp, IsBoundedWhateverTheShape) {
 TEST(SetUp, SaysWhatFailedToStart) {
   NoCompiler compiler;
   const TempDir locks;
-  setenv("XDG_RUNTIME_DIR", locks.path().c_str(), 1);
+  setenv("KILN_LOCK_DIR", locks.path().c_str(), 1);
   setenv("KILN_WORKER", "/bin/false", 1);
   SearchInput input;
   input.gemm = Gemm::row_major(64, 64, 64);

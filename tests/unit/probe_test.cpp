@@ -24,6 +24,23 @@ TEST(SpeedGate, IsAShareOfTheBest) {
   }
 }
 
+TEST(SpeedGate, ItsPeakIsTheLargestSeen) {
+  for (const DType type : {fp32, fp64}) {
+    SpeedGate gate(2, type);
+    EXPECT_EQ(gate.peak_flops(), 0) << "nothing ran yet";
+    double before = 0;
+    for (int i = 0; i < 50; ++i) {
+      gate.sample();
+      EXPECT_GE(gate.peak_flops(), before);
+      before = gate.peak_flops();
+    }
+    EXPECT_GT(before, 1e7) << name(type);
+    EXPECT_LT(before, 2e12) << name(type);
+  }
+  // An element of twice the width has half the lanes.
+  EXPECT_LT(fma_peak(fp64, 1).value(), 0.8 * fma_peak(fp32, 1).value());
+}
+
 TEST(Limits, AreOfAPlausibleSize) {
   for (DType type : {fp32, fp64}) {
     const auto peak = fma_peak(type, 1);

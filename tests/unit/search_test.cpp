@@ -168,7 +168,8 @@ TEST_F(SearchTest, ASmallSpaceIsSearchedWhole) {
   FakeBench bench(cost, 1 << 30);
   const SearchResult result = search(input_, bench).value();
   EXPECT_EQ(bench.screened.size(), space_.legal.size());
-  EXPECT_FALSE(result.budget_spent);
+  EXPECT_EQ(result.end, SearchResult::End::space);
+  EXPECT_EQ(result.timed, result.enumerated);
   EXPECT_EQ(result.measured[*result.winner].timing().median_ns, best_of_all(cost));
 }
 
@@ -182,6 +183,8 @@ TEST_F(SearchTest, FailuresTeachButDoNotStopIt) {
   };
   const SearchResult result = search(input_, bench).value();
   ASSERT_TRUE(result.winner);
+  EXPECT_EQ(result.end, SearchResult::End::bench);
+  EXPECT_EQ(result.timed + result.failed, 120);
   const auto failed = std::count_if(result.measured.begin(), result.measured.end(),
                                     [](const Measured& m) { return !m.ok(); });
   EXPECT_GT(failed, 0);
@@ -273,6 +276,7 @@ TEST_F(SearchTest, ResumesFromKnownRowsWithoutRunningThemAgain) {
   input_.sink = [&](const Evidence&) { ++sunk; };
   const SearchResult result = search(input_, second).value();
   EXPECT_EQ(result.known, input_.known.size());
+  EXPECT_EQ(result.timed, 80) << "finalists once, what was known included";
   EXPECT_EQ(sunk, result.measured.size() - result.known);
   const std::set<Config> before(first.screened.begin(), first.screened.end());
   for (const Config& c : second.screened) EXPECT_EQ(before.count(c), 0u) << text(c);
@@ -299,6 +303,8 @@ TEST_F(SearchTest, ACancelledSearchKeepsWhatItKnows) {
   input_.options.cancelled = [&] { return bench.screened.size() >= 16; };
   const SearchResult result = search(input_, bench).value();
   EXPECT_EQ(result.measured.size(), 16u);
+  EXPECT_EQ(result.end, SearchResult::End::cancelled);
+  EXPECT_EQ(result.timed, 16);
   EXPECT_TRUE(bench.raced.empty());
   ASSERT_TRUE(result.winner);
   EXPECT_TRUE(result.measured[*result.winner].verified);
@@ -316,7 +322,7 @@ TEST_F(SearchTest, EndsWithinItsBudget) {
   } bench(surface(space_, 1.5, 1), 1 << 30);
   input_.options.budget = std::chrono::milliseconds(600);
   const SearchResult result = search(input_, bench).value();
-  EXPECT_TRUE(result.budget_spent);
+  EXPECT_EQ(result.end, SearchResult::End::budget);
   EXPECT_LT(bench.screened.size(), 60u);
   EXPECT_GE(bench.screened.size(), 8u);
 }

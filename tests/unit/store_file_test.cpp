@@ -202,6 +202,12 @@ TEST(Migrations, ColumnsAreTheFieldsOfTheKeys) {
   Validators validators;
   for_each_validator_field(validators, add);
   EXPECT_EQ(columns("toolchain", {"id", "key"}), fields);
+  fields.clear();
+  SearchExtent searched;
+  for_each_search_field(searched, add);
+  EXPECT_EQ(columns("search", {"id", "device_id", "problem_id", "policy", "determinism",
+                               "toolchain_id", "created"}),
+            fields);
 }
 
 /// Rows of before operands could have scales are those of problems without.

@@ -38,7 +38,8 @@ struct Session::Problem {
   OperandSets sets;
   Verifier verifier;
   std::uint64_t seed;
-  Gate gate;
+  std::shared_ptr<SpeedGate> probe;
+  Gate gate = fma_gate(probe);
   std::optional<Verifier> ragged_verifier = std::nullopt;
 
   int threads() const { return device.compute_units; }
@@ -91,10 +92,9 @@ json Session::answer(const Message& request) {
       reply = run(request);
     } else if (!problem_) {
       reply = {{"error", fmt::format("do = {}: no problem was set", what)}};
-    } else if (what == "screen") {
-      reply = screen(request);
-    } else if (what == "race") {
-      reply = race(request);
+    } else if (what == "screen" || what == "race") {
+      reply = what == "screen" ? screen(request) : race(request);
+      reply["peak_flops"] = problem_->probe->peak_flops();
     } else {
       reply = {{"error", fmt::format("do = {}: unknown request", what)}};
     }
@@ -141,9 +141,9 @@ json Session::prepare(const json& request) {
   if (!sets) return failed(sets.error());
   auto verifier = Verifier::make(*gemm, {.seed = seed});
   if (!verifier) return failed(verifier.error());
-  problem_ =
-      std::make_unique<Problem>(Problem{*gemm, *device, std::move(*sets), std::move(*verifier),
-                                        seed, fma_gate(device->compute_units)});
+  problem_ = std::make_unique<Problem>(
+      Problem{*gemm, *device, std::move(*sets), std::move(*verifier), seed,
+              std::make_shared<SpeedGate>(device->compute_units, gemm->a.dtype)});
   confine(device->compute_units);
   return {{"sets", problem_->sets.count()}};
 }
