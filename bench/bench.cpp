@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "runtime/cpu.h"
 
@@ -40,16 +41,22 @@ Status tune_first(Engine& engine, const BenchOptions& options, std::size_t index
     tune.progress = [&](const Progress& p) {
       options.on_tune(index, options.gemms[index], threads, p);
     };
-  if (const auto report = engine.tune(options.gemms[index], tune); !report)
-    return tl::unexpected(report.error());
+  const auto report = engine.tune(options.gemms[index], tune);
+  if (options.on_tuned) options.on_tuned(options.gemms[index], report);
+  if (!report) return tl::unexpected(report.error());
   return {};
 }
 
-Result<ContestResult> race_one(Engine& engine, const PeerSet& peers, const BenchOptions& options,
-                               std::size_t index, int threads) {
-  if (options.tune)
-    if (const Status tuned = tune_first(engine, options, index, threads); !tuned)
-      return tl::unexpected(tuned.error());
+bool cancelled(const BenchOptions& options) { return options.cancelled && options.cancelled(); }
+
+/// Tuned first where that was asked for; nothing when it was cancelled before the race.
+Result<std::optional<ContestResult>> race_one(Engine& engine, const PeerSet& peers,
+                                              const BenchOptions& options, std::size_t index,
+                                              int threads) {
+  if (cancelled(options)) return std::nullopt;
+  const Status tuned = options.tune ? tune_first(engine, options, index, threads) : Status{};
+  if (cancelled(options)) return std::nullopt;
+  if (!tuned) return tl::unexpected(tuned.error());
   return contest(engine, peers, options.gemms[index], threads, options.contest);
 }
 
@@ -95,13 +102,13 @@ Result<BenchReport> run_bench(const BenchOptions& options) {
 
   for (std::size_t i = 0; i < options.gemms.size(); ++i)
     for (int count : *threads) {
-      if (options.cancelled && options.cancelled()) {
+      auto row = race_one(*engine, peers, options, i, count);
+      if (row && !*row) {
         report.cancelled = true;
         return report;
       }
-      auto row = race_one(*engine, peers, options, i, count);
       if (row) {
-        report.rows.push_back(std::move(*row));
+        add_row(report, std::move(**row));
         if (options.on_row) options.on_row(report.rows.back());
       } else {
         report.failures.push_back({options.gemms[i], count, row.error()});

@@ -27,7 +27,9 @@ struct BenchOptions {
   std::function<void(const ShapeFailure&)> on_failure;
   /// Tuning as it goes; which shape of how many comes first.
   std::function<void(std::size_t shape, const Gemm&, int threads, const Progress&)> on_tune;
-  std::function<bool()> cancelled;  ///< asked before each shape
+  /// What became of tuning a shape.
+  std::function<void(const Gemm&, const Result<TuneReport>&)> on_tuned;
+  std::function<bool()> cancelled;  ///< asked before each shape, and while it is tuned
 };
 
 /// Call enter_peer_environment() first. A shape that fails is reported and the next one is raced.

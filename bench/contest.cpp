@@ -6,6 +6,7 @@
 
 #include "bench/aligned_bytes.h"
 #include "bench/result_check.h"
+#include "cache/peak.h"
 #include "runtime/cpu.h"
 #include "tuner/measure.h"
 #include "tuner/operand_sets.h"
@@ -125,7 +126,7 @@ std::vector<Contestant> admitted(const PeerSet& peers, const OperandSets& sets, 
 
 /// Medians of one interleaved race, in the contestants' order.
 std::vector<Timing> timings(const std::vector<Contestant>& contestants, int sets, int threads,
-                            int samples, double budget_ns) {
+                            int samples, double budget_ns, const Gate& gate) {
   std::vector<Calls> calls;
   for (const Contestant& c : contestants) calls.push_back(c.calls);
   MeasureOptions measure;
@@ -136,7 +137,7 @@ std::vector<Timing> timings(const std::vector<Contestant>& contestants, int sets
   measure.sample_ns = threads > 1 ? 200e3 : 20e3;
   measure.budget_ns = budget_ns;
   measure.lead_in_below_ns = kLeadInBelowNs;
-  measure.gate = fma_gate(threads);
+  measure.gate = gate;
   std::vector<Timing> result;
   for (const Samples& s : race(calls, measure)) result.push_back(timing_of(s.ns));
   return result;
@@ -145,9 +146,9 @@ std::vector<Timing> timings(const std::vector<Contestant>& contestants, int sets
 /// A short heat for all, then the race among those that are not hopelessly behind; kiln, the last
 /// contestant, is always in it. Who is out keeps the heat's figure.
 void run_race(const std::vector<Contestant>& contestants, int sets, const ContestOptions& options,
-              ContestResult& result) {
+              const Gate& gate, ContestResult& result) {
   const std::vector<Timing> heat =
-      timings(contestants, sets, result.threads, kHeatSamples, options.budget_ns / 2);
+      timings(contestants, sets, result.threads, kHeatSamples, options.budget_ns / 2, gate);
   double best = heat.back().median_ns;
   for (const Timing& t : heat) best = std::min(best, t.median_ns);
   std::vector<Contestant> finalists;
@@ -157,10 +158,18 @@ void run_race(const std::vector<Contestant>& contestants, int sets, const Contes
   }
   finalists.push_back(contestants.back());
   const std::vector<Timing> final_times =
-      timings(finalists, sets, result.threads, options.samples, options.budget_ns);
+      timings(finalists, sets, result.threads, options.samples, options.budget_ns, gate);
   for (std::size_t i = 0; i + 1 < finalists.size(); ++i)
     result.peers[finalists[i].name] = final_times[i];
   result.kiln = final_times.back();
+}
+
+/// Operations a second of the fastest whose result was right.
+double fastest_rate(const ContestResult& result) {
+  double ns = result.verified ? result.kiln.median_ns : 0;
+  for (const auto& [peer, timing] : result.peers)
+    if (ns <= 0 || timing.median_ns < ns) ns = timing.median_ns;
+  return ns > 0 ? result.gemm.flops() / (ns * 1e-9) : 0;
 }
 
 }  // namespace
@@ -203,7 +212,9 @@ Result<ContestResult> contest(Engine& engine, const PeerSet& peers, const Gemm& 
   result.verified = !fault;
   result.fault = fault.value_or("");
   contestants.push_back({"kiln", kiln->calls()});
-  run_race(contestants, sets->count(), options, result);
+  const auto probe = std::make_shared<SpeedGate>(threads, gemm.a.dtype);
+  run_race(contestants, sets->count(), options, fma_gate(probe), result);
+  result.peak_flops = raised_peak(engine, gemm, threads, probe->peak_flops(), fastest_rate(result));
   return result;
 }
 

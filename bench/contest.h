@@ -37,6 +37,9 @@ struct ContestResult {
   std::string fault;               // why not
   std::string policy{kMeasurePolicy};
   GpuConditions conditions;  // of a race on a GPU
+  /// The most operations a second that these threads are known to reach, this race included: in
+  /// the probe beside its samples, and in what was right of it. 0: no probe for the type.
+  double peak_flops = 0;
 
   /// Name of the fastest peer; empty when there was none.
   std::string best_peer() const;

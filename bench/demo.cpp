@@ -19,17 +19,24 @@ namespace {
 
 // Bigger weights (1 GB of logits) would eat a budget meant for a dozen layers.
 constexpr std::int64_t kMostWeightBytes = 256 << 20;
+// Of the budget, in even parts for the searches: a part that grew by what earlier shapes left would
+// be a larger budget than last time's, and a second run would search on. The rest is for what
+// searches take beyond their budgets.
+constexpr double kTuningShare = 0.9;
 // A shape always gets this much, however late it is.
 constexpr double kLeastSeconds = 1.0;
+
+bool cancelled(const DemoOptions& options) { return options.cancelled && options.cancelled(); }
 
 /// A shape that could not be tuned is said and passed over: the table will show it as not from the
 /// database, and the others are worth having.
 void tune_all(Engine& engine, const std::vector<ListedShape>& shapes, const DemoOptions& options) {
   const auto begin = now_ns();
+  const double even = kTuningShare * options.budget.count() / double(shapes.size());
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const double spent = double(now_ns() - begin) * 1e-9;
-    // What earlier shapes left unused (already tuned, small spaces) goes to the later ones.
-    const double share = (options.budget.count() - spent) / double(shapes.size() - i);
+    const double share =
+        std::min(even, (options.budget.count() - spent) / double(shapes.size() - i));
     TuneOptions tune;
     tune.budget = std::chrono::duration<double>(std::max(kLeastSeconds, share));
     tune.seed = options.seed;
@@ -38,9 +45,9 @@ void tune_all(Engine& engine, const std::vector<ListedShape>& shapes, const Demo
     if (options.on_tune)
       tune.progress = [&](const Progress& p) { options.on_tune(i, shapes.size(), shapes[i], p); };
     const auto report = engine.tune(shapes[i].gemm, tune);
-    if (report && options.on_tuned) options.on_tuned(i, shapes.size(), shapes[i], *report);
+    if (options.on_tuned) options.on_tuned(i, shapes.size(), shapes[i], report);
     if (!report) spdlog::warn("{}: not tuned: {}", text(shapes[i].gemm), report.error().message);
-    if (options.cancelled && options.cancelled()) break;
+    if (cancelled(options)) break;
   }
 }
 
@@ -86,7 +93,7 @@ Result<std::vector<ListedShape>> demo_shapes(const std::vector<int>& tokens) {
   return all;
 }
 
-Result<int> run_demo(const DemoOptions& options) {
+Result<std::optional<int>> run_demo(const DemoOptions& options) {
   const auto shapes = demo_shapes(options.tokens);
   if (!shapes) return tl::unexpected(shapes.error());
   {
@@ -94,6 +101,7 @@ Result<int> run_demo(const DemoOptions& options) {
     if (!engine) return tl::unexpected(engine.error());
     tune_all(*engine, *shapes, options);
   }
+  if (cancelled(options)) return std::nullopt;
   const auto child = run_self(options.second_process, apply(peer_environment()), false);
   if (!child) return tl::unexpected(child.error());
   return child->exit_code;
@@ -123,9 +131,10 @@ Result<DemoOutcome> run_demo_second_process(const DemoOptions& options) {
   ContestOptions race;
   race.seed = options.seed;
   for (const ListedShape& shape : *shapes) {
+    if (cancelled(options)) break;
     auto row = contest(*engine, peers, shape.gemm, device->compute_units, race);
     if (row)
-      outcome.bench.rows.push_back(std::move(*row));
+      add_row(outcome.bench, std::move(*row));
     else
       outcome.bench.failures.push_back({shape.gemm, device->compute_units, row.error()});
   }

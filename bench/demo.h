@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,10 @@ struct DemoOptions {
   std::vector<std::string> second_process;
   std::function<void(std::size_t shape, std::size_t of, const ListedShape&, const Progress&)>
       on_tune;
-  std::function<void(std::size_t shape, std::size_t of, const ListedShape&, const TuneReport&)>
+  std::function<void(std::size_t shape, std::size_t of, const ListedShape&,
+                     const Result<TuneReport>&)>
       on_tuned;
-  std::function<bool()> cancelled;
+  std::function<bool()> cancelled;  ///< asked while tuning, and before each shape of the table
 };
 
 /// What the second process found.
@@ -42,10 +44,10 @@ struct DemoOutcome {
 /// left out, then BERT's.
 Result<std::vector<ListedShape>> demo_shapes(const std::vector<int>& tokens);
 
-/// Tunes, then starts the second process, which prints. Returns its exit code.
-/// A shape that cannot be tuned is logged and passed over.
+/// Tunes, then starts the second process, which prints. Returns its exit code; nothing when
+/// cancelled before. A shape that cannot be tuned is logged and passed over.
 /// Errors: those of Engine::open; device (the process could not be started).
-Result<int> run_demo(const DemoOptions& options);
+Result<std::optional<int>> run_demo(const DemoOptions& options);
 
 /// In the second process, which must have done nothing before. Errors: those of Engine::open.
 Result<DemoOutcome> run_demo_second_process(const DemoOptions& options);

@@ -93,6 +93,7 @@ Status tune(Engine& engine, const BenchOptions& options, std::size_t shape) {
     if (options.on_tune) options.on_tune(shape, options.gemms[shape], 1, p);
   };
   const auto report = engine.tune(options.gemms[shape], tuning);
+  if (options.on_tuned) options.on_tuned(options.gemms[shape], report);
   if (!report) return tl::unexpected(report.error());
   return {};
 }
@@ -113,16 +114,17 @@ Result<BenchReport> run_gpu_bench(const BenchOptions& options) {
   report.device = options.open.device;
   GpuContest contest(*engine, *tools, options);
   for (std::size_t i = 0; i < options.gemms.size(); ++i) {
-    if (options.cancelled && options.cancelled()) {
+    const auto cancelled = [&] { return options.cancelled && options.cancelled(); };
+    const Status tuned = options.tune && !cancelled() ? tune(*engine, options, i) : Status{};
+    if (cancelled()) {
       report.cancelled = true;
       break;
     }
-    const Status tuned = options.tune ? tune(*engine, options, i) : Status{};
     auto row = tuned ? contest.race(options.gemms[i])
                      : Result<ContestResult>(tl::unexpected(tuned.error()));
     if (row) {
       if (options.on_row) options.on_row(*row);
-      report.rows.push_back(std::move(*row));
+      add_row(report, std::move(*row));
     } else {
       report.failures.push_back({options.gemms[i], (*device)->caps().compute_units, row.error()});
       if (options.on_failure) options.on_failure(report.failures.back());

@@ -52,14 +52,18 @@ struct BenchSummary {
   std::string worst_shape;  // "fp32 N N 63 63 63, 2 threads"
   std::map<std::string, PeerSummary> peers;
   std::map<int, double> ratio_by_threads;
-  /// Share of the measured FMA peak of squares from 1024 to 4096, "fp32" and "fp64" by threads:
-  /// the least and the geometric mean.
+  /// Share of the peak (ContestResult::peak_flops) of squares from 1024 to 4096, "fp32" and "fp64"
+  /// by threads: the least and the geometric mean.
   struct Share {
     int shapes = 0;
     double least = 0, mean = 0;
   };
   std::map<std::string, Share> peak_share;  // "fp32, 1 threads"
 };
+
+/// Adds a row; the machine's line of its threads is raised to the row's peak, so that no share of
+/// it exceeds 100 %.
+void add_row(BenchReport& report, ContestResult row);
 
 BenchSummary summarise(const BenchReport& report);
 

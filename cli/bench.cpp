@@ -83,6 +83,10 @@ class Commentary {
       bar_->update(p);
       if (p.stage == Progress::Stage::done) bar_.reset();
     };
+    options.on_tuned = [this](const Gemm& gemm, const Result<TuneReport>& report) {
+      bar_.reset();
+      if (interrupted()) fmt::print(stderr, "{}", interruption_text(text(gemm), report));
+    };
   }
 
   /// How each library ran, and which are missing, for the summary.

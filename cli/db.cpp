@@ -16,7 +16,10 @@ constexpr Manual kList{
     "list", "List the best kernel of every tuned shape",
     "  One line a record, the user's own database first, then the shipped ones. A record of the\n"
     "  user's hides a shipped one of the same key. A predicted time is a static model's "
-    "(tune --offline).",
+    "(tune --offline).\n"
+    "  searched says how many of the space's candidates were measured, and how much of the budget "
+    "was\n"
+    "  spent; a later tune with a larger one goes on from there.",
     "  kiln db list\n"
     "  KILN_DB=llama.db kiln db list --json | jq -r '[.shape, .threads, .config] | @tsv'"};
 
@@ -83,7 +86,8 @@ Json record_json(const Record& record) {
                 {"high_ns", timing.high_ns},
                 {"gflops", timing.median_ns > 0 ? gemm.flops() / timing.median_ns : 0}});
   }
-  row.update({{"compiler", record.validators.compiler},
+  row.update({{"searched", to_json(record.searched)},
+              {"compiler", record.validators.compiler},
               {"created", record.created},
               {"database", record.database.string()}});
   return row;
@@ -94,7 +98,7 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
   if (!store) return tl::unexpected(store.error());
   const Result<std::vector<Record>> records = (*store)->list();
   if (!records) return tl::unexpected(records.error());
-  Table table({"shape", ">threads", ">median", ">GFLOP/s", "config", "device"});
+  Table table({"shape", ">threads", ">median", ">GFLOP/s", "config", "searched", "device"});
   for (const Record& record : *records) {
     if (session.json) {
       print_json(record_json(record));
@@ -105,7 +109,8 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
     table.add({text(record.key.gemm), fmt::format("{}", record.key.device.compute_units),
                ns > 0 ? how + human_time(ns) : "-",
                ns > 0 ? fmt::format("{:.1f}", record.key.gemm.flops() / ns) : "-",
-               text(record.measured.config), record.key.device.model});
+               text(record.measured.config),
+               record.searched ? text(*record.searched) : "not recorded", record.key.device.model});
   }
   if (session.json)
     print_json({{"summary", {{"records", records->size()}}}});

@@ -19,7 +19,9 @@ constexpr Manual kManual{
     "  result and races the libraries that are installed. Prints one table. A wrong result, a "
     "shape\n"
     "  that is not in the database or a compiler in the second process makes the exit code 1.\n"
-    "  A second run finds everything tuned and goes straight to the table.",
+    "  A second run with the same budget finds everything tuned and goes straight to the table.\n"
+    "  Ctrl-C keeps what was tuned until then (exit code 130); the same command goes on from "
+    "there.",
     "  kiln demo                               # under five minutes\n"
     "  kiln demo --budget 60 --tokens 16 --db demo.db"};
 
@@ -83,17 +85,21 @@ Result<Outcome> run(const Session& session, const DemoCommand& command) {
     bar->update(progress);
   };
   options.on_tuned = [&bar](std::size_t shape, std::size_t of, const ListedShape& listed,
-                            const TuneReport& report) {
+                            const Result<TuneReport>& report) {
     bar.reset();
-    fmt::print(stderr, "[{}/{}] {} ({}): {}, {}\n", shape + 1, of, text(report.gemm),
-               listed.comment, human_time(report.timing.median_ns), report.config);
+    if (interrupted()) fmt::print(stderr, "{}", interruption_text(text(listed.gemm), report));
+    if (report)
+      fmt::print(stderr, "[{}/{}] {} ({}): {}, {}\n", shape + 1, of, text(report->gemm),
+                 listed.comment, human_time(report->timing.median_ns), report->config);
   };
-  const Result<int> code = run_demo(options);
+  const Result<std::optional<int>> code = run_demo(options);
   bar.reset();
   if (!code) return tl::unexpected(code.error());
-  if (*code == kExitDone) return Outcome::done;
-  if (*code == kExitCheckFailed) return Outcome::check_failed;
-  return fail(ErrorCode::device, fmt::format("the second process ended with exit code {}", *code));
+  // Nobody asked for the table any more; the exit code says that it was interrupted.
+  if (!*code || **code == kExitInterrupted) return Outcome::done;
+  if (**code == kExitDone) return Outcome::done;
+  if (**code == kExitCheckFailed) return Outcome::check_failed;
+  return fail(ErrorCode::device, fmt::format("the second process ended with exit code {}", **code));
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ Examples:
   kiln explain --shape "fp32 N T 512 4096 4096"
   kiln help tune                    the manual of one command
 
-Exit codes: 0 done, 1 a check failed, 2 wrong usage or input, 3 device or environment)";
+Exit codes: 0 done, 1 a check failed, 2 wrong usage or input, 3 device or environment,
+            130 interrupted (Ctrl-C))";
 
 /// Whether `--json` was given, for errors found before or while parsing.
 bool wants_json(int argc, char** argv) {
@@ -128,11 +129,13 @@ int run(int argc, char** argv) {
   }
   watch_interrupts();
   const Result<Outcome> outcome = session.run();
-  if (!outcome) return report(outcome.error(), json, exit_code(outcome.error().code));
+  if (!outcome)
+    return report(outcome.error(), json,
+                  interrupted() ? kExitInterrupted : exit_code(outcome.error().code));
   if (std::fflush(stdout) != 0 || std::ferror(stdout))
     return report({ErrorCode::device, "stdout: what was printed could not be written"}, false,
                   kExitEnvironment);
-  return exit_code(*outcome);
+  return interrupted() ? kExitInterrupted : exit_code(*outcome);
 }
 
 }  // namespace

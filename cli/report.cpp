@@ -7,6 +7,8 @@
 #include <cassert>
 #include <cstdio>
 
+#include "tuner/measured.h"
+
 namespace kiln::cli {
 namespace {
 
@@ -75,6 +77,33 @@ std::string Table::text() const {
     out += line + '\n';
   }
   return out;
+}
+
+Json to_json(const std::optional<SearchExtent>& searched) {
+  if (!searched) return nullptr;
+  return {{"seconds", searched->seconds},
+          {"budget_seconds", searched->budget_seconds},
+          {"spent_seconds", searched->spent_seconds},
+          {"measured", searched->measured},
+          {"failed", searched->failed},
+          {"enumerated", searched->enumerated},
+          {"whole_space", searched->whole_space},
+          {"interrupted", searched->interrupted}};
+}
+
+std::string interruption_text(std::string_view shape, const Result<TuneReport>& report) {
+  if (!report)
+    return fmt::format(
+        "kiln: interrupted: {}: no kernel was chosen, so there is no record; what "
+        "was measured is kept\n",
+        shape);
+  if (!report->searched || !report->searched->interrupted)
+    return fmt::format("kiln: interrupted: {}: its search had ended, and its record is kept\n",
+                       shape);
+  return fmt::format(
+      "kiln: interrupted: {}: {}; the fastest of them is its record, and the same "
+      "command goes on from there\n",
+      shape, text(*report->searched));
 }
 
 std::string_view name(Progress::Stage stage) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,11 @@ using Json = nlohmann::ordered_json;
 /// One object, one line, flushed: a reader sees it as soon as it is known. Text that is not UTF-8
 /// is replaced, not thrown over.
 void print_json(const Json& object);
+
+/// How far a search went; null where nothing is known of it.
+Json to_json(const std::optional<SearchExtent>& searched);
+/// What is kept of the problem (`shape`) that was being tuned when the user interrupted.
+std::string interruption_text(std::string_view shape, const Result<TuneReport>& report);
 
 /// "850 ns", "12.3 us", "4.56 ms", "1.20 s".
 std::string human_time(double nanoseconds);

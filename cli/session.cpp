@@ -12,13 +12,15 @@ constexpr const char* kExitCodes =
     "  0  done\n"
     "  1  a check failed: a wrong result, a shape that could not be tuned, no record\n"
     "  2  wrong usage or wrong input\n"
-    "  3  device or environment: no such device, no compiler, database or file trouble";
+    "  3  device or environment: no such device, no compiler, database or file trouble\n"
+    "  130  interrupted (Ctrl-C): what was measured until then is kept; a second Ctrl-C ends at "
+    "once";
 
 volatile std::sig_atomic_t g_interrupted = 0;
 
 void on_interrupt(int signal) {
   g_interrupted = 1;
-  std::signal(signal, SIG_DFL);
+  std::signal(signal, SIG_DFL);  // the next one ends the process
 }
 
 }  // namespace

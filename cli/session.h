@@ -19,6 +19,7 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitCheckFailed = 1;  // a check failed: wrong result, failed shape, no record
 inline constexpr int kExitUsage = 2;        // wrong usage or input
 inline constexpr int kExitEnvironment = 3;  // device, compiler, database or file system
+inline constexpr int kExitInterrupted = 130;  // Ctrl-C: 128 + SIGINT, as shells count
 
 int exit_code(Outcome outcome);
 int exit_code(ErrorCode code);

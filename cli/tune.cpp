@@ -1,16 +1,14 @@
 // `kiln tune`: searches, verifies and stores, shape by shape.
 #include <fmt/format.h>
 
-#include <map>
 #include <optional>
-#include <utility>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/tune_offline.h"
 #include "kiln/engine.hpp"
-#include "runtime/probe.h"
+#include "tuner/measured.h"
 
 namespace kiln::cli {
 namespace {
@@ -21,17 +19,21 @@ constexpr Manual kManual{
     "worker\n"
     "  process and keeps the winner, for every shape given. --budget is seconds of search for "
     "each\n"
-    "  shape. A shape that already has a valid record is left alone unless --force. Results are\n"
-    "  stored as they are measured: a run that is stopped (Ctrl-C) goes on where it was.\n"
+    "  shape. A shape for which that budget (or its whole space) was spent before is left alone; "
+    "one\n"
+    "  with a part of it spent is searched for the rest; --force begins anew. Records of shipped\n"
+    "  databases count as complete. Results are stored as they are measured: after Ctrl-C (exit "
+    "code\n"
+    "  130) the fastest verified so far is the record, and the same command goes on from there.\n"
     "  --offline ranks for an AMD GPU that is not here (--device gfx942, mi325x, gfx950, …): "
     "candidates\n"
     "  are compiled, a static model of the binaries orders them, and the records are marked "
     "predicted:\n"
     "  no call uses them, a search on the device tries them first.\n"
     "  A shape that fails is reported and the next one is tuned; the exit code is then 1.\n"
-    "  Share of peak is GFLOP/s over what the same threads reach on register-only FMAs, measured "
-    "at\n"
-    "  the start of the run.",
+    "  Share of peak is GFLOP/s over the most that the same threads are known to reach (fp32, fp64 "
+    "on\n"
+    "  the CPU): in register-only FMAs, probed beside the samples, or in any kernel timed so far.",
     "  kiln tune --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln tune --file shapes.txt --threads 2 --budget 20\n"
     "  kiln tune --layers llama-3-8b:16 --db llama.db    # 16 tokens\n"
@@ -55,8 +57,17 @@ double gflops_of(const TuneReport& report) {
   return report.timing.median_ns > 0 ? report.gemm.flops() / report.timing.median_ns : 0;
 }
 
-Json report_json(const TuneReport& report, const std::string& device, double peak) {
-  const double gflops = gflops_of(report);
+/// Whether the budget left so few candidates that a larger one is worth naming. The search's
+/// correction of its model wants a few dozen.
+bool is_brief(const TuneReport& report) {
+  constexpr std::int64_t kFewCandidates = 32;
+  const auto& searched = report.searched;
+  return searched && !searched->whole_space && !searched->interrupted &&
+         searched->measured + searched->failed < kFewCandidates;
+}
+
+Json report_json(const TuneReport& report, const std::string& device) {
+  const double gflops = gflops_of(report), peak = report.peak_flops * 1e-9;
   Json row{{"shape", text(report.gemm)},
            {"device", device},
            {"threads", report.threads},
@@ -67,26 +78,29 @@ Json report_json(const TuneReport& report, const std::string& device, double pea
            {"samples", report.timing.samples},
            {"gflops", gflops},
            {"share_of_peak", peak > 0 ? Json(gflops / peak) : Json(nullptr)},
+           {"peak_gflops", peak > 0 ? Json(peak) : Json(nullptr)},
            {"enumerated", report.enumerated},
            {"compiled", report.compiled},
            {"measured", report.measured},
            {"failed", report.failed},
            {"seconds", report.seconds},
-           {"already_tuned", report.already_tuned}};
+           {"already_tuned", report.already_tuned},
+           {"searched", to_json(report.searched)},
+           {"few_candidates", is_brief(report)}};
   if (!report.conditions.empty()) row["conditions"] = report.conditions;
   return row;
 }
 
-void print_report(const TuneReport& report, double peak) {
-  const double gflops = gflops_of(report);
+void print_report(const TuneReport& report) {
+  const double gflops = gflops_of(report), peak = report.peak_flops * 1e-9;
   fmt::print("{}\n  {}\n  {} [{} .. {}], {:.1f} GFLOP/s{}, {}\n", text(report.gemm), report.config,
              human_time(report.timing.median_ns), human_time(report.timing.low_ns),
              human_time(report.timing.high_ns), gflops,
              peak > 0 ? ", " + percent(gflops / peak) + " of peak" : "",
-             report.already_tuned
-                 ? "tuned before"
-                 : fmt::format("{} of {} candidates measured, {} failed, {:.1f} s", report.measured,
-                               report.enumerated, report.failed, report.seconds));
+             report.already_tuned ? "tuned before" : fmt::format("{:.1f} s", report.seconds));
+  if (report.searched) fmt::print("  searched: {}\n", text(*report.searched));
+  if (is_brief(report))
+    fmt::print("  few candidates: with a larger --budget the search goes on from here\n");
   if (!report.conditions.empty()) fmt::print("  {}\n", report.conditions);
   std::fflush(stdout);
 }
@@ -104,23 +118,6 @@ Result<TuneReport> tune_one(Engine& engine, const TuneCommand& command, const Sh
   return engine.tune(shape.gemm, options);
 }
 
-/// FMA peaks as they are needed, each measured once. Types without a probe have none: 0.
-class Peaks {
- public:
-  explicit Peaks(bool cpu) : cpu_(cpu) {}
-  double gflops(const Gemm& gemm, int threads) {
-    if (!cpu_) return 0;
-    const auto [known, fresh] = known_.try_emplace({gemm.a.dtype, threads}, 0.0);
-    if (!fresh || (gemm.a.dtype != fp32 && gemm.a.dtype != fp64)) return known->second;
-    if (const Result<double> peak = fma_peak(gemm.a.dtype, threads)) known->second = *peak * 1e-9;
-    return known->second;
-  }
-
- private:
-  bool cpu_;  // a GPU has no probe either
-  std::map<std::pair<DType, int>, double> known_;
-};
-
 struct Totals {
   int tuned = 0, already = 0, failed = 0;
   int environment = 0;  // of those that failed: by the fault of the machine, not of the shape
@@ -128,8 +125,9 @@ struct Totals {
 };
 
 void tune_and_report(const Session& session, const TuneCommand& command, Engine& engine,
-                     const Shape& shape, const std::string& label, Peaks& peaks, Totals& totals) {
+                     const Shape& shape, const std::string& label, Totals& totals) {
   const Result<TuneReport> report = tune_one(engine, command, shape, label);
+  if (interrupted()) fmt::print(stderr, "{}", interruption_text(text(shape.gemm), report));
   if (!report) {
     ++totals.failed;
     totals.environment += exit_code(report.error().code) == kExitEnvironment;
@@ -143,11 +141,10 @@ void tune_and_report(const Session& session, const TuneCommand& command, Engine&
   }
   ++(report->already_tuned ? totals.already : totals.tuned);
   totals.seconds += report->seconds;
-  const double peak = peaks.gflops(shape.gemm, report->threads);
   if (session.json)
-    print_json(report_json(*report, command.device.name, peak));
+    print_json(report_json(*report, command.device.name));
   else
-    print_report(*report, peak);
+    print_report(*report);
 }
 
 Result<Outcome> run(const Session& session, const TuneCommand& command) {
@@ -161,13 +158,12 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
   Result<Engine> engine = Engine::open(open_options(command.device, command.database));
   if (!engine) return tl::unexpected(engine.error());
   Totals totals;
-  Peaks peaks(target->caps.vendor == Vendor::cpu);
   std::size_t reached = 0;
   for (const Shape& shape : *shapes) {
     if (interrupted()) break;
     ++reached;
     const std::string label = fmt::format("[{}/{}] {}", reached, shapes->size(), text(shape.gemm));
-    tune_and_report(session, command, *engine, shape, label, peaks, totals);
+    tune_and_report(session, command, *engine, shape, label, totals);
   }
   const std::size_t left = shapes->size() - reached;
   if (session.json)
@@ -176,6 +172,7 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
                   {"already_tuned", totals.already},
                   {"failed", totals.failed},
                   {"not_reached", left},
+                  {"interrupted", interrupted()},
                   {"seconds", totals.seconds}}}});
   else
     fmt::print("{} tuned, {} tuned before, {} failed{}, {:.1f} s\n", totals.tuned, totals.already,

@@ -210,6 +210,8 @@ TEST_F(Contest, AWrongPeerIsReportedAndLeftOut) {
   ASSERT_TRUE(row) << row.error().message;
   EXPECT_TRUE(row->verified) << row->fault;
   EXPECT_GT(row->kiln.median_ns, 0);
+  EXPECT_GE(row->peak_flops, row->gemm.flops() / row->kiln.median_ns * 1e9);
+  EXPECT_GE(row->peak_flops, row->gemm.flops() / row->peers.at("honest").median_ns * 1e9);
   EXPECT_EQ(row->best_peer(), "honest");
   EXPECT_GT(row->ratio(), 0);
   ASSERT_EQ(row->excluded.size(), 1u);
@@ -296,6 +298,28 @@ TEST(Report, SummaryIsGeometricAndNamesTheWorst) {
   EXPECT_NEAR(s.peers.at("slow").ratio, 4.0, 1e-12);
   EXPECT_EQ(s.peers.at("fast").shapes, 2);
   EXPECT_NEAR(s.peak_share.at("fp32, 1 threads").least, 0.5, 1e-12);
+}
+
+// A peak that was probed once and too low: 142 % of it were printed.
+TEST(Report, ARowThatBeatsTheProbeRaisesTheMachinesLine) {
+  BenchReport report = made_report();
+  ContestResult fast = made_row(Gemm::row_major(2048, 2048, 2048), 1, 1, 2, 3);
+  fast.kiln.median_ns = fast.gemm.flops() / 142.0;  // 142 GFLOP/s beside a line of 100
+  fast.peak_flops = 150e9;                          // what the probe beside it said
+  add_row(report, fast);
+  EXPECT_EQ(report.machine[0].limits.fp32_flops, 150e9);
+  EXPECT_EQ(report.machine[0].limits.fp64_flops, 50e9);
+  const BenchSummary s = summarise(report);
+  EXPECT_NEAR(s.peak_share.at("fp32, 1 threads").least, 1.0 / 3, 1e-12);
+  EXPECT_THAT(table(report), testing::AllOf(HasSubstr("95 %"), HasSubstr("33 %")));
+  EXPECT_EQ(to_json(fast, "cpu")["peak_flops"], 150e9);
+}
+
+TEST(Report, AWrongResultHasNoShareOfThePeak) {
+  BenchReport report = made_report();
+  report.rows[1].verified = false;
+  EXPECT_TRUE(summarise(report).peak_share.empty());
+  EXPECT_THAT(table(report), testing::Not(HasSubstr("50 %")));
 }
 
 TEST(Report, JsonLineKeepsItsFixedFields) {

@@ -160,16 +160,20 @@ TEST_F(CliDatabase, TuneReportsTheWinner) {
   EXPECT_EQ(rows[0]["threads"], 1);
   EXPECT_GT(rows[0]["median_ns"].get<double>(), 0);
   EXPECT_GT(rows[0]["share_of_peak"].get<double>(), 0);
+  EXPECT_LE(rows[0]["share_of_peak"].get<double>(), 1);
+  EXPECT_GT(rows[0]["searched"]["measured"].get<int>(), 0);
   EXPECT_FALSE(rows[0]["already_tuned"].get<bool>());
   EXPECT_EQ(rows[1]["summary"]["tuned"], 1);
   EXPECT_THAT(tuned_->err, HasSubstr("[1/1] " + kShape + ": "));  // progress, off stdout
 }
 
 TEST_F(CliDatabase, TunedShapeIsNotTunedAgain) {
-  const auto rows = (*kiln_)({"tune", "--shape", kShape, "--threads", "1", "--json"}).json();
+  const auto rows =
+      (*kiln_)({"tune", "--shape", kShape, "--threads", "1", "--budget", "0.5", "--json"}).json();
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_TRUE(rows[0]["already_tuned"].get<bool>());
   EXPECT_EQ(rows[0]["config"], tuned_->json()[0]["config"]);
+  EXPECT_EQ(rows[0]["searched"], tuned_->json()[0]["searched"]);
 }
 
 TEST_F(CliDatabase, EmptyProblemIsNothingToTune) {
