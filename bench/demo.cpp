@@ -19,11 +19,11 @@ namespace {
 
 // Bigger weights (1 GB of logits) would eat a budget meant for a dozen layers.
 constexpr std::int64_t kMostWeightBytes = 256 << 20;
-// Of the budget, in even parts for the searches: a part that grew by what earlier shapes left would
-// be a larger budget than last time's, and a second run would search on. The rest is for what
-// searches take beyond their budgets.
+// Of the budget, in even parts for the searches; the rest is for what they take beyond their parts.
+// Parts that depended on the time left would be larger at one run than at the run before, and what
+// was complete would be searched on.
 constexpr double kTuningShare = 0.9;
-// A shape always gets this much, however late it is.
+// A shape always gets this much.
 constexpr double kLeastSeconds = 1.0;
 
 bool cancelled(const DemoOptions& options) { return options.cancelled && options.cancelled(); }
@@ -31,12 +31,8 @@ bool cancelled(const DemoOptions& options) { return options.cancelled && options
 /// A shape that could not be tuned is said and passed over: the table will show it as not from the
 /// database, and the others are worth having.
 void tune_all(Engine& engine, const std::vector<ListedShape>& shapes, const DemoOptions& options) {
-  const auto begin = now_ns();
-  const double even = kTuningShare * options.budget.count() / double(shapes.size());
+  const double share = kTuningShare * options.budget.count() / double(shapes.size());
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    const double spent = double(now_ns() - begin) * 1e-9;
-    const double share =
-        std::min(even, (options.budget.count() - spent) / double(shapes.size() - i));
     TuneOptions tune;
     tune.budget = std::chrono::duration<double>(std::max(kLeastSeconds, share));
     tune.seed = options.seed;

@@ -15,7 +15,7 @@
 namespace kiln {
 
 struct DemoOptions {
-  std::chrono::duration<double> budget{240.0};  ///< of all tuning together
+  std::chrono::duration<double> budget{240.0};  ///< of all tuning together, in even parts
   std::vector<int> tokens{1, 16, 128};          ///< Llama's m
   OpenOptions open;
   int threads = 0;  ///< 0 = every core
