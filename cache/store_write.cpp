@@ -112,6 +112,7 @@ Status Store::rename_code(const Record& record, const std::string& template_hash
     const KeyIds ids = key_rows(db, record.key, made_by);
     put_binary_row(db, code);
     put_measurement(db, record.key, ids, measured, std::nullopt);
+    if (record.searched) put_search_row(db, record.key, ids, *record.searched);
     return crown_row(db, record.key, ids, measured.config);
   });
 }
