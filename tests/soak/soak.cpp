@@ -50,6 +50,16 @@ std::int64_t cases_of(const Program& program, const Settings& settings) {
   return settings.seconds > 0 ? std::numeric_limits<std::int64_t>::max() : program.count;
 }
 
+/// What a damaged file made of a message may be no text at all.
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte > 0x7e ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return out;
+}
+
 /// One stream a case. The stream's number is the case's, which stays below 2^63.
 std::int64_t run_cases(const Program& program, const Settings& settings, Report& report) {
   const auto start = std::chrono::steady_clock::now();
@@ -89,7 +99,7 @@ std::string Report::repeat_command() const {
 
 void Report::failed(const std::string& what) {
   ++failures_;
-  fmt::print("FAILED {}\n  {}\n", what, repeat_command());
+  fmt::print("FAILED {}\n  {}\n", printable(what), repeat_command());
   std::fflush(stdout);
 }
 
@@ -103,6 +113,7 @@ int run(const Program& program, int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   Report report(program.name, settings.seed);
+  if (program.prepare) program.prepare();
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t done = run_cases(program, settings, report);
   const std::string details = program.details ? "; " + program.details() : "";

@@ -33,6 +33,8 @@ struct Program {
   const char* name;    // of the executable
   const char* things;  // what is counted, in the plural: "random problems"
   std::int64_t count;  // cases, where neither --count nor --seconds is given
+  /// Before the first case and before the clock of --seconds runs.
+  std::function<void()> prepare;
   /// Carries out case `index`. Its random draws come from `random` alone, a stream of its own, so
   /// that a case repeats without those before it.
   std::function<void(Report&, std::int64_t index, Random& random)> one;

@@ -3,11 +3,14 @@
 #include <SQLiteCpp/Database.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -87,17 +90,30 @@ bool is_utf8(const std::string& text) {
   return true;
 }
 
+/// What the processes that use files have done, counted in memory that they share.
+struct Counts {
+  std::atomic<std::int64_t> opened, products, tuned_products;
+};
+
+Counts& shared_counts() {
+  void* memory =
+      ::mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("mmap() failed");
+  return *new (memory) Counts{};
+}
+
 /// Uses one file in every way; each finding is a sentence.
 class User {
  public:
-  User(const fs::path& folder, Random& random)
-      : folder_(folder), file_(folder / kFileName), random_(random) {}
+  User(const fs::path& folder, Random& random, Counts& counts)
+      : folder_(folder), file_(folder / kFileName), random_(random), counts_(counts) {}
 
   std::string findings() {
     const auto store = Store::open({.database = file_});
     if (!store) {
       told(store.error().message, kFileName);
     } else {
+      ++counts_.opened;
       look_into(**store);
       hand_on(**store);
     }
@@ -168,12 +184,16 @@ class User {
       found(fmt::format("{}: {}: {}", from, text(gemm), done.error().message));
     else if (const auto wrong = call.wrong())
       found(fmt::format("WRONG RESULT from {}: {}: {}", from, text(gemm), *wrong));
+    ++counts_.products;
+    if (const auto plan = engine.plan(gemm); plan && plan->match() == Match::exact)
+      ++counts_.tuned_products;
     if (const auto text = engine.explain(gemm); !text)
       found(fmt::format("{}: explain: {}", from, text.error().message));
   }
 
   fs::path folder_, file_;
   Random& random_;
+  Counts& counts_;
   std::string findings_;
 };
 
@@ -206,7 +226,7 @@ class Databases {
       if (!kSanitized) ::setrlimit(RLIMIT_AS, &space);
       const rlimit time{kProcessorSeconds, kProcessorSeconds + 1};
       ::setrlimit(RLIMIT_CPU, &time);
-      return User(folder.path(), random).findings();
+      return User(folder.path(), random, counts_).findings();
     });
     if (!found.empty()) {
       const fs::path kept = fs::temp_directory_path() / fmt::format("soak-database-{}.db", index);
@@ -216,8 +236,15 @@ class Databases {
     if (auto left = surviving_orphans(10); !left.empty()) report.failed(left);
   }
 
+  std::string details() const {
+    return fmt::format("{} opened, {} products, {} of them by stored winners",
+                       counts_.opened.load(), counts_.products.load(),
+                       counts_.tuned_products.load());
+  }
+
  private:
   TempDir dir_;
+  Counts& counts_ = shared_counts();
   std::string sound_, shipped_;
 };
 
@@ -232,10 +259,9 @@ int main(int argc, char** argv) {
   return run({.name = "soak_database",
               .things = "mutated database files",
               .count = 100,
-              .one =
-                  [&](Report& report, std::int64_t index, kiln::Random& random) {
-                    if (!databases) databases.emplace();
-                    databases->one(report, index, random);
-                  }},
+              .prepare = [&] { databases.emplace(); },
+              .one = [&](Report& report, std::int64_t index,
+                         kiln::Random& random) { databases->one(report, index, random); },
+              .details = [&] { return databases->details(); }},
              argc, argv);
 }

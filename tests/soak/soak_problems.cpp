@@ -264,12 +264,10 @@ int main(int argc, char** argv) {
   return run({.name = "soak_problems",
               .things = "random problems",
               .count = 200,
-              .one =
-                  [&](Report& report, std::int64_t index, kiln::Random& random) {
-                    if (!problems) problems.emplace();
-                    problems->one(report, index, random);
-                  },
-              .details = [&] { return problems ? problems->details() : std::string(); },
+              .prepare = [&] { problems.emplace(); },
+              .one = [&](Report& report, std::int64_t index,
+                         kiln::Random& random) { problems->one(report, index, random); },
+              .details = [&] { return problems->details(); },
               .case_seconds = 300},
              argc, argv);
 }
