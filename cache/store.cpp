@@ -156,6 +156,7 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
                    .launch = launch,
                    .created = text_of(row.getColumn(kKeyColumns + 2)),
                    .database = layer.path,
+                   .writable = layer.writable,
                    .searched = search_beside(*layer.db, id)};
   }
   row.reset();

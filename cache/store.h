@@ -49,6 +49,7 @@ struct Record {
   std::string launch = {};
   std::string created;             // ISO 8601 UTC
   std::filesystem::path database;  // where it was found
+  bool writable = false;           // that file takes what a longer search finds
   /// How far its space was searched; empty: made before that was stored.
   std::optional<SearchExtent> searched = {};
 };

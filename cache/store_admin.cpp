@@ -181,6 +181,7 @@ std::vector<Record> list_of(Layer& layer) {
                        .launch = text_of(row.getColumn(kNext + 6)),
                        .created = text_of(row.getColumn(kNext + 5)),
                        .database = layer.path,
+                       .writable = layer.writable,
                        .searched = search_beside(*layer.db, row.getColumn(kNext + 7).getInt64())});
   }
   return records;

@@ -42,11 +42,11 @@ double fastest_rate(const Gemm& gemm, const SearchResult& result) {
   return fastest;
 }
 
-/// Whether a record leaves nothing to search within this budget. One that is not in the user's own
-/// file is complete: else every program that calls tune() would search a shipped file's problems
-/// again. So is one of before extents were stored: nothing is known of its search.
-bool complete(const Record& record, const std::filesystem::path& own, double budget) {
-  if (record.database != own || !record.searched) return true;
+/// Whether a record leaves nothing to search within this budget. One of a file that cannot be
+/// written (a shipped one) is complete: else every process that calls tune() would search its
+/// problem again. So is one of before extents were stored: nothing is known of its search.
+bool complete(const Record& record, double budget) {
+  if (!record.writable || !record.searched) return true;
   return record.searched->whole_space || record.searched->spent_seconds >= budget;
 }
 
@@ -93,6 +93,19 @@ void count_outcomes(const SearchResult& result, TuneReport& report) {
   }
 }
 
+TuneReport report_of(const Gemm& gemm, int threads, const SearchResult& result) {
+  const Measured& winner = result.measured[*result.winner];
+  TuneReport report;
+  report.gemm = gemm;
+  report.threads = threads;
+  report.config = text(winner.config);
+  report.timing = winner.timing();
+  report.enumerated = static_cast<int>(result.enumerated);
+  report.seconds = result.seconds;
+  count_outcomes(result, report);
+  return report;
+}
+
 }  // namespace
 
 Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& options) {
@@ -118,7 +131,7 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
   if (compiler) with.compiler = (*compiler)->version();
   if (!options.force) {
     const auto record = store->best(key, with);
-    const bool whole = record && complete(*record, store->path(), options.budget.count());
+    const bool whole = record && complete(*record, options.budget.count());
     if (whole || (record && !compiler)) {
       TuneReport report = report_of(gemm, *record);
       report.peak_flops = raised_peak(key, 0, rate(gemm, report.timing));
@@ -176,24 +189,18 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   stored.binary_key = built->binary.key;
   note(store->put_binary(built->binary));
   note(store->put(key, made_by, stored));
-  note(store->crown(key, made_by, winner.config));
+  // Before the crown: a winner without an extent would count as complete.
   const SearchExtent searched = continued.with(*result);
   note(store->put_search(key, made_by, searched));
+  note(store->crown(key, made_by, winner.config));
   install(gemm, key, winner.config, "tuned for exactly this problem by this process",
           built->kernel);
 
-  TuneReport report;
-  report.gemm = gemm;
-  report.threads = key.device.compute_units;
-  report.config = text(winner.config);
-  report.timing = winner.timing();
-  report.enumerated = static_cast<int>(result->enumerated);
-  report.seconds = result->seconds;
+  TuneReport report = report_of(gemm, key.device.compute_units, *result);
   report.searched = searched;
   report.peak_flops = raised_peak(key, (*bench)->peak_flops(), fastest_rate(gemm, *result));
   report.conditions = (*bench)->conditions();
   report.warnings = std::move(warnings);
-  count_outcomes(*result, report);
   return report;
 }
 

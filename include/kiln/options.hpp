@@ -90,7 +90,8 @@ struct TuneReport {
   int compiled = 0, measured = 0, failed = 0;
   double seconds = 0;
   /// A record was there for which this budget, or the whole space, was spent; nothing ran. Records
-  /// of shipped databases and those without a SearchExtent count as complete.
+  /// of files that cannot be written (shipped ones) and those without a SearchExtent count as
+  /// complete.
   bool already_tuned = false;
   /// Of the record, this call included; empty where it was made before extents were stored.
   std::optional<SearchExtent> searched;
