@@ -175,6 +175,8 @@ Status check_alignment(const Gemm& g) {
     return bad("alignment = {}: must be a power of two, 1 to {}", g.alignment, kMaxAlignment);
   for (Operand which : kOperands) {
     if (which == Operand::b && g.b_packed) continue;  // packed bytes have their own pitch
+    const Extent e = extent(g, which);
+    if (e.length == 0 || e.lines == 0) continue;  // no line lies a pitch behind another
     const DType type = matrix(g, which).dtype;
     const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
     if (bytes_of(type, ld) % g.alignment != 0)

@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "generator/extent.h"
 #include "generator/gemm_types.h"
@@ -237,6 +238,22 @@ TEST(Gemm, AlignmentMustHoldForEveryPitch) {
   g.a.batch_stride = 16 * 48 + 4;
   g.alignment = 64;
   EXPECT_THAT(refusal(g), HasSubstr("stride_a = 772"));
+}
+
+/// The tight leading dimension of an operand without elements is 1: no pitch of anything.
+TEST(Gemm, AlignmentAsksNothingOfEmptyOperands) {
+  for (const auto& [m, n, k] : {std::tuple{0, 16, 16}, {16, 0, 16}, {16, 16, 0}, {0, 0, 0}})
+    for (const std::int64_t batch : {1, 3})
+      for (const auto make : {&Gemm::row_major, &Gemm::column_major}) {
+        Gemm g = make(m, n, k, fp32).batched(batch);
+        g.alignment = 64;
+        EXPECT_TRUE(validate(g)) << text(g) << ": " << validate(g).error().message;
+        g.a.transposed = g.b.transposed = true;
+        EXPECT_TRUE(validate(g)) << text(g) << ": " << validate(g).error().message;
+      }
+  Gemm g = Gemm::row_major(0, 17, 16);
+  g.alignment = 64;
+  EXPECT_THAT(refusal(g), HasSubstr("ldb = 17")) << "B has elements, and lines that are misaligned";
 }
 
 TEST(Gemm, EnumeratorsFromOutsideAreChecked) {
