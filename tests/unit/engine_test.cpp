@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "cache/engine_impl.h"
@@ -62,23 +63,56 @@ TEST(Engine, TuningMakesItExactForEverySpelling) {
   EXPECT_THAT(kiln.said, testing::IsEmpty());
 }
 
+/// Makes `config` the winner of `gemm` without a search.
+void crown(Opened& kiln, const Gemm& gemm, const Config& config) {
+  auto& impl = kiln->impl();
+  const BestKey key = impl.key_of(gemm, 1);
+  Measured row;
+  row.config = config;
+  row.outcome = Timing{.median_ns = 100, .low_ns = 99, .high_ns = 101, .samples = 9};
+  row.verified = true;
+  row.binary_key = "none";
+  Validators made_by = impl.now;
+  made_by.compiler = impl.compiler().value()->version();
+  ASSERT_TRUE(impl.store->put(key, made_by, row));
+  ASSERT_TRUE(impl.store->crown(key, made_by, config));
+}
+
 TEST(Engine, AMissTakesTheConfigOfANeighbour) {
   Opened kiln;
-  const auto report = kiln->tune(Gemm::row_major(200, 300, 256));
-  ASSERT_TRUE(report) << report.error().message;
+  const Gemm tuned = Gemm::row_major(200, 300, 256);
+  const DeviceCaps device = kiln->impl().key_of(tuned, 1).device;
+  const Config config = fallback_config(canonicalise(tuned), device);  // legal for any shape
+  crown(kiln, tuned, config);
   const Gemm close = Gemm::row_major(201, 310, 250), far = Gemm::row_major(2, 3, 100000);
+  ASSERT_EQ(broken_rule(canonicalise(close), device, config), "");
   const auto plan = kiln->plan(close);
-  if (broken_rule(canonicalise(close), kiln->impl().key_of(close, 1).device,
-                  *parse_config(report->config))
-          .empty()) {
-    EXPECT_EQ(plan->match(), Match::nearest);
-    EXPECT_EQ(plan->config(), report->config);
-    EXPECT_THAT(plan->impl().reason, HasSubstr(text(Gemm::row_major(200, 300, 256))));
-  } else {
-    EXPECT_EQ(plan->match(), Match::model);
-  }
+  EXPECT_EQ(plan->match(), Match::nearest);
+  EXPECT_EQ(plan->config(), text(config));
+  EXPECT_THAT(plan->impl().reason, HasSubstr(text(tuned)));
   EXPECT_EQ(kiln->plan(far)->match(), Match::model);
   EXPECT_TRUE(check(*kiln.engine, close));
+}
+
+/// A kernel of host_small has its problem's sizes in its code, and a limit on them.
+TEST(Engine, AMissPassesOverANeighbourWhoseConfigIsIllegalForIt) {
+  Opened kiln;
+  const Gemm nearer = Gemm::row_major(48, 48, 48), other = Gemm::row_major(47, 48, 48),
+             wanted = Gemm::row_major(160, 160, 160);
+  const DeviceCaps device = kiln->impl().key_of(nearer, 1).device;
+  const auto space = space_for(nearer, device);
+  ASSERT_TRUE(space) << space.error().message;
+  const auto illegal = std::ranges::find_if(space->legal, [&](const Config& config) {
+    return !broken_rule(canonicalise(wanted), device, config).empty();
+  });
+  ASSERT_NE(illegal, space->legal.end());
+  const Config legal = fallback_config(canonicalise(other), device);
+  crown(kiln, nearer, *illegal);
+  crown(kiln, other, legal);
+  const auto plan = kiln->plan(wanted);
+  EXPECT_EQ(plan->match(), Match::nearest);
+  EXPECT_EQ(plan->config(), text(legal));
+  EXPECT_TRUE(check(*kiln.engine, wanted));
 }
 
 TEST(Engine, PolicyErrorRefusesAndPolicyTuneNowTunes) {
