@@ -16,7 +16,6 @@ std::vector<std::string> module_candidates(const std::string& file_name) {
     for (const char* where : {"../" KILN_INSTALL_LIBDIR "/kiln", "../lib", "."})
       found.push_back((folder / where / file_name).lexically_normal().string());
   }
-  found.push_back((std::filesystem::path(KILN_PEER_MODULE_DIR) / file_name).string());
   return found;
 }
 

@@ -9,8 +9,10 @@
 #include <mutex>
 #include <string_view>
 
-#include "runtime/clang_abi.h"
 #include "generator/code_key.h"
+#include "runtime/clang_abi.h"
+#include "runtime/fault_handlers.h"
+#include "runtime/log.h"
 #include "runtime/own_folder.h"
 
 namespace kiln {
@@ -35,6 +37,7 @@ class Job {
     for (const auto& flag : source.flags) flags.push_back(flag.c_str());
     const KilnClangJob job{source.text.data(), source.text.size(), source.file_name.c_str(),
                            flags.data(),       flags.size(),       output};
+    const FaultHandlers turn(FaultSide::compiler);
     entry_.compile(&job, &result_);
   }
   Job(const Job&) = delete;
@@ -112,7 +115,6 @@ std::vector<std::string> host_compiler_paths() {
       paths.push_back((directory / kObjectName).string());
   }
 #ifdef KILN_HAS_LLVM
-  paths.push_back((fs::path(KILN_CLANG_BUILD_DIR) / kObjectName).string());
   paths.push_back((fs::path(KILN_CLANG_INSTALL_DIR) / kObjectName).string());
 #endif
   paths.emplace_back(kObjectName);
@@ -126,7 +128,10 @@ Result<std::unique_ptr<Compiler>> open_host_compiler(const std::vector<std::stri
     void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     Entry entry;
     const std::string refused = handle == nullptr ? ::dlerror() : bind(handle, entry);
-    if (refused.empty()) return std::make_unique<HostCompiler>(entry);
+    if (refused.empty()) {
+      log::debug("compiler: {}", path);
+      return std::make_unique<HostCompiler>(entry);
+    }
     tried += fmt::format("\n  {}: {}", path, refused);
   }
   return fail(ErrorCode::compiler, "no host compiler could be opened; tried" + tried);

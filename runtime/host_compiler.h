@@ -12,7 +12,7 @@ namespace kiln {
 
 /// Where libkiln_clang.so is looked for, in order: $KILN_CLANG (a file) alone when it is set; else
 /// beside the code of kiln itself and in kiln/, ../lib/ and ../lib/kiln/ from there, in the
-/// directories of the build and of the installation, and on the dynamic linker's own path.
+/// directory that the installation was configured for, and on the dynamic linker's own path.
 std::vector<std::string> host_compiler_paths();
 
 /// Opens the first of `paths` that is a compiler of this build's interface.

@@ -18,4 +18,11 @@ std::filesystem::path own_folder() {
   return error ? fs::path{} : file.parent_path();
 }
 
+void stay_loaded() {
+  Dl_info code{};
+  if (dladdr(reinterpret_cast<const void*>(&own_folder), &code) == 0 || !code.dli_fname) return;
+  // The handle is kept for good; for code inside the executable there is none, nor any need.
+  static_cast<void>(dlopen(code.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
+}
+
 }  // namespace kiln

@@ -9,4 +9,7 @@ namespace kiln {
 /// cannot tell.
 std::filesystem::path own_folder();
 
+/// From now on dlclose() does not unmap the shared object that holds kiln's code.
+void stay_loaded();
+
 }  // namespace kiln

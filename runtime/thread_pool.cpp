@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "runtime/affinity.h"
+#include "runtime/no_cancel.h"
+#include "runtime/own_folder.h"
 
 namespace kiln {
 namespace {
@@ -132,6 +134,7 @@ bool start(Worker& worker) {
 
 /// Makes workers until the team has `threads` threads or the system refuses one.
 void grow(Team& team, int threads) {
+  const NoCancel whole;  // reading the machine's topology opens files
   team.home = sched_getcpu();
   const std::vector<int> order = placement(allowed_cores(), team.home);
   while (static_cast<int>(team.workers.size()) + 1 < threads) {
@@ -213,6 +216,7 @@ Pool& pool() {
   // A forked child has this memory and none of the threads: it forgets them and starts over.
   static const int registered = pthread_atfork(nullptr, nullptr, [] { g_pool.store(nullptr); });
   static_cast<void>(registered);
+  stay_loaded();  // the threads below run this library's code until the process ends
   return *fresh.release();
 }
 

@@ -3,9 +3,9 @@
 #include <lld/Common/Driver.h>
 #include <llvm/Support/raw_ostream.h>
 
-#include <mutex>
 #include <vector>
 
+#include "runtime/clang/link_gate.h"
 #include "runtime/clang/memory_file.h"
 
 LLD_HAS_DRIVER(elf)
@@ -16,8 +16,7 @@ namespace {
 
 /// Runs lld over one object, with `options` before the names of the files.
 Linked link(std::string_view object, std::vector<const char*> options) {
-  // lld keeps its state in globals; two links at once are a SIGSEGV.
-  static std::mutex mutex;
+  static LinkGate gate;
   const InputFile input(object);
   OutputFile output;
   if (!input.good() || !output.good())
@@ -28,12 +27,11 @@ Linked link(std::string_view object, std::vector<const char*> options) {
   options.insert(options.end(), {"-o", to.c_str(), from.c_str()});
   std::string text;
   llvm::raw_string_ostream messages(text);
-  lld::Result result{};
-  {
-    const std::lock_guard lock(mutex);
-    result = lld::lldMain(options, messages, messages, {{lld::Gnu, &lld::elf::link}});
-  }
-  if (result.retCode != 0) return {{}, "link: " + text};
+  const std::string error = gate.pass(text, [&]() -> LinkerRun {
+    const auto done = lld::lldMain(options, messages, messages, {{lld::Gnu, &lld::elf::link}});
+    return {done.retCode, done.canRunAgain};
+  });
+  if (!error.empty()) return {{}, error};
   Linked linked{output.finish(), {}};
   if (linked.image.empty()) linked.error = "link: lld wrote nothing";
   return linked;

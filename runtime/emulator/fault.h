@@ -2,6 +2,8 @@
 // the thread goes to it, every other one to whoever handled it before. Knows nothing of kernels.
 #pragma once
 
+#include "runtime/fault_handlers.h"
+
 namespace kiln::emu {
 
 /// For the calling thread, while it runs a machine: a stack of its own for the handler, because
@@ -15,6 +17,7 @@ class FaultWatch {
   FaultWatch& operator=(const FaultWatch&) = delete;
 
  private:
+  const FaultHandlers turn_{FaultSide::emulator};
   void* stack_;
   void* previous_;
 };

@@ -1,0 +1,39 @@
+// kiln's log: sentences on stderr, never on stdout, through a logger of its own, so that the host
+// program's loggers and their levels stay as they are. Knows nothing of what is said.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace kiln::log {
+
+/// In the order of $KILN_LOG's values: each shows itself and those before it.
+enum class Level : std::uint8_t { off, error, warn, info, debug };
+
+/// Of "off", "error", "warn", "info" and "debug"; nothing for any other text.
+std::optional<Level> parse_level(std::string_view word);
+
+/// True when $KILN_LOG lets `level` through. The variable is read once, at the first message of the
+/// process; unset or empty it is "warn", and a value that is none is one warning that names it.
+bool shows(Level level);
+/// Writes one line, "kiln: warning: …". Any thread may call it.
+void write(Level level, std::string_view message);
+
+template <typename... Args>
+void warn(fmt::format_string<Args...> text, Args&&... args) {
+  if (shows(Level::warn)) write(Level::warn, fmt::format(text, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void info(fmt::format_string<Args...> text, Args&&... args) {
+  if (shows(Level::info)) write(Level::info, fmt::format(text, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void debug(fmt::format_string<Args...> text, Args&&... args) {
+  if (shows(Level::debug)) write(Level::debug, fmt::format(text, std::forward<Args>(args)...));
+}
+
+}  // namespace kiln::log
