@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -11,6 +10,7 @@
 #include "bench/self.h"
 #include "generator/extent.h"
 #include "runtime/cpu.h"
+#include "runtime/log.h"
 #include "runtime/timer.h"
 #include "tuner/operand_sets.h"
 
@@ -42,7 +42,10 @@ void tune_all(Engine& engine, const std::vector<ListedShape>& shapes, const Demo
       tune.progress = [&](const Progress& p) { options.on_tune(i, shapes.size(), shapes[i], p); };
     const auto report = engine.tune(shapes[i].gemm, tune);
     if (options.on_tuned) options.on_tuned(i, shapes.size(), shapes[i], report);
-    if (!report) spdlog::warn("{}: not tuned: {}", text(shapes[i].gemm), report.error().message);
+    if (report)
+      for (const std::string& warning : report->warnings) log::warn("{}", warning);
+    else
+      log::warn("{}: not tuned: {}", text(shapes[i].gemm), report.error().message);
     if (cancelled(options)) break;
   }
 }

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <gnu/libc-version.h>
-#include <spdlog/spdlog.h>
 #include <sys/utsname.h>
 
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "generator/render.h"
 #include "runtime/cpu.h"
 #include "runtime/gpu.h"
+#include "runtime/log.h"
 #include "runtime/reference_kernel.h"
 
 namespace kiln {
@@ -51,7 +51,7 @@ Result<std::unique_ptr<Store>> open_store(const OpenOptions& options) {
   std::error_code ignored;
   auto store = Store::open(wanted);
   if (store || must || std::filesystem::exists(wanted.database, ignored)) return store;
-  spdlog::warn("{}; nothing will be remembered", store.error().message);
+  log::warn("{}; nothing will be remembered", store.error().message);
   wanted.database.clear();
   return Store::open(wanted);
 }
@@ -80,8 +80,15 @@ Engine::Impl::~Impl() {
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::Engine(Engine&&) noexcept = default;
-Engine& Engine::operator=(Engine&&) noexcept = default;
-Engine::~Engine() = default;
+Engine& Engine::operator=(Engine&& other) noexcept {
+  const NoCancel whole;
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+Engine::~Engine() {
+  const NoCancel whole;  // closing waits for threads and files, and is noexcept
+  impl_.reset();
+}
 
 Result<Engine> Engine::open(OpenOptions options) {
   return shielded([&]() -> Result<Engine> {
@@ -121,9 +128,13 @@ Result<Plan> Engine::plan(const Gemm& gemm, int threads) {
 }
 
 Result<PackedB> Engine::pack_b(const Gemm& gemm, const void* b, int threads) {
-  if (impl_->gpu)
+  return shielded([&] { return impl_->pack_b(gemm, b, threads); });
+}
+
+Result<PackedB> Engine::Impl::pack_b(const Gemm& gemm, const void* b, int threads) {
+  if (gpu)
     return fail(ErrorCode::unsupported, "packed_b: GPU kernels read B as it is; give it plain");
-  const auto plan = impl_->plan_for(gemm.with_packed_b(), threads);
+  const auto plan = plan_for(gemm.with_packed_b(), threads);
   if (!plan) return tl::unexpected(plan.error());
   const Plan::Impl& p = **plan;
   if (b == nullptr && p.gemm.n > 0 && p.gemm.k > 0)
@@ -146,7 +157,7 @@ Result<PackedB> Engine::pack_b(const Gemm& gemm, const void* b, int threads) {
 }
 
 Result<TuneReport> Engine::tune(const Gemm& gemm, const TuneOptions& options) {
-  return shielded([&] { return impl_->tune(impl_->spelt(gemm), options); });
+  return shielded([&] { return impl_->tune_and_confirm(impl_->spelt(gemm), options); });
 }
 
 Result<std::string> Engine::explain(const Gemm& gemm, int threads) {

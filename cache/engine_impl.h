@@ -1,6 +1,8 @@
 // What the Engine's source files share: memory, then database, then policy. Not for other folders.
 #pragma once
 
+#include <cxxabi.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -8,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -15,6 +18,7 @@
 #include "cache/store.h"
 #include "kiln/engine.hpp"
 #include "runtime/compiler.h"
+#include "runtime/no_cancel.h"
 #include "tuner/search.h"
 
 namespace kiln {
@@ -31,7 +35,7 @@ struct Built {
 using BenchMaker =
     std::function<Result<std::unique_ptr<Bench>>(const SearchInput& input, Compiler& compiler)>;
 
-struct Engine::Impl {
+struct KILN_LOCAL Engine::Impl {
   OpenOptions options;
   cuda::SharedDevice gpu;  // null: the CPU
   DeviceCaps device;       // with every core this process may use; calls set compute_units
@@ -77,6 +81,7 @@ struct Engine::Impl {
                                 std::string reason, KernelCode code) const;
   std::optional<SharedPlan> library_plan(const Gemm& gemm, int threads, const Record& record);
   Result<SharedPlan> plan_for(const Gemm& gemm, int threads);
+  Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads);
   Result<SharedPlan> resolve(const Gemm& gemm, int threads);
   std::optional<SharedPlan> exact_plan(const Gemm& gemm, int threads);
   Result<SharedPlan> best_known_plan(const Gemm& gemm, int threads);
@@ -91,6 +96,17 @@ struct Engine::Impl {
   Status prove(const BestKey& key, const Config& config, const KernelCode& kernel,
                const StoredBinary& code);
   void tell_untuned(const Plan::Impl& plan);
+
+  // tune_call.cpp
+  /// tune() for callers. Throws CallbackThrew when a callback throws. Errors: as tune(), and
+  /// bad_input when it is called from a callback of its own.
+  Result<TuneReport> tune_and_confirm(const Gemm& gemm, const TuneOptions& options);
+  /// Looks the winner up and fills in `stored`; a warning says so when it is not there.
+  void confirm_stored(TuneReport& report);
+  /// Logs the warnings of a report that no caller gets.
+  void warn_of(const TuneReport& report);
+  /// Calls on_untuned, or logs. What the callback throws is logged once.
+  void say_untuned(const std::string& message);
 
   // tuning.cpp
   Result<TuneReport> tune(const Gemm& gemm, const TuneOptions& options);
@@ -116,14 +132,26 @@ struct Engine::Impl {
   void warn(const Status& status);
 };
 
-/// Runs `body`; what a library below throws becomes an Error. Nothing throws across the public
-/// face.
+/// What a callback of the caller's threw, in a sentence that names the callback.
+struct CallbackThrew : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Runs `body`; what a callback or a library below throws becomes an Error, and a cancellation of
+/// the thread waits until it returns. Nothing throws across the public face.
 template <typename F>
 auto shielded(F&& body) -> decltype(body()) {
+  const NoCancel whole;
   try {
     return body();
+  } catch (const CallbackThrew& e) {
+    return fail(ErrorCode::bad_input, e.what());
   } catch (const std::exception& e) {
     return fail(ErrorCode::internal, std::string("unexpected exception: ") + e.what());
+  } catch (const abi::__forced_unwind&) {
+    throw;  // a callback called pthread_exit(): the thread ends, and nothing can stop that
+  } catch (...) {
+    return fail(ErrorCode::internal, "unexpected exception, no std::exception");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "generator/family.h"
+#include "runtime/no_cancel.h"
 
 namespace kiln {
 namespace {
@@ -151,6 +152,7 @@ KilnGpuArgs GpuPlan::arguments(const Operands& operands, void* workspace) const 
 }
 
 Status GpuPlan::run(const Operands& operands) const {
+  const NoCancel whole;  // drivers hold locks
   const cuda::Guest guest(*device_);
   const auto stream = static_cast<cuda::Stream>(operands.stream);
   if (workspace_bytes_ == 0) return launch(arguments(operands, nullptr), stream);

@@ -2,7 +2,6 @@
 
 #include <SQLiteCpp/Exception.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sqlite3.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 
 #include "cache/schema.h"
 #include "cache/trust.h"
+#include "runtime/log.h"
 
 namespace kiln {
 namespace {
@@ -105,7 +105,7 @@ void judge_trust(Layer& layer, const WalkedFile& before) {
   const std::string reason = distrust_opened(*layer.db, before);
   layer.trusted = reason.empty();
   if (!layer.trusted)
-    spdlog::warn("database {}: {}; its machine code is not loaded", layer.path.string(), reason);
+    log::warn("database {}: {}; its machine code is not loaded", layer.path.string(), reason);
 }
 
 /// `walked` is what SQLite opens: it was canonical when it was looked at.

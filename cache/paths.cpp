@@ -1,13 +1,13 @@
 // Where the databases lie when nobody names them.
 #include <fmt/format.h>
 #include <pwd.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <vector>
 
 #include "cache/store.h"
+#include "runtime/log.h"
 
 namespace kiln {
 namespace {
@@ -36,7 +36,7 @@ std::filesystem::path default_database() {
   if (const auto cache = variable("XDG_CACHE_HOME"); cache.is_absolute())
     return cache / "kiln/kiln.db";
   if (const auto folder = home(); !folder.empty()) return folder / ".cache/kiln/kiln.db";
-  spdlog::warn(
+  log::warn(
       "no database: HOME = \"{}\" is no absolute path and uid {} has no home folder; nothing will "
       "be "
       "remembered unless $KILN_DB names a file",

@@ -35,7 +35,7 @@ struct OperandRules {
 
 }  // namespace kiln
 
-struct kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Impl> {
+struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Impl> {
   Gemm gemm;  // as the caller spelt it
   int threads = 1;
   PlanKey key;
@@ -53,7 +53,7 @@ struct kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Impl> {
   bool bare_call = false;  // one thread, no workspace: nothing stands between gemm() and code
 };
 
-struct kiln::PackedB::Impl {
+struct KILN_LOCAL kiln::PackedB::Impl {
   std::shared_ptr<const Plan::Impl> plan;   // the layout is its kernel's own
   std::shared_ptr<const std::byte[]> data;  // 64-byte aligned
   std::size_t bytes = 0;

@@ -1,7 +1,6 @@
 // From a problem to a plan: exact record, nearest tuned shapes, the model's first choice, and at
 // last the kernel that is always there.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include "cache/keys.h"
 #include "generator/code_key.h"
 #include "runtime/cpu.h"
+#include "runtime/log.h"
 #include "tuner/gpu_timing.h"
 #include "tuner/measure.h"
 
@@ -102,7 +102,7 @@ BestKey Engine::Impl::key_of(const Gemm& gemm, int threads) const {
 void Engine::Impl::warn(const Status& status) {
   if (status) return;
   const std::lock_guard lock(warning);
-  if (warned.insert(status.error().message).second) spdlog::warn("{}", status.error().message);
+  if (warned.insert(status.error().message).second) log::warn("{}", status.error().message);
 }
 
 Result<SharedPlan> Engine::Impl::plan_for(const Gemm& gemm, int threads) {
@@ -147,11 +147,12 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
   }
   if (options.policy == Policy::tune_now) {
     // The lock is not held: tuning takes seconds, and other shapes need not wait.
-    const auto report = tune(gemm, {.threads = threads});
+    const auto report = tune_and_confirm(gemm, {.threads = threads});
     const std::lock_guard lock(resolving);
     if (!report) {
       warn(tl::unexpected(report.error()));
     } else {
+      warn_of(*report);
       // tune() puts its winner there, also where it could not be written to the database.
       const PlanKey key = plan_key(gemm, threads);
       if (const Plan::Impl* plan = plans.find(key, hash_of(key))) return plan->shared_from_this();
@@ -319,10 +320,7 @@ void Engine::Impl::tell_untuned(const Plan::Impl& plan) {
   const std::string message =
       fmt::format("untuned shape {}: runs {} ({}); tune() it once for its best kernel", shape,
                   plan.config, plan.reason);
-  if (options.on_untuned)
-    options.on_untuned(message);
-  else
-    spdlog::warn("{}", message);
+  say_untuned(message);
 }
 
 }  // namespace kiln

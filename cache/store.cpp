@@ -2,12 +2,12 @@
 #include "cache/store.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "cache/codec.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
 #include "generator/launch_text.h"
+#include "runtime/log.h"
 
 namespace kiln {
 
@@ -35,8 +35,8 @@ auto lookup(const Layer& layer, F&& body) -> std::decay_t<decltype(body())> {
   try {
     return body();
   } catch (const std::exception& e) {
-    spdlog::warn("database {}: lookup failed, taken as a miss: {}", layer.path.string(),
-                 printable(e.what()));
+    log::warn("database {}: lookup failed, taken as a miss: {}", layer.path.string(),
+              printable(e.what()));
     return {};
   }
 }
@@ -68,7 +68,7 @@ bool Store::Impl::is_bad(const Layer& layer, std::string_view table, std::int64_
 
 void Store::Impl::quarantine(Layer& layer, std::string_view table, std::int64_t id,
                              std::string_view reason) {
-  spdlog::warn("database {}: {} row {} quarantined: {}", layer.path.string(), table, id, reason);
+  log::warn("database {}: {} row {} quarantined: {}", layer.path.string(), table, id, reason);
   const bool marked =
       layer.writable && lookup(layer, [&] {
         SQLite::Statement mark(*layer.db,
@@ -146,8 +146,8 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
     }
     const std::string launch = row.getColumn(kKeyColumns + 3).getString();
     if (!launch.empty() && launch != launch_text(key.gemm, key.device, measured->config)) {
-      spdlog::debug("database {}: config '{}' for {}: its launch is not today's: not used",
-                    layer.path.string(), text(measured->config), text(key.gemm));
+      log::debug("database {}: config '{}' for {}: its launch is not today's: not used",
+                 layer.path.string(), text(measured->config), text(key.gemm));
       continue;
     }
     found = Record{.key = key,

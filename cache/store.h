@@ -155,6 +155,9 @@ class Store {
   /// Whether somebody said so.
   bool proven(const std::string& binary_key, const BestKey& key, const Config& config,
               const std::string& runtime);
+  /// Whether what is written to the user's own file will be there for later processes. Errors:
+  /// database (there is no file, or the one that was opened has been deleted or replaced).
+  Status lasting();
   /// Names the run that later rows belong to.
   Status begin_session(const SessionInfo& session);
   /// Marks stored code as bad (it would not load, it gave wrong results): a miss from now on.

@@ -1,11 +1,12 @@
 // Writing what was measured, the moment it is known.
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
 #include "cache/store_impl.h"
 #include "kiln/engine.hpp"
+#include "runtime/log.h"
 
 namespace kiln {
 namespace {
@@ -164,6 +165,18 @@ Status Store::proved(const std::string& binary_key, const BestKey& key, const Co
   });
 }
 
+Status Store::lasting() {
+  const std::lock_guard lock(impl_->mutex);
+  const Layer& own = impl_->own();
+  sqlite3* const db = own.db->getHandle();
+  const char* file = sqlite3_db_filename(db, "main");
+  if (file == nullptr || *file == '\0')
+    return fail(ErrorCode::database, fmt::format("database {}: kept in memory, because no file "
+                                                 "could be opened",
+                                                 own.path.string()));
+  return unmoved(own);
+}
+
 Status Store::begin_session(const SessionInfo& session) {
   return write(*impl_, [&](SQLite::Database& db) -> Status {
     SQLite::Statement row(db, R"sql(
@@ -192,7 +205,7 @@ void Store::quarantine_binary(const std::string& key, const std::string& reason)
       impl_->quarantine(layer, "binary", id, reason);
       return {};
     });
-    if (!marked) spdlog::warn("{}", marked.error().message);
+    if (!marked) log::warn("{}", marked.error().message);
   }
 }
 

@@ -1,6 +1,5 @@
 // tune(): the search with the store as its memory, now or in the background.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -8,6 +7,7 @@
 #include "cache/keys.h"
 #include "cache/offline.h"
 #include "generator/code_key.h"
+#include "runtime/log.h"
 
 namespace kiln {
 namespace {
@@ -252,9 +252,11 @@ void Engine::Impl::run_background() {
       job = queue.front();
       queue.pop_front();
     }
-    const auto report = shielded([&] { return tune(job.gemm, {.threads = job.threads}); });
+    const auto report =
+        shielded([&] { return tune_and_confirm(job.gemm, {.threads = job.threads}); });
+    if (report) warn_of(*report);
     if (!report && !closing.load())
-      spdlog::warn("background tuning of {}: {}", text(job.gemm), report.error().message);
+      log::warn("background tuning of {}: {}", text(job.gemm), report.error().message);
   }
 }
 

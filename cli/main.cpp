@@ -1,7 +1,5 @@
 // The `kiln` command: parses, runs one sub-command, turns its outcome into an exit code.
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/report.h"
+#include "cli/version.h"
 #include "kiln/engine.hpp"
 
 namespace kiln::cli {
@@ -33,6 +32,9 @@ Files:
   $KILN_DB_PATH                     shipped databases, colon-separated, read only
   $KILN_LOCK_DIR                    lock files, one a device; default /dev/shm. Containers that share
                                     a device need one folder in common
+
+Warnings:
+  $KILN_LOG                         off, error, warn (the default), info or debug; on stderr
 
 Examples:
   kiln devices                      what this machine can do
@@ -122,7 +124,11 @@ int run(int argc, char** argv) {
   const bool json = wants_json(argc, argv);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {  // --help, --version
+  } catch (const CLI::CallForVersion& asked) {
+    if (!json) return app.exit(asked);
+    print_json(version_json());
+    return kExitDone;
+  } catch (const CLI::Success& asked) {  // --help
     return app.exit(asked);
   } catch (const CLI::ParseError& wrong) {
     return report({ErrorCode::bad_input, complaint(app, wrong)}, json, kExitUsage);
@@ -142,9 +148,6 @@ int run(int argc, char** argv) {
 }  // namespace kiln::cli
 
 int main(int argc, char** argv) {
-  // stdout carries results only.
-  spdlog::set_default_logger(spdlog::stderr_color_mt("kiln"));
-  spdlog::set_pattern("kiln: %^%l%$: %v");
   try {
     return kiln::cli::run(argc, argv);
   } catch (const std::exception& defect) {  // kiln's own calls return errors; this is out of memory

@@ -30,7 +30,10 @@ constexpr Manual kManual{
     "  are compiled, a static model of the binaries orders them, and the records are marked "
     "predicted:\n"
     "  no call uses them, a search on the device tries them first.\n"
-    "  A shape that fails is reported and the next one is tuned; the exit code is then 1.\n"
+    "  A shape that fails is reported and the next one is tuned; the exit code is then 1. A winner "
+    "that\n"
+    "  could not be stored is reported too: nothing will be remembered of it, and the exit code is "
+    "3.\n"
     "  Share of peak is GFLOP/s over the most that the same threads are known to reach (fp32, fp64 "
     "on\n"
     "  the CPU): in register-only FMAs, probed beside the samples, or in any kernel timed so far.",
@@ -85,6 +88,8 @@ Json report_json(const TuneReport& report, const std::string& device) {
            {"failed", report.failed},
            {"seconds", report.seconds},
            {"already_tuned", report.already_tuned},
+           {"stored", report.stored},
+           {"warnings", report.warnings},
            {"searched", to_json(report.searched)},
            {"few_candidates", is_brief(report)}};
   if (!report.conditions.empty()) row["conditions"] = report.conditions;
@@ -102,6 +107,7 @@ void print_report(const TuneReport& report) {
   if (is_brief(report))
     fmt::print("  few candidates: with a larger --budget the search goes on from here\n");
   if (!report.conditions.empty()) fmt::print("  {}\n", report.conditions);
+  for (const std::string& warning : report.warnings) fmt::print("  warning: {}\n", warning);
   std::fflush(stdout);
 }
 
@@ -120,6 +126,7 @@ Result<TuneReport> tune_one(Engine& engine, const TuneCommand& command, const Sh
 
 struct Totals {
   int tuned = 0, already = 0, failed = 0;
+  int unstored = 0;     // of those tuned: lost when this process ends
   int environment = 0;  // of those that failed: by the fault of the machine, not of the shape
   double seconds = 0;
 };
@@ -140,6 +147,7 @@ void tune_and_report(const Session& session, const TuneCommand& command, Engine&
     return;
   }
   ++(report->already_tuned ? totals.already : totals.tuned);
+  totals.unstored += !report->stored;
   totals.seconds += report->seconds;
   if (session.json)
     print_json(report_json(*report, command.device.name));
@@ -171,13 +179,17 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
                  {{"tuned", totals.tuned},
                   {"already_tuned", totals.already},
                   {"failed", totals.failed},
+                  {"not_stored", totals.unstored},
                   {"not_reached", left},
                   {"interrupted", interrupted()},
                   {"seconds", totals.seconds}}}});
   else
-    fmt::print("{} tuned, {} tuned before, {} failed{}, {:.1f} s\n", totals.tuned, totals.already,
-               totals.failed, left ? fmt::format(", {} not reached", left) : "", totals.seconds);
-  if (totals.failed == 0 && !interrupted()) return Outcome::done;
+    fmt::print("{} tuned, {} tuned before, {} failed{}{}, {:.1f} s\n", totals.tuned, totals.already,
+               totals.failed,
+               totals.unstored ? fmt::format(", {} not stored", totals.unstored) : "",
+               left ? fmt::format(", {} not reached", left) : "", totals.seconds);
+  if (totals.failed == 0 && !interrupted())
+    return totals.unstored == 0 ? Outcome::done : Outcome::environment_failed;
   const bool nothing_worked =
       totals.environment > 0 && totals.environment == static_cast<int>(shapes->size());
   return nothing_worked ? Outcome::environment_failed : Outcome::check_failed;

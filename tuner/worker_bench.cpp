@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
@@ -8,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/log.h"
 #include "runtime/probe.h"
 #include "runtime/timer.h"
 #include "tuner/device_lock.h"
@@ -69,8 +69,7 @@ class WorkerBench final : public Bench {
     if (!reply) return failed(what, reply.error().detail);
     if (reply->body.contains("error")) return failed(what, words_of(reply->body.at("error")));
     if (const auto cage = reply->body.find("cage"); !std::exchange(told_of_cage_, true))
-      spdlog::debug("tuning worker: cage: {}",
-                    cage == reply->body.end() ? "none" : words_of(*cage));
+      log::debug("tuning worker: cage: {}", cage == reply->body.end() ? "none" : words_of(*cage));
     return {};
   }
 
@@ -286,7 +285,7 @@ class WorkerBench final : public Bench {
     }
     if (broken_) return false;
     if (!reply && culprit_ == kRivalNumber && rival_races_) {
-      spdlog::warn("the vendor's library does not race: {}", reply.error().detail);
+      log::warn("the vendor's library does not race: {}", reply.error().detail);
       rival_races_ = false;
       return false;
     }
@@ -324,7 +323,7 @@ class WorkerBench final : public Bench {
       if (const Status started = start(); !started) {
         // The machine's fault, not the candidate's: the search ends and blames nobody.
         broken_ = true;
-        spdlog::warn("{}", started.error().message);
+        log::warn("{}", started.error().message);
         return tl::unexpected(Failure{Failure::Kind::resources, started.error().message});
       }
     std::vector<Fd> files;
@@ -391,7 +390,7 @@ Result<std::unique_ptr<Bench>> worker_bench(const SearchInput& input, Compiler& 
   const double patience = kLockPatienceSeconds + input.options.budget.count();
   auto lock = DeviceLock::acquire(
       lock_name(input.device.vendor, input.device_index), std::chrono::duration<double>(patience),
-      [](const std::string& message) { spdlog::info(message); }, input.options.cancelled);
+      [](const std::string& message) { log::warn("{}", message); }, input.options.cancelled);
   if (!lock) return tl::unexpected(lock.error());
   auto bench = std::make_unique<WorkerBench>(input, compiler, std::move(*lock), *executable);
   if (const Status started = bench->start(); !started) return tl::unexpected(started.error());

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <spdlog/spdlog.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -23,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/log.h"
 #include "runtime/own_folder.h"
 #include "runtime/timer.h"
 
@@ -227,7 +227,7 @@ int WorkerProcess::bury() {
   kill(pid_.value, SIGKILL);
   if (const auto status = reap(kDyingSeconds)) return *status;
   // Stuck in a driver: waiting longer would hang the caller too.
-  spdlog::warn("worker process {} does not die; it is left behind", pid_.value);
+  log::warn("worker process {} does not die; it is left behind", pid_.value);
   pid_.value = 0;
   return SIGKILL;
 }

@@ -66,7 +66,11 @@ class KILN_API Plan {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Thread-safe: any thread may call any member at any time.
+/// Thread-safe: any thread may call any member at any time. A thread that is cancelled
+/// (pthread_cancel) inside a member acts on it when the member has returned. Nothing is thrown.
+///
+/// Warnings go to stderr through a logger of kiln's own; the environment variable KILN_LOG, read
+/// once, sets its level: off, error, warn (the default), info or debug.
 class KILN_API Engine {
  public:
   /// Opens (creating it if needed) the user's database and the shipped ones.

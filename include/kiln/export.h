@@ -2,3 +2,5 @@
 #pragma once
 
 #define KILN_API __attribute__((visibility("default")))
+/* A part of a marked class that is not for users. */
+#define KILN_LOCAL __attribute__((visibility("hidden")))

@@ -3,7 +3,17 @@
  * D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual
  *
  * Every function may be called from any thread; none exits or throws. Those that can fail return a
- * kiln_status; kiln_last_error() then says what was wrong, naming the field and the value. */
+ * kiln_status; kiln_last_error() then says what was wrong, naming the field and the value.
+ *
+ * A thread that is cancelled (pthread_cancel) inside a call acts on it after the call has returned.
+ *
+ * Structs grow at their end. Each begins with its size in the caller's header, which the init
+ * function stores: a program built against an older header works with a newer library, which takes
+ * the defaults for the fields that the program lacks and never writes beyond the size. A field that
+ * only a newer header has must be 0 where an older library is called, or the call is refused.
+ *
+ * Warnings go to stderr; $KILN_LOG = off, error, warn (the default), info or debug says how much.
+ */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
@@ -94,7 +104,7 @@ typedef struct kiln_matrix {
 /* The problem. Set it with kiln_gemm_desc_init(), then change fields. A is m x k, B k x n, C and D
  * m x n, sizes in elements. */
 typedef struct kiln_gemm_desc {
-  size_t size; /* sizeof(kiln_gemm_desc) of the caller's header; kept by the init function */
+  size_t size; /* bytes, as in the caller's header; set by the init function */
   int64_t m, n, k;
   int64_t batch;
   kiln_matrix a, b, c, d;
@@ -152,16 +162,36 @@ typedef struct kiln_tune_report {
   int measured, failed;              /* candidates */
   int already_tuned;                 /* 1: a valid record was there, nothing ran */
   double seconds;
-  char config[256]; /* canonical text of the winner, cut to fit */
+  char config[256];    /* canonical text of the winner, cut to fit */
+  int stored;          /* 1: later processes find the winner in a database; 0: nothing will be
+                          remembered when this engine is closed, and the first warning says so */
+  int warning_count;   /* what went wrong without touching the result: a read-only database, … */
+  char warnings[2048]; /* all of them, one a line, cut to fit */
 } kiln_tune_report;
+
+/* What the init functions below call. `size` is the struct's size in the caller's header; no byte
+ * beyond it is written. For languages that cannot call inline C. */
+KILN_API void kiln_gemm_desc_init_sized(kiln_gemm_desc* desc, size_t size, int64_t m, int64_t n,
+                                        int64_t k, int dtype);
+KILN_API void kiln_options_init_sized(kiln_options* options, size_t size);
+KILN_API void kiln_operands_init_sized(kiln_operands* operands, size_t size);
+KILN_API void kiln_tune_report_init_sized(kiln_tune_report* report, size_t size);
 
 /* Row-major, tight, one batch; accumulator and output usual for `dtype` (KILN_S8: s8*s8 to s32,
  * KILN_U8: u8*s8 to s32). Not validated: the call that uses it does that. */
-KILN_API void kiln_gemm_desc_init(kiln_gemm_desc* desc, int64_t m, int64_t n, int64_t k,
-                                  kiln_dtype dtype);
-KILN_API void kiln_options_init(kiln_options* options);
-KILN_API void kiln_operands_init(kiln_operands* operands);
-KILN_API void kiln_tune_report_init(kiln_tune_report* report);
+static inline void kiln_gemm_desc_init(kiln_gemm_desc* desc, int64_t m, int64_t n, int64_t k,
+                                       kiln_dtype dtype) {
+  kiln_gemm_desc_init_sized(desc, sizeof *desc, m, n, k, (int)dtype);
+}
+static inline void kiln_options_init(kiln_options* options) {
+  kiln_options_init_sized(options, sizeof *options);
+}
+static inline void kiln_operands_init(kiln_operands* operands) {
+  kiln_operands_init_sized(operands, sizeof *operands);
+}
+static inline void kiln_tune_report_init(kiln_tune_report* report) {
+  kiln_tune_report_init_sized(report, sizeof *report);
+}
 
 /* Opens the databases. `options` may be NULL. *engine is NULL on failure.
  * Errors: KILN_BAD_INPUT (device, threads), KILN_DATABASE, KILN_DEVICE. */
@@ -170,7 +200,8 @@ KILN_API kiln_status kiln_open(const kiln_options* options, kiln_engine** engine
 KILN_API void kiln_close(kiln_engine* engine);
 
 /* Searches, verifies, stores. `seconds` <= 0: the default budget, 10 s. `threads` 0: the engine's
- * default. `report` may be NULL. Errors: any. */
+ * default. `report` may be NULL; warnings that it does not hold go to stderr. A winner that could
+ * not be stored is no error: see kiln_tune_report.stored. Errors: any. */
 KILN_API kiln_status kiln_tune(kiln_engine* engine, const kiln_gemm_desc* desc, double seconds,
                                int threads, kiln_tune_report* report);
 

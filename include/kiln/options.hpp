@@ -34,7 +34,8 @@ struct OpenOptions {
   /// Lets the Engine call the vendor's library (cuBLASLt) where it won the race by 2 % or more;
   /// plan().config() and explain() then name it.
   bool allow_vendor = false;
-  /// Told once about each untuned shape; empty: a warning through spdlog.
+  /// Told once about each untuned shape, before it is computed; may call tune(). What it throws is
+  /// logged, and the call goes on. Empty: a warning on stderr (see $KILN_LOG in engine.hpp).
   std::function<void(const std::string&)> on_untuned = nullptr;
 };
 
@@ -48,6 +49,9 @@ struct Progress {
   std::string best_config;  ///< canonical text
 };
 
+/// Callbacks run on the thread that called tune(). They may call gemm() and plan() of any engine; a
+/// tune() from inside one is an error (bad_input), as is whatever they throw: the search ends then,
+/// and what was measured stays.
 struct TuneOptions {
   /// Of the problem's search in all: what earlier calls spent of it is not spent again.
   std::chrono::duration<double> budget{10.0};
@@ -101,6 +105,9 @@ struct TuneReport {
   double peak_flops = 0;
   /// A GPU's clock, power and temperature while the finalists raced, where it tells; else empty.
   std::string conditions;
+  /// The winner is in a database, where later processes find it. False: this engine uses it until
+  /// it is closed, nothing will be remembered, and the first of `warnings` says so.
+  bool stored = false;
   /// What went wrong without touching the result: a full disk, a read-only database, by file.
   std::vector<std::string> warnings;
 };

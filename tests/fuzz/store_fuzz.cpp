@@ -4,7 +4,6 @@
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <array>
 #include <cstdint>
@@ -34,7 +33,7 @@ struct Sound {
   std::set<std::string> tables;
 
   Sound() {
-    spdlog::set_level(spdlog::level::off);
+    ::setenv("KILN_LOG", "off", 0);
     const fs::path file = dir / "sound.db";
     test::store_winner(*test::open_store(file), key, 6);
     {

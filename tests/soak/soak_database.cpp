@@ -2,7 +2,6 @@
 // importing, exporting and multiplying end in time, without a crash, and no product is wrong.
 #include <SQLiteCpp/Database.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -253,7 +252,7 @@ class Databases {
 
 int main(int argc, char** argv) {
   using namespace kiln::soak;
-  spdlog::set_level(spdlog::level::off);
+  ::setenv("KILN_LOG", "off", 0);
   adopt_orphans();
   std::optional<Databases> databases;
   return run({.name = "soak_database",

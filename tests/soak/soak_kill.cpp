@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -272,7 +271,7 @@ class Kills {
 
 int main(int argc, char** argv) {
   using namespace kiln::soak;
-  spdlog::set_level(spdlog::level::off);
+  ::setenv("KILN_LOG", "off", 0);
   adopt_orphans();
   Kills kills;
   return run({.name = "soak_kill",

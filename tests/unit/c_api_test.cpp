@@ -1,6 +1,9 @@
 // kiln.h from C99 (c_api_user.c) and its promises about threads.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstring>
+#include <limits>
 #include <string>
 #include <thread>
 
@@ -9,6 +12,8 @@
 #include "support/temp_dir.h"
 
 extern "C" int use_kiln_from_c(const char* database);
+extern "C" int use_kiln_with_older_header(const char* database);
+extern "C" int use_kiln_with_newer_header(const char* database);
 
 namespace kiln {
 namespace {
@@ -16,6 +21,60 @@ namespace {
 TEST(CApi, ACProgramRuns) {
   TempDir dir;
   EXPECT_EQ(use_kiln_from_c((dir / "kiln.db").c_str()), 0);
+}
+
+TEST(CApi, AProgramOfAnOlderHeaderRunsAndIsNotWrittenBeyondItsStructs) {
+  TempDir dir;
+  EXPECT_EQ(use_kiln_with_older_header((dir / "kiln.db").c_str()), 0);
+}
+
+TEST(CApi, AProgramOfANewerHeaderRunsUnlessItUsesWhatIsNew) {
+  TempDir dir;
+  EXPECT_EQ(use_kiln_with_newer_header((dir / "kiln.db").c_str()), 0);
+}
+
+/// By field: every enumerator of every struct, below and above its range and beyond a byte.
+TEST(CApi, EnumeratorsThatDoNotExistAreNamedAsGiven) {
+  TempDir dir;
+  kiln_options options;
+  kiln_options_init(&options);
+  const std::string file = (dir / "kiln.db").string();
+  options.database = file.c_str();
+  kiln_engine* engine = nullptr;
+  ASSERT_EQ(kiln_open(&options, &engine), KILN_OK) << kiln_last_error();
+  kiln_operands operands;
+  kiln_operands_init(&operands);
+  kiln_gemm_desc good;
+  kiln_gemm_desc_init(&good, 2, 3, 4, KILN_FP32);
+  const auto refuses = [&](std::size_t offset, int value, const std::string& field) {
+    kiln_gemm_desc desc = good;
+    std::memcpy(reinterpret_cast<char*>(&desc) + offset, &value, sizeof value);
+    EXPECT_EQ(kiln_gemm(engine, &desc, &operands), KILN_BAD_INPUT);
+    const std::string message = kiln_last_error();
+    EXPECT_TRUE(message.starts_with(field + " = " + std::to_string(value) + ": no such"))
+        << message;
+  };
+  for (const int value : {-1, 15, 255, 256, 1 << 30, std::numeric_limits<int>::min()}) {
+    refuses(offsetof(kiln_gemm_desc, a.dtype), value, "a.dtype");
+    refuses(offsetof(kiln_gemm_desc, b.dtype), value, "b.dtype");
+    refuses(offsetof(kiln_gemm_desc, c.dtype), value, "c.dtype");
+    refuses(offsetof(kiln_gemm_desc, d.dtype), value, "d.dtype");
+    refuses(offsetof(kiln_gemm_desc, d.order), value, "d.order");
+    refuses(offsetof(kiln_gemm_desc, accumulator), value, "accumulator");
+    refuses(offsetof(kiln_gemm_desc, bias), value, "bias");
+    refuses(offsetof(kiln_gemm_desc, activation), value, "activation");
+    refuses(offsetof(kiln_gemm_desc, scale_a), value, "scale_a");
+    refuses(offsetof(kiln_gemm_desc, scale_b), value, "scale_b");
+    kiln_gemm_desc desc;
+    kiln_gemm_desc_init_sized(&desc, sizeof desc, 2, 3, 4, value);
+    EXPECT_EQ(kiln_gemm(engine, &desc, &operands), KILN_BAD_INPUT);
+    EXPECT_EQ(kiln_last_error(), "a.dtype = " + std::to_string(value) + ": no such type");
+    std::memcpy(&options.policy, &value, sizeof value);
+    kiln_engine* other = nullptr;
+    EXPECT_EQ(kiln_open(&options, &other), KILN_BAD_INPUT);
+    EXPECT_EQ(kiln_last_error(), "options->policy = " + std::to_string(value) + ": no such policy");
+  }
+  kiln_close(engine);
 }
 
 TEST(CApi, TheLastErrorIsTheThreadsOwn) {

@@ -142,6 +142,7 @@ int use_kiln_from_c(const char* database) {
   EXPECT(kiln_tune(engine, &desc, 0, 0, &report) == KILN_OK);
   EXPECT(report.already_tuned == 1);
   EXPECT(strcmp(report.config, "reference") == 0);
+  EXPECT(report.stored == 1 && report.warning_count == 0 && report.warnings[0] == '\0');
   kiln_close(engine);
   return 0;
 }

@@ -134,6 +134,27 @@ TEST(CliVerify, FailurePrintsACommandThatRepeatsIt) {
   EXPECT_EQ(again.json().at(0)["config"], rows[0]["config"]);
 }
 
+TEST(CliTune, AWinnerThatCannotBeStoredIsSaidAndIsNoSuccess) {
+  KilnCommand kiln;
+  kiln.environment["KILN_DB"] = "";
+  kiln.environment["XDG_CACHE_HOME"] = "/proc/none";
+  const std::vector<std::string> tune{"tune", "--shape", kShape, "--budget", "0.5"};
+  const CommandResult plain = kiln(tune);
+  EXPECT_EQ(plain.exit_code, 3) << plain.err;
+  EXPECT_THAT(plain.out, AllOf(HasSubstr("  warning: nothing will be remembered: "),
+                               HasSubstr("1 tuned, 0 tuned before, 0 failed, 1 not stored")));
+  auto words = tune;
+  words.emplace_back("--json");
+  const CommandResult result = kiln(words);
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  const auto rows = result.json();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["stored"], false);
+  EXPECT_THAT(rows[0]["warnings"].at(0).get<std::string>(),
+              HasSubstr("nothing will be remembered"));
+  EXPECT_EQ(rows[1]["summary"]["not_stored"], 1);
+}
+
 /// One database tuned once, read by the tests below.
 class CliDatabase : public testing::Test {
  protected:

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/schema.h"
+#include "cache/store.h"
+#include "generator/space.h"
 #include "kiln/engine.hpp"
 #include "support/kiln_command.h"
 
@@ -27,6 +30,43 @@ TEST(Cli, PrintsItsVersion) {
   const CommandResult result = KilnCommand{}({"--version"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.out, "kiln " + std::string(version()) + "\n");
+}
+
+TEST(Cli, PrintsItsVersionAsJson) {
+  KilnCommand kiln;
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--version", "--json"}, {"--json", "--version"}}) {
+    const CommandResult result = kiln(words);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const auto rows = result.json();
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0]["version"], std::string(version()));
+    EXPECT_EQ(rows[0]["schema_version"], schema_version());
+    EXPECT_EQ(rows[0]["space_version"], kSpaceVersion);
+    EXPECT_EQ(rows[0]["worker"], KILN_BINARY_DIR "/bin/kiln-worker");
+    EXPECT_EQ(rows[0]["database"], kiln.environment["KILN_DB"]);
+#ifdef KILN_HAS_LLVM
+    EXPECT_THAT(rows[0]["compiler"].get<std::string>(), HasSubstr("clang version"));
+#endif
+  }
+  kiln.environment["KILN_CLANG"] = "/nowhere/libkiln_clang.so";
+  EXPECT_TRUE(kiln({"--version", "--json"}).json().at(0)["compiler"].is_null());
+}
+
+TEST(Cli, WarningsAreOnStderrAsLoudAsAsked) {
+  KilnCommand kiln;
+  ASSERT_TRUE(Store::open({.database = kiln.folder / "kiln.db"}));
+  std::filesystem::permissions(kiln.folder / "kiln.db", std::filesystem::perms(0666));
+  for (const char* level : {"", "warn", "debug"}) {
+    kiln.environment["KILN_LOG"] = level;
+    const CommandResult told = kiln({"db", "stats", "--json"});
+    EXPECT_EQ(told.json().size(), 1u);
+    EXPECT_THAT(told.err, AllOf(HasSubstr("kiln: warning: "), HasSubstr("kiln.db")));
+  }
+  for (const char* level : {"off", "error"}) {
+    kiln.environment["KILN_LOG"] = level;
+    EXPECT_THAT(kiln({"db", "stats", "--json"}).err, IsEmpty());
+  }
 }
 
 TEST(Cli, EveryCommandHasAManual) {

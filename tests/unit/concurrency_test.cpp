@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/capability.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -20,6 +18,7 @@
 #include "cache/store.h"
 #include "support/child.h"
 #include "support/fake_bench.h"
+#include "support/permissions.h"
 #include "support/temp_dir.h"
 
 namespace kiln {
@@ -146,25 +145,13 @@ bool warned_of(const std::vector<std::string>& warnings, const std::filesystem::
   return !warnings.empty();
 }
 
-/// From here on this process writes only where permissions let it, root too. It is not made another
-/// user: a checkout may lie where only its owner can read, and the compiler is loaded from there.
-bool obey_permissions() {
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
-  if (::syscall(SYS_capget, &header, sets) != 0) return false;
-  constexpr unsigned kOverride = 1u << CAP_DAC_OVERRIDE;
-  sets[0].effective &= ~kOverride;
-  sets[0].permitted &= ~kOverride;  // what access(2) goes by
-  return ::syscall(SYS_capset, &header, sets) == 0;
-}
-
 TEST(CannotWrite, AReadOnlyFileStopsNobody) {
   TempDir dir;
   { ASSERT_TRUE(Store::open({.database = dir / "kiln.db"})); }
   ::chmod(dir.path().c_str(), 0555);
   ::chmod((dir / "kiln.db").c_str(), 0444);
   EXPECT_TRUE(test::in_child([&] {
-    return obey_permissions() && warned_of(tune_and_run(dir / "kiln.db"), dir / "kiln.db");
+    return test::obey_permissions() && warned_of(tune_and_run(dir / "kiln.db"), dir / "kiln.db");
   }));
   ::chmod(dir.path().c_str(), 0755);
 }

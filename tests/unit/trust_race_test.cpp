@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/fs.h>
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -41,7 +40,7 @@ void give_away(const std::filesystem::path& path, mode_t writable_by_all) {
 class Exchanged : public ::testing::Test {
  protected:
   Exchanged() {
-    spdlog::set_level(spdlog::level::off);  // a warning an open
+    ::setenv("KILN_LOG", "off", 0);  // a warning an open
     make("ours.db", kOurs);
     make("theirs.db", kTheirs);
     give_away(dir_ / "theirs.db", 0666);
@@ -49,7 +48,6 @@ class Exchanged : public ::testing::Test {
   ~Exchanged() override {
     stop_ = true;
     if (exchanger_.joinable()) exchanger_.join();
-    spdlog::set_level(spdlog::level::info);
   }
 
   void start() {

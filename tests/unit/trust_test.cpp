@@ -7,8 +7,6 @@
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -288,24 +286,19 @@ TEST(Trust, AFolderThatOthersMayWriteIsSaidOnceAndItsCodeLeftOut) {
   test::store_winner(*test::open_store(dir / "shared/kiln.db"), key, 6);
   ASSERT_EQ(::chmod((dir / "shared").c_str(), 0777), 0);
 
-  std::ostringstream log;
-  const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
   for (const bool shipped : {false, true}) {
-    log.str("");
+    testing::internal::CaptureStderr();
     auto store = shipped ? test::open_store({}, {dir / "shared/kiln.db"})
                          : test::open_store(dir / "shared/kiln.db");
     const auto record = store->best(key, test::kNow);
     ASSERT_TRUE(record);
     EXPECT_TRUE(record->image.empty());
     EXPECT_EQ(record->source, test::code_of(6).source);
-    const std::string said = log.str();
+    const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_THAT(said, HasSubstr((dir / "shared").string() + ": mode = 0777"));
     EXPECT_THAT(said, HasSubstr("machine code is not loaded"));
     EXPECT_EQ(said.find('\n'), said.size() - 1) << said;
   }
-  spdlog::set_default_logger(before);
   auto own = test::open_store(dir / "own.db");
   EXPECT_FALSE(own->import_from(dir / "shared/kiln.db")->trusted);
   EXPECT_FALSE(own->binary("source6", ""));

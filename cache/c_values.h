@@ -1,0 +1,29 @@
+// The C face's structs as kiln's values, and back: sizes of older and newer headers, enumerators
+// that may be any integer. Knows no Engine.
+#pragma once
+
+#include "kiln/engine.hpp"
+#include "kiln/kiln.h"
+
+struct kiln_packed_b {
+  kiln::PackedB packed;
+};
+
+namespace kiln {
+
+/// "NAME = null".
+Status null_argument(std::string_view name);
+
+/// Errors: bad_input (null, a size that no header has, an enumerator that does not exist, a field
+/// that only a newer library knows), by the field's name and value.
+Result<Gemm> gemm_of(const kiln_gemm_desc* desc);
+Result<Operands> operands_of(const kiln_operands* operands);
+/// Null: the defaults.
+Result<OpenOptions> options_of(const kiln_options* options);
+
+/// Whether `report` is one that report_to() may write. Null is allowed. Errors: as above.
+Status check_report(const kiln_tune_report* report);
+/// Fills as much of `to` as its size holds. False when the warnings did not fit in whole.
+bool report_to(kiln_tune_report* to, const TuneReport& report);
+
+}  // namespace kiln

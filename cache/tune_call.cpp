@@ -1,0 +1,96 @@
+// tune() as its callers meet it: their callbacks, and whether the winner will be remembered.
+#include <cxxabi.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cache/engine_impl.h"
+#include "runtime/log.h"
+
+namespace kiln {
+namespace {
+
+/// Calls a caller's function. What it throws becomes CallbackThrew, which names the function.
+template <typename F, typename... Args>
+auto called(std::string_view name, const F& callback, const Args&... args) {
+  try {
+    return callback(args...);
+  } catch (const abi::__forced_unwind&) {  // pthread_exit()
+    throw;
+  } catch (const std::exception& e) {
+    throw CallbackThrew(fmt::format("{}: threw: {}", name, e.what()));
+  } catch (...) {
+    throw CallbackThrew(fmt::format("{}: threw something that is no std::exception", name));
+  }
+}
+
+TuneOptions with_named_callbacks(TuneOptions options) {
+  if (options.progress)
+    options.progress = [given = std::move(options.progress)](const Progress& progress) {
+      called("progress", given, progress);
+    };
+  if (options.cancelled)
+    options.cancelled = [given = std::move(options.cancelled)] {
+      return called("cancelled", given);
+    };
+  return options;
+}
+
+/// Set while this thread is in tune(), of whichever engine: they share the device's lock.
+thread_local bool tuning_here = false;
+
+struct TuningHere {
+  TuningHere() { tuning_here = true; }
+  ~TuningHere() { tuning_here = false; }
+};
+
+}  // namespace
+
+Result<TuneReport> Engine::Impl::tune_and_confirm(const Gemm& gemm, const TuneOptions& options) {
+  if (tuning_here)
+    return fail(ErrorCode::bad_input,
+                "tune() called from its own callback (progress or cancelled): it would wait for "
+                "itself");
+  const TuningHere here;
+  auto report = tune(gemm, with_named_callbacks(options));
+  if (report) confirm_stored(*report);
+  return report;
+}
+
+void Engine::Impl::confirm_stored(TuneReport& report) {
+  const Gemm& gemm = report.gemm;
+  if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0) {  // nothing was searched
+    report.stored = true;
+    return;
+  }
+  Validators with = now;
+  if (const auto used = compiler()) with.compiler = (*used)->version();
+  const auto record = store->best(key_of(gemm, report.threads), with);
+  const Status lasting = store->lasting();
+  report.stored = record && text(record->measured.config) == report.config &&
+                  (lasting || record->database != store->path());
+  if (report.stored) return;
+  std::vector<std::string>& warnings = report.warnings;
+  if (!lasting && std::ranges::find(warnings, lasting.error().message) == warnings.end())
+    warnings.insert(warnings.begin(), lasting.error().message);
+  warnings.insert(
+      warnings.begin(),
+      fmt::format("nothing will be remembered: the winner for {} is not stored in {} and is lost "
+                  "when this engine is closed",
+                  text(gemm), store->path().string()));
+}
+
+void Engine::Impl::warn_of(const TuneReport& report) {
+  for (const std::string& warning : report.warnings) warn(fail(ErrorCode::database, warning));
+}
+
+void Engine::Impl::say_untuned(const std::string& message) {
+  if (!options.on_untuned) return log::warn("{}", message);
+  try {
+    called("on_untuned", options.on_untuned, message);
+  } catch (const CallbackThrew& e) {  // the call that missed goes on and writes its D
+    warn(fail(ErrorCode::bad_input, e.what()));
+  }
+}
+
+}  // namespace kiln
