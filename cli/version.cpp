@@ -16,7 +16,6 @@ Json version_json() {
   for (const auto& file : default_shipped()) shipped.push_back(file.string());
   return {{"version", version()},
           {"schema_version", schema_version()},
-          {"space_version", kSpaceVersion},
           {"compiler", compiler ? Json((*compiler)->version()) : Json(nullptr)},
           {"worker", worker ? Json(worker->string()) : Json(nullptr)},
           {"database", default_database().string()},

@@ -42,7 +42,6 @@ TEST(Cli, PrintsItsVersionAsJson) {
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_EQ(rows[0]["version"], std::string(version()));
     EXPECT_EQ(rows[0]["schema_version"], schema_version());
-    EXPECT_EQ(rows[0]["space_version"], kSpaceVersion);
     EXPECT_EQ(rows[0]["worker"], KILN_BINARY_DIR "/bin/kiln-worker");
     EXPECT_EQ(rows[0]["database"], kiln.environment["KILN_DB"]);
 #ifdef KILN_HAS_LLVM
