@@ -13,8 +13,8 @@ namespace kiln {
 inline constexpr double kWorkerStartSeconds = 30;
 
 /// To make the operands of a problem; on a GPU for the driver's start and the compile of the
-/// checking kernels too. On the CPU 10 s and what 50 MB/s take (one thread fills about ten times
-/// as fast), at most half an hour.
+/// checking kernels too. On the CPU 10 s and what 50 MB/s take (one thread of a busy
+/// machine was seen to fill 330 to 680 MB/s), at most half an hour.
 double set_up_seconds(const Gemm& gemm, const DeviceCaps& device);
 
 /// To load, verify and time one candidate: three slow calls to be dropped or a score of fast ones,

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "runtime/cpu.h"
 #include "support/host_compiler.h"
 #include "support/planted.h"
 #include "tuner/check.h"
@@ -66,6 +68,14 @@ TEST_F(WorkerCageTest, TheAnswerSaysThatItIsCaged) {
   const std::string status = contents(fmt::format("/proc/{}/status", worker.pid()));
   EXPECT_THAT(status, HasSubstr("NoNewPrivs:\t1"));
   EXPECT_THAT(status, HasSubstr("Seccomp:\t2"));
+}
+
+TEST_F(WorkerCageTest, HoldsThreadsThatRunKernels) {
+  input_.device = detect_cpu(2).value();
+  const SearchSpace space = space_for(input_.gemm, input_.device).value();
+  configs_.assign(space.legal.begin(), space.legal.begin() + 2);
+  const Measured row = screen_fault("");
+  EXPECT_TRUE(row.ok()) << row.failure().detail;
 }
 
 TEST_F(WorkerCageTest, WritesNoFile) {
@@ -127,6 +137,21 @@ TEST_F(WorkerCageTest, TouchesNoOtherProcess) {
       "process_vm_writev");
   EXPECT_EQ(mine, 42);
   expect_refused(direct(SYS_kill, fmt::format("{}L, 0L", self)), "kill");
+}
+
+// Refused without a word: the C library asks it of threads that it made.
+TEST_F(WorkerCageTest, MovesNoOtherProcess) {
+  cpu_set_t before, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  int last = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &before)) last = cpu;
+  const Measured row = screen_fault(
+      fmt::format("unsigned long mask[16] = {{}}; mask[{}] = 1ul << {}; {}", last / 64, last % 64,
+                  direct(SYS_sched_setaffinity, fmt::format("{}L, 128L, mask", getpid()))));
+  EXPECT_TRUE(row.ok()) << row.failure().detail;
+  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
 TEST_F(WorkerCageTest, StartsNoProgram) {

@@ -12,8 +12,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <vector>
 
 #include "tuner/measure.h"
 #include "tuner/worker/cage_filter.h"
@@ -111,6 +114,14 @@ std::string refused(const char* call) {
   return std::string("none: ") + call + ": " + strerror(errno);
 }
 
+std::vector<pid_t> threads_of_this_process() {
+  std::vector<pid_t> threads;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", ignored))
+    threads.push_back(std::atoi(entry.path().filename().c_str()));
+  return threads;
+}
+
 void answer_trapped_calls() {
   struct sigaction action {};
   action.sa_sigaction = on_trapped_call;
@@ -137,8 +148,9 @@ void limit_address_space(std::int64_t set_bytes) {
 std::string enter_cage(CageKind kind, WorkerStatus* status) {
   if (kSanitized) return "none: a sanitized build";
   g_status = status;
-  std::vector<sock_filter> code =
-      kind == CageKind::host ? host_filter(getpid()) : gpu_filter(getpid());
+  std::vector<sock_filter> code = kind == CageKind::host
+                                      ? host_filter(getpid(), threads_of_this_process())
+                                      : gpu_filter(getpid());
   sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return refused("PR_SET_NO_NEW_PRIVS");
   if (kind == CageKind::host) {

@@ -7,10 +7,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <initializer_list>
+#include <utility>
 
 #include "tuner/worker_protocol.h"
 
@@ -20,6 +23,10 @@
 #endif
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440
+#endif
+
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE 101
 #endif
 
 namespace kiln {
@@ -100,14 +107,19 @@ class Program {
   std::vector<sock_filter> code_;
 };
 
+// The kernel takes 4096 instructions; a thread needs five. Threads beyond stay where they are.
+constexpr std::size_t kMostMoved = 600;
 constexpr unsigned kAllow = SECCOMP_RET_ALLOW;
 constexpr unsigned refusal(int error) { return SECCOMP_RET_ERRNO | static_cast<unsigned>(error); }
 
 }  // namespace
 
-std::vector<sock_filter> host_filter(pid_t self) {
+std::vector<sock_filter> host_filter(pid_t self, std::span<const pid_t> threads) {
   const auto own = static_cast<unsigned>(self);
   Program p;
+  // Advice that takes pages from the whole machine, where the worker is root's.
+  for (const unsigned advice : {MADV_HWPOISON, MADV_SOFT_OFFLINE})
+    p.on_argument(SYS_madvise, 2, advice, SECCOMP_RET_TRAP);
   // Memory, and files by descriptor; what is open is the socket, the status page, memory files and
   // the standard streams.
   p.on({SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_memfd_create,
@@ -116,12 +128,15 @@ std::vector<sock_filter> host_filter(pid_t self) {
   p.on_argument(SYS_sendmsg, 0, kWorkerSocketFd, kAllow);
   p.on_argument(SYS_recvmsg, 0, kWorkerSocketFd, kAllow);
   // Threads. clone3 hides its flags in memory: libc falls back to clone, whose flags are seen.
-  p.on({SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_sched_yield, SYS_sched_getaffinity,
-        SYS_sched_setaffinity, SYS_gettid, SYS_getpid, SYS_getcpu, SYS_membarrier, SYS_exit,
-        SYS_exit_group, SYS_restart_syscall},
-       kAllow);
+  p.on(
+      {SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_sched_yield, SYS_sched_getaffinity, SYS_gettid,
+       SYS_getpid, SYS_getcpu, SYS_membarrier, SYS_exit, SYS_exit_group, SYS_restart_syscall},
+      kAllow);
   p.on_flag(SYS_clone, 0, CLONE_THREAD, kAllow);
   p.on(SYS_clone3, refusal(ENOSYS));
+  for (const pid_t thread : threads.first(std::min(threads.size(), kMostMoved)))
+    p.on_argument(SYS_sched_setaffinity, 0, static_cast<unsigned>(thread), kAllow);
+  p.on(SYS_sched_setaffinity, refusal(EPERM));
   // Signals to itself.
   p.on({SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack}, kAllow);
   p.on_argument(SYS_kill, 0, own, kAllow);
