@@ -9,16 +9,20 @@
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "runtime/cpu.h"
+#include "support/child.h"
 #include "support/host_compiler.h"
 #include "support/planted.h"
 #include "tuner/check.h"
 #include "tuner/own_check.h"
+#include "tuner/worker/cage.h"
 #include "tuner/worker_process.h"
 
 namespace kiln {
@@ -254,6 +258,38 @@ TEST_F(WorkerCageTest, TheParentsOwnCheckSeesStrayedWritesAndCrashes) {
 }
 
 #endif  // KILN_HAS_LLVM
+
+// As a driver beside a GPU's code would find it.
+TEST(GpuCage, RefusesIntrudersAndServesADriver) {
+  const pid_t parent = getpid();
+  const bool held = test::in_child([parent] {
+    static WorkerStatus status{};
+    const auto refused = [](long result) { return result == -1 && errno == EPERM; };
+    const auto expect = [](bool as_wanted, const char* what) {
+      if (!as_wanted) fmt::print(stderr, "in the cage: {}\n", what);
+      return as_wanted;
+    };
+    char word[8] = "mine";
+    iovec here{word, sizeof word};
+    const char* const none[] = {nullptr};
+    bool all = expect(enter_cage(CageKind::gpu, &status) == "gpu", "enter_cage");
+    all &= expect(refused(socket(AF_INET, SOCK_STREAM, 0)), "socket of a network");
+    all &= expect(refused(syscall(SYS_ptrace, 0x4206L, parent, 0L, 0L)), "ptrace");
+    all &= expect(refused(syscall(SYS_process_vm_readv, parent, &here, 1L, &here, 1L, 0L)),
+                  "process_vm_readv");
+    all &= expect(refused(syscall(SYS_execve, "/bin/true", none, none)), "execve");
+    all &= expect(refused(syscall(SYS_setuid, long(getuid()))), "setuid");
+    all &= expect(refused(kill(parent, 0)), "kill of the parent");
+    all &= expect(refused(syscall(SYS_io_uring_setup, 1L, nullptr)), "io_uring");
+    all &= expect(open("/dev/null", O_RDWR) >= 0, "open of a device file");
+    all &= expect(socket(AF_UNIX, SOCK_STREAM, 0) >= 0, "local socket");
+    all &= expect(kill(getpid(), 0) == 0, "signal to itself");
+    bool ran = false;
+    std::thread([&] { ran = true; }).join();
+    return expect(ran, "thread") && all;
+  });
+  EXPECT_TRUE(held);
+}
 
 TEST(WorkerEnvironment, HoldsOnlyWhatAWorkerNeeds) {
   setenv("A_TOKEN", "secret", 1);
