@@ -11,7 +11,6 @@
 #include "tuner/bound_kernel.h"
 #include "tuner/ragged.h"
 #include "tuner/verify.h"
-#include "tuner/worker/cage.h"
 #include "tuner/worker/session.h"
 
 namespace kiln {
@@ -90,18 +89,18 @@ json Session::check(const Message& request) {
   const auto config = parse_config(body.at("config").get<std::string>());
   if (!config) return refused(config.error());
   const bool again = check_ && check_->problem && check_->problem->gemm() == *gemm;
-  const int threads = body.value("emulated", false) ? 0 : device->compute_units;
+  const bool emulated = body.value("emulated", false);
+  const int threads = emulated ? 0 : device->compute_units;
   if (!again)
     if (const Status ok = open_for(*gemm, threads); !ok) return refused(ok.error());
-  // The emulator's lanes have stacks of their own, as many as a GPU has threads.
-  if (!again && !body.value("emulated", false)) limit_address_space(touched_bytes(*gemm));
   if (!check_) check_ = std::make_shared<Check>();
   const VerifyOptions options{.seed = body.at("seed").get<std::uint64_t>(),
                               .effort = static_cast<Effort>(body.at("effort").get<int>())};
   enter(WorkerStatus::preparing);
   const auto verifier = verifier_of(check_->problem, *gemm, options);
   if (!verifier) return refused(verifier.error());
-  confine(threads);
+  // The emulator's lanes have stacks of their own, as many as a GPU has threads.
+  confine(threads, emulated ? std::nullopt : std::optional(touched_bytes(*gemm)));
 
   enter(WorkerStatus::loading);
   auto image = read_file(request.files.at(0).get());

@@ -12,7 +12,6 @@
 #include "tuner/bound_kernel.h"
 #include "tuner/data_set.h"
 #include "tuner/own_check.h"
-#include "tuner/worker/cage.h"
 #include "tuner/worker/session.h"
 
 namespace kiln {
@@ -44,10 +43,9 @@ json Session::run(const Message& request) {
   enter(WorkerStatus::preparing);
   const auto d = map_output(*gemm, request.files.at(1).get());
   if (!d) return failed(d.error());
-  limit_address_space(touched_bytes(*gemm));
   const auto inputs = DataSet::make(*gemm, own_recipe(body.at("seed").get<std::uint64_t>()));
   if (!inputs) return failed(inputs.error());
-  confine(device->compute_units);
+  confine(device->compute_units, touched_bytes(*gemm));
 
   enter(WorkerStatus::loading);
   const auto image = read_file(request.files.at(0).get());

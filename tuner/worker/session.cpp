@@ -119,11 +119,13 @@ Status Session::open_for(const Gemm& gemm, int threads) {
 }
 
 /// What code will need that has a path is opened first: libm, and the threads, which are placed by
-/// what the system's files say of its cores.
-void Session::confine(int threads) {
+/// what the system's files say of its cores. Their stacks do not count against the limit of address
+/// space, of which there is none without `set_bytes`.
+void Session::confine(int threads, std::optional<std::int64_t> set_bytes) {
   if (!cage_.empty()) return;
   LoadedImage::prepare();
   const TeamLease team(threads);
+  if (set_bytes) limit_address_space(*set_bytes);
   cage_ = enter_cage(CageKind::host, status_);
 }
 
@@ -136,7 +138,6 @@ json Session::prepare(const json& request) {
   const auto device = caps_from(request.at("device"));
   if (!device) return failed(device.error());
   if (const Status ok = open_for(*gemm, device->compute_units); !ok) return failed(ok.error());
-  limit_address_space(touched_bytes(*gemm));
   auto sets = OperandSets::make(*gemm, *device, seed);
   if (!sets) return failed(sets.error());
   auto verifier = Verifier::make(*gemm, {.seed = seed});
@@ -144,7 +145,7 @@ json Session::prepare(const json& request) {
   problem_ = std::make_unique<Problem>(
       Problem{*gemm, *device, std::move(*sets), std::move(*verifier), seed,
               std::make_shared<SpeedGate>(device->compute_units, gemm->a.dtype)});
-  confine(device->compute_units);
+  confine(device->compute_units, touched_bytes(*gemm));
   return {{"sets", problem_->sets.count()}};
 }
 

@@ -2,7 +2,9 @@
 // verified and timed. Knows the requests of tuner/worker_bench.cpp; knows no search.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +36,7 @@ class Session {
   nlohmann::json check(const Message& request);
   nlohmann::json run(const Message& request);
   Status open_for(const Gemm& gemm, int threads);
-  void confine(int threads);
+  void confine(int threads, std::optional<std::int64_t> set_bytes);
   Result<Verdict> admit(const nlohmann::json& entry, BoundKernel& kernel);
   std::vector<Samples> run_race(const std::vector<Calls>& contenders, double budget_ns) const;
   void enter(WorkerStatus::Phase phase, int candidate = 0);
