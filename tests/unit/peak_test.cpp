@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "support/opened_engine.h"
+#include "tuner/worker_protocol.h"
 
 namespace kiln {
 namespace {
@@ -85,6 +86,16 @@ TEST(Peak, AKernelAloneMakesNone) {
   EXPECT_THAT(*kiln->explain(gemm), Not(HasSubstr("peak:")));
   EXPECT_EQ(tune_beside(kiln, Gemm::row_major(8, 8, 8, bf16), 1e12)->peak_flops, 0)
       << "bf16 has no probe";
+}
+
+// What a worker says is looked at: it ran generated code.
+TEST(Peak, AWorkersWordIsANumberOrNothing) {
+  using nlohmann::json;
+  EXPECT_EQ(peak_flops_of({{"peak_flops", 4e11}}), 4e11);
+  EXPECT_EQ(peak_flops_of({{"rows", json::array()}}), 0);
+  EXPECT_EQ(peak_flops_of(json::array()), 0);
+  for (const json& odd : {json("4e11"), json(nullptr), json(-1.0), json(1e300 * 1e300)})
+    EXPECT_EQ(peak_flops_of({{"peak_flops", odd}}), 0) << odd;
 }
 
 }  // namespace
