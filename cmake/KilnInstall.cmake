@@ -21,7 +21,9 @@ target_link_libraries(kiln_library PRIVATE ${packages} Threads::Threads ${CMAKE_
 get_target_property(KILN_KIND kiln_library TYPE)
 if(KILN_KIND STREQUAL "SHARED_LIBRARY")
   # What was linked in statically must not be seen, or it would stand in for the user's own copy.
-  target_link_options(kiln_library PRIVATE -Wl,--exclude-libs,ALL)
+  set(exports ${PROJECT_SOURCE_DIR}/cmake/libkiln.map)
+  target_link_options(kiln_library PRIVATE -Wl,--version-script=${exports})
+  set_target_properties(kiln_library PROPERTIES LINK_DEPENDS ${exports})
   set(exported kiln_library)
 else()
   set(exported kiln_library ${packages})
@@ -30,6 +32,14 @@ if(KILN_STATIC AND NOT KILN_KIND STREQUAL "SHARED_LIBRARY")
   message(FATAL_ERROR "KILN_STATIC=ON makes a folder that needs no packages beside it, so libkiln "
                       "has to hold them: set BUILD_SHARED_LIBS=ON too")
 endif()
+
+# Everything that is installed, and nothing else: what a script builds before `cmake --install`.
+add_custom_target(installable)
+foreach(part kiln_library kiln_cli kiln_clang kiln_worker)
+  if(TARGET ${part})
+    add_dependencies(installable ${part})
+  endif()
+endforeach()
 
 install(TARGETS ${exported} EXPORT kilnTargets)
 install(EXPORT kilnTargets NAMESPACE kiln:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)

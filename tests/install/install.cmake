@@ -5,6 +5,20 @@ add_test(NAME install_prefix
   COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR} -DPREFIX=${prefix}
           -P ${CMAKE_CURRENT_SOURCE_DIR}/install/install_prefix.cmake)
 set_tests_properties(install_prefix PROPERTIES LABELS install FIXTURES_SETUP installed)
+# A consumer's program links libkiln.a and lies elsewhere; these name what was installed beside it.
+set(installed_parts
+    "KILN_CLANG=${prefix}/${CMAKE_INSTALL_LIBDIR}/kiln/libkiln_clang.so"
+    "KILN_WORKER=${prefix}/${CMAKE_INSTALL_LIBEXECDIR}/kiln/kiln-worker")
+add_test(NAME install_names_no_build_path
+  COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/no_build_path.sh ${prefix} ${CMAKE_BINARY_DIR})
+set_tests_properties(install_names_no_build_path PROPERTIES LABELS install
+                     FIXTURES_REQUIRED installed)
+if(CMAKE_GENERATOR MATCHES Ninja)
+  add_test(NAME install_after_demo
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/after_demo.sh ${PROJECT_SOURCE_DIR}
+            ${CMAKE_BINARY_DIR} ${CMAKE_MAKE_PROGRAM})
+  set_tests_properties(install_after_demo PROPERTIES LABELS install)
+endif()
 
 add_test(NAME install_find_package
   COMMAND ${CMAKE_CTEST_COMMAND}
@@ -17,10 +31,12 @@ add_test(NAME install_find_package
                           -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE}
                           -DKILN_SANITIZE=${KILN_SANITIZE}
           --test-command ${CMAKE_CTEST_COMMAND} --output-on-failure)
-set_tests_properties(install_find_package PROPERTIES LABELS install FIXTURES_REQUIRED installed)
+set_tests_properties(install_find_package PROPERTIES LABELS install FIXTURES_REQUIRED installed
+                     ENVIRONMENT "${installed_parts}")
 
 add_test(NAME install_pkg_config
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/pkg_config.sh ${prefix}/${CMAKE_INSTALL_LIBDIR}
           ${CMAKE_CXX_COMPILER} ${CMAKE_CURRENT_SOURCE_DIR}/install/consumer
           ${CMAKE_BINARY_DIR}/install-test/pkg-config ${KILN_SANITIZE})
-set_tests_properties(install_pkg_config PROPERTIES LABELS install FIXTURES_REQUIRED installed)
+set_tests_properties(install_pkg_config PROPERTIES LABELS install FIXTURES_REQUIRED installed
+                     ENVIRONMENT "${installed_parts}")

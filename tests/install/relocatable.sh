@@ -1,6 +1,8 @@
 #!/bin/sh
-# Usage: relocatable.sh FOLDER. The installed folder needs nothing but libc, and runs from elsewhere.
+# Usage: relocatable.sh FOLDER SOURCE_DIR. The installed folder needs nothing but libc, runs from
+# elsewhere, names nothing of where it was built, and its library shows and keeps only what it must.
 set -eu
+here=$(dirname "$0")
 moved=$(mktemp -d)
 trap 'rm -rf "$moved"' EXIT
 cp -r "$1"/. "$moved"
@@ -19,4 +21,9 @@ if [ "$size" -gt 40 ]; then
   echo "the folder takes $size MB, more than 40" >&2
   exit 1
 fi
+"$here/no_build_path.sh" "$moved" "$2"
+"$here/symbols.sh" "$moved/lib/libkiln.so" "$moved/include/kiln/kiln.h"
 KILN_DB="$moved/kiln.db" "$moved/bin/kiln" devices
+mkdir "$moved/unload"
+cc -std=gnu99 -Wall -Wextra -Werror -I"$moved/include" "$here/unload.c" -o "$moved/unload/unload" -pthread -ldl
+"$moved/unload/unload" "$moved/lib/libkiln.so" "$moved/unload/kiln.db"
