@@ -53,7 +53,11 @@ Result<TuneReport> Engine::Impl::tune_and_confirm(const Gemm& gemm, const TuneOp
                 "itself");
   const TuningHere here;
   auto report = tune(gemm, with_named_callbacks(options));
-  if (report) confirm_stored(*report);
+  if (!report) return report;
+  confirm_stored(*report);
+  log::info("{} on {} threads: {} {}: {} measured, {} failed, {:.1f} s", text(gemm),
+            report->threads, report->already_tuned ? "tuned before," : "tuned,", report->config,
+            report->measured, report->failed, report->seconds);
   return report;
 }
 

@@ -134,6 +134,14 @@ TEST(HostCompilerTest, FlagsAreChecked) {
   expect_still_works(11);
 }
 
+TEST(HostCompilerTest, AnObjectThatDoesNotLinkCostsOneCompile) {
+  const std::string error = failure(test::plain_source(
+      "asm(\".section .eh_frame,\\\"a\\\",@progbits\\n.long 0xfffff\\n.previous\");\n"
+      "extern \"C\" void f() {}\n"));
+  EXPECT_THAT(error, AllOf(HasSubstr("link: "), HasSubstr("corrupted .eh_frame")));
+  expect_still_works(4);
+}
+
 TEST(HostCompilerTest, NothingOutsideTheSourceIsIncluded) {
   EXPECT_THAT(failure(test::plain_source("#include <immintrin.h>\n")),
               HasSubstr("'immintrin.h' file not found"));

@@ -24,7 +24,8 @@ constexpr std::array<std::string_view, 8> kOrder = {"kiln",  "templates", "gener
 const std::multimap<std::string, std::string> kOwners = {
     {"SQLiteCpp/", "cache"}, {"sqlite3.h", "cache"}, {"clang/", "runtime"},  {"llvm/", "runtime"},
     {"lld/", "runtime"},     {"CLI/", "cli"},        {"dlfcn.h", "runtime"}, {"dlfcn.h", "bench"},
-    {"hwloc", "runtime"},    {"oneapi/", "bench"},   {"Eigen/", "bench"},    {"libxsmm", "bench"}};
+    {"hwloc", "runtime"},    {"oneapi/", "bench"},   {"Eigen/", "bench"},    {"libxsmm", "bench"},
+    {"spdlog/", "runtime"}};
 
 struct Include {
   fs::path file;  // relative to the source tree
