@@ -193,8 +193,8 @@ TEST(Moved, TuningEndsWithAWarning) {
   const auto report = engine->tune(Gemm::row_major(33, 20, 17), {});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_THAT(report->warnings,
-              testing::ElementsAre(AllOf(HasSubstr((engine.dir / "kiln.db").string()),
-                                         HasSubstr("removed or replaced while open"))));
+              testing::Contains(AllOf(HasSubstr((engine.dir / "kiln.db").string()),
+                                      HasSubstr("removed or replaced while open"))));
 }
 
 TEST(ReadOnlyMedia, WithALogCanBeReadExportedAndImported) {

@@ -58,7 +58,7 @@ TEST(Remembered, AFileDeletedOrReplacedWhileTuningIsNamed) {
     ASSERT_EQ(report->warnings.size(), 2u);
     EXPECT_THAT(report->warnings[0],
                 AllOf(StartsWith(kLost), HasSubstr(text(kGemm)), HasSubstr(file.string())));
-    EXPECT_THAT(report->warnings[1], HasSubstr("deleted or replaced while it was open"));
+    EXPECT_THAT(report->warnings[1], HasSubstr("removed or replaced while open"));
     EXPECT_EQ(kiln->plan(kGemm)->match(), Match::exact) << "this engine uses it all the same";
     EXPECT_FALSE(kiln->tune(kGemm)->stored) << "nor is a record that only the lost file has";
   }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "cache/refresh.h"
 #include "cache/store.h"
 #include "generator/render.h"
 #include "support/temp_dir.h"
@@ -48,6 +49,8 @@ TEST(ShippedDatabase, EveryWinnerIsFoundWithItsCode) {
       if (family_name(found->measured.config) == "cublaslt") continue;  // the vendor's own code
       EXPECT_FALSE(found->image.empty()) << text(record.key.gemm);
       EXPECT_TRUE(found->measured.verified) << text(record.key.gemm);
+      EXPECT_FALSE(found->launch.empty())
+          << text(record.key.gemm) << ": would be verified again before its first run";
     }
   }
 }
@@ -61,6 +64,20 @@ TEST(ShippedDatabase, IsWhole) {
     ASSERT_TRUE(report);
     for (const auto& problem : report->problems) ADD_FAILURE() << problem;
     EXPECT_GT(report->rows, 0);
+  }
+}
+
+TEST(ShippedDatabase, NothingIsLeftToBeRaced) {
+  for (const auto& [name, winners] : kShipped) {
+    const TempDir dir;
+    auto store = Store::open({.database = {}, .shipped = {copied(dir, name)}});
+    ASSERT_TRUE(store) << store.error().message;
+    const auto rows = refresh(**store, false);
+    ASSERT_TRUE(rows) << rows.error().message;
+    EXPECT_EQ(rows->size(), winners);
+    for (const RefreshRow& row : *rows)
+      EXPECT_TRUE(row.state == Refreshed::same || row.state == Refreshed::recompiled)
+          << text(row.key.gemm) << ": " << kiln::name(row.state) << ": " << row.reason;
   }
 }
 
