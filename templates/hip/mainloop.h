@@ -1,5 +1,5 @@
-// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and multiply.
-// Expects mfma.hip and pace.h.
+// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and
+// multiply. Expects mfma.hip and pace.h.
 #pragma once
 
 //% if pace == free
@@ -57,8 +57,8 @@ KILN_DEVICE void multiply_to_last(Tile& sums, Step& now, u32 stage, LaneRows row
   }
 }
 
-/// All of this block's k. Reads and writes of shared memory and loads lie between products: those of
-/// a step are read during the step before, across the ends of stages too. What lies beyond k is
+/// All of this block's k. Reads and writes of shared memory and loads lie between products: those
+/// of a step are read during the step before, across the ends of stages too. What lies beyond k is
 /// loaded as nothing, so that no branch parts what the compiler is to order.
 KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, LaneRows rows) {
   const i32 count = i32(ceil_div(a.k_left, kTileK));
@@ -113,7 +113,8 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
     next.load(a, b, thread);
     //% end
     now.add_products(sums, kFirstBlocks, kBlocksM);
-    // Loads straight into shared memory stay before the reads, which the compiler orders after them.
+    // Loads straight into shared memory stay before the reads, which the compiler orders after
+    // them.
     lay_between<kSharedRead, 0, kReads, kReads + kLoads, kRestProducts>();
     lay_between<kLoad, kReads, kLoads, kReads + kLoads, kRestProducts>();
     schedule_fence();

@@ -19,7 +19,7 @@ KILN_DEVICE u32 unit_address(u32 row, u32 unit) {
 /// An operand whose rows lie along k, read in pieces of Width bytes.
 template <int Rows, int Width>
 struct AlongK {
-  static constexpr int kCount = Rows * kUnits / kThreads;  // units of a thread
+  static constexpr int kCount = Rows * kUnits / kThreads;                 // units of a thread
   static constexpr int kLoads = kCount * (16 / Width), kStores = kCount;  // instructions
   static_assert(Rows * kUnits % kThreads == 0, "threads share a tile's units evenly");
   U32x4 unit[kCount];

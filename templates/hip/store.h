@@ -1,5 +1,5 @@
-// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
-// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h
+// and, from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 #pragma once
 
 /// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.

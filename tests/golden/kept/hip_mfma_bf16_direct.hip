@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: bf16 N T 8192 8192 8192 align=16
 // config:  hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_4a8f5b5b41256f2b.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_13ef754c3a5e97a3.hip -o kernel.hsaco
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -496,8 +496,8 @@ struct Step {
 };
 
 // ---- hip/mainloop.h ----
-// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and multiply.
-// Expects mfma.hip and pace.h.
+// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and
+// multiply. Expects mfma.hip and pace.h.
 
 /// Adds the products of one stage.
 KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
@@ -535,8 +535,8 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
 // calls: the last block resets it), then the sums.
 
 // ---- hip/store.h ----
-// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
-// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h
+// and, from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
 /// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,

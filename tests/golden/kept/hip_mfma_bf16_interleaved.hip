@@ -2,7 +2,7 @@
 // device:  gfx942
 // problem: bf16 N T 8192 8192 8192 align=16
 // config:  hip_mfma rows=16 k=16 tile_m=128 tile_n=128 depth=128 waves_m=2 waves_n=2 staging=single banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=interleaved turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx942 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_f0ebadd9802042fd.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx942 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_3372f7dfc4b9bdb3.hip -o kernel.hsaco
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -294,7 +294,7 @@ KILN_DEVICE u32 unit_address(u32 row, u32 unit) {
 /// An operand whose rows lie along k, read in pieces of Width bytes.
 template <int Rows, int Width>
 struct AlongK {
-  static constexpr int kCount = Rows * kUnits / kThreads;  // units of a thread
+  static constexpr int kCount = Rows * kUnits / kThreads;                 // units of a thread
   static constexpr int kLoads = kCount * (16 / Width), kStores = kCount;  // instructions
   static_assert(Rows * kUnits % kThreads == 0, "threads share a tile's units evenly");
   U32x4 unit[kCount];
@@ -548,8 +548,8 @@ struct Step {
 };
 
 // ---- hip/mainloop.h ----
-// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and multiply.
-// Expects mfma.hip and pace.h.
+// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and
+// multiply. Expects mfma.hip and pace.h.
 
 constexpr int kProducts = kPieces * kBlocksM * kBlocksN;  // of one step
 
@@ -579,8 +579,8 @@ KILN_DEVICE void multiply_to_last(Tile& sums, Step& now, u32 stage, LaneRows row
   }
 }
 
-/// All of this block's k. Reads and writes of shared memory and loads lie between products: those of
-/// a step are read during the step before, across the ends of stages too. What lies beyond k is
+/// All of this block's k. Reads and writes of shared memory and loads lie between products: those
+/// of a step are read during the step before, across the ends of stages too. What lies beyond k is
 /// loaded as nothing, so that no branch parts what the compiler is to order.
 KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, LaneRows rows) {
   const i32 count = i32(ceil_div(a.k_left, kTileK));
@@ -608,7 +608,8 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
     then.read(stage, rows, 0);
     next.load(a, b, thread);
     now.add_products(sums, kFirstBlocks, kBlocksM);
-    // Loads straight into shared memory stay before the reads, which the compiler orders after them.
+    // Loads straight into shared memory stay before the reads, which the compiler orders after
+    // them.
     lay_between<kSharedRead, 0, kReads, kReads + kLoads, kRestProducts>();
     lay_between<kLoad, kReads, kLoads, kReads + kLoads, kRestProducts>();
     schedule_fence();
@@ -624,8 +625,8 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
 // calls: the last block resets it), then the sums.
 
 // ---- hip/store.h ----
-// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
-// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h
+// and, from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
 /// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,

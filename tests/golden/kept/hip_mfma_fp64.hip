@@ -2,7 +2,7 @@
 // device:  gfx90a
 // problem: fp64 N N 512 512 512
 // config:  hip_mfma rows=16 k=4 tile_m=64 tile_n=64 depth=64 waves_m=2 waves_n=2 staging=twice banks=by_pair splits=1 chunk=0 group=8 priority=0 fence=0 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx90a -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_8552fb6025743355.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx90a -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_93495b23aae28632.hip -o kernel.hsaco
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -287,7 +287,7 @@ KILN_DEVICE u32 unit_address(u32 row, u32 unit) {
 /// An operand whose rows lie along k, read in pieces of Width bytes.
 template <int Rows, int Width>
 struct AlongK {
-  static constexpr int kCount = Rows * kUnits / kThreads;  // units of a thread
+  static constexpr int kCount = Rows * kUnits / kThreads;                 // units of a thread
   static constexpr int kLoads = kCount * (16 / Width), kStores = kCount;  // instructions
   static_assert(Rows * kUnits % kThreads == 0, "threads share a tile's units evenly");
   U32x4 unit[kCount];
@@ -535,8 +535,8 @@ struct Step {
 };
 
 // ---- hip/mainloop.h ----
-// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and multiply.
-// Expects mfma.hip and pace.h.
+// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and
+// multiply. Expects mfma.hip and pace.h.
 
 /// Adds the products of one stage.
 KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
@@ -573,8 +573,8 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
 // calls: the last block resets it), then the sums.
 
 // ---- hip/store.h ----
-// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
-// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h
+// and, from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
 /// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,

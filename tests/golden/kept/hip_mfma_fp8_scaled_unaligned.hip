@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: e4m3e5m2 T N 100 90 333 epilogue=bias_col+gelu_erf+residual
 // config:  hip_mfma rows=32 k=64 tile_m=64 tile_n=64 depth=64 waves_m=2 waves_n=2 staging=single banks=padded splits=1 chunk=0 group=4 priority=0 fence=0 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_0db08091210bcc7f.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_6057954a5b5b7268.hip -o kernel.hsaco
 
 // ---- cuda/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -559,8 +559,8 @@ struct Step {
 };
 
 // ---- hip/mainloop.h ----
-// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and multiply.
-// Expects mfma.hip and pace.h.
+// The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and
+// multiply. Expects mfma.hip and pace.h.
 
 /// Adds the products of one stage.
 KILN_DEVICE void multiply(Tile& sums, u32 stage, LaneRows rows) {
@@ -593,8 +593,8 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
 // calls: the last block resets it), then the sums.
 
 // ---- hip/store.h ----
-// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h and,
-// from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
+// The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h
+// and, from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
 /// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
