@@ -136,6 +136,8 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
       TuneReport report = report_of(gemm, *record);
       report.peak_flops = raised_peak(key, 0, rate(gemm, report.timing));
       if (!whole) report.warnings.push_back("its search cannot go on: " + compiler.error().message);
+      if (std::string advice = slow_types(gemm, key.device); !advice.empty())
+        report.warnings.push_back(std::move(advice));
       return report;
     }
   }
@@ -148,6 +150,8 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   Validators made_by = now;
   made_by.compiler = compiler.version();
   std::vector<std::string> warnings;
+  if (std::string advice = slow_types(gemm, key.device); !advice.empty())
+    warnings.push_back(std::move(advice));
   const auto note = [&](const Status& status) {
     if (status || std::count(warnings.begin(), warnings.end(), status.error().message)) return;
     warnings.push_back(status.error().message);

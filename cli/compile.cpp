@@ -139,6 +139,7 @@ Result<Outcome> run(const Session& session, const CompileOptions& options) {
   Totals totals;
   for (const Shape& asked : *shapes) {
     const Shape shape{spelt_for(asked.gemm, target->caps), asked.origin};
+    advise(shape.gemm, target->caps);
     if (Status s = compile_shape(session, options, shape, *target, **compiler, totals); !s)
       return tl::unexpected(s.error());
   }

@@ -82,11 +82,12 @@ Result<Outcome> run_predicted(const Session& session, const ExplainCommand& comm
                               const DeviceCaps& caps, const std::vector<Shape>& shapes) {
   const auto store = open_store(command.database);
   if (!store) return tl::unexpected(store.error());
-  for (const Shape& shape : shapes)
-    if (Status status =
-            explain_predicted(session, command, caps, **store, spelt_for(shape.gemm, caps));
-        !status)
+  for (const Shape& shape : shapes) {
+    const Gemm gemm = spelt_for(shape.gemm, caps);
+    advise(gemm, caps);
+    if (Status status = explain_predicted(session, command, caps, **store, gemm); !status)
       return tl::unexpected(status.error());
+  }
   return Outcome::done;
 }
 
@@ -100,9 +101,11 @@ Result<Outcome> run(const Session& session, const ExplainCommand& command) {
   if (!target) return tl::unexpected(target.error());
   Result<Engine> engine = Engine::open(open_options(command.device, command.database));
   if (!engine) return tl::unexpected(engine.error());
-  for (const Shape& shape : *shapes)
+  for (const Shape& shape : *shapes) {
+    advise(shape.gemm, target->caps);
     if (Status status = explain(session, command, *engine, shape.gemm); !status)
       return tl::unexpected(status.error());
+  }
   return Outcome::done;
 }
 

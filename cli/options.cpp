@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <sstream>
 
 #include "bench/suites.h"
@@ -135,6 +136,12 @@ Gemm spelt_for(const Gemm& gemm, const DeviceCaps& caps) {
   Gemm copy = gemm;
   if (caps.vendor != Vendor::cpu && gemm.alignment == 1) copy.alignment = natural_alignment(gemm);
   return copy;
+}
+
+void advise(const Gemm& gemm, const DeviceCaps& caps) {
+  static std::set<std::string> said;
+  const std::string advice = slow_types(gemm, caps);
+  if (!advice.empty() && said.insert(advice).second) fmt::print(stderr, "kiln: {}\n", advice);
 }
 
 namespace {

@@ -57,6 +57,9 @@ struct Target {
 /// nothing: that of its pitches. On a CPU as it is.
 Gemm spelt_for(const Gemm& gemm, const DeviceCaps& caps);
 
+/// Says on standard error, once for each problem, what slows its types down on this device.
+void advise(const Gemm& gemm, const DeviceCaps& caps);
+
 /// Errors: device (no such GPU here), bad_input (no such name, threads).
 Result<Target> resolve(const DeviceOptions& options);
 /// The same for a command that runs through an Engine. Errors: also device for any other CPU,

@@ -97,6 +97,7 @@ Result<Outcome> run_offline(const Session& session, const OfflineCommand& comman
   for (const Shape& shape : command.shapes) {
     if (interrupted()) break;
     const Gemm gemm = spelt_for(shape.gemm, target->caps);
+    advise(gemm, target->caps);
     const Status done = one_shape(session, command, *target, **store, **compiler, gemm);
     if (done) {
       ++predicted;

@@ -110,6 +110,7 @@ Result<std::vector<Case>> given_cases(const VerifyCommand& command, const Device
   std::vector<Case> cases;
   for (const Shape& asked : *shapes) {
     const Shape shape{spelt_for(asked.gemm, caps), asked.origin};
+    advise(shape.gemm, caps);
     if (!command.config.empty()) {
       const Result<Config> config = legal_config(command.config, shape.gemm, caps);
       if (!config) return tl::unexpected(config.error());

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <utility>
 
 #include "generator/family.h"
+#include "generator/mfma.h"
 
 namespace kiln {
 namespace host {
@@ -46,6 +50,23 @@ namespace {
 /// gfx942's own fp8 formats.
 bool is_fnuz(DType t) { return t == fp8_e4m3fnuz || t == fp8_e5m2fnuz; }
 
+/// The same eight bits shared out likewise, in the other spelling; other types as they are.
+DType respelt(DType t) {
+  constexpr std::pair<DType, DType> kPairs[] = {{fp8_e4m3, fp8_e4m3fnuz}, {fp8_e5m2, fp8_e5m2fnuz}};
+  for (const auto& [ocp, fnuz] : kPairs) {
+    if (t == ocp) return fnuz;
+    if (t == fnuz) return ocp;
+  }
+  return t;
+}
+
+bool has_mfma(const DeviceCaps& device, DType a, DType b) {
+  return std::any_of(std::begin(hip::kMfma), std::end(hip::kMfma),
+                     [&](const hip::MfmaInstruction& i) {
+                       return hip::mfma_for(device.arch, b, a, i.mn, i.k) == &i;
+                     });
+}
+
 bool has_scales(const Gemm& g) { return g.scale_a != Scale::none || g.scale_b != Scale::none; }
 
 }  // namespace
@@ -63,6 +84,18 @@ std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
   for (const auto& rule : family.rules)
     if (!rule.allows(problem, device, config)) return rule.name;
   return {};
+}
+
+std::string slow_types(const Gemm& gemm, const DeviceCaps& device) {
+  const DType a = gemm.a.dtype, b = gemm.b.dtype, other_a = respelt(a), other_b = respelt(b);
+  if (device.vendor != Vendor::amd || (a == other_a && b == other_b)) return {};
+  if (has_mfma(device, a, b) || !has_mfma(device, other_a, other_b)) return {};
+  return fmt::format(
+      "{}: {} has no matrix instruction for {} and {}, so a SIMT kernel computes it, more than ten "
+      "times slower than {} and {} (shapes that begin with {}), for which it has one; their "
+      "encoding is another, so the data must be converted",
+      text(gemm), device.arch, name(a), name(b), name(other_a), name(other_b),
+      is_fnuz(other_a) ? "fp8fnuz" : "fp8");
 }
 
 Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device) {

@@ -33,6 +33,10 @@ Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device);
 std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
                              const Config& config);
 
+/// What slows these types down on this device though a close relative would not be: fp8 in the one
+/// of its two spellings that the matrix instructions do not read. A sentence, or empty.
+std::string slow_types(const Gemm& gemm, const DeviceCaps& device);
+
 /// The analytic model: predicted time of one call in nanoseconds. Ranks; does not promise.
 double predict_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
 

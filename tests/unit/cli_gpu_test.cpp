@@ -13,6 +13,7 @@ using test::KilnCommand;
 using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kShape = "bf16 N T 128 128 256";
 
@@ -57,6 +58,24 @@ TEST(CliDevices, SaysWhatIsHereAndWhatCanBeEmulated) {
   EXPECT_TRUE(emulated["emulated"].get<bool>());
   EXPECT_EQ(emulated["chiplets"], 8);
   EXPECT_THAT(kiln({"devices", "--device", "gfx950"}).out, HasSubstr("not here"));
+}
+
+TEST(CliDevices, SaysWhatFormatTheMatrixInstructionsRead) {
+  const std::string ocp = "fp8 N T 64 64 64 align=16", own = "fp8fnuz N T 64 64 64 align=16";
+  const auto advice = HasSubstr("shapes that begin with fp8fnuz");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"compile", "--device", "gfx942", "--sample", "1"},
+        {"verify", "--device", "emu:gfx942", "--threads", "2", "--random", "1"},
+        {"explain", "--device", "gfx942"},
+        {"tune", "--device", "gfx942", "--offline", "--budget", "0.01"}}) {
+    const auto said = [&](const std::string& shape) {
+      auto arguments = command;
+      arguments.insert(arguments.end(), {"--shape", shape});
+      return KilnCommand{}(arguments).err;
+    };
+    EXPECT_THAT(said(ocp), advice) << command[0];
+    EXPECT_THAT(said(own), Not(advice)) << command[0];
+  }
 }
 
 TEST(CliOffline, PredictsListsExplainsAndShows) {

@@ -287,6 +287,21 @@ TEST(HipFamilies, IllegalConfigsNameTheirRule) {
             "sums, fragments and the next stage fit the registers");
 }
 
+TEST(SlowTypes, FormatsWithoutMatrixInstructionsAreSaid) {
+  const auto said = [](const char* line, const char* card) {
+    return slow_types(problem(line), caps_named(card).value());
+  };
+  EXPECT_THAT(said("fp8 N T 512 512 512", "gfx942"),
+              testing::AllOf(HasSubstr("gfx942 has no matrix instruction for fp8_e4m3"),
+                             HasSubstr("shapes that begin with fp8fnuz")));
+  EXPECT_THAT(said("fp8fnuz N T 512 512 512", "gfx950"), HasSubstr("shapes that begin with fp8)"));
+  for (const char* line : {"fp8fnuz N T 512 512 512", "bf16 N T 512 512 512"})
+    EXPECT_EQ(said(line, "gfx942"), "") << line;
+  EXPECT_EQ(said("fp8 N T 512 512 512", "gfx950"), "");
+  EXPECT_EQ(said("fp8 N T 512 512 512", "gfx90a"), "") << "which has neither";
+  EXPECT_EQ(said("fp8 N T 512 512 512", "sm_90a"), "");
+}
+
 /// Lines of a template without their indentation.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
