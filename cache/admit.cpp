@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "cache/engine_impl.h"
+#include "generator/space.h"
 #include "runtime/cpu.h"
 #include "tuner/check.h"
 #include "tuner/ragged.h"
@@ -31,11 +32,11 @@ Status run_once(const HostKernel& kernel, const Canonical& problem, const Operan
 
 /// Where no worker is installed beside the library, the check runs here.
 Verdict verify_here(const Gemm& gemm, const HostKernel& kernel, int threads,
-                    const VerifyOptions& options) {
+                    const VerifyOptions& options, double flushed) {
   const Canonical problem = canonicalise(gemm);
   return verify(
       gemm, [&](const Operands& operands) { return run_once(kernel, problem, operands, threads); },
-      options);
+      options, flushed);
 }
 
 }  // namespace
@@ -54,7 +55,8 @@ Status Engine::Impl::prove(const BestKey& key, const Config& config, const Kerne
   const bool none_installed = (named == nullptr || *named == '\0') && !find_worker();
   if (!checker && (gpu || !none_installed)) return tl::unexpected(checker.error());
   Verdict verdict = checker ? checker->check(config, {.image = code.image})
-                            : verify_here(gemm, *kernel.host, key.device.compute_units, options);
+                            : verify_here(gemm, *kernel.host, key.device.compute_units, options,
+                                          flushed_by(gemm, key.device, config));
   // Beside the caller's own data a GPU may have no room for the problem's references.
   if (gpu && !verdict && verdict.error().kind == Failure::Kind::resources)
     if (const auto small = small_problem_for(key.gemm, key.device, config, kCheapToProve))

@@ -24,12 +24,16 @@ struct DotInstruction {
   int group;                 // k covered by one lane
   int input_bytes;           // of one element of a lane's unit
   bool CpuFeatures::*needs;  // null: part of the instruction set itself
+  /// Takes denormal inputs for zero and returns zero for denormal results, whatever MXCSR says
+  /// (Intel's manual, VDPBF16PS and TDPBF16PS). All other rows keep denormals. vcvtneps2bf16
+  /// flushes as well; kernels do not use it, they convert by integer arithmetic.
+  bool flushes = false;
 };
 
 inline constexpr std::array<DotInstruction, 13> kDotInstructions{{
-    {Isa::amx, Kind::bf16, "tdpbf16ps", 64, 4, 2, 2, &CpuFeatures::amx_bf16},
+    {Isa::amx, Kind::bf16, "tdpbf16ps", 64, 4, 2, 2, &CpuFeatures::amx_bf16, true},
     {Isa::amx, Kind::vnni, "tdpbssd", 64, 4, 4, 1, &CpuFeatures::amx_int8},
-    {Isa::avx512, Kind::bf16, "vdpbf16ps", 64, 4, 2, 2, &CpuFeatures::avx512_bf16},
+    {Isa::avx512, Kind::bf16, "vdpbf16ps", 64, 4, 2, 2, &CpuFeatures::avx512_bf16, true},
     {Isa::avx512, Kind::vnni, "vpdpbusd", 64, 4, 4, 1, &CpuFeatures::avx512_vnni},
     {Isa::avx512, Kind::s16, "vpmaddwd", 64, 4, 2, 2, nullptr},
     {Isa::avx512, Kind::f32, "vfmadd231ps", 64, 4, 1, 4, nullptr},

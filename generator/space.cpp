@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "generator/family.h"
+#include "generator/instructions.h"
 #include "generator/mfma.h"
 
 namespace kiln {
@@ -84,6 +85,23 @@ std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
   for (const auto& rule : family.rules)
     if (!rule.allows(problem, device, config)) return rule.name;
   return {};
+}
+
+double flushed_by(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  if (std::holds_alternative<HipMfma>(config) && device.arch == "gfx90a") {
+    if (gemm.a.dtype == fp16) return 0x1p-14;
+    return gemm.a.dtype == bf16 ? 0x1p-126 : 0;
+  }
+  return std::visit(
+      [&](const auto& c) -> double {
+        if constexpr (requires { Isa{c.isa}; }) {
+          const auto* row = dot_instruction(c.isa, device.cpu, gemm.a.dtype, gemm.b.dtype);
+          return row != nullptr && row->flushes ? 0x1p-126 : 0;
+        } else {
+          return 0;
+        }
+      },
+      config);
 }
 
 std::string slow_types(const Gemm& gemm, const DeviceCaps& device) {

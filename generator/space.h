@@ -33,6 +33,11 @@ Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device);
 std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
                              const Config& config);
 
+/// The most that each product or addition of this kernel may lose because its instructions take
+/// denormals for zero, where the factors are at most 1; 0: they keep them. vdpbf16ps and tdpbf16ps:
+/// 2^-126. Matrix instructions of gfx90a: 2^-126 of bf16, 2^-14 of fp16 (inputs alone).
+double flushed_by(const Gemm& gemm, const DeviceCaps& device, const Config& config);
+
 /// What slows these types down on this device though a close relative would not be: fp8 in the one
 /// of its two spellings that the matrix instructions do not read. A sentence, or empty.
 std::string slow_types(const Gemm& gemm, const DeviceCaps& device);

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -94,6 +95,20 @@ void spoil_scales(const Gemm& gemm, Operand which, std::uint64_t seed,
     store_element(DType::fp32, scales.data(), at, std::numeric_limits<double>::quiet_NaN());
 }
 
+/// Every element, which the exponent leaves exact.
+void scale_by(const Gemm& gemm, Operand which, const GuardedBuffer& buffer, int exponent) {
+  for (std::int64_t batch = 0; batch < gemm.batch; ++batch) {
+    MatrixView view = view_of(gemm, which, buffer.data(), batch);
+    if (view.column_stride != 1) view = view.transposed();  // along memory
+    std::vector<double> line(static_cast<std::size_t>(view.columns));
+    for (std::int64_t i = 0; i < view.rows; ++i) {
+      load_block(view, i, 1, 0, view.columns, line.data());
+      for (double& x : line) x = std::ldexp(x, exponent);
+      store_row(view, i, 0, view.columns, line.data());
+    }
+  }
+}
+
 }  // namespace
 
 double DataSet::bytes_needed(const Gemm& gemm) {
@@ -104,6 +119,23 @@ double DataSet::bytes_needed(const Gemm& gemm) {
   for (const Operand which : {Operand::a, Operand::b})
     bytes += static_cast<double>(scale_bytes(gemm, which));
   return bytes;
+}
+
+std::optional<std::pair<int, int>> tiny_exponents(const Gemm& gemm) {
+  const Epilogue& e = gemm.epilogue;
+  const bool plain = e.bias == Bias::none && e.activation == Activation::none && !e.residual &&
+                     gemm.scale_a == Scale::none && gemm.scale_b == Scale::none;
+  if (!plain || gemm.accumulator != DType::fp32 || gemm.k == 0) return std::nullopt;
+  const DType inputs = gemm.a.dtype, d = gemm.d.dtype;
+  if (inputs != gemm.b.dtype) return std::nullopt;
+  if (inputs == fp16) {
+    if (d != fp16) return std::nullopt;
+    return std::pair{-12, -12};
+  }
+  if (inputs != bf16 && inputs != fp32) return std::nullopt;
+  if (d == bf16) return std::pair{-67, -66};
+  if (d == fp32) return std::pair{-75, -74};
+  return std::nullopt;
 }
 
 bool DataSet::whole_is_cheap(const Gemm& gemm) {
@@ -148,6 +180,10 @@ Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
     fill(gemm, Input::residual, recipe.data, recipe.seed, residual->buffer.data());
   fill_scales(gemm, Operand::a, recipe.data, recipe.seed, scale_a->buffer.data());
   fill_scales(gemm, Operand::b, recipe.data, recipe.seed, scale_b->buffer.data());
+  if (const auto exponents = tiny_exponents(gemm); recipe.tiny && exponents) {
+    scale_by(gemm, Operand::a, a->buffer, exponents->first);
+    scale_by(gemm, Operand::b, b->buffer, exponents->second);
+  }
   if (recipe.nonfinite) {
     spoil(gemm, recipe.seed, a->buffer, b->buffer);
     spoil_scales(gemm, Operand::a, recipe.seed, scale_a->buffer);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kiln/engine.hpp"
@@ -21,12 +22,20 @@ struct DataRecipe {
   Data data = Data::uniform;
   std::uint64_t seed = 1;
   bool nonfinite = false;
+  /// Exact data only: A and B are scaled by powers of two (tiny_exponents()), so that D is
+  /// denormal.
+  bool tiny = false;
   Guard guard = Guard::after;  ///< where the inputs touch their unreadable page
   /// Chooses the lines of D that are compared where the whole is not: of its own where the code
   /// that is judged may know `seed`. 0: as `seed`.
   std::uint64_t lines_seed = 0;
   bool operator==(const DataRecipe&) const = default;
 };
+
+/// Exponents of two for A and for B by which exact data yield sums that are multiples of the least
+/// denormal of D's type, with every intermediate exact in an accumulator that keeps denormals.
+/// Nothing where the types leave no room for that or an epilogue would hide it.
+std::optional<std::pair<int, int>> tiny_exponents(const Gemm& gemm);
 
 /// Move-only.
 class DataSet {

@@ -35,7 +35,7 @@ class Batch {
   Batch(const Gemm& gemm, const DataSet& set, const Run& run, const void* d, std::int64_t batch,
         Lines::Along along)
       : gemm_(gemm), set_(set), run_(run), batch_(batch), along_(along) {
-    scaling_ = {run.alpha, run.beta, set.recipe().data == Data::exact};
+    scaling_ = {run.alpha, run.beta, set.recipe().data == Data::exact, run.flushed};
     d_ = turned(view_of(gemm, Operand::d, d, batch));
     c_ = turned(view_of(gemm, Operand::c, set.c().data(), batch));
     residual_ = turned(view_of(gemm, Operand::d, set.residual().data(), batch));
@@ -98,9 +98,11 @@ class Batch {
                         "rounding to {} ({} data{}, seed {}, alpha {}, beta {}{}; {})",
                         batch_, row, column, got_[x], unwritten ? " (never written)" : "",
                         value_[x], error_[x], name(gemm_.d.dtype), name(set_.recipe().data),
-                        set_.recipe().nonfinite ? " with NaN and infinity" : "", set_.recipe().seed,
-                        run_.alpha, run_.beta, run_.c == Run::C::in_place ? ", C in place" : "",
-                        text(gemm_))};
+                        set_.recipe().nonfinite ? " with NaN and infinity"
+                        : set_.recipe().tiny    ? " with denormal results"
+                                                : "",
+                        set_.recipe().seed, run_.alpha, run_.beta,
+                        run_.c == Run::C::in_place ? ", C in place" : "", text(gemm_))};
   }
 
   const Gemm& gemm_;
@@ -146,8 +148,8 @@ std::optional<Failure> judge_sampled(const Gemm& gemm, DataSet& set, const Run& 
 }  // namespace
 
 std::optional<Failure> judge_values(const Gemm& gemm, DataSet& set, const Run& run, const void* d) {
-  return set.recipe().data == Data::exact ? judge_whole(gemm, set, run, d)
-                                          : judge_sampled(gemm, set, run, d);
+  const bool integers = set.recipe().data == Data::exact && !set.recipe().tiny;
+  return integers ? judge_whole(gemm, set, run, d) : judge_sampled(gemm, set, run, d);
 }
 
 std::optional<Failure> judge_padding(const Gemm& gemm, const void* d) {

@@ -19,6 +19,7 @@ struct Run {
     separate,
     in_place  // C and D are the same memory
   } c = C::unread;
+  double flushed = 0;  // what each product or addition may lose, as in Scaling
 };
 
 /// Compares the elements of D. `set` provided the inputs.

@@ -228,10 +228,13 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
   const Allowance allow = allowance(gemm, scaling);
   const double alpha = scaling.alpha, beta = scaling.beta;
   const double per_sum = allow.per_sum, per_step = allow.per_step;
+  // A sum that never leaves the denormal range may be lost anew with each product.
+  const double flushed =
+      scaling.flushed * 2.0 * (static_cast<double>(gemm.k) + 1.0) * std::fabs(alpha);
 
   for (std::size_t i = 0; i < count; ++i) {
     value[i] = alpha * t.sum[i];
-    error[i] = per_sum * t.magnitude[i] + per_step * std::fabs(value[i]);
+    error[i] = per_sum * t.magnitude[i] + per_step * std::fabs(value[i]) + flushed;
   }
   const auto add = [&](std::span<const double> term, double factor, double roundoff) {
     for (std::size_t i = 0; i < count; ++i) {

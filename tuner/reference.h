@@ -46,10 +46,12 @@ Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
 std::vector<std::int32_t> integer_products(const Gemm& gemm, const void* a, const void* b,
                                            std::int64_t batch, const Scales& scales = {});
 
-/// alpha and beta, and whether the data make every intermediate exact in the accumulator.
+/// alpha and beta, whether the data make every intermediate exact in the accumulator, and what each
+/// product or addition may lose by flushing denormals.
 struct Scaling {
   double alpha = 1.0, beta = 0.0;
   bool exact = false;
+  double flushed = 0;
 };
 
 /// How far a right kernel may be off, as shares of what its roundings scale with.

@@ -47,8 +47,8 @@ bool same_layout(const Gemm& gemm) {
 /// run's D has canaries after it, which name a short overrun where a fault would only crash.
 std::vector<Case> cases_for(const Gemm& gemm, const VerifyOptions& options) {
   const Effort effort = resolved(gemm, options.effort);
-  const DataRecipe exact{Data::exact, options.seed, false, Guard::before};
-  const DataRecipe uniform{Data::uniform, options.seed + 1, false, Guard::after};
+  const DataRecipe exact{.data = Data::exact, .seed = options.seed, .guard = Guard::before};
+  const DataRecipe uniform{.data = Data::uniform, .seed = options.seed + 1, .guard = Guard::after};
   const auto [alpha, beta] = uniform_scalars(gemm);
   const Run::C in_place = same_layout(gemm) ? Run::C::in_place : Run::C::separate;
   std::vector<Case> cases{{exact, {1.0, 0.0, Run::C::unread}},
@@ -57,8 +57,10 @@ std::vector<Case> cases_for(const Gemm& gemm, const VerifyOptions& options) {
   cases.push_back({exact, {-2.0, 1.0, in_place}});
   if (effort == Effort::usual) return cases;
 
-  const DataRecipe exact_again{Data::exact, options.seed + 2, false, Guard::after};
-  const DataRecipe uniform_again{Data::uniform, options.seed + 3, false, Guard::before};
+  const DataRecipe exact_again{
+      .data = Data::exact, .seed = options.seed + 2, .guard = Guard::after};
+  const DataRecipe uniform_again{
+      .data = Data::uniform, .seed = options.seed + 3, .guard = Guard::before};
   cases.push_back({uniform, {1.0, 0.0, Run::C::absent}});
   cases.push_back({uniform_again, {-alpha, 1.0, in_place}});
   cases.push_back({exact_again, {2.0, -1.0, Run::C::separate}});
@@ -66,6 +68,11 @@ std::vector<Case> cases_for(const Gemm& gemm, const VerifyOptions& options) {
     DataRecipe nonfinite = uniform_again;
     nonfinite.nonfinite = true;
     cases.push_back({nonfinite, {1.0, 0.0, Run::C::unread}});
+  }
+  if (tiny_exponents(gemm)) {
+    DataRecipe tiny = exact;
+    tiny.tiny = true;
+    cases.push_back({tiny, {1.0, 0.0, Run::C::unread}});
   }
   return cases;
 }
@@ -214,10 +221,13 @@ Result<Verifier> Verifier::make(const Gemm& gemm, const VerifyOptions& options) 
   return Verifier(std::move(impl));
 }
 
-Verdict Verifier::check(const RunKernel& run) {
+Verdict Verifier::check(const RunKernel& run, double flushed) {
   try {
-    for (const Case& test : impl_->cases)
+    for (Case test : impl_->cases) {
+      const bool integers = test.recipe.data == Data::exact && !test.recipe.tiny;
+      test.run.flushed = integers ? 0 : flushed;  // no integer is denormal
       if (Verdict verdict = impl_->check(test, run); !verdict) return verdict;
+    }
   } catch (const std::bad_alloc&) {  // a worker's memory is limited
     return tl::unexpected(
         Failure{Failure::Kind::resources, "references: no memory for " + text(impl_->gemm)});
@@ -236,12 +246,13 @@ bool Verifier::owns(const void* address) const {
 const Gemm& Verifier::gemm() const { return impl_->gemm; }
 int Verifier::runs() const { return static_cast<int>(impl_->cases.size()); }
 
-Verdict verify(const Gemm& gemm, const RunKernel& run, const VerifyOptions& options) {
+Verdict verify(const Gemm& gemm, const RunKernel& run, const VerifyOptions& options,
+               double flushed) {
   auto verifier = Verifier::make(gemm, options);
   if (!verifier)
     return tl::unexpected(
         Failure{Failure::Kind::wrong_result, "no such problem: " + verifier.error().message});
-  return verifier->check(run);
+  return verifier->check(run, flushed);
 }
 
 }  // namespace kiln

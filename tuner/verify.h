@@ -17,8 +17,8 @@ namespace kiln {
 /// How many times the kernel is run. automatic: by the problem's size.
 ///   quick: every element on exact data, and uniform data with alpha and beta (2 runs).
 ///   usual: also in place (3 runs).
-///   full: also new data of both kinds, no C at all, and NaN and infinity in floating inputs (7
-///   runs, 6 when the problem is too big for a whole reference or holds integers).
+///   full: also new data of both kinds, no C at all, NaN and infinity in floating inputs, and
+///   results in the denormal range where types and epilogue leave room for them (6 to 8 runs).
 enum class Effort : std::uint8_t { automatic, quick, usual, full };
 
 struct VerifyOptions {
@@ -57,7 +57,10 @@ class Verifier {
   /// expected, its bound and how to repeat it; out_of_bounds names what was written that is not D;
   /// resources says that there was no memory for the operands.
   /// A kernel that strays across an unreadable page faults here: run it where that may happen.
-  Verdict check(const RunKernel& run);
+  /// `flushed`: what each product or addition may lose because the kernel's instructions take
+  /// denormals for zero (flushed_by() in generator/space.h); 0: denormal results must be right to
+  /// the last bit. Runs on integers never allow for it.
+  Verdict check(const RunKernel& run, double flushed = 0);
 
   /// Whether `address` lies in this verifier's operands, guard pages included: for fault reports.
   bool owns(const void* address) const;
@@ -73,7 +76,8 @@ class Verifier {
 };
 
 /// One check of one kernel.
-Verdict verify(const Gemm& gemm, const RunKernel& run, const VerifyOptions& options = {});
+Verdict verify(const Gemm& gemm, const RunKernel& run, const VerifyOptions& options = {},
+               double flushed = 0);
 
 /// Problems beside `gemm` on which every size is ragged: sizes a little smaller (big ones cut down
 /// to about 2^28 multiply-adds in all), leading dimensions beyond tight, alignment, layouts, types

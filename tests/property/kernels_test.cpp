@@ -56,13 +56,45 @@ TEST_P(Kernels, OfRandomProblemsAreRight) {
         auto kernel = test::compiled(gemm, *device, config);
         ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
         const auto verdict =
-            verifier->check([&](const Operands& operands) { return kernel->run(operands); });
+            verifier->check([&](const Operands& operands) { return kernel->run(operands); },
+                            flushed_by(gemm, *device, config));
         EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
         ++checked;
       }
     }
   }
   EXPECT_GT(checked, 2 * kProblems);
+}
+
+/// Results in the denormal range: to the last bit of whatever keeps denormals, and of vdpbf16ps and
+/// tdpbf16ps what they are documented to lose, which without that word is a wrong result.
+TEST_P(Kernels, KeepDenormalsOrAreKnownNotTo) {
+  const auto device = test::runnable(GetParam(), 1);
+  ASSERT_TRUE(device);
+  test::Attempt attempt;
+  for (const char* line : {"bf16 N T 33 40 70", "bf16 N N 20 64 64 out=fp32", "fp32 N N 33 40 70",
+                           "fp16 N T 33 40 70"}) {
+    const Gemm gemm = parse_gemm(line).value();
+    const auto space = space_for(gemm, *device);
+    ASSERT_TRUE(space) << line << ": " << space.error().message;
+    auto verifier = Verifier::make(gemm, {.seed = 7, .effort = Effort::full});
+    ASSERT_TRUE(verifier);
+    for (const auto& config : sample(*space, 3)) {
+      const std::string what = std::string(line) + " | " + text(config);
+      attempt.at(what);
+      auto kernel = test::compiled(gemm, *device, config);
+      ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
+      const RunKernel run = [&](const Operands& operands) { return kernel->run(operands); };
+      const double flushed = flushed_by(gemm, *device, config);
+      const auto known = verifier->check(run, flushed);
+      EXPECT_TRUE(known) << what << ": " << known.error().detail;
+      if (flushed == 0) continue;
+      const auto strict = verifier->check(run);
+      ASSERT_FALSE(strict) << what << " flushes nothing";
+      EXPECT_NE(strict.error().detail.find("denormal results"), std::string::npos)
+          << strict.error().detail;
+    }
+  }
 }
 
 std::vector<const char*> cpus_here() {

@@ -325,7 +325,7 @@ TEST(Verify, RefusesAProblemThatIsNone) {
 TEST(Verifier, JudgesManyKernelsAndSameSeedsAlike) {
   const Gemm g = loose(bf16);
   Verifier verifier = Verifier::make(g, {.seed = 5}).value();
-  EXPECT_EQ(verifier.runs(), 7);
+  EXPECT_EQ(verifier.runs(), 8);
   const RunKernel wrong = naive(g, {.skip_last_k = 1});
   const Verdict first = verifier.check(wrong);
   EXPECT_TRUE(verifier.check(naive(g)));

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "generator/family.h"
+#include "generator/space.h"
 #include "runtime/cpu.h"
 #include "runtime/emulator/kernel.h"
 #include "tuner/bound_kernel.h"
@@ -109,8 +110,11 @@ json Session::check(const Message& request) {
   if (!code) return failed({Failure::Kind::load, code.error().message});
   const auto own = (*code)(*gemm);
   if (!own) return failed({Failure::Kind::load, own.error().message});
+  // The emulator keeps denormals, whatever the device it stands for does.
+  const double flushed = emulated ? 0 : flushed_by(*gemm, *device, *config);
   enter(WorkerStatus::verifying);
-  if (const Verdict verdict = (*verifier)->check(*own); !verdict) return failed(verdict.error());
+  if (const Verdict verdict = (*verifier)->check(*own, flushed); !verdict)
+    return failed(verdict.error());
 
   const auto neighbour = ragged_problem_for(*gemm, *device, *config);
   if (!neighbour) return {{"passed", true}};
@@ -120,7 +124,7 @@ json Session::check(const Message& request) {
   if (!ragged) return refused(ragged.error());
   const auto beside = (*code)(*neighbour);
   if (!beside) return failed({Failure::Kind::load, beside.error().message});
-  if (Verdict verdict = (*ragged)->check(*beside); !verdict) {
+  if (Verdict verdict = (*ragged)->check(*beside, flushed); !verdict) {
     verdict.error().detail += fmt::format(" (the same code on '{}')", text(*neighbour));
     return failed(verdict.error());
   }

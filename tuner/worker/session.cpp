@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "generator/space.h"
 #include "runtime/image.h"
 #include "runtime/thread_pool.h"
 #include "tuner/bound_kernel.h"
@@ -50,8 +51,9 @@ struct Session::Problem {
         .map([&](HostKernel kernel) { return BoundKernel(std::move(kernel), gemm, threads()); });
   }
 
-  Verdict check(BoundKernel& kernel) {
-    return verifier.check([&](const Operands& operands) { return kernel.run(operands); });
+  Verdict check(BoundKernel& kernel, const Config& config) {
+    return verifier.check([&](const Operands& operands) { return kernel.run(operands); },
+                          flushed_by(gemm, device, config));
   }
 
   /// The same code on a nearby ragged problem, where it covers one.
@@ -66,7 +68,8 @@ struct Session::Problem {
     }
     const Canonical canonical = canonicalise(*neighbour);
     auto verdict = ragged_verifier->check(
-        [&](const Operands& operands) { return kernel.run(canonical, operands); });
+        [&](const Operands& operands) { return kernel.run(canonical, operands); },
+        flushed_by(gemm, device, config));
     if (!verdict) verdict.error().detail += fmt::format(" (on '{}')", text(*neighbour));
     return verdict;
   }
@@ -153,13 +156,16 @@ json Session::screen(const Message& request) {
   Problem& p = *problem_;
   const auto best_ns = request.body.at("best_ns").get<double>();
   enter(WorkerStatus::loading);
+  const auto config = parse_config(request.body.at("config").get<std::string>());
+  if (!config)
+    return answer_of(Failure{Failure::Kind::load, config.error().message}, Round::screen, false);
   auto kernel = p.load(request.files.at(0).get());
   if (!kernel)
     return answer_of(Failure{Failure::Kind::load, kernel.error().message}, Round::screen, false);
 
   const auto verdict = [&] {
     enter(WorkerStatus::verifying);
-    return p.check(*kernel);
+    return p.check(*kernel, *config);
   };
   const Gemm& g = p.gemm;
   bool verified = false;
@@ -189,7 +195,7 @@ json Session::screen(const Message& request) {
 Result<Verdict> Session::admit(const json& entry, BoundKernel& kernel) {
   const auto config = parse_config(entry.at("config").get<std::string>());
   if (!config) return tl::unexpected(config.error());
-  Verdict verdict = entry.at("verified").get<bool>() ? Verdict{} : problem_->check(kernel);
+  Verdict verdict = entry.at("verified").get<bool>() ? Verdict{} : problem_->check(kernel, *config);
   return verdict ? problem_->check_ragged(kernel, *config) : verdict;
 }
 
