@@ -150,8 +150,6 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   Validators made_by = now;
   made_by.compiler = compiler.version();
   std::vector<std::string> warnings;
-  if (std::string advice = slow_types(gemm, key.device); !advice.empty())
-    warnings.push_back(std::move(advice));
   const auto note = [&](const Status& status) {
     if (status || std::count(warnings.begin(), warnings.end(), status.error().message)) return;
     warnings.push_back(status.error().message);
@@ -205,6 +203,8 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   report.peak_flops = raised_peak(key, (*bench)->peak_flops(), fastest_rate(gemm, *result));
   report.conditions = (*bench)->conditions();
   report.warnings = std::move(warnings);
+  if (std::string advice = slow_types(gemm, key.device); !advice.empty())
+    report.warnings.push_back(std::move(advice));
   return report;
 }
 

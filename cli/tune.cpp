@@ -168,7 +168,6 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
   Totals totals;
   std::size_t reached = 0;
   for (const Shape& shape : *shapes) {
-    advise(shape.gemm, target->caps);
     if (interrupted()) break;
     ++reached;
     const std::string label = fmt::format("[{}/{}] {}", reached, shapes->size(), text(shape.gemm));

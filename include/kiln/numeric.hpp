@@ -1,7 +1,8 @@
 // Elements of matrices as numbers: bf16, fp16, fp8, fp6, fp4 and tf32 to and from float, int8 with
 // saturation. Rounds to nearest, ties to even; NaN stays NaN, overflow becomes infinity (in the
 // small types that have none, the largest value), denormals are kept. Knows no instructions: this
-// is what kernels are checked against.
+// is what kernels are checked against, but for what some instructions lose of denormal factors and
+// sums (vdpbf16ps and tdpbf16ps take those of bf16 for zero, and so their results).
 #pragma once
 
 #include <algorithm>

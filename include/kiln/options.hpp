@@ -108,7 +108,8 @@ struct TuneReport {
   /// The winner is in a database, where later processes find it. False: this engine uses it until
   /// it is closed, nothing will be remembered, and the first of `warnings` says so.
   bool stored = false;
-  /// What went wrong without touching the result: a full disk, a read-only database, by file.
+  /// What went wrong without touching the result: a full disk, a read-only database, by file. Last,
+  /// that the device computes these types slowly, where it is fast at close relatives of theirs.
   std::vector<std::string> warnings;
 };
 
