@@ -18,7 +18,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kSamples = 51;
+constexpr int kGpuOverheadSamples = 51;
 /// Few enough that the driver's queue takes them all without making the host wait.
 constexpr int kBatch = 100;
 
@@ -152,7 +152,7 @@ class Bare {
 std::vector<double> host_times(const cuda::Driver& driver,
                                const std::vector<std::function<void()>>& calls) {
   std::vector<std::vector<double>> times(calls.size());
-  for (int sample = 0; sample < kSamples; ++sample)
+  for (int sample = 0; sample < kGpuOverheadSamples; ++sample)
     for (std::size_t i = 0; i < calls.size(); ++i) {
       const std::size_t which = (i + static_cast<std::size_t>(sample)) % calls.size();
       calls[which]();

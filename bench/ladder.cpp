@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kLeastSamples = 3;
+constexpr int kLadderSamples = 3;
 constexpr double kBudgetNs = 3e9;  // of device time, a rung
 
 double tflops_of(const Gemm& g, double ns) {
@@ -47,7 +47,7 @@ class Climb {
       to.library_note = excluded.empty() ? "it has nothing for this shape" : excluded[0].reason;
       return;
     }
-    if (!gpu_race({&**calls}, samples_, kLeastSamples, kBudgetNs, {})) {
+    if (!gpu_race({&**calls}, samples_, kLadderSamples, kBudgetNs, {})) {
       to.library_note = "its calls failed";
       return;
     }
@@ -73,7 +73,7 @@ class Climb {
     result.verified = true;
     auto calls = GpuCalls::make(*tools_, sets_, run->run());
     if (!calls) return tl::unexpected(calls.error());
-    const auto raced = gpu_race({&*calls}, samples_, kLeastSamples, kBudgetNs, {});
+    const auto raced = gpu_race({&*calls}, samples_, kLadderSamples, kBudgetNs, {});
     if (!raced) return tl::unexpected(raced.error());
     result.conditions = *raced;
     result.timing = calls->timing();

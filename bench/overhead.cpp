@@ -18,7 +18,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kSamples = 101;
+constexpr int kOverheadSamples = 101;
 
 double median(std::vector<double> values) { return timing_of(std::move(values)).median_ns; }
 
@@ -48,7 +48,7 @@ Result<Overhead> measure_overhead(Engine& engine, const Gemm& gemm) {
   const auto by_plan = calls_over(1, [&](int) { (void)plan->run(operands); });
   const auto by_gemm = calls_over(1, [&](int) { (void)engine.gemm(gemm, operands); });
   MeasureOptions options;
-  options.samples = kSamples;
+  options.samples = kOverheadSamples;
   options.gate = fma_gate(1);
   const auto samples = race({direct, by_plan, by_gemm}, options);
   return Overhead{gemm, median(samples[0].ns), median(samples[1].ns), median(samples[2].ns)};

@@ -21,7 +21,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kSamples = 101, kLeastSamples = 5;
+constexpr int kCurveSamples = 101, kCurveLeastSamples = 5;
 constexpr double kRaceNs = 5e9;
 constexpr const char* kEmpty = "empty.db";
 
@@ -91,8 +91,8 @@ Result<Raced> raced_on_cpu(const SearchQualityInput& input, const std::vector<Pl
   }
   MeasureOptions options;
   options.sets = sets->count();
-  options.samples = kSamples;
-  options.min_samples = kLeastSamples;
+  options.samples = kCurveSamples;
+  options.min_samples = kCurveLeastSamples;
   options.budget_ns = kRaceNs;
   options.gate = fma_gate(input.threads);
   auto samples = race(calls, options);
@@ -118,7 +118,7 @@ Result<Raced> raced_on_gpu(const SearchQualityInput& input, const std::vector<Pl
     calls.push_back(std::move(*one));
   }
   for (GpuCalls& one : calls) contenders.push_back(&one);
-  const auto conditions = gpu_race(contenders, kSamples, kLeastSamples, kRaceNs, {});
+  const auto conditions = gpu_race(contenders, kCurveSamples, kCurveLeastSamples, kRaceNs, {});
   if (!conditions) return tl::unexpected(conditions.error());
   return Raced{calls[0].timing().median_ns, calls[1].timing().median_ns, *conditions};
 }

@@ -12,7 +12,7 @@ namespace kiln {
 namespace {
 
 /// What "name:SIZE" means for a list.
-struct Scaling {
+struct SizedList {
   std::string_view list;
   void (*apply)(Gemm&, std::int64_t size);
 };
@@ -20,7 +20,7 @@ struct Scaling {
 void tokens(Gemm& gemm, std::int64_t size) { gemm.m = size; }
 void images(Gemm& gemm, std::int64_t size) { gemm.m *= size; }
 
-constexpr std::array<Scaling, 4> kScalings{{
+constexpr std::array<SizedList, 4> kSizedLists{{
     {"llama-3-8b", tokens},
     {"qwen2.5-7b", tokens},
     {"bert-base", tokens},
@@ -72,14 +72,14 @@ Result<std::vector<ListedShape>> suite(std::string_view name) {
   auto shapes = parse_shapes(file->text, list);
   if (!shapes || list.size() == name.size()) return shapes;
 
-  const auto scaling = std::find_if(kScalings.begin(), kScalings.end(),
-                                    [&](const Scaling& s) { return s.list == list; });
-  if (scaling == kScalings.end())
+  const auto sized = std::find_if(kSizedLists.begin(), kSizedLists.end(),
+                                    [&](const SizedList& s) { return s.list == list; });
+  if (sized == kSizedLists.end())
     return fail(ErrorCode::bad_input,
                 fmt::format("layers = \"{}\": \"{}\" takes no size", name, list));
   const auto size = parse_size(name, name.substr(list.size() + 1));
   if (!size) return tl::unexpected(size.error());
-  for (ListedShape& shape : *shapes) scaling->apply(shape.gemm, *size);
+  for (ListedShape& shape : *shapes) sized->apply(shape.gemm, *size);
   return shapes;
 }
 

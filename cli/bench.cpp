@@ -16,7 +16,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr Manual kManual{
+constexpr Manual kBenchManual{
     "bench", "Race kiln against the BLAS libraries that are installed",
     "  For each shape and thread count, kiln's kernel and that of every library that supports the\n"
     "  problem run interleaved over the same operands; each result is checked; times are medians.\n"
@@ -222,7 +222,7 @@ Result<Outcome> run(const Session& session, const BenchCommand& command) {
 void add_bench(CLI::App& parent, Session& session) {
   auto command = std::make_shared<BenchCommand>();
   CLI::App* app =
-      add_command(parent, session, kManual, [&session, command] { return run(session, *command); });
+      add_command(parent, session, kBenchManual, [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
   command->device.add_name_to(*app);
   app->add_option("--threads", command->race.threads,

@@ -8,7 +8,7 @@
 namespace kiln::cli {
 namespace {
 
-Json to_json(const Ladder& ladder, const RungResult& rung, std::size_t number) {
+Json rung_json(const Ladder& ladder, const RungResult& rung, std::size_t number) {
   Json row{{"ladder", ladder.dtype},    {"rung", number},
            {"name", rung.rung.name},    {"kiln_ns", rung.timing.median_ns},
            {"tflops", rung.tflops},     {"share", rung.share},
@@ -35,7 +35,7 @@ Result<Outcome> run_ladder(bool json, const Ladder& ladder, LadderOptions option
   options.on_rung = [&](const RungResult& rung) {
     ++number;
     good = good && rung.verified;
-    if (json) print_json(to_json(ladder, rung, number));
+    if (json) print_json(rung_json(ladder, rung, number));
     if (!json) fmt::print(stderr, "[{}/{}] {}\n", number, ladder.rungs.size(), rung.rung.name);
     add_row(table, rung, number);
   };

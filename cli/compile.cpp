@@ -13,7 +13,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr Manual kManual{
+constexpr Manual kCompileManual{
     "compile", "Render and compile configs without running them; report code size, stack, spills",
     "  For each shape, draws --sample configs of every family that applies (or takes the one "
     "given\n"
@@ -103,12 +103,12 @@ Result<std::vector<Config>> choose(const CompileOptions& options, const Gemm& ge
   return sample_per_family(*space, options.sample, options.seed);
 }
 
-struct Totals {
+struct CompileTotals {
   int compiled = 0, failed = 0;
 };
 
 Status compile_shape(const Session& session, const CompileOptions& options, const Shape& shape,
-                     const Target& target, Compiler& compiler, Totals& totals) {
+                     const Target& target, Compiler& compiler, CompileTotals& totals) {
   const DeviceCaps& caps = target.caps;
   const Result<std::vector<Config>> configs = choose(options, shape.gemm, caps);
   if (!configs) return tl::unexpected(configs.error());
@@ -136,7 +136,7 @@ Result<Outcome> run(const Session& session, const CompileOptions& options) {
   if (!shapes) return tl::unexpected(shapes.error());
   const Result<Compiler*> compiler = compiler_for(*target);
   if (!compiler) return tl::unexpected(compiler.error());
-  Totals totals;
+  CompileTotals totals;
   for (const Shape& asked : *shapes) {
     const Shape shape{spelt_for(asked.gemm, target->caps), asked.origin};
     advise(shape.gemm, target->caps);
@@ -155,7 +155,7 @@ Result<Outcome> run(const Session& session, const CompileOptions& options) {
 void add_compile(CLI::App& parent, Session& session) {
   auto options = std::make_shared<CompileOptions>();
   CLI::App* app =
-      add_command(parent, session, kManual, [&session, options] { return run(session, *options); });
+      add_command(parent, session, kCompileManual, [&session, options] { return run(session, *options); });
   options->shapes.add_to(*app);
   options->device.add_to(*app);
   auto* sample = app->add_option("--sample", options->sample, "Configs drawn from each family")

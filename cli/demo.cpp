@@ -10,7 +10,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr Manual kManual{
+constexpr Manual kDemoManual{
     "demo", "Tune Llama-3-8B and BERT-base on this CPU, then run them out of the database",
     "  Tunes every layer of both models within --budget seconds in all and stores the kernels; "
     "then\n"
@@ -107,7 +107,7 @@ Result<Outcome> run(const Session& session, const DemoCommand& command) {
 void add_demo(CLI::App& parent, Session& session) {
   auto command = std::make_shared<DemoCommand>();
   CLI::App* app =
-      add_command(parent, session, kManual, [&session, command] { return run(session, *command); });
+      add_command(parent, session, kDemoManual, [&session, command] { return run(session, *command); });
   command->device.add_to(*app);
   command->database.add_to(*app);
   app->add_option("--budget", command->budget, "Seconds of tuning, of all layers together")

@@ -14,7 +14,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr Manual kManual{
+constexpr Manual kDevicesManual{
     "devices",
     "Show what this machine can do: cores, caches, instructions, GPUs, compiler, BLAS libraries",
     "  Describes the device, with the line that names it in database keys (its fingerprint), its\n"
@@ -156,7 +156,7 @@ Result<Outcome> run(const Session& session, const DeviceOptions& device) {
 void add_devices(CLI::App& parent, Session& session) {
   auto device = std::make_shared<DeviceOptions>();
   CLI::App* app =
-      add_command(parent, session, kManual, [&session, device] { return run(session, *device); });
+      add_command(parent, session, kDevicesManual, [&session, device] { return run(session, *device); });
   device->add_to(*app);
 }
 

@@ -10,7 +10,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr Manual kManual{
+constexpr Manual kExplainManual{
     "explain", "Say which kernel a shape gets, why, its rivals and the evidence",
     "  For each shape: the config that gemm() would use, where it comes from (an exact record, a\n"
     "  tuned neighbour, the analytic model, the reference kernel), its timing, the rivals that "
@@ -114,7 +114,7 @@ Result<Outcome> run(const Session& session, const ExplainCommand& command) {
 void add_explain(CLI::App& parent, Session& session) {
   auto command = std::make_shared<ExplainCommand>();
   CLI::App* app =
-      add_command(parent, session, kManual, [&session, command] { return run(session, *command); });
+      add_command(parent, session, kExplainManual, [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   command->database.add_to(*app);

@@ -19,7 +19,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr Manual kManual{
+constexpr Manual kShowManual{
     "show", "Print the generated source of a kernel, or its assembly",
     "  Prints the kernel that gemm() would use for the shape on this machine; with --config the\n"
     "  kernel of that config; with --isa, or for another device, the analytic model's first "
@@ -251,7 +251,7 @@ Result<Outcome> run(const Session& session, ShowCommand command) {
 void add_show(CLI::App& parent, Session& session) {
   auto command = std::make_shared<ShowCommand>();
   CLI::App* app =
-      add_command(parent, session, kManual, [&session, command] { return run(session, *command); });
+      add_command(parent, session, kShowManual, [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   command->database.add_to(*app);

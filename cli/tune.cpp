@@ -13,7 +13,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr Manual kManual{
+constexpr Manual kTuneManual{
     "tune", "Search the fastest kernel of each shape, verify it, store it in the database",
     "  Generates candidates, compiles them, checks each against a reference, times them in a "
     "worker\n"
@@ -124,7 +124,7 @@ Result<TuneReport> tune_one(Engine& engine, const TuneCommand& command, const Sh
   return engine.tune(shape.gemm, options);
 }
 
-struct Totals {
+struct TuneTotals {
   int tuned = 0, already = 0, failed = 0;
   int unstored = 0;     // of those tuned: lost when this process ends
   int environment = 0;  // of those that failed: by the fault of the machine, not of the shape
@@ -132,7 +132,7 @@ struct Totals {
 };
 
 void tune_and_report(const Session& session, const TuneCommand& command, Engine& engine,
-                     const Shape& shape, const std::string& label, Totals& totals) {
+                     const Shape& shape, const std::string& label, TuneTotals& totals) {
   const Result<TuneReport> report = tune_one(engine, command, shape, label);
   if (interrupted()) fmt::print(stderr, "{}", interruption_text(text(shape.gemm), report));
   if (!report) {
@@ -165,7 +165,7 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
   if (!target) return tl::unexpected(target.error());
   Result<Engine> engine = Engine::open(open_options(command.device, command.database));
   if (!engine) return tl::unexpected(engine.error());
-  Totals totals;
+  TuneTotals totals;
   std::size_t reached = 0;
   for (const Shape& shape : *shapes) {
     if (interrupted()) break;
@@ -200,7 +200,7 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
 void add_tune(CLI::App& parent, Session& session) {
   auto command = std::make_shared<TuneCommand>();
   CLI::App* app =
-      add_command(parent, session, kManual, [&session, command] { return run(session, *command); });
+      add_command(parent, session, kTuneManual, [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   command->database.add_to(*app);

@@ -14,7 +14,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr Manual kManual{
+constexpr Manual kVerifyManual{
     "verify", "Check kernels against a reference: given ones, or a random sweep",
     "  Each kernel is compiled and run in a worker process with guarded, poisoned buffers; every\n"
     "  element of D is compared with a reference in higher precision under an error bound; reads "
@@ -52,7 +52,7 @@ struct Case {
 constexpr std::int64_t kMostWork = 4 << 20, kMostEmulatedWork = 1 << 19;
 
 /// What a sweep came to; `unsupported` are drawn problems that no family covers.
-struct Totals {
+struct VerifyTotals {
   int problems = 0, checked = 0, failed = 0, unsupported = 0;
 };
 
@@ -125,7 +125,7 @@ Result<std::vector<Case>> given_cases(const VerifyCommand& command, const Device
 }
 
 /// The next drawn problem with one config of every family.
-Case drawn_case(Draw& draw, const Target& target, Totals& totals) {
+Case drawn_case(Draw& draw, const Target& target, VerifyTotals& totals) {
   const DeviceCaps& caps = target.caps;
   const std::int64_t most_work = target.emulated ? kMostEmulatedWork : kMostWork;
   for (;; ++totals.unsupported) {
@@ -138,7 +138,7 @@ Case drawn_case(Draw& draw, const Target& target, Totals& totals) {
 }
 
 Status check_all(const Session& session, const VerifyCommand& command, const Target& target,
-                 Compiler& compiler, Totals& totals) {
+                 Compiler& compiler, VerifyTotals& totals) {
   const DeviceCaps& caps = target.caps;
   std::vector<Case> given;
   if (command.shapes.any()) {
@@ -177,7 +177,7 @@ Result<Outcome> run(const Session& session, const VerifyCommand& command) {
     return fail(ErrorCode::bad_input, "shape = none: --config needs the shape it is for");
   const Result<Compiler*> compiler = compiler_for(*target);
   if (!compiler) return tl::unexpected(compiler.error());
-  Totals totals;
+  VerifyTotals totals;
   const auto start = std::chrono::steady_clock::now();
   if (Status status = check_all(session, command, *target, **compiler, totals); !status)
     return tl::unexpected(status.error());
@@ -202,7 +202,7 @@ Result<Outcome> run(const Session& session, const VerifyCommand& command) {
 void add_verify(CLI::App& parent, Session& session) {
   auto command = std::make_shared<VerifyCommand>();
   CLI::App* app =
-      add_command(parent, session, kManual, [&session, command] { return run(session, *command); });
+      add_command(parent, session, kVerifyManual, [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   auto* random = app->add_option("--random", command->random,

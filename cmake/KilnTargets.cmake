@@ -4,6 +4,7 @@ target_include_directories(kiln_options INTERFACE ${PROJECT_SOURCE_DIR}/include
                                                   ${PROJECT_SOURCE_DIR})
 # A designated initialiser that leaves fields to their defaults is how this code is written.
 target_compile_options(kiln_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers
+                                              $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>
                                               $<$<BOOL:${KILN_WERROR}>:-Werror>)
 if(KILN_SANITIZE)
   # vptr checks need type information, which LLVM's libraries are built without.
@@ -25,14 +26,28 @@ add_custom_command(OUTPUT ${embedded}
           -DROOT=${PROJECT_SOURCE_DIR}/templates -P ${PROJECT_SOURCE_DIR}/cmake/EmbedTemplates.cmake
   DEPENDS ${KILN_TEMPLATES} ${PROJECT_SOURCE_DIR}/cmake/EmbedTemplates.cmake VERBATIM)
 
+# A few large translation units instead of many small ones: most of a file's compile time is the
+# headers that it shares with its neighbours.
+function(kiln_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KILN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
 function(kiln_layer name)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
   add_library(kiln_${name} STATIC ${sources})
+  kiln_unity(kiln_${name})
   target_link_libraries(kiln_${name} PUBLIC kiln_options ${ARGN})
 endfunction()
 
 kiln_layer(generator kiln_fmt kiln_xxhash)
 target_sources(kiln_generator PRIVATE ${embedded})
+# A family's file defines its rules, space and parameters under the same names as every other's.
+file(GLOB alone CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/generator/cuda_*.cpp
+                                  ${PROJECT_SOURCE_DIR}/generator/hip_*.cpp
+                                  ${PROJECT_SOURCE_DIR}/generator/host*.cpp)
+# The emulator's files reinterpret names of the device's headers, each in its own way.
+file(GLOB emulator CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/emulator/*.cpp)
+set_source_files_properties(${alone} ${emulator} ${embedded} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 target_compile_definitions(kiln_generator PRIVATE KILN_VERSION="${PROJECT_VERSION}")
 kiln_layer(runtime kiln_generator Threads::Threads kiln_spdlog kiln_hwloc ${CMAKE_DL_LIBS})
 file(GLOB gpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cpp
@@ -48,6 +63,7 @@ add_custom_command(OUTPUT ${embedded_layouts}
           -P ${PROJECT_SOURCE_DIR}/cmake/EmbedBytes.cmake
   DEPENDS ${layouts} ${PROJECT_SOURCE_DIR}/cmake/EmbedBytes.cmake VERBATIM)
 target_sources(kiln_runtime PRIVATE ${embedded_layouts})
+set_source_files_properties(${embedded_layouts} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 kiln_layer(tuner kiln_runtime nlohmann_json::nlohmann_json)
 kiln_layer(cache kiln_tuner kiln_sqlite kiln_zstd)
 

@@ -7,16 +7,12 @@
 #include <optional>
 #include <vector>
 
+#include "generator/bad_input.h"
 #include "generator/gemm_types.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln {
 namespace {
-
-template <typename... Args>
-auto bad(fmt::format_string<Args...> text, Args&&... args) {
-  return fail(ErrorCode::bad_input, fmt::format(text, std::forward<Args>(args)...));
-}
 
 /// Keys whose value is a whole number and whose default is that of a fresh Gemm.
 struct NumberKey {
@@ -75,14 +71,14 @@ std::vector<std::string_view> split(std::string_view line, std::string_view sepa
 Status read_number(std::string_view field, std::string_view text, std::int64_t& value) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code == std::errc::result_out_of_range)
-    return bad("{} = \"{}\": does not fit 64 bits", field, text);
+    return bad_input("{} = \"{}\": does not fit 64 bits", field, text);
   if (code != std::errc{} || end != text.data() + text.size())
-    return bad("{} = \"{}\": not a whole number", field, text);
+    return bad_input("{} = \"{}\": not a whole number", field, text);
   return {};
 }
 
 Status read_transpose(std::string_view field, std::string_view text, bool& transposed) {
-  if (text != "N" && text != "T") return bad("{} = \"{}\": must be N or T", field, text);
+  if (text != "N" && text != "T") return bad_input("{} = \"{}\": must be N or T", field, text);
   transposed = text == "T";
   return {};
 }
@@ -92,7 +88,8 @@ Status read_order(std::string_view text, Gemm& g) {
   if (text == "row") letters = "rrrr";
   if (text == "column") letters = "cccc";
   if (letters.size() != 4 || letters.find_first_not_of("rc") != letters.npos)
-    return bad("order = \"{}\": must be row, column or four letters r or c, as in rcrr", text);
+    return bad_input("order = \"{}\": must be row, column or four letters r or c, as in rcrr",
+                     text);
   const auto all = matrices(g);
   for (std::size_t i = 0; i < all.size(); ++i)
     all[i]->order = letters[i] == 'r' ? Order::row_major : Order::column_major;
@@ -101,14 +98,14 @@ Status read_order(std::string_view text, Gemm& g) {
 
 Status read_dtype(std::string_view field, std::string_view text, DType& out) {
   const std::optional<DType> type = dtype_from(text);
-  if (!type) return bad("{} = \"{}\": no such type", field, text);
+  if (!type) return bad_input("{} = \"{}\": no such type", field, text);
   out = *type;
   return {};
 }
 
 Status read_step(std::string_view step, std::string_view whole, Epilogue& e) {
   const auto twice = [&](std::string_view kind) {
-    return bad("epilogue = \"{}\": names more than one {}", whole, kind);
+    return bad_input("epilogue = \"{}\": names more than one {}", whole, kind);
   };
   for (Bias b : {Bias::per_row, Bias::per_column}) {
     if (step != name(b)) continue;
@@ -128,7 +125,7 @@ Status read_step(std::string_view step, std::string_view whole, Epilogue& e) {
     e.residual = true;
     return {};
   }
-  return bad(
+  return bad_input(
       "epilogue = \"{}\": \"{}\" is none of bias_row, bias_col, relu, gelu, gelu_erf, silu, "
       "residual",
       whole, step);
@@ -136,7 +133,7 @@ Status read_step(std::string_view step, std::string_view whole, Epilogue& e) {
 
 Status read_epilogue(std::string_view text, Epilogue& e) {
   const std::vector<std::string_view> steps = split(text, "+");
-  if (steps.empty()) return bad("epilogue = \"{}\": names no step", text);
+  if (steps.empty()) return bad_input("epilogue = \"{}\": names no step", text);
   for (std::string_view step : steps)
     if (Status status = read_step(step, text, e); !status) return status;
   return {};
@@ -148,7 +145,8 @@ Status read_scale(std::string_view word, std::string_view whole, Scale& out) {
     out = s;
     return {};
   }
-  return bad("scale = \"{}\": \"{}\" is none of none, line, 1x128, 128x128, mx32", whole, word);
+  return bad_input("scale = \"{}\": \"{}\" is none of none, line, 1x128, 128x128, mx32", whole,
+                   word);
 }
 
 Status read_scales(std::string_view text, Gemm& g) {
@@ -177,17 +175,17 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
     std::int64_t bytes = 0;
     if (Status status = read_number(key, value, bytes); !status) return status;
     if (bytes < 1 || bytes > 4096)
-      return bad("align = {}: must be a power of two, 1 to 4096", bytes);
+      return bad_input("align = {}: must be a power of two, 1 to 4096", bytes);
     g.alignment = static_cast<int>(bytes);
     return {};
   }
   if (key == "packed_b") {
-    if (value != "0" && value != "1") return bad("packed_b = \"{}\": must be 0 or 1", value);
+    if (value != "0" && value != "1") return bad_input("packed_b = \"{}\": must be 0 or 1", value);
     g.b_packed = value == "1";
     return {};
   }
   if (key == "scale") return read_scales(value, g);
-  return bad("\"{}\": no such key; keys are {}", key, kKeys);
+  return bad_input("\"{}\": no such key; keys are {}", key, kKeys);
 }
 
 std::string dtype_words() {
@@ -201,7 +199,7 @@ Result<Gemm> read_head(const std::vector<std::string_view>& words) {
   const TypeRow* types = nullptr;
   for (const TypeRow& row : kAllTypeRows)
     if (row.word == words[0]) types = &row;
-  if (!types) return bad("dtype = \"{}\": must be one of {}", words[0], dtype_words());
+  if (!types) return bad_input("dtype = \"{}\": must be one of {}", words[0], dtype_words());
   Gemm g;
   g.a.dtype = types->a;
   g.b.dtype = types->b;
@@ -243,16 +241,16 @@ std::string text(const Gemm& gemm) {
 Result<Gemm> parse_gemm(std::string_view line) {
   const std::vector<std::string_view> words = split(line.substr(0, line.find('#')), " \t\r\n");
   if (words.size() < 6)
-    return bad("\"{}\": a shape is `dtype ta tb m n k`, this has {} of its 6 fields", line,
-               words.size());
+    return bad_input("\"{}\": a shape is `dtype ta tb m n k`, this has {} of its 6 fields", line,
+                     words.size());
   Result<Gemm> gemm = read_head(words);
   if (!gemm) return gemm;
   for (std::size_t i = 6; i < words.size(); ++i) {
     const std::size_t equals = words[i].find('=');
-    if (equals == words[i].npos) return bad("\"{}\": must be key=value", words[i]);
+    if (equals == words[i].npos) return bad_input("\"{}\": must be key=value", words[i]);
     const std::string_view key = words[i].substr(0, equals);
     for (std::size_t j = 6; j < i; ++j)
-      if (words[j].substr(0, words[j].find('=')) == key) return bad("{}: given twice", key);
+      if (words[j].substr(0, words[j].find('=')) == key) return bad_input("{}: given twice", key);
     if (Status status = read_key(key, words[i].substr(equals + 1), *gemm); !status)
       return tl::unexpected(std::move(status).error());
   }

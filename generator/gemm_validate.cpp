@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "generator/bad_input.h"
 #include "generator/extent.h"
 #include "generator/gemm_types.h"
 #include "kiln/gemm.hpp"
@@ -14,44 +15,39 @@ namespace {
 /// Pages are the largest alignment that any allocator promises.
 constexpr int kMaxAlignment = 4096;
 
-template <typename... Args>
-auto bad(fmt::format_string<Args...> text, Args&&... args) {
-  return fail(ErrorCode::bad_input, fmt::format(text, std::forward<Args>(args)...));
-}
-
 /// Values that came through the C interface may be no enumerator at all.
 Status check_enumerators(const Gemm& g) {
   for (Operand which : kOperands) {
     const Matrix& m = matrix(g, which);
     if (static_cast<std::size_t>(m.dtype) >= kDTypes.size())
-      return bad("{}.dtype = {}: no such type", letter(which), static_cast<int>(m.dtype));
+      return bad_input("{}.dtype = {}: no such type", letter(which), static_cast<int>(m.dtype));
     if (m.order > Order::column_major)
-      return bad("{}.order = {}: no such order", letter(which), static_cast<int>(m.order));
+      return bad_input("{}.order = {}: no such order", letter(which), static_cast<int>(m.order));
   }
   if (static_cast<std::size_t>(g.accumulator) >= kDTypes.size())
-    return bad("accumulator = {}: no such type", static_cast<int>(g.accumulator));
+    return bad_input("accumulator = {}: no such type", static_cast<int>(g.accumulator));
   if (g.epilogue.activation > Activation::silu)
-    return bad("epilogue.activation = {}: no such activation",
-               static_cast<int>(g.epilogue.activation));
+    return bad_input("epilogue.activation = {}: no such activation",
+                     static_cast<int>(g.epilogue.activation));
   if (g.epilogue.bias > Bias::per_column)
-    return bad("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
+    return bad_input("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
   for (Operand which : {Operand::a, Operand::b})
     if (scale_of(g, which) > Scale::mx_32)
-      return bad("scale_{} = {}: no such kind of scales", letter(which),
-                 static_cast<int>(scale_of(g, which)));
+      return bad_input("scale_{} = {}: no such kind of scales", letter(which),
+                       static_cast<int>(scale_of(g, which)));
   return {};
 }
 
 Status check_sizes(const Gemm& g) {
-  if (g.m < 0) return bad("m = {}: must be 0 or more", g.m);
-  if (g.n < 0) return bad("n = {}: must be 0 or more", g.n);
-  if (g.k < 0) return bad("k = {}: must be 0 or more", g.k);
-  if (g.batch < 1) return bad("batch = {}: must be 1 or more", g.batch);
+  if (g.m < 0) return bad_input("m = {}: must be 0 or more", g.m);
+  if (g.n < 0) return bad_input("n = {}: must be 0 or more", g.n);
+  if (g.k < 0) return bad_input("k = {}: must be 0 or more", g.k);
+  if (g.batch < 1) return bad_input("batch = {}: must be 1 or more", g.batch);
   std::int64_t product = 0;
   if (__builtin_mul_overflow(g.m, g.n, &product) ||
       __builtin_mul_overflow(product, g.k, &product) ||
       __builtin_mul_overflow(product, g.batch, &product))
-    return bad("m*n*k*batch = {}*{}*{}*{}: does not fit 64 bits", g.m, g.n, g.k, g.batch);
+    return bad_input("m*n*k*batch = {}*{}*{}*{}: does not fit 64 bits", g.m, g.n, g.k, g.batch);
   return {};
 }
 
@@ -87,15 +83,15 @@ Status check_scale(const Gemm& g, Operand which) {
   if (!is_floating(type) || bits_of(type) > 8) return refuse("has no scales");
   if (scale == Scale::mx_32 && !is_mx_element(type)) return refuse("is no format of such blocks");
   if (scale == Scale::mx_32 && g.k % scale_block(scale).along != 0)
-    return bad("k = {}: scale_{} = {} needs a multiple of {}", g.k, letter(which), name(scale),
-               scale_block(scale).along);
+    return bad_input("k = {}: scale_{} = {} needs a multiple of {}", g.k, letter(which),
+                     name(scale), scale_block(scale).along);
   const Extent e = scale_extent(g, which);
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(e.lines, e.length, &bytes) ||
       __builtin_mul_overflow(bytes, g.batch, &bytes) ||
       __builtin_mul_overflow(bytes, scale_size(scale), &bytes))
-    return bad("scale_{} = {}: {} lines of {} scales do not fit 64 bits", letter(which),
-               name(scale), e.lines, e.length);
+    return bad_input("scale_{} = {}: {} lines of {} scales do not fit 64 bits", letter(which),
+                     name(scale), e.lines, e.length);
   return {};
 }
 
@@ -119,9 +115,10 @@ Status check_scales(const Gemm& g) {
 }
 
 Status check_output_layout(const Gemm& g) {
-  if (g.c.transposed) return bad("c.transposed = true: say it with c.order");
-  if (g.d.transposed) return bad("d.transposed = true: say it with d.order");
-  if (g.c.order != g.d.order) return bad("c.order differs from d.order: they must be the same");
+  if (g.c.transposed) return bad_input("c.transposed = true: say it with c.order");
+  if (g.d.transposed) return bad_input("d.transposed = true: say it with d.order");
+  if (g.c.order != g.d.order)
+    return bad_input("c.order differs from d.order: they must be the same");
   // A packed operand is B of the canonical product, which a column-major D turns into A.
   if (g.b_packed && g.d.order == Order::column_major)
     return fail(ErrorCode::unsupported, "b_packed = true: needs d.order row-major");
@@ -142,10 +139,11 @@ Status check_matrix(const Gemm& g, Operand which) {
   const Matrix& m = matrix(g, which);
   const Extent e = extent(g, which);
   const char c = letter(which);
-  if (m.ld < 0) return bad("ld{} = {}: must be 0 (tight) or more", c, m.ld);
-  if (m.ld != 0 && m.ld < e.length) return bad("ld{} = {}: must be at least {}", c, m.ld, e.length);
+  if (m.ld < 0) return bad_input("ld{} = {}: must be 0 (tight) or more", c, m.ld);
+  if (m.ld != 0 && m.ld < e.length)
+    return bad_input("ld{} = {}: must be at least {}", c, m.ld, e.length);
   if (m.batch_stride < 0)
-    return bad("stride_{} = {}: must be 0 (tight) or more", c, m.batch_stride);
+    return bad_input("stride_{} = {}: must be 0 (tight) or more", c, m.batch_stride);
 
   const std::int64_t ld = leading_dimension(g, which);
   const int whole = elements_of_whole_bytes(m.dtype);
@@ -154,25 +152,25 @@ Status check_matrix(const Gemm& g, Operand which) {
   std::int64_t one = 0, all = 0;
   if (__builtin_mul_overflow(ld, std::max<std::int64_t>(1, e.lines), &one) ||
       __builtin_mul_overflow(one, unit, &all))
-    return bad("ld{} = {}: {} lines of it do not fit 64 bits", c, ld, e.lines);
+    return bad_input("ld{} = {}: {} lines of it do not fit 64 bits", c, ld, e.lines);
   if (ld % whole != 0 && e.lines > 1)
-    return bad("ld{} = {}: must be a multiple of {}, whole bytes of {}", c, ld, whole,
-               name(m.dtype));
+    return bad_input("ld{} = {}: must be a multiple of {}, whole bytes of {}", c, ld, whole,
+                     name(m.dtype));
   const std::int64_t stride = batch_stride(g, which);
   if (stride % whole != 0 && g.batch > 1)
-    return bad("stride_{} = {}: must be a multiple of {}, whole bytes of {}", c, stride, whole,
-               name(m.dtype));
+    return bad_input("stride_{} = {}: must be a multiple of {}, whole bytes of {}", c, stride,
+                     whole, name(m.dtype));
   if (__builtin_mul_overflow(stride, g.batch - 1, &all) || __builtin_add_overflow(all, one, &all) ||
       __builtin_mul_overflow(all, unit, &all))
-    return bad("stride_{} = {}: {} batches of it do not fit 64 bits", c, stride, g.batch);
+    return bad_input("stride_{} = {}: {} batches of it do not fit 64 bits", c, stride, g.batch);
   if (which == Operand::d && batches_overlap(g, which))
-    return bad("stride_d = {}: batches of D overlap", stride);
+    return bad_input("stride_d = {}: batches of D overlap", stride);
   return {};
 }
 
 Status check_alignment(const Gemm& g) {
   if (g.alignment < 1 || g.alignment > kMaxAlignment || (g.alignment & (g.alignment - 1)) != 0)
-    return bad("alignment = {}: must be a power of two, 1 to {}", g.alignment, kMaxAlignment);
+    return bad_input("alignment = {}: must be a power of two, 1 to {}", g.alignment, kMaxAlignment);
   for (Operand which : kOperands) {
     if (which == Operand::b && g.b_packed) continue;  // packed bytes have their own pitch
     const Extent e = extent(g, which);
@@ -180,11 +178,11 @@ Status check_alignment(const Gemm& g) {
     const DType type = matrix(g, which).dtype;
     const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
     if (bytes_of(type, ld) % g.alignment != 0)
-      return bad("alignment = {}: ld{} = {} is {} bytes, no multiple of it", g.alignment,
-                 letter(which), ld, bytes_of(type, ld));
+      return bad_input("alignment = {}: ld{} = {} is {} bytes, no multiple of it", g.alignment,
+                       letter(which), ld, bytes_of(type, ld));
     if (g.batch > 1 && bytes_of(type, stride) % g.alignment != 0)
-      return bad("alignment = {}: stride_{} = {} is {} bytes, no multiple of it", g.alignment,
-                 letter(which), stride, bytes_of(type, stride));
+      return bad_input("alignment = {}: stride_{} = {} is {} bytes, no multiple of it", g.alignment,
+                       letter(which), stride, bytes_of(type, stride));
   }
   return {};
 }

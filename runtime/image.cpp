@@ -14,6 +14,11 @@
 #include "runtime/memory_file.h"
 
 namespace kiln {
+
+tl::unexpected<Error> not_a_kernel(std::string reason) {
+  return fail(ErrorCode::device, "kernel image: " + std::move(reason));
+}
+
 namespace {
 
 #if defined(__x86_64__)
@@ -23,10 +28,6 @@ constexpr unsigned kMachine = EM_AARCH64;
 #else
 #error "host kernels are loaded on x86-64 and AArch64 only"
 #endif
-
-tl::unexpected<Error> not_a_kernel(std::string reason) {
-  return fail(ErrorCode::device, "kernel image: " + std::move(reason));
-}
 
 Status check_table(std::string_view what, std::uint64_t begin, std::uint64_t bytes,
                    std::uint64_t count, std::uint64_t size) {

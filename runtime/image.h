@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "kiln/error.hpp"
 
@@ -29,5 +30,8 @@ class LoadedImage {
  private:
   void* handle_ = nullptr;
 };
+
+/// The error of bytes that hold no kernel.
+tl::unexpected<Error> not_a_kernel(std::string reason);
 
 }  // namespace kiln

@@ -4,14 +4,6 @@
 #include <utility>
 
 namespace kiln {
-namespace {
-
-tl::unexpected<Error> not_a_kernel(std::string reason) {
-  return fail(ErrorCode::device, "kernel image: " + std::move(reason));
-}
-
-}  // namespace
-
 Result<HostKernel> HostKernel::load(std::span<const std::byte> image) {
   auto loaded = LoadedImage::load(image);
   if (!loaded) return tl::unexpected(loaded.error());

@@ -66,9 +66,6 @@ void small_integers(DType type, std::int64_t limit, Random& random, std::vector<
   integers(static_cast<double>(lowest), limit - lowest + 1, random, out);
 }
 
-/// Largest values of C, bias and residual on exact data: small beside fp32's 2^24. Where D's own
-/// type is too short for a result, the one right rounding is known, since what is rounded is exact.
-constexpr std::int64_t kSmall = 8;
 
 Operand operand(Input which) {
   switch (which) {
@@ -148,7 +145,7 @@ void fill(const Gemm& gemm, Input which, Data kind, std::uint64_t seed, void* da
       if (kind == Data::uniform)
         uniform_values(view.dtype, random, line);
       else
-        small_integers(view.dtype, which == Input::a || which == Input::b ? 1 : kSmall, random,
+        small_integers(view.dtype, which == Input::a || which == Input::b ? 1 : kExactLargest, random,
                        line);
       store_row(view, i, 0, view.columns, line.data());
     }
@@ -196,7 +193,7 @@ void fill_bias(const Gemm& gemm, Data kind, std::uint64_t seed, void* data) {
   if (kind == Data::uniform)
     uniform_values(bias_type(gemm), random, values);
   else
-    small_integers(bias_type(gemm), kSmall, random, values);
+    small_integers(bias_type(gemm), kExactLargest, random, values);
   const auto count = static_cast<std::int64_t>(values.size());
   store_row({data, bias_type(gemm), 1, count, count, 1}, 0, 0, count, values.data());
 }

@@ -20,6 +20,10 @@ namespace kiln {
 enum class Data : std::uint8_t { uniform, exact };
 std::string_view name(Data data);
 
+/// Largest values of C, bias and residual on exact data: small beside fp32's 2^24. Where D's own
+/// type is too short for a result, the one right rounding is known, since what is rounded is exact.
+inline constexpr int kExactLargest = 8;
+
 /// A stream of 64-bit values (splitmix64): the same seed gives the same values on every machine.
 class Random {
  public:

@@ -19,8 +19,6 @@ namespace {
 constexpr std::size_t kGuard = 64 << 10;
 /// Largest problem that is also run on data with NaN and infinity, whose products are another set.
 constexpr double kNonfiniteFlops = 0x1p31;
-/// Whole numbers of C, bias and residual, as in tuner/data.cpp.
-constexpr int kSmall = 8;
 
 enum class Contents : std::uint8_t { exact, uniform, nonfinite };
 
@@ -116,12 +114,12 @@ struct GpuChecker::Impl {
       if (x->bytes() > 0) then(tools->poison(x->data(), x->bytes(), poison_pattern(g.d.dtype)));
     then(tools->fill(g, Operand::a, set.a.data(), own, exact ? 1 : 0));
     then(tools->fill(g, Operand::b, set.b.data(), own, exact ? 1 : 0));
-    then(tools->fill(g, Operand::c, set.c.data(), own, exact ? kSmall : 0));
+    then(tools->fill(g, Operand::c, set.c.data(), own, exact ? kExactLargest : 0));
     if (set.residual.bytes() > 0)
-      then(tools->fill(g, Operand::d, set.residual.data(), own, exact ? kSmall : 0));
+      then(tools->fill(g, Operand::d, set.residual.data(), own, exact ? kExactLargest : 0));
     if (set.bias.bytes() > 0)
       then(tools->fill_vector(bias_type(g), bias_length(g), set.bias.data(), own,
-                              exact ? kSmall : 0));
+                              exact ? kExactLargest : 0));
     const Data kind = exact ? Data::exact : Data::uniform;
     then(tools->fill_scales(g, Operand::a, kind, own, set.scale_a.data()));
     then(tools->fill_scales(g, Operand::b, kind, own, set.scale_b.data()));

@@ -16,8 +16,6 @@ namespace {
 constexpr std::size_t kFinalists = 4;
 // Slower than this beyond the best in screening, a candidate does not win a race.
 constexpr double kFinalistRatio = 1.10;
-// Kept back from exploring for the race; a bench ends its race by itself.
-constexpr double kRaceShare = 0.15;
 constexpr int kRaceAttempts = 3;
 
 using Clock = std::chrono::steady_clock;

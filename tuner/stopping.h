@@ -25,6 +25,11 @@ inline bool screened_out(double ns, double best_ns, const ScreeningRule::Stage& 
   return best_ns > 0 && ns > best_ns * stage.max_ratio;
 }
 
+/// Of a search's budget, kept back from screening for the race.
+inline constexpr double kRaceShare = 0.15;
+/// Samples of each contender of a race: at most, and before it may be decided.
+inline constexpr int kRaceSamples = 60, kRaceMinSamples = 10;
+
 /// The gain that makes a new record worth its while, supported by the intervals.
 inline constexpr double kMinimumGain = 1.02;
 

@@ -13,6 +13,7 @@
 #include "tuner/device_lock.h"
 #include "tuner/own_check.h"
 #include "tuner/search.h"
+#include "tuner/stopping.h"
 #include "tuner/worker_limits.h"
 #include "tuner/worker_process.h"
 
@@ -23,7 +24,6 @@ namespace {
 constexpr double kHardLimit = 1.4;
 // Of the budget, for the first candidate: the next must have a chance should it hang.
 constexpr double kFirstShare = 0.8;
-constexpr double kRaceShare = 0.15;
 constexpr double kLockPatienceSeconds = 120;
 
 std::string words_of(const nlohmann::json& told) {

@@ -44,6 +44,8 @@ auto decoded(F decode) -> Result<decltype(decode())> {
 
 }  // namespace
 
+nlohmann::json refused(const Error& error) { return {{"error", error.message}}; }
+
 std::string_view name(WorkerStatus::Phase phase) {
   switch (phase) {
     case WorkerStatus::idle:

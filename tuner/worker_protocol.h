@@ -55,6 +55,8 @@ Result<std::variant<Timing, Failure>> outcome_from(const nlohmann::json& j);
 nlohmann::json answer_of(const std::variant<Timing, Failure>& outcome, Round round, bool verified);
 /// The outcome, round and verdict of one candidate's row; no config.
 Result<Measured> measured_from(const nlohmann::json& answer);
+/// The answer to a request that cannot be served.
+nlohmann::json refused(const Error& error);
 /// Operations a second of the probe beside a worker's samples; 0 where it tells none, or no number.
 double peak_flops_of(const nlohmann::json& answer);
 

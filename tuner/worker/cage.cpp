@@ -30,7 +30,7 @@ constexpr bool kSanitized = true;  // shadow memory takes terabytes of address s
 constexpr bool kSanitized = false;
 #endif
 
-WorkerStatus* g_status = nullptr;
+WorkerStatus* g_refusals = nullptr;
 
 /// The registers of a trapped call.
 struct Call {
@@ -102,15 +102,15 @@ void on_trapped_call(int, siginfo_t* info, void* context) {
     return;
   }
   int expected = 0;
-  if (g_status->signal.compare_exchange_strong(expected, -1)) {
-    g_status->code = info->si_syscall;
-    g_status->address = reinterpret_cast<std::uintptr_t>(info->si_call_addr);
-    g_status->signal = SIGSYS;
+  if (g_refusals->signal.compare_exchange_strong(expected, -1)) {
+    g_refusals->code = info->si_syscall;
+    g_refusals->address = reinterpret_cast<std::uintptr_t>(info->si_call_addr);
+    g_refusals->signal = SIGSYS;
   }
   _exit(128 + SIGSYS);
 }
 
-std::string refused(const char* call) {
+std::string not_caged(const char* call) {
   return std::string("none: ") + call + ": " + strerror(errno);
 }
 
@@ -147,12 +147,12 @@ void limit_address_space(std::int64_t set_bytes) {
 
 std::string enter_cage(CageKind kind, WorkerStatus* status) {
   if (kSanitized) return "none: a sanitized build";
-  g_status = status;
+  g_refusals = status;
   std::vector<sock_filter> code = kind == CageKind::host
                                       ? host_filter(getpid(), threads_of_this_process())
                                       : gpu_filter(getpid());
   sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return refused("PR_SET_NO_NEW_PRIVS");
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return not_caged("PR_SET_NO_NEW_PRIVS");
   if (kind == CageKind::host) {
     answer_trapped_calls();
     // RLIMIT_CORE does not keep a dump from a core_pattern that is a pipe; this does. It also hides
@@ -164,7 +164,7 @@ std::string enter_cage(CageKind kind, WorkerStatus* status) {
   const long done = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                             SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program);
   if (done == 0) return kind == CageKind::host ? "host" : "gpu";
-  const std::string why = done < 0 ? refused("seccomp") : "none: seccomp: a thread has a filter";
+  const std::string why = done < 0 ? not_caged("seccomp") : "none: seccomp: a thread has a filter";
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // without the cage memory files are opened by their paths
   return why;
 }

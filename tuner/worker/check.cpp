@@ -12,6 +12,7 @@
 #include "tuner/bound_kernel.h"
 #include "tuner/ragged.h"
 #include "tuner/verify.h"
+#include "tuner/worker_protocol.h"
 #include "tuner/worker/session.h"
 
 namespace kiln {
@@ -27,8 +28,6 @@ namespace {
 json failed(const Failure& failure) {
   return {{"passed", false}, {"outcome", to_json(std::variant<Timing, Failure>(failure))}};
 }
-
-json refused(const Error& error) { return {{"error", error.message}}; }
 
 /// The verifier of `gemm`, made anew only when the last one was another problem's.
 Result<Verifier*> verifier_of(std::optional<Verifier>& kept, const Gemm& gemm,

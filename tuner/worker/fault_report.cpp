@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-WorkerStatus* g_status = nullptr;
+WorkerStatus* g_faults = nullptr;
 // A kernel may have used up the ordinary stack. Fixed: SIGSTKSZ is no constant in newer libcs.
 alignas(16) std::array<char, 64 << 10> g_stack;
 
@@ -15,10 +15,10 @@ alignas(16) std::array<char, 64 << 10> g_stack;
 // is delivered with its default action, which ends the process.
 void note_fault(int signal, siginfo_t* info, void*) {
   int expected = 0;
-  if (g_status->signal.compare_exchange_strong(expected, -1)) {
-    g_status->code = info->si_code;
-    g_status->address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-    g_status->signal = signal;
+  if (g_faults->signal.compare_exchange_strong(expected, -1)) {
+    g_faults->code = info->si_code;
+    g_faults->address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+    g_faults->signal = signal;
   }
   raise(signal);
 }
@@ -26,7 +26,7 @@ void note_fault(int signal, siginfo_t* info, void*) {
 }  // namespace
 
 void report_faults_on(WorkerStatus* status) {
-  g_status = status;
+  g_faults = status;
   stack_t stack{};
   stack.ss_sp = g_stack.data();
   stack.ss_size = g_stack.size();

@@ -16,10 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kRaceSamples = 60;
-constexpr int kRaceMinSamples = 10;
-
-json refused(const Error& error) { return {{"error", error.message}}; }
 
 }  // namespace
 

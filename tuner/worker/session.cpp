@@ -26,8 +26,6 @@ using nlohmann::json;
 constexpr std::int64_t kCheapToVerify = std::int64_t{1} << 25;  // multiply-adds
 constexpr double kScreenSampleNs = 20'000;
 constexpr double kRaceSampleNs = 100'000;
-constexpr int kRaceSamples = 60;
-constexpr int kRaceMinSamples = 10;
 
 Failure memory_failure(const Error& error) { return {Failure::Kind::resources, error.message}; }
 
