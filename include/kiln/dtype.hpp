@@ -1,5 +1,5 @@
-// Element types of matrices and accumulators. Knows names, sizes and nothing of problems or
-// devices.
+/// @file
+/// Element types of matrices and accumulators: names and sizes.
 #pragma once
 
 #include <array>
@@ -9,29 +9,30 @@
 
 namespace kiln {
 
-/// `tf32` is fp32 in memory whose products see only 10 bits of mantissa: what a GPU's matrix units
-/// make of fp32 when they are allowed to. The fp8 types are the OCP ones, of
-/// which e4m3 has no infinity; those called fnuz, gfx942's own, have neither infinity nor −0. The
-/// fp6 and fp4 types are OCP's, for operands with block scales; they lie side by side without gaps,
-/// the first element in the lowest bits of the first byte.
+/// Type of an element. The fp6 and fp4 types are for operands with block scales; their elements lie
+/// side by side without gaps, the first one in the lowest bits of the first byte.
 enum class DType : std::uint8_t {
-  fp32,
-  fp64,
-  fp16,
-  bf16,
-  s8,
-  u8,
-  s32,
-  fp8_e4m3,
-  fp8_e5m2,
-  tf32,
-  fp8_e4m3fnuz,
-  fp8_e5m2fnuz,
-  fp6_e2m3,
-  fp6_e3m2,
-  fp4_e2m1
+  fp32,          ///< IEEE binary32
+  fp64,          ///< IEEE binary64
+  fp16,          ///< IEEE binary16
+  bf16,          ///< bfloat16
+  s8,            ///< signed byte
+  u8,            ///< unsigned byte
+  s32,           ///< signed 32-bit integer
+  fp8_e4m3,      ///< OCP 8-bit float, no infinity
+  fp8_e5m2,      ///< OCP 8-bit float
+  tf32,          ///< fp32 in memory; matrix units use 10 bits of its mantissa
+  fp8_e4m3fnuz,  ///< gfx942's e4m3: neither infinity nor −0
+  fp8_e5m2fnuz,  ///< gfx942's e5m2: neither infinity nor −0
+  fp6_e2m3,      ///< OCP 6-bit float
+  fp6_e3m2,      ///< OCP 6-bit float
+  fp4_e2m1       ///< OCP 4-bit float
 };
 
+/// @name Short names of the types
+/// @{
+
+/// The enumerator of the same name.
 inline constexpr DType fp32 = DType::fp32;
 inline constexpr DType fp64 = DType::fp64;
 inline constexpr DType fp16 = DType::fp16;
@@ -47,12 +48,14 @@ inline constexpr DType fp8_e5m2fnuz = DType::fp8_e5m2fnuz;
 inline constexpr DType fp6_e2m3 = DType::fp6_e2m3;
 inline constexpr DType fp6_e3m2 = DType::fp6_e3m2;
 inline constexpr DType fp4_e2m1 = DType::fp4_e2m1;
+/// @}
 
+/// A type's name and size.
 struct DTypeInfo {
-  DType type;
-  std::string_view name;
-  int bits;
-  bool floating;
+  DType type;             ///< the type
+  std::string_view name;  ///< as in a problem's text
+  int bits;               ///< of one element
+  bool floating;          ///< no integer
 };
 
 /// One row per type, in enum order.
@@ -79,20 +82,24 @@ static_assert([] {
   return true;
 }());
 
+/// The row of a type.
 constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<std::size_t>(t)]; }
+/// Bits of one element.
 constexpr int bits_of(DType t) { return info(t).bits; }
-/// Size of one element in bytes; of those shorter than a byte, of one that lies alone.
+/// Bytes of one element, rounded up to whole bytes.
 constexpr int size_of(DType t) { return (info(t).bits + 7) / 8; }
-/// What `count` neighbouring elements take.
+/// Bytes of `count` neighbouring elements.
 constexpr std::int64_t bytes_of(DType t, std::int64_t count) {
   const int bits = info(t).bits;
   return bits % 8 == 0 ? count * (bits / 8) : (count * bits + 7) / 8;
 }
-/// Least count of elements that fills whole bytes: lines and batches begin at multiples of it.
+/// Smallest number of elements that fills whole bytes; rows and batches begin at multiples of it.
 constexpr int elements_of_whole_bytes(DType t) {
   return info(t).bits >= 8 ? 1 : info(t).bits == 6 ? 4 : 2;
 }
+/// Name of a type, as in a problem's text.
 constexpr std::string_view name(DType t) { return info(t).name; }
+/// Whether the type is a floating-point one.
 constexpr bool is_floating(DType t) { return info(t).floating; }
 
 /// The type called `text` ("fp32", "bf16", …), or nothing.

@@ -1,4 +1,5 @@
-// The front door: open once, tune once, gemm() ever after.
+/// @file
+/// The engine: open once, tune once, then call gemm().
 #pragma once
 
 #include <memory>
@@ -9,12 +10,15 @@
 
 namespace kiln {
 
-/// A matrix packed once by `Engine::pack_b`; holds its own copy. Shared handle, immutable.
+/// A copy of B packed by `Engine::pack_b`. A shared handle, immutable.
 class KILN_API PackedB {
  public:
   struct Impl;
+  /// For kiln's own code.
   explicit PackedB(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  /// For kiln's own code.
   const Impl& impl() const { return *impl_; }
+  /// Bytes of the copy.
   std::size_t bytes() const;
 
  private:
@@ -25,49 +29,54 @@ class KILN_API PackedB {
 /// alpha and beta apply in the accumulator's type (fp32 where that is s32). `beta == 0` never reads
 /// C.
 struct Operands {
-  const void* a = nullptr;
-  const void* b = nullptr;
+  const void* a = nullptr;            ///< A
+  const void* b = nullptr;            ///< B
   const PackedB* packed_b = nullptr;  ///< instead of b, for a problem with b_packed
   const void* c = nullptr;            ///< may equal d (same layout); needed when beta != 0
-  void* d = nullptr;
-  const void* bias = nullptr;
-  const void* residual = nullptr;
-  double alpha = 1.0;
-  double beta = 0.0;
-  int threads = 0;  ///< 0 = the engine's default; always 0 on a GPU
-  // On a GPU all pointers above are the device's, and the call returns when it is in the stream.
-  void* stream = nullptr;  ///< a cudaStream_t or CUstream; null is the default stream
-  /// Memory of the caller's for plan.workspace_bytes() bytes, 256-byte aligned; not shared by calls
-  /// that may overlap in time. Null: the plan keeps one of its own for each stream and thread, made
-  /// by the first call, which therefore must not be captured into a graph. A graph that may run
-  /// beside other calls of the plan needs a workspace that is its own.
+  void* d = nullptr;                  ///< D; overlaps no other operand but c
+  const void* bias = nullptr;         ///< the bias vector
+  const void* residual = nullptr;     ///< the residual matrix
+  double alpha = 1.0;                 ///< factor of the product
+  double beta = 0.0;                  ///< factor of C
+  int threads = 0;                    ///< 0 = the engine's default; always 0 on a GPU
+  /// A cudaStream_t or CUstream; null is the default stream. On a GPU all pointers are the
+  /// device's, and the call returns when the work is in the stream.
+  void* stream = nullptr;
+  /// Device memory of plan.workspace_bytes() bytes, 256-byte aligned, not shared by calls that may
+  /// overlap in time. Null: the plan allocates one for each stream and thread at the first call,
+  /// which therefore must not be captured into a graph. A graph that may run beside other calls of
+  /// the plan needs a workspace of its own.
   void* workspace = nullptr;
-  std::int64_t workspace_bytes = 0;
-  /// Of a problem with scales: see Scale for how they lie. fp32, or bytes of e8m0; 4-byte aligned.
-  const void* scale_a = nullptr;
-  const void* scale_b = nullptr;
+  std::int64_t workspace_bytes = 0;  ///< of the workspace
+  const void* scale_a = nullptr;     ///< scales of A: fp32 or e8m0 (see Scale), 4-byte aligned
+  const void* scale_b = nullptr;     ///< scales of B, likewise
 };
 
-/// A problem bound to its kernel: the cheapest way to run one shape many times.
-/// Immutable and thread-safe; keeps the kernel alive.
+/// A problem bound to its kernel: leaves out the look-up of gemm(). Immutable and thread-safe;
+/// keeps the kernel alive.
 class KILN_API Plan {
  public:
   struct Impl;
+  /// For kiln's own code.
   explicit Plan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   /// Runs it. Errors: bad_input (null or overlapping operands).
   Status run(const Operands& operands) const;
+  /// Where the kernel came from.
   Match match() const;
+  /// Canonical text of the kernel's config.
   const std::string& config() const;
-  /// What a call needs of a workspace on a GPU; 0 on the CPU.
+  /// Bytes of workspace that a call needs on a GPU; 0 on the CPU.
   std::int64_t workspace_bytes() const;
+  /// For kiln's own code.
   const Impl& impl() const { return *impl_; }
 
  private:
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Thread-safe: any thread may call any member at any time. A thread that is cancelled
-/// (pthread_cancel) inside a member acts on it when the member has returned. Nothing is thrown.
+/// One device and its databases. Thread-safe: any thread may call any member at any time. A thread
+/// that is cancelled (pthread_cancel) inside a member acts on it when the member has returned.
+/// Nothing is thrown.
 ///
 /// Warnings go to stderr through a logger of kiln's own; the environment variable KILN_LOG, read
 /// once, sets its level: off, error, warn (the default), info or debug.
@@ -76,8 +85,11 @@ class KILN_API Engine {
   /// Opens (creating it if needed) the user's database and the shipped ones.
   /// Errors: bad_input (device, threads), database (unreadable, newer schema, …), device.
   static Result<Engine> open(OpenOptions options = {});
+  /// Movable, not copyable.
   Engine(Engine&&) noexcept;
+  /// Movable, not copyable.
   Engine& operator=(Engine&&) noexcept;
+  /// Waits for background tuning to stop. Plans and packed matrices outlive the engine.
   ~Engine();
 
   /// Searches, verifies, stores. Errors: bad_input, unsupported, device, compiler, database.
@@ -96,10 +108,12 @@ class KILN_API Engine {
   /// `gemm.with_packed_b()` with the same thread count. CPU only. Errors: unsupported on a GPU.
   Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads = 0);
 
-  /// Config, why it was chosen, rivals and evidence, as text a person reads.
+  /// The config that gemm() would use, where it came from, its timing, the configs that were slower
+  /// and the source, as text.
   Result<std::string> explain(const Gemm& gemm, int threads = 0);
 
   struct Impl;
+  /// For kiln's own code.
   Impl& impl() { return *impl_; }
 
  private:

@@ -1,4 +1,5 @@
-// Errors are values: what went wrong, in a sentence that names the field and the value.
+/// @file
+/// Errors are values: a code, and a sentence that names the field and the value.
 #pragma once
 
 #include <string>
@@ -8,17 +9,19 @@
 
 namespace kiln {
 
+/// Kind of an error.
 enum class ErrorCode {
-  bad_input,     // a field of the call or of a file is wrong; the message names it and its value
-  unsupported,   // well-formed, but no family of kernels covers it
-  device,        // the device, its driver or the machine refused
-  compiler,      // a source did not compile, or no compiler could be loaded
-  database,      // the database could not be opened, read or written
-  not_tuned,     // Policy::error and no exact record
-  verification,  // a result was wrong
-  internal,      // a defect of kiln's
+  bad_input,     ///< a field of the call or of a file is wrong; the message names it and its value
+  unsupported,   ///< well-formed, but no family of kernels covers it
+  device,        ///< the device, its driver or the machine refused
+  compiler,      ///< a source did not compile, or no compiler could be loaded
+  database,      ///< the database could not be opened, read or written
+  not_tuned,     ///< Policy::error and no exact record
+  verification,  ///< a result was wrong
+  internal,      ///< a defect of kiln's
 };
 
+/// The code in words, as "bad input".
 constexpr std::string_view name(ErrorCode code) {
   switch (code) {
     case ErrorCode::bad_input:
@@ -41,15 +44,19 @@ constexpr std::string_view name(ErrorCode code) {
   return "internal";
 }
 
+/// Why a call failed.
 struct Error {
-  ErrorCode code = ErrorCode::internal;
-  std::string message;
+  ErrorCode code = ErrorCode::internal;  ///< kind
+  std::string message;                   ///< one sentence with the field and its value
 };
 
+/// A value, or why there is none.
 template <typename T>
 using Result = tl::expected<T, Error>;
+/// Nothing, or why the call failed.
 using Status = Result<void>;
 
+/// An Error, ready to be returned.
 inline tl::unexpected<Error> fail(ErrorCode code, std::string message) {
   return tl::unexpected<Error>(Error{code, std::move(message)});
 }

@@ -1,6 +1,7 @@
-// The problem, as a value: D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual,
-// where elements of A and B may have scales. Knows shapes, types and layouts; knows no device and
-// no kernel.
+/// @file
+/// The problem, as a value: D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual,
+/// where elements of A and B may have scales. Knows shapes, types and layouts; knows no device and
+/// no kernel.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,32 @@
 
 namespace kiln {
 
-enum class Order : std::uint8_t { row_major, column_major };
-enum class Activation : std::uint8_t { none, relu, gelu_tanh, gelu_erf, silu };
-/// Where a bias vector lies: one value a row of D (m values) or one a column of D (n values).
-enum class Bias : std::uint8_t { none, per_row, per_column };
+/// How a matrix lies in memory: elements of a row are adjacent, or those of a column.
+enum class Order : std::uint8_t {
+  row_major,    ///< elements of a row are adjacent
+  column_major  ///< elements of a column are adjacent
+};
+/// Function applied after the bias, before the residual.
+enum class Activation : std::uint8_t {
+  none,       ///< none
+  relu,       ///< max(x, 0)
+  gelu_tanh,  ///< GELU, tanh approximation
+  gelu_erf,   ///< GELU, exact
+  silu        ///< x / (1 + exp(−x))
+};
+/// Shape of the bias vector.
+enum class Bias : std::uint8_t {
+  none,       ///< no bias
+  per_row,    ///< m values, one for each row of D
+  per_column  ///< n values, one for each column of D
+};
 
-/// What elements of A or B are multiplied by before they meet. A line is what is summed along: a
-/// row of op(A) or a column of op(B). Wherever the operand itself lies, its scales are a matrix of
-/// their own, [lines, blocks along k], the blocks of a line side by side, tight, batch behind
-/// batch; the last block of either side may be short.
+/// Scales of an operand: each of its elements is multiplied by one before the product. A line is a
+/// row of op(A) or a column of op(B). Whatever the operand's layout, its scales are a tight
+/// row-major matrix [lines, blocks along k], batch behind batch; the last block of either side may
+/// be short.
 enum class Scale : std::uint8_t {
-  none,
+  none,        ///< no scales
   line,        ///< an fp32 for each line
   line_128,    ///< an fp32 for each 128 elements of a line
   square_128,  ///< an fp32 for each 128 lines × 128 elements
@@ -33,14 +49,15 @@ enum class Scale : std::uint8_t {
 /// How one matrix is stored. `transposed` says that what is stored is the transpose of what enters
 /// the product: a row-major transposed A is stored as [k, m].
 struct Matrix {
-  DType dtype = DType::fp32;
-  Order order = Order::row_major;
-  bool transposed = false;
-  std::int64_t ld = 0;  ///< elements between rows (row-major) or columns; 0 = tight
+  DType dtype = DType::fp32;       ///< of its elements
+  Order order = Order::row_major;  ///< row- or column-major
+  bool transposed = false;         ///< the transpose of what enters the product is stored
+  std::int64_t ld = 0;             ///< elements between rows (row-major) or columns; 0 = tight
   /// Elements between batches; 0 = tight (ld * extent). A, B and C are only read, so any positive
   /// stride is legal and their batches may overlap; those of D must not: each lies behind the one
   /// before it, or beside it within the same lines (stride ≥ a line, all batches within ld).
   std::int64_t batch_stride = 0;
+  /// Field by field, in order.
   auto operator<=>(const Matrix&) const = default;
 };
 
@@ -48,36 +65,50 @@ struct Matrix {
 /// Everything up to the store is done in the accumulator's type (fp32 for s32 accumulators when any
 /// floating step is asked for).
 struct Epilogue {
-  Bias bias = Bias::none;  ///< dtype fp32 (fp64 when D is fp64)
-  Activation activation = Activation::none;
+  Bias bias = Bias::none;                    ///< dtype fp32 (fp64 when D is fp64)
+  Activation activation = Activation::none;  ///< applied after the bias
   bool residual = false;  ///< a matrix stored exactly as D is (dtype, order, ld, stride)
+  /// Field by field, in order.
   auto operator<=>(const Epilogue&) const = default;
 };
 
+/// The problem. A value: equal problems have equal fields, and the text form names every field that
+/// is not the default.
 struct KILN_API Gemm {
-  std::int64_t m = 0, n = 0, k = 0;
-  std::int64_t batch = 1;
-  Matrix a, b, c, d;
-  DType accumulator = DType::fp32;
-  Epilogue epilogue;
+  std::int64_t m = 0;               ///< rows of D
+  std::int64_t n = 0;               ///< columns of D
+  std::int64_t k = 0;               ///< columns of op(A), rows of op(B)
+  std::int64_t batch = 1;           ///< products of the same shape
+  Matrix a;                         ///< A as stored
+  Matrix b;                         ///< B as stored
+  Matrix c;                         ///< C as stored, in D's order
+  Matrix d;                         ///< D as stored
+  DType accumulator = DType::fp32;  ///< type in which products are accumulated
+  Epilogue epilogue;                ///< what follows the product
   /// A power of two that divides every operand's address and row pitch and, in a batch, its batch
   /// stride, in bytes; kernels may rely on it. 1 promises nothing.
   int alignment = 1;
   /// B arrives packed by `Engine::pack_b`: another problem, tuned on its own.
   bool b_packed = false;
-  /// Of operands of at most eight bits. Blocks along k are a matter of both operands or of none;
-  /// the fp6 and fp4 types need mx_32.
-  Scale scale_a = Scale::none, scale_b = Scale::none;
+  /// Scales, for operands of at most eight bits. Either both operands have scales of blocks along k
+  /// or neither has; the fp6 and fp4 types need mx_32.
+  Scale scale_a = Scale::none;
+  Scale scale_b = Scale::none;  ///< as scale_a, of B
 
+  /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
 
   /// Row-major A [m,k], B [k,n], C and D [m,n], tight, with the usual accumulator and output:
   /// fp32→fp32, fp64→fp64, fp16→fp16 (fp32 acc), bf16→bf16 (fp32 acc), s8→s32, u8 (times s8)→s32,
   /// smaller floats→bf16 (fp32 acc).
   static Gemm row_major(std::int64_t m, std::int64_t n, std::int64_t k, DType t = DType::fp32);
+  /// The same, column-major.
   static Gemm column_major(std::int64_t m, std::int64_t n, std::int64_t k, DType t = DType::fp32);
 
-  // Changed copies, so that a problem reads as one expression.
+  /// @name Changed copies, so that a problem reads as one expression
+  /// @{
+
+  /// A copy with this field changed.
   Gemm transpose_a() const;
   Gemm transpose_b() const;
   Gemm output(DType t) const;              ///< dtype of C and D
@@ -88,20 +119,28 @@ struct KILN_API Gemm {
   Gemm with_packed_b() const;
   Gemm scaled(Scale of_a, Scale of_b) const;
   Gemm scaled(Scale of_both) const;
+  /// @}
 
-  // Derived, with 0 resolved. Rows and columns are those of the stored matrix's major walk.
+  /// @name Leading dimensions and strides, with 0 resolved
+  /// In elements: between rows of a row-major matrix as stored, columns of a column-major one, and
+  /// between batches.
+  /// @{
+
+  /// The value, 0 resolved.
   std::int64_t lda() const;
   std::int64_t ldb() const;
   std::int64_t ldc() const;
   std::int64_t ldd() const;
-  std::int64_t stride_a() const;  ///< elements between batches
+  std::int64_t stride_a() const;
   std::int64_t stride_b() const;
   std::int64_t stride_c() const;
   std::int64_t stride_d() const;
+  /// @}
+  /// Floating-point operations of all batches: 2·m·n·k·batch.
   double flops() const { return 2.0 * double(m) * double(n) * double(k) * double(batch); }
 };
 
-/// Every rule a problem must obey before anything looks at it: sizes ≥ 0, leading dimensions large
+/// Whether the problem is well-formed and supported: sizes ≥ 0, leading dimensions large
 /// enough, a supported (A, B, accumulator, D) combination, C stored in D's order, … Errors:
 /// bad_input and, for combinations that no kernel covers, unsupported; both name the field and the
 /// value.
@@ -113,10 +152,16 @@ KILN_API Status validate(const Gemm& gemm);
 /// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
 /// (none|line|1x128|128x128|mx32, of both operands or as A's:B's).
 KILN_API std::string text(const Gemm& gemm);
+/// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);
 
+/// @name Names, as in a problem's text
+/// @{
+
+/// The name.
 KILN_API std::string_view name(Activation f);
 KILN_API std::string_view name(Bias b);
 KILN_API std::string_view name(Scale s);
+/// @}
 
 }  // namespace kiln

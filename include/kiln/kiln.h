@@ -1,18 +1,19 @@
-/* kiln for C (C99): open once, tune once, kiln_gemm() ever after.
+/** @file
+ * The C interface (C99): open once, tune once, then call kiln_gemm().
  *
  * D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual
  *
- * Every function may be called from any thread; none exits or throws. Those that can fail return a
- * kiln_status; kiln_last_error() then says what was wrong, naming the field and the value.
+ * Every function may be called from any thread; none exits or throws. Functions that can fail
+ * return a kiln_status; kiln_last_error() then names the field and the value that were wrong.
  *
  * A thread that is cancelled (pthread_cancel) inside a call acts on it after the call has returned.
  *
  * Structs grow at their end. Each begins with its size in the caller's header, which the init
- * function stores: a program built against an older header works with a newer library, which takes
+ * function stores: a program built against an older header works with a newer library, which uses
  * the defaults for the fields that the program lacks and never writes beyond the size. A field that
  * only a newer header has must be 0 where an older library is called, or the call is refused.
  *
- * Warnings go to stderr; $KILN_LOG = off, error, warn (the default), info or debug says how much.
+ * Warnings go to stderr; $KILN_LOG = off, error, warn (the default), info or debug sets the level.
  */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
@@ -26,214 +27,247 @@
 extern "C" {
 #endif
 
+/** Result of a call. */
 typedef enum kiln_status {
-  KILN_OK = 0,
-  KILN_BAD_INPUT = 1,    /* a field of the call is wrong */
-  KILN_UNSUPPORTED = 2,  /* well-formed, but no family of kernels covers it */
-  KILN_DEVICE = 3,       /* the device, its driver or the machine refused */
-  KILN_COMPILER = 4,     /* a source did not compile, or no compiler could be loaded */
-  KILN_DATABASE = 5,     /* the database could not be opened, read or written */
-  KILN_NOT_TUNED = 6,    /* KILN_POLICY_ERROR and no exact record */
-  KILN_VERIFICATION = 7, /* a result was wrong */
-  KILN_INTERNAL = 8      /* a defect of kiln's */
+  KILN_OK = 0,           /**< done */
+  KILN_BAD_INPUT = 1,    /**< a field of the call is wrong */
+  KILN_UNSUPPORTED = 2,  /**< well-formed, but no family of kernels covers it */
+  KILN_DEVICE = 3,       /**< the device, its driver or the machine refused */
+  KILN_COMPILER = 4,     /**< a source did not compile, or no compiler could be loaded */
+  KILN_DATABASE = 5,     /**< the database could not be opened, read or written */
+  KILN_NOT_TUNED = 6,    /**< KILN_POLICY_ERROR and no exact record */
+  KILN_VERIFICATION = 7, /**< a result was wrong */
+  KILN_INTERNAL = 8      /**< a defect of kiln's */
 } kiln_status;
 
+/** Type of an element, as kiln::DType. */
 typedef enum kiln_dtype {
-  KILN_FP32 = 0,
-  KILN_FP64 = 1,
-  KILN_FP16 = 2,
-  KILN_BF16 = 3,
-  KILN_S8 = 4,
-  KILN_U8 = 5,
-  KILN_S32 = 6,
-  KILN_FP8_E4M3 = 7,
-  KILN_FP8_E5M2 = 8,
-  KILN_TF32 = 9, /* fp32 in memory, multiplied with 10 bits of mantissa */
-  KILN_FP8_E4M3FNUZ = 10,
-  KILN_FP8_E5M2FNUZ = 11,
-  KILN_FP6_E2M3 = 12, /* six and four bits: packed without gaps, lowest bits first */
-  KILN_FP6_E3M2 = 13,
-  KILN_FP4_E2M1 = 14
+  KILN_FP32 = 0,          /**< IEEE binary32 */
+  KILN_FP64 = 1,          /**< IEEE binary64 */
+  KILN_FP16 = 2,          /**< IEEE binary16 */
+  KILN_BF16 = 3,          /**< bfloat16 */
+  KILN_S8 = 4,            /**< signed byte */
+  KILN_U8 = 5,            /**< unsigned byte */
+  KILN_S32 = 6,           /**< signed 32-bit integer */
+  KILN_FP8_E4M3 = 7,      /**< OCP 8-bit float, no infinity */
+  KILN_FP8_E5M2 = 8,      /**< OCP 8-bit float */
+  KILN_TF32 = 9,          /**< fp32 in memory, multiplied with 10 bits of mantissa */
+  KILN_FP8_E4M3FNUZ = 10, /**< gfx942's e4m3: neither infinity nor -0 */
+  KILN_FP8_E5M2FNUZ = 11, /**< gfx942's e5m2: neither infinity nor -0 */
+  KILN_FP6_E2M3 = 12,     /**< OCP 6-bit float; packed without gaps, lowest bits first */
+  KILN_FP6_E3M2 = 13,     /**< OCP 6-bit float; packed without gaps, lowest bits first */
+  KILN_FP4_E2M1 = 14      /**< OCP 4-bit float; packed without gaps, lowest bits first */
 } kiln_dtype;
 
-typedef enum kiln_order { KILN_ROW_MAJOR = 0, KILN_COLUMN_MAJOR = 1 } kiln_order;
+/** How a matrix lies in memory. */
+typedef enum kiln_order {
+  KILN_ROW_MAJOR = 0,   /**< elements of a row are adjacent */
+  KILN_COLUMN_MAJOR = 1 /**< elements of a column are adjacent */
+} kiln_order;
 
+/** Function applied after the bias, before the residual. */
 typedef enum kiln_activation {
-  KILN_ACTIVATION_NONE = 0,
-  KILN_RELU = 1,
-  KILN_GELU_TANH = 2,
-  KILN_GELU_ERF = 3,
-  KILN_SILU = 4
+  KILN_ACTIVATION_NONE = 0, /**< none */
+  KILN_RELU = 1,            /**< max(x, 0) */
+  KILN_GELU_TANH = 2,       /**< GELU, tanh approximation */
+  KILN_GELU_ERF = 3,        /**< GELU, exact (erf) */
+  KILN_SILU = 4             /**< x / (1 + exp(-x)) */
 } kiln_activation;
 
+/** Shape of the bias vector. */
 typedef enum kiln_bias {
-  KILN_BIAS_NONE = 0,
-  KILN_BIAS_PER_ROW = 1,   /* m values */
-  KILN_BIAS_PER_COLUMN = 2 /* n values */
+  KILN_BIAS_NONE = 0,      /**< no bias */
+  KILN_BIAS_PER_ROW = 1,   /**< m values, one for each row of D */
+  KILN_BIAS_PER_COLUMN = 2 /**< n values, one for each column of D */
 } kiln_bias;
 
-/* What elements of an operand of at most eight bits are multiplied by. A line is a row of op(A) or
+/** What elements of an operand of at most eight bits are multiplied by. A line is a row of op(A) or
  * a column of op(B); scales lie as a tight [lines, blocks along k] matrix, batch behind batch. */
 typedef enum kiln_scale {
-  KILN_SCALE_NONE = 0,
-  KILN_SCALE_LINE = 1,       /* an fp32 for each line */
-  KILN_SCALE_LINE_128 = 2,   /* an fp32 for each 128 elements of a line */
-  KILN_SCALE_SQUARE_128 = 3, /* an fp32 for each 128 lines x 128 elements */
-  KILN_SCALE_MX_32 = 4       /* an e8m0 byte for each 32 elements of a line */
+  KILN_SCALE_NONE = 0,       /**< no scales */
+  KILN_SCALE_LINE = 1,       /**< an fp32 for each line */
+  KILN_SCALE_LINE_128 = 2,   /**< an fp32 for each 128 elements of a line */
+  KILN_SCALE_SQUARE_128 = 3, /**< an fp32 for each 128 lines x 128 elements */
+  KILN_SCALE_MX_32 = 4       /**< an e8m0 byte for each 32 elements of a line */
 } kiln_scale;
 
-/* What kiln_gemm() does when the exact problem was never tuned. */
+/** What kiln_gemm() does when the exact problem was never tuned. */
 typedef enum kiln_policy {
-  KILN_POLICY_USE_BEST_KNOWN = 0,
-  KILN_POLICY_TUNE_NOW = 1,
-  KILN_POLICY_TUNE_IN_BACKGROUND = 2,
-  KILN_POLICY_ERROR = 3
+  KILN_POLICY_USE_BEST_KNOWN = 0,     /**< run the best kernel known without tuning */
+  KILN_POLICY_TUNE_NOW = 1,           /**< tune in the call, then run */
+  KILN_POLICY_TUNE_IN_BACKGROUND = 2, /**< run the best known kernel, tune on another thread */
+  KILN_POLICY_ERROR = 3               /**< return KILN_NOT_TUNED */
 } kiln_policy;
 
-/* One matrix as stored. `transposed` (0 or 1) says that the transpose of what enters the product is
- * stored. `ld` counts elements between rows (row-major) or columns, `batch_stride` elements between
- * batches; 0 means tight. */
+/** One matrix as stored. */
 typedef struct kiln_matrix {
-  kiln_dtype dtype;
-  kiln_order order;
-  int transposed;
-  int64_t ld;
-  int64_t batch_stride;
+  kiln_dtype dtype;     /**< of its elements */
+  kiln_order order;     /**< row- or column-major */
+  int transposed;       /**< 1: the transpose of what enters the product is stored */
+  int64_t ld;           /**< elements between rows (row-major) or columns; 0 = tight */
+  int64_t batch_stride; /**< elements between batches; 0 = tight */
 } kiln_matrix;
 
-/* The problem. Set it with kiln_gemm_desc_init(), then change fields. A is m x k, B k x n, C and D
+/** The problem. Set it with kiln_gemm_desc_init(), then change fields. A is m x k, B k x n, C and D
  * m x n, sizes in elements. */
 typedef struct kiln_gemm_desc {
-  size_t size; /* bytes, as in the caller's header; set by the init function */
-  int64_t m, n, k;
-  int64_t batch;
-  kiln_matrix a, b, c, d;
-  kiln_dtype accumulator;
-  kiln_bias bias; /* fp32 values; fp64 when the accumulator is */
-  kiln_activation activation;
-  int residual;  /* 1: a matrix stored exactly as D is added last */
-  int alignment; /* bytes: a power of two that divides every address, row pitch and, in a batch,
+  size_t size;                /**< bytes, as in the caller's header; set by the init function */
+  int64_t m;                  /**< rows of D */
+  int64_t n;                  /**< columns of D */
+  int64_t k;                  /**< columns of op(A), rows of op(B) */
+  int64_t batch;              /**< products of the same shape */
+  kiln_matrix a;              /**< A as stored */
+  kiln_matrix b;              /**< B as stored */
+  kiln_matrix c;              /**< C as stored, in D's order */
+  kiln_matrix d;              /**< D as stored */
+  kiln_dtype accumulator;     /**< type in which products are accumulated */
+  kiln_bias bias;             /**< fp32 values; fp64 when the accumulator is */
+  kiln_activation activation; /**< applied after the bias */
+  int residual;               /**< 1: a matrix stored exactly as D is added last */
+  int alignment; /**< bytes: a power of two that divides every address, row pitch and, in a batch,
                     batch stride; 1 = none */
-  int b_packed;  /* 1: B comes from kiln_pack_b() */
-  kiln_scale scale_a, scale_b;
+  int b_packed;  /**< 1: B comes from kiln_pack_b() */
+  kiln_scale scale_a; /**< scales of A */
+  kiln_scale scale_b; /**< scales of B */
 } kiln_gemm_desc;
 
-/* How to open. Set it with kiln_options_init(). */
+/** How to open. Set it with kiln_options_init(). */
 typedef struct kiln_options {
-  size_t size;
-  const char* device;   /* "cpu", "cuda:N", "hip:N" */
-  const char* database; /* NULL: $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db */
-  const char* shipped;  /* read-only databases, colon-separated; NULL: $KILN_DB_PATH */
-  kiln_policy policy;
-  int any_order;    /* 1: kernels whose summation order varies between runs are allowed */
-  int threads;      /* of calls that name none; 0 = every core this process may use */
-  int allow_vendor; /* 1: the vendor's library may be called where it won the race */
+  size_t size;          /**< bytes, as in the caller's header; set by the init function */
+  const char* device;   /**< "cpu", "cuda:N", "hip:N" */
+  const char* database; /**< NULL: $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db */
+  const char* shipped;  /**< read-only databases, colon-separated; NULL: $KILN_DB_PATH */
+  kiln_policy policy;   /**< what to do on a miss */
+  int any_order;        /**< 1: kernels whose summation order varies between runs are allowed */
+  int threads;          /**< of calls that name none; 0 = every core this process may use */
+  int allow_vendor;     /**< 1: the vendor's library may be called where it won the race */
 } kiln_options;
 
+/** An open engine; see kiln_open(). */
 typedef struct kiln_engine kiln_engine;
+/** A problem bound to its kernel; see kiln_plan_make(). */
 typedef struct kiln_plan kiln_plan;
+/** A packed copy of B; see kiln_pack_b(). */
 typedef struct kiln_packed_b kiln_packed_b;
 
-/* Operands of one call. Set it with kiln_operands_init(). Pointers are to the first element. */
+/** Operands of one call. Set it with kiln_operands_init(). Pointers are to the first element; on a
+ * GPU all of them are the device's, and a call returns when it is in the stream. */
 typedef struct kiln_operands {
-  size_t size;
-  const void* a;
-  const void* b;
-  const kiln_packed_b* packed_b; /* instead of b, for a problem with b_packed */
-  const void* c;                 /* may be d; not read when beta is 0 */
-  void* d;                       /* must overlap no other operand */
-  const void* bias;
-  const void* residual;
-  double alpha, beta; /* 1 and 0 after init */
-  int threads;        /* 0 = the engine's default */
-  /* On a GPU all pointers are the device's, and a call returns when it is in the stream. */
-  void* stream;            /* a cudaStream_t or CUstream; NULL: the default stream */
-  void* workspace;         /* 256-byte aligned, or NULL: the plan keeps one for each
-                              stream and thread */
-  int64_t workspace_bytes; /* of it */
-  const void* scale_a;     /* of a problem with scales: 4-byte aligned */
-  const void* scale_b;
+  size_t size;                   /**< bytes, as in the caller's header; set by the init function */
+  const void* a;                 /**< A */
+  const void* b;                 /**< B */
+  const kiln_packed_b* packed_b; /**< instead of b, for a problem with b_packed */
+  const void* c;                 /**< may be d; not read when beta is 0 */
+  void* d;                       /**< must overlap no other operand */
+  const void* bias;              /**< the bias vector */
+  const void* residual;          /**< the residual matrix */
+  double alpha;                  /**< factor of the product; 1 after init */
+  double beta;                   /**< factor of C; 0 after init */
+  int threads;                   /**< 0 = the engine's default */
+  void* stream;                  /**< a cudaStream_t or CUstream; NULL: the default stream */
+  void* workspace;               /**< 256-byte aligned, or NULL: the plan keeps one for each
+                                    stream and thread */
+  int64_t workspace_bytes;       /**< bytes of the workspace */
+  const void* scale_a;           /**< scales of A, 4-byte aligned */
+  const void* scale_b;           /**< scales of B, 4-byte aligned */
 } kiln_operands;
 
-/* What kiln_tune() found. */
+/** What kiln_tune() found. */
 typedef struct kiln_tune_report {
-  size_t size;
-  double median_ns, low_ns, high_ns; /* of one call; 95 % interval of the median */
-  int measured, failed;              /* candidates */
-  int already_tuned;                 /* 1: a valid record was there, nothing ran */
-  double seconds;
-  char config[256];    /* canonical text of the winner, cut to fit */
-  int stored;          /* 1: later processes find the winner in a database; 0: nothing will be
-                          remembered when this engine is closed, and the first warning says so */
-  int warning_count;   /* what went wrong without touching the result: a read-only database, … */
-  char warnings[2048]; /* all of them, one a line, cut to fit */
+  size_t size;       /**< bytes, as in the caller's header; set by the init function */
+  double median_ns;  /**< of one call */
+  double low_ns;     /**< lower end of the median's 95 % interval */
+  double high_ns;    /**< upper end of it */
+  int measured;      /**< candidates with a time */
+  int failed;        /**< candidates without */
+  int already_tuned; /**< 1: a valid record was there, nothing ran */
+  double seconds;    /**< spent in the call */
+  char config[256];  /**< canonical text of the winner, cut to fit */
+  int stored;        /**< 1: later processes find the winner in a database; 0: nothing will be
+                        remembered when this engine is closed, and the first warning says so */
+  int warning_count; /**< what went wrong without touching the result: a read-only database, … */
+  char warnings[2048]; /**< all of them, one a line, cut to fit */
 } kiln_tune_report;
 
-/* What the init functions below call. `size` is the struct's size in the caller's header; no byte
+/** Called by kiln_gemm_desc_init(). `size` is the struct's size in the caller's header; no byte
  * beyond it is written. For languages that cannot call inline C. */
 KILN_API void kiln_gemm_desc_init_sized(kiln_gemm_desc* desc, size_t size, int64_t m, int64_t n,
                                         int64_t k, int dtype);
+/** Called by kiln_options_init(); see kiln_gemm_desc_init_sized(). */
 KILN_API void kiln_options_init_sized(kiln_options* options, size_t size);
+/** Called by kiln_operands_init(); see kiln_gemm_desc_init_sized(). */
 KILN_API void kiln_operands_init_sized(kiln_operands* operands, size_t size);
+/** Called by kiln_tune_report_init(); see kiln_gemm_desc_init_sized(). */
 KILN_API void kiln_tune_report_init_sized(kiln_tune_report* report, size_t size);
 
-/* Row-major, tight, one batch; accumulator and output usual for `dtype` (KILN_S8: s8*s8 to s32,
+/** Row-major, tight, one batch; the usual accumulator and output of `dtype` (KILN_S8: s8*s8 to s32,
  * KILN_U8: u8*s8 to s32). Not validated: the call that uses it does that. */
 static inline void kiln_gemm_desc_init(kiln_gemm_desc* desc, int64_t m, int64_t n, int64_t k,
                                        kiln_dtype dtype) {
   kiln_gemm_desc_init_sized(desc, sizeof *desc, m, n, k, (int)dtype);
 }
+/** The defaults of an engine. */
 static inline void kiln_options_init(kiln_options* options) {
   kiln_options_init_sized(options, sizeof *options);
 }
+/** No operands, alpha 1, beta 0. */
 static inline void kiln_operands_init(kiln_operands* operands) {
   kiln_operands_init_sized(operands, sizeof *operands);
 }
+/** An empty report. */
 static inline void kiln_tune_report_init(kiln_tune_report* report) {
   kiln_tune_report_init_sized(report, sizeof *report);
 }
 
-/* Opens the databases. `options` may be NULL. *engine is NULL on failure.
+/** Opens the databases. `options` may be NULL. *engine is NULL on failure.
  * Errors: KILN_BAD_INPUT (device, threads), KILN_DATABASE, KILN_DEVICE. */
 KILN_API kiln_status kiln_open(const kiln_options* options, kiln_engine** engine);
-/* Waits for background tuning to stop. NULL is allowed. Plans and packed matrices outlive it. */
+/** Waits for background tuning to stop. NULL is allowed. Plans and packed matrices outlive it. */
 KILN_API void kiln_close(kiln_engine* engine);
 
-/* Searches, verifies, stores. `seconds` <= 0: the default budget, 10 s. `threads` 0: the engine's
+/** Searches, verifies, stores. `seconds` <= 0: the default budget, 10 s. `threads` 0: the engine's
  * default. `report` may be NULL; warnings that it does not hold go to stderr. A winner that could
  * not be stored is no error: see kiln_tune_report.stored. Errors: any. */
 KILN_API kiln_status kiln_tune(kiln_engine* engine, const kiln_gemm_desc* desc, double seconds,
                                int threads, kiln_tune_report* report);
 
-/* Runs one product; returns when D is written. Errors: KILN_BAD_INPUT (the problem, null or
- * overlapping operands), KILN_UNSUPPORTED, KILN_NOT_TUNED. */
+/** Runs one product. On a CPU it returns when D is written, on a GPU when the work is in the
+ * stream. Errors: KILN_BAD_INPUT (the problem, null or overlapping operands), KILN_UNSUPPORTED,
+ * KILN_NOT_TUNED. */
 KILN_API kiln_status kiln_gemm(kiln_engine* engine, const kiln_gemm_desc* desc,
                                const kiln_operands* operands);
 
-/* Binds a problem to the kernel that kiln_gemm() would use now; release with kiln_plan_free(). */
+/** Binds a problem to the kernel that kiln_gemm() would use now; release with kiln_plan_free(). */
 KILN_API kiln_status kiln_plan_make(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
                                     kiln_plan** plan);
+/** Runs a plan. Errors: KILN_BAD_INPUT (null or overlapping operands). */
 KILN_API kiln_status kiln_plan_run(const kiln_plan* plan, const kiln_operands* operands);
-/* Bytes of workspace that a call of it needs on a GPU; 0 on the CPU. */
+/** Bytes of workspace that a call needs on a GPU; 0 on the CPU. */
 KILN_API int64_t kiln_plan_workspace_bytes(const kiln_plan* plan);
+/** Releases a plan. NULL is allowed. */
 KILN_API void kiln_plan_free(kiln_plan* plan);
 
-/* Packs B (stored as desc->b says) for calls with desc->b_packed = 1 and the same threads; release
+/** Packs B (stored as desc->b says) for calls with desc->b_packed = 1 and the same threads; release
  * with kiln_packed_b_free(). CPU only: on a GPU unsupported. */
 KILN_API kiln_status kiln_pack_b(kiln_engine* engine, const kiln_gemm_desc* desc, const void* b,
                                  int threads, kiln_packed_b** packed);
+/** Bytes of the packed copy. */
 KILN_API size_t kiln_packed_b_bytes(const kiln_packed_b* packed);
+/** Releases a packed matrix. NULL is allowed. */
 KILN_API void kiln_packed_b_free(kiln_packed_b* packed);
 
-/* Config, why it was chosen, rivals and source, as text; release with kiln_string_free(). */
+/** The kernel's config and source, why it was chosen, and the configs that were slower, as text;
+ * release with kiln_string_free(). */
 KILN_API kiln_status kiln_explain(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
                                   char** text);
+/** Releases a text of kiln_explain(). NULL is allowed. */
 KILN_API void kiln_string_free(char* text);
 
-/* One sentence about this thread's last failed call; "" before the first. Valid until the next. */
+/** One sentence about this thread's last failed call; "" before the first. Valid until the next. */
 KILN_API const char* kiln_last_error(void);
+/** Name of a status, as "bad input". */
 KILN_API const char* kiln_status_name(kiln_status status);
-/* "major.minor.patch" */
+/** "major.minor.patch" */
 KILN_API const char* kiln_version(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,8 @@
-// kiln writes, compiles, times and remembers GEMM kernels. Include this one header.
+/// @file
+/// The whole C++ interface: include this one header.
+
+/// @namespace kiln
+/// GEMM kernels, generated, verified, tuned and stored for the machine at hand. Start at Engine.
 #pragma once
 
 #include "kiln/dtype.hpp"     // IWYU pragma: export

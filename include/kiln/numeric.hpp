@@ -1,8 +1,9 @@
-// Elements of matrices as numbers: bf16, fp16, fp8, fp6, fp4 and tf32 to and from float, int8 with
-// saturation. Rounds to nearest, ties to even; NaN stays NaN, overflow becomes infinity (in the
-// small types that have none, the largest value), denormals are kept. Knows no instructions: this
-// is what kernels are checked against, but for what some instructions lose of denormal factors and
-// sums (vdpbf16ps and tdpbf16ps take those of bf16 for zero, and so their results).
+/// @file
+/// Elements of matrices as numbers: bf16, fp16, fp8, fp6, fp4 and tf32 to and from float, int8 with
+/// saturation. Rounds to nearest, ties to even; NaN stays NaN, overflow becomes infinity (in the
+/// small types that have none, the largest value), denormals are kept. Kernels are verified against
+/// these functions, except where an instruction flushes denormals (vdpbf16ps and tdpbf16ps take
+/// denormal bf16 factors and results for zero).
 #pragma once
 
 #include <algorithm>
@@ -18,10 +19,12 @@
 
 namespace kiln {
 
+/// Exact.
 constexpr float bf16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
+/// The nearest bf16.
 constexpr std::uint16_t float_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   // Truncating a NaN could leave no mantissa bit, which is infinity: keep it quiet.
@@ -29,6 +32,7 @@ constexpr std::uint16_t float_to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
+/// Exact.
 constexpr float fp16_to_float(std::uint16_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   const std::uint32_t exponent = bits >> 10 & 0x1fu;
@@ -42,6 +46,7 @@ constexpr float fp16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
 }
 
+/// The nearest fp16.
 constexpr std::uint16_t float_to_fp16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000u);
@@ -60,6 +65,7 @@ constexpr std::uint16_t float_to_fp16(float value) {
   return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
 }
 
+/// The format that fp8_e4m3 has.
 inline constexpr SmallFormat kE4m3 = kE4m3fn;
 
 /// The format of a type of eight bits or fewer.
@@ -82,8 +88,10 @@ constexpr const SmallFormat& small_format_of(DType type) {
   }
 }
 
+/// Exact.
 inline float fp8_to_float(const SmallFormat& f, std::uint8_t bits) { return decode(f, bits); }
 
+/// The nearest code.
 inline std::uint8_t float_to_fp8(const SmallFormat& f, float value) {
   return encode(f, value, f.specials == Specials::ieee ? Overflow::special : Overflow::saturate);
 }
@@ -110,7 +118,7 @@ inline std::uint8_t load_code(const SmallFormat& f, const void* data, std::int64
   return packed_code(f, {static_cast<const std::uint8_t*>(data), packed_bytes(f, at + 1)}, at);
 }
 
-/// Its neighbours keep their bits.
+/// Stores code number `index` of what pack() laid out; its neighbours keep their bits.
 inline void store_code(const SmallFormat& f, void* data, std::int64_t index, std::uint8_t code) {
   const std::int64_t bit = index * f.bits;
   auto* at = static_cast<unsigned char*>(data) + bit / 8;

@@ -1,4 +1,5 @@
-// What a caller may ask of the Engine, and what it hears back while it tunes.
+/// @file
+/// Options of the Engine and of tuning, and what tuning reports.
 #pragma once
 
 #include <chrono>
@@ -14,12 +15,20 @@
 namespace kiln {
 
 /// What `gemm()` does when the exact problem was never tuned.
-enum class Policy : std::uint8_t { use_best_known, tune_now, tune_in_background, error };
+enum class Policy : std::uint8_t {
+  use_best_known,      ///< run the best kernel known without tuning (default)
+  tune_now,            ///< tune in the call, then run
+  tune_in_background,  ///< run the best known kernel, tune on another thread
+  error                ///< return not_tuned
+};
 
-/// `run_to_run`: the same bits from the same call on the same device, every time (default).
-/// `any`: kernels whose summation order may vary are allowed too.
-enum class Determinism : std::uint8_t { run_to_run, any };
+/// Which kernels may be chosen, by the bits they give.
+enum class Determinism : std::uint8_t {
+  run_to_run,  ///< the same bits from the same call on the same device, every time (default)
+  any          ///< kernels whose order of summation may vary are allowed too
+};
 
+/// How Engine::open() opens.
 struct OpenOptions {
   std::string device = "cpu";  ///< "cpu"; "cuda:N", "hip:N": the N-th GPU
   /// The user's own database; empty: $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db (~/.cache).
@@ -27,8 +36,8 @@ struct OpenOptions {
   std::filesystem::path database = {};
   /// Shipped read-only databases, first wins; empty: $KILN_DB_PATH (colon-separated).
   std::vector<std::filesystem::path> shipped = {};
-  Policy policy = Policy::use_best_known;
-  Determinism determinism = Determinism::run_to_run;
+  Policy policy = Policy::use_best_known;             ///< on a miss
+  Determinism determinism = Determinism::run_to_run;  ///< of the kernels chosen
   /// Compute threads of a call that names none; 0 = every core this process may use.
   int threads = 0;
   /// Lets the Engine call the vendor's library (cuBLASLt) where it won the race by 2 % or more;
@@ -39,40 +48,50 @@ struct OpenOptions {
   std::function<void(const std::string&)> on_untuned = nullptr;
 };
 
-/// What tuning says as it goes; see `TuneOptions::progress`.
+/// State of a search; see `TuneOptions::progress`.
 struct Progress {
-  enum class Stage : std::uint8_t { space, compile, screen, verify, race, done };
-  Stage stage = Stage::space;
-  int done = 0, total = 0;  ///< candidates in this stage
-  double seconds = 0;       ///< since tune() began
-  double best_ns = 0;       ///< best median so far, 0 = none
-  std::string best_config;  ///< canonical text
+  /// Step of the search.
+  enum class Stage : std::uint8_t {
+    space,    ///< the legal points are listed
+    compile,  ///< candidates are compiled
+    screen,   ///< candidates are timed a few times
+    verify,   ///< results are verified
+    race,     ///< finalists are timed interleaved
+    done      ///< the search has ended
+  };
+  Stage stage = Stage::space;  ///< the step that reports
+  int done = 0;                ///< candidates of this step that are done
+  int total = 0;               ///< candidates of this step
+  double seconds = 0;          ///< since tune() began
+  double best_ns = 0;          ///< best median so far, 0 = none
+  std::string best_config;     ///< canonical text
 };
 
-/// Callbacks run on the thread that called tune(). They may call gemm() and plan() of any engine; a
-/// tune() from inside one is an error (bad_input), as is whatever they throw: the search ends then,
-/// and what was measured stays.
+/// Options of Engine::tune(). Callbacks run on the thread that called tune(). They may call gemm()
+/// and plan() of any engine; a tune() from inside one is an error (bad_input), as is whatever they
+/// throw: the search ends then, and what was measured stays.
 struct TuneOptions {
   /// Of the problem's search in all: what earlier calls spent of it is not spent again.
   std::chrono::duration<double> budget{10.0};
-  std::uint64_t seed = 1;
-  int threads = 0;     ///< 0 = the engine's default
-  bool force = false;  ///< search anew for the whole budget even when a valid record exists
-  std::function<void(const Progress&)> progress = nullptr;
+  std::uint64_t seed = 1;  ///< of the order of candidates and of the data
+  int threads = 0;         ///< 0 = the engine's default
+  bool force = false;      ///< search anew for the whole budget even when a valid record exists
+  std::function<void(const Progress&)> progress = nullptr;  ///< told of every step
   std::function<bool()> cancelled =
       nullptr;  ///< asked between candidates; true stops and keeps what is known
 };
 
 /// A median with its spread, in nanoseconds, of one call.
 struct Timing {
-  double median_ns = 0;
-  double low_ns = 0, high_ns = 0;  ///< 95 % interval of the median
-  int samples = 0;
+  double median_ns = 0;  ///< median
+  double low_ns = 0;     ///< lower end of the median's 95 % interval
+  double high_ns = 0;    ///< upper end of it
+  int samples = 0;       ///< timed samples
+  /// Field by field, in order.
   auto operator<=>(const Timing&) const = default;
 };
 
-/// How far a problem's space has been searched, by all calls of tune() together that went on from
-/// one another.
+/// How far a problem's space has been searched, by all calls of tune() that continued one search.
 struct SearchExtent {
   double seconds = 0;           ///< spent searching
   double budget_seconds = 0;    ///< budget of the newest search, and of those it went on from
@@ -82,17 +101,21 @@ struct SearchExtent {
   std::int64_t enumerated = 0;  ///< legal points of the space
   bool whole_space = false;     ///< every one of them was tried
   bool interrupted = false;     ///< the newest search was cancelled before it had spent its budget
+  /// Field by field, in order.
   auto operator<=>(const SearchExtent&) const = default;
 };
 
+/// Result of Engine::tune().
 struct TuneReport {
-  Gemm gemm;
-  int threads = 0;
+  Gemm gemm;           ///< the problem
+  int threads = 0;     ///< compute threads it was tuned for
   std::string config;  ///< canonical text of the winner
-  Timing timing;
+  Timing timing;       ///< of the winner
   int enumerated = 0;  ///< legal points of the space
-  int compiled = 0, measured = 0, failed = 0;
-  double seconds = 0;
+  int compiled = 0;    ///< candidates that this call compiled
+  int measured = 0;    ///< of these, with a time
+  int failed = 0;      ///< candidates with a reason why they have no time
+  double seconds = 0;  ///< spent in this call
   /// A record was there for which this budget, or the whole space, was spent; nothing ran. Records
   /// of files that cannot be written (shipped ones) and those without a SearchExtent count as
   /// complete.
@@ -114,7 +137,13 @@ struct TuneReport {
 };
 
 /// Where a dispatched kernel came from, best first.
-enum class Match : std::uint8_t { exact, nearest, model, reference };
+enum class Match : std::uint8_t {
+  exact,     ///< tuned for this very problem
+  nearest,   ///< the kernel of a tuned neighbour
+  model,     ///< the analytic model's first choice
+  reference  ///< a plain loop
+};
+/// Name of a match.
 KILN_API std::string_view name(Match match);
 
 }  // namespace kiln

@@ -1,5 +1,6 @@
-// Ordinary numbers to operands of eight bits and fewer, scales included, and back. What comes out
-// is what gemm() takes: codes packed as the type is stored, scales as Scale says. Knows no kernels.
+/// @file
+/// Converts fp32 matrices to operands of eight bits and fewer, scales included, and back. The codes
+/// and scales have the layout that Engine::gemm() takes. Knows no kernels.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +18,11 @@ namespace kiln {
 /// An operand whose lines (rows of op(A), columns of op(B)) lie one behind the other, each along k:
 /// a row-major A, or a row-major B that is transposed.
 struct Quantised {
-  DType type = DType::fp8_e4m3;
-  Scale scale = Scale::none;
-  std::int64_t lines = 0, k = 0;
-  std::vector<std::byte> codes;
+  DType type = DType::fp8_e4m3;   ///< of the codes
+  Scale scale = Scale::none;      ///< how scales lie
+  std::int64_t lines = 0;         ///< rows of op(A), or columns of op(B)
+  std::int64_t k = 0;             ///< elements of a line
+  std::vector<std::byte> codes;   ///< packed as the type is stored
   std::vector<std::byte> scales;  ///< fp32, or bytes of e8m0; aligned for either
 };
 

@@ -1,6 +1,7 @@
-// The floating-point formats of eight bits and fewer: what each code means, which code a number
-// gets, and how codes lie in memory. Rounds to nearest, ties to even; denormals are kept. Knows no
-// matrices and no instructions: this is what kernels and quantised data are checked against.
+/// @file
+/// The floating-point formats of eight bits and fewer: decoding, encoding and packing of codes.
+/// Rounds to nearest, ties to even; denormals are kept. The reference for kernels and quantised
+/// data.
 #pragma once
 
 #include <algorithm>
@@ -16,31 +17,33 @@
 
 namespace kiln {
 
-/// Which codes are no ordinary numbers.
+/// Codes of a format that are not finite numbers.
 enum class Specials : std::uint8_t {
-  ieee,            // the top exponent holds infinity and NaNs
-  nan_all_ones,    // one NaN of either sign, no infinity ("FN")
-  nan_minus_zero,  // one NaN, at the code of −0; no infinity, no −0 ("FNUZ")
-  none,            // every code is a number
+  ieee,            ///< the top exponent holds infinity and NaNs
+  nan_all_ones,    ///< one NaN of either sign, no infinity ("FN")
+  nan_minus_zero,  ///< one NaN, at the code of −0; no infinity, no −0 ("FNUZ")
+  none,            ///< every code is a number
 };
 
-/// What becomes of a number that rounds to more than the largest one. An infinity is treated alike.
+/// Result for a number that rounds to more than the largest one, and for an infinity.
 enum class Overflow : std::uint8_t {
-  saturate,  // the largest number of its sign
-  special,   // infinity where the format has it, else NaN, else the largest number
+  saturate,  ///< the largest number of its sign
+  special,   ///< infinity where the format has it, else NaN, else the largest number
 };
 
+/// One format.
 struct SmallFormat {
-  std::string_view name;
-  int bits;      // of one code
-  int mantissa;  // of these, below the exponent
-  int bias;
-  Specials specials;
-  bool has_sign = true;
-  bool has_zero = true;  // else the exponent's first code is a power of two like every other
-  std::uint8_t largest;  // code of the largest number
-  std::uint8_t nan;      // code of a NaN; where there is none, of what a NaN becomes
+  std::string_view name;  ///< as in small_format()
+  int bits;               ///< of one code
+  int mantissa;           ///< bits of the mantissa, below the exponent
+  int bias;               ///< of the exponent
+  Specials specials;      ///< codes that are not finite numbers
+  bool has_sign = true;   ///< the top bit is a sign
+  bool has_zero = true;   ///< else the exponent's first code is a power of two like every other
+  std::uint8_t largest;   ///< code of the largest number
+  std::uint8_t nan;       ///< code of a NaN, or of what a NaN becomes where the format has none
 
+  /// The sign's bit within a code; 0 without a sign.
   constexpr std::uint8_t sign_bit() const {
     return static_cast<std::uint8_t>(has_sign ? 1u << (bits - 1) : 0u);
   }
@@ -48,9 +51,12 @@ struct SmallFormat {
   constexpr int last_code() const { return (1 << bits) - 1; }
 };
 
-// OCP's 8-bit formats; their variants without −0 and infinity, as gfx942 has them; OCP's formats of
-// microscaled blocks, where a NaN becomes the largest number because there is nothing else for it;
-// and the scale of such a block, a power of two.
+/// @name The formats
+/// OCP's 8-bit formats; gfx942's variants without −0 and infinity; OCP's formats of microscaled
+/// blocks, which have no NaN (it becomes the largest number); and the scale of such a block.
+/// @{
+
+/// The format of this name.
 inline constexpr SmallFormat kE4m3fn{.name = "e4m3fn",
                                      .bits = 8,
                                      .mantissa = 3,
@@ -110,6 +116,9 @@ inline constexpr SmallFormat kE8m0{.name = "e8m0",
                                    .largest = 0xfe,
                                    .nan = 0xff};
 
+/// @}
+
+/// All of them.
 inline constexpr std::array kSmallFormats{kE4m3fn, kE4m3fnuz, kE5m2, kE5m2fnuz,
                                           kE2m3,   kE3m2,     kE2m1, kE8m0};
 
@@ -125,6 +134,7 @@ constexpr double power_of_two(int exponent) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
+/// Whether `code` is a NaN.
 constexpr bool is_nan(const SmallFormat& f, std::uint8_t code) {
   const int magnitude = code & ~f.sign_bit() & f.last_code();
   switch (f.specials) {
