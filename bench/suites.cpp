@@ -73,7 +73,7 @@ Result<std::vector<ListedShape>> suite(std::string_view name) {
   if (!shapes || list.size() == name.size()) return shapes;
 
   const auto sized = std::find_if(kSizedLists.begin(), kSizedLists.end(),
-                                    [&](const SizedList& s) { return s.list == list; });
+                                  [&](const SizedList& s) { return s.list == list; });
   if (sized == kSizedLists.end())
     return fail(ErrorCode::bad_input,
                 fmt::format("layers = \"{}\": \"{}\" takes no size", name, list));

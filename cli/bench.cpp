@@ -221,8 +221,8 @@ Result<Outcome> run(const Session& session, const BenchCommand& command) {
 
 void add_bench(CLI::App& parent, Session& session) {
   auto command = std::make_shared<BenchCommand>();
-  CLI::App* app =
-      add_command(parent, session, kBenchManual, [&session, command] { return run(session, *command); });
+  CLI::App* app = add_command(parent, session, kBenchManual,
+                              [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
   command->device.add_name_to(*app);
   app->add_option("--threads", command->race.threads,

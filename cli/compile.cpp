@@ -154,8 +154,8 @@ Result<Outcome> run(const Session& session, const CompileOptions& options) {
 
 void add_compile(CLI::App& parent, Session& session) {
   auto options = std::make_shared<CompileOptions>();
-  CLI::App* app =
-      add_command(parent, session, kCompileManual, [&session, options] { return run(session, *options); });
+  CLI::App* app = add_command(parent, session, kCompileManual,
+                              [&session, options] { return run(session, *options); });
   options->shapes.add_to(*app);
   options->device.add_to(*app);
   auto* sample = app->add_option("--sample", options->sample, "Configs drawn from each family")

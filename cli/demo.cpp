@@ -106,8 +106,8 @@ Result<Outcome> run(const Session& session, const DemoCommand& command) {
 
 void add_demo(CLI::App& parent, Session& session) {
   auto command = std::make_shared<DemoCommand>();
-  CLI::App* app =
-      add_command(parent, session, kDemoManual, [&session, command] { return run(session, *command); });
+  CLI::App* app = add_command(parent, session, kDemoManual,
+                              [&session, command] { return run(session, *command); });
   command->device.add_to(*app);
   command->database.add_to(*app);
   app->add_option("--budget", command->budget, "Seconds of tuning, of all layers together")

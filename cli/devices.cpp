@@ -155,8 +155,8 @@ Result<Outcome> run(const Session& session, const DeviceOptions& device) {
 
 void add_devices(CLI::App& parent, Session& session) {
   auto device = std::make_shared<DeviceOptions>();
-  CLI::App* app =
-      add_command(parent, session, kDevicesManual, [&session, device] { return run(session, *device); });
+  CLI::App* app = add_command(parent, session, kDevicesManual,
+                              [&session, device] { return run(session, *device); });
   device->add_to(*app);
 }
 

@@ -113,8 +113,8 @@ Result<Outcome> run(const Session& session, const ExplainCommand& command) {
 
 void add_explain(CLI::App& parent, Session& session) {
   auto command = std::make_shared<ExplainCommand>();
-  CLI::App* app =
-      add_command(parent, session, kExplainManual, [&session, command] { return run(session, *command); });
+  CLI::App* app = add_command(parent, session, kExplainManual,
+                              [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   command->database.add_to(*app);

@@ -250,8 +250,8 @@ Result<Outcome> run(const Session& session, ShowCommand command) {
 
 void add_show(CLI::App& parent, Session& session) {
   auto command = std::make_shared<ShowCommand>();
-  CLI::App* app =
-      add_command(parent, session, kShowManual, [&session, command] { return run(session, *command); });
+  CLI::App* app = add_command(parent, session, kShowManual,
+                              [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   command->database.add_to(*app);

@@ -199,8 +199,8 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
 
 void add_tune(CLI::App& parent, Session& session) {
   auto command = std::make_shared<TuneCommand>();
-  CLI::App* app =
-      add_command(parent, session, kTuneManual, [&session, command] { return run(session, *command); });
+  CLI::App* app = add_command(parent, session, kTuneManual,
+                              [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   command->database.add_to(*app);

@@ -201,8 +201,8 @@ Result<Outcome> run(const Session& session, const VerifyCommand& command) {
 
 void add_verify(CLI::App& parent, Session& session) {
   auto command = std::make_shared<VerifyCommand>();
-  CLI::App* app =
-      add_command(parent, session, kVerifyManual, [&session, command] { return run(session, *command); });
+  CLI::App* app = add_command(parent, session, kVerifyManual,
+                              [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   auto* random = app->add_option("--random", command->random,

@@ -66,7 +66,6 @@ void small_integers(DType type, std::int64_t limit, Random& random, std::vector<
   integers(static_cast<double>(lowest), limit - lowest + 1, random, out);
 }
 
-
 Operand operand(Input which) {
   switch (which) {
     case Input::a:
@@ -145,8 +144,8 @@ void fill(const Gemm& gemm, Input which, Data kind, std::uint64_t seed, void* da
       if (kind == Data::uniform)
         uniform_values(view.dtype, random, line);
       else
-        small_integers(view.dtype, which == Input::a || which == Input::b ? 1 : kExactLargest, random,
-                       line);
+        small_integers(view.dtype, which == Input::a || which == Input::b ? 1 : kExactLargest,
+                       random, line);
       store_row(view, i, 0, view.columns, line.data());
     }
   }

@@ -12,8 +12,7 @@
 #include "tuner/gpu_candidate.h"
 #include "tuner/gpu_timing.h"
 
-namespace kiln {
-namespace {
+namespace kiln::gpu_check_test {
 
 using testing::HasSubstr;
 
@@ -194,5 +193,4 @@ TEST(GpuCheckerLast, AnIllegalAddressIsACrash) {
   EXPECT_THAT(verdict.error().detail, HasSubstr("ILLEGAL_ADDRESS"));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::gpu_check_test

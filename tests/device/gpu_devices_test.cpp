@@ -12,8 +12,7 @@
 #include "support/gpu_problem.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::gpu_devices_test {
 
 using test::Problem;
 
@@ -81,5 +80,4 @@ TEST(GpuDevices, EnginesOfOneProcessKeepApart) {
   }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::gpu_devices_test

@@ -13,8 +13,7 @@
 #include "support/gpu_problem.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::gpu_engine_test {
 
 using test::Problem;
 using testing::HasSubstr;
@@ -163,5 +162,4 @@ TEST(GpuEngine, AWarmCallCostsLittle) {
   EXPECT_LT(through_gemm, 20e3);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::gpu_engine_test

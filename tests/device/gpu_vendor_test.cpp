@@ -13,8 +13,7 @@
 #include "support/temp_dir.h"
 #include "tuner/gpu_tools.h"
 
-namespace kiln {
-namespace {
+namespace kiln::gpu_vendor_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -93,5 +92,4 @@ TEST(GpuVendor, RunsWhereItWonAndIsAllowed) {
   EXPECT_THAT(config_with(true), Not(HasSubstr("cublaslt")));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::gpu_vendor_test

@@ -8,8 +8,7 @@
 #include "runtime/cuda/nvrtc_compiler.h"
 #include "tuner/check.h"
 
-namespace kiln {
-namespace {
+namespace kiln::gpu_worker_test {
 
 using testing::HasSubstr;
 
@@ -69,5 +68,4 @@ TEST(GpuWorker, EachMistakeCostsOneCandidate) {
   expect_right();
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::gpu_worker_test

@@ -16,8 +16,7 @@
 #include "generator/mfma_examples.h"
 #include "support/golden.h"
 
-namespace kiln {
-namespace {
+namespace kiln::render_test {
 
 struct Case {
   const char* name;
@@ -239,5 +238,4 @@ TEST(FirstDifference, NamesTheLine) {
   EXPECT_EQ(test::first_difference("a\n", "a\nb\n"), "line 2\n  kept: (end of file)\n  now:  b");
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::render_test

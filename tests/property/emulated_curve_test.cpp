@@ -11,8 +11,7 @@
 #include "generator/space.h"
 #include "support/mutants.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_curve_test {
 
 using test::Base;
 using test::Mutant;
@@ -73,5 +72,4 @@ TEST(CurveMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CurveMutants, TheUnchangedKernelIsClean) { test::expect_clean({&kCurve}); }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_curve_test

@@ -5,8 +5,7 @@
 #include "support/mutants.h"
 #include "support/prove.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_fed_test {
 
 using test::Base;
 using test::Mutant;
@@ -98,5 +97,4 @@ const std::vector<Mutant> kMutants{
 TEST(EmulatedFed, PlantedBugsAreCaught) { test::expect_caught(kMutants); }
 TEST(EmulatedFed, WithoutBugsNothingIsReported) { test::expect_clean({&kFed, &kActs, &kStream}); }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_fed_test

@@ -11,8 +11,7 @@
 #include "runtime/buffers.h"
 #include "support/mutants.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_gemv_test {
 
 using test::Base;
 using test::Mutant;
@@ -189,5 +188,4 @@ TEST(ShiftedGemvMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kShifted, &kPanels, &kByMatrix});
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_gemv_test

@@ -6,8 +6,7 @@
 #include "bench/ladder.h"
 #include "support/emulated.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_ladder_test {
 
 /// The ladder's own shape, smaller: several tiles, none of them whole at the edges, pitches as
 /// aligned as the ladder's.
@@ -46,5 +45,4 @@ TEST(EmulatedLadder, EveryRungIsRight) {
   EXPECT_GE(climbed, 15);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_ladder_test

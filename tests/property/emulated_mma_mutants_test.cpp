@@ -5,8 +5,7 @@
 
 #include "support/mutants.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_mma_mutants_test {
 
 using test::Base;
 using test::Mutant;
@@ -190,5 +189,4 @@ TEST(MmaMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kRing, &kDoubles, &kBytes, &kWaiting, &kParts, &kPieces, &kShares});
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_mma_mutants_test

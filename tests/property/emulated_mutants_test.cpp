@@ -7,8 +7,7 @@
 
 #include "support/mutants.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_mutants_test {
 
 using test::Base;
 using test::Mutant;
@@ -367,5 +366,4 @@ TEST(Mutants, UnchangedKernelsAreClean) {
                       &kStraight, &kCut});
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_mutants_test

@@ -12,8 +12,7 @@
 #include "generator/extent.h"
 #include "support/emulated.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_mx_test {
 
 constexpr DType kFormats[] = {fp8_e4m3, fp8_e5m2, fp6_e2m3, fp6_e3m2, fp4_e2m1};
 
@@ -133,5 +132,4 @@ TEST(EmulatedScaledSimt, EveryKindAndLayoutIsRight) {
 
 INSTANTIATE_TEST_SUITE_P(Instructions, EmulatedMx, testing::Values(16, 32));
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_mx_test

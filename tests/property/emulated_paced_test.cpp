@@ -11,8 +11,7 @@
 #include "support/emulated.h"
 #include "support/gpu_gemm.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_paced_test {
 
 struct Target {
   const char* arch;
@@ -81,5 +80,4 @@ INSTANTIATE_TEST_SUITE_P(
         Target{"gfx950", {"bf16", "fp16", "int8", "fp8", "e4m3e5m2"}, turned, "turned"}),
     [](const auto& info) { return fmt::format("{}_{}", info.param.arch, info.param.what); });
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_paced_test

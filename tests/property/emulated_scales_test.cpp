@@ -13,8 +13,7 @@
 #include "generator/extent.h"
 #include "support/emulated.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_scales_test {
 
 /// KILN_SEED repeats a run; without it every run draws anew.
 std::uint64_t seed_of_run() {
@@ -128,5 +127,4 @@ TEST(FamilyScales, KernelsWithoutThemAreRefusedByName) {
             "the family applies the operands' scales");
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_scales_test

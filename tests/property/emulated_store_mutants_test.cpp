@@ -4,8 +4,7 @@
 
 #include "support/mutants.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_store_mutants_test {
 
 using test::Base;
 using test::Mutant;
@@ -61,5 +60,4 @@ TEST(StoreMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(StoreMutants, UnchangedKernelsAreClean) { test::expect_clean({&kSummed, &kPaired}); }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_store_mutants_test

@@ -7,8 +7,7 @@
 
 #include "support/prove.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_test {
 
 using test::any_of;
 using test::prove;
@@ -82,5 +81,4 @@ INSTANTIATE_TEST_SUITE_P(
                     Target{"sm_80", "cuda_gemv", 30, 200}, Target{"sm_90a", "cuda_gemv", 30, 200}),
     name_of);
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_test

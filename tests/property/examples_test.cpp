@@ -12,8 +12,7 @@
 #include "support/kiln_command.h"
 #include "tuner/mfma_example.h"
 
-namespace kiln {
-namespace {
+namespace kiln::examples_test {
 
 using testing::HasSubstr;
 
@@ -97,5 +96,4 @@ TEST(ExamplesCommand, PrintsProvesAndKeeps) {
   EXPECT_EQ(kiln({"examples", "mfma", "--only", "nothing"}).exit_code, 2);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::examples_test

@@ -3,8 +3,7 @@
 
 #include "support/mutants.h"
 
-namespace kiln {
-namespace {
+namespace kiln::hip_mutants_test {
 
 using test::Base;
 using test::Mutant;
@@ -204,5 +203,4 @@ TEST(PacedMutants, UnchangedKernelsAreClean) {
   test::expect_clean(bases);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::hip_mutants_test

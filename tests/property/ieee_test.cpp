@@ -14,8 +14,7 @@
 #include "support/attempt.h"
 #include "support/compiled.h"
 
-namespace kiln {
-namespace {
+namespace kiln::ieee_test {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -155,5 +154,4 @@ TEST(Ieee, WithoutAnyKThereIsOnlyC) {
   }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::ieee_test

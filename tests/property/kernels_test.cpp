@@ -14,8 +14,7 @@
 #include "support/random_gemm.h"
 #include "tuner/verify.h"
 
-namespace kiln {
-namespace {
+namespace kiln::kernels_test {
 
 constexpr int kProblems = 7;
 constexpr std::size_t kConfigsPerFamily = 2;
@@ -127,5 +126,4 @@ TEST(KernelsOfAnyCpu, Compile) {
   }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::kernels_test

@@ -20,8 +20,7 @@
 #include "runtime/emulator/kernel.h"
 #include "support/mfma_oracle.h"
 
-namespace kiln::hip {
-namespace {
+namespace kiln::hip::mfma_instructions_test {
 
 using test::get_bits;
 using test::MfmaEntry;
@@ -379,5 +378,4 @@ TEST(MfmaScales, OnlyFourBytesCanBeSelected) {
   }
 }
 
-}  // namespace
-}  // namespace kiln::hip
+}  // namespace kiln::hip::mfma_instructions_test

@@ -9,8 +9,7 @@
 
 #include "support/emulated.h"
 
-namespace kiln {
-namespace {
+namespace kiln::scale_mutants_test {
 
 constexpr std::uint64_t kOrders = 2;  // these bugs are none of timing
 
@@ -163,5 +162,4 @@ TEST(ScaleMutants, UnchangedKernelsAreClean) {
   }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::scale_mutants_test

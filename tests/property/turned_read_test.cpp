@@ -15,8 +15,7 @@
 #include "runtime/compiler.h"
 #include "runtime/emulator/kernel.h"
 
-namespace kiln {
-namespace {
+namespace kiln::turned_read_test {
 
 std::string file(std::string_view path, const TemplateValues& values) {
   for (const EmbeddedFile& f : embedded_templates())
@@ -102,5 +101,4 @@ TEST(TurnedReads, AreRefusedWhereTheyAreWrong) {
             std::string::npos);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::turned_read_test

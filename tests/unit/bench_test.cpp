@@ -21,8 +21,7 @@
 #include "tuner/operand_sets.h"
 #include "tuner/reference.h"
 
-namespace kiln {
-namespace {
+namespace kiln::bench_test {
 
 using testing::HasSubstr;
 
@@ -378,5 +377,4 @@ TEST(Self, AChildRunsInTheEnvironmentItIsGiven) {
   EXPECT_THAT(none->output, HasSubstr("Self.NoSuchTest"));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::bench_test

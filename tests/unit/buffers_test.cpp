@@ -8,8 +8,7 @@
 
 #include "kiln/numeric.hpp"
 
-namespace kiln {
-namespace {
+namespace kiln::buffers_test {
 
 using testing::HasSubstr;
 
@@ -129,5 +128,4 @@ TEST(Poison, FillsATailShorterThanAnElement) {
   EXPECT_EQ(bytes[11], std::byte{0});
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::buffers_test

@@ -15,8 +15,7 @@ extern "C" int use_kiln_from_c(const char* database);
 extern "C" int use_kiln_with_older_header(const char* database);
 extern "C" int use_kiln_with_newer_header(const char* database);
 
-namespace kiln {
-namespace {
+namespace kiln::c_api_test {
 
 TEST(CApi, ACProgramRuns) {
   TempDir dir;
@@ -105,5 +104,4 @@ TEST(CApi, StatusesAreNamed) {
   EXPECT_STREQ(kiln_version(), std::string(version()).c_str());
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::c_api_test

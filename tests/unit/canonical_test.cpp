@@ -7,8 +7,7 @@
 
 #include "generator/extent.h"
 
-namespace kiln {
-namespace {
+namespace kiln::canonical_test {
 
 /// Where element (row, column) of op(X) lies, straight from the words of the problem.
 std::int64_t at(const Matrix& m, std::int64_t ld, std::int64_t row, std::int64_t column) {
@@ -136,5 +135,4 @@ TEST(Canonical, NothingIsLeftToDerive) {
   EXPECT_EQ(canonicalise(single), tight) << "one batch has no stride";
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::canonical_test

@@ -4,8 +4,7 @@
 
 #include "support/kiln_command.h"
 
-namespace kiln {
-namespace {
+namespace kiln::cli_gpu_test {
 
 using nlohmann::json;
 using test::CommandResult;
@@ -110,7 +109,7 @@ TEST(CliOffline, PredictsListsExplainsAndShows) {
   EXPECT_THAT(shown.err, AllOf(HasSubstr(config), HasSubstr("predicted without the device")));
 }
 
-TEST(CliShow, InstructionsOfOtherDevices) {
+TEST(CliShowGpu, InstructionsOfOtherDevices) {
   const KilnCommand kiln;
   const CommandResult cpu = kiln({"show", "--device", "portable", "--shape", kShape, "--isa"});
   EXPECT_EQ(cpu.exit_code, 0) << cpu.err;
@@ -125,5 +124,4 @@ TEST(CliShow, InstructionsOfOtherDevices) {
   EXPECT_THAT(nvidia.err, testing::AnyOf(HasSubstr("nvdisasm"), HasSubstr("libnvrtc")));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::cli_gpu_test

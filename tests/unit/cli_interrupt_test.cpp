@@ -10,8 +10,7 @@
 #include "support/child.h"
 #include "support/kiln_command.h"
 
-namespace kiln {
-namespace {
+namespace kiln::cli_interrupt_test {
 
 using nlohmann::json;
 using test::CommandResult;
@@ -168,5 +167,4 @@ TEST(Interrupt, ABriefSearchSaysSo) {
   EXPECT_THAT(kiln({"db", "list"}).out, testing::ContainsRegex("[1-9] of [0-9,]+ candidates"));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::cli_interrupt_test

@@ -6,8 +6,7 @@
 
 #include "support/kiln_command.h"
 
-namespace kiln {
-namespace {
+namespace kiln::cli_run_test {
 
 using nlohmann::json;
 using test::CommandResult;
@@ -282,5 +281,4 @@ TEST_F(CliDatabase, ColdStartLoadsNoCompiler) {
   EXPECT_THAT(rows[0]["cold_start"]["compiler_files"], IsEmpty());
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::cli_run_test

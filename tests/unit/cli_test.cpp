@@ -8,8 +8,7 @@
 #include "kiln/engine.hpp"
 #include "support/kiln_command.h"
 
-namespace kiln {
-namespace {
+namespace kiln::cli_test {
 
 using test::CommandResult;
 using test::KilnCommand;
@@ -200,5 +199,4 @@ TEST(Cli, DevicesDescribesThisMachine) {
   EXPECT_TRUE(device["peers"].is_object() && device["absent_peers"].is_object());
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::cli_test

@@ -7,8 +7,7 @@
 
 #include "support/hip.h"
 
-namespace kiln {
-namespace {
+namespace kiln::code_key_test {
 
 TEST(CodeKey, CommentsAndWhiteSpaceAreNoTokens) {
   const std::string plain = "int f(int a) { return a+1; }\n";
@@ -69,5 +68,4 @@ TEST(CodeKey, ShapesOfOneKernelShareIt) {
   EXPECT_EQ(without_head(one.text).substr(0, 8), "\n// ----");
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::code_key_test

@@ -26,8 +26,7 @@ extern "C" __attribute__((visibility("default"))) const char* __asan_default_opt
 }
 #endif
 
-namespace kiln {
-namespace {
+namespace kiln::compiler_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -288,5 +287,4 @@ TEST(ResourceReportTest, TheFrameIsTheLargestFunctions) {
 
 #endif  // KILN_HAS_LLVM
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::compiler_test

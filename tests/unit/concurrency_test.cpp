@@ -21,8 +21,7 @@
 #include "support/permissions.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::concurrency_test {
 
 constexpr int kProcesses = 8;
 constexpr int kProblems = 6;
@@ -230,5 +229,4 @@ TEST(Fresh, WithoutACompilerTheReferenceKernelRuns) {
   }));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::concurrency_test

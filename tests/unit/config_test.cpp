@@ -14,10 +14,7 @@
 #include "generator/family.h"
 #include "generator/space.h"
 
-namespace {
-
-using namespace kiln;
-
+namespace kiln::config_test {
 constexpr int kAbsurd[] = {std::numeric_limits<int>::min(), -1, 0, 1, 7, 1024, 1 << 15, 1 << 30,
                            std::numeric_limits<int>::max()};
 
@@ -157,4 +154,4 @@ TEST(Config, ANumberOutOfItsFieldsRangeIsRefusedByName) {
   EXPECT_NE(config.error().message.find("mr=-1"), std::string::npos) << config.error().message;
 }
 
-}  // namespace
+}  // namespace kiln::config_test

@@ -9,8 +9,7 @@
 #include "generator/render.h"
 #include "runtime/cuda/nvrtc_compiler.h"
 
-namespace kiln {
-namespace {
+namespace kiln::cuda_compile_test {
 
 struct Target {
   const char* device;
@@ -124,5 +123,4 @@ TEST(CudaCompileCurve, OrdersAlongACurveDoNotSpill) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, CudaCompile, testing::ValuesIn(kTargets));
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::cuda_compile_test

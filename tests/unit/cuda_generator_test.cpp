@@ -11,8 +11,7 @@
 #include "generator/render.h"
 #include "tuner/proposer.h"
 
-namespace kiln {
-namespace {
+namespace kiln::cuda_generator_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -336,5 +335,4 @@ TEST(CudaWgmmaSpace, RowsOfDAtAnyAddressMayLeaveInEachWay) {
             (WaysOut{.unpaired = true, .paired = false, .summed = true}));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::cuda_generator_test

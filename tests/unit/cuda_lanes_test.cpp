@@ -12,8 +12,7 @@
 #include "templates/cuda/simt_lanes.h"
 #include "templates/cuda/swizzle.h"
 
-namespace kiln {
-namespace {
+namespace kiln::cuda_lanes_test {
 
 /// The most accesses that meet in one of the 32 banks, each of 16 bytes, 8 lanes at a time.
 int worst_bank(const std::vector<unsigned>& bytes) {
@@ -167,5 +166,4 @@ TEST(CudaSimtCopies, TurnATileOverWithoutConflicts) {
       }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::cuda_lanes_test

@@ -15,8 +15,7 @@
 #define KILN_DEVICE inline
 #include "templates/cuda/banks.h"
 
-namespace kiln {
-namespace {
+namespace kiln::cuda_mma_test {
 
 using cuda::TileLines;
 
@@ -220,5 +219,4 @@ TEST(CudaMmaRules, NameWhatIsWrong) {
   EXPECT_EQ(broken_rule(odd, device("sm_80"), CudaMma{.stages = 2}), "");
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::cuda_mma_test

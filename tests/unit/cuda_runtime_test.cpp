@@ -17,8 +17,7 @@
 #include "runtime/hip/device.h"
 #include "tuner/gpu_timing.h"
 
-namespace kiln {
-namespace {
+namespace kiln::cuda_runtime_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -154,5 +153,4 @@ TEST(GpuRotation, OutlastsTheCache) {
   EXPECT_EQ(gpu_rotation_sets(1, kL2), 1024) << "tiny problems stop somewhere";
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::cuda_runtime_test

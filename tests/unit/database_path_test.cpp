@@ -18,8 +18,7 @@
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::database_path_test {
 
 using test::key_of;
 using test::kNow;
@@ -286,5 +285,4 @@ TEST(Printable, IsWhatAFilesTextBecomesInMessages) {
   expect_shown(known[0].failure().detail);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::database_path_test

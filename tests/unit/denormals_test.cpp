@@ -9,8 +9,7 @@
 #include "support/naive_gemm.h"
 #include "tuner/verify.h"
 
-namespace kiln {
-namespace {
+namespace kiln::denormals_test {
 
 using test::Faults;
 using testing::Contains;
@@ -72,5 +71,4 @@ TEST(Denormals, AreFlushedByTheInstructionsOfAKernelNotByItsTypes) {
   EXPECT_THAT(flushed("gfx942", bf16), ElementsAre(0));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::denormals_test

@@ -10,8 +10,7 @@
 #include "runtime/affinity.h"
 #include "runtime/cpu.h"
 
-namespace kiln {
-namespace {
+namespace kiln::device_caps_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -179,5 +178,4 @@ TEST(Affinity, HelpersTakeOtherCoresFirst) {
   EXPECT_THAT(placement({{7}}, 7), ElementsAre());
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::device_caps_test

@@ -15,8 +15,7 @@
 #include "support/child.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::device_lock_test {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
@@ -154,5 +153,4 @@ TEST(LockName, IsTheDevicesAndNotTheSessions) {
 #endif
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::device_lock_test

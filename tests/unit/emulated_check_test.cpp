@@ -8,8 +8,7 @@
 #include "support/hip.h"
 #include "tuner/check.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulated_check_test {
 
 using testing::HasSubstr;
 
@@ -73,5 +72,4 @@ TEST(RenderEmulated, IsForGpuFamilies) {
   EXPECT_EQ(source.error().code, ErrorCode::unsupported);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulated_check_test

@@ -19,8 +19,7 @@
 #include "runtime/emulator/warp_mma.h"
 #include "runtime/emulator/warpgroup.h"
 
-namespace kiln {
-namespace {
+namespace kiln::emulator_test {
 
 using testing::HasSubstr;
 
@@ -353,5 +352,4 @@ TEST(Layouts, EveryTableIsWholeAndAgreesWithTheClosedForms) {
   EXPECT_GE(tables, 55);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::emulator_test

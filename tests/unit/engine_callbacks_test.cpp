@@ -13,8 +13,7 @@
 #include "kiln/kiln.h"
 #include "support/opened_engine.h"
 
-namespace kiln {
-namespace {
+namespace kiln::engine_callbacks_test {
 
 using test::check;
 using test::Opened;
@@ -190,5 +189,4 @@ TEST(Cancellation, WaitsForKilnTuneAndKilnClose) {
   EXPECT_TRUE(cancelled_after([&] { kiln_close(engine); }, at_once));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::engine_callbacks_test

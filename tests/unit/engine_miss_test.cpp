@@ -9,8 +9,7 @@
 #include "runtime/compiler.h"
 #include "support/opened_engine.h"
 
-namespace kiln {
-namespace {
+namespace kiln::engine_miss_test {
 
 using test::check;
 using test::Opened;
@@ -111,5 +110,4 @@ TEST(EngineMiss, AProofIsRemembered) {
   EXPECT_FALSE(impl.store->proven(built->binary.key, two, *config, impl.now.runtime));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::engine_miss_test

@@ -20,8 +20,7 @@
 #include "support/child.h"
 #include "support/kernel_source.h"
 
-namespace kiln {
-namespace {
+namespace kiln::fault_handlers_test {
 
 using namespace std::chrono_literals;
 
@@ -95,5 +94,4 @@ TEST(FaultHandlers, AWatchMadeWhileAnotherThreadCompilesLasts) {
 
 #endif
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::fault_handlers_test

@@ -12,8 +12,7 @@
 #include "generator/extent.h"
 #include "generator/gemm_types.h"
 
-namespace kiln {
-namespace {
+namespace kiln::gemm_test {
 
 using testing::HasSubstr;
 
@@ -375,5 +374,4 @@ TEST(GemmText, ErrorsNameFieldAndValue) {
   EXPECT_THAT(message("fp32 N N 1 2 3 batch=0"), HasSubstr("batch = 0"));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::gemm_test

@@ -12,8 +12,7 @@
 #include "bench/report.h"
 #include "support/kiln_command.h"
 
-namespace kiln {
-namespace {
+namespace kiln::gpu_clocks_test {
 
 using cuda::Telemetry;
 using testing::AllOf;
@@ -206,5 +205,4 @@ TEST(GpuRace, TuningTellsItsConditions) {
 
 #endif
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::gpu_clocks_test

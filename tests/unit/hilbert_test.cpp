@@ -13,8 +13,7 @@
 #define KILN_DEVICE inline
 #include "templates/cuda/hilbert.h"
 
-namespace kiln {
-namespace {
+namespace kiln::hilbert_test {
 
 int distance(Place a, Place b) { return std::abs(a.left - b.left) + std::abs(a.right - b.right); }
 
@@ -132,5 +131,4 @@ TEST(CurvesOfTheSpace, StandBehindTheGroupsInTheModel) {
   EXPECT_LT(predicted(Along::hilbert, 16), 1.03 * predicted(Along::left, 8));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::hilbert_test

@@ -12,8 +12,7 @@
 #include "support/hip.h"
 #include "support/host_compiler.h"
 
-namespace kiln::hip {
-namespace {
+namespace kiln::hip::hip_compile_test {
 
 using test::problem;
 using test::ranked;
@@ -314,5 +313,4 @@ TEST_F(Hiprtc, DiagnosticsComeBack) {
   EXPECT_FALSE(compiler->assembly(source));
 }
 
-}  // namespace
-}  // namespace kiln::hip
+}  // namespace kiln::hip::hip_compile_test

@@ -13,8 +13,7 @@
 #include "generator/hip_mfma.h"
 #include "support/hip.h"
 
-namespace kiln {
-namespace {
+namespace kiln::hip_generator_test {
 
 using hip::lds_turns;
 using hip::LdsOp;
@@ -331,5 +330,4 @@ TEST(HipTemplates, NoFunctionStandsTwice) {
   }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::hip_generator_test

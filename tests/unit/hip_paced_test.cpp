@@ -11,8 +11,7 @@
 #include "runtime/hip/isa_counts.h"
 #include "support/hip.h"
 
-namespace kiln::hip {
-namespace {
+namespace kiln::hip::hip_paced_test {
 
 using test::problem;
 
@@ -248,5 +247,4 @@ INSTANTIATE_TEST_SUITE_P(
               .turn = true},
              5}));
 
-}  // namespace
-}  // namespace kiln::hip
+}  // namespace kiln::hip::hip_paced_test

@@ -26,8 +26,7 @@
 #include "tuner/gpu_candidate.h"
 #include "tuner/gpu_timing.h"
 
-namespace kiln {
-namespace {
+namespace kiln::hip_runtime_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -396,5 +395,4 @@ TEST(Hip, WithoutADeviceThereIsASentence) {
 
 #endif
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::hip_runtime_test

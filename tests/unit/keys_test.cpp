@@ -7,8 +7,7 @@
 
 #include <set>
 
-namespace kiln {
-namespace {
+namespace kiln::keys_test {
 
 /// Another value than the one it has.
 template <typename T>
@@ -132,5 +131,4 @@ TEST(Normalised, TightPitchesAreOneProblem) {
   EXPECT_EQ(normalised(padded), padded);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::keys_test

@@ -8,8 +8,7 @@
 #include "runtime/cpu.h"
 #include "runtime/workspace.h"
 
-namespace kiln {
-namespace {
+namespace kiln::launch_test {
 
 TEST(Workspace, GrowsAndIsReused) {
   std::thread([] {
@@ -148,5 +147,4 @@ TEST(MakeArgs, ExchangesOperandsWithTheProblem) {
   EXPECT_EQ(swapped.n, 2);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::launch_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace kiln::layering_test {
 
 namespace fs = std::filesystem;
 
@@ -124,4 +124,4 @@ TEST(Layering, QuotedFilesExist) {
   }
 }
 
-}  // namespace
+}  // namespace kiln::layering_test

@@ -8,8 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace kiln::clang_side {
-namespace {
+namespace kiln::clang_side::link_gate_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -54,5 +53,4 @@ TEST(LinkGate, RunsTakeTurns) {
   EXPECT_EQ(together, 0);
 }
 
-}  // namespace
-}  // namespace kiln::clang_side
+}  // namespace kiln::clang_side::link_gate_test

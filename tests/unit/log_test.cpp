@@ -15,8 +15,7 @@
 #include "support/child.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::log_test {
 
 using testing::IsEmpty;
 
@@ -89,5 +88,4 @@ TEST(Log, TheHostsOwnLoggerHearsNothingAndKeepsItsLevel) {
   }));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::log_test

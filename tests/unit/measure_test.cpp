@@ -10,8 +10,7 @@
 #include "tuner/operand_sets.h"
 #include "tuner/stopping.h"
 
-namespace kiln {
-namespace {
+namespace kiln::measure_test {
 
 void spend(double ns) {
   const std::int64_t end = now_ns() + static_cast<std::int64_t>(ns);
@@ -178,5 +177,4 @@ TEST(OperandSets, AreAlikeApartAndAligned) {
   }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::measure_test

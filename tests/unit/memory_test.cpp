@@ -17,8 +17,7 @@
 #include "tuner/verify.h"
 #include "tuner/worker_limits.h"
 
-namespace kiln {
-namespace {
+namespace kiln::memory_test {
 
 using ::testing::HasSubstr;
 
@@ -168,5 +167,4 @@ TEST(SetUp, SaysWhatFailedToStart) {
   EXPECT_THAT(bench.error().message, HasSubstr("tuning worker: start of /bin/false: "));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::memory_test

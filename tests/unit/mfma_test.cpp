@@ -7,8 +7,7 @@
 
 #include "support/mfma_layouts.h"
 
-namespace kiln::hip {
-namespace {
+namespace kiln::hip::mfma_test {
 
 const std::map<std::string, std::string>& files() {
   static const auto all = test::mfma_layout_files();
@@ -147,5 +146,4 @@ TEST(Mfma, TypesFindTheirInstructions) {
   EXPECT_EQ(mfma_for("gfx1100", bf16, bf16, 16, 16), nullptr);
 }
 
-}  // namespace
-}  // namespace kiln::hip
+}  // namespace kiln::hip::mfma_test

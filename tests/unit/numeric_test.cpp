@@ -5,8 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace kiln {
-namespace {
+namespace kiln::numeric_test {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
@@ -166,5 +165,4 @@ TEST(Element, EveryTypeStoresAndLoadsItsOwn) {
   }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::numeric_test

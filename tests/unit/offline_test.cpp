@@ -14,8 +14,7 @@
 #include "support/temp_dir.h"
 #include "tuner/search.h"
 
-namespace kiln {
-namespace {
+namespace kiln::offline_test {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -271,5 +270,4 @@ TEST(Search, TriesWhatWasPredictedFirst) {
   EXPECT_NE(result->measured.at(*result->winner).config, input.first[0]) << "first, not favoured";
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::offline_test

@@ -8,8 +8,7 @@
 #include "support/opened_engine.h"
 #include "tuner/worker_protocol.h"
 
-namespace kiln {
-namespace {
+namespace kiln::peak_test {
 
 using test::Opened;
 using testing::HasSubstr;
@@ -98,5 +97,4 @@ TEST(Peak, AWorkersWordIsANumberOrNothing) {
     EXPECT_EQ(peak_flops_of({{"peak_flops", odd}}), 0) << odd;
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::peak_test

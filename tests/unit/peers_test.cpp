@@ -12,8 +12,7 @@
 #include "bench/self.h"
 #include "generator/extent.h"
 
-namespace kiln {
-namespace {
+namespace kiln::peers_test {
 
 const PeerSet& peers() {
   static const PeerSet set = load_peers();
@@ -262,5 +261,4 @@ TEST(Environment, PreparedEnvironmentReplacesAndRemoves) {
   EXPECT_THAT(lines, testing::Contains("BLIS_ARCH_TYPE=0").Times(cpu_has_avx512() ? 1 : 0));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::peers_test

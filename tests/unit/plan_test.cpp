@@ -35,8 +35,7 @@ thread_local std::int64_t allocations = 0;
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
-namespace kiln {
-namespace {
+namespace kiln::plan_test {
 
 TEST(PlanKey, EveryFieldChangesIt) {
   const auto as_set = [](const PlanKey& key) {
@@ -205,5 +204,4 @@ TEST(ReferenceKernel, CoversEveryTypeRow) {
   }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::plan_test

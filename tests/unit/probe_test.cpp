@@ -6,8 +6,7 @@
 #include "runtime/cpu.h"
 #include "runtime/timer.h"
 
-namespace kiln {
-namespace {
+namespace kiln::probe_test {
 
 using testing::HasSubstr;
 
@@ -61,5 +60,4 @@ TEST(Limits, ErrorsNameTheValue) {
               HasSubstr("1152921504606846976"));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::probe_test

@@ -13,8 +13,7 @@
 #include "kiln/numeric.hpp"
 #include "tuner/reference.h"
 
-namespace kiln {
-namespace {
+namespace kiln::quantise_test {
 
 using testing::HasSubstr;
 
@@ -167,5 +166,4 @@ TEST(Quantise, ProductsOfWhatComesOutAreProductsOfWhatItStandsFor) {
     }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::quantise_test

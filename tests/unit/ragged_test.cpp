@@ -6,8 +6,7 @@
 #include "generator/family.h"
 #include "generator/render.h"
 
-namespace kiln {
-namespace {
+namespace kiln::ragged_test {
 
 const DeviceCaps kDevice = cpu_caps_named("avx512").value();
 
@@ -79,5 +78,4 @@ TEST(Ragged, SmallProblemsAreTheSameCode) {
   EXPECT_FALSE(small_problem_for(big, gpu, config, 1000)) << "none is so small";
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::ragged_test

@@ -14,8 +14,7 @@
 #include "tuner/data.h"
 #include "tuner/view.h"
 
-namespace kiln {
-namespace {
+namespace kiln::reference_test {
 
 using testing::Each;
 using testing::ElementsAre;
@@ -295,5 +294,4 @@ TEST(Data, LeavesPaddingAlone) {
   }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::reference_test

@@ -10,8 +10,7 @@
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::refresh_test {
 
 using test::open_store;
 using testing::HasSubstr;
@@ -99,5 +98,4 @@ TEST_F(RefreshTest, OtherMachineCodeMustBeRaced) {
 
 #endif
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::refresh_test

@@ -13,8 +13,7 @@
 #include "support/opened_engine.h"
 #include "support/permissions.h"
 
-namespace kiln {
-namespace {
+namespace kiln::remembered_test {
 
 using test::Opened;
 using testing::AllOf;
@@ -131,5 +130,4 @@ TEST(Remembered, TuningByPolicyLogsIt) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(kLost));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::remembered_test

@@ -6,8 +6,7 @@
 
 #include "support/opened_engine.h"
 
-namespace kiln {
-namespace {
+namespace kiln::resume_test {
 
 using test::Opened;
 using testing::HasSubstr;
@@ -136,5 +135,4 @@ TEST(Resume, WhatCountsAsCompleteIsNotSearchedOn) {
   EXPECT_TRUE(shipped->searched->interrupted) << "and says how far it was searched";
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::resume_test

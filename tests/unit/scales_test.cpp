@@ -17,8 +17,7 @@
 #include "tuner/reference.h"
 #include "tuner/verify.h"
 
-namespace kiln {
-namespace {
+namespace kiln::scales_test {
 
 using testing::HasSubstr;
 
@@ -259,5 +258,4 @@ TEST(Scales, CallsNeedThem) {
   EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("scale_a = "));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::scales_test

@@ -21,8 +21,7 @@
 #include "support/opened_engine.h"
 #include "support/stored.h"
 
-namespace kiln {
-namespace {
+namespace kiln::seal_test {
 
 using test::code_of;
 using test::key_of;
@@ -228,7 +227,7 @@ void relaunch(const std::filesystem::path& file, const std::vector<Record>& reco
   }
 }
 
-TEST(Launch, AShippedWinnerRunsUnderItsOwnLaunchAlone) {
+TEST(LaunchText, AShippedWinnerRunsUnderItsOwnLaunchAlone) {
   TempDir dir;
   const auto file = shipped_copy(dir);
   const auto records = open_store(file)->list();
@@ -263,7 +262,7 @@ TEST(Launch, AShippedWinnerRunsUnderItsOwnLaunchAlone) {
   }
 }
 
-TEST(Launch, EveryFieldIsInTheText) {
+TEST(LaunchText, EveryFieldIsInTheText) {
   const GpuLaunch plain{.steps = {GpuStep{}}, .maps = {TensorMapSpec{}}};
   std::set<std::string> texts{launch_text(plain)};
   std::size_t changes = 1;
@@ -296,5 +295,4 @@ TEST(Launch, EveryFieldIsInTheText) {
   EXPECT_EQ(texts.size(), changes);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::seal_test

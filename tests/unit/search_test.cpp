@@ -10,8 +10,7 @@
 #include <set>
 #include <thread>
 
-namespace kiln {
-namespace {
+namespace kiln::search_test {
 
 using ::testing::HasSubstr;
 
@@ -341,5 +340,4 @@ TEST_F(SearchTest, SaysHowFarItIs) {
   EXPECT_GT(seen.back().best_ns, 0);
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::search_test

@@ -9,10 +9,7 @@
 #include "generator/render.h"
 #include "support/temp_dir.h"
 
-namespace {
-
-using namespace kiln;
-
+namespace kiln::shipped_db_test {
 struct Shipped {
   const char* file;
   std::size_t winners;  // at least
@@ -81,4 +78,4 @@ TEST(ShippedDatabase, NothingIsLeftToBeRaced) {
   }
 }
 
-}  // namespace
+}  // namespace kiln::shipped_db_test

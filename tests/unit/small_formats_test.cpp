@@ -14,8 +14,7 @@
 #include <llvm/ADT/APInt.h>
 #endif
 
-namespace kiln {
-namespace {
+namespace kiln::small_formats_test {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -205,5 +204,4 @@ TEST_P(Formats, FloatsRoundAsLlvmRounds) {
 INSTANTIATE_TEST_SUITE_P(All, Formats, testing::ValuesIn(kSmallFormats),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::small_formats_test

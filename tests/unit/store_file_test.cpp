@@ -17,8 +17,7 @@
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::store_file_test {
 
 using test::code_of;
 using test::key_of;
@@ -28,7 +27,7 @@ using test::store_winner;
 using test::tamper;
 using testing::HasSubstr;
 
-TEST(Trust, CodeFromAFileThatOthersMayWriteIsAbsent) {
+TEST(FileTrust, CodeFromAFileThatOthersMayWriteIsAbsent) {
   TempDir dir;
   const BestKey key = key_of(64, 96, 128);
   store_winner(*open_store(dir / "kiln.db"), key, 6);
@@ -49,7 +48,7 @@ TEST(Trust, CodeFromAFileThatOthersMayWriteIsAbsent) {
   EXPECT_TRUE(importer->best(key, kNow)->image.empty());
 }
 
-TEST(Trust, AnExportVouchesForNothingThatOthersMayHaveWritten) {
+TEST(FileTrust, AnExportVouchesForNothingThatOthersMayHaveWritten) {
   TempDir dir;
   const BestKey key = key_of(64, 96, 128);
   store_winner(*open_store(dir / "kiln.db"), key, 6);
@@ -62,7 +61,7 @@ TEST(Trust, AnExportVouchesForNothingThatOthersMayHaveWritten) {
 }
 
 // A stranger's row may name any code by its key: also what is here, for another problem.
-TEST(Trust, RowsOfAFileThatOthersMayWriteNameNoCode) {
+TEST(FileTrust, RowsOfAFileThatOthersMayWriteNameNoCode) {
   TempDir dir;
   const BestKey ours = key_of(512, 512, 512), theirs = key_of(64, 64, 64);
   store_winner(*open_store(dir / "theirs.db"), theirs, 6);
@@ -79,7 +78,7 @@ TEST(Trust, RowsOfAFileThatOthersMayWriteNameNoCode) {
   EXPECT_TRUE(open_store(dir / "out.db")->best(theirs, kNow)->image.empty());
 }
 
-TEST(Open, AViewInATablesPlaceIsRefused) {
+TEST(OpenFile, AViewInATablesPlaceIsRefused) {
   TempDir dir;
   store_winner(*open_store(dir / "kiln.db"), key_of(64, 96, 128), 6);
   tamper(dir / "kiln.db",
@@ -91,7 +90,7 @@ TEST(Open, AViewInATablesPlaceIsRefused) {
   EXPECT_THAT(opened.error().message, HasSubstr("views"));
 }
 
-TEST(Open, MakesFoldersAndAFileOnlyItsOwnerWrites) {
+TEST(OpenFile, MakesFoldersAndAFileOnlyItsOwnerWrites) {
   TempDir dir;
   const auto old = ::umask(0);
   { open_store(dir / "a/b/kiln.db"); }
@@ -106,7 +105,7 @@ TEST(Open, MakesFoldersAndAFileOnlyItsOwnerWrites) {
   EXPECT_EQ(open_store(dir / "a/b/kiln.db")->stats()->front().journal, "wal");
 }
 
-TEST(Open, RefusesWhatIsNoDatabaseOfOurs) {
+TEST(OpenFile, RefusesWhatIsNoDatabaseOfOurs) {
   TempDir dir;
   std::ofstream(dir / "text.db") << std::string(5000, 'x');
   {
@@ -126,7 +125,7 @@ TEST(Open, RefusesWhatIsNoDatabaseOfOurs) {
   EXPECT_FALSE(Store::open({.database = {}, .shipped = {dir / "absent.db"}}));
 }
 
-TEST(Open, ANewerSchemaIsLeftUntouched) {
+TEST(OpenFile, ANewerSchemaIsLeftUntouched) {
   TempDir dir;
   store_winner(*open_store(dir / "kiln.db"), key_of(64, 96, 128), 6);
   tamper(dir / "kiln.db", "PRAGMA journal_mode = DELETE; PRAGMA user_version = 99");
@@ -139,7 +138,7 @@ TEST(Open, ANewerSchemaIsLeftUntouched) {
   EXPECT_EQ(std::filesystem::last_write_time(dir / "kiln.db"), written);
 }
 
-TEST(Open, TruncatedFilesAreErrorsOrMisses) {
+TEST(OpenFile, TruncatedFilesAreErrorsOrMisses) {
   TempDir dir;
   store_winner(*open_store(dir / "kiln.db"), key_of(64, 96, 128), 6);
   tamper(dir / "kiln.db", "PRAGMA journal_mode = DELETE");
@@ -265,5 +264,4 @@ TEST(Codec, RoundTripsAndRefusesLies) {
   EXPECT_NE(content_hash("a"), content_hash("b"));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::store_file_test

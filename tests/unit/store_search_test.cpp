@@ -9,8 +9,7 @@
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::store_search_test {
 
 using test::config_of;
 using test::key_of;
@@ -45,7 +44,7 @@ const SearchExtent kSearched{.seconds = 3.5,
                              .enumerated = 14715,
                              .interrupted = true};
 
-TEST(Store, EveryFieldOfASearchsExtentComesBack) {
+TEST(StoreSearch, EveryFieldOfASearchsExtentComesBack) {
   auto store = open_store({});
   const BestKey key = key_of(64, 96, 128);
   store_winner(*store, key, 6);
@@ -68,7 +67,7 @@ TEST(Store, EveryFieldOfASearchsExtentComesBack) {
   EXPECT_EQ(i, 8);
 }
 
-TEST(Store, ASearchsExtentIsOfItsKeyAndToolchain) {
+TEST(StoreSearch, ASearchsExtentIsOfItsKeyAndToolchain) {
   auto store = open_store({});
   const BestKey key = key_of(64, 96, 128), other = key_of(64, 96, 129);
   for (const BestKey& each : {key, other}) store_winner(*store, each, 6);
@@ -83,7 +82,7 @@ TEST(Store, ASearchsExtentIsOfItsKeyAndToolchain) {
 }
 
 // A negative time would make a search of years; counts beyond the space would print as nonsense.
-TEST(Store, AnExtentThatCannotBeIsNoneAndIsRepaired) {
+TEST(StoreSearch, AnExtentThatCannotBeIsNoneAndIsRepaired) {
   for (const char* change :
        {"spent_seconds = -1e9", "spent_seconds = 11", "seconds = -1", "measured = 14714",
         "failed = -1", "interrupted = 2", "enumerated = 5"}) {
@@ -106,7 +105,7 @@ TEST(Store, AnExtentThatCannotBeIsNoneAndIsRepaired) {
   }
 }
 
-TEST(Store, ImportTakesTheExtentWithTheWinner) {
+TEST(StoreSearch, ImportTakesTheExtentWithTheWinner) {
   TempDir dir;
   const BestKey theirs = key_of(64, 96, 128), both = key_of(8, 8, 8), unfinished = key_of(9, 9, 9);
   const BestKey old_here = key_of(10, 10, 10);
@@ -133,7 +132,7 @@ TEST(Store, ImportTakesTheExtentWithTheWinner) {
   EXPECT_FALSE(store->best(old_here, kNow)->searched) << "their minute did not find this winner";
 }
 
-TEST(Peak, IsTheLargestOfADevicesThreadsAndType) {
+TEST(StoredPeak, IsTheLargestOfADevicesThreadsAndType) {
   TempDir dir;
   DeviceCaps two = key_of(1, 1, 1).device;
   two.compute_units = 2;
@@ -154,7 +153,7 @@ TEST(Peak, IsTheLargestOfADevicesThreadsAndType) {
   EXPECT_EQ(store->peak(two, fp32), 4e11);
 }
 
-TEST(Peak, TheLargerOfTwoFilesCounts) {
+TEST(StoredPeak, TheLargerOfTwoFilesCounts) {
   TempDir dir;
   const DeviceCaps device = key_of(1, 1, 1).device;
   {
@@ -173,7 +172,7 @@ TEST(Peak, TheLargerOfTwoFilesCounts) {
   EXPECT_EQ(beside->peak(device, fp64), 2e11) << "the larger was here";
 }
 
-TEST(Peak, OneThatCannotBeIsNoneAndIsRepaired) {
+TEST(StoredPeak, OneThatCannotBeIsNoneAndIsRepaired) {
   for (const char* change : {"flops = -1.0", "flops = 1e300", "dtype = 'fp31'"}) {
     TempDir dir;
     const DeviceCaps device = key_of(1, 1, 1).device;
@@ -186,5 +185,4 @@ TEST(Peak, OneThatCannotBeIsNoneAndIsRepaired) {
   }
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::store_search_test

@@ -9,8 +9,7 @@
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::store_test {
 
 using test::code_of;
 using test::config_of;
@@ -371,5 +370,4 @@ TEST(Store, ImportNamesAFileThatIsNot) {
   EXPECT_THAT(report.error().message, HasSubstr("/no/such/file.db"));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::store_test

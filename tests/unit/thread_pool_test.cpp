@@ -29,8 +29,7 @@ std::atomic<long> g_allocations{0};
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
-namespace kiln {
-namespace {
+namespace kiln::thread_pool_test {
 
 TEST(ThreadPool, EveryThreadRunsOnceAndTheCallerIsFirst) {
   for (int threads = 1; threads <= 5; ++threads) {
@@ -177,5 +176,4 @@ TEST(ThreadPool, AForkedChildHasThreadsOfItsOwn) {
 }
 #endif
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::thread_pool_test

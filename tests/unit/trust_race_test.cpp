@@ -13,8 +13,7 @@
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::trust_race_test {
 
 using test::code_of;
 using test::key_of;
@@ -138,5 +137,4 @@ TEST_F(Exchanged, AnExportTakesNoCodeThatWasNotChecked) {
   EXPECT_GE(foreign, kForeignSeen) << "the exchange met too few exports to show anything";
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::trust_race_test

@@ -19,8 +19,7 @@
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
-namespace kiln {
-namespace {
+namespace kiln::trust_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -304,5 +303,4 @@ TEST(Trust, AFolderThatOthersMayWriteIsSaidOnceAndItsCodeLeftOut) {
   EXPECT_FALSE(own->binary("source6", ""));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::trust_test

@@ -5,8 +5,7 @@
 
 #include <vector>
 
-namespace kiln {
-namespace {
+namespace kiln::vendor_test {
 
 constexpr int kVersion = 130002;
 
@@ -80,5 +79,4 @@ TEST(CudaLibraryText, NamesTheVersionWhereItWasRecorded) {
   EXPECT_EQ(parse_config("cublaslt choice=3").value(), Config(proposal(3, 0)));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::vendor_test

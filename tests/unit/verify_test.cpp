@@ -9,8 +9,7 @@
 
 #include "support/naive_gemm.h"
 
-namespace kiln {
-namespace {
+namespace kiln::verify_test {
 
 using test::Faults;
 using test::naive_gemm;
@@ -391,5 +390,4 @@ TEST(RaggedNeighbours, AreValidRaggedAndNear) {
   EXPECT_TRUE(ragged_neighbours(Gemm::row_major(4, 0, 4)).empty());
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::verify_test

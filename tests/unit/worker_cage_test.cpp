@@ -25,8 +25,7 @@
 #include "tuner/worker/cage.h"
 #include "tuner/worker_process.h"
 
-namespace kiln {
-namespace {
+namespace kiln::worker_cage_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -321,5 +320,4 @@ TEST(WorkerLimits, NoCoreAndAHardLimitOfMemory) {
   EXPECT_THAT(memory, Not(HasSubstr("unlimited")));
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::worker_cage_test

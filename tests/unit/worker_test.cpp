@@ -18,8 +18,7 @@
 #include "tuner/search.h"
 #include "tuner/worker_process.h"
 
-namespace kiln {
-namespace {
+namespace kiln::worker_test {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -201,5 +200,4 @@ TEST(WorkerProcess, RefusesWhatItDoesNotUnderstand) {
   EXPECT_TRUE(worker.alive());
 }
 
-}  // namespace
-}  // namespace kiln
+}  // namespace kiln::worker_test

@@ -12,8 +12,8 @@
 #include "tuner/bound_kernel.h"
 #include "tuner/ragged.h"
 #include "tuner/verify.h"
-#include "tuner/worker_protocol.h"
 #include "tuner/worker/session.h"
+#include "tuner/worker_protocol.h"
 
 namespace kiln {
 

@@ -16,7 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-
 }  // namespace
 
 struct GpuSession::Problem {

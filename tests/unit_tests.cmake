@@ -1,0 +1,57 @@
+# What unit tests need beside the libraries: programs in C, the command, and runtimes without a device.
+
+if("c_api_test" MATCHES "${KILN_TESTS_MATCHING}")
+  # C99 programs: one that uses kiln.h, and those built against an older and a newer one.
+  set(c_programs unit/c_api_user.c unit/c_api_older.c unit/c_api_newer.c)
+  target_sources(unit_tests PRIVATE ${c_programs})
+  set_source_files_properties(${c_programs} PROPERTIES
+                              COMPILE_OPTIONS "-std=c99;-pedantic-errors;-Wall;-Wextra;-Werror")
+endif()
+
+if("worker_cage_test" MATCHES "${KILN_TESTS_MATCHING}")
+  # The cage of GPU sessions is tried without a GPU.
+  target_sources(unit_tests PRIVATE ${PROJECT_SOURCE_DIR}/tuner/worker/cage.cpp
+                                    ${PROJECT_SOURCE_DIR}/tuner/worker/cage_filter.cpp)
+endif()
+
+if("cli_test" MATCHES "${KILN_TESTS_MATCHING}")
+  # The benchmark, the command that is run as a child process, compressed tables.
+  target_link_libraries(unit_tests PRIVATE kiln_bench kiln_zstd nlohmann_json::nlohmann_json)
+  add_dependencies(unit_tests kiln_cli)
+endif()
+
+# The small formats have LLVM's numbers as their oracle.
+if(TARGET kiln_llvm AND TARGET small_formats_test)
+  target_compile_definitions(small_formats_test PRIVATE KILN_TEST_HAS_LLVM=1)
+  target_link_libraries(small_formats_test PRIVATE kiln_llvm)
+endif()
+
+if(NOT "hip_runtime_test" MATCHES "${KILN_TESTS_MATCHING}")
+  return()
+endif()
+
+# A HIP runtime without a GPU, and a compiler whose AMD code carries what that runtime can run.
+if(TARGET kiln_clang AND NOT KILN_STATIC)
+  add_library(fake_hip SHARED fakes/hip_runtime.cpp fakes/hip_state.cpp)
+  set_target_properties(fake_hip PROPERTIES OUTPUT_NAME amdhip64 SOVERSION 7)
+  add_library(fake_clang MODULE fakes/clang_both.cpp)
+  foreach(fake fake_hip fake_clang)
+    set_target_properties(${fake} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fakes)
+    target_include_directories(${fake} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    target_link_libraries(${fake} PRIVATE kiln_runtime nlohmann_json::nlohmann_json)
+  endforeach()
+  target_link_libraries(hip_runtime_test PRIVATE nlohmann_json::nlohmann_json)
+  foreach(target unit_tests hip_runtime_test)
+    add_dependencies(${target} fake_hip fake_clang kiln_cli)
+    target_compile_definitions(${target} PRIVATE
+      KILN_FAKE_HIP="$<TARGET_FILE:fake_hip>" KILN_FAKE_CLANG="$<TARGET_FILE:fake_clang>"
+      KILN_REAL_CLANG="$<TARGET_FILE:kiln_clang>")
+  endforeach()
+endif()
+
+# NVML without a GPU, in a folder of its own: who does not ask for it must not find it.
+add_library(fake_nvml SHARED fakes/nvml.cpp)
+set_target_properties(fake_nvml PROPERTIES OUTPUT_NAME nvidia-ml SOVERSION 1
+                      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fakes/nvml)
+add_dependencies(unit_tests fake_nvml)
+target_compile_definitions(unit_tests PRIVATE KILN_FAKE_NVML="$<TARGET_FILE:fake_nvml>")
