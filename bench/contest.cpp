@@ -6,7 +6,7 @@
 
 #include "bench/aligned_bytes.h"
 #include "bench/result_check.h"
-#include "cache/peak.h"
+#include "engine/peak.h"
 #include "runtime/cpu.h"
 #include "tuner/measure.h"
 #include "tuner/operand_sets.h"

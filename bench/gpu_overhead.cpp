@@ -7,7 +7,7 @@
 
 #include "bench/result_check.h"
 #include "bench/self.h"
-#include "cache/plan.h"
+#include "engine/plan.h"
 #include "generator/extent.h"
 #include "runtime/cpu.h"
 #include "runtime/gpu.h"

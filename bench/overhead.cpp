@@ -9,7 +9,7 @@
 #include "bench/environment.h"
 #include "bench/result_check.h"
 #include "bench/self.h"
-#include "cache/plan.h"
+#include "engine/plan.h"
 #include "runtime/cpu.h"
 #include "runtime/timer.h"
 #include "tuner/measure.h"

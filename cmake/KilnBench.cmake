@@ -1,6 +1,6 @@
 # The benchmark: kiln_bench, and one shared object for each peer that cannot be dlopen-ed as it ships.
 # Everything here is optional: without the packages the peer is reported as absent.
-kiln_layer(bench kiln_cache nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
+kiln_layer(bench kiln_engine nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 target_compile_definitions(kiln_bench PRIVATE
   KILN_LIBRARY_ARCHITECTURE="${CMAKE_LIBRARY_ARCHITECTURE}"
   KILN_INSTALL_LIBDIR="${CMAKE_INSTALL_LIBDIR}")

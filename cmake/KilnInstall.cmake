@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 set(objects "")
-foreach(layer generator runtime tuner cache)
+foreach(layer generator runtime tuner cache engine)
   list(APPEND objects $<TARGET_OBJECTS:kiln_${layer}>)
 endforeach()
 set(packages kiln_fmt kiln_spdlog kiln_hwloc kiln_sqlite kiln_zstd kiln_xxhash kiln_fibers)

@@ -66,6 +66,7 @@ target_sources(kiln_runtime PRIVATE ${embedded_layouts})
 set_source_files_properties(${embedded_layouts} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 kiln_layer(tuner kiln_runtime nlohmann_json::nlohmann_json)
 kiln_layer(cache kiln_tuner kiln_sqlite kiln_zstd)
+kiln_layer(engine kiln_cache)
 
 if(KILN_LLVM)
   add_subdirectory(${PROJECT_SOURCE_DIR}/runtime/clang runtime_clang)

@@ -1,7 +1,7 @@
 # Every header compiles by itself: one translation unit a header, part of the ordinary build.
 # A C header of the public face is compiled as C too.
 set(units "")
-foreach(folder include/kiln generator runtime tuner cache bench cli tests/support)
+foreach(folder include/kiln generator runtime tuner cache engine bench cli tests/support)
   file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
        ${PROJECT_SOURCE_DIR}/${folder}/*.h ${PROJECT_SOURCE_DIR}/${folder}/*.hpp)
   foreach(header IN LISTS headers)

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "soak/call.h"
 #include "soak/children.h"
 #include "soak/mutate.h"

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "soak/call.h"
 #include "soak/children.h"
 #include "soak/ledger.h"

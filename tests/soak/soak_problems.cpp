@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "soak/c_face.h"
 #include "soak/call.h"
 #include "soak/mistakes.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "kiln/engine.hpp"
 #include "support/fake_bench.h"
 #include "support/temp_dir.h"

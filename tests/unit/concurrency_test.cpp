@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "cache/store.h"
 #include "support/child.h"
 #include "support/fake_bench.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "runtime/compiler.h"
 #include "support/opened_engine.h"
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "cache/keys.h"
 #include "support/naive_gemm.h"
 #include "support/opened_engine.h"

@@ -17,8 +17,8 @@ namespace kiln::layering_test {
 namespace fs = std::filesystem;
 
 /// In processing order. "kiln/…" is how include/kiln is spelled in an #include.
-constexpr std::array<std::string_view, 8> kOrder = {"kiln",  "templates", "generator", "runtime",
-                                                    "tuner", "cache",     "bench",     "cli"};
+constexpr std::array<std::string_view, 9> kOrder = {
+    "kiln", "templates", "generator", "runtime", "tuner", "cache", "engine", "bench", "cli"};
 
 /// Outside headers that only the named folders may include.
 const std::multimap<std::string, std::string> kOwners = {

@@ -1,6 +1,6 @@
 // The peak that shares are printed of: probed beside the samples, raised by any kernel that beats
 // the probe, kept with the records.
-#include "cache/peak.h"
+#include "engine/peak.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

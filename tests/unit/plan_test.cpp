@@ -1,5 +1,5 @@
 // The parts of the warm path: keys, table, overlap arithmetic, the kernel of last resort.
-#include "cache/plan.h"
+#include "engine/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "cache/keys.h"
-#include "cache/overlap.h"
-#include "cache/plan_table.h"
+#include "engine/overlap.h"
+#include "engine/plan_table.h"
 #include "generator/gemm_types.h"
 #include "runtime/cpu.h"
 #include "runtime/reference_kernel.h"

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "cache/plan.h"
+#include "engine/plan.h"
 #include "generator/canonical.h"
 #include "generator/extent.h"
 #include "generator/gemm_types.h"

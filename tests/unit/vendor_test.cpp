@@ -1,5 +1,5 @@
 // When the vendor's library runs instead of kiln's winner: the decision, without a GPU.
-#include "cache/vendor.h"
+#include "engine/vendor.h"
 
 #include <gtest/gtest.h>
 

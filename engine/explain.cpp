@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "generator/render.h"
 
 namespace kiln {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "runtime/log.h"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "cache/overlap.h"
+#include "engine/overlap.h"
 
 #include <algorithm>
 #include <numeric>

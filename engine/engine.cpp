@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "generator/render.h"
 #include "runtime/cpu.h"
 #include "runtime/gpu.h"

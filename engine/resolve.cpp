@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "cache/keys.h"
 #include "generator/code_key.h"
 #include "runtime/cpu.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "cache/engine_impl.h"
-#include "cache/vendor.h"
+#include "engine/engine_impl.h"
+#include "engine/vendor.h"
 #include "generator/extent.h"
 #include "tuner/gpu_rival.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "cache/gpu_plan.h"
+#include "engine/gpu_plan.h"
 #include "generator/canonical.h"
 #include "kiln/engine.hpp"
 #include "runtime/kernel.h"

@@ -1,4 +1,4 @@
-#include "cache/c_values.h"
+#include "engine/c_values.h"
 
 #include <fmt/format.h>
 

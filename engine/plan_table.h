@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "cache/plan.h"
+#include "engine/plan.h"
 
 namespace kiln {
 

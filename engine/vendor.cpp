@@ -1,4 +1,4 @@
-#include "cache/vendor.h"
+#include "engine/vendor.h"
 
 #include "tuner/stopping.h"
 

@@ -1,4 +1,4 @@
-#include "cache/plan.h"
+#include "engine/plan.h"
 
 #define XXH_INLINE_ALL  // the call costs as much as the hash
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "cache/overlap.h"
+#include "engine/overlap.h"
 #include "generator/extent.h"
 #include "runtime/cpu.h"
 #include "runtime/reference_kernel.h"

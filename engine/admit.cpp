@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "generator/space.h"
 #include "runtime/cpu.h"
 #include "tuner/check.h"

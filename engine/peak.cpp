@@ -1,8 +1,8 @@
-#include "cache/peak.h"
+#include "engine/peak.h"
 
 #include <algorithm>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "runtime/probe.h"
 
 namespace kiln {

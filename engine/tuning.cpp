@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cache/engine_impl.h"
+#include "engine/engine_impl.h"
 #include "cache/keys.h"
 #include "cache/offline.h"
 #include "generator/code_key.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "cache/plan_table.h"
+#include "engine/plan_table.h"
 #include "cache/store.h"
 #include "kiln/engine.hpp"
 #include "runtime/compiler.h"

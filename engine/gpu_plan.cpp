@@ -1,4 +1,4 @@
-#include "cache/gpu_plan.h"
+#include "engine/gpu_plan.h"
 
 #include <fmt/format.h>
 

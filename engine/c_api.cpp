@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "cache/c_values.h"
+#include "engine/c_values.h"
 #include "runtime/log.h"
 #include "runtime/no_cancel.h"
 

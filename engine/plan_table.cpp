@@ -1,4 +1,4 @@
-#include "cache/plan_table.h"
+#include "engine/plan_table.h"
 
 namespace kiln {
 namespace {
