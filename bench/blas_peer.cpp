@@ -28,7 +28,7 @@ struct Blas {
   GemvFn<float> sgemv = nullptr;
   GemvFn<double> dgemv = nullptr;
   void (*set_threads)(std::int64_t) = nullptr;
-  int threads_now = 0;  // what the library was last told, so that a repeated call tells it nothing
+  int threads_now = 0;  // the library's current setting, so that repeated calls do not set it again
 
   void use_threads(int threads) {
     if (threads == threads_now) return;
@@ -170,7 +170,7 @@ void load_openblas(PeerSet& set) {
 
 void load_blis(PeerSet& set) {
   auto blas = std::make_shared<Blas>();
-  // The OpenMP flavour first: the pthread one creates its threads anew in every call.
+  // The OpenMP flavour first: the pthread one creates its threads again in every call.
   blas->library = Library::open(in_folders("libblis.so.4", {"blis-openmp", "blis-pthread"}));
   if (!blas->library) {
     set.absent.push_back({"blis", blas->library.error()});

@@ -14,8 +14,8 @@
 namespace kiln {
 namespace {
 
-// Threads that fell asleep while rivals ran take 5 to 50 us to wake: calls shorter than this get an
-// untimed call first. For longer ones that is under 1 %.
+// Threads that fell asleep while other contenders ran take 5 to 50 us to wake: calls shorter than
+// this get an untimed call first. For longer ones that is under 1 %.
 constexpr double kLeadInBelowNs = 5e6;
 // Who needs this many times the fastest's time in a heat of so many samples is out of the race: one
 // peer of 100 ms would leave a 1 ms race with a handful of rounds.
@@ -143,7 +143,7 @@ std::vector<Timing> timings(const std::vector<Contestant>& contestants, int sets
   return result;
 }
 
-/// A short heat for all, then the race among those that are not hopelessly behind; kiln, the last
+/// A short heat for all, then a race without those that are far behind; kiln, the last
 /// contestant, is always in it. Who is out keeps the heat's figure.
 void run_race(const std::vector<Contestant>& contestants, int sets, const ContestOptions& options,
               const Gate& gate, ContestResult& result) {
@@ -164,7 +164,7 @@ void run_race(const std::vector<Contestant>& contestants, int sets, const Contes
   result.kiln = final_times.back();
 }
 
-/// Operations a second of the fastest whose result was right.
+/// Operations a second of the fastest contestant with a correct result.
 double fastest_rate(const ContestResult& result) {
   double ns = result.verified ? result.kiln.median_ns : 0;
   for (const auto& [peer, timing] : result.peers)

@@ -41,7 +41,7 @@ class GpuContest {
     auto kiln = GpuCalls::make(*tools_, *sets, own);
     if (!kiln) return tl::unexpected(kiln.error());
     std::optional<GpuCalls> peer;
-    auto library = GpuRival::make(*tools_, gemm);
+    auto library = VendorLibrary::make(*tools_, gemm);
     if (library) {
       auto fastest = fastest_proposal(*tools_, *library, *sets, *checker, result.excluded);
       if (!fastest) return tl::unexpected(fastest.error());

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 namespace kiln {
-Result<std::optional<GpuCalls>> fastest_proposal(const GpuTools& tools, const GpuRival& library,
+Result<std::optional<GpuCalls>> fastest_proposal(const GpuTools& tools,
+                                                 const VendorLibrary& library,
                                                  const GpuOperandSets& sets, GpuChecker& checker,
                                                  std::vector<Excluded>& excluded) {
   std::vector<RefusedChoice> refused;

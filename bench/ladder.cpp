@@ -32,7 +32,7 @@ class Climb {
         samples_(samples) {}
 
   void time_library(LadderResult& to) {
-    const auto library = GpuRival::make(*tools_, gemm_);
+    const auto library = VendorLibrary::make(*tools_, gemm_);
     if (!library) {
       to.library_note = library.error().message;
       return;
@@ -44,7 +44,8 @@ class Climb {
       return;
     }
     if (!*calls) {
-      to.library_note = excluded.empty() ? "it has nothing for this shape" : excluded[0].reason;
+      to.library_note =
+          excluded.empty() ? "it has no algorithm for this shape" : excluded[0].reason;
       return;
     }
     if (!gpu_race({&**calls}, samples_, kLadderSamples, kBudgetNs, {})) {

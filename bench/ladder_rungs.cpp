@@ -22,11 +22,11 @@ constexpr Rung kFp32[] = {
      "width_a=1 "
      "width_b=1 copy=registers stages=1 ahead=0 lines=plain resident=1 sharing=tiles splits=1 "
      "group=8"},
-    {"8 sums a thread, in a column",
+    {"8 accumulators a thread, in a column",
      "cuda_simt block_m=64 block_n=64 block_k=8 thread_m=8 thread_n=1 lanes_m=1 spread=0 width_a=1 "
      "width_b=1 copy=registers stages=1 ahead=0 lines=plain resident=1 sharing=tiles splits=1 "
      "group=8"},
-    {"8 x 8 sums a thread, 128 x 128 x 8 tiles",
+    {"8 x 8 accumulators a thread, 128 x 128 x 8 tiles",
      "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=2 spread=0 "
      "width_a=1 "
      "width_b=1 copy=registers stages=1 ahead=0 lines=plain resident=1 sharing=tiles splits=1 "
@@ -41,7 +41,7 @@ constexpr Rung kFp32[] = {
      "width_a=4 "
      "width_b=4 copy=registers stages=1 ahead=0 lines=plain resident=1 sharing=tiles splits=1 "
      "group=8"},
-    {"sub-warp tiles: a thread's sums in quads, spread",
+    {"sub-warp tiles: a thread's accumulators in quads, spread",
      "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 "
      "width_a=4 "
      "width_b=4 copy=registers stages=1 ahead=0 lines=plain resident=1 sharing=tiles splits=1 "
@@ -66,7 +66,7 @@ constexpr Rung kFp32[] = {
      "width_a=1 "
      "width_b=4 copy=async stages=3 ahead=1 lines=padded resident=1 sharing=tiles splits=1 "
      "group=8"},
-    {"8 x 16 sums a thread, two blocks a unit",
+    {"8 x 16 accumulators a thread, two blocks a unit",
      "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
      "width_a=1 "
      "width_b=4 copy=async stages=3 ahead=1 lines=padded resident=2 sharing=tiles splits=1 "
@@ -76,7 +76,7 @@ constexpr Rung kFp32[] = {
      "width_a=1 "
      "width_b=4 copy=async stages=3 ahead=1 lines=padded resident=1 sharing=tiles splits=1 "
      "group=8"},
-    {"the last rounds' k cut evenly (stream-K)",
+    {"stream-K: the k of the last waves divided evenly",
      "cuda_simt block_m=128 block_n=128 block_k=16 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
      "width_a=1 "
      "width_b=4 copy=async stages=3 ahead=1 lines=padded resident=2 sharing=stream splits=1 "

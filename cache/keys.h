@@ -1,5 +1,5 @@
 // Every field of every key type, visited in one place: key text, typed columns and the tests all
-// walk these visitors. A field added to a struct stops this file from compiling (the structured
+// use these visitors. A field added to a struct stops this file from compiling (the structured
 // bindings no longer match), so that none can be forgotten. Knows no SQLite.
 #pragma once
 

@@ -1,4 +1,4 @@
-// One open database file: how it is opened and journalled, and what is held against it. Knows file
+// One open database file: how it is opened and journalled, and why it is not trusted. Knows file
 // systems and SQLite; nothing of the rows.
 #pragma once
 
@@ -31,10 +31,10 @@ Result<Layer> open_own(const std::filesystem::path& file);
 Result<Layer> open_shipped(const std::filesystem::path& file);
 /// A private database that ends with the process.
 Result<Layer> open_in_memory();
-/// A file that this process has just made and nobody else was told of. Not trusted.
+/// A file that this process has just made and no other process knows. Not trusted.
 Result<Layer> open_copy(const std::filesystem::path& file);
 
-/// Whether the layer's path still names the file that is open: SQLite goes on writing to one that
+/// Whether the layer's path still names the file that is open: SQLite keeps writing to one that
 /// was removed. Errors: database, naming the file.
 Status unmoved(const Layer& layer);
 

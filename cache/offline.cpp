@@ -67,7 +67,7 @@ Result<std::vector<Ranked>> tune_offline(Store& store, const Gemm& gemm, const D
                            .compiler = made_by.compiler,
                            .source = winner.source.text,
                            .image = winner.binary->image});
-  if (ok) ok = store.crown(key, made_by, winner.config);
+  if (ok) ok = store.make_winner(key, made_by, winner.config);
   if (!ok) return tl::unexpected(ok.error());
   return ranked;
 }

@@ -1,4 +1,4 @@
-// Where the databases lie when nobody names them.
+// Default paths of the databases.
 #include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
@@ -37,9 +37,8 @@ std::filesystem::path default_database() {
     return cache / "kiln/kiln.db";
   if (const auto folder = home(); !folder.empty()) return folder / ".cache/kiln/kiln.db";
   log::warn(
-      "no database: HOME = \"{}\" is no absolute path and uid {} has no home folder; nothing will "
-      "be "
-      "remembered unless $KILN_DB names a file",
+      "no database: HOME = \"{}\" is not an absolute path and uid {} has no home folder; winners "
+      "are not stored unless $KILN_DB names a file",
       variable("HOME").string(), ::geteuid());
   return {};
 }

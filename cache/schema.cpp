@@ -114,7 +114,7 @@ UPDATE verification SET problem_key =
 // A winner's launch (generator/launch_text.h), and seals over what belongs together (cache/seal.h).
 // The launch of a host kernel is its ABI and revision alone. That of an older GPU record is not
 // known: the record is verified once more before it runs. Code is known by its tokens
-// (generator/code_key.h), where it was by its text; the version of the space never told anything.
+// (generator/code_key.h), where it was by its text; the version of the space was never used.
 constexpr const char* kVersion4 = R"sql(
 ALTER TABLE measurement ADD COLUMN launch TEXT NOT NULL DEFAULT '';
 ALTER TABLE measurement ADD COLUMN seal TEXT NOT NULL DEFAULT '';

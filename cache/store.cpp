@@ -146,8 +146,9 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
     }
     const std::string launch = row.getColumn(kKeyColumns + 3).getString();
     if (!launch.empty() && launch != launch_text(key.gemm, key.device, measured->config)) {
-      log::debug("database {}: config '{}' for {}: its launch is not today's: not used",
-                 layer.path.string(), text(measured->config), text(key.gemm));
+      log::debug(
+          "database {}: config '{}' for {}: skipped, its stored launch is not the one made now",
+          layer.path.string(), text(measured->config), text(key.gemm));
       continue;
     }
     found = Record{.key = key,

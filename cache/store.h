@@ -133,7 +133,7 @@ class Store {
   Status put(const BestKey& key, const Validators& made_by, const Measured& measured);
   Status put_binary(const StoredBinary& binary);
   /// Makes an already stored config the winner of its key.
-  Status crown(const BestKey& key, const Validators& made_by, const Config& config);
+  Status make_winner(const BestKey& key, const Validators& made_by, const Config& config);
   /// Gives a winner of the user's own file the same machine code under another key, made by today's
   /// templates and the compiler that `code` names.
   Status rename_code(const Record& record, const std::string& template_hash,

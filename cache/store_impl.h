@@ -11,7 +11,7 @@
 namespace kiln {
 
 struct Store::Impl {
-  std::mutex mutex;           // one connection a file: callers of one process take turns
+  std::mutex mutex;           // one connection a file, used by one thread at a time
   std::vector<Layer> layers;  // the user's own first
   std::optional<std::int64_t> session;
   /// "file:table:id" of rows found bad that could not be marked so in their file.

@@ -24,7 +24,7 @@ std::string columns(SQLite::Database& db, const std::string& table) {
   return names;
 }
 
-/// Rows of `other` that are not here yet, ids found anew through the tables' natural keys.
+/// Adds rows of `other` that are missing here, with ids looked up by the tables' natural keys.
 void merge_values(SQLite::Database& db) {
   for (const char* table : {"device", "toolchain", "problem", "config"}) {
     const std::string names = columns(db, table);
@@ -69,7 +69,7 @@ constexpr const char* kSameKey = R"sql(
       mine.toolchain_id = toolchain.id)sql";
 
 /// A search's extent goes with its winner: where the winner here stays, so does what is said of its
-/// search. Before merge_measurements(), which may crown theirs.
+/// search. Before merge_measurements(), which may make theirs the winner.
 void merge_searches(SQLite::Database& db) {
   std::string fields;
   const auto add = [&](std::string_view name, const auto&) { fields += fmt::format("{}, ", name); };
@@ -116,7 +116,7 @@ std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
                                         rows, kSameKey, with_code ? "binary_key" : "''"));
   // Their winner's config may have been timed here by a search that was never finished. Its launch
   // at that time is not known, so it is verified once more before it runs.
-  SQLite::Statement crown(db, fmt::format(R"sql(
+  SQLite::Statement make_winner(db, fmt::format(R"sql(
     UPDATE measurement SET winner = 1
     WHERE failure IS NULL AND quarantined IS NULL AND verified = 1 AND id IN (
       SELECT same.id {0} JOIN measurement AS same ON same.device_id = device.id AND
@@ -125,10 +125,10 @@ std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
           same.config_id = config.id
       WHERE theirs.winner = 1 AND theirs.quarantined IS NULL AND NOT EXISTS (
         SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1})) RETURNING id)sql",
-                                          rows, kSameKey));
-  std::vector<std::int64_t> crowned;
-  while (crown.executeStep()) crowned.push_back(crown.getColumn(0).getInt64());
-  for (const std::int64_t id : crowned) seal_measurement(db, id);
+                                                rows, kSameKey));
+  std::vector<std::int64_t> winners;
+  while (make_winner.executeStep()) winners.push_back(make_winner.getColumn(0).getInt64());
+  for (const std::int64_t id : winners) seal_measurement(db, id);
   return added;
 }
 
@@ -203,7 +203,7 @@ Status replaceable(const std::filesystem::path& file, const std::vector<Layer>& 
 Status Store::export_to(const std::filesystem::path& file) {
   const std::lock_guard lock(impl_->mutex);
   if (Status ok = replaceable(file, impl_->layers); !ok) return ok;
-  // Written beside its place and renamed into it: nobody ever sees half of it.
+  // Written under another name and renamed: no reader ever sees half of it.
   const std::filesystem::path partial = fmt::format("{}.{}.tmp", file.string(), ::getpid());
   std::error_code ignored;
   std::filesystem::remove(partial, ignored);

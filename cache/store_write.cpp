@@ -26,8 +26,8 @@ void bind_ids(SQLite::Statement& row, const BestKey& key, const KeyIds& ids) {
 }
 
 /// Makes a timed row of the key the one that it dispatches to.
-Status crown_row(SQLite::Database& db, const BestKey& key, const KeyIds& ids,
-                 const Config& config) {
+Status make_winner_row(SQLite::Database& db, const BestKey& key, const KeyIds& ids,
+                       const Config& config) {
   constexpr const char* kRowsOfKey =
       "device_id = ?1 AND problem_id = ?2 AND policy = ?3 AND determinism = ?4 AND "
       "toolchain_id = ?5";
@@ -89,9 +89,9 @@ Status Store::put_binary(const StoredBinary& binary) {
   });
 }
 
-Status Store::crown(const BestKey& key, const Validators& made_by, const Config& config) {
+Status Store::make_winner(const BestKey& key, const Validators& made_by, const Config& config) {
   return write(*impl_, [&](SQLite::Database& db) -> Status {
-    return crown_row(db, key, key_rows(db, key, made_by), config);
+    return make_winner_row(db, key, key_rows(db, key, made_by), config);
   });
 }
 
@@ -114,7 +114,7 @@ Status Store::rename_code(const Record& record, const std::string& template_hash
     put_binary_row(db, code);
     put_measurement(db, record.key, ids, measured, std::nullopt);
     if (record.searched) put_search_row(db, record.key, ids, *record.searched);
-    return crown_row(db, record.key, ids, measured.config);
+    return make_winner_row(db, record.key, ids, measured.config);
   });
 }
 

@@ -101,7 +101,7 @@ Status walk(WalkedFile& walked, uid_t user) {
                                                    so_far.string(), std::strerror(errno)));
     if (!S_ISDIR(info.st_mode))
       return fail(ErrorCode::database,
-                  fmt::format("database {}: {} became {} while it was looked at",
+                  fmt::format("database {}: {} became {} while it was checked",
                               walked.path.string(), so_far.string(), kind_of_file(info.st_mode)));
     distrusted(distrust_directory(entry_of(place, info, so_far.string()),
                                   last ? DirectoryRole::holds_file : DirectoryRole::above, user));

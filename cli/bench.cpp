@@ -20,25 +20,25 @@ constexpr Manual kBenchManual{
     "bench", "Race kiln against the BLAS libraries that are installed",
     "  For each shape and thread count, kiln's kernel and that of every library that supports the\n"
     "  problem run interleaved over the same operands; each result is checked; times are medians.\n"
-    "  ratio is the best library's time over kiln's: above 1, kiln is faster. Each library runs "
+    "  ratio is the fastest library's time over kiln's: above 1, kiln is faster. Each library runs "
     "at\n"
     "  its best, for which the command starts itself again in an environment of its own; how each\n"
     "  one runs, and what the machine reaches on FMAs and memory, is printed first.\n"
     "  Untuned shapes run with the kernel that gemm() would use, unless --tune. A wrong result or "
     "a\n"
     "  shape that could not be raced makes the exit code 1.\n"
-    "  peak is kiln's share of the most that the same threads are known to reach in fp32 or fp64: "
+    "  peak is kiln's share of the highest rate that the same threads reached in fp32 or fp64: "
     "in\n"
     "  register-only FMAs, probed between the samples, or in anything that was timed and right.\n"
     "  --json prints one object a shape and thread count, then {\"summary\": ...}:\n"
     "    dtype ta tb m n k threads device kiln_ns peers{name: ns} best_peer ratio verified config\n"
     "    policy, and of a GPU that tells its clock conditions\n"
-    "  --overhead, --cold-start and --search-quality measure what surrounds the kernels instead, "
+    "  --overhead, --cold-start and --search-quality measure the costs around a kernel instead, "
     "on\n"
     "  the first shape given: the cost of gemm() over calling its kernel, a new process's open "
     "and\n"
     "  first gemm(), and the default search beside one ten times as long.\n"
-    "  --ladder climbs one shape on a GPU from the plainest kernel to the tuned one, each rung\n"
+    "  --ladder runs one shape on a GPU from the plainest kernel to the tuned one, each rung\n"
     "  verified and printed as a share of the vendor's library.",
     "  kiln bench --layers cpu --tune --budget 10        # the whole CPU suite, at 1 and all "
     "threads\n"
@@ -108,7 +108,7 @@ class Commentary {
                best.empty() ? "" : fmt::format(", {:.2f} of {}", row.ratio(), best),
                row.verified ? "" : ", WRONG: " + row.fault);
     for (const Excluded& out : row.excluded)
-      fmt::print(stderr, "  {} is out of this race: {}\n", out.peer, out.reason);
+      fmt::print(stderr, "  {} is left out of this race: {}\n", out.peer, out.reason);
   }
   void say(const ShapeFailure& failure) {
     bar_.reset();
@@ -178,7 +178,7 @@ Result<Outcome> climb(const Session& session, const BenchCommand& command) {
   const Result<Ladder> ladder = ladder_named(command.extras.ladder);
   if (!ladder) return tl::unexpected(ladder.error());
   if (command.device.name == "cpu")
-    return fail(ErrorCode::unsupported, "device = \"cpu\": --ladder climbs on a GPU (cuda:N)");
+    return fail(ErrorCode::unsupported, "device = \"cpu\": --ladder needs a GPU (cuda:N)");
   LadderOptions options;
   options.device = command.device.name;
   options.seed = command.race.contest.seed;

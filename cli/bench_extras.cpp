@@ -107,7 +107,7 @@ void Extras::add_to(CLI::App& app) {
   app.add_flag("--cold-start-child", cold_start_child)->group("");
   app.add_option(
          "--ladder", ladder,
-         "Climb from the plainest GPU kernel of a type (fp32, fp16) to the tuned one, rung by rung")
+         "Run GPU kernels of a type (fp32, fp16) from the plainest to the tuned one, rung by rung")
       ->type_name("DTYPE")
       ->expected(0, 1)
       ->default_str("fp32");

@@ -1,4 +1,4 @@
-// What surrounds the kernels, as `kiln bench` measures it on one shape: the call, the start of a
+// The costs around a kernel that `kiln bench` measures on one shape: the call, the start of a
 // process, the search. Knows options and reports; the measuring is bench/overhead.h's.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace kiln::cli {
 struct Extras {
   bool overhead = false, cold_start = false, search_quality = false;
   bool cold_start_child = false;  // hidden: the process that --cold-start starts
-  std::string ladder;             // the dtype to climb with; empty: no ladder
+  std::string ladder;             // the dtype of the ladder; empty: no ladder
 
   void add_to(CLI::App& app);
   bool wanted() const { return overhead || cold_start || search_quality || cold_start_child; }

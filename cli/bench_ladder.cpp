@@ -29,7 +29,7 @@ void add_row(Table& table, const RungResult& rung, std::size_t number) {
 }  // namespace
 
 Result<Outcome> run_ladder(bool json, const Ladder& ladder, LadderOptions options) {
-  Table table({">#", "what is new", ">time", ">TFLOP/s", ">of the library", "check"});
+  Table table({">#", "new in this rung", ">time", ">TFLOP/s", ">of cuBLASLt", "check"});
   std::size_t number = 0;
   bool good = true;
   options.on_rung = [&](const RungResult& rung) {

@@ -19,7 +19,7 @@ constexpr Manual kList{
     "(tune --offline).\n"
     "  searched says how many of the space's candidates were measured, and how much of the budget "
     "was\n"
-    "  spent; a later tune with a larger one goes on from there.",
+    "  spent; a later tune with a larger one continues from there.",
     "  kiln db list\n"
     "  KILN_DB=llama.db kiln db list --json | jq -r '[.shape, .threads, .config] | @tsv'"};
 

@@ -12,7 +12,7 @@ namespace kiln::cli {
 
 const Manual kRefreshManual{
     "refresh", "Bring winners up to date after a change of kiln's templates",
-    "  Renders every winner anew. Same tokens: nothing to do. Other tokens that compile to the "
+    "  Renders every winner again. Same tokens: nothing to do. Other tokens that compile to the "
     "same\n"
     "  machine code: stored again under today's templates. What is left must be raced again on "
     "its\n"

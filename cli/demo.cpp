@@ -20,8 +20,8 @@ constexpr Manual kDemoManual{
     "shape\n"
     "  that is not in the database or a compiler in the second process makes the exit code 1.\n"
     "  A second run with the same budget finds everything tuned and goes straight to the table.\n"
-    "  Ctrl-C keeps what was tuned until then (exit code 130); the same command goes on from "
-    "there.",
+    "  Ctrl-C keeps what was tuned until then (exit code 130); the same command continues "
+    "from there.",
     "  kiln demo                               # under five minutes\n"
     "  kiln demo --budget 60 --tokens 16 --db demo.db"};
 

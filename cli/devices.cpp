@@ -20,7 +20,7 @@ constexpr Manual kDevicesManual{
     "  Describes the device, with the line that names it in database keys (its fingerprint), its\n"
     "  compiler, and the libraries that `kiln bench` would race; for the CPU also which GPUs are "
     "here,\n"
-    "  and which can be emulated: kernels of those are proved without one. A missing compiler is "
+    "  and which can be emulated: their kernels can be verified without one. A missing compiler is "
     "no\n"
     "  error: kernels that are already in a database run without one.",
     "  kiln devices\n"
@@ -40,7 +40,7 @@ std::string features_text(const CpuFeatures& f) {
   return words.empty() ? "none" : words;
 }
 
-/// GPUs whose kernels can be proved without one.
+/// GPUs whose kernels can be verified without one.
 std::vector<std::string> emulated_names() {
   std::vector<std::string> names = gpu_targets();
   for (std::string& name : names) name.insert(0, "emu:");
@@ -58,7 +58,8 @@ Result<Outcome> describe_gpu(const Session& session, const DeviceOptions& device
   const Result<std::string> library =
       target.this_machine && caps.vendor == Vendor::nvidia
           ? cuda::cublaslt_version()
-          : Result<std::string>(fail(ErrorCode::unsupported, "for NVIDIA's GPUs of this machine"));
+          : Result<std::string>(
+                fail(ErrorCode::unsupported, "for NVIDIA GPUs of this machine only"));
   if (session.json) {
     print_json({{"device", device.name},
                 {"model", caps.model},
@@ -91,7 +92,7 @@ Result<Outcome> describe_gpu(const Session& session, const DeviceOptions& device
              g.memory_gbs, human_bytes(double(caps.l2_bytes)));
   fmt::print("  clock         {:.1f} GHz\n  fingerprint   {}\n", caps.ghz, fingerprint(caps));
   if (target.emulated)
-    fmt::print("  emulated      its kernels run on the CPU, lane by lane: proved, never timed\n");
+    fmt::print("  emulated      its kernels run on the CPU, lane by lane: verified, never timed\n");
   else if (!target.this_machine)
     fmt::print("  not here      its kernels can be compiled and ranked, not run\n");
   fmt::print("compiler        {}\ncublaslt        {}\n", version,

@@ -11,14 +11,11 @@ namespace kiln::cli {
 namespace {
 
 constexpr Manual kExplainManual{
-    "explain", "Say which kernel a shape gets, why, its rivals and the evidence",
+    "explain", "Show which kernel a shape gets, why, and the measurements behind it",
     "  For each shape: the config that gemm() would use, where it comes from (an exact record, a\n"
-    "  tuned neighbour, the analytic model, the reference kernel), its timing, the rivals that "
-    "were\n"
-    "  measured and those that failed with their reasons. Reads the database; measures nothing. "
-    "For an "
-    "AMD GPU that\n"
-    "  is not here: what `kiln tune --offline` predicted.",
+    "  tuned neighbour, the analytic model, the reference kernel), its timing, the next fastest\n"
+    "  candidates, and how many failed and why. Reads the database; measures nothing. For an AMD\n"
+    "  GPU that this machine lacks: the prediction of `kiln tune --offline`.",
     "  kiln explain --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln explain --file shapes.txt --json | jq -r 'select(.match != \"exact\").shape'"};
 
@@ -46,14 +43,14 @@ Status explain(const Session& session, const ExplainCommand& command, Engine& en
   return {};
 }
 
-/// The prediction for a GPU that is not here, and its rivals among what was compiled.
+/// The prediction for a GPU that this machine lacks, and the next best of the compiled candidates.
 Status explain_predicted(const Session& session, const ExplainCommand& command,
                          const DeviceCaps& caps, Store& store, const Gemm& gemm) {
-  constexpr std::size_t kRivals = 5;
+  constexpr std::size_t kListed = 5;
   const auto record = predicted_record(store, caps, gemm);
   if (!record)
     return fail(ErrorCode::not_tuned,
-                fmt::format("{}: nothing was predicted for {}: kiln tune --offline", text(gemm),
+                fmt::format("{}: nothing was predicted for {}; run kiln tune --offline", text(gemm),
                             command.device.name));
   const double ns = record->measured.timing().median_ns;
   const std::string story = fmt::format(
@@ -72,9 +69,9 @@ Status explain_predicted(const Session& session, const ExplainCommand& command,
     return {};
   }
   fmt::print("{}", story);
-  const std::vector<Config> rivals = predicted_configs(store, caps, gemm, kRivals + 1);
-  for (std::size_t i = 1; i < rivals.size(); ++i)
-    fmt::print("{}{}\n", i == 1 ? "next:      " : "           ", text(rivals[i]));
+  const std::vector<Config> ranked = predicted_configs(store, caps, gemm, kListed + 1);
+  for (std::size_t i = 1; i < ranked.size(); ++i)
+    fmt::print("{}{}\n", i == 1 ? "next:      " : "           ", text(ranked[i]));
   return {};
 }
 

@@ -18,7 +18,7 @@ namespace kiln::cli {
 namespace {
 
 constexpr const char* kOverview =
-    "kiln writes, compiles, times and remembers GEMM kernels:\n"
+    "kiln generates, compiles, tunes and stores GEMM kernels:\n"
     "D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual";
 
 constexpr const char* kFooter = R"(
@@ -28,7 +28,7 @@ Shapes are one line, row-major: dtype ta tb m n k [key=value ...]
 
 Files:
   $KILN_DB                          the user's database, else $XDG_CACHE_HOME/kiln/kiln.db
-                                    (:memory: = a private one that ends with the command)
+                                    (:memory: = a private one, deleted at exit)
   $KILN_DB_PATH                     shipped databases, colon-separated, read only
   $KILN_LOCK_DIR                    lock files, one a device; default /dev/shm. Containers that share
                                     a device need one folder in common

@@ -214,7 +214,7 @@ Result<Target> resolve_engine_device(const DeviceOptions& options) {
   Result<Target> target = resolve(options);
   if (target && target->emulated)
     return fail(ErrorCode::unsupported,
-                fmt::format("device = \"{}\": the emulator proves kernels and times none: use "
+                fmt::format("device = \"{}\": the emulator verifies kernels and times none: use "
                             "`kiln verify` with it, or `kiln tune --offline --device {}`, which "
                             "ranks by a model",
                             options.name, options.name.substr(kEmulated.size())));
@@ -239,7 +239,7 @@ void DatabaseOptions::add_to(CLI::App& app) {
   app.add_option(
          "--db", file,
          "The user's database; default $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db. :memory: is a "
-         "private one that ends with the command. Shipped ones: $KILN_DB_PATH")
+         "private one, deleted at the end of the command. Shipped ones: $KILN_DB_PATH")
       ->type_name("FILE");
 }
 

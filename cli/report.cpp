@@ -102,7 +102,7 @@ std::string interruption_text(std::string_view shape, const Result<TuneReport>& 
                        shape);
   return fmt::format(
       "kiln: interrupted: {}: {}; the fastest of them is its record, and the same "
-      "command goes on from there\n",
+      "command continues from there\n",
       shape, text(*report->searched));
 }
 

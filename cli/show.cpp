@@ -26,7 +26,7 @@ constexpr Manual kShowManual{
     "choice\n"
     "  among that instruction set's configs. The text compiles standalone: its first lines say "
     "how.\n"
-    "  --asm prints what the in-process compiler makes of it; for an AMD GPU also, to stderr, "
+    "  --asm prints the in-process compiler's assembly; for an AMD GPU also, to stderr, "
     "what\n"
     "  each loop does. --isa alone prints the instructions themselves, with these counts before "
     "them;\n"
@@ -77,7 +77,7 @@ Result<Choice> model_choice(const ShowCommand& command, const Gemm& gemm, const 
   return Choice{*best, "the analytic model's first choice"};
 }
 
-/// What `kiln tune --offline` stored for a GPU that is not here.
+/// What `kiln tune --offline` stored for a GPU that this machine lacks.
 std::optional<Choice> predicted_choice(const ShowCommand& command, const Gemm& gemm,
                                        const DeviceCaps& caps) {
   if (caps.vendor != Vendor::amd) return std::nullopt;

@@ -19,22 +19,21 @@ constexpr Manual kTuneManual{
     "worker\n"
     "  process and keeps the winner, for every shape given. --budget is seconds of search for "
     "each\n"
-    "  shape. A shape for which that budget (or its whole space) was spent before is left alone; "
-    "one\n"
-    "  with a part of it spent is searched for the rest; --force begins anew. Records of shipped\n"
+    "  shape. A shape for which that budget (or its whole space) was spent before is skipped; one\n"
+    "  with a part of it spent is searched for the rest; --force starts again. Records of shipped\n"
     "  databases count as complete. Results are stored as they are measured: after Ctrl-C (exit "
     "code\n"
-    "  130) the fastest verified so far is the record, and the same command goes on from there.\n"
-    "  --offline ranks for an AMD GPU that is not here (--device gfx942, mi325x, gfx950, …): "
+    "  130) the fastest verified so far is the record, and the same command continues from there.\n"
+    "  --offline ranks for an AMD GPU that this machine lacks (--device gfx942, mi325x, gfx950, "
+    "…): "
     "candidates\n"
     "  are compiled, a static model of the binaries orders them, and the records are marked "
     "predicted:\n"
     "  no call uses them, a search on the device tries them first.\n"
     "  A shape that fails is reported and the next one is tuned; the exit code is then 1. A winner "
     "that\n"
-    "  could not be stored is reported too: nothing will be remembered of it, and the exit code is "
-    "3.\n"
-    "  Share of peak is GFLOP/s over the most that the same threads are known to reach (fp32, fp64 "
+    "  could not be stored is reported too and is lost; the exit code is then 3.\n"
+    "  Share of peak is GFLOP/s over the highest rate that the same threads reached (fp32, fp64 "
     "on\n"
     "  the CPU): in register-only FMAs, probed beside the samples, or in any kernel timed so far.",
     "  kiln tune --shape \"fp32 N T 512 4096 4096\"\n"
@@ -105,7 +104,7 @@ void print_report(const TuneReport& report) {
              report.already_tuned ? "tuned before" : fmt::format("{:.1f} s", report.seconds));
   if (report.searched) fmt::print("  searched: {}\n", text(*report.searched));
   if (is_brief(report))
-    fmt::print("  few candidates: with a larger --budget the search goes on from here\n");
+    fmt::print("  few candidates: with a larger --budget the search continues from here\n");
   if (!report.conditions.empty()) fmt::print("  {}\n", report.conditions);
   for (const std::string& warning : report.warnings) fmt::print("  warning: {}\n", warning);
   std::fflush(stdout);

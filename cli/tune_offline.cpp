@@ -46,7 +46,7 @@ void print_winner(const Gemm& gemm, const std::vector<Ranked>& ranked, int rejec
   fmt::print("  {} registers, {} waves a SIMD, {:.2f} other instructions a matrix instruction\n",
              f.registers, f.occupancy, f.others_per_matrix);
   fmt::print("  {} candidates compiled, {} refused; {}\n", ranked.size(), rejected,
-             ranked.front().proven ? "proved on the emulator" : "not proved");
+             ranked.front().proven ? "verified on the emulator" : "not verified");
   std::fflush(stdout);
 }
 

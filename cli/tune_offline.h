@@ -1,4 +1,5 @@
-// `kiln tune --offline`: ranks kernels for a GPU that is not here and stores what was predicted.
+// `kiln tune --offline`: ranks kernels for a GPU that this machine lacks and stores the
+// predictions.
 #pragma once
 
 #include "cli/options.h"

@@ -1,4 +1,4 @@
-// The C face's structs as kiln's values, and back: sizes of older and newer headers, enumerators
+// The C API's structs as kiln's values, and back: sizes of older and newer headers, enumerators
 // that may be any integer. Knows no Engine.
 #pragma once
 

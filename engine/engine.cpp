@@ -34,10 +34,12 @@ Status find_device(Engine::Impl& impl) {
     return {};
   }
   if (name.starts_with("emu:"))
-    return fail(ErrorCode::unsupported,
-                fmt::format("device = {}: the emulator proves kernels, it multiplies for nobody: "
-                            "see `kiln verify`",
-                            name));
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format(
+            "device = {}: gemm() does not run on the emulator, which only verifies kernels: "
+            "see `kiln verify`",
+            name));
   return fail(ErrorCode::bad_input, fmt::format("device = {}: must be cpu, cuda:N or hip:N", name));
 }
 
@@ -51,7 +53,7 @@ Result<std::unique_ptr<Store>> open_store(const OpenOptions& options) {
   std::error_code ignored;
   auto store = Store::open(wanted);
   if (store || must || std::filesystem::exists(wanted.database, ignored)) return store;
-  log::warn("{}; nothing will be remembered", store.error().message);
+  log::warn("{}; winners will not be stored", store.error().message);
   wanted.database.clear();
   return Store::open(wanted);
 }
@@ -133,7 +135,7 @@ Result<PackedB> Engine::pack_b(const Gemm& gemm, const void* b, int threads) {
 
 Result<PackedB> Engine::Impl::pack_b(const Gemm& gemm, const void* b, int threads) {
   if (gpu)
-    return fail(ErrorCode::unsupported, "packed_b: GPU kernels read B as it is; give it plain");
+    return fail(ErrorCode::unsupported, "packed_b: GPU kernels read B as it is; pass it unpacked");
   const auto plan = plan_for(gemm.with_packed_b(), threads);
   if (!plan) return tl::unexpected(plan.error());
   const Plan::Impl& p = **plan;

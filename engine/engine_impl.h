@@ -14,8 +14,8 @@
 #include <string>
 #include <thread>
 
-#include "engine/plan_table.h"
 #include "cache/store.h"
+#include "engine/plan_table.h"
 #include "kiln/engine.hpp"
 #include "runtime/compiler.h"
 #include "runtime/no_cancel.h"
@@ -47,8 +47,8 @@ struct KILN_LOCAL Engine::Impl {
 
   std::mutex resolving;          // one miss is worked out at a time
   std::mutex tuning;             // and one search
-  std::set<std::string> told;    // untuned shapes already spoken of; under `resolving`
-  std::set<std::string> warned;  // write failures already spoken of; under `warning`
+  std::set<std::string> told;    // untuned shapes already reported; under `resolving`
+  std::set<std::string> warned;  // write failures already reported; under `warning`
   std::mutex warning;
 
   // Background tuning: a queue, one thread made on first use.
@@ -128,7 +128,7 @@ struct KILN_LOCAL Engine::Impl {
   // explain.cpp
   Result<std::string> explain(const Gemm& gemm, int threads);
 
-  /// A failed write is no failed call: said once, then carried on without.
+  /// A failed write does not fail the call: it is reported once.
   void warn(const Status& status);
 };
 
@@ -138,7 +138,7 @@ struct CallbackThrew : std::runtime_error {
 };
 
 /// Runs `body`; what a callback or a library below throws becomes an Error, and a cancellation of
-/// the thread waits until it returns. Nothing throws across the public face.
+/// the thread waits until it returns. Nothing throws across the public API.
 template <typename F>
 auto shielded(F&& body) -> decltype(body()) {
   const NoCancel whole;

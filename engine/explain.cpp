@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kRivals = 5;
+constexpr std::size_t kListed = 5;
 
 std::string timing_text(const Gemm& gemm, const Timing& t) {
   return fmt::format("{:.2f} us ({:.2f} to {:.2f}, {} samples), {:.1f} GFLOP/s", t.median_ns / 1e3,
@@ -32,17 +32,17 @@ std::vector<Measured> ranked(const std::vector<Measured>& rows) {
   return timed;
 }
 
-std::string rivals_text(const Gemm& gemm, const Record& record, const std::vector<Measured>& rows) {
+std::string others_text(const Gemm& gemm, const Record& record, const std::vector<Measured>& rows) {
   std::string out;
   std::size_t listed = 0;
-  for (const Measured& rival : ranked(rows)) {
-    if (rival.config == record.measured.config) continue;
-    if (++listed > kRivals) break;
+  for (const Measured& other : ranked(rows)) {
+    if (other.config == record.measured.config) continue;
+    if (++listed > kListed) break;
     out += fmt::format("  {:+6.1f} %  {}\n           {}\n",
-                       (rival.timing().median_ns / record.measured.timing().median_ns - 1) * 100,
-                       text(rival.config), timing_text(gemm, rival.timing()));
+                       (other.timing().median_ns / record.measured.timing().median_ns - 1) * 100,
+                       text(other.config), timing_text(gemm, other.timing()));
   }
-  return out.empty() ? "" : "rivals, slower by:\n" + out;
+  return out.empty() ? "" : "other candidates, slower by:\n" + out;
 }
 
 std::string failures_text(const std::vector<Measured>& rows) {
@@ -78,7 +78,7 @@ std::string evidence_text(const Gemm& gemm, const Record& record, const std::vec
   const auto failed =
       std::count_if(rows.begin(), rows.end(), [](const Measured& row) { return !row.ok(); });
   out += fmt::format("evidence:  {} configs tried, {} failed\n", rows.size(), failed);
-  return out + rivals_text(gemm, record, rows) + failures_text(rows);
+  return out + others_text(gemm, record, rows) + failures_text(rows);
 }
 
 }  // namespace

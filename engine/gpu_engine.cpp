@@ -8,7 +8,7 @@
 #include "engine/engine_impl.h"
 #include "engine/vendor.h"
 #include "generator/extent.h"
-#include "tuner/gpu_rival.h"
+#include "tuner/vendor_library.h"
 
 namespace kiln {
 
@@ -65,7 +65,7 @@ std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threa
   const auto best = preferred_library(record.measured, rows, *version);
   if (!best) return std::nullopt;
   auto plan = bare_plan(gemm, threads, device.vendor);
-  auto library = cuda::CublasLt::make(gpu, plan->problem, GpuRival::kWorkspaceBytes);
+  auto library = cuda::CublasLt::make(gpu, plan->problem, VendorLibrary::kWorkspaceBytes);
   const int choice = std::get<CudaLibrary>(best->config).choice;
   if (!library || choice >= library->choices()) return std::nullopt;
   plan->match = Match::exact;

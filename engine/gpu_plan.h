@@ -1,4 +1,4 @@
-// A problem bound to its kernel on a GPU: one call is a look at two short lists and a launch. The
+// A problem bound to its kernel on a GPU: one call searches two short lists and launches. The
 // warm path takes no lock, allocates nothing and waits for nothing, so it can be captured into a
 // graph. Knows no database and no operand rules.
 #pragma once

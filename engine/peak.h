@@ -1,4 +1,4 @@
-// The peak that shares are printed of: the most that was ever seen, so no share exceeds 100 %.
+// The peak that shares refer to: the highest rate ever seen, so no share exceeds 100 %.
 #pragma once
 
 #include "kiln/engine.hpp"

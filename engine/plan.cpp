@@ -183,7 +183,7 @@ Status examine(const Plan::Impl& plan, const Operands& o, const void* b) {
     if (x.bytes == 0 || (address(x.pointer) & x.bits) == 0) continue;
     const bool promised = x.bits + 1 == static_cast<std::uintptr_t>(g.alignment);
     return fail(ErrorCode::bad_input, promised
-                                          ? fmt::format("{} = {}: no multiple of alignment = {}",
+                                          ? fmt::format("{} = {}: not a multiple of alignment = {}",
                                                         x.name, fmt::ptr(x.pointer), g.alignment)
                                           : fmt::format("{} = {}: must be {}-byte aligned", x.name,
                                                         fmt::ptr(x.pointer), x.bits + 1));
@@ -246,7 +246,7 @@ namespace {
   }
   if (operands.packed_b == nullptr)
     return fail(ErrorCode::bad_input,
-                fmt::format("packed_b = null: {} needs what pack_b() gave", text(plan.gemm)));
+                fmt::format("packed_b = null: {} needs the result of pack_b()", text(plan.gemm)));
   const PackedB::Impl& packed = operands.packed_b->impl();
   if (!(packed.plan->key == plan.key))
     return fail(

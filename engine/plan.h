@@ -50,7 +50,7 @@ struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Im
   KilnArgs args = {};    // of every call, but for operands, alpha and beta
   int used_threads = 1;  // of `threads`, those that the kernel has work for
   std::int64_t workspace_bytes = 0;
-  bool bare_call = false;  // one thread, no workspace: nothing stands between gemm() and code
+  bool bare_call = false;  // one thread, no workspace: gemm() calls the code directly
 };
 
 struct KILN_LOCAL kiln::PackedB::Impl {

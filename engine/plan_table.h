@@ -1,6 +1,6 @@
 // Plans by problem and threads, for readers that take no lock: open addressing behind an atomic
 // pointer. Writers hold a mutex, only ever fill empty slots or swap a slot's plan, and grow by
-// copying; superseded tables and plans live until the Engine dies, so a reader never meets a dead
+// copying; superseded tables and plans are freed with the Engine, so a reader never holds a freed
 // one.
 #pragma once
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/engine_impl.h"
 #include "cache/keys.h"
+#include "engine/engine_impl.h"
 #include "generator/code_key.h"
 #include "runtime/cpu.h"
 #include "runtime/log.h"
@@ -116,8 +116,8 @@ Result<SharedPlan> Engine::Impl::plan_for(const Gemm& gemm, int threads) {
 Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
   if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
   if (gpu && gemm.b_packed)
-    return fail(ErrorCode::unsupported, "packed_b: GPU kernels read B as it is; give it plain");
-  // Without a product there is nothing to search; what is left of it the host does by itself.
+    return fail(ErrorCode::unsupported, "packed_b: GPU kernels read B as it is; pass it unpacked");
+  // Without a product there is nothing to search; the reference kernel computes the rest.
   const bool no_product = gemm.m == 0 || gemm.n == 0 || gemm.k == 0;
   const bool nothing_to_run = gpu ? gemm.m == 0 || gemm.n == 0 : no_product;
   Result<SharedPlan> untuned = SharedPlan{};
@@ -165,7 +165,7 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
     if (!untuned) return untuned;
     plans.put(*untuned);
   }
-  // No lock is held: what is told may call tune().
+  // No lock is held: the callback may call tune().
   tell_untuned(**untuned);
   if (options.policy == Policy::tune_in_background) tune_later(gemm, threads);
   return untuned;
@@ -183,7 +183,7 @@ std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads
     else
       store->quarantine_binary(record->measured.binary_key, loaded.error().message);
   }
-  if (!kernel) {  // quarantined, not trusted or lost: the config makes it anew
+  if (!kernel) {  // quarantined, not trusted or lost: it is compiled again from the config
     auto built = admitted(record->key, config);
     if (!built) {
       warn(tl::unexpected(built.error()));

@@ -1,4 +1,4 @@
-// tune() as its callers meet it: their callbacks, and whether the winner will be remembered.
+// tune() for callers: their callbacks, and whether the winner is stored.
 #include <cxxabi.h>
 #include <fmt/format.h>
 
@@ -79,8 +79,7 @@ void Engine::Impl::confirm_stored(TuneReport& report) {
     warnings.insert(warnings.begin(), lasting.error().message);
   warnings.insert(
       warnings.begin(),
-      fmt::format("nothing will be remembered: the winner for {} is not stored in {} and is lost "
-                  "when this engine is closed",
+      fmt::format("not stored: the winner for {} in {}; it is lost when this engine is closed",
                   text(gemm), store->path().string()));
 }
 
@@ -92,7 +91,7 @@ void Engine::Impl::say_untuned(const std::string& message) {
   if (!options.on_untuned) return log::warn("{}", message);
   try {
     called("on_untuned", options.on_untuned, message);
-  } catch (const CallbackThrew& e) {  // the call that missed goes on and writes its D
+  } catch (const CallbackThrew& e) {  // the call that missed continues and writes its D
     warn(fail(ErrorCode::bad_input, e.what()));
   }
 }

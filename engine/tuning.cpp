@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "engine/engine_impl.h"
 #include "cache/keys.h"
 #include "cache/offline.h"
+#include "engine/engine_impl.h"
 #include "generator/code_key.h"
 #include "runtime/log.h"
 
@@ -50,7 +50,7 @@ bool complete(const Record& record, double budget) {
   return record.searched->whole_space || record.searched->spent_seconds >= budget;
 }
 
-/// What this search adds to those it goes on from, and how long it may take.
+/// What this search adds to the searches it continues, and how long it may take.
 class Continued {
  public:
   Continued(const std::optional<Record>& record, const TuneOptions& options)
@@ -135,7 +135,8 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
     if (whole || (record && !compiler)) {
       TuneReport report = report_of(gemm, *record);
       report.peak_flops = raised_peak(key, 0, rate(gemm, report.timing));
-      if (!whole) report.warnings.push_back("its search cannot go on: " + compiler.error().message);
+      if (!whole)
+        report.warnings.push_back("the search cannot continue: " + compiler.error().message);
       if (std::string advice = slow_types(gemm, key.device); !advice.empty())
         report.warnings.push_back(std::move(advice));
       return report;
@@ -191,10 +192,10 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   stored.binary_key = built->binary.key;
   note(store->put_binary(built->binary));
   note(store->put(key, made_by, stored));
-  // Before the crown: a winner without an extent would count as complete.
+  // Before make_winner(): a winner without an extent would count as complete.
   const SearchExtent searched = continued.with(*result);
   note(store->put_search(key, made_by, searched));
-  note(store->crown(key, made_by, winner.config));
+  note(store->make_winner(key, made_by, winner.config));
   install(gemm, key, winner.config, "tuned for exactly this problem by this process",
           built->kernel);
 

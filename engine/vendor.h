@@ -10,8 +10,8 @@
 namespace kiln {
 
 /// The fastest row of this `version` of the library (CudaLibrary::version) that beats `winner` by
-/// more than the margin that any challenger needs, or nothing. Rows of another version, or of none,
-/// do not count: their number may name another algorithm today.
+/// more than the margin that any challenger of an incumbent needs, or nothing. Rows of another
+/// version, or of none, do not count: their number may name another algorithm today.
 std::optional<Measured> preferred_library(const Measured& winner, std::span<const Measured> rows,
                                           int version);
 

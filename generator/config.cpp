@@ -73,9 +73,9 @@ Result<Config> parse_fields(const std::vector<std::string_view>& words) {
                   fmt::format("config: {} has no field '{}'", C::kFamily, key));
     if (!parsed)
       return fail(ErrorCode::bad_input,
-                  fmt::format("config: {}={} is not a value of it", key, value));
+                  fmt::format("config: {}={} is not a legal value", key, value));
     if (std::find(seen.begin(), seen.end(), key) != seen.end())
-      return fail(ErrorCode::bad_input, fmt::format("config: field '{}' stands twice", key));
+      return fail(ErrorCode::bad_input, fmt::format("config: field '{}' is given twice", key));
     seen.push_back(key);
   }
   std::string missing;
@@ -95,7 +95,7 @@ Result<Config> parse_fields(const std::vector<std::string_view>& words) {
 template <std::size_t I = 0>
 Result<Config> parse_as(std::string_view family, const std::vector<std::string_view>& words) {
   if constexpr (I == std::variant_size_v<Config>) {
-    return fail(ErrorCode::bad_input, fmt::format("config: no family is called '{}'", family));
+    return fail(ErrorCode::bad_input, fmt::format("config: there is no family '{}'", family));
   } else {
     using C = std::variant_alternative_t<I, Config>;
     if (family == C::kFamily) return parse_fields<C>(words);

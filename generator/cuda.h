@@ -14,8 +14,8 @@ bool only_line_scales(const Gemm& gemm);
 /// The values and constants that templates/cuda/convert.h and epilogue.h expect.
 void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device);
 
-/// Kernels that walk their tiles in bands of `group` count a band's tiles in 32 bits; `across` is
-/// how many tiles lie along it.
+/// Kernels that rasterize in bands of `group` tiles count a band's tiles in 32 bits; `across` is
+/// the number of tiles along it.
 constexpr bool band_fits(std::int64_t group, std::int64_t across) {
   return group * across < std::int64_t{1} << 31;
 }
@@ -23,8 +23,8 @@ constexpr bool band_fits(std::int64_t group, std::int64_t across) {
 /// Legal for every valid problem on every NVIDIA device.
 Config simt_fallback(const Canonical& problem);
 
-/// The front of the workspace where k is cut: a fixed size, so that what follows needs no knowledge
-/// of tiles.
+/// Counters of split-K and stream-K at the front of the workspace. The size is fixed, so that the
+/// offset of what follows does not depend on the number of tiles.
 inline constexpr std::int64_t kCounterBytes = 64 << 10;
 
 /// Where a repacked operand lies in the workspace: lines `pitch` bytes apart, batches `stride`

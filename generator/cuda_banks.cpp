@@ -18,7 +18,7 @@ int address_of(const TileLines& t, Exchange e, int line, int byte) {
   return line * t.pitch() + exchanged_byte(line, byte, e.bits, e.base, e.shift);
 }
 
-/// Lines between those that a lane reads of one chunk of k.
+/// Distance in lines between those that a lane reads of one chunk of k.
 int line_step(const TileLines& t) { return t.along_k || size_of(t.type) <= 2 ? 8 : 4; }
 
 int count_turns(const TileLines& t, Exchange e) {

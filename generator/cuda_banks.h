@@ -1,6 +1,5 @@
-// How many turns the 32 banks of an NVIDIA GPU's shared memory need for one access of a warp, and
-// which exchange of bits within a tile's lines leaves a kernel of cuda_mma none to wait for. Knows
-// addresses only.
+// Bank conflicts of one warp access to an NVIDIA GPU's shared memory, and the swizzle of a tile's
+// lines that leaves a kernel of cuda_mma none. Knows addresses only.
 #pragma once
 
 #include <optional>
@@ -11,8 +10,8 @@
 
 namespace kiln::cuda {
 
-/// Turns that an access of `bytes` bytes a lane needs beyond the least: 128 bytes are served at
-/// once, for as many lanes in a row as fill them.
+/// Cycles lost to bank conflicts by an access of `bytes` bytes a lane: each cycle serves 128 bytes
+/// of consecutive lanes.
 int turns_lost(std::span<const int> addresses, int bytes);
 
 /// A tile of one operand as a kernel of cuda_mma keeps it.
@@ -25,7 +24,7 @@ struct TileLines {
   int lines() const { return along_k ? rows : k; }
 };
 
-/// Turns lost by all ways in which a warp reads or writes the tile.
+/// Cycles lost to bank conflicts by all accesses of a warp to the tile.
 int turns_lost(const TileLines& tile, Exchange exchange);
 
 /// Exchanges that stay within a line, and whose bits are the same for all lines that a lane reads:

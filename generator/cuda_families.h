@@ -10,12 +10,12 @@
 
 namespace kiln {
 
-/// How blocks share out tiles and k: whole tiles; every tile's k in equal splits, whose sums the
-/// last of a tile's blocks adds; the last rounds' k cut evenly among all blocks ("stream-K"); or
-/// equal splits whose sums a launch of its own adds.
+/// How tiles and k are divided among blocks: `tiles` (data-parallel); `split` (split-K, reduced by
+/// the block that finishes a tile last); `stream` (stream-K: the k of the last waves is divided
+/// evenly among all blocks); `summed` (split-K, reduced by a launch of its own).
 enum class Sharing : std::uint8_t { tiles, split, stream, summed };
-/// Along which side of D neighbouring tiles are walked together, so that L2 serves what they share;
-/// or along a Hilbert curve through squares of them.
+/// Rasterization: bands of tiles along the left or the right side of D, so that L2 serves what
+/// neighbouring tiles read, or a Hilbert curve through squares of tiles.
 enum class Along : std::uint8_t { left, right, hilbert };
 
 inline constexpr std::array<Named<Sharing>, 4> kNamesOfSharing{{{Sharing::tiles, "tiles"},
@@ -27,23 +27,23 @@ inline constexpr std::array<Named<Along>, 3> kNamesOfAlong{
 constexpr const auto& names_of(Sharing) { return kNamesOfSharing; }
 constexpr const auto& names_of(Along) { return kNamesOfAlong; }
 
-/// Hopper: bulk tensor copies, warpgroup matrix instructions, warps with roles. "Left" gives the
+/// Hopper: TMA, wgmma, warp-specialized. "Left" gives the
 /// instruction's 64 rows, "right" its columns; left is A, or B when swapped.
 struct CudaWgmma {
   static constexpr std::string_view kFamily = "cuda_wgmma";
   int left = 128, right = 256;  // rows of either operand in a tile
   int stages = 4;               // of 128 bytes of k each
-  int warpgroups = 2;           // that multiply
-  bool pingpong = false;        // each takes a whole tile, by turns
+  int warpgroups = 2;           // consumers
+  bool pingpong = false;        // consumer warpgroups take whole tiles alternately
   bool swap = false;
-  int cluster_left = 1, cluster_right = 1;  // neighbouring tiles that share copies
+  int cluster_left = 1, cluster_right = 1;  // neighbouring tiles; multicast copies
   Sharing sharing = Sharing::tiles;
   int splits = 1;
   Along along = Along::left;
-  int group = 8;                        // tiles walked together; a square's side
+  int group = 8;                        // tiles across a band; side of a Hilbert square
   bool pack_a = false, pack_b = false;  // copied into an aligned, k-major workspace first
-  bool keep_right = false;              // L2 keeps the right operand and lets the left one pass
-  bool promote = false;                 // 8-bit floats: sums of each stage are added in fp32
+  bool keep_right = false;              // L2 hint: keep the right operand, evict the left one first
+  bool promote = false;                 // 8-bit floats: each stage's accumulators are added in fp32
   bool paired = false;  // rows of D at any address: stored by pairs straight from registers
   auto operator<=>(const CudaWgmma&) const = default;
 
@@ -87,9 +87,9 @@ struct CudaMma {
   int bits_a = 3, base_a = 4, shift_a = 0;
   int bits_b = 3, base_b = 4, shift_b = 0;
   bool ahead = false;   // operands of the next step are read while one multiplies
-  int group = 8;        // rows of tiles walked together
-  int splits = 1;       // parts that k is cut into
-  bool stream = false;  // blocks stay, and share what whole rounds of tiles leave
+  int group = 8;        // rasterization: rows of tiles in a band
+  int splits = 1;       // split-K
+  bool stream = false;  // stream-K: the k of the last waves is divided evenly among all blocks
   auto operator<=>(const CudaMma&) const = default;
 
   constexpr Sharing sharing() const {
@@ -119,9 +119,9 @@ struct CudaMma {
                       Field<C, bool>{"stream", &C::stream, 1, true}};
   }
 };
-/// How tiles come into shared memory: through registers, straight, or straight and by warps of
-/// their own; and how their lines (of equal k) lie there: side by side, 16 bytes apart, or with
-/// 16-byte quads exchanged by k.
+/// How tiles reach shared memory: through registers, by cp.async, or by cp.async of producer warps;
+/// and how their lines (of equal k) lie there: adjacent, padded by 16 bytes, or with 16-byte units
+/// swizzled by k.
 enum class SimtCopy : std::uint8_t { registers, async, warps };
 enum class SimtLines : std::uint8_t { plain, padded, exchanged };
 
@@ -147,20 +147,20 @@ constexpr const auto& names_of(SimtOrder) { return kNamesOfSimtOrder; }
 struct CudaSimt {
   static constexpr std::string_view kFamily = "cuda_simt";
   int block_m = 128, block_n = 128, block_k = 16;
-  int thread_m = 8, thread_n = 8;  // of a thread's sums
+  int thread_m = 8, thread_n = 8;  // accumulators of a thread
   int lanes_m = 4;                 // of a warp's lanes, along m; the others along n
-  bool spread = true;              // a thread's rows lie in quads, those of other lanes in between
-  int width_a = 1, width_b = 1;    // elements read from memory at once
+  bool spread = true;  // a thread's rows lie in groups of 16 bytes, other lanes' in between
+  int width_a = 1, width_b = 1;  // elements read from memory at once
   SimtCopy copy = SimtCopy::registers;
-  int stages = 2;      // of shared memory; 0: every thread reads memory itself
-  bool ahead = false;  // the next step's factors are read while this one's are multiplied
+  int stages = 2;      // pipeline stages; 0: every thread reads global memory itself
+  bool ahead = false;  // the next step's operands are read while this step's are multiplied
   SimtLines lines = SimtLines::padded;
-  int resident = 1;  // blocks that a unit holds at once, for which registers are shared out
+  int resident = 1;  // occupancy, in blocks, for which registers are allotted
   Sharing sharing = Sharing::tiles;
   int splits = 1;
-  int group = 8;  // rows of tiles walked together
+  int group = 8;  // rasterization: rows of tiles in a band
   SimtOrder order = SimtOrder::pairs;
-  int unroll = 0;  // steps of k that stand in the code one after the other; 0: those of a pass
+  int unroll = 0;  // steps of k in the loop's body; 0: a whole pass
   auto operator<=>(const CudaSimt&) const = default;
 
   static constexpr auto fields() {

@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-/// Sums of more rows than this no longer fit beside what is read.
+/// Accumulators of more rows than this do not fit the registers beside the operands.
 constexpr std::int64_t kMostThin = 16;
 
 const CudaGemv& typed(const Config& c) { return std::get<CudaGemv>(c); }
@@ -23,7 +23,7 @@ std::int64_t thin_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.n : g
 std::int64_t wide_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.m : g.n; }
 DType wide_type(const Gemm& g, const CudaGemv& c) { return c.swap ? g.a.dtype : g.b.dtype; }
 
-/// Words of 16 bytes that begin on such a boundary, with the thin operand shifted to meet them.
+/// Reads aligned 16-byte words; the thin operand is shifted to match them.
 bool by_words(const CudaGemv& c) { return c.width == 0; }
 bool shifted(const CudaGemv& c) { return by_words(c) && !c.matrix; }
 /// Elements of a row that a lane reads at once.
@@ -48,12 +48,12 @@ constexpr int kMostSteps = 14;
 std::int64_t steps_of(const Gemm& g, const CudaGemv& c) {
   return std::max<std::int64_t>(1, ceil_div(words_of(g, c), std::int64_t{4} * c.warps));
 }
-/// Whole words of the thin rows that each thread brings to shared memory.
+/// Whole words of the thin rows that each thread copies to shared memory.
 constexpr int kMostWhole = 6;
 std::int64_t whole_of(const Gemm& g, const CudaGemv& c) {
   return ceil_div(words_of(g, c) * thin_of(g, c), std::int64_t{32} * c.warps);
 }
-/// Blocks of a unit when registers hold what is on its way and little else: 3×5000×777 takes 4.85
+/// Occupancy in blocks when registers hold little but data in flight: 3×5000×777 takes 4.85
 /// us with 96 registers a thread, 5.28 with 112 (H200), because fewer of the next grid's blocks
 /// find room.
 std::int64_t resident_of(const Gemm& g, const DeviceCaps& d, const CudaGemv& c) {
@@ -67,7 +67,7 @@ const cuda::MmaInstruction* instruction_of(const Gemm& g, const DeviceCaps& d) {
                                                            : nullptr;
 }
 
-/// Words of each row on their way to a lane: four where registers have room for them.
+/// Words of each row in flight to a lane: four where the registers have room.
 int ahead_of(const Gemm& g, const CudaGemv& c) {
   const std::int64_t values = c.rows * (thin_of(g, c) + elements_of(g, c));
   return size_of(g.accumulator) / 4 * values <= 64 ? 4 : 2;
@@ -82,19 +82,19 @@ int panel_of(const Gemm& g, const CudaGemv& c) {
 }
 
 const std::array kRules{
-    Rule{"one side is thin, and the other runs along k",
+    Rule{"m (n with swap=1) is 1 to 16, the other side's operand is k-major, B is not packed",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto& v = typed(c);
            const std::int64_t thin = thin_of(p.gemm, v);
            return thin >= 1 && thin <= kMostThin && !p.gemm.b_packed &&
                   (v.swap ? p.a_k_major : p.b_k_major);
          }},
-    Rule{"the device converts 8-bit floats",
+    Rule{"8-bit float operands need sm_89 or later",
          [](const Canonical& p, const DeviceCaps& d, const Config&) {
            const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
            return d.gpu.sm >= 89 || (!is_fp8(p.gemm.a.dtype) && !is_fp8(p.gemm.b.dtype));
          }},
-    Rule{"sums fit the registers",
+    Rule{"warps is 1 to 32, rows at least 1, and accumulators fit the registers",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto& v = typed(c);
            const std::int64_t words = size_of(p.gemm.accumulator) / 4;
@@ -102,7 +102,8 @@ const std::array kRules{
                   (v.matrix ||
                    words * v.rows * (thin_of(p.gemm, v) + elements_of(p.gemm, v)) <= 128);
          }},
-    Rule{"matrix instructions have the types, the rows and the room",
+    Rule{"matrix=1 needs width=0, rows=16, 16-bit operands, at most 8 thin rows, and a k whose "
+         "words fit registers and shared memory",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& v = typed(c);
            if (!v.matrix) return true;
@@ -116,7 +117,7 @@ const std::array kRules{
                   steps_of(p.gemm, v) <= kMostSteps && whole_of(p.gemm, v) <= kMostWhole &&
                   resident_of(p.gemm, d, v) >= 1 && panel + ends + parts <= kRoom;
          }},
-    Rule{"memory is aligned to what is read at once",
+    Rule{"a read of several elements is 2 to 16 bytes, a power of two that divides the alignment",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto fits = [&](DType t) {
              const int bytes = typed(c).width * size_of(t);
@@ -125,12 +126,12 @@ const std::array kRules{
            };
            return fits(p.gemm.a.dtype) && fits(p.gemm.b.dtype);
          }},
-    Rule{"words of a shifted row are counted in 32 bits",
+    Rule{"width=0 needs rows whose 16-byte words are counted in 31 bits",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            return !by_words(typed(c)) ||
                   words_of(p.gemm, typed(c)) < (std::int64_t{1} << 31) - 1024;
          }},
-    Rule{"the grid is one that can be launched",
+    Rule{"the grid has fewer than 2^31 blocks",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            return blocks_of(p.gemm, typed(c)) < std::int64_t{1} << 31;
          }},
@@ -167,7 +168,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
     const auto& m = *instruction_of(p.gemm, d);
     out.constants.push_back({"using", "Fragment", "u32", "a register of an operand"});
     add("kChunks", 1, "parts of a step of the instruction");
-    add("kMmaSums", m.sums(), "registers of sums of the matrix instruction");
+    add("kMmaSums", m.accumulators(), "registers of sums of the matrix instruction");
     add("kMmaA", m.a_registers(), "registers of the wide operand");
     add("kMmaB", m.b_registers(), "registers of the thin one");
     add("kClasses", classes_of(p.gemm, c), "places within a word where rows begin");
@@ -219,15 +220,15 @@ double issued_a_turn(const Gemm& g, const CudaGemv& c) {
 }
 /// And once: addresses, the thin operand's share, adding up, the store.
 double issued_once(const Gemm& g, const CudaGemv& c) {
-  const double sums = double(thin_of(g, c)) * c.rows;
-  return shifted(c) ? 500 + 4 * sums : 12 * sums;
+  const double accumulators = double(thin_of(g, c)) * c.rows;
+  return shifted(c) ? 500 + 4 * accumulators : 12 * accumulators;
 }
 
 /// What a call asks of the device's warps.
 struct Effort {
   double warps;    // of all blocks
   double issued;   // instructions of each
-  double flight;   // bytes that each has on its way
+  double flight;   // bytes that each has in flight
   double layouts;  // times that the thin operand is laid out, one after the other
 };
 
@@ -241,7 +242,7 @@ Effort effort_of(const Gemm& g, const CudaGemv& c) {
   }
   const double turns =
       shifted(c) ? std::ceil(words / 32) : std::max(1.0, double(g.k) / (32.0 * c.width));
-  // Of ordinary loads three turns are on their way: 3×5000×777 read two bytes at a time took 9.7 us
+  // Ordinary loads have three iterations in flight: 3×5000×777 read two bytes at a time took 9.7 us
   // (H200).
   return {wide / c.rows, turns * issued_a_turn(g, c) + issued_once(g, c),
           32.0 * c.rows * each * (shifted(c) ? ahead_of(g, c) : 3),
@@ -256,7 +257,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double issue = e.warps * e.issued / (4 * units) / ghz;
   const double bytes =
       double(wide_of(g, c)) * double(g.batch) * double(g.k) * size_of(wide_type(g, c));
-  // What the warps of a unit have on its way bounds what a latency can bring.
+  // The bytes that an SM's warps have in flight bound what one latency can deliver.
   constexpr double kLatency = 800, kWarps = 40;
   const double warps = std::clamp(e.warps / units, 1.0, kWarps);
   const double rate =

@@ -1,4 +1,4 @@
-// The vendor's GEMM library among the configs, so that its times are rows like any other: a rival
+// The vendor's GEMM library among the configs, so that its times are rows like any other: a peer
 // in every race, and where the caller allows it a winner. Nothing is generated for it.
 #pragma once
 

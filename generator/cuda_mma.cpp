@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 12> kFiles{
     "cuda/banks.h",     "cuda/ampere.h",   "cuda/mma.h",       "cuda/mma_read.h",
     "cuda/simt_work.h", "cuda/mma_copy.h", "cuda/mma_store.h", "cuda/mma.cu"};
 
-/// What every size is worked out from; plans of other configs have no meaning.
+/// Every derived size depends on these; mma_plan() has no meaning for other configs.
 bool sizes_known(const CudaMma& c) {
   const auto within = [](int x, int low, int high) { return x >= low && x <= high; };
   return within(c.block_m, 16, 256) && within(c.block_n, 16, 256) && within(c.block_k, 8, 256) &&
@@ -35,40 +35,42 @@ bool shares(const TileLines& t, const MmaPlan& w) {
 }
 
 const std::array kRules{
-    Rule{"the device has the matrix instruction",
+    Rule{"the device has a matrix instruction of instruction_k for the types; m, n, k are at least "
+         "1, B is not packed",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const Gemm& g = p.gemm;
            return cuda::mma_instruction(g, d, typed(c).instruction_k) != nullptr && g.m >= 1 &&
                   g.n >= 1 && g.k >= 1 && !g.b_packed;
          }},
-    Rule{"tiles, warps and stages are of sensible sizes",
+    Rule{"block_m and block_n are 16 to 256, block_k 8 to 256, stages 2 to 16, group 1 to 64, with "
+         "at most 32 warps",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return sizes_known(typed(c)) && typed(c).group >= 1 && typed(c).group <= 64;
          }},
-    Rule{"warps cover the tile",
+    Rule{"a warp's part of the tile is a multiple of 16 x 16, and the warps fit a block",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& m = typed(c);
            const auto w = mma_plan(p, d, m);
            return m.block_m % m.warps_m == 0 && m.block_n % m.warps_n == 0 && w.warp_m % 16 == 0 &&
                   w.warp_n % 16 == 0 && w.threads <= d.gpu.threads_block;
          }},
-    Rule{"a stage holds whole steps",
+    Rule{"block_k is whole steps of the instruction, an even number with ahead=1",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto w = mma_plan(p, d, typed(c));
            const int k = typed(c).block_k;
-           // Steps that are read ahead go by turns into two sets of registers.
+           // Steps that are read ahead alternate between two sets of registers.
            return w.steps >= 1 && k % w.step_k == 0 && (!typed(c).ahead || w.steps % 2 == 0);
          }},
-    Rule{"threads share the copies evenly",
+    Rule{"threads divide the copies of A and B evenly",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto w = mma_plan(p, d, typed(c));
            return shares(w.a, w) && shares(w.b, w);
          }},
-    Rule{"what waits in registers has two buffers",
+    Rule{"copies without cp.async need stages=2 and ahead=0",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return mma_plan(p, d, typed(c)).async || (typed(c).stages == 2 && !typed(c).ahead);
          }},
-    Rule{"warps meet no bank of shared memory twice",
+    Rule{"the swizzles of A and B leave no bank conflicts",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto w = mma_plan(p, d, typed(c));
            const auto fits = [](const TileLines& t, Exchange e) {
@@ -76,7 +78,7 @@ const std::array kRules{
            };
            return fits(w.a, typed(c).exchange_a()) && fits(w.b, typed(c).exchange_b());
          }},
-    Rule{"sums and operands fit the registers",
+    Rule{"accumulators and operands fit the registers",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto w = mma_plan(p, d, typed(c));
            return w.registers <= std::min(255, d.gpu.registers_unit / w.threads);
@@ -85,30 +87,30 @@ const std::array kRules{
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return mma_plan(p, d, typed(c)).shared_bytes <= d.gpu.shared_block_bytes - 1024;
          }},
-    Rule{"splits are cut where k is long enough",
+    Rule{"splits is 1 to 64, at most the stages of k, and 1 with stream=1",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const int splits = typed(c).splits;
            return splits >= 1 && splits <= 64 && (splits == 1 || !typed(c).stream) &&
                   (splits == 1 || mma_plan(p, d, typed(c)).stages_of_k >= splits);
          }},
-    Rule{"counters fit the front of the workspace",
+    Rule{"the counters of split-K and stream-K fit 64 KiB",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return mma_plan(p, d, typed(c)).counters * 4 <= cuda::kCounterBytes;
          }},
-    Rule{"shares of the last rounds fit 32 bits",
+    Rule{"stream-K shares of k fit 31 bits",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            if (!typed(c).stream) return true;
            const auto w = mma_plan(p, d, typed(c));
            return 2.0 * double(w.grid) * double(w.stages_of_k) * double(w.grid + 1) < 2e9;
          }},
-    Rule{"the grid is one that can be launched",
+    Rule{"tile numbers, m, n and k fit 31 bits",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const std::int64_t most = std::int64_t{1} << 31;
            return mma_plan(p, d, typed(c)).tiles * typed(c).splits < most / 2 &&
                   cuda::band_fits(typed(c).group, ceil_div(p.gemm.n, typed(c).block_n)) &&
                   p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512;
          }},
-    Rule{"a split's part of a line fits what its copies count",
+    Rule{"k/splits elements are less than 1 GiB",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const int size = std::max(size_of(p.gemm.a.dtype), size_of(p.gemm.b.dtype));
            return ceil_div(p.gemm.k, typed(c).splits) * size < (std::int64_t{1} << 30) - 65536;

@@ -17,7 +17,7 @@ struct MmaInstruction {
   int sm;  // the first that has it
   constexpr int a_registers() const { return rows * k / 32 / packed(); }
   constexpr int b_registers() const { return 8 * k / 32 / packed(); }
-  constexpr int sums() const { return rows * 8 / 32; }
+  constexpr int accumulators() const { return rows * 8 / 32; }
   /// Elements in one register; a double is one too.
   constexpr int packed() const { return size_of(type) >= 4 ? 1 : 4 / size_of(type); }
 };

@@ -7,8 +7,8 @@
 namespace kiln::cuda {
 namespace {
 
-/// Multiply-adds of one SM in a cycle, by data sheets (dense, fp32 sums). On Hopper 16-bit and
-/// narrower types reach about 0.62 of what wgmma does.
+/// Multiply-adds of one SM in a cycle, by data sheets (dense, fp32 accumulators). On Hopper 16-bit
+/// and narrower types reach about 0.62 of what wgmma does.
 double products_per_cycle(const Gemm& g, int sm) {
   struct Row {
     int sm;
@@ -44,7 +44,7 @@ double stage_cycles(const Canonical& p, const DeviceCaps& d, const MmaPlan& w, c
   const double read = double(warps) * (w.warp_m + w.warp_n) * c.block_k * size;
   const double shared = (read + double(w.stage_bytes)) / 128;
   const double l2 = double(w.stage_bytes) / (w.width >= 16 ? 36 : 36 * w.width / 16.0);
-  // Instructions: a few each copy, products, reads, and what rounds fp32 to tf32.
+  // Instructions: a few each copy, products, reads, and the rounding of fp32 to tf32.
   const double copies = double(w.stage_bytes) / w.unit / 32 * (w.async ? 6 : 8 + 32.0 / w.width);
   const double tiles = double(w.tiles_m) * w.tiles_n;
   const double read_each = (w.tiles_m * 4 + w.tiles_n * 2) * (p.gemm.a.dtype == tf32 ? 2.5 : 0.5);
@@ -74,12 +74,12 @@ double mma_ns(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 1.5), units = std::max(1, d.compute_units);
   const double blocks = double(w.tiles) * c.splits;
   const double stages = double(ceil_div(w.stages_of_k, c.splits));
-  // Whole rounds of all SMs, then what is left over on fewer blocks an SM.
+  // Full waves on all SMs, then the last wave with fewer blocks an SM.
   const int resident =
       static_cast<int>(std::clamp(std::ceil(blocks / units), 1.0, double(w.blocks)));
   const double per_unit = c.stream ? blocks / units + 0.05 : std::ceil(blocks / units);
   const double block = stages * stage_cycles(p, d, w, c, resident);
-  // The first stage comes from memory, the last leaves its sums in a burst.
+  // The first stage comes from memory, the last stores its accumulators in a burst.
   const double edges = 1500 + double(c.block_m) * c.block_n * size_of(g.d.dtype) / 24 / resident;
   double cycles = per_unit * block + std::ceil(per_unit / resident) * edges;
   if (c.sharing() != Sharing::tiles) {

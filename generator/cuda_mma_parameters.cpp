@@ -29,7 +29,7 @@ std::string_view mma_type(DType t) {
   }
 }
 
-std::string_view sum_type(DType t) { return t == fp64 ? "f64" : t == s32 ? "s32" : "f32"; }
+std::string_view accumulator_type(DType t) { return t == fp64 ? "f64" : t == s32 ? "s32" : "f32"; }
 
 /// "{%0, %1}", counting on from `first`.
 std::string registers(int first, int count) {
@@ -51,11 +51,11 @@ void add_mma_lists(Parameters& out, const MmaInstruction& m, const Gemm& g) {
   const auto define = [&](const char* name, std::string value) {
     out.constants.push_back({"define", name, std::move(value), ""});
   };
-  const auto sum = sum_type(g.accumulator);
+  const auto sum = accumulator_type(g.accumulator);
   const bool wide = g.accumulator == fp64;
   const std::string_view letter = wide ? "d" : g.accumulator == s32 ? "r" : "f";
   const std::string_view operand = wide ? "d" : "r";
-  const int s = m.sums(), a = m.a_registers(), b = m.b_registers();
+  const int s = m.accumulators(), a = m.a_registers(), b = m.b_registers();
   define("KILN_MMA_NAME", fmt::format("\"mma.sync.aligned.m{}n8k{}.row.col.{}.{}.{}.{}\"", m.rows,
                                       m.k, sum, mma_type(g.a.dtype), mma_type(g.b.dtype), sum));
   define("KILN_MMA_TEXT", fmt::format("\"{}, {}, {}, {}\"", registers(0, s), registers(s, a),
@@ -67,7 +67,7 @@ void add_mma_lists(Parameters& out, const MmaInstruction& m, const Gemm& g) {
 
 namespace {
 
-/// How pairs of sums come to the workspace and back.
+/// How pairs of accumulators are stored to the workspace and read back.
 void add_pairs(Parameters& out, const Gemm& g) {
   const auto define = [&](const char* name, std::string value) {
     out.constants.push_back({"define", name, std::move(value), ""});
@@ -95,7 +95,7 @@ void add_sizes(Parameters& out, const MmaPlan& w, const CudaMma& c) {
   add("kTilesN", w.tiles_n, "8 columns each, of a warp");
   add("kChunks", w.chunks, "parts of a step, each with 4 registers of 16 rows of A");
   add("kStepK", w.step_k, "k of one step");
-  add("kMmaSums", w.instruction->sums(), "registers of sums of the matrix instruction");
+  add("kMmaSums", w.instruction->accumulators(), "registers of sums of the matrix instruction");
   add("kMmaA", w.instruction->a_registers(), "registers of A");
   add("kMmaB", w.instruction->b_registers(), "registers of B");
   if (w.async) add("kStages", c.stages, "of the ring");

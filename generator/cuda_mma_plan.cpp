@@ -26,7 +26,7 @@ constexpr std::array<MmaInstruction, 10> kInstructions{{{fp16, 16, 16, 80},
 static_assert([] {
   for (const auto& i : kInstructions)
     if (i.a_registers() * i.packed() * 32 != i.rows * i.k ||
-        i.b_registers() * i.packed() * 32 != 8 * i.k || i.sums() * 32 != i.rows * 8)
+        i.b_registers() * i.packed() * 32 != 8 * i.k || i.accumulators() * 32 != i.rows * 8)
       return false;
   return true;
 }());
@@ -44,7 +44,7 @@ DType class_of(const Gemm& g) {
 /// Registers of a thread, by experience with NVRTC 13; blocks that then fit.
 void add_registers(MmaPlan& w, const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
   const int words = size_of(w.a.type) == 8 ? 2 : 1;
-  const int sums = w.warp_m * w.warp_n / 32 * words;
+  const int accumulators = w.warp_m * w.warp_n / 32 * words;
   // Of long steps the compiler reads one operand's tiles when it needs them.
   const int all = w.tiles_m * 4 + w.tiles_n * 2;
   const int least = std::min(w.tiles_m * 4, w.tiles_n * 2) + 8;
@@ -55,10 +55,12 @@ void add_registers(MmaPlan& w, const Canonical& p, const DeviceCaps& d, const Cu
   const int moving = w.async ? std::min(copies, 32) / 2 : copies * w.unit / 4;
   const int narrow = w.width >= 16 ? 0 : w.async ? 8 : w.width > 1 ? 16 : 32;
   const bool smooth = p.gemm.epilogue.activation > Activation::relu;
-  w.registers =
-      sums + operands + moving + narrow + 40 + (c.ahead ? 12 : 0) + (smooth ? 16 * words : 0);
-  // Beside that many sums the next step's operands come late: fp64 128 × 128 by k of 8 fits.
-  if (c.ahead && sums >= 128 && w.registers <= 280) w.registers = std::min(w.registers, 255);
+  w.registers = accumulators + operands + moving + narrow + 40 + (c.ahead ? 12 : 0) +
+                (smooth ? 16 * words : 0);
+  // With that many accumulators the compiler reads the next step's operands late: fp64 128 × 128 by
+  // k of 8 fits.
+  if (c.ahead && accumulators >= 128 && w.registers <= 280)
+    w.registers = std::min(w.registers, 255);
   const std::int64_t by_registers =
       d.gpu.registers_unit / (round_up(w.registers, 8) * std::int64_t{w.threads});
   // The driver keeps 1 KB of shared memory for itself in every block.
@@ -108,11 +110,11 @@ MmaPlan mma_plan(const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
   const int d_size = size_of(g.d.dtype);
   w.store_width = std::min({8, std::max(1, g.alignment / d_size), 16 / d_size});
   w.stage_bytes = std::int64_t{w.a.pitch()} * w.a.lines() + std::int64_t{w.b.pitch()} * w.b.lines();
-  const int sums_size = size_of(g.accumulator);
-  // When all products are done, sums pass through the same memory, 16 rows of a warp at a time.
-  const std::int64_t sums_bytes =
-      std::int64_t{w.threads} / 32 * 16 * sums_pitch(w.warp_n, w.near_b, sums_size);
-  w.shared_bytes = std::max(c.stages * w.stage_bytes, sums_bytes);
+  const int accumulator_size = size_of(g.accumulator);
+  // After the main loop accumulators pass through the same memory, 16 rows of a warp at a time.
+  const std::int64_t exchange_bytes =
+      std::int64_t{w.threads} / 32 * 16 * sums_pitch(w.warp_n, w.near_b, accumulator_size);
+  w.shared_bytes = std::max(c.stages * w.stage_bytes, exchange_bytes);
   add_registers(w, p, d, c);
   w.tiles = ceil_div(g.m, std::max(1, c.block_m)) * ceil_div(g.n, std::max(1, c.block_n)) * g.batch;
   w.stages_of_k = ceil_div(g.k, std::max(1, c.block_k));
@@ -121,9 +123,9 @@ MmaPlan mma_plan(const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
     w.grid =
         std::min(std::int64_t{w.blocks} * std::max(1, d.compute_units), w.tiles * w.stages_of_k);
   if (c.sharing() == Sharing::tiles) return w;
-  // A block whose share ends and begins within tiles keeps the sums of both.
+  // A block whose stream-K share begins and ends within tiles stores partial accumulators of both.
   const std::int64_t parts = c.stream ? 2 * w.grid : w.grid;
-  // Evenly cut are tiles of one to two rounds at most.
+  // Stream-K divides the tiles of one to two waves at most.
   w.counters = c.stream ? std::min(w.tiles, 2 * w.grid) : w.tiles;
   w.counter_bytes = kCounterBytes;
   w.workspace_bytes = kCounterBytes + parts * c.block_m * c.block_n * size_of(g.accumulator);

@@ -30,7 +30,8 @@ int run_of(const Gemm& g, const CudaSimt& c) {
   return c.spread ? std::gcd(c.thread_n, quad_of(g)) : c.thread_n;
 }
 
-/// Activations are long: they are written out once a row of a thread's sums, not once a sum.
+/// Activations are long code: they are expanded once a row of accumulators, not once an
+/// accumulator.
 bool staged(const Canonical& p, const CudaSimt& c) {
   return c.stages > 0 && p.gemm.epilogue.activation != Activation::none;
 }
@@ -38,25 +39,27 @@ bool staged(const Canonical& p, const CudaSimt& c) {
 bool copied_async(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
   const auto side = [&](const Matrix& m, bool along_k, int width) {
     const int bytes = width * size_of(m.dtype);
-    const bool as_summed =
+    const bool accumulator_type =
         m.dtype == p.gemm.accumulator || (m.dtype == tf32 && p.gemm.accumulator == fp32);
-    return as_summed && (bytes == 4 || bytes == 8 || bytes == 16) && (!along_k || width == 1);
+    return accumulator_type && (bytes == 4 || bytes == 8 || bytes == 16) &&
+           (!along_k || width == 1);
   };
   return d.gpu.sm >= 80 && c.stages >= 1 && side(p.gemm.a, p.a_k_major, c.width_a) &&
          side(p.gemm.b, p.b_k_major, c.width_b);
 }
 
 const std::array kRules{
-    Rule{"D is not an 8-bit float",
+    Rule{"D is not an 8-bit float, B is not packed",
          [](const Canonical& p, const DeviceCaps&, const Config&) {
            return p.gemm.d.dtype != fp8_e4m3 && p.gemm.d.dtype != fp8_e5m2 && !p.gemm.b_packed;
          }},
-    Rule{"the device converts 8-bit floats",
+    Rule{"8-bit float operands need sm_89 or later",
          [](const Canonical& p, const DeviceCaps& d, const Config&) {
            const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
            return d.gpu.sm >= 89 || (!is_fp8(p.gemm.a.dtype) && !is_fp8(p.gemm.b.dtype));
          }},
-    Rule{"warps cover the tile",
+    Rule{"lanes_m is a power of two up to 32, block_m a multiple of lanes_m*thread_m and block_n "
+         "of 32/lanes_m*thread_n, and the warps fit a block",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& s = typed(c);
            if (!is_power_of_two(s.lanes_m) || s.lanes_m > 32 || s.thread_m < 1 || s.thread_n < 1 ||
@@ -66,7 +69,8 @@ const std::array kRules{
                   s.block_n % (32 / s.lanes_m * s.thread_n) == 0 &&
                   plan(p, d, s).block_threads <= d.gpu.threads_block;
          }},
-    Rule{"threads share the copies evenly",
+    Rule{"block_k is a power of two from 4 to 64 (1 with stages=0), and threads divide the copies "
+         "of A and B evenly",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& s = typed(c);
            if (s.stages == 0) return s.block_k == 1 && s.width_a == 1 && s.width_b == 1;
@@ -75,7 +79,7 @@ const std::array kRules{
                   shares(s.block_m, s.width_a, p.a_k_major, threads, s.block_k) &&
                   shares(s.block_n, s.width_b, p.b_k_major, threads, s.block_k);
          }},
-    Rule{"memory is aligned to what is read at once",
+    Rule{"a read of several elements is 2 to 16 bytes, a power of two that divides the alignment",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto fits = [&](int width, DType t) {
              const int bytes = width * size_of(t);
@@ -84,37 +88,41 @@ const std::array kRules{
            };
            return fits(typed(c).width_a, p.gemm.a.dtype) && fits(typed(c).width_b, p.gemm.b.dtype);
          }},
-    Rule{"copies that pass registers by bring what is summed",
+    Rule{"copy=async and copy=warps need sm_80 and copies of 4, 8 or 16 bytes of the accumulator's "
+         "type (or tf32), of one element along k",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return typed(c).copy == SimtCopy::registers || copied_async(p, d, typed(c));
          }},
-    Rule{"warps that copy have registers to give",
+    Rule{"copy=warps needs sm_90a or a later arch-specific target, stages >= 2, ahead=1, "
+         "lines=padded, whole "
+         "consumer warpgroups and registers for them; other copies need unroll=0",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& s = typed(c);
            if (s.copy != SimtCopy::warps) return s.unroll == 0;
            return d.gpu.sm >= 90 && d.gpu.arch_specific && s.stages >= 2 && s.ahead &&
                   s.lines == SimtLines::padded && plan(p, d, s).threads % 128 == 0 &&
-                  plan(p, d, s).sum_registers > 0;
+                  plan(p, d, s).consumer_registers > 0;
          }},
-    Rule{"a turn of the loop is part of a stage",
+    Rule{"copy=warps needs an even unroll that divides block_k",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& s = typed(c);
            if (s.copy != SimtCopy::warps) return true;
            return s.unroll >= 2 && s.unroll % 2 == 0 && s.block_k % s.unroll == 0 &&
                   plan(p, d, s).passes * (s.block_k / s.unroll) < std::int64_t{1} << 31;
          }},
-    Rule{"pairs of rows are whole",
+    Rule{"order=folded needs an even thread_m",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).order != SimtOrder::folded || typed(c).thread_m % 2 == 0;
          }},
-    Rule{"stages are as many as the copy can fill",
+    Rule{"stages is 0 to 8, at most 2 with copy=registers, 2 or more with ahead=1; stages=0 needs "
+         "lines=plain and order=pairs",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            const auto& s = typed(c);
            if (s.stages < 0 || s.stages > 8 || (s.ahead && s.stages < 2)) return false;
            if (s.stages == 0) return s.lines == SimtLines::plain && s.order == SimtOrder::pairs;
            return s.copy != SimtCopy::registers || s.stages <= 2;
          }},
-    Rule{"quads can be exchanged",
+    Rule{"block_m and block_n are multiples of 4, with lines=exchanged of 32 or powers of two",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            const auto& s = typed(c);
            const auto fits = [](int rows) {
@@ -125,7 +133,7 @@ const std::array kRules{
            return s.block_m % 4 == 0 && s.block_n % 4 == 0 &&
                   (s.lines != SimtLines::exchanged || (fits(s.block_m) && fits(s.block_n)));
          }},
-    Rule{"sums and factors fit the registers",
+    Rule{"accumulators, operands and copies in flight fit the registers of resident blocks",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& s = typed(c);
            const auto w = plan(p, d, s);
@@ -134,7 +142,7 @@ const std::array kRules{
                s.stages == 0
                    ? 0
                    : double(s.block_m / s.width_a + s.block_n / s.width_b) * s.block_k / w.threads;
-           // What is under way in registers, or the addresses of what passes them by.
+           // Data in flight in registers, or the addresses of cp.async copies.
            const double copies =
                s.stages == 0 || s.copy == SimtCopy::warps ? 0
                : s.copy == SimtCopy::registers
@@ -145,41 +153,41 @@ const std::array kRules{
            // Addresses, counters and what the compiler reads early: counted in compiled kernels.
            const int others = s.copy != SimtCopy::warps && s.ahead ? 40 : 24;
            const int room = s.copy == SimtCopy::warps
-                                ? w.sum_registers
+                                ? w.consumer_registers
                                 : std::min(255, d.gpu.registers_unit / (w.threads * s.resident));
            return wanted + others <= room;
          }},
-    Rule{"stages fit shared memory",
+    Rule{"stages of resident blocks fit shared memory",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto bytes = plan(p, d, typed(c)).shared_bytes;
-           // 16 bytes more for the flag of a cut tile.
+           // 16 bytes more for the flag of a split tile.
            return bytes + 16 <= d.gpu.shared_block_bytes &&
                   (bytes + 1024) * typed(c).resident <= d.gpu.shared_unit_bytes;
          }},
-    Rule{"pieces are added by the last block of their tile",
+    Rule{"sharing is tiles, split or stream",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).sharing != Sharing::summed;
          }},
-    Rule{"splits are cut where k is long enough",
+    Rule{"splits is 2 to 64 and at most the passes over k with sharing=split, otherwise 1",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& s = typed(c);
            if (s.sharing != Sharing::split) return s.splits == 1;
            return s.splits >= 2 && s.splits <= 64 && plan(p, d, s).passes >= s.splits;
          }},
-    Rule{"counters fit the front of the workspace",
+    Rule{"the counters of split-K and stream-K fit 64 KiB",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return typed(c).sharing == Sharing::tiles ||
                   plan(p, d, typed(c)).tiles * 4 <= cuda::kCounterBytes;
          }},
-    Rule{"shares of the last rounds fit 32 bits",
+    Rule{"sharing=stream needs k >= 1, and stream-K shares of k fit 31 bits",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            if (typed(c).sharing != Sharing::stream) return true;
            const auto w = plan(p, d, typed(c));
-           // Without passes nobody would have a share of the tiles that are cut.
+           // Without passes no block has a share of the divided tiles.
            return w.passes > 0 &&
                   2.0 * double(w.blocks) * double(w.passes) * double(w.blocks + 1) < 2e9;
          }},
-    Rule{"the grid is one that can be launched",
+    Rule{"group is 1 to 64, and tile numbers and passes over k fit 31 bits",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return typed(c).group >= 1 && typed(c).group <= 64 &&
                   cuda::band_fits(typed(c).group, ceil_div(p.gemm.n, typed(c).block_n)) &&
@@ -236,8 +244,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   }
   if (c.copy == SimtCopy::warps) {
     add("kUnroll", c.unroll, "steps of k of one turn of the loop");
-    add("kCopyRegisters", cuda::kSimtCopyRegisters, "of a thread that copies");
-    add("kSumRegisters", w.sum_registers, "of a thread that multiplies");
+    add("kCopyRegisters", cuda::kSimtProducerRegisters, "of a thread that copies");
+    add("kSumRegisters", w.consumer_registers, "of a thread that multiplies");
   }
   add("kStoreWidth", std::gcd(together, run_of(p.gemm, c)), "elements of D stored at once");
   add("kGroup", c.group, "rows of tiles walked together");
@@ -292,7 +300,7 @@ SimtPlan plan(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
   if (fed && w.threads > 0 && c.resident > 0) {
     // What the launch gives every thread, in steps of 8; half of them keep a few, the others take.
     const int given = d.gpu.registers_unit / (w.block_threads * c.resident) / 8 * 8;
-    if (given <= 128) w.sum_registers = std::max(0, 2 * given - kSimtCopyRegisters);
+    if (given <= 128) w.consumer_registers = std::max(0, 2 * given - kSimtProducerRegisters);
   }
   const int pad = c.lines == SimtLines::padded ? 2 * quad_of(g) : 0;
   w.shared_bytes =

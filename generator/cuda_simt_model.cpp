@@ -22,8 +22,8 @@ int accesses(int count, int quad) {
 /// is still written to the registers of each.
 double step_cycles(const Canonical& p, const DeviceCaps& d, const CudaSimt& c, const SimtPlan& w) {
   const Gemm& g = p.gemm;
-  const double sums = double(c.thread_m) * c.thread_n, factors = c.thread_m + c.thread_n;
-  const double multiply = sums * cycles_of(g, d);
+  const double accumulators = double(c.thread_m) * c.thread_n, factors = c.thread_m + c.thread_n;
+  const double multiply = accumulators * cycles_of(g, d);
   if (c.stages == 0) return multiply + factors * 24;  // addresses, and lines through L1
   const int quad = 16 / size_of(g.accumulator);
   const double loads = accesses(c.thread_m, quad) + accesses(c.thread_n, quad);
@@ -42,9 +42,9 @@ double step_cycles(const Canonical& p, const DeviceCaps& d, const CudaSimt& c, c
   };
   // By the assembler's choice of registers; measured from 3 % better to as much worse.
   const double banks_met = c.order == SimtOrder::pairs ? 1.0 : 1.01;
-  const double issue = sums * banks_met + loads + copies(c.block_m, c.width_a, g.a.dtype) +
+  const double issue = accumulators * banks_met + loads + copies(c.block_m, c.width_a, g.a.dtype) +
                        copies(c.block_n, c.width_b, g.b.dtype);
-  // Doubles read one by one meet two lanes in a bank; columns that are not spread meet more.
+  // Doubles read one by one have two-way bank conflicts; columns that are not spread have more.
   const double banks = c.spread ? 1.0 : 1.5;
   const double shared = factors * w.words * 4 * banks;
   const double most = std::max({multiply, issue, shared});

@@ -9,7 +9,7 @@ namespace {
 
 using cuda::plan;
 
-/// A tile, a thread's sums, the lanes along m, and how many such blocks fill a unit.
+/// A tile, a thread's accumulators, the lanes along m, and the occupancy in blocks.
 struct Shape {
   int block_m, block_n, thread_m, thread_n, lanes_m, resident;
 };
@@ -41,7 +41,7 @@ constexpr Pipeline kPipelines[] = {{SimtCopy::async, 2, true, SimtLines::padded}
                                    {SimtCopy::registers, 2, false, SimtLines::padded},
                                    {SimtCopy::registers, 1, false, SimtLines::padded}};
 
-/// Ways to share k: as it is; cut where tiles would leave units idle.
+/// Ways to divide k: not at all; split-K or stream-K where tiles would leave SMs idle.
 void visit_sharing(const Canonical& p, const DeviceCaps& d, CudaSimt c,
                    const std::function<void(const Config&)>& visit) {
   visit(c);

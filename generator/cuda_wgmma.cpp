@@ -31,8 +31,8 @@ bool aligned_for_copies(const Gemm& g, const Matrix& m) {
          (g.batch == 1 || m.batch_stride * size % 16 == 0);
 }
 
-/// What lies across k: 2-byte words are turned by the instruction, 4-byte ones on their way to
-/// registers, from where only the left operand comes.
+/// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
+/// transposed on the way to registers, which feed the left side only.
 bool may_run_across_k(DType t, bool left) { return size_of(t) == 2 || (left && size_of(t) == 4); }
 
 Scale right_scale(const Gemm& g, const CudaWgmma& c) { return c.swap ? g.scale_a : g.scale_b; }
@@ -41,33 +41,33 @@ Scale right_scale(const Gemm& g, const CudaWgmma& c) { return c.swap ? g.scale_a
 int scale_registers(const Gemm& g, const CudaWgmma& c, const WgmmaPlan& w) {
   if (!blocks_along_k(g.scale_a)) return 0;
   const int lines = scale_block(right_scale(g, c)).lines;
-  return 2 * w.subtiles + (lines == 1 ? w.sums / 2 : 1) + 8;
+  return 2 * w.subtiles + (lines == 1 ? w.accumulators / 2 : 1) + 8;
 }
 
 const std::array kRules{
-    Rule{"the device has wgmma",
+    Rule{"the device is sm_90a",
          [](const Canonical&, const DeviceCaps& d, const Config&) {
            return d.gpu.sm == 90 && d.gpu.arch_specific;
          }},
-    Rule{"wgmma multiplies these types",
+    Rule{"wgmma has an instruction for the types; m, n, k are at least 1, B is not packed",
          [](const Canonical& p, const DeviceCaps&, const Config&) {
            const Gemm& g = p.gemm;
            return !cuda::wgmma_type(g.a.dtype).empty() && !cuda::wgmma_type(g.b.dtype).empty() &&
                   g.m >= 1 && g.n >= 1 && g.k >= 1 && !g.b_packed;
          }},
-    Rule{"the copy engine can address A",
+    Rule{"pack_a=0 needs an A that TMA can address",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            return typed(c).pack_a ||
                   (aligned_for_copies(p.gemm, p.gemm.a) &&
                    (p.a_k_major || may_run_across_k(p.gemm.a.dtype, !typed(c).swap)));
          }},
-    Rule{"the copy engine can address B",
+    Rule{"pack_b=0 needs a B that TMA can address",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            return typed(c).pack_b ||
                   (aligned_for_copies(p.gemm, p.gemm.b) &&
                    (p.b_k_major || may_run_across_k(p.gemm.b.dtype, typed(c).swap)));
          }},
-    Rule{"the tile is one that the instruction has",
+    Rule{"left is a multiple of 64, right of 8 (of 16 above 32 for integers), both at most 256",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto& w = typed(c);
            const bool bytes = !is_floating(p.gemm.a.dtype);
@@ -75,13 +75,14 @@ const std::array kRules{
                   w.right % (bytes && w.right > 32 ? 16 : 8) == 0 && w.left >= 64 &&
                   w.left <= 256 && w.left % 64 == 0;
          }},
-    Rule{"warpgroups share the tile's rows",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           const auto& w = typed(c);
-           if (w.pingpong) return w.warpgroups == 2;
-           return w.warpgroups >= 1 && w.warpgroups <= 3 && w.left % (64 * w.warpgroups) == 0;
-         }},
-    Rule{"sums fit the registers",
+    Rule{
+        "warpgroups is 1 to 3 and divides left into multiples of 64; pingpong=1 needs warpgroups=2",
+        [](const Canonical&, const DeviceCaps&, const Config& c) {
+          const auto& w = typed(c);
+          if (w.pingpong) return w.warpgroups == 2;
+          return w.warpgroups >= 1 && w.warpgroups <= 3 && w.left % (64 * w.warpgroups) == 0;
+        }},
+    Rule{"accumulators, register operands and scales fit the registers",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto w = plan(p, d, typed(c));
            // Where the kernel starts with 128 registers a thread, the assembler gives up on
@@ -90,24 +91,24 @@ const std::array kRules{
            const auto registers = cuda::wgmma_registers(config);
            const int room = registers.launch <= 128 ? 96 : registers.multiply - 40;
            const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
-           return w.subtiles * w.sums * (config.promote ? 2 : 1) + words +
+           return w.subtiles * w.accumulators * (config.promote ? 2 : 1) + words +
                       scale_registers(p.gemm, config, w) <=
                   room;
          }},
-    Rule{"only 8-bit floats are promoted",
+    Rule{"promote=1 needs 8-bit float operands",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            return !typed(c).promote || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
          }},
-    Rule{"scales of blocks are applied to what is promoted",
+    Rule{"scales of blocks along k need promote=1",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            return typed(c).promote || !blocks_along_k(p.gemm.scale_a);
          }},
-    Rule{"the right tile lies in one square of scales",
+    Rule{"right divides the lines of a block-wise scale",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const int lines = scale_block(right_scale(p.gemm, typed(c))).lines;
            return lines == 1 || lines % typed(c).right == 0;
          }},
-    Rule{"clusters are pairs and copy whole atoms",
+    Rule{"cluster_left*cluster_right is 1 or 2, and right a multiple of 8*cluster_left",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            const auto& w = typed(c);
            // Four blocks do not fit all groups of SMs, nor do 32 clusters of four fit at once: at
@@ -116,46 +117,47 @@ const std::array kRules{
            const bool known = blocks == 1 || (blocks == 2 && w.cluster_left >= 1);
            return known && w.right % (8 * w.cluster_left) == 0;
          }},
-    Rule{"stages fit shared memory",
+    Rule{"stages is 2 to 64, and stages fit shared memory",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& w = typed(c);
            return w.stages >= 2 && w.stages <= 64 &&
                   plan(p, d, w).shared_bytes <= d.gpu.shared_block_bytes;
          }},
-    Rule{"splits are cut where k is long enough",
+    Rule{"splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& w = typed(c);
            const bool cut = w.sharing == Sharing::split || w.sharing == Sharing::summed;
            if (!cut) return w.splits == 1;
            return w.splits >= 2 && w.splits <= kMostSplits && plan(p, d, w).stages_of_k >= w.splits;
          }},
-    Rule{"pairs are of 2 bytes, along a row, and what no copy engine stores",
+    Rule{"paired=1 needs swap=0, no sharing=summed, and a D of 2-byte elements that TMA cannot "
+         "store",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            auto w = typed(c);
            if (!w.paired) return true;
            w.paired = false;
            return !w.swap && plan(p, d, w).store == WgmmaPlan::Store::staged;
          }},
-    Rule{"counters fit the front of the workspace",
+    Rule{"the counters of split-K and stream-K fit 64 KiB",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return plan(p, d, typed(c)).counters * 4 <= cuda::kCounterBytes;
          }},
-    Rule{"groups are of a sensible size",
+    Rule{"group is 1 to 64",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).group >= 1 && typed(c).group <= 64;
          }},
-    Rule{"the curve runs through squares of a power of two",
+    Rule{"along=hilbert needs a group that is a power of two",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).along != Along::hilbert ||
                   std::has_single_bit(static_cast<unsigned>(typed(c).group));
          }},
-    Rule{"shares of the last rounds fit 32 bits",
+    Rule{"stream-K shares of k fit 31 bits",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            if (typed(c).sharing != Sharing::stream) return true;
            const auto w = plan(p, d, typed(c));
            return 2.0 * w.clusters * double(w.stages_of_k) * (w.clusters + 1) < 2e9;
          }},
-    Rule{"the grid is one that can be launched",
+    Rule{"tile numbers and stages of all splits fit 31 bits",
          [](const Canonical& p, const DeviceCaps& d, const Config& config) {
            const auto& c = typed(config);
            const auto w = plan(p, d, c);
@@ -165,7 +167,7 @@ const std::array kRules{
                   cuda::band_fits(c.group, across) &&
                   std::int64_t{w.stages_of_k} * (c.splits + 1) < std::int64_t{1} << 31;
          }},
-    Rule{"units that are packed, and bytes of a line, are counted in 32 bits",
+    Rule{"packed operands are less than 32 GiB, each of their lines less than 4 GiB",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto w = plan(p, d, typed(c));
            const std::int64_t most = (std::int64_t{1} << 31) * 16;
@@ -174,7 +176,7 @@ const std::array kRules{
            };
            return fits(w.left) && fits(w.right);
          }},
-    Rule{"coordinates fit 32 bits",
+    Rule{"m, n, k and batch fit 31 bits",
          [](const Canonical& p, const DeviceCaps&, const Config&) {
            const std::int64_t most = std::int64_t{1} << 31;
            return p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512 &&
@@ -246,7 +248,7 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
   }
   // What another launch adds has its own way out.
   if (c.paired) return;
-  // Adding is no longer one block's work, so that only a filled device limits the pieces.
+  // The reduction is no longer one block's work, so only a full device limits the number of splits.
   c.sharing = Sharing::summed;
   const auto filled = static_cast<int>(room / std::max<std::int64_t>(1, w.tiles));
   for (const int splits : std::set<int>{2, 4, 8, 16, 32, 64, filled}) {

@@ -8,7 +8,7 @@
 
 namespace kiln::cuda {
 
-/// The problem and a config as the kernel sees them: operands by the side of the instruction that
+/// Derived sizes of a problem and a config; operands are named by the side of the instruction that
 /// they feed.
 struct WgmmaPlan {
   struct Side {
@@ -16,7 +16,7 @@ struct WgmmaPlan {
     std::int64_t rows;
     bool across_k;  // neighbouring elements run along the rows, not along k
     bool pack;
-    bool turned;  // on its way, so that its neighbours run along k
+    bool turned;  // transposed on the way to shared memory, so that it becomes k-major
     MapOperand operand;
     std::int64_t ld, batch_stride;  // elements
     Packed packed;
@@ -24,11 +24,11 @@ struct WgmmaPlan {
   enum class Store : std::uint8_t { tma, staged, direct };
 
   Side left, right;
-  /// 4-byte words that lie across k: the instruction takes them from registers alone.
+  /// A 4-byte operand that is not k-major: wgmma takes it from registers only.
   bool left_registers;
   int depth;           // elements of k in one stage
   int warpgroup_rows;  // of the left operand
-  int sums;            // of one thread, for 64 rows
+  int accumulators;    // of one thread, for 64 rows
   int subtiles;        // of 64 rows, of one warpgroup
   Store store;
   int d_bytes;        // of an element
@@ -40,7 +40,8 @@ struct WgmmaPlan {
   int cluster, clusters;  // blocks of a cluster; clusters of the grid
   std::int64_t counters;  // in use, of kCounterBytes / 4
   std::int64_t counter_bytes, workspace_bytes;
-  int pieces_at_once;  // of a cut k, whose sums are fetched together
+  int partials_at_once;  // split-K and stream-K: partial accumulators that a reduction fetches
+                         // together
 };
 
 WgmmaPlan plan(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config);

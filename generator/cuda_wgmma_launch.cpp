@@ -23,7 +23,8 @@ TensorMapSpec map_of(const WgmmaPlan& w, const WgmmaPlan::Side& s, const Gemm& g
   return tensor_map(lines);
 }
 
-/// Blocks of what is copied as it lies cover it; what is turned goes tile by tile, several a block.
+/// Blocks cover an operand that is copied as it is; one that is transposed is copied tile by tile,
+/// several tiles a block.
 GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaPlan& w) {
   GpuStep step;
   step.entry = "kiln_pack";
@@ -42,7 +43,8 @@ GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaPlan& w) {
   return step;
 }
 
-/// Blocks that add the pieces of 128 sums each, as templates/cuda/sum_pieces.h counts them.
+/// Blocks that reduce the partials of 128 accumulators each, as templates/cuda/sum_pieces.h counts
+/// them.
 GpuStep sum_step(const WgmmaPlan& w, const CudaWgmma& c) {
   GpuStep step;
   step.entry = "kiln_sum";

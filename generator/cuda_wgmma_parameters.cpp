@@ -27,7 +27,7 @@ std::string_view wgmma_type(DType t) {
   }
 }
 
-/// Where k is cut, the copying thread has more to work out.
+/// With split-K or stream-K the producer thread has more to compute.
 WgmmaRegisters wgmma_registers(const CudaWgmma& c) {
   const bool cut = c.sharing != Sharing::tiles;
   switch (c.warpgroups) {
@@ -48,11 +48,11 @@ void add_lists(Parameters& out, const WgmmaPlan& w, const CudaWgmma& c, bool int
     out.constants.push_back({"define", name, std::move(value), ""});
   };
   const char* letter = integer ? "r" : "f";
-  std::string sums = "\"{", tied;
-  for (int i = 0; i < w.sums; ++i) {
-    const bool last = i + 1 == w.sums;
+  std::string accumulators = "\"{", tied;
+  for (int i = 0; i < w.accumulators; ++i) {
+    const bool last = i + 1 == w.accumulators;
     const char* line = !last && i % 8 == 7 ? "\" \\\n  \"" : "";
-    sums += fmt::format("%{}{}{}", i, last ? "}\"" : ", ", line);
+    accumulators += fmt::format("%{}{}{}", i, last ? "}\"" : ", ", line);
     tied += fmt::format("\"+{}\"((d)[{}]){}{}", letter, i, last ? "" : ", ",
                         !last && i % 8 == 7 ? "\\\n  " : "");
   }
@@ -60,18 +60,19 @@ void add_lists(Parameters& out, const WgmmaPlan& w, const CudaWgmma& c, bool int
   const bool transposes = size_of(w.left.type) == 2;
   // The left operand: four words, or a descriptor.
   const int words = w.left_registers ? 4 : 1;
-  const std::string left_text = w.left_registers ? fmt::format("{{%{}, %{}, %{}, %{}}}", w.sums,
-                                                               w.sums + 1, w.sums + 2, w.sums + 3)
-                                                 : fmt::format("%{}", w.sums);
-  std::string operands = fmt::format("\"{}, %{}, p", left_text, w.sums + words);
+  const std::string left_text =
+      w.left_registers ? fmt::format("{{%{}, %{}, %{}, %{}}}", w.accumulators, w.accumulators + 1,
+                                     w.accumulators + 2, w.accumulators + 3)
+                       : fmt::format("%{}", w.accumulators);
+  std::string operands = fmt::format("\"{}, %{}, p", left_text, w.accumulators + words);
   if (!integer) operands += ", 1, 1";
   if (transposes) operands += fmt::format(", {}, {}", int(w.left.across_k), int(w.right.across_k));
   define("KILN_WGMMA_NAME",
          fmt::format("\"wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{}\"", c.right,
                      32 / size_of(w.left.type), integer ? "s32" : "f32", left, right));
-  define("KILN_WGMMA_SUMS", sums);
+  define("KILN_WGMMA_SUMS", accumulators);
   define("KILN_WGMMA_OPERANDS", operands + "\"");
-  define("KILN_WGMMA_ACCUMULATE", fmt::format("\"{}\"", w.sums + words + 1));
+  define("KILN_WGMMA_ACCUMULATE", fmt::format("\"{}\"", w.accumulators + words + 1));
   define("KILN_WGMMA_TIED(d)", tied);
   define("KILN_WGMMA_REGISTER", fmt::format("\"{}\"", letter));
   define("KILN_ACC_IN(x)", fmt::format("\"{}\"(x)", letter));
@@ -92,7 +93,7 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaPlan& w, const Cu
   add("kStages", c.stages, "places in the ring");
   add("kWarpgroups", c.warpgroups, "that multiply");
   add("kWarpgroupRows", w.warpgroup_rows, "left rows of each");
-  add("kSums", w.sums, "of a thread, for 64 left rows");
+  add("kSums", w.accumulators, "of a thread, for 64 left rows");
   add("kReaders", (c.pingpong ? 1 : c.warpgroups) * 4, "warps that read one stage");
   add("kRegions", c.pingpong ? 1 : c.warpgroups, "warpgroups that share a tile");
   add("kClusterLeft", c.cluster_left, "blocks of a cluster along the left rows");
@@ -107,7 +108,7 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaPlan& w, const Cu
   if (c.sharing == Sharing::split || c.sharing == Sharing::summed)
     add("kSplits", c.splits, "parts that k is cut into");
   if (c.sharing == Sharing::split || c.sharing == Sharing::stream)
-    add("kPiecesAtOnce", w.pieces_at_once, "parts whose sums are fetched together");
+    add("kPiecesAtOnce", w.partials_at_once, "parts whose sums are fetched together");
   if (w.store != WgmmaPlan::Store::direct) {
     add("kChunk", w.chunk, "right rows that one store buffer holds");
     add("kStoreBuffers", w.store_buffers, "of each warp");
@@ -150,7 +151,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Confi
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = v["unaligned"] = value_of(c.pack_a || c.pack_b);
   v["swap"] = value_of(c.swap);
-  // The same cut, whoever adds its pieces.
+  // The same split-K, whichever launch reduces it.
   v["schedule"] = name(c.sharing == Sharing::summed ? Sharing::split : c.sharing);
   v["summed"] = value_of(c.sharing == Sharing::summed);
   v["group_along"] = name(c.along);

@@ -80,12 +80,12 @@ WgmmaPlan plan(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
   w.left_registers = w.left.across_k && size_of(w.left.type) == 4;
   w.depth = kRowBytes / size_of(g.a.dtype);
   w.warpgroup_rows = c.pingpong ? c.left : c.left / c.warpgroups;
-  w.sums = c.right / 2;
+  w.accumulators = c.right / 2;
   w.subtiles = w.warpgroup_rows / 64;
-  // As many as find room in the registers beside the sums.
-  w.pieces_at_once = std::clamp(96 / std::max(1, w.subtiles * w.sums), 1, 8);
+  // As many as fit the registers beside the accumulators.
+  w.partials_at_once = std::clamp(96 / std::max(1, w.subtiles * w.accumulators), 1, 8);
   w.d_bytes = size_of(g.d.dtype);
-  // The copy engine writes whole 16 bytes at a line's end: seen on an H200, where one element
+  // TMA writes whole 16 bytes at a line's end: seen on an H200, where one element
   // behind lines of 1,022 bytes was overwritten.
   const bool whole = g.n * w.d_bytes % 16 == 0;
   w.store = c.sharing == Sharing::summed                   ? WgmmaPlan::Store::direct

@@ -191,8 +191,9 @@ Result<Source> render_emulated(const Gemm& gemm, const DeviceCaps& device, const
   if (!source) return source;
   const Family& family = family_of(config);
   if (family.launch == nullptr)
-    return fail(ErrorCode::unsupported,
-                fmt::format("config = \"{}\": no GPU's kernel, nothing to emulate", text(config)));
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("config = \"{}\": not a GPU kernel, so it cannot be emulated", text(config)));
   return emulated(*source, family.launch(canonicalise(gemm), device, config), device.vendor);
 }
 

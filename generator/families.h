@@ -11,7 +11,7 @@ namespace kiln {
 /// Instruction set a host kernel is written for; each is a row of the table in instructions.h.
 enum class Isa : std::uint8_t { portable, avx2, avx512, amx };
 
-/// What the threads share out. `none` leaves all work to thread 0; `grid` cuts m and n both.
+/// The range that is divided among threads. `none`: thread 0 does all work; `grid`: both m and n.
 enum class Parallel : std::uint8_t { none, batch, m, n, grid, k };
 
 /// Which loop over register tiles runs innermost: over rows (a strip of B stays in L1) or over
@@ -50,8 +50,8 @@ constexpr std::string_view name(E value) requires requires {
 inline constexpr int kAnyLength = 1 << 30;
 
 /// Name of a config field, where it lives, and the largest number that a text may give it: rules
-/// multiply up to three of them without leaving int. A field that came after the first databases is
-/// `later`: where it is zero it does not stand in a text, which then stays what it was.
+/// multiply up to three of them within int. A field that was added after the first databases is
+/// `later`: its zero is left out of the text, so that older texts stay valid.
 template <typename C, typename T>
 struct Field {
   std::string_view name;
@@ -75,8 +75,8 @@ struct HostPacked {
   Parallel parallel = Parallel::none;
   int unroll = 2;         // k steps in the inner loop's body
   int prefetch = 0;       // k steps ahead that strips of B are prefetched, 0 = never
-  bool stream_d = false;  // store D past the caches
-  bool ahead = false;     // fetch what comes next of A and B while tiles compute
+  bool stream_d = false;  // store D with non-temporal stores
+  bool ahead = false;     // prefetch the next block of A or B while tiles compute
   auto operator<=>(const HostPacked&) const = default;
 
   static constexpr auto fields() {
@@ -98,7 +98,7 @@ struct HostPacked {
   }
 };
 
-/// No packing, both operands k-major: vectors run along k and are summed at the end.
+/// No packing, both operands k-major: vectors run along k and are reduced across lanes at the end.
 struct HostDot {
   static constexpr std::string_view kFamily = "host_dot";
   Isa isa = Isa::avx512;
@@ -121,7 +121,7 @@ struct HostDot {
   }
 };
 
-/// AMX tile registers: mt × nt of sums, the left operand read in place, the right one packed.
+/// AMX: mt × nt accumulator tiles, the left operand read in place, the right one packed.
 struct HostAmx {
   static constexpr std::string_view kFamily = "host_amx";
   Isa isa = Isa::amx;

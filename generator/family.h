@@ -1,5 +1,5 @@
-// What a family of kernels brings: its points, rules, model, template files and parameters. A new
-// design is a new row of `families()`; nothing else dispatches on families.
+// A family of kernels: its space, rules, model, template files and parameters. A new design is a
+// new row of `families()`; nothing else dispatches on families.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace kiln {
 /// One named constant of the rendered parameter block: `constexpr int kMr = 6;  // gloss`.
 struct Constant {
   std::string type, name, value, gloss;
-  /// Speed alone depends on it: with another value the code would give the same results.
+  /// Affects speed only: with another value the code gives the same results.
   bool hint = false;
 };
 
@@ -30,7 +30,7 @@ struct Parameters {
 struct Family {
   std::string_view name;
   std::span<const std::string_view> files;  // templates, in the order they are pasted
-  /// Hands every raw point (the product of the axes) to `visit`; rules decide which are legal.
+  /// Calls `visit` for every point (the product of the axes); rules decide which are legal.
   void (*enumerate)(const Canonical&, const DeviceCaps&,
                     const std::function<void(const Config&)>& visit);
   std::span<const Rule> rules;

@@ -96,7 +96,7 @@ int natural_alignment(const Gemm& gemm) {
   constexpr std::uint64_t kMost = 16;
   std::uint64_t bits = kMost;
   for (const Operand which : kOperands) {
-    // Unsigned: sizes that nobody has checked yet may wrap.
+    // Unsigned: sizes that are not checked yet may wrap.
     const auto each = static_cast<std::uint64_t>(info(matrix(gemm, which).dtype).bits);
     if (which == Operand::b && gemm.b_packed) continue;
     const auto add = [&](std::int64_t elements) {

@@ -32,7 +32,7 @@ inline constexpr std::string_view kIntegerOutputs = "s32 fp32 s8 u8 bf16 fp16";
 inline constexpr std::string_view kFp8Outputs = "bf16 fp16 fp32";
 
 /// Without scales e5m2·e5m2 is missing because no GPU library offers it either: there would be no
-/// rival and no user. u8·u8 is missing on purpose: no x86 dot-product instruction takes two
+/// peer and no user. u8·u8 is missing on purpose: no x86 dot-product instruction takes two
 /// unsigned operands.
 inline constexpr TypeRow kAllTypeRows[] = {
     {"fp32", fp32, fp32, fp32, "fp32 bf16 fp16"},

@@ -115,8 +115,8 @@ Status check_scales(const Gemm& g) {
 }
 
 Status check_output_layout(const Gemm& g) {
-  if (g.c.transposed) return bad_input("c.transposed = true: say it with c.order");
-  if (g.d.transposed) return bad_input("d.transposed = true: say it with d.order");
+  if (g.c.transposed) return bad_input("c.transposed = true: use c.order");
+  if (g.d.transposed) return bad_input("d.transposed = true: use d.order");
   if (g.c.order != g.d.order)
     return bad_input("c.order differs from d.order: they must be the same");
   // A packed operand is B of the canonical product, which a column-major D turns into A.
@@ -178,11 +178,11 @@ Status check_alignment(const Gemm& g) {
     const DType type = matrix(g, which).dtype;
     const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
     if (bytes_of(type, ld) % g.alignment != 0)
-      return bad_input("alignment = {}: ld{} = {} is {} bytes, no multiple of it", g.alignment,
+      return bad_input("alignment = {}: ld{} = {} is {} bytes, not a multiple of it", g.alignment,
                        letter(which), ld, bytes_of(type, ld));
     if (g.batch > 1 && bytes_of(type, stride) % g.alignment != 0)
-      return bad_input("alignment = {}: stride_{} = {} is {} bytes, no multiple of it", g.alignment,
-                       letter(which), stride, bytes_of(type, stride));
+      return bad_input("alignment = {}: stride_{} = {} is {} bytes, not a multiple of it",
+                       g.alignment, letter(which), stride, bytes_of(type, stride));
   }
   return {};
 }

@@ -10,15 +10,15 @@
 
 namespace kiln {
 
-/// How stages reach shared memory: through registers into one buffer or into two by turns, or
-/// straight into two.
+/// How stages reach shared memory: through registers into one buffer, through registers into two
+/// buffers alternately, or directly into two.
 enum class Staging : std::uint8_t { single, twice, direct };
-/// How a wave's reads and products take turns: as the compiler orders them; with the waves of one
+/// Schedule of a wave's reads and products: as the compiler orders them; with the waves of one
 /// SIMD half a step apart, so that one reads while the other multiplies; or with the reads of the
-/// next step laid between the products of this one.
+/// next step between the products of this one.
 enum class Pace : std::uint8_t { free, pingpong, interleaved };
-/// Where the 16-byte units of a row lie: in order, in rows 16 bytes longer than they need be, or
-/// exchanged by the number of the row, of the pair of rows, of the four rows.
+/// Layout of a row's 16-byte units: in order, padded by 16 bytes, or swizzled by the number of the
+/// row, of the pair of rows, of the four rows.
 enum class Banks : std::uint8_t { plain, padded, by_row, by_pair, by_four };
 
 inline constexpr std::array<Named<Staging>, 3> kNamesOfStaging{
@@ -44,12 +44,12 @@ struct HipMfma {
   Staging staging = Staging::twice;
   Banks banks = Banks::by_row;
   int splits = 1;
-  int chunk = 16;         // neighbouring tiles that one chiplet gets, 0 = as hardware deals them
-  int group = 4;          // rows of tiles walked together
-  bool priority = false;  // waves that multiply go first
+  int chunk = 16;         // neighbouring tiles given to one chiplet; 0: in the hardware's order
+  int group = 4;          // rasterization: rows of tiles in a band
+  bool priority = false;  // waves that multiply get a higher issue priority
   bool fence = false;     // the compiler keeps reads and products of a step apart
   Pace pace = Pace::free;
-  bool turn = false;  // operands across k are turned over by the reads from shared memory
+  bool turn = false;  // operands that are not k-major are transposed by reads from shared memory
   auto operator<=>(const HipMfma&) const = default;
 
   static constexpr auto fields() {
@@ -94,7 +94,7 @@ struct HipMx {
 struct HipSimt {
   static constexpr std::string_view kFamily = "hip_simt";
   int tile_m = 64, tile_n = 64, tile_k = 16;
-  int each_m = 4, each_n = 4;  // sums of a thread
+  int each_m = 4, each_n = 4;  // accumulators of a thread
   int pad = 4;                 // elements between rows of k in shared memory
   auto operator<=>(const HipSimt&) const = default;
 

@@ -33,29 +33,30 @@ double reach(const Matrix& m, bool along, int rows, int tile_k, std::int64_t lin
   return (lines * double(m.ld) + double(line)) * size_of(m.dtype);
 }
 
-/// Narrower loads are put together in the registers where they arrive, which waits for them at
-/// once.
+/// Narrower loads are combined in registers, which waits for them at once.
 bool whole_words(bool along_or_turned, int width) { return !along_or_turned || width >= 4; }
 
 const std::array kRules{
-    Rule{"the target has the matrix instruction",
+    Rule{"the target has a matrix instruction of rows and k for the types; m and n are at least 1, "
+         "B is not packed",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const Gemm& g = p.gemm;
            return g.m >= 1 && g.n >= 1 && !g.b_packed &&
                   hip::mfma_for(d.arch, g.b.dtype, g.a.dtype, typed(c).rows, typed(c).k) != nullptr;
          }},
-    Rule{"waves share the tile in whole instructions",
+    Rule{"tile_m is a multiple of waves_m*rows, tile_n of waves_n*rows, and waves are at most 16",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return shares_evenly(typed(c));
          }},
-    Rule{"a stage is whole steps deep",
+    Rule{"depth is 32 to 512, a multiple of 16 and whole steps of the instruction",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            if (h.depth < 32 || h.depth > 512 || h.depth % 16 != 0) return false;
            const auto w = mfma_plan(p, d, h);
            return w.steps >= 1 && w.steps * (64 / h.rows) * w.step_units * 16 == h.depth;
          }},
-    Rule{"reads that turn operands over are there for these",
+    Rule{"turn=1 needs gfx950, elements of 1 or 2 bytes, and an operand that is not k-major with a "
+         "power of two as its tile",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            if (!h.turn) return true;
@@ -65,18 +66,20 @@ const std::array kRules{
                   (w.turned_a || w.turned_b) && (!w.turned_a || power(h.tile_m)) &&
                   (!w.turned_b || power(h.tile_n));
          }},
-    Rule{"threads share the loads evenly",
+    Rule{"threads divide the copies of A and B evenly",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto w = mfma_plan(p, d, typed(c));
            return w.width_a > 0 && w.width_b > 0;
          }},
-    Rule{"loads straight into shared memory are there for these operands",
+    Rule{"staging=direct needs gfx942 or gfx950, k-major operands or turn=1, loads of 4 bytes (16 "
+         "on gfx950) that threads divide evenly, and no banks=padded",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            return h.staging != Staging::direct ||
                   (mfma_plan(p, d, h).direct_bytes > 0 && h.banks != Banks::padded);
          }},
-    Rule{"waves can take the turns that the pace gives them",
+    Rule{"pace=pingpong needs 8 waves and two buffers, pace=interleaved 4 waves, 2 steps and "
+         "4-byte loads, both priority=0 and fence=0",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            if (h.pace == Pace::free) return true;
@@ -87,12 +90,12 @@ const std::array kRules{
              return w.waves == 4 && w.steps >= 2 &&
                     whole_words(w.along_a || w.turned_a, w.width_a) &&
                     whole_words(w.along_b || w.turned_b, w.width_b);
-           // Two waves on each SIMD; of two stages one is filled while the other is read. Loads
-           // straight into it are on their way for all steps but one.
+           // Two waves on each SIMD; of two stages one is filled while the other is read. Direct
+           // loads are in flight for all steps but one.
            return w.waves == 8 && h.staging != Staging::single &&
                   (h.staging == Staging::twice || w.steps * w.parts >= 2);
          }},
-    Rule{"the swizzle exchanges a power of two of units",
+    Rule{"swizzled banks need a depth of 16 times a power of two",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            const auto& h = typed(c);
            const int units = h.depth / 16;
@@ -103,24 +106,24 @@ const std::array kRules{
            const auto w = mfma_plan(p, d, typed(c));
            return w.shared_bytes <= d.gpu.shared_block_bytes;
          }},
-    Rule{"sums, fragments and the next stage fit the registers",
+    Rule{"accumulators, fragments and the next stage fit the registers",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto w = mfma_plan(p, d, typed(c));
            return w.registers <= hip::register_limit(w.waves);
          }},
-    Rule{"splits are cut where k is long enough",
+    Rule{"splits is 1 to 64, with 2 or more stages of k each",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            return h.splits >= 1 && h.splits <= 64 &&
                   (h.splits == 1 || ceil_div(p.gemm.k, mfma_plan(p, d, h).tile_k) >= 2 * h.splits);
          }},
-    Rule{"groups and chunks are of a sensible size",
+    Rule{"group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet",
          [](const Canonical&, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            return h.group >= 1 && h.group <= 64 && h.chunk >= 0 && h.chunk <= 1024 &&
                   (h.chunk == 0 || d.gpu.chiplets > 1);
          }},
-    Rule{"offsets fit 31 bits, and the grid is one that can be launched",
+    Rule{"offsets in a tile fit 31 bits, and the grid has fewer than 2^32 threads",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            const Gemm& g = p.gemm;
@@ -133,7 +136,7 @@ const std::array kRules{
          }},
 };
 
-/// The ways to lay out rows that cost the fewest turns, the first of equals.
+/// The layout of rows with the fewest cycles of bank conflicts, the first of equals.
 Banks best_banks(const Canonical& p, const DeviceCaps& d, HipMfma c) {
   Banks best = Banks::by_row;
   int least = -1;
@@ -262,7 +265,7 @@ std::string fragment_type(const hip::MfmaInstruction& i) {
   }
 }
 
-/// The code by which f8f6f4 is told what an operand is.
+/// The f8f6f4 instruction's code of an operand's format.
 int format_code(DType t) { return t == fp8_e5m2 ? 1 : 0; }
 
 void add_sizes(Parameters& out, const MfmaPlan& w, const HipMfma& c, const DeviceCaps& d) {
@@ -282,7 +285,7 @@ void add_sizes(Parameters& out, const MfmaPlan& w, const HipMfma& c, const Devic
   add("kThreads", w.threads, "of a block");
   add("kWavesPerUnit", (w.waves + 3) / 4, "waves of a block that share a SIMD");
   add("kRows", c.rows, "rows and columns of one instruction");
-  add("kSums", w.instruction->sums_per_lane(), "of a lane, for one instruction");
+  add("kSums", w.instruction->accumulators_per_lane(), "of a lane, for one instruction");
   add("kStages", w.stages, "in shared memory");
   add("kSharedBytes", w.shared_bytes, "of all stages");
   if (c.staging == Staging::direct) {

@@ -1,5 +1,5 @@
-// A problem and a hip_mfma config as the kernel sees them: instruction, loads, shared memory, grid,
-// and what each stage costs. Pure; rules, parameters and model read it.
+// Derived sizes of a problem and a hip_mfma config: instruction, loads, shared memory, grid, cost
+// of a stage. Used by rules, parameters and model.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,29 @@ struct MfmaPlan {
   int row_bytes;      // of shared memory
   int swizzle_shift;  // -1: none
   int waves, threads;
-  int width_a, width_b;  // bytes that one load takes; 0 when threads cannot share the tile
+  int width_a, width_b;  // bytes of one load; 0: threads do not divide the tile evenly
   bool along_a, along_b;
   bool ragged_k;
-  bool turned_a, turned_b;  // by the reads from shared memory
-  int direct_bytes;  // of a lane's load straight into shared memory, 0: the target has none that
-                     // fits
+  bool turned_a, turned_b;  // transposed by reads from shared memory
+  int direct_bytes;  // of a lane's direct load to shared memory; 0: the target has none that fits
   int step_units, steps, pieces;
-  int parts;               // of a step, each with its share of A's rows; of paced kernels
+  int parts;               // of a step, each with a part of A's rows, in kernels with a pace
   int blocks_m, blocks_n;  // instructions of one wave's tile
   int stages;
   std::int64_t shared_bytes;
-  int registers;  // of a lane, roughly: sums, fragments, the next stage, addresses
+  int registers;  // of a lane, estimated: accumulators, fragments, the next stage, addresses
   std::int64_t tiles_m, tiles_n, tiles, blocks;
   std::int64_t counter_bytes, workspace_bytes;
 };
 
-/// Meaningful only as far as the rules before the one that asks hold.
+/// A field has a meaning only if the rules that come before the asking one hold.
 MfmaPlan mfma_plan(const Canonical& problem, const DeviceCaps& device, const HipMfma& config);
 
 /// Registers that a lane may have when `waves` of a block share a compute unit.
 constexpr int register_limit(int waves) { return 512 / ((waves + 3) / 4); }
 
-/// Turns of shared memory's banks that all waves take in one stage. Stores of a direct stage are
-/// not known to meet any conflict: lanes write side by side.
+/// Cycles of the shared-memory banks that all waves take in one stage. Stores of a direct stage
+/// count as free of conflicts, since lanes write adjacent addresses.
 struct StageTurns {
   LdsTurns reads, writes;
 };

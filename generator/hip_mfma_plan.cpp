@@ -60,7 +60,7 @@ std::uint32_t turned_address(const MfmaPlan& p, int rows_of_tile, int line, int 
   return static_cast<std::uint32_t>((line * chunks + (chunk ^ exchange % chunks)) * 16 * p.element);
 }
 
-/// What a wave's fragments cost to read: every row block and step meets the banks alike, so that
+/// Cost of reading a wave's fragments: every row block and step has the same conflicts, so that
 /// one instruction stands for all.
 LdsTurns fragment_turns(const MfmaPlan& p, ArchSet arch, int units) {
   const int rows = p.instruction->mn;
@@ -70,7 +70,8 @@ LdsTurns fragment_turns(const MfmaPlan& p, ArchSet arch, int units) {
   return lds_turns(arch, LdsOp::read_b128, at);
 }
 
-/// The same of an operand that is turned over: lines of k, of which 32 lanes read some at once.
+/// The same for an operand that the reads transpose: lines of k, of which 32 lanes read some at
+/// once.
 LdsTurns turned_turns(const MfmaPlan& p, ArchSet arch, int rows_of_tile) {
   const int rows = p.instruction->mn, lines_of_read = 8 / p.element;
   const int lanes_of_line = 16 / lines_of_read;
@@ -168,7 +169,7 @@ MfmaPlan mfma_plan(const Canonical& problem, const DeviceCaps& device, const Hip
   p.shared_bytes = std::int64_t{p.stages} * (c.tile_m + c.tile_n) * p.row_bytes;
   const int next =
       c.staging == Staging::direct ? 0 : (c.tile_m + c.tile_n) * c.depth / 4 / p.threads;
-  p.registers = p.blocks_m * p.blocks_n * p.instruction->sum_registers() + next +
+  p.registers = p.blocks_m * p.blocks_n * p.instruction->accumulator_registers() + next +
                 (p.blocks_m / p.parts + p.blocks_n) * 4 * p.step_units *
                     (c.pace == Pace::interleaved ? 2 : 1) +
                 32;

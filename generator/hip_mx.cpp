@@ -26,7 +26,7 @@ const hip::MfmaInstruction* instruction_of(const DeviceCaps& d, int rows) {
   return nullptr;
 }
 
-/// The code by which the instruction is told what an operand is.
+/// The instruction's code of an operand's format.
 int format_code(DType t) {
   constexpr DType kFormats[] = {fp8_e4m3, fp8_e5m2, fp6_e2m3, fp6_e3m2, fp4_e2m1};
   return static_cast<int>(std::ranges::find(kFormats, t) - std::begin(kFormats));
@@ -96,27 +96,27 @@ bool shares_evenly(const HipMx& c) {
 }
 
 const std::array kRules{
-    Rule{"the target multiplies microscaled blocks",
+    Rule{"the target has a scaled matrix instruction of rows; m and n are at least 1",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return p.gemm.m >= 1 && p.gemm.n >= 1 && instruction_of(d, typed(c).rows) != nullptr;
          }},
-    Rule{"both operands lie along k", [](const Canonical& p, const DeviceCaps&,
+    Rule{"both operands are k-major", [](const Canonical& p, const DeviceCaps&,
                                          const Config&) { return p.a_k_major && p.b_k_major; }},
-    Rule{"waves share the tile in whole instructions",
+    Rule{"tile_m is a multiple of waves_m*rows, tile_n of waves_n*rows, and waves are at most 16",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return shares_evenly(typed(c));
          }},
-    Rule{"a stage is 128 or 256 of k deep",
+    Rule{"tile_k is 128 or 256",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).tile_k == 128 || typed(c).tile_k == 256;
          }},
-    Rule{"threads share the loads evenly",
+    Rule{"threads divide the copies of A and B evenly",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto w = plan_of(p, typed(c));
            return typed(c).tile_m * w.row_a / 16 % w.threads == 0 &&
                   typed(c).tile_n * w.row_b / 16 % w.threads == 0;
          }},
-    Rule{"stages go through registers, once or twice",
+    Rule{"staging is single or twice",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).staging == Staging::single || typed(c).staging == Staging::twice;
          }},
@@ -124,24 +124,24 @@ const std::array kRules{
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return plan_of(p, typed(c)).shared_bytes <= d.gpu.shared_block_bytes;
          }},
-    Rule{"sums, fragments and the next stage fit the registers",
+    Rule{"accumulators, fragments and the next stage fit the registers",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto w = plan_of(p, typed(c));
            return w.registers <= hip::register_limit(w.waves);
          }},
-    Rule{"splits are cut where k is long enough",
+    Rule{"splits is 1 to 64, with 2 or more stages of k each",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto& h = typed(c);
            return h.splits >= 1 && h.splits <= 64 &&
                   (h.splits == 1 || ceil_div(p.gemm.k, h.tile_k) >= 2 * h.splits);
          }},
-    Rule{"groups and chunks are of a sensible size",
+    Rule{"group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet",
          [](const Canonical&, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            return h.group >= 1 && h.group <= 64 && h.chunk >= 0 && h.chunk <= 1024 &&
                   (h.chunk == 0 || d.gpu.chiplets > 1);
          }},
-    Rule{"offsets fit 31 bits, and the grid is one that can be launched",
+    Rule{"offsets in a tile fit 31 bits, and the grid has fewer than 2^32 threads",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto& h = typed(c);
            const Gemm& g = p.gemm;

@@ -21,9 +21,10 @@ std::int64_t blocks_of(const Canonical& p, const HipSimt& c) {
 }
 
 const std::array kRules{
-    Rule{"the problem has its operands as the caller stored them",
+    Rule{"B is not packed",
          [](const Canonical& p, const DeviceCaps&, const Config&) { return !p.gemm.b_packed; }},
-    Rule{"threads share the tile evenly",
+    Rule{"each_m*each_n and tile_k are 1 to 64, pad is 0 to 16, and whole 32s of threads divide "
+         "the tile and the copies of A and B evenly",
          [](const Canonical&, const DeviceCaps& d, const Config& config) {
            const auto& c = typed(config);
            if (c.each_m < 1 || c.each_n < 1 || c.tile_k < 1 || c.tile_k > 64) return false;
@@ -33,13 +34,13 @@ const std::array kRules{
            return threads >= 32 && threads <= d.gpu.threads_block && threads % 32 == 0 &&
                   c.tile_m * c.tile_k % threads == 0 && c.tile_n * c.tile_k % threads == 0;
          }},
-    Rule{"both tiles fit shared memory",
+    Rule{"the tiles of A and B fit shared memory",
          [](const Canonical& p, const DeviceCaps& d, const Config& config) {
            const auto& c = typed(config);
            return (c.tile_m + c.tile_n + 2 * c.pad) * c.tile_k * size_of(p.gemm.accumulator) <=
                   d.gpu.shared_block_bytes;
          }},
-    Rule{"the grid is one that can be launched",
+    Rule{"the grid has fewer than 2^32 threads",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            return hip::launchable(blocks_of(p, typed(c)), threads_of(typed(c)));
          }},

@@ -53,7 +53,7 @@ bool shifts_a(const Canonical& problem, const DotInstruction& row) {
   return row.kind == Kind::vnni && problem.gemm.a.dtype == s8 && problem.gemm.b.dtype == s8;
 }
 
-bool needs_partial_sums(const Canonical& problem) {
+bool needs_partial_accumulators(const Canonical& problem) {
   return problem.gemm.d.dtype != problem.gemm.accumulator || !is_floating(problem.gemm.d.dtype);
 }
 
@@ -77,7 +77,7 @@ void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInst
   add_epilogue(v, g);
   v["stream_d"] = "0";
   v["scales"] = "0";
-  v["accumulate"] = needs_partial_sums(problem) ? "workspace" : "d";
+  v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
 }
 
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group) {

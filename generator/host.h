@@ -22,10 +22,10 @@ bool shifts_a(const Canonical& problem, const DotInstruction& row);
 /// The values and constants that templates/host/vector.h and epilogue.h expect.
 void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInstruction& row,
                 int vector_bytes);
-/// How threads cut the work, and at which multiples: what templates/host/share.h expects.
+/// How threads divide the work, and at which multiples: what templates/host/share.h expects.
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
-/// Sums of partial k cannot be kept in D: its type would round them.
-bool needs_partial_sums(const Canonical& problem);
+/// Whether accumulators of a part of k need a workspace, because D's type would round them.
+bool needs_partial_accumulators(const Canonical& problem);
 
 /// Registers that hold vectors.
 constexpr int vector_registers(Isa isa) { return isa == Isa::avx512 || isa == Isa::amx ? 32 : 16; }
@@ -33,7 +33,7 @@ constexpr int vector_registers(Isa isa) { return isa == Isa::avx512 || isa == Is
 /// Compiler flags of `isa` on `device`, the target first.
 std::vector<std::string> flags(Isa isa, const DeviceCaps& device);
 
-/// Model's estimates of one core, from FACTS-like ceilings; only ratios matter.
+/// The model's estimates of one core; only ratios matter.
 struct Rates {
   double dots_per_ns;       // vector multiply-accumulates
   double l1, l2, l3, dram;  // bytes a nanosecond

@@ -20,31 +20,31 @@ constexpr std::array<std::string_view, 9> kFiles{"host/abi.h",      "host/types.
                                                  "host/strips.h",   "host/amx.h",   "host/amx.cpp"};
 
 const std::array kRules{
-    Rule{"instruction set computes these types",
+    Rule{"isa has an instruction of this family for the types",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return typed(c).isa == Isa::amx && instruction(Isa::amx, p, d) != nullptr;
          }},
-    Rule{"sums and operands fit eight tile registers",
+    Rule{"mt and nt are at least 1, and mt*nt + mt + nt tiles fit the 8 registers",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            const auto& h = typed(c);
            return h.mt >= 1 && h.nt >= 1 && h.mt * h.nt + h.mt + h.nt <= kTileCount;
          }},
-    Rule{"blocks are whole tiles",
+    Rule{"kc is a multiple of a tile's k, nc of 16*nt",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            const int step = kTile * instruction(Isa::amx, p, d)->group;
            return h.kc >= step && h.kc % step == 0 && h.nc >= h.nt * kTile &&
                   h.nc % (h.nt * kTile) == 0;
          }},
-    Rule{"a packed B is the right operand, in whole blocks of k",
+    Rule{"packed weights need swap=0 and no parallel=k",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            return !p.gemm.b_packed || (!typed(c).swap && typed(c).parallel != Parallel::k);
          }},
-    Rule{"only rows that could be read in place are copied by choice",
+    Rule{"copy_left=1 needs a k-major left operand",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            return !typed(c).copy_left || (typed(c).swap ? p.b_k_major : p.a_k_major);
          }},
-    Rule{"threads share something that there is",
+    Rule{"parallel other than none needs 2 or more threads, batch also 2 or more products",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            switch (typed(c).parallel) {
              case Parallel::none:

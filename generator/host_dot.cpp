@@ -16,29 +16,29 @@ constexpr std::array<std::string_view, 6> kFiles{"host/abi.h",      "host/types.
                                                  "host/epilogue.h", "host/share.h", "host/dot.cpp"};
 
 const std::array kRules{
-    Rule{"instruction set computes these types",
+    Rule{"isa has an instruction of this family for the types",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return typed(c).isa != Isa::amx && instruction(typed(c).isa, p, d) != nullptr;
          }},
-    Rule{"both operands are k-major and unpacked",
+    Rule{"both operands are k-major, B is not packed",
          [](const Canonical& p, const DeviceCaps&, const Config&) {
            return p.a_k_major && p.b_k_major && !p.gemm.b_packed;
          }},
-    Rule{"the sums fit the vector registers",
+    Rule{"mr and nr are at least 1, and accumulators and operands fit the registers",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
-           const bool sums = host::shifts_a(p, *instruction(h.isa, p, d));
+           const bool shifted = host::shifts_a(p, *instruction(h.isa, p, d));
            return h.mr >= 1 && h.nr >= 1 &&
-                  h.mr * h.nr + h.nr * (sums ? 2 : 1) + 1 <= host::vector_registers(h.isa);
+                  h.mr * h.nr + h.nr * (shifted ? 2 : 1) + 1 <= host::vector_registers(h.isa);
          }},
-    Rule{"blocks are whole steps and tiles",
+    Rule{"kc is a multiple of a vector's k, mc of mr",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            const auto& row = *instruction(h.isa, p, d);
            const int step = row.vector_bytes / row.acc_bytes * row.group;
            return h.kc >= 0 && h.kc % step == 0 && h.mc >= 0 && h.mc % h.mr == 0;
          }},
-    Rule{"threads share m, n or the batch",
+    Rule{"parallel is none, or m, n or batch with 2 or more threads, batch also 2 or more products",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            switch (typed(c).parallel) {
              case Parallel::none:
@@ -52,7 +52,7 @@ const std::array kRules{
                return false;
            }
          }},
-    Rule{"prefetching stays within reason",
+    Rule{"prefetch is 0 to 64",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).prefetch >= 0 && typed(c).prefetch <= 64;
          }},
@@ -73,10 +73,11 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     const int step = row->vector_bytes / row->acc_bytes * row->group;
     for (int mr = 1; mr <= 8; ++mr)
       for (int nr = 1; nr <= 12; ++nr) {
-        const int sums = mr * nr;
+        const int accumulators = mr * nr;
         // One row of A cannot fill the registers: there, more than a few columns only cost reach.
-        const bool full = sums * 2 >= registers || mr == 1 || mr == p.gemm.m || nr == p.gemm.n;
-        if (mr > std::max<std::int64_t>(p.gemm.m, 1) || sums + nr + 1 > registers || !full)
+        const bool full =
+            accumulators * 2 >= registers || mr == 1 || mr == p.gemm.m || nr == p.gemm.n;
+        if (mr > std::max<std::int64_t>(p.gemm.m, 1) || accumulators + nr + 1 > registers || !full)
           continue;
         for (const int kc : {0, 16 * step, 32 * step, 64 * step}) {
           if (kc >= p.gemm.k) continue;
@@ -137,11 +138,11 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   const double passes = h.kc > 0 ? std::ceil(k / h.kc) : 1;
 
   const bool converts = row.kind == Kind::f32 && g.a.dtype != fp32;
-  const double sums = double(h.mr) * h.nr, loads = (h.mr + h.nr) * (converts ? 3.0 : 1.0);
+  const double accumulators = double(h.mr) * h.nr, loads = (h.mr + h.nr) * (converts ? 3.0 : 1.0);
   // Rows of the last tile that do not exist are not computed: it has a tile of its own.
-  const double compute =
-      m * columns * h.nr * steps * std::max({sums, loads, 8.0}) / sums / rate.dots_per_ns +
-      tiles * (sums * 2.5 + passes * sums * 1.0 + 10);
+  const double compute = m * columns * h.nr * steps * std::max({accumulators, loads, 8.0}) /
+                             accumulators / rate.dots_per_ns +
+                         tiles * (accumulators * 2.5 + passes * accumulators * 1.0 + 10);
 
   const double kc = h.kc > 0 ? std::min<double>(h.kc, k) : k;
   const double held_rows = h.mc > 0 ? std::min<double>(h.mc, m) : m;

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 9> kFiles{
     "host/abi.h",  "host/types.h",  "host/vector.h", "host/epilogue.h", "host/share.h",
     "host/pack.h", "host/strips.h", "host/ahead.h",  "host/packed.cpp"};
 
-/// Of a piece that is fetched ahead, in shares of L2: it must not push out the one in use.
+/// The most of L2 that a prefetched block may take, so that it does not evict the one in use.
 constexpr double kAheadShare = 0.25;
 
 /// Lines to fetch at every eighth step of a tile, 0 = none.
@@ -31,9 +31,9 @@ struct Fetches {
 };
 constexpr int kMostLines = 8;  // a call: more would hold up the loads of the steps
 
-/// Which operands have a next piece that fetching it ahead can help, and how fast it is wanted: not
-/// rows of A that lie across pages (each k of a tile is a line of its own), nor strips that are
-/// packed already.
+/// Which operands have a next block that prefetching helps, and at what rate. Excluded: rows of A
+/// that lie across pages (each k of a tile is a line of its own), and strips that are packed
+/// already.
 Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
   const Gemm& g = p.gemm;
   const auto& row = *instruction(h.isa, p, d);
@@ -59,42 +59,43 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
 }
 
 const std::array kRules{
-    Rule{"instruction set computes these types",
+    Rule{"isa has an instruction of this family for the types",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            return typed(c).isa != Isa::amx && instruction(typed(c).isa, p, d) != nullptr;
          }},
-    Rule{"register tile fits the vector registers",
+    Rule{"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            const auto& h = typed(c);
            // One register more holds the broadcast; an accumulator that spills costs a store a
            // step.
            return h.mr >= 1 && h.nv >= 1 && h.mr * h.nv + h.nv + 1 <= host::vector_registers(h.isa);
          }},
-    Rule{"blocks are whole tiles",
+    Rule{"mc is a multiple of mr, nc of the register tile's columns, kc of 8",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            const auto* row = instruction(h.isa, p, d);
            return h.mc >= h.mr && h.mc % h.mr == 0 && h.nc >= 1 &&
                   h.nc % (h.nv * lanes(*row)) == 0 && h.kc >= 8 && h.kc % 8 == 0;
          }},
-    Rule{"an unpacked A needs no sign shift, and whole units in memory",
+    Rule{"pack_a=0 needs an A without sign shift that is k-major or has one k a lane",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            const auto* row = instruction(h.isa, p, d);
            return h.pack_a || (!host::shifts_a(p, *row) && (p.a_k_major || row->group == 1));
          }},
-    Rule{"an unpacked B lies along n, one element a lane, under masks",
+    Rule{"pack_b=0 needs a B that is n-major with one k a lane, and isa=avx512 or n in whole "
+         "vectors",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            const auto* row = instruction(h.isa, p, d);
            return h.pack_b || (!p.b_k_major && row->group == 1 &&
                                (h.isa == Isa::avx512 || p.gemm.n % lanes(*row) == 0));
          }},
-    Rule{"a packed B is read packed, in whole blocks of k",
+    Rule{"packed weights need pack_b=1 and no parallel=k",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            return !p.gemm.b_packed || (typed(c).pack_b && typed(c).parallel != Parallel::k);
          }},
-    Rule{"threads share something that there is",
+    Rule{"parallel other than none needs 2 or more threads, batch also 2 or more products",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            switch (typed(c).parallel) {
              case Parallel::none:
@@ -105,7 +106,7 @@ const std::array kRules{
                return d.compute_units > 1;
            }
          }},
-    Rule{"a streamed D is written once, in whole vectors",
+    Rule{"stream_d=1 needs kc >= k, no parallel=k, a D as wide as the accumulator, and vectors",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            const auto* row = instruction(h.isa, p, d);
@@ -113,12 +114,12 @@ const std::array kRules{
                   (h.isa != Isa::portable && h.kc >= p.gemm.k && h.parallel != Parallel::k &&
                    size_of(p.gemm.d.dtype) == row->acc_bytes);
          }},
-    Rule{"what is fetched ahead leaves room in L2",
+    Rule{"ahead=1 needs a next block of A or B that fits a quarter of L2",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const Fetches lines = fetches(p, d, typed(c));
            return !typed(c).ahead || lines.a > 0 || lines.b > 0;
          }},
-    Rule{"unrolling and prefetching stay within reason",
+    Rule{"unroll is 1 to 16, prefetch 0 to 64",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            return typed(c).unroll >= 1 && typed(c).unroll <= 16 && typed(c).prefetch >= 0 &&
                   typed(c).prefetch <= 64;
@@ -142,8 +143,8 @@ std::vector<TileShape> tiles(Isa isa, const Canonical& p, int lane_count) {
   for (int nv = 1; nv <= 6; ++nv) {
     const int most = std::min((registers - 1 - nv) / nv, 14 * (nv > 1) + 28 * (nv == 1));
     for (int mr = 1; mr <= most; ++mr) {
-      // Half of the registers hide the latency of the sums; a product of few columns is bound by
-      // memory, where few rows side by side do best (they may share a cache set).
+      // Half of the registers hide the latency of the accumulators; a product of few columns is
+      // bound by memory, where few rows side by side do best (they may share a cache set).
       const bool full = mr * nv >= registers / 2 || (nv * lane_count >= p.gemm.n && mr * nv >= 6);
       const bool all_rows = mr == p.gemm.m;
       const bool even_rows = p.gemm.m < 32 && p.gemm.m % mr == 0;
@@ -163,7 +164,7 @@ struct Blocks {
   auto operator<=>(const Blocks&) const = default;
 };
 
-/// The operand that the inner loop walks is held in L2 a block at a time; the other one is read
+/// The operand that the inner loop reads is held in L2 a block at a time; the other one is read
 /// strip by strip, and its block has no reason to be small. `m` and `n` are whole tiles.
 std::vector<Blocks> blocks(const Gemm& g, int mr, int nr, std::int64_t m, std::int64_t n) {
   std::vector<Blocks> out;
@@ -236,7 +237,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   Parameters out;
   host::add_common(out, p, h.isa, row, row.vector_bytes);
   const int lane_count = lanes(row), nr = h.nv * lane_count;
-  const bool sums = host::shifts_a(p, row);
+  const bool shifted = host::shifts_a(p, row);
   const bool pack_b = h.pack_b && !p.gemm.b_packed;
   // A tail that is a large part of the problem gets a tile of its own size.
   const int tail_columns = int(p.gemm.n % nr);
@@ -255,9 +256,9 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   add("kUnroll", h.unroll, "k steps in the inner loop's body");
   if (h.prefetch > 0) add("kPrefetch", h.prefetch, "k steps that B is prefetched ahead");
   host::add_shares(out, h.parallel, h.mr, nr, row.group);
-  add("kColumnSums", sums, "rows of column sums behind a packed strip of B");
+  add("kColumnSums", shifted, "rows of column sums behind a packed strip of B");
   if (h.pack_a)
-    out.constants.push_back({"u32", "kFlip", sums ? "0x80808080u" : "0u",
+    out.constants.push_back({"u32", "kFlip", shifted ? "0x80808080u" : "0u",
                              "turns signed bytes of A into unsigned ones"});
   out.constants.push_back({"bool", "kPackA", h.pack_a ? "true" : "false", "A is copied to strips"});
   out.constants.push_back({"bool", "kPackB", pack_b ? "true" : "false", "B is copied to strips"});
@@ -280,7 +281,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   v["pack_b"] = flag(pack_b);
   v["b_packed"] = flag(p.gemm.b_packed);
   v["packed_b"] = flag(pack_b || p.gemm.b_packed);
-  v["column_sums"] = flag(sums);
+  v["column_sums"] = flag(shifted);
   v["prefetch"] = flag(h.prefetch > 0);
   v["stream_d"] = flag(h.stream_d);
   v["tail_vectors"] = flag(tail_vectors > 0);

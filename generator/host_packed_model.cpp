@@ -111,7 +111,7 @@ double compute_ns(const Share& s) {
          (paged ? s.tiles / s.k_blocks * s.k * kPageNs : 0);
 }
 
-/// Blocks and strips on their way to the registers.
+/// Traffic of blocks and strips to the registers.
 double stream_ns(const Share& s) {
   const auto& h = s.h;
   const bool by_rows = h.inner == Inner::rows;

@@ -24,12 +24,13 @@ constexpr std::array<std::string_view, 6> kFiles{"host/abi.h",    "host/types.h"
                                                  "host/share.h",  "host/small.cpp"};
 
 const std::array kRules{
-    Rule{"one element of k a lane",
+    Rule{"isa has an fp32 or fp64 instruction for the types",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto* row = instruction(typed(c).isa, p, d);
            return row != nullptr && (row->kind == Kind::f32 || row->kind == Kind::f64);
          }},
-    Rule{"the problem is small, and B lies along n",
+    Rule{"m, n, k are at least 1, m*n*k at most 128^3, B is n-major and not packed, offsets fit 31 "
+         "bits",
          [](const Canonical& p, const DeviceCaps&, const Config&) {
            const Gemm& g = p.gemm;
            // Offsets are worked out in 32 bits.
@@ -38,24 +39,24 @@ const std::array kRules{
            return g.m >= 1 && g.n >= 1 && g.k >= 1 && !p.b_k_major && !g.b_packed &&
                   double(g.m) * double(g.n) * double(g.k) <= kMostWork && reach < 0x1p31;
          }},
-    Rule{"vectors are of a width that the device has",
+    Rule{"bytes is 16, 32 or 64, no more than the isa's vectors have",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto& h = typed(c);
            return (h.bytes == 16 || h.bytes == 32 || h.bytes == 64) &&
                   h.bytes <= instruction(h.isa, p, d)->vector_bytes;
          }},
-    Rule{"register tile fits the vector registers",
+    Rule{"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
          [](const Canonical&, const DeviceCaps&, const Config& c) {
            const auto& h = typed(c);
            return h.mr >= 1 && h.nv >= 1 && h.mr * h.nv + h.nv + 1 <= host::vector_registers(h.isa);
          }},
-    Rule{"the unrolled body stays small",
+    Rule{"unroll is 0 to 64, and mr*nv*unroll at most 8192 (unroll=0: mr*nv*k)",
          [](const Canonical& p, const DeviceCaps&, const Config& c) {
            const auto& h = typed(c);
            const double steps = h.unroll == 0 ? double(p.gemm.k) : h.unroll;
            return h.unroll >= 0 && h.unroll <= 64 && h.mr * h.nv * steps <= kMostSteps;
          }},
-    Rule{"threads share nothing but a batch",
+    Rule{"parallel is none, or batch with 2 or more threads and products",
          [](const Canonical& p, const DeviceCaps& d, const Config& c) {
            const auto way = typed(c).parallel;
            return way == Parallel::none ||

@@ -57,11 +57,13 @@ struct MfmaInstruction {
   /// Elements of one lane.
   constexpr int a_per_lane() const { return mn * stored_k() * blocks / 64; }
   constexpr int b_per_lane() const { return mn * k * blocks / 64; }
-  constexpr int sums_per_lane() const { return mn * mn * blocks / 64; }
+  constexpr int accumulators_per_lane() const { return mn * mn * blocks / 64; }
   /// 32-bit registers of one lane.
   constexpr int a_registers() const { return (a_per_lane() * bits_of(a) + 31) / 32; }
   constexpr int b_registers() const { return (b_per_lane() * bits_of(b) + 31) / 32; }
-  constexpr int sum_registers() const { return sums_per_lane() * bits_of(sum) / 32; }
+  constexpr int accumulator_registers() const {
+    return accumulators_per_lane() * bits_of(sum) / 32;
+  }
   constexpr double flops() const { return 2.0 * mn * mn * k * blocks; }
   constexpr bool scaled() const { return a == Element::f8f6f4; }
   /// With operands of which the wider has so many bits: below 8, f8f6f4 takes half as long.
@@ -231,14 +233,14 @@ constexpr Place operand_place(const MfmaInstruction& i, int block, int row, int 
   return {row + i.mn * (block + i.blocks * group), k / (run * groups) * run + k % run};
 }
 
-/// Element (row, column) of the sums.
+/// Element (row, column) of the accumulators.
 constexpr Place sum_place(const MfmaInstruction& i, int block, int row, int column) {
   if (i.sum == Element::f64) {
     const int groups = 64 / (i.mn * i.blocks);  // neighbouring rows lie in neighbouring groups
     return {column + i.mn * (block + i.blocks * (row % groups)), row / groups};
   }
   if (i.mn == 4) return {column + 4 * block, row};
-  const int groups = 64 / i.mn, of_block = i.sums_per_lane() / i.blocks;
+  const int groups = 64 / i.mn, of_block = i.accumulators_per_lane() / i.blocks;
   const int quad = row / 4;
   return {column + i.mn * (quad % groups), block * of_block + quad / groups * 4 + row % 4};
 }
@@ -248,8 +250,8 @@ constexpr Place sum_place(const MfmaInstruction& i, int block, int row, int colu
 static_assert([] {
   for (const auto& i : kMfma) {
     if (i.mn != 4 && i.mn != 16 && i.mn != 32) return false;
-    if (i.b_per_lane() * 64 != i.mn * i.k * i.blocks || i.sums_per_lane() < 1) return false;
-    if (i.a_registers() > 8 || i.sum_registers() > 32 || i.cycles % 4 != 0) return false;
+    if (i.b_per_lane() * 64 != i.mn * i.k * i.blocks || i.accumulators_per_lane() < 1) return false;
+    if (i.a_registers() > 8 || i.accumulator_registers() > 32 || i.cycles % 4 != 0) return false;
     const double rate = i.flops() / i.cycles;
     if (rate < 32 || rate > 2048 || i.archs == 0) return false;
     if ((i.sum == Element::i32) != (i.a == Element::i8)) return false;

@@ -31,7 +31,7 @@ Parameters parameters(const MfmaExample& e) {
   c.push_back({"using", "Operand", std::string(e.operand), "a lane's part of A or of B"});
   c.push_back(number("kRows", i.mn, "of A; columns of B"));
   c.push_back(number("kDepth", i.k, "elements along k"));
-  c.push_back(number("kSums", i.sums_per_lane(), "of a lane"));
+  c.push_back(number("kSums", i.accumulators_per_lane(), "of a lane"));
   c.push_back(number("kLineBytes", i.k * e.bits / 8, "of a row of A, of a column of B"));
   const bool two_runs = i.scaled() && e.bits == 8;
   if (!two_runs)

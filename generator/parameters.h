@@ -17,9 +17,9 @@ Constant flag(std::string name, bool value, std::string gloss);
 /// What `//% if` takes for yes and no.
 std::string value_of(bool b);
 
-/// D takes the sums as they are: integers, and nothing is done to them.
+/// D is s32 accumulators as they are, without an epilogue.
 bool integer_d(const Gemm& gemm);
-/// The values by which the epilogue's templates are cut.
+/// The values that the epilogue's templates test.
 void add_epilogue(TemplateValues& to, const Gemm& gemm);
 
 }  // namespace kiln

@@ -75,10 +75,10 @@ bool has_scales(const Gemm& g) { return g.scale_a != Scale::none || g.scale_b !=
 std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
                              const Config& config) {
   const Family& family = family_of(config);
-  if (family.vendor != device.vendor) return "the family is for this kind of device";
+  if (family.vendor != device.vendor) return "the family is for the device's vendor";
   if (device.vendor == Vendor::nvidia &&
       (is_fnuz(problem.gemm.a.dtype) || is_fnuz(problem.gemm.b.dtype)))
-    return "the device knows the number formats";
+    return "NVIDIA devices have no fnuz formats";
   if (has_scales(problem.gemm) &&
       (family.applies_scales == nullptr || !family.applies_scales(problem.gemm)))
     return "the family applies the operands' scales";
@@ -111,7 +111,7 @@ std::string slow_types(const Gemm& gemm, const DeviceCaps& device) {
   return fmt::format(
       "{}: {} has no matrix instruction for {} and {}, so a SIMT kernel computes it, more than ten "
       "times slower than {} and {} (shapes that begin with {}), for which it has one; their "
-      "encoding is another, so the data must be converted",
+      "encoding differs, so the data must be converted",
       text(gemm), device.arch, name(a), name(b), name(other_a), name(other_b),
       is_fnuz(other_a) ? "fp8fnuz" : "fp8");
 }

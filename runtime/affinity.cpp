@@ -15,7 +15,7 @@ namespace {
 /// The mask of the main thread: a caller that pinned itself must not confine the whole pool.
 std::vector<int> process_cpus() {
   std::vector<int> cpus;
-  // The kernel refuses a mask smaller than its own, whose size is not told: grow until it fits.
+  // The kernel refuses a mask smaller than its own, whose size is not reported: grow until it fits.
   for (int bits = 1024; bits <= 1 << 20; bits *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(bits),
                                                                [](cpu_set_t* s) { CPU_FREE(s); });

@@ -125,7 +125,7 @@ bool read(const std::string& path, T& value) {
   return static_cast<bool>(file >> value);
 }
 
-/// Sizes are written as "48K"; DeviceCaps' defaults stand where the system tells nothing.
+/// Sizes are written as "48K"; DeviceCaps' defaults stay where the system reports nothing.
 void read_caches(int cpu, DeviceCaps& caps) {
   const std::string root = fmt::format("/sys/devices/system/cpu/cpu{}/cache/index", cpu);
   for (int index = 0; index < 8; ++index) {

@@ -9,13 +9,13 @@ namespace kiln {
 
 /// LLVM's recovery saves the handlers it finds, and puts them back when the last compile ends. A
 /// handler installed in between would be lost then, and while both stand a fault of one side runs
-/// into the handler of the other. So they take turns: any number of one side at a time, never both.
-/// A side that waits goes before newcomers of the other.
+/// into the handler of the other. So they exclude each other: any number of users of one side at a
+/// time, never both. A waiting side precedes later arrivals of the other.
 enum class FaultSide : std::uint8_t { compiler, emulator };
 
 class FaultHandlers {
  public:
-  /// Waits until nobody of the other side is left.
+  /// Waits until the other side has no user.
   explicit FaultHandlers(FaultSide side);
   ~FaultHandlers();
   FaultHandlers(const FaultHandlers&) = delete;

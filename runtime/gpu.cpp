@@ -50,7 +50,7 @@ Result<cuda::SharedDevice> open_gpu(std::string_view name) {
 Result<cuda::SharedDevice> open_gpu(Vendor vendor, int ordinal) {
   for (const Maker& maker : kMakers)
     if (maker.vendor == vendor) return maker.open(ordinal);
-  return fail(ErrorCode::internal, "a CPU is no GPU");
+  return fail(ErrorCode::internal, "the device is a CPU, not a GPU");
 }
 
 std::vector<std::string> gpus_here() {

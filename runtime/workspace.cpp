@@ -46,7 +46,7 @@ void populate(std::byte* data, std::size_t bytes) {
 }
 
 Result<void*> grow(std::int64_t bytes) {
-  // Doubling bounds the number of growths when a search walks through ever larger configs.
+  // Doubling bounds the number of growths when a search tries ever larger configs.
   const auto wanted = std::max(static_cast<std::size_t>(bytes),
                                std::min<std::size_t>(2 * t_arena.bytes, std::size_t{64} << 20));
   const std::size_t alignment = wanted >= kHugePage ? kHugePage : kPage;

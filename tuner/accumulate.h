@@ -1,5 +1,5 @@
 // The reference's inner loops, once per instruction set of the machine it runs on. Each adds a
-// panel of products to one line of sums; none knows where the numbers came from.
+// panel of products to one line of sums; none knows the origin of the numbers.
 #pragma once
 
 #include <cstdint>

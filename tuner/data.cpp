@@ -91,8 +91,9 @@ std::int64_t nonzeros(const Gemm& gemm) {
   return std::min({gemm.k, affordable, scaled ? kMostScaled : gemm.k});
 }
 
-/// `view` is turned so that its rows run along k. Of `count` nonzeros in each row two are at the
-/// first and the last step; the others share what lies between, each with an equal part of its own.
+/// `view` is transposed so that its rows run along k. Of `count` nonzeros in each row two are at
+/// the first and the last step; the others share what lies between, each with an equal part of its
+/// own.
 void fill_sparse(const MatrixView& view, std::int64_t count, Random& random) {
   const std::int64_t k = view.columns, parts = count - 2, inner = k - 2;
   std::vector<double> line(k);

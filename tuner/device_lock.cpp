@@ -39,7 +39,7 @@ bool is_for_all(const char* folder) {
          ::statvfs(folder, &mount) == 0 && (mount.f_flag & ST_RDONLY) == 0;
 }
 
-/// Makes the file where it is absent: readable by all and written by nobody, whatever the umask. It
+/// Makes the file where it is absent: readable by all and writable by none, whatever the umask. It
 /// appears with its final mode, because others open it the moment it has its name.
 Status make(const std::filesystem::path& path) {
   std::string partial = path.string() + ".XXXXXX";

@@ -17,7 +17,8 @@ namespace {
 
 /// Before and after D, in bytes: several rows of any tile.
 constexpr std::size_t kGuard = 64 << 10;
-/// Largest problem that is also run on data with NaN and infinity, whose products are another set.
+/// Largest problem that is also run on data with NaN and infinity, for which products are computed
+/// a second time.
 constexpr double kNonfiniteFlops = 0x1p31;
 
 enum class Contents : std::uint8_t { exact, uniform, nonfinite };

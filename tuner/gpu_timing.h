@@ -17,7 +17,7 @@ namespace kiln {
 /// - calls rotate through as many sets of operands as exceed twice the L2 cache (one where a single
 ///   set is four times as large), so none finds its operands there;
 /// - a sample is a graph that walks once or more through all sets and lasts at least 0.2 ms, timed
-///   by the device's events: what launching costs the host is not in it, for nobody;
+///   by the device's events: the host's launch cost is in no contender's time;
 /// - in a race the device rests after each sample for three times as long (100 ms at most): at its
 ///   power limit, which a second of large products reaches, all contenders take the same time;
 /// - a sample across which the SM clock changed is dropped and repeated, where there is a sensor to

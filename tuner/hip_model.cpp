@@ -60,14 +60,14 @@ double clock_under_load(const DeviceCaps& device, DType type, double busy) {
   return device.ghz * (1 - (1 - loaded / found->peak) * std::min(1.0, busy / kBusy));
 }
 
-/// The tile that a block computes: templates/hip/schedule.h in other words.
+/// The tile that a block computes: the same arithmetic as templates/hip/schedule.h.
 struct TileOf {
   const hip::MfmaPlan& plan;
   const HipMfma& config;
   int chiplets;
 
   struct Place {
-    std::int64_t batch, m, n, piece;
+    std::int64_t batch, m, n, split;
   };
   Place operator()(std::int64_t block) const {
     const std::int64_t round = std::int64_t{chiplets} * config.chunk;
@@ -75,18 +75,18 @@ struct TileOf {
       const std::int64_t chiplet = block % chiplets, turn = block / chiplets;
       block = turn / config.chunk * round + chiplet * config.chunk + turn % config.chunk;
     }
-    const std::int64_t piece = block % config.splits;
+    const std::int64_t split = block % config.splits;
     block /= config.splits;
     const std::int64_t of_batch = plan.tiles_m * plan.tiles_n, in_batch = block % of_batch;
     const std::int64_t first = in_batch / (config.group * plan.tiles_n) * config.group;
     const std::int64_t height = std::min<std::int64_t>(plan.tiles_m - first, config.group);
     const std::int64_t in_group = in_batch - first * plan.tiles_n;
-    return {block / of_batch, first + in_group % height, in_group / height, piece};
+    return {block / of_batch, first + in_group % height, in_group / height, split};
   }
 };
 
-/// Bytes of A and B that one stage of the first round's blocks brings into the L2s, each chiplet
-/// for itself, and from memory, all together.
+/// Bytes of A and B that one stage of the first wave's blocks reads: into the L2s, each chiplet by
+/// itself, and from memory, all together.
 std::pair<double, double> stage_bytes(const hip::MfmaPlan& w, const HipMfma& c, const DeviceCaps& d,
                                       std::int64_t at_once) {
   const int chiplets = std::max(1, d.gpu.chiplets);
@@ -97,8 +97,8 @@ std::pair<double, double> stage_bytes(const hip::MfmaPlan& w, const HipMfma& c, 
     const auto place = tile(block);
     // Hardware deals blocks to the chiplets in turn; the last set is everyone's.
     for (const auto set : {static_cast<std::size_t>(block % chiplets), rows.size() - 1}) {
-      rows[set].emplace(place.batch, place.m, place.piece);
-      columns[set].emplace(place.batch, place.n, place.piece);
+      rows[set].emplace(place.batch, place.m, place.split);
+      columns[set].emplace(place.batch, place.n, place.split);
     }
   }
   const auto bytes = [&](std::size_t i) {
@@ -129,7 +129,7 @@ double shared_cycles(const hip::MfmaPlan& w, const HipMfma& c, const hip::StageT
   return std::max(double(turns.reads.taken + turns.writes.taken), (read + written) / kSharedBytes);
 }
 
-/// Cycles that one wave waits in one turn of the loop, for itself: what is left of each latency
+/// Cycles that one wave waits in one iteration of the loop: what is left of each latency
 /// when the products between an access and its wait are done.
 double waited_cycles(const hip::MfmaPlan& w, const HipMfma& c, const hip::LoopCounts& loop) {
   // In ping-pong, between two barriers one half of the waves adds the products of a half step.

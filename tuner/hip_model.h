@@ -1,6 +1,6 @@
-// What a compiled kernel will take on an AMD GPU that is not here: a static model of the binary,
-// not of the config alone. It ranks, and says what bounds a kernel; it measures nothing. Knows the
-// generator's plan, the code object and its loops.
+// Predicted time of a compiled kernel on an AMD GPU that this machine lacks: a static model of the
+// binary, not of the config alone. It ranks, and says what bounds a kernel; it measures nothing.
+// Knows the generator's plan, the code object and its loops.
 #pragma once
 
 #include <cstdint>

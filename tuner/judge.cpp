@@ -29,7 +29,7 @@ double half_spacing(DType type) {
   }
 }
 
-/// What every line of one batch is compared with, turned so that lines are rows.
+/// References of all lines of one batch, transposed so that lines are rows.
 class Batch {
  public:
   Batch(const Gemm& gemm, const DataSet& set, const Run& run, const void* d, std::int64_t batch,
@@ -158,7 +158,7 @@ std::optional<Failure> judge_padding(const Gemm& gemm, const void* d) {
   const std::int64_t stride = batch_stride(gemm, Operand::d);
   const bool tight = ld == e.length && (gemm.batch == 1 || stride == e.lines * ld);
   if (tight || span(gemm, Operand::d) == 0) return std::nullopt;
-  // Batches of D may lie side by side within lines: walk its runs in the order of memory.
+  // Batches of D may be adjacent within lines, so its runs are visited in the order of memory.
   const bool beside = gemm.batch > 1 && stride < (e.lines - 1) * ld + e.length;
   const std::int64_t outer = beside ? e.lines : gemm.batch, inner = beside ? gemm.batch : e.lines;
   std::int64_t end = 0;

@@ -60,7 +60,8 @@ struct MeasureOptions {
   double budget_ns = 1e18;    ///< no sample is begun once these are spent (after min_samples)
   Gate gate;                  ///< empty: every sample counts
   /// In a race, calls shorter than this get one untimed call before each sample: it wakes threads
-  /// that fell asleep while the rivals ran, which would otherwise cost each sample 5 to 50 µs.
+  /// that fell asleep while other contenders ran, which would otherwise cost each sample 5 to 50
+  /// µs.
   double lead_in_below_ns = 0;
 };
 
@@ -76,7 +77,7 @@ struct Samples {
 /// Zero samples give a zero Timing.
 Timing timing_of(std::vector<double> samples);
 
-/// Times one contender bit by bit: the screening stops it early.
+/// Times one contender in steps, so that screening can stop early.
 class Sampler {
  public:
   Sampler(Calls calls, MeasureOptions options);
@@ -104,8 +105,8 @@ class Sampler {
 Samples measure(const Calls& calls, const MeasureOptions& options);
 
 /// Times contenders interleaved, one sample each a round, in an order that rotates by one each
-/// round; all walk through the same operand sets behind one another, so nobody finds his operands
-/// warmed by his rival. The gate is asked after every half millisecond of samples. `stop`
+/// round; all use the same operand sets in the same order, so no contender finds its operands
+/// cached by another. The gate is asked after every half millisecond of samples. `stop`
 /// (optional) sees the samples after each round and may end the race; `budget_ns` is for all
 /// contenders together.
 std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOptions& options,

@@ -85,7 +85,7 @@ Result<std::vector<Ranked>> rank_offline(const Gemm& gemm, const DeviceCaps& dev
                                          Compiler& compiler, const RankOptions& options) {
   if (device.vendor != Vendor::amd)
     return fail(ErrorCode::unsupported,
-                device.arch + ": kernels are ranked without a device for AMD's targets alone");
+                device.arch + ": kernels are ranked without a device for AMD targets only");
   const auto space = space_for(gemm, device);
   if (!space) return tl::unexpected(space.error());
   std::vector<Ranked> all = chosen(*space, options.candidates);

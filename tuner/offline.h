@@ -1,5 +1,5 @@
-// Tuning for a GPU that is not here: the analytic model's best configs are compiled, and what the
-// compiler made of them decides the order. Nothing runs. Knows no database.
+// Tuning for a GPU that this machine lacks: the analytic model's best configs are compiled, and
+// what the compiler made of them decides the order. Nothing runs. Knows no database.
 #pragma once
 
 #include <functional>

@@ -13,7 +13,7 @@ Parameters binding_parameters(const Family& family, const Gemm& gemm, const Devi
                               const Config& config) {
   Parameters all = family.parameters(canonicalise(gemm), device, config);
   std::erase_if(all.constants, [](const Constant& constant) { return constant.hint; });
-  // The host's templates ask about hints, too, and about nothing that no constant tells.
+  // The host's templates also test hints, and nothing that is not in a constant.
   if (family.vendor == Vendor::cpu) all.values.clear();
   return all;
 }

@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-/// A [lines,k] against B [k,length], both already turned so that lines are rows.
+/// A [lines,k] against B [k,length], both already transposed so that lines are rows.
 struct Oriented {
   MatrixView a, b;
 };
@@ -111,7 +111,7 @@ bool smooth(Activation f) {
   return f == Activation::gelu_tanh || f == Activation::gelu_erf || f == Activation::silu;
 }
 
-/// Integer sums that are only stored, or clipped at zero, never meet a rounding.
+/// Integer sums that are only stored, or clipped at zero, are never rounded.
 bool stays_integer(const Gemm& gemm, const Scaling& s) {
   return gemm.accumulator == DType::s32 && s.alpha == 1.0 && s.beta == 0.0 &&
          gemm.epilogue.bias == Bias::none && !gemm.epilogue.residual &&
@@ -228,7 +228,7 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
   const Allowance allow = allowance(gemm, scaling);
   const double alpha = scaling.alpha, beta = scaling.beta;
   const double per_sum = allow.per_sum, per_step = allow.per_step;
-  // A sum that never leaves the denormal range may be lost anew with each product.
+  // A sum that never leaves the denormal range may be lost again with each product.
   const double flushed =
       scaling.flushed * 2.0 * (static_cast<double>(gemm.k) + 1.0) * std::fabs(alpha);
 

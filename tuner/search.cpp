@@ -121,7 +121,8 @@ class Search {
     report(Progress::Stage::screen);
   }
 
-  // Groups are cut by how long a call takes, never by the clock, so that a replay decides alike.
+  // The size of a group follows from the measured time of a call, never from the clock, so that a
+  // replay decides alike.
   int group_size() const {
     double call_ns = 0;
     if (best_) {
@@ -157,7 +158,7 @@ class Search {
     return proposer_.remaining() == 0 ? End::space : cancelled() ? End::cancelled : End::bench;
   }
 
-  /// A rival of the race is no point of the space.
+  /// Counts points of the space only: a peer in the race is none.
   void count_points() {
     for (const auto& [config, index] : latest_)
       if (proposer_.knows(config))

@@ -48,14 +48,14 @@ class Bench {
   /// Before `config` is installed: whether what its code leaves in D is right when this process
   /// compares it, whatever a worker said of it. Right where the bench runs nothing.
   virtual Verdict confirm(const Config&) { return {}; }
-  /// True when asking for more can only waste time: the search goes on to the race.
+  /// True when no further candidate can be measured: the search continues with the race.
   virtual bool exhausted() const { return false; }
-  /// In what conditions the last race was run, for people; empty where nothing is known of them.
+  /// Conditions of the last race, as text; empty where they are not known.
   virtual std::string conditions() const { return {}; }
   /// Operations a second of the probe that ran beside the samples, its largest; 0: none ran, or
   /// the problem's type has none.
   virtual double peak_flops() const { return 0; }
-  /// Kept until the bench dies; null when it made none.
+  /// Valid as long as the bench; null when it made none.
   virtual const Artifact* artifact(const Config&) const { return nullptr; }
 };
 

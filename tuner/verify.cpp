@@ -120,7 +120,7 @@ Result<GuardedBuffer*> make_once(std::optional<GuardedBuffer>& slot, const Gemm&
 Result<DataSet*> Verifier::Impl::set_of(const DataRecipe& recipe) {
   for (DataSet& set : sets)
     if (set.recipe() == recipe) return &set;
-  // Kept while they fit; a problem so big makes each of them anew for each kernel.
+  // Kept while they fit; for a larger problem each is made again for each kernel.
   std::size_t held = 0;
   for (const DataSet& set : sets) held += set.bytes();
   if (!sets.empty() && held + sets.front().bytes() > memory_share()) sets.clear();
@@ -201,7 +201,7 @@ std::pair<double, double> uniform_scalars(const Gemm& gemm) {
 }
 
 // Sets beyond memory_share() are not kept beside one another, so one is the least; D has a buffer
-// for each side of its guard, and C one that nobody may read.
+// for each side of its guard, and C one that must not be read.
 double Verifier::bytes_needed(const Gemm& gemm) {
   const double elements = double(gemm.m) * double(gemm.n) * double(gemm.batch);
   return DataSet::bytes_needed(gemm) + 2.0 * double(span_bytes(gemm, Operand::d)) +

@@ -150,7 +150,7 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
   view.dtype = stored.dtype;
   view.rows = which == Operand::b ? gemm.k : gemm.m;
   view.columns = which == Operand::a ? gemm.k : gemm.n;
-  // A transposed row-major matrix is walked exactly as a plain column-major one.
+  // A transposed row-major matrix has the addresses of a plain column-major one.
   const bool rows_contiguous = (stored.order == Order::row_major) != stored.transposed;
   view.row_stride = rows_contiguous ? ld : 1;
   view.column_stride = rows_contiguous ? 1 : ld;

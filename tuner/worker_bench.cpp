@@ -259,7 +259,7 @@ class WorkerBench final : public Bench {
     for (const std::size_t i : running) {
       limit +=
           candidate_seconds(gemm_, device_, rows[i].ok() ? rows[i].timing().median_ns : best_ns_);
-      // What a database says was verified is checked again: its word is not enough to install code.
+      // A kernel that a database marks as verified is checked again before its code is installed.
       entries.push_back({{"config", text(rows[i].config)},
                          {"verified", verified_here_.contains(rows[i].config)}});
       images.push_back(&compiled_.at(rows[i].config).artifact.binary->image);
@@ -269,7 +269,7 @@ class WorkerBench final : public Bench {
         std::clamp(budget - seconds(), 0.2 * kRaceShare * budget, kRaceShare * budget);
     const auto reply = ask({{"do", "race"},
                             {"entries", entries},
-                            {"rival", rival_races_},
+                            {"rival", peer_races_},
                             {"budget_ns", allowed * 1e9}},
                            images, allowed + limit);
     const bool whole = reply && reply->body.contains("rows") && reply->body["rows"].is_array() &&
@@ -277,16 +277,16 @@ class WorkerBench final : public Bench {
     if (whole) {
       const nlohmann::json& answers = reply->body["rows"];
       for (std::size_t i = 0; i < running.size(); ++i) read_row(answers[i], rows[running[i]]);
-      add_rivals(reply->body, rows);
+      add_peers(reply->body, rows);
       if (const auto told = reply->body.find("conditions");
           told != reply->body.end() && told->is_string())
         conditions_ = told->get<std::string>();
       return true;
     }
     if (broken_) return false;
-    if (!reply && culprit_ == kRivalNumber && rival_races_) {
-      log::warn("the vendor's library does not race: {}", reply.error().detail);
-      rival_races_ = false;
+    if (!reply && culprit_ == kPeerNumber && peer_races_) {
+      log::warn("the vendor's library is left out of the race: {}", reply.error().detail);
+      peer_races_ = false;
       return false;
     }
     const auto culprit = std::min(static_cast<std::size_t>(culprit_), running.size() - 1);
@@ -297,11 +297,11 @@ class WorkerBench final : public Bench {
     return false;
   }
 
-  /// Those who raced beside the candidates and are no candidates: never verified, so never chosen.
-  static void add_rivals(const nlohmann::json& reply, std::vector<Measured>& rows) {
-    const auto rivals = reply.find("rivals");
-    if (rivals == reply.end()) return;
-    for (const nlohmann::json& answer : *rivals) {
+  /// Adds the peers of the race. They are not verified here, so they are never chosen.
+  static void add_peers(const nlohmann::json& reply, std::vector<Measured>& rows) {
+    const auto peers = reply.find("rivals");
+    if (peers == reply.end()) return;
+    for (const nlohmann::json& answer : *peers) {
       const auto name = answer.find("config");
       if (name == answer.end() || !name->is_string()) continue;
       const auto config = parse_config(name->get<std::string>());
@@ -321,7 +321,7 @@ class WorkerBench final : public Bench {
     culprit_ = 0;
     if (!worker_ || !worker_->alive())
       if (const Status started = start(); !started) {
-        // The machine's fault, not the candidate's: the search ends and blames nobody.
+        // A fault of the machine, not of a candidate: the search ends and no candidate fails.
         broken_ = true;
         log::warn("{}", started.error().message);
         return tl::unexpected(Failure{Failure::Kind::resources, started.error().message});
@@ -370,13 +370,14 @@ class WorkerBench final : public Bench {
   std::set<Config> verified_here_;  // by this search's worker
   OwnCheck own_check_{gemm_, device_};
   std::map<Config, Verdict> confirmed_;
-  std::vector<std::jthread> compiling_;  // after compiled_: joined before that dies
+  std::vector<std::jthread>
+      compiling_;  // declared after compiled_, so joined before it is destroyed
   double best_ns_ = 0, peak_flops_ = 0;
   std::string best_config_, conditions_;
   int culprit_ = 0;
-  bool rival_races_ = true;  // until it brings a worker down
-  bool broken_ = false;      // no worker can be started any more
-  bool begun_ = false;       // the first candidate runs whatever the budget
+  bool peer_races_ = true;  // false once it has crashed a worker
+  bool broken_ = false;     // no worker can be started any more
+  bool begun_ = false;      // the first candidate runs whatever the budget
   bool told_of_cage_ = false;
 };
 

@@ -227,7 +227,7 @@ int WorkerProcess::bury() {
   kill(pid_.value, SIGKILL);
   if (const auto status = reap(kDyingSeconds)) return *status;
   // Stuck in a driver: waiting longer would hang the caller too.
-  log::warn("worker process {} does not die; it is left behind", pid_.value);
+  log::warn("worker process {} could not be killed and is abandoned", pid_.value);
   pid_.value = 0;
   return SIGKILL;
 }
@@ -252,7 +252,7 @@ Failure WorkerProcess::obituary(int wait_status) const {
     return {Failure::Kind::crashed, fmt::format("SIG{} {}", signal_name(killer), phase)};
   const auto address = status_.page->address.load();
   const int code = status_.page->code.load();
-  // Our guard pages are mapped without access; a stray pointer mostly meets no mapping at all.
+  // Our guard pages are mapped without access; a stray pointer mostly has no mapping at all.
   if (signal == SIGSEGV && code == SEGV_ACCERR)
     return {Failure::Kind::out_of_bounds,
             fmt::format("SIGSEGV at {:#x} (a guard page or other protected memory) {}", address,

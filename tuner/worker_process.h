@@ -1,5 +1,5 @@
-// The parent's handle on one worker process: found, started, asked under a time limit, and buried
-// with a reason when it dies. Must not know what it is asked to do.
+// The parent's handle on one worker process: found, started, asked under a time limit, and reaped
+// with a reason when it ends. Does not know what it is asked to do.
 #pragma once
 
 #include <sys/types.h>

@@ -19,8 +19,8 @@ namespace kiln {
 
 inline constexpr int kWorkerSocketFd = 3;
 inline constexpr int kWorkerStatusFd = 4;
-/// In place of a candidate's number: the vendor's library, which races beside them.
-inline constexpr int kRivalNumber = -1;
+/// In place of a candidate's number: the peer, the vendor's library in the race.
+inline constexpr int kPeerNumber = -1;
 
 /// The shared page. The worker writes, also from its signal handler; the parent reads after a death
 /// or a timeout. Zero-initialised.

@@ -1,5 +1,5 @@
 // Eigen as a peer. Built once per instruction set, each into a shared object of its own: the same
-// templates compiled with different flags must never meet in one link.
+// templates compiled with different flags must never be linked into one object.
 #include <Eigen/Core>
 
 #include "bench/peer_abi.h"

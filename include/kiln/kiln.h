@@ -183,8 +183,8 @@ typedef struct kiln_tune_report {
   int already_tuned; /**< 1: a valid record was there, nothing ran */
   double seconds;    /**< spent in the call */
   char config[256];  /**< canonical text of the winner, cut to fit */
-  int stored;        /**< 1: later processes find the winner in a database; 0: nothing will be
-                        remembered when this engine is closed, and the first warning says so */
+  int stored;        /**< 1: later processes find the winner in a database; 0: the winner is lost
+                        when this engine is closed, and the first warning says so */
   int warning_count; /**< what went wrong without touching the result: a read-only database, … */
   char warnings[2048]; /**< all of them, one a line, cut to fit */
 } kiln_tune_report;

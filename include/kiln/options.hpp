@@ -44,7 +44,7 @@ struct OpenOptions {
   /// plan().config() and explain() then name it.
   bool allow_vendor = false;
   /// Told once about each untuned shape, before it is computed; may call tune(). What it throws is
-  /// logged, and the call goes on. Empty: a warning on stderr (see $KILN_LOG in engine.hpp).
+  /// logged, and the call continues. Empty: a warning on stderr (see $KILN_LOG in engine.hpp).
   std::function<void(const std::string&)> on_untuned = nullptr;
 };
 
@@ -95,7 +95,7 @@ struct Timing {
 struct SearchExtent {
   double seconds = 0;           ///< spent searching
   double budget_seconds = 0;    ///< budget of the newest search, and of those it went on from
-  double spent_seconds = 0;     ///< of that budget: tune() with a larger one goes on for the rest
+  double spent_seconds = 0;     ///< of that budget: tune() with a larger one continues for the rest
   std::int64_t measured = 0;    ///< candidates with a time
   std::int64_t failed = 0;      ///< candidates with a reason why they have none
   std::int64_t enumerated = 0;  ///< legal points of the space
@@ -126,10 +126,10 @@ struct TuneReport {
   /// registers, probed beside the samples, or in any kernel that was timed. 0: the type (all but
   /// fp32 and fp64) or device (a GPU) has no probe, or none ran yet.
   double peak_flops = 0;
-  /// A GPU's clock, power and temperature while the finalists raced, where it tells; else empty.
+  /// A GPU's clock, power and temperature while the finalists raced; empty where it reports none.
   std::string conditions;
-  /// The winner is in a database, where later processes find it. False: this engine uses it until
-  /// it is closed, nothing will be remembered, and the first of `warnings` says so.
+  /// The winner is in a database, where later processes find it. False: it is lost when this
+  /// engine is closed, and the first of `warnings` says so.
   bool stored = false;
   /// What went wrong without touching the result: a full disk, a read-only database, by file. Last,
   /// that the device computes these types slowly, where it is fast at close relatives of theirs.

@@ -52,7 +52,7 @@ class Handlers {
 
 // The stack of one guarded call. LLVM keeps global lists of objects that live on it (timer groups
 // are one), and a crash leaves them listed: the memory of such a stack stays mapped for good, or
-// the next compile writes into whatever came after it, under a lock that nobody then gives back.
+// the next compile writes into whatever came after it, under a lock that is never released.
 class Stack {
  public:
   Stack() : base_(::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, kFlags, -1, 0)) {

@@ -14,8 +14,8 @@ struct LinkerRun {
 };
 
 /// lld keeps its state in globals: two runs at once are a SIGSEGV, and a run after one that left
-/// that state behind may link the wrong thing. So runs take turns, and end for good with the first
-/// that says so.
+/// that state behind may link the wrong thing. So runs are serialised, and none is
+/// started after one that cannot be followed by another.
 class LinkGate {
  public:
   /// Calls `linker`, which appends what it has to say to `text`. Returns the error, empty when it

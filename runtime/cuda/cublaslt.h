@@ -1,4 +1,4 @@
-// NVIDIA's own GEMM library, opened at run time: a rival to be timed and, where the caller allows
+// NVIDIA's own GEMM library, opened at run time: a peer to be timed and, where the caller allows
 // it, a kernel to be dispatched to. Knows the canonical form; knows no tuning.
 #pragma once
 
@@ -17,7 +17,7 @@ class CublasLt {
   static constexpr int kMostChoices = 8;
 
   /// Asks the heuristic, with `workspace_bytes` of workspace allowed. Errors: unsupported (the
-  /// library is not here, or has nothing for the problem), as a sentence.
+  /// library is not installed, or has no algorithm for the problem), as a sentence.
   static Result<CublasLt> make(SharedDevice device, const Canonical& problem,
                                std::size_t workspace_bytes);
   CublasLt(CublasLt&&) noexcept;
@@ -37,9 +37,9 @@ class CublasLt {
   std::unique_ptr<Impl> impl_;
 };
 
-/// As the library counts: 130002 is 13.0.2. Errors: unsupported (it is not here).
+/// As the library counts: 130002 is 13.0.2. Errors: unsupported (it is not installed).
 Result<int> cublaslt_version_number();
-/// "cuBLASLt 13.0.2"; errors: unsupported (it is not here).
+/// "cuBLASLt 13.0.2"; errors: unsupported (it is not installed).
 Result<std::string> cublaslt_version();
 
 }  // namespace kiln::cuda

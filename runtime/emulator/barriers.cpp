@@ -1,4 +1,4 @@
-// Barriers of all kinds, and what a lane gives or takes before it goes on.
+// Barriers of all kinds, and what a lane gives or takes before it continues.
 #include "runtime/emulator/barriers.h"
 
 #include <fmt/format.h>

@@ -70,14 +70,14 @@ struct Box {
 Box box_of(Machine& m, const void* map, const int* at, int rank, std::uint32_t shared) {
   Box box;
   std::memcpy(&box.map, map, sizeof(box.map));
-  if (box.map.magic != EmulatedMap::kMagic) m.refuse("a copy by what is no tensor map");
+  if (box.map.magic != EmulatedMap::kMagic) m.refuse("a copy whose descriptor is not a tensor map");
   const TensorMapSpec& s = *box.map.spec;
   if (s.rank != rank) m.refuse(fmt::format("a copy of {} dimensions by a map of {}", rank, s.rank));
   for (int d = 0; d < rank; ++d) box.at[static_cast<std::size_t>(d)] = at[d];
   box.shared = shared;
   // Seen on an H200: an illegal instruction, whatever the manual leaves open.
   if (std::int64_t{at[0]} * box.element() % 16 != 0)
-    m.refuse(fmt::format("a copy from element {} of its rows: no multiple of 16 bytes", at[0]));
+    m.refuse(fmt::format("a copy from element {} of its rows: not a multiple of 16 bytes", at[0]));
   const std::uint32_t alignment = s.swizzle == MapSwizzle::none ? 16 : 128;
   if (shared % alignment != 0)
     m.refuse(

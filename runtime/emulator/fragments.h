@@ -13,7 +13,7 @@ struct Element {
 constexpr Element in_8x8(int lane, int e) { return {lane / 4, lane % 4 * 2 + e}; }
 
 /// Sums of wgmma, m64nN: register i of lane 0…127 of the warpgroup.
-constexpr Element in_wgmma_sums(int lane, int i) {
+constexpr Element in_wgmma_accumulators(int lane, int i) {
   const int warp = lane / 32, in_warp = lane % 32;
   return {warp * 16 + in_warp / 4 + i / 2 % 2 * 8, i / 4 * 8 + in_warp % 4 * 2 + i % 2};
 }
@@ -25,7 +25,7 @@ constexpr Element in_wgmma_a(int lane, int i) {
 }
 
 /// mma.sync m16n8kK: sums, register i of 4.
-constexpr Element in_mma_sums(int lane, int i) {
+constexpr Element in_mma_accumulators(int lane, int i) {
   return {lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2};
 }
 /// A of m16n8kK: element e of a lane, `packed` elements in a register (1, 2 or 4). Registers go
@@ -41,6 +41,6 @@ constexpr Element in_mma_b(int lane, int e, int packed) {
 /// Double precision, m8n8k4: A (row, k), B (k, column), sums.
 constexpr Element in_dmma_a(int lane) { return {lane / 4, lane % 4}; }
 constexpr Element in_dmma_b(int lane) { return {lane % 4, lane / 4}; }
-constexpr Element in_dmma_sums(int lane, int i) { return {lane / 4, lane % 4 * 2 + i}; }
+constexpr Element in_dmma_accumulators(int lane, int i) { return {lane / 4, lane % 4 * 2 + i}; }
 
 }  // namespace kiln::emu

@@ -177,7 +177,7 @@ void Machine::schedule() {
       wake(*held_up_.back());
       held_up_.pop_back();
     } else {
-      refuse("nobody can go on: " + stuck());
+      refuse("deadlock, no lane can continue: " + stuck());
     }
   }
 }

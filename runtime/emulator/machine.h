@@ -42,7 +42,7 @@ class Chance {
 /// Who runs next: the first that can, any, or the one of the highest priority, which drops now and
 /// then, so that some warps fall far behind.
 enum class Order : std::uint8_t { sequential, random, priorities };
-/// When what is asynchronous happens: at once, at any time, or when nothing else can go on.
+/// When asynchronous work happens: at once, at any time, or when nothing else can continue.
 enum class Landing : std::uint8_t { at_once, any_time, late };
 
 struct Scheduling {
@@ -66,7 +66,7 @@ struct Wait {
     products,   // a: how many of the warpgroup's
     registers,  // a: how many a lane
     copies,     // a: how many may be left
-    preempted,  // nothing: it may go on at any time
+    preempted,  // nothing: it may continue at any time
     all_others  // until they can do no more
   };
   For what = For::nothing;

@@ -175,7 +175,7 @@ void check(Machine& m, const Known& of, const KilnEmuMatrix& issued) {
   const bool fits = row.scaled() ? issued.a_bytes == 32 && issued.b_bytes == 32
                                  : issued.a_bytes == bytes(row.a_registers()) &&
                                        issued.b_bytes == bytes(row.b_registers());
-  if (!fits || issued.d_bytes != bytes(row.sum_registers()))
+  if (!fits || issued.d_bytes != bytes(row.accumulator_registers()))
     m.refuse(fmt::format("{} with operands of {}, {} and {} bytes", issued.name, issued.a_bytes,
                          issued.b_bytes, issued.d_bytes));
   for (int i = 2; i < 4 && row.scaled(); ++i)

@@ -91,8 +91,8 @@ Element place_a(const MmaShape& s, int lane, int e) {
 Element place_b(const MmaShape& s, int lane, int e) {
   return s.m == 8 ? in_dmma_b(lane) : in_mma_b(lane, e, s.packed());
 }
-Element place_sum(const MmaShape& s, int lane, int i) {
-  return s.m == 8 ? in_dmma_sums(lane, i) : in_mma_sums(lane, i);
+Element place_accumulator(const MmaShape& s, int lane, int i) {
+  return s.m == 8 ? in_dmma_accumulators(lane, i) : in_mma_accumulators(lane, i);
 }
 
 template <typename T>
@@ -120,7 +120,7 @@ void multiply(const MmaShape& s, const std::vector<void*>& brought) {
   for (int lane = 0; lane < kLanes; ++lane) {
     T* sums = static_cast<T*>(lane_of(lane).sums);
     for (int i = 0; i < s.m * s.n / kLanes; ++i) {
-      const Element at = place_sum(s, lane, i);
+      const Element at = place_accumulator(s, lane, i);
       for (int k = 0; k < s.k; ++k)
         sums[i] += a[static_cast<std::size_t>(at.row)][static_cast<std::size_t>(k)] *
                    b[static_cast<std::size_t>(k)][static_cast<std::size_t>(at.column)];

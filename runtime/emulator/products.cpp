@@ -164,7 +164,7 @@ void multiply(Machine& m, const Block& block, const WgmmaOp& op, const WgmmaShap
 }
 
 std::size_t sum_index(int lane, int i, int count) {
-  const Element at = in_wgmma_sums(lane, i);
+  const Element at = in_wgmma_accumulators(lane, i);
   return static_cast<std::size_t>(at.row * count * 2 + at.column);
 }
 
@@ -231,7 +231,7 @@ void wgmma(const KilnEmuWgmma* issued) {
   Warpgroup& group = group_of(lane);
   const WgmmaShape& shape = shape_of(m, *issued);
   if (issued->count * 2 != shape.n)
-    m.refuse(fmt::format("{} with {} registers of sums", issued->name, issued->count));
+    m.refuse(fmt::format("{} with {} accumulator registers", issued->name, issued->count));
   const std::uint64_t before = mine.issued++;
   if (before - group.executed == group.ops.size()) group.ops.push_back({*issued, nullptr});
   WgmmaOp& op = group.ops[before - group.executed];
@@ -244,7 +244,7 @@ void wgmma(const KilnEmuWgmma* issued) {
                            [&](const auto& h) { return h.sums == issued->sums; });
   const bool fresh = held == mine.held.end();
   if (op.tile == nullptr)
-    op.tile = fresh ? std::make_shared<SumTile>(SumTile{
+    op.tile = fresh ? std::make_shared<AccumulatorTile>(AccumulatorTile{
                           std::vector<std::uint32_t>(static_cast<std::size_t>(kRows * shape.n))})
                     : held->tile;
   if (fresh) {
@@ -252,7 +252,7 @@ void wgmma(const KilnEmuWgmma* issued) {
     held = mine.held.insert(held, {issued->sums, issued->count, op.tile, 0});
     give(*held, lane.index % kWarpgroupLanes);
   } else if (held->tile != op.tile) {
-    m.refuse("wgmma adds to other sums than another lane's of the warpgroup");
+    m.refuse("wgmma has other accumulators than another lane of the warpgroup");
   }
   held->last = mine.issued;
   if (++op.lanes < kWarpgroupLanes) return;

@@ -30,13 +30,13 @@ struct WgmmaShape {
 bool parse_wgmma(std::string_view name, std::string_view operands, WgmmaShape& shape);
 
 /// 64 × n sums of a warpgroup, row by row, as f32 or s32.
-struct SumTile {
+struct AccumulatorTile {
   std::vector<std::uint32_t> bits;
 };
 
 struct WgmmaOp {
   KilnEmuWgmma issued{};
-  std::shared_ptr<SumTile> tile;
+  std::shared_ptr<AccumulatorTile> tile;
   int lanes = 0;  // that have issued it
   /// The lanes' words of A: read when the instruction is executed, so that what was overwritten
   /// before it was waited for gives wrong sums.
@@ -52,7 +52,7 @@ struct WarpgroupLane {
   struct Held {
     void* sums;
     int count;
-    std::shared_ptr<SumTile> tile;
+    std::shared_ptr<AccumulatorTile> tile;
     std::uint64_t last;  // number of the last operation on it, from 1
   };
   std::uint64_t issued = 0;

@@ -33,9 +33,11 @@ Result<Hiprtc> Hiprtc::open() {
       library->load(h.code_size, "hiprtcGetCodeSize") && library->load(h.code, "hiprtcGetCode") &&
       library->load(h.destroy, "hiprtcDestroyProgram") &&
       library->load(h.error_text, "hiprtcGetErrorString");
-  if (!all) return fail(ErrorCode::compiler, fmt::format("hipRTC: {} lacks it", h.library));
+  if (!all)
+    return fail(ErrorCode::compiler,
+                fmt::format("hipRTC: {} has no hipRTC entry points", h.library));
   if (const int code = h.version(&h.major, &h.minor); code != 0)
-    return fail(ErrorCode::compiler, fmt::format("hipRTC: {} does not tell its version: {}",
+    return fail(ErrorCode::compiler, fmt::format("hipRTC: {} does not report its version: {}",
                                                  h.library, h.error_text(code)));
   return h;
 }

@@ -118,7 +118,7 @@ std::optional<int> count_in(std::string_view line, std::string_view name) {
   return read.ec == std::errc{} ? std::optional(count) : std::nullopt;
 }
 
-/// Walks through a loop as a wave does, and sees what each wait finds on its way.
+/// Follows a loop as a wave executes it, and records which accesses in flight each wait finds.
 class Walk {
  public:
   void meet(std::string_view line) {
@@ -174,7 +174,7 @@ class Walk {
 
 using Labels = std::map<std::string_view, std::size_t>;
 
-/// The second turn of a loop: only that finds what the one before left on its way.
+/// The second iteration of a loop: only there do waits find the first one's accesses in flight.
 Walk walked(const std::vector<std::string_view>& lines, std::size_t first, std::size_t last,
             const Labels& labels) {
   Walk walk;

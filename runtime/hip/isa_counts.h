@@ -23,11 +23,11 @@ struct InstructionCounts {
   auto operator<=>(const InstructionCounts&) const = default;
 };
 
-/// One wait of a loop that has turned before, for the oldest accesses of its kind on their way.
+/// One wait in a loop's steady state, for the oldest accesses of its kind in flight.
 struct Wait {
   enum class For : std::uint8_t { memory, shared };  // vmcnt, lgkmcnt
   For kind = For::memory;
-  int left = 0;      // accesses that may stay on their way
+  int left = 0;      // accesses that may stay in flight
   int accesses = 0;  // those that it waits for
   int matrix = 0;    // matrix instructions between the youngest of them and the wait
   int barriers = 0;  // barriers between the two

@@ -69,7 +69,7 @@ std::string probe(const std::vector<const MfmaInstruction*>& instructions) {
           "const auto d = __builtin_amdgcn_{}(take<{}>(in), take<{}>(in + 32), take<{}>(in + 64), "
           "{});\n__builtin_memcpy(out, &d, sizeof(d));\n",
           row.builtin, row.scaled() ? 8 : row.a_registers(), row.scaled() ? 8 : row.b_registers(),
-          row.sum_registers(), immediates);
+          row.accumulator_registers(), immediates);
     };
     text += fmt::format("case {}: {{\n", i);
     if (row.scaled())

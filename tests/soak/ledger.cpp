@@ -20,7 +20,7 @@ std::string failed(const char* what, const Status& status) {
   return fmt::format("{}: {}", what, status.error().message);
 }
 
-/// One round: a row, its code, its crown, a proof and a failed rival.
+/// One round: a row, its code, its winner, a proof and a failed candidate.
 std::string write_round(Store& store, std::int32_t problem, std::int32_t config, int pipe) {
   const BestKey key = key_of(problem);
   const auto measured = test::timed(config, 100.0 + config);
@@ -28,13 +28,14 @@ std::string write_round(Store& store, std::int32_t problem, std::int32_t config,
   report(pipe, {Written::row, {problem, config}});
   if (const Status s = store.put_binary(test::code_of(config)); !s) return failed("put_binary", s);
   report(pipe, {Written::code, {config}});
-  if (const Status s = store.crown(key, test::kNow, measured.config); !s) return failed("crown", s);
+  if (const Status s = store.make_winner(key, test::kNow, measured.config); !s)
+    return failed("make_winner", s);
   report(pipe, {Written::winner, {problem, config}});
   if (const Status s = store.proved(measured.binary_key, key, measured.config, "r2"); !s)
     return failed("proved", s);
   report(pipe, {Written::proof, {problem, config}});
-  const auto rival = test::failed(kConfigs + config, Failure::Kind::wrong_result);
-  if (const Status s = store.put(key, test::kNow, rival); !s) return failed("put", s);
+  const auto failure = test::failed(kConfigs + config, Failure::Kind::wrong_result);
+  if (const Status s = store.put(key, test::kNow, failure); !s) return failed("put", s);
   return "";
 }
 

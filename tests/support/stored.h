@@ -65,12 +65,12 @@ inline std::unique_ptr<Store> open_store(const std::filesystem::path& file,
   return std::move(*store);
 }
 
-/// A winner with its code and one failed rival.
+/// A winner with its code and one failed candidate.
 inline void store_winner(Store& store, const BestKey& key, int mr, double ns = 1000) {
   ASSERT_TRUE(store.put(key, kNow, timed(mr, ns)));
   ASSERT_TRUE(store.put(key, kNow, failed(mr + 1, Failure::Kind::wrong_result)));
   ASSERT_TRUE(store.put_binary(code_of(mr)));
-  ASSERT_TRUE(store.crown(key, kNow, config_of(mr)));
+  ASSERT_TRUE(store.make_winner(key, kNow, config_of(mr)));
 }
 
 /// Something only a hostile or broken hand does to the file.

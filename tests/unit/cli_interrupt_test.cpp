@@ -1,4 +1,4 @@
-// Ctrl-C: the exit code, what is said, and that the next run goes on.
+// Ctrl-C: the exit code, what is said, and that the next run continues.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -83,7 +83,7 @@ TEST(Interrupt, TuneSaysWhatItKeptAndTheNextRunGoesOn) {
   const CommandResult cut = wait(kiln, child).result;
   EXPECT_EQ(cut.exit_code, 130) << cut.err;
   EXPECT_THAT(cut.err, AllOf(HasSubstr("kiln: interrupted: " + kShape + ": "),
-                             HasSubstr(" candidates measured"), HasSubstr("goes on from there")));
+                             HasSubstr(" candidates measured"), HasSubstr("continues from there")));
   const auto rows = cut.json();
   ASSERT_EQ(rows.size(), 2u) << cut.out;
   EXPECT_FALSE(rows[0]["already_tuned"].get<bool>());

@@ -140,7 +140,7 @@ TEST(CliTune, AWinnerThatCannotBeStoredIsSaidAndIsNoSuccess) {
   const std::vector<std::string> tune{"tune", "--shape", kShape, "--budget", "0.5"};
   const CommandResult plain = kiln(tune);
   EXPECT_EQ(plain.exit_code, 3) << plain.err;
-  EXPECT_THAT(plain.out, AllOf(HasSubstr("  warning: nothing will be remembered: "),
+  EXPECT_THAT(plain.out, AllOf(HasSubstr("  warning: not stored: the winner for "),
                                HasSubstr("1 tuned, 0 tuned before, 0 failed, 1 not stored")));
   auto words = tune;
   words.emplace_back("--json");
@@ -150,7 +150,7 @@ TEST(CliTune, AWinnerThatCannotBeStoredIsSaidAndIsNoSuccess) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0]["stored"], false);
   EXPECT_THAT(rows[0]["warnings"].at(0).get<std::string>(),
-              HasSubstr("nothing will be remembered"));
+              HasSubstr("not stored: the winner for "));
   EXPECT_EQ(rows[1]["summary"]["not_stored"], 1);
 }
 

@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"verify", "--device", "emu:avx2"}, 2, "runs code of GPUs: sm_75"},
         Misuse{{"tune", "--device", "emu:gfx942", "--shape", kShape},
                2,
-               "the emulator proves kernels and times none"},
+               "the emulator verifies kernels and times none"},
         Misuse{{"bench", "--device", "emu:sm_90a", "--shape", kShape}, 2, "kiln verify"},
         Misuse{{"compile", "--device", "z80", "--shape", kShape}, 2, "device = \"z80\""},
         Misuse{{"tune", "--device", "portable", "--shape", kShape}, 3, "--device cpu"},

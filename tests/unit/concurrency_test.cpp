@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/engine_impl.h"
 #include "cache/store.h"
+#include "engine/engine_impl.h"
 #include "support/child.h"
 #include "support/fake_bench.h"
 #include "support/permissions.h"
@@ -58,7 +58,7 @@ bool write_and_read(const std::filesystem::path& file, int who) {
   for (int i = 0; i < kProblems; ++i) {
     for (const Status& done :
          {(*store)->put(key_of(i + 1), kNow, timed(who)), (*store)->put_binary(code_of(who)),
-          (*store)->crown(key_of(i + 1), kNow, timed(who).config)})
+          (*store)->make_winner(key_of(i + 1), kNow, timed(who).config)})
       if (!done) throw std::runtime_error(done.error().message);
     const auto record = (*store)->best(key_of(i + 1), kNow);
     if (!record || record->image.size() != 3000) throw std::runtime_error("lost a winner");

@@ -121,8 +121,8 @@ TEST(Config, AFieldThatCameLaterStandsOnlyWhereItIsNotZero) {
     EXPECT_EQ(*config, Config(CudaWgmma{.paired = paired})) << line;
     EXPECT_EQ(text(*config), paired ? line : before);
   }
-  EXPECT_EQ(error_of(before + " paired=2"), "config: paired=2 is not a value of it");
-  EXPECT_EQ(error_of(before + " paired=0 paired=0"), "config: field 'paired' stands twice");
+  EXPECT_EQ(error_of(before + " paired=2"), "config: paired=2 is not a legal value");
+  EXPECT_EQ(error_of(before + " paired=0 paired=0"), "config: field 'paired' is given twice");
 }
 
 /// Leaves out one field at a time: what is absent must not mean a default, which may change.

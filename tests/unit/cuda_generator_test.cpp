@@ -158,27 +158,39 @@ TEST(CudaSimtRules, NameWhatIsWrong) {
     return broken_rule(problem, cuda_caps_named(device).value(), c);
   };
   EXPECT_EQ(broken({}), "");
-  EXPECT_EQ(broken({.lanes_m = 3}), "warps cover the tile");
-  EXPECT_EQ(broken({.block_k = 12}), "threads share the copies evenly");
-  EXPECT_EQ(broken({.width_a = 8}), "memory is aligned to what is read at once");
-  const char* by = "copies that pass registers by bring what is summed";
+  EXPECT_EQ(broken({.lanes_m = 3}),
+            "lanes_m is a power of two up to 32, block_m a multiple of lanes_m*thread_m and "
+            "block_n of 32/lanes_m*thread_n, and the warps fit a block");
+  EXPECT_EQ(broken({.block_k = 12}),
+            "block_k is a power of two from 4 to 64 (1 with stages=0), and threads divide the "
+            "copies of A and B evenly");
+  EXPECT_EQ(
+      broken({.width_a = 8}),
+      "a read of several elements is 2 to 16 bytes, a power of two that divides the alignment");
+  const char* by =
+      "copy=async and copy=warps need sm_80 and copies of 4, 8 or 16 bytes of the accumulator's "
+      "type (or tf32), of one element along k";
   EXPECT_EQ(broken({.width_b = 4, .copy = SimtCopy::async, .stages = 3}), "");
   EXPECT_EQ(broken({.width_a = 4, .copy = SimtCopy::async}), by);  // A would have to be turned
   EXPECT_EQ(broken({.copy = SimtCopy::async}, "sm_75"), by);
-  EXPECT_EQ(broken({.stages = 3}), "stages are as many as the copy can fill");
-  EXPECT_EQ(broken({.thread_n = 16, .resident = 4}), "sums and factors fit the registers");
-  EXPECT_EQ(broken({.splits = 2}), "splits are cut where k is long enough");
+  EXPECT_EQ(broken({.stages = 3}),
+            "stages is 0 to 8, at most 2 with copy=registers, 2 or more with ahead=1; stages=0 "
+            "needs lines=plain and order=pairs");
+  EXPECT_EQ(broken({.thread_n = 16, .resident = 4}),
+            "accumulators, operands and copies in flight fit the registers of resident blocks");
+  EXPECT_EQ(broken({.splits = 2}),
+            "splits is 2 to 64 and at most the passes over k with sharing=split, otherwise 1");
   EXPECT_EQ(
       broken(
           {.block_m = 96, .block_n = 64, .block_k = 8, .thread_m = 3, .order = SimtOrder::folded}),
-      "pairs of rows are whole");
+      "order=folded needs an even thread_m");
 }
 
 TEST(CudaSimtRules, WithoutKNothingIsCut) {
   const auto problem = canonicalise(parse_gemm("fp32 N N 4096 4096 0").value());
   EXPECT_EQ(broken_rule(problem, h200(), CudaSimt{}), "");
   EXPECT_EQ(broken_rule(problem, h200(), CudaSimt{.sharing = Sharing::stream}),
-            "shares of the last rounds fit 32 bits");
+            "sharing=stream needs k >= 1, and stream-K shares of k fit 31 bits");
 }
 
 /// What the threads that multiply take is what those that copy give, of what a launch hands out.
@@ -192,13 +204,13 @@ TEST(CudaSimtSpace, RegistersOfWarpsThatCopyAddUp) {
       if (c == nullptr || c->copy != SimtCopy::warps) continue;
       ++fed;
       const auto w = cuda::plan(space.problem, device, *c);
-      const int given = (w.sum_registers + cuda::kSimtCopyRegisters) / 2;
+      const int given = (w.consumer_registers + cuda::kSimtProducerRegisters) / 2;
       EXPECT_EQ(w.block_threads, 2 * w.threads) << text(config);
       EXPECT_EQ(given % 8, 0) << text(config);
       EXPECT_LE(given * w.block_threads * c->resident, device.gpu.registers_unit) << text(config);
-      EXPECT_EQ(w.sum_registers % 8, 0) << text(config);
-      EXPECT_GT(w.sum_registers, given) << text(config);
-      EXPECT_LE(w.sum_registers, 240) << text(config);
+      EXPECT_EQ(w.consumer_registers % 8, 0) << text(config);
+      EXPECT_GT(w.consumer_registers, given) << text(config);
+      EXPECT_LE(w.consumer_registers, 240) << text(config);
     }
     EXPECT_GT(fed, 0) << name;
   }
@@ -212,7 +224,10 @@ TEST(CudaSimtRules, WarpsThatCopyNeedHopperAndRegistersToGive) {
   };
   const CudaSimt point{.thread_n = 16, .stages = 4, .ahead = true, .resident = 2, .unroll = 8};
   EXPECT_EQ(broken(point), "");
-  const char* registers = "warps that copy have registers to give";
+  const char* registers =
+      "copy=warps needs sm_90a or a later arch-specific target, stages >= 2, ahead=1, "
+      "lines=padded, whole "
+      "consumer warpgroups and registers for them; other copies need unroll=0";
   EXPECT_EQ(broken(point, "sm_89"), registers);
   auto c = point;
   c.resident = 1;  // a launch gives every thread what it may have at most
@@ -221,7 +236,7 @@ TEST(CudaSimtRules, WarpsThatCopyNeedHopperAndRegistersToGive) {
   EXPECT_EQ(broken(c), registers);
   c = point, c.block_m = 64;  // 64 threads: no whole warpgroup
   EXPECT_EQ(broken(c), registers);
-  const char* turn = "a turn of the loop is part of a stage";
+  const char* turn = "copy=warps needs an even unroll that divides block_k";
   for (const int unroll : {0, 3, 6, 32}) {
     c = point, c.unroll = unroll;
     EXPECT_EQ(broken(c), turn) << unroll;
@@ -284,26 +299,31 @@ TEST(CudaWgmmaRules, NameWhatIsWrong) {
   const auto problem = canonicalise(parse_gemm("bf16 N T 1024 1024 1024 align=16").value());
   const auto broken = [&](CudaWgmma c) { return broken_rule(problem, h200(), c); };
   EXPECT_EQ(broken({}), "");
-  EXPECT_EQ(broken({.right = 20}), "the tile is one that the instruction has");
-  EXPECT_EQ(broken({.stages = 5}), "stages fit shared memory");
-  EXPECT_EQ(broken({.pingpong = true}), "sums fit the registers");
-  EXPECT_EQ(broken({.right = 128, .promote = true}), "only 8-bit floats are promoted");
-  EXPECT_EQ(broken({.splits = 4}), "splits are cut where k is long enough");
+  EXPECT_EQ(broken({.right = 20}),
+            "left is a multiple of 64, right of 8 (of 16 above 32 for integers), both at most 256");
+  EXPECT_EQ(broken({.stages = 5}), "stages is 2 to 64, and stages fit shared memory");
+  EXPECT_EQ(broken({.pingpong = true}),
+            "accumulators, register operands and scales fit the registers");
+  EXPECT_EQ(broken({.right = 128, .promote = true}), "promote=1 needs 8-bit float operands");
+  EXPECT_EQ(
+      broken({.splits = 4}),
+      "splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1");
   EXPECT_EQ(broken_rule(problem, cuda_caps_named("sm_80").value(), CudaWgmma{}),
-            "the device has wgmma");
+            "the device is sm_90a");
   const auto odd = canonicalise(parse_gemm("bf16 N T 1023 1023 1023").value());
-  EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{}), "the copy engine can address A");
-  EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{.pack_a = true}), "the copy engine can address B");
+  EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{}), "pack_a=0 needs an A that TMA can address");
+  EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{.pack_a = true}),
+            "pack_b=0 needs a B that TMA can address");
   EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{.pack_a = true, .pack_b = true}), "");
   // A line of 4.8 GB: what packs counts its bytes in 32 bits.
   const auto longest = canonicalise(parse_gemm("tf32 N T 64 64 1200000001").value());
   const CudaWgmma both{
       .left = 64, .right = 64, .stages = 2, .warpgroups = 1, .pack_a = true, .pack_b = true};
   EXPECT_EQ(broken_rule(longest, h200(), both),
-            "units that are packed, and bytes of a line, are counted in 32 bits");
+            "packed operands are less than 32 GiB, each of their lines less than 4 GiB");
   const auto few = canonicalise(parse_gemm("tf32 N T 2 2 1200000001").value());
   EXPECT_EQ(broken_rule(few, h200(), both),
-            "units that are packed, and bytes of a line, are counted in 32 bits");
+            "packed operands are less than 32 GiB, each of their lines less than 4 GiB");
 }
 
 /// The kinds of way out of a tile that the space offers.

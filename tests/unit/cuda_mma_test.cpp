@@ -193,29 +193,40 @@ TEST(CudaMmaRules, LargeTilesOfDoublesFit) {
     if (c.stream) break;
   }
   c.instruction_k = 16, c.block_k = 32, c.stages = 3;
-  EXPECT_EQ(broken_rule(p, device("sm_90a"), c), "sums and operands fit the registers");
+  EXPECT_EQ(broken_rule(p, device("sm_90a"), c), "accumulators and operands fit the registers");
 }
 
 TEST(CudaMmaRules, NameWhatIsWrong) {
   const auto p = problem("bf16 N T 1024 1024 1024 align=16");
   const auto broken = [&](CudaMma c) { return broken_rule(p, device("sm_80"), c); };
   EXPECT_EQ(broken({}), "");
-  EXPECT_EQ(broken({.instruction_k = 8}), "the device has the matrix instruction");
-  EXPECT_EQ(broken({.block_m = 0}), "tiles, warps and stages are of sensible sizes");
-  EXPECT_EQ(broken({.warps_m = 3}), "warps cover the tile");
-  EXPECT_EQ(broken({.block_k = 72}), "a stage holds whole steps");
+  EXPECT_EQ(broken({.instruction_k = 8}),
+            "the device has a matrix instruction of instruction_k for the types; m, n, k are at "
+            "least 1, B is not packed");
+  EXPECT_EQ(broken({.block_m = 0}),
+            "block_m and block_n are 16 to 256, block_k 8 to 256, stages 2 to 16, group 1 to 64, "
+            "with at most 32 warps");
+  EXPECT_EQ(broken({.warps_m = 3}),
+            "a warp's part of the tile is a multiple of 16 x 16, and the warps fit a block");
+  EXPECT_EQ(broken({.block_k = 72}),
+            "block_k is whole steps of the instruction, an even number with ahead=1");
   EXPECT_EQ(
       broken({.block_k = 16, .bits_a = 1, .shift_a = 2, .bits_b = 1, .shift_b = 2, .ahead = true}),
-      "a stage holds whole steps");
-  EXPECT_EQ(broken({.bits_a = 0, .base_a = 0}), "warps meet no bank of shared memory twice");
-  EXPECT_EQ(broken({.block_m = 256, .block_n = 256}), "sums and operands fit the registers");
+      "block_k is whole steps of the instruction, an even number with ahead=1");
+  EXPECT_EQ(broken({.bits_a = 0, .base_a = 0}), "the swizzles of A and B leave no bank conflicts");
+  EXPECT_EQ(broken({.block_m = 256, .block_n = 256}),
+            "accumulators and operands fit the registers");
   EXPECT_EQ(broken({.stages = 8}), "stages fit shared memory");
-  EXPECT_EQ(broken({.splits = 20}), "splits are cut where k is long enough");
-  EXPECT_EQ(broken({.splits = 2, .stream = true}), "splits are cut where k is long enough");
-  EXPECT_EQ(broken_rule(p, device("sm_75"), CudaMma{}), "the device has the matrix instruction");
+  EXPECT_EQ(broken({.splits = 20}),
+            "splits is 1 to 64, at most the stages of k, and 1 with stream=1");
+  EXPECT_EQ(broken({.splits = 2, .stream = true}),
+            "splits is 1 to 64, at most the stages of k, and 1 with stream=1");
+  EXPECT_EQ(broken_rule(p, device("sm_75"), CudaMma{}),
+            "the device has a matrix instruction of instruction_k for the types; m, n, k are at "
+            "least 1, B is not packed");
   const auto odd = problem("bf16 N T 1023 1023 1023");
   EXPECT_EQ(broken_rule(odd, device("sm_80"), CudaMma{}),
-            "what waits in registers has two buffers");
+            "copies without cp.async need stages=2 and ahead=0");
   EXPECT_EQ(broken_rule(odd, device("sm_80"), CudaMma{.stages = 2}), "");
 }
 

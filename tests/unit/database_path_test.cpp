@@ -178,7 +178,7 @@ TEST(Moved, EveryWriteAfterwardsSaysSo) {
                             HasSubstr("removed or replaced while open"), HasSubstr("is lost"));
     EXPECT_THAT(message(store->put(key, kNow, timed(7, 900))), lost);
     EXPECT_THAT(message(store->put_binary(test::code_of(7))), lost);
-    EXPECT_THAT(message(store->crown(key, kNow, test::config_of(6))), lost);
+    EXPECT_THAT(message(store->make_winner(key, kNow, test::config_of(6))), lost);
     EXPECT_THAT(message(store->proved("b", key, test::config_of(6), "r")), lost);
     store_winner(*open_store(dir / "theirs.db"), key, 6);
     const auto imported = store->import_from(dir / "theirs.db");

@@ -119,9 +119,11 @@ TEST(Emulator, MisalignedAddressesAreReported) {
 }
 
 TEST(Emulator, BarriersThatNeverOpenAreReported) {
-  EXPECT_THAT(run("if (thread < 32) __syncthreads();"),
-              HasSubstr("nobody can go on: \n  block (0, 0, 0) thread 0 (warp 0, lane 0) waits for "
-                        "barrier 0 of 64 threads"));
+  EXPECT_THAT(
+      run("if (thread < 32) __syncthreads();"),
+      HasSubstr(
+          "deadlock, no lane can continue: \n  block (0, 0, 0) thread 0 (warp 0, lane 0) waits for "
+          "barrier 0 of 64 threads"));
   EXPECT_THAT(run("if (thread == 0) mbarrier_init(shared, 2);\n__syncthreads();\n"
                   "if (thread == 0) mbarrier_arrive(shared);\nmbarrier_wait(shared, 0);"),
               HasSubstr("waits for mbarrier 0x400, the end of a phase of parity 0"));
@@ -316,8 +318,8 @@ void expect_covered(int rows, int columns, int lanes, int each, Place place) {
 TEST(Fragments, CoverTheirMatrices) {
   using namespace emu;
   expect_covered(8, 8, 32, 2, in_8x8);
-  expect_covered(64, 128, 128, 64, in_wgmma_sums);
-  expect_covered(16, 8, 32, 4, in_mma_sums);
+  expect_covered(64, 128, 128, 64, in_wgmma_accumulators);
+  expect_covered(16, 8, 32, 4, in_mma_accumulators);
   expect_covered(16, 16, 32, 8, [](int l, int e) { return in_mma_a(l, e, 2); });
   expect_covered(16, 8, 32, 4, [](int l, int e) { return in_mma_b(l, e, 2); });
   expect_covered(16, 32, 32, 16, [](int l, int e) { return in_mma_a(l, e, 4); });
@@ -326,7 +328,7 @@ TEST(Fragments, CoverTheirMatrices) {
   expect_covered(8, 8, 32, 2, [](int l, int e) { return in_mma_b(l, e, 1); });
   expect_covered(8, 4, 32, 1, [](int l, int) { return in_dmma_a(l); });
   expect_covered(4, 8, 32, 1, [](int l, int) { return in_dmma_b(l); });
-  expect_covered(8, 8, 32, 2, in_dmma_sums);
+  expect_covered(8, 8, 32, 2, in_dmma_accumulators);
 }
 
 TEST(Layouts, EveryTableIsWholeAndAgreesWithTheClosedForms) {

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "engine/engine_impl.h"
 #include "cache/keys.h"
+#include "engine/engine_impl.h"
 #include "support/naive_gemm.h"
 #include "support/opened_engine.h"
 
@@ -63,7 +63,7 @@ TEST(Engine, TuningMakesItExactForEverySpelling) {
 }
 
 /// Makes `config` the winner of `gemm` without a search.
-void crown(Opened& kiln, const Gemm& gemm, const Config& config) {
+void make_winner(Opened& kiln, const Gemm& gemm, const Config& config) {
   auto& impl = kiln->impl();
   const BestKey key = impl.key_of(gemm, 1);
   Measured row;
@@ -74,7 +74,7 @@ void crown(Opened& kiln, const Gemm& gemm, const Config& config) {
   Validators made_by = impl.now;
   made_by.compiler = impl.compiler().value()->version();
   ASSERT_TRUE(impl.store->put(key, made_by, row));
-  ASSERT_TRUE(impl.store->crown(key, made_by, config));
+  ASSERT_TRUE(impl.store->make_winner(key, made_by, config));
 }
 
 TEST(Engine, AMissTakesTheConfigOfANeighbour) {
@@ -82,7 +82,7 @@ TEST(Engine, AMissTakesTheConfigOfANeighbour) {
   const Gemm tuned = Gemm::row_major(200, 300, 256);
   const DeviceCaps device = kiln->impl().key_of(tuned, 1).device;
   const Config config = fallback_config(canonicalise(tuned), device);  // legal for any shape
-  crown(kiln, tuned, config);
+  make_winner(kiln, tuned, config);
   const Gemm close = Gemm::row_major(201, 310, 250), far = Gemm::row_major(2, 3, 100000);
   ASSERT_EQ(broken_rule(canonicalise(close), device, config), "");
   const auto plan = kiln->plan(close);
@@ -106,8 +106,8 @@ TEST(Engine, AMissPassesOverANeighbourWhoseConfigIsIllegalForIt) {
   });
   ASSERT_NE(illegal, space->legal.end());
   const Config legal = fallback_config(canonicalise(other), device);
-  crown(kiln, nearer, *illegal);
-  crown(kiln, other, legal);
+  make_winner(kiln, nearer, *illegal);
+  make_winner(kiln, other, legal);
   const auto plan = kiln->plan(wanted);
   EXPECT_EQ(plan->match(), Match::nearest);
   EXPECT_EQ(plan->config(), text(legal));
@@ -299,7 +299,7 @@ TEST(Engine, ExplainTellsConfigEvidenceAndSource) {
   ASSERT_TRUE(report) << report.error().message;
   const std::string told = *kiln->explain(gemm);
   for (const std::string& part :
-       {report->config, std::string("match:     exact"), std::string("rivals"),
+       {report->config, std::string("match:     exact"), std::string("other candidates"),
         std::string("GFLOP/s"), std::string("kiln.db"), std::string("kiln_gemm"),
         std::string("configs tried")})
     EXPECT_THAT(told, HasSubstr(part));

@@ -115,10 +115,11 @@ TEST(CurvesOfTheSpace, HaveSquaresOfAPowerOfTwoWhoseBandsFit) {
   };
   EXPECT_EQ(broken("bf16 N T 1024 1024 64 align=16", 16), "");
   EXPECT_EQ(broken("bf16 N T 1024 1024 64 align=16", 12),
-            "the curve runs through squares of a power of two");
+            "along=hilbert needs a group that is a power of two");
   // 2^26 tiles of eight rows lie along a band of 32 and more.
   EXPECT_EQ(broken("bf16 N T 64 536870912 8 align=16", 16), "");
-  EXPECT_EQ(broken("bf16 N T 64 536870912 8 align=16", 32), "the grid is one that can be launched");
+  EXPECT_EQ(broken("bf16 N T 64 536870912 8 align=16", 32),
+            "tile numbers and stages of all splits fit 31 bits");
 }
 
 TEST(CurvesOfTheSpace, StandBehindTheGroupsInTheModel) {

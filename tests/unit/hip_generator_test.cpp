@@ -243,24 +243,35 @@ TEST(HipFamilies, IllegalConfigsNameTheirRule) {
     return std::string(broken_rule(canonicalise(problem(line)), hip_caps_named(device).value(), c));
   };
   const char* square = "bf16 N T 4096 4096 4096 align=16";
-  EXPECT_EQ(rule(square, "gfx942", {.rows = 16, .k = 32}), "the target has the matrix instruction");
-  EXPECT_EQ(rule(square, "gfx942", {.tile_m = 40}), "waves share the tile in whole instructions");
-  EXPECT_EQ(rule(square, "gfx942", {.depth = 48}), "a stage is whole steps deep");
+  EXPECT_EQ(rule(square, "gfx942", {.rows = 16, .k = 32}),
+            "the target has a matrix instruction of rows and k for the types; m and n are at least "
+            "1, B is not packed");
+  EXPECT_EQ(
+      rule(square, "gfx942", {.tile_m = 40}),
+      "tile_m is a multiple of waves_m*rows, tile_n of waves_n*rows, and waves are at most 16");
+  EXPECT_EQ(rule(square, "gfx942", {.depth = 48}),
+            "depth is 32 to 512, a multiple of 16 and whole steps of the instruction");
   EXPECT_EQ(rule(square, "gfx942", {.staging = Staging::twice}), "stages fit shared memory");
   EXPECT_EQ(rule(square, "gfx90a", {.depth = 64, .staging = Staging::direct, .chunk = 0}),
-            "loads straight into shared memory are there for these operands");
+            "staging=direct needs gfx942 or gfx950, k-major operands or turn=1, loads of 4 bytes "
+            "(16 on gfx950) that threads divide evenly, and no banks=padded");
   EXPECT_EQ(
       rule("bf16 N N 4096 4096 4096 align=16", "gfx942", {.depth = 64, .staging = Staging::direct}),
-      "loads straight into shared memory are there for these operands");
+      "staging=direct needs gfx942 or gfx950, k-major operands or turn=1, loads of 4 bytes (16 on "
+      "gfx950) that threads divide evenly, and no banks=padded");
   const char* across = "bf16 T N 4096 4096 4096 align=16";
-  const char* turning = "reads that turn operands over are there for these";
+  const char* turning =
+      "turn=1 needs gfx950, elements of 1 or 2 bytes, and an operand that is not k-major with a "
+      "power of two as its tile";
   EXPECT_EQ(rule(across, "gfx942", {.depth = 64, .staging = Staging::single, .turn = true}),
             turning);
   EXPECT_EQ(rule(square, "gfx950", {.k = 32, .depth = 64, .chunk = 0, .turn = true}), turning);
   EXPECT_EQ(rule(across, "gfx950",
                  {.k = 32, .depth = 64, .staging = Staging::direct, .chunk = 0, .turn = true}),
             "");
-  const char* taking = "waves can take the turns that the pace gives them";
+  const char* taking =
+      "pace=pingpong needs 8 waves and two buffers, pace=interleaved 4 waves, 2 steps and 4-byte "
+      "loads, both priority=0 and fence=0";
   EXPECT_EQ(rule(square, "gfx950",
                  {.k = 32, .staging = Staging::single, .chunk = 0, .pace = Pace::pingpong}),
             taking);
@@ -279,11 +290,11 @@ TEST(HipFamilies, IllegalConfigsNameTheirRule) {
   EXPECT_EQ(rule("bf16 N T 512 512 512 align=4", "gfx942", between), "");
   EXPECT_EQ(rule("bf16 N T 512 512 511 align=2", "gfx942", between), taking);
   EXPECT_EQ(rule(square, "gfx90a", {.depth = 64, .chunk = 16}),
-            "groups and chunks are of a sensible size");
+            "group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet");
   EXPECT_EQ(rule(square, "gfx942", {.depth = 64, .staging = Staging::single, .splits = 65}),
-            "splits are cut where k is long enough");
+            "splits is 1 to 64, with 2 or more stages of k each");
   EXPECT_EQ(rule(square, "gfx942", {.depth = 64, .waves_m = 1, .waves_n = 1}),
-            "sums, fragments and the next stage fit the registers");
+            "accumulators, fragments and the next stage fit the registers");
 }
 
 TEST(SlowTypes, FormatsWithoutMatrixInstructionsAreSaid) {

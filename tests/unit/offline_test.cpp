@@ -247,7 +247,7 @@ TEST(Predictions, FilesOfEveryOlderSchemaTakeThem) {
     Ranked one{.config = HipSimt{}};
     one.forecast = HipForecast{.ns = 5000};
     ASSERT_TRUE(store->put(key, made_by, predicted_row(one, "key")));
-    ASSERT_TRUE(store->crown(key, made_by, one.config));
+    ASSERT_TRUE(store->make_winner(key, made_by, one.config));
     const auto record = predicted_record(*store, kCard, gemm);
     ASSERT_TRUE(record) << "schema " << steps;
     EXPECT_EQ(record->measured.timing().median_ns, 5000);

@@ -34,7 +34,7 @@ class RefreshTest : public ::testing::Test {
                                    .compiler = test::kNow.compiler,
                                    .source = source_.text,
                                    .image = image}));
-    ASSERT_TRUE(store->crown(key_, test::kNow, config_));
+    ASSERT_TRUE(store->make_winner(key_, test::kNow, config_));
   }
 
   RefreshRow refreshed(bool write) {

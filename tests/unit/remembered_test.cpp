@@ -22,7 +22,7 @@ using testing::IsEmpty;
 using testing::StartsWith;
 
 const Gemm kGemm = Gemm::row_major(8, 8, 8);
-constexpr const char* kLost = "nothing will be remembered";
+constexpr const char* kLost = "not stored: the winner for";
 
 /// In a child: a failed demand is told on stderr.
 void demand(bool held, const std::string& what) {

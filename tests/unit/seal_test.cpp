@@ -169,7 +169,7 @@ TEST(Migration, CodeIsKnownByItsTokensAndStoredOnce) {
                                        .compiler = kNow.compiler,
                                        .source = "int i;",
                                        .image = code_of(6).image}));
-        ASSERT_TRUE(store->crown(key, kNow, *config));
+        ASSERT_TRUE(store->make_winner(key, kNow, *config));
       }
     }
     to_version3(file);

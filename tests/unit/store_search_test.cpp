@@ -76,7 +76,7 @@ TEST(StoreSearch, ASearchsExtentIsOfItsKeyAndToolchain) {
   Validators later = kNow;
   later.compiler = "clang 23";
   ASSERT_TRUE(store->put(key, later, timed(7, 800)));
-  ASSERT_TRUE(store->crown(key, later, config_of(7)));
+  ASSERT_TRUE(store->make_winner(key, later, config_of(7)));
   EXPECT_FALSE(store->best(key, later)->searched);
   EXPECT_EQ(store->best(key, kNow)->searched, kSearched);
 }

@@ -100,7 +100,7 @@ TEST(Store, AWinnerOfOlderTemplatesStaysOne) {
   EXPECT_TRUE(store->known(key, later).empty()) << "timings of losers that may render otherwise";
   // What today's templates made comes first, however old it is.
   ASSERT_TRUE(store->put(key, later, timed(8, 2000)));
-  ASSERT_TRUE(store->crown(key, later, config_of(8)));
+  ASSERT_TRUE(store->make_winner(key, later, config_of(8)));
   EXPECT_EQ(store->best(key, later)->measured.config, config_of(8));
   EXPECT_EQ(store->best(key, kNow)->measured.config, config_of(6));
 }
@@ -128,7 +128,7 @@ TEST(Store, ANewWinnerTakesOver) {
   store_winner(*store, key, 8, 800);
   EXPECT_EQ(store->best(key, kNow)->measured.config, config_of(8));
   EXPECT_EQ(store->list()->size(), 1u);
-  const Status none = store->crown(key, kNow, config_of(9));  // its row is a failure
+  const Status none = store->make_winner(key, kNow, config_of(9));  // its row is a failure
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().message, HasSubstr("mr=9"));
   EXPECT_EQ(store->best(key, kNow)->measured.config, config_of(8));
@@ -332,7 +332,7 @@ TEST(Store, ImportMergesAndTheRowsHereWin) {
   EXPECT_TRUE(own->check(false)->ok());
 }
 
-TEST(Store, ImportCrownsWhatAnUnfinishedSearchHereLeftUncrowned) {
+TEST(Store, ImportMakesWinnersOfAnUnfinishedSearchsRows) {
   TempDir dir;
   {
     auto theirs = open_store(dir / "theirs.db");

@@ -156,7 +156,7 @@ std::string enter_cage(CageKind kind, WorkerStatus* status) {
   if (kind == CageKind::host) {
     answer_trapped_calls();
     // RLIMIT_CORE does not keep a dump from a core_pattern that is a pipe; this does. It also hides
-    // /proc/self/fd, which nobody opens any more.
+    // /proc/self/fd, which is not opened any more.
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   }
   // All threads at once. Kernels before 5.16 would turn speculative stores off with the filter,

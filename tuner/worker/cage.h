@@ -23,13 +23,13 @@ enum class CageKind { host, gpu };
 
 /// Leaves address space for operands of `set_bytes` a set, references in double and a kernel's
 /// workspace, above what is mapped already; a candidate that asks for more is refused before it can
-/// hurt the machine. The hard limit too: nobody is to raise it again.
+/// hurt the machine. Sets the hard limit too, so that it cannot be raised again.
 void limit_address_space(std::int64_t set_bytes);
 
 /// Puts this process into its cage. Everything that takes a path must have been opened before.
 /// Returns what goes into the worker's answer: "host", "gpu", or "none: " and the reason, where the
 /// kernel refuses or the build is sanitized (its runtime opens files as it likes); the worker then
-/// goes on without one.
+/// runs without one.
 std::string enter_cage(CageKind kind, WorkerStatus* status);
 
 }  // namespace kiln

@@ -29,7 +29,7 @@ json failed(const Failure& failure) {
   return {{"passed", false}, {"outcome", to_json(std::variant<Timing, Failure>(failure))}};
 }
 
-/// The verifier of `gemm`, made anew only when the last one was another problem's.
+/// The verifier of `gemm`, made again only when the last one was another problem's.
 Result<Verifier*> verifier_of(std::optional<Verifier>& kept, const Gemm& gemm,
                               const VerifyOptions& options) {
   if (!kept || kept->gemm() != gemm) {

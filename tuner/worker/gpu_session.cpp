@@ -26,12 +26,12 @@ struct GpuSession::Problem {
   std::optional<GpuOperandSets> sets = std::nullopt;  // where calls are to be timed
   std::optional<GpuChecker> ragged = std::nullopt;
 
-  struct Rival {
-    GpuRival library;
+  struct Peer {
+    VendorLibrary library;
     int choice;
   };
-  bool rival_sought = false;
-  std::optional<Rival> rival = std::nullopt;
+  bool peer_sought = false;
+  std::optional<Peer> peer = std::nullopt;
 };
 
 GpuSession::GpuSession(WorkerStatus* status) : status_(status) {}
@@ -159,27 +159,27 @@ json GpuSession::screen(const Message& request) {
   return answer_of(calls->timing(), Round::second, true);
 }
 
-/// The library's fastest choice that is right, sought once a problem. Errors: device (it brought
-/// the context down).
-Status GpuSession::seek_rival() {
+/// Finds the library's fastest correct proposal, once for each problem. Errors: device (a proposal
+/// destroyed the context).
+Status GpuSession::seek_peer() {
   Problem& p = *problem_;
-  p.rival_sought = true;
-  auto library = GpuRival::make(*tools_, p.gemm);
-  if (!library) return {};  // not here, or nothing for this problem: nobody to race
+  p.peer_sought = true;
+  auto library = VendorLibrary::make(*tools_, p.gemm);
+  if (!library) return {};  // no library, or no proposal for this problem: no peer in the race
   std::vector<RefusedChoice> refused;
   const auto best = fastest_choice(*tools_, *library, *p.sets, p.checker, refused);
   if (!best) return tl::unexpected(best.error());
-  if (*best) p.rival.emplace(Problem::Rival{std::move(*library), **best});
+  if (*best) p.peer.emplace(Problem::Peer{std::move(*library), **best});
   return {};
 }
 
-Result<std::optional<GpuCalls>> GpuSession::rival_calls() {
+Result<std::optional<GpuCalls>> GpuSession::peer_calls() {
   Problem& p = *problem_;
-  enter(WorkerStatus::racing, kRivalNumber);
-  if (!p.rival_sought)
-    if (Status sought = seek_rival(); !sought) return tl::unexpected(sought.error());
-  if (!p.rival) return std::nullopt;
-  auto calls = GpuCalls::make(*tools_, *p.sets, p.rival->library.run(p.rival->choice));
+  enter(WorkerStatus::racing, kPeerNumber);
+  if (!p.peer_sought)
+    if (Status sought = seek_peer(); !sought) return tl::unexpected(sought.error());
+  if (!p.peer) return std::nullopt;
+  auto calls = GpuCalls::make(*tools_, *p.sets, p.peer->library.run(p.peer->choice));
   if (!calls) return tl::unexpected(calls.error());
   return std::optional<GpuCalls>(std::move(*calls));
 }
@@ -219,22 +219,22 @@ json GpuSession::race(const Message& request) {
     calls.push_back(std::move(*one));
     who.push_back(i);
   }
-  std::optional<GpuCalls> rival;
+  std::optional<GpuCalls> peer;
   if (request.body.at("rival").get<bool>()) {
-    auto found = rival_calls();
-    if (!found) return fault(found.error().message, kRivalNumber);
-    if (*found) rival.emplace(std::move(**found));
+    auto found = peer_calls();
+    if (!found) return fault(found.error().message, kPeerNumber);
+    if (*found) peer.emplace(std::move(**found));
   }
-  return race_rows(std::move(rows), candidates, calls, who, std::move(rival),
+  return race_rows(std::move(rows), candidates, calls, who, std::move(peer),
                    request.body.at("budget_ns").get<double>());
 }
 
 json GpuSession::race_rows(std::vector<json> rows, const std::vector<GpuCandidate>& candidates,
                            std::vector<GpuCalls>& calls, const std::vector<std::size_t>& who,
-                           std::optional<GpuCalls> rival, double budget_ns) {
+                           std::optional<GpuCalls> peer, double budget_ns) {
   std::vector<GpuCalls*> contenders;
   for (GpuCalls& one : calls) contenders.push_back(&one);
-  if (rival) contenders.push_back(&*rival);
+  if (peer) contenders.push_back(&*peer);
   const auto stop = [&](const std::vector<Timing>& timings) {
     return timings.size() > 1 && decided(timings, kRaceMinSamples);
   };
@@ -242,7 +242,7 @@ json GpuSession::race_rows(std::vector<json> rows, const std::vector<GpuCandidat
   const auto on_turn = [&](const GpuCalls* one) {
     std::size_t at = 0;
     while (at < calls.size() && &calls[at] != one) ++at;
-    enter(WorkerStatus::racing, at < who.size() ? static_cast<int>(who[at]) : kRivalNumber);
+    enter(WorkerStatus::racing, at < who.size() ? static_cast<int>(who[at]) : kPeerNumber);
   };
   const auto raced = gpu_race(contenders, kRaceSamples, kRaceMinSamples, budget_ns, stop, on_turn);
   if (!raced) return fault(raced.error().message, status_->candidate);
@@ -256,9 +256,9 @@ json GpuSession::race_rows(std::vector<json> rows, const std::vector<GpuCandidat
                      : answer_of(v.error(), Round::race, false);
   }
   json reply{{"rows", rows}, {"conditions", text(*raced)}};
-  if (rival) {
-    json row = answer_of(rival->timing(), Round::race, false);
-    row["config"] = text(Config(problem_->rival->library.config(problem_->rival->choice)));
+  if (peer) {
+    json row = answer_of(peer->timing(), Round::race, false);
+    row["config"] = text(Config(problem_->peer->library.config(problem_->peer->choice)));
     reply["rivals"] = json::array({std::move(row)});
   }
   return reply;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tuner/gpu_candidate.h"
-#include "tuner/gpu_rival.h"
 #include "tuner/gpu_timing.h"
+#include "tuner/vendor_library.h"
 #include "tuner/worker_protocol.h"
 
 namespace kiln {
@@ -37,9 +37,9 @@ class GpuSession {
   nlohmann::json race_rows(std::vector<nlohmann::json> rows,
                            const std::vector<GpuCandidate>& candidates,
                            std::vector<GpuCalls>& calls, const std::vector<std::size_t>& who,
-                           std::optional<GpuCalls> rival, double budget_ns);
-  Status seek_rival();
-  Result<std::optional<GpuCalls>> rival_calls();
+                           std::optional<GpuCalls> peer, double budget_ns);
+  Status seek_peer();
+  Result<std::optional<GpuCalls>> peer_calls();
   nlohmann::json fault(const std::string& detail, int candidate);
   void enter(WorkerStatus::Phase phase, int candidate = 0);
 

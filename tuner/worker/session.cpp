@@ -113,7 +113,7 @@ json Session::answer(const Message& request) {
 Status Session::open_for(const Gemm& gemm, int threads) {
   if (!cage_.empty())
     return fail(ErrorCode::device,
-                fmt::format("'{}': this worker is in its cage for another problem", text(gemm)));
+                fmt::format("'{}': this worker serves another problem", text(gemm)));
   // Asked for its side effect: tile registers are granted to each process on request.
   if (const auto here = detect_cpu(threads); !here) return tl::unexpected(here.error());
   return {};

@@ -1,22 +1,22 @@
-#include "tuner/gpu_rival.h"
+#include "tuner/vendor_library.h"
 
 #include <fmt/format.h>
 
 namespace kiln {
 
-Result<GpuRival> GpuRival::make(const GpuTools& tools, const Gemm& gemm) {
+Result<VendorLibrary> VendorLibrary::make(const GpuTools& tools, const Gemm& gemm) {
   if (tools.device()->caps().vendor != Vendor::nvidia)
-    return fail(ErrorCode::unsupported, "cuBLASLt: for NVIDIA's GPUs alone");
+    return fail(ErrorCode::unsupported, "cuBLASLt: for NVIDIA GPUs only");
   auto library = cuda::CublasLt::make(tools.device(), canonicalise(gemm), kWorkspaceBytes);
   if (!library) return tl::unexpected(library.error());
   auto workspace = cuda::DeviceBuffer::make(tools.device(), kWorkspaceBytes);
   if (!workspace) return tl::unexpected(workspace.error());
   const auto version = cuda::cublaslt_version_number();
   if (!version) return tl::unexpected(version.error());
-  return GpuRival(std::move(*library), std::move(*workspace), *version);
+  return VendorLibrary(std::move(*library), std::move(*workspace), *version);
 }
 
-RunOnGpu GpuRival::run(int choice) const {
+RunOnGpu VendorLibrary::run(int choice) const {
   return [library = library_.get(), workspace = workspace_.data(), choice](KilnGpuArgs args,
                                                                            cuda::Stream stream) {
     args.workspace = workspace;
@@ -24,7 +24,7 @@ RunOnGpu GpuRival::run(int choice) const {
   };
 }
 
-Result<std::optional<int>> fastest_choice(const GpuTools& tools, const GpuRival& library,
+Result<std::optional<int>> fastest_choice(const GpuTools& tools, const VendorLibrary& library,
                                           const GpuOperandSets& sets, GpuChecker& checker,
                                           std::vector<RefusedChoice>& refused) {
   constexpr int kSamples = 5;

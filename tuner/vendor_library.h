@@ -1,4 +1,4 @@
-// cuBLASLt as a contender: its proposals for a problem, and the fastest of them that is right.
+// cuBLASLt as a peer: its proposals for a problem, and the fastest correct one.
 #pragma once
 
 #include <memory>
@@ -14,20 +14,20 @@
 
 namespace kiln {
 
-/// cuBLASLt's proposals for a problem, each something to be checked and timed.
-class GpuRival {
+/// cuBLASLt's proposals for a problem, to be checked and timed.
+class VendorLibrary {
  public:
-  /// What it may use; its own default on this class of device.
+  /// Workspace that the library may use: its own default on this class of device.
   static constexpr std::size_t kWorkspaceBytes = 32 << 20;
   /// Errors: unsupported (no library, or nothing for the problem), device.
-  static Result<GpuRival> make(const GpuTools& tools, const Gemm& gemm);
+  static Result<VendorLibrary> make(const GpuTools& tools, const Gemm& gemm);
   int choices() const { return library_->choices(); }
-  /// What a row of one of its proposals is called.
+  /// The config under which a proposal's row is stored.
   CudaLibrary config(int choice) const { return {choice, version_}; }
   RunOnGpu run(int choice) const;
 
  private:
-  GpuRival(cuda::CublasLt library, cuda::DeviceBuffer workspace, int version)
+  VendorLibrary(cuda::CublasLt library, cuda::DeviceBuffer workspace, int version)
       : library_(std::make_unique<cuda::CublasLt>(std::move(library))),
         workspace_(std::move(workspace)),
         version_(version) {}
@@ -41,9 +41,9 @@ struct RefusedChoice {
   int choice;
   std::string why;
 };
-/// The fastest of the library's proposals that are right; nothing when none is. Errors: device (a
-/// proposal brought the device's context down).
-Result<std::optional<int>> fastest_choice(const GpuTools& tools, const GpuRival& library,
+/// The library's fastest correct proposal; nothing when none is correct. Errors: device (a proposal
+/// destroyed the device's context).
+Result<std::optional<int>> fastest_choice(const GpuTools& tools, const VendorLibrary& library,
                                           const GpuOperandSets& sets, GpuChecker& checker,
                                           std::vector<RefusedChoice>& refused);
 
