@@ -250,7 +250,7 @@ std::string text(const BenchSummary& s) {
   std::string out = fmt::format("{} shapes raced, {} beside a peer, {} verified, {} failed\n",
                                 s.shapes, s.compared, s.verified, s.failed);
   if (s.compared) {
-    out += fmt::format("best peer's time / kiln's: {:.3f} (geometric mean), worst {:.3f}: {}\n",
+    out += fmt::format("speedup over the fastest peer: {:.3f} (geometric mean), worst {:.3f}: {}\n",
                        s.ratio, s.worst_ratio, s.worst_shape);
     for (const auto& [threads, ratio] : s.ratio_by_threads)
       out += fmt::format("  {} threads: {:.3f}\n", threads, ratio);
