@@ -103,8 +103,8 @@ Calls calls_of(const std::shared_ptr<PeerRuns>& runs) {
 }
 
 /// Adds every supporting peer whose result is right; the others go to `result.excluded`.
-std::vector<Contestant> admitted(const PeerSet& peers, const OperandSets& sets, std::uint64_t seed,
-                                 ContestResult& result) {
+std::vector<Contestant> admitted(const PeerSet& peers, const OperandSets& sets,
+                                 const ResultCheck& check, ContestResult& result) {
   std::vector<Contestant> contestants;
   for (const auto& peer : peers.present) {
     if (!peer->supports(result.gemm, result.threads)) continue;
@@ -115,7 +115,7 @@ std::vector<Contestant> admitted(const PeerSet& peers, const OperandSets& sets, 
     }
     poison_d(result.gemm, sets[0]);
     (*runs)->kernel->run((*runs)->operands[0]);
-    if (auto fault = wrong_d(result.gemm, sets[0], seed)) {
+    if (auto fault = check.fault_of(sets[0].d)) {
       result.excluded.push_back({peer->name(), *fault});
       continue;
     }
@@ -200,7 +200,8 @@ Result<ContestResult> contest(Engine& engine, const PeerSet& peers, const Gemm& 
   ContestResult result;
   result.gemm = gemm;
   result.threads = threads;
-  std::vector<Contestant> contestants = admitted(peers, *sets, options.seed, result);
+  const ResultCheck check(gemm, (*sets)[0], options.seed);
+  std::vector<Contestant> contestants = admitted(peers, *sets, check, result);
 
   auto kiln = KilnRuns::make(engine, gemm, threads, *sets);
   if (!kiln) return tl::unexpected(kiln.error());
@@ -208,7 +209,7 @@ Result<ContestResult> contest(Engine& engine, const PeerSet& peers, const Gemm& 
   result.match = kiln->plan().match();
   poison_d(gemm, (*sets)[0]);
   if (Status ran = kiln->once(); !ran) return tl::unexpected(ran.error());
-  const auto fault = wrong_d(gemm, (*sets)[0], options.seed);
+  const auto fault = check.fault_of((*sets)[0].d);
   result.verified = !fault;
   result.fault = fault.value_or("");
   contestants.push_back({"kiln", kiln->calls()});

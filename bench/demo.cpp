@@ -61,7 +61,7 @@ Status run_checked(Engine& engine, const Gemm& gemm, const DeviceCaps& device, s
   const auto begin = now_ns();
   if (Status ran = engine.gemm(gemm, operands); !ran) return ran;
   if (outcome.first_gemm_ns == 0) outcome.first_gemm_ns = double(now_ns() - begin);
-  if (auto fault = wrong_d(gemm, (*sets)[0], seed))
+  if (auto fault = ResultCheck(gemm, (*sets)[0], seed).fault_of((*sets)[0].d))
     outcome.wrong.push_back(fmt::format("{}: {}", text(gemm), *fault));
   const auto plan = engine.plan(gemm, device.compute_units);
   if (!plan) return tl::unexpected(plan.error());

@@ -50,7 +50,7 @@ class Copies {
             "cuMemcpyDtoH");
         !ok)
       return tl::unexpected(ok.error());
-    return !wrong_d(gemm_, sets_[0], 1);
+    return !ResultCheck(gemm_, sets_[0], 1).fault_of(sets_[0].d);
   }
 
  private:

@@ -72,7 +72,7 @@ Result<ColdStart> cold_start_here(const Gemm& gemm, const OpenOptions& open, int
   result.open_ns = double(opened - begin);
   result.first_gemm_ns = double(done - opened);
   result.compiler_files = mapped_compiler_files();
-  result.verified = !wrong_d(gemm, (*sets)[0], 1);
+  result.verified = !ResultCheck(gemm, (*sets)[0], 1).fault_of((*sets)[0].d);
   const auto plan = engine->plan(gemm, threads);
   if (!plan) return tl::unexpected(plan.error());
   result.match = plan->match();

@@ -11,7 +11,6 @@
 #include "kiln/numeric.hpp"
 #include "runtime/buffers.h"
 #include "tuner/data.h"
-#include "tuner/reference.h"
 
 namespace kiln {
 namespace {
@@ -62,7 +61,8 @@ LineTerms terms_along(const Gemm& g, const Operands& o, const Lines& lines, std:
   return terms;
 }
 
-std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const Products& p) {
+std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const void* d,
+                                       const Products& p) {
   const bool rows = p.lines.along == Lines::Along::rows;
   const auto length = std::size_t(p.length);
   std::vector<double> value(length), error(length);
@@ -78,7 +78,7 @@ std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const P
            value, error);
     for (std::size_t x = 0; x < length; ++x) {
       const std::int64_t i = rows ? index : std::int64_t(x), j = rows ? std::int64_t(x) : index;
-      const double got = load_element(g.d.dtype, o.d, d_index(g, p.lines.batch, i, j));
+      const double got = load_element(g.d.dtype, d, d_index(g, p.lines.batch, i, j));
       if (!accepts(g.d.dtype, value[x], error[x], got))
         return fmt::format("D[{},{}] of batch {} is {}, expected {} within {:.3g}", i, j,
                            p.lines.batch, got, value[x], error[x]);
@@ -94,20 +94,26 @@ void poison_d(const Gemm& gemm, const Operands& operands) {
                         std::size_t(span(gemm, Operand::d) * size_of(gemm.d.dtype))});
 }
 
-std::optional<std::string> wrong_d(const Gemm& gemm, const Operands& o, std::uint64_t seed) {
-  if (auto fault = unwritten(gemm, o.d)) return fault;
+ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed)
+    : gemm_(gemm), operands_(operands) {
   Random random(seed, 0x62656e6368);
+  const auto expect_along = [&](Lines::Along along, std::int64_t batch, std::int64_t count,
+                                std::int64_t length) {
+    const double work = double(gemm.k) * double(gemm.batch > 1 ? 2 : 1) * double(length);
+    expected_.push_back(products(gemm, operands.a, operands.b,
+                                 Lines{along, batch, sampled(count, work, random)},
+                                 {operands.scale_a, operands.scale_b}));
+  };
   for (std::int64_t batch : std::set<std::int64_t>{0, gemm.batch - 1}) {
-    const double per_line = double(gemm.k) * double(gemm.batch > 1 ? 2 : 1);
-    Lines rows{Lines::Along::rows, batch, sampled(gemm.m, per_line * double(gemm.n), random)};
-    if (auto fault =
-            wrong_lines(gemm, o, products(gemm, o.a, o.b, std::move(rows), {o.scale_a, o.scale_b})))
-      return fault;
-    Lines columns{Lines::Along::columns, batch, sampled(gemm.n, per_line * double(gemm.m), random)};
-    if (auto fault = wrong_lines(
-            gemm, o, products(gemm, o.a, o.b, std::move(columns), {o.scale_a, o.scale_b})))
-      return fault;
+    expect_along(Lines::Along::rows, batch, gemm.m, gemm.n);
+    expect_along(Lines::Along::columns, batch, gemm.n, gemm.m);
   }
+}
+
+std::optional<std::string> ResultCheck::fault_of(const void* d) const {
+  if (auto fault = unwritten(gemm_, d)) return fault;
+  for (const Products& products : expected_)
+    if (auto fault = wrong_lines(gemm_, operands_, d, products)) return fault;
   return std::nullopt;
 }
 

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kiln/engine.hpp"
+#include "tuner/reference.h"
 
 namespace kiln {
 
@@ -15,8 +17,18 @@ void poison_d(const Gemm& gemm, const Operands& operands);
 
 /// Compares D = activation(op(A)*op(B) + bias) + residual with kiln's reference: every element must
 /// have been written, and a sample of rows and of columns, first and last among them, must lie
-/// within the dot product's error bound. `operands.b` is plain. Returns the first fault as a
-/// sentence.
-std::optional<std::string> wrong_d(const Gemm& gemm, const Operands& operands, std::uint64_t seed);
+/// within the dot product's error bound. The reference is made once, for every contestant.
+class ResultCheck {
+ public:
+  /// Of these inputs, which must live as long as this; `operands.b` is plain, `operands.d` unused.
+  ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed);
+  /// The first fault of a D, as a sentence.
+  std::optional<std::string> fault_of(const void* d) const;
+
+ private:
+  Gemm gemm_;
+  Operands operands_;
+  std::vector<Products> expected_;
+};
 
 }  // namespace kiln

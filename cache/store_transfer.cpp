@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <memory>
+#include <string>
+
 #include "cache/seal.h"
 #include "cache/store_impl.h"
 #include "cache/trust.h"
@@ -139,9 +142,9 @@ std::string quoted(const std::filesystem::path& path) {
   return text + "'";
 }
 
-/// `from` as the schema "other" of `db`, detached whatever happens in between. It is a copy of what
-/// that layer's connection reads: attaching by path would open whatever file lies there by then,
-/// and could not open a write-ahead log on read-only media.
+/// `from` as the schema "other" of `db`, sound, detached whatever happens in between. It is a copy
+/// of what that layer's connection reads: attaching by path would open whatever file lies there by
+/// then, and could not open a write-ahead log on read-only media.
 class Attached {
  public:
   Attached(SQLite::Database& db, Layer& from) : db_(db) {
@@ -150,6 +153,8 @@ class Attached {
       SQLite::Backup copy(db_, "other", *from.db, "main");
       if (const int code = copy.executeStep(); code != SQLITE_DONE)
         throw SQLite::Exception(sqlite3_errstr(code), code);
+      if (const std::string found = db_.execAndGet("PRAGMA other.quick_check(1)"); found != "ok")
+        throw SQLite::Exception(found, SQLITE_CORRUPT);
     } catch (...) {
       db_.tryExec("DETACH other");
       throw;
@@ -163,9 +168,13 @@ class Attached {
   SQLite::Database& db_;
 };
 
-/// Machine code and what names it is taken from trusted layers only.
-ImportReport merge(SQLite::Database& db, Layer& from) {
-  const Attached attached(db, from);
+/// Machine code and what names it is taken from trusted layers only. Errors: database (names `from`
+/// where that file cannot be read or is damaged). Throws what SQLite throws of `db`.
+Result<ImportReport> merge(SQLite::Database& db, Layer& from) {
+  const auto attached = guarded(from.path, [&]() -> Result<std::unique_ptr<Attached>> {
+    return std::make_unique<Attached>(db, from);
+  });
+  if (!attached) return tl::unexpected(attached.error());
   SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
   ImportReport report{.trusted = from.trusted};
   merge_values(db);
@@ -219,7 +228,8 @@ Status Store::export_to(const std::filesystem::path& file) {
       out->db->exec(
           "DELETE FROM binary; DELETE FROM verification; UPDATE measurement SET binary_key = ''");
     for (Layer& layer : impl_->layers)
-      if (&layer != &impl_->own()) merge(*out->db, layer);
+      if (&layer != &impl_->own())
+        if (auto merged = merge(*out->db, layer); !merged) return tl::unexpected(merged.error());
     // A reader on read-only media can make no write-ahead log.
     out->db->exec("PRAGMA journal_mode = DELETE");
     out->db.reset();

@@ -22,14 +22,15 @@ constexpr Manual kDemoManual{
     "  A second run with the same budget finds everything tuned and goes straight to the table.\n"
     "  Ctrl-C keeps what was tuned until then (exit code 130); the same command continues "
     "from there.",
-    "  kiln demo                               # under five minutes\n"
+    "  kiln demo                               # two to three minutes
+"
     "  kiln demo --budget 60 --tokens 16 --db demo.db"};
 
 struct DemoCommand {
   DeviceOptions device;
   DatabaseOptions database;
   DemoOptions demo;
-  double budget = 240;
+  double budget = 90;
   bool second_process = false;
 };
 

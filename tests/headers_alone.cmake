@@ -1,5 +1,8 @@
-# Every header compiles by itself: one translation unit a header, part of the ordinary build.
-# A C header of the public face is compiled as C too.
+# Every header compiles by itself: one translation unit a header, part of a build that compiles every
+# file by itself, too. A C header of the public face is compiled as C too.
+if(KILN_UNITY)
+  return()
+endif()
 set(units "")
 foreach(folder include/kiln generator runtime tuner cache engine bench cli tests/support)
   file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}

@@ -2,6 +2,7 @@
 # seeded run of mutations as an ordinary test. With Clang and KILN_FUZZERS, <name>_fuzzer is the real
 # libFuzzer program for the same entry function; the target `fuzzers` builds all of them.
 add_custom_target(fuzz_drivers)
+add_dependencies(kiln_tests fuzz_drivers)
 add_custom_target(fuzzers)
 file(GLOB entries CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/*_fuzz.cpp)
 foreach(entry IN LISTS entries)

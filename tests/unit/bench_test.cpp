@@ -130,7 +130,9 @@ TEST(ResultCheck, AcceptsARightResultAndNamesAWrongOne) {
   const DeviceCaps device = detect_cpu(1).value();
   for (const Gemm& gemm : checked_problems()) {
     const auto sets = OperandSets::make(gemm, device, 3).value();
-    const auto fault = [&] { return wrong_d(gemm, sets[0], 3).value_or(""); };
+    const auto fault = [&] {
+      return ResultCheck(gemm, sets[0], 3).fault_of(sets[0].d).value_or("");
+    };
     poison_d(gemm, sets[0]);
     EXPECT_THAT(fault(), HasSubstr("never written")) << text(gemm);
     ASSERT_TRUE(reference_gemm(gemm, sets[0]));
@@ -150,7 +152,8 @@ TEST(ResultCheck, SeesOneElementThatWasNeverWritten) {
   poison_d(gemm, sets[0]);
   for (std::size_t i = 0; i < right.size(); ++i)
     if (i != 123 * 200 + 45) d[i] = right[i];
-  EXPECT_THAT(wrong_d(gemm, sets[0], 3).value_or(""), HasSubstr("D[123,45]"));
+  EXPECT_THAT(ResultCheck(gemm, sets[0], 3).fault_of(sets[0].d).value_or(""),
+              HasSubstr("D[123,45]"));
 }
 
 /// A peer that multiplies by kiln's reference and may then spoil one element.

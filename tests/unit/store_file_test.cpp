@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -76,6 +77,30 @@ TEST(FileTrust, RowsOfAFileThatOthersMayWriteNameNoCode) {
   // The same by way of an export: what was written by others is now in a file of this user's.
   ASSERT_TRUE(open_store(dir / "theirs.db", {dir / "own.db"})->export_to(dir / "out.db"));
   EXPECT_TRUE(open_store(dir / "out.db")->best(theirs, kNow)->image.empty());
+}
+
+// Once its pages are read, a damaged file must not be taken for the one that imports it.
+TEST(OpenFile, ADamagedImportIsNamed) {
+  TempDir dir;
+  auto own = open_store(dir / "own.db");
+  {
+    auto theirs = open_store(dir / "theirs.db");
+    for (int m = 1; m < 40; ++m) store_winner(*theirs, key_of(m, 96, 128), 6);
+  }
+  ASSERT_TRUE(open_store(dir / "theirs.db")->export_to(dir / "damaged.db"));
+  {
+    std::fstream file(dir / "damaged.db", std::ios::in | std::ios::out | std::ios::binary);
+    const auto bytes = static_cast<std::streamoff>(std::filesystem::file_size(dir / "damaged.db"));
+    for (std::streamoff page = 4096 * 8; page < bytes; page += 4096 * 3) {
+      file.seekp(page);
+      file << std::string(512, '\xff');
+    }
+  }
+  const auto report = own->import_from(dir / "damaged.db");
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::database);
+  EXPECT_THAT(report.error().message, HasSubstr("damaged.db"));
+  EXPECT_TRUE(own->import_from(dir / "theirs.db"));
 }
 
 TEST(OpenFile, AViewInATablesPlaceIsRefused) {
