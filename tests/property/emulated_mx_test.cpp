@@ -4,26 +4,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "generator/extent.h"
 #include "support/emulated.h"
+#include "support/seed.h"
 
 namespace kiln::emulated_mx_test {
 
 constexpr DType kFormats[] = {fp8_e4m3, fp8_e5m2, fp6_e2m3, fp6_e3m2, fp4_e2m1};
-
-/// KILN_SEED repeats a run; without it every run draws anew.
-std::uint64_t seed_of_run() {
-  static const std::uint64_t seed = [] {
-    if (const char* given = std::getenv("KILN_SEED")) return std::strtoull(given, nullptr, 10);
-    return static_cast<unsigned long long>(std::random_device{}());
-  }();
-  return seed;
-}
 
 class Draw {
  public:
@@ -74,7 +65,7 @@ TEST_P(EmulatedMx, EveryPairOfFormatsIsRight) {
   const int rows = GetParam();
   DeviceCaps device = caps_named("gfx950").value();
   device.compute_units = 6;
-  std::uint64_t seed = seed_of_run() + 100 * static_cast<std::uint64_t>(rows);
+  std::uint64_t seed = test::seed_of_run() + 100 * static_cast<std::uint64_t>(rows);
   int proven = 0;
   for (const DType a : kFormats)
     for (const DType b : kFormats) {
@@ -91,7 +82,7 @@ TEST_P(EmulatedMx, EveryPairOfFormatsIsRight) {
       const Config& config =
           mine[static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(mine.size())))];
       const std::string what =
-          fmt::format("KILN_SEED={}: {} | {}", seed_of_run(), text(gemm), text(config));
+          fmt::format("KILN_SEED={}: {} | {}", test::seed_of_run(), text(gemm), text(config));
       const auto kernel = test::emulated_kernel(gemm, device, config);
       ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
       const Verdict verdict =
