@@ -1,4 +1,4 @@
-// Kernels on microscaled blocks without a GPU: every pair of formats on both instructions, sampled
+// Kernels on microscaled blocks without a GPU: every pair of formats, both instructions, sampled
 // configs of random ragged problems, run lane by lane and checked as the tuner checks: on exact
 // data with random scales every element of D must be equal.
 #include <fmt/format.h>
@@ -66,9 +66,11 @@ TEST_P(EmulatedMx, EveryPairOfFormatsIsRight) {
   DeviceCaps device = caps_named("gfx950").value();
   device.compute_units = 6;
   std::uint64_t seed = test::seed_of_run() + 100 * static_cast<std::uint64_t>(rows);
-  int proven = 0;
+  int proven = 0, pair = 0;
   for (const DType a : kFormats)
     for (const DType b : kFormats) {
+      // Every pair on one of the two instructions; on both where more is asked for.
+      if (test::thorough() == 1 && ++pair % 2 != rows / 16 % 2) continue;
       Draw draw(++seed);
       const Gemm gemm = problem(draw, a, b);
       ASSERT_TRUE(validate(gemm)) << text(gemm) << ": " << validate(gemm).error().message;
@@ -90,7 +92,7 @@ TEST_P(EmulatedMx, EveryPairOfFormatsIsRight) {
       EXPECT_TRUE(verdict) << what << ": " << (verdict ? "" : verdict.error().detail);
       ++proven;
     }
-  EXPECT_EQ(proven, 25);
+  EXPECT_GE(proven, 12);
 }
 
 /// Every kind of scales, in layouts and on targets that no matrix instruction serves.
