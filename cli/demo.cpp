@@ -23,7 +23,7 @@ constexpr Manual kDemoManual{
     "  Ctrl-C keeps what was tuned until then (exit code 130); the same command continues "
     "from there.",
     "  kiln demo                               # two to three minutes
-"
+    "
     "  kiln demo --budget 60 --tokens 16 --db demo.db"};
 
 struct DemoCommand {
