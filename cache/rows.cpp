@@ -307,98 +307,63 @@ std::optional<Measured> read_measured(SQLite::Statement& row) {
   return measured;
 }
 
-std::optional<DeviceCaps> read_device(SQLite::Database& db, std::int64_t id) {
-  DeviceCaps device;
+namespace {
+
+/// The row `id` of `table` as a value: the fields that `visit` names, then `more` columns, of which
+/// `sound` reads what it compares. Nullopt where there is no such row or it is not sound.
+template <typename T, typename Visit, typename Sound>
+std::optional<T> read_value(SQLite::Database& db, std::string_view table, std::string_view more,
+                            std::int64_t id, Visit visit, Sound sound) {
+  T value{};
   NameList names;
-  for_each_device_field(device, names);
-  SQLite::Statement row(db, fmt::format("SELECT {}, key FROM device WHERE id = ?", names.text));
+  visit(value, names);
+  SQLite::Statement row(db,
+                        fmt::format("SELECT {}{} FROM {} WHERE id = ?", names.text, more, table));
   row.bind(1, id);
   if (!row.executeStep()) return std::nullopt;
   RowReader reader(row);
-  for_each_device_field(device, reader);
-  const bool good = reader.ok() && device.compute_units >= 1 && reader.next_is(key_text(device));
-  return good ? std::optional(device) : std::nullopt;
+  visit(value, reader);
+  return reader.ok() && sound(value, reader) ? std::optional<T>(std::move(value)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<DeviceCaps> read_device(SQLite::Database& db, std::int64_t id) {
+  return read_value<DeviceCaps>(
+      db, "device", ", key", id,
+      [](DeviceCaps& device, auto& fields) { for_each_device_field(device, fields); },
+      [](const DeviceCaps& device, RowReader& row) {
+        return device.compute_units >= 1 && row.next_is(key_text(device));
+      });
 }
 
 std::optional<Gemm> read_problem(SQLite::Database& db, std::int64_t id) {
-  Gemm gemm;
-  NameList names;
-  for_each_gemm_field(gemm, names);
-  SQLite::Statement row(db,
-                        fmt::format("SELECT {}, key, class FROM problem WHERE id = ?", names.text));
-  row.bind(1, id);
-  if (!row.executeStep()) return std::nullopt;
-  RowReader reader(row);
-  for_each_gemm_field(gemm, reader);
-  const bool good = reader.ok() && validate(gemm) && reader.next_is(key_text(gemm)) &&
-                    reader.next_is(class_text(gemm));
-  return good ? std::optional(gemm) : std::nullopt;
+  return read_value<Gemm>(
+      db, "problem", ", key, class", id,
+      [](Gemm& gemm, auto& fields) { for_each_gemm_field(gemm, fields); },
+      [](const Gemm& gemm, RowReader& row) {
+        return validate(gemm) && row.next_is(key_text(gemm)) && row.next_is(class_text(gemm));
+      });
 }
 
 std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id) {
-  Validators validators;
-  NameList names;
-  for_each_validator_field(validators, names);
-  SQLite::Statement row(db, fmt::format("SELECT {}, key FROM toolchain WHERE id = ?", names.text));
-  row.bind(1, id);
-  if (!row.executeStep()) return std::nullopt;
-  RowReader reader(row);
-  for_each_validator_field(validators, reader);
-  const bool good = reader.ok() && reader.next_is(key_text(validators));
-  return good ? std::optional(validators) : std::nullopt;
+  return read_value<Validators>(
+      db, "toolchain", ", key", id,
+      [](Validators& validators, auto& fields) { for_each_validator_field(validators, fields); },
+      [](const Validators& validators, RowReader& row) {
+        return row.next_is(key_text(validators));
+      });
 }
 
 std::optional<SearchExtent> read_search(SQLite::Database& db, std::int64_t id) {
-  SearchExtent s;
-  NameList names;
-  for_each_search_field(s, names);
-  SQLite::Statement row(db, fmt::format("SELECT {} FROM search WHERE id = ?", names.text));
-  row.bind(1, id);
-  if (!row.executeStep()) return std::nullopt;
-  RowReader reader(row);
-  for_each_search_field(s, reader);
-  const bool sane = s.seconds >= 0 && s.spent_seconds >= 0 && s.spent_seconds <= s.budget_seconds &&
-                    s.measured >= 0 && s.failed >= 0 && s.measured <= s.enumerated &&
-                    s.failed <= s.enumerated - s.measured;
-  return reader.ok() && sane ? std::optional(s) : std::nullopt;
-}
-
-std::optional<SearchExtent> search_beside(SQLite::Database& db, std::int64_t measurement_id) {
-  SQLite::Statement row(db, R"sql(
-    SELECT search.id FROM search JOIN measurement USING (device_id, problem_id, policy, determinism,
-      toolchain_id) WHERE measurement.id = ?)sql");
-  row.bind(1, measurement_id);
-  return row.executeStep() ? read_search(db, row.getColumn(0).getInt64()) : std::nullopt;
-}
-
-std::optional<double> read_peak(SQLite::Database& db, std::int64_t id) {
-  SQLite::Statement row(db, "SELECT dtype, flops FROM peak WHERE id = ?");
-  row.bind(1, id);
-  DType type{};
-  if (!row.executeStep() || !from_value(row.getColumn(0).getString(), type)) return std::nullopt;
-  const double flops = row.getColumn(1).getDouble();
-  return flops > 0 && flops <= kMostFlops ? std::optional(flops) : std::nullopt;
-}
-
-std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {
-  SQLite::Statement row(db, R"sql(
-    SELECT key, code_key, compiler, source_id, hash, bytes, data
-    FROM binary JOIN binary_data USING (id) WHERE id = ?)sql");
-  row.bind(1, id);
-  if (!row.executeStep()) return std::nullopt;
-  auto image = decompress(blob(row.getColumn(6)), row.getColumn(5).getInt64());
-  if (!image || !binary_sealed(db, id) || content_hash(*image) != row.getColumn(4).getString())
-    return std::nullopt;
-  StoredBinary binary{.key = row.getColumn(0).getString(),
-                      .code_key = row.getColumn(1).getString(),
-                      .compiler = row.getColumn(2).getString(),
-                      .image = std::move(*image)};
-  if (!row.getColumn(3).isNull()) {
-    auto source = read_source(db, row.getColumn(3).getInt64());
-    if (!source) return std::nullopt;
-    binary.source = std::move(*source);
-  }
-  return binary;
+  return read_value<SearchExtent>(
+      db, "search", "", id,
+      [](SearchExtent& extent, auto& fields) { for_each_search_field(extent, fields); },
+      [](const SearchExtent& s, RowReader&) {
+        return s.seconds >= 0 && s.spent_seconds >= 0 && s.spent_seconds <= s.budget_seconds &&
+               s.measured >= 0 && s.failed >= 0 && s.measured <= s.enumerated &&
+               s.failed <= s.enumerated - s.measured;
+      });
 }
 
 }  // namespace kiln
