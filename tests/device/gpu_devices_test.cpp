@@ -1,5 +1,5 @@
 // Several GPUs in one process: an Engine each, one database, calls in turn and from threads of
-// their own. With one GPU two Engines share it; without one, what is left to test is the error.
+// their own. With one GPU two Engines share it; without one the test says SKIPPED.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ TEST(GpuDevices, EnginesOfOneProcessKeepApart) {
   const auto found = cuda::device_count();
   if (!found || *found == 0) {
     EXPECT_FALSE(Engine::open(options_in(dir, 0)));
-    return;
+    GTEST_SKIP() << "no NVIDIA GPU: " << (found ? "the driver counts none" : found.error().message);
   }
   std::array<int, 2> numbers{0, std::min(*found - 1, 1)};
   std::vector<cuda::SharedDevice> devices;

@@ -1,20 +1,24 @@
-// What is rendered, kept as files under kept/: one kernel for each family and for each branch of a
-// template that another golden does not show. Run with KILN_ACCEPT=1 to take a change, then read
-// it.
+// What is rendered, kept as files under kept/: a whole kernel for each family, named as the family,
+// and of other configs the sections that show what they choose in a template. Run with
+// KILN_ACCEPT=1 to take a change, then read it.
 #include "generator/render.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "generator/cuda_check.h"
+#include "generator/embedded.h"
 #include "generator/family.h"
 #include "generator/mfma_examples.h"
 #include "support/golden.h"
+#include "support/sections.h"
 
 namespace kiln::render_test {
 
@@ -24,136 +28,166 @@ struct Case {
   int threads;
   const char* gemm;
   const char* config;
+  /// Sections that are kept besides the parameters; null: the whole source.
+  const char* shows = nullptr;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 const Case kCases[] = {
-    {"packed_fp32_avx512", "avx512", 1, "fp32 N N 1024 1024 1024",
+    // One whole kernel a family.
+    {"host_packed", "avx512", 1, "fp32 N N 1024 1024 1024",
      "host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows "
      "parallel=none unroll=4 prefetch=0 stream_d=0 ahead=1"},
-    {"packed_fp32_avx512_unpacked_tails", "avx512", 1, "fp32 N N 29 100 300 lda=304",
-     "host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=128 pack_a=0 pack_b=0 inner=columns "
-     "parallel=none unroll=1 prefetch=8 stream_d=0 ahead=1"},
-    {"packed_fp64_avx2_grid_epilogue", "avx2", 4,
-     "fp64 T N 500 400 300 epilogue=bias_row+gelu_erf+residual",
-     "host_packed isa=avx2 mr=4 nv=3 kc=256 mc=96 nc=768 pack_a=1 pack_b=1 inner=rows "
-     "parallel=grid unroll=4 prefetch=0 stream_d=0 ahead=0"},
-    {"packed_bf16_split_k", "avx512_bf16", 2, "bf16 N T 64 96 4096",
-     "host_packed isa=avx512 mr=8 nv=3 kc=512 mc=64 nc=96 pack_a=1 pack_b=1 inner=columns "
-     "parallel=k unroll=1 prefetch=0 stream_d=0 ahead=0"},
-    {"packed_int8_weights", "avx512", 1, "int8 N T 32 512 1024 out=fp32 packed_b=1",
-     "host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns "
-     "parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0"},
-    {"packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
-     "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
-     "parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0"},
-    {"dot_fp32_avx512", "avx512", 2, "fp32 N T 4 4096 4096",
+    {"host_dot", "avx512", 2, "fp32 N T 4 4096 4096",
      "host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0"},
-    {"small_fp32_avx512", "avx512", 1, "fp32 N N 13 24 9",
+    {"host_small", "avx512", 1, "fp32 N N 13 24 9",
      "host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none"},
-    {"amx_bf16", "amx", 1, "bf16 N T 128 512 512",
+    {"host_amx", "amx", 1, "bf16 N T 128 512 512",
      "host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none"},
-    {"cuda_wgmma_bf16_pingpong", "sm_90a", 132, "bf16 N T 4096 4096 4096 align=16",
+    {"cuda_wgmma", "sm_90a", 132, "bf16 N T 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0"},
+    {"cuda_mma", "sm_80", 108, "bf16 N T 4096 4096 4096 align=16",
+     "cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 "
+     "bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1"},
+    {"cuda_simt", "sm_80", 108, "fp32 N N 1024 1024 1024 align=16",
+     "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 "
+     "width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles "
+     "splits=1 group=8"},
+    {"cuda_gemv", "sm_90a", 132, "bf16 N T 3 5000 777 epilogue=bias_row+silu",
+     "cuda_gemv rows=2 width=1 warps=4 swap=0"},
+    {"hip_mfma", "gfx950", 0, "bf16 N T 8192 8192 8192 align=16",
+     "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
+     "banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0"},
+    {"hip_mx", "gfx950", 0, "e4m3e2m1 N T 8192 8192 8192 align=16 scale=mx32",
+     "hip_mx rows=16 tile_m=256 tile_n=256 tile_k=128 waves_m=2 waves_n=4 staging=twice splits=1 "
+     "chunk=64 group=4"},
+    {"hip_simt", "gfx1100", 0, "u8s8 N N 99 98 97 out=s8 epilogue=bias_row+silu",
+     "hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4"},
+    // What other configs choose in the templates.
+    {"host_packed_fp32_unpacked_tails", "avx512", 1, "fp32 N N 29 100 300 lda=304",
+     "host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=128 pack_a=0 pack_b=0 inner=columns "
+     "parallel=none unroll=1 prefetch=8 stream_d=0 ahead=1",
+     "host/packed.cpp"},
+    {"host_packed_fp64_avx2_grid_epilogue", "avx2", 4,
+     "fp64 T N 500 400 300 epilogue=bias_row+gelu_erf+residual",
+     "host_packed isa=avx2 mr=4 nv=3 kc=256 mc=96 nc=768 pack_a=1 pack_b=1 inner=rows "
+     "parallel=grid unroll=4 prefetch=0 stream_d=0 ahead=0",
+     "host/epilogue.h"},
+    {"host_packed_bf16_split_k", "avx512_bf16", 2, "bf16 N T 64 96 4096",
+     "host_packed isa=avx512 mr=8 nv=3 kc=512 mc=64 nc=96 pack_a=1 pack_b=1 inner=columns "
+     "parallel=k unroll=1 prefetch=0 stream_d=0 ahead=0",
+     "host/share.h"},
+    {"host_packed_int8_weights", "avx512", 1, "int8 N T 32 512 1024 out=fp32 packed_b=1",
+     "host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns "
+     "parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0",
+     "host/strips.h"},
+    {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
+     "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
+     "parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0",
+     "host/vector.h"},
     {"cuda_wgmma_fp16_unaligned_stream", "sm_90a", 132,
      "fp16 T N 1023 1023 1023 epilogue=bias_col+gelu+residual",
      "cuda_wgmma left=128 right=96 stages=6 warpgroups=2 pingpong=0 swap=1 cluster_left=2 "
      "cluster_right=1 sharing=stream splits=1 along=right group=8 pack_a=1 pack_b=1 keep_right=0 "
-     "promote=0"},
+     "promote=0",
+     "cuda/schedule.h cuda/store.h cuda/combine.h"},
     {"cuda_wgmma_bf16_hilbert", "sm_90a", 132, "bf16 N T 8192 8192 8192 align=16 batch=2",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "
      "cluster_right=1 sharing=tiles splits=1 along=hilbert group=16 pack_a=0 pack_b=0 keep_right=0 "
-     "promote=0"},
+     "promote=0",
+     "cuda/hilbert.h"},
     {"cuda_wgmma_fp8_split_promoted", "sm_90a", 132, "fp8 N T 64 4096 4096 align=16 out=fp32",
      "cuda_wgmma left=64 right=64 stages=8 warpgroups=1 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=1 sharing=split splits=4 along=left group=8 pack_a=0 pack_b=0 keep_right=1 "
-     "promote=1"},
+     "promote=1",
+     ""},
     {"cuda_wgmma_bf16_paired", "sm_90a", 132, "bf16 N T 1023 1023 1023",
      "cuda_wgmma left=64 right=128 stages=9 warpgroups=1 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=1 pack_b=1 keep_right=0 "
-     "promote=0 paired=1"},
+     "promote=0 paired=1",
+     "cuda/pack.cu cuda/store.h"},
     {"cuda_wgmma_bf16_summed", "sm_90a", 132, "bf16 N T 256 256 32768 align=16",
      "cuda_wgmma left=128 right=128 stages=7 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=summed splits=32 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
-     "promote=0"},
+     "promote=0",
+     "cuda/sum_pieces.h"},
     {"cuda_mma_fp64_ahead", "sm_90a", 132, "fp64 T N 2048 2048 2048 align=16",
      "cuda_mma block_m=64 block_n=64 block_k=16 warps_m=2 warps_n=2 stages=6 instruction_k=8 "
-     "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1"},
+     "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1",
+     "cuda/ampere.h"},
     {"cuda_mma_fp64_stream", "sm_90a", 132, "fp64 N N 4096 4096 4096 align=16",
      "cuda_mma block_m=128 block_n=64 block_k=32 warps_m=4 warps_n=2 stages=4 instruction_k=16 "
-     "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1 stream=1"},
-    {"cuda_mma_bf16", "sm_80", 108, "bf16 N T 4096 4096 4096 align=16",
-     "cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 "
-     "bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1"},
+     "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1 stream=1",
+     "cuda/mma_store.h cuda/mma.cu"},
     {"cuda_mma_int8_split", "sm_80", 108, "int8 T N 100 200 4000 align=4 epilogue=bias_row+relu",
      "cuda_mma block_m=64 block_n=64 block_k=64 warps_m=2 warps_n=2 stages=4 instruction_k=32 "
-     "bits_a=2 base_a=4 shift_a=1 bits_b=2 base_b=4 shift_b=1 ahead=1 group=8 splits=4"},
+     "bits_a=2 base_a=4 shift_a=1 bits_b=2 base_b=4 shift_b=1 ahead=1 group=8 splits=4",
+     "cuda/simt_work.h"},
     {"cuda_mma_fp16_turing", "sm_75", 40, "fp16 N N 333 444 555 epilogue=residual",
      "cuda_mma block_m=64 block_n=64 block_k=32 warps_m=2 warps_n=2 stages=2 instruction_k=8 "
-     "bits_a=2 base_a=4 shift_a=1 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1"},
-    {"cuda_simt_fp32", "sm_80", 108, "fp32 N N 1024 1024 1024 align=16",
-     "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 "
-     "width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles "
-     "splits=1 group=8"},
+     "bits_a=2 base_a=4 shift_a=1 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1",
+     "cuda/mma_copy.h"},
     {"cuda_simt_fp32_async_stream", "sm_90a", 132, "fp32 N N 4096 4096 4096 align=16",
      "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
      "width_a=1 width_b=4 copy=async stages=3 ahead=1 lines=padded resident=2 sharing=stream "
-     "splits=1 group=8"},
+     "splits=1 group=8",
+     "cuda/simt_work.h cuda/simt_copy.h cuda/simt.cu"},
     {"cuda_simt_fp32_warps", "sm_90a", 132, "fp32 N N 4096 4096 4096 align=16",
      "cuda_simt block_m=128 block_n=256 block_k=16 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
      "width_a=1 width_b=4 copy=warps stages=4 ahead=1 lines=padded resident=1 sharing=stream "
-     "splits=1 group=8 order=folded unroll=8"},
+     "splits=1 group=8 order=folded unroll=8",
+     "cuda/simt_ring.h cuda/simt_fed.cu"},
     {"cuda_simt_bf16_naive", "sm_75", 40, "bf16 N T 100 100 100 epilogue=bias_row+silu",
      "cuda_simt block_m=8 block_n=32 block_k=1 thread_m=1 thread_n=1 lanes_m=1 spread=1 width_a=1 "
      "width_b=1 copy=registers stages=0 ahead=0 lines=plain resident=1 sharing=tiles splits=1 "
-     "group=8"},
-    {"cuda_gemv_bf16", "sm_90a", 132, "bf16 N T 3 5000 777 epilogue=bias_row+silu",
-     "cuda_gemv rows=2 width=1 warps=4 swap=0"},
+     "group=8",
+     ""},
     {"cuda_gemv_bf16_shifted", "sm_90a", 132, "bf16 N T 3 5000 777",
-     "cuda_gemv rows=4 width=0 warps=4 swap=0"},
+     "cuda_gemv rows=4 width=0 warps=4 swap=0", "cuda/gemv_shifted.cu"},
     {"cuda_wgmma_fp8_block_scales", "sm_90a", 132,
      "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128",
      "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
-     "promote=1"},
+     "promote=1",
+     "cuda/wgmma.cu"},
     {"cuda_wgmma_tf32_registers", "sm_90a", 132, "tf32 N N 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
-     "promote=0"},
+     "promote=0",
+     "cuda/wgmma_registers.h cuda/wgmma.cu"},
     {"cuda_gemv_bf16_matrix", "sm_90a", 132, "bf16 N T 3 5000 777",
-     "cuda_gemv rows=16 width=0 warps=4 swap=0 matrix=1"},
+     "cuda_gemv rows=16 width=0 warps=4 swap=0 matrix=1",
+     "cuda/gemv_words.h cuda/unaligned.h cuda/gemv_mma.cu"},
     {"cuda_gemv_fp8_line_scales", "sm_90a", 132, "fp8 N T 3 5000 1024 align=16 scale=line",
-     "cuda_gemv rows=2 width=16 warps=4 swap=0"},
-    {"hip_mfma_bf16_direct", "gfx950", 0, "bf16 N T 8192 8192 8192 align=16",
-     "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
-     "banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0"},
+     "cuda_gemv rows=2 width=16 warps=4 swap=0", "cuda/convert.h"},
     {"hip_mfma_bf16_interleaved", "gfx942", 0, "bf16 N T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=16 tile_m=128 tile_n=128 depth=128 waves_m=2 waves_n=2 staging=single "
-     "banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=interleaved turn=0"},
+     "banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=interleaved turn=0",
+     "hip/pace.h hip/mfma.hip hip/mainloop.h"},
     {"hip_mfma_bf16_turned_pingpong", "gfx950", 0, "bf16 T T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
-     "banks=by_row splits=1 chunk=64 group=4 priority=0 fence=0 pace=pingpong turn=1"},
+     "banks=by_row splits=1 chunk=64 group=4 priority=0 fence=0 pace=pingpong turn=1",
+     "hip/turned.h hip/mainloop.h"},
     {"hip_mfma_fp8_scaled_unaligned", "gfx950", 0,
      "e4m3e5m2 T N 100 90 333 epilogue=bias_col+gelu_erf+residual",
      "hip_mfma rows=32 k=64 tile_m=64 tile_n=64 depth=64 waves_m=2 waves_n=2 staging=single "
-     "banks=padded splits=1 chunk=0 group=4 priority=0 fence=0 pace=free turn=0"},
+     "banks=padded splits=1 chunk=0 group=4 priority=0 fence=0 pace=free turn=0",
+     "hip/convert.h hip/epilogue.h"},
     {"hip_mfma_fp16_split_k", "gfx942", 0, "fp16 N T 64 96 8192 align=16",
      "hip_mfma rows=16 k=16 tile_m=64 tile_n=32 depth=128 waves_m=2 waves_n=2 staging=twice "
-     "banks=by_row splits=8 chunk=0 group=4 priority=0 fence=0 pace=free turn=0"},
+     "banks=by_row splits=8 chunk=0 group=4 priority=0 fence=0 pace=free turn=0",
+     "hip/combine.h"},
     {"hip_mfma_fp64", "gfx90a", 0, "fp64 N N 512 512 512",
      "hip_mfma rows=16 k=4 tile_m=64 tile_n=64 depth=64 waves_m=2 waves_n=2 staging=twice "
-     "banks=by_pair splits=1 chunk=0 group=8 priority=0 fence=0 pace=free turn=0"},
-    {"hip_mx_fp8_fp4", "gfx950", 0, "e4m3e2m1 N T 8192 8192 8192 align=16 scale=mx32",
-     "hip_mx rows=16 tile_m=256 tile_n=256 tile_k=128 waves_m=2 waves_n=4 staging=twice splits=1 "
-     "chunk=64 group=4"},
+     "banks=by_pair splits=1 chunk=0 group=8 priority=0 fence=0 pace=free turn=0",
+     "hip/stage.h"},
     {"hip_mx_fp6_ragged_split", "gfx950", 0, "fp6 N T 100 90 1056 scale=mx32",
      "hip_mx rows=32 tile_m=64 tile_n=64 tile_k=256 waves_m=2 waves_n=2 staging=single splits=2 "
-     "chunk=0 group=4"},
-    {"hip_simt_u8s8", "gfx1100", 0, "u8s8 N N 99 98 97 out=s8 epilogue=bias_row+silu",
-     "hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4"},
+     "chunk=0 group=4",
+     ""},
 };
 
 Result<Source> rendered(const Case& c) {
@@ -165,6 +199,39 @@ Result<Source> rendered(const Case& c) {
   if (!config) return tl::unexpected(config.error());
   if (c.threads > 0) device->compute_units = c.threads;  // of a CPU
   return render(*gemm, *device, *config);
+}
+
+std::vector<std::string> words_of(const char* text) {
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+/// The sections named; of the head what does not change with the other sections.
+std::string only(const std::string& source, const std::vector<std::string>& shows) {
+  std::string out;
+  std::size_t found = 0;
+  for (const test::Section& section : test::sections_of(source)) {
+    if (section.name.empty()) {
+      std::istringstream lines(section.text);
+      for (std::string line; std::getline(lines, line);)
+        if (!line.starts_with("// Written by ") && !line.starts_with("// compile: "))
+          out += line + '\n';
+    } else if (std::find(shows.begin(), shows.end(), section.name) != shows.end()) {
+      out += section.text;
+      ++found;
+    }
+  }
+  EXPECT_EQ(found, shows.size()) << "a section that is named is not rendered";
+  return out;
+}
+
+std::string kept_text(const Case& c, const std::string& source) {
+  if (c.shows == nullptr) return source;
+  auto shows = words_of(c.shows);
+  shows.insert(shows.begin(), "parameters");
+  return only(source, shows);
 }
 
 /// The golden's file: named as what it holds.
@@ -181,7 +248,7 @@ class Render : public testing::TestWithParam<Case> {};
 TEST_P(Render, IsAsKept) {
   const auto source = rendered(GetParam());
   ASSERT_TRUE(source) << source.error().message;
-  EXPECT_TRUE(test::matches_golden(kept_as(GetParam()), source->text));
+  EXPECT_TRUE(test::matches_golden(kept_as(GetParam()), kept_text(GetParam(), source->text)));
 }
 
 TEST_P(Render, LeavesNoTemplateMarksBehind) {
@@ -198,38 +265,100 @@ TEST_P(Render, LeavesNoTemplateMarksBehind) {
 INSTANTIATE_TEST_SUITE_P(Kept, Render, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-/// Examples of one instruction that are kept: without scales, and with.
-constexpr std::string_view kExamples[] = {"fp16_16x16x16", "mxfp8_32x32x64"};
+/// Sources that are no kernel of a family: examples of one instruction, without scales and with,
+/// and the kernels that verify others.
+struct Other {
+  const char* name;
+  std::string source;
+  const char* shows = nullptr;  // as in Case
+};
 
-TEST(RenderExamples, AreAsKept) {
-  std::size_t kept = 0;
+std::vector<Other> others() {
+  std::vector<Other> all;
   for (const MfmaExample& e : mfma_examples()) {
     const auto source = render_example(e);
-    ASSERT_TRUE(source) << source.error().message;
+    EXPECT_TRUE(source) << e.name;
+    if (!source) continue;
     EXPECT_EQ(source->text.find("//%"), std::string::npos) << e.name;
-    if (std::find(std::begin(kExamples), std::end(kExamples), e.name) == std::end(kExamples))
-      continue;
-    EXPECT_TRUE(test::matches_golden(source->file_name, source->text));
-    ++kept;
+    if (e.name == "fp16_16x16x16") all.push_back({"example_fp16.hip", source->text});
+    if (e.name == "mxfp8_32x32x64")
+      all.push_back({"example_mxfp8.hip", source->text, "hip/example.hip"});
   }
-  EXPECT_EQ(kept, std::size(kExamples));
+  all.push_back({"check.cu", gpu_check_source(caps_named("sm_90a").value()).text, "cuda/check.cu"});
+  all.push_back(
+      {"check.hip", gpu_check_source(caps_named("gfx942").value()).text, "hip/check_device.h"});
+  return all;
 }
 
-TEST(Goldens, CoverEveryFamily) {
-  std::set<std::string_view> families_kept;
-  for (const auto& c : kCases) families_kept.insert(family_name(parse_config(c.config).value()));
+std::string kept_text(const Other& other) {
+  return other.shows == nullptr ? other.source : only(other.source, words_of(other.shows));
+}
+
+TEST(RenderOthers, AreAsKept) {
+  const auto all = others();
+  EXPECT_EQ(all.size(), 4u);
+  for (const Other& other : all) EXPECT_TRUE(test::matches_golden(other.name, kept_text(other)));
+}
+
+/// Every text that is kept, by its file.
+std::map<std::string, std::string> all_kept() {
+  std::map<std::string, std::string> all;
+  for (const Case& c : kCases)
+    if (const auto source = rendered(c)) all[kept_as(c)] = kept_text(c, source->text);
+  for (const Other& other : others()) all[other.name] = kept_text(other);
+  return all;
+}
+
+TEST(Goldens, AreWholeOnceForEachFamily) {
+  std::set<std::string_view> whole;
+  for (const auto& c : kCases) {
+    if (c.shows != nullptr) continue;
+    EXPECT_EQ(c.name, family_name(parse_config(c.config).value())) << "named as its family";
+    EXPECT_TRUE(whole.insert(c.name).second) << c.name;
+  }
   for (const auto& family : families())  // a library's choices have no source
-    EXPECT_TRUE(family.files.empty() || families_kept.count(family.name)) << family.name;
+    EXPECT_TRUE(family.files.empty() || whole.count(family.name)) << family.name;
+}
+
+TEST(Goldens, ShowEveryTemplate) {
+  std::set<std::string> shown;
+  for (const auto& [file, text] : all_kept())
+    for (const test::Section& section : test::sections_of(text)) shown.insert(section.name);
+  for (const EmbeddedFile& file : embedded_templates())  // emu/ never reaches a device
+    EXPECT_TRUE(file.path.starts_with("emu/") || shown.count(std::string(file.path)))
+        << "no golden shows templates/" << file.path;
+}
+
+/// A section is kept for what no other golden has; whole kernels share what they share.
+TEST(Goldens, KeepASectionOnce) {
+  std::set<std::string> whole;
+  for (const Case& c : kCases)
+    if (const auto source = rendered(c); source && c.shows == nullptr)
+      for (const test::Section& section : test::sections_of(source->text))
+        whole.insert(section.text);
+  for (const Case& c : kCases) {
+    const auto source = rendered(c);
+    if (!source || c.shows == nullptr) continue;
+    for (const test::Section& section : test::sections_of(kept_text(c, source->text)))
+      EXPECT_TRUE(section.name.empty() || whole.insert(section.text).second)
+          << c.name << ": " << section.name << " is kept elsewhere";
+  }
 }
 
 TEST(Goldens, HaveNoLeftovers) {
-  std::set<std::string> wanted;
-  for (const auto& c : kCases) wanted.insert(kept_as(c));
-  for (const std::string_view name : kExamples)
-    wanted.insert("kiln_mfma_" + std::string(name) + ".hip");
+  const auto wanted = all_kept();
   for (const auto& entry :
        std::filesystem::directory_iterator(KILN_SOURCE_DIR "/tests/golden/kept"))
     EXPECT_TRUE(wanted.count(entry.path().filename().string())) << entry.path();
+}
+
+TEST(Sections, AreFoundByTheirMarks) {
+  const auto found = test::sections_of("// head\n\n// ---- a/b.h ----\nint x;\n\n// ---- c ----\n");
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].text, "// head\n");
+  EXPECT_EQ(found[1].name, "a/b.h");
+  EXPECT_EQ(found[1].text, "\n// ---- a/b.h ----\nint x;\n");
+  EXPECT_EQ(found[2].name, "c");
 }
 
 TEST(FirstDifference, NamesTheLine) {

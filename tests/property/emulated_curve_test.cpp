@@ -10,6 +10,7 @@
 #include "generator/cuda_wgmma.h"
 #include "generator/space.h"
 #include "support/mutants.h"
+#include "support/seed.h"
 
 namespace kiln::emulated_curve_test {
 
@@ -18,16 +19,14 @@ using test::Mutant;
 
 /// Among all configs of small problems these are rare, so they are drawn on their own.
 TEST(EmulatedCurve, SampledConfigsAreRight) {
-  constexpr int kConfigs = 8;
+  const int configs = 4 * test::thorough();
   DeviceCaps device = caps_named("sm_90a").value();
   device.compute_units = 6;  // few: persistent blocks then take several tiles each
-  const char* given = std::getenv("KILN_SEED");
-  const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10)
-                                   : static_cast<std::uint64_t>(std::random_device{}());
+  const std::uint64_t seed = test::seed_of_run();
   RecordProperty("seed", fmt::format("{}", seed));
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t limit) { return random() % limit; };
-  for (int proven = 0; proven < kConfigs; ++proven) {
+  for (int proven = 0; proven < configs; ++proven) {
     const auto line =
         fmt::format("bf16 {} {} {} {} align=16 batch={}", below(2) ? "N T" : "T N",
                     8 * (33 + below(32)), 8 * (33 + below(32)), 8 * (1 + below(20)), 1 + below(2));

@@ -1,29 +1,20 @@
-// Kernels on microscaled blocks without a GPU: every pair of formats on both instructions, sampled
+// Kernels on microscaled blocks without a GPU: every pair of formats, both instructions, sampled
 // configs of random ragged problems, run lane by lane and checked as the tuner checks: on exact
 // data with random scales every element of D must be equal.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "generator/extent.h"
 #include "support/emulated.h"
+#include "support/seed.h"
 
 namespace kiln::emulated_mx_test {
 
 constexpr DType kFormats[] = {fp8_e4m3, fp8_e5m2, fp6_e2m3, fp6_e3m2, fp4_e2m1};
-
-/// KILN_SEED repeats a run; without it every run draws anew.
-std::uint64_t seed_of_run() {
-  static const std::uint64_t seed = [] {
-    if (const char* given = std::getenv("KILN_SEED")) return std::strtoull(given, nullptr, 10);
-    return static_cast<unsigned long long>(std::random_device{}());
-  }();
-  return seed;
-}
 
 class Draw {
  public:
@@ -74,10 +65,12 @@ TEST_P(EmulatedMx, EveryPairOfFormatsIsRight) {
   const int rows = GetParam();
   DeviceCaps device = caps_named("gfx950").value();
   device.compute_units = 6;
-  std::uint64_t seed = seed_of_run() + 100 * static_cast<std::uint64_t>(rows);
-  int proven = 0;
+  std::uint64_t seed = test::seed_of_run() + 100 * static_cast<std::uint64_t>(rows);
+  int proven = 0, pair = 0;
   for (const DType a : kFormats)
     for (const DType b : kFormats) {
+      // Every pair on one of the two instructions; on both where more is asked for.
+      if (test::thorough() == 1 && ++pair % 2 != rows / 16 % 2) continue;
       Draw draw(++seed);
       const Gemm gemm = problem(draw, a, b);
       ASSERT_TRUE(validate(gemm)) << text(gemm) << ": " << validate(gemm).error().message;
@@ -91,7 +84,7 @@ TEST_P(EmulatedMx, EveryPairOfFormatsIsRight) {
       const Config& config =
           mine[static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(mine.size())))];
       const std::string what =
-          fmt::format("KILN_SEED={}: {} | {}", seed_of_run(), text(gemm), text(config));
+          fmt::format("KILN_SEED={}: {} | {}", test::seed_of_run(), text(gemm), text(config));
       const auto kernel = test::emulated_kernel(gemm, device, config);
       ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
       const Verdict verdict =
@@ -99,7 +92,7 @@ TEST_P(EmulatedMx, EveryPairOfFormatsIsRight) {
       EXPECT_TRUE(verdict) << what << ": " << (verdict ? "" : verdict.error().detail);
       ++proven;
     }
-  EXPECT_EQ(proven, 25);
+  EXPECT_GE(proven, 12);
 }
 
 /// Every kind of scales, in layouts and on targets that no matrix instruction serves.

@@ -1,15 +1,14 @@
 // hip_mfma's paced kernels, and those that turn operands over while reading them, on the emulator:
-// configs of just these kinds, drawn anew each run, over types, layouts and ragged sizes.
+// configs of just these kinds over types, layouts and ragged sizes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "support/emulated.h"
 #include "support/gpu_gemm.h"
+#include "support/seed.h"
 
 namespace kiln::emulated_paced_test {
 
@@ -24,13 +23,7 @@ bool pingpong(const HipMfma& c) { return c.pace == Pace::pingpong && !c.turn; }
 bool interleaved(const HipMfma& c) { return c.pace == Pace::interleaved && !c.turn; }
 bool turned(const HipMfma& c) { return c.turn; }
 
-/// KILN_SEED repeats a run; without it every run draws anew.
-std::uint64_t seed_of_run() {
-  const char* given = std::getenv("KILN_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-}
-
-constexpr int kConfigs = 10;
+constexpr int kConfigs = 6;
 constexpr std::int64_t kLargest = 260;
 
 class EmulatedPaced : public testing::TestWithParam<Target> {};
@@ -39,7 +32,8 @@ TEST_P(EmulatedPaced, SampledConfigsAreRight) {
   const Target& target = GetParam();
   DeviceCaps device = caps_named(target.arch).value();
   device.compute_units = 6;
-  const std::uint64_t seed = seed_of_run();
+  const int configs = kConfigs * test::thorough();
+  const std::uint64_t seed = test::seed_of_run();
   RecordProperty("seed", fmt::format("{}", seed));
   test::RandomGpuGemm random(seed, kLargest);
   std::vector<TypeRow> rows;
@@ -48,7 +42,7 @@ TEST_P(EmulatedPaced, SampledConfigsAreRight) {
       if (row.word == word) rows.push_back(row);
   ASSERT_EQ(rows.size(), target.types.size());
   int proven = 0;
-  for (int tries = 0; proven < kConfigs && tries < kConfigs * 40; ++tries) {
+  for (int tries = 0; proven < configs && tries < configs * 40; ++tries) {
     const Gemm gemm = random.next(rows);
     const auto space = space_for(gemm, device);
     if (!space) continue;
@@ -67,7 +61,7 @@ TEST_P(EmulatedPaced, SampledConfigsAreRight) {
                          << (verdict ? "" : verdict.error().detail);
     ++proven;
   }
-  EXPECT_EQ(proven, kConfigs);
+  EXPECT_EQ(proven, configs);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -5,24 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "generator/extent.h"
 #include "support/emulated.h"
+#include "support/seed.h"
 
 namespace kiln::emulated_scales_test {
-
-/// KILN_SEED repeats a run; without it every run draws anew.
-std::uint64_t seed_of_run() {
-  static const std::uint64_t seed = [] {
-    if (const char* given = std::getenv("KILN_SEED")) return std::strtoull(given, nullptr, 10);
-    return static_cast<unsigned long long>(std::random_device{}());
-  }();
-  return seed;
-}
 
 struct Kind {
   const char* name;
@@ -79,18 +70,18 @@ TEST_P(EmulatedScales, SampledConfigsAreRight) {
   const Kind& kind = GetParam();
   DeviceCaps device = caps_named("sm_90a").value();
   device.compute_units = 6;  // persistent blocks then take several tiles each
-  constexpr int kWanted = 8;
-  std::mt19937_64 random(seed_of_run() + static_cast<std::uint64_t>(kind.a) * 8 +
+  const int wanted = 3 * test::thorough();
+  std::mt19937_64 random(test::seed_of_run() + static_cast<std::uint64_t>(kind.a) * 8 +
                          static_cast<std::uint64_t>(kind.b));
   int proven = 0;
-  for (int tries = 0; proven < kWanted && tries < 20 * kWanted; ++tries) {
+  for (int tries = 0; proven < wanted && tries < 20 * wanted; ++tries) {
     const Gemm gemm = problem(random, kind);
     ASSERT_TRUE(validate(gemm)) << validate(gemm).error().message;
     const auto mine = configs_of(gemm, device, kind.family);
     if (mine.empty()) continue;
     const Config& config = mine[below(random, mine.size())];
     const std::string what =
-        fmt::format("KILN_SEED={}: {} | {}", seed_of_run(), text(gemm), text(config));
+        fmt::format("KILN_SEED={}: {} | {}", test::seed_of_run(), text(gemm), text(config));
     const auto kernel = test::emulated_kernel(gemm, device, config);
     ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
     const Verdict verdict = test::verify_emulated(
@@ -98,7 +89,7 @@ TEST_P(EmulatedScales, SampledConfigsAreRight) {
     EXPECT_TRUE(verdict) << what << ": " << (verdict ? "" : verdict.error().detail);
     ++proven;
   }
-  EXPECT_EQ(proven, kWanted);
+  EXPECT_EQ(proven, wanted);
 }
 
 INSTANTIATE_TEST_SUITE_P(

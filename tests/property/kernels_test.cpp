@@ -1,5 +1,6 @@
 // Every point of a space is a kernel: sampled configs of random problems render, compile, load and
 // give right results, on every kind of CPU that this machine can stand for.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,13 +12,37 @@
 #include "generator/space.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
+#include "support/family_samples.h"
 #include "support/random_gemm.h"
+#include "support/seed.h"
 #include "tuner/verify.h"
 
 namespace kiln::kernels_test {
 
-constexpr int kProblems = 7;
-constexpr std::size_t kConfigsPerFamily = 2;
+constexpr int kProblems = 4;  // for each number of threads: every type for one of the two
+constexpr std::size_t kConfigsPerFamily = 1;
+
+struct Drawn {
+  Gemm gemm;
+  std::string_view family;  // alone; empty: all
+};
+
+/// A problem for every CPU family, and random ones of every type in turn.
+std::vector<Drawn> problems(int threads) {
+  std::vector<Drawn> all;
+  if (threads == 1)
+    for (const auto& sample : test::kFamilySamples)
+      if (cpu_caps_named(sample.device))
+        all.push_back({parse_gemm(sample.shape).value(), sample.family});
+  test::RandomGemm random(test::seed_of_run() + 16u + static_cast<unsigned>(threads));
+  const int count = kProblems * test::thorough();
+  for (int i = 0; i < count; ++i)
+    all.push_back(
+        {random.next(
+             kCpuTypeRows[static_cast<std::size_t>(i + threads * count) % kCpuTypeRows.size()]),
+         ""});
+  return all;
+}
 
 /// A few points of each family, the same for the same seed.
 std::vector<Config> sample(const SearchSpace& space, std::uint64_t seed) {
@@ -41,16 +66,17 @@ TEST_P(Kernels, OfRandomProblemsAreRight) {
   for (const int threads : {1, 2}) {
     const auto device = test::runnable(GetParam(), threads);
     ASSERT_TRUE(device);
-    test::RandomGemm problems(17u + threads);
-    for (int i = 0; i < kProblems; ++i) {
-      const Gemm gemm = problems.next();
+    const auto seed = test::seed_of_run();
+    std::uint64_t number = 0;
+    for (const auto& [gemm, only] : problems(threads)) {
       const auto space = space_for(gemm, *device);
       ASSERT_TRUE(space) << text(gemm) << ": " << space.error().message;
-      auto verifier = Verifier::make(gemm, {.seed = 100u + i, .effort = Effort::full});
+      auto verifier = Verifier::make(gemm, {.seed = seed + 99, .effort = Effort::full});
       ASSERT_TRUE(verifier) << text(gemm) << ": " << verifier.error().message;
-      for (const auto& config : sample(*space, i)) {
-        const std::string what =
-            text(gemm) + " | " + text(config) + " | threads " + std::to_string(threads);
+      for (const auto& config : sample(*space, seed + number++)) {
+        if (!only.empty() && family_name(config) != only) continue;
+        const std::string what = fmt::format("KILN_SEED={}: {} | {} | threads {}", seed, text(gemm),
+                                             text(config), threads);
         attempt.at(what);
         auto kernel = test::compiled(gemm, *device, config);
         ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
@@ -105,17 +131,18 @@ std::vector<const char*> cpus_here() {
 INSTANTIATE_TEST_SUITE_P(Cpus, Kernels, testing::ValuesIn(cpus_here()),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(KernelsOfAnyCpu, Compile) {
+TEST(KernelsOfOtherCpus, Compile) {
   const auto compiler = host_compiler();
   ASSERT_TRUE(compiler) << compiler.error().message;
   for (const char* name : {"portable", "avx2", "avx512", "avx512_bf16", "amx"}) {
+    if (test::runnable(name, 1)) continue;  // compiled and run above
     const auto device = cpu_caps_named(name).value();
-    test::RandomGemm problems(5);
-    for (int i = 0; i < 2; ++i) {
-      const Gemm gemm = problems.next();
+    std::uint64_t number = test::seed_of_run();
+    for (const auto& [gemm, only] : problems(1)) {
       const auto space = space_for(gemm, device);
       ASSERT_TRUE(space) << text(gemm) << ": " << space.error().message;
-      for (const auto& config : sample(*space, i)) {
+      for (const auto& config : sample(*space, number++)) {
+        if (!only.empty() && family_name(config) != only) continue;
         const auto source = render(gemm, device, config);
         ASSERT_TRUE(source) << text(gemm) << " | " << text(config);
         const auto binary = (*compiler)->compile(*source);

@@ -1,5 +1,5 @@
 // Bugs planted in rendered kernels: one at a time, each of which must be caught in one of a few
-// orders, by a report or by a wrong result. The kernels as they are must pass in all of them.
+// orders, by a report or by a wrong result. The kernels as they are must pass.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,10 +12,15 @@
 #include <vector>
 
 #include "support/emulated.h"
+#include "support/seed.h"
 
 namespace kiln::test {
 
 constexpr std::uint64_t kOrders = 8;  // that a planted bug may survive until it must be caught
+
+/// In which the kernels as they are must pass: the plain one and drawn ones. Nearly every planted
+/// bug is caught in the plain one.
+inline std::uint64_t clean_orders() { return 3 * static_cast<std::uint64_t>(thorough()); }
 
 /// A problem and a config whose kernel has the code in question.
 struct Base {
@@ -91,7 +96,7 @@ inline void expect_clean(const std::vector<const Base*>& bases) {
     const Bound b = bind(*base);
     const auto kernel = emulated_kernel(b.gemm, b.device, b.config);
     ASSERT_TRUE(kernel) << base->name << ": " << kernel.error().message;
-    for (std::uint64_t order = 0; order < kOrders; ++order)
+    for (std::uint64_t order = 0; order < clean_orders(); ++order)
       EXPECT_EQ(caught(b, *kernel, order), "") << base->name << " in order " << order;
   }
 }

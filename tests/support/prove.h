@@ -5,34 +5,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
-#include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/emulated.h"
+#include "support/family_samples.h"
 #include "support/gpu_gemm.h"
+#include "support/seed.h"
 
 namespace kiln::test {
-
-struct Target {
-  const char* arch;
-  const char* family;
-  int configs;
-  std::int64_t largest;  // size of a problem
-  int units = 6;         // few: persistent blocks then take several tiles each
-  int tries = 20;        // to draw a problem that has what is wanted, for each config
-};
-
-/// KILN_SEED repeats a run; without it every run draws anew.
-inline std::uint64_t seed_of_run() {
-  static const std::uint64_t seed = [] {
-    if (const char* given = std::getenv("KILN_SEED")) return std::strtoull(given, nullptr, 10);
-    return static_cast<unsigned long long>(std::random_device{}());
-  }();
-  return seed;
-}
 
 inline DeviceCaps device_of(const Target& target) {
   DeviceCaps device = caps_named(target.arch).value();
@@ -63,18 +47,26 @@ using Draw = std::function<Gemm(RandomGpuGemm&)>;
 using Wanted = std::function<bool(const Gemm&, const Config&)>;
 
 /// Draws problems, and for each a config of the target's family that is wanted, until as many as
-/// the target asks for were right; every fourth in the plain order, the others in drawn ones.
+/// the target asks for were right, and one of each type in `every`; every fourth in the plain
+/// order, the others in drawn ones.
 inline void prove(
     const Target& target, const Draw& draw,
-    const Wanted& wanted = [](const Gemm&, const Config&) { return true; }) {
+    const Wanted& wanted = [](const Gemm&, const Config&) { return true; },
+    const std::vector<TypeRow>& every = {}) {
   const DeviceCaps device = device_of(target);
   const std::uint64_t seed = seed_of_run();
   testing::Test::RecordProperty("seed", fmt::format("{}", seed));
   RandomGpuGemm random(seed, target.largest);
+  const int configs = std::max(target.configs, int(every.size())) * thorough();
+  std::set<std::pair<DType, DType>> due;
+  for (const TypeRow& row : every) due.emplace(row.a, row.b);
   int proven = 0;
   std::string without;  // the last problem that had nothing to draw from
-  for (int tries = 0; proven < target.configs && tries < target.configs * target.tries; ++tries) {
+  const int most = configs * target.tries;
+  for (int tries = 0; proven < configs ? tries < most : !due.empty() && tries < 10 * most;
+       ++tries) {
     const Gemm gemm = draw(random);
+    if (proven >= configs && due.count({gemm.a.dtype, gemm.b.dtype}) == 0) continue;
     std::vector<Config> mine;
     if (const auto space = space_for(gemm, device))
       for (const Config& config : space->legal)
@@ -91,14 +83,19 @@ inline void prove(
     const Verdict verdict = verify_emulated(gemm, *kernel, order);
     EXPECT_TRUE(verdict) << what << " | order " << order << ": "
                          << (verdict ? "" : verdict.error().detail);
+    due.erase({gemm.a.dtype, gemm.b.dtype});
     ++proven;
   }
-  EXPECT_EQ(proven, target.configs) << "KILN_SEED=" << seed << ": no such config: " << without;
+  EXPECT_GE(proven, configs) << "KILN_SEED=" << seed << ": no such config: " << without;
+  for (const auto& [a, b] : due)
+    ADD_FAILURE() << "KILN_SEED=" << seed << ": no config of " << name(a) << " x " << name(b);
 }
 
-/// Problems of any type that the target has the family for.
+/// Problems of each type that the target has the family for, in turn.
 inline Draw any_of(const std::vector<TypeRow>& rows) {
-  return [rows](RandomGpuGemm& random) { return random.next(rows); };
+  return [rows, turn = std::size_t{0}](RandomGpuGemm& random) mutable {
+    return random.next({rows[turn++ % rows.size()]});
+  };
 }
 
 }  // namespace kiln::test

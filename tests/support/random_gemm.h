@@ -20,8 +20,9 @@ class RandomGemm {
       : random_(seed), largest_(largest) {}
 
   /// A valid problem.
-  Gemm next() {
-    const TypeRow& row = kCpuTypeRows[below(kCpuTypeRows.size())];
+  Gemm next() { return next(kCpuTypeRows[below(kCpuTypeRows.size())]); }
+  /// One of these types.
+  Gemm next(const TypeRow& row) {
     Gemm g = Gemm::row_major(size(), size(), size());
     g.a.dtype = row.a;
     g.b.dtype = row.b;

@@ -1,0 +1,250 @@
+// device:  x86-64-v4
+// problem: fp32 N N 29 100 300 lda=304
+// config:  host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=128 pack_a=0 pack_b=0 inner=columns parallel=none unroll=1 prefetch=8 stream_d=0 ahead=1
+
+// ---- parameters ----
+using TypeA = float;              // elements of A
+using TypeB = float;              // elements of B
+using TypeD = float;              // elements of C and D
+constexpr int kVectorBytes = 64;  // accumulators of vfmadd231ps
+constexpr int kMr = 6;            // rows of the register tile
+constexpr int kNv = 4;            // vectors across the register tile
+constexpr int kTailVectors = 3;   // vectors that the last columns need
+constexpr int kKc = 128;          // k of one block
+constexpr int kMc = 96;           // rows of one block of A
+constexpr int kNc = 128;          // columns of one block of B
+constexpr int kUnroll = 1;        // k steps in the inner loop's body
+constexpr int kPrefetch = 8;      // k steps that B is prefetched ahead
+constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip of B
+constexpr bool kPackA = false;    // A is copied to strips
+constexpr bool kPackB = false;    // B is copied to strips
+constexpr int kFetchA = 2;        // lines of A's next rows that 8 steps fetch ahead
+constexpr int kFetchB = 5;        // lines of B's next piece that 8 steps fetch ahead
+
+// ---- host/packed.cpp ----
+// Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, ahead.h and the parameters.
+
+/// What is read after the current tiles, of A and of B.
+struct Next {
+  Ahead a;
+  Ahead b;
+};
+
+/// The operands of one block: A's rows and B's strip, packed or where the caller left them.
+struct Operand {
+  const TypeA* a;
+  i64 lda;
+  const TypeB* b;
+  i64 ldb;
+  Next* next;
+};
+
+/// The unit of A's row i that begins at k; `count` of its elements exist.
+KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
+  const TypeA* from = in.a + i * in.lda + k;
+  if (count >= kGroup) return load<Unit>(from);
+  return gather_unit(from, 1, count);
+}
+
+constexpr int kStepsPerFetch = 8;
+/// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
+/// and reads A's last row in place of missing ones.
+template <int M, int N, bool Ragged>
+__attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
+                                           i64 row, i64 column, int rows, int columns, Pass pass) {
+  const Operand in = operands;  // copies that stores to D cannot alias
+  const Output out = where;
+  AccVec acc[M][N];
+  KILN_UNROLL
+  for (int j = 0; j < N; ++j) {
+    AccVec start = AccVec(Acc(0));
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) acc[i][j] = start;
+  }
+  Vec<bool, kLanes> live[N];
+  KILN_UNROLL
+  for (int j = 0; j < N; ++j)
+    live[j] = first_lanes<kLanes>(Ragged ? columns - j * kLanes : kLanes, Iota<kLanes>{});
+
+  auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
+    UnitVec b[N];
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      const TypeB* from = in.b + g * in.ldb + j * kLanes;
+      if constexpr (Ragged)
+        b[j] = units_along<kLanes, TypeB>(__builtin_masked_load(
+            live[j], reinterpret_cast<const Raw<TypeB>*>(from), Vec<Raw<TypeB>, kLanes>(0)));
+      else
+        b[j] = load_units<kLanes>(from);
+    }
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      __builtin_prefetch(in.b + (g + kPrefetch) * in.ldb + j * kLanes);
+    }
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      UnitVec a = UnitVec(unit_of_a(in, Ragged && i >= rows ? rows - 1 : i, g * kGroup, count));
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
+    }
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) complete(acc[i][j]);
+    }
+  };
+  const i64 whole = k / kGroup;
+  i64 g = 0;
+  // Fetches are spread over the steps: all at once they would hold every fill buffer while the
+  // first steps wait for B (measured for D alone: 12 % at n = 1024, kc = 384).
+  const i64 fetches = whole / kStepsPerFetch;
+  for (i64 i = 0; i < fetches; ++i) {
+    fetch<kFetchA>(in.next->a);
+    fetch<kFetchB>(in.next->b);
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j)
+      if (i < (Ragged ? rows : M) && (!Ragged || j * kLanes < columns))
+        __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
+#pragma clang loop unroll_count(kUnroll) vectorize(disable)
+    for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
+  }
+#pragma clang loop unroll_count(kUnroll) vectorize(disable)
+  for (; g < whole; ++g) step(g, kGroup);
+
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    if (Ragged && i >= rows) break;
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      const int live_columns = Ragged ? columns - j * kLanes : kLanes;
+      if (live_columns > 0)
+        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, live_columns, pass);
+    }
+  }
+}
+
+/// Chooses the narrowest tile that holds the block.
+KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
+                          int rows, int columns, Pass pass) {
+  if (rows == kMr && columns == kNr)
+    return tile<kMr, kNv, false>(in, k, out, row, column, rows, columns, pass);
+  if (columns <= kTailVectors * kLanes)
+    return tile<kMr, kTailVectors, true>(in, k, out, row, column, rows, columns, pass);
+  tile<kMr, kNv, true>(in, k, out, row, column, rows, columns, pass);
+}
+
+KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
+  return static_cast<const TypeA*>(args.a) + row * args.lda + k;
+}
+
+/// What one thread keeps in the workspace, in bytes; see thread_memory().
+struct Memory {
+  Unit* a;
+  Unit* b;
+  Acc* partial;
+};
+constexpr i64 kLine = 64;
+KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
+  return kPackA
+             ? round_up((smaller(kMc, round_up(args.m, kMr)) * (smaller(kKc, args.k) / kGroup + 1) +
+                         kLanes) *
+                            i64(sizeof(Unit)),
+                        kLine)
+             : 0;
+}
+KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
+  return kPackB
+             ? round_up(
+                   (smaller(kNc, round_up(args.n, kNr)) / kNr * strip_units(smaller(kKc, args.k)) +
+                    kLanes) *
+                       i64(sizeof(Unit)),
+                   kLine)
+             : 0;
+}
+/// Sums that later k is added to, where D's type would round them.
+KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
+  return 0;
+}
+KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
+  return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args);
+}
+KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
+  char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
+  return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
+          reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
+}
+
+/// Rows of A from `row` over k, no more than `count` of them.
+KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last, i64 k0, i64 k) {
+  const i64 size = sizeof(TypeA), rows = smaller(count, last - row);
+  if (rows <= 0) return piece(a_at(args, 0, k0), 0, 1, 1);
+  return piece(a_at(args, row, k0), args.lda * size, k * size, rows);
+}
+/// The piece of B after the one at (k0, j): the next of k or, behind the last of these, of columns.
+KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64 j, i64 k0) {
+  if ((k0 += kKc) >= ks.end) {
+    k0 = ks.begin;
+    j += kNc;
+  }
+  if (j >= columns.end) return piece(args.b, 0, 1, 1);
+  const i64 size = sizeof(TypeB), k = smaller(kKc, ks.end - k0);
+  const i64 width = smaller(kNc, columns.end - j);
+  const TypeB* b = static_cast<const TypeB*>(args.b);
+  return piece(b + k0 * args.ldb + j, args.ldb * size, width * size, k);
+}
+
+/// Multiplies one block of A (rows) with one block of B (columns) over k.
+static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                  i64 last_row, Next& next,
+                  Range columns, i64 k0, i64 k, Pass pass) {
+  auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
+    Operand in;
+    in.next = &next;
+    in.a = a_at(args, i, k0);
+    in.lda = args.lda;
+    in.b = static_cast<const TypeB*>(args.b) + k0 * args.ldb + j;
+    in.ldb = args.ldb;
+    any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
+             pass);
+  };
+  for (i64 i = rows.begin; i < rows.end; i += kMr) {
+    next.a = rows_ahead(args, i + kMr, kMr, last_row, k0, k);
+    for (i64 j = columns.begin; j < columns.end; j += kNr) one(i, j);
+  }
+}
+
+/// One batch: everything that one thread does of it.
+static void multiply(const KilnArgs& args, const Memory& memory, Output out, Range rows,
+                     Range columns, Range ks) {
+  if (rows.begin == rows.end) return;
+  for (i64 j = columns.begin; j < columns.end; j += kNc) {
+    const Range block_columns{j, smaller(j + kNc, columns.end)};
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
+      const i64 k = smaller(kKc, ks.end - k0);
+      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+      Next next;
+      next.b = piece_ahead(args, columns, ks, j, k0);
+      for (i64 i = rows.begin; i < rows.end; i += kMc)
+        block(args, memory, out, {i, smaller(i + kMc, rows.end)},
+              rows.end, next,
+              block_columns, k0, k, pass);
+    }
+  }
+}
+
+extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
+  return bytes_of_thread(*args) * threads;
+}
+
+extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  KilnArgs args = *all;
+  const Memory memory = thread_memory(args, thread);
+  const Work work = work_of(args, thread, threads);
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
+    args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
+    args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
+    Output out = output_of(args, batch);
+    multiply(args, memory, out, work.rows, work.columns, work.ks);
+  }
+}
