@@ -22,8 +22,7 @@ constexpr Manual kDemoManual{
     "  A second run with the same budget finds everything tuned and goes straight to the table.\n"
     "  Ctrl-C keeps what was tuned until then (exit code 130); the same command continues "
     "from there.",
-    "  kiln demo                               # two to three minutes
-    "
+    "  kiln demo                               # two to three minutes\n"
     "  kiln demo --budget 60 --tokens 16 --db demo.db"};
 
 struct DemoCommand {
