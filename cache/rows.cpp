@@ -366,4 +366,42 @@ std::optional<SearchExtent> read_search(SQLite::Database& db, std::int64_t id) {
       });
 }
 
+std::optional<SearchExtent> search_beside(SQLite::Database& db, std::int64_t measurement_id) {
+  SQLite::Statement row(db, R"sql(
+    SELECT search.id FROM search JOIN measurement USING (device_id, problem_id, policy, determinism,
+      toolchain_id) WHERE measurement.id = ?)sql");
+  row.bind(1, measurement_id);
+  return row.executeStep() ? read_search(db, row.getColumn(0).getInt64()) : std::nullopt;
+}
+
+std::optional<double> read_peak(SQLite::Database& db, std::int64_t id) {
+  SQLite::Statement row(db, "SELECT dtype, flops FROM peak WHERE id = ?");
+  row.bind(1, id);
+  DType type{};
+  if (!row.executeStep() || !from_value(row.getColumn(0).getString(), type)) return std::nullopt;
+  const double flops = row.getColumn(1).getDouble();
+  return flops > 0 && flops <= kMostFlops ? std::optional(flops) : std::nullopt;
+}
+
+std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {
+  SQLite::Statement row(db, R"sql(
+    SELECT key, code_key, compiler, source_id, hash, bytes, data
+    FROM binary JOIN binary_data USING (id) WHERE id = ?)sql");
+  row.bind(1, id);
+  if (!row.executeStep()) return std::nullopt;
+  auto image = decompress(blob(row.getColumn(6)), row.getColumn(5).getInt64());
+  if (!image || !binary_sealed(db, id) || content_hash(*image) != row.getColumn(4).getString())
+    return std::nullopt;
+  StoredBinary binary{.key = row.getColumn(0).getString(),
+                      .code_key = row.getColumn(1).getString(),
+                      .compiler = row.getColumn(2).getString(),
+                      .image = std::move(*image)};
+  if (!row.getColumn(3).isNull()) {
+    auto source = read_source(db, row.getColumn(3).getInt64());
+    if (!source) return std::nullopt;
+    binary.source = std::move(*source);
+  }
+  return binary;
+}
+
 }  // namespace kiln
