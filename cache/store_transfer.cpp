@@ -119,7 +119,7 @@ std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
                                         rows, kSameKey, with_code ? "binary_key" : "''"));
   // Their winner's config may have been timed here by a search that was never finished. Its launch
   // at that time is not known, so it is verified once more before it runs.
-  SQLite::Statement make_winner(db, fmt::format(R"sql(
+  SQLite::Statement marked(db, fmt::format(R"sql(
     UPDATE measurement SET winner = 1
     WHERE failure IS NULL AND quarantined IS NULL AND verified = 1 AND id IN (
       SELECT same.id {0} JOIN measurement AS same ON same.device_id = device.id AND
@@ -128,9 +128,9 @@ std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
           same.config_id = config.id
       WHERE theirs.winner = 1 AND theirs.quarantined IS NULL AND NOT EXISTS (
         SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1})) RETURNING id)sql",
-                                                rows, kSameKey));
+                                           rows, kSameKey));
   std::vector<std::int64_t> winners;
-  while (make_winner.executeStep()) winners.push_back(make_winner.getColumn(0).getInt64());
+  while (marked.executeStep()) winners.push_back(marked.getColumn(0).getInt64());
   for (const std::int64_t id : winners) seal_measurement(db, id);
   return added;
 }
