@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "runtime/cpu.h"
+#include "runtime/cpu/cpu.h"
 
 namespace kiln {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "bench/library.h"
 #include "bench/peer.h"
-#include "generator/canonical.h"
+#include "generator/problem/canonical.h"
 
 namespace kiln {
 namespace {

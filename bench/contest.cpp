@@ -7,9 +7,9 @@
 #include "bench/aligned_bytes.h"
 #include "bench/result_check.h"
 #include "engine/peak.h"
-#include "runtime/cpu.h"
-#include "tuner/measure.h"
-#include "tuner/operand_sets.h"
+#include "runtime/cpu/cpu.h"
+#include "tuner/measure/measure.h"
+#include "tuner/measure/operand_sets.h"
 
 namespace kiln {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "bench/peer.h"
 #include "kiln/engine.hpp"
-#include "tuner/gpu_clocks.h"
-#include "tuner/measure.h"
+#include "tuner/measure/gpu_clocks.h"
+#include "tuner/measure/measure.h"
 
 namespace kiln {
 

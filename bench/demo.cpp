@@ -8,11 +8,11 @@
 #include "bench/environment.h"
 #include "bench/result_check.h"
 #include "bench/self.h"
-#include "generator/extent.h"
-#include "runtime/cpu.h"
+#include "generator/problem/extent.h"
+#include "runtime/cpu/cpu.h"
 #include "runtime/log.h"
 #include "runtime/timer.h"
-#include "tuner/operand_sets.h"
+#include "tuner/measure/operand_sets.h"
 
 namespace kiln {
 namespace {

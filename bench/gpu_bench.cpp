@@ -6,8 +6,8 @@
 
 #include "bench/gpu_peer.h"
 #include "bench/gpu_plan_calls.h"
-#include "runtime/gpu.h"
-#include "tuner/gpu_timing.h"
+#include "runtime/gpu/gpu.h"
+#include "tuner/measure/gpu_timing.h"
 
 namespace kiln {
 namespace {

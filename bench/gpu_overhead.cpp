@@ -8,12 +8,12 @@
 #include "bench/result_check.h"
 #include "bench/self.h"
 #include "engine/plan.h"
-#include "generator/extent.h"
-#include "runtime/cpu.h"
-#include "runtime/gpu.h"
+#include "generator/problem/extent.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/timer.h"
-#include "tuner/measure.h"
-#include "tuner/operand_sets.h"
+#include "tuner/measure/measure.h"
+#include "tuner/measure/operand_sets.h"
 
 namespace kiln {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bench/contest.h"
-#include "tuner/gpu_timing.h"
-#include "tuner/vendor_library.h"
+#include "tuner/measure/gpu_timing.h"
+#include "tuner/measure/vendor_library.h"
 
 namespace kiln {
 

@@ -1,9 +1,9 @@
 // A plan as the clock and the checker of a GPU call it.
 #pragma once
 
-#include "generator/canonical.h"
+#include "generator/problem/canonical.h"
 #include "kiln/engine.hpp"
-#include "tuner/gpu_check.h"
+#include "tuner/verify/gpu_check.h"
 
 namespace kiln {
 

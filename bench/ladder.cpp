@@ -3,12 +3,12 @@
 #include <optional>
 
 #include "bench/gpu_peer.h"
-#include "generator/canonical.h"
-#include "generator/extent.h"
-#include "generator/render.h"
+#include "generator/problem/canonical.h"
+#include "generator/problem/extent.h"
+#include "generator/render/render.h"
 #include "runtime/compiler.h"
-#include "runtime/gpu.h"
-#include "tuner/gpu_candidate.h"
+#include "runtime/gpu/gpu.h"
+#include "tuner/measure/gpu_candidate.h"
 
 namespace kiln {
 namespace {

@@ -5,7 +5,7 @@
 #include "bench/library.h"
 #include "bench/peer.h"
 #include "bench/peer_abi.h"
-#include "generator/canonical.h"
+#include "generator/problem/canonical.h"
 
 namespace kiln {
 namespace {

@@ -19,7 +19,7 @@ void load_onednn(PeerSet& set) {
 #include <unordered_map>
 
 #include "bench/onednn_api.h"
-#include "generator/canonical.h"
+#include "generator/problem/canonical.h"
 
 namespace kiln {
 namespace {

@@ -10,10 +10,10 @@
 #include "bench/result_check.h"
 #include "bench/self.h"
 #include "engine/plan.h"
-#include "runtime/cpu.h"
+#include "runtime/cpu/cpu.h"
 #include "runtime/timer.h"
-#include "tuner/measure.h"
-#include "tuner/operand_sets.h"
+#include "tuner/measure/measure.h"
+#include "tuner/measure/operand_sets.h"
 
 namespace kiln {
 namespace {

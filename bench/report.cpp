@@ -6,7 +6,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "tuner/measure.h"
+#include "tuner/measure/measure.h"
 
 namespace kiln {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/contest.h"
-#include "runtime/probe.h"
+#include "runtime/cpu/probe.h"
 
 namespace kiln {
 

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "generator/extent.h"
+#include "generator/problem/extent.h"
 #include "kiln/numeric.hpp"
 #include "runtime/buffers.h"
-#include "tuner/data.h"
+#include "tuner/verify/data.h"
 
 namespace kiln {
 namespace {

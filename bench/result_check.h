@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kiln/engine.hpp"
-#include "tuner/reference.h"
+#include "tuner/verify/reference.h"
 
 namespace kiln {
 

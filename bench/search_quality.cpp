@@ -12,11 +12,11 @@
 #include "bench/environment.h"
 #include "bench/gpu_plan_calls.h"
 #include "cache/store.h"
-#include "runtime/cpu.h"
-#include "runtime/gpu.h"
-#include "tuner/gpu_timing.h"
-#include "tuner/measure.h"
-#include "tuner/operand_sets.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/gpu/gpu.h"
+#include "tuner/measure/gpu_timing.h"
+#include "tuner/measure/measure.h"
+#include "tuner/measure/operand_sets.h"
 
 namespace kiln {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "kiln/engine.hpp"
-#include "tuner/gpu_clocks.h"
+#include "tuner/measure/gpu_clocks.h"
 
 namespace kiln {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "generator/embedded.h"
+#include "generator/render/embedded.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cache/rows.h"
-#include "generator/code_key.h"
+#include "generator/render/code_key.h"
 #include "runtime/compiler.h"
 
 namespace kiln {

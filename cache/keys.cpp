@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "generator/extent.h"
+#include "generator/problem/extent.h"
 
 namespace kiln {
 namespace {

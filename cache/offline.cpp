@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "cache/keys.h"
-#include "generator/code_key.h"
-#include "generator/hip.h"
-#include "generator/render.h"
+#include "generator/families/hip/common/hip.h"
+#include "generator/render/code_key.h"
+#include "generator/render/render.h"
 
 namespace kiln {
 namespace {

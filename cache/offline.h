@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cache/store.h"
-#include "tuner/offline.h"
+#include "tuner/search/offline.h"
 
 namespace kiln {
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "cache/keys.h"
-#include "generator/code_key.h"
-#include "generator/family.h"
-#include "generator/launch_text.h"
+#include "generator/render/code_key.h"
+#include "generator/space/family.h"
+#include "generator/space/launch_text.h"
 #include "runtime/compiler.h"
 
 namespace kiln {

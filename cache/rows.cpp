@@ -6,8 +6,8 @@
 #include "cache/codec.h"
 #include "cache/printable.h"
 #include "cache/seal.h"
-#include "generator/code_key.h"
-#include "generator/launch_text.h"
+#include "generator/render/code_key.h"
+#include "generator/space/launch_text.h"
 
 namespace kiln {
 namespace {

@@ -111,10 +111,10 @@ UPDATE verification SET problem_key =
   replace(problem_key, ' threads=', 'scale_a=none;scale_b=none; threads=');
 )sql";
 
-// A winner's launch (generator/launch_text.h), and seals over what belongs together (cache/seal.h).
-// The launch of a host kernel is its ABI and revision alone. That of an older GPU record is not
-// known: the record is verified once more before it runs. Code is known by its tokens
-// (generator/code_key.h), where it was by its text; the version of the space was never used.
+// A winner's launch (generator/space/launch_text.h), and seals over what belongs together
+// (cache/seal.h). The launch of a host kernel is its ABI and revision alone. That of an older GPU
+// record is not known: the record is verified once more before it runs. Code is known by its tokens
+// (generator/render/code_key.h), where it was by its text; the version of the space was never used.
 constexpr const char* kVersion4 = R"sql(
 ALTER TABLE measurement ADD COLUMN launch TEXT NOT NULL DEFAULT '';
 ALTER TABLE measurement ADD COLUMN seal TEXT NOT NULL DEFAULT '';

@@ -6,7 +6,7 @@
 #include "cache/codec.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
-#include "generator/launch_text.h"
+#include "generator/space/launch_text.h"
 #include "runtime/log.h"
 
 namespace kiln {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "generator/space.h"
+#include "generator/space/space.h"
 #include "kiln/options.hpp"
-#include "tuner/measured.h"
+#include "tuner/measure/measured.h"
 
 namespace kiln {
 
@@ -44,8 +44,8 @@ struct Record {
   Measured measured;
   std::string source = {};            // generated text, without its head
   std::vector<std::byte> image = {};  // linked code; empty = absent or not trusted
-  /// generator/launch_text.h's text of the launch under which it was verified. Empty: a GPU record
-  /// from before launches were stored, to be verified once more before it runs.
+  /// generator/space/launch_text.h's text of the launch under which it was verified. Empty: a GPU
+  /// record from before launches were stored, to be verified once more before it runs.
   std::string launch = {};
   std::string created;             // ISO 8601 UTC
   std::filesystem::path database;  // where it was found

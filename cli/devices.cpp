@@ -9,7 +9,7 @@
 #include "cli/report.h"
 #include "runtime/compiler.h"
 #include "runtime/cuda/cublaslt.h"
-#include "runtime/gpu.h"
+#include "runtime/gpu/gpu.h"
 
 namespace kiln::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/report.h"
-#include "tuner/mfma_example.h"
+#include "tuner/verify/mfma_example.h"
 
 namespace kiln::cli {
 namespace {

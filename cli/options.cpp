@@ -12,10 +12,10 @@
 #include <sstream>
 
 #include "bench/suites.h"
-#include "generator/emulated.h"
-#include "generator/extent.h"
-#include "runtime/cpu.h"
-#include "runtime/gpu.h"
+#include "generator/problem/extent.h"
+#include "generator/render/emulated.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/gpu/gpu.h"
 
 namespace kiln::cli {
 namespace {

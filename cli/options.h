@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cache/store.h"
-#include "generator/device_caps.h"
-#include "generator/render.h"
+#include "generator/problem/device_caps.h"
+#include "generator/render/render.h"
 #include "kiln/options.hpp"
 #include "runtime/compiler.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "generator/gemm_types.h"
+#include "generator/problem/gemm_types.h"
 
 namespace kiln::cli {
 namespace {

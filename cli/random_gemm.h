@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/sample.h"
-#include "generator/device_caps.h"
+#include "generator/problem/device_caps.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln::cli {

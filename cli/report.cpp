@@ -7,7 +7,7 @@
 #include <cassert>
 #include <cstdio>
 
-#include "tuner/measured.h"
+#include "tuner/measure/measured.h"
 
 namespace kiln::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "generator/space.h"
+#include "generator/space/space.h"
 
 namespace kiln::cli {
 

@@ -10,7 +10,7 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/sample.h"
-#include "generator/render.h"
+#include "generator/render/render.h"
 #include "kiln/engine.hpp"
 #include "runtime/compiler.h"
 #include "runtime/cuda/disassembler.h"

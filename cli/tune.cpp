@@ -8,7 +8,7 @@
 #include "cli/report.h"
 #include "cli/tune_offline.h"
 #include "kiln/engine.hpp"
-#include "tuner/measured.h"
+#include "tuner/measure/measured.h"
 
 namespace kiln::cli {
 namespace {

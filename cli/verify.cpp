@@ -9,7 +9,7 @@
 #include "cli/options.h"
 #include "cli/random_gemm.h"
 #include "cli/report.h"
-#include "tuner/check.h"
+#include "tuner/verify/check.h"
 
 namespace kiln::cli {
 namespace {

@@ -2,10 +2,10 @@
 
 #include "cache/schema.h"
 #include "cache/store.h"
-#include "generator/space.h"
+#include "generator/space/space.h"
 #include "kiln/engine.hpp"
 #include "runtime/compiler.h"
-#include "tuner/worker_process.h"
+#include "tuner/worker/process.h"
 
 namespace kiln::cli {
 

@@ -20,7 +20,7 @@ if(KILN_FUZZERS AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
 endif()
 
 # Template files are compiled in as bytes, so that a binary needs no files beside it.
-file(GLOB KILN_TEMPLATES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/templates/*/*)
+file(GLOB_RECURSE KILN_TEMPLATES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/templates/*)
 set(embedded ${CMAKE_BINARY_DIR}/generated/embedded_templates.cpp)
 add_custom_command(OUTPUT ${embedded}
   COMMAND ${CMAKE_COMMAND} -DOUT=${embedded} "-DFILES=${KILN_TEMPLATES}"
@@ -34,7 +34,9 @@ function(kiln_unity target)
 endfunction()
 
 function(kiln_layer name)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
+  # Programs and shared objects of their own.
+  list(FILTER sources EXCLUDE REGEX "/(runtime/clang|tuner/worker/program|bench/modules)/")
   add_library(kiln_${name} STATIC ${sources})
   kiln_unity(kiln_${name})
   target_link_libraries(kiln_${name} PUBLIC kiln_options ${ARGN})
@@ -43,18 +45,12 @@ endfunction()
 kiln_layer(generator kiln_fmt kiln_xxhash)
 target_sources(kiln_generator PRIVATE ${embedded})
 # A family's file defines its rules, space and parameters under the same names as every other's.
-file(GLOB alone CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/generator/cuda_*.cpp
-                                  ${PROJECT_SOURCE_DIR}/generator/hip_*.cpp
-                                  ${PROJECT_SOURCE_DIR}/generator/host*.cpp)
+file(GLOB_RECURSE alone CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/generator/families/*.cpp)
 # The emulator's files reinterpret names of the device's headers, each in its own way.
 file(GLOB emulator CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/emulator/*.cpp)
 set_source_files_properties(${alone} ${emulator} ${embedded} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 target_compile_definitions(kiln_generator PRIVATE KILN_VERSION="${PROJECT_VERSION}")
 kiln_layer(runtime kiln_generator Threads::Threads kiln_spdlog kiln_hwloc ${CMAKE_DL_LIBS})
-file(GLOB gpu_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cpp
-                                      ${PROJECT_SOURCE_DIR}/runtime/hip/*.cpp
-                                      ${PROJECT_SOURCE_DIR}/runtime/emulator/*.cpp)
-target_sources(kiln_runtime PRIVATE ${gpu_sources})
 target_link_libraries(kiln_runtime PRIVATE nlohmann_json::nlohmann_json kiln_fibers kiln_zstd)
 # The tables by which the emulator knows AMD's matrix instructions.
 set(layouts ${PROJECT_SOURCE_DIR}/data/mfma_layouts.tar.zst)
@@ -67,7 +63,7 @@ target_sources(kiln_runtime PRIVATE ${embedded_layouts})
 set_source_files_properties(${embedded_layouts} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 kiln_layer(tuner kiln_runtime nlohmann_json::nlohmann_json)
 # The sums of references: in scalars, as GCC's -O2 leaves them, they were nine tenths of every check.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/tuner/accumulate.cpp PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tuner/verify/accumulate.cpp PROPERTIES
                             COMPILE_OPTIONS -O3 SKIP_UNITY_BUILD_INCLUSION ON)
 kiln_layer(cache kiln_tuner kiln_sqlite kiln_zstd)
 kiln_layer(engine kiln_cache)

@@ -5,11 +5,11 @@
 #include <cstdlib>
 
 #include "engine/engine_impl.h"
-#include "generator/space.h"
-#include "runtime/cpu.h"
-#include "tuner/check.h"
-#include "tuner/ragged.h"
-#include "tuner/worker_process.h"
+#include "generator/space/space.h"
+#include "runtime/cpu/cpu.h"
+#include "tuner/verify/check.h"
+#include "tuner/verify/ragged.h"
+#include "tuner/worker/process.h"
 
 namespace kiln {
 namespace {

@@ -8,11 +8,11 @@
 #include <cstdlib>
 
 #include "engine/engine_impl.h"
-#include "generator/render.h"
-#include "runtime/cpu.h"
-#include "runtime/gpu.h"
+#include "generator/render/render.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reference_kernel.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/log.h"
-#include "runtime/reference_kernel.h"
 
 namespace kiln {
 namespace {

@@ -19,7 +19,7 @@
 #include "kiln/engine.hpp"
 #include "runtime/compiler.h"
 #include "runtime/no_cancel.h"
-#include "tuner/search.h"
+#include "tuner/search/search.h"
 
 namespace kiln {
 

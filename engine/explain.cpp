@@ -5,7 +5,7 @@
 #include <map>
 
 #include "engine/engine_impl.h"
-#include "generator/render.h"
+#include "generator/render/render.h"
 
 namespace kiln {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "engine/engine_impl.h"
 #include "engine/vendor.h"
-#include "generator/extent.h"
-#include "tuner/vendor_library.h"
+#include "generator/problem/extent.h"
+#include "tuner/measure/vendor_library.h"
 
 namespace kiln {
 

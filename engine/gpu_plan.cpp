@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "generator/family.h"
+#include "generator/space/family.h"
 #include "runtime/no_cancel.h"
 
 namespace kiln {

@@ -9,10 +9,10 @@
 #include <optional>
 #include <thread>
 
-#include "generator/space.h"
+#include "generator/space/space.h"
 #include "kiln/engine.hpp"
 #include "runtime/cuda/cublaslt.h"
-#include "runtime/cuda/kernel.h"
+#include "runtime/gpu/kernel.h"
 
 namespace kiln {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/engine_impl.h"
-#include "runtime/probe.h"
+#include "runtime/cpu/probe.h"
 
 namespace kiln {
 

@@ -7,10 +7,10 @@
 #include <cstdlib>
 
 #include "engine/overlap.h"
-#include "generator/extent.h"
-#include "runtime/cpu.h"
-#include "runtime/reference_kernel.h"
-#include "runtime/thread_pool.h"
+#include "generator/problem/extent.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reference_kernel.h"
+#include "runtime/cpu/thread_pool.h"
 
 namespace kiln {
 

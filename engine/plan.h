@@ -8,9 +8,9 @@
 #include <string>
 
 #include "engine/gpu_plan.h"
-#include "generator/canonical.h"
+#include "generator/problem/canonical.h"
 #include "kiln/engine.hpp"
-#include "runtime/kernel.h"
+#include "runtime/cpu/kernel.h"
 
 namespace kiln {
 

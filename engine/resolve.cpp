@@ -7,11 +7,11 @@
 
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
-#include "generator/code_key.h"
-#include "runtime/cpu.h"
+#include "generator/render/code_key.h"
+#include "runtime/cpu/cpu.h"
 #include "runtime/log.h"
-#include "tuner/gpu_timing.h"
-#include "tuner/measure.h"
+#include "tuner/measure/gpu_timing.h"
+#include "tuner/measure/measure.h"
 
 namespace kiln {
 namespace {

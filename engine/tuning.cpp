@@ -6,7 +6,7 @@
 #include "cache/keys.h"
 #include "cache/offline.h"
 #include "engine/engine_impl.h"
-#include "generator/code_key.h"
+#include "generator/render/code_key.h"
 #include "runtime/log.h"
 
 namespace kiln {

@@ -1,6 +1,6 @@
 #include "engine/vendor.h"
 
-#include "tuner/stopping.h"
+#include "tuner/search/stopping.h"
 
 namespace kiln {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "tuner/measured.h"
+#include "tuner/measure/measured.h"
 
 namespace kiln {
 

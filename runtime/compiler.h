@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "generator/render.h"
+#include "generator/render/render.h"
 #include "kiln/error.hpp"
 
 namespace kiln {
@@ -51,8 +51,8 @@ Result<Compiler*> host_compiler();
 /// What makes code for `device`: the in-process Clang, or NVRTC. Errors: compiler.
 Result<Compiler*> compiler_for(const DeviceCaps& device);
 
-/// What machine code is known by: hash of generator/code_key.h's key and the compiler's version,
-/// since another compiler makes other machine code of the same tokens.
+/// What machine code is known by: hash of generator/render/code_key.h's key and the compiler's
+/// version, since another compiler makes other machine code of the same tokens.
 std::string binary_key(const Source& source, std::string_view compiler_version);
 std::string binary_key(std::string_view code_key, std::string_view compiler_version);
 

@@ -10,8 +10,8 @@ endif()
 
 if("worker_cage_test" MATCHES "${KILN_TESTS_MATCHING}")
   # The cage of GPU sessions is tried without a GPU.
-  target_sources(unit_tests PRIVATE ${PROJECT_SOURCE_DIR}/tuner/worker/cage.cpp
-                                    ${PROJECT_SOURCE_DIR}/tuner/worker/cage_filter.cpp)
+  target_sources(unit_tests PRIVATE ${PROJECT_SOURCE_DIR}/tuner/worker/program/cage.cpp
+                                    ${PROJECT_SOURCE_DIR}/tuner/worker/program/cage_filter.cpp)
 endif()
 
 if("cli_test" MATCHES "${KILN_TESTS_MATCHING}")

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "runtime/cuda/shared_library.h"
+#include "runtime/gpu/shared_library.h"
 
 namespace kiln::cuda {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "generator/canonical.h"
-#include "runtime/cuda/device.h"
-#include "templates/cuda/abi.h"
+#include "generator/problem/canonical.h"
+#include "runtime/gpu/device.h"
+#include "templates/cuda/common/abi.h"
 
 namespace kiln::cuda {
 

@@ -1,10 +1,10 @@
-#include "runtime/cuda/driver.h"
+#include "runtime/gpu/driver.h"
 
 #include <fmt/format.h>
 
 #include <string>
 
-#include "runtime/cuda/shared_library.h"
+#include "runtime/gpu/shared_library.h"
 
 namespace kiln::cuda {
 namespace {

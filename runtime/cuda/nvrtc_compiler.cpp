@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "runtime/cuda/shared_library.h"
+#include "runtime/gpu/shared_library.h"
 
 namespace kiln {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "runtime/buffers.h"
-#include "runtime/cuda/kernel.h"
+#include "runtime/cpu/image.h"
 #include "runtime/emulator/fault.h"
 #include "runtime/emulator/instructions.h"
-#include "runtime/image.h"
+#include "runtime/gpu/kernel.h"
 
 namespace kiln {
 namespace {

@@ -7,11 +7,11 @@
 #include <memory>
 #include <span>
 
-#include "generator/canonical.h"
-#include "generator/device_caps.h"
-#include "generator/gpu_launch.h"
+#include "generator/problem/canonical.h"
+#include "generator/problem/device_caps.h"
+#include "generator/space/gpu_launch.h"
 #include "kiln/engine.hpp"
-#include "templates/cuda/abi.h"
+#include "templates/cuda/common/abi.h"
 
 namespace kiln {
 

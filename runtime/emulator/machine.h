@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "generator/device_caps.h"
-#include "generator/gpu_launch.h"
+#include "generator/problem/device_caps.h"
+#include "generator/space/gpu_launch.h"
 #include "kiln/error.hpp"
 #include "runtime/emulator/barriers.h"
 #include "runtime/emulator/shared_memory.h"
 #include "runtime/emulator/warpgroup.h"
-#include "templates/cuda/abi.h"
+#include "templates/cuda/common/abi.h"
 #include "templates/emu/abi.h"
 
 namespace kiln::emu {

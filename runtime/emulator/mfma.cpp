@@ -1,7 +1,5 @@
 // AMD's matrix instructions: lanes' registers to matrices and back by the recorded tables, and the
 // product between.
-#include "generator/mfma.h"
-
 #include <fmt/format.h>
 
 #include <bit>
@@ -11,6 +9,7 @@
 #include <mutex>
 #include <type_traits>
 
+#include "generator/families/hip/common/instructions.h"
 #include "kiln/numeric.hpp"
 #include "runtime/emulator/instructions.h"
 #include "runtime/emulator/layouts.h"

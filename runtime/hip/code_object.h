@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/device_caps.h"
+#include "generator/problem/device_caps.h"
 #include "kiln/error.hpp"
 #include "runtime/compiler.h"
 

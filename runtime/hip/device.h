@@ -1,10 +1,10 @@
 // AMD GPUs of this machine: what HIP says of them, completed from the table of known cards. Once
-// open they are devices like any other (runtime/cuda/device.h). Knows no kernels.
+// open they are devices like any other (runtime/gpu/device.h). Knows no kernels.
 #pragma once
 
 #include <string_view>
 
-#include "runtime/cuda/device.h"
+#include "runtime/gpu/device.h"
 
 namespace kiln::hip {
 

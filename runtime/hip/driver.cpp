@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "runtime/cuda/shared_library.h"
+#include "runtime/gpu/shared_library.h"
 
 namespace kiln::hip {
 namespace {

@@ -1,4 +1,4 @@
-// The HIP runtime behind the table that the CUDA driver defines (runtime/cuda/driver.h): HIP has
+// The HIP runtime behind the table that the CUDA driver defines (runtime/gpu/driver.h): HIP has
 // those calls under names of its own, most with the very same binary interface, so that nothing
 // above needs to know whose memory, modules, streams, events and graphs it holds. Opened at run
 // time; declared by hand from the documented interface. Knows no kernels.
@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string>
 
-#include "runtime/cuda/driver.h"
+#include "runtime/gpu/driver.h"
 
 namespace kiln::hip {
 

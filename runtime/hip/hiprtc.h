@@ -6,7 +6,7 @@
 #include <string>
 
 #include "kiln/error.hpp"
-#include "runtime/cuda/shared_library.h"
+#include "runtime/gpu/shared_library.h"
 
 namespace kiln::hip {
 

@@ -1,6 +1,6 @@
-// Memory instructions of templates/hip/memory.h for the emulator, by the same names: shared memory
-// by byte offset, buffer loads that give zero for what lies outside. Pasted behind memory.h, whose
-// functions called ds_… are taken out. Expects emu/hip_keywords.h.
+// Memory instructions of templates/hip/common/memory.h for the emulator, by the same names: shared
+// memory by byte offset, buffer loads that give zero for what lies outside. Pasted behind memory.h,
+// whose functions called ds_… are taken out. Expects emu/hip_keywords.h.
 #pragma once
 
 #ifdef shared_bytes

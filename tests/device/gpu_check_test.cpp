@@ -7,10 +7,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "generator/gemm_types.h"
+#include "generator/problem/gemm_types.h"
 #include "runtime/cuda/nvrtc_compiler.h"
-#include "tuner/gpu_candidate.h"
-#include "tuner/gpu_timing.h"
+#include "tuner/measure/gpu_candidate.h"
+#include "tuner/measure/gpu_timing.h"
 
 namespace kiln::gpu_check_test {
 

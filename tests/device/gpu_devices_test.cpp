@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/cuda/device.h"
+#include "runtime/gpu/device.h"
 #include "support/gpu_problem.h"
 #include "support/temp_dir.h"
 

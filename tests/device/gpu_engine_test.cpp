@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "kiln/engine.hpp"
-#include "runtime/cuda/device.h"
+#include "runtime/gpu/device.h"
 #include "support/gpu_problem.h"
 #include "support/temp_dir.h"
 

@@ -11,7 +11,7 @@
 #include "runtime/cuda/cublaslt.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
-#include "tuner/gpu_tools.h"
+#include "tuner/measure/gpu_tools.h"
 
 namespace kiln::gpu_vendor_test {
 

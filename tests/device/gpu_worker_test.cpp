@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "generator/render.h"
-#include "runtime/cuda/device.h"
+#include "generator/render/render.h"
 #include "runtime/cuda/nvrtc_compiler.h"
-#include "tuner/check.h"
+#include "runtime/gpu/device.h"
+#include "tuner/verify/check.h"
 
 namespace kiln::gpu_worker_test {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fakes/hip_control.h"
-#include "generator/emulated.h"
+#include "generator/render/emulated.h"
 #include "runtime/clang_abi.h"
 #include "runtime/hip/code_object.h"
 

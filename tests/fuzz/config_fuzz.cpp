@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "generator/family.h"
-#include "generator/space.h"
+#include "generator/space/family.h"
+#include "generator/space/space.h"
 
 namespace {
 

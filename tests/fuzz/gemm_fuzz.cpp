@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "generator/canonical.h"
+#include "generator/problem/canonical.h"
 #include "kiln/gemm.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "tuner/worker_protocol.h"
+#include "tuner/worker/protocol.h"
 
 namespace {
 

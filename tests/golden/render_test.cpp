@@ -1,7 +1,7 @@
 // What is rendered, kept as files under kept/: a whole kernel for each family, named as the family,
 // and of other configs the sections that show what they choose in a template. Run with
 // KILN_ACCEPT=1 to take a change, then read it.
-#include "generator/render.h"
+#include "generator/render/render.h"
 
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "generator/cuda_check.h"
-#include "generator/embedded.h"
-#include "generator/family.h"
-#include "generator/mfma_examples.h"
+#include "generator/families/cuda/common/check.h"
+#include "generator/families/hip/common/examples.h"
+#include "generator/render/embedded.h"
+#include "generator/space/family.h"
 #include "support/golden.h"
 #include "support/sections.h"
 
@@ -70,35 +70,35 @@ const Case kCases[] = {
     {"host_packed_fp32_unpacked_tails", "avx512", 1, "fp32 N N 29 100 300 lda=304",
      "host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=128 pack_a=0 pack_b=0 inner=columns "
      "parallel=none unroll=1 prefetch=8 stream_d=0 ahead=1",
-     "host/packed.cpp"},
+     "cpu/packed/packed.cpp"},
     {"host_packed_fp64_avx2_grid_epilogue", "avx2", 4,
      "fp64 T N 500 400 300 epilogue=bias_row+gelu_erf+residual",
      "host_packed isa=avx2 mr=4 nv=3 kc=256 mc=96 nc=768 pack_a=1 pack_b=1 inner=rows "
      "parallel=grid unroll=4 prefetch=0 stream_d=0 ahead=0",
-     "host/epilogue.h"},
+     "cpu/common/epilogue.h"},
     {"host_packed_bf16_split_k", "avx512_bf16", 2, "bf16 N T 64 96 4096",
      "host_packed isa=avx512 mr=8 nv=3 kc=512 mc=64 nc=96 pack_a=1 pack_b=1 inner=columns "
      "parallel=k unroll=1 prefetch=0 stream_d=0 ahead=0",
-     "host/share.h"},
+     "cpu/common/share.h"},
     {"host_packed_int8_weights", "avx512", 1, "int8 N T 32 512 1024 out=fp32 packed_b=1",
      "host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns "
      "parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0",
-     "host/strips.h"},
+     "cpu/common/strips.h"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
      "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
      "parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0",
-     "host/vector.h"},
+     "cpu/common/vector.h"},
     {"cuda_wgmma_fp16_unaligned_stream", "sm_90a", 132,
      "fp16 T N 1023 1023 1023 epilogue=bias_col+gelu+residual",
      "cuda_wgmma left=128 right=96 stages=6 warpgroups=2 pingpong=0 swap=1 cluster_left=2 "
      "cluster_right=1 sharing=stream splits=1 along=right group=8 pack_a=1 pack_b=1 keep_right=0 "
      "promote=0",
-     "cuda/schedule.h cuda/store.h cuda/combine.h"},
+     "cuda/wgmma/schedule.h cuda/wgmma/store.h cuda/wgmma/combine.h"},
     {"cuda_wgmma_bf16_hilbert", "sm_90a", 132, "bf16 N T 8192 8192 8192 align=16 batch=2",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "
      "cluster_right=1 sharing=tiles splits=1 along=hilbert group=16 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
-     "cuda/hilbert.h"},
+     "cuda/wgmma/hilbert.h"},
     {"cuda_wgmma_fp8_split_promoted", "sm_90a", 132, "fp8 N T 64 4096 4096 align=16 out=fp32",
      "cuda_wgmma left=64 right=64 stages=8 warpgroups=1 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=1 sharing=split splits=4 along=left group=8 pack_a=0 pack_b=0 keep_right=1 "
@@ -108,82 +108,82 @@ const Case kCases[] = {
      "cuda_wgmma left=64 right=128 stages=9 warpgroups=1 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=1 pack_b=1 keep_right=0 "
      "promote=0 paired=1",
-     "cuda/pack.cu cuda/store.h"},
+     "cuda/wgmma/pack.cu cuda/wgmma/store.h"},
     {"cuda_wgmma_bf16_summed", "sm_90a", 132, "bf16 N T 256 256 32768 align=16",
      "cuda_wgmma left=128 right=128 stages=7 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=summed splits=32 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
-     "cuda/sum_pieces.h"},
+     "cuda/wgmma/sum_pieces.h"},
     {"cuda_mma_fp64_ahead", "sm_90a", 132, "fp64 T N 2048 2048 2048 align=16",
      "cuda_mma block_m=64 block_n=64 block_k=16 warps_m=2 warps_n=2 stages=6 instruction_k=8 "
      "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1",
-     "cuda/ampere.h"},
+     "cuda/common/ampere.h"},
     {"cuda_mma_fp64_stream", "sm_90a", 132, "fp64 N N 4096 4096 4096 align=16",
      "cuda_mma block_m=128 block_n=64 block_k=32 warps_m=4 warps_n=2 stages=4 instruction_k=16 "
      "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1 stream=1",
-     "cuda/mma_store.h cuda/mma.cu"},
+     "cuda/mma/store.h cuda/mma/mma.cu"},
     {"cuda_mma_int8_split", "sm_80", 108, "int8 T N 100 200 4000 align=4 epilogue=bias_row+relu",
      "cuda_mma block_m=64 block_n=64 block_k=64 warps_m=2 warps_n=2 stages=4 instruction_k=32 "
      "bits_a=2 base_a=4 shift_a=1 bits_b=2 base_b=4 shift_b=1 ahead=1 group=8 splits=4",
-     "cuda/simt_work.h"},
+     "cuda/common/work.h"},
     {"cuda_mma_fp16_turing", "sm_75", 40, "fp16 N N 333 444 555 epilogue=residual",
      "cuda_mma block_m=64 block_n=64 block_k=32 warps_m=2 warps_n=2 stages=2 instruction_k=8 "
      "bits_a=2 base_a=4 shift_a=1 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1",
-     "cuda/mma_copy.h"},
+     "cuda/mma/copy.h"},
     {"cuda_simt_fp32_async_stream", "sm_90a", 132, "fp32 N N 4096 4096 4096 align=16",
      "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
      "width_a=1 width_b=4 copy=async stages=3 ahead=1 lines=padded resident=2 sharing=stream "
      "splits=1 group=8",
-     "cuda/simt_work.h cuda/simt_copy.h cuda/simt.cu"},
+     "cuda/common/work.h cuda/simt/copy.h cuda/simt/simt.cu"},
     {"cuda_simt_fp32_warps", "sm_90a", 132, "fp32 N N 4096 4096 4096 align=16",
      "cuda_simt block_m=128 block_n=256 block_k=16 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
      "width_a=1 width_b=4 copy=warps stages=4 ahead=1 lines=padded resident=1 sharing=stream "
      "splits=1 group=8 order=folded unroll=8",
-     "cuda/simt_ring.h cuda/simt_fed.cu"},
+     "cuda/simt/ring.h cuda/simt/fed.cu"},
     {"cuda_simt_bf16_naive", "sm_75", 40, "bf16 N T 100 100 100 epilogue=bias_row+silu",
      "cuda_simt block_m=8 block_n=32 block_k=1 thread_m=1 thread_n=1 lanes_m=1 spread=1 width_a=1 "
      "width_b=1 copy=registers stages=0 ahead=0 lines=plain resident=1 sharing=tiles splits=1 "
      "group=8",
      ""},
     {"cuda_gemv_bf16_shifted", "sm_90a", 132, "bf16 N T 3 5000 777",
-     "cuda_gemv rows=4 width=0 warps=4 swap=0", "cuda/gemv_shifted.cu"},
+     "cuda_gemv rows=4 width=0 warps=4 swap=0", "cuda/gemv/shifted.cu"},
     {"cuda_wgmma_fp8_block_scales", "sm_90a", 132,
      "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128",
      "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=1",
-     "cuda/wgmma.cu"},
+     "cuda/wgmma/wgmma.cu"},
     {"cuda_wgmma_tf32_registers", "sm_90a", 132, "tf32 N N 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
-     "cuda/wgmma_registers.h cuda/wgmma.cu"},
+     "cuda/wgmma/registers.h cuda/wgmma/wgmma.cu"},
     {"cuda_gemv_bf16_matrix", "sm_90a", 132, "bf16 N T 3 5000 777",
      "cuda_gemv rows=16 width=0 warps=4 swap=0 matrix=1",
-     "cuda/gemv_words.h cuda/unaligned.h cuda/gemv_mma.cu"},
+     "cuda/gemv/words.h cuda/common/unaligned.h cuda/gemv/matrix.cu"},
     {"cuda_gemv_fp8_line_scales", "sm_90a", 132, "fp8 N T 3 5000 1024 align=16 scale=line",
-     "cuda_gemv rows=2 width=16 warps=4 swap=0", "cuda/convert.h"},
+     "cuda_gemv rows=2 width=16 warps=4 swap=0", "cuda/common/convert.h"},
     {"hip_mfma_bf16_interleaved", "gfx942", 0, "bf16 N T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=16 tile_m=128 tile_n=128 depth=128 waves_m=2 waves_n=2 staging=single "
      "banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=interleaved turn=0",
-     "hip/pace.h hip/mfma.hip hip/mainloop.h"},
+     "hip/mfma/pace.h hip/mfma/mfma.hip hip/mfma/mainloop.h"},
     {"hip_mfma_bf16_turned_pingpong", "gfx950", 0, "bf16 T T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
      "banks=by_row splits=1 chunk=64 group=4 priority=0 fence=0 pace=pingpong turn=1",
-     "hip/turned.h hip/mainloop.h"},
+     "hip/mfma/turned.h hip/mfma/mainloop.h"},
     {"hip_mfma_fp8_scaled_unaligned", "gfx950", 0,
      "e4m3e5m2 T N 100 90 333 epilogue=bias_col+gelu_erf+residual",
      "hip_mfma rows=32 k=64 tile_m=64 tile_n=64 depth=64 waves_m=2 waves_n=2 staging=single "
      "banks=padded splits=1 chunk=0 group=4 priority=0 fence=0 pace=free turn=0",
-     "hip/convert.h hip/epilogue.h"},
+     "hip/common/convert.h hip/common/epilogue.h"},
     {"hip_mfma_fp16_split_k", "gfx942", 0, "fp16 N T 64 96 8192 align=16",
      "hip_mfma rows=16 k=16 tile_m=64 tile_n=32 depth=128 waves_m=2 waves_n=2 staging=twice "
      "banks=by_row splits=8 chunk=0 group=4 priority=0 fence=0 pace=free turn=0",
-     "hip/combine.h"},
+     "hip/common/combine.h"},
     {"hip_mfma_fp64", "gfx90a", 0, "fp64 N N 512 512 512",
      "hip_mfma rows=16 k=4 tile_m=64 tile_n=64 depth=64 waves_m=2 waves_n=2 staging=twice "
      "banks=by_pair splits=1 chunk=0 group=8 priority=0 fence=0 pace=free turn=0",
-     "hip/stage.h"},
+     "hip/mfma/stage.h"},
     {"hip_mx_fp6_ragged_split", "gfx950", 0, "fp6 N T 100 90 1056 scale=mx32",
      "hip_mx rows=32 tile_m=64 tile_n=64 tile_k=256 waves_m=2 waves_n=2 staging=single splits=2 "
      "chunk=0 group=4",
@@ -282,11 +282,12 @@ std::vector<Other> others() {
     EXPECT_EQ(source->text.find("//%"), std::string::npos) << e.name;
     if (e.name == "fp16_16x16x16") all.push_back({"example_fp16.hip", source->text});
     if (e.name == "mxfp8_32x32x64")
-      all.push_back({"example_mxfp8.hip", source->text, "hip/example.hip"});
+      all.push_back({"example_mxfp8.hip", source->text, "hip/examples/example.hip"});
   }
-  all.push_back({"check.cu", gpu_check_source(caps_named("sm_90a").value()).text, "cuda/check.cu"});
   all.push_back(
-      {"check.hip", gpu_check_source(caps_named("gfx942").value()).text, "hip/check_device.h"});
+      {"check.cu", gpu_check_source(caps_named("sm_90a").value()).text, "cuda/check/check.cu"});
+  all.push_back(
+      {"check.hip", gpu_check_source(caps_named("gfx942").value()).text, "hip/check/device.h"});
   return all;
 }
 

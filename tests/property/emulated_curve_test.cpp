@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "generator/cuda_wgmma.h"
-#include "generator/space.h"
+#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/space/space.h"
 #include "support/mutants.h"
 #include "support/seed.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/extent.h"
+#include "generator/problem/extent.h"
 #include "support/emulated.h"
 #include "support/seed.h"
 

@@ -8,9 +8,9 @@
 #include <regex>
 #include <string>
 
-#include "generator/device_caps.h"
+#include "generator/problem/device_caps.h"
 #include "support/kiln_command.h"
-#include "tuner/mfma_example.h"
+#include "tuner/verify/mfma_example.h"
 
 namespace kiln::examples_test {
 

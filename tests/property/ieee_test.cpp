@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/space.h"
+#include "generator/space/space.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
 

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "generator/space.h"
+#include "generator/space/space.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
 #include "support/family_samples.h"
 #include "support/random_gemm.h"
 #include "support/seed.h"
-#include "tuner/verify.h"
+#include "tuner/verify/verify.h"
 
 namespace kiln::kernels_test {
 

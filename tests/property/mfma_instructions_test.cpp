@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "generator/embedded.h"
-#include "generator/emulated.h"
-#include "generator/mfma.h"
-#include "generator/template.h"
+#include "generator/families/hip/common/instructions.h"
+#include "generator/render/embedded.h"
+#include "generator/render/emulated.h"
+#include "generator/render/template.h"
 #include "runtime/compiler.h"
 #include "runtime/emulator/kernel.h"
 #include "support/mfma_oracle.h"
@@ -53,7 +53,7 @@ std::vector<const MfmaInstruction*> dense(const std::string& arch) {
 /// One wave that runs the instruction numbered `m` on the registers in A and stores D's. Each lane
 /// has 32 words for each of a, b, c and the scales of either.
 std::string probe(const std::vector<const MfmaInstruction*>& instructions) {
-  std::string text = "// A probe.\n" + file("cuda/abi.h") + file("hip/types.h") +
+  std::string text = "// A probe.\n" + file("cuda/common/abi.h") + file("hip/common/types.h") +
                      "\n// ---- parameters ----\n\n// ---- probe ----\n"
                      "template <int N> struct Words { u32 word[N]; };\n"
                      "template <int N> static Words<N> take(const u32* from) {\n"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "generator/embedded.h"
-#include "generator/emulated.h"
-#include "generator/template.h"
+#include "generator/render/embedded.h"
+#include "generator/render/emulated.h"
+#include "generator/render/template.h"
 #include "runtime/compiler.h"
 #include "runtime/emulator/kernel.h"
 
@@ -32,9 +32,9 @@ std::string run(const char* arch, const char* instruction, const char* address,
   Source source;
   source.file_name = "probe.hip";
   source.text =
-      "// A probe.\n" + file("cuda/abi.h", values) + file("hip/types.h", values) +
+      "// A probe.\n" + file("cuda/common/abi.h", values) + file("hip/common/types.h", values) +
       "\n// ---- parameters ----\nconstexpr int kSharedBytes = 1024;\n" +
-      file("hip/device.h", values) + file("hip/memory.h", values) +
+      file("hip/common/device.h", values) + file("hip/common/memory.h", values) +
       fmt::format(
           "\n// ---- probe ----\nextern \"C\" void kiln_gemm(KilnGpuArgs args) {{\n"
           "  const u32 lane = thread_index();\n"

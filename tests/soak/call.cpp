@@ -11,12 +11,12 @@
 #include <stdexcept>
 #include <vector>
 
-#include "generator/extent.h"
+#include "generator/problem/extent.h"
 #include "kiln/numeric.hpp"
 #include "soak/soak.h"
-#include "tuner/judge.h"
-#include "tuner/reference.h"
-#include "tuner/view.h"
+#include "tuner/verify/judge.h"
+#include "tuner/verify/reference.h"
+#include "tuner/verify/view.h"
 
 namespace kiln::soak {
 namespace {

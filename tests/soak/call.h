@@ -7,7 +7,7 @@
 
 #include "kiln/engine.hpp"
 #include "runtime/buffers.h"
-#include "tuner/data.h"
+#include "tuner/verify/data.h"
 
 namespace kiln::soak {
 

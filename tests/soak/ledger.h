@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "tuner/data.h"
+#include "tuner/verify/data.h"
 
 namespace kiln::soak {
 

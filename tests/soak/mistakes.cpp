@@ -4,8 +4,8 @@
 #include <climits>
 #include <cstring>
 
-#include "generator/extent.h"
-#include "generator/gemm_types.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
 #include "kiln/dtype.hpp"
 
 namespace kiln::soak {

@@ -7,7 +7,7 @@
 
 #include "kiln/gemm.hpp"
 #include "kiln/kiln.h"
-#include "tuner/data.h"
+#include "tuner/verify/data.h"
 
 namespace kiln::soak {
 

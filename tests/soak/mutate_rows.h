@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tuner/data.h"
+#include "tuner/verify/data.h"
 
 namespace kiln::soak {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "generator/gemm_types.h"
+#include "generator/problem/gemm_types.h"
 #include "soak/soak.h"
 #include "support/random_gemm.h"
 

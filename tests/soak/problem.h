@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kiln/gemm.hpp"
-#include "tuner/data.h"
+#include "tuner/verify/data.h"
 
 namespace kiln::soak {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "tuner/data.h"
+#include "tuner/verify/data.h"
 
 namespace kiln::soak {
 

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <utility>
 
-#include "generator/render.h"
+#include "generator/render/render.h"
 #include "runtime/compiler.h"
-#include "runtime/cpu.h"
-#include "tuner/bound_kernel.h"
+#include "runtime/cpu/cpu.h"
+#include "tuner/measure/bound_kernel.h"
 
 namespace kiln::test {
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "generator/emulated.h"
-#include "generator/family.h"
+#include "generator/render/emulated.h"
+#include "generator/space/family.h"
 #include "runtime/compiler.h"
 #include "runtime/emulator/kernel.h"
-#include "tuner/verify.h"
+#include "tuner/verify/verify.h"
 
 namespace kiln::test {
 

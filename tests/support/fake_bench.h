@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tuner/search.h"
+#include "tuner/search/search.h"
 
 namespace kiln::test {
 

@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "generator/extent.h"
-#include "generator/gemm_types.h"
-#include "generator/space.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
+#include "generator/space/space.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln::test {

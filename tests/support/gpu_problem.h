@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "generator/extent.h"
+#include "generator/problem/extent.h"
 #include "kiln/engine.hpp"
-#include "runtime/cuda/device.h"
-#include "tuner/data.h"
-#include "tuner/reference.h"
+#include "runtime/gpu/device.h"
+#include "tuner/verify/data.h"
+#include "tuner/verify/reference.h"
 
 namespace kiln::test {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "generator/render.h"
-#include "generator/space.h"
+#include "generator/render/render.h"
+#include "generator/space/space.h"
 
 namespace kiln::test {
 

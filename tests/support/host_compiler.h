@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/compiler.h"
-#include "runtime/kernel.h"
+#include "runtime/cpu/kernel.h"
 #include "support/kernel_source.h"
 
 namespace kiln::test {

@@ -5,15 +5,15 @@
 #include <string_view>
 #include <vector>
 
-#include "generator/embedded.h"
-#include "generator/render.h"
+#include "generator/render/embedded.h"
+#include "generator/render/render.h"
 
 namespace kiln::test {
 
-/// templates/host/abi.h as a rendered source holds it.
+/// templates/cpu/common/abi.h as a rendered source holds it.
 inline std::string abi_text() {
   for (const auto& file : embedded_templates()) {
-    if (file.path != "host/abi.h") continue;
+    if (file.path != "cpu/common/abi.h") continue;
     std::string text(file.text);
     const std::string_view once = "#pragma once\n";
     text.erase(text.find(once), once.size());

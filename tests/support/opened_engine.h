@@ -10,7 +10,7 @@
 #include "kiln/engine.hpp"
 #include "support/fake_bench.h"
 #include "support/temp_dir.h"
-#include "tuner/verify.h"
+#include "tuner/verify/verify.h"
 
 namespace kiln::test {
 

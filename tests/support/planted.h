@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "generator/render.h"
+#include "generator/render/render.h"
 #include "runtime/compiler.h"
-#include "runtime/cpu.h"
+#include "runtime/cpu/cpu.h"
 #include "support/kernel_source.h"
-#include "tuner/search.h"
+#include "tuner/search/search.h"
 
 namespace kiln::test {
 

@@ -8,8 +8,8 @@
 #include <random>
 #include <string_view>
 
-#include "generator/extent.h"
-#include "generator/gemm_types.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln::test {

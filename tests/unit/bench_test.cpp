@@ -14,12 +14,12 @@
 #include "bench/result_check.h"
 #include "bench/self.h"
 #include "bench/suites.h"
-#include "generator/canonical.h"
-#include "generator/family.h"
-#include "generator/space.h"
-#include "runtime/cpu.h"
-#include "tuner/operand_sets.h"
-#include "tuner/reference.h"
+#include "generator/problem/canonical.h"
+#include "generator/space/family.h"
+#include "generator/space/space.h"
+#include "runtime/cpu/cpu.h"
+#include "tuner/measure/operand_sets.h"
+#include "tuner/verify/reference.h"
 
 namespace kiln::bench_test {
 

@@ -1,11 +1,11 @@
-#include "generator/canonical.h"
+#include "generator/problem/canonical.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-#include "generator/extent.h"
+#include "generator/problem/extent.h"
 
 namespace kiln::canonical_test {
 

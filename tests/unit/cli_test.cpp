@@ -4,7 +4,7 @@
 
 #include "cache/schema.h"
 #include "cache/store.h"
-#include "generator/space.h"
+#include "generator/space/space.h"
 #include "kiln/engine.hpp"
 #include "support/kiln_command.h"
 

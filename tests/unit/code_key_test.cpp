@@ -1,5 +1,5 @@
 // Which changes of generated text make other code, and which do not.
-#include "generator/code_key.h"
+#include "generator/render/code_key.h"
 
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/host_compiler.h"
-#include "runtime/kernel.h"
+#include "runtime/cpu/host_compiler.h"
+#include "runtime/cpu/kernel.h"
 #include "support/host_compiler.h"
 #include "support/kernel_source.h"
 

@@ -1,7 +1,7 @@
 // Configs with absurd values, as a database or a command line may hold them. Every family's rules
 // and model answer without overflow (run under UBSan too), and what the rules allow has a finite
 // cost. And what a text must say.
-#include "generator/config.h"
+#include "generator/space/config.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "generator/family.h"
-#include "generator/space.h"
+#include "generator/space/family.h"
+#include "generator/space/space.h"
 
 namespace kiln::config_test {
 constexpr int kAbsurd[] = {std::numeric_limits<int>::min(), -1, 0, 1, 7, 1024, 1 << 15, 1 << 30,

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "generator/family.h"
-#include "generator/render.h"
+#include "generator/render/render.h"
+#include "generator/space/family.h"
 #include "runtime/cuda/nvrtc_compiler.h"
 
 namespace kiln::cuda_compile_test {

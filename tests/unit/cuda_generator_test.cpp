@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "generator/cuda_simt.h"
-#include "generator/cuda_wgmma.h"
-#include "generator/family.h"
-#include "generator/render.h"
-#include "tuner/proposer.h"
+#include "generator/families/cuda/simt/plan.h"
+#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/render/render.h"
+#include "generator/space/family.h"
+#include "tuner/search/proposer.h"
 
 namespace kiln::cuda_generator_test {
 

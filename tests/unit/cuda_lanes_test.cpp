@@ -9,8 +9,8 @@
 #include <vector>
 
 #define KILN_DEVICE inline
-#include "templates/cuda/simt_lanes.h"
-#include "templates/cuda/swizzle.h"
+#include "templates/cuda/common/swizzle.h"
+#include "templates/cuda/simt/lanes.h"
 
 namespace kiln::cuda_lanes_test {
 

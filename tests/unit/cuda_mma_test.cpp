@@ -1,6 +1,4 @@
 // The warp matrix family without a device: instructions, banks of shared memory, spaces, rules.
-#include "generator/cuda_mma.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,11 +7,12 @@
 #include <set>
 #include <vector>
 
-#include "generator/family.h"
-#include "generator/render.h"
+#include "generator/families/cuda/mma/plan.h"
+#include "generator/render/render.h"
+#include "generator/space/family.h"
 
 #define KILN_DEVICE inline
-#include "templates/cuda/banks.h"
+#include "templates/cuda/common/banks.h"
 
 namespace kiln::cuda_mma_test {
 

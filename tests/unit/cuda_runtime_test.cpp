@@ -6,16 +6,16 @@
 #include <cmath>
 #include <cstring>
 
-#include "generator/cuda_check.h"
-#include "generator/extent.h"
+#include "generator/families/cuda/common/check.h"
+#include "generator/problem/extent.h"
 #include "kiln/engine.hpp"
 #include "runtime/cuda/cublaslt.h"
-#include "runtime/cuda/device.h"
 #include "runtime/cuda/nvrtc_compiler.h"
-#include "runtime/cuda/shared_library.h"
-#include "runtime/gpu.h"
+#include "runtime/gpu/device.h"
+#include "runtime/gpu/gpu.h"
+#include "runtime/gpu/shared_library.h"
 #include "runtime/hip/device.h"
-#include "tuner/gpu_timing.h"
+#include "tuner/measure/gpu_timing.h"
 
 namespace kiln::cuda_runtime_test {
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <set>
 
-#include "generator/space.h"
+#include "generator/space/space.h"
 #include "support/naive_gemm.h"
-#include "tuner/verify.h"
+#include "tuner/verify/verify.h"
 
 namespace kiln::denormals_test {
 

@@ -1,4 +1,4 @@
-#include "generator/device_caps.h"
+#include "generator/problem/device_caps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <functional>
 #include <set>
 
-#include "runtime/affinity.h"
-#include "runtime/cpu.h"
+#include "runtime/cpu/affinity.h"
+#include "runtime/cpu/cpu.h"
 
 namespace kiln::device_caps_test {
 

@@ -1,5 +1,5 @@
 // One tuner a device, whoever it is: the lock file, its place, and what others may have put there.
-#include "tuner/device_lock.h"
+#include "tuner/measure/device_lock.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "generator/emulated.h"
-#include "generator/family.h"
+#include "generator/render/emulated.h"
+#include "generator/space/family.h"
 #include "support/hip.h"
-#include "tuner/check.h"
+#include "tuner/verify/check.h"
 
 namespace kiln::emulated_check_test {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "generator/embedded.h"
-#include "generator/emulated.h"
-#include "generator/mfma.h"
+#include "generator/families/hip/common/instructions.h"
+#include "generator/render/embedded.h"
+#include "generator/render/emulated.h"
 #include "runtime/compiler.h"
 #include "runtime/emulator/fragments.h"
 #include "runtime/emulator/kernel.h"
@@ -34,7 +34,7 @@ std::string run(const std::string& body, int threads, std::vector<float>& data,
                 std::uint64_t seed = 0, const char* arch = "sm_90a") {
   Source source;
   source.file_name = "probe.cu";
-  source.text = "// A probe.\n" + file("cuda/abi.h") + file("cuda/types.h") +
+  source.text = "// A probe.\n" + file("cuda/common/abi.h") + file("cuda/common/types.h") +
                 "\n// ---- parameters ----\nusing Acc = float;\nusing Real = float;\n" +
                 fmt::format(
                     "\n// ---- probe ----\nextern \"C\" __global__ void kiln_gemm(const "

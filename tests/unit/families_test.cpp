@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/family.h"
+#include "generator/space/family.h"
 #include "support/compiled.h"
 #include "support/emulated.h"
 #include "support/family_samples.h"

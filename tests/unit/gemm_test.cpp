@@ -9,8 +9,8 @@
 #include <set>
 #include <tuple>
 
-#include "generator/extent.h"
-#include "generator/gemm_types.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
 
 namespace kiln::gemm_test {
 

@@ -1,6 +1,6 @@
 // Sensors of a GPU and what its clock does to samples, against a fake NVML with scripted clocks:
 // alone, and beside the fake HIP device, which has the fake board's address.
-#include "tuner/gpu_clocks.h"
+#include "tuner/measure/gpu_clocks.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>

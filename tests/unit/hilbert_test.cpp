@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <vector>
 
-#include "generator/cuda_wgmma.h"
-#include "generator/family.h"
-#include "generator/space.h"
+#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/space/family.h"
+#include "generator/space/space.h"
 
 #define KILN_DEVICE inline
-#include "templates/cuda/hilbert.h"
+#include "templates/cuda/wgmma/hilbert.h"
 
 namespace kiln::hilbert_test {
 

@@ -6,11 +6,11 @@
 #include <random>
 #include <set>
 
-#include "generator/embedded.h"
-#include "generator/family.h"
-#include "generator/gemm_types.h"
-#include "generator/hip_lds.h"
-#include "generator/hip_mfma.h"
+#include "generator/families/hip/common/lds.h"
+#include "generator/families/hip/mfma/plan.h"
+#include "generator/problem/gemm_types.h"
+#include "generator/render/embedded.h"
+#include "generator/space/family.h"
 #include "support/hip.h"
 
 namespace kiln::hip_generator_test {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "generator/hip_mfma.h"
+#include "generator/families/hip/mfma/plan.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/compilers.h"
 #include "runtime/hip/isa_counts.h"

@@ -13,18 +13,18 @@
 
 #include "cache/offline.h"
 #include "fakes/hip_control.h"
-#include "generator/cuda_check.h"
-#include "generator/family.h"
+#include "generator/families/cuda/common/check.h"
+#include "generator/space/family.h"
 #include "kiln/engine.hpp"
-#include "runtime/gpu.h"
+#include "runtime/gpu/gpu.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/device.h"
 #include "support/hip.h"
 #include "support/kiln_command.h"
 #include "support/temp_dir.h"
-#include "tuner/check.h"
-#include "tuner/gpu_candidate.h"
-#include "tuner/gpu_timing.h"
+#include "tuner/measure/gpu_candidate.h"
+#include "tuner/measure/gpu_timing.h"
+#include "tuner/verify/check.h"
 
 namespace kiln::hip_runtime_test {
 

@@ -1,5 +1,5 @@
 // The loader of stored kernels: what it accepts, what it refuses, and that it needs no compiler.
-#include "runtime/kernel.h"
+#include "runtime/cpu/kernel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/cpu.h"
+#include "runtime/cpu/cpu.h"
 #include "runtime/workspace.h"
 
 namespace kiln::launch_test {

@@ -103,11 +103,12 @@ TEST(Layering, EveryIncludePointsLeft) {
 
 TEST(Layering, PlantedViolationsAreSeen) {
   using testing::EndsWith;
-  EXPECT_EQ(complaint_about("tuner", "#include \"runtime/kernel.h\""), "");
+  EXPECT_EQ(complaint_about("tuner", "#include \"runtime/cpu/kernel.h\""), "");
   EXPECT_EQ(complaint_about("cache", "#include <SQLiteCpp/Database.h>"), "");
-  EXPECT_THAT(complaint_about("generator", "#include \"runtime/kernel.h\""),
+  EXPECT_THAT(complaint_about("generator", "#include \"runtime/cpu/kernel.h\""),
               EndsWith("points right"));
-  EXPECT_THAT(complaint_about("kiln", "#include \"generator/space.h\""), EndsWith("points right"));
+  EXPECT_THAT(complaint_about("kiln", "#include \"generator/space/space.h\""),
+              EndsWith("points right"));
   EXPECT_THAT(complaint_about("tuner", "  #  include <sqlite3.h>"), EndsWith("may know it"));
   EXPECT_THAT(complaint_about("cli", "#include \"elsewhere/x.h\""),
               EndsWith("not one of the folders"));

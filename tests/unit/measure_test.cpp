@@ -1,5 +1,5 @@
 // Statistics, rotation, gating and stopping, on calls whose cost the test decides.
-#include "tuner/measure.h"
+#include "tuner/measure/measure.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <set>
 
 #include "runtime/timer.h"
-#include "tuner/operand_sets.h"
-#include "tuner/stopping.h"
+#include "tuner/measure/operand_sets.h"
+#include "tuner/search/stopping.h"
 
 namespace kiln::measure_test {
 

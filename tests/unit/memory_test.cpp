@@ -8,14 +8,14 @@
 #include <fstream>
 #include <limits>
 
-#include "generator/space.h"
-#include "runtime/cpu.h"
+#include "generator/space/space.h"
+#include "runtime/cpu/cpu.h"
 #include "support/temp_dir.h"
-#include "tuner/check.h"
-#include "tuner/operand_sets.h"
-#include "tuner/search.h"
-#include "tuner/verify.h"
-#include "tuner/worker_limits.h"
+#include "tuner/measure/operand_sets.h"
+#include "tuner/search/search.h"
+#include "tuner/verify/check.h"
+#include "tuner/verify/verify.h"
+#include "tuner/worker/limits.h"
 
 namespace kiln::memory_test {
 

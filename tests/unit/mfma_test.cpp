@@ -1,10 +1,9 @@
 // The table of matrix instructions against layouts that were recorded elsewhere.
-#include "generator/mfma.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "generator/families/hip/common/instructions.h"
 #include "support/mfma_layouts.h"
 
 namespace kiln::hip::mfma_test {

@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "cache/schema.h"
-#include "generator/render.h"
+#include "generator/render/render.h"
 #include "support/fake_bench.h"
 #include "support/hip.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
-#include "tuner/search.h"
+#include "tuner/search/search.h"
 
 namespace kiln::offline_test {
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "support/opened_engine.h"
-#include "tuner/worker_protocol.h"
+#include "tuner/worker/protocol.h"
 
 namespace kiln::peak_test {
 

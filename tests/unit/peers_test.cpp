@@ -10,7 +10,7 @@
 #include "bench/environment.h"
 #include "bench/peer.h"
 #include "bench/self.h"
-#include "generator/extent.h"
+#include "generator/problem/extent.h"
 
 namespace kiln::peers_test {
 

@@ -13,11 +13,11 @@
 #include "cache/keys.h"
 #include "engine/overlap.h"
 #include "engine/plan_table.h"
-#include "generator/gemm_types.h"
-#include "runtime/cpu.h"
-#include "runtime/reference_kernel.h"
+#include "generator/problem/gemm_types.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reference_kernel.h"
 #include "support/random_gemm.h"
-#include "tuner/verify.h"
+#include "tuner/verify/verify.h"
 
 namespace {
 

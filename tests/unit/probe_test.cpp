@@ -1,9 +1,9 @@
-#include "runtime/probe.h"
+#include "runtime/cpu/probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/cpu.h"
+#include "runtime/cpu/cpu.h"
 #include "runtime/timer.h"
 
 namespace kiln::probe_test {

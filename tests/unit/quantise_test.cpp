@@ -8,10 +8,10 @@
 #include <cmath>
 #include <random>
 
-#include "generator/extent.h"
-#include "generator/gemm_types.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
 #include "kiln/numeric.hpp"
-#include "tuner/reference.h"
+#include "tuner/verify/reference.h"
 
 namespace kiln::quantise_test {
 

@@ -1,10 +1,10 @@
 // Which other problem the code of a config is also checked on.
-#include "tuner/ragged.h"
+#include "tuner/verify/ragged.h"
 
 #include <gtest/gtest.h>
 
-#include "generator/family.h"
-#include "generator/render.h"
+#include "generator/render/render.h"
+#include "generator/space/family.h"
 
 namespace kiln::ragged_test {
 

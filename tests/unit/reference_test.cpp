@@ -1,5 +1,5 @@
 // The reference against sums done by hand, by another method, or exactly; and the data it works on.
-#include "tuner/reference.h"
+#include "tuner/verify/reference.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,11 +8,11 @@
 #include <limits>
 #include <numeric>
 
-#include "generator/extent.h"
+#include "generator/problem/extent.h"
 #include "support/naive_gemm.h"
-#include "tuner/accumulate.h"
-#include "tuner/data.h"
-#include "tuner/view.h"
+#include "tuner/verify/accumulate.h"
+#include "tuner/verify/data.h"
+#include "tuner/verify/view.h"
 
 namespace kiln::reference_test {
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cache/seal.h"
-#include "generator/code_key.h"
+#include "generator/render/code_key.h"
 #include "support/host_compiler.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"

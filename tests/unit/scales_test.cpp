@@ -6,16 +6,16 @@
 #include <cstring>
 
 #include "engine/plan.h"
-#include "generator/canonical.h"
-#include "generator/extent.h"
-#include "generator/gemm_types.h"
+#include "generator/problem/canonical.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
 #include "kiln/numeric.hpp"
-#include "runtime/cpu.h"
-#include "runtime/reference_kernel.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reference_kernel.h"
 #include "support/opened_engine.h"
-#include "tuner/data.h"
-#include "tuner/reference.h"
-#include "tuner/verify.h"
+#include "tuner/verify/data.h"
+#include "tuner/verify/reference.h"
+#include "tuner/verify/verify.h"
 
 namespace kiln::scales_test {
 

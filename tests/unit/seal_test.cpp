@@ -13,9 +13,9 @@
 
 #include "cache/keys.h"
 #include "cache/rows.h"
-#include "generator/code_key.h"
-#include "generator/launch_text.h"
-#include "generator/render.h"
+#include "generator/render/code_key.h"
+#include "generator/render/render.h"
+#include "generator/space/launch_text.h"
 #include "runtime/compiler.h"
 #include "support/hip.h"
 #include "support/opened_engine.h"

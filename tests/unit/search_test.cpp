@@ -1,5 +1,5 @@
 // The search loop without hardware: a bench that answers from a cost surface over the real space.
-#include "tuner/search.h"
+#include "tuner/search/search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

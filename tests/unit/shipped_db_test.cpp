@@ -6,7 +6,7 @@
 
 #include "cache/refresh.h"
 #include "cache/store.h"
-#include "generator/render.h"
+#include "generator/render/render.h"
 #include "support/temp_dir.h"
 
 namespace kiln::shipped_db_test {

@@ -1,5 +1,5 @@
 // Right kernels must pass, and each planted fault must be found and named.
-#include "tuner/verify.h"
+#include "tuner/verify/verify.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -16,14 +16,14 @@
 #include <iterator>
 #include <thread>
 
-#include "runtime/cpu.h"
+#include "runtime/cpu/cpu.h"
 #include "support/child.h"
 #include "support/host_compiler.h"
 #include "support/planted.h"
-#include "tuner/check.h"
-#include "tuner/own_check.h"
-#include "tuner/worker/cage.h"
-#include "tuner/worker_process.h"
+#include "tuner/verify/check.h"
+#include "tuner/verify/own_check.h"
+#include "tuner/worker/process.h"
+#include "tuner/worker/program/cage.h"
 
 namespace kiln::worker_cage_test {
 

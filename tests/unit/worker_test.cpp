@@ -13,10 +13,10 @@
 #include <mutex>
 #include <thread>
 
-#include "runtime/cpu.h"
+#include "runtime/cpu/cpu.h"
 #include "support/planted.h"
-#include "tuner/search.h"
-#include "tuner/worker_process.h"
+#include "tuner/search/search.h"
+#include "tuner/worker/process.h"
 
 namespace kiln::worker_test {
 

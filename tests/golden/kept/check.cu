@@ -1,8 +1,8 @@
 
-// ---- cuda/check.cu ----
+// ---- cuda/check/check.cu ----
 // Kernels that check other kernels: seeded data, a plainly right product in higher precision, and
 // the comparison. Slow and simple; element types are run-time codes, so that one compile serves
-// every problem. Expects types.h, on an AMD GPU also hip/check_device.h, which gives CUDA's words
+// every problem. Expects types.h, on an AMD GPU also hip/check/device.h, which gives CUDA's words
 // their meaning there. Works on the canonical form of abi.h.
 
 /// The order of kiln's DType.
@@ -299,7 +299,7 @@ extern "C" __global__ void check_products(const __grid_constant__ KilnGpuArgs g,
     }
 }
 
-/// What the comparison allows, worked out on the host: see tuner/reference.cpp, whose rules these
+/// What the comparison allows, worked out on the host: see tuner/verify/reference.cpp, whose rules these
 /// are.
 struct Allowance {
   double per_sum, per_step, per_residual;  // shares of magnitudes

@@ -1,8 +1,8 @@
 
-// ---- hip/check_device.h ----
-// What templates/cuda/check.cu asks of the device, for AMD GPUs: CUDA's words by Clang's own means,
-// so that the text needs no header. Expects types.h, and from the parameters kCheckThreads, the
-// threads of a block, all in a row.
+// ---- hip/check/device.h ----
+// What templates/cuda/check/check.cu asks of the device, for AMD GPUs: CUDA's words by Clang's own
+// means, so that the text needs no header. Expects types.h, and from the parameters kCheckThreads,
+// the threads of a block, all in a row.
 
 #define __global__ \
   __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(kCheckThreads, kCheckThreads)))

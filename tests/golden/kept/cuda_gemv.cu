@@ -2,9 +2,9 @@
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777 epilogue=bias_row+silu
 // config:  cuda_gemv rows=2 width=1 warps=4 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_b0b2f6b72fa6f4dd.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_6ca01e20a8d05c11.cu
 
-// ---- cuda/abi.h ----
+// ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
 // a generated source stays self-contained (this file is pasted into it).
 
@@ -30,7 +30,7 @@ struct alignas(64) KilnTensorMap {
   unsigned long long words[16];
 };
 
-// ---- cuda/types.h ----
+// ---- cuda/common/types.h ----
 // Names of the element types and the mark of device functions. No headers are used anywhere, so
 // that a generated source is self-contained.
 
@@ -78,7 +78,7 @@ constexpr bool kThinAlongK = true;  // the thin operand's neighbours run along k
 #define KILN_THIN TypeA
 #define KILN_WIDE TypeB
 
-// ---- cuda/convert.h ----
+// ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
 // even; integers saturate. Expects types.h and the parameters.
 
@@ -139,7 +139,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
   return y;
 }
 
-// ---- cuda/epilogue.h ----
+// ---- cuda/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
@@ -178,7 +178,7 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
-// ---- cuda/gemv.cu ----
+// ---- cuda/gemv/gemv.cu ----
 // A thin operand (at most 16 rows) times a wide one whose rows run along k: each warp takes kRows
 // wide rows, its lanes walk along k together, and their sums meet at the end. Bound by memory, and
 // content with any address. "Thin" is A, or B when kSwap. Expects convert.h, epilogue.h.

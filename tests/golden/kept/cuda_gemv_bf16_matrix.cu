@@ -29,7 +29,7 @@ constexpr bool kThinAlongK = true;  // the thin operand's neighbours run along k
 #define KILN_THIN TypeA
 #define KILN_WIDE TypeB
 
-// ---- cuda/gemv_words.h ----
+// ---- cuda/gemv/words.h ----
 // Wide rows at any address, read by the aligned 16-byte words that lie in them whole. Rows as far
 // apart as a word has elements begin at the same place within a word, whatever their distance: a
 // block takes rows of one such class. Expects gemv.cu.
@@ -57,7 +57,7 @@ KILN_DEVICE void let_next_grid_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-// ---- cuda/unaligned.h ----
+// ---- cuda/common/unaligned.h ----
 // 16 bytes from any address: the two aligned words that hold them, cut. Expects types.h.
 
 /// The aligned words around 16 bytes.
@@ -111,7 +111,7 @@ KILN_DEVICE uint4 shifted(const Fetched& f) {
                __funnelshift_r(from[2], from[3], bits), __funnelshift_r(from[3], from[4], bits)};
 }
 
-// ---- cuda/gemv_mma.cu ----
+// ---- cuda/gemv/matrix.cu ----
 // The same on matrix instructions: 16 wide rows of a block by the thin ones, up to 8, along all of
 // k. Each warp has a part of k and fetches all of it at once; what it multiplies by lies in shared
 // memory, its words cut where the wide rows' are. Any order of k will do as long as both operands

@@ -18,7 +18,7 @@ constexpr bool kThinAlongK = true;  // the thin operand's neighbours run along k
 #define KILN_THIN TypeA
 #define KILN_WIDE TypeB
 
-// ---- cuda/gemv_shifted.cu ----
+// ---- cuda/gemv/shifted.cu ----
 // A warp reads the words of its rows, and what stands before and behind them one element a lane. The
 // thin operand lies in shared memory so that its words hold the same k as theirs. Expects
 // gemv_words.h.

@@ -17,7 +17,7 @@ constexpr bool kThinAlongK = true;  // the thin operand's neighbours run along k
 #define KILN_THIN TypeA
 #define KILN_WIDE TypeB
 
-// ---- cuda/convert.h ----
+// ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
 // even; integers saturate. Expects types.h and the parameters.
 

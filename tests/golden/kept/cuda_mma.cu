@@ -2,9 +2,9 @@
 // device:  sm_80
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_2ab2e208f89adddd.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_6971612662c04113.cu
 
-// ---- cuda/abi.h ----
+// ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
 // a generated source stays self-contained (this file is pasted into it).
 
@@ -30,7 +30,7 @@ struct alignas(64) KilnTensorMap {
   unsigned long long words[16];
 };
 
-// ---- cuda/types.h ----
+// ---- cuda/common/types.h ----
 // Names of the element types and the mark of device functions. No headers are used anywhere, so
 // that a generated source is self-contained.
 
@@ -101,7 +101,7 @@ constexpr bool kAlongKB = true;  // B's neighbours run along k
 #define KILN_MMA_OPERANDS(a, b) "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), \
   "r"((b)[0]), "r"((b)[1])
 
-// ---- cuda/convert.h ----
+// ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
 // even; integers saturate. Expects types.h and the parameters.
 
@@ -162,7 +162,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
   return y;
 }
 
-// ---- cuda/epilogue.h ----
+// ---- cuda/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
@@ -197,7 +197,7 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
-// ---- cuda/banks.h ----
+// ---- cuda/common/banks.h ----
 // Where elements of a tile lie in shared memory and which of them a lane reads, so that a warp's
 // accesses meet different banks. Lines run in the direction that the operand has in memory; within
 // a line some bits of a byte's place are exchanged by the number of the line. Plain functions of
@@ -259,7 +259,7 @@ KILN_DEVICE constexpr int sums_pitch(int columns, int near, int size) {
   return columns * size + (2 * near * size == 8 ? 32 : 64);
 }
 
-// ---- cuda/ampere.h ----
+// ---- cuda/common/ampere.h ----
 // The instructions since Turing and Ampere that kernels are built on, one small named wrapper each:
 // copies to shared memory that the copying warp does not wait for, loads of matrices. Addresses are
 // 32-bit ones of shared memory.
@@ -325,7 +325,7 @@ KILN_DEVICE void store_shared_words(u32 to, const u32 (&r)[4]) {
                : "memory");
 }
 
-// ---- cuda/mma.h ----
+// ---- cuda/common/mma.h ----
 // The matrix instruction of a warp: one wrapper for the shape that the parameters chose, and what
 // instructions make a step. The macros KILN_MMA… hold what only text can give: the instruction's
 // name and its lists of operands.
@@ -348,7 +348,7 @@ KILN_DEVICE void multiply_step(Acc (&sums)[4], const Fragment (&a)[kChunks * 4],
   }
 }
 
-// ---- cuda/mma_read.h ----
+// ---- cuda/mma/read.h ----
 // From shared memory to the registers of the matrix instruction, for every element size and both
 // directions. A warp's rows go in groups of 8; which rows make a group is row_in_tile()'s to say.
 // Expects banks.h, ampere.h.
@@ -436,7 +436,7 @@ struct Tile {
 using TileA = Tile<TypeA, true, kAlongKA, kBlockM, kBitsA, kBaseA, kShiftA>;
 using TileB = Tile<TypeB, false, kAlongKB, kBlockN, kBitsB, kBaseB, kShiftB>;
 
-// ---- cuda/simt_work.h ----
+// ---- cuda/common/work.h ----
 // Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
 // finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
 // call gives the same bits. Expects types.h, and from the parameters the tile.
@@ -484,7 +484,7 @@ struct Shares {
   }
 };
 
-// ---- cuda/mma_copy.h ----
+// ---- cuda/mma/copy.h ----
 // From memory to shared memory: every thread's share of one operand's tile, kWidth bytes at a time,
 // which the operand's alignment decides. What lies outside the operand becomes zeros. Expects
 // mma_read.h.
@@ -558,7 +558,7 @@ struct Copier {
   }
 };
 
-// ---- cuda/mma_store.h ----
+// ---- cuda/mma/store.h ----
 // Sums to D: through a part of shared memory that each warp has for itself, 16 rows at a time, so
 // that whole lines of D are written and C is read alike. Where k was cut, the block that comes last
 // adds all parts in the order of k, so that the same call gives the same bits. Expects mma_read.h,
@@ -660,7 +660,7 @@ KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 c
   }
 }
 
-// ---- cuda/mma.cu ----
+// ---- cuda/mma/mma.cu ----
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are

@@ -40,7 +40,7 @@ constexpr bool kAlongKB = false;  // B's neighbours run along k
 #define KILN_MMA_OPERANDS(a, b) "r"((a)[0]), "r"((a)[1]), \
   "r"((b)[0])
 
-// ---- cuda/mma_copy.h ----
+// ---- cuda/mma/copy.h ----
 // From memory to shared memory: every thread's share of one operand's tile, kWidth bytes at a time,
 // which the operand's alignment decides. What lies outside the operand becomes zeros. Expects
 // mma_read.h.

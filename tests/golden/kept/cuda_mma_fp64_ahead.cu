@@ -40,7 +40,7 @@ constexpr bool kAlongKB = false;  // B's neighbours run along k
 #define KILN_MMA_OPERANDS(a, b) "d"((a)[0]), "d"((a)[1]), "d"((a)[2]), "d"((a)[3]), \
   "d"((b)[0]), "d"((b)[1])
 
-// ---- cuda/ampere.h ----
+// ---- cuda/common/ampere.h ----
 // The instructions since Turing and Ampere that kernels are built on, one small named wrapper each:
 // copies to shared memory that the copying warp does not wait for, loads of matrices. Addresses are
 // 32-bit ones of shared memory.

@@ -45,7 +45,7 @@ constexpr bool kAlongKB = false;      // B's neighbours run along k
 #define KILN_LOAD_PAIR "ld.global.cg.v2.b64 {%0, %1}, [%2];"
 #define KILN_STORE_PAIR "st.global.v2.b64 [%0], {%1, %2};"
 
-// ---- cuda/mma_store.h ----
+// ---- cuda/mma/store.h ----
 // Sums to D: through a part of shared memory that each warp has for itself, 16 rows at a time, so
 // that whole lines of D are written and C is read alike. Where k was cut, the block that comes last
 // adds all parts in the order of k, so that the same call gives the same bits. Expects mma_read.h,
@@ -191,7 +191,7 @@ KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thre
   return true;
 }
 
-// ---- cuda/mma.cu ----
+// ---- cuda/mma/mma.cu ----
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are

@@ -46,7 +46,7 @@ constexpr bool kAlongKB = false;      // B's neighbours run along k
 #define KILN_LOAD_PAIR "ld.global.cg.v2.b32 {%0, %1}, [%2];"
 #define KILN_STORE_PAIR "st.global.v2.b32 [%0], {%1, %2};"
 
-// ---- cuda/simt_work.h ----
+// ---- cuda/common/work.h ----
 // Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
 // finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
 // call gives the same bits. Expects types.h, and from the parameters the tile.

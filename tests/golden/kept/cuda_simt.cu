@@ -2,9 +2,9 @@
 // device:  sm_80
 // problem: fp32 N N 1024 1024 1024 align=16
 // config:  cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_27ac697604d08fcc.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_8a8b63251a8b0c09.cu
 
-// ---- cuda/abi.h ----
+// ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
 // a generated source stays self-contained (this file is pasted into it).
 
@@ -30,7 +30,7 @@ struct alignas(64) KilnTensorMap {
   unsigned long long words[16];
 };
 
-// ---- cuda/types.h ----
+// ---- cuda/common/types.h ----
 // Names of the element types and the mark of device functions. No headers are used anywhere, so
 // that a generated source is self-contained.
 
@@ -86,7 +86,7 @@ constexpr int kGroup = 8;         // rows of tiles walked together
 constexpr bool kAlongKA = true;   // A's neighbours run along k
 constexpr bool kAlongKB = false;  // B's neighbours run along k
 
-// ---- cuda/convert.h ----
+// ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
 // even; integers saturate. Expects types.h and the parameters.
 
@@ -147,7 +147,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
   return y;
 }
 
-// ---- cuda/epilogue.h ----
+// ---- cuda/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
@@ -182,7 +182,7 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
-// ---- cuda/swizzle.h ----
+// ---- cuda/common/swizzle.h ----
 // Where things lie in shared memory so that a warp's accesses meet different banks. Plain functions
 // of numbers: a test on the host counts the conflicts of these very lines.
 
@@ -202,7 +202,7 @@ KILN_DEVICE constexpr int quad_place(int k, int row, int rows, int quad, int blo
   return k * rows + (row / quad ^ (k / 4 * apart & mask)) * quad + row % quad;
 }
 
-// ---- cuda/cp_async.h ----
+// ---- cuda/common/cp_async.h ----
 // Copies from memory straight into shared memory, without registers (sm_80 and up). A copy brings
 // `valid` bytes and fills the rest with zeros; with none it reads nothing. Expects types.h.
 
@@ -227,7 +227,7 @@ KILN_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
-// ---- cuda/simt_lanes.h ----
+// ---- cuda/simt/lanes.h ----
 // Which part of a warp's tile a lane takes, and which elements of a tile a thread copies. Plain
 // functions of numbers: a test on the host counts what these very lines cost.
 
@@ -265,7 +265,7 @@ KILN_DEVICE constexpr int copied_k(int q, bool along_k, int rows, int width, int
                  : q / (rows / width);
 }
 
-// ---- cuda/simt_work.h ----
+// ---- cuda/common/work.h ----
 // Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
 // finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
 // call gives the same bits. Expects types.h, and from the parameters the tile.
@@ -313,7 +313,7 @@ struct Shares {
   }
 };
 
-// ---- cuda/simt_copy.h ----
+// ---- cuda/simt/copy.h ----
 // Tiles of A and B on their way from memory to shared memory, where line k holds all rows of that
 // k side by side. Expects types.h, convert.h, swizzle.h, cp_async.h, simt_lanes.h, and from the
 // parameters the tile.
@@ -417,7 +417,7 @@ struct Copier {
   }
 };
 
-// ---- cuda/simt.cu ----
+// ---- cuda/simt/simt.cu ----
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
 // types.h, convert.h, epilogue.h, simt_lanes.h, simt_work.h, and simt_copy.h when tiles are copied.

@@ -26,7 +26,7 @@ constexpr int kCounterBytes = 65536;  // front of the workspace, counters of til
 constexpr bool kAlongKA = true;       // A's neighbours run along k
 constexpr bool kAlongKB = false;      // B's neighbours run along k
 
-// ---- cuda/simt_work.h ----
+// ---- cuda/common/work.h ----
 // Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
 // finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
 // call gives the same bits. Expects types.h, and from the parameters the tile.
@@ -175,7 +175,7 @@ KILN_DEVICE bool combine(Acc (&sums)[kThreadM][kThreadN], const Work& work, void
   return true;
 }
 
-// ---- cuda/simt_copy.h ----
+// ---- cuda/simt/copy.h ----
 // Tiles of A and B on their way from memory to shared memory, where line k holds all rows of that
 // k side by side. Expects types.h, convert.h, swizzle.h, cp_async.h, simt_lanes.h, and from the
 // parameters the tile.
@@ -264,7 +264,7 @@ struct Copier {
   }
 };
 
-// ---- cuda/simt.cu ----
+// ---- cuda/simt/simt.cu ----
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
 // types.h, convert.h, epilogue.h, simt_lanes.h, simt_work.h, and simt_copy.h when tiles are copied.

@@ -29,7 +29,7 @@ constexpr int kCounterBytes = 65536;  // front of the workspace, counters of til
 constexpr bool kAlongKA = true;       // A's neighbours run along k
 constexpr bool kAlongKB = false;      // B's neighbours run along k
 
-// ---- cuda/simt_ring.h ----
+// ---- cuda/simt/ring.h ----
 // Tiles pass a ring of stages in shared memory: the second half of a block's threads fills it, the
 // first empties it, and two barriers a stage say which is whole and which is free. Expects hopper.h
 // and cp_async.h.
@@ -59,7 +59,7 @@ struct Ring {
   }
 };
 
-// ---- cuda/simt_fed.cu ----
+// ---- cuda/simt/fed.cu ----
 // The kernel whose tiles are copied by warps of their own, so that those that multiply issue little
 // else and never wait for each other. Expects simt.cu and simt_ring.h.
 

@@ -2,9 +2,9 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_b6a16194258d8236.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_83562498038774c5.cu
 
-// ---- cuda/abi.h ----
+// ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
 // a generated source stays self-contained (this file is pasted into it).
 
@@ -30,7 +30,7 @@ struct alignas(64) KilnTensorMap {
   unsigned long long words[16];
 };
 
-// ---- cuda/types.h ----
+// ---- cuda/common/types.h ----
 // Names of the element types and the mark of device functions. No headers are used anywhere, so
 // that a generated source is self-contained.
 
@@ -120,7 +120,7 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/convert.h ----
+// ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
 // even; integers saturate. Expects types.h and the parameters.
 
@@ -181,7 +181,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
   return y;
 }
 
-// ---- cuda/epilogue.h ----
+// ---- cuda/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
@@ -216,7 +216,7 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
-// ---- cuda/workspace.h ----
+// ---- cuda/common/workspace.h ----
 // What lies where in the workspace: counters (zero between calls), packed A, packed B, then sums of
 // tiles whose k is cut. Worked out from the call, so that the same code serves every size.
 
@@ -247,7 +247,7 @@ KILN_DEVICE i64 sums_at(const KilnGpuArgs& args) {
   return packed_b_at(args) + ceil_div(bytes, 256) * 256;
 }
 
-// ---- cuda/hopper.h ----
+// ---- cuda/common/hopper.h ----
 // The instructions of Hopper that kernels are built on, one small named wrapper each: barriers in
 // shared memory, the copy engine, warpgroup bookkeeping. Addresses are 32-bit ones of shared memory.
 
@@ -393,11 +393,11 @@ KILN_DEVICE void let_next_grid_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-// ---- cuda/pack.cu ----
+// ---- cuda/wgmma/pack.cu ----
 // Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
 // multiple of 128 bytes apart. Expects hopper.h, workspace.h and the parameters.
 
-// ---- cuda/wgmma.h ----
+// ---- cuda/wgmma/wgmma.h ----
 // Hopper's warpgroup matrix instruction: one wrapper for the shape that the parameters chose, and
 // the descriptors of its operands in shared memory. The macros KILN_WGMMA… hold what only text can
 // give: the instruction's name and its lists of operands.
@@ -438,7 +438,7 @@ KILN_DEVICE void wgmma_m64(Acc (&sums)[kSums], u64 left, u64 right, int accumula
       : "l"(left), "l"(right), "r"(accumulate));
 }
 
-// ---- cuda/schedule.h ----
+// ---- cuda/wgmma/schedule.h ----
 // Which work a block does, in which order: the same answer for its copying and its multiplying
 // warps. A tile is kLeftTile rows of the left operand by kRightTile rows of the right one; k is
 // counted in stages. Blocks of a cluster work on neighbouring tiles over the same k.
@@ -493,7 +493,7 @@ struct Schedule {
   }
 };
 
-// ---- cuda/wgmma.cu ----
+// ---- cuda/wgmma/wgmma.cu ----
 // Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
 // (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
 // 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
@@ -647,7 +647,7 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   release(behind, lane);
 }
 
-// ---- cuda/swizzle.h ----
+// ---- cuda/common/swizzle.h ----
 // Where things lie in shared memory so that a warp's accesses meet different banks. Plain functions
 // of numbers: a test on the host counts the conflicts of these very lines.
 
@@ -667,7 +667,7 @@ KILN_DEVICE constexpr int quad_place(int k, int row, int rows, int quad, int blo
   return k * rows + (row / quad ^ (k / 4 * apart & mask)) * quad + row % quad;
 }
 
-// ---- cuda/store.h ----
+// ---- cuda/wgmma/store.h ----
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
 // own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
 // never wait for each other here. Expects epilogue.h, hopper.h.
@@ -767,12 +767,12 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
     }
 }
 
-// ---- cuda/combine.h ----
+// ---- cuda/wgmma/combine.h ----
 // Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
 // so that the same call gives the same bits. The workspace holds a counter a tile (zero between
 // calls: the last block resets it), then the sums. Expects schedule.h.
 
-// ---- cuda/wgmma_kernel.cu ----
+// ---- cuda/wgmma/kernel.cu ----
 // The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is cut,
 // combine.h.
 

@@ -75,7 +75,7 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/hilbert.h ----
+// ---- cuda/wgmma/hilbert.h ----
 // Tiles in the order of a curve whose steps lead to neighbours, so that those that run at the same
 // time, and those that run next, share rows of both operands in L2. Bands of kGroup tiles along the
 // left side are cut into squares; every other band is walked backwards. Inside a whole square runs

@@ -57,7 +57,7 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/pack.cu ----
+// ---- cuda/wgmma/pack.cu ----
 // Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
 // multiple of 128 bytes apart. Expects hopper.h, unaligned.h, workspace.h and the parameters.
 
@@ -146,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(256, 8)
   }
 }
 
-// ---- cuda/store.h ----
+// ---- cuda/wgmma/store.h ----
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
 // own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
 // never wait for each other here. Expects epilogue.h, hopper.h.

@@ -58,7 +58,7 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/sum_pieces.h ----
+// ---- cuda/wgmma/sum_pieces.h ----
 // Tiles whose k was cut into pieces that another launch adds: it works on all units of the device,
 // where the last block of a tile would add alone, and always in the same order, so that the same
 // call gives the same bits. The workspace holds all pieces' sums as the threads had them. Expects

@@ -56,7 +56,7 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/schedule.h ----
+// ---- cuda/wgmma/schedule.h ----
 // Which work a block does, in which order: the same answer for its copying and its multiplying
 // warps. A tile is kLeftTile rows of the left operand by kRightTile rows of the right one; k is
 // counted in stages. Blocks of a cluster work on neighbouring tiles over the same k.
@@ -148,7 +148,7 @@ KILN_DEVICE u32 slot_of(const Work& work, int piece) {
   return piece == 0 ? work.first_slot : work.first_slot + 2 * u32(piece) - 1;
 }
 
-// ---- cuda/store.h ----
+// ---- cuda/wgmma/store.h ----
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
 // own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
 // never wait for each other here. Expects epilogue.h, hopper.h.
@@ -280,7 +280,7 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
     }
 }
 
-// ---- cuda/combine.h ----
+// ---- cuda/wgmma/combine.h ----
 // Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
 // so that the same call gives the same bits. The workspace holds a counter a tile (zero between
 // calls: the last block resets it), then the sums. Expects schedule.h.

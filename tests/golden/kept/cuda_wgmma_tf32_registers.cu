@@ -75,7 +75,7 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/wgmma_registers.h ----
+// ---- cuda/wgmma/registers.h ----
 // The left operand from registers. The instruction reads what lies across k from shared memory for
 // 2-byte types alone; words of 4 bytes are fetched by each lane as the instruction wants them and
 // handed over in registers. Expects wgmma.h.
@@ -140,7 +140,7 @@ struct LeftLane {
   }
 };
 
-// ---- cuda/wgmma.cu ----
+// ---- cuda/wgmma/wgmma.cu ----
 // Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
 // (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
 // 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is

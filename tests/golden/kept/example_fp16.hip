@@ -3,7 +3,7 @@
 // example: v_mfma_f32_16x16x16_f16 on fp16
 // compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx942 -std=c++17 -O3 -ffp-contract=fast kiln_mfma_fp16_16x16x16.hip -o kernel.hsaco
 
-// ---- cuda/abi.h ----
+// ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
 // a generated source stays self-contained (this file is pasted into it).
 
@@ -29,7 +29,7 @@ struct alignas(64) KilnTensorMap {
   unsigned long long words[16];
 };
 
-// ---- hip/types.h ----
+// ---- hip/common/types.h ----
 // Names of the element types and the marks of device functions. Attributes instead of the vendor's
 // macros, so that Clang alone, without any header, takes the text as hipRTC and hipcc do.
 
@@ -90,7 +90,7 @@ constexpr int kLaneBytes = 8;         // of a lane's part
 #define KILN_MFMA mfma_f32_16x16x16_f16
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_f32_16x16x16f16
 
-// ---- hip/example.hip ----
+// ---- hip/examples/example.hip ----
 // One wave, one matrix instruction: D = A · B. A has kRows rows of kDepth elements, B as many
 // columns, so that k runs along both; D is fp32, row by row. Expects abi.h, types.h.
 

@@ -1,7 +1,7 @@
 // device:  gfx950
 // example: v_mfma_scale_f32_32x32x64_f8f6f4 on e4m3fn
 
-// ---- hip/example.hip ----
+// ---- hip/examples/example.hip ----
 // One wave, one matrix instruction: D = A · B. A has kRows rows of kDepth elements, B as many
 // columns, so that k runs along both; D is fp32, row by row. Expects abi.h, types.h.
 

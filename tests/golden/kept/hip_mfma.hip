@@ -2,9 +2,9 @@
 // device:  gfx950
 // problem: bf16 N T 8192 8192 8192 align=16
 // config:  hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_13ef754c3a5e97a3.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_b7197e7700db72e3.hip -o kernel.hsaco
 
-// ---- cuda/abi.h ----
+// ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
 // a generated source stays self-contained (this file is pasted into it).
 
@@ -30,7 +30,7 @@ struct alignas(64) KilnTensorMap {
   unsigned long long words[16];
 };
 
-// ---- hip/types.h ----
+// ---- hip/common/types.h ----
 // Names of the element types and the marks of device functions. Attributes instead of the vendor's
 // macros, so that Clang alone, without any header, takes the text as hipRTC and hipcc do.
 
@@ -115,7 +115,7 @@ constexpr bool kAlongB = true;        // B's rows lie along k
 #define KILN_MFMA mfma_16x16x32_bf16
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_f32_16x16x32_bf16
 
-// ---- hip/device.h ----
+// ---- hip/common/device.h ----
 // What every kernel asks of the device: who am I, and barriers. One small named wrapper each; an
 // emulator supplies the same names.
 
@@ -132,7 +132,7 @@ KILN_DEVICE void block_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-// ---- hip/memory.h ----
+// ---- hip/common/memory.h ----
 // How matrix kernels reach memory: shared memory by byte offset, buffer loads, which give zero for
 // what lies outside, and what steers their order. One small named wrapper each; an emulator
 // supplies the same names. Expects device.h, and kSharedBytes from the parameters.
@@ -207,7 +207,7 @@ KILN_DEVICE void buffer_load_to_shared(u32 to, Buffer buffer, u32 offset) {
                 i32(offset), 0, 0, 0);
 }
 
-// ---- hip/convert.h ----
+// ---- hip/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
 // even; integers saturate. Expects types.h and the parameters.
 
@@ -239,7 +239,7 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
   return Bfloat{bits_as<u16>(__bf16(float(x)))};
 }
 
-// ---- hip/epilogue.h ----
+// ---- hip/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
@@ -276,7 +276,7 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   return from_real(x, TypeD{});
 }
 
-// ---- hip/mfma.h ----
+// ---- hip/mfma/mfma.h ----
 // The matrix instruction that the parameters chose, under its own name. An emulator supplies the
 // same name. The macros hold what only text can give: names.
 
@@ -293,7 +293,7 @@ KILN_DEVICE int sum_row(int lane, int r) {
   return r / 4 * (4 * (64 / kRows)) + lane / kRows * 4 + r % 4;
 }
 
-// ---- hip/stage.h ----
+// ---- hip/mfma/stage.h ----
 // From memory to shared memory: a tile's rows of one operand, kDepthBytes of k each, in units of 16
 // bytes along k. Where in a row a unit lies is swizzled, so that lanes that read one column of
 // units meet different banks. Expects device.h.
@@ -326,16 +326,16 @@ struct Direct {
   }
 };
 
-// ---- hip/turned.h ----
+// ---- hip/mfma/turned.h ----
 // Operands that lie across k, turned over on their way from shared memory to registers. In shared
 // memory they lie as they do outside: a line of rows for each k. 16 lanes read 16 rows of a few
 // lines together, and each gets one row of them. Expects memory.h.
 
-// ---- hip/pace.h ----
+// ---- hip/mfma/pace.h ----
 // Who reads and who multiplies when: what kernels say to the compiler and to the waves of a SIMD.
 // Expects device.h, memory.h.
 
-// ---- hip/schedule.h ----
+// ---- hip/common/schedule.h ----
 // Which part of D a block computes. Hardware deals blocks to the chiplets in turn; they are
 // renumbered so that a chiplet, which has an L2 of its own, gets neighbours. Then tiles are walked
 // in groups of kGroup rows of tiles.
@@ -373,7 +373,7 @@ KILN_DEVICE Work work_of(const KilnGpuArgs& args, u32 block) {
   return work;
 }
 
-// ---- hip/mfma.hip ----
+// ---- hip/mfma/mfma.hip ----
 // Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
 // kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
 // the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
@@ -495,7 +495,7 @@ struct Step {
   KILN_MEMBER void add_products(Tile& sums) const { add_products(sums, 0, kBlocksM); }
 };
 
-// ---- hip/mainloop.h ----
+// ---- hip/mfma/mainloop.h ----
 // The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and
 // multiply. Expects mfma.hip and pace.h.
 
@@ -529,12 +529,12 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
   }
 }
 
-// ---- hip/combine.h ----
+// ---- hip/common/combine.h ----
 // Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
 // so that the same call gives the same bits. The workspace holds a counter a tile (zero between
 // calls: the last block resets it), then the sums.
 
-// ---- hip/store.h ----
+// ---- hip/common/store.h ----
 // The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h
 // and, from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
@@ -558,7 +558,7 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
   }
 }
 
-// ---- hip/mfma_kernel.hip ----
+// ---- hip/mfma/kernel.hip ----
 // The kernel itself. Expects mfma.hip, mainloop.h, store.h and, where k is cut, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {

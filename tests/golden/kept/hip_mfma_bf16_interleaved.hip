@@ -38,7 +38,7 @@ constexpr bool kAlongB = true;       // B's rows lie along k
 #define KILN_MFMA mfma_16x16x16_bf16
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_f32_16x16x16bf16_1k
 
-// ---- hip/pace.h ----
+// ---- hip/mfma/pace.h ----
 // Who reads and who multiplies when: what kernels say to the compiler and to the waves of a SIMD.
 // Expects device.h, memory.h.
 
@@ -85,7 +85,7 @@ KILN_DEVICE void lay_rest() {
   next_are<kMatrix, Products - Count * Products / All>();
 }
 
-// ---- hip/mfma.hip ----
+// ---- hip/mfma/mfma.hip ----
 // Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
 // kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
 // the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
@@ -217,7 +217,7 @@ struct Step {
   KILN_MEMBER void add_products(Tile& sums) const { add_products(sums, 0, kBlocksM); }
 };
 
-// ---- hip/mainloop.h ----
+// ---- hip/mfma/mainloop.h ----
 // The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and
 // multiply. Expects mfma.hip and pace.h.
 

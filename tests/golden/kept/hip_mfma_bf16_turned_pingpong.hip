@@ -37,7 +37,7 @@ constexpr bool kAlongB = true;        // B's rows lie along k
 #define KILN_MFMA mfma_16x16x32_bf16
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_f32_16x16x32_bf16
 
-// ---- hip/turned.h ----
+// ---- hip/mfma/turned.h ----
 // Operands that lie across k, turned over on their way from shared memory to registers. In shared
 // memory they lie as they do outside: a line of rows for each k. 16 lanes read 16 rows of a few
 // lines together, and each gets one row of them. Expects memory.h.
@@ -106,7 +106,7 @@ struct TurnedDirect {
   }
 };
 
-// ---- hip/mainloop.h ----
+// ---- hip/mfma/mainloop.h ----
 // The main loop of hip_mfma, one for each pace: when a block's waves load, store, read and
 // multiply. Expects mfma.hip and pace.h.
 

@@ -35,7 +35,7 @@ constexpr bool kAlongB = true;          // B's rows lie along k
 #define KILN_MFMA mfma_16x16x16_fp16
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_f32_16x16x16f16
 
-// ---- hip/combine.h ----
+// ---- hip/common/combine.h ----
 // Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
 // so that the same call gives the same bits. The workspace holds a counter a tile (zero between
 // calls: the last block resets it), then the sums.

@@ -34,7 +34,7 @@ constexpr bool kAlongB = false;      // B's rows lie along k
 #define KILN_MFMA mfma_16x16x4_fp64
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_f64_16x16x4f64
 
-// ---- hip/stage.h ----
+// ---- hip/mfma/stage.h ----
 // From memory to shared memory: a tile's rows of one operand, kDepthBytes of k each, in units of 16
 // bytes along k. Where in a row a unit lies is swizzled, so that lanes that read one column of
 // units meet different banks. Expects device.h.

@@ -35,7 +35,7 @@ constexpr int kFormatB = 0;          // of the second
 #define KILN_MFMA mfma_32x32x64_fp8_e4m3
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_scale_f32_32x32x64_f8f6f4
 
-// ---- hip/convert.h ----
+// ---- hip/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
 // even; integers saturate. Expects types.h and the parameters.
 
@@ -81,7 +81,7 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
   return Bfloat{bits_as<u16>(__bf16(float(x)))};
 }
 
-// ---- hip/epilogue.h ----
+// ---- hip/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 

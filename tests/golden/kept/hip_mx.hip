@@ -2,9 +2,9 @@
 // device:  gfx950
 // problem: e4m3e2m1 N T 8192 8192 8192 align=16 scale=mx32
 // config:  hip_mx rows=16 tile_m=256 tile_n=256 tile_k=128 waves_m=2 waves_n=4 staging=twice splits=1 chunk=64 group=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mx_ebb881aeb08a7702.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mx_e68bd62f702f7b47.hip -o kernel.hsaco
 
-// ---- cuda/abi.h ----
+// ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
 // a generated source stays self-contained (this file is pasted into it).
 
@@ -32,7 +32,7 @@ struct alignas(64) KilnTensorMap {
   unsigned long long words[16];
 };
 
-// ---- hip/types.h ----
+// ---- hip/common/types.h ----
 // Names of the element types and the marks of device functions. Attributes instead of the vendor's
 // macros, so that Clang alone, without any header, takes the text as hipRTC and hipcc do.
 
@@ -115,7 +115,7 @@ constexpr int kChunk = 64;            // neighbouring blocks that one chiplet ge
 #define KILN_MFMA mfma_scale_16x16x128
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4
 
-// ---- hip/device.h ----
+// ---- hip/common/device.h ----
 // What every kernel asks of the device: who am I, and barriers. One small named wrapper each; an
 // emulator supplies the same names.
 
@@ -132,7 +132,7 @@ KILN_DEVICE void block_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-// ---- hip/memory.h ----
+// ---- hip/common/memory.h ----
 // How matrix kernels reach memory: shared memory by byte offset, buffer loads, which give zero for
 // what lies outside, and what steers their order. One small named wrapper each; an emulator
 // supplies the same names. Expects device.h, and kSharedBytes from the parameters.
@@ -187,7 +187,7 @@ KILN_DEVICE void buffer_load(u32 (&words)[(Bytes + 3) / 4], Buffer buffer, u32 o
   }
 }
 
-// ---- hip/convert.h ----
+// ---- hip/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
 // even; integers saturate. Expects types.h and the parameters.
 
@@ -219,7 +219,7 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
   return Bfloat{bits_as<u16>(__bf16(float(x)))};
 }
 
-// ---- hip/epilogue.h ----
+// ---- hip/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
@@ -256,7 +256,7 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   return from_real(x, TypeD{});
 }
 
-// ---- hip/mx.h ----
+// ---- hip/mx/mx.h ----
 // The scaled matrix instruction that the parameters chose, under its own name. An emulator supplies
 // the same name. The macros hold what only text can give: names.
 
@@ -278,7 +278,7 @@ KILN_DEVICE int sum_row(int lane, int r) {
   return r / 4 * (4 * (64 / kRows)) + lane / kRows * 4 + r % 4;
 }
 
-// ---- hip/mx_stage.h ----
+// ---- hip/mx/stage.h ----
 // From memory to the registers of matrix instructions: packed codes of 8, 6 or 4 bits by way of
 // shared memory, and their scales. Rows lie along k in memory. In shared memory a row is followed
 // by 16 bytes of nothing, so that lanes that read one column of units meet different banks. Expects
@@ -403,7 +403,7 @@ struct Scales {
   }
 };
 
-// ---- hip/schedule.h ----
+// ---- hip/common/schedule.h ----
 // Which part of D a block computes. Hardware deals blocks to the chiplets in turn; they are
 // renumbered so that a chiplet, which has an L2 of its own, gets neighbours. Then tiles are walked
 // in groups of kGroup rows of tiles.
@@ -441,7 +441,7 @@ KILN_DEVICE Work work_of(const KilnGpuArgs& args, u32 block) {
   return work;
 }
 
-// ---- hip/mx.hip ----
+// ---- hip/mx/mx.hip ----
 // Tiles of D by matrix instructions on operands of microscaled blocks, which may be of different
 // widths. A block's waves share a tile in shared memory; each computes kBlocksM × kBlocksN
 // instructions' worth of it. The product is computed transposed (B's rows are the instruction's
@@ -557,12 +557,12 @@ KILN_DEVICE void multiply_all(Tile& sums, OperandA a, OperandB b, ScaleSource fr
   }
 }
 
-// ---- hip/combine.h ----
+// ---- hip/common/combine.h ----
 // Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
 // so that the same call gives the same bits. The workspace holds a counter a tile (zero between
 // calls: the last block resets it), then the sums.
 
-// ---- hip/store.h ----
+// ---- hip/common/store.h ----
 // The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h
 // and, from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
@@ -586,7 +586,7 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
   }
 }
 
-// ---- hip/mx_kernel.hip ----
+// ---- hip/mx/kernel.hip ----
 // The kernel itself. Expects mx.hip, store.h and, where k is cut, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {

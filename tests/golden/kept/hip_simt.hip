@@ -2,9 +2,9 @@
 // device:  gfx1100
 // problem: u8s8 N N 99 98 97 out=s8 epilogue=bias_row+silu
 // config:  hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 -ffp-contract=fast kiln_hip_simt_977bd8243a232471.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 -ffp-contract=fast kiln_hip_simt_3edea9d8b7bea28b.hip -o kernel.hsaco
 
-// ---- cuda/abi.h ----
+// ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
 // a generated source stays self-contained (this file is pasted into it).
 
@@ -30,7 +30,7 @@ struct alignas(64) KilnTensorMap {
   unsigned long long words[16];
 };
 
-// ---- hip/types.h ----
+// ---- hip/common/types.h ----
 // Names of the element types and the marks of device functions. Attributes instead of the vendor's
 // macros, so that Clang alone, without any header, takes the text as hipRTC and hipcc do.
 
@@ -96,7 +96,7 @@ constexpr int kPad = 4;          // elements between rows of k in shared memory
 constexpr bool kAlongA = true;   // A's rows lie along k
 constexpr bool kAlongB = false;  // B's rows lie along k
 
-// ---- hip/device.h ----
+// ---- hip/common/device.h ----
 // What every kernel asks of the device: who am I, and barriers. One small named wrapper each; an
 // emulator supplies the same names.
 
@@ -113,7 +113,7 @@ KILN_DEVICE void block_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-// ---- hip/convert.h ----
+// ---- hip/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
 // even; integers saturate. Expects types.h and the parameters.
 
@@ -147,7 +147,7 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
   return Bfloat{u16((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded)};
 }
 
-// ---- hip/epilogue.h ----
+// ---- hip/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
@@ -209,7 +209,7 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   return from_real(x, TypeD{});
 }
 
-// ---- hip/simt.hip ----
+// ---- hip/simt/simt.hip ----
 // Tiles of D by ordinary arithmetic, for every type and layout: the fallback, and the path of
 // targets without matrix instructions. Elements become Acc on their way into shared memory, which
 // holds both tiles as [k][row]. Expects abi.h, types.h, device.h, convert.h, epilogue.h.

@@ -2,9 +2,9 @@
 // device:  x86-64-v4
 // problem: bf16 N T 128 512 512
 // config:  host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_0926da2f76a772c8.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_18044cf03d2119dd.cpp -o kernel.so
 
-// ---- host/abi.h ----
+// ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
 // generated source stays self-contained (this file is pasted into it).
 
@@ -37,7 +37,7 @@ using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packe
 using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }
 
-// ---- host/types.h ----
+// ---- cpu/common/types.h ----
 // Names of the element types. No headers are used anywhere, so that a generated source is
 // self-contained.
 
@@ -72,7 +72,7 @@ constexpr int kKc = 512;          // k of one packed strip
 constexpr int kNc = 512;          // columns of the right operand packed at once
 constexpr int kColumnSums = 0;    // rows of column sums behind a strip
 
-// ---- host/vector.h ----
+// ---- cpu/common/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
 // step. Uses no headers, so that a generated source is self-contained. Lines that begin with `//%`
 // are read by the generator, which keeps only the branch that a config takes.
@@ -307,7 +307,7 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
   return __builtin_ia32_dpbf16ps_512(acc, bits_of<Pairs>(a), bits_of<Pairs>(b));
 }
 
-// ---- host/epilogue.h ----
+// ---- cpu/common/epilogue.h ----
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
 // Expects vector.h, and from the parameters: TypeD.
 
@@ -362,7 +362,7 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }
 
-// ---- host/share.h ----
+// ---- cpu/common/share.h ----
 // How work is cut into parts, and how parts meet again.
 // Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
 
@@ -398,7 +398,7 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   return work;
 }
 
-// ---- host/pack.h ----
+// ---- cpu/common/pack.h ----
 // Packing: a strip of W rows or columns becomes [k / kGroup][W] units, in the order a tile reads
 // them. Expects vector.h.
 
@@ -476,7 +476,7 @@ static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
   }
 }
 
-// ---- host/strips.h ----
+// ---- cpu/common/strips.h ----
 // Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted;
 // and a whole B packed once by the caller. Expects pack.h, share.h, kNv, kKc, kColumnSums.
 
@@ -502,7 +502,7 @@ KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
   return static_cast<const TypeB*>(args.b) + column * args.ldb + k;
 }
 
-// ---- host/amx.h ----
+// ---- cpu/amx/amx.h ----
 // Tile registers: named wrappers of AMX's instructions. Tile numbers are constants of the code.
 // Expects types.h.
 
@@ -547,7 +547,7 @@ KILN_INLINE void tile_dot() {
   __builtin_ia32_tdpbf16ps(Sum, Left, Right);
 }
 
-// ---- host/amx.cpp ----
+// ---- cpu/amx/amx.cpp ----
 // Tile kernel: kMt × kNt tile registers of sums. The left operand's rows are read where they lie
 // (or copied, k padded, where they cannot be); the right operand is packed in strips. Expects
 // abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.

@@ -2,9 +2,9 @@
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_a35224b30afebefd.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_7796ae41f650b748.cpp -o kernel.so
 
-// ---- host/abi.h ----
+// ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
 // generated source stays self-contained (this file is pasted into it).
 
@@ -37,7 +37,7 @@ using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packe
 using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }
 
-// ---- host/types.h ----
+// ---- cpu/common/types.h ----
 // Names of the element types. No headers are used anywhere, so that a generated source is
 // self-contained.
 
@@ -69,7 +69,7 @@ constexpr int kMr = 4;            // rows of A in the tile
 constexpr int kNr = 6;            // rows of B^T in the tile
 constexpr int kColumnUnit = 6;    // threads cut columns at multiples of this
 
-// ---- host/vector.h ----
+// ---- cpu/common/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
 // step. Uses no headers, so that a generated source is self-contained. Lines that begin with `//%`
 // are read by the generator, which keeps only the branch that a config takes.
@@ -297,7 +297,7 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
   return acc + a * b;
 }
 
-// ---- host/epilogue.h ----
+// ---- cpu/common/epilogue.h ----
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
 // Expects vector.h, and from the parameters: TypeD.
 
@@ -353,7 +353,7 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }
 
-// ---- host/share.h ----
+// ---- cpu/common/share.h ----
 // How work is cut into parts, and how parts meet again.
 // Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
 
@@ -389,7 +389,7 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   return work;
 }
 
-// ---- host/dot.cpp ----
+// ---- cpu/dot/dot.cpp ----
 // Dot products: both operands k-major and left where they are; vectors run along k, and a tile of
 // kMr × kNr sums is added up across its lanes at the end.
 // Expects abi.h, vector.h, epilogue.h, share.h and the parameters.

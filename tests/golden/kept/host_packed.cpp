@@ -2,9 +2,9 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 ahead=1
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_7af8f3db077c66d2.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_10e7dca45abb1378.cpp -o kernel.so
 
-// ---- host/abi.h ----
+// ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
 // generated source stays self-contained (this file is pasted into it).
 
@@ -37,7 +37,7 @@ using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packe
 using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }
 
-// ---- host/types.h ----
+// ---- cpu/common/types.h ----
 // Names of the element types. No headers are used anywhere, so that a generated source is
 // self-contained.
 
@@ -79,7 +79,7 @@ constexpr bool kPackB = true;     // B is copied to strips
 constexpr int kFetchA = 2;        // lines of A's next rows that 8 steps fetch ahead
 constexpr int kFetchB = 1;        // lines of B's next piece that 8 steps fetch ahead
 
-// ---- host/vector.h ----
+// ---- cpu/common/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
 // step. Uses no headers, so that a generated source is self-contained. Lines that begin with `//%`
 // are read by the generator, which keeps only the branch that a config takes.
@@ -307,7 +307,7 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
   return acc + a * b;
 }
 
-// ---- host/epilogue.h ----
+// ---- cpu/common/epilogue.h ----
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
 // Expects vector.h, and from the parameters: TypeD.
 
@@ -363,7 +363,7 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }
 
-// ---- host/share.h ----
+// ---- cpu/common/share.h ----
 // How work is cut into parts, and how parts meet again.
 // Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
 
@@ -399,7 +399,7 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   return work;
 }
 
-// ---- host/pack.h ----
+// ---- cpu/common/pack.h ----
 // Packing: a strip of W rows or columns becomes [k / kGroup][W] units, in the order a tile reads
 // them. Expects vector.h.
 
@@ -477,7 +477,7 @@ static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
   }
 }
 
-// ---- host/strips.h ----
+// ---- cpu/common/strips.h ----
 // Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted;
 // and a whole B packed once by the caller. Expects pack.h, share.h, kNv, kKc, kColumnSums.
 
@@ -498,7 +498,7 @@ KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
   return static_cast<const TypeB*>(args.b) + k * args.ldb + column;
 }
 
-// ---- host/ahead.h ----
+// ---- cpu/packed/ahead.h ----
 // Lines of memory that are read soon, fetched a few at a time while tiles compute: what no hardware
 // prefetcher can know, since the next piece of an operand begins on other pages.
 
@@ -530,7 +530,7 @@ KILN_INLINE void fetch(Ahead& next) {
   }
 }
 
-// ---- host/packed.cpp ----
+// ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
 // Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, ahead.h and the parameters.
 

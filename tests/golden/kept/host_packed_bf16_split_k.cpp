@@ -19,7 +19,7 @@ constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
 constexpr bool kPackB = true;     // B is copied to strips
 
-// ---- host/share.h ----
+// ---- cpu/common/share.h ----
 // How work is cut into parts, and how parts meet again.
 // Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
 

@@ -19,7 +19,7 @@ constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
 constexpr bool kPackB = true;     // B is copied to strips
 
-// ---- host/vector.h ----
+// ---- cpu/common/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
 // step. Uses no headers, so that a generated source is self-contained. Lines that begin with `//%`
 // are read by the generator, which keeps only the branch that a config takes.

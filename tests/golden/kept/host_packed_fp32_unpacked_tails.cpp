@@ -21,7 +21,7 @@ constexpr bool kPackB = false;    // B is copied to strips
 constexpr int kFetchA = 2;        // lines of A's next rows that 8 steps fetch ahead
 constexpr int kFetchB = 5;        // lines of B's next piece that 8 steps fetch ahead
 
-// ---- host/packed.cpp ----
+// ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
 // Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, ahead.h and the parameters.
 

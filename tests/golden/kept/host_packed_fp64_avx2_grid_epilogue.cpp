@@ -21,7 +21,7 @@ constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
 constexpr bool kPackB = true;     // B is copied to strips
 
-// ---- host/epilogue.h ----
+// ---- cpu/common/epilogue.h ----
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
 // Expects vector.h, and from the parameters: TypeD.
 

@@ -18,7 +18,7 @@ constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
 constexpr bool kPackB = false;    // B is copied to strips
 
-// ---- host/strips.h ----
+// ---- cpu/common/strips.h ----
 // Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted;
 // and a whole B packed once by the caller. Expects pack.h, share.h, kNv, kKc, kColumnSums.
 

@@ -2,9 +2,9 @@
 // device:  x86-64-v4
 // problem: fp32 N N 13 24 9
 // config:  host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_4b63dc884f361b3b.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_0057fb2d4e35906e.cpp -o kernel.so
 
-// ---- host/abi.h ----
+// ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
 // generated source stays self-contained (this file is pasted into it).
 
@@ -37,7 +37,7 @@ using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packe
 using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }
 
-// ---- host/types.h ----
+// ---- cpu/common/types.h ----
 // Names of the element types. No headers are used anywhere, so that a generated source is
 // self-contained.
 
@@ -78,7 +78,7 @@ constexpr int kTailVectors = 2;   // vectors that the last columns need
 constexpr int kTailRows = 5;      // rows that are left over
 constexpr int kUnroll = 1;        // k steps in the inner loop's body
 
-// ---- host/vector.h ----
+// ---- cpu/common/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
 // step. Uses no headers, so that a generated source is self-contained. Lines that begin with `//%`
 // are read by the generator, which keeps only the branch that a config takes.
@@ -306,7 +306,7 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
   return acc + a * b;
 }
 
-// ---- host/epilogue.h ----
+// ---- cpu/common/epilogue.h ----
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
 // Expects vector.h, and from the parameters: TypeD.
 
@@ -362,7 +362,7 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }
 
-// ---- host/share.h ----
+// ---- cpu/common/share.h ----
 // How work is cut into parts, and how parts meet again.
 // Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
 
@@ -398,7 +398,7 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   return work;
 }
 
-// ---- host/small.cpp ----
+// ---- cpu/small/small.cpp ----
 // Small problems: every size is a constant, nothing is packed, tiles are unrolled as far as
 // kUnroll. Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
 

@@ -1,0 +1,36 @@
+// The config of family host_amx.
+#pragma once
+
+#include <string_view>
+#include <tuple>
+
+#include "generator/families/cpu/common/choices.h"
+
+namespace kiln {
+
+/// AMX: mt × nt accumulator tiles, the left operand read in place, the right one packed.
+struct HostAmx {
+  static constexpr std::string_view kFamily = "host_amx";
+  Isa isa = Isa::amx;
+  int mt = 2, nt = 2;      // tiles of 16 rows, of 16 columns
+  int kc = 1024;           // k of one packed strip
+  int nc = 512;            // columns of the right operand packed at once
+  bool swap = false;       // compute D^T: B is the left operand
+  bool copy_left = false;  // copy the left operand's rows even where they could be read in place
+  Parallel parallel = Parallel::none;
+  auto operator<=>(const HostAmx&) const = default;
+
+  static constexpr auto fields() {
+    using C = HostAmx;
+    return std::tuple{Field<C, Isa>{"isa", &C::isa},
+                      Field<C, int>{"mt", &C::mt},
+                      Field<C, int>{"nt", &C::nt},
+                      Field<C, int>{"kc", &C::kc, kAnyLength},
+                      Field<C, int>{"nc", &C::nc, kAnyLength},
+                      Field<C, bool>{"swap", &C::swap},
+                      Field<C, bool>{"copy_left", &C::copy_left},
+                      Field<C, Parallel>{"parallel", &C::parallel}};
+  }
+};
+
+}  // namespace kiln

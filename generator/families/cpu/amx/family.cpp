@@ -1,0 +1,186 @@
+// Family host_amx: axes, rules, parameters and model of templates/cpu/amx/amx.cpp.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "generator/families/cpu/common/host.h"
+
+namespace kiln {
+namespace {
+
+using host::instruction;
+
+const HostAmx& typed(const Config& c) { return std::get<HostAmx>(c); }
+
+constexpr int kTile = 16;      // rows of a tile, and 32-bit columns of it
+constexpr int kTileCount = 8;  // tile registers
+
+constexpr std::array<std::string_view, 9> kFiles{
+    "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h",
+    "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/common/pack.h",
+    "cpu/common/strips.h",   "cpu/amx/amx.h",      "cpu/amx/amx.cpp"};
+
+const std::array kRules{
+    Rule{"isa has an instruction of this family for the types",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return typed(c).isa == Isa::amx && instruction(Isa::amx, p, d) != nullptr;
+         }},
+    Rule{"mt and nt are at least 1, and mt*nt + mt + nt tiles fit the 8 registers",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           const auto& h = typed(c);
+           return h.mt >= 1 && h.nt >= 1 && h.mt * h.nt + h.mt + h.nt <= kTileCount;
+         }},
+    Rule{"kc is a multiple of a tile's k, nc of 16*nt",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& h = typed(c);
+           const int step = kTile * instruction(Isa::amx, p, d)->group;
+           return h.kc >= step && h.kc % step == 0 && h.nc >= h.nt * kTile &&
+                  h.nc % (h.nt * kTile) == 0;
+         }},
+    Rule{"packed weights need swap=0 and no parallel=k",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           return !p.gemm.b_packed || (!typed(c).swap && typed(c).parallel != Parallel::k);
+         }},
+    Rule{"copy_left=1 needs a k-major left operand",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           return !typed(c).copy_left || (typed(c).swap ? p.b_k_major : p.a_k_major);
+         }},
+    Rule{"parallel other than none needs 2 or more threads, batch also 2 or more products",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           switch (typed(c).parallel) {
+             case Parallel::none:
+               return true;
+             case Parallel::batch:
+               return p.gemm.batch > 1 && d.compute_units > 1;
+             default:
+               return d.compute_units > 1;
+           }
+         }},
+};
+
+void enumerate(const Canonical& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  const auto* row = instruction(Isa::amx, p, d);
+  if (row == nullptr) return;
+  std::vector<Parallel> ways{Parallel::none};
+  if (d.compute_units > 1) {
+    ways.insert(ways.end(), {Parallel::m, Parallel::n, Parallel::k});
+    if (d.compute_units > 3) ways.push_back(Parallel::grid);
+    if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
+  }
+  constexpr std::array<std::array<int, 2>, 6> shapes{
+      {{2, 2}, {1, 3}, {3, 1}, {1, 2}, {2, 1}, {1, 1}}};
+  const int step = kTile * row->group;
+  const auto limit = [&](std::int64_t value, std::int64_t size, int unit) {
+    return int(std::min(ceil_div(value, unit), ceil_div(std::max<std::int64_t>(size, 1), unit)) *
+               unit);
+  };
+  for (const auto& [mt, nt] : shapes)
+    for (const bool swap : {false, true})
+      for (const bool copy : {false, true}) {
+        const std::int64_t columns = swap ? p.gemm.m : p.gemm.n;
+        int last_kc = 0;
+        for (const int kc : {512, 1024, 2048, 4096, 16384}) {
+          const int block = limit(kc, p.gemm.k, step);
+          if (block == last_kc) continue;
+          last_kc = block;
+          int last_nc = 0;
+          for (const int nc : {64, 192, 512, 1024, 4096}) {
+            const int strip = limit(nc, columns, nt * kTile);
+            if (strip == last_nc) continue;
+            last_nc = strip;
+            for (const Parallel way : ways)
+              visit(HostAmx{Isa::amx, mt, nt, block, strip, swap, copy, way});
+          }
+        }
+      }
+}
+
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& h = typed(config);
+  const auto& row = *instruction(Isa::amx, p, d);
+  const Gemm& g = p.gemm;
+  Parameters out;
+  host::add_common(out, p, Isa::amx, row, row.vector_bytes);
+  auto add = [&](const char* name, std::int64_t value, const char* gloss) {
+    out.constants.push_back(number(name, value, gloss));
+  };
+  add("kMt", h.mt, "tiles of 16 rows in a block of sums");
+  add("kNt", h.nt, "tiles of 16 columns in it");
+  add("kNv", h.nt, "vectors across it");
+  add("kKc", h.kc, "k of one packed strip");
+  add("kNc", h.nc, "columns of the right operand packed at once");
+  add("kColumnSums", 0, "rows of column sums behind a strip");
+  const int height = h.mt * kTile, width = h.nt * kTile;
+  host::add_shares(out, h.parallel, h.swap ? width : height, h.swap ? height : width,
+                   kTile / 4 * row.group);
+  auto& v = out.values;
+  const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
+  v["masks"] = "1";
+  v["swap"] = flag(h.swap);
+  v["copy_left"] = flag(h.copy_left);
+  v["left_k_major"] = flag(h.swap ? p.b_k_major : p.a_k_major);
+  v["left_signed"] = flag((h.swap ? g.b.dtype : g.a.dtype) == s8);
+  v["right_signed"] = flag((h.swap ? g.a.dtype : g.b.dtype) == s8);
+  v["b_packed"] = flag(g.b_packed);
+  v["packed_b"] = flag(!h.swap);
+  v["column_sums"] = "0";
+  if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
+  return out;
+}
+
+double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& h = typed(config);
+  const auto& row = *instruction(Isa::amx, p, d);
+  const auto rate = host::rates(d, Isa::amx);
+  const Gemm& g = p.gemm;
+  const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
+  double m = double(g.m), n = double(g.n), k = double(g.k), batch = double(g.batch);
+  const int height = h.mt * kTile, width = h.nt * kTile;
+  const auto part = [&](double size, double unit) {
+    return std::min(size, std::ceil(std::ceil(size / unit) / threads) * unit);
+  };
+  if (h.parallel == Parallel::m) m = part(m, h.swap ? width : height);
+  if (h.parallel == Parallel::n) n = part(n, h.swap ? height : width);
+  if (h.parallel == Parallel::k) k = part(k, kTile * row.group);
+  if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
+  if (h.parallel == Parallel::grid) (m >= n ? m : n) = std::max(m, n) / threads;
+  const double left = h.swap ? n : m, right = h.swap ? m : n;
+  const int bytes = size_of(g.a.dtype);
+  const double blocks = std::ceil(left / height) * std::ceil(right / width);
+  const double steps = std::ceil(k / (kTile * row.group)), passes = std::ceil(k / h.kc);
+  // A tile's dot takes 16 cycles, its load 8; cycles are half a vector dot's reciprocal rate.
+  const double cycle = 2 / rate.dots_per_ns;
+  const double dots = 16.0 * h.mt * h.nt, loads = 8.0 * (h.mt + h.nt);
+  const double compute =
+      blocks * (steps * std::max(dots, loads) + passes * (dots * 4 + 60)) * cycle;
+  const double strip = std::min<double>(h.nc, right) * std::min<double>(h.kc, k) * bytes;
+  const auto level = [&](double held) {
+    return held < 0.5 * d.l1_bytes ? rate.l1 : held < 0.6 * d.l2_bytes ? rate.l2 : rate.l3;
+  };
+  // Both operands' tiles come from where their blocks stay while they are used again.
+  const double block = height * std::min<double>(h.kc, k) * bytes;
+  const double stream = blocks * steps * 1024 * (h.nt / level(strip) + h.mt / level(block));
+  const double left_bytes = left * k * bytes * std::ceil(right / h.nc);
+  const double far = left_bytes < d.l2_bytes ? rate.l2 : left_bytes < 64e6 ? rate.l3 : rate.dram;
+  const double memory = left_bytes / far;
+  double packing = 0;
+  if (!g.b_packed) {
+    const bool along = h.swap ? p.a_k_major : p.b_k_major;
+    packing += right * k / row.group * (along ? 0.35 : 0.25) + right * k * bytes / rate.dram * 0.5;
+  }
+  const bool in_place = h.swap ? p.b_k_major : p.a_k_major;
+  if (h.copy_left || !in_place) packing += left_bytes / rate.l2 * (in_place ? 2 : 8);
+  double shared = threads > 1 ? 2000 : 0;
+  if (h.parallel == Parallel::k) shared += 2 * m * n * 4 * threads / rate.l3 + 1000;
+  return batch * (std::max({compute, stream, memory}) + 0.3 * std::min({compute, stream, memory}) +
+                  packing) +
+         shared + 60;
+}
+
+}  // namespace
+
+namespace host {
+Family amx_family() { return {HostAmx::kFamily, kFiles, enumerate, kRules, parameters, predict}; }
+}  // namespace host
+}  // namespace kiln

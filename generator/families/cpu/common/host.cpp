@@ -1,0 +1,123 @@
+#include "generator/families/cpu/common/host.h"
+
+#include <fmt/format.h>
+
+namespace kiln::host {
+namespace {
+
+std::string_view c_type(DType t) {
+  switch (t) {
+    case DType::fp32:
+      return "float";
+    case DType::fp64:
+      return "double";
+    case DType::fp16:
+      return "Half";
+    case DType::bf16:
+      return "Bfloat";
+    case DType::s8:
+      return "i8";
+    case DType::u8:
+      return "u8";
+    case DType::s32:
+      return "i32";
+    case DType::fp8_e4m3:
+    case DType::fp8_e5m2:
+    case DType::tf32:
+    case DType::fp8_e4m3fnuz:
+    case DType::fp8_e5m2fnuz:
+    case DType::fp6_e2m3:
+    case DType::fp6_e3m2:
+    case DType::fp4_e2m1:
+      break;  // no row of the instruction table computes them
+  }
+  return "";
+}
+
+}  // namespace
+
+const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device) {
+  const bool here =
+      isa == Isa::portable || (isa == Isa::avx2 ? device.cpu.avx2_fma : device.cpu.avx512);
+  if (!here) return nullptr;
+  return dot_instruction(isa, device.cpu, problem.gemm.a.dtype, problem.gemm.b.dtype);
+}
+
+std::vector<Isa> isas(const DeviceCaps& device) {
+  if (device.cpu.avx512) return {Isa::avx512};
+  if (device.cpu.avx2_fma) return {Isa::avx2};
+  return {Isa::portable};
+}
+
+bool shifts_a(const Canonical& problem, const DotInstruction& row) {
+  return row.kind == Kind::vnni && problem.gemm.a.dtype == s8 && problem.gemm.b.dtype == s8;
+}
+
+bool needs_partial_accumulators(const Canonical& problem) {
+  return problem.gemm.d.dtype != problem.gemm.accumulator || !is_floating(problem.gemm.d.dtype);
+}
+
+void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInstruction& row,
+                int vector_bytes) {
+  const Gemm& g = problem.gemm;
+  to.constants.push_back({"using", "TypeA", std::string(c_type(g.a.dtype)), "elements of A"});
+  to.constants.push_back({"using", "TypeB", std::string(c_type(g.b.dtype)), "elements of B"});
+  to.constants.push_back({"using", "TypeD", std::string(c_type(g.d.dtype)), "elements of C and D"});
+  to.constants.push_back(
+      number("kVectorBytes", vector_bytes, fmt::format("accumulators of {}", row.name)));
+  auto& v = to.values;
+  v["kind"] = name(row.kind);
+  v["isa"] = name(isa);
+  v["masks"] = value_of(isa == Isa::avx512);
+  v["f16c"] = value_of(isa != Isa::portable);
+  v["unsigned_a"] = value_of(g.a.dtype == u8 || shifts_a(problem, row));
+  v["grouped"] = value_of(row.group > 1);
+  v["a_k_major"] = value_of(problem.a_k_major);
+  v["b_k_major"] = value_of(problem.b_k_major);
+  add_epilogue(v, g);
+  v["stream_d"] = "0";
+  v["scales"] = "0";
+  v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
+}
+
+void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group) {
+  to.values["parallel"] = name(way);
+  if (way == Parallel::m || way == Parallel::grid)
+    to.constants.push_back(number("kRowUnit", row_unit, "threads cut rows at multiples of this"));
+  if (way == Parallel::n || way == Parallel::grid)
+    to.constants.push_back(
+        number("kColumnUnit", column_unit, "threads cut columns at multiples of this"));
+  if (way == Parallel::k)
+    to.constants.push_back(number("kKUnit", 4 * k_group, "threads cut k at multiples of this"));
+}
+
+std::vector<std::string> flags(Isa isa, const DeviceCaps& device) {
+  std::vector<std::string> f{"-std=c++20",      "-O3",       "-ffp-contract=fast",
+                             "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
+                             "-Wno-psabi"};
+  switch (isa) {
+    case Isa::avx512:
+    case Isa::amx:
+      f.insert(f.end(), {"-march=x86-64-v4", "-mprefer-vector-width=512"});
+      if (device.cpu.avx512_bf16) f.push_back("-mavx512bf16");
+      if (device.cpu.avx512_vnni) f.push_back("-mavx512vnni");
+      if (isa == Isa::amx) f.insert(f.end(), {"-mamx-tile", "-mamx-bf16", "-mamx-int8"});
+      break;
+    case Isa::avx2:
+      f.push_back("-march=x86-64-v3");
+      break;
+    case Isa::portable:
+      if (device.arch == "aarch64") f.push_back("--target=aarch64-linux-gnu");
+      break;
+  }
+  return f;
+}
+
+Rates rates(const DeviceCaps& device, Isa isa) {
+  const double ghz = device.ghz > 0 ? device.ghz : 3.0;
+  const double fma_per_cycle = isa == Isa::portable ? 1.0 : 2.0;
+  const double line = isa == Isa::avx512 ? 1.0 : isa == Isa::avx2 ? 0.5 : 0.25;
+  return {fma_per_cycle * ghz, 110 * ghz * line, 40 * ghz * line, 10 * ghz, 15};
+}
+
+}  // namespace kiln::host

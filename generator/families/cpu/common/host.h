@@ -1,0 +1,46 @@
+// What the host families share: instruction choice, types, epilogue values and small arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "generator/families/cpu/common/instructions.h"
+#include "generator/space/parameters.h"
+
+namespace kiln::host {
+
+/// The row that computes the problem with `isa` on `device`, or null.
+const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device);
+
+/// Instruction sets that the device has, best first.
+std::vector<Isa> isas(const DeviceCaps& device);
+
+/// Both operands are signed bytes, and the instruction wants one unsigned: A is shifted by 128.
+bool shifts_a(const Canonical& problem, const DotInstruction& row);
+
+/// The values and constants that templates/cpu/common/vector.h and epilogue.h expect.
+void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInstruction& row,
+                int vector_bytes);
+/// How threads divide the work, and at which multiples: what templates/cpu/common/share.h expects.
+void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
+/// Whether accumulators of a part of k need a workspace, because D's type would round them.
+bool needs_partial_accumulators(const Canonical& problem);
+
+/// Registers that hold vectors.
+constexpr int vector_registers(Isa isa) { return isa == Isa::avx512 || isa == Isa::amx ? 32 : 16; }
+
+/// Compiler flags of `isa` on `device`, the target first.
+std::vector<std::string> flags(Isa isa, const DeviceCaps& device);
+
+/// The model's estimates of one core; only ratios matter.
+struct Rates {
+  double dots_per_ns;       // vector multiply-accumulates
+  double l1, l2, l3, dram;  // bytes a nanosecond
+};
+Rates rates(const DeviceCaps& device, Isa isa);
+
+/// The analytic model of family host_packed: nanoseconds of a call.
+double predict_packed(const Canonical& problem, const DeviceCaps& device, const Config& config);
+
+}  // namespace kiln::host

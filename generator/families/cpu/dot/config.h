@@ -1,0 +1,34 @@
+// The config of family host_dot.
+#pragma once
+
+#include <string_view>
+#include <tuple>
+
+#include "generator/families/cpu/common/choices.h"
+
+namespace kiln {
+
+/// No packing, both operands k-major: vectors run along k and are reduced across lanes at the end.
+struct HostDot {
+  static constexpr std::string_view kFamily = "host_dot";
+  Isa isa = Isa::avx512;
+  int mr = 4, nr = 6;  // rows of A and rows of B^T in the register tile
+  int kc = 0;          // k of one pass, 0 = all
+  int mc = 0;          // rows of A held while B streams, 0 = all
+  Parallel parallel = Parallel::none;
+  int prefetch = 0;
+  auto operator<=>(const HostDot&) const = default;
+
+  static constexpr auto fields() {
+    using C = HostDot;
+    return std::tuple{Field<C, Isa>{"isa", &C::isa},
+                      Field<C, int>{"mr", &C::mr},
+                      Field<C, int>{"nr", &C::nr},
+                      Field<C, int>{"kc", &C::kc, kAnyLength},
+                      Field<C, int>{"mc", &C::mc, kAnyLength},
+                      Field<C, Parallel>{"parallel", &C::parallel},
+                      Field<C, int>{"prefetch", &C::prefetch}};
+  }
+};
+
+}  // namespace kiln

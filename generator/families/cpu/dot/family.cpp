@@ -1,0 +1,170 @@
+// Family host_dot: axes, rules, parameters and model of templates/cpu/dot/dot.cpp.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "generator/families/cpu/common/host.h"
+
+namespace kiln {
+namespace {
+
+using host::instruction;
+
+const HostDot& typed(const Config& c) { return std::get<HostDot>(c); }
+
+constexpr std::array<std::string_view, 6> kFiles{"cpu/common/abi.h",    "cpu/common/types.h",
+                                                 "cpu/common/vector.h", "cpu/common/epilogue.h",
+                                                 "cpu/common/share.h",  "cpu/dot/dot.cpp"};
+
+const std::array kRules{
+    Rule{"isa has an instruction of this family for the types",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return typed(c).isa != Isa::amx && instruction(typed(c).isa, p, d) != nullptr;
+         }},
+    Rule{"both operands are k-major, B is not packed",
+         [](const Canonical& p, const DeviceCaps&, const Config&) {
+           return p.a_k_major && p.b_k_major && !p.gemm.b_packed;
+         }},
+    Rule{"mr and nr are at least 1, and accumulators and operands fit the registers",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& h = typed(c);
+           const bool shifted = host::shifts_a(p, *instruction(h.isa, p, d));
+           return h.mr >= 1 && h.nr >= 1 &&
+                  h.mr * h.nr + h.nr * (shifted ? 2 : 1) + 1 <= host::vector_registers(h.isa);
+         }},
+    Rule{"kc is a multiple of a vector's k, mc of mr",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& h = typed(c);
+           const auto& row = *instruction(h.isa, p, d);
+           const int step = row.vector_bytes / row.acc_bytes * row.group;
+           return h.kc >= 0 && h.kc % step == 0 && h.mc >= 0 && h.mc % h.mr == 0;
+         }},
+    Rule{"parallel is none, or m, n or batch with 2 or more threads, batch also 2 or more products",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           switch (typed(c).parallel) {
+             case Parallel::none:
+               return true;
+             case Parallel::batch:
+               return p.gemm.batch > 1 && d.compute_units > 1;
+             case Parallel::m:
+             case Parallel::n:
+               return d.compute_units > 1;
+             default:
+               return false;
+           }
+         }},
+    Rule{"prefetch is 0 to 64",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           return typed(c).prefetch >= 0 && typed(c).prefetch <= 64;
+         }},
+};
+
+void enumerate(const Canonical& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  if (!p.a_k_major || !p.b_k_major || p.gemm.b_packed) return;
+  std::vector<Parallel> ways{Parallel::none};
+  if (d.compute_units > 1) {
+    ways.insert(ways.end(), {Parallel::n, Parallel::m});
+    if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
+  }
+  for (const Isa isa : host::isas(d)) {
+    const auto* row = instruction(isa, p, d);
+    if (row == nullptr) continue;
+    const int registers = host::vector_registers(isa);
+    const int step = row->vector_bytes / row->acc_bytes * row->group;
+    for (int mr = 1; mr <= 8; ++mr)
+      for (int nr = 1; nr <= 12; ++nr) {
+        const int accumulators = mr * nr;
+        // One row of A cannot fill the registers: there, more than a few columns only cost reach.
+        const bool full =
+            accumulators * 2 >= registers || mr == 1 || mr == p.gemm.m || nr == p.gemm.n;
+        if (mr > std::max<std::int64_t>(p.gemm.m, 1) || accumulators + nr + 1 > registers || !full)
+          continue;
+        for (const int kc : {0, 16 * step, 32 * step, 64 * step}) {
+          if (kc >= p.gemm.k) continue;
+          for (const int mc : {0, 16, 48, 96}) {
+            if (mc >= p.gemm.m && mc > 0) continue;
+            for (const Parallel way : ways)
+              for (const int prefetch : {0, 8, 16})
+                visit(HostDot{isa, mr, nr, kc, int(ceil_div(mc, mr) * mr), way, prefetch});
+          }
+        }
+      }
+  }
+}
+
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& h = typed(config);
+  const auto& row = *instruction(h.isa, p, d);
+  Parameters out;
+  host::add_common(out, p, h.isa, row, row.vector_bytes);
+  const int tail_rows = int(p.gemm.m % h.mr);
+  auto add = [&](const char* name, std::int64_t value, const char* gloss) {
+    out.constants.push_back(number(name, value, gloss));
+  };
+  add("kMr", h.mr, "rows of A in the tile");
+  add("kNr", h.nr, "rows of B^T in the tile");
+  if (tail_rows > 0) add("kTailRows", tail_rows, "rows that are left over");
+  if (h.kc > 0) add("kKc", h.kc, "k of one pass");
+  if (h.mc > 0) add("kMc", h.mc, "rows of A that stay while B streams by");
+  if (h.prefetch > 0) add("kPrefetch", h.prefetch, "vectors that B is prefetched ahead");
+  auto& v = out.values;
+  const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
+  v["shift_a"] = flag(host::shifts_a(p, row));
+  v["blocked_k"] = flag(h.kc > 0);
+  v["blocked_m"] = flag(h.mc > 0);
+  v["prefetch"] = flag(h.prefetch > 0);
+  v["tail_rows"] = flag(tail_rows > 0);
+  host::add_shares(out, h.parallel, h.mr, h.nr, row.group);
+  return out;
+}
+
+double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& h = typed(config);
+  const auto& row = *instruction(h.isa, p, d);
+  const auto rate = host::rates(d, h.isa);
+  const Gemm& g = p.gemm;
+  const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
+  const int step = row.vector_bytes / row.acc_bytes * row.group;
+  double m = double(g.m), n = double(g.n), batch = double(g.batch);
+  const auto part = [&](double size, double unit) {
+    return std::min(size, std::ceil(std::ceil(size / unit) / threads) * unit);
+  };
+  if (h.parallel == Parallel::m) m = part(m, h.mr);
+  if (h.parallel == Parallel::n) n = part(n, h.nr);
+  if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
+  const double k = double(g.k), steps = std::ceil(k / step);
+  const double columns = std::ceil(n / h.nr);
+  const double tiles = std::ceil(m / h.mr) * columns;
+  const double passes = h.kc > 0 ? std::ceil(k / h.kc) : 1;
+
+  const bool converts = row.kind == Kind::f32 && g.a.dtype != fp32;
+  const double accumulators = double(h.mr) * h.nr, loads = (h.mr + h.nr) * (converts ? 3.0 : 1.0);
+  // Rows of the last tile that do not exist are not computed: it has a tile of its own.
+  const double compute = m * columns * h.nr * steps * std::max({accumulators, loads, 8.0}) /
+                             accumulators / rate.dots_per_ns +
+                         tiles * (accumulators * 2.5 + passes * accumulators * 1.0 + 10);
+
+  const double kc = h.kc > 0 ? std::min<double>(h.kc, k) : k;
+  const double held_rows = h.mc > 0 ? std::min<double>(h.mc, m) : m;
+  const double a_block = held_rows * kc * size_of(g.a.dtype),
+               b_tile = h.nr * kc * size_of(g.b.dtype);
+  const double near = a_block + b_tile;
+  const double level = near < 0.8 * d.l1_bytes   ? rate.l1
+                       : near < 0.7 * d.l2_bytes ? rate.l2
+                                                 : rate.l3;
+  const double stream = tiles * steps * (h.mr + h.nr) * row.vector_bytes / level;
+  const double bytes_b = n * k * size_of(g.b.dtype) * (h.mc > 0 ? std::ceil(m / h.mc) : 1);
+  const double far = bytes_b < d.l2_bytes ? rate.l2 : bytes_b < 64e6 ? rate.l3 : rate.dram;
+  const double memory = bytes_b / far;
+  const double longest = std::max({compute, stream, memory});
+  const double others = compute + stream + memory - longest;
+  return batch * (longest + 0.35 * others) + (threads > 1 ? 2000 : 0);
+}
+
+}  // namespace
+
+namespace host {
+Family dot_family() { return {HostDot::kFamily, kFiles, enumerate, kRules, parameters, predict}; }
+}  // namespace host
+}  // namespace kiln

@@ -1,0 +1,49 @@
+// The config of family host_packed.
+#pragma once
+
+#include <string_view>
+#include <tuple>
+
+#include "generator/families/cpu/common/choices.h"
+
+namespace kiln {
+
+/// Packed macro-kernel: Goto/BLIS loops around an mr × (nv vectors) register tile.
+struct HostPacked {
+  static constexpr std::string_view kFamily = "host_packed";
+  Isa isa = Isa::avx512;
+  int mr = 6;     // rows of the register tile
+  int nv = 4;     // vectors across the register tile
+  int kc = 384;   // k of one packed panel
+  int mc = 240;   // rows of A that stay in L2
+  int nc = 4096;  // columns of B packed at once
+  bool pack_a = true;
+  bool pack_b = true;
+  Inner inner = Inner::columns;
+  Parallel parallel = Parallel::none;
+  int unroll = 2;         // k steps in the inner loop's body
+  int prefetch = 0;       // k steps ahead that strips of B are prefetched, 0 = never
+  bool stream_d = false;  // store D with non-temporal stores
+  bool ahead = false;     // prefetch the next block of A or B while tiles compute
+  auto operator<=>(const HostPacked&) const = default;
+
+  static constexpr auto fields() {
+    using C = HostPacked;
+    return std::tuple{Field<C, Isa>{"isa", &C::isa},
+                      Field<C, int>{"mr", &C::mr},
+                      Field<C, int>{"nv", &C::nv},
+                      Field<C, int>{"kc", &C::kc, kAnyLength},
+                      Field<C, int>{"mc", &C::mc, kAnyLength},
+                      Field<C, int>{"nc", &C::nc, kAnyLength},
+                      Field<C, bool>{"pack_a", &C::pack_a},
+                      Field<C, bool>{"pack_b", &C::pack_b},
+                      Field<C, Inner>{"inner", &C::inner},
+                      Field<C, Parallel>{"parallel", &C::parallel},
+                      Field<C, int>{"unroll", &C::unroll},
+                      Field<C, int>{"prefetch", &C::prefetch},
+                      Field<C, bool>{"stream_d", &C::stream_d},
+                      Field<C, bool>{"ahead", &C::ahead}};
+  }
+};
+
+}  // namespace kiln

@@ -1,0 +1,333 @@
+// Family host_packed: axes, rules and parameters of templates/cpu/packed/packed.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+
+#include "generator/families/cpu/common/host.h"
+#include "generator/families/cuda/common/cuda.h"
+
+namespace kiln {
+namespace {
+
+using host::instruction;
+
+const HostPacked& typed(const Config& c) { return std::get<HostPacked>(c); }
+
+int lanes(const DotInstruction& row) { return row.vector_bytes / row.acc_bytes; }
+
+constexpr std::array<std::string_view, 9> kFiles{
+    "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h",
+    "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/common/pack.h",
+    "cpu/common/strips.h",   "cpu/packed/ahead.h", "cpu/packed/packed.cpp"};
+
+/// The most of L2 that a prefetched block may take, so that it does not evict the one in use.
+constexpr double kAheadShare = 0.25;
+
+/// Lines to fetch at every eighth step of a tile, 0 = none.
+struct Fetches {
+  int a, b;
+};
+constexpr int kMostLines = 8;  // a call: more would hold up the loads of the steps
+
+/// Which operands have a next block that prefetching helps, and at what rate. Excluded: rows of A
+/// that lie across pages (each k of a tile is a line of its own), and strips that are packed
+/// already.
+Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
+  const Gemm& g = p.gemm;
+  const auto& row = *instruction(h.isa, p, d);
+  const double room = kAheadShare * double(d.l2_bytes);
+  const double kc = double(std::min<std::int64_t>(h.kc, g.k));
+  const double calls = kc / row.group / 8;  // of one tile
+  const double column_tiles =
+      double(ceil_div(std::min<std::int64_t>(h.nc, g.n), h.nv * lanes(row)));
+  const double row_tiles = double(ceil_div(g.m, h.mr));
+  const auto lines = [&](double bytes, double tiles) {
+    return bytes > room ? 0 : std::min<int>(kMostLines, int(std::ceil(bytes / 64 / tiles / calls)));
+  };
+  Fetches out{};
+  if (calls < 1) return out;
+  if (h.pack_a && h.mc < g.m)
+    out.a = lines(h.mc * kc * size_of(g.a.dtype), double(h.mc) / h.mr * column_tiles);
+  if (!h.pack_a && p.a_k_major)
+    out.a = lines(h.mr * kc * size_of(g.a.dtype), h.inner == Inner::rows ? 1 : column_tiles);
+  if (!g.b_packed && (h.nc < g.n || h.kc < g.k))
+    out.b = lines(std::min<double>(h.nc, double(g.n)) * kc * size_of(g.b.dtype),
+                  row_tiles * column_tiles);
+  return out;
+}
+
+const std::array kRules{
+    Rule{"isa has an instruction of this family for the types",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return typed(c).isa != Isa::amx && instruction(typed(c).isa, p, d) != nullptr;
+         }},
+    Rule{"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           const auto& h = typed(c);
+           // One register more holds the broadcast; an accumulator that spills costs a store a
+           // step.
+           return h.mr >= 1 && h.nv >= 1 && h.mr * h.nv + h.nv + 1 <= host::vector_registers(h.isa);
+         }},
+    Rule{"mc is a multiple of mr, nc of the register tile's columns, kc of 8",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& h = typed(c);
+           const auto* row = instruction(h.isa, p, d);
+           return h.mc >= h.mr && h.mc % h.mr == 0 && h.nc >= 1 &&
+                  h.nc % (h.nv * lanes(*row)) == 0 && h.kc >= 8 && h.kc % 8 == 0;
+         }},
+    Rule{"pack_a=0 needs an A without sign shift that is k-major or has one k a lane",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& h = typed(c);
+           const auto* row = instruction(h.isa, p, d);
+           return h.pack_a || (!host::shifts_a(p, *row) && (p.a_k_major || row->group == 1));
+         }},
+    Rule{"pack_b=0 needs a B that is n-major with one k a lane, and isa=avx512 or n in whole "
+         "vectors",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& h = typed(c);
+           const auto* row = instruction(h.isa, p, d);
+           return h.pack_b || (!p.b_k_major && row->group == 1 &&
+                               (h.isa == Isa::avx512 || p.gemm.n % lanes(*row) == 0));
+         }},
+    Rule{"packed weights need pack_b=1 and no parallel=k",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           return !p.gemm.b_packed || (typed(c).pack_b && typed(c).parallel != Parallel::k);
+         }},
+    Rule{"parallel other than none needs 2 or more threads, batch also 2 or more products",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           switch (typed(c).parallel) {
+             case Parallel::none:
+               return true;
+             case Parallel::batch:
+               return p.gemm.batch > 1 && d.compute_units > 1;
+             default:
+               return d.compute_units > 1;
+           }
+         }},
+    Rule{"stream_d=1 needs kc >= k, no parallel=k, a D as wide as the accumulator, and vectors",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& h = typed(c);
+           const auto* row = instruction(h.isa, p, d);
+           return !h.stream_d ||
+                  (h.isa != Isa::portable && h.kc >= p.gemm.k && h.parallel != Parallel::k &&
+                   size_of(p.gemm.d.dtype) == row->acc_bytes);
+         }},
+    Rule{"ahead=1 needs a next block of A or B that fits a quarter of L2",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const Fetches lines = fetches(p, d, typed(c));
+           return !typed(c).ahead || lines.a > 0 || lines.b > 0;
+         }},
+    Rule{"unroll is 1 to 16, prefetch 0 to 64",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           return typed(c).unroll >= 1 && typed(c).unroll <= 16 && typed(c).prefetch >= 0 &&
+                  typed(c).prefetch <= 64;
+         }},
+};
+
+std::vector<int> distinct(std::vector<std::int64_t> values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return {values.begin(), values.end()};
+}
+
+struct TileShape {
+  int mr, nv;
+};
+
+/// Register tiles worth trying: full ones for long loops, thin ones for thin problems.
+std::vector<TileShape> tiles(Isa isa, const Canonical& p, int lane_count) {
+  const int registers = host::vector_registers(isa);
+  std::vector<TileShape> out;
+  for (int nv = 1; nv <= 6; ++nv) {
+    const int most = std::min((registers - 1 - nv) / nv, 14 * (nv > 1) + 28 * (nv == 1));
+    for (int mr = 1; mr <= most; ++mr) {
+      // Half of the registers hide the latency of the accumulators; a product of few columns is
+      // bound by memory, where few rows side by side do best (they may share a cache set).
+      const bool full = mr * nv >= registers / 2 || (nv * lane_count >= p.gemm.n && mr * nv >= 6);
+      const bool all_rows = mr == p.gemm.m;
+      const bool even_rows = p.gemm.m < 32 && p.gemm.m % mr == 0;
+      const bool covers_n = nv * lane_count < p.gemm.n + lane_count;
+      if ((full || all_rows || even_rows) && (covers_n || nv == 1)) out.push_back({mr, nv});
+    }
+  }
+  return out;
+}
+
+// One step at a time was never ahead of four (1 to 5 % behind on squares from 256 to 2048).
+constexpr int kUnroll = 4;
+
+struct Blocks {
+  Inner inner;
+  int mc, nc;
+  auto operator<=>(const Blocks&) const = default;
+};
+
+/// The operand that the inner loop reads is held in L2 a block at a time; the other one is read
+/// strip by strip, and its block has no reason to be small. `m` and `n` are whole tiles.
+std::vector<Blocks> blocks(const Gemm& g, int mr, int nr, std::int64_t m, std::int64_t n) {
+  std::vector<Blocks> out;
+  const auto add = [&](Inner inner, std::int64_t mc, std::int64_t nc) {
+    out.push_back(
+        {inner, int(std::min(m, ceil_div(mc, mr) * mr)), int(std::min(n, ceil_div(nc, nr) * nr))});
+  };
+  for (const int mc : {96, 240, 480, 960}) add(Inner::rows, mc, 4096);
+  // Few rows: B may be packed one strip at a time, since all of A follows in cache.
+  if (g.m <= 512)
+    for (const int nc : {nr, 4 * nr}) add(Inner::rows, 512, nc);
+  for (const int nc : {128, 256, 512, 768, 1536, 4096}) add(Inner::columns, 1 << 20, nc);
+  // A packed block of A stays in L2 beside that of B.
+  for (const int mc : {48, 192})
+    for (const int nc : {256, 512, 768}) add(Inner::columns, mc, nc);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+void enumerate(const Canonical& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  std::vector<Parallel> ways{Parallel::none};
+  if (d.compute_units > 1) {
+    // One thread alone may win only where waking the others costs a share worth mentioning: below
+    // some 0.3 ms.
+    ways = {Parallel::m, Parallel::n, Parallel::k};
+    if (p.gemm.flops() < 64e6) ways.push_back(Parallel::none);
+    if (d.compute_units > 3) ways.push_back(Parallel::grid);
+    if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
+  }
+  // Past the caches only what they could not hold anyway.
+  std::vector<bool> streams{false};
+  if (double(p.gemm.m) * double(p.gemm.n) * size_of(p.gemm.d.dtype) > double(d.l2_bytes))
+    streams.push_back(true);
+  for (const Isa isa : host::isas(d)) {
+    const auto* row = instruction(isa, p, d);
+    if (row == nullptr) continue;
+    for (const auto [mr, nv] : tiles(isa, p, lanes(*row))) {
+      const int nr = nv * lanes(*row);
+      const std::int64_t m = ceil_div(std::max<std::int64_t>(p.gemm.m, 1), mr) * mr;
+      const std::int64_t n = ceil_div(std::max<std::int64_t>(p.gemm.n, 1), nr) * nr;
+      const std::int64_t k = std::max<std::int64_t>(8, ceil_div(p.gemm.k, 8) * 8);
+      const std::int64_t group = row->group;
+      std::vector<std::int64_t> kcs;
+      for (const int kc : {128, 256, 384, 512, 1024, 4096})
+        kcs.push_back(std::min<std::int64_t>(k, kc * group));
+      for (const Blocks& b : blocks(p.gemm, mr, nr, m, n))
+        for (const int kc : distinct(kcs))
+          for (const bool pack_a : {false, true})
+            for (const bool pack_b : {false, true})
+              for (const Parallel way : ways)
+                for (const int prefetch : {0, 8})
+                  for (const bool stream : streams)
+                    for (const bool ahead : {false, true}) {
+                      // Packed strips lie in the order they are read: the hardware sees that.
+                      if (prefetch > 0 && (pack_b || ahead)) continue;
+                      // Columns within few rows only help an A that is packed.
+                      if (!pack_a && b.inner == Inner::columns && b.mc < m) continue;
+                      visit(HostPacked{isa, mr, nv, kc, b.mc, b.nc, pack_a, pack_b, b.inner, way,
+                                       kUnroll, prefetch, stream, ahead});
+                    }
+    }
+  }
+}
+
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& h = typed(config);
+  const auto& row = *instruction(h.isa, p, d);
+  Parameters out;
+  host::add_common(out, p, h.isa, row, row.vector_bytes);
+  const int lane_count = lanes(row), nr = h.nv * lane_count;
+  const bool shifted = host::shifts_a(p, row);
+  const bool pack_b = h.pack_b && !p.gemm.b_packed;
+  // A tail that is a large part of the problem gets a tile of its own size.
+  const int tail_columns = int(p.gemm.n % nr);
+  const int tail_vectors = int(ceil_div(tail_columns, lane_count)) % h.nv;
+  const int tail_rows = p.gemm.m < 4 * h.mr ? int(p.gemm.m % h.mr) : 0;
+  auto add = [&](const char* name, std::int64_t value, const char* gloss) {
+    out.constants.push_back(number(name, value, gloss));
+  };
+  add("kMr", h.mr, "rows of the register tile");
+  add("kNv", h.nv, "vectors across the register tile");
+  if (tail_vectors > 0) add("kTailVectors", tail_vectors, "vectors that the last columns need");
+  if (tail_rows > 0) add("kTailRows", tail_rows, "rows that are left over");
+  add("kKc", h.kc, "k of one block");
+  add("kMc", h.mc, "rows of one block of A");
+  add("kNc", h.nc, "columns of one block of B");
+  add("kUnroll", h.unroll, "k steps in the inner loop's body");
+  if (h.prefetch > 0) add("kPrefetch", h.prefetch, "k steps that B is prefetched ahead");
+  host::add_shares(out, h.parallel, h.mr, nr, row.group);
+  add("kColumnSums", shifted, "rows of column sums behind a packed strip of B");
+  if (h.pack_a)
+    out.constants.push_back({"u32", "kFlip", shifted ? "0x80808080u" : "0u",
+                             "turns signed bytes of A into unsigned ones"});
+  out.constants.push_back({"bool", "kPackA", h.pack_a ? "true" : "false", "A is copied to strips"});
+  out.constants.push_back({"bool", "kPackB", pack_b ? "true" : "false", "B is copied to strips"});
+
+  const Fetches ahead = h.ahead ? fetches(p, d, h) : Fetches{};
+  const auto hint = [&](const char* name, std::int64_t value, const char* gloss) {
+    if (value == 0) return;
+    add(name, value, gloss);
+    out.constants.back().hint = true;
+  };
+  hint("kFetchA", ahead.a, "lines of A's next rows that 8 steps fetch ahead");
+  hint("kFetchB", ahead.b, "lines of B's next piece that 8 steps fetch ahead");
+
+  auto& v = out.values;
+  const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
+  v["ahead"] = flag(h.ahead);
+  v["ahead_a"] = flag(ahead.a > 0);
+  v["ahead_b"] = flag(ahead.b > 0);
+  v["pack_a"] = flag(h.pack_a);
+  v["pack_b"] = flag(pack_b);
+  v["b_packed"] = flag(p.gemm.b_packed);
+  v["packed_b"] = flag(pack_b || p.gemm.b_packed);
+  v["column_sums"] = flag(shifted);
+  v["prefetch"] = flag(h.prefetch > 0);
+  v["stream_d"] = flag(h.stream_d);
+  v["tail_vectors"] = flag(tail_vectors > 0);
+  v["tail_rows"] = flag(tail_rows > 0);
+  v["inner"] = name(h.inner);
+  // Units stand in memory as they are, so that one load reads one.
+  v["direct_a"] = flag((row.kind == Kind::f32 && p.gemm.a.dtype == fp32) || row.kind == Kind::f64 ||
+                       row.kind == Kind::bf16 || row.kind == Kind::vnni);
+  if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
+  return out;
+}
+
+}  // namespace
+
+namespace host {
+Family packed_family() {
+  return {HostPacked::kFamily, kFiles, enumerate, kRules, parameters, predict_packed};
+}
+}  // namespace host
+
+bool has_fallback(const Canonical& p, const DeviceCaps& d) {
+  if (d.vendor == Vendor::nvidia) return true;
+  return d.vendor == Vendor::cpu && p.gemm.scale_a == Scale::none &&
+         p.gemm.scale_b == Scale::none && instruction(host::isas(d).front(), p, d) != nullptr;
+}
+
+Config fallback_config(const Canonical& p, const DeviceCaps& d) {
+  if (d.vendor == Vendor::nvidia) return cuda::simt_fallback(p);
+  const Isa isa = host::isas(d).front();
+  assert(instruction(isa, p, d) != nullptr);
+  const auto& row = *instruction(isa, p, d);
+  HostPacked h;
+  h.isa = isa;
+  h.mr = isa == Isa::portable ? 4 : 6;
+  h.nv = isa == Isa::avx512 ? 4 : 2;
+  h.kc = 256 * row.group;
+  h.mc = h.mr * 40;
+  h.nc = h.nv * lanes(row) * 12;
+  h.pack_a = h.pack_b = true;
+  h.inner = Inner::columns;
+  h.prefetch = 0;
+  if (d.compute_units > 1)
+    h.parallel = p.gemm.batch >= d.compute_units ? Parallel::batch
+                 : p.gemm.m > p.gemm.n           ? Parallel::m
+                                                 : Parallel::n;
+  return h;
+}
+}  // namespace kiln

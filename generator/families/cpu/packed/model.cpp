@@ -1,0 +1,197 @@
+// The analytic model of family host_packed: arithmetic, traffic of each memory level and packing.
+// It only ranks; figures in it that no data sheet gives were measured on a core with 2 MiB of L2.
+#include <algorithm>
+#include <cmath>
+
+#include "generator/families/cpu/common/host.h"
+
+namespace kiln::host {
+namespace {
+
+// A strip of 48 columns and k = 1024 in L2: ns a unit, transposed or copied.
+constexpr double kPackAlong = 0.15, kPackAcross = 0.10;
+// What a call costs before its first tile, seen at 8×8×8; and what sharing it costs.
+constexpr double kCallNs = 25, kTeamNs = 2000, kReduceNs = 1000;
+// An unpacked A along m has every k on a page of its own: ns a line (lda = 1024).
+constexpr double kPageNs = 5;
+// What no level of the memory is asked for again: beyond this, operands come from memory.
+constexpr double kFarBytes = 64e6;
+
+/// The part of the problem that the slowest thread does, in the units the model counts.
+struct Share {
+  Share(const Canonical& problem, const DeviceCaps& device, const HostPacked& config)
+      : p(problem),
+        d(device),
+        h(config),
+        row(*instruction(h.isa, p, d)),
+        rate(rates(d, h.isa)),
+        threads(h.parallel == Parallel::none ? 1 : d.compute_units),
+        nr(h.nv * row.vector_bytes / row.acc_bytes),
+        m(double(p.gemm.m)),
+        n(double(p.gemm.n)),
+        k(double(p.gemm.k)),
+        batch(double(p.gemm.batch)) {
+    const auto part = [&](double size, double unit) {
+      return std::min(size, std::ceil(std::ceil(size / unit) / threads) * unit);
+    };
+    if (h.parallel == Parallel::m) m = part(m, h.mr);
+    if (h.parallel == Parallel::n) n = part(n, nr);
+    if (h.parallel == Parallel::k) k = part(k, 4);
+    if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
+    if (h.parallel == Parallel::grid) (m >= n ? m : n) = std::max(m, n) / threads;
+    groups = std::ceil(k / row.group);
+    k_blocks = std::max(1.0, std::ceil(k / h.kc));
+    tiles = std::ceil(m / h.mr) * std::ceil(n / nr) * k_blocks;
+    unit = row.acc_bytes;
+    bytes_a = m * k * size_of(p.gemm.a.dtype);
+    bytes_b = n * k * size_of(p.gemm.b.dtype);
+    const double depth = groups / k_blocks * unit;
+    strip_a = h.mr * depth;
+    strip_b = nr * depth;
+    block = h.inner == Inner::rows ? std::min<double>(h.mc, m) * depth
+                                   : std::min<double>(h.nc, n) * depth;
+    // The packed operand that the inner loop does not hold comes from L3 when it is beyond L2: B
+    // for every block of rows, A for every block of columns.
+    const double rest = h.inner == Inner::rows ? std::min<double>(h.nc, n) * depth * h.pack_b
+                                               : std::min<double>(h.mc, m) * depth * h.pack_a;
+    spills = rest > 0 && rest + block > 0.8 * d.l2_bytes;
+  }
+
+  const Canonical& p;
+  const DeviceCaps& d;
+  const HostPacked& h;
+  const DotInstruction& row;
+  const Rates rate;
+  const int threads, nr;
+  double m, n, k, batch;
+  double groups, k_blocks, tiles, unit;  // of k, of k, in all; bytes
+  double bytes_a, bytes_b;               // where the caller has them
+  double strip_a, strip_b, block;        // bytes as tiles read them
+  bool spills;
+};
+
+/// Where the caller's matrices are found, `bytes` of them being one thread's: a call that touches
+/// more than a quarter of L2 is one of many on other data, as it is measured. The threads' shares
+/// come from one far memory together.
+double far_rate(const Share& s, double bytes) {
+  const double touched = s.bytes_a + s.bytes_b + s.m * s.n * size_of(s.p.gemm.d.dtype);
+  if (touched < 0.25 * s.d.l2_bytes) return s.rate.l2;
+  return bytes * s.threads < kFarBytes ? s.rate.l3 : s.rate.dram;
+}
+
+/// A step of the tile issues mr·nv dots; loads beyond two a cycle stall it.
+double compute_ns(const Share& s) {
+  const auto& h = s.h;
+  const Matrix& a = s.p.gemm.a;
+  // An unpacked A that is converted on the way costs several instructions a broadcast; one of more
+  // than ten rows needs more base registers than there are (measured: 14 rows run at a third of the
+  // speed), and rows a multiple of 4 KiB apart have all their lines in one set of L1.
+  const bool converts = !h.pack_a && s.row.kind == Kind::f32 && a.dtype != fp32;
+  const bool one_set = (a.ld * size_of(a.dtype)) % 4096 == 0 && h.mr > 8;
+  const bool scattered = !h.pack_a && s.p.a_k_major && (h.mr > 10 || one_set);
+  const bool paged = !h.pack_a && !s.p.a_k_major && h.kc > 64 && a.ld * size_of(a.dtype) >= 1024;
+  const double dots = double(h.mr) * h.nv;
+  // Vectors of an unpacked B across lines are two loads each.
+  const Matrix& b = s.p.gemm.b;
+  const bool split = !h.pack_b && (b.ld * size_of(b.dtype)) % s.row.vector_bytes != 0;
+  const double loads =
+      h.nv * (split ? 2.0 : 1.0) + h.mr * (converts ? 4.0 : 1.0) * (scattered ? 3.0 : 1.0);
+  const double latency = 8.0;  // 4 cycles × 2 a cycle: fewer accumulators than that wait
+  // Fewer loads a dot leave more room to those that miss.
+  double step = std::max({dots, loads, latency}) / dots + 0.08 * loads / dots;
+  if (split) step *= 1.06;
+  if (h.unroll == 1) step *= 1.04;
+  if (h.prefetch > 0) step *= 1.03;
+  if (h.ahead) step *= 1.015;
+  // The last tile is as narrow as it needs to be.
+  const double vectors = std::ceil(s.n * s.row.acc_bytes / s.row.vector_bytes);
+  const double rows = std::ceil(s.m / h.mr) * h.mr;
+  return rows * vectors * s.groups * step / s.rate.dots_per_ns +
+         s.tiles * (30 + 3 * dots) / s.rate.dots_per_ns +
+         (paged ? s.tiles / s.k_blocks * s.k * kPageNs : 0);
+}
+
+/// Traffic of blocks and strips to the registers.
+double stream_ns(const Share& s) {
+  const auto& h = s.h;
+  const bool by_rows = h.inner == Inner::rows;
+  const double streamed = by_rows ? s.strip_a : s.strip_b;
+  const double resident = by_rows ? s.strip_b : s.strip_a;
+  const double level = s.block + resident < 0.8 * s.d.l1_bytes ? s.rate.l1
+                       : s.block < 0.7 * s.d.l2_bytes          ? s.rate.l2
+                                                               : s.rate.l3;
+  double ns = s.tiles * streamed / level;
+  // A strip that outgrows L1 is read again for every tile.
+  if (resident > 0.7 * s.d.l1_bytes) ns += s.tiles * resident / s.rate.l2;
+  // Rows of an unpacked B lie pages apart: every step misses the TLB and no prefetcher follows
+  // (measured: half the speed at n = 1024).
+  const Matrix& b = s.p.gemm.b;
+  if (!h.pack_b && double(b.ld) * size_of(b.dtype) >= 1024 && s.strip_b > 0.5 * s.d.l1_bytes)
+    ns *= 3;
+  if (s.spills)
+    ns += (by_rows ? std::ceil(s.m / h.mc) * s.n : std::ceil(s.n / h.nc) * s.m) * s.groups *
+          s.unit / s.rate.l3;
+  return ns;
+}
+
+/// Operands, from where the caller has them.
+double operands_ns(const Share& s) {
+  const auto& h = s.h;
+  const double a_passes = std::ceil(s.n / h.nc), b_passes = h.pack_b ? 1 : std::ceil(s.m / h.mc);
+  const double far = far_rate(s, s.bytes_a + s.bytes_b);
+  const double again = std::max(far, s.bytes_a < 0.7 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3);
+  return (s.bytes_a + s.bytes_b * b_passes) / far + s.bytes_a * (a_passes - 1) / again;
+}
+
+/// A stored line is read first, unless it is streamed; down the columns of D every tile is on other
+/// pages than the last (measured at k = 16: 20 to 30 %).
+double results_ns(const Share& s) {
+  const double bytes = s.m * s.n * size_of(s.p.gemm.d.dtype);
+  const double touches = (s.h.stream_d ? 1 : 2) * (s.h.inner == Inner::rows ? 1.3 : 1) * s.k_blocks;
+  return bytes * touches / far_rate(s, bytes);
+}
+
+/// Short rows of an unpacked A end before the hardware's prefetchers have begun.
+double late_ns(const Share& s) {
+  const double row_bytes = std::min<double>(s.h.kc, s.k) * size_of(s.p.gemm.a.dtype);
+  const double total = s.bytes_a + s.bytes_b;
+  if (s.h.pack_a || !s.p.a_k_major || total <= s.d.l2_bytes || row_bytes >= 16384) return 0;
+  return s.bytes_a * std::ceil(s.n / s.h.nc) / far_rate(s, total) * (row_bytes < 2048 ? 0.6 : 0.3);
+}
+
+double packing_ns(const Share& s) {
+  const auto& h = s.h;
+  const double spilled = s.spills ? 1.6 : 1;
+  double ns = 0;
+  if (h.pack_a)
+    ns += s.m * s.groups * std::ceil(s.n / h.nc) * (s.p.a_k_major ? kPackAlong : kPackAcross) *
+          (h.inner == Inner::columns ? spilled : 1);
+  if (h.pack_b && !s.p.gemm.b_packed)
+    ns += s.n * s.groups * (s.p.b_k_major ? kPackAlong : kPackAcross) *
+          (h.inner == Inner::rows ? spilled : 1);
+  return ns;
+}
+
+}  // namespace
+
+double predict_packed(const Canonical& problem, const DeviceCaps& device, const Config& config) {
+  const Share s(problem, device, std::get<HostPacked>(config));
+  const double compute = compute_ns(s), stream = stream_ns(s), results = results_ns(s);
+  const double memory = operands_ns(s) + results;
+  const double longest = std::max({compute, stream, memory});
+  const double others = compute + stream + memory - longest;
+  // What is fetched ahead hides behind arithmetic, but only holds up a product that memory bounds
+  // (4096×16×4096: 8.2 ms instead of 5.5). D is not fetched that far ahead.
+  // Packing A reads it in long runs by itself.
+  double exposed = (s.h.pack_a ? 0.2 : 0.3) * others + late_ns(s);
+  if (s.h.ahead)
+    exposed = memory < 0.8 * compute ? (s.h.pack_a ? 0.2 : 0.15) * others : 0.6 * memory;
+  if (longest != memory) exposed += 0.3 * results;
+  double shared = kCallNs;
+  if (s.threads > 1) shared += kTeamNs;
+  if (s.h.parallel == Parallel::k)
+    shared += 2 * s.m * s.n * s.unit * s.threads / s.rate.l3 + kReduceNs;
+  return s.batch * (longest + exposed + packing_ns(s)) + shared;
+}
+
+}  // namespace kiln::host

@@ -1,0 +1,154 @@
+// Family host_small: axes, rules, parameters and model of templates/cpu/small/small.cpp.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "generator/families/cpu/common/host.h"
+
+namespace kiln {
+namespace {
+
+using host::instruction;
+
+/// Beyond this many multiply-adds, packing pays for itself and constant sizes gain nothing.
+constexpr double kMostWork = 128.0 * 128 * 128;
+/// Instructions that a body unrolled over all of k may have.
+constexpr double kMostSteps = 8192;
+
+const HostSmall& typed(const Config& c) { return std::get<HostSmall>(c); }
+
+int lanes(const HostSmall& h, const DotInstruction& row) { return h.bytes / row.acc_bytes; }
+
+constexpr std::array<std::string_view, 6> kFiles{"cpu/common/abi.h",    "cpu/common/types.h",
+                                                 "cpu/common/vector.h", "cpu/common/epilogue.h",
+                                                 "cpu/common/share.h",  "cpu/small/small.cpp"};
+
+const std::array kRules{
+    Rule{"isa has an fp32 or fp64 instruction for the types",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto* row = instruction(typed(c).isa, p, d);
+           return row != nullptr && (row->kind == Kind::f32 || row->kind == Kind::f64);
+         }},
+    Rule{"m, n, k are at least 1, m*n*k at most 128^3, B is n-major and not packed, offsets fit 31 "
+         "bits",
+         [](const Canonical& p, const DeviceCaps&, const Config&) {
+           const Gemm& g = p.gemm;
+           // Offsets are worked out in 32 bits.
+           const double reach = double(std::max({g.m, g.n, g.k}) + 1) *
+                                double(std::max({g.a.ld, g.b.ld, g.c.ld, g.d.ld}));
+           return g.m >= 1 && g.n >= 1 && g.k >= 1 && !p.b_k_major && !g.b_packed &&
+                  double(g.m) * double(g.n) * double(g.k) <= kMostWork && reach < 0x1p31;
+         }},
+    Rule{"bytes is 16, 32 or 64, no more than the isa's vectors have",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& h = typed(c);
+           return (h.bytes == 16 || h.bytes == 32 || h.bytes == 64) &&
+                  h.bytes <= instruction(h.isa, p, d)->vector_bytes;
+         }},
+    Rule{"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           const auto& h = typed(c);
+           return h.mr >= 1 && h.nv >= 1 && h.mr * h.nv + h.nv + 1 <= host::vector_registers(h.isa);
+         }},
+    Rule{"unroll is 0 to 64, and mr*nv*unroll at most 8192 (unroll=0: mr*nv*k)",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           const auto& h = typed(c);
+           const double steps = h.unroll == 0 ? double(p.gemm.k) : h.unroll;
+           return h.unroll >= 0 && h.unroll <= 64 && h.mr * h.nv * steps <= kMostSteps;
+         }},
+    Rule{"parallel is none, or batch with 2 or more threads and products",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto way = typed(c).parallel;
+           return way == Parallel::none ||
+                  (way == Parallel::batch && p.gemm.batch > 1 && d.compute_units > 1);
+         }},
+};
+
+void enumerate(const Canonical& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  const Gemm& g = p.gemm;
+  if (double(g.m) * double(g.n) * double(g.k) > kMostWork) return;
+  std::vector<Parallel> ways{Parallel::none};
+  if (d.compute_units > 1 && g.batch > 1) ways.push_back(Parallel::batch);
+  for (const Isa isa : host::isas(d)) {
+    const auto* row = instruction(isa, p, d);
+    if (row == nullptr) continue;
+    for (int bytes = 16; bytes <= row->vector_bytes; bytes *= 2) {
+      const int lane_count = bytes / row->acc_bytes;
+      const int across = int(ceil_div(g.n, lane_count));
+      // A narrower vector only where it fills better.
+      if (bytes < row->vector_bytes &&
+          across * lane_count >= ceil_div(g.n, lane_count * 2) * lane_count * 2)
+        continue;
+      for (int nv = 1; nv <= std::min(across, 8); ++nv)
+        for (int mr = 1; mr <= std::min<std::int64_t>(g.m, 28); ++mr) {
+          const bool even = g.m % mr == 0, full = mr * nv * 2 >= host::vector_registers(isa);
+          if (!even && !full) continue;
+          for (const int unroll : {0, 1, 4, 8})
+            for (const Parallel way : ways) visit(HostSmall{isa, bytes, mr, nv, unroll, way});
+        }
+    }
+  }
+}
+
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& h = typed(config);
+  const auto& row = *instruction(h.isa, p, d);
+  const Gemm& g = p.gemm;
+  Parameters out;
+  host::add_common(out, p, h.isa, row, h.bytes);
+  const int nr = h.nv * lanes(h, row);
+  const int tail_vectors = int(ceil_div(g.n % nr, lanes(h, row)));
+  const int tail_rows = int(g.m % h.mr);
+  auto add = [&](const char* name, std::int64_t value, const char* gloss) {
+    out.constants.push_back(number(name, value, gloss));
+  };
+  add("kM", g.m, "rows of D");
+  add("kN", g.n, "columns of D");
+  add("kK", g.k, "columns of op(A)");
+  add("kLda", g.a.ld, "elements between rows of A");
+  add("kLdb", g.b.ld, "elements between rows of B");
+  add("kLdc", g.c.ld, "elements between rows of C");
+  add("kLdd", g.d.ld, "elements between rows of D");
+  add("kMr", h.mr, "rows of the register tile");
+  add("kNv", h.nv, "vectors across the register tile");
+  if (tail_vectors > 0) add("kTailVectors", tail_vectors, "vectors that the last columns need");
+  if (tail_rows > 0) add("kTailRows", tail_rows, "rows that are left over");
+  if (h.unroll > 0) add("kUnroll", h.unroll, "k steps in the inner loop's body");
+  auto& v = out.values;
+  const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
+  v["unroll_all"] = flag(h.unroll == 0);
+  v["whole_rows"] = flag(g.m >= h.mr);
+  v["whole_columns"] = flag(g.n >= nr);
+  v["tail_rows"] = flag(tail_rows > 0);
+  v["tail_vectors"] = flag(tail_vectors > 0);
+  v["batched"] = flag(g.batch > 1);
+  host::add_shares(out, h.parallel, h.mr, nr, row.group);
+  return out;
+}
+
+double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& h = typed(config);
+  const auto& row = *instruction(h.isa, p, d);
+  const auto rate = host::rates(d, h.isa);
+  const Gemm& g = p.gemm;
+  const double vectors = double(ceil_div(g.n, lanes(h, row)));
+  const double column_tiles = double(ceil_div(std::int64_t(vectors), h.nv)),
+               row_tiles = double(ceil_div(g.m, h.mr));
+  const double dots = double(h.mr) * h.nv, loads = h.mr + h.nv;
+  const double step = std::max({dots, loads, 8.0}) / dots;
+  const double compute = double(g.m) * vectors * double(g.k) * step / rate.dots_per_ns;
+  const double loop = h.unroll == 0 ? 0 : 0.3 * double(g.k) / h.unroll;
+  const double one = compute + row_tiles * column_tiles * (2 + loop + 0.3 * dots);
+  const bool shared = h.parallel == Parallel::batch;
+  return 3 + (shared ? 2000 : 0) + double(g.batch) * one / (shared ? d.compute_units : 1);
+}
+
+}  // namespace
+
+namespace host {
+Family small_family() {
+  return {HostSmall::kFamily, kFiles, enumerate, kRules, parameters, predict};
+}
+}  // namespace host
+}  // namespace kiln

@@ -1,0 +1,130 @@
+#include "generator/families/cuda/common/cuda.h"
+
+#include <bit>
+#include <utility>
+
+#include "generator/problem/extent.h"
+
+namespace kiln::cuda {
+namespace {
+
+std::string_view c_type(DType t) {
+  switch (t) {
+    case DType::fp32:
+    case DType::tf32:
+      return "float";
+    case DType::fp64:
+      return "double";
+    case DType::fp16:
+      return "Half";
+    case DType::bf16:
+      return "Bfloat";
+    case DType::s8:
+      return "i8";
+    case DType::u8:
+      return "u8";
+    case DType::s32:
+      return "i32";
+    case DType::fp8_e4m3:
+      return "Float8E4";
+    case DType::fp8_e5m2:
+      return "Float8E5";
+    case DType::fp8_e4m3fnuz:
+    case DType::fp8_e5m2fnuz:
+    case DType::fp6_e2m3:
+    case DType::fp6_e3m2:
+    case DType::fp4_e2m1:
+      break;  // no NVIDIA GPU computes them
+  }
+  return "";
+}
+
+MapElement map_element(DType t) {
+  switch (t) {
+    case DType::fp16:
+      return MapElement::f16;
+    case DType::bf16:
+      return MapElement::bf16;
+    case DType::tf32:
+      return MapElement::tf32;
+    case DType::fp32:
+      return MapElement::f32;
+    case DType::fp64:
+      return MapElement::f64;
+    case DType::s32:
+      return MapElement::s32;
+    default:
+      return MapElement::u8;
+  }
+}
+
+MapSwizzle swizzle_of(int row_bytes) {
+  switch (row_bytes) {
+    case 128:
+      return MapSwizzle::b128;
+    case 64:
+      return MapSwizzle::b64;
+    case 32:
+      return MapSwizzle::b32;
+    default:
+      return MapSwizzle::none;
+  }
+}
+
+}  // namespace
+
+bool only_line_scales(const Gemm& g) {
+  return !blocks_along_k(g.scale_a) && !blocks_along_k(g.scale_b);
+}
+
+void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device) {
+  const Gemm& g = problem.gemm;
+  const auto use = [&](const char* name, std::string_view type, const char* gloss) {
+    to.constants.push_back({"using", name, std::string(type), gloss});
+  };
+  use("TypeA", c_type(g.a.dtype), "elements of A");
+  use("TypeB", c_type(g.b.dtype), "elements of B");
+  use("TypeD", c_type(g.d.dtype), "elements of C and D");
+  use("Acc", c_type(g.accumulator), "sums");
+  use("Real", g.accumulator == fp64 ? "double" : "float", "what sums are finished in");
+  auto& v = to.values;
+  const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
+  v["has_fp8"] = value_of(is_fp8(g.a.dtype) || is_fp8(g.b.dtype));
+  v["has_bf16_cvt"] = value_of(device.gpu.sm >= 80);
+  add_epilogue(v, g);
+  v["integer"] = value_of(g.accumulator == s32);
+  v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
+  v["line_scale_a"] = value_of(g.scale_a == Scale::line);
+  v["line_scale_b"] = value_of(g.scale_b == Scale::line);
+}
+
+Packed packed(std::int64_t length, std::int64_t lines, std::int64_t batch, DType type,
+              std::int64_t offset) {
+  Packed p;
+  p.offset = round_up(offset, 256);
+  p.pitch = round_up(length * size_of(type), 128);
+  p.stride = p.pitch * lines;
+  p.bytes = p.stride * batch;
+  return p;
+}
+
+TensorMapSpec tensor_map(const MapLines& lines) {
+  TensorMapSpec map;
+  map.operand = lines.operand;
+  map.offset = lines.offset;
+  map.element = map_element(lines.type);
+  map.rank = 3;
+  const auto pitch = static_cast<std::uint64_t>(lines.pitch);
+  // A single batch has no stride that matters, but the driver wants a multiple of 16.
+  const auto stride = lines.batch > 1 ? static_cast<std::uint64_t>(lines.stride)
+                                      : pitch * static_cast<std::uint64_t>(lines.lines);
+  map.dims = {static_cast<std::uint64_t>(lines.length), static_cast<std::uint64_t>(lines.lines),
+              static_cast<std::uint64_t>(lines.batch)};
+  map.strides = {pitch, stride};
+  map.box = {static_cast<std::uint32_t>(lines.box_length),
+             static_cast<std::uint32_t>(lines.box_lines), 1};
+  map.swizzle = swizzle_of(lines.box_length * size_of(lines.type));
+  return map;
+}
+
+}  // namespace kiln::cuda

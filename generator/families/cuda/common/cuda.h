@@ -1,0 +1,49 @@
+// What the CUDA families share: names of types, epilogue values, tensor maps and small arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "generator/space/parameters.h"
+
+namespace kiln::cuda {
+
+/// Scales of whole lines, or none: what any epilogue can apply.
+bool only_line_scales(const Gemm& gemm);
+
+/// The values and constants that templates/cuda/common/convert.h and epilogue.h expect.
+void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device);
+
+/// Kernels that rasterize in bands of `group` tiles count a band's tiles in 32 bits; `across` is
+/// the number of tiles along it.
+constexpr bool band_fits(std::int64_t group, std::int64_t across) {
+  return group * across < std::int64_t{1} << 31;
+}
+
+/// Legal for every valid problem on every NVIDIA device.
+Config simt_fallback(const Canonical& problem);
+
+/// Counters of split-K and stream-K at the front of the workspace. The size is fixed, so that the
+/// offset of what follows does not depend on the number of tiles.
+inline constexpr std::int64_t kCounterBytes = 64 << 10;
+
+/// Where a repacked operand lies in the workspace: lines `pitch` bytes apart, batches `stride`
+/// bytes apart.
+struct Packed {
+  std::int64_t offset = 0, pitch = 0, stride = 0, bytes = 0;
+};
+Packed packed(std::int64_t length, std::int64_t lines, std::int64_t batch, DType type,
+              std::int64_t offset);
+
+/// One operand as the copy engine is to see it: `length` neighbouring elements a line.
+struct MapLines {
+  MapOperand operand;
+  std::int64_t offset;  // bytes
+  DType type;
+  std::int64_t length, lines, batch;
+  std::int64_t pitch, stride;  // bytes
+  int box_length, box_lines;
+};
+TensorMapSpec tensor_map(const MapLines& lines);
+
+}  // namespace kiln::cuda

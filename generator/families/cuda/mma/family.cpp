@@ -1,0 +1,236 @@
+// Family cuda_mma: axes, rules and launch of templates/cuda/mma/mma.cu.
+#include <algorithm>
+#include <array>
+
+#include "generator/families/cuda/mma/plan.h"
+
+namespace kiln {
+namespace {
+
+using cuda::conflict_free;
+using cuda::mma_plan;
+using cuda::MmaPlan;
+using cuda::TileLines;
+
+const CudaMma& typed(const Config& c) { return std::get<CudaMma>(c); }
+
+constexpr std::array<std::string_view, 12> kFiles{
+    "cuda/common/abi.h",      "cuda/common/types.h", "cuda/common/convert.h",
+    "cuda/common/epilogue.h", "cuda/common/banks.h", "cuda/common/ampere.h",
+    "cuda/common/mma.h",      "cuda/mma/read.h",     "cuda/common/work.h",
+    "cuda/mma/copy.h",        "cuda/mma/store.h",    "cuda/mma/mma.cu"};
+
+/// Every derived size depends on these; mma_plan() has no meaning for other configs.
+bool sizes_known(const CudaMma& c) {
+  const auto within = [](int x, int low, int high) { return x >= low && x <= high; };
+  return within(c.block_m, 16, 256) && within(c.block_n, 16, 256) && within(c.block_k, 8, 256) &&
+         within(c.warps_m, 1, 16) && within(c.warps_n, 1, 16) && within(c.stages, 2, 16) &&
+         c.warps_m * c.warps_n <= 32;
+}
+
+/// Threads of a block copy the same part of every line of a tile.
+bool shares(const TileLines& t, const MmaPlan& w) {
+  if (t.pitch() % w.unit != 0) return false;
+  const int units = t.pitch() / w.unit;
+  return units <= w.threads && w.threads % units == 0;
+}
+
+const std::array kRules{
+    Rule{"the device has a matrix instruction of instruction_k for the types; m, n, k are at least "
+         "1, B is not packed",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const Gemm& g = p.gemm;
+           return cuda::mma_instruction(g, d, typed(c).instruction_k) != nullptr && g.m >= 1 &&
+                  g.n >= 1 && g.k >= 1 && !g.b_packed;
+         }},
+    Rule{"block_m and block_n are 16 to 256, block_k 8 to 256, stages 2 to 16, group 1 to 64, with "
+         "at most 32 warps",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           return sizes_known(typed(c)) && typed(c).group >= 1 && typed(c).group <= 64;
+         }},
+    Rule{"a warp's part of the tile is a multiple of 16 x 16, and the warps fit a block",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto& m = typed(c);
+           const auto w = mma_plan(p, d, m);
+           return m.block_m % m.warps_m == 0 && m.block_n % m.warps_n == 0 && w.warp_m % 16 == 0 &&
+                  w.warp_n % 16 == 0 && w.threads <= d.gpu.threads_block;
+         }},
+    Rule{"block_k is whole steps of the instruction, an even number with ahead=1",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto w = mma_plan(p, d, typed(c));
+           const int k = typed(c).block_k;
+           // Steps that are read ahead alternate between two sets of registers.
+           return w.steps >= 1 && k % w.step_k == 0 && (!typed(c).ahead || w.steps % 2 == 0);
+         }},
+    Rule{"threads divide the copies of A and B evenly",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto w = mma_plan(p, d, typed(c));
+           return shares(w.a, w) && shares(w.b, w);
+         }},
+    Rule{"copies without cp.async need stages=2 and ahead=0",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return mma_plan(p, d, typed(c)).async || (typed(c).stages == 2 && !typed(c).ahead);
+         }},
+    Rule{"the swizzles of A and B leave no bank conflicts",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto w = mma_plan(p, d, typed(c));
+           const auto fits = [](const TileLines& t, Exchange e) {
+             return cuda::is_sound(t, e) && cuda::turns_lost(t, e) == 0;
+           };
+           return fits(w.a, typed(c).exchange_a()) && fits(w.b, typed(c).exchange_b());
+         }},
+    Rule{"accumulators and operands fit the registers",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const auto w = mma_plan(p, d, typed(c));
+           return w.registers <= std::min(255, d.gpu.registers_unit / w.threads);
+         }},
+    Rule{"stages fit shared memory",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return mma_plan(p, d, typed(c)).shared_bytes <= d.gpu.shared_block_bytes - 1024;
+         }},
+    Rule{"splits is 1 to 64, at most the stages of k, and 1 with stream=1",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const int splits = typed(c).splits;
+           return splits >= 1 && splits <= 64 && (splits == 1 || !typed(c).stream) &&
+                  (splits == 1 || mma_plan(p, d, typed(c)).stages_of_k >= splits);
+         }},
+    Rule{"the counters of split-K and stream-K fit 64 KiB",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return mma_plan(p, d, typed(c)).counters * 4 <= cuda::kCounterBytes;
+         }},
+    Rule{"stream-K shares of k fit 31 bits",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           if (!typed(c).stream) return true;
+           const auto w = mma_plan(p, d, typed(c));
+           return 2.0 * double(w.grid) * double(w.stages_of_k) * double(w.grid + 1) < 2e9;
+         }},
+    Rule{"tile numbers, m, n and k fit 31 bits",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           const std::int64_t most = std::int64_t{1} << 31;
+           return mma_plan(p, d, typed(c)).tiles * typed(c).splits < most / 2 &&
+                  cuda::band_fits(typed(c).group, ceil_div(p.gemm.n, typed(c).block_n)) &&
+                  p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512;
+         }},
+    Rule{"k/splits elements are less than 1 GiB",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           const int size = std::max(size_of(p.gemm.a.dtype), size_of(p.gemm.b.dtype));
+           return ceil_div(p.gemm.k, typed(c).splits) * size < (std::int64_t{1} << 30) - 65536;
+         }},
+};
+
+/// A block's tile and the warps that share it.
+struct Shape {
+  int m, n, warps_m, warps_n;
+};
+constexpr Shape kShapes[] = {
+    {16, 64, 1, 4},   {16, 128, 1, 4},  {32, 32, 2, 1},   {32, 64, 1, 2},   {32, 64, 2, 2},
+    {32, 128, 1, 4},  {64, 32, 2, 1},   {64, 64, 2, 1},   {64, 64, 2, 2},   {64, 64, 2, 4},
+    {64, 128, 2, 2},  {64, 128, 2, 4},  {64, 256, 1, 4},  {128, 32, 4, 1},  {128, 64, 2, 2},
+    {128, 64, 4, 2},  {128, 128, 2, 2}, {128, 128, 2, 4}, {128, 128, 4, 2}, {128, 128, 4, 4},
+    {128, 256, 2, 4}, {256, 64, 4, 1},  {256, 128, 4, 2}, {96, 96, 2, 2},   {192, 128, 4, 2},
+    {128, 96, 4, 2},  {160, 128, 2, 4}, {256, 128, 4, 4}, {128, 256, 4, 4}};
+
+/// Rounds of tiles beyond which an idle last one costs less than 2 %.
+constexpr std::int64_t kMostRounds = 64;
+
+void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaMma c,
+                    const std::function<void(const Config&)>& visit) {
+  c.splits = 1;
+  visit(c);
+  const auto w = mma_plan(p, d, c);
+  if (w.instruction == nullptr) return;
+  const std::int64_t room = std::int64_t{w.blocks} * std::max(1, d.compute_units);
+  // What the last round leaves idle is worth sharing out.
+  if (w.tiles % room != 0 && w.tiles < kMostRounds * room && w.stages_of_k >= 4) {
+    c.stream = true;
+    visit(c);
+    c.stream = false;
+  }
+  for (const int splits : {2, 3, 4, 6, 8, 16, 32}) {
+    if (w.tiles * splits > 2 * room || splits * 4 > w.stages_of_k) break;
+    c.splits = splits;
+    visit(c);
+  }
+}
+
+void visit_stages(const Canonical& p, const DeviceCaps& d, CudaMma c, bool few,
+                  const std::function<void(const Config&)>& visit) {
+  const auto w = mma_plan(p, d, c);
+  if (!w.async) {
+    c.stages = 2;
+    return visit_sharings(p, d, c, visit);
+  }
+  for (const int stages : {2, 3, 4, 6}) {
+    c.stages = stages;
+    if (few && stages != 3) continue;
+    if (w.stage_bytes * stages > d.gpu.shared_block_bytes - 1024) break;
+    for (const bool ahead : {false, true}) {
+      c.ahead = ahead;
+      visit_sharings(p, d, c, visit);
+    }
+  }
+}
+
+/// Hopper's own matrix instruction reads these operands as they are and is the faster one.
+bool wgmma_is_better(const Canonical& p, const DeviceCaps& d) {
+  const int size = size_of(p.gemm.a.dtype);
+  const bool readable = size == 2 || (size <= 4 && p.a_k_major && p.b_k_major);
+  return d.gpu.sm == 90 && d.gpu.arch_specific && p.gemm.alignment >= 16 && readable;
+}
+
+void enumerate(const Canonical& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  const Gemm& g = p.gemm;
+  const int size = size_of(g.a.dtype);
+  // There a few points are enough, so that the search spends its time on the others.
+  const bool few = wgmma_is_better(p, d);
+  for (const int instruction_k : cuda::mma_depths(g, d))
+    for (const auto& s : kShapes) {
+      // A tile much wider than the problem computes nothing but zeros.
+      if ((s.m >= 32 && s.m / 2 >= g.m) || (s.n >= 64 && s.n / 2 >= g.n)) continue;
+      for (const int bytes : {64, 128, 256}) {
+        if ((bytes == 256 && size <= 2) || (few && bytes != 128)) continue;
+        CudaMma c{.block_m = s.m,
+                  .block_n = s.n,
+                  .block_k = bytes / size,
+                  .warps_m = s.warps_m,
+                  .warps_n = s.warps_n,
+                  .instruction_k = instruction_k};
+        const auto a = conflict_free({g.a.dtype, true, p.a_k_major, c.block_m, c.block_k});
+        const auto b = conflict_free({g.b.dtype, false, p.b_k_major, c.block_n, c.block_k});
+        if (!a || !b) continue;
+        c.bits_a = a->bits, c.base_a = a->base, c.shift_a = a->shift;
+        c.bits_b = b->bits, c.base_b = b->base, c.shift_b = b->shift;
+        for (const int group : {8, 16}) {
+          if (group == 16 && (few || g.m <= s.m * 8 || g.n <= s.n)) continue;
+          c.group = group;
+          visit_stages(p, d, c, few, visit);
+        }
+      }
+    }
+}
+
+GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& c = typed(config);
+  const auto w = mma_plan(p, d, c);
+  GpuLaunch out;
+  out.workspace_bytes = w.workspace_bytes;
+  out.zeroed_bytes = w.counter_bytes;
+  GpuStep step;
+  step.grid.x = static_cast<unsigned>(w.grid);
+  step.block.x = static_cast<unsigned>(w.threads);
+  step.dynamic_shared_bytes = static_cast<int>(w.shared_bytes);
+  step.overlaps_previous = w.overlaps;
+  out.steps.push_back(step);
+  return out;
+}
+
+}  // namespace
+
+namespace cuda {
+Family mma_family() {
+  return {CudaMma::kFamily, kFiles, enumerate,      kRules,
+          mma_parameters,   mma_ns, Vendor::nvidia, launch};
+}
+}  // namespace cuda
+}  // namespace kiln

@@ -1,0 +1,53 @@
+// The config of family cuda_wgmma.
+#pragma once
+
+#include <string_view>
+#include <tuple>
+
+#include "generator/families/cuda/common/choices.h"
+
+namespace kiln {
+
+/// Hopper: TMA, wgmma, warp-specialized. "Left" gives the
+/// instruction's 64 rows, "right" its columns; left is A, or B when swapped.
+struct CudaWgmma {
+  static constexpr std::string_view kFamily = "cuda_wgmma";
+  int left = 128, right = 256;  // rows of either operand in a tile
+  int stages = 4;               // of 128 bytes of k each
+  int warpgroups = 2;           // consumers
+  bool pingpong = false;        // consumer warpgroups take whole tiles alternately
+  bool swap = false;
+  int cluster_left = 1, cluster_right = 1;  // neighbouring tiles; multicast copies
+  Sharing sharing = Sharing::tiles;
+  int splits = 1;
+  Along along = Along::left;
+  int group = 8;                        // tiles across a band; side of a Hilbert square
+  bool pack_a = false, pack_b = false;  // copied into an aligned, k-major workspace first
+  bool keep_right = false;              // L2 hint: keep the right operand, evict the left one first
+  bool promote = false;                 // 8-bit floats: each stage's accumulators are added in fp32
+  bool paired = false;  // rows of D at any address: stored by pairs straight from registers
+  auto operator<=>(const CudaWgmma&) const = default;
+
+  static constexpr auto fields() {
+    using C = CudaWgmma;
+    return std::tuple{Field<C, int>{"left", &C::left},
+                      Field<C, int>{"right", &C::right},
+                      Field<C, int>{"stages", &C::stages},
+                      Field<C, int>{"warpgroups", &C::warpgroups},
+                      Field<C, bool>{"pingpong", &C::pingpong},
+                      Field<C, bool>{"swap", &C::swap},
+                      Field<C, int>{"cluster_left", &C::cluster_left},
+                      Field<C, int>{"cluster_right", &C::cluster_right},
+                      Field<C, Sharing>{"sharing", &C::sharing},
+                      Field<C, int>{"splits", &C::splits},
+                      Field<C, Along>{"along", &C::along},
+                      Field<C, int>{"group", &C::group},
+                      Field<C, bool>{"pack_a", &C::pack_a},
+                      Field<C, bool>{"pack_b", &C::pack_b},
+                      Field<C, bool>{"keep_right", &C::keep_right},
+                      Field<C, bool>{"promote", &C::promote},
+                      Field<C, bool>{"paired", &C::paired, 1, true}};
+  }
+};
+
+}  // namespace kiln

@@ -1,0 +1,95 @@
+// How a config of cuda_wgmma is launched: tensor maps, and the steps that pack, multiply and add.
+#include <algorithm>
+
+#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/problem/extent.h"
+
+namespace kiln::cuda {
+namespace {
+
+TensorMapSpec map_of(const WgmmaPlan& w, const WgmmaPlan::Side& s, const Gemm& g, int tile,
+                     int sharers) {
+  const std::int64_t size = size_of(s.type);
+  MapLines lines{.operand = s.operand,
+                 .offset = s.packed.offset,
+                 .type = s.type,
+                 .batch = g.batch,
+                 .pitch = s.pack ? s.packed.pitch : s.ld * size,
+                 .stride = s.pack ? s.packed.stride : s.batch_stride * size};
+  lines.length = s.across_k ? s.rows : g.k;
+  lines.lines = s.across_k ? g.k : s.rows;
+  lines.box_length = s.across_k ? static_cast<int>(128 / size) : w.depth;
+  lines.box_lines = (s.across_k ? w.depth : tile) / sharers;
+  return tensor_map(lines);
+}
+
+/// Blocks cover an operand that is copied as it is; one that is transposed is copied tile by tile,
+/// several tiles a block.
+GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaPlan& w) {
+  GpuStep step;
+  step.entry = "kiln_pack";
+  step.block.x = 256;
+  std::int64_t blocks = 1;
+  for (const auto* side : {&w.left, &w.right})
+    if (side->pack)
+      blocks = std::max(
+          blocks, side->turned
+                      ? std::min<std::int64_t>(4 * d.compute_units,
+                                               ceil_div(side->rows * p.gemm.k, 4096) * p.gemm.batch)
+                      : ceil_div(side->packed.bytes, 16 * 256));
+  step.grid.x = static_cast<unsigned>(blocks);
+  step.grid.y = w.left.pack && w.right.pack ? 2 : 1;
+  step.overlaps_previous = true;
+  return step;
+}
+
+/// Blocks that reduce the partials of 128 accumulators each, as templates/cuda/wgmma/sum_pieces.h
+/// counts them.
+GpuStep sum_step(const WgmmaPlan& w, const CudaWgmma& c) {
+  GpuStep step;
+  step.entry = "kiln_sum";
+  step.block.x = 256;
+  step.grid.x = static_cast<unsigned>(w.tiles * w.cluster * c.left * c.right / 128);
+  step.overlaps_previous = true;
+  return step;
+}
+
+}  // namespace
+
+GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& c = std::get<CudaWgmma>(config);
+  const auto w = plan(p, d, c);
+  const Gemm& g = p.gemm;
+  GpuLaunch out;
+  out.workspace_bytes = w.workspace_bytes;
+  out.zeroed_bytes = w.counter_bytes;
+  out.maps = {map_of(w, w.left, g, c.left, c.cluster_right),
+              map_of(w, w.right, g, c.right, c.cluster_left)};
+  if (c.pack_a || c.pack_b) out.steps.push_back(pack_step(p, d, w));
+  GpuStep step;
+  step.grid.x = static_cast<unsigned>(w.clusters * w.cluster);
+  step.block.x = static_cast<unsigned>((c.warpgroups + 1) * 128);
+  step.cluster.x = static_cast<unsigned>(w.cluster);
+  step.dynamic_shared_bytes = static_cast<int>(w.shared_bytes);
+  step.maps = {0, 1};
+  step.overlaps_previous = true;
+  if (w.store == WgmmaPlan::Store::tma) {
+    const std::int64_t size = size_of(g.d.dtype);
+    out.maps.push_back(tensor_map({.operand = MapOperand::d,
+                                   .offset = 0,
+                                   .type = g.d.dtype,
+                                   .length = g.n,
+                                   .lines = g.m,
+                                   .batch = g.batch,
+                                   .pitch = g.d.ld * size,
+                                   .stride = g.d.batch_stride * size,
+                                   .box_length = c.swap ? 16 : w.chunk,
+                                   .box_lines = c.swap ? w.chunk : 16}));
+    step.maps.push_back(2);
+  }
+  out.steps.push_back(step);
+  if (c.sharing == Sharing::summed) out.steps.push_back(sum_step(w, c));
+  return out;
+}
+
+}  // namespace kiln::cuda

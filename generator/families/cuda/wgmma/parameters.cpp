@@ -1,0 +1,168 @@
+// What a config of cuda_wgmma becomes in its source: constants, macros, choices.
+#include <fmt/format.h>
+
+#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/problem/extent.h"
+
+namespace kiln::cuda {
+
+std::string_view wgmma_type(DType t) {
+  switch (t) {
+    case DType::bf16:
+      return "bf16";
+    case DType::fp16:
+      return "f16";
+    case DType::tf32:
+      return "tf32";
+    case DType::fp8_e4m3:
+      return "e4m3";
+    case DType::fp8_e5m2:
+      return "e5m2";
+    case DType::s8:
+      return "s8";
+    case DType::u8:
+      return "u8";
+    default:
+      return "";
+  }
+}
+
+/// With split-K or stream-K the producer thread has more to compute.
+WgmmaRegisters wgmma_registers(const CudaWgmma& c) {
+  const bool cut = c.sharing != Sharing::tiles;
+  switch (c.warpgroups) {
+    case 1:
+      return {255, 240, 56};
+    case 2:
+      return cut ? WgmmaRegisters{168, 224, 56} : WgmmaRegisters{168, 232, 40};
+    default:
+      return cut ? WgmmaRegisters{128, 152, 56} : WgmmaRegisters{128, 160, 32};
+  }
+}
+
+namespace {
+
+/// Lists that only text can give: one register after the other.
+void add_lists(Parameters& out, const WgmmaPlan& w, const CudaWgmma& c, bool integer) {
+  const auto define = [&](const char* name, std::string value) {
+    out.constants.push_back({"define", name, std::move(value), ""});
+  };
+  const char* letter = integer ? "r" : "f";
+  std::string accumulators = "\"{", tied;
+  for (int i = 0; i < w.accumulators; ++i) {
+    const bool last = i + 1 == w.accumulators;
+    const char* line = !last && i % 8 == 7 ? "\" \\\n  \"" : "";
+    accumulators += fmt::format("%{}{}{}", i, last ? "}\"" : ", ", line);
+    tied += fmt::format("\"+{}\"((d)[{}]){}{}", letter, i, last ? "" : ", ",
+                        !last && i % 8 == 7 ? "\\\n  " : "");
+  }
+  const auto left = wgmma_type(w.left.type), right = wgmma_type(w.right.type);
+  const bool transposes = size_of(w.left.type) == 2;
+  // The left operand: four words, or a descriptor.
+  const int words = w.left_registers ? 4 : 1;
+  const std::string left_text =
+      w.left_registers ? fmt::format("{{%{}, %{}, %{}, %{}}}", w.accumulators, w.accumulators + 1,
+                                     w.accumulators + 2, w.accumulators + 3)
+                       : fmt::format("%{}", w.accumulators);
+  std::string operands = fmt::format("\"{}, %{}, p", left_text, w.accumulators + words);
+  if (!integer) operands += ", 1, 1";
+  if (transposes) operands += fmt::format(", {}, {}", int(w.left.across_k), int(w.right.across_k));
+  define("KILN_WGMMA_NAME",
+         fmt::format("\"wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{}\"", c.right,
+                     32 / size_of(w.left.type), integer ? "s32" : "f32", left, right));
+  define("KILN_WGMMA_SUMS", accumulators);
+  define("KILN_WGMMA_OPERANDS", operands + "\"");
+  define("KILN_WGMMA_ACCUMULATE", fmt::format("\"{}\"", w.accumulators + words + 1));
+  define("KILN_WGMMA_TIED(d)", tied);
+  define("KILN_WGMMA_REGISTER", fmt::format("\"{}\"", letter));
+  define("KILN_ACC_IN(x)", fmt::format("\"{}\"(x)", letter));
+  define("KILN_ACC_OUT(x)", fmt::format("\"={}\"(x)", letter));
+}
+
+void add_sizes(Parameters& out, const Canonical& p, const WgmmaPlan& w, const CudaWgmma& c) {
+  auto add = [&](const char* name, std::int64_t value, const char* gloss) {
+    out.constants.push_back(number(name, value, gloss));
+  };
+  const auto hint = [&](const char* name, const char* value, const char* gloss) {
+    out.constants.push_back({"u64", name, value, gloss});
+  };
+  const WgmmaRegisters registers = wgmma_registers(c);
+  add("kLeftTile", c.left, "rows of the left operand in a block's tile");
+  add("kRightTile", c.right, "rows of the right operand in it");
+  add("kDepth", w.depth, "k of one stage, 128 bytes");
+  add("kStages", c.stages, "places in the ring");
+  add("kWarpgroups", c.warpgroups, "that multiply");
+  add("kWarpgroupRows", w.warpgroup_rows, "left rows of each");
+  add("kSums", w.accumulators, "of a thread, for 64 left rows");
+  add("kReaders", (c.pingpong ? 1 : c.warpgroups) * 4, "warps that read one stage");
+  add("kRegions", c.pingpong ? 1 : c.warpgroups, "warpgroups that share a tile");
+  add("kClusterLeft", c.cluster_left, "blocks of a cluster along the left rows");
+  add("kClusterRight", c.cluster_right, "and along the right rows");
+  add("kGroup", c.group, "tiles walked together");
+  if (blocks_along_k(p.gemm.scale_a)) {
+    const auto lines = [](Scale s) { return scale_block(s).lines; };
+    add("kLeftLines", lines(c.swap ? p.gemm.scale_b : p.gemm.scale_a),
+        "rows of the left operand that share a scale");
+    add("kRightLines", lines(c.swap ? p.gemm.scale_a : p.gemm.scale_b), "and of the right one");
+  }
+  if (c.sharing == Sharing::split || c.sharing == Sharing::summed)
+    add("kSplits", c.splits, "parts that k is cut into");
+  if (c.sharing == Sharing::split || c.sharing == Sharing::stream)
+    add("kPiecesAtOnce", w.partials_at_once, "parts whose sums are fetched together");
+  if (w.store != WgmmaPlan::Store::direct) {
+    add("kChunk", w.chunk, "right rows that one store buffer holds");
+    add("kStoreBuffers", w.store_buffers, "of each warp");
+  }
+  add("kCopyRegisters", registers.copy, "of the warps that copy");
+  add("kMultiplyRegisters", registers.multiply, "of the warps that multiply");
+  add("kTurnBarrier", 1, "named barriers 1 and 2: whose turn it is");
+  add("kGroupBarrier", 3, "named barriers from 3 on: one a warpgroup");
+  add("kCounterBytes", w.counter_bytes, "front of the workspace");
+  out.constants.push_back(flag("kPackA", c.pack_a, "A is copied into the workspace first"));
+  out.constants.push_back(flag("kPackB", c.pack_b, "B is copied into the workspace first"));
+  out.constants.push_back(flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));
+  out.constants.push_back(flag("kAlongKB", p.b_k_major, "B's neighbours run along k"));
+  out.constants.push_back(flag("kSwap", c.swap, "left is B: D's tile is computed transposed"));
+  out.constants.push_back(
+      flag("kLeftAcrossK", w.left.across_k, "the left operand's rows are neighbours in memory"));
+  out.constants.push_back(
+      flag("kRightAcrossK", w.right.across_k, "the right operand's rows are neighbours"));
+  hint("kLeftHint", c.keep_right ? "0x12F0000000000000" : "0x1000000000000000",
+       "L2 policy: evict first, or normal");
+  hint("kRightHint", c.keep_right ? "0x14F0000000000000" : "0x1000000000000000",
+       "L2 policy: evict last, or normal");
+}
+
+}  // namespace
+
+Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& c = std::get<CudaWgmma>(config);
+  const auto w = plan(p, d, c);
+  Parameters out;
+  add_common(out, p, d);
+  add_sizes(out, p, w, c);
+  add_lists(out, w, c, p.gemm.accumulator == s32);
+  auto& v = out.values;
+  v["hopper"] = "1";
+  v["cluster"] = value_of(w.cluster > 1);
+  v["promote"] = value_of(c.promote);
+  v["left_registers"] = value_of(w.left_registers);
+  v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
+  v["pingpong"] = value_of(c.pingpong);
+  v["pack"] = v["unaligned"] = value_of(c.pack_a || c.pack_b);
+  v["swap"] = value_of(c.swap);
+  // The same split-K, whichever launch reduces it.
+  v["schedule"] = name(c.sharing == Sharing::summed ? Sharing::split : c.sharing);
+  v["summed"] = value_of(c.sharing == Sharing::summed);
+  v["group_along"] = name(c.along);
+  v["batched"] = value_of(p.gemm.batch > 1);
+  v["store"] = w.store == WgmmaPlan::Store::tma      ? "tma"
+               : w.store == WgmmaPlan::Store::staged ? "staged"
+                                                     : "direct";
+  v["paired"] = value_of(c.paired);
+  v["wide_d"] = value_of(w.d_bytes == 4);
+  v["pairs"] = value_of(p.gemm.alignment >= 2 * size_of(p.gemm.d.dtype));
+  return out;
+}
+
+}  // namespace kiln::cuda

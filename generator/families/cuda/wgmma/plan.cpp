@@ -1,0 +1,122 @@
+#include "generator/families/cuda/wgmma/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kiln::cuda {
+namespace {
+
+constexpr int kRowBytes = 128;  // of k in one stage: what one swizzle atom is wide
+
+/// How many rows of the right operand one buffer of 2 KB takes: what divides the tile and, unless D
+/// is computed transposed, makes rows that a swizzle exists for.
+int chunk_of(const CudaWgmma& c, int size) {
+  const int most = 128 / size;
+  if (c.swap) {
+    for (int rows = most; rows >= 16; rows -= 16)
+      if (c.right % rows == 0) return rows;
+    return 8;
+  }
+  for (int columns = most; columns > 8; columns /= 2)
+    if (c.right % columns == 0) return columns;
+  return 8;
+}
+
+WgmmaPlan::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
+  const Gemm& g = p.gemm;
+  const Matrix& m = is_a ? g.a : g.b;
+  const bool pack = is_a ? c.pack_a : c.pack_b;
+  const bool k_major = is_a ? p.a_k_major : p.b_k_major;
+  // What lies across k keeps its direction while it is packed, where the instruction can turn it.
+  const bool turned = pack && !k_major && size_of(m.dtype) != 2;
+  return {m.dtype,
+          is_a ? g.m : g.n,
+          !k_major && !turned,
+          pack,
+          turned,
+          pack ? MapOperand::workspace : is_a ? MapOperand::a : MapOperand::b,
+          m.ld,
+          m.batch_stride,
+          {}};
+}
+
+void add_shared(WgmmaPlan& w, const CudaWgmma& c) {
+  const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
+  w.stage_bytes = (c.left + right_rows) * kRowBytes;
+  const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
+  w.shared_bytes = c.stages * w.stage_bytes + c.warpgroups * 4 * w.store_buffers * buffer +
+                   c.stages * 16 + c.warpgroups * 4;
+}
+
+void add_workspace(WgmmaPlan& w, const Canonical& p, const CudaWgmma& c) {
+  // The order of templates/cuda/common/workspace.h.
+  const bool counted = c.sharing == Sharing::split || c.sharing == Sharing::stream;
+  if (counted) w.counter_bytes = kCounterBytes;
+  w.workspace_bytes = w.counter_bytes;
+  auto& a = c.swap ? w.right : w.left;
+  auto& b = c.swap ? w.left : w.right;
+  for (auto* side : {&a, &b}) {
+    if (!side->pack) continue;
+    const auto [length, lines] =
+        side->across_k ? std::pair{side->rows, p.gemm.k} : std::pair{p.gemm.k, side->rows};
+    side->packed = packed(length, lines, p.gemm.batch, side->type, w.workspace_bytes);
+    w.workspace_bytes = round_up(side->packed.offset + side->packed.bytes, 256);
+  }
+  if (c.sharing == Sharing::tiles) return;
+  const std::int64_t regions = c.pingpong ? 1 : c.warpgroups;
+  if (counted) w.counters = w.tiles * w.cluster * regions;
+  const std::int64_t slots =
+      c.sharing == Sharing::stream ? std::int64_t{2} * w.clusters : w.tiles * c.splits;
+  w.workspace_bytes += slots * w.cluster * c.left * c.right * 4;
+}
+
+}  // namespace
+
+WgmmaPlan plan(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
+  const Gemm& g = p.gemm;
+  WgmmaPlan w{};
+  w.left = side(p, !c.swap, c);
+  w.right = side(p, c.swap, c);
+  w.left_registers = w.left.across_k && size_of(w.left.type) == 4;
+  w.depth = kRowBytes / size_of(g.a.dtype);
+  w.warpgroup_rows = c.pingpong ? c.left : c.left / c.warpgroups;
+  w.accumulators = c.right / 2;
+  w.subtiles = w.warpgroup_rows / 64;
+  // As many as fit the registers beside the accumulators.
+  w.partials_at_once = std::clamp(96 / std::max(1, w.subtiles * w.accumulators), 1, 8);
+  w.d_bytes = size_of(g.d.dtype);
+  // TMA writes whole 16 bytes at a line's end: seen on an H200, where one element
+  // behind lines of 1,022 bytes was overwritten.
+  const bool whole = g.n * w.d_bytes % 16 == 0;
+  w.store = c.sharing == Sharing::summed                   ? WgmmaPlan::Store::direct
+            : g.alignment >= 16 && w.d_bytes >= 2 && whole ? WgmmaPlan::Store::tma
+            : w.d_bytes == 2 && !c.paired                  ? WgmmaPlan::Store::staged
+                                                           : WgmmaPlan::Store::direct;
+  w.chunk = chunk_of(c, std::max(w.d_bytes, 2));
+  w.store_buffers = w.store == WgmmaPlan::Store::direct ? 0
+                    : w.store == WgmmaPlan::Store::tma  ? 2
+                                                        : 1;
+  add_shared(w, c);
+  w.cluster = c.cluster_left * c.cluster_right;
+  w.tiles_left = ceil_div(w.left.rows, std::int64_t{c.left} * c.cluster_left);
+  w.tiles_right = ceil_div(w.right.rows, std::int64_t{c.right} * c.cluster_right);
+  w.tiles = w.tiles_left * w.tiles_right * g.batch;
+  w.stages_of_k = ceil_div(g.k, w.depth);
+  const std::int64_t room = std::max(1, d.compute_units / w.cluster);
+  switch (c.sharing) {
+    case Sharing::tiles:
+      w.clusters = static_cast<int>(std::min(room, w.tiles));
+      break;
+    case Sharing::split:
+    case Sharing::summed:
+      w.clusters = static_cast<int>(std::min(room, w.tiles * c.splits));
+      break;
+    case Sharing::stream:
+      w.clusters = static_cast<int>(std::min(room, w.tiles * w.stages_of_k));
+      break;
+  }
+  add_workspace(w, p, c);
+  return w;
+}
+
+}  // namespace kiln::cuda

@@ -1,0 +1,71 @@
+// Sizes that follow from a CudaWgmma config: read by its rules, parameters, launch and model. Knows
+// no template text.
+#pragma once
+
+#include <cstdint>
+
+#include "generator/families/cuda/common/cuda.h"
+
+namespace kiln::cuda {
+
+/// Derived sizes of a problem and a config; operands are named by the side of the instruction that
+/// they feed.
+struct WgmmaPlan {
+  struct Side {
+    DType type;
+    std::int64_t rows;
+    bool across_k;  // neighbouring elements run along the rows, not along k
+    bool pack;
+    bool turned;  // transposed on the way to shared memory, so that it becomes k-major
+    MapOperand operand;
+    std::int64_t ld, batch_stride;  // elements
+    Packed packed;
+  };
+  enum class Store : std::uint8_t { tma, staged, direct };
+
+  Side left, right;
+  /// A 4-byte operand that is not k-major: wgmma takes it from registers only.
+  bool left_registers;
+  int depth;           // elements of k in one stage
+  int warpgroup_rows;  // of the left operand
+  int accumulators;    // of one thread, for 64 rows
+  int subtiles;        // of 64 rows, of one warpgroup
+  Store store;
+  int d_bytes;        // of an element
+  int chunk;          // rows of the right operand that one buffer of D holds
+  int store_buffers;  // of each warp
+  std::int64_t stage_bytes, shared_bytes;
+  std::int64_t tiles_left, tiles_right, tiles;  // of a cluster, and of all batches
+  std::int64_t stages_of_k;
+  int cluster, clusters;  // blocks of a cluster; clusters of the grid
+  std::int64_t counters;  // in use, of kCounterBytes / 4
+  std::int64_t counter_bytes, workspace_bytes;
+  int partials_at_once;  // split-K and stream-K: partial accumulators that a reduction fetches
+                         // together
+};
+
+WgmmaPlan plan(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config);
+
+/// Rows that do not begin at a line of the cache cost the copies two lines for every 128 bytes.
+bool in_whole_lines(const Matrix& m);
+
+/// How the instruction names an operand's type; empty when it has none.
+std::string_view wgmma_type(DType type);
+
+/// Registers of a thread: at launch, then of the warps that multiply and of those that copy.
+struct WgmmaRegisters {
+  int launch, multiply, copy;
+};
+WgmmaRegisters wgmma_registers(const CudaWgmma& config);
+
+/// The constants, macros and choices of the templates.
+Parameters wgmma_parameters(const Canonical& problem, const DeviceCaps& device,
+                            const Config& config);
+
+/// The tensor maps and steps of one call.
+GpuLaunch wgmma_launch(const Canonical& problem, const DeviceCaps& device, const Config& config);
+
+/// The model of the family: nanoseconds of one call.
+double wgmma_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
+
+}  // namespace kiln::cuda

@@ -1,0 +1,80 @@
+#include "generator/families/hip/common/hip.h"
+
+#include <utility>
+
+namespace kiln::hip {
+namespace {
+
+bool is_fp8(DType t) {
+  return t == fp8_e4m3 || t == fp8_e5m2 || t == fp8_e4m3fnuz || t == fp8_e5m2fnuz;
+}
+
+}  // namespace
+
+std::string_view c_type(DType t) {
+  switch (t) {
+    case DType::fp32:
+    case DType::tf32:
+      return "float";
+    case DType::fp64:
+      return "double";
+    case DType::fp16:
+      return "Half";
+    case DType::bf16:
+      return "Bfloat";
+    case DType::s8:
+      return "i8";
+    case DType::u8:
+      return "u8";
+    case DType::s32:
+      return "i32";
+    case DType::fp8_e4m3:
+      return "Float8<3, false>";
+    case DType::fp8_e5m2:
+      return "Float8<2, false>";
+    case DType::fp8_e4m3fnuz:
+      return "Float8<3, true>";
+    case DType::fp8_e5m2fnuz:
+      return "Float8<2, true>";
+    case DType::fp6_e2m3:
+    case DType::fp6_e3m2:
+    case DType::fp4_e2m1:
+      return "u8";  // what holds them: several share one
+  }
+  return "";
+}
+
+void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device) {
+  const Gemm& g = problem.gemm;
+  const auto use = [&](const char* name, std::string_view type, const char* gloss) {
+    to.constants.push_back({"using", name, std::string(type), gloss});
+  };
+  use("TypeA", c_type(g.a.dtype), "elements of A");
+  use("TypeB", c_type(g.b.dtype), "elements of B");
+  use("TypeD", c_type(g.d.dtype), "elements of C and D");
+  use("Acc", c_type(g.accumulator), "sums");
+  use("Real", g.accumulator == fp64 ? "double" : "float", "what sums are finished in");
+  auto& v = to.values;
+  v["has_fp8"] = value_of(is_fp8(g.a.dtype) || is_fp8(g.b.dtype));
+  v["has_bf16_cvt"] = value_of(device.arch == "gfx950");
+  add_epilogue(v, g);
+  v["integer"] = value_of(g.accumulator == s32);
+  v["double"] = value_of(g.accumulator == fp64);
+  v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
+}
+
+std::vector<std::string> flags(const DeviceCaps& device) {
+  return {"--offload-arch=" + device.arch, "-std=c++17", "-O3", "-ffp-contract=fast"};
+}
+
+GpuLaunch one_step(std::int64_t blocks, int threads) {
+  GpuLaunch launch;
+  if (blocks == 0) return launch;
+  GpuStep step;
+  step.grid.x = static_cast<unsigned>(blocks);
+  step.block.x = static_cast<unsigned>(threads);
+  launch.steps.push_back(step);
+  return launch;
+}
+
+}  // namespace kiln::hip

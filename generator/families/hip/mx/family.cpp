@@ -1,0 +1,328 @@
+// Family hip_mx: axes, rules, parameters, launch and model of templates/hip/mx/mx.hip.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "generator/families/hip/mfma/plan.h"
+#include "generator/problem/extent.h"
+
+namespace kiln {
+namespace {
+
+const HipMx& typed(const Config& c) { return std::get<HipMx>(c); }
+
+constexpr std::array<std::string_view, 13> kFiles{
+    "cuda/common/abi.h",     "hip/common/types.h",    "hip/common/device.h",  "hip/common/memory.h",
+    "hip/common/convert.h",  "hip/common/epilogue.h", "hip/mx/mx.h",          "hip/mx/stage.h",
+    "hip/common/schedule.h", "hip/mx/mx.hip",         "hip/common/combine.h", "hip/common/store.h",
+    "hip/mx/kernel.hip"};
+
+/// Bytes of nothing behind each row in shared memory.
+constexpr int kPad = 16;
+
+const hip::MfmaInstruction* instruction_of(const DeviceCaps& d, int rows) {
+  for (const auto& i : hip::kMfma)
+    if (i.scaled() && i.mn == rows && (i.archs & hip::arch_set(d.arch)) != 0) return &i;
+  return nullptr;
+}
+
+/// The instruction's code of an operand's format.
+int format_code(DType t) {
+  constexpr DType kFormats[] = {fp8_e4m3, fp8_e5m2, fp6_e2m3, fp6_e3m2, fp4_e2m1};
+  return static_cast<int>(std::ranges::find(kFormats, t) - std::begin(kFormats));
+}
+
+int power_of_two_in(std::int64_t value, int most) {
+  int power = 1;
+  while (power < most && value % (power * 2) == 0) power *= 2;
+  return power;
+}
+
+/// Bytes of one load of codes, as in hip_mfma: within a line, and of more than two only where
+/// addresses are multiples of four.
+int load_width(const Gemm& g, const Matrix& m) {
+  int aligned = g.alignment;
+  if (g.batch > 1)
+    aligned = std::min(aligned, power_of_two_in(bytes_of(m.dtype, m.batch_stride), 16));
+  const int width = power_of_two_in(bytes_of(m.dtype, g.k), 16);
+  return aligned >= 4 ? width : std::min(width, aligned);
+}
+
+/// A problem and a config as the kernel sees them.
+struct MxPlan {
+  int waves, threads, stages;
+  int row_a, row_b;  // bytes of a row in one stage, in memory
+  int blocks_m, blocks_n;
+  std::int64_t shared_bytes;
+  int registers;  // of a lane, roughly
+  std::int64_t tiles_m, tiles_n, tiles, blocks;
+  std::int64_t counter_bytes, workspace_bytes;
+};
+
+MxPlan plan_of(const Canonical& p, const HipMx& c) {
+  const Gemm& g = p.gemm;
+  MxPlan w{};
+  w.waves = c.waves_m * c.waves_n;
+  w.threads = 64 * w.waves;
+  w.stages = c.staging == Staging::single ? 1 : 2;
+  w.row_a = c.tile_k * bits_of(g.a.dtype) / 8;
+  w.row_b = c.tile_k * bits_of(g.b.dtype) / 8;
+  w.blocks_m = c.tile_m / c.waves_m / c.rows;
+  w.blocks_n = c.tile_n / c.waves_n / c.rows;
+  w.shared_bytes =
+      std::int64_t{w.stages} * (c.tile_m * (w.row_a + kPad) + c.tile_n * (w.row_b + kPad));
+  const int next = (c.tile_m * w.row_a + c.tile_n * w.row_b) / 4 / w.threads;
+  const int scales = (w.blocks_m + w.blocks_n) * (1 + c.tile_k / 128);
+  // Registers of one lane's codes; those of six bits pass through two whole units.
+  const auto words = [](DType t) { return bits_of(t) == 4 ? 4 : 8; };
+  const int six = bits_of(g.a.dtype) == 6 || bits_of(g.b.dtype) == 6 ? 32 : 0;
+  w.registers = w.blocks_m * w.blocks_n * c.rows * c.rows / 64 + next +
+                w.blocks_n * words(g.b.dtype) + 2 * words(g.a.dtype) + scales + six + 48;
+  w.tiles_m = ceil_div(g.m, c.tile_m);
+  w.tiles_n = ceil_div(g.n, c.tile_n);
+  w.tiles = w.tiles_m * w.tiles_n * g.batch;
+  w.blocks = w.tiles * c.splits;
+  if (c.splits > 1) {
+    w.counter_bytes = round_up(w.tiles * 4, 256);
+    w.workspace_bytes = w.counter_bytes + w.blocks * c.tile_m * c.tile_n * size_of(g.accumulator);
+  }
+  return w;
+}
+
+bool shares_evenly(const HipMx& c) {
+  return c.waves_m >= 1 && c.waves_n >= 1 && c.waves_m * c.waves_n <= 16 && c.tile_m >= 16 &&
+         c.tile_n >= 16 && c.tile_m % (c.waves_m * c.rows) == 0 &&
+         c.tile_n % (c.waves_n * c.rows) == 0;
+}
+
+const std::array kRules{
+    Rule{"the target has a scaled matrix instruction of rows; m and n are at least 1",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return p.gemm.m >= 1 && p.gemm.n >= 1 && instruction_of(d, typed(c).rows) != nullptr;
+         }},
+    Rule{"both operands are k-major", [](const Canonical& p, const DeviceCaps&,
+                                         const Config&) { return p.a_k_major && p.b_k_major; }},
+    Rule{"tile_m is a multiple of waves_m*rows, tile_n of waves_n*rows, and waves are at most 16",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           return shares_evenly(typed(c));
+         }},
+    Rule{"tile_k is 128 or 256",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           return typed(c).tile_k == 128 || typed(c).tile_k == 256;
+         }},
+    Rule{"threads divide the copies of A and B evenly",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           const auto w = plan_of(p, typed(c));
+           return typed(c).tile_m * w.row_a / 16 % w.threads == 0 &&
+                  typed(c).tile_n * w.row_b / 16 % w.threads == 0;
+         }},
+    Rule{"staging is single or twice",
+         [](const Canonical&, const DeviceCaps&, const Config& c) {
+           return typed(c).staging == Staging::single || typed(c).staging == Staging::twice;
+         }},
+    Rule{"stages fit shared memory",
+         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+           return plan_of(p, typed(c)).shared_bytes <= d.gpu.shared_block_bytes;
+         }},
+    Rule{"accumulators, fragments and the next stage fit the registers",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           const auto w = plan_of(p, typed(c));
+           return w.registers <= hip::register_limit(w.waves);
+         }},
+    Rule{"splits is 1 to 64, with 2 or more stages of k each",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           const auto& h = typed(c);
+           return h.splits >= 1 && h.splits <= 64 &&
+                  (h.splits == 1 || ceil_div(p.gemm.k, h.tile_k) >= 2 * h.splits);
+         }},
+    Rule{"group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet",
+         [](const Canonical&, const DeviceCaps& d, const Config& c) {
+           const auto& h = typed(c);
+           return h.group >= 1 && h.group <= 64 && h.chunk >= 0 && h.chunk <= 1024 &&
+                  (h.chunk == 0 || d.gpu.chiplets > 1);
+         }},
+    Rule{"offsets in a tile fit 31 bits, and the grid has fewer than 2^32 threads",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           const auto& h = typed(c);
+           const Gemm& g = p.gemm;
+           const std::int64_t most = std::int64_t{1} << 31;
+           return (h.tile_m + 1) * bytes_of(g.a.dtype, g.a.ld) < most &&
+                  (h.tile_n + 1) * bytes_of(g.b.dtype, g.b.ld) < most && g.k < most / 8 &&
+                  hip::launchable(plan_of(p, h).blocks, plan_of(p, h).threads);
+         }},
+};
+
+constexpr int kTiles[] = {16, 32, 64, 128, 256};
+constexpr std::pair<int, int> kWaves[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
+                                          {1, 4}, {4, 1}, {2, 4}, {4, 2}};
+
+void visit_launches(const Canonical& p, const DeviceCaps& d, HipMx c,
+                    const std::function<void(const Config&)>& visit) {
+  const auto w = plan_of(p, c);
+  const bool many = w.tiles > d.compute_units;
+  for (const int chunk : {0, 64}) {
+    if (chunk > 0 && (d.gpu.chiplets < 2 || !many)) continue;
+    for (const int group : {4, 8}) {
+      if (group != 4 && (!many || w.tiles_m <= 4)) continue;
+      c.chunk = chunk;
+      c.group = group;
+      visit(c);
+    }
+  }
+  c.chunk = 0;
+  c.group = 4;
+  for (const int splits : {2, 3, 4, 6, 8, 12, 16, 32}) {
+    if (w.tiles * splits > 3 * d.compute_units) break;
+    c.splits = splits;
+    visit(c);
+  }
+}
+
+void enumerate(const Canonical& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  const Gemm& g = p.gemm;
+  if (g.m < 1 || g.n < 1 || g.scale_a != Scale::mx_32) return;
+  for (const int rows : {16, 32})
+    for (const int m : kTiles)
+      for (const int n : kTiles) {
+        // A tile much larger than the problem computes nothing but zeros.
+        if ((m > rows && m / 2 >= g.m) || (n > rows && n / 2 >= g.n)) continue;
+        for (const auto& [waves_m, waves_n] : kWaves)
+          for (const int depth : {128, 256})
+            for (const Staging staging : {Staging::single, Staging::twice}) {
+              HipMx c{.rows = rows, .tile_m = m, .tile_n = n, .tile_k = depth};
+              c.waves_m = waves_m, c.waves_n = waves_n, c.staging = staging;
+              if (!shares_evenly(c) || !broken_rule(p, d, c).empty()) continue;
+              visit_launches(p, d, c, visit);
+            }
+      }
+}
+
+void add_sizes(Parameters& out, const Canonical& p, const DeviceCaps& d, const HipMx& c) {
+  const Gemm& g = p.gemm;
+  const auto w = plan_of(p, c);
+  const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
+    out.constants.push_back(number(name, value, gloss));
+  };
+  add("kTileM", c.tile_m, "rows of D in a block's tile");
+  add("kTileN", c.tile_n, "columns of it");
+  add("kTileK", c.tile_k, "k of one stage");
+  add("kBitsA", bits_of(g.a.dtype), "of a code of A");
+  add("kBitsB", bits_of(g.b.dtype), "of a code of B");
+  add("kWavesM", c.waves_m, "waves along m");
+  add("kWavesN", c.waves_n, "waves along n");
+  add("kThreads", w.threads, "of a block");
+  add("kWavesPerUnit", (w.waves + 3) / 4, "waves of a block that share a SIMD");
+  add("kRows", c.rows, "rows and columns of one instruction");
+  add("kSums", c.rows * c.rows / 64, "of a lane, for one instruction");
+  add("kStages", w.stages, "in shared memory");
+  add("kSharedBytes", w.shared_bytes, "of all stages");
+  add("kWidthA", load_width(g, g.a), "bytes of a load of A");
+  add("kWidthB", load_width(g, g.b), "bytes of a load of B");
+  add("kScaleWidth", power_of_two_in(g.k / 32, 4), "bytes of a load of scales");
+  add("kFormatA", format_code(g.b.dtype), "of the instruction's first operand, B");
+  add("kFormatB", format_code(g.a.dtype), "of the second, A");
+  add("kGroup", c.group, "rows of tiles walked together");
+  add("kSplits", c.splits, "parts that k is cut into");
+  if (c.chunk > 0) {
+    add("kChiplets", d.gpu.chiplets, "that blocks are dealt to in turn");
+    add("kChunk", c.chunk, "neighbouring blocks that one chiplet gets");
+  }
+}
+
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& c = typed(config);
+  const Gemm& g = p.gemm;
+  const auto& i = *instruction_of(d, c.rows);
+  Parameters out;
+  hip::add_common(out, p, d);
+  const int d_bytes = size_of(g.d.dtype);
+  const bool wide = g.n % 4 == 0 && g.alignment >= 4 * d_bytes && g.d.ld % 4 == 0 &&
+                    (g.batch == 1 || g.d.batch_stride % 4 == 0);
+  if (wide)
+    out.constants.push_back(
+        {"using", "Four", fmt::format("Vector<u{}, 4>", 8 * d_bytes), "four elements of D"});
+  add_sizes(out, p, d, c);
+  out.constants.push_back(
+      {"define", "KILN_MFMA", fmt::format("mfma_scale_{0}x{0}x{1}", i.mn, i.k), ""});
+  out.constants.push_back(
+      {"define", "KILN_MFMA_BUILTIN", fmt::format("__builtin_amdgcn_{}", i.builtin), ""});
+  auto& v = out.values;
+  v["has_fp8"] = "0";  // codes go into the instruction as they are
+  v["direct"] = v["priority"] = v["fence"] = "0";
+  v["pipeline"] = name(c.staging);
+  v["ragged_k"] = value_of(g.k % c.tile_k != 0);
+  v["remap"] = value_of(c.chunk > 0);
+  v["split"] = value_of(c.splits > 1);
+  v["wide_store"] = value_of(wide);
+  return out;
+}
+
+GpuLaunch launch(const Canonical& p, const DeviceCaps&, const Config& config) {
+  if (p.gemm.m == 0 || p.gemm.n == 0) return {};
+  const auto w = plan_of(p, typed(config));
+  GpuLaunch out = hip::one_step(w.blocks, w.threads);
+  out.workspace_bytes = w.workspace_bytes;
+  out.zeroed_bytes = w.counter_bytes;
+  return out;
+}
+
+double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& c = typed(config);
+  const Gemm& g = p.gemm;
+  const auto w = plan_of(p, c);
+  const auto& i = *instruction_of(d, c.rows);
+  const bool bytes_wide = bits_of(g.a.dtype) == 8 || bits_of(g.b.dtype) == 8;
+  const int by_shared = static_cast<int>(d.gpu.shared_unit_bytes / w.shared_bytes);
+  const int waves_of_simd = 512 / std::clamp(w.registers, 64, 512);
+  const int resident = std::clamp(std::min(by_shared, waves_of_simd * 4 / w.waves), 1, 8);
+  const double waves = double(w.waves) * resident;  // of a compute unit, on four SIMDs
+  const double steps = double(c.tile_k) / i.k;
+  const double multiply = double(w.waves) * steps * w.blocks_m * w.blocks_n *
+                          (bytes_wide ? i.cycles : i.cycles / 2) / 4 * (c.rows == 32 ? 1.1 : 1.0) *
+                          4 / std::min(4.0, waves);
+  // Units of 16 bytes at 128 bytes a cycle; codes of six bits take whole units for their halves.
+  const auto units = [](int bits) { return bits == 4 ? 1.0 : 2.0; };
+  const double reads =
+      double(w.waves) * steps * 8 *
+      (w.blocks_m * units(bits_of(g.a.dtype)) + w.blocks_n * units(bits_of(g.b.dtype)));
+  const double shared = reads + (c.tile_m * w.row_a + c.tile_n * w.row_b) / 128.0;
+  constexpr double kBarrier = 60, kMemory = 800;  // cycles
+  double stage = waves >= 8 ? std::max(multiply, shared) + 0.15 * std::min(multiply, shared)
+                            : multiply + 0.5 * shared;
+  stage += kBarrier / resident * (c.staging == Staging::single ? 2 : 1);
+  const double stages = double(ceil_div(ceil_div(g.k, c.tile_k), c.splits));
+  const double rounds =
+      double(ceil_div(w.blocks, std::int64_t{d.compute_units} * resident)) * resident;
+  const double store = double(c.tile_m) * c.tile_n * size_of(g.d.dtype) / 64 + kMemory;
+  double cycles = rounds * (stages * stage + store / resident) + 2 * kMemory;
+  if (c.splits > 1) cycles += kMemory + double(c.tile_m) * c.tile_n * 4 * c.splits / 64;
+  const double clock = d.ghz > 0 ? d.ghz : 1;
+  const double through_l2 = double(w.blocks) * stages * (c.tile_m * w.row_a + c.tile_n * w.row_b) *
+                            (c.chunk > 0 ? 0.9 : 1.0);
+  const double l2_ns = through_l2 / (d.compute_units * 32.0 * clock);
+  const double memory_ns =
+      double(span_bytes(g, Operand::a) + span_bytes(g, Operand::b) + span_bytes(g, Operand::d)) /
+      std::max(1, d.gpu.memory_gbs) / 0.8;
+  return std::max({cycles / clock, l2_ns, memory_ns}) + 0.2 * (l2_ns + memory_ns) + 2000;
+}
+
+bool applies_scales(const Gemm& g) { return g.scale_a == Scale::mx_32; }
+
+}  // namespace
+
+namespace hip {
+Family mx_family() {
+  return {.name = HipMx::kFamily,
+          .files = kFiles,
+          .enumerate = enumerate,
+          .rules = kRules,
+          .parameters = parameters,
+          .predict_ns = predict,
+          .vendor = Vendor::amd,
+          .launch = launch,
+          .applies_scales = applies_scales};
+}
+}  // namespace hip
+}  // namespace kiln

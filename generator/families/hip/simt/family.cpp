@@ -1,0 +1,128 @@
+// Family hip_simt: axes, rules, parameters, launch and model of templates/hip/simt/simt.hip.
+#include <algorithm>
+#include <array>
+
+#include "generator/families/hip/common/hip.h"
+#include "generator/problem/extent.h"
+#include "kiln/numeric.hpp"
+
+namespace kiln {
+namespace {
+
+const HipSimt& typed(const Config& c) { return std::get<HipSimt>(c); }
+
+constexpr std::array<std::string_view, 6> kFiles{"cuda/common/abi.h",     "hip/common/types.h",
+                                                 "hip/common/device.h",   "hip/common/convert.h",
+                                                 "hip/common/epilogue.h", "hip/simt/simt.hip"};
+
+int threads_of(const HipSimt& c) { return c.tile_m / c.each_m * (c.tile_n / c.each_n); }
+
+std::int64_t blocks_of(const Canonical& p, const HipSimt& c) {
+  return ceil_div(p.gemm.m, c.tile_m) * ceil_div(p.gemm.n, c.tile_n) * p.gemm.batch;
+}
+
+const std::array kRules{
+    Rule{"B is not packed",
+         [](const Canonical& p, const DeviceCaps&, const Config&) { return !p.gemm.b_packed; }},
+    Rule{"each_m*each_n and tile_k are 1 to 64, pad is 0 to 16, and whole 32s of threads divide "
+         "the tile and the copies of A and B evenly",
+         [](const Canonical&, const DeviceCaps& d, const Config& config) {
+           const auto& c = typed(config);
+           if (c.each_m < 1 || c.each_n < 1 || c.tile_k < 1 || c.tile_k > 64) return false;
+           if (c.each_m * c.each_n > 64 || c.pad < 0 || c.pad > 16) return false;
+           if (c.tile_m % c.each_m != 0 || c.tile_n % c.each_n != 0) return false;
+           const int threads = threads_of(c);
+           return threads >= 32 && threads <= d.gpu.threads_block && threads % 32 == 0 &&
+                  c.tile_m * c.tile_k % threads == 0 && c.tile_n * c.tile_k % threads == 0;
+         }},
+    Rule{"the tiles of A and B fit shared memory",
+         [](const Canonical& p, const DeviceCaps& d, const Config& config) {
+           const auto& c = typed(config);
+           return (c.tile_m + c.tile_n + 2 * c.pad) * c.tile_k * size_of(p.gemm.accumulator) <=
+                  d.gpu.shared_block_bytes;
+         }},
+    Rule{"the grid has fewer than 2^32 threads",
+         [](const Canonical& p, const DeviceCaps&, const Config& c) {
+           return hip::launchable(blocks_of(p, typed(c)), threads_of(typed(c)));
+         }},
+};
+
+void enumerate(const Canonical& p, const DeviceCaps&,
+               const std::function<void(const Config&)>& visit) {
+  if (p.gemm.b_packed) return;
+  for (const int m : {16, 32, 64, 128})
+    for (const int n : {16, 32, 64, 128})
+      for (const int k : {8, 16, 32})
+        for (const auto& [em, en] : {std::pair{1, 1}, {2, 2}, {4, 4}, {8, 4}, {4, 8}, {8, 8}})
+          for (const int pad : {0, 4})
+            visit(HipSimt{
+                .tile_m = m, .tile_n = n, .tile_k = k, .each_m = em, .each_n = en, .pad = pad});
+}
+
+/// How one operand's elements are stored and scaled.
+void add_scaled(Parameters& out, const char* side, const Matrix& m, Scale scale) {
+  const auto add = [&](std::string name, std::int64_t value, const char* gloss) {
+    out.constants.push_back(number(name + side, value, gloss));
+  };
+  const ScaleBlock block = scale_block(scale);
+  add("kBits", bits_of(m.dtype), "of an element");
+  add("kMantissa", small_format_of(m.dtype).mantissa, "of these");
+  add("kLines", scale == Scale::none ? 0 : block.lines, "rows that share a scale, 0: without");
+  add("kAlongOf", block.along, "of k that share it, 0: all");
+}
+
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& c = typed(config);
+  Parameters out;
+  hip::add_common(out, p, d);
+  const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
+    out.constants.push_back(number(name, value, gloss));
+  };
+  add("kTileM", c.tile_m, "rows of D in a block's tile");
+  add("kTileN", c.tile_n, "columns of it");
+  add("kTileK", c.tile_k, "k of one step");
+  add("kEachM", c.each_m, "rows of a thread");
+  add("kEachN", c.each_n, "columns of it");
+  add("kPad", c.pad, "elements between rows of k in shared memory");
+  if (p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none) {
+    add_scaled(out, "A", p.gemm.a, p.gemm.scale_a);
+    add_scaled(out, "B", p.gemm.b, p.gemm.scale_b);
+  }
+  out.constants.push_back(flag("kAlongA", p.a_k_major, "A's rows lie along k"));
+  out.constants.push_back(flag("kAlongB", p.b_k_major, "B's rows lie along k"));
+  return out;
+}
+
+GpuLaunch launch(const Canonical& p, const DeviceCaps&, const Config& config) {
+  return hip::one_step(blocks_of(p, typed(config)), threads_of(typed(config)));
+}
+
+double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
+  const auto& c = typed(config);
+  const Gemm& g = p.gemm;
+  // A compute unit does 128 fused steps a cycle; reads of shared memory and conversions take as
+  // long again unless a thread reuses what it reads.
+  const double reuse = double(c.each_m * c.each_n) / (c.each_m + c.each_n);
+  const double of_block = double(c.tile_m) * c.tile_n * double(g.k) / 128 * (1 + 2 / reuse);
+  const double barriers = double(ceil_div(g.k, c.tile_k)) * 100;
+  const double rounds = double(ceil_div(blocks_of(p, c), std::int64_t{2} * d.compute_units)) * 2;
+  const double clock = d.ghz > 0 ? d.ghz : 1;
+  return rounds * (of_block + barriers / 2 + 500) / clock + 2000;
+}
+
+}  // namespace
+
+namespace hip {
+Family simt_family() {
+  return {.name = HipSimt::kFamily,
+          .files = kFiles,
+          .enumerate = enumerate,
+          .rules = kRules,
+          .parameters = parameters,
+          .predict_ns = predict,
+          .vendor = Vendor::amd,
+          .launch = launch,
+          .applies_scales = [](const Gemm&) { return true; }};
+}
+}  // namespace hip
+}  // namespace kiln

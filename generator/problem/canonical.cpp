@@ -1,0 +1,61 @@
+#include "generator/problem/canonical.h"
+
+#include <cassert>
+#include <utility>
+
+#include "generator/problem/extent.h"
+
+namespace kiln {
+namespace {
+
+/// A column-major matrix is the row-major matrix of its transpose: same memory, other words.
+Matrix row_major(Matrix m, bool transposed, std::int64_t ld, std::int64_t stride) {
+  m.order = Order::row_major;
+  m.transposed = transposed;
+  m.ld = ld;
+  m.batch_stride = stride;
+  return m;
+}
+
+Bias exchanged(Bias b) {
+  if (b == Bias::per_row) return Bias::per_column;
+  if (b == Bias::per_column) return Bias::per_row;
+  return b;
+}
+
+/// One batch has no stride; the tight one keeps problems that differ in nothing else equal.
+std::int64_t stride_of(const Gemm& gemm, Operand which) {
+  if (gemm.batch > 1) return batch_stride(gemm, which);
+  Gemm tight = gemm.batched(1);
+  return batch_stride(tight, which);
+}
+
+}  // namespace
+
+Canonical canonicalise(const Gemm& gemm) {
+  assert(validate(gemm));
+  Canonical out;
+  out.swapped = gemm.d.order == Order::column_major;
+  out.a_k_major = (gemm.a.order == Order::row_major) != gemm.a.transposed;
+  out.b_k_major = (gemm.b.order == Order::row_major) == gemm.b.transposed;
+
+  out.gemm = gemm;
+  Gemm& g = out.gemm;
+  if (out.swapped) {
+    std::swap(out.a_k_major, out.b_k_major);
+    std::swap(g.m, g.n);
+    g.epilogue.bias = exchanged(g.epilogue.bias);
+    std::swap(g.scale_a, g.scale_b);
+  }
+  const Operand first = out.swapped ? Operand::b : Operand::a;
+  const Operand second = out.swapped ? Operand::a : Operand::b;
+  g.a = row_major(matrix(gemm, first), !out.a_k_major, leading_dimension(gemm, first),
+                  stride_of(gemm, first));
+  g.b = row_major(matrix(gemm, second), out.b_k_major, leading_dimension(gemm, second),
+                  stride_of(gemm, second));
+  g.c = row_major(gemm.c, false, gemm.ldc(), stride_of(gemm, Operand::c));
+  g.d = row_major(gemm.d, false, gemm.ldd(), stride_of(gemm, Operand::d));
+  return out;
+}
+
+}  // namespace kiln

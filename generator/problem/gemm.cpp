@@ -1,0 +1,230 @@
+// Builders and derived values of the problem; its rules are in gemm_validate.cpp, its text form in
+// gemm_text.cpp.
+#include "kiln/gemm.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
+
+namespace kiln {
+namespace {
+
+Gemm of_order(Order order, std::int64_t m, std::int64_t n, std::int64_t k, DType t) {
+  Gemm gemm;
+  gemm.m = m;
+  gemm.n = n;
+  gemm.k = k;
+  const TypeRow* row = default_types(t);
+  gemm.a.dtype = row ? row->a : t;
+  gemm.b.dtype = row ? row->b : t;
+  gemm.c.dtype = gemm.d.dtype = row ? row->usual_output() : t;
+  gemm.accumulator = row ? row->accumulator : t;
+  gemm.a.order = gemm.b.order = gemm.c.order = gemm.d.order = order;
+  return gemm;
+}
+
+}  // namespace
+
+const Matrix& matrix(const Gemm& gemm, Operand which) {
+  switch (which) {
+    case Operand::a:
+      return gemm.a;
+    case Operand::b:
+      return gemm.b;
+    case Operand::c:
+      return gemm.c;
+    case Operand::d:
+      break;
+  }
+  return gemm.d;
+}
+
+char letter(Operand which) { return "abcd"[static_cast<int>(which)]; }
+
+Extent extent(const Gemm& gemm, Operand which) {
+  const Matrix& stored = matrix(gemm, which);
+  std::int64_t rows = which == Operand::b ? gemm.k : gemm.m;
+  std::int64_t columns = which == Operand::a ? gemm.k : gemm.n;
+  if (stored.transposed) std::swap(rows, columns);
+  if (stored.order == Order::row_major) return {.length = columns, .lines = rows};
+  return {.length = rows, .lines = columns};
+}
+
+std::int64_t leading_dimension(const Gemm& gemm, Operand which) {
+  const std::int64_t ld = matrix(gemm, which).ld;
+  return ld != 0 ? ld : std::max<std::int64_t>(1, extent(gemm, which).length);
+}
+
+std::int64_t batch_stride(const Gemm& gemm, Operand which) {
+  const std::int64_t stride = matrix(gemm, which).batch_stride;
+  if (stride != 0) return stride;
+  return std::max<std::int64_t>(1, leading_dimension(gemm, which) * extent(gemm, which).lines);
+}
+
+std::int64_t span(const Gemm& gemm, Operand which) {
+  const Extent e = extent(gemm, which);
+  if (e.length == 0 || e.lines == 0) return 0;
+  return (gemm.batch - 1) * batch_stride(gemm, which) +
+         (e.lines - 1) * leading_dimension(gemm, which) + e.length;
+}
+
+std::int64_t span_bytes(const Gemm& gemm, Operand which) {
+  return bytes_of(matrix(gemm, which).dtype, span(gemm, which));
+}
+
+Scale scale_of(const Gemm& gemm, Operand which) {
+  return which == Operand::a ? gemm.scale_a : which == Operand::b ? gemm.scale_b : Scale::none;
+}
+
+Extent scale_extent(const Gemm& gemm, Operand which) {
+  const Scale scale = scale_of(gemm, which);
+  if (scale == Scale::none) return {};
+  const auto [lines, along] = scale_block(scale);
+  const std::int64_t of = which == Operand::a ? gemm.m : gemm.n;
+  return {.length = along == 0 ? 1 : gemm.k / along + (gemm.k % along != 0),
+          .lines = of / lines + (of % lines != 0)};
+}
+
+std::int64_t scale_bytes(const Gemm& gemm, Operand which) {
+  const Extent e = scale_extent(gemm, which);
+  return gemm.batch * e.lines * e.length * scale_size(scale_of(gemm, which));
+}
+
+int natural_alignment(const Gemm& gemm) {
+  constexpr std::uint64_t kMost = 16;
+  std::uint64_t bits = kMost;
+  for (const Operand which : kOperands) {
+    // Unsigned: sizes that are not checked yet may wrap.
+    const auto each = static_cast<std::uint64_t>(info(matrix(gemm, which).dtype).bits);
+    if (which == Operand::b && gemm.b_packed) continue;
+    const auto add = [&](std::int64_t elements) {
+      bits |= (static_cast<std::uint64_t>(elements) * each + 7) / 8;
+    };
+    add(leading_dimension(gemm, which));
+    if (gemm.batch > 1) add(batch_stride(gemm, which));
+  }
+  return static_cast<int>(bits & (~bits + 1));
+}
+
+Gemm Gemm::row_major(std::int64_t m, std::int64_t n, std::int64_t k, DType t) {
+  return of_order(Order::row_major, m, n, k, t);
+}
+
+Gemm Gemm::column_major(std::int64_t m, std::int64_t n, std::int64_t k, DType t) {
+  return of_order(Order::column_major, m, n, k, t);
+}
+
+Gemm Gemm::transpose_a() const {
+  Gemm copy = *this;
+  copy.a.transposed = !a.transposed;
+  return copy;
+}
+
+Gemm Gemm::transpose_b() const {
+  Gemm copy = *this;
+  copy.b.transposed = !b.transposed;
+  return copy;
+}
+
+Gemm Gemm::output(DType t) const {
+  Gemm copy = *this;
+  copy.c.dtype = copy.d.dtype = t;
+  return copy;
+}
+
+Gemm Gemm::batched(std::int64_t count) const {
+  Gemm copy = *this;
+  copy.batch = count;
+  copy.a.batch_stride = copy.b.batch_stride = copy.c.batch_stride = copy.d.batch_stride = 0;
+  return copy;
+}
+
+Gemm Gemm::with_bias(Bias where) const {
+  Gemm copy = *this;
+  copy.epilogue.bias = where;
+  return copy;
+}
+
+Gemm Gemm::with_activation(Activation f) const {
+  Gemm copy = *this;
+  copy.epilogue.activation = f;
+  return copy;
+}
+
+Gemm Gemm::with_residual() const {
+  Gemm copy = *this;
+  copy.epilogue.residual = true;
+  return copy;
+}
+
+Gemm Gemm::with_packed_b() const {
+  Gemm copy = *this;
+  copy.b_packed = true;
+  return copy;
+}
+
+Gemm Gemm::scaled(Scale of_a, Scale of_b) const {
+  Gemm copy = *this;
+  copy.scale_a = of_a;
+  copy.scale_b = of_b;
+  return copy;
+}
+
+Gemm Gemm::scaled(Scale of_both) const { return scaled(of_both, of_both); }
+
+std::int64_t Gemm::lda() const { return leading_dimension(*this, Operand::a); }
+std::int64_t Gemm::ldb() const { return leading_dimension(*this, Operand::b); }
+std::int64_t Gemm::ldc() const { return leading_dimension(*this, Operand::c); }
+std::int64_t Gemm::ldd() const { return leading_dimension(*this, Operand::d); }
+std::int64_t Gemm::stride_a() const { return batch_stride(*this, Operand::a); }
+std::int64_t Gemm::stride_b() const { return batch_stride(*this, Operand::b); }
+std::int64_t Gemm::stride_c() const { return batch_stride(*this, Operand::c); }
+std::int64_t Gemm::stride_d() const { return batch_stride(*this, Operand::d); }
+
+std::string_view name(Activation f) {
+  switch (f) {
+    case Activation::none:
+      return "none";
+    case Activation::relu:
+      return "relu";
+    case Activation::gelu_tanh:
+      return "gelu";
+    case Activation::gelu_erf:
+      return "gelu_erf";
+    case Activation::silu:
+      return "silu";
+  }
+  return "?";
+}
+
+std::string_view name(Bias b) {
+  switch (b) {
+    case Bias::none:
+      return "none";
+    case Bias::per_row:
+      return "bias_row";
+    case Bias::per_column:
+      return "bias_col";
+  }
+  return "?";
+}
+
+std::string_view name(Scale s) {
+  switch (s) {
+    case Scale::none:
+      return "none";
+    case Scale::line:
+      return "line";
+    case Scale::line_128:
+      return "1x128";
+    case Scale::square_128:
+      return "128x128";
+    case Scale::mx_32:
+      return "mx32";
+  }
+  return "?";
+}
+
+}  // namespace kiln

@@ -1,0 +1,261 @@
+// The one-line text form of a problem: `dtype ta tb m n k [key=value …]`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include "generator/problem/bad_input.h"
+#include "generator/problem/gemm_types.h"
+#include "kiln/gemm.hpp"
+
+namespace kiln {
+namespace {
+
+/// Keys whose value is a whole number and whose default is that of a fresh Gemm.
+struct NumberKey {
+  std::string_view key;
+  std::int64_t& (*field)(Gemm&);
+};
+
+constexpr NumberKey kNumberKeys[] = {
+    {"batch", [](Gemm& g) -> std::int64_t& { return g.batch; }},
+    {"lda", [](Gemm& g) -> std::int64_t& { return g.a.ld; }},
+    {"ldb", [](Gemm& g) -> std::int64_t& { return g.b.ld; }},
+    {"ldc", [](Gemm& g) -> std::int64_t& { return g.c.ld; }},
+    {"ldd", [](Gemm& g) -> std::int64_t& { return g.d.ld; }},
+    {"stride_a", [](Gemm& g) -> std::int64_t& { return g.a.batch_stride; }},
+    {"stride_b", [](Gemm& g) -> std::int64_t& { return g.b.batch_stride; }},
+    {"stride_c", [](Gemm& g) -> std::int64_t& { return g.c.batch_stride; }},
+    {"stride_d", [](Gemm& g) -> std::int64_t& { return g.d.batch_stride; }},
+};
+
+constexpr std::string_view kKeys =
+    "batch, lda, ldb, ldc, ldd, stride_a, stride_b, stride_c, stride_d, order, out, acc, epilogue, "
+    "align, packed_b, scale";
+
+std::array<Matrix*, 4> matrices(Gemm& g) { return {&g.a, &g.b, &g.c, &g.d}; }
+
+std::string order_word(Gemm g) {
+  std::string word;
+  for (const Matrix* m : matrices(g)) word += m->order == Order::row_major ? 'r' : 'c';
+  if (word == "rrrr") return "row";
+  if (word == "cccc") return "column";
+  return word;
+}
+
+std::string epilogue_word(const Epilogue& e) {
+  std::string word;
+  const auto add = [&word](std::string_view step) {
+    if (!word.empty()) word += '+';
+    word += step;
+  };
+  if (e.bias != Bias::none) add(name(e.bias));
+  if (e.activation != Activation::none) add(name(e.activation));
+  if (e.residual) add("residual");
+  return word;
+}
+
+std::vector<std::string_view> split(std::string_view line, std::string_view separators) {
+  std::vector<std::string_view> words;
+  for (std::size_t at = line.find_first_not_of(separators); at != line.npos;) {
+    const std::size_t end = std::min(line.find_first_of(separators, at), line.size());
+    words.push_back(line.substr(at, end - at));
+    at = line.find_first_not_of(separators, end);
+  }
+  return words;
+}
+
+Status read_number(std::string_view field, std::string_view text, std::int64_t& value) {
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code == std::errc::result_out_of_range)
+    return bad_input("{} = \"{}\": does not fit 64 bits", field, text);
+  if (code != std::errc{} || end != text.data() + text.size())
+    return bad_input("{} = \"{}\": not a whole number", field, text);
+  return {};
+}
+
+Status read_transpose(std::string_view field, std::string_view text, bool& transposed) {
+  if (text != "N" && text != "T") return bad_input("{} = \"{}\": must be N or T", field, text);
+  transposed = text == "T";
+  return {};
+}
+
+Status read_order(std::string_view text, Gemm& g) {
+  std::string_view letters = text;
+  if (text == "row") letters = "rrrr";
+  if (text == "column") letters = "cccc";
+  if (letters.size() != 4 || letters.find_first_not_of("rc") != letters.npos)
+    return bad_input("order = \"{}\": must be row, column or four letters r or c, as in rcrr",
+                     text);
+  const auto all = matrices(g);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i]->order = letters[i] == 'r' ? Order::row_major : Order::column_major;
+  return {};
+}
+
+Status read_dtype(std::string_view field, std::string_view text, DType& out) {
+  const std::optional<DType> type = dtype_from(text);
+  if (!type) return bad_input("{} = \"{}\": no such type", field, text);
+  out = *type;
+  return {};
+}
+
+Status read_step(std::string_view step, std::string_view whole, Epilogue& e) {
+  const auto twice = [&](std::string_view kind) {
+    return bad_input("epilogue = \"{}\": names more than one {}", whole, kind);
+  };
+  for (Bias b : {Bias::per_row, Bias::per_column}) {
+    if (step != name(b)) continue;
+    if (e.bias != Bias::none) return twice("bias");
+    e.bias = b;
+    return {};
+  }
+  for (Activation f :
+       {Activation::relu, Activation::gelu_tanh, Activation::gelu_erf, Activation::silu}) {
+    if (step != name(f)) continue;
+    if (e.activation != Activation::none) return twice("activation");
+    e.activation = f;
+    return {};
+  }
+  if (step == "residual") {
+    if (e.residual) return twice("residual");
+    e.residual = true;
+    return {};
+  }
+  return bad_input(
+      "epilogue = \"{}\": \"{}\" is none of bias_row, bias_col, relu, gelu, gelu_erf, silu, "
+      "residual",
+      whole, step);
+}
+
+Status read_epilogue(std::string_view text, Epilogue& e) {
+  const std::vector<std::string_view> steps = split(text, "+");
+  if (steps.empty()) return bad_input("epilogue = \"{}\": names no step", text);
+  for (std::string_view step : steps)
+    if (Status status = read_step(step, text, e); !status) return status;
+  return {};
+}
+
+Status read_scale(std::string_view word, std::string_view whole, Scale& out) {
+  for (Scale s : {Scale::none, Scale::line, Scale::line_128, Scale::square_128, Scale::mx_32}) {
+    if (word != name(s)) continue;
+    out = s;
+    return {};
+  }
+  return bad_input("scale = \"{}\": \"{}\" is none of none, line, 1x128, 128x128, mx32", whole,
+                   word);
+}
+
+Status read_scales(std::string_view text, Gemm& g) {
+  const std::size_t colon = text.find(':');
+  if (Status status = read_scale(text.substr(0, colon), text, g.scale_a); !status) return status;
+  return read_scale(colon == text.npos ? text : text.substr(colon + 1), text, g.scale_b);
+}
+
+std::string scale_word(const Gemm& g) {
+  if (g.scale_a == g.scale_b) return std::string(name(g.scale_a));
+  return fmt::format("{}:{}", name(g.scale_a), name(g.scale_b));
+}
+
+Status read_key(std::string_view key, std::string_view value, Gemm& g) {
+  for (const NumberKey& row : kNumberKeys)
+    if (row.key == key) return read_number(key, value, row.field(g));
+  if (key == "order") return read_order(value, g);
+  if (key == "acc") return read_dtype(key, value, g.accumulator);
+  if (key == "epilogue") return read_epilogue(value, g.epilogue);
+  if (key == "out") {
+    Status status = read_dtype(key, value, g.d.dtype);
+    g.c.dtype = g.d.dtype;
+    return status;
+  }
+  if (key == "align") {
+    std::int64_t bytes = 0;
+    if (Status status = read_number(key, value, bytes); !status) return status;
+    if (bytes < 1 || bytes > 4096)
+      return bad_input("align = {}: must be a power of two, 1 to 4096", bytes);
+    g.alignment = static_cast<int>(bytes);
+    return {};
+  }
+  if (key == "packed_b") {
+    if (value != "0" && value != "1") return bad_input("packed_b = \"{}\": must be 0 or 1", value);
+    g.b_packed = value == "1";
+    return {};
+  }
+  if (key == "scale") return read_scales(value, g);
+  return bad_input("\"{}\": no such key; keys are {}", key, kKeys);
+}
+
+std::string dtype_words() {
+  std::string words;
+  for (const TypeRow& row : kAllTypeRows)
+    words += fmt::format("{}{}", words.empty() ? "" : ", ", row.word);
+  return words;
+}
+
+Result<Gemm> read_head(const std::vector<std::string_view>& words) {
+  const TypeRow* types = nullptr;
+  for (const TypeRow& row : kAllTypeRows)
+    if (row.word == words[0]) types = &row;
+  if (!types) return bad_input("dtype = \"{}\": must be one of {}", words[0], dtype_words());
+  Gemm g;
+  g.a.dtype = types->a;
+  g.b.dtype = types->b;
+  g.c.dtype = g.d.dtype = types->usual_output();
+  g.accumulator = types->accumulator;
+  Status status = read_transpose("ta", words[1], g.a.transposed);
+  if (status) status = read_transpose("tb", words[2], g.b.transposed);
+  if (status) status = read_number("m", words[3], g.m);
+  if (status) status = read_number("n", words[4], g.n);
+  if (status) status = read_number("k", words[5], g.k);
+  if (!status) return tl::unexpected(std::move(status).error());
+  return g;
+}
+
+}  // namespace
+
+std::string text(const Gemm& gemm) {
+  const TypeRow* types = type_row(gemm.a.dtype, gemm.b.dtype);
+  const std::string word = types ? std::string(types->word)
+                                 : fmt::format("{}*{}", name(gemm.a.dtype), name(gemm.b.dtype));
+  std::string line = fmt::format("{} {} {} {} {} {}", word, gemm.a.transposed ? 'T' : 'N',
+                                 gemm.b.transposed ? 'T' : 'N', gemm.m, gemm.n, gemm.k);
+  const auto add = [&line](std::string_view key, auto value) {
+    fmt::format_to(std::back_inserter(line), " {}={}", key, value);
+  };
+  Gemm copy = gemm, fresh;
+  for (const NumberKey& row : kNumberKeys)
+    if (row.field(copy) != row.field(fresh)) add(row.key, row.field(copy));
+  if (const std::string order = order_word(gemm); order != "row") add("order", order);
+  if (!types || gemm.d.dtype != types->usual_output()) add("out", name(gemm.d.dtype));
+  if (!types || gemm.accumulator != types->accumulator) add("acc", name(gemm.accumulator));
+  if (gemm.epilogue != Epilogue{}) add("epilogue", epilogue_word(gemm.epilogue));
+  if (gemm.alignment != 1) add("align", gemm.alignment);
+  if (gemm.b_packed) add("packed_b", 1);
+  if (gemm.scale_a != Scale::none || gemm.scale_b != Scale::none) add("scale", scale_word(gemm));
+  return line;
+}
+
+Result<Gemm> parse_gemm(std::string_view line) {
+  const std::vector<std::string_view> words = split(line.substr(0, line.find('#')), " \t\r\n");
+  if (words.size() < 6)
+    return bad_input("\"{}\": a shape is `dtype ta tb m n k`, this has {} of its 6 fields", line,
+                     words.size());
+  Result<Gemm> gemm = read_head(words);
+  if (!gemm) return gemm;
+  for (std::size_t i = 6; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    if (equals == words[i].npos) return bad_input("\"{}\": must be key=value", words[i]);
+    const std::string_view key = words[i].substr(0, equals);
+    for (std::size_t j = 6; j < i; ++j)
+      if (words[j].substr(0, words[j].find('=')) == key) return bad_input("{}: given twice", key);
+    if (Status status = read_key(key, words[i].substr(equals + 1), *gemm); !status)
+      return tl::unexpected(std::move(status).error());
+  }
+  if (Status status = validate(*gemm); !status) return tl::unexpected(std::move(status).error());
+  return gemm;
+}
+
+}  // namespace kiln

@@ -1,0 +1,201 @@
+// Every rule a problem must obey before anything looks at it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "generator/problem/bad_input.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
+#include "kiln/gemm.hpp"
+
+namespace kiln {
+namespace {
+
+/// Pages are the largest alignment that any allocator promises.
+constexpr int kMaxAlignment = 4096;
+
+/// Values that came through the C interface may be no enumerator at all.
+Status check_enumerators(const Gemm& g) {
+  for (Operand which : kOperands) {
+    const Matrix& m = matrix(g, which);
+    if (static_cast<std::size_t>(m.dtype) >= kDTypes.size())
+      return bad_input("{}.dtype = {}: no such type", letter(which), static_cast<int>(m.dtype));
+    if (m.order > Order::column_major)
+      return bad_input("{}.order = {}: no such order", letter(which), static_cast<int>(m.order));
+  }
+  if (static_cast<std::size_t>(g.accumulator) >= kDTypes.size())
+    return bad_input("accumulator = {}: no such type", static_cast<int>(g.accumulator));
+  if (g.epilogue.activation > Activation::silu)
+    return bad_input("epilogue.activation = {}: no such activation",
+                     static_cast<int>(g.epilogue.activation));
+  if (g.epilogue.bias > Bias::per_column)
+    return bad_input("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
+  for (Operand which : {Operand::a, Operand::b})
+    if (scale_of(g, which) > Scale::mx_32)
+      return bad_input("scale_{} = {}: no such kind of scales", letter(which),
+                       static_cast<int>(scale_of(g, which)));
+  return {};
+}
+
+Status check_sizes(const Gemm& g) {
+  if (g.m < 0) return bad_input("m = {}: must be 0 or more", g.m);
+  if (g.n < 0) return bad_input("n = {}: must be 0 or more", g.n);
+  if (g.k < 0) return bad_input("k = {}: must be 0 or more", g.k);
+  if (g.batch < 1) return bad_input("batch = {}: must be 1 or more", g.batch);
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(g.m, g.n, &product) ||
+      __builtin_mul_overflow(product, g.k, &product) ||
+      __builtin_mul_overflow(product, g.batch, &product))
+    return bad_input("m*n*k*batch = {}*{}*{}*{}: does not fit 64 bits", g.m, g.n, g.k, g.batch);
+  return {};
+}
+
+Status check_types(const Gemm& g) {
+  const auto refuse = [](std::string text) {
+    return fail(ErrorCode::unsupported, std::move(text));
+  };
+  const TypeRow* row = type_row(g.a.dtype, g.b.dtype);
+  if (!row)
+    return refuse(fmt::format("a.dtype = {}, b.dtype = {}: this pair is not supported",
+                              name(g.a.dtype), name(g.b.dtype)));
+  if (g.accumulator != row->accumulator)
+    return refuse(fmt::format("accumulator = {}: {} accumulates in {}", name(g.accumulator),
+                              row->word, name(row->accumulator)));
+  if (!row->allows_output(g.d.dtype))
+    return refuse(
+        fmt::format("d.dtype = {}: {} gives one of: {}", name(g.d.dtype), row->word, row->outputs));
+  if (g.c.dtype != g.d.dtype)
+    return refuse(
+        fmt::format("c.dtype = {}: must be d.dtype, {}", name(g.c.dtype), name(g.d.dtype)));
+  return {};
+}
+
+Status check_scale(const Gemm& g, Operand which) {
+  const Scale scale = scale_of(g, which);
+  const DType type = matrix(g, which).dtype;
+  const auto refuse = [&](std::string_view why) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("scale_{} = {}: {}.dtype = {} {}", letter(which), name(scale),
+                            letter(which), name(type), why));
+  };
+  if (scale == Scale::none) return {};
+  if (!is_floating(type) || bits_of(type) > 8) return refuse("has no scales");
+  if (scale == Scale::mx_32 && !is_mx_element(type)) return refuse("is no format of such blocks");
+  if (scale == Scale::mx_32 && g.k % scale_block(scale).along != 0)
+    return bad_input("k = {}: scale_{} = {} needs a multiple of {}", g.k, letter(which),
+                     name(scale), scale_block(scale).along);
+  const Extent e = scale_extent(g, which);
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(e.lines, e.length, &bytes) ||
+      __builtin_mul_overflow(bytes, g.batch, &bytes) ||
+      __builtin_mul_overflow(bytes, scale_size(scale), &bytes))
+    return bad_input("scale_{} = {}: {} lines of {} scales do not fit 64 bits", letter(which),
+                     name(scale), e.lines, e.length);
+  return {};
+}
+
+Status check_scales(const Gemm& g) {
+  for (Operand which : {Operand::a, Operand::b})
+    if (Status status = check_scale(g, which); !status) return status;
+  const auto refuse = [](std::string text) {
+    return fail(ErrorCode::unsupported, std::move(text));
+  };
+  const TypeRow& row = *type_row(g.a.dtype, g.b.dtype);
+  if (needs_mx(row) && (g.scale_a != Scale::mx_32 || g.scale_b != Scale::mx_32))
+    return refuse(fmt::format("scale_a = {}, scale_b = {}: {} needs mx32 for both", name(g.scale_a),
+                              name(g.scale_b), row.word));
+  if (blocks_along_k(g.scale_a) != blocks_along_k(g.scale_b) ||
+      (g.scale_a == Scale::mx_32) != (g.scale_b == Scale::mx_32))
+    return refuse(fmt::format("scale_a = {}, scale_b = {}: blocks along k must be the same",
+                              name(g.scale_a), name(g.scale_b)));
+  if (g.b_packed && (g.scale_a != Scale::none || g.scale_b != Scale::none))
+    return refuse("b_packed = true: a packed B has no scales, nor has what it meets");
+  return {};
+}
+
+Status check_output_layout(const Gemm& g) {
+  if (g.c.transposed) return bad_input("c.transposed = true: use c.order");
+  if (g.d.transposed) return bad_input("d.transposed = true: use d.order");
+  if (g.c.order != g.d.order)
+    return bad_input("c.order differs from d.order: they must be the same");
+  // A packed operand is B of the canonical product, which a column-major D turns into A.
+  if (g.b_packed && g.d.order == Order::column_major)
+    return fail(ErrorCode::unsupported, "b_packed = true: needs d.order row-major");
+  return {};
+}
+
+/// A batch of D may lie behind the one before it, or beside it within the same lines.
+bool batches_overlap(const Gemm& g, Operand which) {
+  const Extent e = extent(g, which);
+  if (g.batch == 1 || e.length == 0 || e.lines == 0) return false;
+  const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
+  const bool behind = stride >= (e.lines - 1) * ld + e.length;
+  const bool beside = stride >= e.length && (g.batch - 1) * stride + e.length <= ld;
+  return !behind && !beside;
+}
+
+Status check_matrix(const Gemm& g, Operand which) {
+  const Matrix& m = matrix(g, which);
+  const Extent e = extent(g, which);
+  const char c = letter(which);
+  if (m.ld < 0) return bad_input("ld{} = {}: must be 0 (tight) or more", c, m.ld);
+  if (m.ld != 0 && m.ld < e.length)
+    return bad_input("ld{} = {}: must be at least {}", c, m.ld, e.length);
+  if (m.batch_stride < 0)
+    return bad_input("stride_{} = {}: must be 0 (tight) or more", c, m.batch_stride);
+
+  const std::int64_t ld = leading_dimension(g, which);
+  const int whole = elements_of_whole_bytes(m.dtype);
+  // Bits of the types that are counted in bits.
+  const int unit = whole > 1 ? bits_of(m.dtype) : size_of(m.dtype);
+  std::int64_t one = 0, all = 0;
+  if (__builtin_mul_overflow(ld, std::max<std::int64_t>(1, e.lines), &one) ||
+      __builtin_mul_overflow(one, unit, &all))
+    return bad_input("ld{} = {}: {} lines of it do not fit 64 bits", c, ld, e.lines);
+  if (ld % whole != 0 && e.lines > 1)
+    return bad_input("ld{} = {}: must be a multiple of {}, whole bytes of {}", c, ld, whole,
+                     name(m.dtype));
+  const std::int64_t stride = batch_stride(g, which);
+  if (stride % whole != 0 && g.batch > 1)
+    return bad_input("stride_{} = {}: must be a multiple of {}, whole bytes of {}", c, stride,
+                     whole, name(m.dtype));
+  if (__builtin_mul_overflow(stride, g.batch - 1, &all) || __builtin_add_overflow(all, one, &all) ||
+      __builtin_mul_overflow(all, unit, &all))
+    return bad_input("stride_{} = {}: {} batches of it do not fit 64 bits", c, stride, g.batch);
+  if (which == Operand::d && batches_overlap(g, which))
+    return bad_input("stride_d = {}: batches of D overlap", stride);
+  return {};
+}
+
+Status check_alignment(const Gemm& g) {
+  if (g.alignment < 1 || g.alignment > kMaxAlignment || (g.alignment & (g.alignment - 1)) != 0)
+    return bad_input("alignment = {}: must be a power of two, 1 to {}", g.alignment, kMaxAlignment);
+  for (Operand which : kOperands) {
+    if (which == Operand::b && g.b_packed) continue;  // packed bytes have their own pitch
+    const Extent e = extent(g, which);
+    if (e.length == 0 || e.lines == 0) continue;  // no line lies a pitch behind another
+    const DType type = matrix(g, which).dtype;
+    const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
+    if (bytes_of(type, ld) % g.alignment != 0)
+      return bad_input("alignment = {}: ld{} = {} is {} bytes, not a multiple of it", g.alignment,
+                       letter(which), ld, bytes_of(type, ld));
+    if (g.batch > 1 && bytes_of(type, stride) % g.alignment != 0)
+      return bad_input("alignment = {}: stride_{} = {} is {} bytes, not a multiple of it",
+                       g.alignment, letter(which), stride, bytes_of(type, stride));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status validate(const Gemm& gemm) {
+  for (auto check :
+       {check_enumerators, check_sizes, check_types, check_scales, check_output_layout})
+    if (Status status = check(gemm); !status) return status;
+  for (Operand which : kOperands)
+    if (Status status = check_matrix(gemm, which); !status) return status;
+  return check_alignment(gemm);
+}
+
+}  // namespace kiln

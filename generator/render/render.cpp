@@ -1,0 +1,142 @@
+#include "generator/render/render.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <set>
+
+#include "generator/families/cpu/common/host.h"
+#include "generator/families/hip/common/hip.h"
+#include "generator/render/embedded.h"
+#include "generator/space/family.h"
+#include "kiln/engine.hpp"
+
+namespace kiln {
+namespace {
+
+std::string_view template_text(std::string_view path) {
+  for (const auto& file : embedded_templates())
+    if (file.path == path) return file.text;
+  return {};
+}
+
+std::string hash_text(std::string_view text) {
+  return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+}
+
+/// `using TypeA = float;  // elements of A`, glosses in one column; macros behind the rest.
+std::string constants_text(const std::vector<Constant>& all) {
+  std::vector<std::string> lines;
+  std::vector<Constant> constants;
+  std::string macros;
+  for (const auto& c : all)
+    if (c.type == "define")
+      macros += fmt::format("#define {} {}\n", c.name, c.value);
+    else
+      constants.push_back(c);
+  std::size_t width = 0;
+  for (const auto& c : constants) {
+    lines.push_back(c.type == "using"
+                        ? fmt::format("using {} = {};", c.name, c.value)
+                        : fmt::format("constexpr {} {} = {};", c.type, c.name, c.value));
+    width = std::max(width, lines.back().size());
+  }
+  std::string out;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    out += fmt::format("{:<{}}  // {}\n", lines[i], width, constants[i].gloss);
+  return out + macros;
+}
+
+std::vector<std::string> flags_of(const Config& config, const DeviceCaps& device) {
+  if (device.vendor == Vendor::amd) return hip::flags(device);
+  return std::visit(
+      [&](const auto& c) -> std::vector<std::string> {
+        if constexpr (requires { c.isa; })
+          return host::flags(c.isa, device);
+        else
+          return {"--gpu-architecture=" + device.arch, "--std=c++17"};
+      },
+      config);
+}
+
+std::string_view extension(Vendor vendor) {
+  switch (vendor) {
+    case Vendor::nvidia:
+      return "cu";
+    case Vendor::amd:
+      return "hip";
+    case Vendor::cpu:
+      break;
+  }
+  return "cpp";
+}
+
+}  // namespace
+
+std::string template_hash(Vendor vendor) {
+  const std::string_view prefix = vendor == Vendor::cpu      ? "host_"
+                                  : vendor == Vendor::nvidia ? "cuda_"
+                                                             : "hip_";
+  std::set<std::string_view> paths;
+  for (const Family& family : families())
+    if (family.name.starts_with(prefix)) paths.insert(family.files.begin(), family.files.end());
+  std::string all;
+  for (const std::string_view path : paths) {
+    all += path;
+    all.push_back('\0');
+    all += template_text(path);
+    all.push_back('\0');
+  }
+  return hash_text(all);
+}
+
+std::string compile_command(Vendor vendor, const Source& source) {
+  const std::string flags = fmt::format("{}", fmt::join(source.flags, " "));
+  if (vendor == Vendor::nvidia)
+    return fmt::format("nvcc -cubin {} -o kernel.cubin {}", flags, source.file_name);
+  if (vendor == Vendor::amd)
+    return fmt::format(
+        "clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib {} {} -o "
+        "kernel.hsaco",
+        flags, source.file_name);
+  return fmt::format("clang++ {} -shared -fPIC {} -o kernel.so", flags, source.file_name);
+}
+
+Result<std::string> paste(std::span<const std::string_view> files, const Parameters& parameters) {
+  std::string body;
+  for (const auto path : files) {
+    auto part = expand(template_text(path), parameters.values);
+    if (!part) return fail(part.error().code, fmt::format("{}: {}", path, part.error().message));
+    if (part->find_first_not_of('\n') == std::string::npos) continue;  // not for this kernel
+    body += fmt::format("\n// ---- {} ----\n{}", path, *part);
+    if (path.ends_with("/types.h"))
+      body += "\n// ---- parameters ----\n" + constants_text(parameters.constants);
+  }
+  return body;
+}
+
+Result<Source> render(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  if (auto ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+  const Canonical problem = canonicalise(gemm);
+  if (const auto broken = broken_rule(problem, device, config); !broken.empty())
+    return fail(ErrorCode::bad_input, fmt::format("config '{}' breaks the rule '{}' for {}",
+                                                  text(config), broken, text(gemm)));
+  const Family& family = family_of(config);
+  const Result<std::string> pasted =
+      paste(family.files, family.parameters(problem, device, config));
+  if (!pasted) return tl::unexpected(pasted.error());
+  const std::string& body = *pasted;
+  Source source;
+  source.flags = flags_of(config, device);
+  source.file_name =
+      fmt::format("kiln_{}_{}.{}", family.name, hash_text(body), extension(family.vendor));
+  source.text = fmt::format(
+      "// Written by kiln {}.\n// device:  {}\n// problem: {}{}\n// config:  {}\n"
+      "// compile: {}\n{}",
+      version(), device.arch, text(gemm), problem.swapped ? "  (as its transpose)" : "",
+      text(config), compile_command(family.vendor, source), body);
+  return source;
+}
+
+}  // namespace kiln

@@ -1,0 +1,53 @@
+// A family of kernels: its space, rules, model, template files and parameters. A new design is a
+// new row of `families()`; nothing else dispatches on families.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generator/render/template.h"
+#include "generator/space/gpu_launch.h"
+#include "generator/space/space.h"
+
+namespace kiln {
+
+/// One named constant of the rendered parameter block: `constexpr int kMr = 6;  // gloss`.
+struct Constant {
+  std::string type, name, value, gloss;
+  /// Affects speed only: with another value the code gives the same results.
+  bool hint = false;
+};
+
+/// Everything that a template needs to become one kernel's source.
+struct Parameters {
+  std::vector<Constant> constants;  // in the order they are printed
+  TemplateValues values;            // what `//% if` asks about
+};
+
+struct Family {
+  std::string_view name;
+  std::span<const std::string_view> files;  // templates, in the order they are pasted
+  /// Calls `visit` for every point (the product of the axes); rules decide which are legal.
+  void (*enumerate)(const Canonical&, const DeviceCaps&,
+                    const std::function<void(const Config&)>& visit);
+  std::span<const Rule> rules;
+  Parameters (*parameters)(const Canonical&, const DeviceCaps&, const Config&);
+  double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&);
+  Vendor vendor = Vendor::cpu;  // whose devices these kernels are for
+  /// Null for host families, whose kernels divide their work themselves.
+  GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  /// Whether the kernels apply the scales that the operands have; null: they know of none.
+  bool (*applies_scales)(const Gemm&) = nullptr;
+  /// Bumped by hand when code that was rendered before is found to be wrong: stored winners of
+  /// older revisions are not used any more. Never for speed, and never for text.
+  int revision = 1;
+};
+
+std::span<const Family> families();
+/// The row of the family that `config` belongs to.
+const Family& family_of(const Config& config);
+
+}  // namespace kiln

@@ -1,0 +1,51 @@
+#include "generator/space/launch_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "generator/space/family.h"
+#include "generator/space/space.h"
+
+namespace kiln {
+namespace {
+
+std::string text(const Dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); }
+
+// Structured bindings: a field that is added stops this file from compiling until it is written.
+std::string text(const GpuStep& step) {
+  const auto& [entry, grid, block, cluster, dynamic_shared_bytes, overlaps_previous, maps] = step;
+  return fmt::format("step(entry={},grid={},block={},cluster={},shared={},overlaps={},maps={});",
+                     entry, text(grid), text(block), text(cluster), dynamic_shared_bytes,
+                     static_cast<int>(overlaps_previous), fmt::join(maps, "+"));
+}
+
+std::string text(const TensorMapSpec& map) {
+  const auto& [operand, offset, element, rank, dims, strides, box, swizzle, promotion] = map;
+  return fmt::format(
+      "map(operand={},offset={},element={},rank={},dims={},strides={},box={},swizzle={},"
+      "promotion={});",
+      static_cast<int>(operand), offset, static_cast<int>(element), rank, fmt::join(dims, "x"),
+      fmt::join(strides, "x"), fmt::join(box, "x"), static_cast<int>(swizzle),
+      static_cast<int>(promotion));
+}
+
+}  // namespace
+
+std::string launch_text(const GpuLaunch& launch) {
+  const auto& [steps, maps, workspace_bytes, zeroed_bytes] = launch;
+  std::string all = fmt::format("workspace={};zeroed={};", workspace_bytes, zeroed_bytes);
+  for (const GpuStep& step : steps) all += text(step);
+  for (const TensorMapSpec& map : maps) all += text(map);
+  return all;
+}
+
+std::string launch_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  const Canonical problem = canonicalise(gemm);
+  if (!broken_rule(problem, device, config).empty()) return {};
+  const Family& family = family_of(config);
+  std::string all = fmt::format("abi={};revision={};", kKernelAbi, family.revision);
+  if (family.launch != nullptr) all += launch_text(family.launch(problem, device, config));
+  return all;
+}
+
+}  // namespace kiln

@@ -1,0 +1,92 @@
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/thread_pool.h"
+#include "runtime/workspace.h"
+
+namespace kiln {
+namespace {
+
+struct Call {
+  KilnGemmFn gemm;
+  const KilnArgs* args;
+};
+
+Status run_on_team(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& args, int threads,
+                   std::int64_t workspace_bytes) {
+  TeamLease team(threads);
+  if (team.threads() != threads) workspace_bytes = ask_workspace(&args, team.threads());
+  Result<void*> memory = workspace(workspace_bytes);
+  if (!memory) return tl::unexpected(std::move(memory).error());
+  args.workspace = *memory;
+  args.barrier = barrier_words();
+  Call call{gemm, &args};
+  team.run(
+      [](void* context, int thread, int count) {
+        const Call& c = *static_cast<const Call*>(context);
+        c.gemm(c.args, thread, count);
+      },
+      &call);
+  return {};
+}
+
+/// `args` is the caller's own copy.
+Status run(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& args, int threads,
+           std::int64_t workspace_bytes) {
+  if (threads > 1) return run_on_team(gemm, ask_workspace, args, threads, workspace_bytes);
+  Result<void*> memory = workspace(workspace_bytes);
+  if (!memory) return tl::unexpected(std::move(memory).error());
+  args.workspace = *memory;
+  args.barrier = barrier_words();
+  gemm(&args, 0, 1);
+  return {};
+}
+
+}  // namespace
+
+KilnArgs make_args(const Canonical& problem, const Operands& operands) {
+  const Gemm& g = problem.gemm;
+  return {.a = problem.swapped ? operands.b : operands.a,
+          .b = problem.swapped ? operands.a : operands.b,
+          .c = operands.c,
+          .d = operands.d,
+          .bias = operands.bias,
+          .residual = operands.residual,
+          .m = g.m,
+          .n = g.n,
+          .k = g.k,
+          .batch = g.batch,
+          .lda = g.a.ld,
+          .ldb = g.b.ld,
+          .ldc = g.c.ld,
+          .ldd = g.d.ld,
+          .stride_a = g.a.batch_stride,
+          .stride_b = g.b.batch_stride,
+          .stride_c = g.c.batch_stride,
+          .stride_d = g.d.batch_stride,
+          .alpha = operands.alpha,
+          .beta = operands.beta,
+          .workspace = nullptr,
+          .barrier = nullptr,
+          .scale_a = problem.swapped ? operands.scale_b : operands.scale_a,
+          .scale_b = problem.swapped ? operands.scale_a : operands.scale_b};
+}
+
+int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads) {
+  return threads > 1 && kernel.threads != nullptr ? kernel.threads(&args, threads) : threads;
+}
+
+Status launch(const HostKernel& kernel, KilnArgs args, int threads) {
+  threads = threads_used(kernel, args, threads);
+  return run(kernel.gemm, kernel.workspace_bytes, args, threads,
+             kernel.workspace_bytes(&args, threads));
+}
+
+Status launch(const HostKernel& kernel, KilnArgs args, int threads, std::int64_t workspace_bytes) {
+  return run(kernel.gemm, kernel.workspace_bytes, args, threads, workspace_bytes);
+}
+
+Status launch(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs args, int threads,
+              std::int64_t workspace_bytes) {
+  return run(gemm, ask_workspace, args, threads, workspace_bytes);
+}
+
+}  // namespace kiln

@@ -1,0 +1,246 @@
+#include "runtime/cpu/probe.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/thread_pool.h"
+#include "runtime/timer.h"
+
+namespace kiln {
+namespace {
+
+// Two FMA units of latency 4 need 8 chains; 12, a factor and a summand fit 16 registers.
+constexpr int kChains = 12;
+constexpr double kGateNs = 100e3;
+constexpr int kPeakSamples = 100;
+constexpr std::int64_t kLine = 64;
+
+/// Runs `rounds` steps of every chain. Chains start apart, or the compiler would run one for all;
+/// their sum keeps it from dropping them.
+using FmaLoop = double (*)(std::int64_t rounds);
+
+/// A value that the compiler cannot know: with it, a chain that starts at its fixed point is
+/// constant.
+template <typename T>
+T hidden(double value) {
+  const volatile T seen = static_cast<T>(value);
+  return seen;
+}
+
+// The bodies differ in their target alone: vector types are lowered to instructions within the
+// function that names them, so one body inlined in three would use the narrowest.
+template <typename T>
+[[gnu::noinline]] double fma_portable(std::int64_t rounds) {
+  typedef T Vector __attribute__((vector_size(16)));
+  Vector sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + T(i);
+  const Vector factor = Vector{} + hidden<T>(0.999), summand = Vector{} + hidden<T>(0.001);
+  for (std::int64_t r = 0; r < rounds; ++r)
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * factor + summand;
+  for (int i = 1; i < kChains; ++i) sums[0] += sums[i];
+  return static_cast<double>(sums[0][0]);
+}
+
+#if defined(__x86_64__)
+template <typename T>
+[[gnu::noinline, gnu::target("avx2,fma")]] double fma_avx2(std::int64_t rounds) {
+  typedef T Vector __attribute__((vector_size(32)));
+  Vector sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + T(i);
+  const Vector factor = Vector{} + hidden<T>(0.999), summand = Vector{} + hidden<T>(0.001);
+  for (std::int64_t r = 0; r < rounds; ++r)
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * factor + summand;
+  for (int i = 1; i < kChains; ++i) sums[0] += sums[i];
+  return static_cast<double>(sums[0][0]);
+}
+
+template <typename T>
+[[gnu::noinline, gnu::target("avx512f")]] double fma_avx512(std::int64_t rounds) {
+  typedef T Vector __attribute__((vector_size(64)));
+  Vector sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + T(i);
+  const Vector factor = Vector{} + hidden<T>(0.999), summand = Vector{} + hidden<T>(0.001);
+  for (std::int64_t r = 0; r < rounds; ++r)
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * factor + summand;
+  for (int i = 1; i < kChains; ++i) sums[0] += sums[i];
+  return static_cast<double>(sums[0][0]);
+}
+#endif
+
+struct Fma {
+  FmaLoop loop;
+  int vector_bytes;
+};
+
+template <typename T>
+Fma widest_fma() {
+#if defined(__x86_64__)
+  const CpuFeatures features = detect_cpu(1)->cpu;
+  if (features.avx512) return {fma_avx512<T>, 64};
+  if (features.avx2_fma) return {fma_avx2<T>, 32};
+#endif
+  return {fma_portable<T>, 16};
+}
+
+Fma fma_for(DType type) {
+  static const Fma single = widest_fma<float>(), twice = widest_fma<double>();
+  return type == fp64 ? twice : single;
+}
+
+/// One run of the loop on each thread of a team.
+struct TeamRun {
+  int threads = 0;        // as many as the system gave
+  double slowest_ns = 0;  // each times itself, so that waking the others does not count
+  double span_ns = 0;     // from the first one's begin to the last one's end
+};
+
+TeamRun run_team(FmaLoop loop, std::int64_t rounds, int threads) {
+  struct alignas(128) Slot {
+    std::int64_t begin = 0, end = 0;
+    double sink = 0;
+  };
+  std::vector<Slot> slots(static_cast<std::size_t>(std::max(threads, 1)));
+  TeamRun run;
+  run.threads = parallel(threads, [&](int thread, int) {
+    Slot slot{.begin = now_ns()};
+    slot.sink = loop(rounds);
+    slot.end = now_ns();
+    slots[static_cast<std::size_t>(thread)] = slot;
+  });
+  slots.resize(static_cast<std::size_t>(run.threads));
+  std::int64_t first = slots[0].begin, last = slots[0].end;
+  for (const Slot& slot : slots) {
+    run.slowest_ns = std::max(run.slowest_ns, static_cast<double>(slot.end - slot.begin));
+    first = std::min(first, slot.begin);
+    last = std::max(last, slot.end);
+  }
+  run.span_ns = static_cast<double>(last - first);
+  return run;
+}
+
+/// Rounds that take `ns` on one undisturbed thread: the fastest of a few short runs decides.
+std::int64_t rounds_for(FmaLoop loop, double ns) {
+  constexpr std::int64_t kTrial = 4000;  // ~6 µs
+  double fastest = 1e9;
+  for (int i = 0; i < 20; ++i) fastest = std::min(fastest, run_team(loop, kTrial, 1).slowest_ns);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(kTrial * ns / std::max(fastest, 1.0)));
+}
+
+/// Nanoseconds to load one word of each line.
+double read_ns(const std::byte* first, const std::byte* last) {
+  const std::int64_t begin = now_ns();
+  std::uint64_t sums[4] = {};
+  for (; last - first >= 4 * kLine; first += 4 * kLine)
+    for (int i = 0; i < 4; ++i)
+      sums[i] += *reinterpret_cast<const std::uint64_t*>(first + i * kLine);
+  // What the compiler cannot see used, it need not load.
+  volatile std::uint64_t sink = sums[0] + sums[1] + sums[2] + sums[3];
+  static_cast<void>(sink);
+  return static_cast<double>(now_ns() - begin);
+}
+
+/// Bytes a second of one thread that reads [first, last) `passes` times. The median of short
+/// segments counts: a pass over a large buffer lasts long enough to always lose a time slice
+/// somewhere.
+double read_speed(const std::byte* first, const std::byte* last, int passes) {
+  constexpr std::int64_t kLongest = 1 << 20;  // ~50 µs
+  const std::int64_t step =
+      std::min<std::int64_t>(kLongest, (last - first) / 16) / (4 * kLine) * (4 * kLine);
+  std::vector<double> times;
+  for (int pass = 0; pass < passes; ++pass)
+    for (const std::byte* at = first; last - at >= step; at += step)
+      times.push_back(read_ns(at, at + step));
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return static_cast<double>(step) / (std::max(*middle, 1.0) * 1e-9);
+}
+
+}  // namespace
+
+bool has_fma_probe(DType type) { return type == DType::fp32 || type == DType::fp64; }
+
+SpeedGate::SpeedGate(int threads, DType type)
+    : threads_(std::max(threads, 1)),
+      type_(type == DType::fp64 ? DType::fp64 : DType::fp32),
+      rounds_(rounds_for(fma_for(type_).loop, kGateNs)) {}
+
+double SpeedGate::sample() {
+  const Fma fma = fma_for(type_);
+  const TeamRun run = run_team(fma.loop, rounds_, threads_);
+  last_ns_ = std::max(1.0, run.slowest_ns);
+  const double lanes = fma.vector_bytes / size_of(type_);
+  const double operations =
+      2.0 * lanes * kChains * static_cast<double>(rounds_) * static_cast<double>(run.threads);
+  peak_flops_ = std::max(peak_flops_, operations / (std::max(1.0, run.span_ns) * 1e-9));
+  window_[next_++ % window_.size()] = last_ns_;
+  const std::size_t filled = std::min(next_, window_.size());
+  return *std::min_element(window_.begin(), window_.begin() + static_cast<std::ptrdiff_t>(filled)) /
+         last_ns_;
+}
+
+Result<double> fma_peak(DType type, int threads) {
+  if (!has_fma_probe(type))
+    return fail(ErrorCode::bad_input, fmt::format("type = {}: must be fp32 or fp64", name(type)));
+  SpeedGate probe(threads, type);
+  for (int i = 0; i < kPeakSamples; ++i) probe.sample();
+  return probe.peak_flops();
+}
+
+Result<double> read_bandwidth(std::int64_t bytes, int threads) {
+  const std::int64_t least = std::max(threads, 1) * (64 << 10);  // 4 KiB segments and more
+  if (bytes < least)
+    return fail(ErrorCode::bad_input, fmt::format("bytes = {}: must be {} or more", bytes, least));
+  const auto size = static_cast<std::size_t>(bytes);
+  void* mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED)
+    return fail(ErrorCode::device,
+                fmt::format("buffer of {} bytes: {}", bytes, std::strerror(errno)));
+  const auto unmap = [size](void* p) { munmap(p, size); };
+  const std::unique_ptr<void, decltype(unmap)> owner(mapping, unmap);
+  madvise(mapping, size, MADV_HUGEPAGE);
+  auto* data = static_cast<std::byte*>(mapping);
+  // ~20 ms of a small buffer, three passes of a large one.
+  const int passes = static_cast<int>(std::clamp<std::int64_t>((256 << 20) / bytes, 3, 64));
+  std::vector<double> speeds(static_cast<std::size_t>(std::max(threads, 1)));
+  parallel(threads, [&](int thread, int count) {
+    const std::byte* first = data + bytes / kLine * thread / count * kLine;
+    const std::byte* last = data + bytes / kLine * (thread + 1) / count * kLine;
+    // Touched by its reader, a share lies in that thread's memory.
+    std::memset(data + (first - data), 1, static_cast<std::size_t>(last - first));
+    speeds[static_cast<std::size_t>(thread)] = read_speed(first, last, passes);
+  });
+  return std::accumulate(speeds.begin(), speeds.end(), 0.0);
+}
+
+Result<MachineLimits> measure_limits(const DeviceCaps& device) {
+  const int threads = device.compute_units;
+  MachineLimits limits;
+  limits.fp32_flops = *fma_peak(fp32, threads);
+  limits.fp64_flops = *fma_peak(fp64, threads);
+  // Beyond the threads' L2 together, and within L3 where there is one.
+  const std::int64_t least = std::int64_t{threads} * (64 << 10);
+  const std::int64_t in_l3 =
+      std::clamp(4 * threads * device.l2_bytes, least, std::max(device.l3_bytes / 2, least));
+  const std::int64_t in_dram =
+      std::clamp<std::int64_t>(2 * device.l3_bytes, 256 << 20, std::int64_t{1} << 30);
+  const Result<double> l3 = read_bandwidth(in_l3, threads);
+  if (!l3) return tl::unexpected(l3.error());
+  const Result<double> dram = read_bandwidth(in_dram, threads);
+  if (!dram) return tl::unexpected(dram.error());
+  limits.l3_read = *l3;
+  limits.dram_read = *dram;
+  return limits;
+}
+
+}  // namespace kiln

@@ -1,0 +1,277 @@
+#include "runtime/cpu/reference_kernel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <vector>
+
+#include "generator/problem/extent.h"
+#include "kiln/numeric.hpp"
+
+namespace kiln {
+namespace {
+
+struct HalfBits {
+  std::uint16_t bits;
+};
+struct BfloatBits {
+  std::uint16_t bits;
+};
+
+template <DType Type>
+struct Fp8Bits {
+  std::uint8_t bits;
+};
+
+template <typename Acc, typename T>
+Acc widened(T value) {
+  return static_cast<Acc>(value);
+}
+template <typename Acc>
+Acc widened(HalfBits value) {
+  return fp16_to_float(value.bits);
+}
+template <typename Acc>
+Acc widened(BfloatBits value) {
+  return bf16_to_float(value.bits);
+}
+
+template <typename Acc, DType Type>
+Acc widened(Fp8Bits<Type> value) {
+  return static_cast<Acc>(fp8_to_float(small_format_of(Type), value.bits));
+}
+
+/// Integer sums wrap as the vector instructions do, without the undefined overflow.
+template <typename Acc>
+Acc multiply_add(Acc a, Acc b, Acc sum) {
+  if constexpr (std::is_integral_v<Acc>)
+    return static_cast<Acc>(static_cast<std::uint32_t>(sum) + static_cast<std::uint32_t>(a * b));
+  else
+    return sum + a * b;
+}
+
+double activated(Activation f, double x) {
+  switch (f) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return x < 0.0 ? 0.0 : x;  // NaN stays NaN
+    case Activation::gelu_tanh: {
+      const double u = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+      return x / (1.0 + std::exp(-2.0 * u));
+    }
+    case Activation::gelu_erf:
+      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case Activation::silu:
+      return x / (1.0 + std::exp(-x));
+  }
+  return x;
+}
+
+constexpr std::int64_t kTile = 256;  // columns whose sums are kept at once: 2 KB, in L1
+
+/// Where the elements of B lie: of one batch, with the pitch in use.
+struct Right {
+  const void* first;
+  std::int64_t ld;
+  bool k_major;
+};
+
+/// sum[j] = sum over p of a[p] * B(p, column + j).
+template <typename B, typename Acc>
+void sum_tile(const std::vector<Acc>& a, const Right& right, std::int64_t column,
+              std::int64_t count, Acc* sum) {
+  const B* b = static_cast<const B*>(right.first);
+  const auto k = static_cast<std::int64_t>(a.size());
+  std::fill_n(sum, count, Acc{});
+  if (right.k_major) {
+    for (std::int64_t j = 0; j < count; ++j) {
+      const B* row = b + (column + j) * right.ld;
+      for (std::int64_t p = 0; p < k; ++p)
+        sum[j] = multiply_add(a[p], widened<Acc>(row[p]), sum[j]);
+    }
+    return;
+  }
+  for (std::int64_t p = 0; p < k; ++p) {
+    const B* row = b + p * right.ld + column;
+    for (std::int64_t j = 0; j < count; ++j)
+      sum[j] = multiply_add(a[p], widened<Acc>(row[j]), sum[j]);
+  }
+}
+
+/// alpha·sum + beta·C + bias, activation, + residual, rounded into D: elements of one row.
+template <typename Acc>
+void finish(const Canonical& problem, const KilnArgs& args, std::int64_t batch, std::int64_t row,
+            std::int64_t column, std::int64_t count, const Acc* sum) {
+  using Real = std::conditional_t<std::is_same_v<Acc, double>, double, float>;
+  const Epilogue& epilogue = problem.gemm.epilogue;
+  const DType type = problem.gemm.d.dtype;
+  const double alpha = static_cast<Real>(args.alpha), beta = static_cast<Real>(args.beta);
+  const auto* bias = static_cast<const Real*>(args.bias);
+  for (std::int64_t j = column; j < column + count; ++j) {
+    double value = alpha * static_cast<double>(sum[j - column]);
+    if (beta != 0.0)
+      value += beta * load_element(type, args.c, batch * args.stride_c + row * args.ldc + j);
+    if (epilogue.bias == Bias::per_row) value += bias[row];
+    if (epilogue.bias == Bias::per_column) value += bias[j];
+    value = activated(epilogue.activation, value);
+    const std::int64_t at = batch * args.stride_d + row * args.ldd + j;
+    if (epilogue.residual) value += load_element(type, args.residual, at);
+    store_element(type, args.d, at, value);
+  }
+}
+
+template <typename A, typename B, typename Acc>
+void run_typed(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+  std::vector<Acc> a(static_cast<std::size_t>(args.k));
+  Acc sum[kTile];
+  const Gemm& g = problem.gemm;
+  // A packed B lies tight, whatever the caller's pitch was.
+  const std::int64_t lines = problem.b_k_major ? args.n : args.k;
+  const std::int64_t length = problem.b_k_major ? args.k : args.n;
+  const std::int64_t ldb = g.b_packed ? length : args.ldb;
+  const std::int64_t stride_b = g.b_packed ? lines * length : args.stride_b;
+
+  const std::int64_t rows = args.batch * args.m;
+  for (std::int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r) {
+    const std::int64_t batch = r / args.m, row = r % args.m;
+    const A* from = static_cast<const A*>(args.a) + batch * args.stride_a;
+    for (std::int64_t p = 0; p < args.k; ++p)
+      a[p] = widened<Acc>(from[problem.a_k_major ? row * args.lda + p : p * args.lda + row]);
+    const Right right{static_cast<const B*>(args.b) + batch * stride_b, ldb, problem.b_k_major};
+    for (std::int64_t j = 0; j < args.n; j += kTile) {
+      const std::int64_t count = std::min<std::int64_t>(kTile, args.n - j);
+      sum_tile<B, Acc>(a, right, j, count, sum);
+      finish<Acc>(problem, args, batch, row, j, count, sum);
+    }
+  }
+}
+
+/// Lines of an operand with scales, which may be of fewer than eight bits, as floats. A line is a
+/// row of A or a column of B.
+class ScaledLines {
+ public:
+  ScaledLines(const Canonical& problem, const KilnArgs& args, Operand which)
+      : matrix_(matrix(problem.gemm, which)),
+        scale_(scale_of(problem.gemm, which)),
+        of_scales_(scale_extent(problem.gemm, which)),
+        block_(scale_block(scale_)) {
+    const bool a = which == Operand::a;
+    data_ = a ? args.a : args.b;
+    scales_ = a ? args.scale_a : args.scale_b;
+    ld_ = a ? args.lda : args.ldb;
+    stride_ = a ? args.stride_a : args.stride_b;
+    k_major_ = a ? problem.a_k_major : problem.b_k_major;
+  }
+
+  void read(std::int64_t batch, std::int64_t line, std::int64_t k, float* out) const {
+    const std::int64_t first = batch * stride_ + line * (k_major_ ? ld_ : 1);
+    for (std::int64_t p = 0; p < k; ++p)
+      out[p] =
+          static_cast<float>(load_element(matrix_.dtype, data_, first + p * (k_major_ ? 1 : ld_)));
+    if (scale_ == Scale::none) return;
+    const std::int64_t row = (batch * of_scales_.lines + line / block_.lines) * of_scales_.length;
+    for (std::int64_t p = 0; p < k; ++p)
+      out[p] *= scale_at(row + (block_.along == 0 ? 0 : p / block_.along));
+  }
+
+ private:
+  float scale_at(std::int64_t index) const {
+    if (scale_ == Scale::mx_32)
+      return static_cast<float>(decode(kE8m0, static_cast<const std::uint8_t*>(scales_)[index]));
+    return static_cast<float>(load_element(DType::fp32, scales_, index));
+  }
+
+  const Matrix& matrix_;
+  Scale scale_;
+  Extent of_scales_;
+  ScaleBlock block_;
+  const void *data_, *scales_;
+  std::int64_t ld_, stride_;
+  bool k_major_;
+};
+
+/// Some columns of B at a time, so that each element is decoded once a thread.
+void run_scaled(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+  constexpr std::int64_t kColumns = 16;
+  const ScaledLines left(problem, args, Operand::a), right(problem, args, Operand::b);
+  const auto k = static_cast<std::size_t>(args.k);
+  std::vector<float> a(k), b(kColumns * k);
+  const std::int64_t rows = args.batch * args.m;
+  const std::int64_t begin = rows * thread / threads, end = rows * (thread + 1) / threads;
+  for (std::int64_t r = begin; r < end;) {
+    const std::int64_t batch = r / args.m, last = std::min<std::int64_t>(end, (batch + 1) * args.m);
+    for (std::int64_t j = 0; j < args.n; j += kColumns) {
+      const std::int64_t count = std::min<std::int64_t>(kColumns, args.n - j);
+      for (std::int64_t c = 0; c < count; ++c)
+        right.read(batch, j + c, args.k, b.data() + c * args.k);
+      for (std::int64_t row = r; row < last; ++row) {
+        left.read(batch, row - batch * args.m, args.k, a.data());
+        float sum[kColumns] = {};
+        for (std::int64_t c = 0; c < count; ++c)
+          for (std::size_t p = 0; p < k; ++p)
+            sum[c] = multiply_add(a[p], b[static_cast<std::size_t>(c) * k + p], sum[c]);
+        finish<float>(problem, args, batch, row - batch * args.m, j, count, sum);
+      }
+    }
+    r = last;
+  }
+}
+
+/// fp8 operands may differ in format.
+template <DType A>
+void run_fp8(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+  const auto with = [&]<DType B>() {
+    run_typed<Fp8Bits<A>, Fp8Bits<B>, float>(problem, args, thread, threads);
+  };
+  const DType b = problem.gemm.b.dtype;
+  if (b == DType::fp8_e4m3) return with.template operator()<DType::fp8_e4m3>();
+  if (b == DType::fp8_e5m2) return with.template operator()<DType::fp8_e5m2>();
+  if (b == DType::fp8_e4m3fnuz) return with.template operator()<DType::fp8_e4m3fnuz>();
+  with.template operator()<DType::fp8_e5m2fnuz>();
+}
+
+}  // namespace
+
+void run_reference(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+  using s8_t = std::int8_t;
+  using u8_t = std::uint8_t;
+  using s32_t = std::int32_t;
+  const DType a = problem.gemm.a.dtype, b = problem.gemm.b.dtype;
+  if (problem.gemm.scale_a != Scale::none || problem.gemm.scale_b != Scale::none)
+    return run_scaled(problem, args, thread, threads);
+  if (a == DType::fp8_e4m3) return run_fp8<DType::fp8_e4m3>(problem, args, thread, threads);
+  if (a == DType::fp8_e5m2) return run_fp8<DType::fp8_e5m2>(problem, args, thread, threads);
+  if (a == DType::fp8_e4m3fnuz) return run_fp8<DType::fp8_e4m3fnuz>(problem, args, thread, threads);
+  if (a == DType::fp8_e5m2fnuz) return run_fp8<DType::fp8_e5m2fnuz>(problem, args, thread, threads);
+  if (a == fp32 || a == DType::tf32)
+    return run_typed<float, float, float>(problem, args, thread, threads);
+  if (a == fp64) return run_typed<double, double, double>(problem, args, thread, threads);
+  if (a == fp16) return run_typed<HalfBits, HalfBits, float>(problem, args, thread, threads);
+  if (a == bf16) return run_typed<BfloatBits, BfloatBits, float>(problem, args, thread, threads);
+  if (a == u8) return run_typed<u8_t, s8_t, s32_t>(problem, args, thread, threads);
+  if (b == u8) return run_typed<s8_t, u8_t, s32_t>(problem, args, thread, threads);
+  run_typed<s8_t, s8_t, s32_t>(problem, args, thread, threads);
+}
+
+std::int64_t reference_packed_bytes(const Canonical& problem) {
+  const Gemm& g = problem.gemm;
+  return g.batch * g.k * g.n * size_of(g.b.dtype);
+}
+
+void reference_pack(const Canonical& problem, const KilnArgs& args, void* packed) {
+  const std::int64_t bytes = size_of(problem.gemm.b.dtype);
+  const std::int64_t lines = problem.b_k_major ? args.n : args.k;
+  const std::int64_t length = problem.b_k_major ? args.k : args.n;
+  if (lines == 0 || length == 0) return;
+  auto* to = static_cast<std::byte*>(packed);
+  for (std::int64_t batch = 0; batch < args.batch; ++batch)
+    for (std::int64_t line = 0; line < lines; ++line, to += length * bytes)
+      std::memcpy(
+          to,
+          static_cast<const std::byte*>(args.b) + (batch * args.stride_b + line * args.ldb) * bytes,
+          static_cast<std::size_t>(length * bytes));
+}
+
+}  // namespace kiln

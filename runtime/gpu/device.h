@@ -1,0 +1,141 @@
+// One GPU behind the driver's table of functions, which AMD's runtime fills too: used as a guest of
+// its primary context, so that whatever context the calling thread had is current again when a call
+// returns. Owns memory, streams and events by value. Knows no kernels.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "generator/problem/device_caps.h"
+#include "runtime/gpu/driver.h"
+
+namespace kiln::cuda {
+
+/// What is known of a device before it is used.
+struct Described {
+  const Driver& driver;
+  int ordinal = 0;
+  Device handle = 0;
+  DeviceCaps caps = {};
+  std::string bus_id = {};
+  std::string runtime_version = {};
+};
+
+/// Thread-safe; shared by everything that lives on the device.
+class CudaDevice {
+ public:
+  /// An NVIDIA GPU. Errors: device (no driver, no such device), naming the ordinal.
+  static Result<std::shared_ptr<const CudaDevice>> open(int ordinal);
+  /// Any device behind that table. Errors: device (it gives no context).
+  static Result<std::shared_ptr<const CudaDevice>> make(Described device);
+  ~CudaDevice();
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  const Driver& driver() const { return device_.driver; }
+  Context context() const { return context_; }
+  const DeviceCaps& caps() const { return device_.caps; }
+  int ordinal() const { return device_.ordinal; }
+  /// Names the board wherever it is plugged, for locks: "0000:3b:00.0".
+  const std::string& bus_id() const { return device_.bus_id; }
+  /// "kiln 0.1.0, CUDA driver 13.0": the performance tier of validators.
+  const std::string& runtime_version() const { return device_.runtime_version; }
+
+ private:
+  explicit CudaDevice(Described device) : device_(std::move(device)) {}
+
+  const Described device_;
+  Context context_ = nullptr;
+};
+
+/// Devices that the driver sees. Errors: device (no driver).
+Result<int> device_count();
+
+/// Makes the device's context current for a scope. Costs one look when it is current already, as
+/// it is in programs that use the CUDA runtime.
+class Guest {
+ public:
+  explicit Guest(const CudaDevice& device) : device_(device) {
+    Context current = nullptr;
+    device.driver().cuCtxGetCurrent(&current);
+    if (current == device.context()) [[likely]]
+      return;
+    pushed_ = device.driver().cuCtxPushCurrent(device.context()) == kSuccess;
+  }
+  ~Guest() {
+    Context popped = nullptr;
+    if (pushed_) device_.driver().cuCtxPopCurrent(&popped);
+  }
+  Guest(const Guest&) = delete;
+  Guest& operator=(const Guest&) = delete;
+
+ private:
+  const CudaDevice& device_;
+  bool pushed_ = false;
+};
+
+/// Device memory. Move-only.
+class DeviceBuffer {
+ public:
+  /// At least 256-byte aligned; an empty one has no memory. Errors: device (bytes named).
+  static Result<DeviceBuffer> make(std::shared_ptr<const CudaDevice> device, std::size_t bytes);
+  DeviceBuffer() = default;
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : device_(std::move(other.device_)),
+        pointer_(std::exchange(other.pointer_, 0)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(pointer_, other.pointer_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~DeviceBuffer();
+
+  DevicePointer pointer() const { return pointer_; }
+  std::byte* data() const { return reinterpret_cast<std::byte*>(pointer_); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<const CudaDevice> device_;
+  DevicePointer pointer_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+/// A stream of its own, or an event: created and destroyed with the scope.
+class OwnedStream {
+ public:
+  static Result<OwnedStream> make(std::shared_ptr<const CudaDevice> device);
+  OwnedStream(OwnedStream&& other) noexcept
+      : device_(std::move(other.device_)), stream_(std::exchange(other.stream_, nullptr)) {}
+  OwnedStream& operator=(OwnedStream&&) = delete;
+  ~OwnedStream();
+  Stream get() const { return stream_; }
+
+ private:
+  explicit OwnedStream(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  std::shared_ptr<const CudaDevice> device_;
+  Stream stream_ = nullptr;
+};
+
+class OwnedEvent {
+ public:
+  static Result<OwnedEvent> make(std::shared_ptr<const CudaDevice> device);
+  OwnedEvent(OwnedEvent&& other) noexcept
+      : device_(std::move(other.device_)), event_(std::exchange(other.event_, nullptr)) {}
+  OwnedEvent& operator=(OwnedEvent&&) = delete;
+  ~OwnedEvent();
+  Event get() const { return event_; }
+
+ private:
+  explicit OwnedEvent(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
+  std::shared_ptr<const CudaDevice> device_;
+  Event event_ = nullptr;
+};
+
+using SharedDevice = std::shared_ptr<const CudaDevice>;
+
+}  // namespace kiln::cuda

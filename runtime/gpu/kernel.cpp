@@ -1,0 +1,214 @@
+#include "runtime/gpu/kernel.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace kiln::cuda {
+namespace {
+
+/// Clusters of more blocks than this need the device's consent.
+constexpr std::int64_t kPortableCluster = 8;
+constexpr std::size_t kMostMaps = 8;
+
+/// CUtensorMapDataType of each MapElement, in its order.
+constexpr std::array<int, 9> kElementCodes{0, 1, 2, 3, 6, 9, 7, 8, 11};
+/// CUtensorMapInterleave and CUtensorMapFloatOOBfill: none.
+constexpr int kNone = 0;
+
+const void* base_of(const KilnGpuArgs& args, MapOperand which) {
+  switch (which) {
+    case MapOperand::a:
+      return args.a;
+    case MapOperand::b:
+      return args.b;
+    case MapOperand::d:
+      return args.d;
+    case MapOperand::workspace:
+      break;
+  }
+  return args.workspace;
+}
+
+}  // namespace
+
+Result<SharedModule> CudaModule::load(SharedDevice device, std::span<const std::byte> image) {
+  std::shared_ptr<CudaModule> module(new CudaModule(std::move(device)));
+  const Guest guest(*module->device_);
+  const Driver& d = module->device_->driver();
+  if (Status ok = check(d, d.cuModuleLoadData(&module->module_, image.data()), "cuModuleLoadData");
+      !ok)
+    return tl::unexpected(ok.error());
+  return SharedModule(std::move(module));
+}
+
+CudaModule::~CudaModule() {
+  if (module_ == nullptr) return;
+  const Guest guest(*device_);
+  device_->driver().cuModuleUnload(module_);
+}
+
+Result<Function> CudaModule::function(const std::string& entry) const {
+  const Guest guest(*device_);
+  const Driver& d = device_->driver();
+  Function found = nullptr;
+  if (const Code code = d.cuModuleGetFunction(&found, module_, entry.c_str()); code != kSuccess)
+    return fail(ErrorCode::device,
+                fmt::format("cuModuleGetFunction of {}: {}", entry, describe(d, code)));
+  return found;
+}
+
+Status launch(const CudaDevice& device, Function function, Dim3 grid, Dim3 block,
+              std::span<void* const> parameters, Stream stream, int dynamic_shared_bytes) {
+  const LaunchConfig config{{grid.x, grid.y, grid.z},
+                            {block.x, block.y, block.z},
+                            static_cast<unsigned>(dynamic_shared_bytes),
+                            stream,
+                            nullptr,
+                            0};
+  const Guest guest(device);
+  return check(device.driver(),
+               device.driver().cuLaunchKernelEx(&config, function,
+                                                const_cast<void**>(parameters.data()), nullptr),
+               "cuLaunchKernelEx");
+}
+
+KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands) {
+  const Gemm& g = problem.gemm;
+  return {.a = problem.swapped ? operands.b : operands.a,
+          .b = problem.swapped ? operands.a : operands.b,
+          .c = operands.c,
+          .d = operands.d,
+          .bias = operands.bias,
+          .residual = operands.residual,
+          .workspace = nullptr,
+          .m = g.m,
+          .n = g.n,
+          .k = g.k,
+          .batch = g.batch,
+          .lda = g.a.ld,
+          .ldb = g.b.ld,
+          .ldc = g.c.ld,
+          .ldd = g.d.ld,
+          .stride_a = g.a.batch_stride,
+          .stride_b = g.b.batch_stride,
+          .stride_c = g.c.batch_stride,
+          .stride_d = g.d.batch_stride,
+          .alpha = operands.alpha,
+          .beta = operands.beta,
+          .scale_a = problem.swapped ? operands.scale_b : operands.scale_a,
+          .scale_b = problem.swapped ? operands.scale_a : operands.scale_b};
+}
+
+Result<CudaKernel> CudaKernel::make(SharedModule module, GpuLaunch launch) {
+  if (launch.maps.size() > kMostMaps)
+    return fail(ErrorCode::internal, fmt::format("a launch has {} tensor maps: at most {} are kept",
+                                                 launch.maps.size(), kMostMaps));
+  CudaKernel kernel(std::move(module), std::move(launch));
+  for (const GpuStep& step : kernel.launch_.steps)
+    if (Status ok = kernel.bind(step); !ok) return tl::unexpected(ok.error());
+  return kernel;
+}
+
+Status CudaKernel::bind(const GpuStep& described) {
+  const auto function = module_->function(described.entry);
+  if (!function) return tl::unexpected(function.error());
+  Step step{.function = *function, .maps = described.maps};
+  LaunchConfig& config = step.config;
+  const auto put = [](unsigned(&to)[3], const Dim3& from) {
+    to[0] = from.x, to[1] = from.y, to[2] = from.z;
+  };
+  put(config.grid, described.grid);
+  put(config.block, described.block);
+  config.dynamic_shared_bytes = static_cast<unsigned>(described.dynamic_shared_bytes);
+  if (described.cluster.count() > 1) {
+    LaunchAttribute& cluster = step.attributes[config.attribute_count++];
+    cluster.id = LaunchAttribute::cluster_dimension;
+    put(cluster.value.cluster, described.cluster);
+  }
+  if (described.overlaps_previous) {
+    LaunchAttribute& overlap = step.attributes[config.attribute_count++];
+    overlap.id = LaunchAttribute::programmatic_stream_serialization;
+    overlap.value.allowed = 1;
+  }
+  const Guest guest(*device());
+  const Driver& d = device()->driver();
+  const auto set = [&](FunctionAttribute attribute, int value, const char* what) -> Status {
+    if (const Code code = d.cuFuncSetAttribute(step.function, attribute, value); code != kSuccess)
+      return fail(ErrorCode::device,
+                  fmt::format("cuFuncSetAttribute of {} = {}: {}", what, value, describe(d, code)));
+    return {};
+  };
+  if (described.dynamic_shared_bytes > 0)
+    if (Status ok = set(FunctionAttribute::max_dynamic_shared, described.dynamic_shared_bytes,
+                        "dynamic shared bytes");
+        !ok)
+      return ok;
+  if (described.cluster.count() > kPortableCluster)
+    if (Status ok = set(FunctionAttribute::non_portable_cluster, 1, "cluster size"); !ok) return ok;
+  steps_.push_back(std::move(step));
+  return {};
+}
+
+Status CudaKernel::encode(const KilnGpuArgs& args, std::span<KilnTensorMap> maps) const {
+  constexpr std::array<std::uint32_t, TensorMapSpec::kMaxRank> kOnes{1, 1, 1, 1, 1};
+  const Driver& d = device()->driver();
+  for (std::size_t i = 0; i < launch_.maps.size(); ++i) {
+    const TensorMapSpec& spec = launch_.maps[i];
+    if (d.cuTensorMapEncodeTiled == nullptr)
+      return fail(ErrorCode::device, "the NVIDIA driver has no cuTensorMapEncodeTiled");
+    auto* address = static_cast<const std::byte*>(base_of(args, spec.operand)) + spec.offset;
+    const Code code = d.cuTensorMapEncodeTiled(
+        &maps[i], kElementCodes[static_cast<std::size_t>(spec.element)],
+        static_cast<std::uint32_t>(spec.rank), const_cast<std::byte*>(address), spec.dims.data(),
+        spec.strides.data(), spec.box.data(), kOnes.data(), kNone, static_cast<int>(spec.swizzle),
+        static_cast<int>(spec.promotion), kNone);
+    if (code != kSuccess)
+      return fail(ErrorCode::device,
+                  fmt::format("cuTensorMapEncodeTiled of map {}: {}", i, describe(d, code)));
+  }
+  return {};
+}
+
+Status CudaKernel::enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap> maps,
+                           Stream stream) const {
+  const Driver& d = device()->driver();
+  std::array<void*, kMostMaps + 1> parameters{const_cast<KilnGpuArgs*>(&args)};
+  for (const Step& step : steps_) {
+    for (std::size_t i = 0; i < step.maps.size(); ++i)
+      parameters[i + 1] = const_cast<KilnTensorMap*>(&maps[static_cast<std::size_t>(step.maps[i])]);
+    LaunchConfig config = step.config;
+    config.stream = stream;
+    config.attributes = const_cast<LaunchAttribute*>(step.attributes);
+    if (const Code code = d.cuLaunchKernelEx(&config, step.function, parameters.data(), nullptr);
+        code != kSuccess) [[unlikely]]
+      return check(d, code, "cuLaunchKernelEx");
+  }
+  return {};
+}
+
+std::vector<CudaKernel::BareLaunch> CudaKernel::bare_launches(const KilnGpuArgs& args,
+                                                              std::span<const KilnTensorMap> maps,
+                                                              Stream stream) const {
+  std::vector<BareLaunch> launches;
+  for (const Step& step : steps_) {
+    BareLaunch& bare = launches.emplace_back();
+    bare.function = step.function;
+    bare.config = step.config;
+    bare.config.stream = stream;
+    bare.config.attributes = const_cast<LaunchAttribute*>(step.attributes);
+    bare.parameters.push_back(const_cast<KilnGpuArgs*>(&args));
+    for (const int map : step.maps)
+      bare.parameters.push_back(const_cast<KilnTensorMap*>(&maps[static_cast<std::size_t>(map)]));
+  }
+  return launches;
+}
+
+Status CudaKernel::run(const KilnGpuArgs& args, Stream stream) const {
+  std::array<KilnTensorMap, kMostMaps> maps;
+  const Guest guest(*device());
+  if (Status ok = encode(args, maps); !ok) return ok;
+  return enqueue(args, maps, stream);
+}
+
+}  // namespace kiln::cuda

@@ -1,0 +1,92 @@
+// A loaded GPU binary and its launches: modules, tensor maps, one call put into a stream. Knows
+// what a launch description says; knows nothing of how it was chosen or how long it takes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "generator/problem/canonical.h"
+#include "generator/space/gpu_launch.h"
+#include "kiln/engine.hpp"
+#include "runtime/gpu/device.h"
+#include "templates/cuda/common/abi.h"
+
+namespace kiln::cuda {
+
+/// Code on the device. Shared by all launches of it.
+class CudaModule {
+ public:
+  /// Errors: device (no cubin for this device, no memory).
+  static Result<std::shared_ptr<const CudaModule>> load(SharedDevice device,
+                                                        std::span<const std::byte> image);
+  ~CudaModule();
+  CudaModule(const CudaModule&) = delete;
+  CudaModule& operator=(const CudaModule&) = delete;
+
+  /// Errors: device (no such entry), naming it.
+  Result<Function> function(const std::string& entry) const;
+  const SharedDevice& device() const { return device_; }
+
+ private:
+  explicit CudaModule(SharedDevice device) : device_(std::move(device)) {}
+  SharedDevice device_;
+  Module module_ = nullptr;
+};
+
+using SharedModule = std::shared_ptr<const CudaModule>;
+
+/// A plain kernel launch, for kiln's own helpers (references, fills, comparisons).
+Status launch(const CudaDevice& device, Function function, Dim3 grid, Dim3 block,
+              std::span<void* const> parameters, Stream stream, int dynamic_shared_bytes = 0);
+
+/// Arguments of one call but for the workspace. `problem` comes from canonicalise(); operands are
+/// the caller's, so this is where A and B are exchanged.
+KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands);
+
+/// A module with one launch description bound to it: everything about a call but its pointers.
+/// Immutable, thread-safe.
+class CudaKernel {
+ public:
+  /// Errors: device (a missing entry, more shared memory than there is).
+  static Result<CudaKernel> make(SharedModule module, GpuLaunch launch);
+
+  const GpuLaunch& description() const { return launch_; }
+  const SharedDevice& device() const { return module_->device(); }
+
+  /// The tensor maps for these pointers; `maps` holds description().maps.size() of them. Errors:
+  /// device (the driver refuses a map), with its number.
+  Status encode(const KilnGpuArgs& args, std::span<KilnTensorMap> maps) const;
+  /// Puts the launches into the stream; the device's context must be current. Allocates nothing,
+  /// waits for nothing. Errors: device.
+  Status enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap> maps, Stream stream) const;
+  /// The launches of enqueue() with everything made beforehand: what a call costs at least. They
+  /// point to `args`, `maps` and this kernel.
+  struct BareLaunch {
+    Function function = nullptr;
+    LaunchConfig config{};
+    std::vector<void*> parameters;
+  };
+  std::vector<BareLaunch> bare_launches(const KilnGpuArgs& args,
+                                        std::span<const KilnTensorMap> maps, Stream stream) const;
+  /// Both, for calls that are not repeated with the same pointers.
+  Status run(const KilnGpuArgs& args, Stream stream) const;
+
+ private:
+  struct Step {
+    Function function = nullptr;
+    LaunchConfig config{};
+    LaunchAttribute attributes[2] = {};
+    std::vector<int> maps;
+  };
+  CudaKernel(SharedModule module, GpuLaunch launch)
+      : module_(std::move(module)), launch_(std::move(launch)) {}
+  Status bind(const GpuStep& described);
+
+  SharedModule module_;
+  GpuLaunch launch_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace kiln::cuda

@@ -1,0 +1,357 @@
+// Kernels that check other kernels: seeded data, a plainly right product in higher precision, and
+// the comparison. Slow and simple; element types are run-time codes, so that one compile serves
+// every problem. Expects types.h, on an AMD GPU also hip/check/device.h, which gives CUDA's words
+// their meaning there. Works on the canonical form of abi.h.
+#pragma once
+
+/// The order of kiln's DType.
+enum TypeCode {
+  kFp32, kFp64, kFp16, kBf16, kS8, kU8, kS32, kE4m3, kE5m2, kTf32, kE4m3Fnuz, kE5m2Fnuz
+};
+
+//% if nvidia
+KILN_DEVICE float half_to_float(u16 bits) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
+  return y;
+}
+KILN_DEVICE u16 float_to_half(float x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+//% end
+KILN_DEVICE float brain_to_float(u16 bits) { return __int_as_float(int(u32(bits) << 16)); }
+KILN_DEVICE u16 float_to_brain(float x) {
+  const u32 bits = u32(__float_as_int(x));
+  if ((bits & 0x7fffffff) > 0x7f800000) return u16(bits >> 16 | 0x40);
+  return u16((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+KILN_DEVICE float small_float(u8 bits, int mantissa, int bias, bool has_infinity) {
+  const int exponent = (bits & 0x7f) >> mantissa, fraction = bits & ((1 << mantissa) - 1);
+  const float sign = bits & 0x80 ? -1.0f : 1.0f;
+  if (has_infinity && exponent == 0x7f >> mantissa)
+    return fraction == 0 ? sign * __int_as_float(0x7f800000) : __int_as_float(0x7fc00000);
+  if (!has_infinity && (bits & 0x7f) == 0x7f) return __int_as_float(0x7fc00000);
+  const int whole = exponent == 0 ? fraction : fraction + (1 << mantissa);
+  return sign * ldexpf(float(whole), (exponent == 0 ? 1 : exponent) - bias - mantissa);
+}
+/// The formats without −0 and infinity, whose one NaN is what −0 would be.
+KILN_DEVICE float small_float_fnuz(u8 bits, int mantissa, int bias) {
+  if (bits == 0x80) return __int_as_float(0x7fc00000);
+  const int exponent = (bits & 0x7f) >> mantissa, fraction = bits & ((1 << mantissa) - 1);
+  const int whole = exponent == 0 ? fraction : fraction + (1 << mantissa);
+  return (bits & 0x80 ? -1.0f : 1.0f) *
+         ldexpf(float(whole), (exponent == 0 ? 1 : exponent) - bias - mantissa);
+}
+/// For magnitudes within the format's range, NaN included.
+KILN_DEVICE u8 to_small_float(float x, int mantissa, int bias) {
+  const u8 sign = __float_as_int(x) < 0 ? 0x80 : 0;
+  if (x != x) return sign | 0x7f;
+  const int lowest = 1 - bias;
+  const float magnitude = fabsf(x);
+  int exponent = magnitude > 0 ? ilogbf(magnitude) : lowest;
+  if (exponent < lowest) exponent = lowest;
+  const int units = int(rintf(ldexpf(magnitude, mantissa - exponent)));
+  return u8(sign | (((exponent - lowest) << mantissa) + units));
+}
+
+KILN_DEVICE u8 to_small_float_fnuz(float x, int mantissa, int bias) {
+  if (x != x) return 0x80;
+  const u8 bits = to_small_float(x, mantissa, bias);
+  return bits == 0x80 ? 0 : bits;
+}
+
+/// Packed codes, whose types stand behind the others: e2m3, e3m2, e2m1.
+constexpr int kFirstPacked = 12;
+KILN_DEVICE float packed_float(const void* base, int type, i64 at) {
+  const int number = type - kFirstPacked, bits = number == 2 ? 4 : 6;
+  const int mantissa = number == 0 ? 3 : number == 1 ? 2 : 1, bias = number == 1 ? 3 : 1;
+  const i64 bit = at * bits;
+  const u8* bytes = (const u8*)base + bit / 8;
+  u32 code = bytes[0];
+  if (bit % 8 + bits > 8) code |= u32(bytes[1]) << 8;
+  code >>= bit % 8;
+  const int magnitude = int(code & ((1u << (bits - 1)) - 1));
+  const int exponent = magnitude >> mantissa, fraction = magnitude & ((1 << mantissa) - 1);
+  const int whole = exponent == 0 ? fraction : fraction + (1 << mantissa);
+  const float sign = code >> (bits - 1) & 1 ? -1.0f : 1.0f;
+  return sign * ldexpf(float(whole), (exponent == 0 ? 1 : exponent) - bias - mantissa);
+}
+
+KILN_DEVICE double load(const void* base, int type, i64 at) {
+  if (type >= kFirstPacked) return packed_float(base, type, at);
+  switch (type) {
+    case kFp64: return ((const double*)base)[at];
+    case kFp16: return half_to_float(((const u16*)base)[at]);
+    case kBf16: return brain_to_float(((const u16*)base)[at]);
+    case kS8: return ((const i8*)base)[at];
+    case kU8: return ((const u8*)base)[at];
+    case kS32: return ((const i32*)base)[at];
+    case kE4m3: return small_float(((const u8*)base)[at], 3, 7, false);
+    case kE5m2: return small_float(((const u8*)base)[at], 2, 15, true);
+    case kE4m3Fnuz: return small_float_fnuz(((const u8*)base)[at], 3, 8);
+    case kE5m2Fnuz: return small_float_fnuz(((const u8*)base)[at], 2, 16);
+    default: return ((const float*)base)[at];
+  }
+}
+
+KILN_DEVICE double clamped(double x, double low, double high) {
+  return x != x ? 0 : fmin(fmax(rint(x), low), high);
+}
+
+KILN_DEVICE void store(void* base, int type, i64 at, double x) {
+  switch (type) {
+    case kFp32: ((float*)base)[at] = float(x); return;
+    case kFp64: ((double*)base)[at] = x; return;
+    case kFp16: ((u16*)base)[at] = float_to_half(float(x)); return;
+    case kBf16: ((u16*)base)[at] = float_to_brain(float(x)); return;
+    case kS8: ((i8*)base)[at] = i8(clamped(x, -128, 127)); return;
+    case kU8: ((u8*)base)[at] = u8(clamped(x, 0, 255)); return;
+    case kS32: ((i32*)base)[at] = i32(clamped(x, -2147483648.0, 2147483647.0)); return;
+    case kE4m3: ((u8*)base)[at] = to_small_float(float(x), 3, 7); return;
+    case kE5m2: ((u8*)base)[at] = to_small_float(float(x), 2, 15); return;
+    case kE4m3Fnuz: ((u8*)base)[at] = to_small_float_fnuz(float(x), 3, 8); return;
+    case kE5m2Fnuz: ((u8*)base)[at] = to_small_float_fnuz(float(x), 2, 16); return;
+    case kTf32: {
+      const u32 bits = u32(__float_as_int(float(x)));
+      const u32 rounded = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
+      ((u32*)base)[at] = (bits & 0x7f800000) == 0x7f800000 ? bits : rounded;
+      return;
+    }
+  }
+}
+
+/// What a store of `x` leaves, read back.
+KILN_DEVICE double rounded(int type, double x) {
+  switch (type) {
+    case kFp32: return float(x);
+    case kFp16: return half_to_float(float_to_half(float(x)));
+    case kBf16: return brain_to_float(float_to_brain(float(x)));
+    case kS8: return clamped(x, -128, 127);
+    case kU8: return clamped(x, 0, 255);
+    case kS32: return clamped(x, -2147483648.0, 2147483647.0);
+    default: return x;
+  }
+}
+
+KILN_DEVICE u64 mixed(u64 x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+KILN_DEVICE double uniform_value(int type, u64 bits) {
+  const double unit = double(i32(bits >> 32)) * 0x1p-31;
+  switch (type) {
+    case kFp64: return double(i64(bits)) * 0x1p-63;
+    case kS8: return double(i8(bits >> 56));
+    case kU8: return double(u8(bits >> 56));
+    case kS32: return rint(unit * 1000);
+    default: return unit;
+  }
+}
+
+/// Lines of `length` elements, `pitch` elements apart, in batches `stride` apart. limit 0: uniform
+/// values; else whole numbers of [-limit, limit], without the negative ones in an unsigned type.
+extern "C" __global__ void check_fill(void* base, int type, i64 length, i64 lines, i64 pitch,
+                                      i64 batch, i64 stride, u64 seed, int limit) {
+  const i64 count = length * lines * batch;
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
+       i += i64(gridDim.x) * blockDim.x) {
+    const i64 at = i / (length * lines) * stride + i / length % lines * pitch + i % length;
+    const u64 bits = mixed(mixed(seed + 0x9e3779b97f4a7c15ull) + u64(i) * 0x9e3779b97f4a7c15ull);
+    if (limit == 0) {
+      store(base, type, at, uniform_value(type, bits));
+      continue;
+    }
+    const i64 lowest = type == kU8 ? 0 : -limit;
+    store(base, type, at, double(lowest + i64((bits >> 32) * u64(limit - lowest + 1) >> 32)));
+  }
+}
+
+/// Repeats an 8-byte pattern over `words` words.
+extern "C" __global__ void check_poison(u64* base, i64 words, u64 pattern) {
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < words;
+       i += i64(gridDim.x) * blockDim.x)
+    base[i] = pattern;
+}
+
+/// Counts the bytes that no longer hold the pattern, among those of [0, bytes) that are no element
+/// of D: its lines start at `first` (bytes), each `line` bytes, `pitch` bytes apart, in batches
+/// `stride` bytes apart. out[0] counts, out[1] becomes the least offset.
+extern "C" __global__ void check_around(const u8* base, i64 bytes, u64 pattern, i64 first, i64 line,
+                                        i64 lines, i64 pitch, i64 batch, i64 stride, u64* out) {
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < bytes;
+       i += i64(gridDim.x) * blockDim.x) {
+    if (base[i] == u8(pattern >> 8 * (i & 7))) continue;
+    const i64 from = i - first;
+    bool inside = false;
+    if (from >= 0) {
+      // Batches lie behind one another or beside one another within the same lines.
+      const bool behind = batch == 1 || stride >= (lines - 1) * pitch + line;
+      const i64 b = behind ? (batch == 1 ? 0 : from / stride) : from % pitch / stride;
+      const i64 within = from - b * stride;
+      inside = b < batch && within / pitch < lines && within % pitch < line;
+    }
+    if (inside) continue;
+    atomicAdd(&out[0], 1ull);
+    atomicMin(&out[1], u64(i));
+  }
+}
+
+/// Adds up a mixture of every word and its place: changes when any word does.
+extern "C" __global__ void check_sum(const u64* base, i64 words, u64* out) {
+  u64 sum = 0;
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < words;
+       i += i64(gridDim.x) * blockDim.x)
+    sum += mixed(base[i] + u64(i) * 0x9e3779b97f4a7c15ull);
+  atomicAdd(out, sum);
+}
+
+struct Types {
+  int a, b, d, bias;
+  int a_k_major, b_k_major;
+  int a_lines, a_along, b_lines, b_along;  // elements that share a scale, 0: without
+  int mx;                                  // scales are bytes of e8m0
+};
+
+/// The scale of element `p` of a line, as kiln's Scale says: an fp32, or of 32 elements a byte.
+KILN_DEVICE double scale_at(const void* scales, int lines, int along, int mx, i64 count, i64 k,
+                            i64 batch, i64 line, i64 p) {
+  if (lines == 0) return 1;
+  const i64 rows = (count + lines - 1) / lines, blocks = (k + along - 1) / along;
+  const i64 at = (batch * rows + line / lines) * blocks + p / along;
+  if (mx == 0) return ((const float*)scales)[at];
+  const u8 code = ((const u8*)scales)[at];
+  return code == 255 ? __int_as_float(0x7fc00000) : ldexpf(1.0f, int(code) - 127);
+}
+
+KILN_DEVICE double a_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 i, i64 p) {
+  if (i >= g.m || p >= g.k) return 0;
+  const i64 at = batch * g.stride_a + (t.a_k_major ? i * g.lda + p : p * g.lda + i);
+  return load(g.a, t.a, at) *
+         scale_at(g.scale_a, t.a_lines, t.a_along, t.mx, g.m, g.k, batch, i, p);
+}
+KILN_DEVICE double b_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 p, i64 j) {
+  if (j >= g.n || p >= g.k) return 0;
+  const i64 at = batch * g.stride_b + (t.b_k_major ? j * g.ldb + p : p * g.ldb + j);
+  return load(g.b, t.b, at) *
+         scale_at(g.scale_b, t.b_lines, t.b_along, t.mx, g.n, g.k, batch, j, p);
+}
+
+constexpr int kTile = 64, kDepth = 16, kOwn = 4;
+
+/// Sums of op(A)*op(B) in fp64 and of |a||b| in fp32, batches × m × n, tight. `compensated`: fp64
+/// problems, whose own precision that is; the rounding errors of each step are kept beside the sum.
+/// Blocks of 16 × 16 threads, each with 4 × 4 elements 16 apart.
+extern "C" __global__ void check_products(const __grid_constant__ KilnGpuArgs g,
+                                          const __grid_constant__ Types t, int compensated,
+                                          double* sums, float* magnitudes) {
+  __shared__ double a_tile[kDepth][kTile + 1];
+  __shared__ double b_tile[kDepth][kTile + 1];
+  // Magnitudes beside them: a conversion in the innermost loop would cost more than the products.
+  __shared__ float a_size[kDepth][kTile + 1];
+  __shared__ float b_size[kDepth][kTile + 1];
+  const int thread = threadIdx.x, x = thread % 16, y = thread / 16;
+  // All along x: the other two directions of a grid end at 65,535.
+  const i64 across = (g.n + kTile - 1) / kTile, down = (g.m + kTile - 1) / kTile;
+  const i64 tile = blockIdx.x, batch = tile / (across * down);
+  const i64 first_i = tile / across % down * kTile, first_j = tile % across * kTile;
+  double sum[kOwn][kOwn] = {}, low[kOwn][kOwn] = {};
+  float magnitude[kOwn][kOwn] = {};
+  for (i64 p0 = 0; p0 < g.k; p0 += kDepth) {
+    for (int e = thread; e < kTile * kDepth; e += 256) {
+      // Neighbouring threads read along memory, whichever way the operand lies.
+      const int ap = t.a_k_major ? e % kDepth : e / kTile, ai = t.a_k_major ? e / kDepth : e % kTile;
+      const int bp = t.b_k_major ? e % kDepth : e / kTile, bj = t.b_k_major ? e / kDepth : e % kTile;
+      const double a = a_at(g, t, batch, first_i + ai, p0 + ap);
+      const double b = b_at(g, t, batch, p0 + bp, first_j + bj);
+      a_tile[ap][ai] = a, a_size[ap][ai] = fabsf(float(a));
+      b_tile[bp][bj] = b, b_size[bp][bj] = fabsf(float(b));
+    }
+    __syncthreads();
+    // Zeros beyond k would turn an infinity into NaN: the last steps are not made.
+    const int depth = int(g.k - p0 < kDepth ? g.k - p0 : kDepth);
+    for (int p = 0; p < depth; ++p)
+      for (int i = 0; i < kOwn; ++i)
+        for (int j = 0; j < kOwn; ++j) {
+          const double a = a_tile[p][y + 16 * i], b = b_tile[p][x + 16 * j];
+          magnitude[i][j] = fmaf(a_size[p][y + 16 * i], b_size[p][x + 16 * j], magnitude[i][j]);
+          if (!compensated) {
+            sum[i][j] = fma(a, b, sum[i][j]);
+            continue;
+          }
+          const double product = a * b, s = sum[i][j], total = s + product, back = total - s;
+          low[i][j] += fma(a, b, -product) + ((s - (total - back)) + (product - back));
+          sum[i][j] = total;
+        }
+    __syncthreads();
+  }
+  for (int i = 0; i < kOwn; ++i)
+    for (int j = 0; j < kOwn; ++j) {
+      const i64 row = first_i + y + 16 * i, column = first_j + x + 16 * j;
+      if (row >= g.m || column >= g.n) continue;
+      const i64 at = (batch * g.m + row) * g.n + column;
+      const double value = sum[i][j];
+      sums[at] = compensated && isfinite(value) ? value + low[i][j] : value;
+      magnitudes[at] = magnitude[i][j];
+    }
+}
+
+/// What the comparison allows, worked out on the host: see tuner/verify/reference.cpp, whose rules these
+/// are.
+struct Allowance {
+  double per_sum, per_step, per_residual;  // shares of magnitudes
+  double unit, steepest, factor;           // of a smooth activation
+  int bias, activation, residual;          // kiln's Bias and Activation
+};
+
+KILN_DEVICE double activated(int f, double x) {
+  switch (f) {
+    case 1: return x < 0 ? 0 : x;
+    case 2: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    case 3: return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+    case 4: return x / (1 + exp(-x));
+    default: return x;
+  }
+}
+
+KILN_DEVICE void add_term(double term, double roundoff, double& value, double& error) {
+  error += roundoff * (fabs(value) + fabs(term));
+  value += term;
+}
+
+/// Compares every element of D. `c` is what C held before the run. out[0] counts the wrong ones,
+/// out[1] becomes the least index of one, as (batch*m + row)*n + column.
+extern "C" __global__ void check_judge(const __grid_constant__ KilnGpuArgs g,
+                                       const __grid_constant__ Types t,
+                                       const __grid_constant__ Allowance allow, const double* sums,
+                                       const float* magnitudes, const void* c, u64* out) {
+  const i64 count = g.m * g.n * g.batch;
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
+       i += i64(gridDim.x) * blockDim.x) {
+    const i64 batch = i / (g.m * g.n), row = i / g.n % g.m, column = i % g.n;
+    const i64 d_at = batch * g.stride_d + row * g.ldd + column;
+    double value = g.alpha * sums[i];
+    double error = allow.per_sum * double(magnitudes[i]) + allow.per_step * fabs(value);
+    if (g.beta != 0)
+      add_term(g.beta * load(c, t.d, batch * g.stride_c + row * g.ldc + column), allow.per_step,
+               value, error);
+    if (allow.bias != 0)
+      add_term(load(g.bias, t.bias, allow.bias == 1 ? row : column), allow.per_step, value, error);
+    if (allow.activation >= 2)
+      error = allow.steepest * error + allow.factor * allow.unit * fabs(value);
+    value = activated(allow.activation, value);
+    if (allow.residual) add_term(load(g.residual, t.d, d_at), allow.per_residual, value, error);
+    if (!isfinite(error)) error = 0;
+    const double got = load(g.d, t.d, d_at);
+    const bool right = value != value ? got != got
+                                      : got == value || (got >= rounded(t.d, value - error) &&
+                                                         got <= rounded(t.d, value + error));
+    if (right) continue;
+    atomicAdd(&out[0], 1ull);
+    atomicMin(&out[1], u64(i));
+  }
+}

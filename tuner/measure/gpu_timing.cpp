@@ -1,0 +1,248 @@
+#include "tuner/measure/gpu_timing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "generator/problem/extent.h"
+#include "tuner/measure/measure.h"
+#include "tuner/verify/data.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kMostSets = 1024;
+constexpr int kMostLaunches = 1024;
+constexpr double kSampleNs = 200e3;
+/// Seen on an H200: bf16 4096³ took 170 us with pauses between samples; without, five contenders
+/// that differed by 3 % took 195.7 us each.
+constexpr double kRestShare = 3;
+constexpr double kMostRestNs = 100e6;
+/// Sets begin on a boundary that any operand alignment divides.
+constexpr std::int64_t kAlignment = 4096;
+
+struct Layout {
+  std::int64_t a, b, d, bias, residual, scale_a, scale_b, bytes;
+};
+
+Layout layout_of(const Gemm& g) {
+  std::int64_t end = 0;
+  const auto place = [&](std::int64_t bytes) {
+    const std::int64_t at = end;
+    end += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
+  };
+  Layout layout{};
+  layout.a = place(span_bytes(g, Operand::a));
+  layout.b = place(span_bytes(g, Operand::b));
+  layout.d = place(span_bytes(g, Operand::d));
+  layout.bias = place(bias_length(g) * size_of(bias_type(g)));
+  layout.residual = place(g.epilogue.residual ? span_bytes(g, Operand::d) : 0);
+  layout.scale_a = place(scale_bytes(g, Operand::a));
+  layout.scale_b = place(scale_bytes(g, Operand::b));
+  layout.bytes = end;
+  return layout;
+}
+
+void rest(double ns) {
+  std::this_thread::sleep_for(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, kMostRestNs))));
+}
+
+Status fill_set(const GpuTools& tools, const Gemm& g, const Layout& layout, std::byte* base,
+                std::uint64_t seed) {
+  Status ok = tools.fill(g, Operand::a, base + layout.a, seed, 0);
+  if (ok) ok = tools.fill(g, Operand::b, base + layout.b, seed, 0);
+  if (ok && g.epilogue.bias != Bias::none)
+    ok = tools.fill_vector(bias_type(g), bias_length(g), base + layout.bias, seed, 0);
+  if (ok && g.epilogue.residual) ok = tools.fill(g, Operand::d, base + layout.residual, seed, 0);
+  if (ok) ok = tools.fill_scales(g, Operand::a, Data::uniform, seed, base + layout.scale_a);
+  if (ok) ok = tools.fill_scales(g, Operand::b, Data::uniform, seed, base + layout.scale_b);
+  return ok;
+}
+
+}  // namespace
+
+int gpu_rotation_sets(std::int64_t set_bytes, std::int64_t l2_bytes) {
+  if (set_bytes >= 4 * l2_bytes) return 1;
+  const std::int64_t wanted = 2 * l2_bytes / std::max<std::int64_t>(1, set_bytes) + 1;
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 2, kMostSets));
+}
+
+double GpuOperandSets::bytes_needed(const Canonical& problem, std::int64_t l2_bytes) {
+  const std::int64_t set = std::max<std::int64_t>(1, layout_of(problem.gemm).bytes);
+  return static_cast<double>(set) * gpu_rotation_sets(set, l2_bytes);
+}
+
+Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Canonical& problem,
+                                            std::uint64_t seed) {
+  const Gemm& g = problem.gemm;
+  const Layout layout = layout_of(g);
+  const std::int64_t l2_bytes = tools.device()->caps().l2_bytes;
+  const int count = gpu_rotation_sets(layout.bytes, l2_bytes);
+  if (Status room =
+          tools.room_for(bytes_needed(problem, l2_bytes), fmt::format("operands of '{}'", text(g)));
+      !room)
+    return tl::unexpected(room.error());
+  GpuOperandSets out;
+  auto memory = cuda::DeviceBuffer::make(
+      tools.device(), static_cast<std::size_t>(std::max<std::int64_t>(1, layout.bytes) * count));
+  if (!memory) return tl::unexpected(memory.error());
+  out.memory_ = std::move(*memory);
+  for (int i = 0; i < count; ++i) {
+    std::byte* base = out.memory_.data() + i * layout.bytes;
+    if (Status ok = fill_set(tools, g, layout, base, seed + static_cast<std::uint64_t>(i)); !ok)
+      return tl::unexpected(ok.error());
+    KilnGpuArgs args = cuda::gpu_args(problem, {});
+    args.a = base + layout.a;
+    args.b = base + layout.b;
+    args.c = args.d = base + layout.d;
+    args.bias = g.epilogue.bias == Bias::none ? nullptr : base + layout.bias;
+    args.residual = g.epilogue.residual ? base + layout.residual : nullptr;
+    args.scale_a = g.scale_a == Scale::none ? nullptr : base + layout.scale_a;
+    args.scale_b = g.scale_b == Scale::none ? nullptr : base + layout.scale_b;
+    out.sets_.push_back(args);
+  }
+  if (Status ok = tools.wait(); !ok) return tl::unexpected(ok.error());
+  return out;
+}
+
+Result<GpuCalls> GpuCalls::make(const GpuTools& tools, const GpuOperandSets& sets,
+                                const RunOnGpu& run) {
+  auto begin = cuda::OwnedEvent::make(tools.device());
+  if (!begin) return tl::unexpected(begin.error());
+  auto end = cuda::OwnedEvent::make(tools.device());
+  if (!end) return tl::unexpected(end.error());
+  GpuCalls calls(tools, std::move(*begin), std::move(*end));
+  const auto once = [&] { return run(sets[0], tools.stream()); };
+  // The first run pays for loading the code.
+  if (const auto first = calls.timed(once); !first) return tl::unexpected(first.error());
+  const auto second = calls.timed(once);
+  if (!second) return tl::unexpected(second.error());
+  const int walks = std::max(
+      1, static_cast<int>(std::ceil(kSampleNs / std::max(1e3, *second) / double(sets.count()))));
+  calls.launches_ = std::clamp(walks * sets.count(), 1, kMostLaunches);
+  if (Status ok = calls.record(sets, run); !ok) return tl::unexpected(ok.error());
+  if (const auto warm = calls.replay(); !warm) return tl::unexpected(warm.error());
+  return calls;
+}
+
+GpuCalls::GpuCalls(GpuCalls&& other) noexcept
+    : tools_(other.tools_),
+      begin_(std::move(other.begin_)),
+      end_(std::move(other.end_)),
+      graph_(std::exchange(other.graph_, nullptr)),
+      launches_(other.launches_),
+      last_ns_(other.last_ns_),
+      samples_(std::move(other.samples_)) {}
+
+GpuCalls::~GpuCalls() {
+  if (graph_ == nullptr) return;
+  const cuda::Guest guest(*tools_->device());
+  tools_->device()->driver().cuGraphExecDestroy(graph_);
+}
+
+Status GpuCalls::record(const GpuOperandSets& sets, const RunOnGpu& run) {
+  const cuda::Driver& d = tools_->device()->driver();
+  const cuda::Guest guest(*tools_->device());
+  if (Status ok = cuda::check(
+          d, d.cuStreamBeginCapture(tools_->stream(), cuda::CaptureMode::thread_local_only),
+          "cuStreamBeginCapture");
+      !ok)
+    return ok;
+  Status ran;
+  for (int i = 0; i < launches_ && ran; ++i) ran = run(sets[i % sets.count()], tools_->stream());
+  cuda::Graph graph = nullptr;
+  const Status ended =
+      cuda::check(d, d.cuStreamEndCapture(tools_->stream(), &graph), "cuStreamEndCapture");
+  if (!ran) {
+    if (graph != nullptr) d.cuGraphDestroy(graph);
+    return ran;
+  }
+  if (!ended) return ended;
+  const Status made =
+      cuda::check(d, d.cuGraphInstantiateWithFlags(&graph_, graph, 0), "cuGraphInstantiate");
+  d.cuGraphDestroy(graph);
+  return made;
+}
+
+Result<double> GpuCalls::timed(const std::function<Status()>& work) const {
+  const cuda::Driver& d = tools_->device()->driver();
+  const cuda::Guest guest(*tools_->device());
+  const auto check = [&](cuda::Code code, const char* call) { return cuda::check(d, code, call); };
+  Status ok = check(d.cuEventRecord(begin_.get(), tools_->stream()), "cuEventRecord");
+  if (ok) ok = work();
+  if (ok) ok = check(d.cuEventRecord(end_.get(), tools_->stream()), "cuEventRecord");
+  if (ok) ok = check(d.cuEventSynchronize(end_.get()), "cuEventSynchronize");
+  float milliseconds = 0;
+  if (ok)
+    ok = check(d.cuEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "cuEventElapsedTime");
+  if (!ok) return tl::unexpected(ok.error());
+  return static_cast<double>(milliseconds) * 1e6;
+}
+
+/// The graph's device time in nanoseconds.
+Result<double> GpuCalls::replay() const {
+  return timed([&] {
+    const cuda::Driver& d = tools_->device()->driver();
+    return cuda::check(d, d.cuGraphLaunch(graph_, tools_->stream()), "cuGraphLaunch");
+  });
+}
+
+Result<bool> GpuCalls::sample(ClockWatch& watch) {
+  watch.before_sample();
+  const auto ns = replay();
+  if (!ns) return tl::unexpected(ns.error());
+  last_ns_ = *ns;
+  const bool stands = watch.sample_stands();
+  if (stands) samples_.push_back(*ns / launches_);
+  return stands;
+}
+
+Status GpuCalls::take(int total, double budget_ns) {
+  ClockWatch watch(tools_->sensors());
+  double spent = 0;
+  bool any = false;
+  while (static_cast<int>(samples_.size()) < total && (!any || spent < budget_ns)) {
+    const auto stands = sample(watch);
+    if (!stands) return tl::unexpected(stands.error());
+    any = any || *stands;
+    spent += last_ns();
+  }
+  return {};
+}
+
+Timing GpuCalls::timing() const { return timing_of(samples_); }
+
+Result<GpuConditions> gpu_race(std::vector<GpuCalls*> contenders, int samples, int min_samples,
+                               double budget_ns,
+                               const std::function<bool(const std::vector<Timing>&)>& stop,
+                               const std::function<void(const GpuCalls*)>& on_turn) {
+  if (contenders.empty()) return GpuConditions{};
+  ClockWatch watch(contenders[0]->sensors());
+  double spent = 0;
+  for (int round = 1; round <= samples; ++round) {
+    if (round > min_samples && spent >= budget_ns) break;
+    for (GpuCalls* one : contenders) {
+      if (on_turn) on_turn(one);
+      for (bool stands = false; !stands;) {
+        const auto taken = one->sample(watch);
+        if (!taken) return tl::unexpected(taken.error());
+        stands = *taken;
+        spent += (1 + kRestShare) * one->last_ns();
+        rest(kRestShare * one->last_ns());
+      }
+    }
+    std::rotate(contenders.begin(), contenders.begin() + 1, contenders.end());
+    if (round < min_samples || !stop) continue;
+    std::vector<Timing> timings;
+    for (const GpuCalls* one : contenders) timings.push_back(one->timing());
+    if (stop(timings)) break;
+  }
+  return watch.conditions();
+}
+
+}  // namespace kiln

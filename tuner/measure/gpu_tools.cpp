@@ -1,0 +1,211 @@
+#include "tuner/measure/gpu_tools.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <vector>
+
+#include "generator/families/cuda/common/check.h"
+#include "generator/problem/extent.h"
+#include "runtime/compiler.h"
+#include "runtime/memory.h"
+#include "tuner/verify/data.h"
+
+namespace kiln {
+namespace {
+
+/// Of grid-stride loops: some waves on any device.
+constexpr unsigned kBlocks = 2048;
+/// Elements of one block of check_products, each way.
+constexpr std::int64_t kProductTile = 64;
+
+/// `Types` of templates/cuda/check/check.cu.
+struct Types {
+  int a, b, d, bias;
+  int a_k_major, b_k_major;
+  int a_lines, a_along, b_lines, b_along;  // elements that share a scale, 0: without
+  int mx;                                  // scales are bytes of e8m0
+};
+
+Types types_of(const Canonical& problem) {
+  const Gemm& g = problem.gemm;
+  Types t{static_cast<int>(g.a.dtype),    static_cast<int>(g.b.dtype), static_cast<int>(g.d.dtype),
+          static_cast<int>(bias_type(g)), problem.a_k_major,           problem.b_k_major};
+  const auto whole_k = static_cast<int>(std::max<std::int64_t>(1, g.k));
+  const auto block = [&](Scale s, int& lines, int& along) {
+    lines = s == Scale::none ? 0 : scale_block(s).lines;
+    along = blocks_along_k(s) ? scale_block(s).along : whole_k;
+  };
+  block(g.scale_a, t.a_lines, t.a_along);
+  block(g.scale_b, t.b_lines, t.b_along);
+  t.mx = g.scale_a == Scale::mx_32;
+  return t;
+}
+
+/// `Allowance` of templates/cuda/check/check.cu.
+struct DeviceAllowance {
+  double per_sum, per_step, per_residual, unit, steepest, factor;
+  int bias, activation, residual;
+};
+
+unsigned blocks_for(std::int64_t count, std::int64_t unit) {
+  return static_cast<unsigned>((count + unit - 1) / unit);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const GpuTools>> GpuTools::make(cuda::SharedDevice device) {
+  const auto compiler = compiler_for(device->caps());
+  if (!compiler) return tl::unexpected(compiler.error());
+  const auto binary = (*compiler)->compile(gpu_check_source(device->caps()));
+  if (!binary) return tl::unexpected(binary.error());
+  auto module = cuda::CudaModule::load(device, binary->image);
+  if (!module) return tl::unexpected(module.error());
+  auto stream = cuda::OwnedStream::make(device);
+  if (!stream) return tl::unexpected(stream.error());
+  auto counters = cuda::DeviceBuffer::make(device, 2 * sizeof(std::uint64_t));
+  if (!counters) return tl::unexpected(counters.error());
+  return std::shared_ptr<const GpuTools>(
+      new GpuTools(device, *module, std::move(*stream), std::move(*counters)));
+}
+
+template <typename... Args>
+Status GpuTools::call(const char* entry, Dim3 grid, Args... args) const {
+  const auto function = module_->function(entry);
+  if (!function) return tl::unexpected(function.error());
+  std::array<void*, sizeof...(Args)> parameters{&args...};
+  return cuda::launch(*device_, *function, grid, {kCheckThreads}, parameters, stream());
+}
+
+Status GpuTools::fill(const Gemm& gemm, Operand which, void* data, std::uint64_t seed,
+                      int limit) const {
+  if (bits_of(matrix(gemm, which).dtype) < 8) {
+    // Threads of the device could not write to one byte at a time what shares it.
+    std::vector<std::byte> codes(static_cast<std::size_t>(span_bytes(gemm, which)));
+    kiln::fill(gemm, which == Operand::a ? Input::a : Input::b,
+               limit == 0 ? Data::uniform : Data::exact, seed, codes.data());
+    return upload(data, codes);
+  }
+  const Extent e = extent(gemm, which);
+  return call("check_fill", {kBlocks}, data, static_cast<int>(matrix(gemm, which).dtype), e.length,
+              e.lines, leading_dimension(gemm, which), gemm.batch, batch_stride(gemm, which),
+              seed * 8 + static_cast<std::uint64_t>(which), limit);
+}
+
+Status GpuTools::fill_vector(DType type, std::int64_t count, void* data, std::uint64_t seed,
+                             int limit) const {
+  constexpr std::uint64_t kStream = 5;  // no operand's
+  return call("check_fill", {kBlocks}, data, static_cast<int>(type), count, std::int64_t{1}, count,
+              std::int64_t{1}, count, seed * 8 + kStream, limit);
+}
+
+Status GpuTools::fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed,
+                             void* data) const {
+  std::vector<std::byte> scales(static_cast<std::size_t>(scale_bytes(gemm, which)));
+  if (scales.empty()) return {};
+  kiln::fill_scales(gemm, which, kind, seed, scales.data());
+  return upload(data, scales);
+}
+
+Status GpuTools::upload(void* to, std::span<const std::byte> from) const {
+  // The copy is not in the stream, and what was written there before must not come after it.
+  if (Status ok = wait(); !ok) return ok;
+  const cuda::Guest guest(*device_);
+  return cuda::check(device_->driver(),
+                     device_->driver().cuMemcpyHtoD(std::bit_cast<cuda::DevicePointer>(to),
+                                                    from.data(), from.size()),
+                     "cuMemcpyHtoD");
+}
+
+Status GpuTools::poison(void* data, std::size_t bytes, std::uint64_t pattern) const {
+  return call("check_poison", {kBlocks}, data, static_cast<std::int64_t>(bytes / 8), pattern);
+}
+
+Status GpuTools::wait() const {
+  const cuda::Guest guest(*device_);
+  return cuda::check(device_->driver(), device_->driver().cuStreamSynchronize(stream()),
+                     "cuStreamSynchronize");
+}
+
+Result<GpuTools::Count> GpuTools::counted() const {
+  if (Status ok = wait(); !ok) return tl::unexpected(ok.error());
+  const cuda::Guest guest(*device_);
+  Count count;
+  if (Status ok =
+          cuda::check(device_->driver(),
+                      device_->driver().cuMemcpyDtoH(&count, counters_.pointer(), sizeof count),
+                      "cuMemcpyDtoH");
+      !ok)
+    return tl::unexpected(ok.error());
+  return count;
+}
+
+Result<std::uint64_t> GpuTools::checksum(const cuda::DeviceBuffer& buffer) const {
+  Status ok = poison(counters_.data(), counters_.bytes(), 0);
+  if (ok)
+    ok = call("check_sum", {kBlocks}, buffer.data(), static_cast<std::int64_t>(buffer.bytes() / 8),
+              counters_.data());
+  if (!ok) return tl::unexpected(ok.error());
+  return counted().map([](const Count& c) { return c.wrong; });
+}
+
+Status GpuTools::products(const Canonical& problem, const KilnGpuArgs& args, double* sums,
+                          float* magnitudes) const {
+  const Gemm& g = problem.gemm;
+  return call("check_products",
+              {blocks_for(g.n, kProductTile) * blocks_for(g.m, kProductTile) *
+               static_cast<unsigned>(g.batch)},
+              args, types_of(problem), int{g.accumulator == fp64}, sums, magnitudes);
+}
+
+Result<GpuTools::Count> GpuTools::judge(const Canonical& problem, const KilnGpuArgs& args,
+                                        const Scaling& scaling, const double* sums,
+                                        const float* magnitudes, const void* c) const {
+  const Gemm& g = problem.gemm;
+  const Allowance a = allowance(g, scaling);
+  const DeviceAllowance allow{a.per_sum,
+                              a.per_step,
+                              a.per_residual,
+                              a.unit,
+                              a.steepest,
+                              a.factor,
+                              static_cast<int>(g.epilogue.bias),
+                              static_cast<int>(g.epilogue.activation),
+                              g.epilogue.residual};
+  // "first" starts at the largest index, so that the least can be found.
+  Status ok = poison(counters_.data(), 8, 0);
+  if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});
+  if (ok)
+    ok = call("check_judge", {kBlocks}, args, types_of(problem), allow, sums, magnitudes, c,
+              counters_.data());
+  if (!ok) return tl::unexpected(ok.error());
+  return counted();
+}
+
+Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, const cuda::DeviceBuffer& buffer,
+                                         std::size_t first, std::uint64_t pattern) const {
+  const Extent e = extent(gemm, Operand::d);
+  const std::int64_t size = size_of(gemm.d.dtype);
+  Status ok = poison(counters_.data(), 8, 0);
+  if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});
+  if (ok)
+    ok = call("check_around", {kBlocks}, buffer.data(), static_cast<std::int64_t>(buffer.bytes()),
+              pattern, static_cast<std::int64_t>(first), e.length * size, e.lines,
+              leading_dimension(gemm, Operand::d) * size, gemm.batch,
+              batch_stride(gemm, Operand::d) * size, counters_.data());
+  if (!ok) return tl::unexpected(ok.error());
+  return counted();
+}
+
+Status GpuTools::room_for(double bytes, const std::string& what) const {
+  const cuda::Guest guest(*device_);
+  std::size_t free = 0, total = 0;
+  const cuda::Driver& driver = device_->driver();
+  if (Status ok = cuda::check(driver, driver.cuMemGetInfo(&free, &total), "cuMemGetInfo"); !ok)
+    return ok;
+  return kiln::room_for(bytes, static_cast<std::int64_t>(free), what);
+}
+
+}  // namespace kiln

@@ -1,0 +1,79 @@
+// kiln's own kernels on a GPU: seeded data, references in higher precision, comparisons. Compiled
+// once for a device. Knows the canonical form of a problem; knows no candidates.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "generator/problem/extent.h"
+#include "runtime/gpu/kernel.h"
+#include "runtime/gpu/telemetry.h"
+#include "tuner/verify/data_set.h"
+#include "tuner/verify/reference.h"
+
+namespace kiln {
+
+/// Shared by all checks of one device; calls go to its own stream.
+class GpuTools {
+ public:
+  /// Compiles them. Errors: compiler (none for the device), device.
+  static Result<std::shared_ptr<const GpuTools>> make(cuda::SharedDevice device);
+
+  const cuda::SharedDevice& device() const { return device_; }
+  cuda::Stream stream() const { return stream_.get(); }
+  /// Null where there is nothing to read.
+  const cuda::Telemetry* sensors() const { return sensors_.get(); }
+
+  /// Fills one operand of `gemm` (canonical). limit 0: uniform values; else whole numbers up to it.
+  Status fill(const Gemm& gemm, Operand which, void* data, std::uint64_t seed, int limit) const;
+  Status fill_vector(DType type, std::int64_t count, void* data, std::uint64_t seed,
+                     int limit) const;
+  /// Fills the scales of one operand, where it has any.
+  Status fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed,
+                     void* data) const;
+  /// `bytes` is a multiple of 8.
+  Status poison(void* data, std::size_t bytes, std::uint64_t pattern) const;
+  /// Sum of everything in a buffer, for a look whether it changed.
+  Result<std::uint64_t> checksum(const cuda::DeviceBuffer& buffer) const;
+  /// Sums and magnitudes of the whole product, batch × m × n, tight.
+  Status products(const Canonical& problem, const KilnGpuArgs& args, double* sums,
+                  float* magnitudes) const;
+
+  /// How many things are wrong and the least of their indices.
+  struct Count {
+    std::uint64_t wrong = 0, first = 0;
+  };
+  Result<Count> judge(const Canonical& problem, const KilnGpuArgs& args, const Scaling& scaling,
+                      const double* sums, const float* magnitudes, const void* c) const;
+  /// Bytes of D's buffer that are no element of D and lost the pattern; `first` is where D begins.
+  Result<Count> around(const Gemm& gemm, const cuda::DeviceBuffer& buffer, std::size_t first,
+                       std::uint64_t pattern) const;
+
+  /// Errors: device, when `bytes` are more than the device has free; as kiln::room_for.
+  Status room_for(double bytes, const std::string& what) const;
+  /// Waits for the stream. Errors: device, what went wrong since the last look.
+  Status wait() const;
+
+ private:
+  GpuTools(cuda::SharedDevice device, cuda::SharedModule module, cuda::OwnedStream stream,
+           cuda::DeviceBuffer counters)
+      : device_(std::move(device)),
+        module_(std::move(module)),
+        stream_(std::move(stream)),
+        counters_(std::move(counters)),
+        sensors_(cuda::Telemetry::open(device_->bus_id())) {}
+  template <typename... Args>
+  Status call(const char* entry, Dim3 grid, Args... args) const;
+  Result<Count> counted() const;
+  Status upload(void* to, std::span<const std::byte> from) const;
+
+  cuda::SharedDevice device_;
+  cuda::SharedModule module_;
+  cuda::OwnedStream stream_;
+  cuda::DeviceBuffer counters_;  // two words
+  std::unique_ptr<const cuda::Telemetry> sensors_;
+};
+
+}  // namespace kiln

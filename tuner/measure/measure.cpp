@@ -1,0 +1,206 @@
+#include "tuner/measure/measure.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "runtime/timer.h"
+
+namespace kiln {
+namespace {
+
+// A probe costs 0.1 ms: asked once for this much of samples, it stays a fifth of the time at most.
+constexpr double kGateIntervalNs = 0.5e6;
+// Beside this much, what a first call alone pays (page faults, cold code) is under 1 %.
+constexpr double kLongCallNs = 50e6;
+constexpr double kUndisturbedSpeed = 0.9;
+
+double timed(const Calls& calls, std::int64_t& cursor, std::int64_t count) {
+  const std::int64_t begin = now_ns();
+  calls(cursor, count);
+  const std::int64_t end = now_ns();
+  cursor += count;
+  return static_cast<double>(end - begin);
+}
+
+/// Calls in a batch that lasts `sample_ns`, found by doubling: one reading of a 10 ns call says
+/// little.
+std::int64_t batch_size(const Calls& calls, std::int64_t& cursor, double first_ns,
+                        double sample_ns) {
+  if (first_ns >= sample_ns) return 1;
+  std::int64_t batch = 1;
+  double ns = timed(calls, cursor, batch);
+  while (ns < sample_ns / 4 && batch < (1 << 22)) {
+    batch *= 2;
+    ns = timed(calls, cursor, batch);
+  }
+  if (ns >= sample_ns) return batch;
+  const double factor = ns > 0 ? sample_ns / ns : 1;
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(batch * factor)));
+}
+
+/// How many samples below the median's rank still lie outside a 95 % interval: the largest r with
+/// P(Binomial(n, 1/2) < r) <= 2.5 %. Ranks r and n - 1 - r (from 0) then bound it.
+std::size_t interval_rank(std::size_t n) {
+  if (n > 500) return static_cast<std::size_t>(std::floor(0.5 * n - 0.98 * std::sqrt(double(n))));
+  double term = std::pow(0.5, static_cast<double>(n));
+  double below = 0;
+  std::size_t r = 0;
+  while (r < n / 2 && below + term <= 0.025) {
+    below += term;
+    term *= static_cast<double>(n - r) / static_cast<double>(r + 1);
+    ++r;
+  }
+  return r == 0 ? 0 : r - 1;
+}
+
+/// Holds samples back until the gate has spoken about the time they were taken in.
+class Admission {
+ public:
+  explicit Admission(const Gate& gate) : gate_(gate) {}
+
+  void add(Samples& to, double ns_per_call, double ns) {
+    pending_.emplace_back(&to, ns_per_call);
+    pending_ns_ += ns;
+    if (pending_ns_ >= kGateIntervalNs) flush();
+  }
+
+  void flush() {
+    const bool clean = !gate_ || open_ || gate_();
+    for (auto& [to, ns] : pending_) {
+      if (clean) {
+        to->ns.push_back(ns);
+      } else {
+        ++to->dropped;
+        refused_.emplace_back(to, ns);
+      }
+    }
+    pending_.clear();
+    pending_ns_ = 0;
+  }
+
+  /// On a machine that is never quiet, disturbed samples are better than none: takes back what was
+  /// refused, marks it, and asks no more.
+  void give_up() {
+    open_ = true;
+    for (auto& [to, ns] : refused_) {
+      to->ns.push_back(ns);
+      to->gated = false;
+    }
+    refused_.clear();
+  }
+
+ private:
+  const Gate& gate_;
+  bool open_ = false;
+  double pending_ns_ = 0;
+  std::vector<std::pair<Samples*, double>> pending_, refused_;
+};
+
+int refusals_allowed(int samples) { return 2 * samples + 2; }
+
+}  // namespace
+
+int rotation_sets(std::int64_t set_bytes, const DeviceCaps& device) {
+  if (set_bytes <= device.l2_bytes / 4) return 1;
+  const std::int64_t cache = std::max(device.l3_bytes, device.l2_bytes);
+  const std::int64_t wanted = (2 * cache + set_bytes - 1) / set_bytes;
+  return static_cast<int>(
+      std::max<std::int64_t>(1, std::min(wanted, kRotationLimitBytes / set_bytes)));
+}
+
+Gate fma_gate(int threads) { return fma_gate(std::make_shared<SpeedGate>(threads)); }
+
+Gate fma_gate(std::shared_ptr<SpeedGate> probe) {
+  return [probe = std::move(probe)] { return probe->sample() >= kUndisturbedSpeed; };
+}
+
+Timing timing_of(std::vector<double> samples) {
+  if (samples.empty()) return {};
+  std::sort(samples.begin(), samples.end());
+  const std::size_t n = samples.size();
+  const std::size_t rank = interval_rank(n);
+  const double median = 0.5 * (samples[(n - 1) / 2] + samples[n / 2]);
+  return {median, samples[rank], samples[n - 1 - rank], static_cast<int>(n)};
+}
+
+Sampler::Sampler(Calls calls, MeasureOptions options)
+    : calls_(std::move(calls)), options_(std::move(options)) {}
+
+double Sampler::run(std::int64_t calls) {
+  const double ns = timed(calls_, cursor_, calls);
+  spent_ns_ += ns;
+  return ns;
+}
+
+double Sampler::calibrate() {
+  const double first = run(1);
+  if (first >= kLongCallNs) samples_.ns.push_back(first);
+  samples_.batch = batch_size(calls_, cursor_, first, options_.sample_ns);
+  calibrated_ = true;
+  return first;
+}
+
+void Sampler::take(int total, double budget_ns) {
+  if (!calibrated_) calibrate();
+  Admission admission(options_.gate);
+  const auto count = [&] { return static_cast<int>(samples_.ns.size()); };
+  const auto affordable = [&](int pending) {
+    return count() + pending + samples_.dropped < options_.min_samples || spent_ns_ < budget_ns;
+  };
+  while (count() < total && affordable(0)) {
+    const int missing = total - count();
+    for (int i = 0; i < missing && affordable(i); ++i) {
+      const double ns = run(samples_.batch);
+      admission.add(samples_, ns / static_cast<double>(samples_.batch), ns);
+    }
+    admission.flush();
+    if (samples_.dropped > refusals_allowed(total)) admission.give_up();
+  }
+  if (samples_.ns.empty()) admission.give_up();
+}
+
+Samples measure(const Calls& calls, const MeasureOptions& options) {
+  Sampler sampler(calls, options);
+  sampler.take(options.samples, options.budget_ns);
+  return sampler.samples();
+}
+
+std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOptions& options,
+                          const std::function<bool(const std::vector<Samples>&)>& stop) {
+  std::vector<Samples> samples(contenders.size());
+  std::int64_t cursor = 0;
+  std::vector<bool> lead_in;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    const double first_ns = timed(contenders[i], cursor, 1);
+    samples[i].batch = batch_size(contenders[i], cursor, first_ns, options.sample_ns);
+    lead_in.push_back(first_ns < options.lead_in_below_ns);
+  }
+
+  Admission admission(options.gate);
+  const auto complete = [&] {
+    return std::all_of(samples.begin(), samples.end(), [&](const Samples& s) {
+      return static_cast<int>(s.ns.size()) >= options.samples;
+    });
+  };
+  double spent = 0;
+  for (int round = 0; !complete(); ++round) {
+    if (round >= options.min_samples && spent >= options.budget_ns) break;
+    if (round > refusals_allowed(options.samples)) admission.give_up();
+    for (std::size_t i = 0; i < contenders.size(); ++i) {
+      const std::size_t who = (i + static_cast<std::size_t>(round)) % contenders.size();
+      if (lead_in[who]) contenders[who](cursor++, 1);
+      const double ns = timed(contenders[who], cursor, samples[who].batch);
+      spent += ns;
+      admission.add(samples[who], ns / static_cast<double>(samples[who].batch), ns);
+    }
+    admission.flush();
+    if (stop && stop(samples)) break;
+  }
+  for (const Samples& s : samples)
+    if (s.ns.empty()) admission.give_up();
+  return samples;
+}
+
+}  // namespace kiln

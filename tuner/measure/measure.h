@@ -1,0 +1,115 @@
+// Timing of calls on the CPU: calibrated batches, rotating operands, gated samples, medians with
+// their interval. Used by the tuner's worker and by `kiln bench`, peers included, so that all are
+// measured alike. Must not know what a call does: no kernels, no verification, no processes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "generator/problem/device_caps.h"
+#include "kiln/options.hpp"
+#include "runtime/cpu/probe.h"
+
+namespace kiln {
+
+/// The measurement policy "cold-v1", part of every record's key:
+/// - alpha = 1, beta = 0, inputs uniform in [-1, 1], outputs not touched between calls;
+/// - a call whose operands take at most a quarter of one core's L2 is timed hot, on one set of
+///   buffers, in batches: users of small products call them back to back on resident data;
+/// - any larger call rotates through as many sets of operands as exceed twice the last-level cache,
+///   but no more than 256 MB hold (some guests report caches of 480 MB) and at least one;
+/// - a sample is a batch of calls lasting at least 20 µs; samples taken while the core was slow or
+///   stolen are dropped; the figure is the median of the samples.
+inline constexpr std::string_view kMeasurePolicy = "cold-v1";
+inline constexpr std::int64_t kRotationLimitBytes = 256 << 20;
+
+/// Number of operand sets to rotate through. `set_bytes`: A, B, D and what else one call touches.
+int rotation_sets(std::int64_t set_bytes, const DeviceCaps& device);
+
+/// Makes `count` calls one after the other on operand sets first, first + 1, … (modulo the number
+/// of sets). The loop is the callee's own, so that no indirect call stands between two short calls.
+using Calls = std::function<void(std::int64_t first, std::int64_t count)>;
+
+/// Wraps `call(int set)`, inlined, as Calls over `sets` sets.
+template <typename F>
+Calls calls_over(int sets, F call) {
+  return [sets, call](std::int64_t first, std::int64_t count) {
+    int set = static_cast<int>(first % sets);
+    for (std::int64_t i = 0; i < count; ++i) {
+      call(set);
+      if (++set == sets) set = 0;
+    }
+  };
+}
+
+/// Asked after samples were taken: did this core run undisturbed just now?
+using Gate = std::function<bool()>;
+/// A 0.1 ms FMA probe on `threads` threads whose slowest must reach 90 % of the recent best speed.
+Gate fma_gate(int threads);
+/// The same with a probe that the caller keeps: it tells the peak of what ran beside the samples.
+Gate fma_gate(std::shared_ptr<SpeedGate> probe);
+
+struct MeasureOptions {
+  int sets = 1;               ///< as from rotation_sets
+  int samples = 10;           ///< wanted, of each contender
+  int min_samples = 1;        ///< taken whatever they cost
+  double sample_ns = 20'000;  ///< shortest batch worth two clock readings
+  double budget_ns = 1e18;    ///< no sample is begun once these are spent (after min_samples)
+  Gate gate;                  ///< empty: every sample counts
+  /// In a race, calls shorter than this get one untimed call before each sample: it wakes threads
+  /// that fell asleep while other contenders ran, which would otherwise cost each sample 5 to 50
+  /// µs.
+  double lead_in_below_ns = 0;
+};
+
+/// Samples of one contender, in nanoseconds per call.
+struct Samples {
+  std::vector<double> ns;
+  std::int64_t batch = 1;  ///< calls in a sample
+  int dropped = 0;         ///< samples that the gate refused
+  bool gated = true;       ///< false: too many were refused, so refused ones were kept
+};
+
+/// Median and 95 % order-statistic interval; of fewer than 6 samples the interval is their range.
+/// Zero samples give a zero Timing.
+Timing timing_of(std::vector<double> samples);
+
+/// Times one contender in steps, so that screening can stop early.
+class Sampler {
+ public:
+  Sampler(Calls calls, MeasureOptions options);
+  /// One warm-up call and the choice of the batch size; called by `take` when it was not before. A
+  /// call of 50 ms or more counts as a sample. Returns its duration in nanoseconds.
+  double calibrate();
+  /// Takes samples until there are `total` accepted ones or, beyond min_samples, `budget_ns` are
+  /// spent.
+  void take(int total, double budget_ns);
+  const Samples& samples() const { return samples_; }
+  Timing timing() const { return timing_of(samples_.ns); }
+
+ private:
+  double run(std::int64_t calls);
+
+  Calls calls_;
+  MeasureOptions options_;
+  Samples samples_;
+  std::int64_t cursor_ = 0;
+  double spent_ns_ = 0;
+  bool calibrated_ = false;
+};
+
+/// Times one contender.
+Samples measure(const Calls& calls, const MeasureOptions& options);
+
+/// Times contenders interleaved, one sample each a round, in an order that rotates by one each
+/// round; all use the same operand sets in the same order, so no contender finds its operands
+/// cached by another. The gate is asked after every half millisecond of samples. `stop`
+/// (optional) sees the samples after each round and may end the race; `budget_ns` is for all
+/// contenders together.
+std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOptions& options,
+                          const std::function<bool(const std::vector<Samples>&)>& stop = {});
+
+}  // namespace kiln

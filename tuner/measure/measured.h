@@ -1,0 +1,62 @@
+// What became of one candidate: a timing or a reason, never infinity.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "generator/space/space.h"
+#include "kiln/options.hpp"
+#include "runtime/compiler.h"
+
+namespace kiln {
+
+struct Failure {
+  enum class Kind : std::uint8_t {
+    compile,
+    load,
+    crashed,
+    timed_out,
+    wrong_result,
+    out_of_bounds,
+    resources
+  };
+  static constexpr Kind kLastKind = Kind::resources;
+  Kind kind = Kind::compile;
+  std::string
+      detail;  // one sentence: signal and address, first wrong element, compiler's first error
+  auto operator<=>(const Failure&) const = default;
+};
+std::string_view name(Failure::Kind kind);
+
+/// How far a candidate came; a screened-out timing is evidence, but not a finalist's.
+enum class Round : std::uint8_t { screen, second, race };
+std::string_view name(Round round);
+
+struct Measured {
+  Config config;
+  double predicted_ns = 0;
+  std::variant<Timing, Failure> outcome;
+  Round round = Round::screen;
+  bool verified = false;   // passed every check of tuner/verify/verify.h
+  std::string binary_key;  // empty when it never compiled
+
+  bool ok() const { return std::holds_alternative<Timing>(outcome); }
+  const Timing& timing() const { return std::get<Timing>(outcome); }
+  const Failure& failure() const { return std::get<Failure>(outcome); }
+};
+
+/// "16 of 14,715 candidates measured, 2 failed, 3.2 s of 10 s, interrupted".
+std::string text(const SearchExtent& searched);
+
+/// Everything that one candidate left behind, handed over the moment it is known.
+struct Evidence {
+  const Measured& measured;
+  const Source* source = nullptr;  // null when it was replayed
+  const Binary* binary = nullptr;  // null when it failed to compile
+};
+
+}  // namespace kiln

@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include "generator/problem/extent.h"
+#include "tuner/verify/verify.h"
+
+namespace kiln {
+namespace {
+
+/// Multiply-adds of a neighbour: enough for several blocks each way, done in milliseconds.
+constexpr double kWork = 0x1p28;
+
+/// Cuts the longest sides until the work fits, each by half or by as much as is needed.
+void cut_down(Gemm& gemm) {
+  std::int64_t* sides[] = {&gemm.batch, &gemm.m, &gemm.n, &gemm.k};
+  for (double work = gemm.flops() / 2; work > kWork; work = gemm.flops() / 2) {
+    std::int64_t& longest = **std::ranges::max_element(sides, {}, [](auto* side) { return *side; });
+    const double wanted = static_cast<double>(longest) * kWork / work;
+    longest = std::max({std::int64_t{1}, longest / 2, static_cast<std::int64_t>(wanted)});
+  }
+}
+
+/// A leading dimension `extra` alignments (or elements) beyond tight, and batches after one
+/// another.
+void loosen(Gemm& gemm, Operand which, Matrix& matrix, std::int64_t extra) {
+  // Whole alignments, which of codes of six bits only so many fill.
+  const int bits = bits_of(matrix.dtype);
+  const std::int64_t unit = bits == 6 ? 4 * gemm.alignment : std::max(1, gemm.alignment * 8 / bits);
+  const std::int64_t length = std::max<std::int64_t>(1, extent(gemm, which).length);
+  matrix.ld = ((length + unit - 1) / unit + extra) * unit;
+  matrix.batch_stride = 0;
+}
+
+void loosen_all(Gemm& gemm, std::int64_t extra) {
+  loosen(gemm, Operand::a, gemm.a, extra);
+  loosen(gemm, Operand::b, gemm.b, extra);
+  loosen(gemm, Operand::c, gemm.c, extra);
+  loosen(gemm, Operand::d, gemm.d, extra);
+}
+
+/// The largest odd number that is at most `size - by`, but at least 1.
+std::int64_t odd_below(std::int64_t size, std::int64_t by) {
+  const std::int64_t less = std::max<std::int64_t>(1, size - by);
+  return less % 2 == 0 ? less - 1 : less;
+}
+
+/// The same of k, which blocks with a scale fill evenly.
+std::int64_t odd_depth_below(const Gemm& gemm, std::int64_t by) {
+  if (gemm.scale_a != Scale::mx_32) return odd_below(gemm.k, by);
+  const std::int64_t block = scale_block(gemm.scale_a).along;
+  return odd_below(gemm.k / block, (by + block - 1) / block) * block;
+}
+
+}  // namespace
+
+std::vector<Gemm> ragged_neighbours(const Gemm& gemm) {
+  if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0) return {};
+  if (gemm.m == 1 && gemm.n == 1 && gemm.k == 1) return {};
+  Gemm base = gemm;
+  cut_down(base);
+  Gemm near = base, far = base;
+  near.m = odd_below(base.m, 1);
+  near.n = odd_below(base.n, 1);
+  near.k = odd_depth_below(base, 1);
+  loosen_all(near, 1);
+  far.m = odd_below(base.m, base.m / 5 + 2);
+  far.n = odd_below(base.n, base.n / 7 + 4);
+  far.k = odd_depth_below(base, base.k / 3 + 6);
+  loosen_all(far, 3);
+  return {near, far};
+}
+
+}  // namespace kiln

@@ -1,0 +1,248 @@
+#include "tuner/search/proposer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+#include <variant>
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMaxAxes = 24;  // of any family
+// An effect seen on n candidates is trusted n / (n + this): one slow sample must not damn a value.
+constexpr double kShrinkage = 1.0;
+// A candidate that failed teaches as much as one twice as far above its prediction as the worst
+// that ran: beside the model alone it could look good, since the model may be off by any factor.
+const double kFailurePenalty = std::log(2.0);
+constexpr int kSweeps = 8;
+
+std::vector<int> point_of(const Config& config) {
+  std::vector<int> point{static_cast<int>(config.index())};
+  std::visit(
+      [&](const auto& c) {
+        static_assert(std::tuple_size_v<decltype(c.fields())> <= kMaxAxes);
+        std::apply([&](const auto&... field) { (point.push_back(int(c.*(field.member))), ...); },
+                   c.fields());
+      },
+      config);
+  return point;
+}
+
+std::size_t differing_axes(const std::vector<int>& x, const std::vector<int>& y) {
+  if (x[0] != y[0]) return kMaxAxes;
+  std::size_t count = 0;
+  for (std::size_t i = 1; i < x.size(); ++i) count += x[i] != y[i];
+  return count;
+}
+
+// One field changed, or two: rules couple fields (mc is a multiple of mr), so single steps alone
+// would leave islands.
+bool is_neighbour(const std::vector<int>& x, const std::vector<int>& y) {
+  const std::size_t axes = differing_axes(x, y);
+  return axes == 1 || axes == 2;
+}
+
+}  // namespace
+
+Proposer::Proposer(const SearchSpace& space, std::uint64_t seed)
+    : space_(space),
+      seen_(space.legal.size(), false),
+      remaining_(space.legal.size()),
+      effects_(std::variant_size_v<Config> * kMaxAxes),
+      family_effect_(std::variant_size_v<Config>, 0.0),
+      state_(seed) {
+  for (std::size_t i = 0; i < space.legal.size(); ++i) {
+    points_.push_back(point_of(space.legal[i]));
+    log_predicted_.push_back(
+        std::log(std::max(1.0, predict_ns(space.problem, space.device, space.legal[i]))));
+    index_.emplace(space.legal[i], i);
+  }
+}
+
+double Proposer::predicted_ns(const Config& config) const {
+  const auto it = index_.find(config);
+  return it == index_.end() ? predict_ns(space_.problem, space_.device, config)
+                            : std::exp(log_predicted_[it->second]);
+}
+
+void Proposer::learn(const Measured& row) {
+  const auto it = index_.find(row.config);
+  if (it == index_.end()) return;
+  if (!seen_[it->second]) {
+    seen_[it->second] = true;
+    --remaining_;
+  }
+  const double ns = row.ok() ? row.timing().median_ns : 0;
+  observations_.push_back({it->second, ns});
+}
+
+// Backfitting of log(measured / predicted) on one effect a family and one an axis value: enough to
+// learn that "kc=512 is slow here", from a few dozen points, without a solver.
+void Proposer::fit() {
+  for (auto& axis : effects_) axis.clear();
+  std::fill(family_effect_.begin(), family_effect_.end(), 0.0);
+  std::vector<double> residual;
+  double worst = 0;
+  for (const Observation& o : observations_) {
+    residual.push_back(o.ns > 0 ? std::log(o.ns) - log_predicted_[o.index] : 0);
+    worst = std::max(worst, residual.back());
+  }
+  for (std::size_t i = 0; i < residual.size(); ++i)
+    if (observations_[i].ns == 0) residual[i] = worst + kFailurePenalty;
+
+  const auto refit = [&](std::map<int, double>& effect, auto value_of) {
+    std::map<int, std::pair<double, int>> sums;
+    for (std::size_t i = 0; i < observations_.size(); ++i) {
+      const auto value = value_of(points_[observations_[i].index]);
+      if (!value) continue;
+      residual[i] += effect[*value];
+      auto& [sum, count] = sums[*value];
+      sum += residual[i];
+      ++count;
+    }
+    for (auto& [value, sum] : sums) effect[value] = sum.first / (sum.second + kShrinkage);
+    for (std::size_t i = 0; i < observations_.size(); ++i)
+      if (const auto value = value_of(points_[observations_[i].index]))
+        residual[i] -= effect[*value];
+  };
+
+  std::map<int, double> families;
+  for (int sweep = 0; sweep < kSweeps; ++sweep) {
+    refit(families, [](const Point& p) { return std::optional<int>(p[0]); });
+    for (std::size_t slot = 0; slot < effects_.size(); ++slot) {
+      const int family = static_cast<int>(slot / kMaxAxes);
+      const std::size_t axis = slot % kMaxAxes;
+      refit(effects_[slot], [&](const Point& p) -> std::optional<int> {
+        if (p[0] != family || axis + 1 >= p.size()) return std::nullopt;
+        return p[axis + 1];
+      });
+    }
+  }
+  for (const auto& [family, effect] : families) family_effect_[std::size_t(family)] = effect;
+}
+
+double Proposer::corrected(std::size_t index) const {
+  const Point& p = points_[index];
+  double score = log_predicted_[index] + family_effect_[std::size_t(p[0])];
+  for (std::size_t axis = 0; axis + 1 < p.size(); ++axis) {
+    const auto& effect = effects_[std::size_t(p[0]) * kMaxAxes + axis];
+    if (const auto it = effect.find(p[axis + 1]); it != effect.end()) score += it->second;
+  }
+  return score;
+}
+
+std::uint64_t Proposer::random() {
+  std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+bool Proposer::take(std::size_t index, Picks& picks) {
+  if (seen_[index]) return false;
+  seen_[index] = true;
+  --remaining_;
+  picks.push_back(index);
+  return true;
+}
+
+// Best score first; twins of what this group already holds wait, unless nothing else is left: four
+// configs that differ in the prefetch distance alone tell no more than one.
+void Proposer::take_ranked(const std::vector<double>& score, std::size_t count, Picks& picks) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < score.size(); ++i)
+    if (!seen_[i]) order.push_back(i);
+  const std::size_t head = std::min(order.size(), count * 32 + 64);
+  std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(head), order.end(),
+                    [&](std::size_t x, std::size_t y) {
+                      return std::pair(score[x], x) < std::pair(score[y], y);
+                    });
+  const std::size_t goal = picks.size() + count;
+  for (const std::size_t apart : {3u, 2u, 1u})
+    for (std::size_t i = 0; i < head && picks.size() < goal; ++i) {
+      const bool twin = std::any_of(picks.begin(), picks.end(), [&](std::size_t p) {
+        return differing_axes(points_[p], points_[order[i]]) < apart;
+      });
+      if (!twin) take(order[i], picks);
+    }
+}
+
+void Proposer::take_first_of_families(std::size_t count, Picks& picks) {
+  std::array<std::optional<std::size_t>, std::variant_size_v<Config>> best;
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    auto& slot = best[std::size_t(points_[i][0])];
+    if (!seen_[i] && (!slot || log_predicted_[i] < log_predicted_[*slot])) slot = i;
+  }
+  std::vector<std::size_t> firsts;
+  for (const auto& slot : best)
+    if (slot) firsts.push_back(*slot);
+  std::sort(firsts.begin(), firsts.end(),
+            [&](std::size_t x, std::size_t y) { return log_predicted_[x] < log_predicted_[y]; });
+  for (std::size_t i = 0; i < firsts.size() && i < count; ++i) take(firsts[i], picks);
+}
+
+// From the neighbours of one of the three best, half by what was learnt, half by lot; single steps
+// count as nearer.
+void Proposer::take_neighbours(std::size_t count, Picks& picks) {
+  std::vector<Observation> best;
+  for (const Observation& o : observations_)
+    if (o.ns > 0) best.push_back(o);
+  const std::size_t top = std::min<std::size_t>(3, best.size());
+  if (top == 0) return take_random(count, picks);
+  std::partial_sort(best.begin(), best.begin() + std::ptrdiff_t(top), best.end(),
+                    [](const Observation& x, const Observation& y) {
+                      return std::pair(x.ns, x.index) < std::pair(y.ns, y.index);
+                    });
+  for (std::size_t n = 0; n < count; ++n) {
+    const Point& centre = points_[best[random() % top].index];
+    std::vector<std::pair<double, std::size_t>> near;
+    for (std::size_t i = 0; i < points_.size(); ++i)
+      if (!seen_[i] && is_neighbour(centre, points_[i]))
+        near.emplace_back(corrected(i) + 0.02 * double(differing_axes(centre, points_[i])), i);
+    if (near.empty()) {
+      take_random(1, picks);
+    } else if (n % 2 == 0) {
+      take(std::min_element(near.begin(), near.end())->second, picks);
+    } else {
+      take(near[random() % near.size()].second, picks);
+    }
+  }
+}
+
+void Proposer::take_random(std::size_t count, Picks& picks) {
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < seen_.size(); ++i)
+    if (!seen_[i]) open.push_back(i);
+  for (std::size_t n = 0; n < count && !open.empty(); ++n) {
+    const std::size_t at = random() % open.size();
+    take(open[at], picks);
+    open[at] = open.back();
+    open.pop_back();
+  }
+}
+
+std::vector<Config> Proposer::next(int count) {
+  const auto wanted = std::min(static_cast<std::size_t>(count), remaining_);
+  Picks picks;
+  if (observations_.empty()) {
+    take_first_of_families(wanted, picks);
+    take_ranked(log_predicted_, wanted - picks.size(), picks);
+  } else {
+    fit();
+    std::vector<double> score(points_.size());
+    for (std::size_t i = 0; i < score.size(); ++i) score[i] = seen_[i] ? 0 : corrected(i);
+    // Of eight: four by what was learnt, one by the model alone, two near the best, one anywhere.
+    const std::size_t explore = wanted / 4 + wanted / 8;
+    take_ranked(score, wanted - explore - wanted / 8, picks);
+    take_ranked(log_predicted_, wanted / 8, picks);
+    take_neighbours(wanted / 4, picks);
+  }
+  take_random(wanted - picks.size(), picks);
+  std::vector<Config> out;
+  for (const std::size_t i : picks) out.push_back(space_.legal[i]);
+  return out;
+}
+
+}  // namespace kiln

@@ -1,0 +1,275 @@
+#include "tuner/search/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "tuner/search/proposer.h"
+#include "tuner/search/stopping.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kFinalists = 4;
+// Slower than this beyond the best in screening, a candidate does not win a race.
+constexpr double kFinalistRatio = 1.10;
+constexpr int kRaceAttempts = 3;
+
+using Clock = std::chrono::steady_clock;
+
+class Search {
+ public:
+  Search(const SearchInput& input, Bench& bench, SearchSpace space)
+      : input_(input),
+        bench_(bench),
+        space_(std::move(space)),
+        proposer_(space_, input.options.seed) {
+    result_.enumerated = static_cast<std::int64_t>(space_.legal.size());
+    result_.rejected = space_.rejected;
+  }
+
+  Result<SearchResult> run() {
+    report(Progress::Stage::space);
+    resume();
+    screen_incumbent();
+    screen_first();
+    explore();
+    if (cancelled()) {
+      result_.winner = best_when_cancelled();
+    } else {
+      race_finalists();
+      if (!result_.winner) return no_winner();
+    }
+    count_points();
+    result_.seconds = seconds();
+    report(Progress::Stage::done);
+    return std::move(result_);
+  }
+
+ private:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  bool cancelled() const { return input_.options.cancelled && input_.options.cancelled(); }
+
+  void report(Progress::Stage stage) const {
+    if (!input_.options.progress) return;
+    Progress p;
+    p.stage = stage;
+    p.done = static_cast<int>(latest_.size());
+    p.total = static_cast<int>(space_.legal.size());
+    p.seconds = seconds();
+    if (best_) {
+      p.best_ns = result_.measured[*best_].timing().median_ns;
+      p.best_config = text(result_.measured[*best_].config);
+    }
+    input_.options.progress(p);
+  }
+
+  bool eligible(std::size_t index) const {
+    return result_.measured[index].ok() && result_.measured[index].verified;
+  }
+  double median(std::size_t index) const { return result_.measured[index].timing().median_ns; }
+
+  void add(Measured row, bool teach) {
+    if (teach) proposer_.learn(row);
+    const std::size_t index = result_.measured.size();
+    latest_[row.config] = index;
+    result_.measured.push_back(std::move(row));
+    if (eligible(index) && (!best_ || median(index) < median(*best_))) best_ = index;
+  }
+
+  void add_new(Measured row) {
+    row.predicted_ns = proposer_.predicted_ns(row.config);
+    const bool first_of_config = latest_.count(row.config) == 0;
+    add(std::move(row), first_of_config);
+    if (!input_.sink) return;
+    const Measured& stored = result_.measured.back();
+    const Artifact* artifact = bench_.artifact(stored.config);
+    Evidence evidence{stored};
+    if (artifact) {
+      evidence.source = &artifact->source;
+      evidence.binary = artifact->binary ? &*artifact->binary : nullptr;
+    }
+    input_.sink(evidence);
+  }
+
+  // A known row that an edited space no longer allows is evidence of another space: left out.
+  void resume() {
+    for (const Measured& row : input_.known) {
+      if (!broken_rule(space_.problem, space_.device, row.config).empty()) continue;
+      add(row, latest_.count(row.config) == 0);
+    }
+    result_.known = result_.measured.size();
+  }
+
+  void screen_incumbent() {
+    if (!input_.incumbent || latest_.count(*input_.incumbent)) return;
+    if (!broken_rule(space_.problem, space_.device, *input_.incumbent).empty()) return;
+    for (Measured& row : bench_.screen({*input_.incumbent})) add_new(std::move(row));
+  }
+
+  void screen_first() {
+    std::vector<Config> group;
+    for (const Config& config : input_.first)
+      if (latest_.count(config) == 0 &&
+          broken_rule(space_.problem, space_.device, config).empty() && !cancelled())
+        group.push_back(config);
+    if (group.empty()) return;
+    for (Measured& row : bench_.screen(group)) add_new(std::move(row));
+    report(Progress::Stage::screen);
+  }
+
+  // The size of a group follows from the measured time of a call, never from the clock, so that a
+  // replay decides alike.
+  int group_size() const {
+    double call_ns = 0;
+    if (best_) {
+      call_ns = median(*best_);
+    } else {
+      call_ns = 1e300;
+      for (const Config& c : space_.legal) call_ns = std::min(call_ns, proposer_.predicted_ns(c));
+    }
+    // A GPU's candidates compile while others are timed: larger groups keep all cores at it.
+    if (space_.device.vendor != Vendor::cpu) return call_ns > 5e6 ? 8 : 32;
+    return call_ns > 200e6 ? 2 : call_ns > 30e6 ? 4 : 8;
+  }
+
+  void explore() { result_.end = explored(); }
+
+  SearchResult::End explored() {
+    using End = SearchResult::End;
+    const double budget = input_.options.budget.count() * (1 - kRaceShare);
+    double last_group = 0;
+    while (proposer_.remaining() > 0 && !bench_.exhausted() && !cancelled()) {
+      // Begins no group of which the greater part would lie beyond the budget.
+      if (seconds() + 0.5 * last_group > budget) return End::budget;
+      const double begin = seconds();
+      const std::vector<Config> group = proposer_.next(group_size());
+      std::vector<Measured> rows = bench_.screen(group);
+      const bool cut_short = rows.size() < group.size();
+      for (Measured& row : rows) add_new(std::move(row));
+      last_group = seconds() - begin;
+      report(Progress::Stage::screen);
+      if (cut_short)
+        return cancelled() ? End::cancelled : bench_.exhausted() ? End::bench : End::budget;
+    }
+    return proposer_.remaining() == 0 ? End::space : cancelled() ? End::cancelled : End::bench;
+  }
+
+  /// Counts points of the space only: a peer in the race is none.
+  void count_points() {
+    for (const auto& [config, index] : latest_)
+      if (proposer_.knows(config))
+        ++(result_.measured[index].ok() ? result_.timed : result_.failed);
+  }
+
+  std::vector<std::size_t> finalists() const {
+    std::vector<std::size_t> out;
+    for (const auto& [config, index] : latest_)
+      if (eligible(index) && result_.measured[index].round != Round::screen) out.push_back(index);
+    std::sort(out.begin(), out.end(), [&](std::size_t x, std::size_t y) {
+      return std::pair(median(x), x) < std::pair(median(y), y);
+    });
+    while (out.size() > 1 &&
+           (out.size() > kFinalists || median(out.back()) > kFinalistRatio * median(out.front())))
+      out.pop_back();
+    if (const auto index = incumbent_row();
+        index && std::find(out.begin(), out.end(), *index) == out.end())
+      out.push_back(*index);
+    return out;
+  }
+
+  std::optional<std::size_t> incumbent_row() const {
+    if (!input_.incumbent) return std::nullopt;
+    const auto it = latest_.find(*input_.incumbent);
+    if (it == latest_.end() || !eligible(it->second)) return std::nullopt;
+    return it->second;
+  }
+
+  // A finalist may still fail (a hang that only a longer run shows): then the next best race.
+  void race_finalists() {
+    for (int attempt = 0; attempt < kRaceAttempts && !result_.winner; ++attempt) {
+      const std::vector<std::size_t> entrants = finalists();
+      if (entrants.empty()) return;
+      report(Progress::Stage::race);
+      std::vector<Measured> rows;
+      for (const std::size_t index : entrants) rows.push_back(result_.measured[index]);
+      const std::size_t first = result_.measured.size();
+      for (Measured& row : bench_.race(rows)) add_new(std::move(row));
+      result_.winner = fastest_from(first);
+    }
+  }
+
+  std::optional<std::size_t> fastest_from(std::size_t first) const {
+    std::optional<std::size_t> fastest;
+    for (std::size_t i = first; i < result_.measured.size(); ++i)
+      if (eligible(i) && (!fastest || median(i) < median(*fastest))) fastest = i;
+    const auto incumbent = incumbent_row();
+    if (fastest && incumbent && *incumbent >= first && *incumbent != *fastest &&
+        !yields(result_.measured[*incumbent].timing(), result_.measured[*fastest].timing()))
+      return incumbent;
+    return fastest;
+  }
+
+  std::optional<std::size_t> best_when_cancelled() const {
+    const auto incumbent = incumbent_row();
+    return incumbent ? incumbent : best_;
+  }
+
+  tl::unexpected<Error> no_winner() const {
+    std::array<int, 7> count{};
+    std::array<const Measured*, 7> example{};
+    for (const Measured& row : result_.measured) {
+      if (row.ok()) continue;
+      const auto kind = static_cast<std::size_t>(row.failure().kind);
+      if (count[kind]++ == 0) example[kind] = &row;
+    }
+    const auto most =
+        static_cast<std::size_t>(std::max_element(count.begin(), count.end()) - count.begin());
+    if (count[most] == 0)
+      return fail(ErrorCode::device,
+                  fmt::format("no candidate for '{}' was measured within budget = {} s",
+                              text(input_.gemm), input_.options.budget.count()));
+    std::string tally;
+    for (std::size_t k = 0; k < count.size(); ++k)
+      if (count[k] > 0)
+        tally += fmt::format("{}{} {}", tally.empty() ? "" : ", ", count[k],
+                             name(static_cast<Failure::Kind>(k)));
+    const auto kind = static_cast<Failure::Kind>(most);
+    const ErrorCode code = kind == Failure::Kind::compile        ? ErrorCode::compiler
+                           : kind == Failure::Kind::wrong_result ? ErrorCode::verification
+                                                                 : ErrorCode::device;
+    return fail(code, fmt::format("none of {} candidates for '{}' came through ({}); first: {}: {}",
+                                  latest_.size(), text(input_.gemm), tally,
+                                  text(example[most]->config), example[most]->failure().detail));
+  }
+
+  const SearchInput& input_;
+  Bench& bench_;
+  const SearchSpace space_;
+  Proposer proposer_;
+  SearchResult result_;
+  std::map<Config, std::size_t> latest_;  // the last row of each config
+  std::optional<std::size_t> best_;
+  const Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+Result<SearchResult> search(const SearchInput& input, Bench& bench) {
+  if (input.options.budget.count() <= 0)
+    return fail(ErrorCode::bad_input,
+                fmt::format("budget = {} s: must be positive", input.options.budget.count()));
+  return space_for(input.gemm, input.device)
+      .and_then([&](SearchSpace space) -> Result<SearchResult> {
+        if (space.legal.empty())
+          return fail(ErrorCode::unsupported,
+                      fmt::format("no kernel family has a legal config for '{}' on {}",
+                                  text(input.gemm), input.device.arch));
+        return Search(input, bench, std::move(space)).run();
+      });
+}
+
+}  // namespace kiln

@@ -1,0 +1,55 @@
+// Checking without timing: kernels of one problem, run and verified in a worker process. Knows no
+// search, no lock and no clock; `kiln verify` is built on it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "generator/problem/device_caps.h"
+#include "tuner/verify/own_check.h"
+#include "tuner/verify/verify.h"
+#include "tuner/worker/process.h"
+
+namespace kiln {
+
+/// Where the code that is checked runs: on the CPU or a GPU as the device says, or on the emulator,
+/// which takes the images of emulated kernels (generator/render/emulated.h).
+struct CheckedOn {
+  int device_index = 0;  // which of the GPUs
+  bool emulated = false;
+};
+
+/// Seconds that a GPU may take for the references of one check, which it computes in fp64.
+double reference_seconds(const Gemm& gemm, const DeviceCaps& device);
+
+/// Move-only; not thread-safe. Operands and references are made by the first check and kept.
+class Checker {
+ public:
+  /// Errors: device (no worker to be found or started).
+  static Result<Checker> start(const Gemm& gemm, const DeviceCaps& device,
+                               const VerifyOptions& options, const CheckedOn& where = {});
+
+  /// Verifies one kernel of the problem, then its code on a ragged neighbour where it covers one;
+  /// for code that runs on this CPU the worker's word is not enough, and OwnCheck comes last. A
+  /// crash or a hang is this kernel's Failure; the next check starts a new worker.
+  Verdict check(const Config& config, const Binary& binary);
+
+ private:
+  Checker(const Gemm& gemm, const DeviceCaps& device, const VerifyOptions& options,
+          const CheckedOn& where)
+      : gemm_(gemm), device_(device), options_(options), where_(where), own_check_(gemm, device) {}
+  bool on_cpu() const { return device_.vendor == Vendor::cpu && !where_.emulated; }
+  Verdict asked(const Config& config, const Binary& binary);
+  bool on_gpu() const { return device_.vendor != Vendor::cpu && !where_.emulated; }
+  double seconds_allowed() const;
+
+  Gemm gemm_;
+  DeviceCaps device_;
+  VerifyOptions options_;
+  CheckedOn where_;
+  OwnCheck own_check_;
+  std::filesystem::path executable_;
+  std::optional<WorkerProcess> worker_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,201 @@
+#include "tuner/verify/data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kiln/numeric.hpp"
+#include "tuner/verify/view.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio, odd
+
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+/// Inputs are streams 0 to 3 of a seed; no two may share values.
+constexpr std::uint64_t kStreamBias = 16, kStreamScales = 17;
+
+/// Calls `f` with the two halves of each draw: 32 bits are enough for all types but fp64.
+template <typename F>
+void from_halves(Random& random, std::vector<double>& out, F f) {
+  for (std::size_t i = 0; i < out.size(); i += 2) {
+    const std::uint64_t bits = random.next();
+    out[i] = f(static_cast<std::uint32_t>(bits));
+    if (i + 1 < out.size()) out[i + 1] = f(static_cast<std::uint32_t>(bits >> 32));
+  }
+}
+
+/// Integers lowest … lowest+count-1; the bias of count/2^32 does not matter to a test.
+void integers(double lowest, std::uint64_t count, Random& random, std::vector<double>& out) {
+  from_halves(random, out, [=](std::uint32_t half) {
+    return static_cast<double>(static_cast<std::int32_t>(half * count >> 32)) + lowest;
+  });
+}
+
+void uniform_values(DType type, Random& random, std::vector<double>& out) {
+  switch (type) {
+    case DType::s8:
+      return integers(-128, 256, random, out);
+    case DType::u8:
+      return integers(0, 256, random, out);
+    case DType::s32:
+      return integers(-1000, 2001, random, out);
+    case DType::fp64:  // every bit of the fraction in use
+      for (double& x : out)
+        x = static_cast<double>(static_cast<std::int64_t>(random.next())) * 0x1p-63;
+      return;
+    default: {
+      // Within [-1, 1] the shortest types have next to no numbers.
+      const double unit = bits_of(type) < 8 ? 0x1p-29 : 0x1p-31;
+      from_halves(random, out, [unit](std::uint32_t half) {
+        return static_cast<double>(static_cast<std::int32_t>(half)) * unit;
+      });
+    }
+  }
+}
+
+/// Integers of [-limit, limit], or [0, limit] in a type without a sign.
+void small_integers(DType type, std::int64_t limit, Random& random, std::vector<double>& out) {
+  const std::int64_t lowest = type == DType::u8 ? 0 : -limit;
+  integers(static_cast<double>(lowest), limit - lowest + 1, random, out);
+}
+
+Operand operand(Input which) {
+  switch (which) {
+    case Input::a:
+      return Operand::a;
+    case Input::b:
+      return Operand::b;
+    case Input::c:
+      return Operand::c;
+    case Input::residual:
+      break;
+  }
+  return Operand::d;
+}
+
+/// Nonzeros in a line of the sparse operand: all of k while a direct product is cheap.
+std::int64_t nonzeros(const Gemm& gemm) {
+  constexpr std::int64_t kAdditions = std::int64_t{1} << 30;
+  // With scales of up to 8 on both sides, sums of so many still fit fp32.
+  constexpr std::int64_t kMostScaled = std::int64_t{1} << 17;
+  const std::int64_t elements = std::max<std::int64_t>(1, gemm.m * gemm.n * gemm.batch);
+  const std::int64_t affordable = std::max<std::int64_t>(16, kAdditions / elements);
+  const bool scaled = gemm.scale_a != Scale::none || gemm.scale_b != Scale::none;
+  return std::min({gemm.k, affordable, scaled ? kMostScaled : gemm.k});
+}
+
+/// `view` is transposed so that its rows run along k. Of `count` nonzeros in each row two are at
+/// the first and the last step; the others share what lies between, each with an equal part of its
+/// own.
+void fill_sparse(const MatrixView& view, std::int64_t count, Random& random) {
+  const std::int64_t k = view.columns, parts = count - 2, inner = k - 2;
+  std::vector<double> line(k);
+  const auto put = [&](std::int64_t at) {
+    const bool negative = view.dtype != DType::u8 && (random.next() >> 63) != 0;
+    line[at] = negative ? -1.0 : 1.0;
+  };
+  for (std::int64_t i = 0; i < view.rows && k > 0; ++i) {
+    std::ranges::fill(line, 0.0);
+    put(0);
+    if (k > 1) put(k - 1);
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t from = part * inner / parts, to = (part + 1) * inner / parts;
+      put(1 + from + random.below(to - from));
+    }
+    store_row(view, i, 0, k, line.data());
+  }
+}
+
+}  // namespace
+
+std::string_view name(Data data) { return data == Data::uniform ? "uniform" : "exact"; }
+
+Random::Random(std::uint64_t seed, std::uint64_t stream)
+    : state_(mixed(seed * kGolden + mixed(stream + 1))) {}
+
+std::uint64_t Random::next() { return mixed(state_ += kGolden); }
+
+std::int64_t Random::below(std::int64_t bound) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::int64_t>(static_cast<Wide>(next()) * static_cast<std::uint64_t>(bound) >>
+                                   64);
+}
+
+void fill(const Gemm& gemm, Input which, Data kind, std::uint64_t seed, void* data) {
+  Random random(seed, static_cast<std::uint64_t>(which));
+  const bool sparse_a = gemm.d.order == Order::row_major;
+  const bool sparse = kind == Data::exact && which == (sparse_a ? Input::a : Input::b);
+  std::vector<double> line;
+  for (std::int64_t batch = 0; batch < gemm.batch; ++batch) {
+    MatrixView view = view_of(gemm, operand(which), data, batch);
+    if (sparse) {
+      fill_sparse(sparse_a ? view : view.transposed(), nonzeros(gemm), random);
+      continue;
+    }
+    if (view.column_stride != 1) view = view.transposed();  // along memory
+    line.resize(view.columns);
+    for (std::int64_t i = 0; i < view.rows; ++i) {
+      if (kind == Data::uniform)
+        uniform_values(view.dtype, random, line);
+      else
+        small_integers(view.dtype, which == Input::a || which == Input::b ? 1 : kExactLargest,
+                       random, line);
+      store_row(view, i, 0, view.columns, line.data());
+    }
+  }
+}
+
+void fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data) {
+  const Scale scale = scale_of(gemm, which);
+  if (scale == Scale::none) return;
+  Random random(seed, kStreamScales + static_cast<std::uint64_t>(which));
+  const std::int64_t count = scale_bytes(gemm, which) / scale_size(scale);
+  constexpr std::int64_t kWidest = 6;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t exponent =
+        kind == Data::exact ? random.below(4) : random.below(2 * kWidest + 1) - kWidest;
+    if (scale == Scale::mx_32)
+      static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(kE8m0.bias + exponent);
+    else if (kind == Data::exact)
+      store_element(DType::fp32, data, i, std::ldexp(1.0, static_cast<int>(exponent)));
+    else
+      store_element(DType::fp32, data, i,
+                    0.25 + 3.75 * static_cast<double>(random.next() >> 11) * 0x1p-53);
+  }
+}
+
+std::int64_t bias_length(const Gemm& gemm) {
+  switch (gemm.epilogue.bias) {
+    case Bias::none:
+      return 0;
+    case Bias::per_row:
+      return gemm.m;
+    case Bias::per_column:
+      return gemm.n;
+  }
+  return 0;
+}
+
+DType bias_type(const Gemm& gemm) {
+  return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+}
+
+void fill_bias(const Gemm& gemm, Data kind, std::uint64_t seed, void* data) {
+  Random random(seed, kStreamBias);
+  std::vector<double> values(bias_length(gemm));
+  if (kind == Data::uniform)
+    uniform_values(bias_type(gemm), random, values);
+  else
+    small_integers(bias_type(gemm), kExactLargest, random, values);
+  const auto count = static_cast<std::int64_t>(values.size());
+  store_row({data, bias_type(gemm), 1, count, count, 1}, 0, 0, count, values.data());
+}
+
+}  // namespace kiln

@@ -1,0 +1,55 @@
+// Seeded contents for the operands of a problem, in the caller's own layout. Knows what each kind
+// of check needs of its data; knows no kernels and no expectations.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "generator/problem/extent.h"
+#include "kiln/gemm.hpp"
+
+namespace kiln {
+
+/// uniform: floating types in [-1, 1], s8 and u8 over their whole range; C and residual of integer
+///   type likewise (s32: within ±1000).
+/// exact: small integers such that every intermediate of D is exact in any accumulator, in any
+/// order
+///   of summation. One operand holds -1, 0, 1; the other is sparse when the problem is big (at
+///   least 16 nonzeros a line, spread over all of k, its first and last step always among them), so
+///   that the whole of D can be predicted cheaply (integer_products). Scales are 1, 2, 4 or 8.
+enum class Data : std::uint8_t { uniform, exact };
+std::string_view name(Data data);
+
+/// Largest values of C, bias and residual on exact data: small beside fp32's 2^24. Where D's own
+/// type is too short for a result, the one right rounding is known, since what is rounded is exact.
+inline constexpr int kExactLargest = 8;
+
+/// A stream of 64-bit values (splitmix64): the same seed gives the same values on every machine.
+class Random {
+ public:
+  Random(std::uint64_t seed, std::uint64_t stream);
+  std::uint64_t next();
+  /// 0 … bound-1; bound ≥ 1. Its bias is below bound/2^64.
+  std::int64_t below(std::int64_t bound);
+
+ private:
+  std::uint64_t state_;
+};
+
+/// What is filled; the residual is stored as D.
+enum class Input : std::uint8_t { a, b, c, residual };
+
+/// Fills every batch's elements of one input; what lies between lines is left alone. `data` is
+/// batch 0's first element and reaches as far as span() says.
+void fill(const Gemm& gemm, Input which, Data kind, std::uint64_t seed, void* data);
+
+/// Fills the scales of A or B, where it has any: `data` holds scale_bytes(). Uniform ones lie
+/// between a quarter and 4; those of mx_32 are powers of two between 2⁻⁶ and 2⁶.
+void fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data);
+
+/// Elements of the bias vector (m, n or 0) and their type.
+std::int64_t bias_length(const Gemm& gemm);
+DType bias_type(const Gemm& gemm);
+void fill_bias(const Gemm& gemm, Data kind, std::uint64_t seed, void* data);
+
+}  // namespace kiln

@@ -1,0 +1,265 @@
+#include "tuner/verify/data_set.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "kiln/numeric.hpp"
+#include "tuner/verify/view.h"
+
+namespace kiln {
+namespace {
+
+/// Above this many multiply-adds, uniform data are checked on chosen lines only.
+constexpr std::int64_t kWholeWork = std::int64_t{1} << 27;
+constexpr std::int64_t kWholeElements = std::int64_t{1} << 22;
+/// Multiply-adds spent on the chosen rows, and again on the columns: some 0.1 s.
+constexpr std::int64_t kLinesWork = std::int64_t{1} << 28;
+constexpr std::int64_t kMostLines = 20;
+
+std::uint64_t hash_of(const GuardedBuffer& buffer) {
+  return XXH3_64bits(buffer.data(), buffer.size());
+}
+
+/// `count` of 0 … extent-1: the ends first, then both sides of boundaries that tiles like to have,
+/// then anything.
+std::vector<std::int64_t> choose_lines(std::int64_t extent, std::int64_t count, Random& random) {
+  std::set<std::int64_t> chosen;
+  const std::int64_t wanted[] = {0,   extent - 1, extent - 2, 1,   extent / 2, 63,  64,  127,
+                                 128, 239,        240,        255, 256,        383, 384, 7};
+  for (std::int64_t line : wanted)
+    if (line >= 0 && line < extent && std::ssize(chosen) < count) chosen.insert(line);
+  while (std::ssize(chosen) < std::min(count, extent)) chosen.insert(random.below(extent));
+  return {chosen.begin(), chosen.end()};
+}
+
+std::vector<Lines> choose(const Gemm& gemm, std::uint64_t seed) {
+  constexpr std::uint64_t kStreamLines = 32;
+  Random random(seed, kStreamLines);
+  std::vector<std::int64_t> batches{0};
+  if (gemm.batch > 1) batches.push_back(gemm.batch - 1);
+  if (gemm.batch > 2) batches.push_back(1 + random.below(gemm.batch - 2));
+  const auto affordable = [&](std::int64_t work_per_line) {
+    const std::int64_t work = std::max<std::int64_t>(1, work_per_line) * std::ssize(batches);
+    return std::clamp<std::int64_t>(kLinesWork / work, 0, kMostLines);
+  };
+  std::int64_t rows = affordable(gemm.k * gemm.n), columns = affordable(gemm.k * gemm.m);
+  if (rows == 0 && columns == 0) (gemm.n <= gemm.m ? rows : columns) = 1;
+  std::vector<Lines> lines;
+  for (std::int64_t batch : batches) {
+    if (rows > 0) lines.push_back({Lines::Along::rows, batch, choose_lines(gemm.m, rows, random)});
+    if (columns > 0 && rows < gemm.m)
+      lines.push_back({Lines::Along::columns, batch, choose_lines(gemm.n, columns, random)});
+  }
+  return lines;
+}
+
+void put(const Gemm& gemm, Operand which, const GuardedBuffer& buffer, std::int64_t row,
+         std::int64_t column, double value) {
+  store_row(view_of(gemm, which, buffer.data(), 0), row, column, 1, &value);
+}
+
+/// NaN in one row and one column of the product, infinity in another of each.
+void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const GuardedBuffer& b) {
+  if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0 || !is_floating(gemm.a.dtype)) return;
+  constexpr std::uint64_t kStreamSpoil = 33;
+  Random random(seed, kStreamSpoil);
+  const Activation f = gemm.epilogue.activation;
+  const bool smooth = f != Activation::none && f != Activation::relu;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = smooth ? nan : std::numeric_limits<double>::infinity();
+  const auto anywhere = [&](std::int64_t extent) { return random.below(extent); };
+  put(gemm, Operand::a, a, anywhere(gemm.m), anywhere(gemm.k), nan);
+  put(gemm, Operand::a, a, gemm.m - 1, anywhere(gemm.k), infinity);
+  put(gemm, Operand::b, b, anywhere(gemm.k), anywhere(gemm.n), nan);
+  put(gemm, Operand::b, b, gemm.k - 1, gemm.n - 1, -infinity);
+}
+
+/// A NaN somewhere among the scales, but not where it would fill all of a small D.
+void spoil_scales(const Gemm& gemm, Operand which, std::uint64_t seed,
+                  const GuardedBuffer& scales) {
+  const Scale scale = scale_of(gemm, which);
+  if (scales.size() == 0 || scale == Scale::square_128) return;
+  constexpr std::uint64_t kStreamSpoil = 34;
+  Random random(seed, kStreamSpoil + static_cast<std::uint64_t>(which));
+  const auto count = static_cast<std::int64_t>(scales.size()) / scale_size(scale);
+  const std::int64_t at = random.below(count);
+  if (scale == Scale::mx_32)
+    static_cast<std::uint8_t*>(static_cast<void*>(scales.data()))[at] = kE8m0.nan;
+  else
+    store_element(DType::fp32, scales.data(), at, std::numeric_limits<double>::quiet_NaN());
+}
+
+/// Every element, which the exponent leaves exact.
+void scale_by(const Gemm& gemm, Operand which, const GuardedBuffer& buffer, int exponent) {
+  for (std::int64_t batch = 0; batch < gemm.batch; ++batch) {
+    MatrixView view = view_of(gemm, which, buffer.data(), batch);
+    if (view.column_stride != 1) view = view.transposed();  // along memory
+    std::vector<double> line(static_cast<std::size_t>(view.columns));
+    for (std::int64_t i = 0; i < view.rows; ++i) {
+      load_block(view, i, 1, 0, view.columns, line.data());
+      for (double& x : line) x = std::ldexp(x, exponent);
+      store_row(view, i, 0, view.columns, line.data());
+    }
+  }
+}
+
+}  // namespace
+
+double DataSet::bytes_needed(const Gemm& gemm) {
+  double bytes = static_cast<double>(bias_length(gemm)) * size_of(bias_type(gemm));
+  for (const Operand which : {Operand::a, Operand::b, Operand::c})
+    bytes += static_cast<double>(span_bytes(gemm, which));
+  if (gemm.epilogue.residual) bytes += static_cast<double>(span_bytes(gemm, Operand::d));
+  for (const Operand which : {Operand::a, Operand::b})
+    bytes += static_cast<double>(scale_bytes(gemm, which));
+  return bytes;
+}
+
+std::optional<std::pair<int, int>> tiny_exponents(const Gemm& gemm) {
+  const Epilogue& e = gemm.epilogue;
+  const bool plain = e.bias == Bias::none && e.activation == Activation::none && !e.residual &&
+                     gemm.scale_a == Scale::none && gemm.scale_b == Scale::none;
+  if (!plain || gemm.accumulator != DType::fp32 || gemm.k == 0) return std::nullopt;
+  const DType inputs = gemm.a.dtype, d = gemm.d.dtype;
+  if (inputs != gemm.b.dtype) return std::nullopt;
+  if (inputs == fp16) {
+    if (d != fp16) return std::nullopt;
+    return std::pair{-12, -12};
+  }
+  if (inputs != bf16 && inputs != fp32) return std::nullopt;
+  if (d == bf16) return std::pair{-67, -66};
+  if (d == fp32) return std::pair{-75, -74};
+  return std::nullopt;
+}
+
+bool DataSet::whole_is_cheap(const Gemm& gemm) {
+  const std::int64_t elements = gemm.m * gemm.n * gemm.batch;
+  return elements <= kWholeElements && elements * std::max<std::int64_t>(1, gemm.k) <= kWholeWork;
+}
+
+Result<DataSet::Guarded> DataSet::make_input(DType type, std::int64_t elements, int alignment,
+                                             Guard guard) {
+  const auto bytes = static_cast<std::size_t>(bytes_of(type, elements));
+  auto buffer = GuardedBuffer::make(bytes, std::max(alignment, size_of(type)), guard);
+  if (!buffer) return tl::unexpected(buffer.error());
+  poison(type, {buffer->data(), bytes});
+  return Guarded{std::move(*buffer)};
+}
+
+Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
+  const auto input = [&](DType type, std::int64_t elements) {
+    return make_input(type, elements, gemm.alignment, recipe.guard);
+  };
+  const std::int64_t residual_elements = gemm.epilogue.residual ? span(gemm, Operand::d) : 0;
+  auto a = input(gemm.a.dtype, span(gemm, Operand::a));
+  auto b = input(gemm.b.dtype, span(gemm, Operand::b));
+  auto c = input(gemm.c.dtype, span(gemm, Operand::c));
+  auto bias = input(bias_type(gemm), bias_length(gemm));
+  auto residual = input(gemm.d.dtype, residual_elements);
+  // Bytes or floats: scales are aligned as their own type, whatever the matrices promise.
+  const auto scales = [&](Operand which) {
+    return make_input(scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : DType::fp32,
+                      scale_bytes(gemm, which) / std::max(1, scale_size(scale_of(gemm, which))), 4,
+                      recipe.guard);
+  };
+  auto scale_a = scales(Operand::a), scale_b = scales(Operand::b);
+  for (auto* made : {&a, &b, &c, &bias, &residual, &scale_a, &scale_b})
+    if (!*made) return tl::unexpected(made->error());
+
+  fill(gemm, Input::a, recipe.data, recipe.seed, a->buffer.data());
+  fill(gemm, Input::b, recipe.data, recipe.seed, b->buffer.data());
+  fill(gemm, Input::c, recipe.data, recipe.seed, c->buffer.data());
+  fill_bias(gemm, recipe.data, recipe.seed, bias->buffer.data());
+  if (gemm.epilogue.residual)
+    fill(gemm, Input::residual, recipe.data, recipe.seed, residual->buffer.data());
+  fill_scales(gemm, Operand::a, recipe.data, recipe.seed, scale_a->buffer.data());
+  fill_scales(gemm, Operand::b, recipe.data, recipe.seed, scale_b->buffer.data());
+  if (const auto exponents = tiny_exponents(gemm); recipe.tiny && exponents) {
+    scale_by(gemm, Operand::a, a->buffer, exponents->first);
+    scale_by(gemm, Operand::b, b->buffer, exponents->second);
+  }
+  if (recipe.nonfinite) {
+    spoil(gemm, recipe.seed, a->buffer, b->buffer);
+    spoil_scales(gemm, Operand::a, recipe.seed, scale_a->buffer);
+    spoil_scales(gemm, Operand::b, recipe.seed, scale_b->buffer);
+  }
+  for (auto* made : {&a, &b, &c, &bias, &residual, &scale_a, &scale_b})
+    (*made)->hash = hash_of((*made)->buffer);
+
+  DataSet set(recipe, std::move(*a), std::move(*b), std::move(*c), std::move(*bias),
+              std::move(*residual), std::move(*scale_a), std::move(*scale_b));
+  for (std::int64_t i = 0; i < bias_length(gemm); ++i)
+    set.bias_values_.push_back(load_element(bias_type(gemm), set.bias_.buffer.data(), i));
+  return set;
+}
+
+void DataSet::bind(Operands& operands) const {
+  operands.a = a_.buffer.data();
+  operands.b = b_.buffer.data();
+  operands.c = c_.buffer.data();
+  operands.bias = bias_.buffer.size() > 0 ? bias_.buffer.data() : nullptr;
+  operands.residual = residual_.buffer.size() > 0 ? residual_.buffer.data() : nullptr;
+  operands.scale_a = scale_a_.buffer.size() > 0 ? scale_a_.buffer.data() : nullptr;
+  operands.scale_b = scale_b_.buffer.size() > 0 ? scale_b_.buffer.data() : nullptr;
+}
+
+std::optional<std::string> DataSet::tampering() const {
+  const std::pair<const char*, const Guarded*> inputs[] = {{"A", &a_},
+                                                           {"B", &b_},
+                                                           {"C", &c_},
+                                                           {"bias", &bias_},
+                                                           {"residual", &residual_},
+                                                           {"scales of A", &scale_a_},
+                                                           {"scales of B", &scale_b_}};
+  for (const auto& [name, input] : inputs) {
+    if (auto damage = input->buffer.damage()) return fmt::format("input {}: {}", name, *damage);
+    if (hash_of(input->buffer) != input->hash)
+      return fmt::format("input {}: changed by the kernel", name);
+  }
+  return std::nullopt;
+}
+
+bool DataSet::owns(const void* address) const {
+  for (const Guarded* input : {&a_, &b_, &c_, &bias_, &residual_, &scale_a_, &scale_b_})
+    if (input->buffer.owns(address)) return true;
+  return false;
+}
+
+std::size_t DataSet::bytes() const {
+  std::size_t sum = 0;
+  for (const Guarded* input : {&a_, &b_, &c_, &bias_, &residual_, &scale_a_, &scale_b_})
+    sum += input->buffer.size();
+  return sum;
+}
+
+const std::vector<Products>& DataSet::sampled(const Gemm& gemm) {
+  if (!sampled_.empty() || gemm.m == 0 || gemm.n == 0) return sampled_;
+  std::vector<Lines> lines;
+  if (whole_is_cheap(gemm)) {
+    Lines all;
+    all.index.resize(gemm.m);
+    std::iota(all.index.begin(), all.index.end(), 0);
+    for (all.batch = 0; all.batch < gemm.batch; ++all.batch) lines.push_back(all);
+  } else {
+    lines = choose(gemm, recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed);
+  }
+  for (Lines& some : lines)
+    sampled_.push_back(
+        products(gemm, a_.buffer.data(), b_.buffer.data(), std::move(some), scales()));
+  return sampled_;
+}
+
+const std::vector<std::int32_t>& DataSet::whole(const Gemm& gemm, std::int64_t batch) {
+  while (std::ssize(whole_) <= batch)
+    whole_.push_back(
+        integer_products(gemm, a_.buffer.data(), b_.buffer.data(), std::ssize(whole_), scales()));
+  return whole_[batch];
+}
+
+}  // namespace kiln

@@ -1,0 +1,99 @@
+// One seeded set of operands in guarded memory, with what the product of A and B should be: made
+// once for a problem, used for every candidate. Knows no kernels and no verdicts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kiln/engine.hpp"
+#include "runtime/buffers.h"
+#include "tuner/verify/data.h"
+#include "tuner/verify/reference.h"
+
+namespace kiln {
+
+/// How a set is made. `nonfinite` puts NaN and infinities at a few places of A and B and a NaN
+/// among the scales of lines, where the types have them; NaN alone when the activation is a smooth
+/// one, whose value at -infinity is not agreed on.
+struct DataRecipe {
+  Data data = Data::uniform;
+  std::uint64_t seed = 1;
+  bool nonfinite = false;
+  /// Exact data only: A and B are scaled by powers of two (tiny_exponents()), so that D is
+  /// denormal.
+  bool tiny = false;
+  Guard guard = Guard::after;  ///< where the inputs touch their unreadable page
+  /// Chooses the lines of D that are compared where the whole is not: of its own where the code
+  /// that is judged may know `seed`. 0: as `seed`.
+  std::uint64_t lines_seed = 0;
+  bool operator==(const DataRecipe&) const = default;
+};
+
+/// Exponents of two for A and for B by which exact data yield sums that are multiples of the least
+/// denormal of D's type, with every intermediate exact in an accumulator that keeps denormals.
+/// Nothing where the types leave no room for that or an epilogue would hide it.
+std::optional<std::pair<int, int>> tiny_exponents(const Gemm& gemm);
+
+/// Move-only.
+class DataSet {
+ public:
+  /// Elements between lines are poisoned, so that a kernel which uses them is found out. `gemm` is
+  /// valid. Errors: device (no memory).
+  static Result<DataSet> make(const Gemm& gemm, const DataRecipe& recipe);
+
+  /// Bytes of the inputs that `make` fills.
+  static double bytes_needed(const Gemm& gemm);
+
+  /// Whether the reference of the whole of D is cheap enough for uniform data.
+  static bool whole_is_cheap(const Gemm& gemm);
+
+  const DataRecipe& recipe() const { return recipe_; }
+  /// Pointers to the inputs; C included, D and the scalars left alone.
+  void bind(Operands& operands) const;
+  const GuardedBuffer& c() const { return c_.buffer; }
+  const GuardedBuffer& residual() const { return residual_.buffer; }
+  Scales scales() const { return {scale_a_.buffer.data(), scale_b_.buffer.data()}; }
+  const std::vector<double>& bias() const { return bias_values_; }
+
+  /// Which input no longer holds what it was filled with, or was written around, as a sentence.
+  std::optional<std::string> tampering() const;
+
+  bool owns(const void* address) const;
+  std::size_t bytes() const;  ///< of all inputs
+
+  /// Of uniform data: the whole of D by rows when that is cheap, else some rows and columns, the
+  /// first and last and those beside usual tile boundaries among them. Computed on first use.
+  const std::vector<Products>& sampled(const Gemm& gemm);
+  /// Of exact data: all sums of one batch, in the order of integer_products. Computed on first use.
+  const std::vector<std::int32_t>& whole(const Gemm& gemm, std::int64_t batch);
+
+ private:
+  struct Guarded {
+    GuardedBuffer buffer;
+    std::uint64_t hash = 0;
+  };
+
+  DataSet(DataRecipe recipe, Guarded a, Guarded b, Guarded c, Guarded bias, Guarded residual,
+          Guarded scale_a, Guarded scale_b)
+      : recipe_(recipe),
+        a_(std::move(a)),
+        b_(std::move(b)),
+        c_(std::move(c)),
+        bias_(std::move(bias)),
+        residual_(std::move(residual)),
+        scale_a_(std::move(scale_a)),
+        scale_b_(std::move(scale_b)) {}
+
+  static Result<Guarded> make_input(DType type, std::int64_t elements, int alignment, Guard guard);
+
+  DataRecipe recipe_;
+  Guarded a_, b_, c_, bias_, residual_, scale_a_, scale_b_;
+  std::vector<double> bias_values_;
+  std::vector<Products> sampled_;
+  std::vector<std::vector<std::int32_t>> whole_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,352 @@
+#include "tuner/verify/gpu_check.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "generator/problem/extent.h"
+#include "kiln/numeric.hpp"
+#include "tuner/verify/data.h"
+
+namespace kiln {
+namespace {
+
+/// Before and after D, in bytes: several rows of any tile.
+constexpr std::size_t kGuard = 64 << 10;
+/// Largest problem that is also run on data with NaN and infinity, for which products are computed
+/// a second time.
+constexpr double kNonfiniteFlops = 0x1p31;
+
+enum class Contents : std::uint8_t { exact, uniform, nonfinite };
+
+std::string_view name(Contents contents) {
+  switch (contents) {
+    case Contents::exact:
+      return "exact data";
+    case Contents::uniform:
+      return "uniform data";
+    case Contents::nonfinite:
+      break;
+  }
+  return "data with NaN and infinity";
+}
+
+std::size_t padded(std::int64_t bytes) { return static_cast<std::size_t>((bytes + 15) / 8 * 8); }
+
+std::size_t operand_bytes(const Gemm& gemm, Operand which) {
+  return padded(span_bytes(gemm, which));
+}
+
+/// The 8 bytes that a run's D is filled with: a NaN of its type in every element, or the pattern
+/// that no integer sum of the test data meets.
+std::uint64_t poison_pattern(DType type) {
+  switch (size_of(type)) {
+    case 8:
+      return 0x7ffdeadbeefcafe5;
+    case 4:
+      return type == DType::s32 ? 0xA5A5A5A5A5A5A5A5 : 0x7fdeadbe7fdeadbe;
+    case 2:
+      return type == DType::fp16 ? 0x7ead7ead7ead7ead : 0x7fde7fde7fde7fde;
+    default:
+      return 0xA5A5A5A5A5A5A5A5;
+  }
+}
+
+Failure failure_of(const Error& error) { return {Failure::Kind::resources, error.message}; }
+
+/// Inputs with what their product should be.
+struct InputSet {
+  Contents contents = Contents::exact;
+  cuda::DeviceBuffer a, b, c, bias, residual, scale_a, scale_b, sums, magnitudes;
+  std::uint64_t checksum = 0;
+};
+
+}  // namespace
+
+struct GpuChecker::Impl {
+  std::shared_ptr<const GpuTools> tools;
+  Canonical problem;
+  Gemm asked;  // as the caller spelt it, for messages
+  std::uint64_t seed = 1;
+  std::vector<InputSet> sets = {};
+  cuda::DeviceBuffer d = {};
+
+  struct Run {
+    Contents contents;
+    double alpha, beta;
+    bool in_place;
+  };
+
+  const Gemm& gemm() const { return problem.gemm; }
+  const cuda::CudaDevice& device() const { return *tools->device(); }
+  void* d_data() const { return d.data() + kGuard; }
+
+  Result<cuda::DeviceBuffer> buffer(std::size_t bytes) const {
+    return cuda::DeviceBuffer::make(tools->device(), bytes);
+  }
+
+  std::vector<Run> runs() const {
+    const auto [alpha, beta] = uniform_scalars(gemm());
+    const Gemm& g = gemm();
+    const bool alike = g.c.ld == g.d.ld && g.c.batch_stride == g.d.batch_stride;
+    std::vector<Run> list{{Contents::exact, 1.0, 0.0, false},
+                          {Contents::uniform, alpha, beta, false}};
+    if (alike) list.push_back({Contents::uniform, -alpha, 1.0, true});
+    const bool smooth = g.epilogue.activation > Activation::relu;
+    if (is_floating(g.a.dtype) && !smooth && g.flops() <= kNonfiniteFlops)
+      list.push_back({Contents::nonfinite, 1.0, 0.0, false});
+    return list;
+  }
+
+  Status fill(InputSet& set) const {
+    const Gemm& g = gemm();
+    const bool exact = set.contents == Contents::exact;
+    const std::uint64_t own = seed * 4 + static_cast<std::uint64_t>(set.contents);
+    Status ok;
+    const auto then = [&](Status step) {
+      if (ok) ok = std::move(step);
+    };
+    for (const cuda::DeviceBuffer* x :
+         {&set.a, &set.b, &set.c, &set.residual, &set.scale_a, &set.scale_b})
+      if (x->bytes() > 0) then(tools->poison(x->data(), x->bytes(), poison_pattern(g.d.dtype)));
+    then(tools->fill(g, Operand::a, set.a.data(), own, exact ? 1 : 0));
+    then(tools->fill(g, Operand::b, set.b.data(), own, exact ? 1 : 0));
+    then(tools->fill(g, Operand::c, set.c.data(), own, exact ? kExactLargest : 0));
+    if (set.residual.bytes() > 0)
+      then(tools->fill(g, Operand::d, set.residual.data(), own, exact ? kExactLargest : 0));
+    if (set.bias.bytes() > 0)
+      then(tools->fill_vector(bias_type(g), bias_length(g), set.bias.data(), own,
+                              exact ? kExactLargest : 0));
+    const Data kind = exact ? Data::exact : Data::uniform;
+    then(tools->fill_scales(g, Operand::a, kind, own, set.scale_a.data()));
+    then(tools->fill_scales(g, Operand::b, kind, own, set.scale_b.data()));
+    if (set.contents == Contents::nonfinite) then(spoil(set));
+    return ok;
+  }
+
+  /// A NaN and an infinity in A, a NaN in B: first, last and middle places.
+  Status spoil(const InputSet& set) const {
+    const Gemm& g = gemm();
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    if (Status ok = tools->wait(); !ok) return ok;
+    if (Status ok = put(g.a.dtype, set.a, span(g, Operand::a) - 1, kNan); !ok) return ok;
+    if (Status ok = put(g.b.dtype, set.b, 0, kNan); !ok) return ok;
+    // fp8_e4m3 has none: the store would make a large number of it.
+    if (g.a.dtype == DType::fp8_e4m3) return {};
+    return put(g.a.dtype, set.a, (g.a.ld) * (extent(g, Operand::a).lines / 2), kInfinity);
+  }
+
+  Status put(DType type, const cuda::DeviceBuffer& to, std::int64_t at, double value) const {
+    if (bits_of(type) < 8) return {};  // these have neither
+    std::uint64_t bits = 0;
+    store_element(type, &bits, 0, value);
+    const cuda::Guest guest(device());
+    return cuda::check(device().driver(),
+                       device().driver().cuMemcpyHtoD(
+                           to.pointer() + static_cast<std::uint64_t>(at * size_of(type)), &bits,
+                           static_cast<std::size_t>(size_of(type))),
+                       "cuMemcpyHtoD");
+  }
+
+  KilnGpuArgs args_of(const InputSet& set, const Run& run) const {
+    const auto or_null = [](const cuda::DeviceBuffer& x) -> const void* {
+      return x.bytes() > 0 ? x.data() : nullptr;
+    };
+    KilnGpuArgs args = cuda::gpu_args(problem, {});
+    args.a = set.a.data();
+    args.b = set.b.data();
+    args.d = d_data();
+    // With beta = 0 it is D's own poison: read, it would make every element NaN.
+    args.c = run.in_place || run.beta == 0 ? args.d : set.c.data();
+    args.bias = or_null(set.bias);
+    args.residual = or_null(set.residual);
+    args.scale_a = or_null(set.scale_a);
+    args.scale_b = or_null(set.scale_b);
+    args.alpha = run.alpha;
+    args.beta = run.beta;
+    return args;
+  }
+
+  Result<std::uint64_t> checksum(const InputSet& set) const {
+    std::uint64_t sum = 0;
+    for (const cuda::DeviceBuffer* x :
+         {&set.a, &set.b, &set.c, &set.bias, &set.residual, &set.scale_a, &set.scale_b}) {
+      if (x->bytes() == 0) continue;
+      const auto one = tools->checksum(*x);
+      if (!one) return one;
+      sum = sum * 31 + *one;
+    }
+    return sum;
+  }
+
+  Status make_set(InputSet& set) const {
+    const Gemm& g = gemm();
+    const auto elements = static_cast<std::size_t>(g.m * g.n * g.batch);
+    const std::pair<cuda::DeviceBuffer*, std::size_t> wanted[] = {
+        {&set.a, operand_bytes(g, Operand::a)},
+        {&set.b, operand_bytes(g, Operand::b)},
+        {&set.c, operand_bytes(g, Operand::c)},
+        {&set.bias, bias_length(g) == 0 ? 0 : padded(bias_length(g) * size_of(bias_type(g)))},
+        {&set.residual, g.epilogue.residual ? operand_bytes(g, Operand::d) : 0},
+        {&set.scale_a, g.scale_a == Scale::none ? 0 : padded(scale_bytes(g, Operand::a))},
+        {&set.scale_b, g.scale_b == Scale::none ? 0 : padded(scale_bytes(g, Operand::b))},
+        {&set.sums, elements * sizeof(double)},
+        {&set.magnitudes, elements * sizeof(float)}};
+    for (const auto& [to, bytes] : wanted) {
+      auto made = buffer(bytes);
+      if (!made) return tl::unexpected(made.error());
+      *to = std::move(*made);
+    }
+    if (Status ok = fill(set); !ok) return ok;
+    const KilnGpuArgs args = args_of(set, {set.contents, 1.0, 0.0, false});
+    if (Status ok = tools->products(problem, args, reinterpret_cast<double*>(set.sums.data()),
+                                    reinterpret_cast<float*>(set.magnitudes.data()));
+        !ok)
+      return ok;
+    const auto sum = checksum(set);
+    if (!sum) return tl::unexpected(sum.error());
+    set.checksum = *sum;
+    return {};
+  }
+
+  Result<InputSet*> set_of(Contents contents) {
+    for (InputSet& set : sets)
+      if (set.contents == contents) return &set;
+    if (d.bytes() == 0) {
+      auto made = buffer(operand_bytes(gemm(), Operand::d) + 2 * kGuard);
+      if (!made) return tl::unexpected(made.error());
+      d = std::move(*made);
+    }
+    InputSet set;
+    set.contents = contents;
+    if (Status ok = make_set(set); !ok) return tl::unexpected(ok.error());
+    sets.push_back(std::move(set));
+    return &sets.back();
+  }
+
+  double read(DType type, const void* data, std::int64_t at) const {
+    std::uint64_t bits = 0;
+    const auto size = static_cast<std::size_t>(size_of(type));
+    const cuda::Guest guest(device());
+    device().driver().cuMemcpyDtoH(
+        &bits, std::bit_cast<cuda::DevicePointer>(data) + static_cast<std::size_t>(at) * size,
+        size);
+    return load_element(type, &bits, 0);
+  }
+
+  Failure wrong(const InputSet& set, const Run& run, const KilnGpuArgs& args,
+                GpuTools::Count count) const {
+    const Gemm& g = gemm();
+    const auto at = static_cast<std::int64_t>(count.first);
+    const std::int64_t batch = at / (g.m * g.n), row = at / g.n % g.m, column = at % g.n;
+    const std::int64_t d_at = batch * g.d.batch_stride + row * g.d.ld + column;
+    const double sum = read(fp64, set.sums.data(), at);
+    const double magnitude = read(fp32, set.magnitudes.data(), at);
+    const double c =
+        read(g.d.dtype, set.c.data(), batch * g.c.batch_stride + row * g.c.ld + column);
+    const double bias =
+        set.bias.bytes() == 0
+            ? 0.0
+            : read(bias_type(g), set.bias.data(), g.epilogue.bias == Bias::per_row ? row : column);
+    const double residual =
+        set.residual.bytes() == 0 ? 0.0 : read(g.d.dtype, set.residual.data(), d_at);
+    double value = 0, error = 0;
+    const auto one = [](const double& x) { return std::span<const double>(&x, 1); };
+    expect(g, {run.alpha, run.beta, set.contents == Contents::exact},
+           {one(sum), one(magnitude), one(c), one(bias), one(residual)}, {&value, 1}, {&error, 1});
+    return {Failure::Kind::wrong_result,
+            fmt::format("batch {} row {} column {} and {} more: got {}, expected {} within {:.3g} "
+                        "before rounding to {} ({}, seed {}, alpha {}, beta {}{}; {})",
+                        batch, row, column, count.wrong - 1, read(g.d.dtype, args.d, d_at), value,
+                        error, kiln::name(g.d.dtype), name(set.contents), seed, run.alpha, run.beta,
+                        run.in_place ? ", C in place" : "", text(asked))};
+  }
+
+  /// D is poisoned, or C where it is computed in place.
+  Status prepare_d(const InputSet& set, const Run& run) const {
+    Status ok = tools->poison(d.data(), d.bytes(), poison_pattern(gemm().d.dtype));
+    if (ok && run.in_place)
+      ok = tools->fill(gemm(), Operand::c, d_data(),
+                       seed * 4 + static_cast<std::uint64_t>(set.contents), 0);
+    return ok ? tools->wait() : ok;
+  }
+
+  Verdict run_one(const RunOnGpu& kernel, const Run& run) {
+    const auto set = set_of(run.contents);
+    if (!set) return tl::unexpected(failure_of(set.error()));
+    if (Status ok = prepare_d(**set, run); !ok) return tl::unexpected(failure_of(ok.error()));
+    const KilnGpuArgs args = args_of(**set, run);
+    Status ran = kernel(args, tools->stream());
+    if (!ran) return tl::unexpected(Failure{Failure::Kind::load, ran.error().message});
+    if (Status done = tools->wait(); !done)
+      return tl::unexpected(Failure{Failure::Kind::crashed, done.error().message});
+    return compare(**set, run, args);
+  }
+
+  Verdict compare(const InputSet& set, const Run& run, const KilnGpuArgs& args) const {
+    const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
+    const auto values =
+        tools->judge(problem, args, {run.alpha, run.beta, set.contents == Contents::exact},
+                     reinterpret_cast<const double*>(set.sums.data()),
+                     reinterpret_cast<const float*>(set.magnitudes.data()), set.c.data());
+    if (!values) return broken(values.error());
+    if (values->wrong > 0) return tl::unexpected(wrong(set, run, args, *values));
+    const auto around = tools->around(gemm(), d, kGuard, poison_pattern(gemm().d.dtype));
+    if (!around) return broken(around.error());
+    if (around->wrong > 0)
+      return tl::unexpected(Failure{
+          Failure::Kind::out_of_bounds,
+          fmt::format(
+              "{} bytes around D were written, the first {} bytes from its start", around->wrong,
+              static_cast<std::int64_t>(around->first) - static_cast<std::int64_t>(kGuard))});
+    const auto sum = checksum(set);
+    if (!sum) return broken(sum.error());
+    if (*sum != set.checksum)
+      return tl::unexpected(Failure{Failure::Kind::out_of_bounds, "an input was written"});
+    return {};
+  }
+};
+
+GpuChecker::GpuChecker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GpuChecker::GpuChecker(GpuChecker&&) noexcept = default;
+GpuChecker& GpuChecker::operator=(GpuChecker&&) noexcept = default;
+GpuChecker::~GpuChecker() = default;
+
+double GpuChecker::bytes_needed(const Gemm& gemm) {
+  constexpr double kContents = 2;  // exact and uniform; small problems have a third
+  const double elements = double(gemm.m) * double(gemm.n) * double(gemm.batch);
+  return kContents * (DataSet::bytes_needed(gemm) + elements * (sizeof(double) + sizeof(float))) +
+         double(span_bytes(gemm, Operand::d));
+}
+
+Result<GpuChecker> GpuChecker::make(std::shared_ptr<const GpuTools> tools, const Gemm& gemm,
+                                    std::uint64_t seed) {
+  if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+  if (Status room = tools->room_for(bytes_needed(gemm),
+                                    fmt::format("operands and reference of '{}'", text(gemm)));
+      !room)
+    return tl::unexpected(room.error());
+  return GpuChecker(std::make_unique<Impl>(Impl{std::move(tools), canonicalise(gemm), gemm, seed}));
+}
+
+Verdict GpuChecker::check(const RunOnGpu& run) {
+  for (const Impl::Run& one : impl_->runs())
+    if (Verdict verdict = impl_->run_one(run, one); !verdict) return verdict;
+  return {};
+}
+
+Verdict GpuChecker::check_product(const RunOnGpu& run) {
+  for (const Contents contents : {Contents::exact, Contents::uniform})
+    if (Verdict verdict = impl_->run_one(run, {contents, 1.0, 0.0, false}); !verdict)
+      return verdict;
+  return {};
+}
+
+const Gemm& GpuChecker::gemm() const { return impl_->asked; }
+
+}  // namespace kiln

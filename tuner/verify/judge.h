@@ -1,0 +1,31 @@
+// Looks at what one run left in D and says whether a right kernel could have left it. Knows the
+// expectations; knows neither who wrote D nor how often it will be written.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tuner/measure/measured.h"
+#include "tuner/verify/data_set.h"
+
+namespace kiln {
+
+/// One run of a kernel.
+struct Run {
+  double alpha = 1.0, beta = 0.0;
+  enum class C : std::uint8_t {
+    unread,  // given, but poisoned: beta is 0
+    absent,  // null: beta is 0
+    separate,
+    in_place  // C and D are the same memory
+  } c = C::unread;
+  double flushed = 0;  // what each product or addition may lose, as in Scaling
+};
+
+/// Compares the elements of D. `set` provided the inputs.
+std::optional<Failure> judge_values(const Gemm& gemm, DataSet& set, const Run& run, const void* d);
+
+/// Looks for changes in what lies between D's lines and batches, which was poisoned before.
+std::optional<Failure> judge_padding(const Gemm& gemm, const void* d);
+
+}  // namespace kiln

@@ -1,0 +1,296 @@
+#include "tuner/verify/reference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "kiln/numeric.hpp"
+#include "tuner/verify/accumulate.h"
+#include "tuner/verify/view.h"
+
+namespace kiln {
+namespace {
+
+/// A [lines,k] against B [k,length], both already transposed so that lines are rows.
+struct Oriented {
+  MatrixView a, b;
+};
+
+Oriented oriented(const Gemm& gemm, const void* a, const void* b, std::int64_t batch,
+                  Lines::Along along, const Scales& scales) {
+  const MatrixView left = scaled_view_of(gemm, Operand::a, a, scales.a, batch);
+  const MatrixView right = scaled_view_of(gemm, Operand::b, b, scales.b, batch);
+  if (along == Lines::Along::rows) return {left, right};
+  return {right.transposed(), left.transposed()};
+}
+
+/// Rows of op(A) that were asked for, padded with zeros to whole panels of k.
+std::vector<double> gather_lines(const MatrixView& a, std::span<const std::int64_t> index,
+                                 std::int64_t padded_k) {
+  std::vector<double> rows(index.size() * static_cast<std::size_t>(padded_k), 0.0);
+  for (std::size_t i = 0; i < index.size(); ++i)
+    load_block(a, index[i], 1, 0, a.columns, rows.data() + i * padded_k);
+  return rows;
+}
+
+/// Values along k that one panel covers; past the end both factors are zero.
+void load_panel(const MatrixView& b, std::int64_t p, std::int64_t j, double* panel) {
+  const std::int64_t depth = std::min<std::int64_t>(kPanelDepth, b.rows - p);
+  const std::int64_t width = std::min<std::int64_t>(kPanelWidth, b.columns - j);
+  if (depth == kPanelDepth && width == kPanelWidth) return load_block(b, p, depth, j, width, panel);
+  std::fill_n(panel, kPanelDepth * kPanelWidth, 0.0);
+  double tight[kPanelDepth * kPanelWidth];
+  load_block(b, p, depth, j, width, tight);
+  for (std::int64_t q = 0; q < depth; ++q)
+    std::copy_n(tight + q * width, width, panel + q * kPanelWidth);
+}
+
+/// One strip of kPanelWidth columns for `count` lines from line `first`, over all of k.
+void sum_strip(const MatrixView& b, const std::vector<double>& lines, std::int64_t padded_k,
+               std::int64_t first, std::int64_t j, bool compensated, Products& out) {
+  const std::int64_t count = static_cast<std::int64_t>(lines.size()) / padded_k;
+  const std::int64_t width = std::min<std::int64_t>(kPanelWidth, b.columns - j);
+  std::vector<double> panel(kPanelDepth * kPanelWidth);
+  std::vector<double> sums(count * kPanelWidth), lows(sums.size()), magnitudes(sums.size());
+  for (std::int64_t p = 0; p < padded_k; p += kPanelDepth) {
+    load_panel(b, p, j, panel.data());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double* a = lines.data() + i * padded_k + p;
+      double *sum = &sums[i * kPanelWidth], *magnitude = &magnitudes[i * kPanelWidth];
+      if (compensated)
+        accumulators().compensated(a, panel.data(), sum, &lows[i * kPanelWidth], magnitude);
+      else
+        accumulators().plain(a, panel.data(), sum, magnitude);
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t x = 0; x < width; ++x) {
+      const std::int64_t from = i * kPanelWidth + x, to = (first + i) * out.length + j + x;
+      // An infinite sum has a meaningless low part.
+      out.sum[to] = std::isfinite(sums[from]) ? sums[from] + lows[from] : sums[from];
+      out.magnitude[to] = magnitudes[from];
+    }
+}
+
+/// Unit roundoff of the arithmetic that a kernel works in between accumulating and storing.
+double unit_roundoff(const Gemm& gemm) {
+  return gemm.accumulator == DType::fp64 ? 0x1p-53 : 0x1p-24;
+}
+
+/// How many unit roundoffs of sum|a||b| a right kernel's sum may be off. k is the worst case of any
+/// order of summation (each product meets at most k roundings); 8 + 2 sqrt(k) holds for roundings
+/// that are independent of each other. On uniform [-1,1] data, one fp32 chain over k = 4096 was at
+/// most 5.6 off (two seeds of 262,144 elements each), where this allows 136; several chains lose
+/// less.
+double summation_roundoffs(const Gemm& gemm) {
+  if (gemm.accumulator == DType::s32) return 0.0;
+  const double k = static_cast<double>(gemm.k);
+  return std::min(k + 2.0, 8.0 + 2.0 * std::sqrt(k));
+}
+
+/// Matrix units of GPUs add up fp8 products in an accumulator that keeps about 13 bits behind the
+/// largest of the terms it adds at once (documented for sm_90 only by what its libraries do against
+/// it: promotion of partial sums). Its loss stays far below this share of sum |a||b|.
+constexpr double kFp8SumRoundoff = 0x1p-11;
+
+/// Roundings of scales that are no powers of two: their product, and its with each sum.
+constexpr double kScaleRoundoffs = 4.0;
+
+double scaling_roundoffs(const Gemm& gemm) {
+  const auto rounds = [](Scale s) { return s != Scale::none && s != Scale::mx_32; };
+  return rounds(gemm.scale_a) || rounds(gemm.scale_b) ? kScaleRoundoffs : 0.0;
+}
+
+bool is_fp8(const Gemm& gemm) { return is_floating(gemm.a.dtype) && size_of(gemm.a.dtype) == 1; }
+
+bool smooth(Activation f) {
+  return f == Activation::gelu_tanh || f == Activation::gelu_erf || f == Activation::silu;
+}
+
+/// Integer sums that are only stored, or clipped at zero, are never rounded.
+bool stays_integer(const Gemm& gemm, const Scaling& s) {
+  return gemm.accumulator == DType::s32 && s.alpha == 1.0 && s.beta == 0.0 &&
+         gemm.epilogue.bias == Bias::none && !gemm.epilogue.residual &&
+         !smooth(gemm.epilogue.activation);
+}
+
+double activated(Activation f, double x) {
+  switch (f) {
+    case Activation::none:
+      return x;
+    case Activation::relu:
+      return x < 0.0 ? 0.0 : x;  // NaN stays
+    case Activation::gelu_tanh: {
+      const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+      return 0.5 * x * (1.0 + std::tanh(inner));
+    }
+    case Activation::gelu_erf:
+      return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
+    case Activation::silu:
+      return x / (1.0 + std::exp(-x));
+  }
+  return x;
+}
+
+/// No activation is steeper than this anywhere (gelu peaks at 1.13, silu at 1.10).
+constexpr double kSteepest = 1.13;
+/// An approximated gelu or silu is x times a factor in [0,1]; the factor may be off by this many
+/// unit roundoffs. A polynomial tanh, erf or sigmoid in the accumulator's type stays under 10.
+constexpr double kFactorRoundoffs = 16.0;
+/// Roundings in alpha, beta, their products and the additions, for each term.
+constexpr double kStepRoundoffs = 4.0;
+
+void activate(Activation f, double u, std::span<double> value, std::span<double> error) {
+  if (f == Activation::none) return;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (smooth(f)) error[i] = kSteepest * error[i] + kFactorRoundoffs * u * std::fabs(value[i]);
+    value[i] = activated(f, value[i]);
+  }
+}
+
+}  // namespace
+
+Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
+                  const Scales& scales) {
+  const Oriented views = oriented(gemm, a, b, lines.batch, lines.along, scales);
+  Products out;
+  out.lines = std::move(lines);
+  out.length = views.b.columns;
+  out.sum.resize(out.lines.index.size() * out.length);
+  out.magnitude.resize(out.sum.size());
+  const std::int64_t padded_k = (gemm.k + kPanelDepth - 1) / kPanelDepth * kPanelDepth;
+  // Lines in groups, so that the group's part of A and its sums stay in L2.
+  constexpr std::size_t kGroup = 32;
+  const std::span<const std::int64_t> index = out.lines.index;
+  for (std::size_t first = 0; first < index.size() && padded_k > 0; first += kGroup) {
+    const auto group = index.subspan(first, std::min(kGroup, index.size() - first));
+    const std::vector<double> rows = gather_lines(views.a, group, padded_k);
+    for (std::int64_t j = 0; j < out.length; j += kPanelWidth)
+      sum_strip(views.b, rows, padded_k, first, j, gemm.accumulator == DType::fp64, out);
+  }
+  return out;
+}
+
+std::vector<std::int32_t> integer_products(const Gemm& gemm, const void* a, const void* b,
+                                           std::int64_t batch, const Scales& scales) {
+  const bool rows = gemm.d.order == Order::row_major;
+  const Oriented views =
+      oriented(gemm, a, b, batch, rows ? Lines::Along::rows : Lines::Along::columns, scales);
+  const std::int64_t lines = views.a.rows, length = views.b.columns;
+  // Sixteen lines at once, so that a strided operand is read by whole cache lines.
+  constexpr std::int64_t kBlock = 16;
+  std::vector<double> block(kBlock * std::max(length, gemm.k));
+  std::vector<std::int8_t> right(gemm.k * length);
+  for (std::int64_t p = 0; p < gemm.k; p += kBlock) {
+    const std::int64_t depth = std::min(kBlock, gemm.k - p);
+    load_block(views.b, p, depth, 0, length, block.data());
+    std::transform(block.begin(), block.begin() + depth * length, right.begin() + p * length,
+                   [](double x) { return static_cast<std::int8_t>(x); });
+  }
+  std::vector<std::int32_t> sums(lines * length);
+  for (std::int64_t i = 0; i < lines; ++i) {
+    const std::int64_t within = i % kBlock;
+    if (within == 0) load_block(views.a, i, std::min(kBlock, lines - i), 0, gemm.k, block.data());
+    const double* row = block.data() + within * gemm.k;
+    for (std::int64_t p = 0; p < gemm.k; ++p)
+      if (row[p] != 0.0)
+        accumulators().integer(static_cast<std::int32_t>(row[p]), right.data() + p * length,
+                               sums.data() + i * length, length);
+  }
+  return sums;
+}
+
+Allowance allowance(const Gemm& gemm, const Scaling& scaling) {
+  const double u = unit_roundoff(gemm);
+  const bool exact = scaling.exact || stays_integer(gemm, scaling);
+  // What a smooth activation yields is not an integer, so adding to it rounds even on exact data.
+  const bool inexact = !exact || smooth(gemm.epilogue.activation);
+  Allowance allow{.per_step = exact ? 0.0 : u * kStepRoundoffs,
+                  .per_residual = inexact ? u * kStepRoundoffs : 0.0,
+                  .unit = u,
+                  .steepest = kSteepest,
+                  .factor = kFactorRoundoffs};
+  if (!exact)
+    allow.per_sum = std::fabs(scaling.alpha) *
+                    std::max(u * (summation_roundoffs(gemm) + scaling_roundoffs(gemm)),
+                             kFp8SumRoundoff * is_fp8(gemm));
+  return allow;
+}
+
+void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<double> value,
+            std::span<double> error) {
+  const std::size_t count = t.sum.size();
+  assert(value.size() == count && error.size() == count);
+  const Allowance allow = allowance(gemm, scaling);
+  const double alpha = scaling.alpha, beta = scaling.beta;
+  const double per_sum = allow.per_sum, per_step = allow.per_step;
+  // A sum that never leaves the denormal range may be lost again with each product.
+  const double flushed =
+      scaling.flushed * 2.0 * (static_cast<double>(gemm.k) + 1.0) * std::fabs(alpha);
+
+  for (std::size_t i = 0; i < count; ++i) {
+    value[i] = alpha * t.sum[i];
+    error[i] = per_sum * t.magnitude[i] + per_step * std::fabs(value[i]) + flushed;
+  }
+  const auto add = [&](std::span<const double> term, double factor, double roundoff) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const double addend = factor * term[i];
+      error[i] += roundoff * (std::fabs(value[i]) + std::fabs(addend));
+      value[i] += addend;
+    }
+  };
+  if (beta != 0.0) add(t.c, beta, per_step);
+  if (gemm.epilogue.bias != Bias::none) add(t.bias, 1.0, per_step);
+  activate(gemm.epilogue.activation, allow.unit, value, error);
+  if (gemm.epilogue.residual) add(t.residual, 1.0, allow.per_residual);
+  for (std::size_t i = 0; i < count; ++i)
+    error[i] = error[i] <= std::numeric_limits<double>::max() ? error[i] : 0.0;
+}
+
+bool accepts(DType dtype, double value, double error, double got) {
+  if (std::isnan(value)) return std::isnan(got);
+  if (got == value) return true;
+  return got >= round_to(dtype, value - error) && got <= round_to(dtype, value + error);
+}
+
+Status reference_gemm(const Gemm& gemm, const Operands& in) {
+  if (Status status = validate(gemm); !status) return status;
+  if (gemm.m == 0 || gemm.n == 0) return {};
+  const std::pair<const char*, bool> missing[] = {
+      {"a", gemm.k > 0 && !in.a},
+      {"b", gemm.k > 0 && !in.b},
+      {"c", in.beta != 0.0 && !in.c},
+      {"d", !in.d},
+      {"bias", gemm.epilogue.bias != Bias::none && !in.bias},
+      {"residual", gemm.epilogue.residual && !in.residual},
+      {"scale_a", gemm.k > 0 && gemm.scale_a != Scale::none && !in.scale_a},
+      {"scale_b", gemm.k > 0 && gemm.scale_b != Scale::none && !in.scale_b}};
+  for (const auto& [field, is] : missing)
+    if (is)
+      return fail(ErrorCode::bad_input, fmt::format("{} = null: this problem needs it", field));
+
+  const DType bias_type = gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  std::vector<double> c(gemm.n), bias(gemm.n), residual(gemm.n), value(gemm.n), error(gemm.n);
+  for (std::int64_t batch = 0; batch < gemm.batch; ++batch) {
+    const MatrixView d = view_of(gemm, Operand::d, in.d, batch);
+    for (std::int64_t i = 0; i < gemm.m; ++i) {
+      const Products row =
+          products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}}, {in.scale_a, in.scale_b});
+      if (in.beta != 0.0)
+        load_block(view_of(gemm, Operand::c, in.c, batch), i, 1, 0, gemm.n, c.data());
+      for (std::int64_t j = 0; j < gemm.n && gemm.epilogue.bias != Bias::none; ++j)
+        bias[j] = load_element(bias_type, in.bias, gemm.epilogue.bias == Bias::per_row ? i : j);
+      if (gemm.epilogue.residual)
+        load_block(view_of(gemm, Operand::d, in.residual, batch), i, 1, 0, gemm.n, residual.data());
+      expect(gemm, {in.alpha, in.beta}, {row.sum, row.magnitude, c, bias, residual}, value, error);
+      store_row(d, i, 0, gemm.n, value.data());
+    }
+  }
+  return {};
+}
+
+}  // namespace kiln

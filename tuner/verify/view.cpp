@@ -1,0 +1,210 @@
+#include "tuner/verify/view.h"
+
+#include <cassert>
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include "kiln/numeric.hpp"
+
+namespace kiln {
+namespace {
+
+/// What a short float is stored as, so that each format is a type of its own.
+struct Half {
+  std::uint16_t bits;
+  double value() const { return fp16_to_float(bits); }
+};
+struct Brain {
+  std::uint16_t bits;
+  double value() const { return bf16_to_float(bits); }
+};
+
+struct E4m3 {
+  std::uint8_t bits;
+  double value() const { return fp8_to_float(kE4m3, bits); }
+};
+struct E5m2 {
+  std::uint8_t bits;
+  double value() const { return fp8_to_float(kE5m2, bits); }
+};
+struct E4m3Fnuz {
+  std::uint8_t bits;
+  double value() const { return fp8_to_float(kE4m3fnuz, bits); }
+};
+struct E5m2Fnuz {
+  std::uint8_t bits;
+  double value() const { return fp8_to_float(kE5m2fnuz, bits); }
+};
+struct Tf32 {
+  float stored;
+  double value() const { return stored; }
+};
+
+template <typename T>
+double as_double(T x) {
+  if constexpr (std::is_class_v<T>)
+    return x.value();
+  else
+    return static_cast<double>(x);
+}
+
+/// Calls `f` with a typed null pointer that says how `dtype` is stored.
+template <typename F>
+auto with_type(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::fp32:
+      return f(static_cast<float*>(nullptr));
+    case DType::fp64:
+      return f(static_cast<double*>(nullptr));
+    case DType::fp16:
+      return f(static_cast<Half*>(nullptr));
+    case DType::bf16:
+      return f(static_cast<Brain*>(nullptr));
+    case DType::s8:
+      return f(static_cast<std::int8_t*>(nullptr));
+    case DType::u8:
+      return f(static_cast<std::uint8_t*>(nullptr));
+    case DType::fp8_e4m3:
+      return f(static_cast<E4m3*>(nullptr));
+    case DType::fp8_e5m2:
+      return f(static_cast<E5m2*>(nullptr));
+    case DType::fp8_e4m3fnuz:
+      return f(static_cast<E4m3Fnuz*>(nullptr));
+    case DType::fp8_e5m2fnuz:
+      return f(static_cast<E5m2Fnuz*>(nullptr));
+    case DType::tf32:
+      return f(static_cast<Tf32*>(nullptr));
+    case DType::s32:
+    case DType::fp6_e2m3:  // codes of fewer bits have no address: see load_codes
+    case DType::fp6_e3m2:
+    case DType::fp4_e2m1:
+      break;
+  }
+  return f(static_cast<std::int32_t*>(nullptr));
+}
+
+template <typename T>
+T encode(double value) {
+  if constexpr (std::is_same_v<T, Half>)
+    return Half{float_to_fp16(static_cast<float>(value))};
+  else if constexpr (std::is_same_v<T, Brain>)
+    return Brain{float_to_bf16(static_cast<float>(value))};
+  else if constexpr (std::is_same_v<T, E4m3>)
+    return E4m3{float_to_fp8(kE4m3, static_cast<float>(value))};
+  else if constexpr (std::is_same_v<T, E5m2>)
+    return E5m2{float_to_fp8(kE5m2, static_cast<float>(value))};
+  else if constexpr (std::is_same_v<T, E4m3Fnuz>)
+    return E4m3Fnuz{float_to_fp8(kE4m3fnuz, static_cast<float>(value))};
+  else if constexpr (std::is_same_v<T, E5m2Fnuz>)
+    return E5m2Fnuz{float_to_fp8(kE5m2fnuz, static_cast<float>(value))};
+  else if constexpr (std::is_same_v<T, Tf32>)
+    return Tf32{round_to_tf32(static_cast<float>(value))};
+  else if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(value);
+  else
+    return saturate<T>(value);
+}
+
+/// The same for codes that no pointer reaches.
+void load_codes(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
+                std::int64_t columns, double* out) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c)
+      out[r * columns + c] = load_element(view.dtype, view.data, view.offset(row + r, column + c));
+}
+
+void load_values(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
+                 std::int64_t columns, double* out) {
+  if (bits_of(view.dtype) < 8) return load_codes(view, row, rows, column, columns, out);
+  with_type(view.dtype, [&](auto* tag) {
+    const auto* first =
+        static_cast<decltype(tag)>(const_cast<void*>(view.data)) + view.offset(row, column);
+    if (view.column_stride == 1) {
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < columns; ++c)
+          out[r * columns + c] = as_double(first[r * view.row_stride + c]);
+      return;
+    }
+    for (std::int64_t c = 0; c < columns; ++c)  // along memory, not along `out`
+      for (std::int64_t r = 0; r < rows; ++r)
+        out[r * columns + c] = as_double(first[view.offset(r, c)]);
+  });
+}
+
+}  // namespace
+
+double ScaleView::at(std::int64_t r, std::int64_t c) const {
+  const std::int64_t index = r / rows * row_stride + c / columns * column_stride;
+  if (kind == Scale::mx_32) return decode(kE8m0, static_cast<const std::uint8_t*>(data)[index]);
+  return load_element(DType::fp32, data, index);
+}
+
+MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64_t batch) {
+  const Matrix& stored = matrix(gemm, which);
+  const std::int64_t ld = leading_dimension(gemm, which);
+  MatrixView view;
+  if (base)  // an operand that is never read may be null
+    view.data = static_cast<const std::byte*>(base) +
+                bytes_of(stored.dtype, batch * batch_stride(gemm, which));
+  view.dtype = stored.dtype;
+  view.rows = which == Operand::b ? gemm.k : gemm.m;
+  view.columns = which == Operand::a ? gemm.k : gemm.n;
+  // A transposed row-major matrix has the addresses of a plain column-major one.
+  const bool rows_contiguous = (stored.order == Order::row_major) != stored.transposed;
+  view.row_stride = rows_contiguous ? ld : 1;
+  view.column_stride = rows_contiguous ? 1 : ld;
+  return view;
+}
+
+MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,
+                          std::int64_t batch) {
+  MatrixView view = view_of(gemm, which, base, batch);
+  const Scale kind = scale_of(gemm, which);
+  if (kind == Scale::none) return view;
+  const Extent e = scale_extent(gemm, which);
+  const auto [lines, along] = scale_block(kind);
+  const std::int64_t first = batch * e.lines * e.length * scale_size(kind);
+  const ScaleView by_line{static_cast<const std::byte*>(scales) + first,
+                          kind,
+                          lines,
+                          along == 0 ? std::numeric_limits<std::int64_t>::max() : along,
+                          e.length,
+                          1};
+  view.scale = which == Operand::a ? by_line : by_line.transposed();
+  return view;
+}
+
+void load_block(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
+                std::int64_t columns, double* out) {
+  assert(row + rows <= view.rows && column + columns <= view.columns);
+  load_values(view, row, rows, column, columns, out);
+  if (view.scale.data == nullptr) return;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c)
+      out[r * columns + c] *= view.scale.at(row + r, column + c);
+}
+
+void store_row(const MatrixView& view, std::int64_t row, std::int64_t column, std::int64_t count,
+               const double* values) {
+  assert(row < view.rows && column + count <= view.columns);
+  if (bits_of(view.dtype) < 8) {
+    for (std::int64_t i = 0; i < count; ++i)
+      store_element(view.dtype, const_cast<void*>(view.data), view.offset(row, column + i),
+                    values[i]);
+    return;
+  }
+  with_type(view.dtype, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    T* first = static_cast<T*>(const_cast<void*>(view.data)) + view.offset(row, column);
+    for (std::int64_t i = 0; i < count; ++i) first[i * view.column_stride] = encode<T>(values[i]);
+  });
+}
+
+double round_to(DType dtype, double value) {
+  std::uint64_t element = 0;
+  store_element(dtype, &element, 0, value);
+  return load_element(dtype, &element, 0);
+}
+
+}  // namespace kiln

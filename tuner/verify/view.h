@@ -1,0 +1,59 @@
+// One matrix of one batch seen as rows and columns, whatever its layout and type; values are read
+// as double, times their scales. Knows storage; knows nothing of products or checks.
+#pragma once
+
+#include <cstdint>
+
+#include "generator/problem/extent.h"
+#include "kiln/gemm.hpp"
+
+namespace kiln {
+
+/// Scale (r / rows, c / columns) lies `that · row_stride + this · column_stride` scales from
+/// `data`.
+struct ScaleView {
+  const void* data = nullptr;  // null: none
+  Scale kind = Scale::none;
+  std::int64_t rows = 1, columns = 1;
+  std::int64_t row_stride = 0, column_stride = 0;
+
+  ScaleView transposed() const { return {data, kind, columns, rows, column_stride, row_stride}; }
+  double at(std::int64_t r, std::int64_t c) const;
+};
+
+/// Element (r, c) lies `r * row_stride + c * column_stride` elements from `data`.
+struct MatrixView {
+  const void* data = nullptr;
+  DType dtype = DType::fp32;
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t row_stride = 0, column_stride = 0;
+  ScaleView scale = {};
+
+  MatrixView transposed() const {
+    return {data, dtype, columns, rows, column_stride, row_stride, scale.transposed()};
+  }
+  std::int64_t offset(std::int64_t r, std::int64_t c) const {
+    return r * row_stride + c * column_stride;
+  }
+};
+
+/// op(A) [m,k], op(B) [k,n], C or D [m,n] of one batch; `base` is batch 0's first element. A
+/// residual is stored as D is: pass Operand::d.
+MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64_t batch);
+/// op(A) or op(B) with its scales, of which `scales` is batch 0's first.
+MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,
+                          std::int64_t batch);
+
+/// Rows [row, row+rows) × columns [column, column+columns), row-major and tight, into `out`.
+void load_block(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
+                std::int64_t columns, double* out);
+
+/// Writes `count` values from element (row, column) rightwards, rounded to the view's type as
+/// store_element does, scales left aside. The view's memory must be writable.
+void store_row(const MatrixView& view, std::int64_t row, std::int64_t column, std::int64_t count,
+               const double* values);
+
+/// What a store of `value` would leave, read back. Never falls as `value` rises.
+double round_to(DType dtype, double value);
+
+}  // namespace kiln

@@ -1,0 +1,401 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "runtime/cpu/probe.h"
+#include "runtime/log.h"
+#include "runtime/timer.h"
+#include "tuner/measure/device_lock.h"
+#include "tuner/search/search.h"
+#include "tuner/search/stopping.h"
+#include "tuner/verify/own_check.h"
+#include "tuner/worker/limits.h"
+#include "tuner/worker/process.h"
+
+namespace kiln {
+namespace {
+
+// No candidate is screened beyond this multiple of the budget, whatever hangs.
+constexpr double kHardLimit = 1.4;
+// Of the budget, for the first candidate: the next must have a chance should it hang.
+constexpr double kFirstShare = 0.8;
+constexpr double kLockPatienceSeconds = 120;
+
+std::string words_of(const nlohmann::json& told) {
+  return told.is_string() ? told.get<std::string>() : told.dump();
+}
+
+struct Compiled {
+  std::atomic<bool> done{false};  // set by the thread that compiled it, last
+  Artifact artifact;
+  std::string key;
+  std::optional<Failure> failure;
+};
+
+class WorkerBench final : public Bench {
+ public:
+  WorkerBench(const SearchInput& input, Compiler& compiler, DeviceLock lock,
+              std::filesystem::path executable)
+      : gemm_(input.gemm),
+        device_(input.device),
+        device_index_(input.device_index),
+        options_(input.options),
+        compiler_(compiler),
+        lock_(std::move(lock)),
+        executable_(std::move(executable)) {}
+
+  /// Errors: device (no process, or it cannot hold the problem, or one of both took too long).
+  Status start() {
+    const auto failed = [](const std::string& what, const std::string& why) {
+      return fail(ErrorCode::device, fmt::format("tuning worker: {}: {}", what, why));
+    };
+    auto started = WorkerProcess::start(executable_);
+    if (!started) return tl::unexpected(started.error());
+    worker_.emplace(std::move(*started));
+    if (const auto hello = worker_->ask({{"do", "hello"}}, {}, kWorkerStartSeconds); !hello)
+      return failed("start of " + executable_.string(), hello.error().detail);
+    nlohmann::json problem{{"do", "problem"},
+                           {"gemm", text(gemm_)},
+                           {"device", to_json(device_)},
+                           {"seed", options_.seed}};
+    if (on_gpu()) problem["device_index"] = device_index_;
+    const auto reply = worker_->ask(problem, {}, set_up_seconds(gemm_, device_));
+    const std::string what = fmt::format("set-up of '{}'", text(gemm_));
+    if (!reply) return failed(what, reply.error().detail);
+    if (reply->body.contains("error")) return failed(what, words_of(reply->body.at("error")));
+    if (const auto cage = reply->body.find("cage"); !std::exchange(told_of_cage_, true))
+      log::debug("tuning worker: cage: {}", cage == reply->body.end() ? "none" : words_of(*cage));
+    return {};
+  }
+
+  std::vector<Measured> screen(const std::vector<Config>& group) override {
+    compile(group);
+    std::vector<Measured> rows;
+    for (const Config& config : group) {
+      if (begun_ && (out_of_time() || cancelled())) break;
+      std::optional<Measured> row = screen_one(config);
+      if (!row) break;
+      begun_ = true;
+      rows.push_back(std::move(*row));
+      report(Progress::Stage::screen, rows.size(), group.size());
+    }
+    return rows;
+  }
+
+  std::vector<Measured> race(const std::vector<Measured>& finalists) override {
+    std::vector<Config> configs;
+    for (const Measured& row : finalists) configs.push_back(row.config);
+    compile(configs);
+    std::vector<Measured> rows = finalists;
+    std::vector<std::size_t> running;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Compiled& compiled = this->compiled(rows[i].config);
+      rows[i].binary_key = compiled.key;
+      if (compiled.failure) {
+        fail_row(rows[i], *compiled.failure);
+      } else {
+        running.push_back(i);
+      }
+    }
+    // Each round either ends the race or takes out the one that brought the worker down. One is run
+    // even when the budget is spent: without it nothing could win.
+    bool over = running.empty();
+    while (!over && !running.empty() && !broken_) {
+      over = race_once(rows, running);
+      if (!over && seconds() >= kHardLimit * options_.budget.count()) break;
+    }
+    // Who never raced passed no ragged check: it keeps its time, and cannot win.
+    if (!over)
+      for (const std::size_t i : running) rows[i].verified = false;
+    else
+      for (const std::size_t i : running)
+        if (rows[i].ok())
+          if (const Verdict right = confirm(rows[i].config); !right)
+            fail_row(rows[i], right.error());
+    return rows;
+  }
+
+  /// On a GPU a candidate's code does not run in the worker's memory: its verdict stands.
+  Verdict confirm(const Config& config) override {
+    if (const auto known = confirmed_.find(config); known != confirmed_.end()) return known->second;
+    const Artifact* made = artifact(config);
+    if (on_gpu() || made == nullptr || !made->binary) return {};
+    worker_.reset();  // its operands may leave no room
+    return confirmed_.emplace(config, own_check_.check(config, *made->binary)).first->second;
+  }
+
+  bool exhausted() const override { return broken_; }
+
+  std::string conditions() const override { return conditions_; }
+
+  double peak_flops() const override { return has_fma_probe(gemm_.a.dtype) ? peak_flops_ : 0; }
+
+  const Artifact* artifact(const Config& config) const override {
+    const auto it = compiled_.find(config);
+    return it == compiled_.end() || !it->second.done || it->second.artifact.source.text.empty()
+               ? nullptr
+               : &it->second.artifact;
+  }
+
+ private:
+  double seconds() const { return static_cast<double>(now_ns() - begin_) * 1e-9; }
+  bool out_of_time() const { return seconds() >= options_.budget.count(); }
+  bool cancelled() const { return options_.cancelled && options_.cancelled(); }
+
+  void report(Progress::Stage stage, std::size_t done, std::size_t total) const {
+    if (!options_.progress) return;
+    options_.progress({.stage = stage,
+                       .done = static_cast<int>(done),
+                       .total = static_cast<int>(total),
+                       .seconds = seconds(),
+                       .best_ns = best_ns_,
+                       .best_config = best_config_});
+  }
+
+  bool on_gpu() const { return device_.vendor != Vendor::cpu; }
+
+  // On all cores. For the CPU before anything is timed: a compile beside a measurement would be
+  // measured too. A GPU's candidates are timed as they come, the others compiling meanwhile.
+  void compile(const std::vector<Config>& group) {
+    compiling_.clear();  // joins
+    std::vector<Compiled*> slots;
+    std::vector<const Config*> configs;
+    for (const Config& config : group) {
+      const auto [it, fresh] = compiled_.try_emplace(config);
+      if (!fresh) continue;
+      slots.push_back(&it->second);
+      configs.push_back(&it->first);
+    }
+    report(Progress::Stage::compile, 0, slots.size());
+    const auto next = std::make_shared<std::atomic<std::size_t>>(0);
+    const auto work = [this, next, slots, configs](const std::stop_token& stop) {
+      for (std::size_t i; (i = next->fetch_add(1)) < slots.size();) {
+        if (!stop.stop_requested()) compile_one(*configs[i], *slots[i]);
+        slots[i]->done.store(true);
+        slots[i]->done.notify_all();
+      }
+    };
+    const std::size_t helpers =
+        std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), slots.size());
+    for (std::size_t i = 0; i < helpers; ++i) compiling_.emplace_back(work);
+    if (on_gpu()) return;
+    for (std::jthread& t : compiling_) t.join();
+    compiling_.clear();
+  }
+
+  void compile_one(const Config& config, Compiled& out) const {
+    auto source = render(gemm_, device_, config);
+    if (!source) {
+      out.failure = Failure{Failure::Kind::compile, source.error().message};
+      return;
+    }
+    out.artifact.source = std::move(*source);
+    auto binary = compiler_.compile(out.artifact.source);
+    if (!binary) {
+      out.failure = Failure{Failure::Kind::compile, binary.error().message};
+      return;
+    }
+    out.key = binary_key(out.artifact.source, compiler_.version());
+    out.artifact.binary = std::move(*binary);
+  }
+
+  /// Waits until it is compiled.
+  const Compiled& compiled(const Config& config) const {
+    const Compiled& found = compiled_.at(config);
+    found.done.wait(false);
+    return found;
+  }
+
+  static void fail_row(Measured& row, Failure failure) {
+    row.outcome = std::move(failure);
+    row.verified = false;
+  }
+
+  /// Nothing when the end of the tuning, not the candidate's own limit, stopped it: that says
+  /// nothing about the candidate, and a record of it would keep it from being tried again.
+  std::optional<Measured> screen_one(const Config& config) {
+    const Compiled& compiled = this->compiled(config);
+    Measured row;
+    row.config = config;
+    row.binary_key = compiled.key;
+    if (compiled.failure) {
+      row.outcome = *compiled.failure;
+      return row;
+    }
+    const double limit = candidate_seconds(gemm_, device_, best_ns_);
+    const double left =
+        begun_
+            ? std::max(kLeastCandidateSeconds, kHardLimit * options_.budget.count() - seconds())
+            : std::max(candidate_seconds(gemm_, device_, 0), kFirstShare * options_.budget.count());
+    const auto reply = ask({{"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}},
+                           {&compiled.artifact.binary->image}, std::min(limit, left));
+    if (!reply) {
+      if (broken_) return std::nullopt;
+      if (begun_ && left < limit && reply.error().kind == Failure::Kind::timed_out)
+        return std::nullopt;
+      row.outcome = reply.error();
+    } else {
+      read_row(reply->body, row);
+      if (row.ok() && row.verified) verified_here_.insert(config);
+      if (row.ok() && row.verified && (best_ns_ == 0 || row.timing().median_ns < best_ns_)) {
+        best_ns_ = row.timing().median_ns;
+        best_config_ = text(config);
+      }
+    }
+    return row;
+  }
+
+  /// Whether the race was run to its end; else the culprit has its failure and is no longer
+  /// running.
+  bool race_once(std::vector<Measured>& rows, std::vector<std::size_t>& running) {
+    nlohmann::json entries = nlohmann::json::array();
+    std::vector<const std::vector<std::byte>*> images;
+    double limit = 0;
+    for (const std::size_t i : running) {
+      limit +=
+          candidate_seconds(gemm_, device_, rows[i].ok() ? rows[i].timing().median_ns : best_ns_);
+      // A kernel that a database marks as verified is checked again before its code is installed.
+      entries.push_back({{"config", text(rows[i].config)},
+                         {"verified", verified_here_.contains(rows[i].config)}});
+      images.push_back(&compiled_.at(rows[i].config).artifact.binary->image);
+    }
+    const double budget = options_.budget.count();
+    const double allowed =
+        std::clamp(budget - seconds(), 0.2 * kRaceShare * budget, kRaceShare * budget);
+    const auto reply = ask({{"do", "race"},
+                            {"entries", entries},
+                            {"rival", peer_races_},
+                            {"budget_ns", allowed * 1e9}},
+                           images, allowed + limit);
+    const bool whole = reply && reply->body.contains("rows") && reply->body["rows"].is_array() &&
+                       reply->body["rows"].size() == running.size();
+    if (whole) {
+      const nlohmann::json& answers = reply->body["rows"];
+      for (std::size_t i = 0; i < running.size(); ++i) read_row(answers[i], rows[running[i]]);
+      add_peers(reply->body, rows);
+      if (const auto told = reply->body.find("conditions");
+          told != reply->body.end() && told->is_string())
+        conditions_ = told->get<std::string>();
+      return true;
+    }
+    if (broken_) return false;
+    if (!reply && culprit_ == kPeerNumber && peer_races_) {
+      log::warn("the vendor's library is left out of the race: {}", reply.error().detail);
+      peer_races_ = false;
+      return false;
+    }
+    const auto culprit = std::min(static_cast<std::size_t>(culprit_), running.size() - 1);
+    fail_row(rows[running[culprit]],
+             reply ? Failure{Failure::Kind::crashed, "worker message: no result of the race"}
+                   : reply.error());
+    running.erase(running.begin() + static_cast<std::ptrdiff_t>(culprit));
+    return false;
+  }
+
+  /// Adds the peers of the race. They are not verified here, so they are never chosen.
+  static void add_peers(const nlohmann::json& reply, std::vector<Measured>& rows) {
+    const auto peers = reply.find("rivals");
+    if (peers == reply.end()) return;
+    for (const nlohmann::json& answer : *peers) {
+      const auto name = answer.find("config");
+      if (name == answer.end() || !name->is_string()) continue;
+      const auto config = parse_config(name->get<std::string>());
+      if (!config) continue;
+      Measured row;
+      row.config = *config;
+      read_row(answer, row);
+      rows.push_back(std::move(row));
+    }
+  }
+
+  /// One request about the candidates with these images, the worker being restarted first when it
+  /// is gone.
+  tl::expected<Message, Failure> ask(const nlohmann::json& request,
+                                     const std::vector<const std::vector<std::byte>*>& images,
+                                     double seconds_allowed) {
+    culprit_ = 0;
+    if (!worker_ || !worker_->alive())
+      if (const Status started = start(); !started) {
+        // A fault of the machine, not of a candidate: the search ends and no candidate fails.
+        broken_ = true;
+        log::warn("{}", started.error().message);
+        return tl::unexpected(Failure{Failure::Kind::resources, started.error().message});
+      }
+    std::vector<Fd> files;
+    std::vector<int> numbers;
+    for (const auto* image : images) {
+      auto file = memory_file("kiln-image", *image);
+      if (!file) return tl::unexpected(Failure{Failure::Kind::resources, file.error().message});
+      numbers.push_back(file->get());
+      files.push_back(std::move(*file));
+    }
+    auto reply = worker_->ask(request, numbers, seconds_allowed);
+    if (!reply) culprit_ = worker_->status().candidate;
+    if (reply && reply->body.contains("fault")) {
+      const auto candidate = reply->body.find("candidate");
+      if (candidate != reply->body.end() && candidate->is_number_integer())
+        culprit_ = candidate->get<int>();
+      worker_.reset();  // its context is lost
+      return tl::unexpected(Failure{Failure::Kind::crashed, words_of(reply->body["fault"])});
+    }
+    if (reply && reply->body.contains("error"))
+      return tl::unexpected(Failure{Failure::Kind::resources, words_of(reply->body["error"])});
+    if (reply) peak_flops_ = std::max(peak_flops_, peak_flops_of(reply->body));
+    return reply;
+  }
+
+  static void read_row(const nlohmann::json& answer, Measured& row) {
+    const auto read = measured_from(answer);
+    if (!read) return fail_row(row, {Failure::Kind::crashed, read.error().message});
+    row.outcome = read->outcome;
+    row.round = read->round;
+    row.verified = read->verified;
+  }
+
+  const Gemm gemm_;
+  const DeviceCaps device_;
+  const int device_index_;
+  const TuneOptions options_;
+  Compiler& compiler_;
+  const DeviceLock lock_;
+  const std::filesystem::path executable_;
+  const std::int64_t begin_ = now_ns();
+  std::optional<WorkerProcess> worker_;
+  std::map<Config, Compiled> compiled_;
+  std::set<Config> verified_here_;  // by this search's worker
+  OwnCheck own_check_{gemm_, device_};
+  std::map<Config, Verdict> confirmed_;
+  std::vector<std::jthread>
+      compiling_;  // declared after compiled_, so joined before it is destroyed
+  double best_ns_ = 0, peak_flops_ = 0;
+  std::string best_config_, conditions_;
+  int culprit_ = 0;
+  bool peer_races_ = true;  // false once it has crashed a worker
+  bool broken_ = false;     // no worker can be started any more
+  bool begun_ = false;      // the first candidate runs whatever the budget
+  bool told_of_cage_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Bench>> worker_bench(const SearchInput& input, Compiler& compiler) {
+  if (const Status room = room_to_tune(input.gemm, input.device); !room)
+    return tl::unexpected(room.error());
+  auto executable = find_worker();
+  if (!executable) return tl::unexpected(executable.error());
+  const double patience = kLockPatienceSeconds + input.options.budget.count();
+  auto lock = DeviceLock::acquire(
+      lock_name(input.device.vendor, input.device_index), std::chrono::duration<double>(patience),
+      [](const std::string& message) { log::warn("{}", message); }, input.options.cancelled);
+  if (!lock) return tl::unexpected(lock.error());
+  auto bench = std::make_unique<WorkerBench>(input, compiler, std::move(*lock), *executable);
+  if (const Status started = bench->start(); !started) return tl::unexpected(started.error());
+  return bench;
+}
+
+}  // namespace kiln

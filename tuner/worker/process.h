@@ -1,0 +1,66 @@
+// The parent's handle on one worker process: found, started, asked under a time limit, and reaped
+// with a reason when it ends. Does not know what it is asked to do.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <span>
+
+#include "tuner/worker/protocol.h"
+
+namespace kiln {
+
+/// $KILN_WORKER; else `kiln-worker` beside the running code (dladdr) or the executable, or in
+/// ../bin, ../libexec/kiln or ../../libexec/kiln from there. Errors: device, naming the paths
+/// tried.
+Result<std::filesystem::path> find_worker();
+
+/// One running worker, with only those variables of this process's environment that it needs. It
+/// dies with the thread that started it, with this object, and by SIGKILL when it overruns a limit:
+/// its work is then over, whatever the state it was in.
+class WorkerProcess {
+ public:
+  /// Errors: device (it could not be started).
+  static Result<WorkerProcess> start(const std::filesystem::path& executable);
+  WorkerProcess(WorkerProcess&&) noexcept = default;
+  WorkerProcess& operator=(WorkerProcess&&) noexcept;
+  ~WorkerProcess();
+
+  /// Sends a request and waits `seconds` for the answer to it; an answer to an earlier one, which a
+  /// candidate's code may have caused to be sent, is dropped. A crash, an exit or a timeout is the
+  /// Failure of the candidate that `status().candidate` names; the process is gone then.
+  tl::expected<Message, Failure> ask(const nlohmann::json& request, std::span<const int> files,
+                                     double seconds);
+  bool alive() const { return pid_.value > 0; }
+  const WorkerStatus& status() const { return *status_.page; }
+  pid_t pid() const { return pid_.value; }
+
+ private:
+  struct Pid {
+    Pid() = default;
+    Pid(Pid&& other) noexcept : value(std::exchange(other.value, 0)) {}
+    pid_t value = 0;
+  };
+  struct Page {
+    Page() = default;
+    Page(Page&& other) noexcept : page(std::exchange(other.page, nullptr)) {}
+    ~Page();
+    WorkerStatus* page = nullptr;
+  };
+
+  WorkerProcess() = default;
+  int bury();
+  std::optional<int> reap(double seconds);
+  Failure obituary(int wait_status) const;
+  /// False: the deadline came first.
+  bool readable_until(std::int64_t deadline) const;
+
+  Pid pid_;
+  Fd socket_;
+  Page status_;
+  std::int64_t asked_ = 0;  // the number of the last request
+};
+
+}  // namespace kiln

@@ -1,0 +1,69 @@
+// kiln-worker: runs candidates where a crash or a hang costs one of them alone. Started by the
+// tuner, never by hand: talks over the descriptors that tuner/worker/protocol.h names.
+#include <fmt/format.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "tuner/worker/program/fault_report.h"
+#include "tuner/worker/program/gpu_session.h"
+#include "tuner/worker/program/session.h"
+
+namespace {
+
+// A backstop for a parent that lost its clock: the longest budget there is, on every core.
+rlim_t cpu_seconds() { return rlim_t{86400} * std::max(1u, std::thread::hardware_concurrency()); }
+
+bool parent_is(int pid) { return getppid() == pid; }
+
+void confine() {
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const rlimit cpu{cpu_seconds(), cpu_seconds() + 5};
+  setrlimit(RLIMIT_CPU, &cpu);
+  // Should memory run out, the candidate is to go, not its parent.
+  std::ofstream("/proc/self/oom_score_adj") << 1000;
+}
+
+int usage() {
+  fmt::print(stderr, "kiln-worker is started by kiln's tuner; there is nothing to run by hand\n");
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return usage();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (!parent_is(std::atoi(argv[1]))) return usage();  // it died before the line above
+  confine();
+  void* page = mmap(nullptr, sizeof(kiln::WorkerStatus), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    kiln::kWorkerStatusFd, 0);
+  if (page == MAP_FAILED) return usage();
+  auto* status = static_cast<kiln::WorkerStatus*>(page);
+  kiln::report_faults_on(status);
+
+  kiln::Session session(status);
+  kiln::GpuSession gpu_session(status);
+  bool on_gpu = false;
+  for (;;) {
+    auto request = kiln::receive_message(kiln::kWorkerSocketFd);
+    if (!request) return 0;  // the parent is done
+    on_gpu = on_gpu || request->body.contains("device_index");
+    nlohmann::json answer{{"hello", true}};
+    if (request->body.value("do", nlohmann::json()) != "hello")
+      answer = on_gpu ? gpu_session.answer(*request) : session.answer(*request);
+    if (const auto id = request->body.find("id"); id != request->body.end()) answer["id"] = *id;
+    if (!kiln::send_message(kiln::kWorkerSocketFd, answer)) return 1;
+    // Not a clean end: after a fault the driver may wait for ever on what was lost.
+    if (gpu_session.doomed()) _exit(0);
+  }
+}
