@@ -269,7 +269,7 @@ class WorkerBench final : public Bench {
         std::clamp(budget - seconds(), 0.2 * kRaceShare * budget, kRaceShare * budget);
     const auto reply = ask({{"do", "race"},
                             {"entries", entries},
-                            {"rival", peer_races_},
+                            {"peer", peer_races_},
                             {"budget_ns", allowed * 1e9}},
                            images, allowed + limit);
     const bool whole = reply && reply->body.contains("rows") && reply->body["rows"].is_array() &&
@@ -299,7 +299,7 @@ class WorkerBench final : public Bench {
 
   /// Adds the peers of the race. They are not verified here, so they are never chosen.
   static void add_peers(const nlohmann::json& reply, std::vector<Measured>& rows) {
-    const auto peers = reply.find("rivals");
+    const auto peers = reply.find("peers");
     if (peers == reply.end()) return;
     for (const nlohmann::json& answer : *peers) {
       const auto name = answer.find("config");

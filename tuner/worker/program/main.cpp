@@ -14,7 +14,6 @@
 #include <thread>
 
 #include "tuner/worker/program/fault_report.h"
-#include "tuner/worker/program/gpu_session.h"
 #include "tuner/worker/program/session.h"
 
 namespace {
@@ -52,18 +51,14 @@ int main(int argc, char** argv) {
   kiln::report_faults_on(status);
 
   kiln::Session session(status);
-  kiln::GpuSession gpu_session(status);
-  bool on_gpu = false;
   for (;;) {
     auto request = kiln::receive_message(kiln::kWorkerSocketFd);
     if (!request) return 0;  // the parent is done
-    on_gpu = on_gpu || request->body.contains("device_index");
     nlohmann::json answer{{"hello", true}};
-    if (request->body.value("do", nlohmann::json()) != "hello")
-      answer = on_gpu ? gpu_session.answer(*request) : session.answer(*request);
+    if (request->body.value("do", nlohmann::json()) != "hello") answer = session.answer(*request);
     if (const auto id = request->body.find("id"); id != request->body.end()) answer["id"] = *id;
     if (!kiln::send_message(kiln::kWorkerSocketFd, answer)) return 1;
     // Not a clean end: after a fault the driver may wait for ever on what was lost.
-    if (gpu_session.doomed()) _exit(0);
+    if (session.doomed()) _exit(0);
   }
 }

@@ -1,15 +1,13 @@
-// One problem inside the worker: operands and references made once, then many candidates loaded,
-// verified and timed. Knows the requests of tuner/worker/bench.cpp; knows no search.
+// One worker's answers: requests are read, the device's harness does the work. Knows the requests
+// of tuner/worker/bench.cpp and tuner/verify/{check,own_check}.cpp; knows no device and no search.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tuner/measure/bound_kernel.h"
-#include "tuner/verify/verify.h"
+#include "tuner/worker/program/harness.h"
 #include "tuner/worker/protocol.h"
 
 namespace kiln {
@@ -17,34 +15,38 @@ namespace kiln {
 class Session {
  public:
   /// `status` is kept up to date with what is being done.
-  explicit Session(WorkerStatus* status);
-  ~Session();
+  explicit Session(WorkerStatus* status) : status_(status) {}
 
   /// Answers one request ("do": problem, screen, race, check, run). Errors of the request itself (a
   /// missing field, no memory) come back as {"error": text}; a candidate's as its outcome. The
-  /// first that brings code puts the process into its cage before the code is loaded, and the
-  /// answer says so ("cage"); a process therefore serves one problem.
+  /// first problem puts the process into its cage before any code is loaded, and the answer says so
+  /// ("cage"). A candidate that breaks the device ends the process: the answer says so ("fault").
   nlohmann::json answer(const Message& request);
+  /// The device is lost: nothing more can be asked of this process.
+  bool doomed() const { return doomed_; }
 
  private:
-  struct Problem;
-  struct Check;
+  struct Finalists;
 
-  nlohmann::json prepare(const nlohmann::json& request);
+  nlohmann::json dispatch(const Message& request);
+  Status prepare(const nlohmann::json& request, bool timed);
   nlohmann::json screen(const Message& request);
   nlohmann::json race(const Message& request);
   nlohmann::json check(const Message& request);
   nlohmann::json run(const Message& request);
-  Status open_for(const Gemm& gemm, int threads);
-  void confine(int threads, std::optional<std::int64_t> set_bytes);
-  Result<Verdict> admit(const nlohmann::json& entry, BoundKernel& kernel);
-  std::vector<Samples> run_race(const std::vector<Calls>& contenders, double budget_ns) const;
+  Result<std::optional<Failure>> admit(const Message& request, std::size_t number,
+                                       Finalists& finalists);
+  tl::expected<nlohmann::json, Failure> race_rows(std::vector<nlohmann::json> rows,
+                                                  Finalists& finalists, bool with_peer,
+                                                  double budget_ns);
+  nlohmann::json fault(const std::string& detail, int candidate);
   void enter(WorkerStatus::Phase phase, int candidate = 0);
 
   WorkerStatus* status_;
-  std::unique_ptr<Problem> problem_;
-  std::shared_ptr<Check> check_;  // what `check` keeps between requests
-  std::string cage_;              // what enter_cage said; empty before
+  std::unique_ptr<Harness> harness_;
+  std::optional<HarnessInput> prepared_;
+  std::string cage_;  // what enter_cage said; empty before the first problem
+  bool doomed_ = false;
 };
 
 }  // namespace kiln

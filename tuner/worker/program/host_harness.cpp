@@ -1,0 +1,217 @@
+// Kernels on this machine's CPU, in this process's memory.
+#include <errno.h>
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <tuple>
+#include <utility>
+
+#include "generator/problem/extent.h"
+#include "runtime/cpu/image.h"
+#include "runtime/cpu/thread_pool.h"
+#include "tuner/measure/bound_kernel.h"
+#include "tuner/search/stopping.h"
+#include "tuner/verify/data_set.h"
+#include "tuner/verify/own_check.h"
+#include "tuner/worker/program/cage.h"
+#include "tuner/worker/program/verifiers.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kCheapToVerify = std::int64_t{1} << 25;  // multiply-adds
+constexpr double kScreenSampleNs = 20'000;
+constexpr double kRaceSampleNs = 100'000;
+
+/// What candidates are timed on.
+struct Timed {
+  OperandSets sets;
+  std::shared_ptr<SpeedGate> probe;
+  Gate gate = fma_gate(probe);
+};
+
+class HostContender final : public Contender {
+ public:
+  HostContender(Calls calls, const Timed& on)
+      : calls_(std::move(calls)),
+        sampler_(calls_, {.sets = on.sets.count(), .sample_ns = kScreenSampleNs, .gate = on.gate}) {
+  }
+  Verdict take(int total, double budget_ns) override {
+    sampler_.take(total, budget_ns);
+    return {};
+  }
+  Timing timing() const override { return sampler_.timing(); }
+  const Calls& calls() const { return calls_; }
+
+ private:
+  Calls calls_;
+  Sampler sampler_;
+};
+
+class HostCandidate final : public Candidate {
+ public:
+  HostCandidate(HostKernel kernel, const HarnessInput& input, const Config& config,
+                Verifiers& verifiers, const Timed* timed)
+      : kernel_(std::move(kernel), input.gemm, input.device.compute_units),
+        config_(config),
+        flushed_(flushed_by(input.gemm, input.device, config)),
+        verifiers_(verifiers),
+        timed_(timed) {}
+
+  Verdict check() override { return verifiers_.check(code(), flushed_); }
+  Verdict check_ragged() override { return verifiers_.check_ragged(code(), config_, flushed_); }
+  tl::expected<std::unique_ptr<Contender>, Failure> contender() override {
+    auto calls = kernel_.calls(timed_->sets);
+    if (!calls) return tl::unexpected(resources(calls.error()));
+    return std::make_unique<HostContender>(std::move(*calls), *timed_);
+  }
+
+ private:
+  CodeOn code() {
+    return [this](const Gemm& on) -> Result<RunKernel> {
+      return [this, problem = canonicalise(on)](const Operands& operands) {
+        return kernel_.run(problem, operands);
+      };
+    };
+  }
+
+  BoundKernel kernel_;
+  Config config_;
+  double flushed_;
+  Verifiers& verifiers_;
+  const Timed* timed_;  // null: nothing is timed
+};
+
+/// The parent's D as this process sees it.
+class SharedOutput {
+ public:
+  static Result<SharedOutput> map(const Gemm& gemm, int file) {
+    const std::size_t bytes = output_bytes(gemm);
+    void* mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapping == MAP_FAILED)
+      return fail(ErrorCode::device,
+                  fmt::format("D of {} bytes: mmap: {}", bytes, strerror(errno)));
+    return SharedOutput(mapping, bytes);
+  }
+  SharedOutput(SharedOutput&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+  SharedOutput& operator=(SharedOutput&&) = delete;
+  ~SharedOutput() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+  void* data() const { return data_; }
+
+ private:
+  SharedOutput(void* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+  void* data_;
+  std::size_t bytes_;
+};
+
+class HostHarness final : public Harness {
+ public:
+  Status prepare(const HarnessInput& input) override {
+    // Asked for its side effect: tile registers are granted to each process on request.
+    if (const auto here = detect_cpu(input.device.compute_units); !here)
+      return tl::unexpected(here.error());
+    timed_.reset();
+    verifiers_.reset();
+    if (input.timed) {
+      auto sets = OperandSets::make(input.gemm, input.device, input.options.seed);
+      if (!sets) return tl::unexpected(sets.error());
+      timed_.reset(
+          new Timed{std::move(*sets),
+                    std::make_shared<SpeedGate>(input.device.compute_units, input.gemm.a.dtype)});
+    }
+    auto made = Verifiers::make(input);
+    if (!made) return tl::unexpected(made.error());
+    verifiers_.emplace(std::move(*made));
+    input_ = input;
+    return {};
+  }
+
+  bool serves_many() const override { return false; }
+  /// What code will need that has a path is opened first: libm, and the threads, which are placed
+  /// by what the system's files say of its cores. Their stacks do not count against the limit of
+  /// address space.
+  std::string confine(WorkerStatus* status) override {
+    LoadedImage::prepare();
+    const TeamLease team(input_.device.compute_units);
+    limit_address_space(touched_bytes(input_.gemm));
+    return enter_cage(CageKind::host, status);
+  }
+
+  int sets() const override { return timed_->sets.count(); }
+
+  tl::expected<std::unique_ptr<Candidate>, Failure> load(std::span<const std::byte> image,
+                                                         const Config& config) override {
+    auto kernel = HostKernel::load(image);
+    if (!kernel) return tl::unexpected(Failure{Failure::Kind::load, kernel.error().message});
+    return std::make_unique<HostCandidate>(std::move(*kernel), input_, config, *verifiers_,
+                                           timed_.get());
+  }
+
+  bool checks_first() const override {
+    const Gemm& g = input_.gemm;
+    return g.m * g.n * g.k * g.batch <= kCheapToVerify;
+  }
+  /// The parent has the winner's D computed in a fresh process and compares it itself.
+  bool checks_after_race() const override { return false; }
+
+  tl::expected<Raced, Failure> race(std::span<Contender* const> contenders, double budget_ns,
+                                    const std::function<void(std::size_t)>& on_turn) override {
+    std::vector<Calls> all;
+    for (std::size_t i = 0; i < contenders.size(); ++i)
+      all.push_back([&, i, calls = static_cast<HostContender*>(contenders[i])->calls()](
+                        std::int64_t first, std::int64_t count) {
+        on_turn(i);
+        calls(first, count);
+      });
+    const auto stop = [](const std::vector<Samples>& samples) {
+      std::vector<Timing> timings;
+      for (const Samples& s : samples) timings.push_back(timing_of(s.ns));
+      return samples.size() > 1 && decided(timings, kRaceMinSamples);
+    };
+    Raced raced;
+    for (const Samples& s : kiln::race(all,
+                                       {.sets = timed_->sets.count(),
+                                       .samples = kRaceSamples,
+                                       .sample_ns = kRaceSampleNs,
+                                       .budget_ns = budget_ns,
+                                       .gate = timed_->gate},
+                                       stop))
+      raced.timings.push_back(timing_of(s.ns));
+    return raced;
+  }
+
+  std::optional<double> peak_flops() const override { return timed_->probe->peak_flops(); }
+
+  Status run_into(int output_file, std::span<const std::byte> image,
+                  WorkerStatus* status) override {
+    const Gemm& gemm = input_.gemm;
+    const auto d = SharedOutput::map(gemm, output_file);
+    if (!d) return tl::unexpected(d.error());
+    const auto inputs = DataSet::make(gemm, own_recipe(input_.options.seed));
+    if (!inputs) return tl::unexpected(inputs.error());
+    auto loaded = HostKernel::load(image);
+    if (!loaded) return tl::unexpected(loaded.error());
+    BoundKernel kernel(std::move(*loaded), gemm, input_.device.compute_units);
+    status->phase.store(WorkerStatus::verifying, std::memory_order_release);
+    Operands operands;
+    inputs->bind(operands);
+    operands.d = d->data();
+    std::tie(operands.alpha, operands.beta) = uniform_scalars(gemm);
+    return kernel.run(operands);
+  }
+
+ private:
+  HarnessInput input_;
+  std::unique_ptr<const Timed> timed_;
+  std::optional<Verifiers> verifiers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Harness> host_harness() { return std::make_unique<HostHarness>(); }
+
+}  // namespace kiln
