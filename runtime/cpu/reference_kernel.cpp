@@ -12,6 +12,12 @@
 namespace kiln {
 namespace {
 
+/// An element where it lies: at any address, whatever its type.
+template <typename T>
+struct [[gnu::packed]] Stored {
+  T value;
+};
+
 struct HalfBits {
   std::uint16_t bits;
 };
@@ -82,21 +88,21 @@ struct Right {
 template <typename B, typename Acc>
 void sum_tile(const std::vector<Acc>& a, const Right& right, std::int64_t column,
               std::int64_t count, Acc* sum) {
-  const B* b = static_cast<const B*>(right.first);
+  const auto* b = static_cast<const Stored<B>*>(right.first);
   const auto k = static_cast<std::int64_t>(a.size());
   std::fill_n(sum, count, Acc{});
   if (right.k_major) {
     for (std::int64_t j = 0; j < count; ++j) {
-      const B* row = b + (column + j) * right.ld;
+      const auto* row = b + (column + j) * right.ld;
       for (std::int64_t p = 0; p < k; ++p)
-        sum[j] = multiply_add(a[p], widened<Acc>(row[p]), sum[j]);
+        sum[j] = multiply_add(a[p], widened<Acc>(row[p].value), sum[j]);
     }
     return;
   }
   for (std::int64_t p = 0; p < k; ++p) {
-    const B* row = b + p * right.ld + column;
+    const auto* row = b + p * right.ld + column;
     for (std::int64_t j = 0; j < count; ++j)
-      sum[j] = multiply_add(a[p], widened<Acc>(row[j]), sum[j]);
+      sum[j] = multiply_add(a[p], widened<Acc>(row[j].value), sum[j]);
   }
 }
 
@@ -108,13 +114,13 @@ void finish(const Canonical& problem, const KilnArgs& args, std::int64_t batch, 
   const Epilogue& epilogue = problem.gemm.epilogue;
   const DType type = problem.gemm.d.dtype;
   const double alpha = static_cast<Real>(args.alpha), beta = static_cast<Real>(args.beta);
-  const auto* bias = static_cast<const Real*>(args.bias);
+  const auto* bias = static_cast<const Stored<Real>*>(args.bias);
   for (std::int64_t j = column; j < column + count; ++j) {
     double value = alpha * static_cast<double>(sum[j - column]);
     if (beta != 0.0)
       value += beta * load_element(type, args.c, batch * args.stride_c + row * args.ldc + j);
-    if (epilogue.bias == Bias::per_row) value += bias[row];
-    if (epilogue.bias == Bias::per_column) value += bias[j];
+    if (epilogue.bias == Bias::per_row) value += bias[row].value;
+    if (epilogue.bias == Bias::per_column) value += bias[j].value;
     value = activated(epilogue.activation, value);
     const std::int64_t at = batch * args.stride_d + row * args.ldd + j;
     if (epilogue.residual) value += load_element(type, args.residual, at);
@@ -136,10 +142,11 @@ void run_typed(const Canonical& problem, const KilnArgs& args, int thread, int t
   const std::int64_t rows = args.batch * args.m;
   for (std::int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r) {
     const std::int64_t batch = r / args.m, row = r % args.m;
-    const A* from = static_cast<const A*>(args.a) + batch * args.stride_a;
+    const auto* from = static_cast<const Stored<A>*>(args.a) + batch * args.stride_a;
     for (std::int64_t p = 0; p < args.k; ++p)
-      a[p] = widened<Acc>(from[problem.a_k_major ? row * args.lda + p : p * args.lda + row]);
-    const Right right{static_cast<const B*>(args.b) + batch * stride_b, ldb, problem.b_k_major};
+      a[p] = widened<Acc>(from[problem.a_k_major ? row * args.lda + p : p * args.lda + row].value);
+    const Right right{static_cast<const Stored<B>*>(args.b) + batch * stride_b, ldb,
+                      problem.b_k_major};
     for (std::int64_t j = 0; j < args.n; j += kTile) {
       const std::int64_t count = std::min<std::int64_t>(kTile, args.n - j);
       sum_tile<B, Acc>(a, right, j, count, sum);

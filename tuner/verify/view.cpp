@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -106,7 +107,14 @@ T encode(double value) {
     return saturate<T>(value);
 }
 
-/// The same for codes that no pointer reaches.
+/// Where an element lies. On a CPU that may be any address, whatever its type.
+template <typename T>
+std::byte* bytes_at(const MatrixView& view, std::int64_t row, std::int64_t column) {
+  return static_cast<std::byte*>(const_cast<void*>(view.data)) +
+         view.offset(row, column) * std::int64_t{sizeof(T)};
+}
+
+/// Loads codes that no pointer reaches.
 void load_codes(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
                 std::int64_t columns, double* out) {
   for (std::int64_t r = 0; r < rows; ++r)
@@ -118,17 +126,21 @@ void load_values(const MatrixView& view, std::int64_t row, std::int64_t rows, st
                  std::int64_t columns, double* out) {
   if (bits_of(view.dtype) < 8) return load_codes(view, row, rows, column, columns, out);
   with_type(view.dtype, [&](auto* tag) {
-    const auto* first =
-        static_cast<decltype(tag)>(const_cast<void*>(view.data)) + view.offset(row, column);
+    using T = std::remove_pointer_t<decltype(tag)>;
+    const auto first = [from = bytes_at<T>(view, row, column)](std::int64_t i) {
+      T element;
+      std::memcpy(&element, from + i * std::int64_t{sizeof(T)}, sizeof element);
+      return element;
+    };
     if (view.column_stride == 1) {
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t c = 0; c < columns; ++c)
-          out[r * columns + c] = as_double(first[r * view.row_stride + c]);
+          out[r * columns + c] = as_double(first(r * view.row_stride + c));
       return;
     }
     for (std::int64_t c = 0; c < columns; ++c)  // along memory, not along `out`
       for (std::int64_t r = 0; r < rows; ++r)
-        out[r * columns + c] = as_double(first[view.offset(r, c)]);
+        out[r * columns + c] = as_double(first(view.offset(r, c)));
   });
 }
 
@@ -196,8 +208,12 @@ void store_row(const MatrixView& view, std::int64_t row, std::int64_t column, st
   }
   with_type(view.dtype, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
-    T* first = static_cast<T*>(const_cast<void*>(view.data)) + view.offset(row, column);
-    for (std::int64_t i = 0; i < count; ++i) first[i * view.column_stride] = encode<T>(values[i]);
+    std::byte* first = bytes_at<T>(view, row, column);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const T element = encode<T>(values[i]);
+      std::memcpy(first + i * view.column_stride * std::int64_t{sizeof(T)}, &element,
+                  sizeof element);
+    }
   });
 }
 
