@@ -8,7 +8,7 @@
 #include "bench/result_check.h"
 #include "bench/self.h"
 #include "engine/plan.h"
-#include "generator/problem/extent.h"
+#include "generator/problem/operands.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/timer.h"
@@ -75,29 +75,16 @@ class Copies {
   Status upload() {
     poison_d(gemm_, sets_[0]);
     const Operands& host = sets_[0];
-    const auto bytes = [&](Operand which) { return span_bytes(gemm_, which); };
-    const std::int64_t scalars = size_of(gemm_.d.dtype == fp64 ? fp64 : fp32);
-    const std::int64_t biased = gemm_.epilogue.bias == Bias::none      ? 0
-                                : gemm_.epilogue.bias == Bias::per_row ? gemm_.m
-                                                                       : gemm_.n;
-    const auto a = copied(host.a, bytes(Operand::a));
-    const auto b = copied(host.b, bytes(Operand::b));
-    const auto d = copied(host.d, bytes(Operand::d));
-    const auto bias = copied(host.bias, biased * scalars);
-    const auto residual =
-        copied(gemm_.epilogue.residual ? host.residual : nullptr, bytes(Operand::d));
-    const auto scale_a = copied(host.scale_a, scale_bytes(gemm_, Operand::a));
-    const auto scale_b = copied(host.scale_b, scale_bytes(gemm_, Operand::b));
-    for (const auto* copy : {&a, &b, &d, &bias, &residual, &scale_a, &scale_b})
-      if (!*copy) return tl::unexpected(copy->error());
-    on_device_ = {.a = *a,
-                  .b = *b,
-                  .d = *d,
-                  .bias = *bias,
-                  .residual = *residual,
-                  .scale_a = *scale_a,
-                  .scale_b = *scale_b};
-    return {};
+    Status ok;
+    for_each_operand([&](auto which) {
+      if (!ok || which == Operand::c) return;
+      const auto copy = copied(pointer<which>(host), span_bytes(gemm_, which));
+      if (!copy)
+        ok = tl::unexpected(copy.error());
+      else
+        pointer<which>(on_device_) = *copy;
+    });
+    return ok;
   }
 
   cuda::SharedDevice device_;

@@ -11,6 +11,7 @@
 #include "kiln/numeric.hpp"
 #include "runtime/buffers.h"
 #include "tuner/verify/data.h"
+#include "tuner/verify/terms.h"
 
 namespace kiln {
 namespace {
@@ -41,40 +42,17 @@ std::optional<std::string> unwritten(const Gemm& g, const void* d) {
   return std::nullopt;
 }
 
-/// Extra terms of the epilogue along one line of D.
-struct LineTerms {
-  std::vector<double> bias, residual;
-};
-
-LineTerms terms_along(const Gemm& g, const Operands& o, const Lines& lines, std::int64_t index,
-                      std::int64_t length) {
-  LineTerms terms;
-  const bool rows = lines.along == Lines::Along::rows;
-  for (std::int64_t x = 0; x < length; ++x) {
-    const std::int64_t i = rows ? index : x, j = rows ? x : index;
-    if (g.epilogue.bias != Bias::none)
-      terms.bias.push_back(
-          load_element(bias_type(g), o.bias, g.epilogue.bias == Bias::per_row ? i : j));
-    if (g.epilogue.residual)
-      terms.residual.push_back(load_element(g.d.dtype, o.residual, d_index(g, lines.batch, i, j)));
-  }
-  return terms;
-}
-
 std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const void* d,
                                        const Products& p) {
   const bool rows = p.lines.along == Lines::Along::rows;
   const auto length = std::size_t(p.length);
   std::vector<double> value(length), error(length);
+  TermReader terms(g, o, p.lines.batch, p.lines.along);
   for (std::size_t line = 0; line < p.lines.index.size(); ++line) {
     const std::int64_t index = p.lines.index[line];
-    const LineTerms extra = terms_along(g, o, p.lines, index, p.length);
     expect(g, Scaling{},
-           Terms{.sum = std::span(p.sum).subspan(line * length, length),
-                 .magnitude = std::span(p.magnitude).subspan(line * length, length),
-                 .c = {},
-                 .bias = extra.bias,
-                 .residual = extra.residual},
+           terms.read(std::span(p.sum).subspan(line * length, length),
+                      std::span(p.magnitude).subspan(line * length, length), index, 0),
            value, error);
     for (std::size_t x = 0; x < length; ++x) {
       const std::int64_t i = rows ? index : std::int64_t(x), j = rows ? std::int64_t(x) : index;

@@ -79,7 +79,7 @@ std::string class_text(const Gemm& gemm) {
 
 Gemm normalised(Gemm gemm) {
   Matrix* const stored[] = {&gemm.a, &gemm.b, &gemm.c, &gemm.d};
-  for (const Operand which : kOperands) {
+  for (const Operand which : kMatrices) {
     Matrix& x = *stored[static_cast<std::size_t>(which)];
     const Extent e = extent(gemm, which);
     const std::int64_t tight_ld = std::max<std::int64_t>(1, e.length);

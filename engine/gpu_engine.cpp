@@ -7,7 +7,7 @@
 
 #include "engine/engine_impl.h"
 #include "engine/vendor.h"
-#include "generator/problem/extent.h"
+#include "generator/problem/operands.h"
 #include "tuner/measure/vendor_library.h"
 
 namespace kiln {
@@ -39,11 +39,12 @@ Status Engine::Impl::gpu_gemm(const Gemm& gemm, const Operands& operands) {
   Gemm known = gemm;
   if (gemm.alignment == 1) {
     // The class of this call: what its addresses and pitches have in common.
-    const auto bits = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
-    const std::uintptr_t all = bits(operands.a) | bits(operands.b) | bits(operands.d) |
-                               (operands.beta != 0 ? bits(operands.c) : 0) |
-                               bits(operands.residual) |
-                               static_cast<std::uintptr_t>(natural_alignment(gemm));
+    auto all = static_cast<std::uintptr_t>(natural_alignment(gemm));
+    for_each_operand([&](auto which) {
+      if constexpr (row_of(which).matrix)
+        if (which != Operand::c || operands.beta != 0)
+          all |= reinterpret_cast<std::uintptr_t>(pointer<which>(operands));
+    });
     known.alignment = static_cast<int>(all & (~all + 1));
   }
   const PlanKey key = plan_key(known, threads);

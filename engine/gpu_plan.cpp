@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "generator/problem/operands.h"
 #include "generator/space/family.h"
 #include "runtime/no_cancel.h"
 
@@ -136,18 +137,10 @@ Status GpuPlan::launch(const KilnGpuArgs& args, cuda::Stream stream) const {
 
 KilnGpuArgs GpuPlan::arguments(const Operands& operands, void* workspace) const {
   KilnGpuArgs args = args_;
-  args.a = swapped_ ? operands.b : operands.a;
-  args.b = swapped_ ? operands.a : operands.b;
+  bind_operands(args, operands, swapped_);
   // A tensor map needs an address even where beta = 0 keeps C from being read.
-  args.c = operands.c != nullptr ? operands.c : operands.d;
-  args.d = operands.d;
-  args.bias = operands.bias;
-  args.residual = operands.residual;
+  if (args.c == nullptr) args.c = args.d;
   args.workspace = workspace;
-  args.alpha = operands.alpha;
-  args.beta = operands.beta;
-  args.scale_a = swapped_ ? operands.scale_b : operands.scale_a;
-  args.scale_b = swapped_ ? operands.scale_a : operands.scale_b;
   return args;
 }
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "engine/overlap.h"
-#include "generator/problem/extent.h"
+#include "generator/problem/operands.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/reference_kernel.h"
 #include "runtime/cpu/thread_pool.h"
@@ -43,40 +43,21 @@ std::uint64_t hash_of(const PlanKey& key) { return XXH3_64bits(&key, sizeof key)
 
 namespace {
 
-/// Scales are read four bytes at a time.
-constexpr std::uintptr_t kScaleBits = 3;
-
 OperandRules rules_for(const Gemm& g, Vendor vendor) {
   OperandRules rules;
   if (g.m == 0 || g.n == 0) return rules;
-  const auto bytes = [&](Operand which) {
-    return static_cast<std::uintptr_t>(span_bytes(g, which));
-  };
-  const std::uintptr_t bias_size = g.accumulator == fp64 ? 8 : 4;
-  rules.a_bytes = bytes(Operand::a);
-  rules.b_bytes = bytes(Operand::b);
-  rules.c_bytes = bytes(Operand::c);
-  rules.d_bytes = bytes(Operand::d);
-  if (g.epilogue.bias == Bias::per_row)
-    rules.bias_bytes = bias_size * static_cast<std::uintptr_t>(g.m);
-  if (g.epilogue.bias == Bias::per_column)
-    rules.bias_bytes = bias_size * static_cast<std::uintptr_t>(g.n);
-  if (g.epilogue.residual) rules.residual_bytes = rules.d_bytes;
-  rules.scale_a_bytes = static_cast<std::uintptr_t>(scale_bytes(g, Operand::a));
-  rules.scale_b_bytes = static_cast<std::uintptr_t>(scale_bytes(g, Operand::b));
   // A CPU reads an element at any address; on a GPU that is a fault which costs the context.
-  const bool gpu = vendor != Vendor::cpu;
-  const auto bits = [&](DType type) {
-    const int unit = gpu && bits_of(type) >= 8 ? size_of(type) : 1;
-    return static_cast<std::uintptr_t>(std::max(g.alignment, unit)) - 1;
+  const auto unit = [&](DType type) {
+    return vendor != Vendor::cpu && bits_of(type) >= 8 ? size_of(type) : 1;
   };
-  rules.a_bits = bits(g.a.dtype);
-  if (!g.b_packed) rules.b_bits = bits(g.b.dtype);
-  rules.d_bits = bits(g.d.dtype);
-  if (g.epilogue.residual) rules.residual_bits = rules.d_bits;
-  if (gpu && rules.bias_bytes != 0) rules.bias_bits = bias_size - 1;
-  if (rules.scale_a_bytes != 0) rules.scale_a_bits = kScaleBits;
-  if (rules.scale_b_bytes != 0) rules.scale_b_bits = kScaleBits;
+  for (const Operand which : kOperands) {
+    OperandRule& rule = rules.each[index_of(which)];
+    rule.bytes = static_cast<std::uintptr_t>(span_bytes(g, which));
+    // An operand without bytes is of any address: A and B where k is 0. A packed B is kiln's own.
+    if (rule.bytes == 0 || (which == Operand::b && g.b_packed)) continue;
+    const int alignment = std::max(address_alignment(g, which), unit(dtype_of(g, which)));
+    rule.bits = static_cast<std::uintptr_t>(alignment) - 1;
+  }
   rules.c_may_be_d = g.ldc() == g.ldd() && (g.batch == 1 || g.stride_c() == g.stride_d());
   return rules;
 }
@@ -91,16 +72,7 @@ bool ranges_meet(std::uintptr_t x, std::uintptr_t x_bytes, std::uintptr_t d,
 
 KilnArgs bound_args(const Plan::Impl& plan, const Operands& operands) {
   KilnArgs args = plan.args;
-  args.a = plan.problem.swapped ? operands.b : operands.a;
-  args.b = plan.problem.swapped ? operands.a : operands.b;
-  args.c = operands.c;
-  args.d = operands.d;
-  args.bias = operands.bias;
-  args.residual = operands.residual;
-  args.alpha = operands.alpha;
-  args.beta = operands.beta;
-  args.scale_a = plan.problem.swapped ? operands.scale_b : operands.scale_a;
-  args.scale_b = plan.problem.swapped ? operands.scale_a : operands.scale_b;
+  bind_operands(args, operands, plan.problem.swapped);
   return args;
 }
 
@@ -116,39 +88,40 @@ Status run_checked(const Plan::Impl& plan, const Operands& operands) {
 /// The quick look at operands: true when there is nothing to find.
 inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
   const OperandRules& r = plan.rules;
-  const std::uintptr_t c_bytes = o.beta != 0 ? r.c_bytes : 0;
-  const std::uintptr_t d = address(o.d);
-  const auto suspect = [&](const void* pointer, std::uintptr_t bytes) {
-    const std::uintptr_t x = address(pointer);
-    return ((bytes != 0) & (x == 0)) | ranges_meet(x, bytes, d, r.d_bytes);
-  };
-  // A and B with no bytes are of any address: k is 0.
-  const std::uintptr_t misaligned =
-      (r.a_bytes != 0 ? address(o.a) & r.a_bits : 0) |
-      (r.b_bytes != 0 ? address(b) & r.b_bits : 0) | (address(o.d) & r.d_bits) |
-      (c_bytes != 0 ? address(o.c) & r.d_bits : 0) | (address(o.residual) & r.residual_bits) |
-      (address(o.bias) & r.bias_bits) | (address(o.scale_a) & r.scale_a_bits) |
-      (address(o.scale_b) & r.scale_b_bits);
-  const bool c_is_d = o.c == o.d && r.c_may_be_d;
-  const bool wrong = (d == 0) | suspect(o.a, r.a_bytes) | suspect(b, r.b_bytes) |
-                     (!c_is_d && suspect(o.c, c_bytes)) | suspect(o.bias, r.bias_bytes) |
-                     suspect(o.residual, r.residual_bytes) | suspect(o.scale_a, r.scale_a_bytes) |
-                     suspect(o.scale_b, r.scale_b_bytes) | (misaligned != 0);
+  const std::uintptr_t d = address(o.d), d_bytes = r[Operand::d].bytes;
+  const bool reads_c = o.beta != 0, c_is_d = o.c == o.d && r.c_may_be_d;
+  bool wrong = d == 0;
+  for_each_operand([&](auto which) __attribute__((always_inline)) {
+    constexpr Operand kWhich = which;
+    const std::uintptr_t x = address(kWhich == Operand::b ? b : pointer<kWhich>(o));
+    const std::uintptr_t bytes = r[kWhich].bytes;
+    bool suspect = (x & r[kWhich].bits) != 0;
+    if constexpr (kWhich != Operand::d) {
+      const bool meets_d = ranges_meet(x, bytes, d, d_bytes);
+      suspect |= ((bytes != 0) & (x == 0)) | (kWhich == Operand::c ? !c_is_d & meets_d : meets_d);
+    }
+    if constexpr (kWhich == Operand::c) suspect &= reads_c;
+    wrong |= suspect;
+  });
   return !wrong;
 }
 
 /// One operand of a call, for the sentences of errors.
 struct Named {
-  std::string_view name;
-  const void* pointer;
-  std::uintptr_t bytes, bits;
-  Bytes2d shape;
+  Operand which = Operand::a;
+  const void* pointer = nullptr;
+  OperandRule rule = {};
+  Bytes2d shape = {};
 };
 
-Bytes2d shape_of(const Gemm& g, Operand which, const void* pointer) {
-  const DType type = matrix(g, which).dtype;
+/// Where an operand lies. What no Matrix describes is tight.
+Bytes2d shape_of(const Gemm& g, Operand which, const void* pointer, std::uintptr_t bytes) {
+  const auto first = static_cast<std::int64_t>(address(pointer));
+  if (which == Operand::b && g.b_packed) return {.first = first, .width = 1};
+  if (!row_of(which).matrix) return {.first = first, .width = static_cast<std::int64_t>(bytes)};
+  const DType type = dtype_of(g, which);
   const Extent e = extent(g, which);
-  return {.first = static_cast<std::int64_t>(address(pointer)),
+  return {.first = first,
           .width = bytes_of(type, e.length),
           .lines = e.lines,
           .pitch = bytes_of(type, leading_dimension(g, which)),
@@ -160,41 +133,34 @@ Bytes2d shape_of(const Gemm& g, Operand which, const void* pointer) {
 /// only the outlines meet (blocks of columns of one buffer, say).
 Status examine(const Plan::Impl& plan, const Operands& o, const void* b) {
   const Gemm& g = plan.gemm;
-  const OperandRules& r = plan.rules;
-  const auto line = [](const void* pointer, std::uintptr_t bytes) {
-    return Bytes2d{.first = static_cast<std::int64_t>(address(pointer)),
-                   .width = static_cast<std::int64_t>(bytes)};
-  };
-  const std::uintptr_t c_bytes = o.beta != 0 ? r.c_bytes : 0;
-  const Named d{"d", o.d, r.d_bytes, r.d_bits, shape_of(g, Operand::d, o.d)};
-  const Named matrices[] = {
-      {"a", o.a, r.a_bytes, r.a_bits, shape_of(g, Operand::a, o.a)},
-      {"b", b, r.b_bytes, r.b_bits, g.b_packed ? line(b, 1) : shape_of(g, Operand::b, b)},
-      {"c", o.c, c_bytes, r.d_bits, shape_of(g, Operand::c, o.c)},
-      {"residual", o.residual, r.residual_bytes, r.residual_bits,
-       shape_of(g, Operand::d, o.residual)},
-      {"bias", o.bias, r.bias_bytes, r.bias_bits, line(o.bias, r.bias_bytes)},
-      {"scale_a", o.scale_a, r.scale_a_bytes, r.scale_a_bits, line(o.scale_a, r.scale_a_bytes)},
-      {"scale_b", o.scale_b, r.scale_b_bytes, r.scale_b_bits, line(o.scale_b, r.scale_b_bytes)},
-      d};
-  for (const Named& x : matrices) {
-    if (x.bytes != 0 && x.pointer == nullptr)
-      return fail(ErrorCode::bad_input, fmt::format("{} = null: {} needs it", x.name, text(g)));
-    if (x.bytes == 0 || (address(x.pointer) & x.bits) == 0) continue;
-    const bool promised = x.bits + 1 == static_cast<std::uintptr_t>(g.alignment);
-    return fail(ErrorCode::bad_input, promised
-                                          ? fmt::format("{} = {}: not a multiple of alignment = {}",
-                                                        x.name, fmt::ptr(x.pointer), g.alignment)
-                                          : fmt::format("{} = {}: must be {}-byte aligned", x.name,
-                                                        fmt::ptr(x.pointer), x.bits + 1));
+  std::array<Named, kOperandCount> all;
+  for (const Operand which : kOperands) {
+    const void* at = which == Operand::b ? b : pointer(o, which);
+    OperandRule rule = plan.rules[which];
+    if (which == Operand::c && o.beta == 0) rule = {};
+    all[index_of(which)] = {which, at, rule, shape_of(g, which, at, rule.bytes)};
   }
-  for (const Named& x : matrices) {
-    if (x.name == "d" || !ranges_meet(address(x.pointer), x.bytes, address(o.d), d.bytes)) continue;
-    if (x.name == "c" && x.pointer == o.d && r.c_may_be_d) continue;
+  for (const Named& x : all) {
+    if (x.rule.bytes != 0 && x.pointer == nullptr)
+      return fail(ErrorCode::bad_input,
+                  fmt::format("{} = null: {} needs it", name(x.which), text(g)));
+    if ((address(x.pointer) & x.rule.bits) == 0) continue;
+    const bool promised = x.rule.bits + 1 == static_cast<std::uintptr_t>(g.alignment);
+    return fail(ErrorCode::bad_input,
+                promised ? fmt::format("{} = {}: not a multiple of alignment = {}", name(x.which),
+                                       fmt::ptr(x.pointer), g.alignment)
+                         : fmt::format("{} = {}: must be {}-byte aligned", name(x.which),
+                                       fmt::ptr(x.pointer), x.rule.bits + 1));
+  }
+  const Named& d = all[index_of(Operand::d)];
+  for (const Named& x : all) {
+    if (x.which == Operand::d) continue;
+    if (!ranges_meet(address(x.pointer), x.rule.bytes, address(o.d), d.rule.bytes)) continue;
+    if (x.which == Operand::c && x.pointer == o.d && plan.rules.c_may_be_d) continue;
     if (share_bytes(x.shape, d.shape))
       return fail(ErrorCode::bad_input,
-                  fmt::format("{} = {} overlaps d = {}: only c may be d, laid out alike", x.name,
-                              fmt::ptr(x.pointer), fmt::ptr(o.d)));
+                  fmt::format("{} = {} overlaps d = {}: only c may be d, laid out alike",
+                              name(x.which), fmt::ptr(x.pointer), fmt::ptr(o.d)));
   }
   return {};
 }
@@ -225,7 +191,7 @@ void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel) {
   plan.used_threads = threads_used(*kernel, plan.args, plan.threads);
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
   plan.bare_call = plan.used_threads == 1 && plan.workspace_bytes == 0 && !plan.gemm.b_packed &&
-                   plan.rules.d_bytes != 0;
+                   plan.rules[Operand::d].bytes != 0;
   plan.kernel = std::move(kernel);
 }
 
@@ -239,7 +205,7 @@ namespace {
 
 // Kept out of run_plan: its many locals would cost the shortest calls their prologue.
 [[gnu::noinline]] Status run_with_care(const Plan::Impl& plan, const Operands& operands) {
-  if (plan.rules.d_bytes == 0) return {};  // m or n is 0: there is no D
+  if (plan.rules[Operand::d].bytes == 0) return {};  // m or n is 0: there is no D
   if (!plan.gemm.b_packed) {
     if (Status ok = check_operands(plan, operands, operands.b); !ok) return ok;
     return run_checked(plan, operands);

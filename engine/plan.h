@@ -2,6 +2,7 @@
 // path lives here: no lock, no allocation, no I/O. Knows no database.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "engine/gpu_plan.h"
 #include "generator/problem/canonical.h"
+#include "generator/problem/extent.h"
 #include "kiln/engine.hpp"
 #include "runtime/cpu/kernel.h"
 
@@ -22,15 +24,16 @@ struct PlanKey {
 PlanKey plan_key(const Gemm& gemm, int threads);
 std::uint64_t hash_of(const PlanKey& key);
 
+/// What one operand of a call must be.
+struct OperandRule {
+  std::uintptr_t bytes = 0;  // from its first to one past its last; 0 = not read
+  std::uintptr_t bits = 0;   // of its address that must be 0
+};
 /// What a call's operands must be, worked out once for a problem.
 struct OperandRules {
-  std::uintptr_t a_bytes = 0, b_bytes = 0, c_bytes = 0, d_bytes = 0, bias_bytes = 0,
-                 residual_bytes = 0, scale_a_bytes = 0,
-                 scale_b_bytes = 0;  // first to one past last byte; 0 = not read
-  // Address bits that must be 0; d's are also c's and the residual's.
-  std::uintptr_t a_bits = 0, b_bits = 0, d_bits = 0, residual_bits = 0, bias_bits = 0,
-                 scale_a_bits = 0, scale_b_bits = 0;
+  std::array<OperandRule, kOperandCount> each;
   bool c_may_be_d = false;  // C and D lie alike, so they may be the same
+  const OperandRule& operator[](Operand which) const { return each[index_of(which)]; }
 };
 
 }  // namespace kiln

@@ -1,33 +1,91 @@
-// How far each operand of a problem reaches in memory: extents, pitches and spans, in elements.
-// Knows layouts; knows no addresses.
+// The operands of a problem: which there are, of what type, and how far each reaches in memory, in
+// elements. Whatever lists operands loops over kOperands or, over the pointers of a call, uses
+// generator/problem/operands.h. Knows layouts; knows no addresses.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "kiln/gemm.hpp"
 
 namespace kiln {
 
-enum class Operand : std::uint8_t { a, b, c, d };
+enum class Operand : std::uint8_t { a, b, c, d, bias, residual, scale_a, scale_b };
 
-inline constexpr Operand kOperands[] = {Operand::a, Operand::b, Operand::c, Operand::d};
+/// What is the same for all problems.
+struct OperandRow {
+  Operand which;
+  std::string_view name;  ///< of its pointer in Operands, KilnArgs and KilnGpuArgs
+  Operand swapped;        ///< what it is in the problem that computes D transposed
+  bool matrix = false;    ///< stored as a Matrix says, and covered by Gemm::alignment
+  bool term = false;      ///< added to the product: one value for each element of D
+};
 
-/// One stored matrix: `lines` runs of `length` neighbouring elements each, `ld` apart.
+/// One row for each operand, in the order of the enum.
+inline constexpr std::array kOperandRows{
+    OperandRow{.which = Operand::a, .name = "a", .swapped = Operand::b, .matrix = true},
+    OperandRow{.which = Operand::b, .name = "b", .swapped = Operand::a, .matrix = true},
+    OperandRow{
+        .which = Operand::c, .name = "c", .swapped = Operand::c, .matrix = true, .term = true},
+    OperandRow{.which = Operand::d, .name = "d", .swapped = Operand::d, .matrix = true},
+    OperandRow{.which = Operand::bias, .name = "bias", .swapped = Operand::bias, .term = true},
+    OperandRow{.which = Operand::residual,
+               .name = "residual",
+               .swapped = Operand::residual,
+               .matrix = true,
+               .term = true},
+    OperandRow{.which = Operand::scale_a, .name = "scale_a", .swapped = Operand::scale_b},
+    OperandRow{.which = Operand::scale_b, .name = "scale_b", .swapped = Operand::scale_a},
+};
+inline constexpr std::size_t kOperandCount = kOperandRows.size();
+
+constexpr std::size_t index_of(Operand which) { return static_cast<std::size_t>(which); }
+constexpr const OperandRow& row_of(Operand which) { return kOperandRows[index_of(which)]; }
+constexpr std::string_view name(Operand which) { return row_of(which).name; }
+
+inline constexpr std::array<Operand, kOperandCount> kOperands = [] {
+  std::array<Operand, kOperandCount> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Operand>(i);
+  return all;
+}();
+static_assert([] {
+  for (const Operand which : kOperands)
+    if (row_of(which).which != which || row_of(row_of(which).swapped).swapped != which)
+      return false;
+  return true;
+}());
+
+/// The operands whose layouts are fields of the problem.
+inline constexpr Operand kMatrices[] = {Operand::a, Operand::b, Operand::c, Operand::d};
+
+/// `lines` runs of `length` neighbouring elements each, a leading dimension apart. A vector is one
+/// line.
 struct Extent {
   std::int64_t length = 0;
   std::int64_t lines = 0;
 };
 
+/// Whether calls of this problem have it. C counts as present: whether it is read is up to beta.
+bool present(const Gemm& gemm, Operand which);
+/// How a matrix is stored, the residual as D is. `which` is a matrix.
 const Matrix& matrix(const Gemm& gemm, Operand which);
-char letter(Operand which);
+/// Of its elements; e8m0 scales count as u8.
+DType dtype_of(const Gemm& gemm, Operand which);
+/// Of one batch; nothing for an operand that is not present.
 Extent extent(const Gemm& gemm, Operand which);
+/// A power of two that divides its address in every valid call, in bytes; on a GPU that of the
+/// element is as well.
+int address_alignment(const Gemm& gemm, Operand which);
 
 /// Elements between lines, with 0 resolved; at least 1.
 std::int64_t leading_dimension(const Gemm& gemm, Operand which);
-/// Elements between batches, with 0 resolved; at least 1. `gemm` must be valid.
+/// Elements between batches, with 0 resolved; at least 1, but 0 for the bias, which all batches
+/// share. `gemm` must be valid.
 std::int64_t batch_stride(const Gemm& gemm, Operand which);
 /// Elements from the first of the first batch to one past the last of the last: what a buffer must
-/// hold. 0 when the operand is empty. `gemm` must be valid.
+/// hold. 0 when the operand is empty or not present. `gemm` must be valid.
 std::int64_t span(const Gemm& gemm, Operand which);
 
 /// What a buffer of the operand must hold, in bytes.
@@ -52,13 +110,14 @@ constexpr ScaleBlock scale_block(Scale s) {
 }
 constexpr bool blocks_along_k(Scale s) { return scale_block(s).along > 0; }
 
-/// Of A or B, the only operands that have scales.
+/// The operand that holds the scales of A or B.
+constexpr Operand scales_of(Operand which) {
+  return which == Operand::a ? Operand::scale_a : Operand::scale_b;
+}
+/// The kind of A or B's scales; `which` names the matrix or its scales.
 Scale scale_of(const Gemm& gemm, Operand which);
-/// One batch of an operand's scales: `lines` runs of `length` each, tight; nothing without scales.
-Extent scale_extent(const Gemm& gemm, Operand which);
+/// Bytes of one scale.
 constexpr int scale_size(Scale s) { return s == Scale::none ? 0 : s == Scale::mx_32 ? 1 : 4; }
-/// Of all batches.
-std::int64_t scale_bytes(const Gemm& gemm, Operand which);
 
 /// The largest power of two, up to the 16 bytes that GPU kernels have a use for, that divides every
 /// pitch and stride: the alignment of a problem whose addresses are all aligned.

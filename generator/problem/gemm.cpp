@@ -2,9 +2,6 @@
 // gemm_text.cpp.
 #include "kiln/gemm.hpp"
 
-#include <algorithm>
-#include <utility>
-
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
 
@@ -26,87 +23,6 @@ Gemm of_order(Order order, std::int64_t m, std::int64_t n, std::int64_t k, DType
 }
 
 }  // namespace
-
-const Matrix& matrix(const Gemm& gemm, Operand which) {
-  switch (which) {
-    case Operand::a:
-      return gemm.a;
-    case Operand::b:
-      return gemm.b;
-    case Operand::c:
-      return gemm.c;
-    case Operand::d:
-      break;
-  }
-  return gemm.d;
-}
-
-char letter(Operand which) { return "abcd"[static_cast<int>(which)]; }
-
-Extent extent(const Gemm& gemm, Operand which) {
-  const Matrix& stored = matrix(gemm, which);
-  std::int64_t rows = which == Operand::b ? gemm.k : gemm.m;
-  std::int64_t columns = which == Operand::a ? gemm.k : gemm.n;
-  if (stored.transposed) std::swap(rows, columns);
-  if (stored.order == Order::row_major) return {.length = columns, .lines = rows};
-  return {.length = rows, .lines = columns};
-}
-
-std::int64_t leading_dimension(const Gemm& gemm, Operand which) {
-  const std::int64_t ld = matrix(gemm, which).ld;
-  return ld != 0 ? ld : std::max<std::int64_t>(1, extent(gemm, which).length);
-}
-
-std::int64_t batch_stride(const Gemm& gemm, Operand which) {
-  const std::int64_t stride = matrix(gemm, which).batch_stride;
-  if (stride != 0) return stride;
-  return std::max<std::int64_t>(1, leading_dimension(gemm, which) * extent(gemm, which).lines);
-}
-
-std::int64_t span(const Gemm& gemm, Operand which) {
-  const Extent e = extent(gemm, which);
-  if (e.length == 0 || e.lines == 0) return 0;
-  return (gemm.batch - 1) * batch_stride(gemm, which) +
-         (e.lines - 1) * leading_dimension(gemm, which) + e.length;
-}
-
-std::int64_t span_bytes(const Gemm& gemm, Operand which) {
-  return bytes_of(matrix(gemm, which).dtype, span(gemm, which));
-}
-
-Scale scale_of(const Gemm& gemm, Operand which) {
-  return which == Operand::a ? gemm.scale_a : which == Operand::b ? gemm.scale_b : Scale::none;
-}
-
-Extent scale_extent(const Gemm& gemm, Operand which) {
-  const Scale scale = scale_of(gemm, which);
-  if (scale == Scale::none) return {};
-  const auto [lines, along] = scale_block(scale);
-  const std::int64_t of = which == Operand::a ? gemm.m : gemm.n;
-  return {.length = along == 0 ? 1 : gemm.k / along + (gemm.k % along != 0),
-          .lines = of / lines + (of % lines != 0)};
-}
-
-std::int64_t scale_bytes(const Gemm& gemm, Operand which) {
-  const Extent e = scale_extent(gemm, which);
-  return gemm.batch * e.lines * e.length * scale_size(scale_of(gemm, which));
-}
-
-int natural_alignment(const Gemm& gemm) {
-  constexpr std::uint64_t kMost = 16;
-  std::uint64_t bits = kMost;
-  for (const Operand which : kOperands) {
-    // Unsigned: sizes that are not checked yet may wrap.
-    const auto each = static_cast<std::uint64_t>(info(matrix(gemm, which).dtype).bits);
-    if (which == Operand::b && gemm.b_packed) continue;
-    const auto add = [&](std::int64_t elements) {
-      bits |= (static_cast<std::uint64_t>(elements) * each + 7) / 8;
-    };
-    add(leading_dimension(gemm, which));
-    if (gemm.batch > 1) add(batch_stride(gemm, which));
-  }
-  return static_cast<int>(bits & (~bits + 1));
-}
 
 Gemm Gemm::row_major(std::int64_t m, std::int64_t n, std::int64_t k, DType t) {
   return of_order(Order::row_major, m, n, k, t);

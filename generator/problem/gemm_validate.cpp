@@ -17,12 +17,12 @@ constexpr int kMaxAlignment = 4096;
 
 /// Values that came through the C interface may be no enumerator at all.
 Status check_enumerators(const Gemm& g) {
-  for (Operand which : kOperands) {
+  for (Operand which : kMatrices) {
     const Matrix& m = matrix(g, which);
     if (static_cast<std::size_t>(m.dtype) >= kDTypes.size())
-      return bad_input("{}.dtype = {}: no such type", letter(which), static_cast<int>(m.dtype));
+      return bad_input("{}.dtype = {}: no such type", name(which), static_cast<int>(m.dtype));
     if (m.order > Order::column_major)
-      return bad_input("{}.order = {}: no such order", letter(which), static_cast<int>(m.order));
+      return bad_input("{}.order = {}: no such order", name(which), static_cast<int>(m.order));
   }
   if (static_cast<std::size_t>(g.accumulator) >= kDTypes.size())
     return bad_input("accumulator = {}: no such type", static_cast<int>(g.accumulator));
@@ -33,7 +33,7 @@ Status check_enumerators(const Gemm& g) {
     return bad_input("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
   for (Operand which : {Operand::a, Operand::b})
     if (scale_of(g, which) > Scale::mx_32)
-      return bad_input("scale_{} = {}: no such kind of scales", letter(which),
+      return bad_input("scale_{} = {}: no such kind of scales", name(which),
                        static_cast<int>(scale_of(g, which)));
   return {};
 }
@@ -75,22 +75,21 @@ Status check_scale(const Gemm& g, Operand which) {
   const Scale scale = scale_of(g, which);
   const DType type = matrix(g, which).dtype;
   const auto refuse = [&](std::string_view why) {
-    return fail(ErrorCode::unsupported,
-                fmt::format("scale_{} = {}: {}.dtype = {} {}", letter(which), name(scale),
-                            letter(which), name(type), why));
+    return fail(ErrorCode::unsupported, fmt::format("scale_{} = {}: {}.dtype = {} {}", name(which),
+                                                    name(scale), name(which), name(type), why));
   };
   if (scale == Scale::none) return {};
   if (!is_floating(type) || bits_of(type) > 8) return refuse("has no scales");
   if (scale == Scale::mx_32 && !is_mx_element(type)) return refuse("is no format of such blocks");
   if (scale == Scale::mx_32 && g.k % scale_block(scale).along != 0)
-    return bad_input("k = {}: scale_{} = {} needs a multiple of {}", g.k, letter(which),
-                     name(scale), scale_block(scale).along);
-  const Extent e = scale_extent(g, which);
+    return bad_input("k = {}: scale_{} = {} needs a multiple of {}", g.k, name(which), name(scale),
+                     scale_block(scale).along);
+  const Extent e = extent(g, scales_of(which));
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(e.lines, e.length, &bytes) ||
       __builtin_mul_overflow(bytes, g.batch, &bytes) ||
       __builtin_mul_overflow(bytes, scale_size(scale), &bytes))
-    return bad_input("scale_{} = {}: {} lines of {} scales do not fit 64 bits", letter(which),
+    return bad_input("scale_{} = {}: {} lines of {} scales do not fit 64 bits", name(which),
                      name(scale), e.lines, e.length);
   return {};
 }
@@ -138,7 +137,7 @@ bool batches_overlap(const Gemm& g, Operand which) {
 Status check_matrix(const Gemm& g, Operand which) {
   const Matrix& m = matrix(g, which);
   const Extent e = extent(g, which);
-  const char c = letter(which);
+  const std::string_view c = name(which);
   if (m.ld < 0) return bad_input("ld{} = {}: must be 0 (tight) or more", c, m.ld);
   if (m.ld != 0 && m.ld < e.length)
     return bad_input("ld{} = {}: must be at least {}", c, m.ld, e.length);
@@ -171,7 +170,7 @@ Status check_matrix(const Gemm& g, Operand which) {
 Status check_alignment(const Gemm& g) {
   if (g.alignment < 1 || g.alignment > kMaxAlignment || (g.alignment & (g.alignment - 1)) != 0)
     return bad_input("alignment = {}: must be a power of two, 1 to {}", g.alignment, kMaxAlignment);
-  for (Operand which : kOperands) {
+  for (Operand which : kMatrices) {
     if (which == Operand::b && g.b_packed) continue;  // packed bytes have their own pitch
     const Extent e = extent(g, which);
     if (e.length == 0 || e.lines == 0) continue;  // no line lies a pitch behind another
@@ -179,10 +178,10 @@ Status check_alignment(const Gemm& g) {
     const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
     if (bytes_of(type, ld) % g.alignment != 0)
       return bad_input("alignment = {}: ld{} = {} is {} bytes, not a multiple of it", g.alignment,
-                       letter(which), ld, bytes_of(type, ld));
+                       name(which), ld, bytes_of(type, ld));
     if (g.batch > 1 && bytes_of(type, stride) % g.alignment != 0)
       return bad_input("alignment = {}: stride_{} = {} is {} bytes, not a multiple of it",
-                       g.alignment, letter(which), stride, bytes_of(type, stride));
+                       g.alignment, name(which), stride, bytes_of(type, stride));
   }
   return {};
 }
@@ -193,7 +192,7 @@ Status validate(const Gemm& gemm) {
   for (auto check :
        {check_enumerators, check_sizes, check_types, check_scales, check_output_layout})
     if (Status status = check(gemm); !status) return status;
-  for (Operand which : kOperands)
+  for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;
   return check_alignment(gemm);
 }

@@ -1,3 +1,4 @@
+#include "generator/problem/operands.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/workspace.h"
@@ -43,31 +44,7 @@ Status run(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& args, int t
 }  // namespace
 
 KilnArgs make_args(const Canonical& problem, const Operands& operands) {
-  const Gemm& g = problem.gemm;
-  return {.a = problem.swapped ? operands.b : operands.a,
-          .b = problem.swapped ? operands.a : operands.b,
-          .c = operands.c,
-          .d = operands.d,
-          .bias = operands.bias,
-          .residual = operands.residual,
-          .m = g.m,
-          .n = g.n,
-          .k = g.k,
-          .batch = g.batch,
-          .lda = g.a.ld,
-          .ldb = g.b.ld,
-          .ldc = g.c.ld,
-          .ldd = g.d.ld,
-          .stride_a = g.a.batch_stride,
-          .stride_b = g.b.batch_stride,
-          .stride_c = g.c.batch_stride,
-          .stride_d = g.d.batch_stride,
-          .alpha = operands.alpha,
-          .beta = operands.beta,
-          .workspace = nullptr,
-          .barrier = nullptr,
-          .scale_a = problem.swapped ? operands.scale_b : operands.scale_a,
-          .scale_b = problem.swapped ? operands.scale_a : operands.scale_b};
+  return kernel_args<KilnArgs>(problem, operands);
 }
 
 int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads) {

@@ -162,7 +162,7 @@ class ScaledLines {
   ScaledLines(const Canonical& problem, const KilnArgs& args, Operand which)
       : matrix_(matrix(problem.gemm, which)),
         scale_(scale_of(problem.gemm, which)),
-        of_scales_(scale_extent(problem.gemm, which)),
+        of_scales_(extent(problem.gemm, scales_of(which))),
         block_(scale_block(scale_)) {
     const bool a = which == Operand::a;
     data_ = a ? args.a : args.b;

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "generator/problem/operands.h"
+
 namespace kiln::cuda {
 namespace {
 
@@ -74,30 +76,7 @@ Status launch(const CudaDevice& device, Function function, Dim3 grid, Dim3 block
 }
 
 KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands) {
-  const Gemm& g = problem.gemm;
-  return {.a = problem.swapped ? operands.b : operands.a,
-          .b = problem.swapped ? operands.a : operands.b,
-          .c = operands.c,
-          .d = operands.d,
-          .bias = operands.bias,
-          .residual = operands.residual,
-          .workspace = nullptr,
-          .m = g.m,
-          .n = g.n,
-          .k = g.k,
-          .batch = g.batch,
-          .lda = g.a.ld,
-          .ldb = g.b.ld,
-          .ldc = g.c.ld,
-          .ldd = g.d.ld,
-          .stride_a = g.a.batch_stride,
-          .stride_b = g.b.batch_stride,
-          .stride_c = g.c.batch_stride,
-          .stride_d = g.d.batch_stride,
-          .alpha = operands.alpha,
-          .beta = operands.beta,
-          .scale_a = problem.swapped ? operands.scale_b : operands.scale_a,
-          .scale_b = problem.swapped ? operands.scale_a : operands.scale_b};
+  return kernel_args<KilnGpuArgs>(problem, operands);
 }
 
 Result<CudaKernel> CudaKernel::make(SharedModule module, GpuLaunch launch) {

@@ -115,8 +115,8 @@ void expect_the_hosts_products(const GpuTools& tools, const Gemm& gemm) {
   };
   const auto a = fetch(args.a, span_bytes(gemm, Operand::a));
   const auto b = fetch(args.b, span_bytes(gemm, Operand::b));
-  const auto scale_a = fetch(args.scale_a, scale_bytes(gemm, Operand::a));
-  const auto scale_b = fetch(args.scale_b, scale_bytes(gemm, Operand::b));
+  const auto scale_a = fetch(args.scale_a, span_bytes(gemm, Operand::scale_a));
+  const auto scale_b = fetch(args.scale_b, span_bytes(gemm, Operand::scale_b));
   const auto got = fetch(sums.data(), static_cast<std::int64_t>(count) * 8);
   std::vector<std::int64_t> lines;
   for (std::int64_t i = 0; i < gemm.m; ++i) lines.push_back(i);

@@ -37,7 +37,9 @@ bool same_layout(const Gemm& g) {
   return g.ldc() == g.ldd() && (g.batch == 1 || g.stride_c() == g.stride_d());
 }
 
-std::int64_t bytes_of_bias(const Gemm& g) { return bytes_of(bias_type(g), bias_length(g)); }
+std::int64_t bytes_of_bias(const Gemm& g) {
+  return bytes_of(dtype_of(g, Operand::bias), span(g, Operand::bias));
+}
 DType scale_type(Scale s) { return s == Scale::mx_32 ? DType::u8 : DType::fp32; }
 constexpr int kScaleAlignment = 4;  // bytes, whatever the matrices promise
 
@@ -82,11 +84,13 @@ Call::Call(const Gemm& gemm, Random& random)
       b_(random, gemm.b.dtype, span_bytes(gemm, Operand::b), gemm.alignment),
       c_(random, gemm.c.dtype, span_bytes(gemm, Operand::c), gemm.alignment),
       d_(random, gemm.d.dtype, span_bytes(gemm, Operand::d), gemm.alignment),
-      bias_(random, bias_type(gemm), bytes_of_bias(gemm), 1),
+      bias_(random, dtype_of(gemm, Operand::bias), bytes_of_bias(gemm), 1),
       residual_(random, gemm.d.dtype, gemm.epilogue.residual ? span_bytes(gemm, Operand::d) : 0,
                 gemm.alignment),
-      scale_a_(random, scale_type(gemm.scale_a), scale_bytes(gemm, Operand::a), kScaleAlignment),
-      scale_b_(random, scale_type(gemm.scale_b), scale_bytes(gemm, Operand::b), kScaleAlignment) {
+      scale_a_(random, scale_type(gemm.scale_a), span_bytes(gemm, Operand::scale_a),
+               kScaleAlignment),
+      scale_b_(random, scale_type(gemm.scale_b), span_bytes(gemm, Operand::scale_b),
+               kScaleAlignment) {
   draw_scalars(random);
   fill_inputs(random);
   const auto pointer = [](const Placed& placed) -> const void* {
@@ -132,13 +136,13 @@ void Call::draw_scalars(Random& random) {
 
 void Call::fill_inputs(Random& random) {
   const std::uint64_t seed = random.next();
-  fill(gemm_, Input::a, data_, seed, a_.data());
-  fill(gemm_, Input::b, data_, seed, b_.data());
-  if (operands_.beta != 0) fill(gemm_, Input::c, data_, seed, c_.data());
-  fill_bias(gemm_, data_, seed, bias_.data());
-  if (gemm_.epilogue.residual) fill(gemm_, Input::residual, data_, seed, residual_.data());
-  fill_scales(gemm_, Operand::a, data_, seed, scale_a_.data());
-  fill_scales(gemm_, Operand::b, data_, seed, scale_b_.data());
+  fill(gemm_, Operand::a, data_, seed, a_.data());
+  fill(gemm_, Operand::b, data_, seed, b_.data());
+  if (operands_.beta != 0) fill(gemm_, Operand::c, data_, seed, c_.data());
+  fill(gemm_, Operand::bias, data_, seed, bias_.data());
+  if (gemm_.epilogue.residual) fill(gemm_, Operand::residual, data_, seed, residual_.data());
+  fill(gemm_, Operand::scale_a, data_, seed, scale_a_.data());
+  fill(gemm_, Operand::scale_b, data_, seed, scale_b_.data());
   nonfinite_ = data_ == Data::uniform && is_floating(gemm_.a.dtype) && gemm_.flops() > 0 &&
                bits_of(gemm_.a.dtype) > 8 && one_in(random, 6);
   if (nonfinite_) spoil(random);
@@ -210,10 +214,13 @@ std::optional<std::string> Call::wrong_row(std::int64_t batch, std::int64_t row)
   if (gemm_.epilogue.residual) load(Operand::d, residual_, residual);
   for (std::size_t j = 0; j < n && gemm_.epilogue.bias != Bias::none; ++j)
     bias[j] =
-        load_element(bias_type(gemm_), bias_.data(),
+        load_element(dtype_of(gemm_, Operand::bias), bias_.data(),
                      gemm_.epilogue.bias == Bias::per_row ? row : static_cast<std::int64_t>(j));
-  expect(gemm_, {operands_.alpha, operands_.beta, data_ == Data::exact},
-         {products.sum, products.magnitude, c, bias, residual}, value, error);
+  Terms terms{products.sum, products.magnitude};
+  terms[Operand::c] = c;
+  terms[Operand::bias] = bias;
+  terms[Operand::residual] = residual;
+  expect(gemm_, {operands_.alpha, operands_.beta, data_ == Data::exact}, terms, value, error);
   for (std::size_t j = 0; j < n; ++j)
     if (!accepts(gemm_.d.dtype, value[j], error[j], got[j]))
       return fmt::format("batch {} row {} column {}: got {}, expected {} within {:.3g}", batch, row,

@@ -24,8 +24,8 @@ class Problem {
  public:
   Problem(cuda::SharedDevice device, const Gemm& gemm, std::size_t shift = 0)
       : device_(std::move(device)), gemm_(gemm), shift_(shift) {
-    a_ = filled(Input::a, Operand::a);
-    b_ = filled(Input::b, Operand::b);
+    a_ = filled(Operand::a);
+    b_ = filled(Operand::b);
     d_ = Bytes(bytes(Operand::d));
     for (const auto& [from, to] : {std::pair{&a_, &on_a_}, {&b_, &on_b_}, {&d_, &on_d_}}) {
       *to = cuda::DeviceBuffer::make(device_, from->size() + shift).value();
@@ -57,9 +57,9 @@ class Problem {
   std::size_t bytes(Operand which) const {
     return static_cast<std::size_t>(span(gemm_, which) * size_of(matrix(gemm_, which).dtype));
   }
-  Bytes filled(Input input, Operand which) {
+  Bytes filled(Operand which) {
     Bytes out(bytes(which));
-    fill(gemm_, input, Data::uniform, 1, out.data());
+    fill(gemm_, which, Data::uniform, 1, out.data());
     return out;
   }
 

@@ -99,7 +99,7 @@ TEST(Gemm, BytesOfTheLargestSizesAreRight) {
   EXPECT_EQ(span_bytes(thin, Operand::a), large);
   EXPECT_EQ(bytes_of(fp32, large), 4 * large);
   Gemm scaled = parse_gemm("fp8 N T 0 0 9223372036854775807 scale=1x128").value();
-  EXPECT_EQ(scale_extent(scaled, Operand::a).length, std::int64_t{1} << 56);
+  EXPECT_EQ(extent(scaled, Operand::scale_a).length, std::int64_t{1} << 56);
 }
 
 TEST(Gemm, LeadingDimensionsThatCannotBeAreNamed) {

@@ -195,7 +195,7 @@ TEST_F(Hip, ItsProductsAreTheHosts) {
     const auto filled = [&](Operand which) {
       const auto bytes = span(problem.gemm, which) * size_of(matrix(problem.gemm, which).dtype);
       auto buffer = cuda::DeviceBuffer::make(bed.device, std::size_t(bytes)).value();
-      EXPECT_TRUE(bed.tools->fill(problem.gemm, which, buffer.data(), 7, 0));
+      EXPECT_TRUE(bed.tools->fill(problem.gemm, which, Data::uniform, 7, buffer.data()));
       return buffer;
     };
     const auto a = filled(Operand::a), b = filled(Operand::b);

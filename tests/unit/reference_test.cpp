@@ -25,11 +25,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<std::byte> filled(const Gemm& g, Operand which, Data kind, std::uint64_t seed = 1) {
   std::vector<std::byte> bytes(span(g, which) * size_of(matrix(g, which).dtype));
-  const Input input = which == Operand::a   ? Input::a
-                      : which == Operand::b ? Input::b
-                      : which == Operand::c ? Input::c
-                                            : Input::residual;
-  fill(g, input, kind, seed, bytes.data());
+  fill(g, which, kind, seed, bytes.data());
   return bytes;
 }
 
@@ -84,7 +80,7 @@ TEST(Reference, AgreesWithAnotherWayInEveryLayout) {
       const auto a = filled(g, Operand::a, Data::uniform), b = filled(g, Operand::b, Data::uniform);
       const auto c = filled(g, Operand::c, Data::uniform);
       std::vector<double> bias(14), d(span(g, Operand::d), 0.0), other(d);
-      fill_bias(g, Data::uniform, 1, bias.data());
+      fill(g, Operand::bias, Data::uniform, 1, bias.data());
       Operands in{.a = a.data(), .b = b.data(), .c = c.data(), .d = d.data(), .bias = bias.data()};
       in.alpha = 0.3, in.beta = 0.7;
       ASSERT_TRUE(reference_gemm(g, in));
@@ -170,10 +166,10 @@ TEST(IntegerProducts, EqualProductsOnExactData) {
 std::pair<double, double> expect_one(const Gemm& g, const Scaling& scaling, double sum,
                                      double magnitude) {
   double value = 0, error = 0;
-  const double c = 0, bias = 0, residual = 0;
-  const auto one = [](const double& x) { return std::span(&x, 1); };
-  expect(g, scaling, {one(sum), one(magnitude), one(c), one(bias), one(residual)}, {&value, 1},
-         {&error, 1});
+  const double none = 0;
+  Terms terms{{&sum, 1}, {&magnitude, 1}};
+  terms.of.fill({&none, 1});
+  expect(g, scaling, terms, {&value, 1}, {&error, 1});
   return {value, error};
 }
 
@@ -285,7 +281,7 @@ TEST(Data, LeavesPaddingAlone) {
   Gemm g = Gemm::row_major(3, 4, 5).batched(2);
   g.a.ld = 7;
   std::vector<float> a(span(g, Operand::a), 42.0f);
-  fill(g, Input::a, Data::uniform, 1, a.data());
+  fill(g, Operand::a, Data::uniform, 1, a.data());
   for (std::int64_t i = 0; i < 6; ++i) {
     EXPECT_NE(a[i * 7 + 4], 42.0f);
     if (i < 5) {  // the buffer ends with the last line's last element

@@ -34,17 +34,17 @@ Gemm fp8(std::int64_t m, std::int64_t n, std::int64_t k, Scale a, Scale b) {
 
 TEST(Scales, TheirExtentsAreThoseOfTheirBlocks) {
   const Gemm g = fp8(300, 129, 260, Scale::line_128, Scale::square_128);
-  EXPECT_EQ(scale_extent(g, Operand::a).lines, 300);
-  EXPECT_EQ(scale_extent(g, Operand::a).length, 3);
-  EXPECT_EQ(scale_extent(g, Operand::b).lines, 2);
-  EXPECT_EQ(scale_extent(g, Operand::b).length, 3);
-  EXPECT_EQ(scale_bytes(g.batched(2), Operand::b), 2 * 2 * 3 * 4);
+  EXPECT_EQ(extent(g, Operand::scale_a).lines, 300);
+  EXPECT_EQ(extent(g, Operand::scale_a).length, 3);
+  EXPECT_EQ(extent(g, Operand::scale_b).lines, 2);
+  EXPECT_EQ(extent(g, Operand::scale_b).length, 3);
+  EXPECT_EQ(span_bytes(g.batched(2), Operand::scale_b), 2 * 2 * 3 * 4);
   const Gemm lines = fp8(300, 129, 260, Scale::line, Scale::none);
-  EXPECT_EQ(scale_bytes(lines, Operand::a), 300 * 4);
-  EXPECT_EQ(scale_bytes(lines, Operand::b), 0);
+  EXPECT_EQ(span_bytes(lines, Operand::scale_a), 300 * 4);
+  EXPECT_EQ(span_bytes(lines, Operand::scale_b), 0);
   const Gemm blocks = mx(5, 7, 96, fp4_e2m1, fp6_e3m2);
-  EXPECT_EQ(scale_bytes(blocks, Operand::a), 5 * 3);
-  EXPECT_EQ(scale_bytes(blocks, Operand::b), 7 * 3);
+  EXPECT_EQ(span_bytes(blocks, Operand::scale_a), 5 * 3);
+  EXPECT_EQ(span_bytes(blocks, Operand::scale_b), 7 * 3);
   EXPECT_EQ(span_bytes(blocks, Operand::a), 5 * 48);
   EXPECT_EQ(span_bytes(blocks, Operand::b), 7 * 72);
 }
@@ -117,9 +117,9 @@ TEST(Scales, ChangePlacesWithTheirOperands) {
 }
 
 /// Scales of a problem, filled.
-std::vector<std::byte> scales_of(const Gemm& g, Operand which) {
-  std::vector<std::byte> out(static_cast<std::size_t>(scale_bytes(g, which)));
-  fill_scales(g, which, Data::uniform, 5, out.data());
+std::vector<std::byte> filled_scales(const Gemm& g, Operand which) {
+  std::vector<std::byte> out(static_cast<std::size_t>(span_bytes(g, scales_of(which))));
+  fill(g, scales_of(which), Data::uniform, 5, out.data());
   return out;
 }
 
@@ -128,9 +128,9 @@ TEST(Scales, ReferenceSumsAreTheSumsWrittenOut) {
   std::vector<std::uint8_t> a(static_cast<std::size_t>(span(g, Operand::a)));
   std::vector<std::uint8_t> b(static_cast<std::size_t>(span(g, Operand::b)));
   std::vector<float> d(static_cast<std::size_t>(span(g, Operand::d)));
-  fill(g, Input::a, Data::uniform, 1, a.data());
-  fill(g, Input::b, Data::uniform, 1, b.data());
-  const auto scale_a = scales_of(g, Operand::a), scale_b = scales_of(g, Operand::b);
+  fill(g, Operand::a, Data::uniform, 1, a.data());
+  fill(g, Operand::b, Data::uniform, 1, b.data());
+  const auto scale_a = filled_scales(g, Operand::a), scale_b = filled_scales(g, Operand::b);
   Operands operands{.a = a.data(), .b = b.data(), .d = d.data()};
   operands.scale_a = scale_a.data(), operands.scale_b = scale_b.data();
   ASSERT_TRUE(reference_gemm(g, operands));
@@ -211,7 +211,7 @@ TEST(Scales, TheVerifierMissesNoWrongScale) {
     const Canonical problem = canonicalise(g);
     const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
       // One scale of A, the last, is that of its neighbour.
-      const auto bytes = static_cast<std::size_t>(scale_bytes(g, Operand::a));
+      const auto bytes = static_cast<std::size_t>(span_bytes(g, Operand::scale_a));
       const auto size = static_cast<std::size_t>(scale_size(kind));
       std::vector<std::byte> wrong(bytes);
       std::memcpy(wrong.data(), operands.scale_a, bytes);

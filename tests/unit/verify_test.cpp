@@ -253,8 +253,8 @@ TEST(Verify, FindsWritesPastTheEnd) {
 TEST(Verify, FindsAChangedInput) {
   const Gemm g = loose(fp32).with_bias(Bias::per_row).with_residual();
   const std::pair<const char*, const void * Operands::*> inputs[] = {
-      {"A", &Operands::a},
-      {"B", &Operands::b},
+      {"a", &Operands::a},
+      {"b", &Operands::b},
       {"bias", &Operands::bias},
       {"residual", &Operands::residual}};
   for (const auto& [name, member] : inputs) {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <thread>
 
-#include "generator/problem/extent.h"
 #include "tuner/measure/measure.h"
+#include "tuner/measure/operand_sets.h"
 #include "tuner/verify/data.h"
 
 namespace kiln {
@@ -24,44 +24,20 @@ constexpr double kMostRestNs = 100e6;
 /// Sets begin on a boundary that any operand alignment divides.
 constexpr std::int64_t kAlignment = 4096;
 
-struct Layout {
-  std::int64_t a, b, d, bias, residual, scale_a, scale_b, bytes;
-};
-
-Layout layout_of(const Gemm& g) {
-  std::int64_t end = 0;
-  const auto place = [&](std::int64_t bytes) {
-    const std::int64_t at = end;
-    end += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    return at;
-  };
-  Layout layout{};
-  layout.a = place(span_bytes(g, Operand::a));
-  layout.b = place(span_bytes(g, Operand::b));
-  layout.d = place(span_bytes(g, Operand::d));
-  layout.bias = place(bias_length(g) * size_of(bias_type(g)));
-  layout.residual = place(g.epilogue.residual ? span_bytes(g, Operand::d) : 0);
-  layout.scale_a = place(scale_bytes(g, Operand::a));
-  layout.scale_b = place(scale_bytes(g, Operand::b));
-  layout.bytes = end;
-  return layout;
-}
-
 void rest(double ns) {
   std::this_thread::sleep_for(
       std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, kMostRestNs))));
 }
 
-Status fill_set(const GpuTools& tools, const Gemm& g, const Layout& layout, std::byte* base,
+Status fill_set(const GpuTools& tools, const Gemm& g, const SetLayout& layout, std::byte* base,
                 std::uint64_t seed) {
-  Status ok = tools.fill(g, Operand::a, base + layout.a, seed, 0);
-  if (ok) ok = tools.fill(g, Operand::b, base + layout.b, seed, 0);
-  if (ok && g.epilogue.bias != Bias::none)
-    ok = tools.fill_vector(bias_type(g), bias_length(g), base + layout.bias, seed, 0);
-  if (ok && g.epilogue.residual) ok = tools.fill(g, Operand::d, base + layout.residual, seed, 0);
-  if (ok) ok = tools.fill_scales(g, Operand::a, Data::uniform, seed, base + layout.scale_a);
-  if (ok) ok = tools.fill_scales(g, Operand::b, Data::uniform, seed, base + layout.scale_b);
-  return ok;
+  for (const Operand which : kOperands) {
+    if (which == Operand::c || which == Operand::d) continue;
+    if (Status ok = tools.fill(g, which, Data::uniform, seed, base + layout.at[index_of(which)]);
+        !ok)
+      return ok;
+  }
+  return {};
 }
 
 }  // namespace
@@ -73,14 +49,14 @@ int gpu_rotation_sets(std::int64_t set_bytes, std::int64_t l2_bytes) {
 }
 
 double GpuOperandSets::bytes_needed(const Canonical& problem, std::int64_t l2_bytes) {
-  const std::int64_t set = std::max<std::int64_t>(1, layout_of(problem.gemm).bytes);
+  const std::int64_t set = std::max<std::int64_t>(1, SetLayout::of(problem.gemm, kAlignment).bytes);
   return static_cast<double>(set) * gpu_rotation_sets(set, l2_bytes);
 }
 
 Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Canonical& problem,
                                             std::uint64_t seed) {
   const Gemm& g = problem.gemm;
-  const Layout layout = layout_of(g);
+  const SetLayout layout = SetLayout::of(g, kAlignment);
   const std::int64_t l2_bytes = tools.device()->caps().l2_bytes;
   const int count = gpu_rotation_sets(layout.bytes, l2_bytes);
   if (Status room =
@@ -97,13 +73,7 @@ Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Canonic
     if (Status ok = fill_set(tools, g, layout, base, seed + static_cast<std::uint64_t>(i)); !ok)
       return tl::unexpected(ok.error());
     KilnGpuArgs args = cuda::gpu_args(problem, {});
-    args.a = base + layout.a;
-    args.b = base + layout.b;
-    args.c = args.d = base + layout.d;
-    args.bias = g.epilogue.bias == Bias::none ? nullptr : base + layout.bias;
-    args.residual = g.epilogue.residual ? base + layout.residual : nullptr;
-    args.scale_a = g.scale_a == Scale::none ? nullptr : base + layout.scale_a;
-    args.scale_b = g.scale_b == Scale::none ? nullptr : base + layout.scale_b;
+    layout.point(args, g, base);
     out.sets_.push_back(args);
   }
   if (Status ok = tools.wait(); !ok) return tl::unexpected(ok.error());

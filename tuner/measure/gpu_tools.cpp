@@ -31,8 +31,9 @@ struct Types {
 
 Types types_of(const Canonical& problem) {
   const Gemm& g = problem.gemm;
-  Types t{static_cast<int>(g.a.dtype),    static_cast<int>(g.b.dtype), static_cast<int>(g.d.dtype),
-          static_cast<int>(bias_type(g)), problem.a_k_major,           problem.b_k_major};
+  Types t{static_cast<int>(g.a.dtype), static_cast<int>(g.b.dtype),
+          static_cast<int>(g.d.dtype), static_cast<int>(dtype_of(g, Operand::bias)),
+          problem.a_k_major,           problem.b_k_major};
   const auto whole_k = static_cast<int>(std::max<std::int64_t>(1, g.k));
   const auto block = [&](Scale s, int& lines, int& along) {
     lines = s == Scale::none ? 0 : scale_block(s).lines;
@@ -79,34 +80,26 @@ Status GpuTools::call(const char* entry, Dim3 grid, Args... args) const {
   return cuda::launch(*device_, *function, grid, {kCheckThreads}, parameters, stream());
 }
 
-Status GpuTools::fill(const Gemm& gemm, Operand which, void* data, std::uint64_t seed,
-                      int limit) const {
-  if (bits_of(matrix(gemm, which).dtype) < 8) {
-    // Threads of the device could not write to one byte at a time what shares it.
-    std::vector<std::byte> codes(static_cast<std::size_t>(span_bytes(gemm, which)));
-    kiln::fill(gemm, which == Operand::a ? Input::a : Input::b,
-               limit == 0 ? Data::uniform : Data::exact, seed, codes.data());
-    return upload(data, codes);
+Status GpuTools::fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed,
+                      void* data) const {
+  if (span(gemm, which) == 0) return {};
+  const DType type = dtype_of(gemm, which);
+  const bool numbers = row_of(which).matrix || row_of(which).term;
+  // Scales are few and of their own range; of fewer than eight bits, threads of the device could
+  // not write to one byte at a time what shares it.
+  if (!numbers || bits_of(type) < 8) {
+    std::vector<std::byte> values(static_cast<std::size_t>(span_bytes(gemm, which)));
+    kiln::fill(gemm, which, kind, seed, values.data());
+    return upload(data, values);
   }
+  constexpr std::uint64_t kStreams = 16;  // one for each operand
+  static_assert(kOperandCount <= kStreams);
   const Extent e = extent(gemm, which);
-  return call("check_fill", {kBlocks}, data, static_cast<int>(matrix(gemm, which).dtype), e.length,
-              e.lines, leading_dimension(gemm, which), gemm.batch, batch_stride(gemm, which),
-              seed * 8 + static_cast<std::uint64_t>(which), limit);
-}
-
-Status GpuTools::fill_vector(DType type, std::int64_t count, void* data, std::uint64_t seed,
-                             int limit) const {
-  constexpr std::uint64_t kStream = 5;  // no operand's
-  return call("check_fill", {kBlocks}, data, static_cast<int>(type), count, std::int64_t{1}, count,
-              std::int64_t{1}, count, seed * 8 + kStream, limit);
-}
-
-Status GpuTools::fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed,
-                             void* data) const {
-  std::vector<std::byte> scales(static_cast<std::size_t>(scale_bytes(gemm, which)));
-  if (scales.empty()) return {};
-  kiln::fill_scales(gemm, which, kind, seed, scales.data());
-  return upload(data, scales);
+  // A stride of 0 would have every batch write the same elements.
+  const std::int64_t stride = batch_stride(gemm, which), batch = stride == 0 ? 1 : gemm.batch;
+  return call("check_fill", {kBlocks}, data, static_cast<int>(type), e.length, e.lines,
+              leading_dimension(gemm, which), batch, stride, seed * kStreams + index_of(which),
+              kind == Data::exact ? exact_limit(which) : 0);
 }
 
 Status GpuTools::upload(void* to, std::span<const std::byte> from) const {

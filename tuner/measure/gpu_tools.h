@@ -26,13 +26,9 @@ class GpuTools {
   /// Null where there is nothing to read.
   const cuda::Telemetry* sensors() const { return sensors_.get(); }
 
-  /// Fills one operand of `gemm` (canonical). limit 0: uniform values; else whole numbers up to it.
-  Status fill(const Gemm& gemm, Operand which, void* data, std::uint64_t seed, int limit) const;
-  Status fill_vector(DType type, std::int64_t count, void* data, std::uint64_t seed,
-                     int limit) const;
-  /// Fills the scales of one operand, where it has any.
-  Status fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed,
-                     void* data) const;
+  /// Fills one operand of `gemm` (canonical) as kiln::fill does, with other values; exact data are
+  /// whole numbers up to exact_limit(). Leaves alone what the problem does not have.
+  Status fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data) const;
   /// `bytes` is a multiple of 8.
   Status poison(void* data, std::size_t bytes, std::uint64_t pattern) const;
   /// Sum of everything in a buffer, for a look whether it changed.

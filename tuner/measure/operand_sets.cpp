@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "generator/problem/extent.h"
 #include "runtime/memory.h"
 #include "tuner/measure/measure.h"
 #include "tuner/verify/data.h"
@@ -16,32 +15,20 @@
 namespace kiln {
 namespace {
 
-/// Where each operand of a set lies, in bytes from the set's start.
-struct Layout {
-  std::int64_t a, b, d, bias, residual, scale_a, scale_b, bytes;
-};
-
-Layout layout_of(const Gemm& gemm) {
-  const std::int64_t alignment = std::max(64, gemm.alignment);
-  std::int64_t end = 0;
-  const auto place = [&](std::int64_t bytes) {
-    const std::int64_t at = end;
-    end += (bytes + alignment - 1) / alignment * alignment;
-    return at;
-  };
-  Layout layout{};
-  layout.a = place(span_bytes(gemm, Operand::a));
-  layout.b = place(span_bytes(gemm, Operand::b));
-  layout.d = place(span_bytes(gemm, Operand::d));
-  layout.bias = place(bias_length(gemm) * size_of(bias_type(gemm)));
-  layout.residual = place(gemm.epilogue.residual ? span_bytes(gemm, Operand::d) : 0);
-  layout.scale_a = place(scale_bytes(gemm, Operand::a));
-  layout.scale_b = place(scale_bytes(gemm, Operand::b));
-  layout.bytes = end;
-  return layout;
-}
+SetLayout layout_of(const Gemm& gemm) { return SetLayout::of(gemm, std::max(64, gemm.alignment)); }
 
 }  // namespace
+
+SetLayout SetLayout::of(const Gemm& gemm, std::int64_t alignment) {
+  SetLayout layout;
+  for (const Operand which : kOperands) {
+    if (which == Operand::c) continue;
+    layout.at[index_of(which)] = layout.bytes;
+    layout.bytes += (span_bytes(gemm, which) + alignment - 1) / alignment * alignment;
+  }
+  layout.at[index_of(Operand::c)] = layout.at[index_of(Operand::d)];
+  return layout;
+}
 
 std::int64_t touched_bytes(const Gemm& gemm) { return layout_of(gemm).bytes; }
 
@@ -56,7 +43,7 @@ Result<OperandSets> OperandSets::make(const Gemm& gemm, const DeviceCaps& device
                              fmt::format("operands of '{}'", text(gemm)));
       !room)
     return tl::unexpected(room.error());
-  const Layout layout = layout_of(gemm);
+  const SetLayout layout = layout_of(gemm);
   const int count = rotation_sets(std::max<std::int64_t>(1, layout.bytes), device);
   OperandSets sets;
   sets.set_bytes_ = layout.bytes;
@@ -69,29 +56,22 @@ Result<OperandSets> OperandSets::make(const Gemm& gemm, const DeviceCaps& device
   sets.memory_ = static_cast<std::byte*>(memory);
 
   std::byte* first = sets.memory_;
-  fill(gemm, Input::a, Data::uniform, seed, first + layout.a);
-  fill(gemm, Input::b, Data::uniform, seed, first + layout.b);
-  fill_bias(gemm, Data::uniform, seed, first + layout.bias);
-  if (gemm.epilogue.residual)
-    fill(gemm, Input::residual, Data::uniform, seed, first + layout.residual);
-  fill_scales(gemm, Operand::a, Data::uniform, seed, first + layout.scale_a);
-  fill_scales(gemm, Operand::b, Data::uniform, seed, first + layout.scale_b);
+  for (const Operand which : kOperands)
+    if (which != Operand::c && which != Operand::d)
+      fill(gemm, which, Data::uniform, seed, first + layout.at[index_of(which)]);
   for (int i = 0; i < count; ++i) {
     std::byte* base = first + i * layout.bytes;
-    // D is written too: the first call of a set should not pay for its page faults.
-    memset(base + layout.d, 0, static_cast<std::size_t>(layout.bias - layout.d));
-    if (i > 0) memcpy(base, first, static_cast<std::size_t>(layout.d));
-    if (i > 0)
-      memcpy(base + layout.bias, first + layout.bias,
-             static_cast<std::size_t>(layout.bytes - layout.bias));
+    for (const Operand which : kOperands) {
+      const std::int64_t at = layout.at[index_of(which)];
+      const auto bytes = static_cast<std::size_t>(span_bytes(gemm, which));
+      // D is written too: the first call of a set should not pay for its page faults.
+      if (which == Operand::d)
+        memset(base + at, 0, bytes);
+      else if (which != Operand::c && i > 0)
+        memcpy(base + at, first + at, bytes);
+    }
     Operands o;
-    o.a = base + layout.a;
-    o.b = base + layout.b;
-    o.c = o.d = base + layout.d;
-    o.bias = gemm.epilogue.bias == Bias::none ? nullptr : base + layout.bias;
-    o.residual = gemm.epilogue.residual ? base + layout.residual : nullptr;
-    o.scale_a = gemm.scale_a == Scale::none ? nullptr : base + layout.scale_a;
-    o.scale_b = gemm.scale_b == Scale::none ? nullptr : base + layout.scale_b;
+    layout.point(o, gemm, base);
     sets.sets_.push_back(o);
   }
   return sets;

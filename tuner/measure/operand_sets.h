@@ -2,11 +2,13 @@
 // the worker and by `kiln bench`, so that kernels and peers read the same memory. Knows no kernels.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "generator/problem/device_caps.h"
+#include "generator/problem/operands.h"
 #include "kiln/engine.hpp"
 #include "kiln/error.hpp"
 
@@ -37,7 +39,25 @@ class OperandSets {
   std::vector<Operands> sets_;
 };
 
-/// What one call touches: A, B, D, bias, residual and scales, in bytes.
+/// Where each operand of one set lies, in bytes from the set's start; C is D.
+struct SetLayout {
+  std::array<std::int64_t, kOperandCount> at = {};
+  std::int64_t bytes = 0;  ///< of the set, a multiple of the alignment
+
+  /// `alignment` is of every operand, in bytes.
+  static SetLayout of(const Gemm& gemm, std::int64_t alignment);
+
+  /// Points `to` (Operands or kernel arguments of `gemm`) into the set at `base`; null where the
+  /// problem has no such operand.
+  template <typename Pointers>
+  void point(Pointers& to, const Gemm& gemm, std::byte* base) const {
+    for_each_operand([&](auto which) {
+      pointer<which>(to) = present(gemm, which) ? base + at[index_of(which)] : nullptr;
+    });
+  }
+};
+
+/// What one call touches, in bytes: all operands but C.
 std::int64_t touched_bytes(const Gemm& gemm);
 
 }  // namespace kiln

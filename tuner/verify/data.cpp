@@ -18,8 +18,8 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Inputs are streams 0 to 3 of a seed; no two may share values.
-constexpr std::uint64_t kStreamBias = 16, kStreamScales = 17;
+/// Each operand is a stream of a seed, by its index; no two may share values.
+static_assert(kOperandCount <= 32, "streams from 32 on are those of data_set.cpp");
 
 /// Calls `f` with the two halves of each draw: 32 bits are enough for all types but fp64.
 template <typename F>
@@ -64,20 +64,6 @@ void uniform_values(DType type, Random& random, std::vector<double>& out) {
 void small_integers(DType type, std::int64_t limit, Random& random, std::vector<double>& out) {
   const std::int64_t lowest = type == DType::u8 ? 0 : -limit;
   integers(static_cast<double>(lowest), limit - lowest + 1, random, out);
-}
-
-Operand operand(Input which) {
-  switch (which) {
-    case Input::a:
-      return Operand::a;
-    case Input::b:
-      return Operand::b;
-    case Input::c:
-      return Operand::c;
-    case Input::residual:
-      break;
-  }
-  return Operand::d;
 }
 
 /// Nonzeros in a line of the sparse operand: all of k while a direct product is cheap.
@@ -128,13 +114,14 @@ std::int64_t Random::below(std::int64_t bound) {
                                    64);
 }
 
-void fill(const Gemm& gemm, Input which, Data kind, std::uint64_t seed, void* data) {
-  Random random(seed, static_cast<std::uint64_t>(which));
+namespace {
+
+void fill_matrix(const Gemm& gemm, Operand which, Data kind, Random& random, void* data) {
   const bool sparse_a = gemm.d.order == Order::row_major;
-  const bool sparse = kind == Data::exact && which == (sparse_a ? Input::a : Input::b);
+  const bool sparse = kind == Data::exact && which == (sparse_a ? Operand::a : Operand::b);
   std::vector<double> line;
   for (std::int64_t batch = 0; batch < gemm.batch; ++batch) {
-    MatrixView view = view_of(gemm, operand(which), data, batch);
+    MatrixView view = view_of(gemm, which, data, batch);
     if (sparse) {
       fill_sparse(sparse_a ? view : view.transposed(), nonzeros(gemm), random);
       continue;
@@ -145,20 +132,16 @@ void fill(const Gemm& gemm, Input which, Data kind, std::uint64_t seed, void* da
       if (kind == Data::uniform)
         uniform_values(view.dtype, random, line);
       else
-        small_integers(view.dtype, which == Input::a || which == Input::b ? 1 : kExactLargest,
-                       random, line);
+        small_integers(view.dtype, exact_limit(which), random, line);
       store_row(view, i, 0, view.columns, line.data());
     }
   }
 }
 
-void fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data) {
+void fill_scales(const Gemm& gemm, Operand which, Data kind, Random& random, void* data) {
   const Scale scale = scale_of(gemm, which);
-  if (scale == Scale::none) return;
-  Random random(seed, kStreamScales + static_cast<std::uint64_t>(which));
-  const std::int64_t count = scale_bytes(gemm, which) / scale_size(scale);
   constexpr std::int64_t kWidest = 6;
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = 0; i < span(gemm, which); ++i) {
     const std::int64_t exponent =
         kind == Data::exact ? random.below(4) : random.below(2 * kWidest + 1) - kWidest;
     if (scale == Scale::mx_32)
@@ -171,31 +154,25 @@ void fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed,
   }
 }
 
-std::int64_t bias_length(const Gemm& gemm) {
-  switch (gemm.epilogue.bias) {
-    case Bias::none:
-      return 0;
-    case Bias::per_row:
-      return gemm.m;
-    case Bias::per_column:
-      return gemm.n;
-  }
-  return 0;
-}
-
-DType bias_type(const Gemm& gemm) {
-  return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
-}
-
-void fill_bias(const Gemm& gemm, Data kind, std::uint64_t seed, void* data) {
-  Random random(seed, kStreamBias);
-  std::vector<double> values(bias_length(gemm));
+void fill_vector(const Gemm& gemm, Operand which, Data kind, Random& random, void* data) {
+  const DType type = dtype_of(gemm, which);
+  const std::int64_t count = span(gemm, which);
+  std::vector<double> values(static_cast<std::size_t>(count));
   if (kind == Data::uniform)
-    uniform_values(bias_type(gemm), random, values);
+    uniform_values(type, random, values);
   else
-    small_integers(bias_type(gemm), kExactLargest, random, values);
-  const auto count = static_cast<std::int64_t>(values.size());
-  store_row({data, bias_type(gemm), 1, count, count, 1}, 0, 0, count, values.data());
+    small_integers(type, exact_limit(which), random, values);
+  store_row({data, type, 1, count, count, 1}, 0, 0, count, values.data());
+}
+
+}  // namespace
+
+void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data) {
+  if (!present(gemm, which)) return;
+  Random random(seed, index_of(which));
+  if (row_of(which).matrix) return fill_matrix(gemm, which, kind, random, data);
+  if (row_of(which).term) return fill_vector(gemm, which, kind, random, data);
+  fill_scales(gemm, which, kind, random, data);
 }
 
 }  // namespace kiln

@@ -36,20 +36,13 @@ class Random {
   std::uint64_t state_;
 };
 
-/// What is filled; the residual is stored as D.
-enum class Input : std::uint8_t { a, b, c, residual };
+/// Fills every element of one operand, of all batches; what lies between lines is left alone, and
+/// so is an operand that the problem does not have. `data` is batch 0's first element and reaches
+/// as far as span() says. Uniform scales lie between a quarter and 4; those of mx_32 are powers of
+/// two between 2⁻⁶ and 2⁶.
+void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data);
 
-/// Fills every batch's elements of one input; what lies between lines is left alone. `data` is
-/// batch 0's first element and reaches as far as span() says.
-void fill(const Gemm& gemm, Input which, Data kind, std::uint64_t seed, void* data);
-
-/// Fills the scales of A or B, where it has any: `data` holds scale_bytes(). Uniform ones lie
-/// between a quarter and 4; those of mx_32 are powers of two between 2⁻⁶ and 2⁶.
-void fill_scales(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data);
-
-/// Elements of the bias vector (m, n or 0) and their type.
-std::int64_t bias_length(const Gemm& gemm);
-DType bias_type(const Gemm& gemm);
-void fill_bias(const Gemm& gemm, Data kind, std::uint64_t seed, void* data);
+/// Largest whole number that exact data hold.
+constexpr int exact_limit(Operand which) { return row_of(which).term ? kExactLargest : 1; }
 
 }  // namespace kiln

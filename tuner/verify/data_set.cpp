@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "generator/problem/operands.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/view.h"
 
@@ -86,7 +87,7 @@ void spoil_scales(const Gemm& gemm, Operand which, std::uint64_t seed,
   const Scale scale = scale_of(gemm, which);
   if (scales.size() == 0 || scale == Scale::square_128) return;
   constexpr std::uint64_t kStreamSpoil = 34;
-  Random random(seed, kStreamSpoil + static_cast<std::uint64_t>(which));
+  Random random(seed, kStreamSpoil + index_of(which));
   const auto count = static_cast<std::int64_t>(scales.size()) / scale_size(scale);
   const std::int64_t at = random.below(count);
   if (scale == Scale::mx_32)
@@ -112,12 +113,9 @@ void scale_by(const Gemm& gemm, Operand which, const GuardedBuffer& buffer, int 
 }  // namespace
 
 double DataSet::bytes_needed(const Gemm& gemm) {
-  double bytes = static_cast<double>(bias_length(gemm)) * size_of(bias_type(gemm));
-  for (const Operand which : {Operand::a, Operand::b, Operand::c})
-    bytes += static_cast<double>(span_bytes(gemm, which));
-  if (gemm.epilogue.residual) bytes += static_cast<double>(span_bytes(gemm, Operand::d));
-  for (const Operand which : {Operand::a, Operand::b})
-    bytes += static_cast<double>(scale_bytes(gemm, which));
+  double bytes = 0;
+  for (const Operand which : kOperands)
+    if (which != Operand::d) bytes += static_cast<double>(span_bytes(gemm, which));
   return bytes;
 }
 
@@ -143,98 +141,72 @@ bool DataSet::whole_is_cheap(const Gemm& gemm) {
   return elements <= kWholeElements && elements * std::max<std::int64_t>(1, gemm.k) <= kWholeWork;
 }
 
-Result<DataSet::Guarded> DataSet::make_input(DType type, std::int64_t elements, int alignment,
-                                             Guard guard) {
-  const auto bytes = static_cast<std::size_t>(bytes_of(type, elements));
-  auto buffer = GuardedBuffer::make(bytes, std::max(alignment, size_of(type)), guard);
-  if (!buffer) return tl::unexpected(buffer.error());
-  poison(type, {buffer->data(), bytes});
-  return Guarded{std::move(*buffer)};
-}
-
 Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
-  const auto input = [&](DType type, std::int64_t elements) {
-    return make_input(type, elements, gemm.alignment, recipe.guard);
-  };
-  const std::int64_t residual_elements = gemm.epilogue.residual ? span(gemm, Operand::d) : 0;
-  auto a = input(gemm.a.dtype, span(gemm, Operand::a));
-  auto b = input(gemm.b.dtype, span(gemm, Operand::b));
-  auto c = input(gemm.c.dtype, span(gemm, Operand::c));
-  auto bias = input(bias_type(gemm), bias_length(gemm));
-  auto residual = input(gemm.d.dtype, residual_elements);
-  // Bytes or floats: scales are aligned as their own type, whatever the matrices promise.
-  const auto scales = [&](Operand which) {
-    return make_input(scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : DType::fp32,
-                      scale_bytes(gemm, which) / std::max(1, scale_size(scale_of(gemm, which))), 4,
-                      recipe.guard);
-  };
-  auto scale_a = scales(Operand::a), scale_b = scales(Operand::b);
-  for (auto* made : {&a, &b, &c, &bias, &residual, &scale_a, &scale_b})
-    if (!*made) return tl::unexpected(made->error());
-
-  fill(gemm, Input::a, recipe.data, recipe.seed, a->buffer.data());
-  fill(gemm, Input::b, recipe.data, recipe.seed, b->buffer.data());
-  fill(gemm, Input::c, recipe.data, recipe.seed, c->buffer.data());
-  fill_bias(gemm, recipe.data, recipe.seed, bias->buffer.data());
-  if (gemm.epilogue.residual)
-    fill(gemm, Input::residual, recipe.data, recipe.seed, residual->buffer.data());
-  fill_scales(gemm, Operand::a, recipe.data, recipe.seed, scale_a->buffer.data());
-  fill_scales(gemm, Operand::b, recipe.data, recipe.seed, scale_b->buffer.data());
-  if (const auto exponents = tiny_exponents(gemm); recipe.tiny && exponents) {
-    scale_by(gemm, Operand::a, a->buffer, exponents->first);
-    scale_by(gemm, Operand::b, b->buffer, exponents->second);
+  DataSet set(recipe);
+  for (const Operand which : kOperands) {
+    if (which == Operand::d || !present(gemm, which)) continue;
+    const DType type = dtype_of(gemm, which);
+    const auto bytes = static_cast<std::size_t>(span_bytes(gemm, which));
+    const int alignment = std::max(address_alignment(gemm, which), size_of(type));
+    auto buffer = GuardedBuffer::make(bytes, alignment, recipe.guard);
+    if (!buffer) return tl::unexpected(buffer.error());
+    poison(type, {buffer->data(), bytes});
+    fill(gemm, which, recipe.data, recipe.seed, buffer->data());
+    set.inputs_.push_back({which, std::move(*buffer)});
   }
-  if (recipe.nonfinite) {
-    spoil(gemm, recipe.seed, a->buffer, b->buffer);
-    spoil_scales(gemm, Operand::a, recipe.seed, scale_a->buffer);
-    spoil_scales(gemm, Operand::b, recipe.seed, scale_b->buffer);
-  }
-  for (auto* made : {&a, &b, &c, &bias, &residual, &scale_a, &scale_b})
-    (*made)->hash = hash_of((*made)->buffer);
-
-  DataSet set(recipe, std::move(*a), std::move(*b), std::move(*c), std::move(*bias),
-              std::move(*residual), std::move(*scale_a), std::move(*scale_b));
-  for (std::int64_t i = 0; i < bias_length(gemm); ++i)
-    set.bias_values_.push_back(load_element(bias_type(gemm), set.bias_.buffer.data(), i));
+  set.change_inputs(gemm);
+  for (Input& input : set.inputs_) input.hash = hash_of(input.buffer);
   return set;
 }
 
+/// What a recipe asks for beyond its kind of data.
+void DataSet::change_inputs(const Gemm& gemm) {
+  if (const auto exponents = tiny_exponents(gemm); recipe_.tiny && exponents) {
+    scale_by(gemm, Operand::a, input(Operand::a).buffer, exponents->first);
+    scale_by(gemm, Operand::b, input(Operand::b).buffer, exponents->second);
+  }
+  if (!recipe_.nonfinite) return;
+  spoil(gemm, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
+  for (const Operand which : {Operand::scale_a, Operand::scale_b})
+    if (present(gemm, which)) spoil_scales(gemm, which, recipe_.seed, input(which).buffer);
+}
+
+DataSet::Input& DataSet::input(Operand which) {
+  return *std::ranges::find(inputs_, which, &Input::which);
+}
+
 void DataSet::bind(Operands& operands) const {
-  operands.a = a_.buffer.data();
-  operands.b = b_.buffer.data();
-  operands.c = c_.buffer.data();
-  operands.bias = bias_.buffer.size() > 0 ? bias_.buffer.data() : nullptr;
-  operands.residual = residual_.buffer.size() > 0 ? residual_.buffer.data() : nullptr;
-  operands.scale_a = scale_a_.buffer.size() > 0 ? scale_a_.buffer.data() : nullptr;
-  operands.scale_b = scale_b_.buffer.size() > 0 ? scale_b_.buffer.data() : nullptr;
+  for_each_operand([&](auto which) {
+    if constexpr (which != Operand::d) {
+      const auto found = std::ranges::find(inputs_, which(), &Input::which);
+      pointer<which>(operands) = found != inputs_.end() ? found->buffer.data() : nullptr;
+    }
+  });
+}
+
+Operands DataSet::pointers() const {
+  Operands operands;
+  bind(operands);
+  return operands;
 }
 
 std::optional<std::string> DataSet::tampering() const {
-  const std::pair<const char*, const Guarded*> inputs[] = {{"A", &a_},
-                                                           {"B", &b_},
-                                                           {"C", &c_},
-                                                           {"bias", &bias_},
-                                                           {"residual", &residual_},
-                                                           {"scales of A", &scale_a_},
-                                                           {"scales of B", &scale_b_}};
-  for (const auto& [name, input] : inputs) {
-    if (auto damage = input->buffer.damage()) return fmt::format("input {}: {}", name, *damage);
-    if (hash_of(input->buffer) != input->hash)
-      return fmt::format("input {}: changed by the kernel", name);
+  for (const Input& input : inputs_) {
+    if (auto damage = input.buffer.damage())
+      return fmt::format("input {}: {}", name(input.which), *damage);
+    if (hash_of(input.buffer) != input.hash)
+      return fmt::format("input {}: changed by the kernel", name(input.which));
   }
   return std::nullopt;
 }
 
 bool DataSet::owns(const void* address) const {
-  for (const Guarded* input : {&a_, &b_, &c_, &bias_, &residual_, &scale_a_, &scale_b_})
-    if (input->buffer.owns(address)) return true;
-  return false;
+  return std::ranges::any_of(inputs_, [&](const Input& x) { return x.buffer.owns(address); });
 }
 
 std::size_t DataSet::bytes() const {
   std::size_t sum = 0;
-  for (const Guarded* input : {&a_, &b_, &c_, &bias_, &residual_, &scale_a_, &scale_b_})
-    sum += input->buffer.size();
+  for (const Input& input : inputs_) sum += input.buffer.size();
   return sum;
 }
 
@@ -249,16 +221,16 @@ const std::vector<Products>& DataSet::sampled(const Gemm& gemm) {
   } else {
     lines = choose(gemm, recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed);
   }
+  const Operands o = pointers();
   for (Lines& some : lines)
-    sampled_.push_back(
-        products(gemm, a_.buffer.data(), b_.buffer.data(), std::move(some), scales()));
+    sampled_.push_back(products(gemm, o.a, o.b, std::move(some), {o.scale_a, o.scale_b}));
   return sampled_;
 }
 
 const std::vector<std::int32_t>& DataSet::whole(const Gemm& gemm, std::int64_t batch) {
+  const Operands o = pointers();
   while (std::ssize(whole_) <= batch)
-    whole_.push_back(
-        integer_products(gemm, a_.buffer.data(), b_.buffer.data(), std::ssize(whole_), scales()));
+    whole_.push_back(integer_products(gemm, o.a, o.b, std::ssize(whole_), {o.scale_a, o.scale_b}));
   return whole_[batch];
 }
 

@@ -51,12 +51,9 @@ class DataSet {
   static bool whole_is_cheap(const Gemm& gemm);
 
   const DataRecipe& recipe() const { return recipe_; }
-  /// Pointers to the inputs; C included, D and the scalars left alone.
+  /// Pointers to the inputs; C included, null where the problem has none. D and the scalars are
+  /// left alone.
   void bind(Operands& operands) const;
-  const GuardedBuffer& c() const { return c_.buffer; }
-  const GuardedBuffer& residual() const { return residual_.buffer; }
-  Scales scales() const { return {scale_a_.buffer.data(), scale_b_.buffer.data()}; }
-  const std::vector<double>& bias() const { return bias_values_; }
 
   /// Which input no longer holds what it was filled with, or was written around, as a sentence.
   std::optional<std::string> tampering() const;
@@ -71,27 +68,19 @@ class DataSet {
   const std::vector<std::int32_t>& whole(const Gemm& gemm, std::int64_t batch);
 
  private:
-  struct Guarded {
+  struct Input {
+    Operand which;
     GuardedBuffer buffer;
     std::uint64_t hash = 0;
   };
 
-  DataSet(DataRecipe recipe, Guarded a, Guarded b, Guarded c, Guarded bias, Guarded residual,
-          Guarded scale_a, Guarded scale_b)
-      : recipe_(recipe),
-        a_(std::move(a)),
-        b_(std::move(b)),
-        c_(std::move(c)),
-        bias_(std::move(bias)),
-        residual_(std::move(residual)),
-        scale_a_(std::move(scale_a)),
-        scale_b_(std::move(scale_b)) {}
-
-  static Result<Guarded> make_input(DType type, std::int64_t elements, int alignment, Guard guard);
+  explicit DataSet(DataRecipe recipe) : recipe_(recipe) {}
+  Input& input(Operand which);
+  void change_inputs(const Gemm& gemm);
+  Operands pointers() const;
 
   DataRecipe recipe_;
-  Guarded a_, b_, c_, bias_, residual_, scale_a_, scale_b_;
-  std::vector<double> bias_values_;
+  std::vector<Input> inputs_;  // those that the problem has
   std::vector<Products> sampled_;
   std::vector<std::vector<std::int32_t>> whole_;
 };

@@ -2,15 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <vector>
 
-#include "generator/problem/extent.h"
+#include "generator/problem/operands.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/data.h"
+#include "tuner/verify/view.h"
 
 namespace kiln {
 namespace {
@@ -61,8 +63,10 @@ Failure failure_of(const Error& error) { return {Failure::Kind::resources, error
 /// Inputs with what their product should be.
 struct InputSet {
   Contents contents = Contents::exact;
-  cuda::DeviceBuffer a, b, c, bias, residual, scale_a, scale_b, sums, magnitudes;
+  std::array<cuda::DeviceBuffer, kOperandCount> inputs;  // empty: not there, or D
+  cuda::DeviceBuffer sums, magnitudes;
   std::uint64_t checksum = 0;
+  const cuda::DeviceBuffer& operator[](Operand which) const { return inputs[index_of(which)]; }
 };
 
 }  // namespace
@@ -110,20 +114,12 @@ struct GpuChecker::Impl {
     const auto then = [&](Status step) {
       if (ok) ok = std::move(step);
     };
-    for (const cuda::DeviceBuffer* x :
-         {&set.a, &set.b, &set.c, &set.residual, &set.scale_a, &set.scale_b})
-      if (x->bytes() > 0) then(tools->poison(x->data(), x->bytes(), poison_pattern(g.d.dtype)));
-    then(tools->fill(g, Operand::a, set.a.data(), own, exact ? 1 : 0));
-    then(tools->fill(g, Operand::b, set.b.data(), own, exact ? 1 : 0));
-    then(tools->fill(g, Operand::c, set.c.data(), own, exact ? kExactLargest : 0));
-    if (set.residual.bytes() > 0)
-      then(tools->fill(g, Operand::d, set.residual.data(), own, exact ? kExactLargest : 0));
-    if (set.bias.bytes() > 0)
-      then(tools->fill_vector(bias_type(g), bias_length(g), set.bias.data(), own,
-                              exact ? kExactLargest : 0));
-    const Data kind = exact ? Data::exact : Data::uniform;
-    then(tools->fill_scales(g, Operand::a, kind, own, set.scale_a.data()));
-    then(tools->fill_scales(g, Operand::b, kind, own, set.scale_b.data()));
+    for (const Operand which : kOperands) {
+      const cuda::DeviceBuffer& x = set[which];
+      if (x.bytes() == 0) continue;
+      then(tools->poison(x.data(), x.bytes(), poison_pattern(g.d.dtype)));
+      then(tools->fill(g, which, exact ? Data::exact : Data::uniform, own, x.data()));
+    }
     if (set.contents == Contents::nonfinite) then(spoil(set));
     return ok;
   }
@@ -134,11 +130,11 @@ struct GpuChecker::Impl {
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     if (Status ok = tools->wait(); !ok) return ok;
-    if (Status ok = put(g.a.dtype, set.a, span(g, Operand::a) - 1, kNan); !ok) return ok;
-    if (Status ok = put(g.b.dtype, set.b, 0, kNan); !ok) return ok;
+    if (Status ok = put(g.a.dtype, set[Operand::a], span(g, Operand::a) - 1, kNan); !ok) return ok;
+    if (Status ok = put(g.b.dtype, set[Operand::b], 0, kNan); !ok) return ok;
     // fp8_e4m3 has none: the store would make a large number of it.
     if (g.a.dtype == DType::fp8_e4m3) return {};
-    return put(g.a.dtype, set.a, (g.a.ld) * (extent(g, Operand::a).lines / 2), kInfinity);
+    return put(g.a.dtype, set[Operand::a], (g.a.ld) * (extent(g, Operand::a).lines / 2), kInfinity);
   }
 
   Status put(DType type, const cuda::DeviceBuffer& to, std::int64_t at, double value) const {
@@ -154,19 +150,13 @@ struct GpuChecker::Impl {
   }
 
   KilnGpuArgs args_of(const InputSet& set, const Run& run) const {
-    const auto or_null = [](const cuda::DeviceBuffer& x) -> const void* {
-      return x.bytes() > 0 ? x.data() : nullptr;
-    };
     KilnGpuArgs args = cuda::gpu_args(problem, {});
-    args.a = set.a.data();
-    args.b = set.b.data();
+    for_each_operand([&](auto which) {
+      if (set[which].bytes() > 0) pointer<which>(args) = set[which].data();
+    });
     args.d = d_data();
     // With beta = 0 it is D's own poison: read, it would make every element NaN.
-    args.c = run.in_place || run.beta == 0 ? args.d : set.c.data();
-    args.bias = or_null(set.bias);
-    args.residual = or_null(set.residual);
-    args.scale_a = or_null(set.scale_a);
-    args.scale_b = or_null(set.scale_b);
+    if (run.in_place || run.beta == 0) args.c = args.d;
     args.alpha = run.alpha;
     args.beta = run.beta;
     return args;
@@ -174,10 +164,9 @@ struct GpuChecker::Impl {
 
   Result<std::uint64_t> checksum(const InputSet& set) const {
     std::uint64_t sum = 0;
-    for (const cuda::DeviceBuffer* x :
-         {&set.a, &set.b, &set.c, &set.bias, &set.residual, &set.scale_a, &set.scale_b}) {
-      if (x->bytes() == 0) continue;
-      const auto one = tools->checksum(*x);
+    for (const cuda::DeviceBuffer& x : set.inputs) {
+      if (x.bytes() == 0) continue;
+      const auto one = tools->checksum(x);
       if (!one) return one;
       sum = sum * 31 + *one;
     }
@@ -187,16 +176,11 @@ struct GpuChecker::Impl {
   Status make_set(InputSet& set) const {
     const Gemm& g = gemm();
     const auto elements = static_cast<std::size_t>(g.m * g.n * g.batch);
-    const std::pair<cuda::DeviceBuffer*, std::size_t> wanted[] = {
-        {&set.a, operand_bytes(g, Operand::a)},
-        {&set.b, operand_bytes(g, Operand::b)},
-        {&set.c, operand_bytes(g, Operand::c)},
-        {&set.bias, bias_length(g) == 0 ? 0 : padded(bias_length(g) * size_of(bias_type(g)))},
-        {&set.residual, g.epilogue.residual ? operand_bytes(g, Operand::d) : 0},
-        {&set.scale_a, g.scale_a == Scale::none ? 0 : padded(scale_bytes(g, Operand::a))},
-        {&set.scale_b, g.scale_b == Scale::none ? 0 : padded(scale_bytes(g, Operand::b))},
-        {&set.sums, elements * sizeof(double)},
-        {&set.magnitudes, elements * sizeof(float)}};
+    std::vector<std::pair<cuda::DeviceBuffer*, std::size_t>> wanted{
+        {&set.sums, elements * sizeof(double)}, {&set.magnitudes, elements * sizeof(float)}};
+    for (const Operand which : kOperands)
+      if (which != Operand::d && present(g, which))
+        wanted.push_back({&set.inputs[index_of(which)], operand_bytes(g, which)});
     for (const auto& [to, bytes] : wanted) {
       auto made = buffer(bytes);
       if (!made) return tl::unexpected(made.error());
@@ -247,18 +231,19 @@ struct GpuChecker::Impl {
     const std::int64_t d_at = batch * g.d.batch_stride + row * g.d.ld + column;
     const double sum = read(fp64, set.sums.data(), at);
     const double magnitude = read(fp32, set.magnitudes.data(), at);
-    const double c =
-        read(g.d.dtype, set.c.data(), batch * g.c.batch_stride + row * g.c.ld + column);
-    const double bias =
-        set.bias.bytes() == 0
-            ? 0.0
-            : read(bias_type(g), set.bias.data(), g.epilogue.bias == Bias::per_row ? row : column);
-    const double residual =
-        set.residual.bytes() == 0 ? 0.0 : read(g.d.dtype, set.residual.data(), d_at);
+    std::array<double, kOperandCount> term{};
+    Terms terms{{&sum, 1}, {&magnitude, 1}};
+    for (const Operand which : kOperands) {
+      if (!row_of(which).term || !present(g, which)) continue;
+      const std::int64_t index =
+          batch * batch_stride(g, which) + view_of(g, which, nullptr, 0).offset(row, column);
+      double& value = term[index_of(which)];
+      value = read(dtype_of(g, which), set[which].data(), index);
+      terms[which] = {&value, 1};
+    }
     double value = 0, error = 0;
-    const auto one = [](const double& x) { return std::span<const double>(&x, 1); };
-    expect(g, {run.alpha, run.beta, set.contents == Contents::exact},
-           {one(sum), one(magnitude), one(c), one(bias), one(residual)}, {&value, 1}, {&error, 1});
+    expect(g, {run.alpha, run.beta, set.contents == Contents::exact}, terms, {&value, 1},
+           {&error, 1});
     return {Failure::Kind::wrong_result,
             fmt::format("batch {} row {} column {} and {} more: got {}, expected {} within {:.3g} "
                         "before rounding to {} ({}, seed {}, alpha {}, beta {}{}; {})",
@@ -271,8 +256,8 @@ struct GpuChecker::Impl {
   Status prepare_d(const InputSet& set, const Run& run) const {
     Status ok = tools->poison(d.data(), d.bytes(), poison_pattern(gemm().d.dtype));
     if (ok && run.in_place)
-      ok = tools->fill(gemm(), Operand::c, d_data(),
-                       seed * 4 + static_cast<std::uint64_t>(set.contents), 0);
+      ok = tools->fill(gemm(), Operand::c, Data::uniform,
+                       seed * 4 + static_cast<std::uint64_t>(set.contents), d_data());
     return ok ? tools->wait() : ok;
   }
 
@@ -293,7 +278,7 @@ struct GpuChecker::Impl {
     const auto values =
         tools->judge(problem, args, {run.alpha, run.beta, set.contents == Contents::exact},
                      reinterpret_cast<const double*>(set.sums.data()),
-                     reinterpret_cast<const float*>(set.magnitudes.data()), set.c.data());
+                     reinterpret_cast<const float*>(set.magnitudes.data()), set[Operand::c].data());
     if (!values) return broken(values.error());
     if (values->wrong > 0) return tl::unexpected(wrong(set, run, args, *values));
     const auto around = tools->around(gemm(), d, kGuard, poison_pattern(gemm().d.dtype));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kiln/numeric.hpp"
+#include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
 
 namespace kiln {
@@ -34,11 +35,15 @@ class Batch {
  public:
   Batch(const Gemm& gemm, const DataSet& set, const Run& run, const void* d, std::int64_t batch,
         Lines::Along along)
-      : gemm_(gemm), set_(set), run_(run), batch_(batch), along_(along) {
+      : gemm_(gemm),
+        set_(set),
+        run_(run),
+        batch_(batch),
+        along_(along),
+        terms_(gemm, inputs(set, run), batch, along) {
     scaling_ = {run.alpha, run.beta, set.recipe().data == Data::exact, run.flushed};
-    d_ = turned(view_of(gemm, Operand::d, d, batch));
-    c_ = turned(view_of(gemm, Operand::c, set.c().data(), batch));
-    residual_ = turned(view_of(gemm, Operand::d, set.residual().data(), batch));
+    const MatrixView by_rows = view_of(gemm, Operand::d, d, batch);
+    d_ = along == Lines::Along::rows ? by_rows : by_rows.transposed();
   }
 
   /// `sum` and `magnitude` are the line's; Sum is double, or int32 for exact data.
@@ -54,15 +59,10 @@ class Batch {
   }
 
  private:
-  MatrixView turned(const MatrixView& view) const {
-    return along_ == Lines::Along::rows ? view : view.transposed();
-  }
-
-  void load_bias(std::int64_t i, std::int64_t j, std::int64_t count) {
-    if (gemm_.epilogue.bias == Bias::none) return;
-    const bool one_a_line =
-        (gemm_.epilogue.bias == Bias::per_row) == (along_ == Lines::Along::rows);
-    for (std::int64_t x = 0; x < count; ++x) bias_[x] = set_.bias()[one_a_line ? i : j + x];
+  static Operands inputs(const DataSet& set, const Run& run) {
+    Operands operands{.beta = run.beta};
+    set.bind(operands);
+    return operands;
   }
 
   std::optional<Failure> chunk(std::int64_t i, std::int64_t j, std::int64_t count) {
@@ -70,12 +70,8 @@ class Batch {
       return std::span<double>(values, static_cast<std::size_t>(count));
     };
     load_block(d_, i, 1, j, count, got_);
-    if (run_.beta != 0.0) load_block(c_, i, 1, j, count, c_values_);
-    if (gemm_.epilogue.residual) load_block(residual_, i, 1, j, count, residual_values_);
-    load_bias(i, j, count);
-    expect(gemm_, scaling_,
-           {part(sum_), part(magnitude_), part(c_values_), part(bias_), part(residual_values_)},
-           part(value_), part(error_));
+    expect(gemm_, scaling_, terms_.read(part(sum_), part(magnitude_), i, j), part(value_),
+           part(error_));
     // Nearly all elements pass this test, which the compiler turns into a few vector instructions.
     // The lesser of the two magnitudes: an infinity must not excuse a finite value.
     const double spacing = half_spacing(gemm_.d.dtype);
@@ -111,9 +107,9 @@ class Batch {
   std::int64_t batch_;
   Lines::Along along_;
   Scaling scaling_;
-  MatrixView d_, c_, residual_;
-  double sum_[kChunk], magnitude_[kChunk], c_values_[kChunk], bias_[kChunk];
-  double residual_values_[kChunk], got_[kChunk], value_[kChunk], error_[kChunk];
+  MatrixView d_;
+  TermReader terms_;
+  double sum_[kChunk], magnitude_[kChunk], got_[kChunk], value_[kChunk], error_[kChunk];
 };
 
 std::optional<Failure> judge_whole(const Gemm& gemm, DataSet& set, const Run& run, const void* d) {

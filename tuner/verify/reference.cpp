@@ -8,8 +8,10 @@
 #include <limits>
 #include <numbers>
 
+#include "generator/problem/operands.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/accumulate.h"
+#include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
 
 namespace kiln {
@@ -243,10 +245,10 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
       value[i] += addend;
     }
   };
-  if (beta != 0.0) add(t.c, beta, per_step);
-  if (gemm.epilogue.bias != Bias::none) add(t.bias, 1.0, per_step);
+  if (beta != 0.0) add(t[Operand::c], beta, per_step);
+  if (gemm.epilogue.bias != Bias::none) add(t[Operand::bias], 1.0, per_step);
   activate(gemm.epilogue.activation, allow.unit, value, error);
-  if (gemm.epilogue.residual) add(t.residual, 1.0, allow.per_residual);
+  if (gemm.epilogue.residual) add(t[Operand::residual], 1.0, allow.per_residual);
   for (std::size_t i = 0; i < count; ++i)
     error[i] = error[i] <= std::numeric_limits<double>::max() ? error[i] : 0.0;
 }
@@ -260,33 +262,20 @@ bool accepts(DType dtype, double value, double error, double got) {
 Status reference_gemm(const Gemm& gemm, const Operands& in) {
   if (Status status = validate(gemm); !status) return status;
   if (gemm.m == 0 || gemm.n == 0) return {};
-  const std::pair<const char*, bool> missing[] = {
-      {"a", gemm.k > 0 && !in.a},
-      {"b", gemm.k > 0 && !in.b},
-      {"c", in.beta != 0.0 && !in.c},
-      {"d", !in.d},
-      {"bias", gemm.epilogue.bias != Bias::none && !in.bias},
-      {"residual", gemm.epilogue.residual && !in.residual},
-      {"scale_a", gemm.k > 0 && gemm.scale_a != Scale::none && !in.scale_a},
-      {"scale_b", gemm.k > 0 && gemm.scale_b != Scale::none && !in.scale_b}};
-  for (const auto& [field, is] : missing)
-    if (is)
-      return fail(ErrorCode::bad_input, fmt::format("{} = null: this problem needs it", field));
-
-  const DType bias_type = gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
-  std::vector<double> c(gemm.n), bias(gemm.n), residual(gemm.n), value(gemm.n), error(gemm.n);
+  for (const Operand which : kOperands) {
+    const bool read = which == Operand::c ? in.beta != 0.0 : span(gemm, which) > 0;
+    if (read && pointer(in, which) == nullptr)
+      return fail(ErrorCode::bad_input,
+                  fmt::format("{} = null: this problem needs it", name(which)));
+  }
+  std::vector<double> value(gemm.n), error(gemm.n);
   for (std::int64_t batch = 0; batch < gemm.batch; ++batch) {
     const MatrixView d = view_of(gemm, Operand::d, in.d, batch);
+    TermReader terms(gemm, in, batch, Lines::Along::rows);
     for (std::int64_t i = 0; i < gemm.m; ++i) {
       const Products row =
           products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}}, {in.scale_a, in.scale_b});
-      if (in.beta != 0.0)
-        load_block(view_of(gemm, Operand::c, in.c, batch), i, 1, 0, gemm.n, c.data());
-      for (std::int64_t j = 0; j < gemm.n && gemm.epilogue.bias != Bias::none; ++j)
-        bias[j] = load_element(bias_type, in.bias, gemm.epilogue.bias == Bias::per_row ? i : j);
-      if (gemm.epilogue.residual)
-        load_block(view_of(gemm, Operand::d, in.residual, batch), i, 1, 0, gemm.n, residual.data());
-      expect(gemm, {in.alpha, in.beta}, {row.sum, row.magnitude, c, bias, residual}, value, error);
+      expect(gemm, {in.alpha, in.beta}, terms.read(row.sum, row.magnitude, i, 0), value, error);
       store_row(d, i, 0, gemm.n, value.data());
     }
   }

@@ -3,10 +3,12 @@
 // are exact in double). Knows no kernel, no device and no canonical form.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "generator/problem/extent.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -64,9 +66,13 @@ struct Allowance {
 };
 Allowance allowance(const Gemm& gemm, const Scaling& scaling);
 
-/// A run of elements of D. `c`, `bias` and `residual` are ignored where the problem has none.
+/// A run of elements of D: of each operand that is a term, by its index, the values there. Those of
+/// an operand that the problem does not have, and C's where beta is 0, are not looked at.
 struct Terms {
-  std::span<const double> sum, magnitude, c, bias, residual;
+  std::span<const double> sum, magnitude;
+  std::array<std::span<const double>, kOperandCount> of = {};
+  std::span<const double>& operator[](Operand which) { return of[index_of(which)]; }
+  const std::span<const double>& operator[](Operand which) const { return of[index_of(which)]; }
 };
 
 /// value[i] = activation(alpha*sum + beta*c + bias) + residual, before rounding to D's type, and

@@ -153,15 +153,21 @@ double ScaleView::at(std::int64_t r, std::int64_t c) const {
 }
 
 MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64_t batch) {
-  const Matrix& stored = matrix(gemm, which);
-  const std::int64_t ld = leading_dimension(gemm, which);
   MatrixView view;
+  view.dtype = dtype_of(gemm, which);
   if (base)  // an operand that is never read may be null
     view.data = static_cast<const std::byte*>(base) +
-                bytes_of(stored.dtype, batch * batch_stride(gemm, which));
-  view.dtype = stored.dtype;
+                bytes_of(view.dtype, batch * batch_stride(gemm, which));
   view.rows = which == Operand::b ? gemm.k : gemm.m;
   view.columns = which == Operand::a ? gemm.k : gemm.n;
+  if (which == Operand::bias) {
+    const bool per_row = gemm.epilogue.bias == Bias::per_row;
+    view.row_stride = per_row ? 1 : 0;
+    view.column_stride = per_row ? 0 : 1;
+    return view;
+  }
+  const Matrix& stored = matrix(gemm, which);
+  const std::int64_t ld = leading_dimension(gemm, which);
   // A transposed row-major matrix has the addresses of a plain column-major one.
   const bool rows_contiguous = (stored.order == Order::row_major) != stored.transposed;
   view.row_stride = rows_contiguous ? ld : 1;
@@ -174,7 +180,7 @@ MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, con
   MatrixView view = view_of(gemm, which, base, batch);
   const Scale kind = scale_of(gemm, which);
   if (kind == Scale::none) return view;
-  const Extent e = scale_extent(gemm, which);
+  const Extent e = extent(gemm, scales_of(which));
   const auto [lines, along] = scale_block(kind);
   const std::int64_t first = batch * e.lines * e.length * scale_size(kind);
   const ScaleView by_line{static_cast<const std::byte*>(scales) + first,

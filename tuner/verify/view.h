@@ -37,8 +37,8 @@ struct MatrixView {
   }
 };
 
-/// op(A) [m,k], op(B) [k,n], C or D [m,n] of one batch; `base` is batch 0's first element. A
-/// residual is stored as D is: pass Operand::d.
+/// op(A) [m,k], op(B) [k,n], D or a term of it [m,n] of one batch; `base` is batch 0's first
+/// element. A bias has a stride of 0 where its values repeat.
 MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64_t batch);
 /// op(A) or op(B) with its scales, of which `scales` is batch 0's first.
 MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,

@@ -1,0 +1,133 @@
+#include "generator/problem/extent.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+/// Of an operand whose layout a Matrix describes.
+Extent matrix_extent(const Gemm& gemm, Operand which) {
+  const Matrix& stored = matrix(gemm, which);
+  std::int64_t rows = which == Operand::b ? gemm.k : gemm.m;
+  std::int64_t columns = which == Operand::a ? gemm.k : gemm.n;
+  if (stored.transposed) std::swap(rows, columns);
+  if (stored.order == Order::row_major) return {.length = columns, .lines = rows};
+  return {.length = rows, .lines = columns};
+}
+
+Extent scale_extent(const Gemm& gemm, Operand which) {
+  const auto [lines, along] = scale_block(scale_of(gemm, which));
+  const std::int64_t of = which == Operand::scale_a ? gemm.m : gemm.n;
+  return {.length = along == 0 ? 1 : gemm.k / along + (gemm.k % along != 0),
+          .lines = of / lines + (of % lines != 0)};
+}
+
+}  // namespace
+
+bool present(const Gemm& gemm, Operand which) {
+  switch (which) {
+    case Operand::a:
+    case Operand::b:
+    case Operand::c:
+    case Operand::d:
+      return true;
+    case Operand::bias:
+      return gemm.epilogue.bias != Bias::none;
+    case Operand::residual:
+      return gemm.epilogue.residual;
+    case Operand::scale_a:
+    case Operand::scale_b:
+      return scale_of(gemm, which) != Scale::none;
+  }
+  return false;
+}
+
+const Matrix& matrix(const Gemm& gemm, Operand which) {
+  assert(row_of(which).matrix);
+  switch (which) {
+    case Operand::a:
+      return gemm.a;
+    case Operand::b:
+      return gemm.b;
+    case Operand::c:
+      return gemm.c;
+    default:
+      return gemm.d;
+  }
+}
+
+DType dtype_of(const Gemm& gemm, Operand which) {
+  if (row_of(which).matrix) return matrix(gemm, which).dtype;
+  if (which == Operand::bias) return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  return scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : DType::fp32;
+}
+
+Extent extent(const Gemm& gemm, Operand which) {
+  if (!present(gemm, which)) return {};
+  if (row_of(which).matrix) return matrix_extent(gemm, which);
+  if (which == Operand::bias)
+    return {.length = gemm.epilogue.bias == Bias::per_row ? gemm.m : gemm.n, .lines = 1};
+  return scale_extent(gemm, which);
+}
+
+int address_alignment(const Gemm& gemm, Operand which) {
+  if (row_of(which).matrix) return gemm.alignment;
+  if (which == Operand::bias) return 1;
+  return 4;  // scales are read four bytes at a time
+}
+
+std::int64_t leading_dimension(const Gemm& gemm, Operand which) {
+  const std::int64_t ld = row_of(which).matrix ? matrix(gemm, which).ld : 0;
+  return ld != 0 ? ld : std::max<std::int64_t>(1, extent(gemm, which).length);
+}
+
+std::int64_t batch_stride(const Gemm& gemm, Operand which) {
+  if (which == Operand::bias) return 0;
+  const std::int64_t stride = row_of(which).matrix ? matrix(gemm, which).batch_stride : 0;
+  if (stride != 0) return stride;
+  return std::max<std::int64_t>(1, leading_dimension(gemm, which) * extent(gemm, which).lines);
+}
+
+std::int64_t span(const Gemm& gemm, Operand which) {
+  const Extent e = extent(gemm, which);
+  if (e.length == 0 || e.lines == 0) return 0;
+  return (gemm.batch - 1) * batch_stride(gemm, which) +
+         (e.lines - 1) * leading_dimension(gemm, which) + e.length;
+}
+
+std::int64_t span_bytes(const Gemm& gemm, Operand which) {
+  return bytes_of(dtype_of(gemm, which), span(gemm, which));
+}
+
+Scale scale_of(const Gemm& gemm, Operand which) {
+  switch (which) {
+    case Operand::a:
+    case Operand::scale_a:
+      return gemm.scale_a;
+    case Operand::b:
+    case Operand::scale_b:
+      return gemm.scale_b;
+    default:
+      return Scale::none;
+  }
+}
+
+int natural_alignment(const Gemm& gemm) {
+  constexpr std::uint64_t kMost = 16;
+  std::uint64_t bits = kMost;
+  for (const Operand which : kMatrices) {
+    // Unsigned: sizes that are not checked yet may wrap.
+    const auto each = static_cast<std::uint64_t>(info(matrix(gemm, which).dtype).bits);
+    if (which == Operand::b && gemm.b_packed) continue;
+    const auto add = [&](std::int64_t elements) {
+      bits |= (static_cast<std::uint64_t>(elements) * each + 7) / 8;
+    };
+    add(leading_dimension(gemm, which));
+    if (gemm.batch > 1) add(batch_stride(gemm, which));
+  }
+  return static_cast<int>(bits & (~bits + 1));
+}
+
+}  // namespace kiln
