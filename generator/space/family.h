@@ -1,5 +1,6 @@
-// A family of kernels: its space, rules, model, template files and parameters. A new design is a
-// new row of `families()`; nothing else dispatches on families.
+// A family of kernels: its space, rules, model, template files and parameters, for any config. A
+// new design is a new row of `families()`, written as in typed_family.h; nothing else dispatches on
+// families.
 #pragma once
 
 #include <functional>
@@ -29,14 +30,16 @@ struct Parameters {
 
 struct Family {
   std::string_view name;
+  Vendor vendor = Vendor::cpu;              // whose devices these kernels are for
   std::span<const std::string_view> files;  // templates, in the order they are pasted
   /// Calls `visit` for every point (the product of the axes); rules decide which are legal.
   void (*enumerate)(const Canonical&, const DeviceCaps&,
-                    const std::function<void(const Config&)>& visit);
-  std::span<const Rule> rules;
-  Parameters (*parameters)(const Canonical&, const DeviceCaps&, const Config&);
-  double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&);
-  Vendor vendor = Vendor::cpu;  // whose devices these kernels are for
+                    const std::function<void(const Config&)>& visit) = nullptr;
+  /// The name of the first rule that forbids the config, or empty.
+  std::string_view (*broken_rule)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  /// These three need a config that breaks no rule.
+  Parameters (*parameters)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
   /// Null for host families, whose kernels divide their work themselves.
   GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
   /// Whether the kernels apply the scales that the operands have; null: they know of none.

@@ -70,11 +70,9 @@ bool has_mfma(const DeviceCaps& device, DType a, DType b) {
 
 bool has_scales(const Gemm& g) { return g.scale_a != Scale::none || g.scale_b != Scale::none; }
 
-}  // namespace
-
-std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
-                             const Config& config) {
-  const Family& family = family_of(config);
+/// What every family of the vendor refuses, then its own rules.
+std::string_view broken_rule_of(const Family& family, const Canonical& problem,
+                                const DeviceCaps& device, const Config& config) {
   if (family.vendor != device.vendor) return "the family is for the device's vendor";
   if (device.vendor == Vendor::nvidia &&
       (is_fnuz(problem.gemm.a.dtype) || is_fnuz(problem.gemm.b.dtype)))
@@ -82,9 +80,14 @@ std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
   if (has_scales(problem.gemm) &&
       (family.applies_scales == nullptr || !family.applies_scales(problem.gemm)))
     return "the family applies the operands' scales";
-  for (const auto& rule : family.rules)
-    if (!rule.allows(problem, device, config)) return rule.name;
-  return {};
+  return family.broken_rule(problem, device, config);
+}
+
+}  // namespace
+
+std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
+                             const Config& config) {
+  return broken_rule_of(family_of(config), problem, device, config);
 }
 
 double flushed_by(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
@@ -122,7 +125,7 @@ Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device) {
   for (const auto& family : families()) {
     if (family.vendor != device.vendor) continue;
     family.enumerate(space.problem, device, [&](const Config& config) {
-      const auto broken = broken_rule(space.problem, device, config);
+      const auto broken = broken_rule_of(family, space.problem, device, config);
       if (broken.empty())
         space.legal.push_back(config);
       else

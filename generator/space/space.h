@@ -1,7 +1,6 @@
 // Search spaces: value lists + named rules, per family. Pure functions over values.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -12,12 +11,6 @@
 #include "generator/space/config.h"
 
 namespace kiln {
-
-/// A named legality predicate. The name is the log line, the rejection count and the test name.
-struct Rule {
-  std::string_view name;
-  std::function<bool(const Canonical&, const DeviceCaps&, const Config&)> allows;
-};
 
 struct SearchSpace {
   Canonical problem;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "generator/families/cuda/simt/plan.h"
-#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/families/cuda/simt/sizes.h"
+#include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/render/render.h"
 #include "generator/space/family.h"
 #include "tuner/search/proposer.h"
@@ -96,7 +96,7 @@ TEST_P(Spaces, CopiesFillAStage) {
   ASSERT_TRUE(space);
   for (const auto& config : some<CudaWgmma>(*space, 11)) {
     const auto& c = std::get<CudaWgmma>(config);
-    const auto w = cuda::plan(space->problem, h200(), c);
+    const auto w = cuda::wgmma_sizes(space->problem, h200(), c);
     const GpuLaunch launch = family_of(config).launch(space->problem, h200(), config);
     const auto bytes = [&](const TensorMapSpec& map, bool across, int tile, int sharers) {
       const int boxes = across ? (tile + 63) / 64 : 1;
@@ -203,7 +203,7 @@ TEST(CudaSimtSpace, RegistersOfWarpsThatCopyAddUp) {
       const auto* c = std::get_if<CudaSimt>(&config);
       if (c == nullptr || c->copy != SimtCopy::warps) continue;
       ++fed;
-      const auto w = cuda::plan(space.problem, device, *c);
+      const auto w = cuda::simt_sizes(space.problem, device, *c);
       const int given = (w.consumer_registers + cuda::kSimtProducerRegisters) / 2;
       EXPECT_EQ(w.block_threads, 2 * w.threads) << text(config);
       EXPECT_EQ(given % 8, 0) << text(config);

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "generator/families/hip/common/lds.h"
-#include "generator/families/hip/mfma/plan.h"
+#include "generator/families/hip/mfma/sizes.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/render/embedded.h"
 #include "generator/space/family.h"
@@ -81,7 +81,7 @@ TEST(HipMfma, TheBestConfigsReadWithoutConflicts) {
       ASSERT_GT(configs.size(), 100u) << name << " " << line;
       for (std::size_t i = 0; i < 20; ++i) {
         const auto& c = std::get<HipMfma>(configs[i]);
-        const auto plan = hip::mfma_plan(canonicalise(gemm), device, c);
+        const auto plan = hip::mfma_sizes(canonicalise(gemm), device, c);
         const auto turns = hip::stage_turns(plan, device, c);
         EXPECT_EQ(turns.reads.lost(), 0) << name << " " << text(configs[i]);
       }
@@ -100,7 +100,7 @@ TEST(HipMfma, TheModelsFavouriteIsBoundByProducts) {
     const auto configs = ranked<HipMfma>(gemm, device);
     ASSERT_FALSE(configs.empty());
     const auto& c = std::get<HipMfma>(configs[0]);
-    const auto plan = hip::mfma_plan(canonicalise(gemm), device, c);
+    const auto plan = hip::mfma_sizes(canonicalise(gemm), device, c);
     const auto turns = hip::stage_turns(plan, device, c);
     EXPECT_LT(turns.reads.taken + turns.writes.taken, hip::multiply_cycles(plan))
         << name << " " << text(configs[0]);
@@ -178,7 +178,8 @@ TEST(HipMfma, TurningReadsMeetNoConflicts) {
     for (const Config& config : ranked<HipMfma>(gemm, device)) {
       const auto& c = std::get<HipMfma>(config);
       if (!c.turn || c.tile_m < 32 || c.tile_n < 32) continue;
-      const auto turns = hip::stage_turns(hip::mfma_plan(canonicalise(gemm), device, c), device, c);
+      const auto turns =
+          hip::stage_turns(hip::mfma_sizes(canonicalise(gemm), device, c), device, c);
       ASSERT_EQ(turns.reads.lost(), 0) << text(config);
       ++turned;
     }

@@ -40,7 +40,4 @@ struct Rates {
 };
 Rates rates(const DeviceCaps& device, Isa isa);
 
-/// The analytic model of family host_packed: nanoseconds of a call.
-double predict_packed(const Canonical& problem, const DeviceCaps& device, const Config& config);
-
 }  // namespace kiln::host
