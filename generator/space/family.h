@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,12 @@ struct Family {
   double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
   /// Null for host families, whose kernels divide their work themselves.
   GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  /// A config for nearly every problem, needing no search; null: the family offers none.
+  std::optional<Config> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
+  /// What flushed_by() of space.h says; null: all its kernels keep denormals.
+  double (*flushed_by)(const Gemm&, const DeviceCaps&, const Config&) = nullptr;
+  /// What follows the compiler's name; null: what the platform says.
+  std::vector<std::string> (*flags)(const DeviceCaps&, const Config&) = nullptr;
   /// Whether the kernels apply the scales that the operands have; null: they know of none.
   bool (*applies_scales)(const Gemm&) = nullptr;
   /// Bumped by hand when code that was rendered before is found to be wrong: stored winners of
@@ -50,7 +57,10 @@ struct Family {
 };
 
 std::span<const Family> families();
-/// The row of the family that `config` belongs to.
-const Family& family_of(const Config& config);
+/// The row of the family that `config` belongs to on a vendor's devices: several vendors may have
+/// kernels of one config type. Null: the vendor has none.
+const Family* find_family(const Config& config, Vendor vendor);
+/// The same of a config that breaks no rule on the vendor's device.
+const Family& family_of(const Config& config, Vendor vendor);
 
 }  // namespace kiln

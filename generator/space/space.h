@@ -38,10 +38,10 @@ std::string slow_types(const Gemm& gemm, const DeviceCaps& device);
 /// The analytic model: predicted time of one call in nanoseconds. Ranks; does not promise.
 double predict_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
 
-/// Whether host kernels (on an NVIDIA GPU: cuda_simt) compute the problem. On a CPU the built-in
-/// reference kernel computes every one.
+/// Whether a family of the device's vendor has a config for the problem that needs no search. On a
+/// CPU the built-in reference kernel computes every one.
 bool has_fallback(const Canonical& problem, const DeviceCaps& device);
-/// A config for every such problem, needing no search; on GPUs its rules have the last word.
+/// That config, where there is one; on GPUs its rules have the last word.
 Config fallback_config(const Canonical& problem, const DeviceCaps& device);
 
 }  // namespace kiln

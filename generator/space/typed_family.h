@@ -47,6 +47,9 @@ struct TypedFamily {
   Parameters (*parameters)(const Canonical&, const DeviceCaps&, const C&, const S&);
   double (*predict_ns)(const Canonical&, const DeviceCaps&, const C&, const S&);
   GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const C&, const S&) = nullptr;
+  std::optional<C> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
+  double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
+  std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
   bool (*applies_scales)(const Gemm&) = nullptr;
   int revision = 1;
 };
@@ -83,6 +86,19 @@ Family family_row() {
     row.launch = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
       const C& c = std::get<C>(config);
       return kRow.launch(p, d, c, kRow.sizes(p, d, c));
+    };
+  if (kRow.fallback != nullptr)
+    row.fallback = [](const Canonical& p, const DeviceCaps& d) -> std::optional<Config> {
+      if (const auto config = kRow.fallback(p, d)) return *config;
+      return std::nullopt;
+    };
+  if (kRow.flushed_by != nullptr)
+    row.flushed_by = [](const Gemm& g, const DeviceCaps& d, const Config& config) {
+      return kRow.flushed_by(g, d, std::get<C>(config));
+    };
+  if (kRow.flags != nullptr)
+    row.flags = [](const DeviceCaps& d, const Config& config) {
+      return kRow.flags(d, std::get<C>(config));
     };
   return row;
 }

@@ -159,7 +159,8 @@ TEST(CudaMmaSpace, LaunchesFitTheDevice) {
       if (!std::holds_alternative<CudaMma>(config) || seen++ % 5 != 0) continue;
       const auto& c = std::get<CudaMma>(config);
       const auto w = cuda::mma_sizes(space->problem, caps, c);
-      const GpuLaunch launch = family_of(config).launch(space->problem, caps, config);
+      const GpuLaunch launch =
+          family_of(config, Vendor::nvidia).launch(space->problem, caps, config);
       ASSERT_EQ(launch.steps.size(), 1u);
       const GpuStep& step = launch.steps.front();
       EXPECT_LE(step.dynamic_shared_bytes, caps.gpu.shared_block_bytes) << text(config);

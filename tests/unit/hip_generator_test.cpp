@@ -203,7 +203,7 @@ TEST(HipFamilies, LaunchesCoverTheProblem) {
   for (const Config& config : ranked<HipMfma>(gemm, device)) {
     const auto& c = std::get<HipMfma>(config);
     const auto canonical = canonicalise(gemm);
-    const GpuLaunch launch = family_of(config).launch(canonical, device, config);
+    const GpuLaunch launch = family_of(config, device.vendor).launch(canonical, device, config);
     ASSERT_EQ(launch.steps.size(), 1u);
     const auto tiles = ceil_div(1000, c.tile_m) * ceil_div(500, c.tile_n) * 3;
     EXPECT_EQ(launch.steps[0].grid.count(), tiles * c.splits);
@@ -214,7 +214,7 @@ TEST(HipFamilies, LaunchesCoverTheProblem) {
       EXPECT_EQ(launch.workspace_bytes - launch.zeroed_bytes,
                 tiles * c.splits * c.tile_m * c.tile_n * 4);
   }
-  EXPECT_TRUE(family_of(HipMfma{})
+  EXPECT_TRUE(family_of(HipMfma{}, Vendor::amd)
                   .launch(canonicalise(problem("bf16 N T 0 5 6")), device, HipMfma{})
                   .steps.empty());
 }

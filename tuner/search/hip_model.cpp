@@ -246,7 +246,7 @@ Result<HipForecast> forecast(const Canonical& problem, const DeviceCaps& device,
     return of_mfma(problem, device, *mfma, code, loops);
   // Ordinary arithmetic: the config's own model, as long as the binary keeps its promises.
   HipForecast f;
-  const GpuLaunch launch = family_of(config).launch(problem, device, config);
+  const GpuLaunch launch = family_of(config, device.vendor).launch(problem, device, config);
   const int threads = launch.steps.empty() ? 64 : int(launch.steps.front().block.count());
   const auto resident = resident_blocks(device, code, threads, f);
   if (!resident) return tl::unexpected(resident.error());

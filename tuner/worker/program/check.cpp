@@ -60,8 +60,8 @@ CodeOn emulated_code(std::vector<std::byte> image, const DeviceCaps& device, con
                      std::uint64_t seed) {
   return [=, image = std::move(image)](const Gemm& on) -> Result<RunKernel> {
     const Canonical problem = canonicalise(on);
-    auto loaded =
-        EmulatedKernel::load(image, family_of(config).launch(problem, device, config), device);
+    auto loaded = EmulatedKernel::load(
+        image, family_of(config, device.vendor).launch(problem, device, config), device);
     if (!loaded) return tl::unexpected(loaded.error());
     const auto kernel = std::make_shared<EmulatedKernel>(std::move(*loaded));
     return [kernel, problem, seed, run = std::uint64_t{0}](const Operands& operands) mutable {

@@ -183,14 +183,18 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
          shared + 60;
 }
 
-constexpr TypedFamily<HostAmx, AmxSizes> kRow{.vendor = Vendor::cpu,
-                                              .files = kFiles,
-                                              .first_rules = kFirst,
-                                              .sizes = sizes_of,
-                                              .rules = kRules,
-                                              .enumerate = enumerate,
-                                              .parameters = parameters,
-                                              .predict_ns = predict};
+constexpr TypedFamily<HostAmx, AmxSizes> kRow{
+    .vendor = Vendor::cpu,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .flushed_by = [](const Gemm& g, const DeviceCaps& d,
+                     const HostAmx& c) { return host::flushed_by(c.isa, g, d); },
+    .flags = [](const DeviceCaps& d, const HostAmx& c) { return host::flags(c.isa, d); }};
 
 }  // namespace
 

@@ -30,6 +30,9 @@ bool needs_partial_accumulators(const Canonical& problem);
 /// Registers that hold vectors.
 constexpr int vector_registers(Isa isa) { return isa == Isa::avx512 || isa == Isa::amx ? 32 : 16; }
 
+/// The most that a product or addition of the instructions may lose to flushed denormals.
+double flushed_by(Isa isa, const Gemm& gemm, const DeviceCaps& device);
+
 /// Compiler flags of `isa` on `device`, the target first.
 std::vector<std::string> flags(Isa isa, const DeviceCaps& device);
 

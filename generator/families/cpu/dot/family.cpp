@@ -163,14 +163,18 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostDot& h, const 
   return batch * (longest + 0.35 * others) + (threads > 1 ? 2000 : 0);
 }
 
-constexpr TypedFamily<HostDot, DotSizes> kRow{.vendor = Vendor::cpu,
-                                              .files = kFiles,
-                                              .first_rules = kFirst,
-                                              .sizes = sizes_of,
-                                              .rules = kRules,
-                                              .enumerate = enumerate,
-                                              .parameters = parameters,
-                                              .predict_ns = predict};
+constexpr TypedFamily<HostDot, DotSizes> kRow{
+    .vendor = Vendor::cpu,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .flushed_by = [](const Gemm& g, const DeviceCaps& d,
+                     const HostDot& c) { return host::flushed_by(c.isa, g, d); },
+    .flags = [](const DeviceCaps& d, const HostDot& c) { return host::flags(c.isa, d); }};
 
 }  // namespace
 

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cmath>
 
 #include "generator/families/cpu/packed/sizes.h"
-#include "generator/families/cuda/common/cuda.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln {
@@ -286,39 +284,19 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostPacked& h
   return out;
 }
 
-constexpr TypedFamily<HostPacked, PackedSizes> kRow{.vendor = Vendor::cpu,
-                                                    .files = kFiles,
-                                                    .first_rules = kFirst,
-                                                    .sizes = sizes_of,
-                                                    .rules = kRules,
-                                                    .enumerate = enumerate,
-                                                    .parameters = parameters,
-                                                    .predict_ns = host::predict_packed};
-
-}  // namespace
-
-namespace host {
-Family packed_family() { return family_row<kRow>(); }
-}  // namespace host
-
-bool has_fallback(const Canonical& p, const DeviceCaps& d) {
-  if (d.vendor == Vendor::nvidia) return true;
-  return d.vendor == Vendor::cpu && p.gemm.scale_a == Scale::none &&
-         p.gemm.scale_b == Scale::none && instruction(host::isas(d).front(), p, d) != nullptr;
-}
-
-Config fallback_config(const Canonical& p, const DeviceCaps& d) {
-  if (d.vendor == Vendor::nvidia) return cuda::simt_fallback(p);
+/// A plain blocking for whatever the best instruction set of the device computes.
+std::optional<HostPacked> fallback(const Canonical& p, const DeviceCaps& d) {
+  if (p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none) return std::nullopt;
   const Isa isa = host::isas(d).front();
-  assert(instruction(isa, p, d) != nullptr);
-  const auto& row = *instruction(isa, p, d);
+  const auto* row = instruction(isa, p, d);
+  if (row == nullptr) return std::nullopt;
   HostPacked h;
   h.isa = isa;
   h.mr = isa == Isa::portable ? 4 : 6;
   h.nv = isa == Isa::avx512 ? 4 : 2;
-  h.kc = 256 * row.group;
+  h.kc = 256 * row->group;
   h.mc = h.mr * 40;
-  h.nc = h.nv * lanes(row) * 12;
+  h.nc = h.nv * lanes(*row) * 12;
   h.pack_a = h.pack_b = true;
   h.inner = Inner::columns;
   h.prefetch = 0;
@@ -328,4 +306,24 @@ Config fallback_config(const Canonical& p, const DeviceCaps& d) {
                                                  : Parallel::n;
   return h;
 }
+
+constexpr TypedFamily<HostPacked, PackedSizes> kRow{
+    .vendor = Vendor::cpu,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = host::predict_packed,
+    .fallback = fallback,
+    .flushed_by = [](const Gemm& g, const DeviceCaps& d,
+                     const HostPacked& c) { return host::flushed_by(c.isa, g, d); },
+    .flags = [](const DeviceCaps& d, const HostPacked& c) { return host::flags(c.isa, d); }};
+
+}  // namespace
+
+namespace host {
+Family packed_family() { return family_row<kRow>(); }
+}  // namespace host
 }  // namespace kiln

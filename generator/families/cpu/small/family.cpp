@@ -146,14 +146,18 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, cons
   return 3 + (shared ? 2000 : 0) + double(g.batch) * one / (shared ? d.compute_units : 1);
 }
 
-constexpr TypedFamily<HostSmall, SmallSizes> kRow{.vendor = Vendor::cpu,
-                                                  .files = kFiles,
-                                                  .first_rules = kFirst,
-                                                  .sizes = sizes_of,
-                                                  .rules = kRules,
-                                                  .enumerate = enumerate,
-                                                  .parameters = parameters,
-                                                  .predict_ns = predict};
+constexpr TypedFamily<HostSmall, SmallSizes> kRow{
+    .vendor = Vendor::cpu,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .flushed_by = [](const Gemm& g, const DeviceCaps& d,
+                     const HostSmall& c) { return host::flushed_by(c.isa, g, d); },
+    .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); }};
 
 }  // namespace
 

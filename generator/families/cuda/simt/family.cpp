@@ -309,20 +309,22 @@ SimtSizes simt_sizes(const Canonical& p, const DeviceCaps& d, const CudaSimt& c)
   return w;
 }
 
-Config simt_fallback(const Canonical& p) {
+}  // namespace cuda
+
+namespace {
+
+/// Legal for every valid problem on every NVIDIA device.
+std::optional<CudaSimt> fallback(const Canonical& p, const DeviceCaps&) {
   const bool small = p.gemm.m <= 32 || p.gemm.n <= 32;
   CudaSimt c{.block_m = small ? 32 : 64,
              .block_n = small ? 32 : 64,
              .block_k = 16,
              .thread_m = 4,
              .thread_n = small ? 4 : 8};
-  if (!band_fits(c.group, ceil_div(p.gemm.n, c.block_n))) c.group = 1;
+  if (!cuda::band_fits(c.group, ceil_div(p.gemm.n, c.block_n))) c.group = 1;
   return c;
 }
 
-}  // namespace cuda
-
-namespace {
 constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{.vendor = Vendor::nvidia,
                                                       .files = kFiles,
                                                       .sizes = cuda::simt_sizes,
@@ -331,6 +333,7 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{.vendor = Vendor::nvidia,
                                                       .parameters = parameters,
                                                       .predict_ns = cuda::simt_ns,
                                                       .launch = launch,
+                                                      .fallback = fallback,
                                                       .applies_scales = cuda::only_line_scales};
 }  // namespace
 

@@ -345,6 +345,13 @@ GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipMfma&, const Mf
   return out;
 }
 
+/// Matrix instructions of gfx90a take denormal inputs for zero.
+double flushed_by(const Gemm& g, const DeviceCaps& d, const HipMfma&) {
+  if (d.arch != "gfx90a") return 0;
+  if (g.a.dtype == fp16) return 0x1p-14;
+  return g.a.dtype == bf16 ? 0x1p-126 : 0;
+}
+
 constexpr TypedFamily<HipMfma, MfmaSizes> kRow{.vendor = Vendor::amd,
                                                .files = kFiles,
                                                .first_rules = kFirst,
@@ -353,7 +360,8 @@ constexpr TypedFamily<HipMfma, MfmaSizes> kRow{.vendor = Vendor::amd,
                                                .enumerate = enumerate,
                                                .parameters = parameters,
                                                .predict_ns = hip::predict_mfma_ns,
-                                               .launch = launch};
+                                               .launch = launch,
+                                               .flushed_by = flushed_by};
 
 }  // namespace
 
