@@ -7,35 +7,60 @@
 #include "generator/space/platform.h"
 
 namespace kiln {
+// Each is at the end of its folder's family.cpp or platform.cpp.
 namespace host {
 Platform platform();
-Family packed_family();
-Family dot_family();
-Family small_family();
-Family amx_family();
+namespace packed {
+Family family();
+}
+namespace dot {
+Family family();
+}
+namespace small {
+Family family();
+}
+namespace amx {
+Family family();
+}
 }  // namespace host
 namespace cuda {
 Platform platform();
-Family wgmma_family();
-Family mma_family();
-Family simt_family();
-Family gemv_family();
-Family library_family();
+namespace wgmma {
+Family family();
+}
+namespace mma {
+Family family();
+}
+namespace simt {
+Family family();
+}
+namespace gemv {
+Family family();
+}
+namespace library {
+Family family();
+}
 }  // namespace cuda
 namespace hip {
 Platform platform();
-Family mfma_family();
-Family mx_family();
-Family simt_family();
+namespace mfma {
+Family family();
+}
+namespace mx {
+Family family();
+}
+namespace simt {
+Family family();
+}
 }  // namespace hip
 
 namespace {
 
 std::vector<Family>& family_rows() {
   static std::vector<Family> rows{
-      host::packed_family(),  host::dot_family(), host::small_family(), host::amx_family(),
-      cuda::wgmma_family(),   cuda::mma_family(), cuda::simt_family(),  cuda::gemv_family(),
-      cuda::library_family(), hip::mfma_family(), hip::mx_family(),     hip::simt_family()};
+      host::packed::family(),  host::dot::family(), host::small::family(), host::amx::family(),
+      cuda::wgmma::family(),   cuda::mma::family(), cuda::simt::family(),  cuda::gemv::family(),
+      cuda::library::family(), hip::mfma::family(), hip::mx::family(),     hip::simt::family()};
   return rows;
 }
 

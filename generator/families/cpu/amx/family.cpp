@@ -6,7 +6,7 @@
 #include "generator/families/cpu/common/host.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::host::amx {
 namespace {
 
 using host::instruction;
@@ -198,7 +198,6 @@ constexpr TypedFamily<HostAmx, AmxSizes> kRow{
 
 }  // namespace
 
-namespace host {
-Family amx_family() { return family_row<kRow>(); }
-}  // namespace host
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::host::amx

@@ -6,7 +6,7 @@
 #include "generator/families/cpu/common/host.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::host::dot {
 namespace {
 
 using host::instruction;
@@ -178,7 +178,6 @@ constexpr TypedFamily<HostDot, DotSizes> kRow{
 
 }  // namespace
 
-namespace host {
-Family dot_family() { return family_row<kRow>(); }
-}  // namespace host
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::host::dot

@@ -8,7 +8,7 @@
 #include "generator/families/cpu/packed/sizes.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::host::packed {
 namespace {
 
 using host::Fetches;
@@ -323,7 +323,6 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
 
 }  // namespace
 
-namespace host {
-Family packed_family() { return family_row<kRow>(); }
-}  // namespace host
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::host::packed

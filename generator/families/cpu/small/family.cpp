@@ -6,7 +6,7 @@
 #include "generator/families/cpu/common/host.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::host::small {
 namespace {
 
 using host::instruction;
@@ -161,7 +161,6 @@ constexpr TypedFamily<HostSmall, SmallSizes> kRow{
 
 }  // namespace
 
-namespace host {
-Family small_family() { return family_row<kRow>(); }
-}  // namespace host
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::host::small

@@ -7,7 +7,7 @@
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::cuda::gemv {
 namespace {
 
 /// Accumulators of more rows than this do not fit the registers beside the operands.
@@ -277,7 +277,6 @@ constexpr TypedFamily<CudaGemv, GemvSizes> kRow{.vendor = Vendor::nvidia,
 
 }  // namespace
 
-namespace cuda {
-Family gemv_family() { return family_row<kRow>(); }
-}  // namespace cuda
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::cuda::gemv

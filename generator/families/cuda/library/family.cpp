@@ -2,7 +2,7 @@
 #include "generator/families/cuda/library/config.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::cuda::library {
 namespace {
 
 constexpr FirstRule<CudaLibrary> kFirst[] = {
@@ -22,7 +22,6 @@ constexpr TypedFamily<CudaLibrary, NoSizes> kRow{
 
 }  // namespace
 
-namespace cuda {
-Family library_family() { return family_row<kRow>(); }
-}  // namespace cuda
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::cuda::library

@@ -5,7 +5,7 @@
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::cuda::mma {
 namespace {
 
 using cuda::conflict_free;
@@ -228,7 +228,6 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{.vendor = Vendor::nvidia,
 
 }  // namespace
 
-namespace cuda {
-Family mma_family() { return family_row<kRow>(); }
-}  // namespace cuda
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::cuda::mma

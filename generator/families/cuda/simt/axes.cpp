@@ -4,10 +4,8 @@
 
 #include "generator/families/cuda/simt/sizes.h"
 
-namespace kiln {
+namespace kiln::cuda {
 namespace {
-
-using cuda::simt_sizes;
 
 /// A tile, a thread's accumulators, the lanes along m, and the occupancy in blocks.
 struct Shape {
@@ -85,8 +83,8 @@ void visit_fed(const Canonical& p, const DeviceCaps& d, CudaSimt c,
 
 }  // namespace
 
-void cuda::enumerate_simt(const Canonical& p, const DeviceCaps& d,
-                          const std::function<void(const Config&)>& visit) {
+void enumerate_simt(const Canonical& p, const DeviceCaps& d,
+                    const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   for (const int lanes_m : {1, 4})
     visit(CudaSimt{.block_m = lanes_m * 8,
@@ -143,4 +141,4 @@ void cuda::enumerate_simt(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-}  // namespace kiln
+}  // namespace kiln::cuda

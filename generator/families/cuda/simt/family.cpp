@@ -7,7 +7,7 @@
 #include "generator/families/cuda/simt/sizes.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::cuda::simt {
 namespace {
 
 using cuda::shares;
@@ -252,15 +252,16 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaSimt&, const Sim
 }
 
 }  // namespace
+}  // namespace kiln::cuda::simt
 
-namespace cuda {
+namespace kiln::cuda {
 
 bool shares(int rows, int width, bool along_k, int threads, int block_k) {
   const auto one_divides = [](int a, int b) {
     return a > 0 && b > 0 && (a % b == 0 || b % a == 0);
   };
   constexpr int kSector = 8;  // elements of k that are read together from a row, as in the template
-  if (threads <= 0 || !is_power_of_two(width) || rows * block_k % (width * threads) != 0)
+  if (threads <= 0 || !simt::is_power_of_two(width) || rows * block_k % (width * threads) != 0)
     return false;
   if (!along_k) return rows % width == 0 && one_divides(threads, rows / width);
   const int piece = std::min(block_k, kSector);
@@ -283,11 +284,11 @@ SimtSizes simt_sizes(const Canonical& p, const DeviceCaps& d, const CudaSimt& c)
     const int given = d.gpu.registers_unit / (w.block_threads * c.resident) / 8 * 8;
     if (given <= 128) w.consumer_registers = std::max(0, 2 * given - kSimtProducerRegisters);
   }
-  const int pad = c.lines == SimtLines::padded ? 2 * quad_of(g) : 0;
+  const int pad = c.lines == SimtLines::padded ? 2 * simt::quad_of(g) : 0;
   w.shared_bytes =
       std::int64_t{c.stages} *
       ((c.block_m + c.block_n + pad) * c.block_k * size_of(g.accumulator) + (fed ? 16 : 0));
-  if (staged(p, c)) {
+  if (simt::staged(p, c)) {
     const std::int64_t lines =
         std::int64_t{c.block_m} / std::max(1, c.thread_m) * c.block_n * size_of(g.accumulator);
     // A ring is filled meanwhile for the next tile.
@@ -309,8 +310,9 @@ SimtSizes simt_sizes(const Canonical& p, const DeviceCaps& d, const CudaSimt& c)
   return w;
 }
 
-}  // namespace cuda
+}  // namespace kiln::cuda
 
+namespace kiln::cuda::simt {
 namespace {
 
 /// Legal for every valid problem on every NVIDIA device.
@@ -335,9 +337,9 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{.vendor = Vendor::nvidia,
                                                       .launch = launch,
                                                       .fallback = fallback,
                                                       .applies_scales = cuda::only_line_scales};
+
 }  // namespace
 
-namespace cuda {
-Family simt_family() { return family_row<kRow>(); }
-}  // namespace cuda
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::cuda::simt

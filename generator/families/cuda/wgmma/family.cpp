@@ -8,7 +8,7 @@
 #include "generator/problem/extent.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::cuda::wgmma {
 namespace {
 
 using cuda::wgmma_sizes;
@@ -315,7 +315,6 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
 
 }  // namespace
 
-namespace cuda {
-Family wgmma_family() { return family_row<kRow>(); }
-}  // namespace cuda
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::cuda::wgmma

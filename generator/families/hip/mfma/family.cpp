@@ -7,7 +7,7 @@
 #include "generator/families/hip/mfma/sizes.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::hip::mfma {
 namespace {
 
 using hip::Element;
@@ -365,7 +365,6 @@ constexpr TypedFamily<HipMfma, MfmaSizes> kRow{.vendor = Vendor::amd,
 
 }  // namespace
 
-namespace hip {
-Family mfma_family() { return family_row<kRow>(); }
-}  // namespace hip
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::hip::mfma

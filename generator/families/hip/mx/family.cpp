@@ -8,7 +8,7 @@
 #include "generator/problem/extent.h"
 #include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::hip::mx {
 namespace {
 
 constexpr std::array<std::string_view, 13> kFiles{
@@ -309,7 +309,6 @@ constexpr TypedFamily<HipMx, MxSizes> kRow{
 
 }  // namespace
 
-namespace hip {
-Family mx_family() { return family_row<kRow>(); }
-}  // namespace hip
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::hip::mx

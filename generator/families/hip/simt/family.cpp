@@ -7,7 +7,7 @@
 #include "generator/space/typed_family.h"
 #include "kiln/numeric.hpp"
 
-namespace kiln {
+namespace kiln::hip::simt {
 namespace {
 
 constexpr std::array<std::string_view, 6> kFiles{"cuda/common/abi.h",     "hip/common/types.h",
@@ -120,7 +120,6 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{.vendor = Vendor::amd,
 
 }  // namespace
 
-namespace hip {
-Family simt_family() { return family_row<kRow>(); }
-}  // namespace hip
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::hip::simt
