@@ -5,12 +5,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <variant>
 
 #include "cache/store.h"
+#include "generator/space/platform.h"
 
 namespace kiln {
 
@@ -44,10 +46,6 @@ template <>
 struct EnumNames<Scale> {
   static constexpr std::array<std::string_view, 5> names{"none", "line", "line_128", "square_128",
                                                          "mx_32"};
-};
-template <>
-struct EnumNames<Vendor> {
-  static constexpr std::array<std::string_view, 3> names{"cpu", "nvidia", "amd"};
 };
 template <>
 struct EnumNames<Determinism> {
@@ -106,6 +104,14 @@ bool from_value(const Value& value, T& field) {
     if (text != nullptr) field = *text;
     return text != nullptr;
   }
+}
+
+inline Value to_value(const Vendor& vendor) { return std::string(vendor.name); }
+inline bool from_value(const Value& value, Vendor& field) {
+  const auto* text = std::get_if<std::string>(&value);
+  const auto vendor = text == nullptr ? std::nullopt : vendor_named(*text);
+  if (vendor) field = *vendor;
+  return vendor.has_value();
 }
 
 /// Calls `f(name, field)` for every field of a Gemm (const or not), nested ones included.

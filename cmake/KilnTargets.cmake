@@ -44,11 +44,9 @@ endfunction()
 
 kiln_layer(generator kiln_fmt kiln_xxhash)
 target_sources(kiln_generator PRIVATE ${embedded})
-# A family's file defines its rules, space and parameters under the same names as every other's.
-file(GLOB_RECURSE alone CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/generator/families/*.cpp)
 # The emulator's files reinterpret names of the device's headers, each in its own way.
 file(GLOB emulator CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/emulator/*.cpp)
-set_source_files_properties(${alone} ${emulator} ${embedded} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(${emulator} ${embedded} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 target_compile_definitions(kiln_generator PRIVATE KILN_VERSION="${PROJECT_VERSION}")
 kiln_layer(runtime kiln_generator Threads::Threads kiln_spdlog kiln_hwloc ${CMAKE_DL_LIBS})
 target_link_libraries(kiln_runtime PRIVATE nlohmann_json::nlohmann_json kiln_fibers kiln_zstd)

@@ -29,8 +29,8 @@ GpuPlan::GpuPlan(cuda::SharedDevice device, const Canonical& problem)
 Result<std::unique_ptr<GpuPlan>> GpuPlan::make(cuda::SharedModule module, const Canonical& problem,
                                                const DeviceCaps& caps, const Config& config) {
   std::unique_ptr<GpuPlan> plan(new GpuPlan(module->device(), problem));
-  auto kernel =
-      cuda::CudaKernel::make(std::move(module), family_of(config).launch(problem, caps, config));
+  auto kernel = cuda::CudaKernel::make(
+      std::move(module), family_of(config, caps.vendor).launch(problem, caps, config));
   if (!kernel) return tl::unexpected(kernel.error());
   if (kernel->description().maps.size() > std::size(Maps{}.maps))
     return fail(ErrorCode::internal,

@@ -7,14 +7,9 @@
 namespace kiln {
 
 Result<Compiler*> compiler_for(const DeviceCaps& device) {
-  switch (device.vendor) {
-    case Vendor::cpu:
-      return host_compiler();
-    case Vendor::nvidia:
-      return nvrtc_compiler();
-    case Vendor::amd:
-      return hip::clang_compiler();
-  }
+  if (device.vendor == Vendor::cpu) return host_compiler();
+  if (device.vendor == Vendor::nvidia) return nvrtc_compiler();
+  if (device.vendor == Vendor::amd) return hip::clang_compiler();
   return fail(ErrorCode::compiler, fmt::format("no compiler for {} in this build", device.arch));
 }
 

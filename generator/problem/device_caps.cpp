@@ -8,18 +8,6 @@
 namespace kiln {
 namespace {
 
-std::string_view vendor_name(Vendor v) {
-  switch (v) {
-    case Vendor::cpu:
-      return "cpu";
-    case Vendor::nvidia:
-      return "nvidia";
-    case Vendor::amd:
-      return "amd";
-  }
-  return "?";
-}
-
 std::string feature_list(const CpuFeatures& f) {
   const std::array<std::pair<bool, std::string_view>, 6> rows{{{f.avx2_fma, "avx2_fma"},
                                                                {f.avx512, "avx512"},
@@ -148,7 +136,7 @@ std::string known_gpus() {
 
 std::string fingerprint(const DeviceCaps& caps) {
   return fmt::format("{} arch={} model=\"{}\" features={} units={} l1={} l2={} l3={} ghz={}{}",
-                     vendor_name(caps.vendor), caps.arch, caps.model, feature_list(caps.cpu),
+                     caps.vendor.name, caps.arch, caps.model, feature_list(caps.cpu),
                      caps.compute_units, caps.l1_bytes, caps.l2_bytes, caps.l3_bytes, caps.ghz,
                      caps.gpu == GpuFeatures{} ? "" : gpu_text(caps.gpu));
 }

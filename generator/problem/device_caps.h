@@ -4,13 +4,21 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kiln/error.hpp"
 
 namespace kiln {
 
-enum class Vendor : std::uint8_t { cpu, nvidia, amd };
+/// Whose devices these are, known by its name. `Platform` (generator/space/platform.h) holds the
+/// rest; names of others come from there, and live as long as the process.
+struct Vendor {
+  std::string_view name;
+  constexpr auto operator<=>(const Vendor&) const = default;
+  static const Vendor cpu, nvidia, amd;
+};
+inline constexpr Vendor Vendor::cpu{"cpu"}, Vendor::nvidia{"nvidia"}, Vendor::amd{"amd"};
 
 /// Vector and matrix extensions of a CPU that change which kernels are legal.
 struct CpuFeatures {

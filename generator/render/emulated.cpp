@@ -8,6 +8,7 @@
 #include "generator/render/embedded.h"
 #include "generator/render/template.h"
 #include "generator/space/family.h"
+#include "generator/space/platform.h"
 
 namespace kiln {
 namespace {
@@ -152,25 +153,20 @@ std::vector<std::string> host_flags() {
 }  // namespace
 
 Result<Source> emulated(const Source& source, const GpuLaunch& launch, Vendor vendor) {
-  const bool nvidia = vendor == Vendor::nvidia;
+  const std::optional<Emulation>& emulation = platform_of(vendor).emulation;
+  if (!emulation)
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: kernels for {} are not emulated", source.file_name, vendor.name));
   std::string text = replaced(source.text, "_Pragma(\"unroll\")", "");
-  if (!nvidia) {
-    // Instructions under the names that the compiler has for them, and pointers of one kind only.
-    text = replaced(std::move(text), "__asm(\n", "__asm(");
-    text = replaced(std::move(text), "\"llvm.amdgcn.", "\"kiln_emu_");
-    text = replaced(std::move(text), "__attribute__((address_space(3))) ", "");
-    // The one attribute that is an error elsewhere and not merely without meaning.
-    static const std::regex occupancy(R"(__attribute__\(\(amdgpu_\w+\([^)]*\)\)\))");
-    text = std::regex_replace(text, occupancy, "");
-    static const std::regex matrix(R"(__builtin_amdgcn_(s?mfma\w+))");
-    text = std::regex_replace(text, matrix, "KILN_EMU_MATRIX(\"$1\")");
-  }
+  if (emulation->prepared != nullptr) text = emulation->prepared(std::move(text));
   text = with_shared_variables(without_wrappers(text));
   const auto parameters = text.find("\n// ---- parameters ----");
   if (parameters == std::string::npos)
     return fail(ErrorCode::internal, source.file_name + ": no parameters in the source");
-  // AMD's wrappers stand behind the file that declares what they define.
-  auto behind = text.find("\n// ---- hip/common/memory.h ----");
+  // The wrappers may need what a file declares.
+  auto behind = emulation->behind.empty()
+                    ? std::string::npos
+                    : text.find(fmt::format("\n// ---- {} ----", emulation->behind));
   behind = text.find("\n// ---- ", (behind == std::string::npos ? parameters : behind) + 1);
   if (behind == std::string::npos) behind = text.size();
   auto first = text.find("\n// ---- ");
@@ -179,17 +175,15 @@ Result<Source> emulated(const Source& source, const GpuLaunch& launch, Vendor ve
   out.file_name = source.file_name + ".emu.cpp";
   out.flags = host_flags();
   out.text = text.substr(0, first) + embedded_text("emu/abi.h") +
-             embedded_text(nvidia ? "emu/cuda_keywords.h" : "emu/hip_keywords.h") +
-             text.substr(first, behind - first) +
-             embedded_text(nvidia ? "emu/cuda_wrappers.h" : "emu/hip_wrappers.h") +
-             text.substr(behind) + entries(launch);
+             embedded_text(emulation->keywords) + text.substr(first, behind - first) +
+             embedded_text(emulation->wrappers) + text.substr(behind) + entries(launch);
   return out;
 }
 
 Result<Source> render_emulated(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
   const auto source = render(gemm, device, config);
   if (!source) return source;
-  const Family& family = family_of(config);
+  const Family& family = family_of(config, device.vendor);
   if (family.launch == nullptr)
     return fail(
         ErrorCode::unsupported,

@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "generator/families/cpu/common/host.h"
-#include "generator/families/hip/common/hip.h"
 #include "generator/render/embedded.h"
 #include "generator/space/family.h"
+#include "generator/space/platform.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -48,39 +47,12 @@ std::string constants_text(const std::vector<Constant>& all) {
   return out + macros;
 }
 
-std::vector<std::string> flags_of(const Config& config, const DeviceCaps& device) {
-  if (device.vendor == Vendor::amd) return hip::flags(device);
-  return std::visit(
-      [&](const auto& c) -> std::vector<std::string> {
-        if constexpr (requires { c.isa; })
-          return host::flags(c.isa, device);
-        else
-          return {"--gpu-architecture=" + device.arch, "--std=c++17"};
-      },
-      config);
-}
-
-std::string_view extension(Vendor vendor) {
-  switch (vendor) {
-    case Vendor::nvidia:
-      return "cu";
-    case Vendor::amd:
-      return "hip";
-    case Vendor::cpu:
-      break;
-  }
-  return "cpp";
-}
-
 }  // namespace
 
 std::string template_hash(Vendor vendor) {
-  const std::string_view prefix = vendor == Vendor::cpu      ? "host_"
-                                  : vendor == Vendor::nvidia ? "cuda_"
-                                                             : "hip_";
   std::set<std::string_view> paths;
   for (const Family& family : families())
-    if (family.name.starts_with(prefix)) paths.insert(family.files.begin(), family.files.end());
+    if (family.vendor == vendor) paths.insert(family.files.begin(), family.files.end());
   std::string all;
   for (const std::string_view path : paths) {
     all += path;
@@ -92,15 +64,9 @@ std::string template_hash(Vendor vendor) {
 }
 
 std::string compile_command(Vendor vendor, const Source& source) {
-  const std::string flags = fmt::format("{}", fmt::join(source.flags, " "));
-  if (vendor == Vendor::nvidia)
-    return fmt::format("nvcc -cubin {} -o kernel.cubin {}", flags, source.file_name);
-  if (vendor == Vendor::amd)
-    return fmt::format(
-        "clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib {} {} -o "
-        "kernel.hsaco",
-        flags, source.file_name);
-  return fmt::format("clang++ {} -shared -fPIC {} -o kernel.so", flags, source.file_name);
+  return fmt::format(fmt::runtime(platform_of(vendor).command),
+                     fmt::arg("flags", fmt::format("{}", fmt::join(source.flags, " "))),
+                     fmt::arg("file", source.file_name));
 }
 
 Result<std::string> paste(std::span<const std::string_view> files, const Parameters& parameters) {
@@ -122,20 +88,20 @@ Result<Source> render(const Gemm& gemm, const DeviceCaps& device, const Config& 
   if (const auto broken = broken_rule(problem, device, config); !broken.empty())
     return fail(ErrorCode::bad_input, fmt::format("config '{}' breaks the rule '{}' for {}",
                                                   text(config), broken, text(gemm)));
-  const Family& family = family_of(config);
+  const Family& family = family_of(config, device.vendor);
+  const Platform& platform = platform_of(device.vendor);
   const Result<std::string> pasted =
       paste(family.files, family.parameters(problem, device, config));
   if (!pasted) return tl::unexpected(pasted.error());
   const std::string& body = *pasted;
   Source source;
-  source.flags = flags_of(config, device);
-  source.file_name =
-      fmt::format("kiln_{}_{}.{}", family.name, hash_text(body), extension(family.vendor));
+  source.flags = family.flags != nullptr ? family.flags(device, config) : platform.flags(device);
+  source.file_name = fmt::format("kiln_{}_{}.{}", family.name, hash_text(body), platform.extension);
   source.text = fmt::format(
       "// Written by kiln {}.\n// device:  {}\n// problem: {}{}\n// config:  {}\n"
       "// compile: {}\n{}",
       version(), device.arch, text(gemm), problem.swapped ? "  (as its transpose)" : "",
-      text(config), compile_command(family.vendor, source), body);
+      text(config), compile_command(device.vendor, source), body);
   return source;
 }
 

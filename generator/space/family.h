@@ -1,8 +1,10 @@
-// A family of kernels: its space, rules, model, template files and parameters. A new design is a
-// new row of `families()`; nothing else dispatches on families.
+// A family of kernels: its space, rules, model, template files and parameters, for any config. A
+// new design is a new row of `families()`, written as in typed_family.h; nothing else dispatches on
+// families.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,16 +31,24 @@ struct Parameters {
 
 struct Family {
   std::string_view name;
+  Vendor vendor = Vendor::cpu;              // whose devices these kernels are for
   std::span<const std::string_view> files;  // templates, in the order they are pasted
   /// Calls `visit` for every point (the product of the axes); rules decide which are legal.
   void (*enumerate)(const Canonical&, const DeviceCaps&,
-                    const std::function<void(const Config&)>& visit);
-  std::span<const Rule> rules;
-  Parameters (*parameters)(const Canonical&, const DeviceCaps&, const Config&);
-  double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&);
-  Vendor vendor = Vendor::cpu;  // whose devices these kernels are for
+                    const std::function<void(const Config&)>& visit) = nullptr;
+  /// The name of the first rule that forbids the config, or empty.
+  std::string_view (*broken_rule)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  /// These three need a config that breaks no rule.
+  Parameters (*parameters)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
   /// Null for host families, whose kernels divide their work themselves.
   GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  /// A config for nearly every problem, needing no search; null: the family offers none.
+  std::optional<Config> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
+  /// What flushed_by() of space.h says; null: all its kernels keep denormals.
+  double (*flushed_by)(const Gemm&, const DeviceCaps&, const Config&) = nullptr;
+  /// What follows the compiler's name; null: what the platform says.
+  std::vector<std::string> (*flags)(const DeviceCaps&, const Config&) = nullptr;
   /// Whether the kernels apply the scales that the operands have; null: they know of none.
   bool (*applies_scales)(const Gemm&) = nullptr;
   /// Bumped by hand when code that was rendered before is found to be wrong: stored winners of
@@ -47,7 +57,10 @@ struct Family {
 };
 
 std::span<const Family> families();
-/// The row of the family that `config` belongs to.
-const Family& family_of(const Config& config);
+/// The row of the family that `config` belongs to on a vendor's devices: several vendors may have
+/// kernels of one config type. Null: the vendor has none.
+const Family* find_family(const Config& config, Vendor vendor);
+/// The same of a config that breaks no rule on the vendor's device.
+const Family& family_of(const Config& config, Vendor vendor);
 
 }  // namespace kiln

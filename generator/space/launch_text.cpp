@@ -42,7 +42,7 @@ std::string launch_text(const GpuLaunch& launch) {
 std::string launch_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
   const Canonical problem = canonicalise(gemm);
   if (!broken_rule(problem, device, config).empty()) return {};
-  const Family& family = family_of(config);
+  const Family& family = family_of(config, device.vendor);
   std::string all = fmt::format("abi={};revision={};", kKernelAbi, family.revision);
   if (family.launch != nullptr) all += launch_text(family.launch(problem, device, config));
   return all;

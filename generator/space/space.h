@@ -1,7 +1,6 @@
 // Search spaces: value lists + named rules, per family. Pure functions over values.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -12,12 +11,6 @@
 #include "generator/space/config.h"
 
 namespace kiln {
-
-/// A named legality predicate. The name is the log line, the rejection count and the test name.
-struct Rule {
-  std::string_view name;
-  std::function<bool(const Canonical&, const DeviceCaps&, const Config&)> allows;
-};
 
 struct SearchSpace {
   Canonical problem;
@@ -45,10 +38,10 @@ std::string slow_types(const Gemm& gemm, const DeviceCaps& device);
 /// The analytic model: predicted time of one call in nanoseconds. Ranks; does not promise.
 double predict_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
 
-/// Whether host kernels (on an NVIDIA GPU: cuda_simt) compute the problem. On a CPU the built-in
-/// reference kernel computes every one.
+/// Whether a family of the device's vendor has a config for the problem that needs no search. On a
+/// CPU the built-in reference kernel computes every one.
 bool has_fallback(const Canonical& problem, const DeviceCaps& device);
-/// A config for every such problem, needing no search; on GPUs its rules have the last word.
+/// That config, where there is one; on GPUs its rules have the last word.
 Config fallback_config(const Canonical& problem, const DeviceCaps& device);
 
 }  // namespace kiln

@@ -18,8 +18,9 @@ struct Target {
   Canonical problem;
 };
 
-/// One problem a kind of device, in a type that most of its families compute.
-const Target& target_of(Vendor vendor) {
+/// One problem a kind of device, in a type that most of its families compute; the one whose device
+/// the config is for.
+const Target& target_of(const Config& config) {
   static const std::array rows{
       Target{Vendor::cpu, caps_named("avx512").value(), canonicalise(Gemm::row_major(64, 96, 128))},
       Target{Vendor::nvidia, caps_named("sm_90a").value(),
@@ -27,7 +28,7 @@ const Target& target_of(Vendor vendor) {
       Target{Vendor::amd, caps_named("gfx950").value(),
              canonicalise(Gemm::row_major(64, 96, 128, bf16))}};
   for (const auto& row : rows)
-    if (row.vendor == vendor) return row;
+    if (find_family(config, row.vendor) != nullptr) return row;
   std::abort();
 }
 
@@ -41,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto again = parse_config(text(*config));
   if (!again || *again != *config) std::abort();
-  const auto& [vendor, device, problem] = target_of(family_of(*config).vendor);
+  const auto& [vendor, device, problem] = target_of(*config);
   if (broken_rule(problem, device, *config).empty() && !(predict_ns(problem, device, *config) >= 0))
     std::abort();
   return 0;

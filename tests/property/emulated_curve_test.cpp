@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/space/space.h"
 #include "support/mutants.h"
 #include "support/seed.h"

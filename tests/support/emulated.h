@@ -20,7 +20,8 @@ inline Result<EmulatedKernel> emulated_kernel(
   auto source = render(gemm, device, config);
   if (!source) return tl::unexpected(source.error());
   change(source->text);
-  const GpuLaunch launch = family_of(config).launch(canonicalise(gemm), device, config);
+  const GpuLaunch launch =
+      family_of(config, device.vendor).launch(canonicalise(gemm), device, config);
   const auto exchanged = emulated(*source, launch, device.vendor);
   if (!exchanged) return tl::unexpected(exchanged.error());
   const auto compiler = host_compiler();

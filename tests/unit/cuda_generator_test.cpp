@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "generator/families/cuda/simt/plan.h"
-#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/families/cuda/simt/sizes.h"
+#include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/render/render.h"
 #include "generator/space/family.h"
 #include "tuner/search/proposer.h"
@@ -49,7 +49,8 @@ TEST_P(Spaces, MapsAreWhatTheDriverTakes) {
   const auto configs = some<CudaWgmma>(*space, 7);
   ASSERT_FALSE(configs.empty());
   for (const auto& config : configs) {
-    const GpuLaunch launch = family_of(config).launch(space->problem, h200(), config);
+    const GpuLaunch launch =
+        family_of(config, Vendor::nvidia).launch(space->problem, h200(), config);
     for (const auto& map : launch.maps) {
       const int size = map.element == MapElement::u8                                       ? 1
                        : map.element == MapElement::bf16 || map.element == MapElement::f16 ? 2
@@ -77,7 +78,8 @@ TEST_P(Spaces, LaunchesFitTheDevice) {
   ASSERT_TRUE(space) << space.error().message;
   for (std::size_t i = 0; i < space->legal.size(); i += 5) {
     const auto& config = space->legal[i];
-    const GpuLaunch launch = family_of(config).launch(space->problem, h200(), config);
+    const GpuLaunch launch =
+        family_of(config, Vendor::nvidia).launch(space->problem, h200(), config);
     EXPECT_LE(launch.zeroed_bytes, launch.workspace_bytes);
     for (const auto& step : launch.steps) {
       EXPECT_LE(step.dynamic_shared_bytes, h200().gpu.shared_block_bytes) << text(config);
@@ -96,8 +98,9 @@ TEST_P(Spaces, CopiesFillAStage) {
   ASSERT_TRUE(space);
   for (const auto& config : some<CudaWgmma>(*space, 11)) {
     const auto& c = std::get<CudaWgmma>(config);
-    const auto w = cuda::plan(space->problem, h200(), c);
-    const GpuLaunch launch = family_of(config).launch(space->problem, h200(), config);
+    const auto w = cuda::wgmma_sizes(space->problem, h200(), c);
+    const GpuLaunch launch =
+        family_of(config, Vendor::nvidia).launch(space->problem, h200(), config);
     const auto bytes = [&](const TensorMapSpec& map, bool across, int tile, int sharers) {
       const int boxes = across ? (tile + 63) / 64 : 1;
       return std::int64_t(boxes) * sharers * map.box[1] * 128;
@@ -114,7 +117,8 @@ TEST_P(Spaces, RenderWithoutTemplateMarks) {
   const auto space = space_for(gemm, h200());
   ASSERT_TRUE(space);
   for (std::size_t i = 0; i < space->legal.size(); i += 97) {
-    if (family_of(space->legal[i]).files.empty()) continue;  // a library's choice has no source
+    if (family_of(space->legal[i], Vendor::nvidia).files.empty())
+      continue;  // a library's choice has no source
     const auto source = render(gemm, h200(), space->legal[i]);
     ASSERT_TRUE(source) << source.error().message;
     EXPECT_THAT(source->text, Not(HasSubstr("//%")));
@@ -135,7 +139,8 @@ TEST(CudaSimtSpace, LaunchesFitTheDevice) {
     bool cut = false;
     for (const auto& config : configs) {
       const auto& c = std::get<CudaSimt>(config);
-      const GpuLaunch launch = family_of(config).launch(space->problem, h200(), config);
+      const GpuLaunch launch =
+          family_of(config, Vendor::nvidia).launch(space->problem, h200(), config);
       ASSERT_EQ(launch.steps.size(), 1u);
       const GpuStep& step = launch.steps[0];
       EXPECT_LE((step.dynamic_shared_bytes + 1024) * c.resident, h200().gpu.shared_unit_bytes);
@@ -203,7 +208,7 @@ TEST(CudaSimtSpace, RegistersOfWarpsThatCopyAddUp) {
       const auto* c = std::get_if<CudaSimt>(&config);
       if (c == nullptr || c->copy != SimtCopy::warps) continue;
       ++fed;
-      const auto w = cuda::plan(space.problem, device, *c);
+      const auto w = cuda::simt_sizes(space.problem, device, *c);
       const int given = (w.consumer_registers + cuda::kSimtProducerRegisters) / 2;
       EXPECT_EQ(w.block_threads, 2 * w.threads) << text(config);
       EXPECT_EQ(given % 8, 0) << text(config);

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "generator/families/cuda/mma/plan.h"
+#include "generator/families/cuda/mma/sizes.h"
 #include "generator/render/render.h"
 #include "generator/space/family.h"
 
@@ -158,8 +158,9 @@ TEST(CudaMmaSpace, LaunchesFitTheDevice) {
     for (const Config& config : space->legal) {
       if (!std::holds_alternative<CudaMma>(config) || seen++ % 5 != 0) continue;
       const auto& c = std::get<CudaMma>(config);
-      const auto w = cuda::mma_plan(space->problem, caps, c);
-      const GpuLaunch launch = family_of(config).launch(space->problem, caps, config);
+      const auto w = cuda::mma_sizes(space->problem, caps, c);
+      const GpuLaunch launch =
+          family_of(config, Vendor::nvidia).launch(space->problem, caps, config);
       ASSERT_EQ(launch.steps.size(), 1u);
       const GpuStep& step = launch.steps.front();
       EXPECT_LE(step.dynamic_shared_bytes, caps.gpu.shared_block_bytes) << text(config);

@@ -26,7 +26,8 @@ struct Bed {
       source.text.replace(at, from.size(), to);
     }
     const auto exchanged = emulated(
-        source, family_of(config).launch(canonicalise(gemm), device, config), device.vendor);
+        source, family_of(config, device.vendor).launch(canonicalise(gemm), device, config),
+        device.vendor);
     return host_compiler().value()->compile(exchanged.value()).value();
   }
 };

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "generator/space/family.h"
+#include "generator/space/platform.h"
 #include "support/compiled.h"
 #include "support/emulated.h"
 #include "support/family_samples.h"
@@ -50,13 +51,11 @@ const test::FamilySample* sample_of(std::string_view family) {
 
 TEST(EveryFamily, HasAGoldenToRead) {
   for (const Family* family : generated()) {
-    const char* extension = family->vendor == Vendor::cpu      ? ".cpp"
-                            : family->vendor == Vendor::nvidia ? ".cu"
-                                                               : ".hip";
-    const std::string golden =
-        text_of(kRoot / "tests/golden/kept" / (std::string(family->name) + extension));
+    const std::string file =
+        std::string(family->name) + '.' + std::string(platform_of(family->vendor).extension);
+    const std::string golden = text_of(kRoot / "tests/golden/kept" / file);
     EXPECT_TRUE(contains(golden, "\n// config:  " + std::string(family->name) + ' '))
-        << "tests/golden/kept/" << family->name << extension
+        << "tests/golden/kept/" << file
         << ": a whole kernel of the family, by a row of tests/golden/render_test.cpp";
   }
 }

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/space/family.h"
 #include "generator/space/space.h"
 
@@ -92,7 +92,7 @@ TEST(CurvesOfTheSpace, AreWhereTheGridHoldsASquareAndNotAllTilesRunAtOnce) {
   const auto found = curves_of(shape);
   EXPECT_FALSE(found.empty());
   for (const CudaWgmma& c : found) {
-    const auto w = cuda::plan(problem, device, c);
+    const auto w = cuda::wgmma_sizes(problem, device, c);
     EXPECT_GE(std::min(w.tiles_left, w.tiles_right), c.group) << text(Config(c));
     // Of k cut into pieces there are more clusters than of whole tiles.
     if (c.sharing != Sharing::tiles) continue;

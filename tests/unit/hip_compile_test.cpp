@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "generator/families/hip/mfma/plan.h"
+#include "generator/families/hip/mfma/sizes.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/compilers.h"
 #include "runtime/hip/isa_counts.h"
@@ -70,7 +70,7 @@ TEST_P(ModelsFavourites, DoNotSpill) {
     const LoopCounts* loop = main_loop(loops);
     ASSERT_NE(loop, nullptr);
     // While a 16-cycle product runs, two other instructions of the same wave can issue.
-    const auto plan = mfma_plan(canonicalise(gemm), device, c);
+    const auto plan = mfma_sizes(canonicalise(gemm), device, c);
     EXPECT_LT(loop->counts.others_per_matrix(), plan.instruction->cycles / 8) << text(configs[i]);
     EXPECT_EQ(loop->counts.spills, 0);
     if (i == 0)

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "generator/families/hip/common/lds.h"
-#include "generator/families/hip/mfma/plan.h"
+#include "generator/families/hip/mfma/sizes.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/render/embedded.h"
 #include "generator/space/family.h"
@@ -81,7 +81,7 @@ TEST(HipMfma, TheBestConfigsReadWithoutConflicts) {
       ASSERT_GT(configs.size(), 100u) << name << " " << line;
       for (std::size_t i = 0; i < 20; ++i) {
         const auto& c = std::get<HipMfma>(configs[i]);
-        const auto plan = hip::mfma_plan(canonicalise(gemm), device, c);
+        const auto plan = hip::mfma_sizes(canonicalise(gemm), device, c);
         const auto turns = hip::stage_turns(plan, device, c);
         EXPECT_EQ(turns.reads.lost(), 0) << name << " " << text(configs[i]);
       }
@@ -100,7 +100,7 @@ TEST(HipMfma, TheModelsFavouriteIsBoundByProducts) {
     const auto configs = ranked<HipMfma>(gemm, device);
     ASSERT_FALSE(configs.empty());
     const auto& c = std::get<HipMfma>(configs[0]);
-    const auto plan = hip::mfma_plan(canonicalise(gemm), device, c);
+    const auto plan = hip::mfma_sizes(canonicalise(gemm), device, c);
     const auto turns = hip::stage_turns(plan, device, c);
     EXPECT_LT(turns.reads.taken + turns.writes.taken, hip::multiply_cycles(plan))
         << name << " " << text(configs[0]);
@@ -178,7 +178,8 @@ TEST(HipMfma, TurningReadsMeetNoConflicts) {
     for (const Config& config : ranked<HipMfma>(gemm, device)) {
       const auto& c = std::get<HipMfma>(config);
       if (!c.turn || c.tile_m < 32 || c.tile_n < 32) continue;
-      const auto turns = hip::stage_turns(hip::mfma_plan(canonicalise(gemm), device, c), device, c);
+      const auto turns =
+          hip::stage_turns(hip::mfma_sizes(canonicalise(gemm), device, c), device, c);
       ASSERT_EQ(turns.reads.lost(), 0) << text(config);
       ++turned;
     }
@@ -202,7 +203,7 @@ TEST(HipFamilies, LaunchesCoverTheProblem) {
   for (const Config& config : ranked<HipMfma>(gemm, device)) {
     const auto& c = std::get<HipMfma>(config);
     const auto canonical = canonicalise(gemm);
-    const GpuLaunch launch = family_of(config).launch(canonical, device, config);
+    const GpuLaunch launch = family_of(config, device.vendor).launch(canonical, device, config);
     ASSERT_EQ(launch.steps.size(), 1u);
     const auto tiles = ceil_div(1000, c.tile_m) * ceil_div(500, c.tile_n) * 3;
     EXPECT_EQ(launch.steps[0].grid.count(), tiles * c.splits);
@@ -213,7 +214,7 @@ TEST(HipFamilies, LaunchesCoverTheProblem) {
       EXPECT_EQ(launch.workspace_bytes - launch.zeroed_bytes,
                 tiles * c.splits * c.tile_m * c.tile_n * 4);
   }
-  EXPECT_TRUE(family_of(HipMfma{})
+  EXPECT_TRUE(family_of(HipMfma{}, Vendor::amd)
                   .launch(canonicalise(problem("bf16 N T 0 5 6")), device, HipMfma{})
                   .steps.empty());
 }

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "generator/families/hip/mfma/plan.h"
+#include "generator/families/hip/mfma/sizes.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/compilers.h"
 #include "runtime/hip/isa_counts.h"
@@ -57,7 +57,7 @@ void expect_one_late_wait(const LoopCounts& loop) {
 }
 
 /// Accesses to shared memory lie between products, and every wait for loads lets later ones go on.
-void expect_interleaved(const LoopCounts& loop, const MfmaPlan& plan) {
+void expect_interleaved(const LoopCounts& loop, const MfmaSizes& plan) {
   const int of_step = plan.pieces * plan.blocks_m * plan.blocks_n;
   for (const std::size_t run : products_behind(loop.order, 'W')) EXPECT_GE(run, 1u) << loop.order;
   for (const Wait& wait : waits_for(loop, Wait::For::shared)) {
@@ -90,7 +90,7 @@ TEST_P(Paced, LoopsAreAsTheyWereMeant) {
   const auto loops = count_loops(*assembly);
   const LoopCounts* loop = main_loop(loops);
   ASSERT_NE(loop, nullptr);
-  const MfmaPlan plan = mfma_plan(canonicalise(gemm), device, c.config);
+  const MfmaSizes plan = mfma_sizes(canonicalise(gemm), device, c.config);
   const int blocks = plan.blocks_m * plan.blocks_n;
   EXPECT_EQ(loop->counts.matrix, plan.steps * plan.pieces * blocks);
   EXPECT_EQ(loop->counts.spills, 0);

@@ -16,6 +16,8 @@ void change(T& field) {
     field += "x";
   else if constexpr (std::is_same_v<T, bool>)
     field = !field;
+  else if constexpr (std::is_same_v<T, Vendor>)
+    field = field == Vendor::cpu ? Vendor::amd : Vendor::cpu;
   else if constexpr (std::is_enum_v<T>)
     field = static_cast<T>((static_cast<std::size_t>(field) + 1) % EnumNames<T>::names.size());
   else

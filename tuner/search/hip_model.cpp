@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "generator/families/hip/mfma/plan.h"
+#include "generator/families/hip/mfma/sizes.h"
 #include "generator/space/family.h"
 
 namespace kiln {
@@ -62,7 +62,7 @@ double clock_under_load(const DeviceCaps& device, DType type, double busy) {
 
 /// The tile that a block computes: the same arithmetic as templates/hip/common/schedule.h.
 struct TileOf {
-  const hip::MfmaPlan& plan;
+  const hip::MfmaSizes& plan;
   const HipMfma& config;
   int chiplets;
 
@@ -87,8 +87,8 @@ struct TileOf {
 
 /// Bytes of A and B that one stage of the first wave's blocks reads: into the L2s, each chiplet by
 /// itself, and from memory, all together.
-std::pair<double, double> stage_bytes(const hip::MfmaPlan& w, const HipMfma& c, const DeviceCaps& d,
-                                      std::int64_t at_once) {
+std::pair<double, double> stage_bytes(const hip::MfmaSizes& w, const HipMfma& c,
+                                      const DeviceCaps& d, std::int64_t at_once) {
   const int chiplets = std::max(1, d.gpu.chiplets);
   const TileOf tile{w, c, chiplets};
   using Line = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
@@ -123,7 +123,7 @@ Result<int> resident_blocks(const DeviceCaps& device, const hip::CodeObject& cod
 
 /// Cycles of shared memory in one stage of a block: turns of its banks, or all bytes that pass,
 /// those of loads straight into it too.
-double shared_cycles(const hip::MfmaPlan& w, const HipMfma& c, const hip::StageTurns& turns) {
+double shared_cycles(const hip::MfmaSizes& w, const HipMfma& c, const hip::StageTurns& turns) {
   const double read = double(w.waves) * w.steps * w.step_units * (w.blocks_m + w.blocks_n) * 1024;
   const double written = double(c.tile_m + c.tile_n) * c.depth;
   return std::max(double(turns.reads.taken + turns.writes.taken), (read + written) / kSharedBytes);
@@ -131,7 +131,7 @@ double shared_cycles(const hip::MfmaPlan& w, const HipMfma& c, const hip::StageT
 
 /// Cycles that one wave waits in one iteration of the loop: what is left of each latency
 /// when the products between an access and its wait are done.
-double waited_cycles(const hip::MfmaPlan& w, const HipMfma& c, const hip::LoopCounts& loop) {
+double waited_cycles(const hip::MfmaSizes& w, const HipMfma& c, const hip::LoopCounts& loop) {
   // In ping-pong, between two barriers one half of the waves adds the products of a half step.
   const double half_step =
       c.pace == Pace::pingpong && loop.counts.barriers > 0
@@ -157,7 +157,7 @@ double busy_share(int waves, double busy, double waiting) {
 }
 
 /// What the instructions of the main loop cost, beside the matrix units themselves.
-void add_instructions(const hip::MfmaPlan& w, const HipMfma& c, const hip::LoopCounts& loop,
+void add_instructions(const hip::MfmaSizes& w, const HipMfma& c, const hip::LoopCounts& loop,
                       HipForecast& f) {
   const hip::InstructionCounts& counts = loop.counts;
   const double of_stage = double(w.steps) * w.pieces * w.blocks_m * w.blocks_n;
@@ -179,7 +179,7 @@ void add_instructions(const hip::MfmaPlan& w, const HipMfma& c, const hip::LoopC
 }
 
 /// At the clock of the forecast.
-void add_memory(const Canonical& p, const hip::MfmaPlan& w, const HipMfma& c, const DeviceCaps& d,
+void add_memory(const Canonical& p, const hip::MfmaSizes& w, const HipMfma& c, const DeviceCaps& d,
                 double stages, HipForecast& f) {
   const std::int64_t at_once = std::int64_t{d.compute_units} * f.resident;
   const auto [each, together] = stage_bytes(w, c, d, at_once);
@@ -197,7 +197,7 @@ void add_memory(const Canonical& p, const hip::MfmaPlan& w, const HipMfma& c, co
 Result<HipForecast> of_mfma(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
                             const hip::CodeObject& code,
                             const std::vector<hip::LoopCounts>& loops) {
-  const hip::MfmaPlan w = hip::mfma_plan(p, d, c);
+  const hip::MfmaSizes w = hip::mfma_sizes(p, d, c);
   HipForecast f;
   const auto resident = resident_blocks(d, code, w.threads, f);
   if (!resident) return tl::unexpected(resident.error());
@@ -246,7 +246,7 @@ Result<HipForecast> forecast(const Canonical& problem, const DeviceCaps& device,
     return of_mfma(problem, device, *mfma, code, loops);
   // Ordinary arithmetic: the config's own model, as long as the binary keeps its promises.
   HipForecast f;
-  const GpuLaunch launch = family_of(config).launch(problem, device, config);
+  const GpuLaunch launch = family_of(config, device.vendor).launch(problem, device, config);
   const int threads = launch.steps.empty() ? 64 : int(launch.steps.front().block.count());
   const auto resident = resident_blocks(device, code, threads, f);
   if (!resident) return tl::unexpected(resident.error());

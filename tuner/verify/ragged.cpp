@@ -47,7 +47,7 @@ std::int64_t cut(std::int64_t size, std::int64_t most, std::int64_t step) {
 
 std::optional<Gemm> small_problem_for(const Gemm& gemm, const DeviceCaps& device,
                                       const Config& config, double most_work) {
-  const Family& family = family_of(config);
+  const Family& family = family_of(config, device.vendor);
   const auto own = binding_parameters(family, gemm, device, config);
   // More than one tile of the largest, and several stages.
   constexpr std::int64_t kRows = 330;
@@ -73,7 +73,7 @@ std::optional<Gemm> small_problem_for(const Gemm& gemm, const DeviceCaps& device
 
 std::optional<Gemm> ragged_problem_for(const Gemm& gemm, const DeviceCaps& device,
                                        const Config& config) {
-  const Family& family = family_of(config);
+  const Family& family = family_of(config, device.vendor);
   const auto own = binding_parameters(family, gemm, device, config);
   for (const Gemm& base : ragged_neighbours(gemm)) {
     for (std::int64_t i = 0; i < kSizesTried && 2 * i < std::max(base.m, base.n); ++i) {

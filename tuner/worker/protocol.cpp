@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "generator/space/platform.h"
+
 namespace kiln {
 namespace {
 
@@ -168,7 +170,7 @@ void read_gpu(const nlohmann::json& j, GpuFeatures& g) {
 }  // namespace
 
 nlohmann::json to_json(const DeviceCaps& d) {
-  return {{"vendor", static_cast<int>(d.vendor)},
+  return {{"vendor", d.vendor.name},
           {"arch", d.arch},
           {"model", d.model},
           {"avx2_fma", d.cpu.avx2_fma},
@@ -188,7 +190,9 @@ nlohmann::json to_json(const DeviceCaps& d) {
 Result<DeviceCaps> caps_from(const nlohmann::json& j) {
   return decoded([&] {
     DeviceCaps d;
-    d.vendor = static_cast<Vendor>(j.at("vendor").get<int>());
+    const auto vendor = vendor_named(j.at("vendor").get<std::string>());
+    if (!vendor) throw std::invalid_argument("vendor: " + j.at("vendor").get<std::string>());
+    d.vendor = *vendor;
     j.at("arch").get_to(d.arch);
     j.at("model").get_to(d.model);
     j.at("avx2_fma").get_to(d.cpu.avx2_fma);

@@ -14,8 +14,8 @@ CodeOn emulated_code(std::span<const std::byte> image, const HarnessInput& input
   return [image = std::vector(image.begin(), image.end()), device = input.device, config,
           seed = input.options.seed](const Gemm& on) -> Result<RunKernel> {
     const Canonical problem = canonicalise(on);
-    auto loaded =
-        EmulatedKernel::load(image, family_of(config).launch(problem, device, config), device);
+    auto loaded = EmulatedKernel::load(
+        image, family_of(config, device.vendor).launch(problem, device, config), device);
     if (!loaded) return tl::unexpected(loaded.error());
     const auto kernel = std::make_shared<EmulatedKernel>(std::move(*loaded));
     return [kernel, problem, seed, run = std::uint64_t{0}](const Operands& operands) mutable {

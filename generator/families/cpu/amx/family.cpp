@@ -4,13 +4,12 @@
 #include <cmath>
 
 #include "generator/families/cpu/common/host.h"
+#include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::host::amx {
 namespace {
 
 using host::instruction;
-
-const HostAmx& typed(const Config& c) { return std::get<HostAmx>(c); }
 
 constexpr int kTile = 16;      // rows of a tile, and 32-bit columns of it
 constexpr int kTileCount = 8;  // tile registers
@@ -20,43 +19,51 @@ constexpr std::array<std::string_view, 9> kFiles{
     "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/common/pack.h",
     "cpu/common/strips.h",   "cpu/amx/amx.h",      "cpu/amx/amx.cpp"};
 
-const std::array kRules{
-    Rule{"isa has an instruction of this family for the types",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return typed(c).isa == Isa::amx && instruction(Isa::amx, p, d) != nullptr;
-         }},
-    Rule{"mt and nt are at least 1, and mt*nt + mt + nt tiles fit the 8 registers",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           const auto& h = typed(c);
-           return h.mt >= 1 && h.nt >= 1 && h.mt * h.nt + h.mt + h.nt <= kTileCount;
-         }},
-    Rule{"kc is a multiple of a tile's k, nc of 16*nt",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           const int step = kTile * instruction(Isa::amx, p, d)->group;
-           return h.kc >= step && h.kc % step == 0 && h.nc >= h.nt * kTile &&
-                  h.nc % (h.nt * kTile) == 0;
-         }},
-    Rule{"packed weights need swap=0 and no parallel=k",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return !p.gemm.b_packed || (!typed(c).swap && typed(c).parallel != Parallel::k);
-         }},
-    Rule{"copy_left=1 needs a k-major left operand",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return !typed(c).copy_left || (typed(c).swap ? p.b_k_major : p.a_k_major);
-         }},
-    Rule{"parallel other than none needs 2 or more threads, batch also 2 or more products",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           switch (typed(c).parallel) {
-             case Parallel::none:
-               return true;
-             case Parallel::batch:
-               return p.gemm.batch > 1 && d.compute_units > 1;
-             default:
-               return d.compute_units > 1;
-           }
-         }},
+struct AmxSizes {
+  const DotInstruction& row;
+  int step;  // k of a tile
 };
+
+AmxSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostAmx&) {
+  const auto& row = *instruction(Isa::amx, p, d);
+  return {row, kTile * row.group};
+}
+
+constexpr FirstRule<HostAmx> kFirst[] = {
+    {"isa has an instruction of this family for the types",
+     [](const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
+       return c.isa == Isa::amx && instruction(Isa::amx, p, d) != nullptr;
+     }}};
+
+constexpr Rule<HostAmx, AmxSizes> kRules[] = {
+    {"mt and nt are at least 1, and mt*nt + mt + nt tiles fit the 8 registers",
+     [](const Canonical&, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+       return c.mt >= 1 && c.nt >= 1 && c.mt * c.nt + c.mt + c.nt <= kTileCount;
+     }},
+    {"kc is a multiple of a tile's k, nc of 16*nt",
+     [](const Canonical&, const DeviceCaps&, const HostAmx& c, const AmxSizes& w) {
+       return c.kc >= w.step && c.kc % w.step == 0 && c.nc >= c.nt * kTile &&
+              c.nc % (c.nt * kTile) == 0;
+     }},
+    {"packed weights need swap=0 and no parallel=k",
+     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+       return !p.gemm.b_packed || (!c.swap && c.parallel != Parallel::k);
+     }},
+    {"copy_left=1 needs a k-major left operand",
+     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+       return !c.copy_left || (c.swap ? p.b_k_major : p.a_k_major);
+     }},
+    {"parallel other than none needs 2 or more threads, batch also 2 or more products",
+     [](const Canonical& p, const DeviceCaps& d, const HostAmx& c, const AmxSizes&) {
+       switch (c.parallel) {
+         case Parallel::none:
+           return true;
+         case Parallel::batch:
+           return p.gemm.batch > 1 && d.compute_units > 1;
+         default:
+           return d.compute_units > 1;
+       }
+     }}};
 
 void enumerate(const Canonical& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
@@ -96,9 +103,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
       }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& h = typed(config);
-  const auto& row = *instruction(Isa::amx, p, d);
+Parameters parameters(const Canonical& p, const DeviceCaps&, const HostAmx& h, const AmxSizes& w) {
+  const auto& row = w.row;
   const Gemm& g = p.gemm;
   Parameters out;
   host::add_common(out, p, Isa::amx, row, row.vector_bytes);
@@ -129,9 +135,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   return out;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& h = typed(config);
-  const auto& row = *instruction(Isa::amx, p, d);
+double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
+  const auto& row = w.row;
   const auto rate = host::rates(d, Isa::amx);
   const Gemm& g = p.gemm;
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
@@ -142,13 +147,13 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   };
   if (h.parallel == Parallel::m) m = part(m, h.swap ? width : height);
   if (h.parallel == Parallel::n) n = part(n, h.swap ? height : width);
-  if (h.parallel == Parallel::k) k = part(k, kTile * row.group);
+  if (h.parallel == Parallel::k) k = part(k, w.step);
   if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
   if (h.parallel == Parallel::grid) (m >= n ? m : n) = std::max(m, n) / threads;
   const double left = h.swap ? n : m, right = h.swap ? m : n;
   const int bytes = size_of(g.a.dtype);
   const double blocks = std::ceil(left / height) * std::ceil(right / width);
-  const double steps = std::ceil(k / (kTile * row.group)), passes = std::ceil(k / h.kc);
+  const double steps = std::ceil(k / w.step), passes = std::ceil(k / h.kc);
   // A tile's dot takes 16 cycles, its load 8; cycles are half a vector dot's reciprocal rate.
   const double cycle = 2 / rate.dots_per_ns;
   const double dots = 16.0 * h.mt * h.nt, loads = 8.0 * (h.mt + h.nt);
@@ -178,9 +183,21 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
          shared + 60;
 }
 
+constexpr TypedFamily<HostAmx, AmxSizes> kRow{
+    .vendor = Vendor::cpu,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .flushed_by = [](const Gemm& g, const DeviceCaps& d,
+                     const HostAmx& c) { return host::flushed_by(c.isa, g, d); },
+    .flags = [](const DeviceCaps& d, const HostAmx& c) { return host::flags(c.isa, d); }};
+
 }  // namespace
 
-namespace host {
-Family amx_family() { return {HostAmx::kFamily, kFiles, enumerate, kRules, parameters, predict}; }
-}  // namespace host
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::host::amx

@@ -91,6 +91,11 @@ void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int
     to.constants.push_back(number("kKUnit", 4 * k_group, "threads cut k at multiples of this"));
 }
 
+double flushed_by(Isa isa, const Gemm& gemm, const DeviceCaps& device) {
+  const auto* row = dot_instruction(isa, device.cpu, gemm.a.dtype, gemm.b.dtype);
+  return row != nullptr && row->flushes ? 0x1p-126 : 0;
+}
+
 std::vector<std::string> flags(Isa isa, const DeviceCaps& device) {
   std::vector<std::string> f{"-std=c++20",      "-O3",       "-ffp-contract=fast",
                              "-fno-exceptions", "-fno-rtti", "-fno-math-errno",

@@ -30,6 +30,9 @@ bool needs_partial_accumulators(const Canonical& problem);
 /// Registers that hold vectors.
 constexpr int vector_registers(Isa isa) { return isa == Isa::avx512 || isa == Isa::amx ? 32 : 16; }
 
+/// The most that a product or addition of the instructions may lose to flushed denormals.
+double flushed_by(Isa isa, const Gemm& gemm, const DeviceCaps& device);
+
 /// Compiler flags of `isa` on `device`, the target first.
 std::vector<std::string> flags(Isa isa, const DeviceCaps& device);
 
@@ -39,8 +42,5 @@ struct Rates {
   double l1, l2, l3, dram;  // bytes a nanosecond
 };
 Rates rates(const DeviceCaps& device, Isa isa);
-
-/// The analytic model of family host_packed: nanoseconds of a call.
-double predict_packed(const Canonical& problem, const DeviceCaps& device, const Config& config);
 
 }  // namespace kiln::host

@@ -4,60 +4,64 @@
 #include <cmath>
 
 #include "generator/families/cpu/common/host.h"
+#include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::host::dot {
 namespace {
 
 using host::instruction;
-
-const HostDot& typed(const Config& c) { return std::get<HostDot>(c); }
 
 constexpr std::array<std::string_view, 6> kFiles{"cpu/common/abi.h",    "cpu/common/types.h",
                                                  "cpu/common/vector.h", "cpu/common/epilogue.h",
                                                  "cpu/common/share.h",  "cpu/dot/dot.cpp"};
 
-const std::array kRules{
-    Rule{"isa has an instruction of this family for the types",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return typed(c).isa != Isa::amx && instruction(typed(c).isa, p, d) != nullptr;
-         }},
-    Rule{"both operands are k-major, B is not packed",
-         [](const Canonical& p, const DeviceCaps&, const Config&) {
-           return p.a_k_major && p.b_k_major && !p.gemm.b_packed;
-         }},
-    Rule{"mr and nr are at least 1, and accumulators and operands fit the registers",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           const bool shifted = host::shifts_a(p, *instruction(h.isa, p, d));
-           return h.mr >= 1 && h.nr >= 1 &&
-                  h.mr * h.nr + h.nr * (shifted ? 2 : 1) + 1 <= host::vector_registers(h.isa);
-         }},
-    Rule{"kc is a multiple of a vector's k, mc of mr",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           const auto& row = *instruction(h.isa, p, d);
-           const int step = row.vector_bytes / row.acc_bytes * row.group;
-           return h.kc >= 0 && h.kc % step == 0 && h.mc >= 0 && h.mc % h.mr == 0;
-         }},
-    Rule{"parallel is none, or m, n or batch with 2 or more threads, batch also 2 or more products",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           switch (typed(c).parallel) {
-             case Parallel::none:
-               return true;
-             case Parallel::batch:
-               return p.gemm.batch > 1 && d.compute_units > 1;
-             case Parallel::m:
-             case Parallel::n:
-               return d.compute_units > 1;
-             default:
-               return false;
-           }
-         }},
-    Rule{"prefetch is 0 to 64",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           return typed(c).prefetch >= 0 && typed(c).prefetch <= 64;
-         }},
+struct DotSizes {
+  const DotInstruction& row;
+  int step;      // k of a vector
+  bool shifted;  // A is shifted to unsigned bytes
 };
+
+DotSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostDot& c) {
+  const auto& row = *instruction(c.isa, p, d);
+  return {row, row.vector_bytes / row.acc_bytes * row.group, host::shifts_a(p, row)};
+}
+
+constexpr FirstRule<HostDot> kFirst[] = {
+    {"isa has an instruction of this family for the types",
+     [](const Canonical& p, const DeviceCaps& d, const HostDot& c) {
+       return c.isa != Isa::amx && instruction(c.isa, p, d) != nullptr;
+     }}};
+
+constexpr Rule<HostDot, DotSizes> kRules[] = {
+    {"both operands are k-major, B is not packed",
+     [](const Canonical& p, const DeviceCaps&, const HostDot&, const DotSizes&) {
+       return p.a_k_major && p.b_k_major && !p.gemm.b_packed;
+     }},
+    {"mr and nr are at least 1, and accumulators and operands fit the registers",
+     [](const Canonical&, const DeviceCaps&, const HostDot& c, const DotSizes& w) {
+       return c.mr >= 1 && c.nr >= 1 &&
+              c.mr * c.nr + c.nr * (w.shifted ? 2 : 1) + 1 <= host::vector_registers(c.isa);
+     }},
+    {"kc is a multiple of a vector's k, mc of mr",
+     [](const Canonical&, const DeviceCaps&, const HostDot& c, const DotSizes& w) {
+       return c.kc >= 0 && c.kc % w.step == 0 && c.mc >= 0 && c.mc % c.mr == 0;
+     }},
+    {"parallel is none, or m, n or batch with 2 or more threads, batch also 2 or more products",
+     [](const Canonical& p, const DeviceCaps& d, const HostDot& c, const DotSizes&) {
+       switch (c.parallel) {
+         case Parallel::none:
+           return true;
+         case Parallel::batch:
+           return p.gemm.batch > 1 && d.compute_units > 1;
+         case Parallel::m:
+         case Parallel::n:
+           return d.compute_units > 1;
+         default:
+           return false;
+       }
+     }},
+    {"prefetch is 0 to 64", [](const Canonical&, const DeviceCaps&, const HostDot& c,
+                               const DotSizes&) { return c.prefetch >= 0 && c.prefetch <= 64; }}};
 
 void enumerate(const Canonical& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
@@ -93,9 +97,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& h = typed(config);
-  const auto& row = *instruction(h.isa, p, d);
+Parameters parameters(const Canonical& p, const DeviceCaps&, const HostDot& h, const DotSizes& w) {
+  const auto& row = w.row;
   Parameters out;
   host::add_common(out, p, h.isa, row, row.vector_bytes);
   const int tail_rows = int(p.gemm.m % h.mr);
@@ -110,7 +113,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   if (h.prefetch > 0) add("kPrefetch", h.prefetch, "vectors that B is prefetched ahead");
   auto& v = out.values;
   const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
-  v["shift_a"] = flag(host::shifts_a(p, row));
+  v["shift_a"] = flag(w.shifted);
   v["blocked_k"] = flag(h.kc > 0);
   v["blocked_m"] = flag(h.mc > 0);
   v["prefetch"] = flag(h.prefetch > 0);
@@ -119,13 +122,11 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   return out;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& h = typed(config);
-  const auto& row = *instruction(h.isa, p, d);
+double predict(const Canonical& p, const DeviceCaps& d, const HostDot& h, const DotSizes& w) {
+  const auto& row = w.row;
   const auto rate = host::rates(d, h.isa);
   const Gemm& g = p.gemm;
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
-  const int step = row.vector_bytes / row.acc_bytes * row.group;
   double m = double(g.m), n = double(g.n), batch = double(g.batch);
   const auto part = [&](double size, double unit) {
     return std::min(size, std::ceil(std::ceil(size / unit) / threads) * unit);
@@ -133,7 +134,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   if (h.parallel == Parallel::m) m = part(m, h.mr);
   if (h.parallel == Parallel::n) n = part(n, h.nr);
   if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
-  const double k = double(g.k), steps = std::ceil(k / step);
+  const double k = double(g.k), steps = std::ceil(k / w.step);
   const double columns = std::ceil(n / h.nr);
   const double tiles = std::ceil(m / h.mr) * columns;
   const double passes = h.kc > 0 ? std::ceil(k / h.kc) : 1;
@@ -162,9 +163,21 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   return batch * (longest + 0.35 * others) + (threads > 1 ? 2000 : 0);
 }
 
+constexpr TypedFamily<HostDot, DotSizes> kRow{
+    .vendor = Vendor::cpu,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .flushed_by = [](const Gemm& g, const DeviceCaps& d,
+                     const HostDot& c) { return host::flushed_by(c.isa, g, d); },
+    .flags = [](const DeviceCaps& d, const HostDot& c) { return host::flags(c.isa, d); }};
+
 }  // namespace
 
-namespace host {
-Family dot_family() { return {HostDot::kFamily, kFiles, enumerate, kRules, parameters, predict}; }
-}  // namespace host
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::host::dot

@@ -3,18 +3,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cmath>
 
-#include "generator/families/cpu/common/host.h"
-#include "generator/families/cuda/common/cuda.h"
+#include "generator/families/cpu/packed/sizes.h"
+#include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::host::packed {
 namespace {
 
+using host::Fetches;
 using host::instruction;
-
-const HostPacked& typed(const Config& c) { return std::get<HostPacked>(c); }
+using host::PackedSizes;
 
 int lanes(const DotInstruction& row) { return row.vector_bytes / row.acc_bytes; }
 
@@ -26,10 +25,6 @@ constexpr std::array<std::string_view, 9> kFiles{
 /// The most of L2 that a prefetched block may take, so that it does not evict the one in use.
 constexpr double kAheadShare = 0.25;
 
-/// Lines to fetch at every eighth step of a tile, 0 = none.
-struct Fetches {
-  int a, b;
-};
 constexpr int kMostLines = 8;  // a call: more would hold up the loads of the steps
 
 /// Which operands have a next block that prefetching helps, and at what rate. Excluded: rows of A
@@ -59,73 +54,68 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
   return out;
 }
 
-const std::array kRules{
-    Rule{"isa has an instruction of this family for the types",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return typed(c).isa != Isa::amx && instruction(typed(c).isa, p, d) != nullptr;
-         }},
-    Rule{"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           const auto& h = typed(c);
-           // One register more holds the broadcast; an accumulator that spills costs a store a
-           // step.
-           return h.mr >= 1 && h.nv >= 1 && h.mr * h.nv + h.nv + 1 <= host::vector_registers(h.isa);
-         }},
-    Rule{"mc is a multiple of mr, nc of the register tile's columns, kc of 8",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           const auto* row = instruction(h.isa, p, d);
-           return h.mc >= h.mr && h.mc % h.mr == 0 && h.nc >= 1 &&
-                  h.nc % (h.nv * lanes(*row)) == 0 && h.kc >= 8 && h.kc % 8 == 0;
-         }},
-    Rule{"pack_a=0 needs an A without sign shift that is k-major or has one k a lane",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           const auto* row = instruction(h.isa, p, d);
-           return h.pack_a || (!host::shifts_a(p, *row) && (p.a_k_major || row->group == 1));
-         }},
-    Rule{"pack_b=0 needs a B that is n-major with one k a lane, and isa=avx512 or n in whole "
-         "vectors",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           const auto* row = instruction(h.isa, p, d);
-           return h.pack_b || (!p.b_k_major && row->group == 1 &&
-                               (h.isa == Isa::avx512 || p.gemm.n % lanes(*row) == 0));
-         }},
-    Rule{"packed weights need pack_b=1 and no parallel=k",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return !p.gemm.b_packed || (typed(c).pack_b && typed(c).parallel != Parallel::k);
-         }},
-    Rule{"parallel other than none needs 2 or more threads, batch also 2 or more products",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           switch (typed(c).parallel) {
-             case Parallel::none:
-               return true;
-             case Parallel::batch:
-               return p.gemm.batch > 1 && d.compute_units > 1;
-             default:
-               return d.compute_units > 1;
-           }
-         }},
-    Rule{"stream_d=1 needs kc >= k, no parallel=k, a D as wide as the accumulator, and vectors",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           const auto* row = instruction(h.isa, p, d);
-           return !h.stream_d ||
-                  (h.isa != Isa::portable && h.kc >= p.gemm.k && h.parallel != Parallel::k &&
-                   size_of(p.gemm.d.dtype) == row->acc_bytes);
-         }},
-    Rule{"ahead=1 needs a next block of A or B that fits a quarter of L2",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const Fetches lines = fetches(p, d, typed(c));
-           return !typed(c).ahead || lines.a > 0 || lines.b > 0;
-         }},
-    Rule{"unroll is 1 to 16, prefetch 0 to 64",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           return typed(c).unroll >= 1 && typed(c).unroll <= 16 && typed(c).prefetch >= 0 &&
-                  typed(c).prefetch <= 64;
-         }},
-};
+PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
+  const auto& row = *instruction(c.isa, p, d);
+  return {row, lanes(row), c.ahead ? fetches(p, d, c) : Fetches{}};
+}
+
+constexpr FirstRule<HostPacked> kFirst[] = {
+    {"isa has an instruction of this family for the types",
+     [](const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
+       return c.isa != Isa::amx && instruction(c.isa, p, d) != nullptr;
+     }},
+    {"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
+     [](const Canonical&, const DeviceCaps&, const HostPacked& c) {
+       // One register more holds the broadcast; an accumulator that spills costs a store a
+       // step.
+       return c.mr >= 1 && c.nv >= 1 && c.mr * c.nv + c.nv + 1 <= host::vector_registers(c.isa);
+     }}};
+
+constexpr Rule<HostPacked, PackedSizes> kRules[] = {
+    {"mc is a multiple of mr, nc of the register tile's columns, kc of 8",
+     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+       return c.mc >= c.mr && c.mc % c.mr == 0 && c.nc >= 1 && c.nc % (c.nv * w.lanes) == 0 &&
+              c.kc >= 8 && c.kc % 8 == 0;
+     }},
+    {"pack_a=0 needs an A without sign shift that is k-major or has one k a lane",
+     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+       return c.pack_a || (!host::shifts_a(p, w.row) && (p.a_k_major || w.row.group == 1));
+     }},
+    {"pack_b=0 needs a B that is n-major with one k a lane, and isa=avx512 or n in whole "
+     "vectors",
+     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+       return c.pack_b || (!p.b_k_major && w.row.group == 1 &&
+                           (c.isa == Isa::avx512 || p.gemm.n % w.lanes == 0));
+     }},
+    {"packed weights need pack_b=1 and no parallel=k",
+     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+       return !p.gemm.b_packed || (c.pack_b && c.parallel != Parallel::k);
+     }},
+    {"parallel other than none needs 2 or more threads, batch also 2 or more products",
+     [](const Canonical& p, const DeviceCaps& d, const HostPacked& c, const PackedSizes&) {
+       switch (c.parallel) {
+         case Parallel::none:
+           return true;
+         case Parallel::batch:
+           return p.gemm.batch > 1 && d.compute_units > 1;
+         default:
+           return d.compute_units > 1;
+       }
+     }},
+    {"stream_d=1 needs kc >= k, no parallel=k, a D as wide as the accumulator, and vectors",
+     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+       return !c.stream_d ||
+              (c.isa != Isa::portable && c.kc >= p.gemm.k && c.parallel != Parallel::k &&
+               size_of(p.gemm.d.dtype) == w.row.acc_bytes);
+     }},
+    {"ahead=1 needs a next block of A or B that fits a quarter of L2",
+     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+       return !c.ahead || w.fetches.a > 0 || w.fetches.b > 0;
+     }},
+    {"unroll is 1 to 16, prefetch 0 to 64",
+     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+       return c.unroll >= 1 && c.unroll <= 16 && c.prefetch >= 0 && c.prefetch <= 64;
+     }}};
 
 std::vector<int> distinct(std::vector<std::int64_t> values) {
   std::sort(values.begin(), values.end());
@@ -232,12 +222,12 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& h = typed(config);
-  const auto& row = *instruction(h.isa, p, d);
+Parameters parameters(const Canonical& p, const DeviceCaps&, const HostPacked& h,
+                      const PackedSizes& w) {
+  const auto& row = w.row;
   Parameters out;
   host::add_common(out, p, h.isa, row, row.vector_bytes);
-  const int lane_count = lanes(row), nr = h.nv * lane_count;
+  const int lane_count = w.lanes, nr = h.nv * lane_count;
   const bool shifted = host::shifts_a(p, row);
   const bool pack_b = h.pack_b && !p.gemm.b_packed;
   // A tail that is a large part of the problem gets a tile of its own size.
@@ -264,20 +254,19 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   out.constants.push_back({"bool", "kPackA", h.pack_a ? "true" : "false", "A is copied to strips"});
   out.constants.push_back({"bool", "kPackB", pack_b ? "true" : "false", "B is copied to strips"});
 
-  const Fetches ahead = h.ahead ? fetches(p, d, h) : Fetches{};
   const auto hint = [&](const char* name, std::int64_t value, const char* gloss) {
     if (value == 0) return;
     add(name, value, gloss);
     out.constants.back().hint = true;
   };
-  hint("kFetchA", ahead.a, "lines of A's next rows that 8 steps fetch ahead");
-  hint("kFetchB", ahead.b, "lines of B's next piece that 8 steps fetch ahead");
+  hint("kFetchA", w.fetches.a, "lines of A's next rows that 8 steps fetch ahead");
+  hint("kFetchB", w.fetches.b, "lines of B's next piece that 8 steps fetch ahead");
 
   auto& v = out.values;
   const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
   v["ahead"] = flag(h.ahead);
-  v["ahead_a"] = flag(ahead.a > 0);
-  v["ahead_b"] = flag(ahead.b > 0);
+  v["ahead_a"] = flag(w.fetches.a > 0);
+  v["ahead_b"] = flag(w.fetches.b > 0);
   v["pack_a"] = flag(h.pack_a);
   v["pack_b"] = flag(pack_b);
   v["b_packed"] = flag(p.gemm.b_packed);
@@ -295,32 +284,19 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   return out;
 }
 
-}  // namespace
-
-namespace host {
-Family packed_family() {
-  return {HostPacked::kFamily, kFiles, enumerate, kRules, parameters, predict_packed};
-}
-}  // namespace host
-
-bool has_fallback(const Canonical& p, const DeviceCaps& d) {
-  if (d.vendor == Vendor::nvidia) return true;
-  return d.vendor == Vendor::cpu && p.gemm.scale_a == Scale::none &&
-         p.gemm.scale_b == Scale::none && instruction(host::isas(d).front(), p, d) != nullptr;
-}
-
-Config fallback_config(const Canonical& p, const DeviceCaps& d) {
-  if (d.vendor == Vendor::nvidia) return cuda::simt_fallback(p);
+/// A plain blocking for whatever the best instruction set of the device computes.
+std::optional<HostPacked> fallback(const Canonical& p, const DeviceCaps& d) {
+  if (p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none) return std::nullopt;
   const Isa isa = host::isas(d).front();
-  assert(instruction(isa, p, d) != nullptr);
-  const auto& row = *instruction(isa, p, d);
+  const auto* row = instruction(isa, p, d);
+  if (row == nullptr) return std::nullopt;
   HostPacked h;
   h.isa = isa;
   h.mr = isa == Isa::portable ? 4 : 6;
   h.nv = isa == Isa::avx512 ? 4 : 2;
-  h.kc = 256 * row.group;
+  h.kc = 256 * row->group;
   h.mc = h.mr * 40;
-  h.nc = h.nv * lanes(row) * 12;
+  h.nc = h.nv * lanes(*row) * 12;
   h.pack_a = h.pack_b = true;
   h.inner = Inner::columns;
   h.prefetch = 0;
@@ -330,4 +306,23 @@ Config fallback_config(const Canonical& p, const DeviceCaps& d) {
                                                  : Parallel::n;
   return h;
 }
-}  // namespace kiln
+
+constexpr TypedFamily<HostPacked, PackedSizes> kRow{
+    .vendor = Vendor::cpu,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = host::predict_packed,
+    .fallback = fallback,
+    .flushed_by = [](const Gemm& g, const DeviceCaps& d,
+                     const HostPacked& c) { return host::flushed_by(c.isa, g, d); },
+    .flags = [](const DeviceCaps& d, const HostPacked& c) { return host::flags(c.isa, d); }};
+
+}  // namespace
+
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::host::packed

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "generator/families/cpu/common/host.h"
+#include "generator/families/cpu/packed/sizes.h"
 
 namespace kiln::host {
 namespace {
@@ -19,14 +19,15 @@ constexpr double kFarBytes = 64e6;
 
 /// The part of the problem that the slowest thread does, in the units the model counts.
 struct Share {
-  Share(const Canonical& problem, const DeviceCaps& device, const HostPacked& config)
+  Share(const Canonical& problem, const DeviceCaps& device, const HostPacked& config,
+        const PackedSizes& sizes)
       : p(problem),
         d(device),
         h(config),
-        row(*instruction(h.isa, p, d)),
+        row(sizes.row),
         rate(rates(d, h.isa)),
         threads(h.parallel == Parallel::none ? 1 : d.compute_units),
-        nr(h.nv * row.vector_bytes / row.acc_bytes),
+        nr(h.nv * sizes.lanes),
         m(double(p.gemm.m)),
         n(double(p.gemm.n)),
         k(double(p.gemm.k)),
@@ -174,8 +175,9 @@ double packing_ns(const Share& s) {
 
 }  // namespace
 
-double predict_packed(const Canonical& problem, const DeviceCaps& device, const Config& config) {
-  const Share s(problem, device, std::get<HostPacked>(config));
+double predict_packed(const Canonical& problem, const DeviceCaps& device, const HostPacked& config,
+                      const PackedSizes& sizes) {
+  const Share s(problem, device, config, sizes);
   const double compute = compute_ns(s), stream = stream_ns(s), results = results_ns(s);
   const double memory = operands_ns(s) + results;
   const double longest = std::max({compute, stream, memory});

@@ -4,8 +4,9 @@
 #include <cmath>
 
 #include "generator/families/cpu/common/host.h"
+#include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::host::small {
 namespace {
 
 using host::instruction;
@@ -15,54 +16,57 @@ constexpr double kMostWork = 128.0 * 128 * 128;
 /// Instructions that a body unrolled over all of k may have.
 constexpr double kMostSteps = 8192;
 
-const HostSmall& typed(const Config& c) { return std::get<HostSmall>(c); }
-
-int lanes(const HostSmall& h, const DotInstruction& row) { return h.bytes / row.acc_bytes; }
-
 constexpr std::array<std::string_view, 6> kFiles{"cpu/common/abi.h",    "cpu/common/types.h",
                                                  "cpu/common/vector.h", "cpu/common/epilogue.h",
                                                  "cpu/common/share.h",  "cpu/small/small.cpp"};
 
-const std::array kRules{
-    Rule{"isa has an fp32 or fp64 instruction for the types",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto* row = instruction(typed(c).isa, p, d);
-           return row != nullptr && (row->kind == Kind::f32 || row->kind == Kind::f64);
-         }},
-    Rule{"m, n, k are at least 1, m*n*k at most 128^3, B is n-major and not packed, offsets fit 31 "
-         "bits",
-         [](const Canonical& p, const DeviceCaps&, const Config&) {
-           const Gemm& g = p.gemm;
-           // Offsets are worked out in 32 bits.
-           const double reach = double(std::max({g.m, g.n, g.k}) + 1) *
-                                double(std::max({g.a.ld, g.b.ld, g.c.ld, g.d.ld}));
-           return g.m >= 1 && g.n >= 1 && g.k >= 1 && !p.b_k_major && !g.b_packed &&
-                  double(g.m) * double(g.n) * double(g.k) <= kMostWork && reach < 0x1p31;
-         }},
-    Rule{"bytes is 16, 32 or 64, no more than the isa's vectors have",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           return (h.bytes == 16 || h.bytes == 32 || h.bytes == 64) &&
-                  h.bytes <= instruction(h.isa, p, d)->vector_bytes;
-         }},
-    Rule{"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           const auto& h = typed(c);
-           return h.mr >= 1 && h.nv >= 1 && h.mr * h.nv + h.nv + 1 <= host::vector_registers(h.isa);
-         }},
-    Rule{"unroll is 0 to 64, and mr*nv*unroll at most 8192 (unroll=0: mr*nv*k)",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const auto& h = typed(c);
-           const double steps = h.unroll == 0 ? double(p.gemm.k) : h.unroll;
-           return h.unroll >= 0 && h.unroll <= 64 && h.mr * h.nv * steps <= kMostSteps;
-         }},
-    Rule{"parallel is none, or batch with 2 or more threads and products",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto way = typed(c).parallel;
-           return way == Parallel::none ||
-                  (way == Parallel::batch && p.gemm.batch > 1 && d.compute_units > 1);
-         }},
+struct SmallSizes {
+  const DotInstruction& row;
+  int lanes;  // of a vector
 };
+
+SmallSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostSmall& c) {
+  const auto& row = *instruction(c.isa, p, d);
+  return {row, c.bytes / row.acc_bytes};
+}
+
+constexpr FirstRule<HostSmall> kFirst[] = {
+    {"isa has an fp32 or fp64 instruction for the types",
+     [](const Canonical& p, const DeviceCaps& d, const HostSmall& c) {
+       const auto* row = instruction(c.isa, p, d);
+       return row != nullptr && (row->kind == Kind::f32 || row->kind == Kind::f64);
+     }}};
+
+constexpr Rule<HostSmall, SmallSizes> kRules[] = {
+    {"m, n, k are at least 1, m*n*k at most 128^3, B is n-major and not packed, offsets fit 31 "
+     "bits",
+     [](const Canonical& p, const DeviceCaps&, const HostSmall&, const SmallSizes&) {
+       const Gemm& g = p.gemm;
+       // Offsets are worked out in 32 bits.
+       const double reach = double(std::max({g.m, g.n, g.k}) + 1) *
+                            double(std::max({g.a.ld, g.b.ld, g.c.ld, g.d.ld}));
+       return g.m >= 1 && g.n >= 1 && g.k >= 1 && !p.b_k_major && !g.b_packed &&
+              double(g.m) * double(g.n) * double(g.k) <= kMostWork && reach < 0x1p31;
+     }},
+    {"bytes is 16, 32 or 64, no more than the isa's vectors have",
+     [](const Canonical&, const DeviceCaps&, const HostSmall& c, const SmallSizes& w) {
+       return (c.bytes == 16 || c.bytes == 32 || c.bytes == 64) && c.bytes <= w.row.vector_bytes;
+     }},
+    {"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
+     [](const Canonical&, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
+       return c.mr >= 1 && c.nv >= 1 && c.mr * c.nv + c.nv + 1 <= host::vector_registers(c.isa);
+     }},
+    {"unroll is 0 to 64, and mr*nv*unroll at most 8192 (unroll=0: mr*nv*k)",
+     [](const Canonical& p, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
+       const double steps = c.unroll == 0 ? double(p.gemm.k) : c.unroll;
+       return c.unroll >= 0 && c.unroll <= 64 && c.mr * c.nv * steps <= kMostSteps;
+     }},
+    {"parallel is none, or batch with 2 or more threads and products",
+     [](const Canonical& p, const DeviceCaps& d, const HostSmall& c, const SmallSizes&) {
+       const auto way = c.parallel;
+       return way == Parallel::none ||
+              (way == Parallel::batch && p.gemm.batch > 1 && d.compute_units > 1);
+     }}};
 
 void enumerate(const Canonical& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
@@ -91,14 +95,14 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& h = typed(config);
-  const auto& row = *instruction(h.isa, p, d);
+Parameters parameters(const Canonical& p, const DeviceCaps&, const HostSmall& h,
+                      const SmallSizes& w) {
+  const auto& row = w.row;
   const Gemm& g = p.gemm;
   Parameters out;
   host::add_common(out, p, h.isa, row, h.bytes);
-  const int nr = h.nv * lanes(h, row);
-  const int tail_vectors = int(ceil_div(g.n % nr, lanes(h, row)));
+  const int nr = h.nv * w.lanes;
+  const int tail_vectors = int(ceil_div(g.n % nr, w.lanes));
   const int tail_rows = int(g.m % h.mr);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
@@ -127,12 +131,10 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   return out;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& h = typed(config);
-  const auto& row = *instruction(h.isa, p, d);
+double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, const SmallSizes& w) {
   const auto rate = host::rates(d, h.isa);
   const Gemm& g = p.gemm;
-  const double vectors = double(ceil_div(g.n, lanes(h, row)));
+  const double vectors = double(ceil_div(g.n, w.lanes));
   const double column_tiles = double(ceil_div(std::int64_t(vectors), h.nv)),
                row_tiles = double(ceil_div(g.m, h.mr));
   const double dots = double(h.mr) * h.nv, loads = h.mr + h.nv;
@@ -144,11 +146,21 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   return 3 + (shared ? 2000 : 0) + double(g.batch) * one / (shared ? d.compute_units : 1);
 }
 
+constexpr TypedFamily<HostSmall, SmallSizes> kRow{
+    .vendor = Vendor::cpu,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .flushed_by = [](const Gemm& g, const DeviceCaps& d,
+                     const HostSmall& c) { return host::flushed_by(c.isa, g, d); },
+    .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); }};
+
 }  // namespace
 
-namespace host {
-Family small_family() {
-  return {HostSmall::kFamily, kFiles, enumerate, kRules, parameters, predict};
-}
-}  // namespace host
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::host::small

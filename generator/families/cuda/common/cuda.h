@@ -20,9 +20,6 @@ constexpr bool band_fits(std::int64_t group, std::int64_t across) {
   return group * across < std::int64_t{1} << 31;
 }
 
-/// Legal for every valid problem on every NVIDIA device.
-Config simt_fallback(const Canonical& problem);
-
 /// Counters of split-K and stream-K at the front of the workspace. The size is fixed, so that the
 /// offset of what follows does not depend on the number of tiles.
 inline constexpr std::int64_t kCounterBytes = 64 << 10;

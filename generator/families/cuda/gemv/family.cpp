@@ -4,15 +4,14 @@
 #include <array>
 #include <cmath>
 
-#include "generator/families/cuda/mma/plan.h"
+#include "generator/families/cuda/mma/sizes.h"
+#include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::cuda::gemv {
 namespace {
 
 /// Accumulators of more rows than this do not fit the registers beside the operands.
 constexpr std::int64_t kMostThin = 16;
-
-const CudaGemv& typed(const Config& c) { return std::get<CudaGemv>(c); }
 
 constexpr std::array<std::string_view, 10> kFiles{
     "cuda/common/abi.h",      "cuda/common/types.h",     "cuda/common/convert.h",
@@ -21,7 +20,6 @@ constexpr std::array<std::string_view, 10> kFiles{
     "cuda/gemv/matrix.cu"};
 
 std::int64_t thin_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.n : g.m; }
-std::int64_t wide_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.m : g.n; }
 DType wide_type(const Gemm& g, const CudaGemv& c) { return c.swap ? g.a.dtype : g.b.dtype; }
 
 /// Reads aligned 16-byte words; the thin operand is shifted to match them.
@@ -32,111 +30,116 @@ int elements_of(const Gemm& g, const CudaGemv& c) {
   return by_words(c) ? 16 / size_of(wide_type(g, c)) : c.width;
 }
 constexpr int kMatrixRows = 16;
-/// Read by words, a block's rows all begin at the same place within one.
-std::int64_t classes_of(const Gemm& g, const CudaGemv& c) {
-  return by_words(c) && !(c.matrix && g.alignment >= 16) ? elements_of(g, c) : 1;
-}
-std::int64_t blocks_of(const Gemm& g, const CudaGemv& c) {
-  const std::int64_t rows = ceil_div(wide_of(g, c), classes_of(g, c));
-  const std::int64_t each = c.matrix ? kMatrixRows : std::int64_t{c.warps} * c.rows;
-  return classes_of(g, c) * ceil_div(rows, each) * g.batch;
-}
-/// Aligned words that a row holds whole, at most.
-std::int64_t words_of(const Gemm& g, const CudaGemv& c) { return g.k / elements_of(g, c); }
+/// Limits of matrix=1: words of a row that a lane has, and whole words of the thin rows that a
+/// thread copies to shared memory.
+constexpr int kMostSteps = 14, kMostWhole = 6;
 
-/// Of a matrix instruction's rows, the words that each lane has: every fourth of its warp's part.
-constexpr int kMostSteps = 14;
-std::int64_t steps_of(const Gemm& g, const CudaGemv& c) {
-  return std::max<std::int64_t>(1, ceil_div(words_of(g, c), std::int64_t{4} * c.warps));
-}
-/// Whole words of the thin rows that each thread copies to shared memory.
-constexpr int kMostWhole = 6;
-std::int64_t whole_of(const Gemm& g, const CudaGemv& c) {
-  return ceil_div(words_of(g, c) * thin_of(g, c), std::int64_t{32} * c.warps);
-}
-/// Occupancy in blocks when registers hold little but data in flight: 3×5000×777 takes 4.85
-/// us with 96 registers a thread, 5.28 with 112 (H200), because fewer of the next grid's blocks
-/// find room.
-std::int64_t resident_of(const Gemm& g, const DeviceCaps& d, const CudaGemv& c) {
-  const std::int64_t registers = round_up(8 * steps_of(g, c) + 9 * whole_of(g, c) + 13, 8);
+struct GemvSizes {
+  std::int64_t thin, wide;  // rows of either side
+  DType wide_type;
+  int elements;          // of a row that a lane reads at once
+  std::int64_t words;    // aligned ones that a row holds whole, at most
+  std::int64_t classes;  // read by words, a block's rows all begin at the same place within one
+  std::int64_t blocks;
+  std::int64_t steps;  // of a matrix instruction's rows, the words that each lane has: every fourth
+                       // of its warp's part
+  std::int64_t whole;  // words of the thin rows that each thread copies to shared memory
+  std::int64_t resident;                    // occupancy in blocks
+  const cuda::MmaInstruction* instruction;  // null where matrix=1 has none
+  int ahead;      // words of each row in flight to a lane: four where the registers have room
+  int panel;      // words of a thin row that shared memory holds at once
+  bool overlaps;  // grids may begin while the one before them ends
+};
+
+/// Occupancy when registers hold little but data in flight: 3×5000×777 takes 4.85 us with 96
+/// registers a thread, 5.28 with 112 (H200), because fewer of the next grid's blocks find room.
+std::int64_t resident_of(const DeviceCaps& d, const CudaGemv& c, const GemvSizes& w) {
+  const std::int64_t registers = round_up(8 * w.steps + 9 * w.whole + 13, 8);
   return std::min<std::int64_t>(
       d.gpu.registers_unit / (32 * c.warps * std::max<std::int64_t>(40, registers)),
       d.gpu.threads_unit / (32 * c.warps));
 }
-const cuda::MmaInstruction* instruction_of(const Gemm& g, const DeviceCaps& d) {
-  return g.a.dtype == g.b.dtype && size_of(g.a.dtype) == 2 ? cuda::mma_instruction(g, d, 16)
-                                                           : nullptr;
-}
 
-/// Words of each row in flight to a lane: four where the registers have room.
-int ahead_of(const Gemm& g, const CudaGemv& c) {
-  const std::int64_t values = c.rows * (thin_of(g, c) + elements_of(g, c));
-  return size_of(g.accumulator) / 4 * values <= 64 ? 4 : 2;
-}
-/// Words of a thin row that shared memory holds at once.
-int panel_of(const Gemm& g, const CudaGemv& c) {
+int panel_of(const CudaGemv& c, const GemvSizes& w) {
   // All of them, and a ragged one at each end.
-  if (c.matrix) return static_cast<int>(words_of(g, c)) + 2;
+  if (c.matrix) return static_cast<int>(w.words) + 2;
   constexpr int kPanelBytes = 32 << 10;
-  const int turn = 32 * ahead_of(g, c);
-  return std::max(1, kPanelBytes / (16 * static_cast<int>(thin_of(g, c)) * turn)) * turn;
+  const int turn = 32 * w.ahead;
+  return std::max(1, kPanelBytes / (16 * static_cast<int>(w.thin) * turn)) * turn;
 }
 
-const std::array kRules{
-    Rule{"m (n with swap=1) is 1 to 16, the other side's operand is k-major, B is not packed",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const auto& v = typed(c);
-           const std::int64_t thin = thin_of(p.gemm, v);
-           return thin >= 1 && thin <= kMostThin && !p.gemm.b_packed &&
-                  (v.swap ? p.a_k_major : p.b_k_major);
-         }},
-    Rule{"8-bit float operands need sm_89 or later",
-         [](const Canonical& p, const DeviceCaps& d, const Config&) {
-           const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
-           return d.gpu.sm >= 89 || (!is_fp8(p.gemm.a.dtype) && !is_fp8(p.gemm.b.dtype));
-         }},
-    Rule{"warps is 1 to 32, rows at least 1, and accumulators fit the registers",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const auto& v = typed(c);
-           const std::int64_t words = size_of(p.gemm.accumulator) / 4;
-           return v.rows >= 1 && v.width >= 0 && v.warps >= 1 && v.warps <= 32 &&
-                  (v.matrix ||
-                   words * v.rows * (thin_of(p.gemm, v) + elements_of(p.gemm, v)) <= 128);
-         }},
-    Rule{"matrix=1 needs width=0, rows=16, 16-bit operands, at most 8 thin rows, and a k whose "
-         "words fit registers and shared memory",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& v = typed(c);
-           if (!v.matrix) return true;
-           // Of shared memory, as templates/cuda/gemv/matrix.cu lays it out.
-           constexpr std::int64_t kRoom = 47 << 10, kColumns = 8;
-           const std::int64_t thin = thin_of(p.gemm, v), panel = thin * panel_of(p.gemm, v) * 16;
-           const std::int64_t ends = kMatrixRows * 2 * 16;
-           const std::int64_t parts = v.warps * kMatrixRows * kColumns * 4;
-           return by_words(v) && v.rows == kMatrixRows && words_of(p.gemm, v) >= 1 &&
-                  thin <= kColumns && instruction_of(p.gemm, d) != nullptr &&
-                  steps_of(p.gemm, v) <= kMostSteps && whole_of(p.gemm, v) <= kMostWhole &&
-                  resident_of(p.gemm, d, v) >= 1 && panel + ends + parts <= kRoom;
-         }},
-    Rule{"a read of several elements is 2 to 16 bytes, a power of two that divides the alignment",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const auto fits = [&](DType t) {
-             const int bytes = typed(c).width * size_of(t);
-             return by_words(typed(c)) || typed(c).width == 1 ||
-                    (bytes <= 16 && (bytes & (bytes - 1)) == 0 && p.gemm.alignment % bytes == 0);
-           };
-           return fits(p.gemm.a.dtype) && fits(p.gemm.b.dtype);
-         }},
-    Rule{"width=0 needs rows whose 16-byte words are counted in 31 bits",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return !by_words(typed(c)) ||
-                  words_of(p.gemm, typed(c)) < (std::int64_t{1} << 31) - 1024;
-         }},
-    Rule{"the grid has fewer than 2^31 blocks",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return blocks_of(p.gemm, typed(c)) < std::int64_t{1} << 31;
-         }},
-};
+GemvSizes sizes_of(const Canonical& p, const DeviceCaps& d, const CudaGemv& c) {
+  const Gemm& g = p.gemm;
+  GemvSizes w{};
+  w.thin = thin_of(g, c);
+  w.wide = c.swap ? g.m : g.n;
+  w.wide_type = wide_type(g, c);
+  w.elements = elements_of(g, c);
+  w.words = g.k / w.elements;
+  w.classes = by_words(c) && !(c.matrix && g.alignment >= 16) ? w.elements : 1;
+  const std::int64_t each = c.matrix ? kMatrixRows : std::int64_t{c.warps} * c.rows;
+  w.blocks = w.classes * ceil_div(ceil_div(w.wide, w.classes), each) * g.batch;
+  w.steps = std::max<std::int64_t>(1, ceil_div(w.words, std::int64_t{4} * c.warps));
+  w.whole = ceil_div(w.words * w.thin, std::int64_t{32} * c.warps);
+  w.resident = resident_of(d, c, w);
+  w.instruction =
+      g.a.dtype == g.b.dtype && size_of(g.a.dtype) == 2 ? cuda::mma_instruction(g, d, 16) : nullptr;
+  w.ahead = size_of(g.accumulator) / 4 * c.rows * (w.thin + w.elements) <= 64 ? 4 : 2;
+  w.panel = panel_of(c, w);
+  w.overlaps = by_words(c) && d.gpu.sm >= 90;
+  return w;
+}
+
+constexpr FirstRule<CudaGemv> kFirst[] = {
+    {"m (n with swap=1) is 1 to 16, the other side's operand is k-major, B is not packed",
+     [](const Canonical& p, const DeviceCaps&, const CudaGemv& c) {
+       const std::int64_t thin = thin_of(p.gemm, c);
+       return thin >= 1 && thin <= kMostThin && !p.gemm.b_packed &&
+              (c.swap ? p.a_k_major : p.b_k_major);
+     }},
+    {"8-bit float operands need sm_89 or later",
+     [](const Canonical& p, const DeviceCaps& d, const CudaGemv&) {
+       const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
+       return d.gpu.sm >= 89 || (!is_fp8(p.gemm.a.dtype) && !is_fp8(p.gemm.b.dtype));
+     }},
+    {"warps is 1 to 32, rows at least 1, and accumulators fit the registers",
+     [](const Canonical& p, const DeviceCaps&, const CudaGemv& c) {
+       const std::int64_t words = size_of(p.gemm.accumulator) / 4;
+       return c.rows >= 1 && c.width >= 0 && c.warps >= 1 && c.warps <= 32 &&
+              (c.matrix || words * c.rows * (thin_of(p.gemm, c) + elements_of(p.gemm, c)) <= 128);
+     }}};
+
+constexpr Rule<CudaGemv, GemvSizes> kRules[] = {
+    {"matrix=1 needs width=0, rows=16, 16-bit operands, at most 8 thin rows, and a k whose "
+     "words fit registers and shared memory",
+     [](const Canonical&, const DeviceCaps&, const CudaGemv& c, const GemvSizes& w) {
+       if (!c.matrix) return true;
+       // Of shared memory, as templates/cuda/gemv/matrix.cu lays it out.
+       constexpr std::int64_t kRoom = 47 << 10, kColumns = 8;
+       const std::int64_t thin = w.thin, panel = thin * w.panel * 16;
+       const std::int64_t ends = kMatrixRows * 2 * 16;
+       const std::int64_t parts = c.warps * kMatrixRows * kColumns * 4;
+       return by_words(c) && c.rows == kMatrixRows && w.words >= 1 && thin <= kColumns &&
+              w.instruction != nullptr && w.steps <= kMostSteps && w.whole <= kMostWhole &&
+              w.resident >= 1 && panel + ends + parts <= kRoom;
+     }},
+    {"a read of several elements is 2 to 16 bytes, a power of two that divides the alignment",
+     [](const Canonical& p, const DeviceCaps&, const CudaGemv& c, const GemvSizes&) {
+       const auto fits = [&](DType t) {
+         const int bytes = c.width * size_of(t);
+         return by_words(c) || c.width == 1 ||
+                (bytes <= 16 && (bytes & (bytes - 1)) == 0 && p.gemm.alignment % bytes == 0);
+       };
+       return fits(p.gemm.a.dtype) && fits(p.gemm.b.dtype);
+     }},
+    {"width=0 needs rows whose 16-byte words are counted in 31 bits",
+     [](const Canonical&, const DeviceCaps&, const CudaGemv& c, const GemvSizes& w) {
+       return !by_words(c) || w.words < (std::int64_t{1} << 31) - 1024;
+     }},
+    {"the grid has fewer than 2^31 blocks",
+     [](const Canonical&, const DeviceCaps&, const CudaGemv&, const GemvSizes& w) {
+       return w.blocks < std::int64_t{1} << 31;
+     }}};
 
 void enumerate(const Canonical& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
@@ -154,35 +157,32 @@ void enumerate(const Canonical& p, const DeviceCaps&,
   }
 }
 
-/// Whether grids may begin while the one before them ends.
-bool overlaps(const DeviceCaps& d, const CudaGemv& c) { return by_words(c) && d.gpu.sm >= 90; }
-
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = typed(config);
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaGemv& c,
+                      const GemvSizes& w) {
   Parameters out;
   cuda::add_common(out, p, d);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
-  add("kThin", thin_of(p.gemm, c), "rows of the thin operand");
+  add("kThin", w.thin, "rows of the thin operand");
   if (c.matrix) {
-    const auto& m = *instruction_of(p.gemm, d);
+    const auto& m = *w.instruction;
     out.constants.push_back({"using", "Fragment", "u32", "a register of an operand"});
     add("kChunks", 1, "parts of a step of the instruction");
     add("kMmaSums", m.accumulators(), "registers of sums of the matrix instruction");
     add("kMmaA", m.a_registers(), "registers of the wide operand");
     add("kMmaB", m.b_registers(), "registers of the thin one");
-    add("kClasses", classes_of(p.gemm, c), "places within a word where rows begin");
-    add("kSteps", steps_of(p.gemm, c), "words of a row that a lane has");
-    add("kPanel", panel_of(p.gemm, c), "words of each thin row in shared memory");
-    add("kResident", resident_of(p.gemm, d, c), "blocks that are to fit one SM");
+    add("kClasses", w.classes, "places within a word where rows begin");
+    add("kSteps", w.steps, "words of a row that a lane has");
+    add("kPanel", w.panel, "words of each thin row in shared memory");
+    add("kResident", w.resident, "blocks that are to fit one SM");
     cuda::add_mma_lists(out, m, p.gemm);
   } else {
     add("kRows", c.rows, "rows of the wide operand that a warp takes");
   }
   if (shifted(c)) {
-    add("kAhead", ahead_of(p.gemm, c), "words of each row on their way to a lane");
-    add("kPanel", panel_of(p.gemm, c), "words of each thin row in shared memory at once");
+    add("kAhead", w.ahead, "words of each row on their way to a lane");
+    add("kPanel", w.panel, "words of each thin row in shared memory at once");
   } else if (!c.matrix) {
     add("kWidth", c.width, "elements read at once");
   }
@@ -195,33 +195,32 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   out.values["by_words"] = value_of(by_words(c));
   out.values["shifted"] = value_of(shifted(c));
   out.values["matrix"] = out.values["unaligned"] = value_of(c.matrix);
-  out.values["overlaps"] = value_of(overlaps(d, c));
+  out.values["overlaps"] = value_of(w.overlaps);
   return out;
 }
 
-GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = typed(config);
+GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaGemv& c, const GemvSizes& w) {
   GpuLaunch out;
   GpuStep step;
-  step.grid.x = static_cast<unsigned>(blocks_of(p.gemm, c));
+  step.grid.x = static_cast<unsigned>(w.blocks);
   step.block.x = static_cast<unsigned>(c.warps * 32);
-  step.overlaps_previous = overlaps(d, c);
+  step.overlaps_previous = w.overlaps;
   if (step.grid.x > 0) out.steps.push_back(step);
   return out;
 }
 
 /// Instructions that a warp takes for one turn along k, each lane with its elements of the thin
 /// rows and of its own.
-double issued_a_turn(const Gemm& g, const CudaGemv& c) {
-  const double thin = double(thin_of(g, c)), each = elements_of(g, c);
+double issued_a_turn(const CudaGemv& c, const GemvSizes& w) {
+  const double thin = double(w.thin), each = w.elements;
   const double products = thin * c.rows * each;
   if (!shifted(c)) return (c.rows + thin) * (4 + 2 * each) + products + 10;
-  const double converted = size_of(wide_type(g, c)) < 4 ? each : 0;
+  const double converted = size_of(w.wide_type) < 4 ? each : 0;
   return (c.rows + thin) * (2 + converted) + products + 6;
 }
 /// And once: addresses, the thin operand's share, adding up, the store.
-double issued_once(const Gemm& g, const CudaGemv& c) {
-  const double accumulators = double(thin_of(g, c)) * c.rows;
+double issued_once(const CudaGemv& c, const GemvSizes& w) {
+  const double accumulators = double(w.thin) * c.rows;
   return shifted(c) ? 500 + 4 * accumulators : 12 * accumulators;
 }
 
@@ -233,31 +232,29 @@ struct Effort {
   double layouts;  // times that the thin operand is laid out, one after the other
 };
 
-Effort effort_of(const Gemm& g, const CudaGemv& c) {
-  const double wide = double(wide_of(g, c)) * double(g.batch);
-  const double words = double(words_of(g, c)), each = elements_of(g, c) * size_of(wide_type(g, c));
+Effort effort_of(const Gemm& g, const CudaGemv& c, const GemvSizes& w) {
+  const double wide = double(w.wide) * double(g.batch);
+  const double words = double(w.words), each = w.elements * size_of(w.wide_type);
   if (c.matrix) {
-    const double steps = double(steps_of(g, c));
-    return {double(blocks_of(g, c)) * c.warps, 300 + 40 * double(whole_of(g, c)) + 14 * steps,
+    const double steps = double(w.steps);
+    return {double(w.blocks) * c.warps, 300 + 40 * double(w.whole) + 14 * steps,
             32.0 * 2 * 16 * steps, 1};
   }
   const double turns =
       shifted(c) ? std::ceil(words / 32) : std::max(1.0, double(g.k) / (32.0 * c.width));
   // Ordinary loads have three iterations in flight: 3×5000×777 read two bytes at a time took 9.7 us
   // (H200).
-  return {wide / c.rows, turns * issued_a_turn(g, c) + issued_once(g, c),
-          32.0 * c.rows * each * (shifted(c) ? ahead_of(g, c) : 3),
-          shifted(c) ? double(ceil_div(words_of(g, c), panel_of(g, c))) : 0};
+  return {wide / c.rows, turns * issued_a_turn(c, w) + issued_once(c, w),
+          32.0 * c.rows * each * (shifted(c) ? w.ahead : 3),
+          shifted(c) ? double(ceil_div(w.words, w.panel)) : 0};
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = typed(config);
+double predict(const Canonical& p, const DeviceCaps& d, const CudaGemv& c, const GemvSizes& w) {
   const Gemm& g = p.gemm;
   const double ghz = d.ghz > 0 ? d.ghz : 1.5, units = std::max(1, d.compute_units);
-  const Effort e = effort_of(g, c);
+  const Effort e = effort_of(g, c, w);
   const double issue = e.warps * e.issued / (4 * units) / ghz;
-  const double bytes =
-      double(wide_of(g, c)) * double(g.batch) * double(g.k) * size_of(wide_type(g, c));
+  const double bytes = double(w.wide) * double(g.batch) * double(g.k) * size_of(w.wide_type);
   // The bytes that an SM's warps have in flight bound what one latency can deliver.
   constexpr double kLatency = 800, kWarps = 40;
   const double warps = std::clamp(e.warps / units, 1.0, kWarps);
@@ -267,13 +264,19 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   return 3000 + 400 * e.layouts + std::max(issue, memory) + 0.3 * std::min(issue, memory);
 }
 
+constexpr TypedFamily<CudaGemv, GemvSizes> kRow{.vendor = Vendor::nvidia,
+                                                .files = kFiles,
+                                                .first_rules = kFirst,
+                                                .sizes = sizes_of,
+                                                .rules = kRules,
+                                                .enumerate = enumerate,
+                                                .parameters = parameters,
+                                                .predict_ns = predict,
+                                                .launch = launch,
+                                                .applies_scales = cuda::only_line_scales};
+
 }  // namespace
 
-namespace cuda {
-Family gemv_family() {
-  return {
-      CudaGemv::kFamily,     kFiles, enumerate, kRules, parameters, predict, Vendor::nvidia, launch,
-      cuda::only_line_scales};
-}
-}  // namespace cuda
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::cuda::gemv

@@ -1,26 +1,27 @@
 // Family cublaslt: no points of its own. The one rule keeps it out of every search.
-#include "generator/space/family.h"
-
-#include <array>
-
 #include "generator/families/cuda/library/config.h"
+#include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::cuda::library {
 namespace {
 
-const std::array kRules{
-    Rule{"a config of cublaslt stands for the library's own kernel and is not generated",
-         [](const Canonical&, const DeviceCaps&, const Config&) { return false; }}};
+constexpr FirstRule<CudaLibrary> kFirst[] = {
+    {"a config of cublaslt stands for the library's own kernel and is not generated",
+     [](const Canonical&, const DeviceCaps&, const CudaLibrary&) { return false; }}};
 
-void enumerate(const Canonical&, const DeviceCaps&, const std::function<void(const Config&)>&) {}
-Parameters parameters(const Canonical&, const DeviceCaps&, const Config&) { return {}; }
-double predict(const Canonical&, const DeviceCaps&, const Config&) { return 0; }
+constexpr TypedFamily<CudaLibrary, NoSizes> kRow{
+    .vendor = Vendor::nvidia,
+    .first_rules = kFirst,
+    .sizes = [](const Canonical&, const DeviceCaps&, const CudaLibrary&) { return NoSizes{}; },
+    .enumerate = [](const Canonical&, const DeviceCaps&,
+                    const std::function<void(const Config&)>&) {},
+    .parameters = [](const Canonical&, const DeviceCaps&, const CudaLibrary&,
+                     const NoSizes&) { return Parameters{}; },
+    .predict_ns = [](const Canonical&, const DeviceCaps&, const CudaLibrary&,
+                     const NoSizes&) { return 0.0; }};
 
 }  // namespace
 
-namespace cuda {
-Family library_family() {
-  return {CudaLibrary::kFamily, {}, enumerate, kRules, parameters, predict, Vendor::nvidia};
-}
-}  // namespace cuda
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::cuda::library

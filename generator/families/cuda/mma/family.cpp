@@ -2,17 +2,16 @@
 #include <algorithm>
 #include <array>
 
-#include "generator/families/cuda/mma/plan.h"
+#include "generator/families/cuda/mma/sizes.h"
+#include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::cuda::mma {
 namespace {
 
 using cuda::conflict_free;
-using cuda::mma_plan;
-using cuda::MmaPlan;
+using cuda::mma_sizes;
+using cuda::MmaSizes;
 using cuda::TileLines;
-
-const CudaMma& typed(const Config& c) { return std::get<CudaMma>(c); }
 
 constexpr std::array<std::string_view, 12> kFiles{
     "cuda/common/abi.h",      "cuda/common/types.h", "cuda/common/convert.h",
@@ -20,7 +19,7 @@ constexpr std::array<std::string_view, 12> kFiles{
     "cuda/common/mma.h",      "cuda/mma/read.h",     "cuda/common/work.h",
     "cuda/mma/copy.h",        "cuda/mma/store.h",    "cuda/mma/mma.cu"};
 
-/// Every derived size depends on these; mma_plan() has no meaning for other configs.
+/// Every derived size depends on these; mma_sizes() has no meaning for other configs.
 bool sizes_known(const CudaMma& c) {
   const auto within = [](int x, int low, int high) { return x >= low && x <= high; };
   return within(c.block_m, 16, 256) && within(c.block_n, 16, 256) && within(c.block_k, 8, 256) &&
@@ -29,94 +28,88 @@ bool sizes_known(const CudaMma& c) {
 }
 
 /// Threads of a block copy the same part of every line of a tile.
-bool shares(const TileLines& t, const MmaPlan& w) {
+bool shares(const TileLines& t, const MmaSizes& w) {
   if (t.pitch() % w.unit != 0) return false;
   const int units = t.pitch() / w.unit;
   return units <= w.threads && w.threads % units == 0;
 }
 
-const std::array kRules{
-    Rule{"the device has a matrix instruction of instruction_k for the types; m, n, k are at least "
-         "1, B is not packed",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const Gemm& g = p.gemm;
-           return cuda::mma_instruction(g, d, typed(c).instruction_k) != nullptr && g.m >= 1 &&
-                  g.n >= 1 && g.k >= 1 && !g.b_packed;
-         }},
-    Rule{"block_m and block_n are 16 to 256, block_k 8 to 256, stages 2 to 16, group 1 to 64, with "
-         "at most 32 warps",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           return sizes_known(typed(c)) && typed(c).group >= 1 && typed(c).group <= 64;
-         }},
-    Rule{"a warp's part of the tile is a multiple of 16 x 16, and the warps fit a block",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& m = typed(c);
-           const auto w = mma_plan(p, d, m);
-           return m.block_m % m.warps_m == 0 && m.block_n % m.warps_n == 0 && w.warp_m % 16 == 0 &&
-                  w.warp_n % 16 == 0 && w.threads <= d.gpu.threads_block;
-         }},
-    Rule{"block_k is whole steps of the instruction, an even number with ahead=1",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto w = mma_plan(p, d, typed(c));
-           const int k = typed(c).block_k;
-           // Steps that are read ahead alternate between two sets of registers.
-           return w.steps >= 1 && k % w.step_k == 0 && (!typed(c).ahead || w.steps % 2 == 0);
-         }},
-    Rule{"threads divide the copies of A and B evenly",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto w = mma_plan(p, d, typed(c));
-           return shares(w.a, w) && shares(w.b, w);
-         }},
-    Rule{"copies without cp.async need stages=2 and ahead=0",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return mma_plan(p, d, typed(c)).async || (typed(c).stages == 2 && !typed(c).ahead);
-         }},
-    Rule{"the swizzles of A and B leave no bank conflicts",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto w = mma_plan(p, d, typed(c));
-           const auto fits = [](const TileLines& t, Exchange e) {
-             return cuda::is_sound(t, e) && cuda::turns_lost(t, e) == 0;
-           };
-           return fits(w.a, typed(c).exchange_a()) && fits(w.b, typed(c).exchange_b());
-         }},
-    Rule{"accumulators and operands fit the registers",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto w = mma_plan(p, d, typed(c));
-           return w.registers <= std::min(255, d.gpu.registers_unit / w.threads);
-         }},
-    Rule{"stages fit shared memory",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return mma_plan(p, d, typed(c)).shared_bytes <= d.gpu.shared_block_bytes - 1024;
-         }},
-    Rule{"splits is 1 to 64, at most the stages of k, and 1 with stream=1",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const int splits = typed(c).splits;
-           return splits >= 1 && splits <= 64 && (splits == 1 || !typed(c).stream) &&
-                  (splits == 1 || mma_plan(p, d, typed(c)).stages_of_k >= splits);
-         }},
-    Rule{"the counters of split-K and stream-K fit 64 KiB",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return mma_plan(p, d, typed(c)).counters * 4 <= cuda::kCounterBytes;
-         }},
-    Rule{"stream-K shares of k fit 31 bits",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           if (!typed(c).stream) return true;
-           const auto w = mma_plan(p, d, typed(c));
-           return 2.0 * double(w.grid) * double(w.stages_of_k) * double(w.grid + 1) < 2e9;
-         }},
-    Rule{"tile numbers, m, n and k fit 31 bits",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const std::int64_t most = std::int64_t{1} << 31;
-           return mma_plan(p, d, typed(c)).tiles * typed(c).splits < most / 2 &&
-                  cuda::band_fits(typed(c).group, ceil_div(p.gemm.n, typed(c).block_n)) &&
-                  p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512;
-         }},
-    Rule{"k/splits elements are less than 1 GiB",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const int size = std::max(size_of(p.gemm.a.dtype), size_of(p.gemm.b.dtype));
-           return ceil_div(p.gemm.k, typed(c).splits) * size < (std::int64_t{1} << 30) - 65536;
-         }},
-};
+constexpr FirstRule<CudaMma> kFirst[] = {
+    {"the device has a matrix instruction of instruction_k for the types; m, n, k are at least "
+     "1, B is not packed",
+     [](const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
+       const Gemm& g = p.gemm;
+       return cuda::mma_instruction(g, d, c.instruction_k) != nullptr && g.m >= 1 && g.n >= 1 &&
+              g.k >= 1 && !g.b_packed;
+     }},
+    {"block_m and block_n are 16 to 256, block_k 8 to 256, stages 2 to 16, group 1 to 64, with "
+     "at most 32 warps",
+     [](const Canonical&, const DeviceCaps&, const CudaMma& c) {
+       return sizes_known(c) && c.group >= 1 && c.group <= 64;
+     }}};
+
+constexpr Rule<CudaMma, MmaSizes> kRules[] = {
+    {"a warp's part of the tile is a multiple of 16 x 16, and the warps fit a block",
+     [](const Canonical&, const DeviceCaps& d, const CudaMma& c, const MmaSizes& w) {
+       return c.block_m % c.warps_m == 0 && c.block_n % c.warps_n == 0 && w.warp_m % 16 == 0 &&
+              w.warp_n % 16 == 0 && w.threads <= d.gpu.threads_block;
+     }},
+    {"block_k is whole steps of the instruction, an even number with ahead=1",
+     [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+       const int k = c.block_k;
+       // Steps that are read ahead alternate between two sets of registers.
+       return w.steps >= 1 && k % w.step_k == 0 && (!c.ahead || w.steps % 2 == 0);
+     }},
+    {"threads divide the copies of A and B evenly",
+     [](const Canonical&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
+       return shares(w.a, w) && shares(w.b, w);
+     }},
+    {"copies without cp.async need stages=2 and ahead=0",
+     [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+       return w.async || (c.stages == 2 && !c.ahead);
+     }},
+    {"the swizzles of A and B leave no bank conflicts",
+     [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+       const auto fits = [](const TileLines& t, Exchange e) {
+         return cuda::is_sound(t, e) && cuda::turns_lost(t, e) == 0;
+       };
+       return fits(w.a, c.exchange_a()) && fits(w.b, c.exchange_b());
+     }},
+    {"accumulators and operands fit the registers",
+     [](const Canonical&, const DeviceCaps& d, const CudaMma&, const MmaSizes& w) {
+       return w.registers <= std::min(255, d.gpu.registers_unit / w.threads);
+     }},
+    {"stages fit shared memory",
+     [](const Canonical&, const DeviceCaps& d, const CudaMma&, const MmaSizes& w) {
+       return w.shared_bytes <= d.gpu.shared_block_bytes - 1024;
+     }},
+    {"splits is 1 to 64, at most the stages of k, and 1 with stream=1",
+     [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+       const int splits = c.splits;
+       return splits >= 1 && splits <= 64 && (splits == 1 || !c.stream) &&
+              (splits == 1 || w.stages_of_k >= splits);
+     }},
+    {"the counters of split-K and stream-K fit 64 KiB",
+     [](const Canonical&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
+       return w.counters * 4 <= cuda::kCounterBytes;
+     }},
+    {"stream-K shares of k fit 31 bits",
+     [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+       if (!c.stream) return true;
+       return 2.0 * double(w.grid) * double(w.stages_of_k) * double(w.grid + 1) < 2e9;
+     }},
+    {"tile numbers, m, n and k fit 31 bits",
+     [](const Canonical& p, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+       const std::int64_t most = std::int64_t{1} << 31;
+       return w.tiles * c.splits < most / 2 &&
+              cuda::band_fits(c.group, ceil_div(p.gemm.n, c.block_n)) && p.gemm.m < most - 512 &&
+              p.gemm.n < most - 512 && p.gemm.k < most - 512;
+     }},
+    {"k/splits elements are less than 1 GiB",
+     [](const Canonical& p, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {
+       const int size = std::max(size_of(p.gemm.a.dtype), size_of(p.gemm.b.dtype));
+       return ceil_div(p.gemm.k, c.splits) * size < (std::int64_t{1} << 30) - 65536;
+     }}};
 
 /// A block's tile and the warps that share it.
 struct Shape {
@@ -137,7 +130,7 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaMma c,
                     const std::function<void(const Config&)>& visit) {
   c.splits = 1;
   visit(c);
-  const auto w = mma_plan(p, d, c);
+  const auto w = mma_sizes(p, d, c);
   if (w.instruction == nullptr) return;
   const std::int64_t room = std::int64_t{w.blocks} * std::max(1, d.compute_units);
   // What the last round leaves idle is worth sharing out.
@@ -155,7 +148,7 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaMma c,
 
 void visit_stages(const Canonical& p, const DeviceCaps& d, CudaMma c, bool few,
                   const std::function<void(const Config&)>& visit) {
-  const auto w = mma_plan(p, d, c);
+  const auto w = mma_sizes(p, d, c);
   if (!w.async) {
     c.stages = 2;
     return visit_sharings(p, d, c, visit);
@@ -210,9 +203,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     }
 }
 
-GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = typed(config);
-  const auto w = mma_plan(p, d, c);
+GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
   GpuLaunch out;
   out.workspace_bytes = w.workspace_bytes;
   out.zeroed_bytes = w.counter_bytes;
@@ -225,12 +216,18 @@ GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) 
   return out;
 }
 
+constexpr TypedFamily<CudaMma, MmaSizes> kRow{.vendor = Vendor::nvidia,
+                                              .files = kFiles,
+                                              .first_rules = kFirst,
+                                              .sizes = mma_sizes,
+                                              .rules = kRules,
+                                              .enumerate = enumerate,
+                                              .parameters = cuda::mma_parameters,
+                                              .predict_ns = cuda::mma_ns,
+                                              .launch = launch};
+
 }  // namespace
 
-namespace cuda {
-Family mma_family() {
-  return {CudaMma::kFamily, kFiles, enumerate,      kRules,
-          mma_parameters,   mma_ns, Vendor::nvidia, launch};
-}
-}  // namespace cuda
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::cuda::mma

@@ -1,7 +1,7 @@
 // What a config of cuda_mma becomes in its source: constants, macros, choices.
 #include <fmt/format.h>
 
-#include "generator/families/cuda/mma/plan.h"
+#include "generator/families/cuda/mma/sizes.h"
 
 namespace kiln::cuda {
 namespace {
@@ -81,7 +81,7 @@ void add_pairs(Parameters& out, const Gemm& g) {
   define("KILN_STORE_PAIR", fmt::format("\"st.global.v2.{} [%0], {{%1, %2}};\"", bits));
 }
 
-void add_sizes(Parameters& out, const MmaPlan& w, const CudaMma& c) {
+void add_sizes(Parameters& out, const MmaSizes& w, const CudaMma& c) {
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
@@ -116,9 +116,8 @@ void add_sizes(Parameters& out, const MmaPlan& w, const CudaMma& c) {
 
 }  // namespace
 
-Parameters mma_parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = std::get<CudaMma>(config);
-  const auto w = mma_plan(p, d, c);
+Parameters mma_parameters(const Canonical& p, const DeviceCaps& d, const CudaMma& c,
+                          const MmaSizes& w) {
   Parameters out;
   add_common(out, p, d);
   const bool wide = p.gemm.accumulator == fp64;

@@ -2,12 +2,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "generator/families/cuda/simt/plan.h"
+#include "generator/families/cuda/simt/sizes.h"
 
-namespace kiln {
+namespace kiln::cuda {
 namespace {
-
-using cuda::plan;
 
 /// A tile, a thread's accumulators, the lanes along m, and the occupancy in blocks.
 struct Shape {
@@ -45,7 +43,7 @@ constexpr Pipeline kPipelines[] = {{SimtCopy::async, 2, true, SimtLines::padded}
 void visit_sharing(const Canonical& p, const DeviceCaps& d, CudaSimt c,
                    const std::function<void(const Config&)>& visit) {
   visit(c);
-  const auto w = plan(p, d, c);
+  const auto w = simt_sizes(p, d, c);
   const std::int64_t room = std::int64_t{d.compute_units} * c.resident;
   if (w.tiles > 12 * room) return;
   c.sharing = Sharing::stream;
@@ -85,8 +83,8 @@ void visit_fed(const Canonical& p, const DeviceCaps& d, CudaSimt c,
 
 }  // namespace
 
-void cuda::enumerate_simt(const Canonical& p, const DeviceCaps& d,
-                          const std::function<void(const Config&)>& visit) {
+void enumerate_simt(const Canonical& p, const DeviceCaps& d,
+                    const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   for (const int lanes_m : {1, 4})
     visit(CudaSimt{.block_m = lanes_m * 8,
@@ -111,7 +109,7 @@ void cuda::enumerate_simt(const Canonical& p, const DeviceCaps& d,
                    .copy = SimtCopy::warps,
                    .resident = s.resident,
                    .group = group};
-        const int threads = plan(p, d, c).threads;
+        const int threads = simt_sizes(p, d, c).threads;
         c.width_a = widest(g, g.a, p.a_k_major, c, c.block_m, threads);
         c.width_b = widest(g, g.b, p.b_k_major, c, c.block_n, threads);
         visit_fed(p, d, c, visit);
@@ -129,7 +127,7 @@ void cuda::enumerate_simt(const Canonical& p, const DeviceCaps& d,
                    .ahead = pipeline.ahead,
                    .lines = pipeline.lines,
                    .resident = s.resident};
-        const int threads = plan(p, d, c).threads;
+        const int threads = simt_sizes(p, d, c).threads;
         c.width_a = widest(g, g.a, p.a_k_major, c, c.block_m, threads);
         c.width_b = widest(g, g.b, p.b_k_major, c, c.block_n, threads);
         for (const auto order : {SimtOrder::pairs, SimtOrder::columns})
@@ -143,4 +141,4 @@ void cuda::enumerate_simt(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-}  // namespace kiln
+}  // namespace kiln::cuda

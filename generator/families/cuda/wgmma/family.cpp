@@ -4,16 +4,15 @@
 #include <bit>
 #include <set>
 
-#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::cuda::wgmma {
 namespace {
 
-using cuda::plan;
-using cuda::WgmmaPlan;
-
-const CudaWgmma& typed(const Config& c) { return std::get<CudaWgmma>(c); }
+using cuda::wgmma_sizes;
+using cuda::WgmmaSizes;
 
 constexpr std::array<std::string_view, 18> kFiles{
     "cuda/common/abi.h",       "cuda/common/types.h",     "cuda/common/convert.h",
@@ -38,151 +37,130 @@ bool may_run_across_k(DType t, bool left) { return size_of(t) == 2 || (left && s
 Scale right_scale(const Gemm& g, const CudaWgmma& c) { return c.swap ? g.scale_a : g.scale_b; }
 
 /// What a thread keeps of a stage's scales.
-int scale_registers(const Gemm& g, const CudaWgmma& c, const WgmmaPlan& w) {
+int scale_registers(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
   if (!blocks_along_k(g.scale_a)) return 0;
   const int lines = scale_block(right_scale(g, c)).lines;
   return 2 * w.subtiles + (lines == 1 ? w.accumulators / 2 : 1) + 8;
 }
 
-const std::array kRules{
-    Rule{"the device is sm_90a",
-         [](const Canonical&, const DeviceCaps& d, const Config&) {
-           return d.gpu.sm == 90 && d.gpu.arch_specific;
-         }},
-    Rule{"wgmma has an instruction for the types; m, n, k are at least 1, B is not packed",
-         [](const Canonical& p, const DeviceCaps&, const Config&) {
-           const Gemm& g = p.gemm;
-           return !cuda::wgmma_type(g.a.dtype).empty() && !cuda::wgmma_type(g.b.dtype).empty() &&
-                  g.m >= 1 && g.n >= 1 && g.k >= 1 && !g.b_packed;
-         }},
-    Rule{"pack_a=0 needs an A that TMA can address",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return typed(c).pack_a ||
-                  (aligned_for_copies(p.gemm, p.gemm.a) &&
-                   (p.a_k_major || may_run_across_k(p.gemm.a.dtype, !typed(c).swap)));
-         }},
-    Rule{"pack_b=0 needs a B that TMA can address",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return typed(c).pack_b ||
-                  (aligned_for_copies(p.gemm, p.gemm.b) &&
-                   (p.b_k_major || may_run_across_k(p.gemm.b.dtype, typed(c).swap)));
-         }},
-    Rule{"left is a multiple of 64, right of 8 (of 16 above 32 for integers), both at most 256",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const auto& w = typed(c);
-           const bool bytes = !is_floating(p.gemm.a.dtype);
-           return w.right >= 8 && w.right <= 256 &&
-                  w.right % (bytes && w.right > 32 ? 16 : 8) == 0 && w.left >= 64 &&
-                  w.left <= 256 && w.left % 64 == 0;
-         }},
-    Rule{
-        "warpgroups is 1 to 3 and divides left into multiples of 64; pingpong=1 needs warpgroups=2",
-        [](const Canonical&, const DeviceCaps&, const Config& c) {
-          const auto& w = typed(c);
-          if (w.pingpong) return w.warpgroups == 2;
-          return w.warpgroups >= 1 && w.warpgroups <= 3 && w.left % (64 * w.warpgroups) == 0;
-        }},
-    Rule{"accumulators, register operands and scales fit the registers",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto w = plan(p, d, typed(c));
-           // Where the kernel starts with 128 registers a thread, the assembler gives up on
-           // instructions that alone need as many.
-           const auto& config = typed(c);
-           const auto registers = cuda::wgmma_registers(config);
-           const int room = registers.launch <= 128 ? 96 : registers.multiply - 40;
-           const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
-           return w.subtiles * w.accumulators * (config.promote ? 2 : 1) + words +
-                      scale_registers(p.gemm, config, w) <=
-                  room;
-         }},
-    Rule{"promote=1 needs 8-bit float operands",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return !typed(c).promote || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
-         }},
-    Rule{"scales of blocks along k need promote=1",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return typed(c).promote || !blocks_along_k(p.gemm.scale_a);
-         }},
-    Rule{"right divides the lines of a block-wise scale",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const int lines = scale_block(right_scale(p.gemm, typed(c))).lines;
-           return lines == 1 || lines % typed(c).right == 0;
-         }},
-    Rule{"cluster_left*cluster_right is 1 or 2, and right a multiple of 8*cluster_left",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           const auto& w = typed(c);
-           // Four blocks do not fit all groups of SMs, nor do 32 clusters of four fit at once: at
-           // 5000³ squares took 1.7 times the time of pairs (H200).
-           const int blocks = w.cluster_left * w.cluster_right;
-           const bool known = blocks == 1 || (blocks == 2 && w.cluster_left >= 1);
-           return known && w.right % (8 * w.cluster_left) == 0;
-         }},
-    Rule{"stages is 2 to 64, and stages fit shared memory",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& w = typed(c);
-           return w.stages >= 2 && w.stages <= 64 &&
-                  plan(p, d, w).shared_bytes <= d.gpu.shared_block_bytes;
-         }},
-    Rule{"splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& w = typed(c);
-           const bool cut = w.sharing == Sharing::split || w.sharing == Sharing::summed;
-           if (!cut) return w.splits == 1;
-           return w.splits >= 2 && w.splits <= kMostSplits && plan(p, d, w).stages_of_k >= w.splits;
-         }},
-    Rule{"paired=1 needs swap=0, no sharing=summed, and a D of 2-byte elements that TMA cannot "
-         "store",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           auto w = typed(c);
-           if (!w.paired) return true;
-           w.paired = false;
-           return !w.swap && plan(p, d, w).store == WgmmaPlan::Store::staged;
-         }},
-    Rule{"the counters of split-K and stream-K fit 64 KiB",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return plan(p, d, typed(c)).counters * 4 <= cuda::kCounterBytes;
-         }},
-    Rule{"group is 1 to 64",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           return typed(c).group >= 1 && typed(c).group <= 64;
-         }},
-    Rule{"along=hilbert needs a group that is a power of two",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           return typed(c).along != Along::hilbert ||
-                  std::has_single_bit(static_cast<unsigned>(typed(c).group));
-         }},
-    Rule{"stream-K shares of k fit 31 bits",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           if (typed(c).sharing != Sharing::stream) return true;
-           const auto w = plan(p, d, typed(c));
-           return 2.0 * w.clusters * double(w.stages_of_k) * (w.clusters + 1) < 2e9;
-         }},
-    Rule{"tile numbers and stages of all splits fit 31 bits",
-         [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-           const auto& c = typed(config);
-           const auto w = plan(p, d, c);
-           const std::int64_t across = c.along == Along::right ? w.tiles_left : w.tiles_right;
-           return w.tiles * c.splits < std::int64_t{1} << 30 &&
-                  w.tiles * w.cluster * c.left * c.right < std::int64_t{1} << 37 &&
-                  cuda::band_fits(c.group, across) &&
-                  std::int64_t{w.stages_of_k} * (c.splits + 1) < std::int64_t{1} << 31;
-         }},
-    Rule{"packed operands are less than 32 GiB, each of their lines less than 4 GiB",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto w = plan(p, d, typed(c));
-           const std::int64_t most = (std::int64_t{1} << 31) * 16;
-           const auto fits = [&](const WgmmaPlan::Side& s) {
-             return s.packed.bytes < most && s.packed.pitch < std::int64_t{1} << 32;
-           };
-           return fits(w.left) && fits(w.right);
-         }},
-    Rule{"m, n, k and batch fit 31 bits",
-         [](const Canonical& p, const DeviceCaps&, const Config&) {
-           const std::int64_t most = std::int64_t{1} << 31;
-           return p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512 &&
-                  p.gemm.batch < most;
-         }},
-};
+constexpr FirstRule<CudaWgmma> kFirst[] = {
+    {"the device is sm_90a",
+     [](const Canonical&, const DeviceCaps& d, const CudaWgmma&) {
+       return d.gpu.sm == 90 && d.gpu.arch_specific;
+     }},
+    {"wgmma has an instruction for the types; m, n, k are at least 1, B is not packed",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma&) {
+       const Gemm& g = p.gemm;
+       return !cuda::wgmma_type(g.a.dtype).empty() && !cuda::wgmma_type(g.b.dtype).empty() &&
+              g.m >= 1 && g.n >= 1 && g.k >= 1 && !g.b_packed;
+     }},
+    {"pack_a=0 needs an A that TMA can address",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+       return c.pack_a || (aligned_for_copies(p.gemm, p.gemm.a) &&
+                           (p.a_k_major || may_run_across_k(p.gemm.a.dtype, !c.swap)));
+     }},
+    {"pack_b=0 needs a B that TMA can address",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+       return c.pack_b || (aligned_for_copies(p.gemm, p.gemm.b) &&
+                           (p.b_k_major || may_run_across_k(p.gemm.b.dtype, c.swap)));
+     }},
+    {"left is a multiple of 64, right of 8 (of 16 above 32 for integers), both at most 256",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+       const bool bytes = !is_floating(p.gemm.a.dtype);
+       return c.right >= 8 && c.right <= 256 && c.right % (bytes && c.right > 32 ? 16 : 8) == 0 &&
+              c.left >= 64 && c.left <= 256 && c.left % 64 == 0;
+     }},
+    {"warpgroups is 1 to 3 and divides left into multiples of 64; pingpong=1 needs warpgroups=2",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c) {
+       if (c.pingpong) return c.warpgroups == 2;
+       return c.warpgroups >= 1 && c.warpgroups <= 3 && c.left % (64 * c.warpgroups) == 0;
+     }}};
+
+constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
+    {"accumulators, register operands and scales fit the registers",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       // Where the kernel starts with 128 registers a thread, the assembler gives up on
+       // instructions that alone need as many.
+       const auto registers = cuda::wgmma_registers(c);
+       const int room = registers.launch <= 128 ? 96 : registers.multiply - 40;
+       const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
+       return w.subtiles * w.accumulators * (c.promote ? 2 : 1) + words +
+                  scale_registers(p.gemm, c, w) <=
+              room;
+     }},
+    {"promote=1 needs 8-bit float operands",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+       return !c.promote || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
+     }},
+    {"scales of blocks along k need promote=1",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+       return c.promote || !blocks_along_k(p.gemm.scale_a);
+     }},
+    {"right divides the lines of a block-wise scale",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+       const int lines = scale_block(right_scale(p.gemm, c)).lines;
+       return lines == 1 || lines % c.right == 0;
+     }},
+    {"cluster_left*cluster_right is 1 or 2, and right a multiple of 8*cluster_left",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+       // Four blocks do not fit all groups of SMs, nor do 32 clusters of four fit at once: at
+       // 5000³ squares took 1.7 times the time of pairs (H200).
+       const int blocks = c.cluster_left * c.cluster_right;
+       const bool known = blocks == 1 || (blocks == 2 && c.cluster_left >= 1);
+       return known && c.right % (8 * c.cluster_left) == 0;
+     }},
+    {"stages is 2 to 64, and stages fit shared memory",
+     [](const Canonical&, const DeviceCaps& d, const CudaWgmma& c, const WgmmaSizes& w) {
+       return c.stages >= 2 && c.stages <= 64 && w.shared_bytes <= d.gpu.shared_block_bytes;
+     }},
+    {"splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       const bool cut = c.sharing == Sharing::split || c.sharing == Sharing::summed;
+       if (!cut) return c.splits == 1;
+       return c.splits >= 2 && c.splits <= kMostSplits && w.stages_of_k >= c.splits;
+     }},
+    {"paired=1 needs swap=0, no sharing=summed, and a D of 2-byte elements that TMA cannot "
+     "store",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       return !c.paired || (!c.swap && w.pairable);
+     }},
+    {"the counters of split-K and stream-K fit 64 KiB",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
+       return w.counters * 4 <= cuda::kCounterBytes;
+     }},
+    {"group is 1 to 64", [](const Canonical&, const DeviceCaps&, const CudaWgmma& c,
+                            const WgmmaSizes&) { return c.group >= 1 && c.group <= 64; }},
+    {"along=hilbert needs a group that is a power of two",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+       return c.along != Along::hilbert || std::has_single_bit(static_cast<unsigned>(c.group));
+     }},
+    {"stream-K shares of k fit 31 bits",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       if (c.sharing != Sharing::stream) return true;
+       return 2.0 * w.clusters * double(w.stages_of_k) * (w.clusters + 1) < 2e9;
+     }},
+    {"tile numbers and stages of all splits fit 31 bits",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       const std::int64_t across = c.along == Along::right ? w.tiles_left : w.tiles_right;
+       return w.tiles * c.splits < std::int64_t{1} << 30 &&
+              w.tiles * w.cluster * c.left * c.right < std::int64_t{1} << 37 &&
+              cuda::band_fits(c.group, across) &&
+              std::int64_t{w.stages_of_k} * (c.splits + 1) < std::int64_t{1} << 31;
+     }},
+    {"packed operands are less than 32 GiB, each of their lines less than 4 GiB",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
+       const std::int64_t most = (std::int64_t{1} << 31) * 16;
+       const auto fits = [&](const WgmmaSizes::Side& s) {
+         return s.packed.bytes < most && s.packed.pitch < std::int64_t{1} << 32;
+       };
+       return fits(w.left) && fits(w.right);
+     }},
+    {"m, n, k and batch fit 31 bits",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes&) {
+       const std::int64_t most = std::int64_t{1} << 31;
+       return p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512 &&
+              p.gemm.batch < most;
+     }}};
 
 /// A tile and who multiplies it.
 struct Shape {
@@ -214,7 +192,7 @@ std::vector<std::pair<Along, int>> orders(const Canonical& p, const DeviceCaps& 
                                           const CudaWgmma& c, bool walks) {
   if (!walks) return {kGroups[0]};
   std::vector<std::pair<Along, int>> all(std::begin(kGroups), std::end(kGroups));
-  const auto w = plan(p, d, c);
+  const auto w = wgmma_sizes(p, d, c);
   const auto fits = [&](int side) { return std::min(w.tiles_left, w.tiles_right) >= side; };
   const auto* const side = std::find_if(std::begin(kSquares), std::end(kSquares), fits);
   if (side != std::end(kSquares) && w.tiles > w.clusters) all.emplace_back(Along::hilbert, *side);
@@ -224,7 +202,7 @@ std::vector<std::pair<Along, int>> orders(const Canonical& p, const DeviceCaps& 
 /// As many stages as shared memory holds, k has use for, and the ring's bookkeeping stays small.
 int most_stages(const Canonical& p, const DeviceCaps& d, CudaWgmma c) {
   c.stages = 0;
-  const auto w = plan(p, d, c);
+  const auto w = wgmma_sizes(p, d, c);
   const std::int64_t fit = (d.gpu.shared_block_bytes - w.shared_bytes) / (w.stage_bytes + 16);
   return static_cast<int>(std::min<std::int64_t>(fit, 16));
 }
@@ -234,7 +212,7 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
   c.sharing = Sharing::tiles;
   c.splits = 1;
   visit(c);
-  const auto w = plan(p, d, c);
+  const auto w = wgmma_sizes(p, d, c);
   const std::int64_t room = std::max(1, d.compute_units / w.cluster);
   if (w.tiles % room != 0 && w.stages_of_k >= 4 && w.tiles < 8 * room) {
     c.sharing = Sharing::stream;
@@ -297,7 +275,7 @@ void visit_tiles(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
       const bool walks = left_rows > s.left && right_rows > s.right;
       c.paired = false;
       visit_orders(p, d, c, walks, visit);
-      if (c.swap || plan(p, d, c).store != WgmmaPlan::Store::staged) continue;
+      if (c.swap || !wgmma_sizes(p, d, c).pairable) continue;
       c.paired = true;
       visit_orders(p, d, c, walks, visit);
     }
@@ -323,19 +301,20 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
+constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
+    .vendor = Vendor::nvidia,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = wgmma_sizes,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = cuda::wgmma_parameters,
+    .predict_ns = cuda::wgmma_ns,
+    .launch = cuda::wgmma_launch,
+    .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; }};
+
 }  // namespace
 
-namespace cuda {
-Family wgmma_family() {
-  return {CudaWgmma::kFamily,
-          kFiles,
-          enumerate,
-          kRules,
-          cuda::wgmma_parameters,
-          wgmma_ns,
-          Vendor::nvidia,
-          cuda::wgmma_launch,
-          [](const Gemm& g) { return g.scale_a != Scale::mx_32; }};
-}
-}  // namespace cuda
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::cuda::wgmma

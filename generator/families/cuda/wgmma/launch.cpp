@@ -1,13 +1,13 @@
 // How a config of cuda_wgmma is launched: tensor maps, and the steps that pack, multiply and add.
 #include <algorithm>
 
-#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
 
 namespace kiln::cuda {
 namespace {
 
-TensorMapSpec map_of(const WgmmaPlan& w, const WgmmaPlan::Side& s, const Gemm& g, int tile,
+TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm& g, int tile,
                      int sharers) {
   const std::int64_t size = size_of(s.type);
   MapLines lines{.operand = s.operand,
@@ -25,7 +25,7 @@ TensorMapSpec map_of(const WgmmaPlan& w, const WgmmaPlan::Side& s, const Gemm& g
 
 /// Blocks cover an operand that is copied as it is; one that is transposed is copied tile by tile,
 /// several tiles a block.
-GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaPlan& w) {
+GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w) {
   GpuStep step;
   step.entry = "kiln_pack";
   step.block.x = 256;
@@ -45,7 +45,7 @@ GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaPlan& w) {
 
 /// Blocks that reduce the partials of 128 accumulators each, as templates/cuda/wgmma/sum_pieces.h
 /// counts them.
-GpuStep sum_step(const WgmmaPlan& w, const CudaWgmma& c) {
+GpuStep sum_step(const WgmmaSizes& w, const CudaWgmma& c) {
   GpuStep step;
   step.entry = "kiln_sum";
   step.block.x = 256;
@@ -56,9 +56,8 @@ GpuStep sum_step(const WgmmaPlan& w, const CudaWgmma& c) {
 
 }  // namespace
 
-GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = std::get<CudaWgmma>(config);
-  const auto w = plan(p, d, c);
+GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c,
+                       const WgmmaSizes& w) {
   const Gemm& g = p.gemm;
   GpuLaunch out;
   out.workspace_bytes = w.workspace_bytes;
@@ -73,7 +72,7 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const Config& co
   step.dynamic_shared_bytes = static_cast<int>(w.shared_bytes);
   step.maps = {0, 1};
   step.overlaps_previous = true;
-  if (w.store == WgmmaPlan::Store::tma) {
+  if (w.store == WgmmaSizes::Store::tma) {
     const std::int64_t size = size_of(g.d.dtype);
     out.maps.push_back(tensor_map({.operand = MapOperand::d,
                                    .offset = 0,

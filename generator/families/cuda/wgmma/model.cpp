@@ -4,21 +4,21 @@
 #include <algorithm>
 #include <cmath>
 
-#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/families/cuda/wgmma/sizes.h"
 
 namespace kiln::cuda {
 namespace {
 
 /// Cycles of one stage: the instructions (right / 2 each, but no fewer than reading 64 left rows
 /// takes), what shared memory moves for them, or what L2 gives; and the turn-over between stages.
-double stage_cycles(const Canonical& p, const WgmmaPlan& w, const CudaWgmma& c, double ghz) {
+double stage_cycles(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c, double ghz) {
   const double multiply = 4.0 * c.left / 64 * std::max(c.right / 2.0, 31.0);
   const double read = c.left / 64.0 * (64 + c.right) * 128;
   // Shared memory was not seen to limit two pingpong warpgroups: 128 × 128 tiles ran at
   // about 530 cycles a stage where this rate would allow 600.
   const double moved = (read + double(c.left + c.right) * 128) / (c.pingpong ? 162 : 136);
   // Whole lines never limited; rows that straddle lines came at 47 bytes a nanosecond and SM.
-  const auto from_l2 = [&](const WgmmaPlan::Side& s, bool is_a, int rows) {
+  const auto from_l2 = [&](const WgmmaSizes::Side& s, bool is_a, int rows) {
     const bool whole = s.pack || in_whole_lines(is_a ? p.gemm.a : p.gemm.b);
     return whole ? 0.0 : rows * 128.0 / 47 * ghz;
   };
@@ -49,8 +49,8 @@ bool accumulators_lose_too_much(const Gemm& g, const CudaWgmma& c) {
 /// Cycles of a warpgroup to store one element of D. Where rows of D stand at any
 /// address they are counted in instructions, not fitted: 16 rows of 64 elements are some 9 turns of
 /// 350 cycles through a warp's buffer, and a pair some 9 instructions of a warp.
-double out_of_registers(const Canonical& p, const WgmmaPlan& w, const CudaWgmma& c) {
-  if (w.store == WgmmaPlan::Store::staged) return 0.75;
+double out_of_registers(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c) {
+  if (w.store == WgmmaSizes::Store::staged) return 0.75;
   return c.paired ? 0.14 : 0.044 * size_of(p.gemm.d.dtype) / 2;
 }
 
@@ -61,9 +61,7 @@ constexpr double kRefused = 8;
 
 bool in_whole_lines(const Matrix& m) { return m.ld * size_of(m.dtype) % 128 == 0; }
 
-double wgmma_ns(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = std::get<CudaWgmma>(config);
-  const auto w = plan(p, d, c);
+double wgmma_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c, const WgmmaSizes& w) {
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 2.0);  // the clock under load
   const double tile = double(c.left) * c.right;
   const int splits = c.splits;

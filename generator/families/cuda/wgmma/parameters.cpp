@@ -1,7 +1,7 @@
 // What a config of cuda_wgmma becomes in its source: constants, macros, choices.
 #include <fmt/format.h>
 
-#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
 
 namespace kiln::cuda {
@@ -43,7 +43,7 @@ WgmmaRegisters wgmma_registers(const CudaWgmma& c) {
 namespace {
 
 /// Lists that only text can give: one register after the other.
-void add_lists(Parameters& out, const WgmmaPlan& w, const CudaWgmma& c, bool integer) {
+void add_lists(Parameters& out, const WgmmaSizes& w, const CudaWgmma& c, bool integer) {
   const auto define = [&](const char* name, std::string value) {
     out.constants.push_back({"define", name, std::move(value), ""});
   };
@@ -79,7 +79,7 @@ void add_lists(Parameters& out, const WgmmaPlan& w, const CudaWgmma& c, bool int
   define("KILN_ACC_OUT(x)", fmt::format("\"={}\"(x)", letter));
 }
 
-void add_sizes(Parameters& out, const Canonical& p, const WgmmaPlan& w, const CudaWgmma& c) {
+void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c) {
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
@@ -109,7 +109,7 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaPlan& w, const Cu
     add("kSplits", c.splits, "parts that k is cut into");
   if (c.sharing == Sharing::split || c.sharing == Sharing::stream)
     add("kPiecesAtOnce", w.partials_at_once, "parts whose sums are fetched together");
-  if (w.store != WgmmaPlan::Store::direct) {
+  if (w.store != WgmmaSizes::Store::direct) {
     add("kChunk", w.chunk, "right rows that one store buffer holds");
     add("kStoreBuffers", w.store_buffers, "of each warp");
   }
@@ -135,9 +135,8 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaPlan& w, const Cu
 
 }  // namespace
 
-Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = std::get<CudaWgmma>(config);
-  const auto w = plan(p, d, c);
+Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c,
+                            const WgmmaSizes& w) {
   Parameters out;
   add_common(out, p, d);
   add_sizes(out, p, w, c);
@@ -156,9 +155,9 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const Confi
   v["summed"] = value_of(c.sharing == Sharing::summed);
   v["group_along"] = name(c.along);
   v["batched"] = value_of(p.gemm.batch > 1);
-  v["store"] = w.store == WgmmaPlan::Store::tma      ? "tma"
-               : w.store == WgmmaPlan::Store::staged ? "staged"
-                                                     : "direct";
+  v["store"] = w.store == WgmmaSizes::Store::tma      ? "tma"
+               : w.store == WgmmaSizes::Store::staged ? "staged"
+                                                      : "direct";
   v["paired"] = value_of(c.paired);
   v["wide_d"] = value_of(w.d_bytes == 4);
   v["pairs"] = value_of(p.gemm.alignment >= 2 * size_of(p.gemm.d.dtype));

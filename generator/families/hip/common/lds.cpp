@@ -20,20 +20,20 @@ Groups with_upper_half(const std::vector<std::vector<std::pair<int, int>>>& lowe
   return groups;
 }
 
-struct Rule {
+struct LaneGroups {
   int banks;
   Groups groups;
   std::uint32_t words = 4;  // of a lane
 };
 
-const Rule& rule_of(ArchSet arch, LdsOp op) {
-  static const Rule cdna3_read{
+const LaneGroups& lane_groups(ArchSet arch, LdsOp op) {
+  static const LaneGroups cdna3_read{
       32, with_upper_half(
               {{{0, 3}, {20, 23}}, {{4, 7}, {16, 19}}, {{8, 11}, {28, 31}}, {{12, 15}, {24, 27}}})};
-  static const Rule cdna4_read{
+  static const LaneGroups cdna4_read{
       64, with_upper_half({{{0, 3}, {12, 15}, {20, 27}}, {{4, 11}, {16, 19}, {28, 31}}})};
-  static const Rule turning_read{64, with_upper_half({{{0, 31}}}), 2};
-  static const Rule write{32, with_upper_half({{{0, 7}}, {{8, 15}}, {{16, 23}}, {{24, 31}}})};
+  static const LaneGroups turning_read{64, with_upper_half({{{0, 31}}}), 2};
+  static const LaneGroups write{32, with_upper_half({{{0, 7}}, {{8, 15}}, {{16, 23}}, {{24, 31}}})};
   if (op == LdsOp::write_b128) return write;
   if (op == LdsOp::read_b64_tr) return turning_read;
   return arch == kGfx950 ? cdna4_read : cdna3_read;
@@ -42,7 +42,7 @@ const Rule& rule_of(ArchSet arch, LdsOp op) {
 }  // namespace
 
 LdsTurns lds_turns(ArchSet arch, LdsOp op, const LaneAddresses& addresses) {
-  const Rule& rule = rule_of(arch, op);
+  const LaneGroups& rule = lane_groups(arch, op);
   LdsTurns turns;
   for (const auto& group : rule.groups) {
     // Lanes that want the same word of a bank are served together. A lane wants one of each bank.

@@ -4,16 +4,15 @@
 #include <algorithm>
 #include <array>
 
-#include "generator/families/hip/mfma/plan.h"
+#include "generator/families/hip/mfma/sizes.h"
+#include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::hip::mfma {
 namespace {
 
 using hip::Element;
-using hip::mfma_plan;
-using hip::MfmaPlan;
-
-const HipMfma& typed(const Config& c) { return std::get<HipMfma>(c); }
+using hip::mfma_sizes;
+using hip::MfmaSizes;
 
 constexpr std::array<std::string_view, 16> kFiles{
     "cuda/common/abi.h",   "hip/common/types.h",    "hip/common/device.h",
@@ -38,105 +37,87 @@ double reach(const Matrix& m, bool along, int rows, int tile_k, std::int64_t lin
 /// Narrower loads are combined in registers, which waits for them at once.
 bool whole_words(bool along_or_turned, int width) { return !along_or_turned || width >= 4; }
 
-const std::array kRules{
-    Rule{"the target has a matrix instruction of rows and k for the types; m and n are at least 1, "
-         "B is not packed",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const Gemm& g = p.gemm;
-           return g.m >= 1 && g.n >= 1 && !g.b_packed &&
-                  hip::mfma_for(d.arch, g.b.dtype, g.a.dtype, typed(c).rows, typed(c).k) != nullptr;
-         }},
-    Rule{"tile_m is a multiple of waves_m*rows, tile_n of waves_n*rows, and waves are at most 16",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           return shares_evenly(typed(c));
-         }},
-    Rule{"depth is 32 to 512, a multiple of 16 and whole steps of the instruction",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           if (h.depth < 32 || h.depth > 512 || h.depth % 16 != 0) return false;
-           const auto w = mfma_plan(p, d, h);
-           return w.steps >= 1 && w.steps * (64 / h.rows) * w.step_units * 16 == h.depth;
-         }},
-    Rule{"turn=1 needs gfx950, elements of 1 or 2 bytes, and an operand that is not k-major with a "
-         "power of two as its tile",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           if (!h.turn) return true;
-           const auto w = mfma_plan(p, d, h);
-           const auto power = [](int n) { return (n & (n - 1)) == 0; };
-           return hip::arch_set(d.arch) == hip::kGfx950 && w.element <= 2 &&
-                  (w.turned_a || w.turned_b) && (!w.turned_a || power(h.tile_m)) &&
-                  (!w.turned_b || power(h.tile_n));
-         }},
-    Rule{"threads divide the copies of A and B evenly",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto w = mfma_plan(p, d, typed(c));
-           return w.width_a > 0 && w.width_b > 0;
-         }},
-    Rule{"staging=direct needs gfx942 or gfx950, k-major operands or turn=1, loads of 4 bytes (16 "
-         "on gfx950) that threads divide evenly, and no banks=padded",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           return h.staging != Staging::direct ||
-                  (mfma_plan(p, d, h).direct_bytes > 0 && h.banks != Banks::padded);
-         }},
-    Rule{"pace=pingpong needs 8 waves and two buffers, pace=interleaved 4 waves, 2 steps and "
-         "4-byte loads, both priority=0 and fence=0",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           if (h.pace == Pace::free) return true;
-           const auto w = mfma_plan(p, d, h);
-           if (h.priority || h.fence) return false;
-           // Reads of the next step lie between this one's products: there must be a next one.
-           if (h.pace == Pace::interleaved)
-             return w.waves == 4 && w.steps >= 2 &&
-                    whole_words(w.along_a || w.turned_a, w.width_a) &&
-                    whole_words(w.along_b || w.turned_b, w.width_b);
-           // Two waves on each SIMD; of two stages one is filled while the other is read. Direct
-           // loads are in flight for all steps but one.
-           return w.waves == 8 && h.staging != Staging::single &&
-                  (h.staging == Staging::twice || w.steps * w.parts >= 2);
-         }},
-    Rule{"swizzled banks need a depth of 16 times a power of two",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           const auto& h = typed(c);
-           const int units = h.depth / 16;
-           return h.banks == Banks::plain || h.banks == Banks::padded || (units & (units - 1)) == 0;
-         }},
-    Rule{"stages fit shared memory",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto w = mfma_plan(p, d, typed(c));
-           return w.shared_bytes <= d.gpu.shared_block_bytes;
-         }},
-    Rule{"accumulators, fragments and the next stage fit the registers",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto w = mfma_plan(p, d, typed(c));
-           return w.registers <= hip::register_limit(w.waves);
-         }},
-    Rule{"splits is 1 to 64, with 2 or more stages of k each",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           return h.splits >= 1 && h.splits <= 64 &&
-                  (h.splits == 1 || ceil_div(p.gemm.k, mfma_plan(p, d, h).tile_k) >= 2 * h.splits);
-         }},
-    Rule{"group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet",
-         [](const Canonical&, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           return h.group >= 1 && h.group <= 64 && h.chunk >= 0 && h.chunk <= 1024 &&
-                  (h.chunk == 0 || d.gpu.chiplets > 1);
-         }},
-    Rule{"offsets in a tile fit 31 bits, and the grid has fewer than 2^32 threads",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           const Gemm& g = p.gemm;
-           const auto w = mfma_plan(p, d, h);
-           const std::int64_t most = std::int64_t{1} << 31;
-           const auto fits = static_cast<double>(most);
-           return reach(g.a, p.a_k_major, h.tile_m, w.tile_k, p.a_k_major ? g.k : g.m) < fits &&
-                  reach(g.b, p.b_k_major, h.tile_n, w.tile_k, p.b_k_major ? g.k : g.n) < fits &&
-                  g.k < most / 8 && hip::launchable(w.blocks, w.threads);
-         }},
-};
+constexpr FirstRule<HipMfma> kFirst[] = {
+    {"the target has a matrix instruction of rows and k for the types; m and n are at least 1, "
+     "B is not packed",
+     [](const Canonical& p, const DeviceCaps& d, const HipMfma& c) {
+       const Gemm& g = p.gemm;
+       return g.m >= 1 && g.n >= 1 && !g.b_packed &&
+              hip::mfma_for(d.arch, g.b.dtype, g.a.dtype, c.rows, c.k) != nullptr;
+     }},
+    {"tile_m is a multiple of waves_m*rows, tile_n of waves_n*rows, and waves are at most 16",
+     [](const Canonical&, const DeviceCaps&, const HipMfma& c) { return shares_evenly(c); }}};
+
+constexpr Rule<HipMfma, MfmaSizes> kRules[] = {
+    {"depth is 32 to 512, a multiple of 16 and whole steps of the instruction",
+     [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+       if (c.depth < 32 || c.depth > 512 || c.depth % 16 != 0) return false;
+       return w.steps >= 1 && w.steps * (64 / c.rows) * w.step_units * 16 == c.depth;
+     }},
+    {"turn=1 needs gfx950, elements of 1 or 2 bytes, and an operand that is not k-major with a "
+     "power of two as its tile",
+     [](const Canonical&, const DeviceCaps& d, const HipMfma& c, const MfmaSizes& w) {
+       if (!c.turn) return true;
+       const auto power = [](int n) { return (n & (n - 1)) == 0; };
+       return hip::arch_set(d.arch) == hip::kGfx950 && w.element <= 2 &&
+              (w.turned_a || w.turned_b) && (!w.turned_a || power(c.tile_m)) &&
+              (!w.turned_b || power(c.tile_n));
+     }},
+    {"threads divide the copies of A and B evenly",
+     [](const Canonical&, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
+       return w.width_a > 0 && w.width_b > 0;
+     }},
+    {"staging=direct needs gfx942 or gfx950, k-major operands or turn=1, loads of 4 bytes (16 "
+     "on gfx950) that threads divide evenly, and no banks=padded",
+     [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+       return c.staging != Staging::direct || (w.direct_bytes > 0 && c.banks != Banks::padded);
+     }},
+    {"pace=pingpong needs 8 waves and two buffers, pace=interleaved 4 waves, 2 steps and "
+     "4-byte loads, both priority=0 and fence=0",
+     [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+       if (c.pace == Pace::free) return true;
+       if (c.priority || c.fence) return false;
+       // Reads of the next step lie between this one's products: there must be a next one.
+       if (c.pace == Pace::interleaved)
+         return w.waves == 4 && w.steps >= 2 && whole_words(w.along_a || w.turned_a, w.width_a) &&
+                whole_words(w.along_b || w.turned_b, w.width_b);
+       // Two waves on each SIMD; of two stages one is filled while the other is read. Direct
+       // loads are in flight for all steps but one.
+       return w.waves == 8 && c.staging != Staging::single &&
+              (c.staging == Staging::twice || w.steps * w.parts >= 2);
+     }},
+    {"swizzled banks need a depth of 16 times a power of two",
+     [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes&) {
+       const int units = c.depth / 16;
+       return c.banks == Banks::plain || c.banks == Banks::padded || (units & (units - 1)) == 0;
+     }},
+    {"stages fit shared memory",
+     [](const Canonical&, const DeviceCaps& d, const HipMfma&, const MfmaSizes& w) {
+       return w.shared_bytes <= d.gpu.shared_block_bytes;
+     }},
+    {"accumulators, fragments and the next stage fit the registers",
+     [](const Canonical&, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
+       return w.registers <= hip::register_limit(w.waves);
+     }},
+    {"splits is 1 to 64, with 2 or more stages of k each",
+     [](const Canonical& p, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+       return c.splits >= 1 && c.splits <= 64 &&
+              (c.splits == 1 || ceil_div(p.gemm.k, w.tile_k) >= 2 * c.splits);
+     }},
+    {"group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet",
+     [](const Canonical&, const DeviceCaps& d, const HipMfma& c, const MfmaSizes&) {
+       return c.group >= 1 && c.group <= 64 && c.chunk >= 0 && c.chunk <= 1024 &&
+              (c.chunk == 0 || d.gpu.chiplets > 1);
+     }},
+    {"offsets in a tile fit 31 bits, and the grid has fewer than 2^32 threads",
+     [](const Canonical& p, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+       const Gemm& g = p.gemm;
+       const std::int64_t most = std::int64_t{1} << 31;
+       const auto fits = static_cast<double>(most);
+       return reach(g.a, p.a_k_major, c.tile_m, w.tile_k, p.a_k_major ? g.k : g.m) < fits &&
+              reach(g.b, p.b_k_major, c.tile_n, w.tile_k, p.b_k_major ? g.k : g.n) < fits &&
+              g.k < most / 8 && hip::launchable(w.blocks, w.threads);
+     }}};
 
 /// The layout of rows with the fewest cycles of bank conflicts, the first of equals.
 Banks best_banks(const Canonical& p, const DeviceCaps& d, HipMfma c) {
@@ -146,7 +127,7 @@ Banks best_banks(const Canonical& p, const DeviceCaps& d, HipMfma c) {
        {Banks::by_row, Banks::by_pair, Banks::by_four, Banks::padded, Banks::plain}) {
     if (banks == Banks::padded && c.staging == Staging::direct) continue;
     c.banks = banks;
-    const auto w = mfma_plan(p, d, c);
+    const auto w = mfma_sizes(p, d, c);
     if (w.shared_bytes > d.gpu.shared_block_bytes) continue;
     const auto turns = hip::stage_turns(w, d, c);
     const int taken = turns.reads.taken + turns.writes.taken;
@@ -163,7 +144,7 @@ constexpr std::pair<int, int> kWaves[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
 
 void visit_launches(const Canonical& p, const DeviceCaps& d, HipMfma c,
                     const std::function<void(const Config&)>& visit) {
-  const auto w = mfma_plan(p, d, c);
+  const auto w = mfma_sizes(p, d, c);
   const bool many = w.tiles > d.compute_units;
   std::vector<Pace> paces;
   for (const Pace pace : {Pace::free, Pace::pingpong, Pace::interleaved}) {
@@ -270,7 +251,7 @@ std::string fragment_type(const hip::MfmaInstruction& i) {
 /// The f8f6f4 instruction's code of an operand's format.
 int format_code(DType t) { return t == fp8_e5m2 ? 1 : 0; }
 
-void add_sizes(Parameters& out, const MfmaPlan& w, const HipMfma& c, const DeviceCaps& d) {
+void add_sizes(Parameters& out, const MfmaSizes& w, const HipMfma& c, const DeviceCaps& d) {
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
@@ -308,10 +289,9 @@ void add_sizes(Parameters& out, const MfmaPlan& w, const HipMfma& c, const Devic
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = typed(config);
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
+                      const MfmaSizes& w) {
   const Gemm& g = p.gemm;
-  const auto w = mfma_plan(p, d, c);
   const auto& i = *w.instruction;
   Parameters out;
   hip::add_common(out, p, d);
@@ -357,27 +337,34 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   return out;
 }
 
-GpuLaunch launch(const Canonical& p, const DeviceCaps& d, const Config& config) {
+GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
   if (p.gemm.m == 0 || p.gemm.n == 0 || p.gemm.batch == 0) return {};
-  const auto w = mfma_plan(p, d, typed(config));
   GpuLaunch out = hip::one_step(w.blocks, w.threads);
   out.workspace_bytes = w.workspace_bytes;
   out.zeroed_bytes = w.counter_bytes;
   return out;
 }
 
+/// Matrix instructions of gfx90a take denormal inputs for zero.
+double flushed_by(const Gemm& g, const DeviceCaps& d, const HipMfma&) {
+  if (d.arch != "gfx90a") return 0;
+  if (g.a.dtype == fp16) return 0x1p-14;
+  return g.a.dtype == bf16 ? 0x1p-126 : 0;
+}
+
+constexpr TypedFamily<HipMfma, MfmaSizes> kRow{.vendor = Vendor::amd,
+                                               .files = kFiles,
+                                               .first_rules = kFirst,
+                                               .sizes = mfma_sizes,
+                                               .rules = kRules,
+                                               .enumerate = enumerate,
+                                               .parameters = parameters,
+                                               .predict_ns = hip::predict_mfma_ns,
+                                               .launch = launch,
+                                               .flushed_by = flushed_by};
+
 }  // namespace
 
-namespace hip {
-Family mfma_family() {
-  return {.name = HipMfma::kFamily,
-          .files = kFiles,
-          .enumerate = enumerate,
-          .rules = kRules,
-          .parameters = parameters,
-          .predict_ns = predict_mfma_ns,
-          .vendor = Vendor::amd,
-          .launch = launch};
-}
-}  // namespace hip
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::hip::mfma

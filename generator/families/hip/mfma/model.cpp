@@ -1,14 +1,14 @@
 // What a hip_mfma kernel costs, in nanoseconds, before anyone has run it: ranks candidates.
 #include <algorithm>
 
-#include "generator/families/hip/mfma/plan.h"
+#include "generator/families/hip/mfma/sizes.h"
 
 namespace kiln::hip {
 
 namespace {
 
 /// Blocks on one compute unit: they hide each other's waits; registers and shared memory decide.
-int resident_blocks(const MfmaPlan& w, const DeviceCaps& d) {
+int resident_blocks(const MfmaSizes& w, const DeviceCaps& d) {
   const int by_shared = static_cast<int>(d.gpu.shared_unit_bytes / w.shared_bytes);
   const int waves_of_simd = 512 / std::clamp(w.registers, 64, 512);
   return std::clamp(std::min(by_shared, waves_of_simd * 4 / w.waves), 1, 8);
@@ -16,7 +16,7 @@ int resident_blocks(const MfmaPlan& w, const DeviceCaps& d) {
 
 }  // namespace
 
-StageCost stage_cost(const MfmaPlan& w, const DeviceCaps& d, const HipMfma& c) {
+StageCost stage_cost(const MfmaSizes& w, const DeviceCaps& d, const HipMfma& c) {
   const auto turns = stage_turns(w, d, c);
   const int resident = resident_blocks(w, d);
   const double waves = double(w.waves) * resident;  // of a compute unit, on four SIMDs
@@ -47,10 +47,9 @@ StageCost stage_cost(const MfmaPlan& w, const DeviceCaps& d, const HipMfma& c) {
   return {multiply_cycles(w), stage};
 }
 
-double predict_mfma_ns(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = std::get<HipMfma>(config);
+double predict_mfma_ns(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
+                       const MfmaSizes& w) {
   const Gemm& g = p.gemm;
-  const auto w = mfma_plan(p, d, c);
   const int resident = resident_blocks(w, d);
   const double stage = stage_cost(w, d, c).cycles;
   constexpr double kMemory = 800;  // cycles

@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <array>
 
-#include "generator/families/hip/mfma/plan.h"
+#include "generator/families/hip/mfma/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/space/typed_family.h"
 
-namespace kiln {
+namespace kiln::hip::mx {
 namespace {
-
-const HipMx& typed(const Config& c) { return std::get<HipMx>(c); }
 
 constexpr std::array<std::string_view, 13> kFiles{
     "cuda/common/abi.h",     "hip/common/types.h",    "hip/common/device.h",  "hip/common/memory.h",
@@ -50,7 +49,7 @@ int load_width(const Gemm& g, const Matrix& m) {
 }
 
 /// A problem and a config as the kernel sees them.
-struct MxPlan {
+struct MxSizes {
   int waves, threads, stages;
   int row_a, row_b;  // bytes of a row in one stage, in memory
   int blocks_m, blocks_n;
@@ -60,9 +59,9 @@ struct MxPlan {
   std::int64_t counter_bytes, workspace_bytes;
 };
 
-MxPlan plan_of(const Canonical& p, const HipMx& c) {
+MxSizes sizes_of(const Canonical& p, const DeviceCaps&, const HipMx& c) {
   const Gemm& g = p.gemm;
-  MxPlan w{};
+  MxSizes w{};
   w.waves = c.waves_m * c.waves_n;
   w.threads = 64 * w.waves;
   w.stages = c.staging == Staging::single ? 1 : 2;
@@ -96,62 +95,54 @@ bool shares_evenly(const HipMx& c) {
          c.tile_n % (c.waves_n * c.rows) == 0;
 }
 
-const std::array kRules{
-    Rule{"the target has a scaled matrix instruction of rows; m and n are at least 1",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return p.gemm.m >= 1 && p.gemm.n >= 1 && instruction_of(d, typed(c).rows) != nullptr;
-         }},
-    Rule{"both operands are k-major", [](const Canonical& p, const DeviceCaps&,
-                                         const Config&) { return p.a_k_major && p.b_k_major; }},
-    Rule{"tile_m is a multiple of waves_m*rows, tile_n of waves_n*rows, and waves are at most 16",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           return shares_evenly(typed(c));
-         }},
-    Rule{"tile_k is 128 or 256",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           return typed(c).tile_k == 128 || typed(c).tile_k == 256;
-         }},
-    Rule{"threads divide the copies of A and B evenly",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const auto w = plan_of(p, typed(c));
-           return typed(c).tile_m * w.row_a / 16 % w.threads == 0 &&
-                  typed(c).tile_n * w.row_b / 16 % w.threads == 0;
-         }},
-    Rule{"staging is single or twice",
-         [](const Canonical&, const DeviceCaps&, const Config& c) {
-           return typed(c).staging == Staging::single || typed(c).staging == Staging::twice;
-         }},
-    Rule{"stages fit shared memory",
-         [](const Canonical& p, const DeviceCaps& d, const Config& c) {
-           return plan_of(p, typed(c)).shared_bytes <= d.gpu.shared_block_bytes;
-         }},
-    Rule{"accumulators, fragments and the next stage fit the registers",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const auto w = plan_of(p, typed(c));
-           return w.registers <= hip::register_limit(w.waves);
-         }},
-    Rule{"splits is 1 to 64, with 2 or more stages of k each",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const auto& h = typed(c);
-           return h.splits >= 1 && h.splits <= 64 &&
-                  (h.splits == 1 || ceil_div(p.gemm.k, h.tile_k) >= 2 * h.splits);
-         }},
-    Rule{"group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet",
-         [](const Canonical&, const DeviceCaps& d, const Config& c) {
-           const auto& h = typed(c);
-           return h.group >= 1 && h.group <= 64 && h.chunk >= 0 && h.chunk <= 1024 &&
-                  (h.chunk == 0 || d.gpu.chiplets > 1);
-         }},
-    Rule{"offsets in a tile fit 31 bits, and the grid has fewer than 2^32 threads",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           const auto& h = typed(c);
-           const Gemm& g = p.gemm;
-           const std::int64_t most = std::int64_t{1} << 31;
-           return (h.tile_m + 1) * bytes_of(g.a.dtype, g.a.ld) < most &&
-                  (h.tile_n + 1) * bytes_of(g.b.dtype, g.b.ld) < most && g.k < most / 8 &&
-                  hip::launchable(plan_of(p, h).blocks, plan_of(p, h).threads);
-         }},
-};
+constexpr FirstRule<HipMx> kFirst[] = {
+    {"the target has a scaled matrix instruction of rows; m and n are at least 1",
+     [](const Canonical& p, const DeviceCaps& d, const HipMx& c) {
+       return p.gemm.m >= 1 && p.gemm.n >= 1 && instruction_of(d, c.rows) != nullptr;
+     }},
+    {"both operands are k-major", [](const Canonical& p, const DeviceCaps&,
+                                     const HipMx&) { return p.a_k_major && p.b_k_major; }},
+    {"tile_m is a multiple of waves_m*rows, tile_n of waves_n*rows, and waves are at most 16",
+     [](const Canonical&, const DeviceCaps&, const HipMx& c) { return shares_evenly(c); }},
+    {"tile_k is 128 or 256", [](const Canonical&, const DeviceCaps&, const HipMx& c) {
+       return c.tile_k == 128 || c.tile_k == 256;
+     }}};
+
+constexpr Rule<HipMx, MxSizes> kRules[] = {
+    {"threads divide the copies of A and B evenly",
+     [](const Canonical&, const DeviceCaps&, const HipMx& c, const MxSizes& w) {
+       return c.tile_m * w.row_a / 16 % w.threads == 0 && c.tile_n * w.row_b / 16 % w.threads == 0;
+     }},
+    {"staging is single or twice",
+     [](const Canonical&, const DeviceCaps&, const HipMx& c, const MxSizes&) {
+       return c.staging == Staging::single || c.staging == Staging::twice;
+     }},
+    {"stages fit shared memory",
+     [](const Canonical&, const DeviceCaps& d, const HipMx&, const MxSizes& w) {
+       return w.shared_bytes <= d.gpu.shared_block_bytes;
+     }},
+    {"accumulators, fragments and the next stage fit the registers",
+     [](const Canonical&, const DeviceCaps&, const HipMx&, const MxSizes& w) {
+       return w.registers <= hip::register_limit(w.waves);
+     }},
+    {"splits is 1 to 64, with 2 or more stages of k each",
+     [](const Canonical& p, const DeviceCaps&, const HipMx& c, const MxSizes&) {
+       return c.splits >= 1 && c.splits <= 64 &&
+              (c.splits == 1 || ceil_div(p.gemm.k, c.tile_k) >= 2 * c.splits);
+     }},
+    {"group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet",
+     [](const Canonical&, const DeviceCaps& d, const HipMx& c, const MxSizes&) {
+       return c.group >= 1 && c.group <= 64 && c.chunk >= 0 && c.chunk <= 1024 &&
+              (c.chunk == 0 || d.gpu.chiplets > 1);
+     }},
+    {"offsets in a tile fit 31 bits, and the grid has fewer than 2^32 threads",
+     [](const Canonical& p, const DeviceCaps&, const HipMx& c, const MxSizes& w) {
+       const Gemm& g = p.gemm;
+       const std::int64_t most = std::int64_t{1} << 31;
+       return (c.tile_m + 1) * bytes_of(g.a.dtype, g.a.ld) < most &&
+              (c.tile_n + 1) * bytes_of(g.b.dtype, g.b.ld) < most && g.k < most / 8 &&
+              hip::launchable(w.blocks, w.threads);
+     }}};
 
 constexpr int kTiles[] = {16, 32, 64, 128, 256};
 constexpr std::pair<int, int> kWaves[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
@@ -159,7 +150,7 @@ constexpr std::pair<int, int> kWaves[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
 
 void visit_launches(const Canonical& p, const DeviceCaps& d, HipMx c,
                     const std::function<void(const Config&)>& visit) {
-  const auto w = plan_of(p, c);
+  const auto w = sizes_of(p, d, c);
   const bool many = w.tiles > d.compute_units;
   for (const int chunk : {0, 64}) {
     if (chunk > 0 && (d.gpu.chiplets < 2 || !many)) continue;
@@ -199,9 +190,9 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
       }
 }
 
-void add_sizes(Parameters& out, const Canonical& p, const DeviceCaps& d, const HipMx& c) {
+void add_sizes(Parameters& out, const Canonical& p, const DeviceCaps& d, const HipMx& c,
+               const MxSizes& w) {
   const Gemm& g = p.gemm;
-  const auto w = plan_of(p, c);
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
@@ -231,8 +222,7 @@ void add_sizes(Parameters& out, const Canonical& p, const DeviceCaps& d, const H
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = typed(config);
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMx& c, const MxSizes& w) {
   const Gemm& g = p.gemm;
   const auto& i = *instruction_of(d, c.rows);
   Parameters out;
@@ -243,7 +233,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   if (wide)
     out.constants.push_back(
         {"using", "Four", fmt::format("Vector<u{}, 4>", 8 * d_bytes), "four elements of D"});
-  add_sizes(out, p, d, c);
+  add_sizes(out, p, d, c, w);
   out.constants.push_back(
       {"define", "KILN_MFMA", fmt::format("mfma_scale_{0}x{0}x{1}", i.mn, i.k), ""});
   out.constants.push_back(
@@ -259,19 +249,16 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   return out;
 }
 
-GpuLaunch launch(const Canonical& p, const DeviceCaps&, const Config& config) {
+GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipMx&, const MxSizes& w) {
   if (p.gemm.m == 0 || p.gemm.n == 0) return {};
-  const auto w = plan_of(p, typed(config));
   GpuLaunch out = hip::one_step(w.blocks, w.threads);
   out.workspace_bytes = w.workspace_bytes;
   out.zeroed_bytes = w.counter_bytes;
   return out;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = typed(config);
+double predict(const Canonical& p, const DeviceCaps& d, const HipMx& c, const MxSizes& w) {
   const Gemm& g = p.gemm;
-  const auto w = plan_of(p, c);
   const auto& i = *instruction_of(d, c.rows);
   const bool bytes_wide = bits_of(g.a.dtype) == 8 || bits_of(g.b.dtype) == 8;
   const int by_shared = static_cast<int>(d.gpu.shared_unit_bytes / w.shared_bytes);
@@ -308,21 +295,20 @@ double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
   return std::max({cycles / clock, l2_ns, memory_ns}) + 0.2 * (l2_ns + memory_ns) + 2000;
 }
 
-bool applies_scales(const Gemm& g) { return g.scale_a == Scale::mx_32; }
+constexpr TypedFamily<HipMx, MxSizes> kRow{
+    .vendor = Vendor::amd,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .launch = launch,
+    .applies_scales = [](const Gemm& g) { return g.scale_a == Scale::mx_32; }};
 
 }  // namespace
 
-namespace hip {
-Family mx_family() {
-  return {.name = HipMx::kFamily,
-          .files = kFiles,
-          .enumerate = enumerate,
-          .rules = kRules,
-          .parameters = parameters,
-          .predict_ns = predict,
-          .vendor = Vendor::amd,
-          .launch = launch,
-          .applies_scales = applies_scales};
-}
-}  // namespace hip
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::hip::mx

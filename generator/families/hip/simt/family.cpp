@@ -4,48 +4,48 @@
 
 #include "generator/families/hip/common/hip.h"
 #include "generator/problem/extent.h"
+#include "generator/space/typed_family.h"
 #include "kiln/numeric.hpp"
 
-namespace kiln {
+namespace kiln::hip::simt {
 namespace {
-
-const HipSimt& typed(const Config& c) { return std::get<HipSimt>(c); }
 
 constexpr std::array<std::string_view, 6> kFiles{"cuda/common/abi.h",     "hip/common/types.h",
                                                  "hip/common/device.h",   "hip/common/convert.h",
                                                  "hip/common/epilogue.h", "hip/simt/simt.hip"};
 
-int threads_of(const HipSimt& c) { return c.tile_m / c.each_m * (c.tile_n / c.each_n); }
+struct SimtSizes {
+  int threads;  // of a block
+  std::int64_t blocks;
+};
 
-std::int64_t blocks_of(const Canonical& p, const HipSimt& c) {
-  return ceil_div(p.gemm.m, c.tile_m) * ceil_div(p.gemm.n, c.tile_n) * p.gemm.batch;
+SimtSizes sizes_of(const Canonical& p, const DeviceCaps&, const HipSimt& c) {
+  const int tile_m = std::max(1, c.tile_m), tile_n = std::max(1, c.tile_n);
+  return {c.tile_m / std::max(1, c.each_m) * (c.tile_n / std::max(1, c.each_n)),
+          ceil_div(p.gemm.m, tile_m) * ceil_div(p.gemm.n, tile_n) * p.gemm.batch};
 }
 
-const std::array kRules{
-    Rule{"B is not packed",
-         [](const Canonical& p, const DeviceCaps&, const Config&) { return !p.gemm.b_packed; }},
-    Rule{"each_m*each_n and tile_k are 1 to 64, pad is 0 to 16, and whole 32s of threads divide "
-         "the tile and the copies of A and B evenly",
-         [](const Canonical&, const DeviceCaps& d, const Config& config) {
-           const auto& c = typed(config);
-           if (c.each_m < 1 || c.each_n < 1 || c.tile_k < 1 || c.tile_k > 64) return false;
-           if (c.each_m * c.each_n > 64 || c.pad < 0 || c.pad > 16) return false;
-           if (c.tile_m % c.each_m != 0 || c.tile_n % c.each_n != 0) return false;
-           const int threads = threads_of(c);
-           return threads >= 32 && threads <= d.gpu.threads_block && threads % 32 == 0 &&
-                  c.tile_m * c.tile_k % threads == 0 && c.tile_n * c.tile_k % threads == 0;
-         }},
-    Rule{"the tiles of A and B fit shared memory",
-         [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-           const auto& c = typed(config);
-           return (c.tile_m + c.tile_n + 2 * c.pad) * c.tile_k * size_of(p.gemm.accumulator) <=
-                  d.gpu.shared_block_bytes;
-         }},
-    Rule{"the grid has fewer than 2^32 threads",
-         [](const Canonical& p, const DeviceCaps&, const Config& c) {
-           return hip::launchable(blocks_of(p, typed(c)), threads_of(typed(c)));
-         }},
-};
+constexpr Rule<HipSimt, SimtSizes> kRules[] = {
+    {"B is not packed", [](const Canonical& p, const DeviceCaps&, const HipSimt&,
+                           const SimtSizes&) { return !p.gemm.b_packed; }},
+    {"each_m*each_n and tile_k are 1 to 64, pad is 0 to 16, and whole 32s of threads divide "
+     "the tile and the copies of A and B evenly",
+     [](const Canonical&, const DeviceCaps& d, const HipSimt& c, const SimtSizes& w) {
+       if (c.each_m < 1 || c.each_n < 1 || c.tile_k < 1 || c.tile_k > 64) return false;
+       if (c.each_m * c.each_n > 64 || c.pad < 0 || c.pad > 16) return false;
+       if (c.tile_m % c.each_m != 0 || c.tile_n % c.each_n != 0) return false;
+       return w.threads >= 32 && w.threads <= d.gpu.threads_block && w.threads % 32 == 0 &&
+              c.tile_m * c.tile_k % w.threads == 0 && c.tile_n * c.tile_k % w.threads == 0;
+     }},
+    {"the tiles of A and B fit shared memory",
+     [](const Canonical& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes&) {
+       return (c.tile_m + c.tile_n + 2 * c.pad) * c.tile_k * size_of(p.gemm.accumulator) <=
+              d.gpu.shared_block_bytes;
+     }},
+    {"the grid has fewer than 2^32 threads",
+     [](const Canonical&, const DeviceCaps&, const HipSimt&, const SimtSizes& w) {
+       return hip::launchable(w.blocks, w.threads);
+     }}};
 
 void enumerate(const Canonical& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
@@ -71,8 +71,7 @@ void add_scaled(Parameters& out, const char* side, const Matrix& m, Scale scale)
   add("kAlongOf", block.along, "of k that share it, 0: all");
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = typed(config);
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes&) {
   Parameters out;
   hip::add_common(out, p, d);
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
@@ -93,36 +92,34 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const Config& con
   return out;
 }
 
-GpuLaunch launch(const Canonical& p, const DeviceCaps&, const Config& config) {
-  return hip::one_step(blocks_of(p, typed(config)), threads_of(typed(config)));
+GpuLaunch launch(const Canonical&, const DeviceCaps&, const HipSimt&, const SimtSizes& w) {
+  return hip::one_step(w.blocks, w.threads);
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const Config& config) {
-  const auto& c = typed(config);
+double predict(const Canonical& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes& w) {
   const Gemm& g = p.gemm;
   // A compute unit does 128 fused steps a cycle; reads of shared memory and conversions take as
   // long again unless a thread reuses what it reads.
   const double reuse = double(c.each_m * c.each_n) / (c.each_m + c.each_n);
   const double of_block = double(c.tile_m) * c.tile_n * double(g.k) / 128 * (1 + 2 / reuse);
   const double barriers = double(ceil_div(g.k, c.tile_k)) * 100;
-  const double rounds = double(ceil_div(blocks_of(p, c), std::int64_t{2} * d.compute_units)) * 2;
+  const double rounds = double(ceil_div(w.blocks, std::int64_t{2} * d.compute_units)) * 2;
   const double clock = d.ghz > 0 ? d.ghz : 1;
   return rounds * (of_block + barriers / 2 + 500) / clock + 2000;
 }
 
+constexpr TypedFamily<HipSimt, SimtSizes> kRow{.vendor = Vendor::amd,
+                                               .files = kFiles,
+                                               .sizes = sizes_of,
+                                               .rules = kRules,
+                                               .enumerate = enumerate,
+                                               .parameters = parameters,
+                                               .predict_ns = predict,
+                                               .launch = launch,
+                                               .applies_scales = [](const Gemm&) { return true; }};
+
 }  // namespace
 
-namespace hip {
-Family simt_family() {
-  return {.name = HipSimt::kFamily,
-          .files = kFiles,
-          .enumerate = enumerate,
-          .rules = kRules,
-          .parameters = parameters,
-          .predict_ns = predict,
-          .vendor = Vendor::amd,
-          .launch = launch,
-          .applies_scales = [](const Gemm&) { return true; }};
-}
-}  // namespace hip
-}  // namespace kiln
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::hip::simt

@@ -1,4 +1,4 @@
-// Sizes that follow from a CudaWgmma config: read by its rules, parameters, launch and model. Knows
+// Sizes derived from a CudaWgmma config: read by its rules, parameters, launch and model. Knows
 // no template text.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace kiln::cuda {
 
 /// Derived sizes of a problem and a config; operands are named by the side of the instruction that
 /// they feed.
-struct WgmmaPlan {
+struct WgmmaSizes {
   struct Side {
     DType type;
     std::int64_t rows;
@@ -31,6 +31,7 @@ struct WgmmaPlan {
   int accumulators;    // of one thread, for 64 rows
   int subtiles;        // of 64 rows, of one warpgroup
   Store store;
+  bool pairable;      // D has 2-byte elements that neither TMA nor a second launch stores
   int d_bytes;        // of an element
   int chunk;          // rows of the right operand that one buffer of D holds
   int store_buffers;  // of each warp
@@ -44,7 +45,7 @@ struct WgmmaPlan {
                          // together
 };
 
-WgmmaPlan plan(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config);
+WgmmaSizes wgmma_sizes(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config);
 
 /// Rows that do not begin at a line of the cache cost the copies two lines for every 128 bytes.
 bool in_whole_lines(const Matrix& m);
@@ -60,12 +61,14 @@ WgmmaRegisters wgmma_registers(const CudaWgmma& config);
 
 /// The constants, macros and choices of the templates.
 Parameters wgmma_parameters(const Canonical& problem, const DeviceCaps& device,
-                            const Config& config);
+                            const CudaWgmma& config, const WgmmaSizes& sizes);
 
 /// The tensor maps and steps of one call.
-GpuLaunch wgmma_launch(const Canonical& problem, const DeviceCaps& device, const Config& config);
+GpuLaunch wgmma_launch(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config,
+                       const WgmmaSizes& sizes);
 
 /// The model of the family: nanoseconds of one call.
-double wgmma_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
+double wgmma_ns(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config,
+                const WgmmaSizes& sizes);
 
 }  // namespace kiln::cuda

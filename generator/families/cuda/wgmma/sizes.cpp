@@ -1,4 +1,4 @@
-#include "generator/families/cuda/wgmma/plan.h"
+#include "generator/families/cuda/wgmma/sizes.h"
 
 #include <algorithm>
 #include <utility>
@@ -22,7 +22,7 @@ int chunk_of(const CudaWgmma& c, int size) {
   return 8;
 }
 
-WgmmaPlan::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
+WgmmaSizes::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
   const Gemm& g = p.gemm;
   const Matrix& m = is_a ? g.a : g.b;
   const bool pack = is_a ? c.pack_a : c.pack_b;
@@ -40,7 +40,7 @@ WgmmaPlan::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
           {}};
 }
 
-void add_shared(WgmmaPlan& w, const CudaWgmma& c) {
+void add_shared(WgmmaSizes& w, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
   w.stage_bytes = (c.left + right_rows) * kRowBytes;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
@@ -48,7 +48,7 @@ void add_shared(WgmmaPlan& w, const CudaWgmma& c) {
                    c.stages * 16 + c.warpgroups * 4;
 }
 
-void add_workspace(WgmmaPlan& w, const Canonical& p, const CudaWgmma& c) {
+void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
   // The order of templates/cuda/common/workspace.h.
   const bool counted = c.sharing == Sharing::split || c.sharing == Sharing::stream;
   if (counted) w.counter_bytes = kCounterBytes;
@@ -72,9 +72,9 @@ void add_workspace(WgmmaPlan& w, const Canonical& p, const CudaWgmma& c) {
 
 }  // namespace
 
-WgmmaPlan plan(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
+WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
   const Gemm& g = p.gemm;
-  WgmmaPlan w{};
+  WgmmaSizes w{};
   w.left = side(p, !c.swap, c);
   w.right = side(p, c.swap, c);
   w.left_registers = w.left.across_k && size_of(w.left.type) == 4;
@@ -88,18 +88,23 @@ WgmmaPlan plan(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
   // TMA writes whole 16 bytes at a line's end: seen on an H200, where one element
   // behind lines of 1,022 bytes was overwritten.
   const bool whole = g.n * w.d_bytes % 16 == 0;
-  w.store = c.sharing == Sharing::summed                   ? WgmmaPlan::Store::direct
-            : g.alignment >= 16 && w.d_bytes >= 2 && whole ? WgmmaPlan::Store::tma
-            : w.d_bytes == 2 && !c.paired                  ? WgmmaPlan::Store::staged
-                                                           : WgmmaPlan::Store::direct;
+  const bool summed = c.sharing == Sharing::summed;
+  const bool tma = g.alignment >= 16 && w.d_bytes >= 2 && whole;
+  w.pairable = !summed && !tma && w.d_bytes == 2;
+  w.store = !summed && tma            ? WgmmaSizes::Store::tma
+            : w.pairable && !c.paired ? WgmmaSizes::Store::staged
+                                      : WgmmaSizes::Store::direct;
   w.chunk = chunk_of(c, std::max(w.d_bytes, 2));
-  w.store_buffers = w.store == WgmmaPlan::Store::direct ? 0
-                    : w.store == WgmmaPlan::Store::tma  ? 2
-                                                        : 1;
+  w.store_buffers = w.store == WgmmaSizes::Store::direct ? 0
+                    : w.store == WgmmaSizes::Store::tma  ? 2
+                                                         : 1;
   add_shared(w, c);
-  w.cluster = c.cluster_left * c.cluster_right;
-  w.tiles_left = ceil_div(w.left.rows, std::int64_t{c.left} * c.cluster_left);
-  w.tiles_right = ceil_div(w.right.rows, std::int64_t{c.right} * c.cluster_right);
+  // Rules see the sizes of clusters that one of them refuses.
+  const int cluster_left = std::max(1, c.cluster_left);
+  const int cluster_right = std::max(1, c.cluster_right);
+  w.cluster = cluster_left * cluster_right;
+  w.tiles_left = ceil_div(w.left.rows, std::int64_t{c.left} * cluster_left);
+  w.tiles_right = ceil_div(w.right.rows, std::int64_t{c.right} * cluster_right);
   w.tiles = w.tiles_left * w.tiles_right * g.batch;
   w.stages_of_k = ceil_div(g.k, w.depth);
   const std::int64_t room = std::max(1, d.compute_units / w.cluster);

@@ -8,7 +8,7 @@
 
 namespace kiln::cuda {
 
-struct SimtPlan {
+struct SimtSizes {
   int threads;                // consumers of a block
   int block_threads;          // of a block
   int consumer_registers;     // of a consumer thread with copy=warps; 0: too few or too many
@@ -20,7 +20,7 @@ struct SimtPlan {
 
 /// The grid of a stream-K launch is as many blocks as run at once. `c` may be any point; the result
 /// has no meaning for one that breaks a rule.
-SimtPlan plan(const Canonical& problem, const DeviceCaps& device, const CudaSimt& c);
+SimtSizes simt_sizes(const Canonical& problem, const DeviceCaps& device, const CudaSimt& c);
 
 /// Registers of a producer thread.
 inline constexpr int kSimtProducerRegisters = 32;
@@ -33,6 +33,7 @@ bool shares(int rows, int width, bool along_k, int threads, int block_k);
 void enumerate_simt(const Canonical& problem, const DeviceCaps& device,
                     const std::function<void(const Config&)>& visit);
 
-double simt_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
+double simt_ns(const Canonical& problem, const DeviceCaps& device, const CudaSimt& config,
+               const SimtSizes& sizes);
 
 }  // namespace kiln::cuda

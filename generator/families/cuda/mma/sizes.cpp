@@ -1,4 +1,4 @@
-#include "generator/families/cuda/mma/plan.h"
+#include "generator/families/cuda/mma/sizes.h"
 
 #include <algorithm>
 #include <array>
@@ -42,7 +42,7 @@ DType class_of(const Gemm& g) {
 }
 
 /// Registers of a thread, by experience with NVRTC 13; blocks that then fit.
-void add_registers(MmaPlan& w, const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
+void add_registers(MmaSizes& w, const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
   const int words = size_of(w.a.type) == 8 ? 2 : 1;
   const int accumulators = w.warp_m * w.warp_n / 32 * words;
   // Of long steps the compiler reads one operand's tiles when it needs them.
@@ -85,10 +85,10 @@ std::vector<int> mma_depths(const Gemm& g, const DeviceCaps& d) {
   return {};
 }
 
-MmaPlan mma_plan(const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
+MmaSizes mma_sizes(const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
   const Gemm& g = p.gemm;
   const int size = size_of(g.a.dtype);
-  MmaPlan w{};
+  MmaSizes w{};
   w.instruction = mma_instruction(g, d, c.instruction_k);
   w.a = {g.a.dtype, true, p.a_k_major, c.block_m, c.block_k};
   w.b = {g.b.dtype, false, p.b_k_major, c.block_n, c.block_k};

@@ -1,4 +1,4 @@
-// Sizes that follow from a CudaMma config: read by its rules, parameters, launch and model. Knows
+// Sizes derived from a CudaMma config: read by its rules, parameters, launch and model. Knows
 // no template text.
 #pragma once
 
@@ -28,7 +28,7 @@ const MmaInstruction* mma_instruction(const Gemm& gemm, const DeviceCaps& device
 std::vector<int> mma_depths(const Gemm& gemm, const DeviceCaps& device);
 
 /// The problem and a config as the kernel sees them.
-struct MmaPlan {
+struct MmaSizes {
   const MmaInstruction* instruction;  // may be null; then nothing below is known
   TileLines a, b;
   int near_a, near_b;    // neighbouring rows that a lane reads at once
@@ -51,15 +51,17 @@ struct MmaPlan {
   std::int64_t counter_bytes, workspace_bytes;
 };
 
-MmaPlan mma_plan(const Canonical& problem, const DeviceCaps& device, const CudaMma& config);
+MmaSizes mma_sizes(const Canonical& problem, const DeviceCaps& device, const CudaMma& config);
 
 /// The macros of templates/cuda/common/mma.h: lists that only text can give.
 void add_mma_lists(Parameters& out, const MmaInstruction& instruction, const Gemm& gemm);
 
 /// The constants, macros and choices of the templates.
-Parameters mma_parameters(const Canonical& problem, const DeviceCaps& device, const Config& config);
+Parameters mma_parameters(const Canonical& problem, const DeviceCaps& device, const CudaMma& config,
+                          const MmaSizes& sizes);
 
 /// The model of the family: nanoseconds of one call.
-double mma_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
+double mma_ns(const Canonical& problem, const DeviceCaps& device, const CudaMma& config,
+              const MmaSizes& sizes);
 
 }  // namespace kiln::cuda

@@ -1,4 +1,4 @@
-#include "generator/families/hip/mfma/plan.h"
+#include "generator/families/hip/mfma/sizes.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -23,7 +23,7 @@ int load_width(const Gemm& g, const Matrix& m, std::int64_t line) {
 }
 
 /// Across k a thread takes some rows for all k of a unit: few enough that all threads have work.
-int shared_width(int width, int rows, const MfmaPlan& p, int units) {
+int shared_width(int width, int rows, const MfmaSizes& p, int units) {
   while (width >= p.element) {
     const int groups = rows / (width / p.element);
     if (rows % (width / p.element) == 0 && groups * units >= p.threads &&
@@ -47,13 +47,13 @@ int swizzle_shift(Banks banks) {
   }
 }
 
-std::uint32_t unit_address(const MfmaPlan& p, int units, int row, int unit) {
+std::uint32_t unit_address(const MfmaSizes& p, int units, int row, int unit) {
   const int place = p.swizzle_shift < 0 ? unit : unit ^ ((row >> p.swizzle_shift) % units);
   return static_cast<std::uint32_t>(row * p.row_bytes + place * 16);
 }
 
 /// Where 16 rows of a line of k lie: as in templates/hip/mfma/turned.h.
-std::uint32_t turned_address(const MfmaPlan& p, int rows_of_tile, int line, int chunk) {
+std::uint32_t turned_address(const MfmaSizes& p, int rows_of_tile, int line, int chunk) {
   const int chunks = rows_of_tile / 16, lines = 8 / p.element;
   const int together = chunks < 2 * lines ? 2 * lines / chunks : 1;
   const int exchange = line % lines / together * 2 + line / (2 * lines) % 2;
@@ -62,7 +62,7 @@ std::uint32_t turned_address(const MfmaPlan& p, int rows_of_tile, int line, int 
 
 /// Cost of reading a wave's fragments: every row block and step has the same conflicts, so that
 /// one instruction stands for all.
-LdsTurns fragment_turns(const MfmaPlan& p, ArchSet arch, int units) {
+LdsTurns fragment_turns(const MfmaSizes& p, ArchSet arch, int units) {
   const int rows = p.instruction->mn;
   LaneAddresses at{};
   for (int lane = 0; lane < 64; ++lane)
@@ -72,7 +72,7 @@ LdsTurns fragment_turns(const MfmaPlan& p, ArchSet arch, int units) {
 
 /// The same for an operand that the reads transpose: lines of k, of which 32 lanes read some at
 /// once.
-LdsTurns turned_turns(const MfmaPlan& p, ArchSet arch, int rows_of_tile) {
+LdsTurns turned_turns(const MfmaSizes& p, ArchSet arch, int rows_of_tile) {
   const int rows = p.instruction->mn, lines_of_read = 8 / p.element;
   const int lanes_of_line = 16 / lines_of_read;
   LaneAddresses at{};
@@ -86,7 +86,7 @@ LdsTurns turned_turns(const MfmaPlan& p, ArchSet arch, int rows_of_tile) {
 }
 
 /// Registers of a lane hold whole units of neighbouring rows: lanes write lines side by side.
-LdsTurns turned_store_turns(const MfmaPlan& p, ArchSet arch, int rows_of_tile) {
+LdsTurns turned_store_turns(const MfmaSizes& p, ArchSet arch, int rows_of_tile) {
   const int units = rows_of_tile * p.element / 16, chunk_units = p.element;
   LaneAddresses at{};
   for (int lane = 0; lane < 64; ++lane) {
@@ -97,7 +97,7 @@ LdsTurns turned_store_turns(const MfmaPlan& p, ArchSet arch, int rows_of_tile) {
   return lds_turns(arch, LdsOp::write_b128, at);
 }
 
-LdsTurns store_turns(const MfmaPlan& p, ArchSet arch, int units, int rows, bool along, int width) {
+LdsTurns store_turns(const MfmaSizes& p, ArchSet arch, int units, int rows, bool along, int width) {
   LaneAddresses at{};
   const int vector = along ? 1 : width / p.element, groups = rows / vector;
   for (int lane = 0; lane < 64; ++lane) {
@@ -111,7 +111,7 @@ LdsTurns store_turns(const MfmaPlan& p, ArchSet arch, int units, int rows, bool 
 LdsTurns times(LdsTurns turns, int count) { return {turns.taken * count, turns.least * count}; }
 LdsTurns plus(LdsTurns a, LdsTurns b) { return {a.taken + b.taken, a.least + b.least}; }
 
-void add_loads(MfmaPlan& p, const Canonical& problem, const HipMfma& c, ArchSet arch) {
+void add_loads(MfmaSizes& p, const Canonical& problem, const HipMfma& c, ArchSet arch) {
   const Gemm& g = problem.gemm;
   const int units = c.depth / 16;
   p.along_a = problem.a_k_major;
@@ -139,15 +139,15 @@ void add_loads(MfmaPlan& p, const Canonical& problem, const HipMfma& c, ArchSet 
 
 }  // namespace
 
-MfmaPlan mfma_plan(const Canonical& problem, const DeviceCaps& device, const HipMfma& c) {
+MfmaSizes mfma_sizes(const Canonical& problem, const DeviceCaps& device, const HipMfma& c) {
   const Gemm& g = problem.gemm;
   const ArchSet arch = arch_set(device.arch);
-  MfmaPlan p{};
+  MfmaSizes p{};
   // The product is computed transposed: B is the instruction's first operand.
   p.instruction = mfma_for(device.arch, g.b.dtype, g.a.dtype, c.rows, c.k);
   if (p.instruction == nullptr) return p;
   p.element = size_of(g.a.dtype);
-  p.tile_k = c.depth / p.element;
+  p.tile_k = std::max(1, c.depth / p.element);
   p.row_bytes = c.depth + (c.banks == Banks::padded ? 16 : 0);
   p.swizzle_shift = swizzle_shift(c.banks);
   p.waves = c.waves_m * c.waves_n;
@@ -184,7 +184,7 @@ MfmaPlan mfma_plan(const Canonical& problem, const DeviceCaps& device, const Hip
   return p;
 }
 
-StageTurns stage_turns(const MfmaPlan& p, const DeviceCaps& device, const HipMfma& c) {
+StageTurns stage_turns(const MfmaSizes& p, const DeviceCaps& device, const HipMfma& c) {
   const ArchSet arch = arch_set(device.arch);
   const int units = c.depth / 16, of_step = p.steps * p.step_units * p.waves;
   const auto reads = [&](bool turned, int rows, int blocks) {
@@ -205,7 +205,7 @@ StageTurns stage_turns(const MfmaPlan& p, const DeviceCaps& device, const HipMfm
   return turns;
 }
 
-double multiply_cycles(const MfmaPlan& p) {
+double multiply_cycles(const MfmaSizes& p) {
   return double(p.waves) * p.steps * p.pieces * p.blocks_m * p.blocks_n * p.instruction->cycles / 4;
 }
 

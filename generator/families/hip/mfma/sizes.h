@@ -9,7 +9,7 @@
 
 namespace kiln::hip {
 
-struct MfmaPlan {
+struct MfmaSizes {
   const MfmaInstruction* instruction;  // null: the target has none of this shape for these types
   int element;                         // bytes
   int tile_k;
@@ -32,7 +32,7 @@ struct MfmaPlan {
 };
 
 /// A field has a meaning only if the rules that come before the asking one hold.
-MfmaPlan mfma_plan(const Canonical& problem, const DeviceCaps& device, const HipMfma& config);
+MfmaSizes mfma_sizes(const Canonical& problem, const DeviceCaps& device, const HipMfma& config);
 
 /// Registers that a lane may have when `waves` of a block share a compute unit.
 constexpr int register_limit(int waves) { return 512 / ((waves + 3) / 4); }
@@ -42,10 +42,10 @@ constexpr int register_limit(int waves) { return 512 / ((waves + 3) / 4); }
 struct StageTurns {
   LdsTurns reads, writes;
 };
-StageTurns stage_turns(const MfmaPlan& plan, const DeviceCaps& device, const HipMfma& config);
+StageTurns stage_turns(const MfmaSizes& plan, const DeviceCaps& device, const HipMfma& config);
 
 /// Cycles that one stage keeps the four matrix units of a compute unit busy.
-double multiply_cycles(const MfmaPlan& plan);
+double multiply_cycles(const MfmaSizes& plan);
 
 /// One stage of one block: the cycles that its products take at the matrix units' peak, and those
 /// that it is thought to take.
@@ -53,9 +53,10 @@ struct StageCost {
   double multiply, cycles;
   double share_of_peak() const { return multiply / cycles; }
 };
-StageCost stage_cost(const MfmaPlan& plan, const DeviceCaps& device, const HipMfma& config);
+StageCost stage_cost(const MfmaSizes& plan, const DeviceCaps& device, const HipMfma& config);
 
 /// The model that ranks configs.
-double predict_mfma_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
+double predict_mfma_ns(const Canonical& problem, const DeviceCaps& device, const HipMfma& config,
+                       const MfmaSizes& sizes);
 
 }  // namespace kiln::hip

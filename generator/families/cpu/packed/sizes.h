@@ -1,0 +1,23 @@
+// Sizes derived from a HostPacked config: read by its rules, parameters and model.
+#pragma once
+
+#include "generator/families/cpu/common/host.h"
+
+namespace kiln::host {
+
+/// Lines to fetch at every eighth step of a tile, 0 = none.
+struct Fetches {
+  int a = 0, b = 0;
+};
+
+struct PackedSizes {
+  const DotInstruction& row;
+  int lanes;        // of a vector
+  Fetches fetches;  // with ahead=1
+};
+
+/// The analytic model: nanoseconds of a call.
+double predict_packed(const Canonical& problem, const DeviceCaps& device, const HostPacked& config,
+                      const PackedSizes& sizes);
+
+}  // namespace kiln::host

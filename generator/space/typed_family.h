@@ -1,0 +1,106 @@
+// What a family writes: a row over its own config type and its derived sizes. `family_row` makes
+// of it the `Family` that everything else reads. Here alone a config is cast to its type, and its
+// sizes are derived once for all rules.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "generator/space/family.h"
+
+namespace kiln {
+
+/// A named legality predicate. The name is the log line, the rejection count and the test name.
+template <typename C, typename S>
+struct Rule {
+  std::string_view name;
+  bool (*allows)(const Canonical&, const DeviceCaps&, const C&, const S& sizes);
+};
+
+/// A rule that must hold before sizes can be derived: it sees the config alone.
+template <typename C>
+struct FirstRule {
+  std::string_view name;
+  bool (*allows)(const Canonical&, const DeviceCaps&, const C&);
+};
+
+/// Of a family that derives none.
+struct NoSizes {};
+
+/// `C` is the config's type, `S` what is derived from it. Pointers are null as in `Family`.
+template <typename C, typename S>
+struct TypedFamily {
+  using ConfigType = C;
+  Vendor vendor;
+  std::span<const std::string_view> files;
+  std::span<const FirstRule<C>> first_rules;
+  /// Called for configs that keep the first rules: no division by zero for any of them.
+  S (*sizes)(const Canonical&, const DeviceCaps&, const C&);
+  std::span<const Rule<C, S>> rules;
+  void (*enumerate)(const Canonical&, const DeviceCaps&,
+                    const std::function<void(const Config&)>& visit);
+  Parameters (*parameters)(const Canonical&, const DeviceCaps&, const C&, const S&);
+  double (*predict_ns)(const Canonical&, const DeviceCaps&, const C&, const S&);
+  GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const C&, const S&) = nullptr;
+  std::optional<C> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
+  double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
+  std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
+  bool (*applies_scales)(const Gemm&) = nullptr;
+  int revision = 1;
+};
+
+/// `kRow` is a constexpr TypedFamily of static storage.
+template <const auto& kRow>
+Family family_row() {
+  using C = typename std::remove_cvref_t<decltype(kRow)>::ConfigType;
+  Family row{.name = C::kFamily,
+             .vendor = kRow.vendor,
+             .files = kRow.files,
+             .enumerate = kRow.enumerate,
+             .applies_scales = kRow.applies_scales,
+             .revision = kRow.revision};
+  row.broken_rule = [](const Canonical& p, const DeviceCaps& d,
+                       const Config& config) -> std::string_view {
+    const C& c = std::get<C>(config);
+    for (const auto& rule : kRow.first_rules)
+      if (!rule.allows(p, d, c)) return rule.name;
+    const auto sizes = kRow.sizes(p, d, c);
+    for (const auto& rule : kRow.rules)
+      if (!rule.allows(p, d, c, sizes)) return rule.name;
+    return {};
+  };
+  row.parameters = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
+    const C& c = std::get<C>(config);
+    return kRow.parameters(p, d, c, kRow.sizes(p, d, c));
+  };
+  row.predict_ns = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
+    const C& c = std::get<C>(config);
+    return kRow.predict_ns(p, d, c, kRow.sizes(p, d, c));
+  };
+  if (kRow.launch != nullptr)
+    row.launch = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
+      const C& c = std::get<C>(config);
+      return kRow.launch(p, d, c, kRow.sizes(p, d, c));
+    };
+  if (kRow.fallback != nullptr)
+    row.fallback = [](const Canonical& p, const DeviceCaps& d) -> std::optional<Config> {
+      if (const auto config = kRow.fallback(p, d)) return *config;
+      return std::nullopt;
+    };
+  if (kRow.flushed_by != nullptr)
+    row.flushed_by = [](const Gemm& g, const DeviceCaps& d, const Config& config) {
+      return kRow.flushed_by(g, d, std::get<C>(config));
+    };
+  if (kRow.flags != nullptr)
+    row.flags = [](const DeviceCaps& d, const Config& config) {
+      return kRow.flags(d, std::get<C>(config));
+    };
+  return row;
+}
+
+}  // namespace kiln
