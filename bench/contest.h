@@ -8,6 +8,7 @@
 
 #include "bench/peer.h"
 #include "kiln/engine.hpp"
+#include "runtime/backend.h"
 #include "tuner/measure/gpu_clocks.h"
 #include "tuner/measure/measure.h"
 
@@ -35,7 +36,7 @@ struct ContestResult {
   Match match = Match::reference;  // where it came from
   bool verified = false;           // kiln's result
   std::string fault;               // why not
-  std::string policy{kMeasurePolicy};
+  std::string policy{backend_of(Vendor::cpu).policy};
   GpuConditions conditions;  // of a race on a GPU
   /// The most operations a second that these threads are known to reach, this race included: in
   /// the probe beside its samples, and in what was right of it. 0: no probe for the type.

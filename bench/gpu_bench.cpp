@@ -6,7 +6,7 @@
 
 #include "bench/gpu_peer.h"
 #include "bench/gpu_plan_calls.h"
-#include "runtime/gpu/gpu.h"
+#include "runtime/backend.h"
 #include "tuner/measure/gpu_timing.h"
 
 namespace kiln {
@@ -35,7 +35,7 @@ class GpuContest {
     result.threads = tools_->device()->caps().compute_units;
     result.config = plan->config();
     result.match = plan->match();
-    result.policy = gpu_measure_policy(tools_->device()->caps().vendor);
+    result.policy = backend_of(tools_->device()->caps().vendor).policy;
     const RunOnGpu own = run_on_gpu(*plan, problem.swapped);
     if (Status ok = check(*checker, own, "", result); !ok) return tl::unexpected(ok.error());
     auto kiln = GpuCalls::make(*tools_, *sets, own);

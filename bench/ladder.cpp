@@ -6,8 +6,8 @@
 #include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 #include "generator/render/render.h"
+#include "runtime/backend.h"
 #include "runtime/compiler.h"
-#include "runtime/gpu/gpu.h"
 #include "tuner/measure/gpu_candidate.h"
 
 namespace kiln {

@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/sample.h"
+#include "runtime/backend.h"
 
 namespace kiln::cli {
 namespace {
@@ -114,7 +115,7 @@ Status compile_shape(const Session& session, const CompileOptions& options, cons
   if (!configs) return tl::unexpected(configs.error());
   const std::vector<Compiled> results =
       compile_all(compiler, shape.gemm, target, *configs, options.jobs);
-  const bool gpu = caps.vendor != Vendor::cpu && !target.emulated;
+  const bool gpu = !on_host(caps) && !target.emulated;
   Table table({">ms", ">code B", gpu ? ">registers" : ">stack B", ">spills", "config"});
   for (std::size_t i = 0; i < results.size() && !interrupted(); ++i) {
     ++(results[i].binary ? totals.compiled : totals.failed);

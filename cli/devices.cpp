@@ -7,9 +7,9 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "runtime/backend.h"
 #include "runtime/compiler.h"
 #include "runtime/cuda/cublaslt.h"
-#include "runtime/gpu/gpu.h"
 
 namespace kiln::cli {
 namespace {
@@ -106,7 +106,7 @@ Result<Outcome> run(const Session& session, const DeviceOptions& device) {
   const Result<Target> target = resolve(device);
   if (!target) return tl::unexpected(target.error());
   const DeviceCaps& caps = target->caps;
-  if (caps.vendor != Vendor::cpu) return describe_gpu(session, device, *target);
+  if (!on_host(caps)) return describe_gpu(session, device, *target);
   const Result<Compiler*> compiler = host_compiler();
   const std::string version =
       compiler ? (*compiler)->version() : "none: " + compiler.error().message;

@@ -14,8 +14,8 @@
 #include "bench/suites.h"
 #include "generator/problem/extent.h"
 #include "generator/render/emulated.h"
+#include "runtime/backend.h"
 #include "runtime/cpu/cpu.h"
-#include "runtime/gpu/gpu.h"
 
 namespace kiln::cli {
 namespace {
@@ -134,7 +134,7 @@ void DeviceOptions::add_to(CLI::App& app) {
 
 Gemm spelt_for(const Gemm& gemm, const DeviceCaps& caps) {
   Gemm copy = gemm;
-  if (caps.vendor != Vendor::cpu && gemm.alignment == 1) copy.alignment = natural_alignment(gemm);
+  if (!on_host(caps) && gemm.alignment == 1) copy.alignment = natural_alignment(gemm);
   return copy;
 }
 
@@ -167,7 +167,7 @@ Result<Target> resolve_gpu(const DeviceOptions& options) {
 /// "emu:ARCH": the card of that target, with as many units as --threads says.
 Result<Target> resolve_emulated(const DeviceOptions& options) {
   auto named = caps_named(std::string_view(options.name).substr(kEmulated.size()));
-  if (!named || named->vendor == Vendor::cpu)
+  if (!named || on_host(*named))
     return fail(ErrorCode::bad_input,
                 fmt::format("device = \"{}\": the emulator runs code of GPUs: {}", options.name,
                             fmt::join(gpu_targets(), ", ")));

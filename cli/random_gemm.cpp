@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "generator/problem/gemm_types.h"
+#include "runtime/backend.h"
 
 namespace kiln::cli {
 namespace {
@@ -30,7 +31,7 @@ std::int64_t random_size(Draw& draw, std::int64_t most) {
 }
 
 void draw_types(Draw& draw, const DeviceCaps& caps, Gemm& g) {
-  const std::size_t rows = caps.vendor == Vendor::cpu ? kCpuTypeRows.size() : std::size(kTypeRows);
+  const std::size_t rows = on_host(caps) ? kCpuTypeRows.size() : std::size(kTypeRows);
   const TypeRow& row = kTypeRows[draw.below(rows)];
   g.a.dtype = row.a;
   g.b.dtype = row.b;
@@ -127,7 +128,7 @@ void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   const int alignments[] = {4, 16, 64};
   if (draw.one_in(3)) g.alignment = alignments[draw.below(3)];
   if (!validate(g)) g.alignment = 1;
-  if (caps.vendor != Vendor::cpu) return;  // no packed operands there
+  if (!on_host(caps)) return;  // no packed operands there
   g.b_packed = draw.one_in(6);
   if (!validate(g)) g.b_packed = false;
 }

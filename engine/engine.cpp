@@ -9,30 +9,15 @@
 
 #include "engine/engine_impl.h"
 #include "generator/render/render.h"
+#include "runtime/backend.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/reference_kernel.h"
-#include "runtime/gpu/gpu.h"
 #include "runtime/log.h"
 
 namespace kiln {
 namespace {
 
-/// Finds what `impl.options.device` names. Errors: bad_input (no such name), device (none here).
-Status find_device(Engine::Impl& impl) {
-  const std::string& name = impl.options.device;
-  if (name == "cpu") {
-    const auto caps = detect_cpu();
-    if (!caps) return tl::unexpected(caps.error());
-    impl.device = *caps;
-    return {};
-  }
-  if (names_gpu(name)) {
-    auto gpu = open_gpu(name);
-    if (!gpu) return tl::unexpected(gpu.error());
-    impl.gpu = std::move(*gpu);
-    impl.device = impl.gpu->caps();
-    return {};
-  }
+Status unknown_device(const std::string& name) {
   if (name.starts_with("emu:"))
     return fail(
         ErrorCode::unsupported,
@@ -40,7 +25,26 @@ Status find_device(Engine::Impl& impl) {
             "device = {}: gemm() does not run on the emulator, which only verifies kernels: "
             "see `kiln verify`",
             name));
-  return fail(ErrorCode::bad_input, fmt::format("device = {}: must be cpu, cuda:N or hip:N", name));
+  return fail(ErrorCode::bad_input, fmt::format("device = {}: must be cpu, {}", name, gpu_names()));
+}
+
+/// Finds what `impl.options.device` names. Errors: bad_input (no such name), device (none here).
+Status find_device(Engine::Impl& impl) {
+  const std::string& name = impl.options.device;
+  if (names_gpu(name)) {
+    auto gpu = open_gpu(name);
+    if (!gpu) return tl::unexpected(gpu.error());
+    impl.gpu = std::move(*gpu);
+    impl.device = impl.gpu->caps();
+  } else if (name == backend_of(Vendor::cpu).name) {
+    const auto caps = detect_cpu();
+    if (!caps) return tl::unexpected(caps.error());
+    impl.device = *caps;
+  } else {
+    return unknown_device(name);
+  }
+  impl.backend = &backend_of(impl.device.vendor);
+  return {};
 }
 
 /// A path that the caller or $KILN_DB named must open; the default one may fail (no home, a
@@ -111,16 +115,20 @@ Result<Engine> Engine::open(OpenOptions options) {
   });
 }
 
-Status Engine::gemm(const Gemm& gemm, const Operands& operands) {
-  if (impl_->gpu) return impl_->gpu_gemm(gemm, operands);
-  const int threads = operands.threads != 0 ? operands.threads : impl_->default_threads;
+inline Status Engine::Impl::run(const Gemm& gemm, const Operands& operands) {
+  const int threads = operands.threads != 0 ? operands.threads : default_threads;
   const PlanKey key = plan_key(gemm, threads);
-  const Plan::Impl* plan = impl_->plans.find(key, hash_of(key));
-  if (plan != nullptr) [[likely]]
+  if (const Plan::Impl* plan = plans.find(key, hash_of(key))) [[likely]]
     return run_plan(*plan, operands);
-  const auto resolved = impl_->plan_for(gemm, threads);
+  const auto resolved = plan_for(gemm, threads);
   if (!resolved) return tl::unexpected(resolved.error());
   return run_plan(**resolved, operands);
+}
+
+Status Engine::gemm(const Gemm& gemm, const Operands& operands) {
+  // On a CPU any address is as good, and the problem is looked up as it is.
+  if (impl_->gpu && gemm.alignment == 1) return impl_->run(impl_->spelt(gemm, operands), operands);
+  return impl_->run(gemm, operands);
 }
 
 Result<Plan> Engine::plan(const Gemm& gemm, int threads) {

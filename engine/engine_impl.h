@@ -17,6 +17,7 @@
 #include "cache/store.h"
 #include "engine/plan_table.h"
 #include "kiln/engine.hpp"
+#include "runtime/backend.h"
 #include "runtime/compiler.h"
 #include "runtime/no_cancel.h"
 #include "tuner/search/search.h"
@@ -37,6 +38,7 @@ using BenchMaker =
 
 struct KILN_LOCAL Engine::Impl {
   OpenOptions options;
+  const Backend* backend = nullptr;
   cuda::SharedDevice gpu;  // null: the CPU
   DeviceCaps device;       // with every core this process may use; calls set compute_units
   int default_threads = 1;
@@ -67,8 +69,11 @@ struct KILN_LOCAL Engine::Impl {
   /// `threads` as a call gave it, 0 resolved. Errors: bad_input.
   Result<int> threads_of(int threads) const;
   /// The problem as its plans and records spell it: on a GPU one that promises no alignment has
-  /// that of its pitches.
+  /// that of its pitches; of one call, also of its addresses.
   Gemm spelt(const Gemm& gemm) const;
+  Gemm spelt(const Gemm& gemm, const Operands& operands) const;
+  /// gemm() of a problem that is spelt so. The warm path.
+  Status run(const Gemm& gemm, const Operands& operands);
   /// The compiler of this device's code. Errors: compiler.
   Result<Compiler*> compiler() const;
   /// Errors: device (not code for this device).
@@ -76,7 +81,6 @@ struct KILN_LOCAL Engine::Impl {
   BestKey key_of(const Gemm& gemm, int threads) const;
 
   // resolve.cpp: from a problem to a plan.
-  Status gpu_gemm(const Gemm& gemm, const Operands& operands);
   Result<SharedPlan> bound_plan(const Gemm& gemm, int threads, Match match, const Config& config,
                                 std::string reason, KernelCode code) const;
   std::optional<SharedPlan> library_plan(const Gemm& gemm, int threads, const Record& record);

@@ -18,7 +18,7 @@ Gemm Engine::Impl::spelt(const Gemm& gemm) const {
   return copy;
 }
 
-Result<Compiler*> Engine::Impl::compiler() const { return compiler_for(device); }
+Result<Compiler*> Engine::Impl::compiler() const { return backend->compiler(); }
 
 Result<KernelCode> Engine::Impl::load(std::span<const std::byte> image) const {
   if (gpu) {
@@ -31,33 +31,25 @@ Result<KernelCode> Engine::Impl::load(std::span<const std::byte> image) const {
   return KernelCode{.host = std::make_shared<const HostKernel>(std::move(*kernel))};
 }
 
-Status Engine::Impl::gpu_gemm(const Gemm& gemm, const Operands& operands) {
-  const int threads = operands.threads != 0 ? operands.threads : default_threads;
+Gemm Engine::Impl::spelt(const Gemm& gemm, const Operands& operands) const {
   for (const Matrix* m : {&gemm.a, &gemm.b, &gemm.c, &gemm.d})
     if (static_cast<std::size_t>(m->dtype) >= kDTypes.size()) [[unlikely]]
-      return validate(gemm);  // C programs give any number
-  Gemm known = gemm;
-  if (gemm.alignment == 1) {
-    // The class of this call: what its addresses and pitches have in common.
-    auto all = static_cast<std::uintptr_t>(natural_alignment(gemm));
-    for_each_operand([&](auto which) {
-      if constexpr (row_of(which).matrix)
-        if (which != Operand::c || operands.beta != 0)
-          all |= reinterpret_cast<std::uintptr_t>(pointer<which>(operands));
-    });
-    known.alignment = static_cast<int>(all & (~all + 1));
-  }
-  const PlanKey key = plan_key(known, threads);
-  if (const Plan::Impl* plan = plans.find(key, hash_of(key))) [[likely]]
-    return run_plan(*plan, operands);
-  const auto resolved = plan_for(known, threads);
-  if (!resolved) return tl::unexpected(resolved.error());
-  return run_plan(**resolved, operands);
+      return gemm;  // C programs give any number; validate() names it
+  // What the addresses and pitches have in common.
+  auto all = static_cast<std::uintptr_t>(natural_alignment(gemm));
+  for_each_operand([&](auto which) {
+    if constexpr (row_of(which).matrix)
+      if (which != Operand::c || operands.beta != 0)
+        all |= reinterpret_cast<std::uintptr_t>(pointer<which>(operands));
+  });
+  Gemm copy = gemm;
+  copy.alignment = static_cast<int>(all & (~all + 1));
+  return copy;
 }
 
 std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threads,
                                                      const Record& record) {
-  if (!gpu || !options.allow_vendor) return std::nullopt;
+  if (backend->library == nullptr || !options.allow_vendor) return std::nullopt;
   // Integer sums stored as they are: there the library knows no alpha and beta but 0 and 1.
   if (gemm.d.dtype == DType::s32) return std::nullopt;
   const auto version = cuda::cublaslt_version_number();
@@ -66,7 +58,7 @@ std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threa
   const auto best = preferred_library(record.measured, rows, *version);
   if (!best) return std::nullopt;
   auto plan = bare_plan(gemm, threads, device.vendor);
-  auto library = cuda::CublasLt::make(gpu, plan->problem, VendorLibrary::kWorkspaceBytes);
+  auto library = backend->library(gpu, plan->problem, VendorLibrary::kWorkspaceBytes);
   const int choice = std::get<CudaLibrary>(best->config).choice;
   if (!library || choice >= library->choices()) return std::nullopt;
   plan->match = Match::exact;

@@ -8,6 +8,7 @@
 
 #include "engine/overlap.h"
 #include "generator/problem/operands.h"
+#include "runtime/backend.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/reference_kernel.h"
 #include "runtime/cpu/thread_pool.h"
@@ -47,9 +48,8 @@ OperandRules rules_for(const Gemm& g, Vendor vendor) {
   OperandRules rules;
   if (g.m == 0 || g.n == 0) return rules;
   // A CPU reads an element at any address; on a GPU that is a fault which costs the context.
-  const auto unit = [&](DType type) {
-    return vendor != Vendor::cpu && bits_of(type) >= 8 ? size_of(type) : 1;
-  };
+  const bool host = backend_of(vendor).host();
+  const auto unit = [&](DType type) { return !host && bits_of(type) >= 8 ? size_of(type) : 1; };
   for (const Operand which : kOperands) {
     OperandRule& rule = rules.each[index_of(which)];
     rule.bytes = static_cast<std::uintptr_t>(span_bytes(g, which));

@@ -39,13 +39,12 @@ std::vector<Config> model_choices(const BestKey& key, const Canonical& problem) 
   if (const auto space = space_for(key.gemm, key.device))
     for (const Config& config : space->legal)
       ranked.emplace_back(predict_ns(problem, key.device, config), config);
-  const bool cpu = key.device.vendor == Vendor::cpu, amd = key.device.vendor == Vendor::amd;
-  const std::size_t count = std::min(ranked.size(), cpu ? std::size_t{1} : kTried);
+  const std::size_t count = std::min(ranked.size(), on_host(key.device) ? std::size_t{1} : kTried);
   std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count),
                     ranked.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
   std::vector<Config> choices;
   for (std::size_t i = 0; i < count; ++i) choices.push_back(ranked[i].second);
-  if (!amd && has_fallback(problem, key.device))
+  if (has_fallback(problem, key.device))
     if (const Config plain = fallback_config(problem, key.device);
         broken_rule(problem, key.device, plain).empty())
       choices.push_back(plain);
@@ -93,7 +92,7 @@ Result<int> Engine::Impl::threads_of(int threads) const {
 BestKey Engine::Impl::key_of(const Gemm& gemm, int threads) const {
   BestKey key{.device = device,
               .gemm = normalised(gemm),
-              .policy = std::string(gpu ? gpu_measure_policy(device.vendor) : kMeasurePolicy),
+              .policy = std::string(backend->policy),
               .determinism = options.determinism};
   key.device.compute_units = threads;
   return key;
@@ -311,7 +310,7 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
 
 void Engine::Impl::tell_untuned(const Plan::Impl& plan) {
   // Where no family computes it, there is nothing to tune.
-  if (device.vendor == Vendor::cpu && !has_fallback(plan.problem, device)) return;
+  if (backend->host() && !has_fallback(plan.problem, device)) return;
   const std::string shape = fmt::format("{} on {} threads", text(plan.gemm), plan.threads);
   {
     const std::lock_guard lock(resolving);

@@ -170,8 +170,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   if (!options.force) input.known = store->known(key, made_by);
   if (record) input.incumbent = record->measured.config;
   // What was ranked for such a device before it was here.
-  if (device.vendor == Vendor::amd)
-    input.first = predicted_configs(*store, key.device, key.gemm, kPredictedTried);
+  input.first = predicted_configs(*store, key.device, key.gemm, kPredictedTried);
   input.sink = [&](const Evidence& evidence) { note(store->put(key, made_by, evidence.measured)); };
 
   auto bench = make_bench(input, compiler);

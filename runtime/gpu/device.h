@@ -27,9 +27,7 @@ struct Described {
 /// Thread-safe; shared by everything that lives on the device.
 class CudaDevice {
  public:
-  /// An NVIDIA GPU. Errors: device (no driver, no such device), naming the ordinal.
-  static Result<std::shared_ptr<const CudaDevice>> open(int ordinal);
-  /// Any device behind that table. Errors: device (it gives no context).
+  /// A device behind that table. Errors: device (it gives no context).
   static Result<std::shared_ptr<const CudaDevice>> make(Described device);
   ~CudaDevice();
   CudaDevice(const CudaDevice&) = delete;
@@ -50,9 +48,6 @@ class CudaDevice {
   const Described device_;
   Context context_ = nullptr;
 };
-
-/// Devices that the driver sees. Errors: device (no driver).
-Result<int> device_count();
 
 /// Makes the device's context current for a scope. Costs one look when it is current already, as
 /// it is in programs that use the CUDA runtime.

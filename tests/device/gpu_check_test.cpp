@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "generator/problem/gemm_types.h"
+#include "runtime/cuda/device.h"
 #include "runtime/cuda/nvrtc_compiler.h"
 #include "tuner/measure/gpu_candidate.h"
 #include "tuner/measure/gpu_timing.h"
@@ -46,7 +47,7 @@ KERNEL(illegal, g.k, g.d[i * g.ldd + j + (1ll << 40)] = x)
 )cuda";
 
 std::shared_ptr<const GpuTools> tools_or_null() {
-  const auto device = cuda::CudaDevice::open(0);
+  const auto device = cuda::open_device(0);
   if (!device) {
     EXPECT_EQ(device.error().code, ErrorCode::device);
     EXPECT_THAT(device.error().message, HasSubstr("cuda:0"));

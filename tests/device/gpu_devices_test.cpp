@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/cuda/device.h"
 #include "runtime/gpu/device.h"
 #include "support/gpu_problem.h"
 #include "support/temp_dir.h"
@@ -43,7 +44,7 @@ TEST(GpuDevices, EnginesOfOneProcessKeepApart) {
   std::vector<cuda::SharedDevice> devices;
   std::vector<Engine> engines;
   for (const int number : numbers) {
-    devices.push_back(cuda::CudaDevice::open(number).value());
+    devices.push_back(cuda::open_device(number).value());
     engines.push_back(Engine::open(options_in(dir, number)).value());
   }
   const Gemm gemm = Gemm::row_major(200, 300, 250);

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "kiln/engine.hpp"
+#include "runtime/cuda/device.h"
 #include "runtime/gpu/device.h"
 #include "support/gpu_problem.h"
 #include "support/temp_dir.h"
@@ -29,7 +30,7 @@ OpenOptions options_in(const TempDir& dir) {
 }
 
 cuda::SharedDevice device_or_null(const TempDir& dir) {
-  const auto device = cuda::CudaDevice::open(0);
+  const auto device = cuda::open_device(0);
   if (device) return *device;
   const auto engine = Engine::open(options_in(dir));
   EXPECT_FALSE(engine);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/device.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 #include "tuner/measure/gpu_tools.h"
@@ -57,7 +58,7 @@ std::string wrong_with_ones(Engine& engine, cuda::SharedDevice device, const Gem
 
 TEST(GpuVendor, RunsWhereItWonAndIsAllowed) {
   TempDir dir;
-  const auto device = cuda::CudaDevice::open(0);
+  const auto device = cuda::open_device(0);
   if (!device) {
     const auto engine = Engine::open(options_in(dir, true));
     ASSERT_FALSE(engine);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "generator/render/render.h"
+#include "runtime/cuda/device.h"
 #include "runtime/cuda/nvrtc_compiler.h"
 #include "runtime/gpu/device.h"
 #include "tuner/verify/check.h"
@@ -39,7 +40,7 @@ Binary planted(const DeviceCaps& caps, const std::string& body) {
 }
 
 TEST(GpuWorker, EachMistakeCostsOneCandidate) {
-  const auto device = cuda::CudaDevice::open(0);
+  const auto device = cuda::open_device(0);
   if (!device) {
     const auto caps = cuda_caps_named("sm_90a").value();
     auto checker = Checker::start(Gemm::row_major(8, 8, 8), caps, {}).value();

@@ -9,10 +9,11 @@
 #include "generator/families/cuda/common/check.h"
 #include "generator/problem/extent.h"
 #include "kiln/engine.hpp"
+#include "runtime/backend.h"
 #include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/device.h"
 #include "runtime/cuda/nvrtc_compiler.h"
 #include "runtime/gpu/device.h"
-#include "runtime/gpu/gpu.h"
 #include "runtime/gpu/shared_library.h"
 #include "runtime/hip/device.h"
 #include "tuner/measure/gpu_timing.h"
@@ -115,7 +116,7 @@ TEST(Gpus, NamesAreParsedWhole) {
 
 TEST(CudaDevice, AMissingOneIsADeviceErrorWithASentence) {
   for (const auto& error :
-       {cuda::CudaDevice::open(4096).error(), Engine::open({.device = "cuda:4096"}).error(),
+       {cuda::open_device(4096).error(), Engine::open({.device = "cuda:4096"}).error(),
         hip::open_device(4096).error(), Engine::open({.device = "hip:4096"}).error()}) {
     EXPECT_EQ(error.code, ErrorCode::device);
     EXPECT_THAT(error.message, HasSubstr(":4096"));

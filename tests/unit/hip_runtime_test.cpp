@@ -16,7 +16,7 @@
 #include "generator/families/cuda/common/check.h"
 #include "generator/space/family.h"
 #include "kiln/engine.hpp"
-#include "runtime/gpu/gpu.h"
+#include "runtime/backend.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/device.h"
 #include "support/hip.h"
@@ -362,7 +362,7 @@ TEST_F(Hip, TuningGoesThroughTheWorkerAndBeginsWithWhatWasPredicted) {
   EXPECT_FALSE(report->already_tuned) << "a prediction is no record of a tuned kernel";
   EXPECT_GT(report->timing.samples, 0);
   BestKey key = predicted_key(device, gemm);
-  key.policy = gpu_measure_policy(Vendor::amd);
+  key.policy = backend_of(Vendor::amd).policy;
   const auto rows = store->known(key, {.template_hash = template_hash(Vendor::amd)});
   ASSERT_GE(rows.size(), 1u);
   EXPECT_EQ(rows[0].config, (*predicted)[0].config);

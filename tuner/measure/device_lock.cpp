@@ -18,7 +18,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/gpu/gpu.h"
+#include "runtime/backend.h"
 
 namespace kiln {
 namespace {
@@ -116,11 +116,11 @@ std::string holder_of(int fd) {
 }  // namespace
 
 std::string lock_name(Vendor vendor, int index) {
-  if (vendor == Vendor::cpu) return "cpu";
-  const auto gpu = open_gpu(vendor, index);
+  const Backend& backend = backend_of(vendor);
+  if (backend.host()) return std::string(backend.name);
+  const auto gpu = backend.open(index);
   const bool known = gpu && !(*gpu)->bus_id().empty();
-  return fmt::format("{}-{}", vendor == Vendor::amd ? "hip" : "cuda",
-                     known ? (*gpu)->bus_id() : std::to_string(index));
+  return fmt::format("{}-{}", backend.name, known ? (*gpu)->bus_id() : std::to_string(index));
 }
 
 std::filesystem::path DeviceLock::path_of(std::string_view device) {

@@ -12,20 +12,17 @@
 
 namespace kiln {
 
-/// The measurement policy, part of every GPU record's key:
-/// - alpha = 1, beta = 0, inputs uniform in [-1, 1], outputs not touched between calls;
-/// - calls rotate through as many sets of operands as exceed twice the L2 cache (one where a single
-///   set is four times as large), so none finds its operands there;
-/// - a sample is a graph that walks once or more through all sets and lasts at least 0.2 ms, timed
-///   by the device's events: the host's launch cost is in no contender's time;
-/// - in a race the device rests after each sample for three times as long (100 ms at most): at its
-///   power limit, which a second of large products reaches, all contenders take the same time;
-/// - a sample across which the SM clock changed is dropped and repeated, where there is a sensor to
-///   tell and the clock ever settles (tuner/measure/gpu_clocks.h);
-/// - the figure is the median of the samples.
-constexpr std::string_view gpu_measure_policy(Vendor vendor) {
-  return vendor == Vendor::amd ? "hip-cold-v1" : "cuda-cold-v1";
-}
+// The measurement policy of the GPUs' rows (Backend::policy), part of every record's key:
+// - alpha = 1, beta = 0, inputs uniform in [-1, 1], outputs not touched between calls;
+// - calls rotate through as many sets of operands as exceed twice the L2 cache (one where a single
+//   set is four times as large), so none finds its operands there;
+// - a sample is a graph that walks once or more through all sets and lasts at least 0.2 ms, timed
+//   by the device's events: the host's launch cost is in no contender's time;
+// - in a race the device rests after each sample for three times as long (100 ms at most): at its
+//   power limit, which a second of large products reaches, all contenders take the same time;
+// - a sample across which the SM clock changed is dropped and repeated, where there is a sensor to
+//   tell and the clock ever settles (tuner/measure/gpu_clocks.h);
+// - the figure is the median of the samples.
 
 /// Operands on the device, filled. Move-only.
 class GpuOperandSets {

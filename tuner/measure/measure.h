@@ -15,15 +15,15 @@
 
 namespace kiln {
 
-/// The measurement policy "cold-v1", part of every record's key:
-/// - alpha = 1, beta = 0, inputs uniform in [-1, 1], outputs not touched between calls;
-/// - a call whose operands take at most a quarter of one core's L2 is timed hot, on one set of
-///   buffers, in batches: users of small products call them back to back on resident data;
-/// - any larger call rotates through as many sets of operands as exceed twice the last-level cache,
-///   but no more than 256 MB hold (some guests report caches of 480 MB) and at least one;
-/// - a sample is a batch of calls lasting at least 20 µs; samples taken while the core was slow or
-///   stolen are dropped; the figure is the median of the samples.
-inline constexpr std::string_view kMeasurePolicy = "cold-v1";
+// The measurement policy "cold-v1" of the CPU's row (Backend::policy), part of every record's key:
+// - alpha = 1, beta = 0, inputs uniform in [-1, 1], outputs not touched between calls;
+// - a call whose operands take at most a quarter of one core's L2 is timed hot, on one set of
+//   buffers, in batches: users of small products call them back to back on resident data;
+// - any larger call rotates through as many sets of operands as exceed twice the last-level cache,
+//   but no more than 256 MB hold (some guests report caches of 480 MB) and at least one;
+// - a sample is a batch of calls lasting at least 20 µs; samples taken while the core was slow or
+//   stolen are dropped; the figure is the median of the samples.
+
 inline constexpr std::int64_t kRotationLimitBytes = 256 << 20;
 
 /// Number of operand sets to rotate through. `set_bytes`: A, B, D and what else one call touches.

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "runtime/backend.h"
+
 namespace kiln {
 
 Result<VendorLibrary> VendorLibrary::make(const GpuTools& tools, const Gemm& gemm) {
-  if (tools.device()->caps().vendor != Vendor::nvidia)
-    return fail(ErrorCode::unsupported, "cuBLASLt: for NVIDIA GPUs only");
-  auto library = cuda::CublasLt::make(tools.device(), canonicalise(gemm), kWorkspaceBytes);
+  const DeviceCaps& caps = tools.device()->caps();
+  const Backend& backend = backend_of(caps.vendor);
+  if (backend.library == nullptr)
+    return fail(ErrorCode::unsupported, fmt::format("no library of the vendor of {}", caps.model));
+  auto library = backend.library(tools.device(), canonicalise(gemm), kWorkspaceBytes);
   if (!library) return tl::unexpected(library.error());
   auto workspace = cuda::DeviceBuffer::make(tools.device(), kWorkspaceBytes);
   if (!workspace) return tl::unexpected(workspace.error());

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "runtime/backend.h"
 #include "tuner/search/proposer.h"
 #include "tuner/search/stopping.h"
 
@@ -132,7 +133,7 @@ class Search {
       for (const Config& c : space_.legal) call_ns = std::min(call_ns, proposer_.predicted_ns(c));
     }
     // A GPU's candidates compile while others are timed: larger groups keep all cores at it.
-    if (space_.device.vendor != Vendor::cpu) return call_ns > 5e6 ? 8 : 32;
+    if (!on_host(space_.device)) return call_ns > 5e6 ? 8 : 32;
     return call_ns > 200e6 ? 2 : call_ns > 30e6 ? 4 : 8;
   }
 

@@ -14,7 +14,7 @@ constexpr double kEmulatedSecondsPerFlop = 1e-6;
 /// Lanes of a unit that multiply fp64: what the references are made of.
 int wide_lanes(const DeviceCaps& device) {
   const int sm = device.gpu.sm;
-  if (device.vendor == Vendor::nvidia) return sm == 80 || sm == 90 || sm == 100 ? 32 : 2;
+  if (sm != 0) return sm == 80 || sm == 90 || sm == 100 ? 32 : 2;
   return device.gpu.wave == 64 ? 32 : 2;
 }
 

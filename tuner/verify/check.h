@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "generator/problem/device_caps.h"
+#include "runtime/backend.h"
 #include "tuner/verify/own_check.h"
 #include "tuner/verify/verify.h"
 #include "tuner/worker/process.h"
@@ -38,9 +39,9 @@ class Checker {
   Checker(const Gemm& gemm, const DeviceCaps& device, const VerifyOptions& options,
           const CheckedOn& where)
       : gemm_(gemm), device_(device), options_(options), where_(where), own_check_(gemm, device) {}
-  bool on_cpu() const { return device_.vendor == Vendor::cpu && !where_.emulated; }
+  bool on_cpu() const { return kiln::on_host(device_) && !where_.emulated; }
   Verdict asked(const Config& config, const Binary& binary);
-  bool on_gpu() const { return device_.vendor != Vendor::cpu && !where_.emulated; }
+  bool on_gpu() const { return !kiln::on_host(device_) && !where_.emulated; }
   double seconds_allowed() const;
 
   Gemm gemm_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generator/space/family.h"
+#include "runtime/backend.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln {
@@ -14,7 +15,7 @@ Parameters binding_parameters(const Family& family, const Gemm& gemm, const Devi
   Parameters all = family.parameters(canonicalise(gemm), device, config);
   std::erase_if(all.constants, [](const Constant& constant) { return constant.hint; });
   // The host's templates also test hints, and nothing that is not in a constant.
-  if (family.vendor == Vendor::cpu) all.values.clear();
+  if (family.launch == nullptr) all.values.clear();
   return all;
 }
 
@@ -86,7 +87,7 @@ std::optional<Gemm> ragged_problem_for(const Gemm& gemm, const DeviceCaps& devic
 }
 
 Gemm proof_problem(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  if (device.vendor != Vendor::cpu || gemm.flops() / 2 <= kCheapToProve) return gemm;
+  if (!on_host(device) || gemm.flops() / 2 <= kCheapToProve) return gemm;
   return ragged_problem_for(gemm, device, config).value_or(gemm);
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/backend.h"
 #include "runtime/cpu/probe.h"
 #include "runtime/log.h"
 #include "runtime/timer.h"
@@ -157,7 +158,7 @@ class WorkerBench final : public Bench {
                        .best_config = best_config_});
   }
 
-  bool on_gpu() const { return device_.vendor != Vendor::cpu; }
+  bool on_gpu() const { return !on_host(device_); }
 
   // On all cores. For the CPU before anything is timed: a compile beside a measurement would be
   // measured too. A GPU's candidates are timed as they come, the others compiling meanwhile.
@@ -267,11 +268,9 @@ class WorkerBench final : public Bench {
     const double budget = options_.budget.count();
     const double allowed =
         std::clamp(budget - seconds(), 0.2 * kRaceShare * budget, kRaceShare * budget);
-    const auto reply = ask({{"do", "race"},
-                            {"entries", entries},
-                            {"peer", peer_races_},
-                            {"budget_ns", allowed * 1e9}},
-                           images, allowed + limit);
+    const auto reply = ask(
+        {{"do", "race"}, {"entries", entries}, {"peer", peer_races_}, {"budget_ns", allowed * 1e9}},
+        images, allowed + limit);
     const bool whole = reply && reply->body.contains("rows") && reply->body["rows"].is_array() &&
                        reply->body["rows"].size() == running.size();
     if (whole) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "generator/problem/canonical.h"
+#include "runtime/backend.h"
 #include "runtime/memory.h"
 #include "tuner/measure/gpu_timing.h"
 #include "tuner/measure/operand_sets.h"
@@ -26,17 +27,15 @@ constexpr double kLongestSetUp = 1800;
 // A first start of the driver takes seconds; loading and a few launches hardly any.
 constexpr double kGpuSetUpSeconds = 40;
 
-bool on_gpu(const DeviceCaps& device) { return device.vendor != Vendor::cpu; }
-
 }  // namespace
 
 double set_up_seconds(const Gemm& gemm, const DeviceCaps& device) {
-  if (on_gpu(device)) return kGpuSetUpSeconds;
+  if (!on_host(device)) return kGpuSetUpSeconds;
   return std::min(kLongestSetUp, 10 + double(touched_bytes(gemm)) / kFilledBytes);
 }
 
 double candidate_seconds(const Gemm& gemm, const DeviceCaps& device, double call_ns) {
-  if (on_gpu(device))
+  if (!on_host(device))
     return kLeastGpuSeconds + gemm.flops() * 1e-9 / kLeastGpuGflops +
            reference_seconds(gemm, device);
   const double work = gemm.flops() * 1e-9 / kLeastGflops;
@@ -46,7 +45,7 @@ double candidate_seconds(const Gemm& gemm, const DeviceCaps& device, double call
 
 Status room_to_tune(const Gemm& gemm, const DeviceCaps& device) {
   const std::string what = fmt::format("operands and reference of '{}' for tuning", text(gemm));
-  if (!on_gpu(device))
+  if (on_host(device))
     return room_for(OperandSets::bytes_needed(gemm, device) + Verifier::bytes_needed(gemm),
                     available_memory(), what);
   if (device.gpu.memory_bytes == 0) return {};

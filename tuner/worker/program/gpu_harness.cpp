@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/gpu/gpu.h"
+#include "runtime/backend.h"
 #include "tuner/measure/gpu_candidate.h"
 #include "tuner/measure/gpu_timing.h"
 #include "tuner/measure/vendor_library.h"

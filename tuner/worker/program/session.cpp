@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "runtime/backend.h"
 #include "tuner/search/stopping.h"
 
 namespace kiln {
@@ -32,7 +33,7 @@ Result<HarnessInput> input_from(const json& request, bool timed) {
 
 std::unique_ptr<Harness> harness_for(const json& request, const DeviceCaps& device) {
   if (request.value("emulated", false)) return emulated_harness();
-  return device.vendor == Vendor::cpu ? host_harness() : gpu_harness();
+  return on_host(device) ? host_harness() : gpu_harness();
 }
 
 bool is_fault(const Failure& failure) { return failure.kind == Failure::Kind::crashed; }

@@ -1,0 +1,114 @@
+// A vendor that kiln does not know: with the rows of fakes/acme.cpp alone, its device is opened,
+// tuned in a worker, remembered and multiplied on.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "cache/store.h"
+#include "generator/space/platform.h"
+#include "kiln/engine.hpp"
+#include "runtime/backend.h"
+#include "support/hip.h"
+#include "support/temp_dir.h"
+#include "tuner/verify/verify.h"
+
+namespace kiln::invented_vendor_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+#ifdef KILN_FAKE_HIP
+
+/// The runtime that stands in for acme's, found by its soname from now on; in the worker, which
+/// knows acme too, through the environment.
+struct Fake {
+  Fake() {
+    setenv("KILN_CLANG", KILN_FAKE_CLANG, 1);
+    setenv("KILN_REAL_CLANG", KILN_REAL_CLANG, 1);
+    setenv("KILN_WORKER", KILN_ACME_WORKER, 1);
+    setenv("LD_LIBRARY_PATH", std::filesystem::path(KILN_FAKE_HIP).parent_path().c_str(), 1);
+    if (dlopen(KILN_FAKE_HIP, RTLD_NOW | RTLD_LOCAL) == nullptr) std::abort();
+  }
+};
+const Fake fake;
+
+/// The problem verified through an Engine: operands live on the device; D goes there and back.
+Verdict verified(Engine& engine, const Gemm& gemm) {
+  const auto device = open_gpu("acme:0").value();
+  return verify(gemm, [&](const Operands& host) -> Status {
+    std::vector<cuda::DeviceBuffer> buffers;
+    const auto copied = [&](const void* from, Operand which) -> std::byte* {
+      const auto bytes = static_cast<std::size_t>(span_bytes(gemm, which));
+      buffers.push_back(cuda::DeviceBuffer::make(device, bytes).value());
+      if (from != nullptr) std::memcpy(buffers.back().data(), from, bytes);
+      return buffers.back().data();
+    };
+    Operands there = host;
+    there.a = copied(host.a, Operand::a);
+    there.b = copied(host.b, Operand::b);
+    there.c = host.beta == 0 ? nullptr : copied(host.c, Operand::c);
+    there.d = copied(host.d, Operand::d);
+    if (Status ran = engine.gemm(gemm, there); !ran) return ran;
+    std::memcpy(host.d, there.d, static_cast<std::size_t>(span_bytes(gemm, Operand::d)));
+    return {};
+  });
+}
+
+TEST(InventedVendor, IsTunedStoredAndRun) {
+  const TempDir dir;
+  const OpenOptions options{.device = "acme:0", .database = dir / "kiln.db"};
+  const Gemm gemm = test::problem("fp32 N N 16 16 16 align=16");
+  std::string winner;
+  {
+    auto engine = Engine::open(options);
+    ASSERT_TRUE(engine) << engine.error().message;
+    const auto report = engine->tune(gemm, {.budget = std::chrono::seconds(1)});
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_TRUE(report->stored);
+    EXPECT_GT(report->timing.samples, 0);
+    winner = report->config;
+    EXPECT_THAT(winner, HasSubstr("hip_simt "));
+  }
+  auto engine = Engine::open(options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto plan = engine->plan(gemm);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->match(), Match::exact);
+  EXPECT_EQ(plan->config(), winner);
+  const Verdict verdict = verified(*engine, gemm);
+  EXPECT_TRUE(verdict) << verdict.error().detail;
+  EXPECT_THAT(engine->explain(gemm).value(), HasSubstr("Acme One"));
+}
+
+TEST(InventedVendor, AMissIsVerifiedAndRun) {
+  const TempDir dir;
+  auto engine = Engine::open(
+      {.device = "acme:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const Verdict verdict = verified(*engine, test::problem("bf16 N T 20 30 17"));
+  EXPECT_TRUE(verdict) << verdict.error().detail;
+}
+
+TEST(InventedVendor, IsNamedWhereDevicesAre) {
+  EXPECT_THAT(gpus_here(), testing::Contains("acme:0"));
+  EXPECT_THAT(open_gpu("acme:x").error().message, AllOf(HasSubstr("acme:x"), HasSubstr("acme:N")));
+  EXPECT_THAT(Engine::open({.device = "other"}).error().message, HasSubstr("acme:N"));
+  EXPECT_EQ(vendor_named("acme"), open_gpu("acme:0").value()->caps().vendor);
+  EXPECT_EQ(vendor_named("emca"), std::nullopt);
+}
+
+#else
+
+TEST(InventedVendor, IsNamedWhereDevicesAre) {
+  EXPECT_THAT(Engine::open({.device = "other"}).error().message,
+              AllOf(HasSubstr("other"), HasSubstr("acme:N")));
+}
+
+#endif
+
+}  // namespace kiln::invented_vendor_test
