@@ -222,7 +222,7 @@ class OnednnGemmPeer final : public Peer {
     const bool single = g.a.dtype == fp32 && g.b.dtype == fp32 && g.d.dtype == fp32;
     const bool integer =
         (g.a.dtype == s8 || g.a.dtype == u8) && g.b.dtype == s8 && g.d.dtype == s32;
-    return is_plain_product(g) && (single || integer);
+    return is_plain_and_not_empty(g) && (single || integer);
   }
   Result<std::unique_ptr<PeerKernel>> prepare(const Gemm& gemm, int threads) override {
     return std::make_unique<GemmKernel>(api_, plain_canonical(gemm), threads);
