@@ -8,6 +8,7 @@
 #include "bench/library.h"
 #include "bench/peer.h"
 #include "generator/problem/canonical.h"
+#include "generator/problem/fields.h"
 
 namespace kiln {
 namespace {
@@ -106,7 +107,7 @@ class BlasPeer final : public Peer {
   bool supports(const Gemm& g, int /*threads*/) const override {
     const DType t = g.a.dtype;
     return (t == fp32 || t == fp64) && g.b.dtype == t && g.d.dtype == t && g.accumulator == t &&
-           g.epilogue == Epilogue{} && g.m > 0 && g.n > 0 && g.k > 0 && fits_int(g);
+           is_plain_product(g) && g.m > 0 && g.n > 0 && g.k > 0 && fits_int(g);
   }
 
   Result<std::unique_ptr<PeerKernel>> prepare(const Gemm& gemm, int threads) override {

@@ -6,6 +6,7 @@
 #include "bench/peer.h"
 #include "bench/peer_abi.h"
 #include "generator/problem/canonical.h"
+#include "generator/problem/fields.h"
 
 namespace kiln {
 namespace {
@@ -70,7 +71,7 @@ class ModulePeer final : public Peer {
     const DType t = g.a.dtype;
     const bool small = !largest_ || (g.m <= largest_ && g.n <= largest_ && g.k <= largest_);
     if ((t != fp32 && t != fp64) || g.b.dtype != t || g.d.dtype != t || g.accumulator != t ||
-        g.epilogue != Epilogue{} || g.m <= 0 || g.n <= 0 || g.k <= 0 || !small)
+        !is_plain_product(g) || g.m <= 0 || g.n <= 0 || g.k <= 0 || !small)
       return false;
     return kernel(g, threads) != nullptr;
   }

@@ -20,6 +20,7 @@ void load_onednn(PeerSet& set) {
 
 #include "bench/onednn_api.h"
 #include "generator/problem/canonical.h"
+#include "generator/problem/fields.h"
 
 namespace kiln {
 namespace {
@@ -49,8 +50,8 @@ Canonical plain_canonical(Gemm gemm) {
   return canonicalise(gemm);
 }
 
-bool is_plain_product(const Gemm& g) {
-  return g.epilogue == Epilogue{} && g.m > 0 && g.n > 0 && g.k > 0 && g.batch > 0;
+bool is_plain_and_not_empty(const Gemm& g) {
+  return is_plain_product(g) && g.m > 0 && g.n > 0 && g.k > 0 && g.batch > 0;
 }
 
 class GemmKernel final : public PeerKernel {
@@ -221,7 +222,7 @@ class OnednnGemmPeer final : public Peer {
     const bool single = g.a.dtype == fp32 && g.b.dtype == fp32 && g.d.dtype == fp32;
     const bool integer =
         (g.a.dtype == s8 || g.a.dtype == u8) && g.b.dtype == s8 && g.d.dtype == s32;
-    return is_plain_product(g) && (single || integer);
+    return is_plain_and_not_empty(g) && (single || integer);
   }
   Result<std::unique_ptr<PeerKernel>> prepare(const Gemm& gemm, int threads) override {
     return std::make_unique<GemmKernel>(api_, plain_canonical(gemm), threads);
@@ -245,7 +246,7 @@ class OnednnMatmulPeer final : public Peer {
     const Canonical problem = plain_canonical(gemm);
     const Gemm& g = problem.gemm;
     if (packed_ && (!gemm.b_packed || problem.swapped)) return false;
-    if (!is_plain_product(g) || g.a.dtype == fp64 || g.accumulator == fp64) return false;
+    if (!is_plain_and_not_empty(g) || g.a.dtype == fp64 || g.accumulator == fp64) return false;
     return MatmulKernel::make(api_, gemm, threads, packed_).has_value();
   }
   Result<std::unique_ptr<PeerKernel>> prepare(const Gemm& gemm, int threads) override {

@@ -1,6 +1,7 @@
 // Every field of every key type, visited in one place: key text, typed columns and the tests all
-// use these visitors. A field added to a struct stops this file from compiling (the structured
-// bindings no longer match), so that none can be forgotten. Knows no SQLite.
+// use these visitors, and that of Gemm in generator/problem/fields.h. A field added to a struct
+// stops its visitor from compiling (the structured bindings no longer match), so that none can be
+// forgotten. Knows no SQLite.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <variant>
 
 #include "cache/store.h"
+#include "generator/problem/fields.h"
 #include "generator/space/platform.h"
 
 namespace kiln {
@@ -19,34 +21,6 @@ namespace kiln {
 /// What a column holds.
 using Value = std::variant<std::int64_t, double, std::string>;
 
-/// Stored names of an enum's values, in enum order.
-template <typename E>
-struct EnumNames;
-template <>
-struct EnumNames<DType> {
-  static constexpr std::array<std::string_view, 15> names{
-      "fp32",         "fp64",         "fp16",     "bf16",     "s8",
-      "u8",           "s32",          "fp8_e4m3", "fp8_e5m2", "tf32",
-      "fp8_e4m3fnuz", "fp8_e5m2fnuz", "fp6_e2m3", "fp6_e3m2", "fp4_e2m1"};
-};
-template <>
-struct EnumNames<Order> {
-  static constexpr std::array<std::string_view, 2> names{"row", "column"};
-};
-template <>
-struct EnumNames<Activation> {
-  static constexpr std::array<std::string_view, 5> names{"none", "relu", "gelu_tanh", "gelu_erf",
-                                                         "silu"};
-};
-template <>
-struct EnumNames<Bias> {
-  static constexpr std::array<std::string_view, 3> names{"none", "per_row", "per_column"};
-};
-template <>
-struct EnumNames<Scale> {
-  static constexpr std::array<std::string_view, 5> names{"none", "line", "line_128", "square_128",
-                                                         "mx_32"};
-};
 template <>
 struct EnumNames<Determinism> {
   static constexpr std::array<std::string_view, 2> names{"run_to_run", "any"};
@@ -114,26 +88,8 @@ inline bool from_value(const Value& value, Vendor& field) {
   return vendor.has_value();
 }
 
-/// Calls `f(name, field)` for every field of a Gemm (const or not), nested ones included.
-template <typename G, typename F>
-void for_each_gemm_field(G& gemm, F&& f) {
-  auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b] =
-      gemm;
-  f("m", m), f("n", n), f("k", k), f("batch", batch);
-  const auto matrix = [&](const std::string& prefix, auto& x) {
-    auto& [dtype, order, transposed, ld, batch_stride] = x;
-    f(prefix + "_dtype", dtype), f(prefix + "_order", order), f(prefix + "_transposed", transposed);
-    f(prefix + "_ld", ld), f(prefix + "_stride", batch_stride);
-  };
-  matrix("a", a), matrix("b", b), matrix("c", c), matrix("d", d);
-  f("accumulator", accumulator);
-  auto& [bias, activation, residual] = epilogue;
-  f("bias", bias), f("activation", activation), f("residual", residual);
-  f("alignment", alignment), f("b_packed", b_packed);
-  f("scale_a", scale_a), f("scale_b", scale_b);
-}
-
-/// The same for DeviceCaps.
+/// Calls `f(name, field)` for every field of a DeviceCaps (const or not), nested ones included; see
+/// for_each_gemm_field.
 template <typename D, typename F>
 void for_each_device_field(D& device, F&& f) {
   auto& [vendor, arch, model, cpu, gpu, compute_units, l1_bytes, l2_bytes, l3_bytes, ghz] = device;

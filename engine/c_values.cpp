@@ -4,19 +4,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
+#include <type_traits>
 
 #include "cache/store.h"
+#include "generator/problem/fields.h"
+#include "generator/problem/operands.h"
 
 namespace kiln {
 namespace {
 
-static_assert(static_cast<int>(DType::s32) == KILN_S32);
-static_assert(static_cast<int>(DType::fp8_e5m2fnuz) == KILN_FP8_E5M2FNUZ);
-static_assert(static_cast<int>(DType::fp4_e2m1) == KILN_FP4_E2M1);
-static_assert(static_cast<int>(Order::column_major) == KILN_COLUMN_MAJOR);
-static_assert(static_cast<int>(Scale::mx_32) == KILN_SCALE_MX_32);
-static_assert(static_cast<int>(Activation::silu) == KILN_SILU);
-static_assert(static_cast<int>(Bias::per_column) == KILN_BIAS_PER_COLUMN);
+static_assert(EnumNames<DType>::names.size() == KILN_FP4_E2M1 + 1);
+static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
+static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_MX_32 + 1);
+static_assert(EnumNames<Activation>::names.size() == KILN_SILU + 1);
+static_assert(EnumNames<Bias>::names.size() == KILN_BIAS_PER_COLUMN + 1);
 static_assert(static_cast<int>(Policy::error) == KILN_POLICY_ERROR);
 
 /// No header of any version has a larger struct: more is memory that no init function has seen.
@@ -31,10 +33,38 @@ struct Shape {
   T defaults;
 };
 
-constexpr kiln_gemm_desc default_desc() {
+/// References to the fields of a kiln_gemm_desc in the order of gemm_fields(). A field that one of
+/// the two lacks does not compile.
+template <typename D>
+constexpr auto desc_fields(D& desc) {
+  auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
+         b_packed, scale_a, scale_b] = desc;
+  const auto matrix = [](auto& x) {
+    auto& [dtype, order, transposed, ld, batch_stride] = x;
+    return std::tie(dtype, order, transposed, ld, batch_stride);
+  };
+  return std::tuple_cat(
+      std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
+      std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b));
+}
+
+/// Calls `f(name, field of the desc, field of the Gemm)` for every field.
+template <typename D, typename G, typename F>
+constexpr void for_each_field_pair(D& desc, G& gemm, F&& f) {
+  const auto of_desc = desc_fields(desc);
+  const auto of_gemm = gemm_fields(gemm);
+  static_assert(std::tuple_size_v<decltype(of_desc)> == kGemmFieldCount);
+  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+    (f(kGemmFieldNames[kIndex], std::get<kIndex>(of_desc), std::get<kIndex>(of_gemm)), ...);
+  }
+  (std::make_index_sequence<kGemmFieldCount>{});
+}
+
+constexpr kiln_gemm_desc desc_of(const Gemm& gemm) {
   kiln_gemm_desc desc{};
-  desc.batch = 1;
-  desc.alignment = 1;
+  for_each_field_pair(desc, gemm, []<typename C>(std::string_view, C& to, const auto& from) {
+    to = static_cast<C>(from);
+  });
   return desc;
 }
 
@@ -44,7 +74,7 @@ constexpr kiln_operands default_operands() {
   return operands;
 }
 
-constexpr Shape<kiln_gemm_desc> kDesc{"desc", offsetof(kiln_gemm_desc, residual), default_desc()};
+constexpr Shape<kiln_gemm_desc> kDesc{"desc", offsetof(kiln_gemm_desc, residual), desc_of({})};
 constexpr Shape<kiln_operands> kOperandsShape{"operands", offsetof(kiln_operands, bias),
                                               default_operands()};
 constexpr Shape<kiln_options> kOptions{"options", sizeof(std::size_t), {}};
@@ -96,52 +126,40 @@ void initialise(T* to, std::size_t size, T value) {
 /// would be undefined. Remembers the first that does not exist.
 class Enumerators {
  public:
-  /// `operand` is the letter of a matrix's field, 0 for a field of the problem.
   template <typename E, typename C>
-  E read(const C& field, E last, const char* name, const char* what, char operand = 0) {
+  E read(const C& field, E last, std::string_view name, const char* what) {
     static_assert(sizeof(C) == sizeof(int));
     int value = 0;
     std::memcpy(&value, &field, sizeof value);
     if (value >= 0 && value <= static_cast<int>(last)) [[likely]]
       return static_cast<E>(value);
-    if (name_ == nullptr) {
+    if (what_ == nullptr) {
       name_ = name;
       what_ = what;
       value_ = value;
-      operand_ = operand;
     }
     return E{};
   }
 
   Status status() const {
-    if (name_ == nullptr) [[likely]]
+    if (what_ == nullptr) [[likely]]
       return {};
-    const std::string field = operand_ != 0 ? fmt::format("{}.{}", operand_, name_) : name_;
+    std::string field(name_);
+    if (field[1] == '_') field[1] = '.';  // of a matrix: a_dtype is a.dtype
     return fail(ErrorCode::bad_input, fmt::format("{} = {}: no such {}", field, value_, what_));
   }
 
  private:
-  const char* name_ = nullptr;
+  std::string_view name_;
   const char* what_ = nullptr;
   int value_ = 0;
-  char operand_ = 0;
 };
 
-Matrix matrix_of(const kiln_matrix& x, Enumerators& enums, char operand) {
-  return {.dtype = enums.read(x.dtype, DType::fp4_e2m1, "dtype", "type", operand),
-          .order = enums.read(x.order, Order::column_major, "order", "order", operand),
-          .transposed = x.transposed != 0,
-          .ld = x.ld,
-          .batch_stride = x.batch_stride};
-}
-
-kiln_matrix matrix_of(const Matrix& x) {
-  return {.dtype = static_cast<kiln_dtype>(x.dtype),
-          .order = static_cast<kiln_order>(x.order),
-          .transposed = x.transposed ? 1 : 0,
-          .ld = x.ld,
-          .batch_stride = x.batch_stride};
-}
+constexpr const char* kind_of(DType) { return "type"; }
+constexpr const char* kind_of(Order) { return "order"; }
+constexpr const char* kind_of(Bias) { return "bias"; }
+constexpr const char* kind_of(Activation) { return "activation"; }
+constexpr const char* kind_of(Scale) { return "kind of scales"; }
 
 /// Copies as much of `text` as fits, whole UTF-8 characters only. False when it was cut.
 template <std::size_t N>
@@ -166,23 +184,15 @@ Result<Gemm> gemm_of(const kiln_gemm_desc* given) {
   if (!known) return tl::unexpected(known.error());
   const kiln_gemm_desc& desc = **known;
   Enumerators enums;
-  Gemm gemm{.m = desc.m,
-            .n = desc.n,
-            .k = desc.k,
-            .batch = desc.batch,
-            .a = matrix_of(desc.a, enums, 'a'),
-            .b = matrix_of(desc.b, enums, 'b'),
-            .c = matrix_of(desc.c, enums, 'c'),
-            .d = matrix_of(desc.d, enums, 'd'),
-            .accumulator = enums.read(desc.accumulator, DType::fp4_e2m1, "accumulator", "type"),
-            .epilogue = {.bias = enums.read(desc.bias, Bias::per_column, "bias", "bias"),
-                         .activation = enums.read(desc.activation, Activation::silu, "activation",
-                                                  "activation"),
-                         .residual = desc.residual != 0},
-            .alignment = desc.alignment,
-            .b_packed = desc.b_packed != 0,
-            .scale_a = enums.read(desc.scale_a, Scale::mx_32, "scale_a", "kind of scales"),
-            .scale_b = enums.read(desc.scale_b, Scale::mx_32, "scale_b", "kind of scales")};
+  Gemm gemm;
+  for_each_field_pair(desc, gemm, [&]<typename T>(std::string_view field, const auto& from, T& to) {
+    if constexpr (std::is_enum_v<T>)
+      to = enums.read(from, static_cast<T>(EnumNames<T>::names.size() - 1), field, kind_of(T{}));
+    else if constexpr (std::is_same_v<T, bool>)
+      to = from != 0;
+    else
+      to = from;
+  });
   if (Status ok = enums.status(); !ok) return tl::unexpected(ok.error());
   return gemm;
 }
@@ -192,21 +202,13 @@ Result<Operands> operands_of(const kiln_operands* given) {
   const auto known = whole(kOperandsShape, given, room);
   if (!known) return tl::unexpected(known.error());
   const kiln_operands& x = **known;
-  return Operands{.a = x.a,
-                  .b = x.b,
-                  .packed_b = x.packed_b != nullptr ? &x.packed_b->packed : nullptr,
-                  .c = x.c,
-                  .d = x.d,
-                  .bias = x.bias,
-                  .residual = x.residual,
-                  .alpha = x.alpha,
-                  .beta = x.beta,
-                  .threads = x.threads,
-                  .stream = x.stream,
-                  .workspace = x.workspace,
-                  .workspace_bytes = x.workspace_bytes,
-                  .scale_a = x.scale_a,
-                  .scale_b = x.scale_b};
+  Operands operands{.packed_b = x.packed_b != nullptr ? &x.packed_b->packed : nullptr,
+                    .threads = x.threads,
+                    .stream = x.stream,
+                    .workspace = x.workspace,
+                    .workspace_bytes = x.workspace_bytes};
+  bind_operands(operands, x, false);
+  return operands;
 }
 
 Result<OpenOptions> options_of(const kiln_options* given) {
@@ -262,15 +264,7 @@ void kiln_gemm_desc_init_sized(kiln_gemm_desc* desc, size_t size, int64_t m, int
                                int dtype) {
   const bool known = dtype >= 0 && dtype <= KILN_FP4_E2M1;
   const auto g = kiln::Gemm::row_major(m, n, k, static_cast<kiln::DType>(known ? dtype : 0));
-  kiln_gemm_desc full = kiln::kDesc.defaults;
-  full.m = m;
-  full.n = n;
-  full.k = k;
-  full.a = kiln::matrix_of(g.a);
-  full.b = kiln::matrix_of(g.b);
-  full.c = kiln::matrix_of(g.c);
-  full.d = kiln::matrix_of(g.d);
-  full.accumulator = static_cast<kiln_dtype>(g.accumulator);
+  kiln_gemm_desc full = kiln::desc_of(g);
   // Kept as it was given, so that the call that uses it can name it.
   if (!known) std::memcpy(&full.a.dtype, &dtype, sizeof dtype);
   kiln::initialise(desc, size, full);

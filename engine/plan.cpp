@@ -16,27 +16,32 @@
 namespace kiln {
 
 PlanKey plan_key(const Gemm& gemm, int threads) {
-  const auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a,
-               scale_b] = gemm;
-  const auto& [bias, activation, residual] = epilogue;
-  const auto word = [](auto value) { return static_cast<std::uint64_t>(value); };
-  std::uint64_t types = 0, layouts = 0;
   PlanKey key;
   std::size_t next = 0;
-  for (const auto value : {m, n, k, batch}) key.words[next++] = word(value);
-  for (const Matrix* matrix : {&a, &b, &c, &d}) {
-    const auto& [dtype, order, transposed, ld, batch_stride] = *matrix;
-    types = types << 16 | word(dtype) << 8 | word(order);
-    layouts = layouts << 1 | word(transposed);
-    key.words[next++] = word(ld);
-    key.words[next++] = word(batch_stride);
-  }
-  key.words[next++] = types;
-  key.words[next++] = word(scale_a) << 56 | word(scale_b) << 48 | layouts << 40 |
-                      word(accumulator) << 32 | word(bias) << 24 | word(activation) << 16 |
-                      word(residual) << 8 | word(b_packed);
-  key.words[next] =
-      word(static_cast<std::uint32_t>(alignment)) << 32 | word(static_cast<std::uint32_t>(threads));
+  // Fields of 8 bytes are words of their own; others are packed, the threads among them.
+  std::uint64_t packed = 0;
+  int used = 0;
+  const auto put = [&]<typename T>(const T& field) __attribute__((always_inline)) {
+    constexpr int kBits = 8 * sizeof field;
+    auto value = static_cast<std::uint64_t>(field);
+    if constexpr (kBits == 64) {
+      key.words[next++] = value;
+      return;
+    } else {
+      value &= (std::uint64_t{1} << kBits) - 1;
+      packed |= value << used;
+      used += kBits;
+      if (used < 64) return;
+      key.words[next++] = packed;
+      used -= 64;
+      packed = used == 0 ? 0 : value >> (kBits - used);
+    }
+  };
+  std::apply(
+      [&](const auto&... field) __attribute__((always_inline)) { (put(field), ...); },
+      gemm_fields(gemm));
+  put(threads);
+  if (used > 0) key.words[next] = packed;
   return key;
 }
 

@@ -11,6 +11,7 @@
 #include "engine/gpu_plan.h"
 #include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/fields.h"
 #include "kiln/engine.hpp"
 #include "runtime/cpu/kernel.h"
 
@@ -18,7 +19,8 @@ namespace kiln {
 
 /// Every field of a Gemm and the thread count, without padding: what the plan table compares.
 struct PlanKey {
-  std::uint64_t words[15] = {};
+  static constexpr std::size_t kWords = (kGemmFieldBytes + sizeof(int) + 7) / 8;
+  std::uint64_t words[kWords] = {};
   bool operator==(const PlanKey&) const = default;
 };
 PlanKey plan_key(const Gemm& gemm, int threads);

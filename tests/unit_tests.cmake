@@ -8,6 +8,11 @@ if("c_api_test" MATCHES "${KILN_TESTS_MATCHING}")
                               COMPILE_OPTIONS "-std=c99;-pedantic-errors;-Wall;-Wextra;-Werror")
 endif()
 
+if("fields_test" MATCHES "${KILN_TESTS_MATCHING}")
+  # What `kiln verify` draws.
+  target_sources(unit_tests PRIVATE ${PROJECT_SOURCE_DIR}/cli/random_gemm.cpp)
+endif()
+
 if("worker_cage_test" MATCHES "${KILN_TESTS_MATCHING}")
   # The cage of GPU sessions is tried without a GPU.
   target_sources(unit_tests PRIVATE ${PROJECT_SOURCE_DIR}/tuner/worker/program/cage.cpp

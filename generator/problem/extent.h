@@ -1,64 +1,13 @@
-// The operands of a problem: which there are, of what type, and how far each reaches in memory, in
-// elements. Whatever lists operands loops over kOperands or, over the pointers of a call, uses
-// generator/problem/operands.h. Knows layouts; knows no addresses.
+// Which operands a problem has, of what type, and how far each reaches in memory, in elements.
+// Knows layouts; knows no addresses.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <string_view>
 
+#include "generator/problem/operand.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln {
-
-enum class Operand : std::uint8_t { a, b, c, d, bias, residual, scale_a, scale_b };
-
-/// What is the same for all problems.
-struct OperandRow {
-  Operand which;
-  std::string_view name;  ///< of its pointer in Operands, KilnArgs and KilnGpuArgs
-  Operand swapped;        ///< what it is in the problem that computes D transposed
-  bool matrix = false;    ///< stored as a Matrix says, and covered by Gemm::alignment
-  bool term = false;      ///< added to the product: one value for each element of D
-};
-
-/// One row for each operand, in the order of the enum.
-inline constexpr std::array kOperandRows{
-    OperandRow{.which = Operand::a, .name = "a", .swapped = Operand::b, .matrix = true},
-    OperandRow{.which = Operand::b, .name = "b", .swapped = Operand::a, .matrix = true},
-    OperandRow{
-        .which = Operand::c, .name = "c", .swapped = Operand::c, .matrix = true, .term = true},
-    OperandRow{.which = Operand::d, .name = "d", .swapped = Operand::d, .matrix = true},
-    OperandRow{.which = Operand::bias, .name = "bias", .swapped = Operand::bias, .term = true},
-    OperandRow{.which = Operand::residual,
-               .name = "residual",
-               .swapped = Operand::residual,
-               .matrix = true,
-               .term = true},
-    OperandRow{.which = Operand::scale_a, .name = "scale_a", .swapped = Operand::scale_b},
-    OperandRow{.which = Operand::scale_b, .name = "scale_b", .swapped = Operand::scale_a},
-};
-inline constexpr std::size_t kOperandCount = kOperandRows.size();
-
-constexpr std::size_t index_of(Operand which) { return static_cast<std::size_t>(which); }
-constexpr const OperandRow& row_of(Operand which) { return kOperandRows[index_of(which)]; }
-constexpr std::string_view name(Operand which) { return row_of(which).name; }
-
-inline constexpr std::array<Operand, kOperandCount> kOperands = [] {
-  std::array<Operand, kOperandCount> all{};
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Operand>(i);
-  return all;
-}();
-static_assert([] {
-  for (const Operand which : kOperands)
-    if (row_of(which).which != which || row_of(row_of(which).swapped).swapped != which)
-      return false;
-  return true;
-}());
-
-/// The operands whose layouts are fields of the problem.
-inline constexpr Operand kMatrices[] = {Operand::a, Operand::b, Operand::c, Operand::d};
 
 /// `lines` runs of `length` neighbouring elements each, a leading dimension apart. A vector is one
 /// line.

@@ -57,39 +57,6 @@ Gemm Gemm::batched(std::int64_t count) const {
   return copy;
 }
 
-Gemm Gemm::with_bias(Bias where) const {
-  Gemm copy = *this;
-  copy.epilogue.bias = where;
-  return copy;
-}
-
-Gemm Gemm::with_activation(Activation f) const {
-  Gemm copy = *this;
-  copy.epilogue.activation = f;
-  return copy;
-}
-
-Gemm Gemm::with_residual() const {
-  Gemm copy = *this;
-  copy.epilogue.residual = true;
-  return copy;
-}
-
-Gemm Gemm::with_packed_b() const {
-  Gemm copy = *this;
-  copy.b_packed = true;
-  return copy;
-}
-
-Gemm Gemm::scaled(Scale of_a, Scale of_b) const {
-  Gemm copy = *this;
-  copy.scale_a = of_a;
-  copy.scale_b = of_b;
-  return copy;
-}
-
-Gemm Gemm::scaled(Scale of_both) const { return scaled(of_both, of_both); }
-
 std::int64_t Gemm::lda() const { return leading_dimension(*this, Operand::a); }
 std::int64_t Gemm::ldb() const { return leading_dimension(*this, Operand::b); }
 std::int64_t Gemm::ldc() const { return leading_dimension(*this, Operand::c); }

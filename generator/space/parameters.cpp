@@ -1,41 +1,12 @@
 #include "generator/space/parameters.h"
 
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
+#include "generator/problem/fields.h"
+
 namespace kiln {
-namespace {
-
-std::string_view value_of(Activation f) {
-  switch (f) {
-    case Activation::none:
-      return "none";
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu_tanh:
-      return "gelu_tanh";
-    case Activation::gelu_erf:
-      return "gelu_erf";
-    case Activation::silu:
-      return "silu";
-  }
-  return "none";
-}
-
-std::string_view value_of(Bias b) {
-  switch (b) {
-    case Bias::none:
-      return "none";
-    case Bias::per_row:
-      return "per_row";
-    case Bias::per_column:
-      return "per_column";
-  }
-  return "none";
-}
-
-}  // namespace
-
 Constant number(std::string name, std::int64_t value, std::string gloss) {
   return {"int", std::move(name), std::to_string(value), std::move(gloss)};
 }
@@ -51,9 +22,12 @@ bool integer_d(const Gemm& gemm) {
 }
 
 void add_epilogue(TemplateValues& to, const Gemm& gemm) {
-  to["activation"] = value_of(gemm.epilogue.activation);
-  to["bias"] = value_of(gemm.epilogue.bias);
-  to["residual"] = value_of(gemm.epilogue.residual);
+  for_each_epilogue_field(gemm.epilogue, [&]<typename T>(std::string_view name, const T& field) {
+    if constexpr (std::is_enum_v<T>)
+      to[std::string(name)] = EnumNames<T>::names[static_cast<std::size_t>(field)];
+    else
+      to[std::string(name)] = value_of(field);
+  });
   to["integer_d"] = value_of(integer_d(gemm));
 }
 

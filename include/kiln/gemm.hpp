@@ -113,12 +113,33 @@ struct KILN_API Gemm {
   Gemm transpose_b() const;
   Gemm output(DType t) const;              ///< dtype of C and D
   Gemm batched(std::int64_t count) const;  ///< tight strides
-  Gemm with_bias(Bias where) const;
-  Gemm with_activation(Activation f) const;
-  Gemm with_residual() const;
-  Gemm with_packed_b() const;
-  Gemm scaled(Scale of_a, Scale of_b) const;
-  Gemm scaled(Scale of_both) const;
+  Gemm with_bias(Bias where) const {
+    Gemm copy = *this;
+    copy.epilogue.bias = where;
+    return copy;
+  }
+  Gemm with_activation(Activation f) const {
+    Gemm copy = *this;
+    copy.epilogue.activation = f;
+    return copy;
+  }
+  Gemm with_residual() const {
+    Gemm copy = *this;
+    copy.epilogue.residual = true;
+    return copy;
+  }
+  Gemm with_packed_b() const {
+    Gemm copy = *this;
+    copy.b_packed = true;
+    return copy;
+  }
+  Gemm scaled(Scale of_a, Scale of_b) const {
+    Gemm copy = *this;
+    copy.scale_a = of_a;
+    copy.scale_b = of_b;
+    return copy;
+  }
+  Gemm scaled(Scale of_both) const { return scaled(of_both, of_both); }
   /// @}
 
   /// @name Leading dimensions and strides, with 0 resolved

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "generator/problem/fields.h"
 #include "runtime/gpu/shared_library.h"
 
 namespace kiln::cuda {
@@ -272,8 +273,7 @@ Result<Handle> handle_for(const Library& lt, const CudaDevice& device) {
 Result<CublasLt> CublasLt::make(SharedDevice device, const Canonical& problem,
                                 std::size_t workspace_bytes) {
   const Gemm& g = problem.gemm;
-  if (g.epilogue != Epilogue{} || g.b_packed || g.scale_a != Scale::none ||
-      g.scale_b != Scale::none)
+  if (!is_plain_product(g) || g.b_packed)
     return fail(ErrorCode::unsupported, "cuBLASLt is raced on plain products only");
   const Result<Library>& lt = library();
   if (!lt) return tl::unexpected(lt.error());

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "cache/store.h"
+#include "generator/problem/extent.h"
 #include "generator/space/platform.h"
 #include "kiln/engine.hpp"
 #include "runtime/backend.h"
@@ -59,7 +59,7 @@ Verdict verified(Engine& engine, const Gemm& gemm) {
   });
 }
 
-TEST(InventedVendor, IsTunedStoredAndRun) {
+TEST(InventedDevice, IsTunedStoredAndRun) {
   const TempDir dir;
   const OpenOptions options{.device = "acme:0", .database = dir / "kiln.db"};
   const Gemm gemm = test::problem("fp32 N N 16 16 16 align=16");
@@ -85,7 +85,7 @@ TEST(InventedVendor, IsTunedStoredAndRun) {
   EXPECT_THAT(engine->explain(gemm).value(), HasSubstr("Acme One"));
 }
 
-TEST(InventedVendor, AMissIsVerifiedAndRun) {
+TEST(InventedDevice, AMissIsVerifiedAndRun) {
   const TempDir dir;
   auto engine = Engine::open(
       {.device = "acme:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
@@ -94,7 +94,7 @@ TEST(InventedVendor, AMissIsVerifiedAndRun) {
   EXPECT_TRUE(verdict) << verdict.error().detail;
 }
 
-TEST(InventedVendor, IsNamedWhereDevicesAre) {
+TEST(InventedDevice, IsNamedWhereDevicesAre) {
   EXPECT_THAT(gpus_here(), testing::Contains("acme:0"));
   EXPECT_THAT(open_gpu("acme:x").error().message, AllOf(HasSubstr("acme:x"), HasSubstr("acme:N")));
   EXPECT_THAT(Engine::open({.device = "other"}).error().message, HasSubstr("acme:N"));
@@ -104,7 +104,7 @@ TEST(InventedVendor, IsNamedWhereDevicesAre) {
 
 #else
 
-TEST(InventedVendor, IsNamedWhereDevicesAre) {
+TEST(InventedDevice, IsNamedWhereDevicesAre) {
   EXPECT_THAT(Engine::open({.device = "other"}).error().message,
               AllOf(HasSubstr("other"), HasSubstr("acme:N")));
 }

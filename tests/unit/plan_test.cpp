@@ -58,7 +58,7 @@ TEST(PlanKey, EveryFieldChangesIt) {
     field = before;
     ++fields;
   });
-  EXPECT_EQ(fields, 32);
+  EXPECT_EQ(fields, static_cast<int>(kGemmFieldCount));
 }
 
 std::shared_ptr<Plan::Impl> plan_of(std::int64_t m, std::string config = "") {

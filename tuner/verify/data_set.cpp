@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "generator/problem/fields.h"
 #include "generator/problem/operands.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/view.h"
@@ -120,10 +121,8 @@ double DataSet::bytes_needed(const Gemm& gemm) {
 }
 
 std::optional<std::pair<int, int>> tiny_exponents(const Gemm& gemm) {
-  const Epilogue& e = gemm.epilogue;
-  const bool plain = e.bias == Bias::none && e.activation == Activation::none && !e.residual &&
-                     gemm.scale_a == Scale::none && gemm.scale_b == Scale::none;
-  if (!plain || gemm.accumulator != DType::fp32 || gemm.k == 0) return std::nullopt;
+  if (!is_plain_product(gemm) || gemm.accumulator != DType::fp32 || gemm.k == 0)
+    return std::nullopt;
   const DType inputs = gemm.a.dtype, d = gemm.d.dtype;
   if (inputs != gemm.b.dtype) return std::nullopt;
   if (inputs == fp16) {

@@ -1,0 +1,125 @@
+// The operands of a call, listed once: whatever handles all of them loops over kOperands or calls
+// for_each_operand. Every struct that holds their pointers (Operands, kiln_operands, KilnArgs,
+// KilnGpuArgs) names its members alike, and bind_operands copies from one to another. Costs nothing
+// at run time: the compiler unrolls every loop. Knows no problem.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace kiln {
+
+enum class Operand : std::uint8_t { a, b, c, d, bias, residual, scale_a, scale_b };
+
+/// What is the same for all problems.
+struct OperandRow {
+  Operand which;
+  std::string_view name;  ///< of its pointer in Operands, KilnArgs and KilnGpuArgs
+  Operand swapped;        ///< what it is in the problem that computes D transposed
+  bool matrix = false;    ///< stored as a Matrix says, and covered by Gemm::alignment
+  bool term = false;      ///< added to the product: one value for each element of D
+};
+
+/// One row for each operand, in the order of the enum.
+inline constexpr std::array kOperandRows{
+    OperandRow{.which = Operand::a, .name = "a", .swapped = Operand::b, .matrix = true},
+    OperandRow{.which = Operand::b, .name = "b", .swapped = Operand::a, .matrix = true},
+    OperandRow{
+        .which = Operand::c, .name = "c", .swapped = Operand::c, .matrix = true, .term = true},
+    OperandRow{.which = Operand::d, .name = "d", .swapped = Operand::d, .matrix = true},
+    OperandRow{.which = Operand::bias, .name = "bias", .swapped = Operand::bias, .term = true},
+    OperandRow{.which = Operand::residual,
+               .name = "residual",
+               .swapped = Operand::residual,
+               .matrix = true,
+               .term = true},
+    OperandRow{.which = Operand::scale_a, .name = "scale_a", .swapped = Operand::scale_b},
+    OperandRow{.which = Operand::scale_b, .name = "scale_b", .swapped = Operand::scale_a},
+};
+inline constexpr std::size_t kOperandCount = kOperandRows.size();
+
+constexpr std::size_t index_of(Operand which) { return static_cast<std::size_t>(which); }
+constexpr const OperandRow& row_of(Operand which) { return kOperandRows[index_of(which)]; }
+constexpr std::string_view name(Operand which) { return row_of(which).name; }
+
+inline constexpr std::array<Operand, kOperandCount> kOperands = [] {
+  std::array<Operand, kOperandCount> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Operand>(i);
+  return all;
+}();
+static_assert([] {
+  for (const Operand which : kOperands)
+    if (row_of(which).which != which || row_of(row_of(which).swapped).swapped != which)
+      return false;
+  return true;
+}());
+
+/// The operands whose layouts are fields of the problem.
+inline constexpr Operand kMatrices[] = {Operand::a, Operand::b, Operand::c, Operand::d};
+
+/// The member of `pointers` for one operand. An operand without a line here does not compile.
+template <Operand kWhich, typename Pointers>
+constexpr auto& pointer(Pointers& pointers) {
+  if constexpr (kWhich == Operand::a) {
+    return pointers.a;
+  } else if constexpr (kWhich == Operand::b) {
+    return pointers.b;
+  } else if constexpr (kWhich == Operand::c) {
+    return pointers.c;
+  } else if constexpr (kWhich == Operand::d) {
+    return pointers.d;
+  } else if constexpr (kWhich == Operand::bias) {
+    return pointers.bias;
+  } else if constexpr (kWhich == Operand::residual) {
+    return pointers.residual;
+  } else if constexpr (kWhich == Operand::scale_a) {
+    return pointers.scale_a;
+  } else {
+    static_assert(kWhich == Operand::scale_b);
+    return pointers.scale_b;
+  }
+}
+
+template <typename F, std::size_t... kIndex>
+[[gnu::always_inline]] constexpr void for_each_operand(F&& f, std::index_sequence<kIndex...>) {
+  (f(std::integral_constant<Operand, static_cast<Operand>(kIndex)>{}), ...);
+}
+
+/// Calls `f` once for each operand with a std::integral_constant, whose value is the Operand and a
+/// constant expression.
+template <typename F>
+[[gnu::always_inline]] constexpr void for_each_operand(F&& f) {
+  for_each_operand(std::forward<F>(f), std::make_index_sequence<kOperandCount>{});
+}
+
+/// The same member, for an operand that is known at run time only.
+template <typename Pointers>
+const void* pointer(const Pointers& pointers, Operand which) {
+  const void* found = nullptr;
+  for_each_operand([&](auto each) {
+    if (which == each) found = pointer<each>(pointers);
+  });
+  return found;
+}
+
+/// Copies pointers, alpha and beta of a call from one struct to another. `swapped`: one of the two
+/// is of a canonical problem that computes D transposed, where A and B change places, and so do
+/// their scales.
+template <typename To, typename From>
+[[gnu::always_inline]] inline void bind_operands(To& to, const From& from, bool swapped) {
+  for_each_operand([&](auto each) __attribute__((always_inline)) {
+    constexpr Operand kOther = row_of(each).swapped;
+    if constexpr (kOther == each)
+      pointer<each>(to) = pointer<each>(from);
+    else
+      pointer<each>(to) = swapped ? pointer<kOther>(from) : pointer<each>(from);
+  });
+  to.alpha = from.alpha;
+  to.beta = from.beta;
+}
+
+}  // namespace kiln
