@@ -25,7 +25,7 @@ constexpr int kBatch = 100;
 /// Operands on the host and their copies on the device.
 class Copies {
  public:
-  static Result<Copies> make(cuda::SharedDevice device, const Gemm& gemm) {
+  static Result<Copies> make(gpu::SharedDevice device, const Gemm& gemm) {
     const auto host = detect_cpu(1);
     if (!host) return tl::unexpected(host.error());
     auto sets = OperandSets::make(gemm, *host, 1);
@@ -39,14 +39,14 @@ class Copies {
 
   /// Waits for the device and judges what it wrote.
   Result<bool> right() {
-    const cuda::Guest guest(*device_);
-    const cuda::Driver& d = device_->driver();
-    if (Status ok = cuda::check(d, d.cuCtxSynchronize(), "cuCtxSynchronize"); !ok)
+    const gpu::Guest guest(*device_);
+    const gpu::Driver& d = device_->driver();
+    if (Status ok = gpu::check(d, d.cuCtxSynchronize(), "cuCtxSynchronize"); !ok)
       return tl::unexpected(ok.error());
     const auto bytes = static_cast<std::size_t>(span(gemm_, Operand::d) * size_of(gemm_.d.dtype));
-    if (Status ok = cuda::check(
+    if (Status ok = gpu::check(
             d,
-            d.cuMemcpyDtoH(sets_[0].d, reinterpret_cast<cuda::DevicePointer>(on_device_.d), bytes),
+            d.cuMemcpyDtoH(sets_[0].d, reinterpret_cast<gpu::DevicePointer>(on_device_.d), bytes),
             "cuMemcpyDtoH");
         !ok)
       return tl::unexpected(ok.error());
@@ -54,18 +54,18 @@ class Copies {
   }
 
  private:
-  Copies(cuda::SharedDevice device, const Gemm& gemm, OperandSets sets)
+  Copies(gpu::SharedDevice device, const Gemm& gemm, OperandSets sets)
       : device_(std::move(device)), gemm_(gemm), sets_(std::move(sets)) {}
 
   Result<void*> copied(const void* from, std::int64_t bytes) {
     if (from == nullptr || bytes == 0) return nullptr;
-    auto buffer = cuda::DeviceBuffer::make(device_, static_cast<std::size_t>(bytes));
+    auto buffer = gpu::DeviceBuffer::make(device_, static_cast<std::size_t>(bytes));
     if (!buffer) return tl::unexpected(buffer.error());
-    const cuda::Guest guest(*device_);
-    const cuda::Driver& d = device_->driver();
+    const gpu::Guest guest(*device_);
+    const gpu::Driver& d = device_->driver();
     if (Status ok =
-            cuda::check(d, d.cuMemcpyHtoD(buffer->pointer(), from, static_cast<std::size_t>(bytes)),
-                        "cuMemcpyHtoD");
+            gpu::check(d, d.cuMemcpyHtoD(buffer->pointer(), from, static_cast<std::size_t>(bytes)),
+                       "cuMemcpyHtoD");
         !ok)
       return tl::unexpected(ok.error());
     buffers_.push_back(std::move(*buffer));
@@ -87,28 +87,28 @@ class Copies {
     return ok;
   }
 
-  cuda::SharedDevice device_;
+  gpu::SharedDevice device_;
   Gemm gemm_;
   OperandSets sets_;
-  std::vector<cuda::DeviceBuffer> buffers_;
+  std::vector<gpu::DeviceBuffer> buffers_;
   Operands on_device_;
 };
 
 /// The launches of a plan's kernel, and all that they point to.
 class Bare {
  public:
-  static Result<std::unique_ptr<Bare>> make(cuda::SharedDevice device, const GpuPlan& plan,
+  static Result<std::unique_ptr<Bare>> make(gpu::SharedDevice device, const GpuPlan& plan,
                                             const Operands& operands) {
     auto workspace =
-        cuda::DeviceBuffer::make(device, static_cast<std::size_t>(plan.workspace_bytes()));
+        gpu::DeviceBuffer::make(device, static_cast<std::size_t>(plan.workspace_bytes()));
     if (!workspace) return tl::unexpected(workspace.error());
     std::unique_ptr<Bare> bare(new Bare(std::move(device), std::move(*workspace)));
-    const cuda::Driver& d = bare->device_->driver();
+    const gpu::Driver& d = bare->device_->driver();
     const auto zeroed = static_cast<std::size_t>(plan.zeroed_bytes());
     if (zeroed > 0)
       if (Status ok =
-              cuda::check(d, d.cuMemsetD8Async(bare->workspace_.pointer(), 0, zeroed, nullptr),
-                          "cuMemsetD8Async");
+              gpu::check(d, d.cuMemsetD8Async(bare->workspace_.pointer(), 0, zeroed, nullptr),
+                         "cuMemsetD8Async");
           !ok)
         return tl::unexpected(ok.error());
     bare->args_ = plan.arguments(operands, bare->workspace_.data());
@@ -120,23 +120,23 @@ class Bare {
   }
 
   void launch() {
-    const cuda::Driver& d = device_->driver();
+    const gpu::Driver& d = device_->driver();
     for (auto& l : launches_)
       (void)d.cuLaunchKernelEx(&l.config, l.function, l.parameters.data(), nullptr);
   }
 
  private:
-  Bare(cuda::SharedDevice device, cuda::DeviceBuffer workspace)
+  Bare(gpu::SharedDevice device, gpu::DeviceBuffer workspace)
       : device_(std::move(device)), workspace_(std::move(workspace)) {}
-  cuda::SharedDevice device_;
-  cuda::DeviceBuffer workspace_;
+  gpu::SharedDevice device_;
+  gpu::DeviceBuffer workspace_;
   KilnGpuArgs args_{};
   std::array<KilnTensorMap, 4> maps_{};
-  std::vector<cuda::CudaKernel::BareLaunch> launches_;
+  std::vector<gpu::GpuKernel::BareLaunch> launches_;
 };
 
 /// Medians, in nanoseconds a call, of batches that take turns.
-std::vector<double> host_times(const cuda::Driver& driver,
+std::vector<double> host_times(const gpu::Driver& driver,
                                const std::vector<std::function<void()>>& calls) {
   std::vector<std::vector<double>> times(calls.size());
   for (int sample = 0; sample < kGpuOverheadSamples; ++sample)
@@ -164,7 +164,7 @@ Result<Overhead> measure_gpu_overhead(Engine& engine, const Gemm& gemm, const st
   const Operands operands = copies->on_device();
   if (Status ran = engine.gemm(gemm, operands); !ran) return tl::unexpected(ran.error());
   // All three launch into a context that is current already, as a program that uses CUDA has it.
-  const cuda::Guest guest(**device);
+  const gpu::Guest guest(**device);
   auto plan = engine.plan(gemm);
   if (!plan) return tl::unexpected(plan.error());
   const GpuPlan* inside = plan->impl().gpu.get();
@@ -196,7 +196,7 @@ Result<ColdStart> gpu_cold_start_here(const Gemm& gemm, const OpenOptions& open)
   if (Status ran = engine->gemm(gemm, copies->on_device()); !ran)
     return tl::unexpected(ran.error());
   {
-    const cuda::Guest guest(**device);
+    const gpu::Guest guest(**device);
     (*device)->driver().cuCtxSynchronize();
   }
   const auto done = now_ns();

@@ -9,7 +9,7 @@ namespace kiln {
 
 /// `swapped`: the canonical problem's A is the plan's B.
 inline RunOnGpu run_on_gpu(const Plan& plan, bool swapped) {
-  return [plan, swapped](const KilnGpuArgs& args, cuda::Stream stream) {
+  return [plan, swapped](const KilnGpuArgs& args, gpu::Stream stream) {
     Operands operands{.stream = stream};
     bind_operands(operands, args, swapped);
     return plan.run(operands);

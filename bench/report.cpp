@@ -180,7 +180,7 @@ OrderedJson to_json(const GpuConditions& c) {
           {"memory_mhz", c.memory_mhz},
           {"watts", c.watts},
           {"celsius", c.celsius},
-          {"slowed_by", cuda::slowdowns(c.reasons)},
+          {"slowed_by", gpu::slowdowns(c.reasons)},
           {"dropped", c.dropped},
           {"settled", c.settled}};
 }

@@ -39,8 +39,8 @@ using BenchMaker =
 struct KILN_LOCAL Engine::Impl {
   OpenOptions options;
   const Backend* backend = nullptr;
-  cuda::SharedDevice gpu;  // null: the CPU
-  DeviceCaps device;       // with every core this process may use; calls set compute_units
+  gpu::SharedDevice gpu;  // null: the CPU
+  DeviceCaps device;      // with every core this process may use; calls set compute_units
   int default_threads = 1;
   std::unique_ptr<Store> store;
   Validators now;  // compiler left empty: lookups load none

@@ -22,7 +22,7 @@ Result<Compiler*> Engine::Impl::compiler() const { return backend->compiler(); }
 
 Result<KernelCode> Engine::Impl::load(std::span<const std::byte> image) const {
   if (gpu) {
-    auto module = cuda::CudaModule::load(gpu, image);
+    auto module = gpu::GpuModule::load(gpu, image);
     if (!module) return tl::unexpected(module.error());
     return KernelCode{.gpu = std::move(*module)};
   }

@@ -23,14 +23,14 @@ std::size_t slot_of(const void* const (&pointers)[5], std::size_t slots) {
 
 }  // namespace
 
-GpuPlan::GpuPlan(cuda::SharedDevice device, const Canonical& problem)
-    : device_(std::move(device)), args_(cuda::gpu_args(problem, {})), swapped_(problem.swapped) {}
+GpuPlan::GpuPlan(gpu::SharedDevice device, const Canonical& problem)
+    : device_(std::move(device)), args_(gpu::gpu_args(problem, {})), swapped_(problem.swapped) {}
 
-Result<std::unique_ptr<GpuPlan>> GpuPlan::make(cuda::SharedModule module, const Canonical& problem,
+Result<std::unique_ptr<GpuPlan>> GpuPlan::make(gpu::SharedModule module, const Canonical& problem,
                                                const DeviceCaps& caps, const Config& config) {
   std::unique_ptr<GpuPlan> plan(new GpuPlan(module->device(), problem));
-  auto kernel = cuda::CudaKernel::make(
-      std::move(module), family_of(config, caps.vendor).launch(problem, caps, config));
+  auto kernel = gpu::GpuKernel::make(std::move(module),
+                                     family_of(config, caps.vendor).launch(problem, caps, config));
   if (!kernel) return tl::unexpected(kernel.error());
   if (kernel->description().maps.size() > std::size(Maps{}.maps))
     return fail(ErrorCode::internal,
@@ -42,7 +42,7 @@ Result<std::unique_ptr<GpuPlan>> GpuPlan::make(cuda::SharedModule module, const 
   return plan;
 }
 
-std::unique_ptr<GpuPlan> GpuPlan::of_library(cuda::SharedDevice device, const Canonical& problem,
+std::unique_ptr<GpuPlan> GpuPlan::of_library(gpu::SharedDevice device, const Canonical& problem,
                                              cuda::CublasLt library, int choice) {
   std::unique_ptr<GpuPlan> plan(new GpuPlan(std::move(device), problem));
   plan->workspace_bytes_ = static_cast<std::int64_t>(library.workspace_bytes(choice));
@@ -60,10 +60,10 @@ GpuPlan::~GpuPlan() {
   }
 }
 
-Result<void*> GpuPlan::own_workspace(cuda::Stream stream) const {
-  const cuda::Driver& d = device_->driver();
+Result<void*> GpuPlan::own_workspace(gpu::Stream stream) const {
+  const gpu::Driver& d = device_->driver();
   int capturing = 0;
-  if (Status ok = cuda::check(d, d.cuStreamIsCapturing(stream, &capturing), "cuStreamIsCapturing");
+  if (Status ok = gpu::check(d, d.cuStreamIsCapturing(stream, &capturing), "cuStreamIsCapturing");
       !ok)
     return tl::unexpected(ok.error());
   if (capturing != 0)
@@ -73,13 +73,13 @@ Result<void*> GpuPlan::own_workspace(cuda::Stream stream) const {
                     "the same stream and thread before the capture",
                     workspace_bytes_));
   const std::lock_guard lock(growing_);
-  auto memory = cuda::DeviceBuffer::make(device_, static_cast<std::size_t>(workspace_bytes_));
+  auto memory = gpu::DeviceBuffer::make(device_, static_cast<std::size_t>(workspace_bytes_));
   if (!memory) return tl::unexpected(memory.error());
   if (zeroed_bytes_ > 0)
-    if (Status ok = cuda::check(d,
-                                d.cuMemsetD8Async(memory->pointer(), 0,
-                                                  static_cast<std::size_t>(zeroed_bytes_), stream),
-                                "cuMemsetD8Async");
+    if (Status ok = gpu::check(d,
+                               d.cuMemsetD8Async(memory->pointer(), 0,
+                                                 static_cast<std::size_t>(zeroed_bytes_), stream),
+                               "cuMemsetD8Async");
         !ok)
       return tl::unexpected(ok.error());
   auto* made =
@@ -88,7 +88,7 @@ Result<void*> GpuPlan::own_workspace(cuda::Stream stream) const {
   return made->memory.data();
 }
 
-Result<void*> GpuPlan::workspace(const Operands& operands, cuda::Stream stream) const {
+Result<void*> GpuPlan::workspace(const Operands& operands, gpu::Stream stream) const {
   if (operands.workspace == nullptr) {
     const auto thread = std::this_thread::get_id();
     for (const Workspace* w = workspaces_.load(std::memory_order_acquire); w != nullptr;
@@ -106,16 +106,16 @@ Result<void*> GpuPlan::workspace(const Operands& operands, cuda::Stream stream) 
                             kWorkspaceAlignment));
   // Nobody knows what the caller did with it in between.
   if (zeroed_bytes_ > 0)
-    if (Status ok = cuda::check(device_->driver(),
-                                device_->driver().cuMemsetD8Async(
-                                    address, 0, static_cast<std::size_t>(zeroed_bytes_), stream),
-                                "cuMemsetD8Async");
+    if (Status ok = gpu::check(device_->driver(),
+                               device_->driver().cuMemsetD8Async(
+                                   address, 0, static_cast<std::size_t>(zeroed_bytes_), stream),
+                               "cuMemsetD8Async");
         !ok)
       return tl::unexpected(ok.error());
   return operands.workspace;
 }
 
-Status GpuPlan::launch(const KilnGpuArgs& args, cuda::Stream stream) const {
+Status GpuPlan::launch(const KilnGpuArgs& args, gpu::Stream stream) const {
   if (library_) return library_->enqueue(args, choice_, stream);
   if (kernel_->description().maps.empty()) return kernel_->enqueue(args, {}, stream);
   const void* const pointers[] = {args.a, args.b, args.c, args.d, args.workspace};
@@ -146,8 +146,8 @@ KilnGpuArgs GpuPlan::arguments(const Operands& operands, void* workspace) const 
 
 Status GpuPlan::run(const Operands& operands) const {
   const NoCancel whole;  // drivers hold locks
-  const cuda::Guest guest(*device_);
-  const auto stream = static_cast<cuda::Stream>(operands.stream);
+  const gpu::Guest guest(*device_);
+  const auto stream = static_cast<gpu::Stream>(operands.stream);
   if (workspace_bytes_ == 0) return launch(arguments(operands, nullptr), stream);
   const auto memory = workspace(operands, stream);
   if (!memory) [[unlikely]]

@@ -20,10 +20,10 @@ namespace kiln {
 class GpuPlan {
  public:
   /// Errors: device (the code does not fit the device).
-  static Result<std::unique_ptr<GpuPlan>> make(cuda::SharedModule module, const Canonical& problem,
+  static Result<std::unique_ptr<GpuPlan>> make(gpu::SharedModule module, const Canonical& problem,
                                                const DeviceCaps& caps, const Config& config);
   /// The vendor's library instead of code of ours.
-  static std::unique_ptr<GpuPlan> of_library(cuda::SharedDevice device, const Canonical& problem,
+  static std::unique_ptr<GpuPlan> of_library(gpu::SharedDevice device, const Canonical& problem,
                                              cuda::CublasLt library, int choice);
   ~GpuPlan();
 
@@ -34,7 +34,7 @@ class GpuPlan {
   /// What run() hands to the kernel.
   KilnGpuArgs arguments(const Operands& operands, void* workspace) const;
   /// Null where the vendor's library runs.
-  const cuda::CudaKernel* kernel() const { return kernel_ ? &*kernel_ : nullptr; }
+  const gpu::GpuKernel* kernel() const { return kernel_ ? &*kernel_ : nullptr; }
 
  private:
   /// The tensor maps of one set of pointers.
@@ -45,22 +45,22 @@ class GpuPlan {
   /// The plan's own workspace for one thread's calls on one stream: a call may be several launches,
   /// and those of two threads may alternate.
   struct Workspace {
-    cuda::Stream stream;
+    gpu::Stream stream;
     std::thread::id thread;
-    cuda::DeviceBuffer memory;
+    gpu::DeviceBuffer memory;
     const Workspace* next;
   };
   static constexpr std::size_t kMapSlots = 16;
 
-  GpuPlan(cuda::SharedDevice device, const Canonical& problem);
-  Status launch(const KilnGpuArgs& args, cuda::Stream stream) const;
-  Result<void*> workspace(const Operands& operands, cuda::Stream stream) const;
-  Result<void*> own_workspace(cuda::Stream stream) const;
+  GpuPlan(gpu::SharedDevice device, const Canonical& problem);
+  Status launch(const KilnGpuArgs& args, gpu::Stream stream) const;
+  Result<void*> workspace(const Operands& operands, gpu::Stream stream) const;
+  Result<void*> own_workspace(gpu::Stream stream) const;
 
-  cuda::SharedDevice device_;
+  gpu::SharedDevice device_;
   KilnGpuArgs args_;  // of every call, but for operands, alpha and beta
   bool swapped_;
-  std::optional<cuda::CudaKernel> kernel_;
+  std::optional<gpu::GpuKernel> kernel_;
   std::optional<cuda::CublasLt> library_;
   int choice_ = 0;
   std::int64_t workspace_bytes_ = 0, zeroed_bytes_ = 0;

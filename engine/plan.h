@@ -77,7 +77,7 @@ void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel);
 /// Code on its device: one of the two is set.
 struct KernelCode {
   std::shared_ptr<const HostKernel> host;
-  cuda::SharedModule gpu;
+  gpu::SharedModule gpu;
   explicit operator bool() const { return host != nullptr || gpu != nullptr; }
 };
 

@@ -64,7 +64,7 @@ AddedBackend::~AddedBackend() { rows().pop_back(); }
 
 bool names_gpu(std::string_view device) { return gpu_backend_in(device) != nullptr; }
 
-Result<cuda::SharedDevice> open_gpu(std::string_view name) {
+Result<gpu::SharedDevice> open_gpu(std::string_view name) {
   const Backend* backend = gpu_backend_in(name);
   if (backend == nullptr)
     return fail(ErrorCode::bad_input, fmt::format("device = {}: must be {}", name, gpu_names()));
@@ -74,7 +74,7 @@ Result<cuda::SharedDevice> open_gpu(std::string_view name) {
               fmt::format("device = {}: must be {}:N, N being 0 or more", name, backend->name));
 }
 
-Result<cuda::SharedDevice> open_gpu(Vendor vendor, int ordinal) {
+Result<gpu::SharedDevice> open_gpu(Vendor vendor, int ordinal) {
   const Backend& backend = backend_of(vendor);
   if (backend.host()) return fail(ErrorCode::internal, "the device is a CPU, not a GPU");
   return backend.open(ordinal);

@@ -28,11 +28,11 @@ struct Backend {
   /// reference kernel computes what no other does. Errors: device (no driver).
   Result<int> (*count)() = nullptr;
   /// Errors: device (no driver, no such device), naming the device.
-  Result<cuda::SharedDevice> (*open)(int ordinal) = nullptr;
+  Result<gpu::SharedDevice> (*open)(int ordinal) = nullptr;
   /// The vendor's own GEMM library for a problem and at most so many bytes of workspace: a peer in
   /// every race. Null: none is known. Errors: unsupported (not installed, or nothing for the
   /// problem).
-  Result<cuda::CublasLt> (*library)(cuda::SharedDevice device, const Canonical& problem,
+  Result<cuda::CublasLt> (*library)(gpu::SharedDevice device, const Canonical& problem,
                                     std::size_t workspace_bytes) = nullptr;
 
   bool host() const { return open == nullptr; }
@@ -58,8 +58,8 @@ class AddedBackend {
 bool names_gpu(std::string_view device);
 
 /// Errors: bad_input (no such kind of name), device (no driver, no such device).
-Result<cuda::SharedDevice> open_gpu(std::string_view name);
-Result<cuda::SharedDevice> open_gpu(Vendor vendor, int ordinal);
+Result<gpu::SharedDevice> open_gpu(std::string_view name);
+Result<gpu::SharedDevice> open_gpu(Vendor vendor, int ordinal);
 
 /// "cuda:0", "cuda:1", …, "hip:0", …: those that drivers here see.
 std::vector<std::string> gpus_here();

@@ -60,12 +60,12 @@ struct Library {
                                         Preference, int wanted, Choice*, int* found);
   int (*cublasLtMatmul)(Handle, Description, const void* alpha, const void* a, Layout,
                         const void* b, Layout, const void* beta, const void* c, Layout, void* d,
-                        Layout, const Algorithm*, void* workspace, std::size_t bytes, Stream);
+                        Layout, const Algorithm*, void* workspace, std::size_t bytes, gpu::Stream);
 };
 
 Result<Library> open_library() {
-  const auto library = SharedLibrary::open(
-      toolkit_names({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}));
+  const auto library = gpu::SharedLibrary::open(
+      gpu::toolkit_names({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}));
   if (!library) return fail(ErrorCode::unsupported, "no cuBLASLt: " + library.error().message);
   Library l{};
   std::string missing;
@@ -141,7 +141,7 @@ ComputeTypes compute_types(const Gemm& g) {
 
 struct CublasLt::Impl {
   const Library& lt;
-  SharedDevice device;
+  gpu::SharedDevice device;
   Handle handle = nullptr;
   int scale = 0;
   Description description = nullptr;
@@ -149,7 +149,7 @@ struct CublasLt::Impl {
   std::array<Choice, kMostChoices> found{};
   int count = 0;
 
-  Impl(const Library& l, SharedDevice on) : lt(l), device(std::move(on)) {}
+  Impl(const Library& l, gpu::SharedDevice on) : lt(l), device(std::move(on)) {}
   ~Impl() {
     for (const Layout layout : {left, right, c, d})
       if (layout != nullptr) lt.cublasLtMatrixLayoutDestroy(layout);
@@ -246,7 +246,7 @@ CublasLt::~CublasLt() = default;
 namespace {
 
 /// One handle a device for the life of the process: making one takes milliseconds and memory.
-Result<Handle> handle_for(const Library& lt, const CudaDevice& device) {
+Result<Handle> handle_for(const Library& lt, const gpu::GpuDevice& device) {
   constexpr int kMostDevices = 64;
   static std::array<Result<Handle>, kMostDevices> handles = [] {
     std::array<Result<Handle>, kMostDevices> none;
@@ -270,7 +270,7 @@ Result<Handle> handle_for(const Library& lt, const CudaDevice& device) {
 
 }  // namespace
 
-Result<CublasLt> CublasLt::make(SharedDevice device, const Canonical& problem,
+Result<CublasLt> CublasLt::make(gpu::SharedDevice device, const Canonical& problem,
                                 std::size_t workspace_bytes) {
   const Gemm& g = problem.gemm;
   if (!is_plain_product(g) || g.b_packed)
@@ -278,7 +278,7 @@ Result<CublasLt> CublasLt::make(SharedDevice device, const Canonical& problem,
   const Result<Library>& lt = library();
   if (!lt) return tl::unexpected(lt.error());
   auto impl = std::make_unique<Impl>(*lt, std::move(device));
-  const Guest guest(*impl->device);
+  const gpu::Guest guest(*impl->device);
   const auto handle = handle_for(*lt, *impl->device);
   if (!handle) return tl::unexpected(handle.error());
   impl->handle = *handle;
@@ -294,7 +294,7 @@ std::size_t CublasLt::workspace_bytes(int choice) const {
   return impl_->found.at(static_cast<std::size_t>(choice)).workspace_bytes;
 }
 
-Status CublasLt::enqueue(const KilnGpuArgs& args, int choice, Stream stream) const {
+Status CublasLt::enqueue(const KilnGpuArgs& args, int choice, gpu::Stream stream) const {
   const Choice& chosen = impl_->found[static_cast<std::size_t>(choice)];
   // alpha and beta are of the scale type; one of these is what it reads.
   const double wide[] = {args.alpha, args.beta};

@@ -18,7 +18,7 @@ class CublasLt {
 
   /// Asks the heuristic, with `workspace_bytes` of workspace allowed. Errors: unsupported (the
   /// library is not installed, or has no algorithm for the problem), as a sentence.
-  static Result<CublasLt> make(SharedDevice device, const Canonical& problem,
+  static Result<CublasLt> make(gpu::SharedDevice device, const Canonical& problem,
                                std::size_t workspace_bytes);
   CublasLt(CublasLt&&) noexcept;
   CublasLt& operator=(CublasLt&&) noexcept;
@@ -29,7 +29,7 @@ class CublasLt {
   std::size_t workspace_bytes(int choice) const;
   /// Puts one call into the stream; the device's context must be current, `args.workspace` large
   /// enough. Errors: device.
-  Status enqueue(const KilnGpuArgs& args, int choice, Stream stream) const;
+  Status enqueue(const KilnGpuArgs& args, int choice, gpu::Stream stream) const;
 
  private:
   struct Impl;

@@ -10,6 +10,6 @@ namespace kiln::cuda {
 Result<int> device_count();
 
 /// Errors: device (no driver, no such device), naming the ordinal.
-Result<SharedDevice> open_device(int ordinal);
+Result<gpu::SharedDevice> open_device(int ordinal);
 
 }  // namespace kiln::cuda

@@ -1,4 +1,4 @@
-#include "runtime/gpu/driver.h"
+#include "runtime/cuda/driver.h"
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kOldestVersion = 11080;  // cuLaunchKernelEx
 
-Status open_driver(Driver& d) {
-  const auto library = SharedLibrary::open({"libcuda.so.1", "libcuda.so"});
+Status open_driver(gpu::Driver& d) {
+  const auto library = gpu::SharedLibrary::open({"libcuda.so.1", "libcuda.so"});
   if (!library)
     return fail(ErrorCode::device, "no NVIDIA driver on this machine: " + library.error().message);
   std::string missing;
@@ -70,10 +70,11 @@ Status open_driver(Driver& d) {
   return {};
 }
 
-Status start(const Driver& d) {
-  if (Status ok = check(d, d.cuInit(0), "cuInit"); !ok) return ok;
+Status start(const gpu::Driver& d) {
+  if (Status ok = gpu::check(d, d.cuInit(0), "cuInit"); !ok) return ok;
   int version = 0;
-  if (Status ok = check(d, d.cuDriverGetVersion(&version), "cuDriverGetVersion"); !ok) return ok;
+  if (Status ok = gpu::check(d, d.cuDriverGetVersion(&version), "cuDriverGetVersion"); !ok)
+    return ok;
   if (version < kOldestVersion)
     return fail(ErrorCode::device, fmt::format("the NVIDIA driver is for CUDA {}: kiln needs one "
                                                "for 11.8 or newer",
@@ -83,29 +84,14 @@ Status start(const Driver& d) {
 
 }  // namespace
 
-Result<const Driver*> driver() {
-  static Driver table{};
+Result<const gpu::Driver*> driver() {
+  static gpu::Driver table{};
   static const Status opened = [] {
     Status ok = open_driver(table);
     return ok ? start(table) : ok;
   }();
   if (!opened) return tl::unexpected(opened.error());
   return &table;
-}
-
-std::string describe(const Driver& d, Code code) {
-  const char* name = nullptr;
-  const char* text = nullptr;
-  if (d.cuGetErrorName(code, &name) != kSuccess || name == nullptr)
-    return fmt::format("CUDA error {}", code);
-  if (d.cuGetErrorString(code, &text) != kSuccess || text == nullptr) return name;
-  return fmt::format("{}: {}", name, text);
-}
-
-Status check(const Driver& d, Code code, const char* call) {
-  if (code == kSuccess) [[likely]]
-    return {};
-  return fail(ErrorCode::device, fmt::format("{}: {}", call, describe(d, code)));
 }
 
 std::string version_text(int version) {

@@ -32,8 +32,8 @@ struct Nvrtc {
 };
 
 Result<Nvrtc> open_nvrtc() {
-  const auto library = cuda::SharedLibrary::open(
-      cuda::toolkit_names({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}));
+  const auto library = gpu::SharedLibrary::open(
+      gpu::toolkit_names({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}));
   if (!library) return fail(ErrorCode::compiler, "no NVRTC: " + library.error().message);
   Nvrtc n{};
   std::string missing;

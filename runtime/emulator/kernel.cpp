@@ -175,7 +175,7 @@ Status EmulatedKernel::run(const KilnGpuArgs& args, std::uint64_t seed) const {
 
 Status EmulatedKernel::call(const Canonical& problem, const Operands& operands,
                             std::uint64_t seed) const {
-  KilnGpuArgs args = cuda::gpu_args(problem, operands);
+  KilnGpuArgs args = gpu::gpu_args(problem, operands);
   const auto bytes = static_cast<std::size_t>(impl_->launch.workspace_bytes);
   const auto zeroed = static_cast<std::size_t>(impl_->launch.zeroed_bytes);
   // At its beginning the workspace is as aligned as a driver makes it.

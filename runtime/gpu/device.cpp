@@ -6,9 +6,9 @@
 
 #include "kiln/engine.hpp"
 
-namespace kiln::cuda {
-Result<SharedDevice> CudaDevice::make(Described device) {
-  std::shared_ptr<CudaDevice> made(new CudaDevice(std::move(device)));
+namespace kiln::gpu {
+Result<SharedDevice> GpuDevice::make(Described device) {
+  std::shared_ptr<GpuDevice> made(new GpuDevice(std::move(device)));
   const Driver& d = made->driver();
   if (Status ok = check(d, d.cuDevicePrimaryCtxRetain(&made->context_, made->device_.handle),
                         "cuDevicePrimaryCtxRetain");
@@ -17,7 +17,7 @@ Result<SharedDevice> CudaDevice::make(Described device) {
   return SharedDevice(std::move(made));
 }
 
-CudaDevice::~CudaDevice() {
+GpuDevice::~GpuDevice() {
   if (context_ != nullptr) driver().cuDevicePrimaryCtxRelease(device_.handle);
 }
 
@@ -71,4 +71,4 @@ OwnedEvent::~OwnedEvent() {
   device_->driver().cuEventDestroy(event_);
 }
 
-}  // namespace kiln::cuda
+}  // namespace kiln::gpu

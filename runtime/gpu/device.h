@@ -12,7 +12,7 @@
 #include "generator/problem/device_caps.h"
 #include "runtime/gpu/driver.h"
 
-namespace kiln::cuda {
+namespace kiln::gpu {
 
 /// What is known of a device before it is used.
 struct Described {
@@ -25,13 +25,13 @@ struct Described {
 };
 
 /// Thread-safe; shared by everything that lives on the device.
-class CudaDevice {
+class GpuDevice {
  public:
   /// A device behind that table. Errors: device (it gives no context).
-  static Result<std::shared_ptr<const CudaDevice>> make(Described device);
-  ~CudaDevice();
-  CudaDevice(const CudaDevice&) = delete;
-  CudaDevice& operator=(const CudaDevice&) = delete;
+  static Result<std::shared_ptr<const GpuDevice>> make(Described device);
+  ~GpuDevice();
+  GpuDevice(const GpuDevice&) = delete;
+  GpuDevice& operator=(const GpuDevice&) = delete;
 
   const Driver& driver() const { return device_.driver; }
   Context context() const { return context_; }
@@ -43,7 +43,7 @@ class CudaDevice {
   const std::string& runtime_version() const { return device_.runtime_version; }
 
  private:
-  explicit CudaDevice(Described device) : device_(std::move(device)) {}
+  explicit GpuDevice(Described device) : device_(std::move(device)) {}
 
   const Described device_;
   Context context_ = nullptr;
@@ -53,7 +53,7 @@ class CudaDevice {
 /// it is in programs that use the CUDA runtime.
 class Guest {
  public:
-  explicit Guest(const CudaDevice& device) : device_(device) {
+  explicit Guest(const GpuDevice& device) : device_(device) {
     Context current = nullptr;
     device.driver().cuCtxGetCurrent(&current);
     if (current == device.context()) [[likely]]
@@ -68,7 +68,7 @@ class Guest {
   Guest& operator=(const Guest&) = delete;
 
  private:
-  const CudaDevice& device_;
+  const GpuDevice& device_;
   bool pushed_ = false;
 };
 
@@ -76,7 +76,7 @@ class Guest {
 class DeviceBuffer {
  public:
   /// At least 256-byte aligned; an empty one has no memory. Errors: device (bytes named).
-  static Result<DeviceBuffer> make(std::shared_ptr<const CudaDevice> device, std::size_t bytes);
+  static Result<DeviceBuffer> make(std::shared_ptr<const GpuDevice> device, std::size_t bytes);
   DeviceBuffer() = default;
   DeviceBuffer(DeviceBuffer&& other) noexcept
       : device_(std::move(other.device_)),
@@ -95,7 +95,7 @@ class DeviceBuffer {
   std::size_t bytes() const { return bytes_; }
 
  private:
-  std::shared_ptr<const CudaDevice> device_;
+  std::shared_ptr<const GpuDevice> device_;
   DevicePointer pointer_ = 0;
   std::size_t bytes_ = 0;
 };
@@ -103,7 +103,7 @@ class DeviceBuffer {
 /// A stream of its own, or an event: created and destroyed with the scope.
 class OwnedStream {
  public:
-  static Result<OwnedStream> make(std::shared_ptr<const CudaDevice> device);
+  static Result<OwnedStream> make(std::shared_ptr<const GpuDevice> device);
   OwnedStream(OwnedStream&& other) noexcept
       : device_(std::move(other.device_)), stream_(std::exchange(other.stream_, nullptr)) {}
   OwnedStream& operator=(OwnedStream&&) = delete;
@@ -111,14 +111,14 @@ class OwnedStream {
   Stream get() const { return stream_; }
 
  private:
-  explicit OwnedStream(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
-  std::shared_ptr<const CudaDevice> device_;
+  explicit OwnedStream(std::shared_ptr<const GpuDevice> device) : device_(std::move(device)) {}
+  std::shared_ptr<const GpuDevice> device_;
   Stream stream_ = nullptr;
 };
 
 class OwnedEvent {
  public:
-  static Result<OwnedEvent> make(std::shared_ptr<const CudaDevice> device);
+  static Result<OwnedEvent> make(std::shared_ptr<const GpuDevice> device);
   OwnedEvent(OwnedEvent&& other) noexcept
       : device_(std::move(other.device_)), event_(std::exchange(other.event_, nullptr)) {}
   OwnedEvent& operator=(OwnedEvent&&) = delete;
@@ -126,11 +126,11 @@ class OwnedEvent {
   Event get() const { return event_; }
 
  private:
-  explicit OwnedEvent(std::shared_ptr<const CudaDevice> device) : device_(std::move(device)) {}
-  std::shared_ptr<const CudaDevice> device_;
+  explicit OwnedEvent(std::shared_ptr<const GpuDevice> device) : device_(std::move(device)) {}
+  std::shared_ptr<const GpuDevice> device_;
   Event event_ = nullptr;
 };
 
-using SharedDevice = std::shared_ptr<const CudaDevice>;
+using SharedDevice = std::shared_ptr<const GpuDevice>;
 
-}  // namespace kiln::cuda
+}  // namespace kiln::gpu

@@ -1,6 +1,6 @@
-// The CUDA driver as a table of functions, opened at run time: kiln builds without CUDA installed
-// and runs without it. Only what kiln calls is declared, by hand, from the driver's documented
-// binary interface. Knows no kernels.
+// The CUDA driver's functions as a table, opened at run time: kiln builds without CUDA installed
+// and runs without it. Other vendors fill the same table (runtime/hip/driver.h). Only what kiln
+// calls is declared, by hand, from the driver's documented binary interface. Knows no kernels.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "kiln/error.hpp"
 
-namespace kiln::cuda {
+namespace kiln::gpu {
 
 using Code = int;  // CUresult; 0 is success
 using Device = int;
@@ -121,17 +121,10 @@ struct Driver {
                                  int interleave, int swizzle, int promotion, int fill);
 };
 
-/// The driver, opened and initialised once; the same answer ever after. Errors: device (no driver
-/// on this machine, one older than 11.8, or one that finds no device), as a sentence.
-Result<const Driver*> driver();
-
 /// The driver's own words: "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access …".
 std::string describe(const Driver& driver, Code code);
 
 /// Nothing on success. Errors: device, "<call>: <the driver's words>".
 Status check(const Driver& driver, Code code, const char* call);
 
-/// "12.8" of the driver's 12080.
-std::string version_text(int version);
-
-}  // namespace kiln::cuda
+}  // namespace kiln::gpu

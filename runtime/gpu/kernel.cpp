@@ -6,7 +6,7 @@
 
 #include "generator/problem/operands.h"
 
-namespace kiln::cuda {
+namespace kiln::gpu {
 namespace {
 
 /// Clusters of more blocks than this need the device's consent.
@@ -34,8 +34,8 @@ const void* base_of(const KilnGpuArgs& args, MapOperand which) {
 
 }  // namespace
 
-Result<SharedModule> CudaModule::load(SharedDevice device, std::span<const std::byte> image) {
-  std::shared_ptr<CudaModule> module(new CudaModule(std::move(device)));
+Result<SharedModule> GpuModule::load(SharedDevice device, std::span<const std::byte> image) {
+  std::shared_ptr<GpuModule> module(new GpuModule(std::move(device)));
   const Guest guest(*module->device_);
   const Driver& d = module->device_->driver();
   if (Status ok = check(d, d.cuModuleLoadData(&module->module_, image.data()), "cuModuleLoadData");
@@ -44,13 +44,13 @@ Result<SharedModule> CudaModule::load(SharedDevice device, std::span<const std::
   return SharedModule(std::move(module));
 }
 
-CudaModule::~CudaModule() {
+GpuModule::~GpuModule() {
   if (module_ == nullptr) return;
   const Guest guest(*device_);
   device_->driver().cuModuleUnload(module_);
 }
 
-Result<Function> CudaModule::function(const std::string& entry) const {
+Result<Function> GpuModule::function(const std::string& entry) const {
   const Guest guest(*device_);
   const Driver& d = device_->driver();
   Function found = nullptr;
@@ -60,7 +60,7 @@ Result<Function> CudaModule::function(const std::string& entry) const {
   return found;
 }
 
-Status launch(const CudaDevice& device, Function function, Dim3 grid, Dim3 block,
+Status launch(const GpuDevice& device, Function function, Dim3 grid, Dim3 block,
               std::span<void* const> parameters, Stream stream, int dynamic_shared_bytes) {
   const LaunchConfig config{{grid.x, grid.y, grid.z},
                             {block.x, block.y, block.z},
@@ -79,17 +79,17 @@ KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands) {
   return kernel_args<KilnGpuArgs>(problem, operands);
 }
 
-Result<CudaKernel> CudaKernel::make(SharedModule module, GpuLaunch launch) {
+Result<GpuKernel> GpuKernel::make(SharedModule module, GpuLaunch launch) {
   if (launch.maps.size() > kMostMaps)
     return fail(ErrorCode::internal, fmt::format("a launch has {} tensor maps: at most {} are kept",
                                                  launch.maps.size(), kMostMaps));
-  CudaKernel kernel(std::move(module), std::move(launch));
+  GpuKernel kernel(std::move(module), std::move(launch));
   for (const GpuStep& step : kernel.launch_.steps)
     if (Status ok = kernel.bind(step); !ok) return tl::unexpected(ok.error());
   return kernel;
 }
 
-Status CudaKernel::bind(const GpuStep& described) {
+Status GpuKernel::bind(const GpuStep& described) {
   const auto function = module_->function(described.entry);
   if (!function) return tl::unexpected(function.error());
   Step step{.function = *function, .maps = described.maps};
@@ -129,7 +129,7 @@ Status CudaKernel::bind(const GpuStep& described) {
   return {};
 }
 
-Status CudaKernel::encode(const KilnGpuArgs& args, std::span<KilnTensorMap> maps) const {
+Status GpuKernel::encode(const KilnGpuArgs& args, std::span<KilnTensorMap> maps) const {
   constexpr std::array<std::uint32_t, TensorMapSpec::kMaxRank> kOnes{1, 1, 1, 1, 1};
   const Driver& d = device()->driver();
   for (std::size_t i = 0; i < launch_.maps.size(); ++i) {
@@ -149,8 +149,8 @@ Status CudaKernel::encode(const KilnGpuArgs& args, std::span<KilnTensorMap> maps
   return {};
 }
 
-Status CudaKernel::enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap> maps,
-                           Stream stream) const {
+Status GpuKernel::enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap> maps,
+                          Stream stream) const {
   const Driver& d = device()->driver();
   std::array<void*, kMostMaps + 1> parameters{const_cast<KilnGpuArgs*>(&args)};
   for (const Step& step : steps_) {
@@ -166,9 +166,9 @@ Status CudaKernel::enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMa
   return {};
 }
 
-std::vector<CudaKernel::BareLaunch> CudaKernel::bare_launches(const KilnGpuArgs& args,
-                                                              std::span<const KilnTensorMap> maps,
-                                                              Stream stream) const {
+std::vector<GpuKernel::BareLaunch> GpuKernel::bare_launches(const KilnGpuArgs& args,
+                                                            std::span<const KilnTensorMap> maps,
+                                                            Stream stream) const {
   std::vector<BareLaunch> launches;
   for (const Step& step : steps_) {
     BareLaunch& bare = launches.emplace_back();
@@ -183,11 +183,11 @@ std::vector<CudaKernel::BareLaunch> CudaKernel::bare_launches(const KilnGpuArgs&
   return launches;
 }
 
-Status CudaKernel::run(const KilnGpuArgs& args, Stream stream) const {
+Status GpuKernel::run(const KilnGpuArgs& args, Stream stream) const {
   std::array<KilnTensorMap, kMostMaps> maps;
   const Guest guest(*device());
   if (Status ok = encode(args, maps); !ok) return ok;
   return enqueue(args, maps, stream);
 }
 
-}  // namespace kiln::cuda
+}  // namespace kiln::gpu

@@ -13,32 +13,32 @@
 #include "runtime/gpu/device.h"
 #include "templates/cuda/common/abi.h"
 
-namespace kiln::cuda {
+namespace kiln::gpu {
 
 /// Code on the device. Shared by all launches of it.
-class CudaModule {
+class GpuModule {
  public:
   /// Errors: device (no cubin for this device, no memory).
-  static Result<std::shared_ptr<const CudaModule>> load(SharedDevice device,
-                                                        std::span<const std::byte> image);
-  ~CudaModule();
-  CudaModule(const CudaModule&) = delete;
-  CudaModule& operator=(const CudaModule&) = delete;
+  static Result<std::shared_ptr<const GpuModule>> load(SharedDevice device,
+                                                       std::span<const std::byte> image);
+  ~GpuModule();
+  GpuModule(const GpuModule&) = delete;
+  GpuModule& operator=(const GpuModule&) = delete;
 
   /// Errors: device (no such entry), naming it.
   Result<Function> function(const std::string& entry) const;
   const SharedDevice& device() const { return device_; }
 
  private:
-  explicit CudaModule(SharedDevice device) : device_(std::move(device)) {}
+  explicit GpuModule(SharedDevice device) : device_(std::move(device)) {}
   SharedDevice device_;
   Module module_ = nullptr;
 };
 
-using SharedModule = std::shared_ptr<const CudaModule>;
+using SharedModule = std::shared_ptr<const GpuModule>;
 
 /// A plain kernel launch, for kiln's own helpers (references, fills, comparisons).
-Status launch(const CudaDevice& device, Function function, Dim3 grid, Dim3 block,
+Status launch(const GpuDevice& device, Function function, Dim3 grid, Dim3 block,
               std::span<void* const> parameters, Stream stream, int dynamic_shared_bytes = 0);
 
 /// Arguments of one call but for the workspace. `problem` comes from canonicalise(); operands are
@@ -47,10 +47,10 @@ KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands);
 
 /// A module with one launch description bound to it: everything about a call but its pointers.
 /// Immutable, thread-safe.
-class CudaKernel {
+class GpuKernel {
  public:
   /// Errors: device (a missing entry, more shared memory than there is).
-  static Result<CudaKernel> make(SharedModule module, GpuLaunch launch);
+  static Result<GpuKernel> make(SharedModule module, GpuLaunch launch);
 
   const GpuLaunch& description() const { return launch_; }
   const SharedDevice& device() const { return module_->device(); }
@@ -80,7 +80,7 @@ class CudaKernel {
     LaunchAttribute attributes[2] = {};
     std::vector<int> maps;
   };
-  CudaKernel(SharedModule module, GpuLaunch launch)
+  GpuKernel(SharedModule module, GpuLaunch launch)
       : module_(std::move(module)), launch_(std::move(launch)) {}
   Status bind(const GpuStep& described);
 
@@ -89,4 +89,4 @@ class CudaKernel {
   std::vector<Step> steps_;
 };
 
-}  // namespace kiln::cuda
+}  // namespace kiln::gpu

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-namespace kiln::cuda {
+namespace kiln::gpu {
 
 Result<SharedLibrary> SharedLibrary::open(const std::vector<std::string>& names) {
   for (const std::string& name : names)
@@ -39,4 +39,4 @@ std::vector<std::string> rocm_names(const std::vector<std::string>& sonames) {
   return names;
 }
 
-}  // namespace kiln::cuda
+}  // namespace kiln::gpu

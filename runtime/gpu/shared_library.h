@@ -9,7 +9,7 @@
 
 #include "kiln/error.hpp"
 
-namespace kiln::cuda {
+namespace kiln::gpu {
 
 class SharedLibrary {
  public:
@@ -36,4 +36,4 @@ std::vector<std::string> toolkit_names(const std::vector<std::string>& sonames);
 /// The same of ROCm: $ROCM_PATH, $HIP_PATH and /opt/rocm, in lib.
 std::vector<std::string> rocm_names(const std::vector<std::string>& sonames);
 
-}  // namespace kiln::cuda
+}  // namespace kiln::gpu

@@ -4,7 +4,7 @@
 
 #include "runtime/gpu/shared_library.h"
 
-namespace kiln::cuda {
+namespace kiln::gpu {
 namespace {
 
 using NvmlCode = int;  // nvmlReturn_t
@@ -90,4 +90,4 @@ std::vector<std::string> slowdowns(std::uint64_t reasons) {
   return names;
 }
 
-}  // namespace kiln::cuda
+}  // namespace kiln::gpu

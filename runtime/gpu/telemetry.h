@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace kiln::cuda {
+namespace kiln::gpu {
 
 /// A look at everything but the SM clock. Whatever the driver does not tell is 0.
 struct Reading {
@@ -45,4 +45,4 @@ class Telemetry {
 /// "power cap", "thermal slowdown", …: those of the reasons that take speed from a busy device.
 std::vector<std::string> slowdowns(std::uint64_t reasons);
 
-}  // namespace kiln::cuda
+}  // namespace kiln::gpu

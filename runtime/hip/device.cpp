@@ -17,7 +17,7 @@ constexpr std::int64_t kGiB = 1 << 30;
 /// Several looks at one device; the first that fails is remembered.
 class Reader {
  public:
-  Reader(const cuda::Driver& driver, int device) : driver_(driver), device_(device) {}
+  Reader(const gpu::Driver& driver, int device) : driver_(driver), device_(device) {}
 
   int attribute(Attribute which) {
     int value = 0;
@@ -27,7 +27,7 @@ class Reader {
   /// 0 where the runtime is too old to know it.
   int attribute_if_known(Attribute which) const {
     int value = 0;
-    return runtime().attribute(&value, which, device_) == cuda::kSuccess ? value : 0;
+    return runtime().attribute(&value, which, device_) == gpu::kSuccess ? value : 0;
   }
   std::string name() {
     char text[256] = {};
@@ -49,15 +49,15 @@ class Reader {
   const Status& status() const { return status_; }
 
  private:
-  void keep(cuda::Code code, const char* call) {
-    if (status_) status_ = cuda::check(driver_, code, call);
+  void keep(gpu::Code code, const char* call) {
+    if (status_) status_ = gpu::check(driver_, code, call);
   }
-  const cuda::Driver& driver_;
+  const gpu::Driver& driver_;
   int device_;
   Status status_;
 };
 
-Result<DeviceCaps> read_caps(const cuda::Driver& driver, int device) {
+Result<DeviceCaps> read_caps(const gpu::Driver& driver, int device) {
   Reader reader(driver, device);
   const std::string arch = reader.arch();
   const int units = reader.attribute(Attribute::units);
@@ -76,22 +76,22 @@ Result<DeviceCaps> read_caps(const cuda::Driver& driver, int device) {
   return caps;
 }
 
-Result<cuda::SharedDevice> described(const cuda::Driver& driver, int ordinal) {
-  cuda::Described device{.driver = driver, .ordinal = ordinal};
-  if (Status ok = cuda::check(driver, driver.cuDeviceGet(&device.handle, ordinal), "hipDeviceGet");
+Result<gpu::SharedDevice> described(const gpu::Driver& driver, int ordinal) {
+  gpu::Described device{.driver = driver, .ordinal = ordinal};
+  if (Status ok = gpu::check(driver, driver.cuDeviceGet(&device.handle, ordinal), "hipDeviceGet");
       !ok)
     return tl::unexpected(ok.error());
   auto caps = read_caps(driver, device.handle);
   if (!caps) return tl::unexpected(caps.error());
   device.caps = std::move(*caps);
   char bus[32] = {};
-  if (driver.cuDeviceGetPCIBusId(bus, sizeof bus, device.handle) == cuda::kSuccess)
+  if (driver.cuDeviceGetPCIBusId(bus, sizeof bus, device.handle) == gpu::kSuccess)
     device.bus_id = bus;
   int version = 0;
   driver.cuDriverGetVersion(&version);
   device.runtime_version =
       fmt::format("kiln {}, HIP runtime {}", kiln::version(), version_text(version));
-  return cuda::CudaDevice::make(std::move(device));
+  return gpu::GpuDevice::make(std::move(device));
 }
 
 }  // namespace
@@ -100,12 +100,12 @@ Result<int> device_count() {
   const auto d = driver();
   if (!d) return tl::unexpected(d.error());
   int count = 0;
-  if (Status ok = cuda::check(**d, (*d)->cuDeviceGetCount(&count), "hipGetDeviceCount"); !ok)
+  if (Status ok = gpu::check(**d, (*d)->cuDeviceGetCount(&count), "hipGetDeviceCount"); !ok)
     return tl::unexpected(ok.error());
   return count;
 }
 
-Result<cuda::SharedDevice> open_device(int ordinal) {
+Result<gpu::SharedDevice> open_device(int ordinal) {
   const auto failed = [&](const std::string& why) {
     return fail(ErrorCode::device, fmt::format("device = hip:{}: {}", ordinal, why));
   };

@@ -13,6 +13,6 @@ Result<int> device_count();
 
 /// Errors: device (no runtime, no such device, a target that kiln does not know), naming the
 /// ordinal.
-Result<cuda::SharedDevice> open_device(int ordinal);
+Result<gpu::SharedDevice> open_device(int ordinal);
 
 }  // namespace kiln::hip

@@ -9,7 +9,7 @@
 namespace kiln::hip {
 namespace {
 
-using cuda::Code;
+using gpu::Code;
 
 constexpr Code kInvalidContext = 201;
 constexpr Code kNotSupported = 801;
@@ -22,72 +22,72 @@ struct Differing {
   const char* (*error_string)(Code);
   Code (*get_device)(int*);
   Code (*set_device)(int);
-  Code (*launch)(cuda::Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                 unsigned shared_bytes, cuda::Stream, void** parameters, void** extra);
+  Code (*launch)(gpu::Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                 unsigned shared_bytes, gpu::Stream, void** parameters, void** extra);
 };
 Differing hip{};
 Runtime the_runtime;
 
 Code error_name(Code code, const char** name) {
   *name = hip.error_name(code);
-  return cuda::kSuccess;
+  return gpu::kSuccess;
 }
 
 Code error_string(Code code, const char** text) {
   *text = hip.error_string(code);
-  return cuda::kSuccess;
+  return gpu::kSuccess;
 }
 
 // Where CUDA has a current context, HIP has a current device: its number plus one is the handle.
-cuda::Context context_of(int device) {
-  return reinterpret_cast<cuda::Context>(static_cast<std::intptr_t>(device) + 1);
+gpu::Context context_of(int device) {
+  return reinterpret_cast<gpu::Context>(static_cast<std::intptr_t>(device) + 1);
 }
-int device_of(cuda::Context context) {
+int device_of(gpu::Context context) {
   return static_cast<int>(reinterpret_cast<std::intptr_t>(context)) - 1;
 }
 
-Code retain(cuda::Context* context, cuda::Device device) {
+Code retain(gpu::Context* context, gpu::Device device) {
   *context = context_of(device);
-  return cuda::kSuccess;
+  return gpu::kSuccess;
 }
 
-Code release(cuda::Device) { return cuda::kSuccess; }
+Code release(gpu::Device) { return gpu::kSuccess; }
 
-Code current(cuda::Context* context) {
+Code current(gpu::Context* context) {
   int device = 0;
   const Code code = hip.get_device(&device);
-  *context = code == cuda::kSuccess ? context_of(device) : nullptr;
+  *context = code == gpu::kSuccess ? context_of(device) : nullptr;
   return code;
 }
 
 /// Devices that were current when push() was called, innermost last.
 thread_local std::vector<int> left_behind;
 
-Code push(cuda::Context context) {
+Code push(gpu::Context context) {
   int before = 0;
-  if (const Code code = hip.get_device(&before); code != cuda::kSuccess) return code;
-  if (const Code code = hip.set_device(device_of(context)); code != cuda::kSuccess) return code;
+  if (const Code code = hip.get_device(&before); code != gpu::kSuccess) return code;
+  if (const Code code = hip.set_device(device_of(context)); code != gpu::kSuccess) return code;
   left_behind.push_back(before);
-  return cuda::kSuccess;
+  return gpu::kSuccess;
 }
 
-Code pop(cuda::Context* context) {
+Code pop(gpu::Context* context) {
   if (left_behind.empty()) return kInvalidContext;
-  if (const Code code = current(context); code != cuda::kSuccess) return code;
+  if (const Code code = current(context); code != gpu::kSuccess) return code;
   const int before = left_behind.back();
   left_behind.pop_back();
   return hip.set_device(before);
 }
 
 /// Clusters and overlapping launches, which attributes ask for, are NVIDIA's alone.
-Code launch(const cuda::LaunchConfig* c, cuda::Function function, void** parameters, void** extra) {
+Code launch(const gpu::LaunchConfig* c, gpu::Function function, void** parameters, void** extra) {
   if (c->attribute_count != 0) return kNotSupported;
   return hip.launch(function, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1],
                     c->block[2], c->dynamic_shared_bytes, c->stream, parameters, extra);
 }
 
-Status open_runtime(cuda::Driver& d) {
-  const auto library = cuda::SharedLibrary::open(cuda::rocm_names(
+Status open_runtime(gpu::Driver& d) {
+  const auto library = gpu::SharedLibrary::open(gpu::rocm_names(
       {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"}));
   if (!library)
     return fail(ErrorCode::device, "no HIP runtime on this machine: " + library.error().message);
@@ -156,12 +156,12 @@ Status open_runtime(cuda::Driver& d) {
 
 }  // namespace
 
-Result<const cuda::Driver*> driver() {
-  static cuda::Driver table{};
+Result<const gpu::Driver*> driver() {
+  static gpu::Driver table{};
   static const Status opened = [] {
     if (Status ok = open_runtime(table); !ok) return ok;
     const Code code = table.cuInit(0);
-    if (code == cuda::kSuccess) return Status{};
+    if (code == gpu::kSuccess) return Status{};
     return Status(
         fail(ErrorCode::device, fmt::format("{} finds no AMD GPU: hipInit: {}", the_runtime.library,
                                             hip.error_string(code))));

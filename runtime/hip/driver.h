@@ -38,7 +38,7 @@ inline constexpr std::size_t kPropertiesBytes = 4096;
 /// are null: cuDeviceGetAttribute (see Runtime), cuFuncSetAttribute and cuTensorMapEncodeTiled, for
 /// which AMD's GPUs have no use. Errors: device (no runtime on this machine, or one that finds no
 /// device), as a sentence.
-Result<const cuda::Driver*> driver();
+Result<const gpu::Driver*> driver();
 /// Valid once driver() has succeeded.
 const Runtime& runtime();
 

@@ -12,15 +12,15 @@ namespace {
 
 /// Newest first; up to ROCm 5 the compiler is part of the HIP runtime.
 std::vector<std::string> library_names() {
-  return cuda::rocm_names({"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so",
-                           "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
-                           "libamdhip64.so"});
+  return gpu::rocm_names({"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so",
+                          "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+                          "libamdhip64.so"});
 }
 
 }  // namespace
 
 Result<Hiprtc> Hiprtc::open() {
-  const auto library = cuda::SharedLibrary::open(library_names());
+  const auto library = gpu::SharedLibrary::open(library_names());
   if (!library)
     return fail(ErrorCode::compiler, fmt::format("hipRTC: {}", library.error().message));
   Hiprtc h;

@@ -58,24 +58,24 @@ std::shared_ptr<const GpuTools> tools_or_null() {
   return tools ? *tools : nullptr;
 }
 
-cuda::SharedModule planted(const GpuTools& tools) {
+gpu::SharedModule planted(const GpuTools& tools) {
   const auto compiler = nvrtc_compiler();
   const Source source{
       kKernels, "planted.cu", {"--gpu-architecture=" + tools.device()->caps().arch}};
   const auto binary = (*compiler)->compile(source);
   EXPECT_TRUE(binary) << binary.error().message;
-  return cuda::CudaModule::load(tools.device(), binary->image).value();
+  return gpu::GpuModule::load(tools.device(), binary->image).value();
 }
 
-Verdict check(const std::shared_ptr<const GpuTools>& tools, const cuda::SharedModule& module,
+Verdict check(const std::shared_ptr<const GpuTools>& tools, const gpu::SharedModule& module,
               const char* entry) {
   const Gemm gemm = Gemm::row_major(33, 65, 47);
   auto checker = GpuChecker::make(tools, gemm, 1).value();
   GpuLaunch launch;
   launch.steps.push_back({.entry = entry, .grid = {33}, .block = {128}});
-  const auto kernel = cuda::CudaKernel::make(module, launch).value();
+  const auto kernel = gpu::GpuKernel::make(module, launch).value();
   return checker.check(
-      [&](const KilnGpuArgs& args, cuda::Stream stream) { return kernel.run(args, stream); });
+      [&](const KilnGpuArgs& args, gpu::Stream stream) { return kernel.run(args, stream); });
 }
 
 TEST(GpuChecker, PassesARightKernelAndNamesEachMistake) {
@@ -101,16 +101,16 @@ void expect_the_hosts_products(const GpuTools& tools, const Gemm& gemm) {
   const auto sets = GpuOperandSets::make(tools, problem, 7).value();
   const KilnGpuArgs& args = sets[0];
   const auto count = static_cast<std::size_t>(gemm.m * gemm.n);
-  const auto sums = cuda::DeviceBuffer::make(tools.device(), count * 8).value();
-  const auto sizes = cuda::DeviceBuffer::make(tools.device(), count * 4).value();
+  const auto sums = gpu::DeviceBuffer::make(tools.device(), count * 8).value();
+  const auto sizes = gpu::DeviceBuffer::make(tools.device(), count * 4).value();
   ASSERT_TRUE(tools.products(problem, args, reinterpret_cast<double*>(sums.data()),
                              reinterpret_cast<float*>(sizes.data())));
   ASSERT_TRUE(tools.wait());
-  const cuda::Guest guest(*tools.device());
+  const gpu::Guest guest(*tools.device());
   const auto fetch = [&](const void* from, std::int64_t bytes) {
     std::vector<std::byte> to(static_cast<std::size_t>(bytes));
     if (bytes > 0)
-      tools.device()->driver().cuMemcpyDtoH(to.data(), reinterpret_cast<cuda::DevicePointer>(from),
+      tools.device()->driver().cuMemcpyDtoH(to.data(), reinterpret_cast<gpu::DevicePointer>(from),
                                             to.size());
     return to;
   };
@@ -175,8 +175,8 @@ TEST(GpuCalls, TimesAreThoseOfTheDevice) {
   const auto sets = GpuOperandSets::make(*tools, canonicalise(gemm), 1).value();
   GpuLaunch launch;
   launch.steps.push_back({.entry = "right", .grid = {33}, .block = {128}});
-  const auto kernel = cuda::CudaKernel::make(module, launch).value();
-  auto calls = GpuCalls::make(*tools, sets, [&](const KilnGpuArgs& args, cuda::Stream stream) {
+  const auto kernel = gpu::GpuKernel::make(module, launch).value();
+  auto calls = GpuCalls::make(*tools, sets, [&](const KilnGpuArgs& args, gpu::Stream stream) {
     return kernel.run(args, stream);
   });
   ASSERT_TRUE(calls) << calls.error().message;

@@ -27,8 +27,8 @@ OpenOptions options_in(const TempDir& dir, int device) {
 
 constexpr double kClose = 1e-4;  // of sums of some hundred products in [-1, 1]
 
-cuda::Context current_context(const cuda::CudaDevice& device) {
-  cuda::Context context = nullptr;
+gpu::Context current_context(const gpu::GpuDevice& device) {
+  gpu::Context context = nullptr;
   device.driver().cuCtxGetCurrent(&context);
   return context;
 }
@@ -41,7 +41,7 @@ TEST(GpuDevices, EnginesOfOneProcessKeepApart) {
     GTEST_SKIP() << "no NVIDIA GPU: " << (found ? "the driver counts none" : found.error().message);
   }
   std::array<int, 2> numbers{0, std::min(*found - 1, 1)};
-  std::vector<cuda::SharedDevice> devices;
+  std::vector<gpu::SharedDevice> devices;
   std::vector<Engine> engines;
   for (const int number : numbers) {
     devices.push_back(cuda::open_device(number).value());
@@ -51,7 +51,7 @@ TEST(GpuDevices, EnginesOfOneProcessKeepApart) {
   // Tuned on the first: a GPU of the same model finds the kernel, and loads it for itself.
   const auto tuned = engines[0].tune(gemm, {.budget = std::chrono::duration<double>(2)});
   ASSERT_TRUE(tuned) << tuned.error().message;
-  const cuda::Context before = current_context(*devices[0]);
+  const gpu::Context before = current_context(*devices[0]);
   for (int turn = 0; turn < 3; ++turn)
     for (std::size_t i = 0; i < engines.size(); ++i) {
       Problem problem(devices[i], gemm);

@@ -29,7 +29,7 @@ OpenOptions options_in(const TempDir& dir) {
   return options;
 }
 
-cuda::SharedDevice device_or_null(const TempDir& dir) {
+gpu::SharedDevice device_or_null(const TempDir& dir) {
   const auto device = cuda::open_device(0);
   if (device) return *device;
   const auto engine = Engine::open(options_in(dir));
@@ -80,24 +80,24 @@ TEST(GpuEngine, ACallCanBeCapturedAndReplayed) {
   const Gemm gemm = Gemm::row_major(64, 64, 512);
   const Plan plan = engine.plan(gemm).value();
   Problem problem(device, gemm);
-  const auto stream = cuda::OwnedStream::make(device).value();
+  const auto stream = gpu::OwnedStream::make(device).value();
   auto memory =
-      cuda::DeviceBuffer::make(device, static_cast<std::size_t>(plan.workspace_bytes())).value();
+      gpu::DeviceBuffer::make(device, static_cast<std::size_t>(plan.workspace_bytes())).value();
   Operands operands = problem.operands();
   operands.stream = stream.get();
   operands.workspace = memory.data();
   operands.workspace_bytes = plan.workspace_bytes();
-  const cuda::Guest guest(*device);
-  const cuda::Driver& d = device->driver();
-  ASSERT_EQ(d.cuStreamBeginCapture(stream.get(), cuda::CaptureMode::global), cuda::kSuccess);
+  const gpu::Guest guest(*device);
+  const gpu::Driver& d = device->driver();
+  ASSERT_EQ(d.cuStreamBeginCapture(stream.get(), gpu::CaptureMode::global), gpu::kSuccess);
   const Status ran = plan.run(operands);
-  cuda::Graph graph = nullptr;
-  ASSERT_EQ(d.cuStreamEndCapture(stream.get(), &graph), cuda::kSuccess);
+  gpu::Graph graph = nullptr;
+  ASSERT_EQ(d.cuStreamEndCapture(stream.get(), &graph), gpu::kSuccess);
   ASSERT_TRUE(ran) << ran.error().message;
-  cuda::GraphExec replay = nullptr;
-  ASSERT_EQ(d.cuGraphInstantiateWithFlags(&replay, graph, 0), cuda::kSuccess);
-  EXPECT_EQ(d.cuGraphLaunch(replay, stream.get()), cuda::kSuccess);
-  EXPECT_EQ(d.cuStreamSynchronize(stream.get()), cuda::kSuccess);
+  gpu::GraphExec replay = nullptr;
+  ASSERT_EQ(d.cuGraphInstantiateWithFlags(&replay, graph, 0), gpu::kSuccess);
+  EXPECT_EQ(d.cuGraphLaunch(replay, stream.get()), gpu::kSuccess);
+  EXPECT_EQ(d.cuStreamSynchronize(stream.get()), gpu::kSuccess);
   EXPECT_LT(problem.error(), kClose);
   d.cuGraphExecDestroy(replay);
   d.cuGraphDestroy(graph);
@@ -145,7 +145,7 @@ TEST(GpuEngine, AWarmCallCostsLittle) {
   const Gemm gemm = Gemm::row_major(16, 16, 16);
   Problem problem(device, gemm);
   const Plan plan = engine.plan(gemm).value();
-  const cuda::Guest guest(*device);
+  const gpu::Guest guest(*device);
   const auto timed = [&](auto&& call) {
     constexpr int kCalls = 512;  // fits the stream's queue: no call waits for the device
     double best = 1e300;

@@ -31,11 +31,11 @@ OpenOptions options_in(const TempDir& dir, bool allow_vendor) {
 
 /// D = 2 · A · B + C / 2 on the device, A and B of ones and C of sixes: every element is 2k + 3,
 /// and what lies between the rows of D stays as it was. Empty, or what is wrong.
-std::string wrong_with_ones(Engine& engine, cuda::SharedDevice device, const Gemm& gemm) {
+std::string wrong_with_ones(Engine& engine, gpu::SharedDevice device, const Gemm& gemm) {
   const auto filled = [&](std::int64_t elements, float value) {
     const std::vector<float> host(static_cast<std::size_t>(elements), value);
-    auto buffer = cuda::DeviceBuffer::make(device, host.size() * 4).value();
-    const cuda::Guest guest(*device);
+    auto buffer = gpu::DeviceBuffer::make(device, host.size() * 4).value();
+    const gpu::Guest guest(*device);
     device->driver().cuMemcpyHtoD(buffer.pointer(), host.data(), host.size() * 4);
     return buffer;
   };
@@ -45,7 +45,7 @@ std::string wrong_with_ones(Engine& engine, cuda::SharedDevice device, const Gem
       .a = a.data(), .b = b.data(), .c = c.data(), .d = d.data(), .alpha = 2.0, .beta = 0.5};
   if (const Status done = engine.gemm(gemm, operands); !done) return done.error().message;
   std::vector<float> got(static_cast<std::size_t>(gemm.m * gemm.d.ld));
-  const cuda::Guest guest(*device);
+  const gpu::Guest guest(*device);
   device->driver().cuCtxSynchronize();
   device->driver().cuMemcpyDtoH(got.data(), d.pointer(), got.size() * 4);
   for (std::int64_t i = 0; i < gemm.m * gemm.d.ld; ++i) {

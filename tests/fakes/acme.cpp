@@ -30,15 +30,15 @@ Family acme_family() {
   return row;
 }
 
-Result<cuda::SharedDevice> open_acme(int ordinal) {
+Result<gpu::SharedDevice> open_acme(int ordinal) {
   const auto like = hip::open_device(ordinal);
   if (!like) return like;
-  cuda::Described device{.driver = **hip::driver(), .ordinal = ordinal, .handle = ordinal};
+  gpu::Described device{.driver = **hip::driver(), .ordinal = ordinal, .handle = ordinal};
   device.caps = (*like)->caps();
   device.caps.vendor = kAcme;
   device.caps.model = "Acme One";
   device.runtime_version = "Acme runtime 1";
-  return cuda::CudaDevice::make(std::move(device));
+  return gpu::GpuDevice::make(std::move(device));
 }
 
 const Family families_of_acme[] = {acme_family()};

@@ -22,14 +22,14 @@ class Problem {
   using Bytes = std::vector<std::byte>;
 
  public:
-  Problem(cuda::SharedDevice device, const Gemm& gemm, std::size_t shift = 0)
+  Problem(gpu::SharedDevice device, const Gemm& gemm, std::size_t shift = 0)
       : device_(std::move(device)), gemm_(gemm), shift_(shift) {
     a_ = filled(Operand::a);
     b_ = filled(Operand::b);
     d_ = Bytes(bytes(Operand::d));
     for (const auto& [from, to] : {std::pair{&a_, &on_a_}, {&b_, &on_b_}, {&d_, &on_d_}}) {
-      *to = cuda::DeviceBuffer::make(device_, from->size() + shift).value();
-      const cuda::Guest guest(*device_);
+      *to = gpu::DeviceBuffer::make(device_, from->size() + shift).value();
+      const gpu::Guest guest(*device_);
       device_->driver().cuMemcpyHtoD(to->pointer() + shift, from->data(), from->size());
     }
   }
@@ -40,7 +40,7 @@ class Problem {
 
   /// Largest difference from the reference, in units of what fp32 sums of this length may lose.
   double error() {
-    const cuda::Guest guest(*device_);
+    const gpu::Guest guest(*device_);
     device_->driver().cuCtxSynchronize();
     device_->driver().cuMemcpyDtoH(d_.data(), on_d_.pointer() + shift_, d_.size());
     Bytes want(d_.size());
@@ -63,11 +63,11 @@ class Problem {
     return out;
   }
 
-  cuda::SharedDevice device_;
+  gpu::SharedDevice device_;
   Gemm gemm_;
   std::size_t shift_;
   Bytes a_, b_, d_;
-  cuda::DeviceBuffer on_a_, on_b_, on_d_;
+  gpu::DeviceBuffer on_a_, on_b_, on_d_;
 };
 
 }  // namespace kiln::test

@@ -114,7 +114,7 @@ TEST(Gpus, NamesAreParsedWhole) {
   EXPECT_FALSE(names_gpu("cpu") || names_gpu("gfx942") || names_gpu("emu:gfx942"));
 }
 
-TEST(CudaDevice, AMissingOneIsADeviceErrorWithASentence) {
+TEST(GpuDevice, AMissingOneIsADeviceErrorWithASentence) {
   for (const auto& error :
        {cuda::open_device(4096).error(), Engine::open({.device = "cuda:4096"}).error(),
         hip::open_device(4096).error(), Engine::open({.device = "hip:4096"}).error()}) {
@@ -124,11 +124,11 @@ TEST(CudaDevice, AMissingOneIsADeviceErrorWithASentence) {
 }
 
 TEST(SharedLibrary, EverythingTriedIsNamed) {
-  const auto none = cuda::SharedLibrary::open({"libno-such-a.so", "libno-such-b.so"});
+  const auto none = gpu::SharedLibrary::open({"libno-such-a.so", "libno-such-b.so"});
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().message, AllOf(HasSubstr("libno-such-a.so"), HasSubstr("-b.so")));
-  EXPECT_TRUE(cuda::SharedLibrary::open({"libno-such-a.so", "libc.so.6"}));
-  EXPECT_THAT(cuda::toolkit_names({"libx.so"}),
+  EXPECT_TRUE(gpu::SharedLibrary::open({"libno-such-a.so", "libc.so.6"}));
+  EXPECT_THAT(gpu::toolkit_names({"libx.so"}),
               testing::IsSupersetOf(
                   {"libx.so", "/usr/local/cuda/lib64/libx.so", "/usr/local/cuda/lib/libx.so"}));
 }

@@ -14,7 +14,7 @@
 
 namespace kiln::gpu_clocks_test {
 
-using cuda::Telemetry;
+using gpu::Telemetry;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -42,7 +42,7 @@ TEST(Telemetry, ReadsTheBoardAtAnAddress) {
   ASSERT_NE(board, nullptr);
   EXPECT_EQ(board->sm_mhz(), 1980);
   EXPECT_EQ(board->sm_mhz(), 1965);
-  const cuda::Reading reading = board->read();
+  const gpu::Reading reading = board->read();
   EXPECT_EQ(reading.memory_mhz, 2619);
   EXPECT_EQ(reading.watts, 512.5);
   EXPECT_EQ(reading.celsius, 61);
@@ -68,8 +68,8 @@ TEST(Telemetry, LeavesNothingOpen) {
 }
 
 TEST(Slowdowns, AreThoseThatTakeSpeedFromABusyDevice) {
-  EXPECT_THAT(cuda::slowdowns(0x1 | 0x2 | 0x100), ElementsAre()) << "idle, chosen, a display's";
-  EXPECT_THAT(cuda::slowdowns(0x4 | 0x40), ElementsAre("power cap", "thermal slowdown"));
+  EXPECT_THAT(gpu::slowdowns(0x1 | 0x2 | 0x100), ElementsAre()) << "idle, chosen, a display's";
+  EXPECT_THAT(gpu::slowdowns(0x4 | 0x40), ElementsAre("power cap", "thermal slowdown"));
 }
 
 TEST(ClockWatch, WithoutSensorsEverySampleStandsAndNothingIsKnown) {

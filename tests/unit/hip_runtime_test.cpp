@@ -119,9 +119,9 @@ TEST_F(Hip, CallsAreMadeOnTheirDeviceAndTheCallersIsCurrentAgain) {
   ASSERT_EQ(fake.set_device(1), 0);
   fake.clear();
   {
-    const auto buffer = cuda::DeviceBuffer::make(device, 1000).value();
-    const auto stream = cuda::OwnedStream::make(device).value();
-    const auto event = cuda::OwnedEvent::make(device).value();
+    const auto buffer = gpu::DeviceBuffer::make(device, 1000).value();
+    const auto stream = gpu::OwnedStream::make(device).value();
+    const auto event = gpu::OwnedEvent::make(device).value();
     EXPECT_EQ(fake.live(), 3);
   }
   int current = 0;
@@ -134,37 +134,37 @@ TEST_F(Hip, CallsAreMadeOnTheirDeviceAndTheCallersIsCurrentAgain) {
 TEST_F(Hip, FailuresComeWithTheRuntimesWords) {
   const auto device = open_gpu("hip:0").value();
   fake.fail_mallocs(1);
-  EXPECT_THAT(cuda::DeviceBuffer::make(device, 64).error().message,
+  EXPECT_THAT(gpu::DeviceBuffer::make(device, 64).error().message,
               AllOf(HasSubstr("64 bytes"), HasSubstr("hipErrorOutOfMemory: out of memory")));
   const std::vector<std::byte> junk(4096);
-  EXPECT_FALSE(cuda::CudaModule::load(device, junk));
+  EXPECT_FALSE(gpu::GpuModule::load(device, junk));
 
   const Gemm gemm = test::problem("fp32 N N 8 8 8");
   const DeviceCaps other = hip_caps_named("gfx950").value();
   const auto foreign =
       compiler_for(other).value()->compile(made_for(gemm, other, best_of<HipSimt>(gemm, other)));
-  EXPECT_FALSE(cuda::CudaModule::load(device, foreign->image)) << "another target's code";
+  EXPECT_FALSE(gpu::GpuModule::load(device, foreign->image)) << "another target's code";
 
   const auto own = compiler_for(device->caps())
                        .value()
                        ->compile(made_for(gemm, device->caps(), best_of<HipSimt>(gemm, other)));
-  const auto module = cuda::CudaModule::load(device, own->image).value();
+  const auto module = gpu::GpuModule::load(device, own->image).value();
   EXPECT_THAT(module->function("no_such").error().message, HasSubstr("no_such"));
   GpuLaunch launch;
   launch.steps.push_back({.grid = {2}, .block = {64}, .cluster = {2}});
-  EXPECT_FALSE(cuda::CudaKernel::make(module, launch).value().run(KilnGpuArgs{}, nullptr))
+  EXPECT_FALSE(gpu::GpuKernel::make(module, launch).value().run(KilnGpuArgs{}, nullptr))
       << "clusters are NVIDIA's";
 }
 
 TEST_F(Hip, WrongCallsAreSeen) {
   const auto device = open_gpu("hip:0").value();
-  const cuda::Driver& d = device->driver();
+  const gpu::Driver& d = device->driver();
   EXPECT_NE(d.cuMemFree(4096), 0);
   EXPECT_THAT(complained(), HasSubstr("hipFree: of what was never allocated"));
-  const auto buffer = cuda::DeviceBuffer::make(device, 64).value();
+  const auto buffer = gpu::DeviceBuffer::make(device, 64).value();
   EXPECT_NE(d.cuMemsetD8Async(buffer.pointer() + 1, 0, 64, nullptr), 0);
   EXPECT_THAT(complained(), HasSubstr("hipMemsetD8Async"));
-  const auto event = cuda::OwnedEvent::make(device).value();
+  const auto event = gpu::OwnedEvent::make(device).value();
   float ms = 0;
   d.cuEventRecord(event.get(), nullptr);
   EXPECT_NE(d.cuEventElapsedTime(&ms, event.get(), event.get()), 0);
@@ -181,7 +181,7 @@ TEST_F(Hip, ItsCheckingKernelsCompileForEveryTarget) {
 }
 
 struct Bed {
-  cuda::SharedDevice device = open_gpu("hip:0").value();
+  gpu::SharedDevice device = open_gpu("hip:0").value();
   std::shared_ptr<const GpuTools> tools = GpuTools::make(device).value();
 };
 
@@ -194,17 +194,17 @@ TEST_F(Hip, ItsProductsAreTheHosts) {
     const Canonical problem = canonicalise(gemm);
     const auto filled = [&](Operand which) {
       const auto bytes = span(problem.gemm, which) * size_of(matrix(problem.gemm, which).dtype);
-      auto buffer = cuda::DeviceBuffer::make(bed.device, std::size_t(bytes)).value();
+      auto buffer = gpu::DeviceBuffer::make(bed.device, std::size_t(bytes)).value();
       EXPECT_TRUE(bed.tools->fill(problem.gemm, which, Data::uniform, 7, buffer.data()));
       return buffer;
     };
     const auto a = filled(Operand::a), b = filled(Operand::b);
-    KilnGpuArgs args = cuda::gpu_args(problem, {});
+    KilnGpuArgs args = gpu::gpu_args(problem, {});
     args.a = a.data();
     args.b = b.data();
     const auto count = static_cast<std::size_t>(gemm.m * gemm.n);
-    const auto sums = cuda::DeviceBuffer::make(bed.device, count * 8).value();
-    const auto sizes = cuda::DeviceBuffer::make(bed.device, count * 4).value();
+    const auto sums = gpu::DeviceBuffer::make(bed.device, count * 8).value();
+    const auto sizes = gpu::DeviceBuffer::make(bed.device, count * 4).value();
     ASSERT_TRUE(bed.tools->products(problem, args, reinterpret_cast<double*>(sums.data()),
                                     reinterpret_cast<float*>(sizes.data())));
     ASSERT_TRUE(bed.tools->wait());
@@ -297,10 +297,10 @@ TEST_F(Hip, AnEngineMultipliesOnIt) {
     ASSERT_TRUE(plan) << plan.error().message;
     const Verdict verdict = verify(gemm, [&](const Operands& host) -> Status {
       // Operands live on the device; D goes there and comes back.
-      std::vector<cuda::DeviceBuffer> buffers;
+      std::vector<gpu::DeviceBuffer> buffers;
       const auto copied = [&](const void* from, std::int64_t bytes) -> std::byte* {
         if (from == nullptr || bytes == 0) return nullptr;
-        buffers.push_back(cuda::DeviceBuffer::make(device, std::size_t(bytes)).value());
+        buffers.push_back(gpu::DeviceBuffer::make(device, std::size_t(bytes)).value());
         std::memcpy(buffers.back().data(), from, std::size_t(bytes));
         return buffers.back().data();
       };
@@ -327,7 +327,7 @@ TEST_F(Hip, AnEngineRefusesAddressesThatWouldFault) {
       {.device = "hip:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
   ASSERT_TRUE(engine) << engine.error().message;
   const auto device = open_gpu("hip:0").value();
-  const auto buffer = cuda::DeviceBuffer::make(device, 8192).value();
+  const auto buffer = gpu::DeviceBuffer::make(device, 8192).value();
   std::byte* const at = buffer.data();
   const Gemm gemm = test::problem("bf16 N N 8 8 8 epilogue=bias_row");
   const Operands good{.a = at, .b = at + 1024, .d = at + 2048, .bias = at + 4096};

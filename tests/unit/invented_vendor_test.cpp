@@ -41,10 +41,10 @@ const Fake fake;
 Verdict verified(Engine& engine, const Gemm& gemm) {
   const auto device = open_gpu("acme:0").value();
   return verify(gemm, [&](const Operands& host) -> Status {
-    std::vector<cuda::DeviceBuffer> buffers;
+    std::vector<gpu::DeviceBuffer> buffers;
     const auto copied = [&](const void* from, Operand which) -> std::byte* {
       const auto bytes = static_cast<std::size_t>(span_bytes(gemm, which));
-      buffers.push_back(cuda::DeviceBuffer::make(device, bytes).value());
+      buffers.push_back(gpu::DeviceBuffer::make(device, bytes).value());
       if (from != nullptr) std::memcpy(buffers.back().data(), from, bytes);
       return buffers.back().data();
     };

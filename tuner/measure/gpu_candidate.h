@@ -21,23 +21,23 @@ class GpuCandidate {
   RunOnGpu run() const;
 
  private:
-  GpuCandidate(const GpuTools& tools, cuda::SharedModule module, DeviceCaps caps, Config config,
-               cuda::CudaKernel kernel, cuda::DeviceBuffer workspace)
+  GpuCandidate(const GpuTools& tools, gpu::SharedModule module, DeviceCaps caps, Config config,
+               gpu::GpuKernel kernel, gpu::DeviceBuffer workspace)
       : tools_(&tools),
         module_(std::move(module)),
         caps_(std::move(caps)),
         config_(std::move(config)),
-        kernel_(std::make_unique<cuda::CudaKernel>(std::move(kernel))),
+        kernel_(std::make_unique<gpu::GpuKernel>(std::move(kernel))),
         workspace_(std::move(workspace)) {}
-  static Result<GpuCandidate> bind(const GpuTools& tools, cuda::SharedModule module,
+  static Result<GpuCandidate> bind(const GpuTools& tools, gpu::SharedModule module,
                                    const Gemm& gemm, const DeviceCaps& caps, const Config& config);
 
   const GpuTools* tools_;
-  cuda::SharedModule module_;
+  gpu::SharedModule module_;
   DeviceCaps caps_;
   Config config_;
-  std::unique_ptr<cuda::CudaKernel> kernel_;
-  cuda::DeviceBuffer workspace_;
+  std::unique_ptr<gpu::GpuKernel> kernel_;
+  gpu::DeviceBuffer workspace_;
 };
 
 }  // namespace kiln

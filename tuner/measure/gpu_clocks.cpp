@@ -27,7 +27,7 @@ bool differ(int before_mhz, int after_mhz) {
 
 }  // namespace
 
-ClockWatch::ClockWatch(const cuda::Telemetry* sensors) : sensors_(sensors) {}
+ClockWatch::ClockWatch(const gpu::Telemetry* sensors) : sensors_(sensors) {}
 
 void ClockWatch::before_sample() {
   if (sensors_ != nullptr) before_mhz_ = sensors_->sm_mhz();
@@ -51,7 +51,7 @@ bool ClockWatch::sample_stands() {
 }
 
 void ClockWatch::look_around() {
-  const cuda::Reading reading = sensors_->read();
+  const gpu::Reading reading = sensors_->read();
   seen_.memory_mhz = std::max(seen_.memory_mhz, reading.memory_mhz);
   seen_.watts = std::max(seen_.watts, reading.watts);
   seen_.celsius = std::max(seen_.celsius, reading.celsius);
@@ -77,7 +77,7 @@ std::string text(const GpuConditions& c) {
   if (c.memory_mhz > 0) out += fmt::format("; memory {} MHz", c.memory_mhz);
   if (c.watts > 0) out += fmt::format("; at most {:.0f} W", c.watts);
   if (c.celsius > 0) out += fmt::format("; at most {} C", c.celsius);
-  if (const auto slow = cuda::slowdowns(c.reasons); !slow.empty())
+  if (const auto slow = gpu::slowdowns(c.reasons); !slow.empty())
     out += fmt::format("; slowed by {}", fmt::join(slow, ", "));
   if (c.dropped > 0) out += fmt::format("; {} samples across a clock change dropped", c.dropped);
   if (!c.settled) out += "; it never settled, so later ones were kept";

@@ -17,7 +17,7 @@ struct GpuConditions {
   int memory_mhz = 0;  ///< the highest, as are
   double watts = 0;
   int celsius = 0;
-  std::uint64_t reasons = 0;  ///< whatever was given at any time; see cuda::slowdowns
+  std::uint64_t reasons = 0;  ///< whatever was given at any time; see gpu::slowdowns
   int dropped = 0;            ///< samples across a change of the clock
   bool settled = true;        ///< false: too many were, and from then on they were kept
 };
@@ -29,7 +29,7 @@ std::string text(const GpuConditions& conditions);
 class ClockWatch {
  public:
   /// Without sensors every sample stands.
-  explicit ClockWatch(const cuda::Telemetry* sensors);
+  explicit ClockWatch(const gpu::Telemetry* sensors);
 
   void before_sample();
   /// False: the clock changed by more than a tenth, and the sample is to be taken again. Never more
@@ -42,7 +42,7 @@ class ClockWatch {
  private:
   void look_around();
 
-  const cuda::Telemetry* sensors_;
+  const gpu::Telemetry* sensors_;
   int before_mhz_ = 0;
   int stood_ = 0;
   std::int64_t looked_ns_ = 0;

@@ -64,7 +64,7 @@ Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Canonic
       !room)
     return tl::unexpected(room.error());
   GpuOperandSets out;
-  auto memory = cuda::DeviceBuffer::make(
+  auto memory = gpu::DeviceBuffer::make(
       tools.device(), static_cast<std::size_t>(std::max<std::int64_t>(1, layout.bytes) * count));
   if (!memory) return tl::unexpected(memory.error());
   out.memory_ = std::move(*memory);
@@ -72,7 +72,7 @@ Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Canonic
     std::byte* base = out.memory_.data() + i * layout.bytes;
     if (Status ok = fill_set(tools, g, layout, base, seed + static_cast<std::uint64_t>(i)); !ok)
       return tl::unexpected(ok.error());
-    KilnGpuArgs args = cuda::gpu_args(problem, {});
+    KilnGpuArgs args = gpu::gpu_args(problem, {});
     layout.point(args, g, base);
     out.sets_.push_back(args);
   }
@@ -82,9 +82,9 @@ Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Canonic
 
 Result<GpuCalls> GpuCalls::make(const GpuTools& tools, const GpuOperandSets& sets,
                                 const RunOnGpu& run) {
-  auto begin = cuda::OwnedEvent::make(tools.device());
+  auto begin = gpu::OwnedEvent::make(tools.device());
   if (!begin) return tl::unexpected(begin.error());
-  auto end = cuda::OwnedEvent::make(tools.device());
+  auto end = gpu::OwnedEvent::make(tools.device());
   if (!end) return tl::unexpected(end.error());
   GpuCalls calls(tools, std::move(*begin), std::move(*end));
   const auto once = [&] { return run(sets[0], tools.stream()); };
@@ -111,38 +111,38 @@ GpuCalls::GpuCalls(GpuCalls&& other) noexcept
 
 GpuCalls::~GpuCalls() {
   if (graph_ == nullptr) return;
-  const cuda::Guest guest(*tools_->device());
+  const gpu::Guest guest(*tools_->device());
   tools_->device()->driver().cuGraphExecDestroy(graph_);
 }
 
 Status GpuCalls::record(const GpuOperandSets& sets, const RunOnGpu& run) {
-  const cuda::Driver& d = tools_->device()->driver();
-  const cuda::Guest guest(*tools_->device());
-  if (Status ok = cuda::check(
-          d, d.cuStreamBeginCapture(tools_->stream(), cuda::CaptureMode::thread_local_only),
+  const gpu::Driver& d = tools_->device()->driver();
+  const gpu::Guest guest(*tools_->device());
+  if (Status ok = gpu::check(
+          d, d.cuStreamBeginCapture(tools_->stream(), gpu::CaptureMode::thread_local_only),
           "cuStreamBeginCapture");
       !ok)
     return ok;
   Status ran;
   for (int i = 0; i < launches_ && ran; ++i) ran = run(sets[i % sets.count()], tools_->stream());
-  cuda::Graph graph = nullptr;
+  gpu::Graph graph = nullptr;
   const Status ended =
-      cuda::check(d, d.cuStreamEndCapture(tools_->stream(), &graph), "cuStreamEndCapture");
+      gpu::check(d, d.cuStreamEndCapture(tools_->stream(), &graph), "cuStreamEndCapture");
   if (!ran) {
     if (graph != nullptr) d.cuGraphDestroy(graph);
     return ran;
   }
   if (!ended) return ended;
   const Status made =
-      cuda::check(d, d.cuGraphInstantiateWithFlags(&graph_, graph, 0), "cuGraphInstantiate");
+      gpu::check(d, d.cuGraphInstantiateWithFlags(&graph_, graph, 0), "cuGraphInstantiate");
   d.cuGraphDestroy(graph);
   return made;
 }
 
 Result<double> GpuCalls::timed(const std::function<Status()>& work) const {
-  const cuda::Driver& d = tools_->device()->driver();
-  const cuda::Guest guest(*tools_->device());
-  const auto check = [&](cuda::Code code, const char* call) { return cuda::check(d, code, call); };
+  const gpu::Driver& d = tools_->device()->driver();
+  const gpu::Guest guest(*tools_->device());
+  const auto check = [&](gpu::Code code, const char* call) { return gpu::check(d, code, call); };
   Status ok = check(d.cuEventRecord(begin_.get(), tools_->stream()), "cuEventRecord");
   if (ok) ok = work();
   if (ok) ok = check(d.cuEventRecord(end_.get(), tools_->stream()), "cuEventRecord");
@@ -157,8 +157,8 @@ Result<double> GpuCalls::timed(const std::function<Status()>& work) const {
 /// The graph's device time in nanoseconds.
 Result<double> GpuCalls::replay() const {
   return timed([&] {
-    const cuda::Driver& d = tools_->device()->driver();
-    return cuda::check(d, d.cuGraphLaunch(graph_, tools_->stream()), "cuGraphLaunch");
+    const gpu::Driver& d = tools_->device()->driver();
+    return gpu::check(d, d.cuGraphLaunch(graph_, tools_->stream()), "cuGraphLaunch");
   });
 }
 

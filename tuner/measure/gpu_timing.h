@@ -37,7 +37,7 @@ class GpuOperandSets {
   const KilnGpuArgs& operator[](int set) const { return sets_[static_cast<std::size_t>(set)]; }
 
  private:
-  cuda::DeviceBuffer memory_;
+  gpu::DeviceBuffer memory_;
   std::vector<KilnGpuArgs> sets_;
 };
 
@@ -60,21 +60,21 @@ class GpuCalls {
   /// Takes samples until there are `total`, or `budget_ns` of device time are spent after one.
   Status take(int total, double budget_ns);
   const std::vector<double>& samples() const { return samples_; }
-  const cuda::Telemetry* sensors() const { return tools_->sensors(); }
+  const gpu::Telemetry* sensors() const { return tools_->sensors(); }
   Timing timing() const;
   /// Device time of the last sample, dropped or not.
   double last_ns() const { return last_ns_; }
 
  private:
-  GpuCalls(const GpuTools& tools, cuda::OwnedEvent begin, cuda::OwnedEvent end)
+  GpuCalls(const GpuTools& tools, gpu::OwnedEvent begin, gpu::OwnedEvent end)
       : tools_(&tools), begin_(std::move(begin)), end_(std::move(end)) {}
   Result<double> timed(const std::function<Status()>& work) const;
   Result<double> replay() const;
   Status record(const GpuOperandSets& sets, const RunOnGpu& run);
 
   const GpuTools* tools_;
-  cuda::OwnedEvent begin_, end_;
-  cuda::GraphExec graph_ = nullptr;
+  gpu::OwnedEvent begin_, end_;
+  gpu::GraphExec graph_ = nullptr;
   int launches_ = 1;
   double last_ns_ = 0;
   std::vector<double> samples_;

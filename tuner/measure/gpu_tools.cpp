@@ -57,16 +57,16 @@ unsigned blocks_for(std::int64_t count, std::int64_t unit) {
 
 }  // namespace
 
-Result<std::shared_ptr<const GpuTools>> GpuTools::make(cuda::SharedDevice device) {
+Result<std::shared_ptr<const GpuTools>> GpuTools::make(gpu::SharedDevice device) {
   const auto compiler = compiler_for(device->caps());
   if (!compiler) return tl::unexpected(compiler.error());
   const auto binary = (*compiler)->compile(gpu_check_source(device->caps()));
   if (!binary) return tl::unexpected(binary.error());
-  auto module = cuda::CudaModule::load(device, binary->image);
+  auto module = gpu::GpuModule::load(device, binary->image);
   if (!module) return tl::unexpected(module.error());
-  auto stream = cuda::OwnedStream::make(device);
+  auto stream = gpu::OwnedStream::make(device);
   if (!stream) return tl::unexpected(stream.error());
-  auto counters = cuda::DeviceBuffer::make(device, 2 * sizeof(std::uint64_t));
+  auto counters = gpu::DeviceBuffer::make(device, 2 * sizeof(std::uint64_t));
   if (!counters) return tl::unexpected(counters.error());
   return std::shared_ptr<const GpuTools>(
       new GpuTools(device, *module, std::move(*stream), std::move(*counters)));
@@ -77,7 +77,7 @@ Status GpuTools::call(const char* entry, Dim3 grid, Args... args) const {
   const auto function = module_->function(entry);
   if (!function) return tl::unexpected(function.error());
   std::array<void*, sizeof...(Args)> parameters{&args...};
-  return cuda::launch(*device_, *function, grid, {kCheckThreads}, parameters, stream());
+  return gpu::launch(*device_, *function, grid, {kCheckThreads}, parameters, stream());
 }
 
 Status GpuTools::fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed,
@@ -105,11 +105,11 @@ Status GpuTools::fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t 
 Status GpuTools::upload(void* to, std::span<const std::byte> from) const {
   // The copy is not in the stream, and what was written there before must not come after it.
   if (Status ok = wait(); !ok) return ok;
-  const cuda::Guest guest(*device_);
-  return cuda::check(device_->driver(),
-                     device_->driver().cuMemcpyHtoD(std::bit_cast<cuda::DevicePointer>(to),
-                                                    from.data(), from.size()),
-                     "cuMemcpyHtoD");
+  const gpu::Guest guest(*device_);
+  return gpu::check(device_->driver(),
+                    device_->driver().cuMemcpyHtoD(std::bit_cast<gpu::DevicePointer>(to),
+                                                   from.data(), from.size()),
+                    "cuMemcpyHtoD");
 }
 
 Status GpuTools::poison(void* data, std::size_t bytes, std::uint64_t pattern) const {
@@ -117,25 +117,25 @@ Status GpuTools::poison(void* data, std::size_t bytes, std::uint64_t pattern) co
 }
 
 Status GpuTools::wait() const {
-  const cuda::Guest guest(*device_);
-  return cuda::check(device_->driver(), device_->driver().cuStreamSynchronize(stream()),
-                     "cuStreamSynchronize");
+  const gpu::Guest guest(*device_);
+  return gpu::check(device_->driver(), device_->driver().cuStreamSynchronize(stream()),
+                    "cuStreamSynchronize");
 }
 
 Result<GpuTools::Count> GpuTools::counted() const {
   if (Status ok = wait(); !ok) return tl::unexpected(ok.error());
-  const cuda::Guest guest(*device_);
+  const gpu::Guest guest(*device_);
   Count count;
   if (Status ok =
-          cuda::check(device_->driver(),
-                      device_->driver().cuMemcpyDtoH(&count, counters_.pointer(), sizeof count),
-                      "cuMemcpyDtoH");
+          gpu::check(device_->driver(),
+                     device_->driver().cuMemcpyDtoH(&count, counters_.pointer(), sizeof count),
+                     "cuMemcpyDtoH");
       !ok)
     return tl::unexpected(ok.error());
   return count;
 }
 
-Result<std::uint64_t> GpuTools::checksum(const cuda::DeviceBuffer& buffer) const {
+Result<std::uint64_t> GpuTools::checksum(const gpu::DeviceBuffer& buffer) const {
   Status ok = poison(counters_.data(), counters_.bytes(), 0);
   if (ok)
     ok = call("check_sum", {kBlocks}, buffer.data(), static_cast<std::int64_t>(buffer.bytes() / 8),
@@ -177,7 +177,7 @@ Result<GpuTools::Count> GpuTools::judge(const Canonical& problem, const KilnGpuA
   return counted();
 }
 
-Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, const cuda::DeviceBuffer& buffer,
+Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, const gpu::DeviceBuffer& buffer,
                                          std::size_t first, std::uint64_t pattern) const {
   const Extent e = extent(gemm, Operand::d);
   const std::int64_t size = size_of(gemm.d.dtype);
@@ -193,10 +193,10 @@ Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, const cuda::DeviceBuf
 }
 
 Status GpuTools::room_for(double bytes, const std::string& what) const {
-  const cuda::Guest guest(*device_);
+  const gpu::Guest guest(*device_);
   std::size_t free = 0, total = 0;
-  const cuda::Driver& driver = device_->driver();
-  if (Status ok = cuda::check(driver, driver.cuMemGetInfo(&free, &total), "cuMemGetInfo"); !ok)
+  const gpu::Driver& driver = device_->driver();
+  if (Status ok = gpu::check(driver, driver.cuMemGetInfo(&free, &total), "cuMemGetInfo"); !ok)
     return ok;
   return kiln::room_for(bytes, static_cast<std::int64_t>(free), what);
 }

@@ -19,12 +19,12 @@ namespace kiln {
 class GpuTools {
  public:
   /// Compiles them. Errors: compiler (none for the device), device.
-  static Result<std::shared_ptr<const GpuTools>> make(cuda::SharedDevice device);
+  static Result<std::shared_ptr<const GpuTools>> make(gpu::SharedDevice device);
 
-  const cuda::SharedDevice& device() const { return device_; }
-  cuda::Stream stream() const { return stream_.get(); }
+  const gpu::SharedDevice& device() const { return device_; }
+  gpu::Stream stream() const { return stream_.get(); }
   /// Null where there is nothing to read.
-  const cuda::Telemetry* sensors() const { return sensors_.get(); }
+  const gpu::Telemetry* sensors() const { return sensors_.get(); }
 
   /// Fills one operand of `gemm` (canonical) as kiln::fill does, with other values; exact data are
   /// whole numbers up to exact_limit(). Leaves alone what the problem does not have.
@@ -32,7 +32,7 @@ class GpuTools {
   /// `bytes` is a multiple of 8.
   Status poison(void* data, std::size_t bytes, std::uint64_t pattern) const;
   /// Sum of everything in a buffer, for a look whether it changed.
-  Result<std::uint64_t> checksum(const cuda::DeviceBuffer& buffer) const;
+  Result<std::uint64_t> checksum(const gpu::DeviceBuffer& buffer) const;
   /// Sums and magnitudes of the whole product, batch × m × n, tight.
   Status products(const Canonical& problem, const KilnGpuArgs& args, double* sums,
                   float* magnitudes) const;
@@ -44,7 +44,7 @@ class GpuTools {
   Result<Count> judge(const Canonical& problem, const KilnGpuArgs& args, const Scaling& scaling,
                       const double* sums, const float* magnitudes, const void* c) const;
   /// Bytes of D's buffer that are no element of D and lost the pattern; `first` is where D begins.
-  Result<Count> around(const Gemm& gemm, const cuda::DeviceBuffer& buffer, std::size_t first,
+  Result<Count> around(const Gemm& gemm, const gpu::DeviceBuffer& buffer, std::size_t first,
                        std::uint64_t pattern) const;
 
   /// Errors: device, when `bytes` are more than the device has free; as kiln::room_for.
@@ -53,23 +53,23 @@ class GpuTools {
   Status wait() const;
 
  private:
-  GpuTools(cuda::SharedDevice device, cuda::SharedModule module, cuda::OwnedStream stream,
-           cuda::DeviceBuffer counters)
+  GpuTools(gpu::SharedDevice device, gpu::SharedModule module, gpu::OwnedStream stream,
+           gpu::DeviceBuffer counters)
       : device_(std::move(device)),
         module_(std::move(module)),
         stream_(std::move(stream)),
         counters_(std::move(counters)),
-        sensors_(cuda::Telemetry::open(device_->bus_id())) {}
+        sensors_(gpu::Telemetry::open(device_->bus_id())) {}
   template <typename... Args>
   Status call(const char* entry, Dim3 grid, Args... args) const;
   Result<Count> counted() const;
   Status upload(void* to, std::span<const std::byte> from) const;
 
-  cuda::SharedDevice device_;
-  cuda::SharedModule module_;
-  cuda::OwnedStream stream_;
-  cuda::DeviceBuffer counters_;  // two words
-  std::unique_ptr<const cuda::Telemetry> sensors_;
+  gpu::SharedDevice device_;
+  gpu::SharedModule module_;
+  gpu::OwnedStream stream_;
+  gpu::DeviceBuffer counters_;  // two words
+  std::unique_ptr<const gpu::Telemetry> sensors_;
 };
 
 }  // namespace kiln

@@ -13,7 +13,7 @@ Result<VendorLibrary> VendorLibrary::make(const GpuTools& tools, const Gemm& gem
     return fail(ErrorCode::unsupported, fmt::format("no library of the vendor of {}", caps.model));
   auto library = backend.library(tools.device(), canonicalise(gemm), kWorkspaceBytes);
   if (!library) return tl::unexpected(library.error());
-  auto workspace = cuda::DeviceBuffer::make(tools.device(), kWorkspaceBytes);
+  auto workspace = gpu::DeviceBuffer::make(tools.device(), kWorkspaceBytes);
   if (!workspace) return tl::unexpected(workspace.error());
   const auto version = cuda::cublaslt_version_number();
   if (!version) return tl::unexpected(version.error());
@@ -22,7 +22,7 @@ Result<VendorLibrary> VendorLibrary::make(const GpuTools& tools, const Gemm& gem
 
 RunOnGpu VendorLibrary::run(int choice) const {
   return [library = library_.get(), workspace = workspace_.data(), choice](KilnGpuArgs args,
-                                                                           cuda::Stream stream) {
+                                                                           gpu::Stream stream) {
     args.workspace = workspace;
     return library->enqueue(args, choice, stream);
   };

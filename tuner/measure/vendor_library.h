@@ -27,12 +27,12 @@ class VendorLibrary {
   RunOnGpu run(int choice) const;
 
  private:
-  VendorLibrary(cuda::CublasLt library, cuda::DeviceBuffer workspace, int version)
+  VendorLibrary(cuda::CublasLt library, gpu::DeviceBuffer workspace, int version)
       : library_(std::make_unique<cuda::CublasLt>(std::move(library))),
         workspace_(std::move(workspace)),
         version_(version) {}
   std::unique_ptr<cuda::CublasLt> library_;
-  cuda::DeviceBuffer workspace_;
+  gpu::DeviceBuffer workspace_;
   int version_;
 };
 

@@ -63,10 +63,10 @@ Failure failure_of(const Error& error) { return {Failure::Kind::resources, error
 /// Inputs with what their product should be.
 struct InputSet {
   Contents contents = Contents::exact;
-  std::array<cuda::DeviceBuffer, kOperandCount> inputs;  // empty: not there, or D
-  cuda::DeviceBuffer sums, magnitudes;
+  std::array<gpu::DeviceBuffer, kOperandCount> inputs;  // empty: not there, or D
+  gpu::DeviceBuffer sums, magnitudes;
   std::uint64_t checksum = 0;
-  const cuda::DeviceBuffer& operator[](Operand which) const { return inputs[index_of(which)]; }
+  const gpu::DeviceBuffer& operator[](Operand which) const { return inputs[index_of(which)]; }
 };
 
 }  // namespace
@@ -77,7 +77,7 @@ struct GpuChecker::Impl {
   Gemm asked;  // as the caller spelt it, for messages
   std::uint64_t seed = 1;
   std::vector<InputSet> sets = {};
-  cuda::DeviceBuffer d = {};
+  gpu::DeviceBuffer d = {};
 
   struct Run {
     Contents contents;
@@ -86,11 +86,11 @@ struct GpuChecker::Impl {
   };
 
   const Gemm& gemm() const { return problem.gemm; }
-  const cuda::CudaDevice& device() const { return *tools->device(); }
+  const gpu::GpuDevice& device() const { return *tools->device(); }
   void* d_data() const { return d.data() + kGuard; }
 
-  Result<cuda::DeviceBuffer> buffer(std::size_t bytes) const {
-    return cuda::DeviceBuffer::make(tools->device(), bytes);
+  Result<gpu::DeviceBuffer> buffer(std::size_t bytes) const {
+    return gpu::DeviceBuffer::make(tools->device(), bytes);
   }
 
   std::vector<Run> runs() const {
@@ -115,7 +115,7 @@ struct GpuChecker::Impl {
       if (ok) ok = std::move(step);
     };
     for (const Operand which : kOperands) {
-      const cuda::DeviceBuffer& x = set[which];
+      const gpu::DeviceBuffer& x = set[which];
       if (x.bytes() == 0) continue;
       // Not behind the bias: a store beyond D that adds it would leave D's own poison, unseen.
       if (which != Operand::bias)
@@ -139,20 +139,20 @@ struct GpuChecker::Impl {
     return put(g.a.dtype, set[Operand::a], (g.a.ld) * (extent(g, Operand::a).lines / 2), kInfinity);
   }
 
-  Status put(DType type, const cuda::DeviceBuffer& to, std::int64_t at, double value) const {
+  Status put(DType type, const gpu::DeviceBuffer& to, std::int64_t at, double value) const {
     if (bits_of(type) < 8) return {};  // these have neither
     std::uint64_t bits = 0;
     store_element(type, &bits, 0, value);
-    const cuda::Guest guest(device());
-    return cuda::check(device().driver(),
-                       device().driver().cuMemcpyHtoD(
-                           to.pointer() + static_cast<std::uint64_t>(at * size_of(type)), &bits,
-                           static_cast<std::size_t>(size_of(type))),
-                       "cuMemcpyHtoD");
+    const gpu::Guest guest(device());
+    return gpu::check(device().driver(),
+                      device().driver().cuMemcpyHtoD(
+                          to.pointer() + static_cast<std::uint64_t>(at * size_of(type)), &bits,
+                          static_cast<std::size_t>(size_of(type))),
+                      "cuMemcpyHtoD");
   }
 
   KilnGpuArgs args_of(const InputSet& set, const Run& run) const {
-    KilnGpuArgs args = cuda::gpu_args(problem, {});
+    KilnGpuArgs args = gpu::gpu_args(problem, {});
     for_each_operand([&](auto which) {
       if (set[which].bytes() > 0) pointer<which>(args) = set[which].data();
     });
@@ -166,7 +166,7 @@ struct GpuChecker::Impl {
 
   Result<std::uint64_t> checksum(const InputSet& set) const {
     std::uint64_t sum = 0;
-    for (const cuda::DeviceBuffer& x : set.inputs) {
+    for (const gpu::DeviceBuffer& x : set.inputs) {
       if (x.bytes() == 0) continue;
       const auto one = tools->checksum(x);
       if (!one) return one;
@@ -178,7 +178,7 @@ struct GpuChecker::Impl {
   Status make_set(InputSet& set) const {
     const Gemm& g = gemm();
     const auto elements = static_cast<std::size_t>(g.m * g.n * g.batch);
-    std::vector<std::pair<cuda::DeviceBuffer*, std::size_t>> wanted{
+    std::vector<std::pair<gpu::DeviceBuffer*, std::size_t>> wanted{
         {&set.sums, elements * sizeof(double)}, {&set.magnitudes, elements * sizeof(float)}};
     for (const Operand which : kOperands)
       if (which != Operand::d && present(g, which))
@@ -218,10 +218,9 @@ struct GpuChecker::Impl {
   double read(DType type, const void* data, std::int64_t at) const {
     std::uint64_t bits = 0;
     const auto size = static_cast<std::size_t>(size_of(type));
-    const cuda::Guest guest(device());
+    const gpu::Guest guest(device());
     device().driver().cuMemcpyDtoH(
-        &bits, std::bit_cast<cuda::DevicePointer>(data) + static_cast<std::size_t>(at) * size,
-        size);
+        &bits, std::bit_cast<gpu::DevicePointer>(data) + static_cast<std::size_t>(at) * size, size);
     return load_element(type, &bits, 0);
   }
 

@@ -13,7 +13,7 @@ namespace kiln {
 
 /// Puts one call into the stream; pointers are the device's, in canonical form. The workspace is
 /// the callee's business.
-using RunOnGpu = std::function<Status(const KilnGpuArgs&, cuda::Stream)>;
+using RunOnGpu = std::function<Status(const KilnGpuArgs&, gpu::Stream)>;
 
 /// Operands and references of one problem, made by the first check and kept. Move-only; not
 /// thread-safe.
