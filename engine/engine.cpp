@@ -43,7 +43,7 @@ Status find_device(Engine::Impl& impl) {
   } else {
     return unknown_device(name);
   }
-  impl.backend = &backend_of(impl.device.vendor);
+  impl.backend = backend_of(impl.device.vendor);
   return {};
 }
 
@@ -115,7 +115,7 @@ Result<Engine> Engine::open(OpenOptions options) {
   });
 }
 
-inline Status Engine::Impl::run(const Gemm& gemm, const Operands& operands) {
+Status Engine::Impl::run(const Gemm& gemm, const Operands& operands) {
   const int threads = operands.threads != 0 ? operands.threads : default_threads;
   const PlanKey key = plan_key(gemm, threads);
   if (const Plan::Impl* plan = plans.find(key, hash_of(key))) [[likely]]

@@ -38,7 +38,7 @@ using BenchMaker =
 
 struct KILN_LOCAL Engine::Impl {
   OpenOptions options;
-  const Backend* backend = nullptr;
+  Backend backend;
   gpu::SharedDevice gpu;  // null: the CPU
   DeviceCaps device;      // with every core this process may use; calls set compute_units
   int default_threads = 1;
@@ -69,10 +69,11 @@ struct KILN_LOCAL Engine::Impl {
   /// `threads` as a call gave it, 0 resolved. Errors: bad_input.
   Result<int> threads_of(int threads) const;
   /// The problem as its plans and records spell it: on a GPU one that promises no alignment has
-  /// that of its pitches; of one call, also of its addresses.
+  /// that of its pitches.
   Gemm spelt(const Gemm& gemm) const;
+  /// The same with the alignment of its pitches and of a call's addresses.
   Gemm spelt(const Gemm& gemm, const Operands& operands) const;
-  /// gemm() of a problem that is spelt so. The warm path.
+  /// gemm() of a problem in that form. The warm path.
   Status run(const Gemm& gemm, const Operands& operands);
   /// The compiler of this device's code. Errors: compiler.
   Result<Compiler*> compiler() const;

@@ -1,5 +1,5 @@
-// What the Engine does otherwise on a GPU: spelling problems, finding the compiler, loading code,
-// and the vendor's library.
+// What the Engine asks of its device: how problems are spelt, the compiler, loading code, and the
+// vendor's library.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ Gemm Engine::Impl::spelt(const Gemm& gemm) const {
   return copy;
 }
 
-Result<Compiler*> Engine::Impl::compiler() const { return backend->compiler(); }
+Result<Compiler*> Engine::Impl::compiler() const { return backend.compiler(); }
 
 Result<KernelCode> Engine::Impl::load(std::span<const std::byte> image) const {
   if (gpu) {
@@ -49,7 +49,7 @@ Gemm Engine::Impl::spelt(const Gemm& gemm, const Operands& operands) const {
 
 std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threads,
                                                      const Record& record) {
-  if (backend->library == nullptr || !options.allow_vendor) return std::nullopt;
+  if (backend.library == nullptr || !options.allow_vendor) return std::nullopt;
   // Integer sums stored as they are: there the library knows no alpha and beta but 0 and 1.
   if (gemm.d.dtype == DType::s32) return std::nullopt;
   const auto version = cuda::cublaslt_version_number();
@@ -58,7 +58,7 @@ std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threa
   const auto best = preferred_library(record.measured, rows, *version);
   if (!best) return std::nullopt;
   auto plan = bare_plan(gemm, threads, device.vendor);
-  auto library = backend->library(gpu, plan->problem, VendorLibrary::kWorkspaceBytes);
+  auto library = backend.library(gpu, plan->problem, VendorLibrary::kWorkspaceBytes);
   const int choice = std::get<CudaLibrary>(best->config).choice;
   if (!library || choice >= library->choices()) return std::nullopt;
   plan->match = Match::exact;

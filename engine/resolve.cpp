@@ -92,7 +92,7 @@ Result<int> Engine::Impl::threads_of(int threads) const {
 BestKey Engine::Impl::key_of(const Gemm& gemm, int threads) const {
   BestKey key{.device = device,
               .gemm = normalised(gemm),
-              .policy = std::string(backend->policy),
+              .policy = std::string(backend.policy),
               .determinism = options.determinism};
   key.device.compute_units = threads;
   return key;
@@ -310,7 +310,7 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
 
 void Engine::Impl::tell_untuned(const Plan::Impl& plan) {
   // Where no family computes it, there is nothing to tune.
-  if (backend->host() && !has_fallback(plan.problem, device)) return;
+  if (backend.host() && !has_fallback(plan.problem, device)) return;
   const std::string shape = fmt::format("{} on {} threads", text(plan.gemm), plan.threads);
   {
     const std::lock_guard lock(resolving);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
@@ -57,7 +58,10 @@ const Backend& backend_of(Vendor vendor) {
   std::abort();  // a vendor without a row
 }
 
-bool on_host(const DeviceCaps& device) { return backend_of(device.vendor).host(); }
+bool on_host(const DeviceCaps& device) {
+  return std::any_of(rows().begin(), rows().end(),
+                     [&](const Backend& row) { return row.vendor == device.vendor && row.host(); });
+}
 
 AddedBackend::AddedBackend(const Backend& row) { rows().push_back(row); }
 AddedBackend::~AddedBackend() { rows().pop_back(); }
@@ -97,7 +101,9 @@ std::string gpu_names() {
 }
 
 Result<Compiler*> compiler_for(const DeviceCaps& device) {
-  return backend_of(device.vendor).compiler();
+  for (const Backend& row : rows())
+    if (row.vendor == device.vendor) return row.compiler();
+  return fail(ErrorCode::compiler, fmt::format("no compiler for {} in this build", device.arch));
 }
 
 }  // namespace kiln

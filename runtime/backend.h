@@ -23,15 +23,15 @@ struct Backend {
   std::string_view policy;
   /// What makes code for these devices. Errors: compiler.
   Result<Compiler*> (*compiler)();
-  /// GPUs here. Null: kernels run on this machine's CPU, in the caller's memory and on as many
-  /// threads as a call asks for; operands lie at any address; B can be packed; and the built-in
-  /// reference kernel computes what no other does. Errors: device (no driver).
+  /// GPUs here; both or none of these two. Errors: device (no driver).
   Result<int> (*count)() = nullptr;
-  /// Errors: device (no driver, no such device), naming the device.
+  /// Null: kernels run on this machine's CPU, in the caller's memory and on as many threads as a
+  /// call asks for; operands lie at any address; B can be packed; and the built-in reference kernel
+  /// computes what no other does. Errors: device (no driver, no such device), naming the device.
   Result<gpu::SharedDevice> (*open)(int ordinal) = nullptr;
-  /// The vendor's own GEMM library for a problem and at most so many bytes of workspace: a peer in
-  /// every race. Null: none is known. Errors: unsupported (not installed, or nothing for the
-  /// problem).
+  /// cuBLASLt, or a library behind its class, for a problem and at most so many bytes of workspace:
+  /// a peer in every race. Null: none is known. Errors: unsupported (not installed, or nothing for
+  /// the problem).
   Result<cuda::CublasLt> (*library)(gpu::SharedDevice device, const Canonical& problem,
                                     std::size_t workspace_bytes) = nullptr;
 
@@ -40,12 +40,13 @@ struct Backend {
 
 /// The CPU first.
 std::span<const Backend> backends();
+/// The row of a vendor that has one. The reference holds until rows are added or removed.
 const Backend& backend_of(Vendor vendor);
 /// Whether its kernels run on this machine's CPU.
 bool on_host(const DeviceCaps& device);
 
-/// A row more, for as long as this lives: how tests and programs bring a device of their own. Not
-/// while other threads ask for rows.
+/// Adds a row; the destructor removes it, the last added first. Tests and programs bring a device
+/// of their own so. Not while other threads ask for rows.
 class AddedBackend {
  public:
   explicit AddedBackend(const Backend& row);

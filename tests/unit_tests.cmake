@@ -34,7 +34,6 @@ endif()
 if(NOT "hip_runtime_test" MATCHES "${KILN_TESTS_MATCHING}")
   return()
 endif()
-target_sources(invented_vendor_test PRIVATE fakes/acme.cpp)
 
 # A HIP runtime without a GPU, and a compiler whose AMD code carries what that runtime can run.
 if(TARGET kiln_clang AND NOT KILN_STATIC)
@@ -47,14 +46,19 @@ if(TARGET kiln_clang AND NOT KILN_STATIC)
     target_link_libraries(${fake} PRIVATE kiln_runtime nlohmann_json::nlohmann_json)
   endforeach()
   target_link_libraries(hip_runtime_test PRIVATE nlohmann_json::nlohmann_json)
-  # A worker that knows the invented vendor, as the test's own process does.
-  file(GLOB program CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tuner/worker/program/*.cpp)
-  add_executable(acme_worker ${program} fakes/acme.cpp)
-  target_link_libraries(acme_worker PRIVATE kiln_tuner)
-  target_compile_definitions(invented_vendor_test PRIVATE
-                             KILN_ACME_WORKER="$<TARGET_FILE:acme_worker>")
-  add_dependencies(invented_vendor_test acme_worker)
-  foreach(target unit_tests hip_runtime_test invented_vendor_test)
+  set(users unit_tests hip_runtime_test)
+  if(TARGET invented_vendor_test)
+    # A worker that knows the invented vendor, as the test's own process does.
+    file(GLOB program CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tuner/worker/program/*.cpp)
+    add_executable(acme_worker ${program} fakes/acme.cpp)
+    target_link_libraries(acme_worker PRIVATE kiln_tuner)
+    target_sources(invented_vendor_test PRIVATE fakes/acme.cpp)
+    target_compile_definitions(invented_vendor_test PRIVATE
+                               KILN_ACME_WORKER="$<TARGET_FILE:acme_worker>")
+    add_dependencies(invented_vendor_test acme_worker)
+    list(APPEND users invented_vendor_test)
+  endif()
+  foreach(target IN LISTS users)
     add_dependencies(${target} fake_hip fake_clang kiln_cli)
     target_compile_definitions(${target} PRIVATE
       KILN_FAKE_HIP="$<TARGET_FILE:fake_hip>" KILN_FAKE_CLANG="$<TARGET_FILE:fake_clang>"

@@ -47,8 +47,8 @@ const Platform& platform_of(Vendor vendor);
 /// The vendor of this name, if it has a row.
 std::optional<Vendor> vendor_named(std::string_view name);
 
-/// A vendor and its families more, for as long as this lives: how tests invent one. Not while other
-/// threads ask for rows.
+/// Adds a vendor and its families; the destructor removes them, the last added first. Tests invent
+/// one so. Not while other threads ask for rows.
 class AddedPlatform {
  public:
   AddedPlatform(const Platform& platform, std::span<const Family> families);

@@ -1,6 +1,6 @@
-// An invented vendor of GPUs: one row for the generator, one for the runtime, and one family. What
-// links this file knows the vendor; nothing else was written for it. Its devices stand behind the
-// fake HIP runtime, and its family is the plain one of AMD's.
+// An invented vendor of GPUs: one row for the generator, one for the runtime, and one family.
+// Programs that link this file know the vendor; nothing else was written for it. Its devices stand
+// behind the fake HIP runtime, and its family is the plain one of AMD's.
 #include <algorithm>
 #include <cstdlib>
 

@@ -10,7 +10,8 @@ Result<VendorLibrary> VendorLibrary::make(const GpuTools& tools, const Gemm& gem
   const DeviceCaps& caps = tools.device()->caps();
   const Backend& backend = backend_of(caps.vendor);
   if (backend.library == nullptr)
-    return fail(ErrorCode::unsupported, fmt::format("no library of the vendor of {}", caps.model));
+    return fail(ErrorCode::unsupported,
+                fmt::format("no vendor library is known for {}", caps.model));
   auto library = backend.library(tools.device(), canonicalise(gemm), kWorkspaceBytes);
   if (!library) return tl::unexpected(library.error());
   auto workspace = gpu::DeviceBuffer::make(tools.device(), kWorkspaceBytes);
@@ -35,7 +36,7 @@ Result<std::optional<int>> fastest_choice(const GpuTools& tools, const VendorLib
   std::optional<int> best;
   double best_ns = 0;
   const auto broke = [](int choice, const std::string& how) {
-    return fail(ErrorCode::device, fmt::format("cuBLASLt's proposal {}: {}", choice, how));
+    return fail(ErrorCode::device, fmt::format("the library's proposal {}: {}", choice, how));
   };
   for (int choice = 0; choice < library.choices(); ++choice) {
     auto calls = GpuCalls::make(tools, sets, library.run(choice));

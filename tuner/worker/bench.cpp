@@ -268,9 +268,11 @@ class WorkerBench final : public Bench {
     const double budget = options_.budget.count();
     const double allowed =
         std::clamp(budget - seconds(), 0.2 * kRaceShare * budget, kRaceShare * budget);
-    const auto reply = ask(
-        {{"do", "race"}, {"entries", entries}, {"peer", peer_races_}, {"budget_ns", allowed * 1e9}},
-        images, allowed + limit);
+    const auto reply = ask({{"do", "race"},
+                            {"entries", entries},
+                            {"peer", on_gpu() && peer_races_},
+                            {"budget_ns", allowed * 1e9}},
+                           images, allowed + limit);
     const bool whole = reply && reply->body.contains("rows") && reply->body["rows"].is_array() &&
                        reply->body["rows"].size() == running.size();
     if (whole) {

@@ -135,7 +135,7 @@ class GpuHarness final : public Harness {
         const auto best = fastest_choice(*tools_, *library, *p.sets, p.checker, refused);
         if (!best) return lost(best.error());
         p.fastest = *best;
-        p.library.emplace(std::move(*library));
+        if (*best) p.library.emplace(std::move(*library));
       }
     }
     if (!p.fastest) return std::nullopt;

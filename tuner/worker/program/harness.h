@@ -25,7 +25,7 @@ class Contender {
   virtual Timing timing() const = 0;
 };
 
-/// One config's code, loaded. Lives no longer than its harness.
+/// One config's code, loaded. Lives no longer than the problem that its harness has prepared.
 class Candidate {
  public:
   virtual ~Candidate() = default;
@@ -52,7 +52,7 @@ class Harness {
   virtual ~Harness() = default;
 
   /// Makes the problem's operands and references in place of the last one's. Errors: device (no
-  /// such device, no memory), compiler (of a GPU's checking kernels).
+  /// such device, no memory), compiler (of a GPU's checking kernels), bad_input, unsupported.
   virtual Status prepare(const HarnessInput& input) = 0;
   /// Whether another problem may be prepared once the process is in its cage.
   virtual bool serves_many() const = 0;
@@ -90,8 +90,8 @@ class Harness {
   /// Operations a second of the probe beside the samples; nothing where there is none.
   virtual std::optional<double> peak_flops() const { return std::nullopt; }
 
-  /// One call whose D is the parent's memory file and whose inputs follow from the options' seed:
-  /// what it computed the parent judges. Errors: unsupported (another device's memory), device.
+  /// One call whose D is the parent's memory file and whose inputs follow from the options' seed.
+  /// The parent verifies D. Errors: unsupported (another device's memory), device.
   virtual Status run_into(int output_file, std::span<const std::byte> image, WorkerStatus* status);
 };
 

@@ -189,10 +189,12 @@ class HostHarness final : public Harness {
   Status run_into(int output_file, std::span<const std::byte> image,
                   WorkerStatus* status) override {
     const Gemm& gemm = input_.gemm;
+    status->phase.store(WorkerStatus::preparing, std::memory_order_release);
     const auto d = SharedOutput::map(gemm, output_file);
     if (!d) return tl::unexpected(d.error());
     const auto inputs = DataSet::make(gemm, own_recipe(input_.options.seed));
     if (!inputs) return tl::unexpected(inputs.error());
+    status->phase.store(WorkerStatus::loading, std::memory_order_release);
     auto loaded = HostKernel::load(image);
     if (!loaded) return tl::unexpected(loaded.error());
     BoundKernel kernel(std::move(*loaded), gemm, input_.device.compute_units);

@@ -26,7 +26,7 @@ Result<HarnessInput> input_from(const json& request, bool timed) {
                       .device_index = request.value("device_index", 0),
                       .options = {.seed = request.at("seed").get<std::uint64_t>(),
                                   .effort = static_cast<Effort>(request.value("effort", 0)),
-                                  // The parent did, which holds the same inputs.
+                                  // The parent has checked, counting the inputs of both.
                                   .ask_for_room = request.at("do") != "run"},
                       .timed = timed};
 }
@@ -47,7 +47,8 @@ bool HarnessInput::operator==(const HarnessInput& other) const {
 }
 
 Status Harness::run_into(int, std::span<const std::byte>, WorkerStatus*) {
-  return fail(ErrorCode::unsupported, "do = run: D of this device is no memory of the parent's");
+  return fail(ErrorCode::unsupported,
+              "do = run: this device cannot write D into the parent's memory");
 }
 
 /// The candidates of a race that may run.
@@ -109,8 +110,8 @@ Status Session::prepare(const json& request, bool timed) {
                 fmt::format("'{}': this worker serves another problem", text(input->gemm)));
   prepared_.reset();
   if (Status ready = harness_->prepare(*input); !ready) return ready;
+  if (cage_.empty()) cage_ = harness_->confine(status_);  // before any code can be loaded
   prepared_ = std::move(*input);
-  if (cage_.empty()) cage_ = harness_->confine(status_);
   return {};
 }
 
@@ -125,7 +126,7 @@ json Session::screen(const Message& request) {
   };
   enter(WorkerStatus::loading);
   const auto image = read_file(request.files.at(0).get());
-  if (!image) return refused(image.error());
+  if (!image) return failed({Failure::Kind::load, image.error().message});
   const auto candidate = harness_->load(*image, *config);
   if (!candidate) return failed(candidate.error());
 
@@ -154,16 +155,16 @@ json Session::screen(const Message& request) {
 }
 
 /// What a finalist must pass before it may race: a whole check unless it had one, and the same code
-/// on a ragged problem. A Failure, or nothing and it joins `finalists`. Errors: of the request.
-Result<std::optional<Failure>> Session::admit(const Message& request, std::size_t number,
-                                              Finalists& finalists) {
+/// on a ragged problem. Its Failure, or nothing, and it joins `finalists`.
+std::optional<Failure> Session::admit(const Message& request, std::size_t number,
+                                      Finalists& finalists) {
   const json& entry = request.body.at("entries").at(number);
   const int candidate = static_cast<int>(number);
   enter(WorkerStatus::loading, candidate);
   const auto config = parse_config(entry.at("config").get<std::string>());
-  if (!config) return tl::unexpected(config.error());
+  if (!config) return Failure{Failure::Kind::load, config.error().message};
   const auto image = read_file(request.files.at(number).get());
-  if (!image) return tl::unexpected(image.error());
+  if (!image) return Failure{Failure::Kind::load, image.error().message};
   auto loaded = harness_->load(*image, *config);
   if (!loaded) return loaded.error();
   enter(WorkerStatus::verifying, candidate);
@@ -176,7 +177,7 @@ Result<std::optional<Failure>> Session::admit(const Message& request, std::size_
   finalists.candidates.push_back(std::move(*loaded));
   finalists.contenders.push_back(std::move(*contender));
   finalists.numbers.push_back(candidate);
-  return std::optional<Failure>();
+  return std::nullopt;
 }
 
 json Session::race(const Message& request) {
@@ -186,13 +187,12 @@ json Session::race(const Message& request) {
   Finalists finalists;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto failure = admit(request, i, finalists);
-    if (!failure) return refused(failure.error());
-    if (!*failure) continue;
-    if (is_fault(**failure)) return fault((*failure)->detail, static_cast<int>(i));
-    rows[i] = answer_of(**failure, Round::race, false);
+    if (!failure) continue;
+    if (is_fault(*failure)) return fault(failure->detail, static_cast<int>(i));
+    rows[i] = answer_of(*failure, Round::race, false);
   }
   auto reply = race_rows(std::move(rows), finalists, with_peer, budget_ns);
-  // A fault or a hang is charged to whoever ran.
+  // A fault or a hang is attributed to the contender whose turn it was.
   return reply ? std::move(*reply) : fault(reply.error().detail, status_->candidate);
 }
 
@@ -244,7 +244,7 @@ json Session::check(const Message& request) {
   };
   enter(WorkerStatus::loading);
   const auto image = read_file(request.files.at(0).get());
-  if (!image) return refused(image.error());
+  if (!image) return failed({Failure::Kind::load, image.error().message});
   const auto candidate = harness_->load(*image, *config);
   if (!candidate) return failed(candidate.error());
   enter(WorkerStatus::verifying);

@@ -34,8 +34,7 @@ class Session {
   nlohmann::json race(const Message& request);
   nlohmann::json check(const Message& request);
   nlohmann::json run(const Message& request);
-  Result<std::optional<Failure>> admit(const Message& request, std::size_t number,
-                                       Finalists& finalists);
+  std::optional<Failure> admit(const Message& request, std::size_t number, Finalists& finalists);
   tl::expected<nlohmann::json, Failure> race_rows(std::vector<nlohmann::json> rows,
                                                   Finalists& finalists, bool with_peer,
                                                   double budget_ns);

@@ -36,11 +36,10 @@ double bytes_of(const Gemm& g) {
                             double(g.m) * double(g.n) * size_of(g.d.dtype));
 }
 
-/// Tensor cores truncate accumulators of 8-bit floats to about 13 bits, always towards zero. Over k
-/// the loss grows as the accumulators do, by about sqrt(k) / 2^18 of sum |a||b|, and what
-/// verification grants (allowance() of the tuner) is 2^-11: from k = 2^14 on accumulators that are
-/// not promoted are refused. That agrees with the few shapes tried on an H200: k = 14,336 passed,
-/// 16,384 did not.
+/// Tensor cores truncate accumulators of 8-bit floats to about 13 bits, towards zero. The loss
+/// grows by about sqrt(k) / 2^17.5 of sum |a||b|, and verification grants 2^-10 at most
+/// (reference.cpp of the tuner): from about k = 2^14.7 on accumulators that are not promoted are
+/// refused. From 2^14 on they come last.
 bool accumulators_lose_too_much(const Gemm& g, const CudaWgmma& c) {
   constexpr double kLongest = 0x1p14 * 0.95;
   const bool short_accumulators = size_of(g.a.dtype) == 1 && g.accumulator == fp32 && !c.promote;
