@@ -383,6 +383,16 @@ std::optional<double> read_peak(SQLite::Database& db, std::int64_t id) {
   return flops > 0 && flops <= kMostFlops ? std::optional(flops) : std::nullopt;
 }
 
+std::optional<FittedModel> read_fit(SQLite::Database& db, std::int64_t id) {
+  SQLite::Statement row(db, "SELECT hash, bytes, data FROM fit WHERE id = ?");
+  row.bind(1, id);
+  if (!row.executeStep()) return std::nullopt;
+  const auto text = decompress(blob(row.getColumn(2)), row.getColumn(1).getInt64());
+  if (!text || content_hash(*text) != row.getColumn(0).getString()) return std::nullopt;
+  auto model = FittedModel::parse(as_text(*text));
+  return model ? std::optional(std::move(*model)) : std::nullopt;
+}
+
 std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {
   SQLite::Statement row(db, R"sql(
     SELECT key, code_key, compiler, source_id, hash, bytes, data

@@ -62,6 +62,7 @@ std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id);
 std::optional<SearchExtent> read_search(SQLite::Database& db, std::int64_t id);
 /// Operations a second of a row of `peak`.
 std::optional<double> read_peak(SQLite::Database& db, std::int64_t id);
+std::optional<FittedModel> read_fit(SQLite::Database& db, std::int64_t id);
 /// Of the key and toolchain of a row of `measurement`.
 std::optional<SearchExtent> search_beside(SQLite::Database& db, std::int64_t measurement_id);
 

@@ -151,8 +151,18 @@ CREATE TABLE peak (
   UNIQUE (device_id, dtype)) STRICT;
 )sql";
 
-constexpr Migration kMigrations[] = {
-    {1, kVersion1}, {2, kVersion2}, {3, kVersion3}, {4, kVersion4, to_version4}, {5, kVersion5}};
+// The model of a class of problems, fitted to a device's measurements (FittedModel::text).
+constexpr const char* kVersion6 = R"sql(
+CREATE TABLE fit (
+  id INTEGER PRIMARY KEY, device_id INTEGER NOT NULL REFERENCES device(id),
+  class TEXT NOT NULL, policy TEXT NOT NULL, determinism TEXT NOT NULL,
+  hash TEXT NOT NULL, bytes INTEGER NOT NULL, data BLOB NOT NULL, created TEXT NOT NULL,
+  UNIQUE (device_id, class, policy, determinism)) STRICT;
+)sql";
+
+constexpr Migration kMigrations[] = {{1, kVersion1}, {2, kVersion2},
+                                     {3, kVersion3}, {4, kVersion4, to_version4},
+                                     {5, kVersion5}, {6, kVersion6}};
 
 }  // namespace
 

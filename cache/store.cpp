@@ -3,11 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 #include "cache/codec.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
 #include "generator/space/launch_text.h"
 #include "runtime/log.h"
+#include "tuner/verify/envelope.h"
 
 namespace kiln {
 
@@ -23,6 +28,18 @@ void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now)
 std::string proof_text(const BestKey& key, const Config& config) {
   return fmt::format("{} threads={} launch={}", key_text(key.gemm), key.device.compute_units,
                      content_hash(launch_text(key.gemm, key.device, config)));
+}
+
+void bind_fit_key(SQLite::Statement& row, const BestKey& key) {
+  row.bind(1, key_text(key.device));
+  row.bind(2, class_text(key.gemm));
+  row.bind(3, key.policy);
+  bind_value(row, 4, to_value(key.determinism));
+}
+
+std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  return fmt::format("{}{};launch={};{}", kEnvelopePrefix, kEnvelope,
+                     content_hash(launch_text(gemm, device, config)), text(gemm));
 }
 
 namespace {
@@ -123,6 +140,29 @@ bool Store::proven(const std::string& binary_key, const BestKey& key, const Conf
   return impl_->proven(binary_key, key, config, runtime);
 }
 
+bool Store::envelope_proven(const Record& record) {
+  const std::lock_guard lock(impl_->mutex);
+  // One proof serves all problems with the same code: it names the one that it began with.
+  const auto holds = [&](const std::string& proof) {
+    const std::size_t shape = proof.rfind(';');
+    const auto gemm = parse_gemm(proof.substr(shape == proof.npos ? 0 : shape + 1));
+    return gemm && proof == envelope_text(*gemm, record.key.device, record.measured.config);
+  };
+  const auto said_in = [&](Layer& layer) {
+    SQLite::Statement row(*layer.db,
+                          "SELECT problem_key FROM verification WHERE binary_key = ?1 "
+                          "AND problem_key LIKE ?2 || '%'");
+    row.bind(1, record.measured.binary_key);
+    row.bind(2, kEnvelopePrefix);
+    while (row.executeStep())
+      if (holds(text_of(row.getColumn(0)))) return true;
+    return false;
+  };
+  return std::ranges::any_of(impl_->layers, [&](Layer& layer) {
+    return layer.trusted && lookup(layer, [&] { return said_in(layer); });
+  });
+}
+
 std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
                                            const Validators& now) {
   SQLite::Statement row(
@@ -216,6 +256,54 @@ std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now)
     for (Record& record : lookup(layer, [&] { return of_layer(layer); }))
       all.push_back(std::move(record));
   return all;
+}
+
+std::vector<TimedConfig> Store::timed_like(const BestKey& key) {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<TimedConfig> all;
+  const auto add_from = [&](Layer& layer) {
+    // Problems and configs are few, and each is read many times.
+    std::map<std::int64_t, std::optional<Gemm>> problems;
+    std::map<std::string, std::optional<Config>> configs;
+    SQLite::Statement row(*layer.db, R"sql(
+      SELECT measurement.problem_id, config.text, median_ns FROM measurement
+        JOIN config ON config.id = measurement.config_id
+        JOIN problem ON problem.id = measurement.problem_id
+      WHERE measurement.device_id = (SELECT id FROM device WHERE key = ?1) AND problem.class = ?2
+        AND policy = ?3 AND determinism = ?4 AND median_ns IS NOT NULL AND quarantined IS NULL
+      ORDER BY measurement.id DESC)sql");
+    bind_fit_key(row, key);
+    while (row.executeStep()) {
+      const std::int64_t id = row.getColumn(0).getInt64();
+      auto [gemm, fresh] = problems.try_emplace(id);
+      if (fresh) gemm->second = read_problem(*layer.db, id);
+      const std::string text = row.getColumn(1).getString();
+      auto [config, unknown] = configs.try_emplace(text);
+      if (unknown)
+        if (auto parsed = parse_config(text)) config->second = std::move(*parsed);
+      const double ns = row.getColumn(2).getDouble();
+      if (gemm->second && config->second && std::isfinite(ns) && ns > 0)
+        all.push_back({*gemm->second, *config->second, ns});
+    }
+    return true;
+  };
+  for (Layer& layer : impl_->layers) lookup(layer, [&] { return add_from(layer); });
+  return all;
+}
+
+std::optional<FittedModel> Store::fit(const BestKey& key) {
+  const std::lock_guard lock(impl_->mutex);
+  const auto of_layer = [&](Layer& layer) -> std::optional<FittedModel> {
+    SQLite::Statement row(*layer.db,
+                          "SELECT id FROM fit WHERE device_id = "
+                          "(SELECT id FROM device WHERE key = ?1) AND class = ?2 AND "
+                          "policy = ?3 AND determinism = ?4");
+    bind_fit_key(row, key);
+    return row.executeStep() ? read_fit(*layer.db, row.getColumn(0).getInt64()) : std::nullopt;
+  };
+  for (Layer& layer : impl_->layers)
+    if (auto model = lookup(layer, [&] { return of_layer(layer); })) return model;
+  return std::nullopt;
 }
 
 std::vector<Measured> Store::known(const BestKey& key, const Validators& now) {

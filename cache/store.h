@@ -14,6 +14,7 @@
 #include "generator/space/space.h"
 #include "kiln/options.hpp"
 #include "tuner/measure/measured.h"
+#include "tuner/search/fitted_model.h"
 
 namespace kiln {
 
@@ -121,6 +122,12 @@ class Store {
   /// Winners of the same device, policy and problem class (see class_text), without code, of any
   /// templates: they are proposals, proved before they run.
   std::vector<Record> tuned_like(const BestKey& key, const Validators& now);
+  /// Every time measured on the same device under the same policy for problems of the same class,
+  /// newest first, of any templates.
+  std::vector<TimedConfig> timed_like(const BestKey& key);
+  /// The model of the key's class of problems, fitted to measurements.
+  std::optional<FittedModel> fit(const BestKey& key);
+  Status put_fit(const BestKey& key, const FittedModel& model);
   /// Every row of this key, failures too, oldest first.
   std::vector<Measured> known(const BestKey& key, const Validators& now);
   /// Newest trusted code of a source; an empty compiler takes any build's.
@@ -155,6 +162,12 @@ class Store {
   /// Whether somebody said so.
   bool proven(const std::string& binary_key, const BestKey& key, const Config& config,
               const std::string& runtime);
+  /// Says that a record's code was verified over the envelope of its problem
+  /// (tuner/verify/envelope.h): it may run on every problem of the same code.
+  Status proved_envelope(const Record& record);
+  /// Whether somebody said so, in a file whose machine code may be loaded, of the code that the
+  /// record names and of the launch that today's generator gives it.
+  bool envelope_proven(const Record& record);
   /// Whether what is written to the user's own file will be there for later processes. Errors:
   /// database (there is no file, or the one that was opened has been deleted or replaced).
   Status lasting();

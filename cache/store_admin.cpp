@@ -61,6 +61,7 @@ class Checker {
     each("toolchain", [&](std::int64_t id) { return read_toolchain(*layer_.db, id).has_value(); });
     each("search", [&](std::int64_t id) { return read_search(*layer_.db, id).has_value(); });
     each("peak", [&](std::int64_t id) { return read_peak(*layer_.db, id).has_value(); });
+    each("fit", [&](std::int64_t id) { return read_fit(*layer_.db, id).has_value(); });
     each("binary", [&](std::int64_t id) { return read_binary(*layer_.db, id).has_value(); });
     measurements();
     for (const char* table : {"measurement", "binary"}) quarantined(table);
@@ -144,7 +145,8 @@ std::int64_t repair(Layer& layer, const std::vector<BadRow>& bad) {
   for (const BadRow& row : bad) {
     if (row.table == "device" || row.table == "problem" || row.table == "toolchain")
       for (const char* of_key : {"measurement", "search"}) drop(row.table + "_id", of_key, row.id);
-    if (row.table == "device") drop("device_id", "peak", row.id);
+    if (row.table == "device")
+      for (const char* of_device : {"peak", "fit"}) drop("device_id", of_device, row.id);
     drop("id", row.table, row.id);
   }
   transaction.commit();

@@ -49,5 +49,11 @@ void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now)
 /// What names a proof in the table `verification`: the problem, the number of threads, since races
 /// depend on it, and the launch.
 std::string proof_text(const BestKey& key, const Config& config);
+/// Binds ?1 to ?4: device, class of problems, policy, determinism.
+void bind_fit_key(SQLite::Statement& row, const BestKey& key);
+/// The same of a proof over the envelope of a problem's code: version, launch, shape.
+std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config);
+/// What every such text begins with.
+inline constexpr const char* kEnvelopePrefix = "envelope=";
 
 }  // namespace kiln

@@ -91,6 +91,16 @@ void merge_searches(SQLite::Database& db) {
                       their_rows("search"), kSameKey, fields));
 }
 
+/// What was proved over its envelope is so wherever the same code lies. Other proofs speak of one
+/// machine.
+void merge_envelopes(SQLite::Database& db) {
+  db.exec(fmt::format(R"sql(
+    INSERT OR IGNORE INTO verification (binary_key, problem_key, runtime, created)
+    SELECT binary_key, problem_key, runtime, created FROM other.verification
+    WHERE problem_key LIKE '{}%')sql",
+                      kEnvelopePrefix));
+}
+
 /// The larger of two peaks is the peak.
 void merge_peaks(SQLite::Database& db) {
   db.exec(R"sql(
@@ -100,6 +110,15 @@ void merge_peaks(SQLite::Database& db) {
     WHERE true
     ON CONFLICT (device_id, dtype) DO UPDATE SET flops = excluded.flops, created = excluded.created
     WHERE excluded.flops > flops)sql");
+}
+
+/// A model that is here stays; the next search fits it to all measurements.
+void merge_fits(SQLite::Database& db) {
+  db.exec(R"sql(
+    INSERT OR IGNORE INTO fit (device_id, class, policy, determinism, hash, bytes, data, created)
+    SELECT device.id, theirs.class, theirs.policy, theirs.determinism, theirs.hash, theirs.bytes,
+      theirs.data, theirs.created FROM other.fit AS theirs
+      JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key)sql");
 }
 
 /// A key that has its winner here keeps it; the other file's rows join the evidence.
@@ -178,9 +197,13 @@ Result<ImportReport> merge(SQLite::Database& db, Layer& from) {
   SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
   ImportReport report{.trusted = from.trusted};
   merge_values(db);
-  if (from.trusted) report.binaries = merge_code(db);
+  if (from.trusted) {
+    report.binaries = merge_code(db);
+    merge_envelopes(db);
+  }
   merge_searches(db);
   merge_peaks(db);
+  merge_fits(db);
   report.measurements = merge_measurements(db, from.trusted);
   transaction.commit();
   return report;

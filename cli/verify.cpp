@@ -10,6 +10,7 @@
 #include "cli/random_gemm.h"
 #include "cli/report.h"
 #include "tuner/verify/check.h"
+#include "tuner/verify/envelope.h"
 
 namespace kiln::cli {
 namespace {
@@ -26,10 +27,17 @@ constexpr Manual kVerifyManual{
     "  On emu:TARGET kernels of a GPU run on the CPU, lane by lane, first in the plain order of "
     "waves,\n"
     "  then in drawn ones: races, missing waits and accesses out of bounds are failures too.\n"
+    "  --envelope checks each kernel whose code has the sizes as arguments on some forty problems "
+    "at\n"
+    "  the borders of its tiles, stages, splits and waves. --stored does so with the winners of "
+    "the\n"
+    "  database and stores the proof: they then serve every size, untuned ones too, and gemm()\n"
+    "  neither compiles nor verifies them again.\n"
     "  Every failure is printed as a complete command that repeats it; the exit code is then 1.",
     "  kiln verify --random 200 --seed 7\n"
     "  kiln verify --device avx2 --random 50 --threads 2\n"
     "  kiln verify --device emu:gfx950 --random 20\n"
+    "  kiln verify --device cuda:0 --stored\n"
     "  kiln verify --shape \"bf16 N T 100 77 53 epilogue=bias_row+relu\" --random 10\n"
     "  kiln verify --shape \"fp32 N N 96 96 96\" --config \"host_small isa=avx512 bytes=64 "
     "mr=8 nv=2 unroll=1 parallel=none\""};
@@ -37,7 +45,9 @@ constexpr Manual kVerifyManual{
 struct VerifyCommand {
   ShapeOptions shapes;
   DeviceOptions device;
+  DatabaseOptions database;
   std::string config;
+  bool stored = false, envelope = false;
   int random = 20;
   std::uint64_t seed = 1;
 };
@@ -67,20 +77,23 @@ std::string repeat_command(const VerifyCommand& command, int threads, const Gemm
 }
 
 /// Compiles and checks the configs of one case, one verdict each. Errors: device (no worker).
-Result<std::vector<Verdict>> check_case(const Case& item, const Target& target, std::uint64_t seed,
-                                        Compiler& compiler) {
+Result<std::vector<Verdict>> check_case(const Case& item, const Target& target,
+                                        const VerifyCommand& command, Compiler& compiler) {
   const DeviceCaps& caps = target.caps;
   Result<Checker> checker =
-      Checker::start(item.gemm, caps, {.seed = seed, .effort = Effort::automatic},
+      Checker::start(item.gemm, caps, {.seed = command.seed, .effort = Effort::automatic},
                      {.device_index = target.index, .emulated = target.emulated});
   if (!checker) return tl::unexpected(checker.error());
   std::vector<Verdict> verdicts;
   const auto compiled = compile_all(compiler, item.gemm, target, item.configs, 0);
   for (std::size_t i = 0; i < compiled.size() && !interrupted(); ++i) {
     const Result<Binary>& binary = compiled[i].binary;
-    verdicts.push_back(
-        binary ? checker->check(item.configs[i], *binary)
-               : tl::unexpected(Failure{Failure::Kind::compile, binary.error().message}));
+    const Config& config = item.configs[i];
+    const bool all_sizes = command.envelope && has_envelope(item.gemm, caps, config);
+    verdicts.push_back(!binary
+                           ? tl::unexpected(Failure{Failure::Kind::compile, binary.error().message})
+                       : all_sizes ? checker->check_envelope(item.gemm, config, *binary)
+                                   : checker->check(config, *binary));
   }
   return verdicts;
 }
@@ -101,6 +114,44 @@ void report(const Session& session, const VerifyCommand& command, int threads, c
     fmt::print("FAILED {}: {}\n  {}\n", name(verdict.error().kind), verdict.error().detail, repeat);
     std::fflush(stdout);
   }
+}
+
+/// Kernels of the database on this device, each over the sizes that it may serve; what passes is
+/// stored. Errors: database, device.
+Status check_stored(const Session& session, const VerifyCommand& command, const Target& target,
+                    VerifyTotals& totals) {
+  const auto store = open_store(command.database);
+  if (!store) return tl::unexpected(store.error());
+  auto records = (*store)->list();
+  if (!records) return tl::unexpected(records.error());
+  std::erase_if(*records, [&](const Record& record) {
+    return record.key.device != target.caps || (*store)->envelope_proven(record) ||
+           !broken_rule(canonicalise(record.key.gemm), target.caps, record.measured.config)
+                .empty() ||
+           !has_envelope(record.key.gemm, target.caps, record.measured.config);
+  });
+  if (records->empty()) return {};
+  auto checker = Checker::start(records->front().key.gemm, target.caps, {.seed = command.seed},
+                                {.device_index = target.index});
+  if (!checker) return tl::unexpected(checker.error());
+  CountReport bar("verify", static_cast<int>(records->size()));
+  for (const Record& record : *records) {
+    if (interrupted()) break;
+    const auto code = (*store)->code(record.measured.binary_key);
+    if (!code) continue;
+    const Verdict verdict =
+        checker->check_envelope(record.key.gemm, record.measured.config, {.image = code->image});
+    bar.clear();
+    ++totals.problems;
+    ++totals.checked;
+    totals.failed += !verdict;
+    report(session, command, target.caps.compute_units, record.key.gemm, record.measured.config,
+           verdict);
+    if (verdict)
+      if (Status kept = (*store)->proved_envelope(record); !kept) return kept;
+    bar.update(totals.problems, fmt::format("{} failed", totals.failed));
+  }
+  return {};
 }
 
 /// The cases that --shape, --file and --layers ask for.
@@ -152,7 +203,7 @@ Status check_all(const Session& session, const VerifyCommand& command, const Tar
   CountReport bar("verify", static_cast<int>(count));
   for (std::size_t i = 0; i < count && !interrupted(); ++i) {
     const Case item = command.shapes.any() ? given[i] : drawn_case(draw, target, totals);
-    const auto verdicts = check_case(item, target, command.seed, compiler);
+    const auto verdicts = check_case(item, target, command, compiler);
     if (!verdicts) return tl::unexpected(verdicts.error());
     bar.clear();
     ++totals.problems;
@@ -175,12 +226,20 @@ Result<Outcome> run(const Session& session, const VerifyCommand& command) {
                                                command.device.name));
   if (!command.config.empty() && !command.shapes.any())
     return fail(ErrorCode::bad_input, "shape = none: --config needs the shape it is for");
-  const Result<Compiler*> compiler = compiler_for(*target);
-  if (!compiler) return tl::unexpected(compiler.error());
+  if (command.stored && !target->this_machine)
+    return fail(ErrorCode::bad_input,
+                fmt::format("device = \"{}\": --stored needs a device here", command.device.name));
   VerifyTotals totals;
   const auto start = std::chrono::steady_clock::now();
-  if (Status status = check_all(session, command, *target, **compiler, totals); !status)
-    return tl::unexpected(status.error());
+  if (command.stored) {
+    if (Status status = check_stored(session, command, *target, totals); !status)
+      return tl::unexpected(status.error());
+  } else {
+    const Result<Compiler*> compiler = compiler_for(*target);
+    if (!compiler) return tl::unexpected(compiler.error());
+    if (Status status = check_all(session, command, *target, **compiler, totals); !status)
+      return tl::unexpected(status.error());
+  }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (session.json)
@@ -213,6 +272,12 @@ void add_verify(CLI::App& parent, Session& session) {
   app->add_option("--config", command->config, "Check this config")
       ->type_name("CONFIG")
       ->excludes(random);
+  auto* stored = app->add_flag("--stored", command->stored,
+                               "Check what is in the database over all sizes that it may serve");
+  stored->excludes(random)->excludes(app->get_option("--config"));
+  app->add_flag("--envelope", command->envelope,
+                "Check each kernel over all sizes that its code serves");
+  command->database.add_to(*app);
   app->add_option("--seed", command->seed, "Seed of the draws and of the data")
       ->type_name("S")
       ->capture_default_str();

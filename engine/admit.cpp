@@ -75,4 +75,20 @@ Status Engine::Impl::prove(const BestKey& key, const Config& config, const Kerne
   return fail(ErrorCode::verification, what);
 }
 
+Status Engine::Impl::prove_envelope(const Record& record, std::span<const std::byte> image) {
+  auto checker =
+      Checker::start(record.key.gemm, record.key.device, {.seed = 1, .effort = Effort::quick},
+                     {.device_index = gpu ? gpu->ordinal() : 0});
+  if (!checker) return tl::unexpected(checker.error());
+  const Config& config = record.measured.config;
+  const Verdict verdict =
+      checker->check_envelope(record.key.gemm, config, {.image = {image.begin(), image.end()}});
+  if (verdict) return store->proved_envelope(record);
+  const auto& [kind, detail] = verdict.error();
+  if (kind == Failure::Kind::resources) return fail(ErrorCode::unsupported, detail);
+  return fail(ErrorCode::verification,
+              fmt::format("config '{}', tuned for {}: {}: {}", text(config), text(record.key.gemm),
+                          name(kind), detail));
+}
+
 }  // namespace kiln

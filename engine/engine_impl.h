@@ -16,6 +16,7 @@
 
 #include "cache/store.h"
 #include "engine/plan_table.h"
+#include "engine/stored_kernels.h"
 #include "kiln/engine.hpp"
 #include "runtime/backend.h"
 #include "runtime/compiler.h"
@@ -48,6 +49,7 @@ struct KILN_LOCAL Engine::Impl {
   BenchMaker make_bench = worker_bench;
 
   std::mutex resolving;          // one miss is worked out at a time
+  StoredKernels stored_kernels;  // under `resolving`
   std::mutex tuning;             // and one search
   std::set<std::string> told;    // untuned shapes already reported; under `resolving`
   std::set<std::string> warned;  // write failures already reported; under `warning`
@@ -82,14 +84,18 @@ struct KILN_LOCAL Engine::Impl {
   BestKey key_of(const Gemm& gemm, int threads) const;
 
   // resolve.cpp: from a problem to a plan.
+  /// `as`: the problem as the code was made for it, where it promises less (of alignment) than
+  /// `gemm` does; null: `gemm` itself.
   Result<SharedPlan> bound_plan(const Gemm& gemm, int threads, Match match, const Config& config,
-                                std::string reason, KernelCode code) const;
+                                std::string reason, KernelCode code,
+                                const Gemm* as = nullptr) const;
   std::optional<SharedPlan> library_plan(const Gemm& gemm, int threads, const Record& record);
   Result<SharedPlan> plan_for(const Gemm& gemm, int threads);
   Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads);
   Result<SharedPlan> resolve(const Gemm& gemm, int threads);
   std::optional<SharedPlan> exact_plan(const Gemm& gemm, int threads);
   Result<SharedPlan> best_known_plan(const Gemm& gemm, int threads);
+  std::optional<SharedPlan> stored_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> nearest_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> model_plan(const Gemm& gemm, int threads);
   Result<Built> build(const BestKey& key, const Config& config);
@@ -100,6 +106,9 @@ struct KILN_LOCAL Engine::Impl {
   /// (a GPU's code is checked nowhere but in a worker, and there is none).
   Status prove(const BestKey& key, const Config& config, const KernelCode& kernel,
                const StoredBinary& code);
+  /// The same over the envelope of a record, which is stored and whose code `image` is: it may run
+  /// at every size from then on. Errors: those, and unsupported (all its sizes are in the code).
+  Status prove_envelope(const Record& record, std::span<const std::byte> image);
   void tell_untuned(const Plan::Impl& plan);
 
   // tune_call.cpp
@@ -117,6 +126,11 @@ struct KILN_LOCAL Engine::Impl {
   Result<TuneReport> tune(const Gemm& gemm, const TuneOptions& options);
   Result<TuneReport> search_and_store(const Gemm& gemm, const BestKey& key, Compiler& compiler,
                                       const TuneOptions& options);
+  /// Fits the model of the key's class to all that was measured of its stored kernels.
+  Status fit_model(const BestKey& key);
+  /// Configs of stored kernels that have this problem's code: nothing need be compiled for them.
+  std::vector<Config> stored_configs(const BestKey& key);
+  std::optional<Binary> stored_binary(const Source& source, const std::string& compiler);
   Result<Built> code_of(const BestKey& key, const Config& config, const Artifact* artifact,
                         const std::string& compiler);
   void tune_later(const Gemm& gemm, int threads);

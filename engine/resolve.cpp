@@ -58,17 +58,31 @@ struct Neighbour {
   double predicted_ns = 0;
 };
 
+std::string choice_reason(const KernelClass& known, const StoredKernel& kernel, double ns) {
+  const std::string by = known.model
+                             ? fmt::format(
+                                   "the model fitted to {} shapes of this device "
+                                   "(errors of {:.0f} %)",
+                                   known.model->quality().shapes, known.model->spread() * 100)
+                             : "the analytic model";
+  return fmt::format(
+      "the choice of {} among {} stored kernels proved for all sizes: {:.1f} us "
+      "expected, tuned for {}",
+      by, known.kernels.size(), ns / 1e3, text(kernel.record.key.gemm));
+}
+
 }  // namespace
 
 Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match match,
                                             const Config& config, std::string reason,
-                                            KernelCode code) const {
+                                            KernelCode code, const Gemm* as) const {
   auto plan = bare_plan(gemm, threads, device.vendor);
   plan->match = match;
   plan->config = text(config);
   plan->reason = std::move(reason);
   if (code.gpu) {
-    auto bound = GpuPlan::make(std::move(code.gpu), plan->problem, device, config);
+    const Canonical problem = as != nullptr ? canonicalise(*as) : plan->problem;
+    auto bound = GpuPlan::make(std::move(code.gpu), problem, device, config);
     if (!bound) return tl::unexpected(bound.error());
     plan->gpu = std::move(*bound);
   } else {
@@ -241,6 +255,34 @@ Result<Built> Engine::Impl::admitted(const BestKey& key, const Config& config) {
   return built;
 }
 
+std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int threads) {
+  // A kernel for rows at less aligned addresses serves this problem as well.
+  for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
+    const BestKey key = key_of(as, threads);
+    KernelClass& known = stored_kernels.of(key, *store, now);
+    for (const auto& [ns, kernel] : known.ranked(key.gemm, key.device)) {
+      if (!serves(*kernel, key.gemm, key.device)) continue;
+      if (!kernel->proved) kernel->proved = store->envelope_proven(kernel->record);
+      if (!*kernel->proved) continue;
+      if (!kernel->code) {
+        const auto code = store->code(kernel->record.measured.binary_key);
+        auto loaded = code ? load(code->image) : fail(ErrorCode::database, "no trusted code");
+        if (!loaded) {
+          if (code) store->quarantine_binary(code->key, loaded.error().message);
+          kernel->proved = false;
+          continue;
+        }
+        kernel->code = std::move(*loaded);
+      }
+      auto plan = bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,
+                             choice_reason(known, *kernel, ns), kernel->code, &key.gemm);
+      if (plan) return *plan;
+      warn(tl::unexpected(plan.error()));
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<SharedPlan> Engine::Impl::nearest_plan(const Gemm& gemm, int threads) {
   const BestKey key = key_of(gemm, threads);
   const Canonical problem = canonicalise(gemm);
@@ -292,6 +334,7 @@ std::optional<SharedPlan> Engine::Impl::model_plan(const Gemm& gemm, int threads
 }
 
 Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) {
+  if (auto plan = stored_plan(gemm, threads)) return *plan;
   if (auto plan = nearest_plan(gemm, threads)) return *plan;
   if (auto plan = model_plan(gemm, threads)) return *plan;
   if (gpu) {

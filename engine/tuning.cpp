@@ -14,6 +14,9 @@ namespace {
 
 constexpr double kLongestBudget = 86400.0 * 365;  // seconds
 constexpr std::size_t kPredictedTried = 8;
+// Kernels of other shapes that are tried before all others: they are compiled, so each costs its
+// timing alone.
+constexpr std::size_t kStoredTried = 96;
 
 TuneReport report_of(const Gemm& gemm, const Record& record) {
   TuneReport report;
@@ -171,6 +174,10 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   if (record) input.incumbent = record->measured.config;
   // What was ranked for such a device before it was here.
   input.first = predicted_configs(*store, key.device, key.gemm, kPredictedTried);
+  for (Config& config : stored_configs(key)) input.first.push_back(std::move(config));
+  input.stored = [this, version = compiler.version()](const Source& source) {
+    return stored_binary(source, version);
+  };
   input.sink = [&](const Evidence& evidence) { note(store->put(key, made_by, evidence.measured)); };
 
   auto bench = make_bench(input, compiler);
@@ -197,15 +204,51 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   note(store->make_winner(key, made_by, winner.config));
   install(gemm, key, winner.config, "tuned for exactly this problem by this process",
           built->kernel);
+  const double probed = (*bench)->peak_flops();
+  const std::string conditions = (*bench)->conditions();
+  note(fit_model(key));
+  // Afterwards it serves every size. What has all its sizes in the code does not.
+  bench->reset();  // its worker's operands may leave no room
+  const Record made{.key = key, .validators = made_by, .measured = stored};
+  if (!store->envelope_proven(made))
+    if (const Status proof = prove_envelope(made, built->binary.image);
+        !proof && proof.error().code != ErrorCode::unsupported)
+      note(proof);
 
   TuneReport report = report_of(gemm, key.device.compute_units, *result);
   report.searched = searched;
-  report.peak_flops = raised_peak(key, (*bench)->peak_flops(), fastest_rate(gemm, *result));
-  report.conditions = (*bench)->conditions();
+  report.peak_flops = raised_peak(key, probed, fastest_rate(gemm, *result));
+  report.conditions = conditions;
   report.warnings = std::move(warnings);
   if (std::string advice = slow_types(gemm, key.device); !advice.empty())
     report.warnings.push_back(std::move(advice));
   return report;
+}
+
+Status Engine::Impl::fit_model(const BestKey& key) {
+  std::vector<Config> kernels;
+  for (const Record& record : store->tuned_like(key, now))
+    kernels.push_back(record.measured.config);
+  const FittedModel model = FittedModel::fit(store->timed_like(key), kernels, key.device);
+  return store->put_fit(key, model);
+}
+
+std::vector<Config> Engine::Impl::stored_configs(const BestKey& key) {
+  const std::lock_guard lock(resolving);
+  std::vector<Config> configs;
+  for (const auto& [ns, kernel] :
+       stored_kernels.of(key, *store, now).ranked(key.gemm, key.device)) {
+    if (configs.size() == kStoredTried) break;
+    if (serves(*kernel, key.gemm, key.device)) configs.push_back(kernel->record.measured.config);
+  }
+  return configs;
+}
+
+std::optional<Binary> Engine::Impl::stored_binary(const Source& source,
+                                                  const std::string& compiler) {
+  auto code = store->binary(code_key(source), compiler);
+  if (!code || code->image.empty()) return std::nullopt;
+  return Binary{.image = std::move(code->image)};
 }
 
 Result<Built> Engine::Impl::code_of(const BestKey& key, const Config& config,
@@ -226,6 +269,7 @@ void Engine::Impl::install(const Gemm& gemm, const BestKey& key, const Config& c
                            const std::string& reason, const KernelCode& code) {
   const int threads = key.device.compute_units;
   const std::lock_guard lock(resolving);
+  stored_kernels.forget();
   const auto put = [&](const Gemm& spelling) {
     auto plan = bound_plan(spelling, threads, Match::exact, config, reason, code);
     if (plan)

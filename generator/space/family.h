@@ -29,6 +29,12 @@ struct Parameters {
   TemplateValues values;            // what `//% if` asks about
 };
 
+/// What one block (of a cluster: all its blocks) computes of D in one turn, and the k of a pipeline
+/// stage, in elements. 0: that size of the problem is a constant of the code.
+struct Tile {
+  std::int64_t m = 0, n = 0, k = 0;
+};
+
 struct Family {
   std::string_view name;
   Vendor vendor = Vendor::cpu;              // whose devices these kernels are for
@@ -43,6 +49,8 @@ struct Family {
   double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
   /// Null for host families, whose kernels divide their work themselves.
   GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  /// Null: all sizes are constants of the code.
+  Tile (*tile)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
   /// A config for nearly every problem, needing no search; null: the family offers none.
   std::optional<Config> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
   /// What flushed_by() of space.h says; null: all its kernels keep denormals.

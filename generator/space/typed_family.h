@@ -47,6 +47,7 @@ struct TypedFamily {
   Parameters (*parameters)(const Canonical&, const DeviceCaps&, const C&, const S&);
   double (*predict_ns)(const Canonical&, const DeviceCaps&, const C&, const S&);
   GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const C&, const S&) = nullptr;
+  Tile (*tile)(const Canonical&, const C&, const S&) = nullptr;
   std::optional<C> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
   std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
@@ -86,6 +87,11 @@ Family family_row() {
     row.launch = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
       const C& c = std::get<C>(config);
       return kRow.launch(p, d, c, kRow.sizes(p, d, c));
+    };
+  if (kRow.tile != nullptr)
+    row.tile = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
+      const C& c = std::get<C>(config);
+      return kRow.tile(p, c, kRow.sizes(p, d, c));
     };
   if (kRow.fallback != nullptr)
     row.fallback = [](const Canonical& p, const DeviceCaps& d) -> std::optional<Config> {

@@ -68,6 +68,8 @@ struct SearchInput {
   std::optional<Config> incumbent;            // yields only to a supported gain ≥ 2 %
   std::vector<Config> first = {};             // tried before anything else, best first
   std::function<void(const Evidence&)> sink;  // called as each group's outcomes are known
+  /// Code that was compiled before, by this compiler; null: none is kept. Thread-safe.
+  std::function<std::optional<Binary>(const Source&)> stored = {};
 };
 
 /// The same input and the same outcomes give the same decisions: time decides only when to stop.

@@ -1,6 +1,10 @@
 #include "tuner/verify/check.h"
 
+#include <fmt/format.h>
+
 #include <array>
+
+#include "tuner/verify/envelope.h"
 
 namespace kiln {
 namespace {
@@ -10,6 +14,8 @@ constexpr double kLeastGpuSeconds = 15;
 constexpr double kGpuSecondsPerFlop = 2e-12;
 // The emulator runs every lane of every instruction, several times over.
 constexpr double kEmulatedSecondsPerFlop = 1e-6;
+// Multiply-adds of a problem of an envelope: hundredths of a second on a GPU.
+constexpr double kMostWork = 0x1p34, kMostEmulatedWork = 0x1p22;
 
 /// Lanes of a unit that multiply fp64: what the references are made of.
 int wide_lanes(const DeviceCaps& device) {
@@ -27,11 +33,10 @@ double reference_seconds(const Gemm& gemm, const DeviceCaps& device) {
   return 2 * gemm.flops() / (kShareOfPeak * peak);
 }
 
-double Checker::seconds_allowed() const {
+double Checker::seconds_allowed(const Gemm& gemm) const {
   if (on_gpu())
-    return kLeastGpuSeconds + kGpuSecondsPerFlop * gemm_.flops() +
-           reference_seconds(gemm_, device_);
-  return where_.emulated ? seconds_on_cpu(gemm_, kEmulatedSecondsPerFlop) : seconds_on_cpu(gemm_);
+    return kLeastGpuSeconds + kGpuSecondsPerFlop * gemm.flops() + reference_seconds(gemm, device_);
+  return where_.emulated ? seconds_on_cpu(gemm, kEmulatedSecondsPerFlop) : seconds_on_cpu(gemm);
 }
 
 Result<Checker> Checker::start(const Gemm& gemm, const DeviceCaps& device,
@@ -47,12 +52,27 @@ Result<Checker> Checker::start(const Gemm& gemm, const DeviceCaps& device,
 }
 
 Verdict Checker::check(const Config& config, const Binary& binary) {
-  const Verdict told = asked(config, binary);
+  const Verdict told = asked(gemm_, config, binary, true);
   return told && on_cpu() ? own_check_.check(config, binary) : told;
 }
 
-/// What the worker says.
-Verdict Checker::asked(const Config& config, const Binary& binary) {
+Verdict Checker::check_envelope(const Gemm& gemm, const Config& config, const Binary& binary) {
+  const std::vector<Gemm> problems =
+      envelope(gemm, device_, config, where_.emulated ? kMostEmulatedWork : kMostWork);
+  if (problems.empty())
+    return tl::unexpected(
+        Failure{Failure::Kind::resources, "all sizes are constants of this code"});
+  for (const Gemm& one : problems) {
+    if (!on_gpu()) worker_.reset();  // in its cage it serves one problem
+    if (Verdict told = asked(one, config, binary, false); !told) {
+      told.error().detail += fmt::format(" (the same code on '{}')", text(one));
+      return told;
+    }
+  }
+  return {};
+}
+
+Verdict Checker::asked(const Gemm& gemm, const Config& config, const Binary& binary, bool ragged) {
   const auto failed = [](Failure::Kind kind, std::string detail) {
     return tl::unexpected(Failure{kind, std::move(detail)});
   };
@@ -64,14 +84,15 @@ Verdict Checker::asked(const Config& config, const Binary& binary) {
   const auto image = memory_file("kiln-image", binary.image);
   if (!image) return failed(Failure::Kind::resources, image.error().message);
   nlohmann::json request{{"do", "check"},
-                         {"gemm", text(gemm_)},
+                         {"gemm", text(gemm)},
                          {"device", to_json(device_)},
                          {"seed", options_.seed},
                          {"effort", static_cast<int>(options_.effort)},
-                         {"config", text(config)}};
+                         {"config", text(config)},
+                         {"ragged", ragged}};
   if (on_gpu()) request["device_index"] = where_.device_index;
   if (where_.emulated) request["emulated"] = true;
-  const auto reply = worker_->ask(request, std::array{image->get()}, seconds_allowed());
+  const auto reply = worker_->ask(request, std::array{image->get()}, seconds_allowed(gemm));
   if (!reply) return tl::unexpected(reply.error());
   const nlohmann::json& body = reply->body;
   if (const auto fault = body.find("fault"); fault != body.end()) {

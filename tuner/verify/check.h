@@ -35,14 +35,20 @@ class Checker {
   /// crash or a hang is this kernel's Failure; the next check starts a new worker.
   Verdict check(const Config& config, const Binary& binary);
 
+  /// Verifies the kernel of any problem on this device on every problem of its code's envelope
+  /// (tuner/verify/envelope.h). A Failure names the problem. `resources` where the envelope is
+  /// empty: nothing is proved then.
+  Verdict check_envelope(const Gemm& gemm, const Config& config, const Binary& binary);
+
  private:
   Checker(const Gemm& gemm, const DeviceCaps& device, const VerifyOptions& options,
           const CheckedOn& where)
       : gemm_(gemm), device_(device), options_(options), where_(where), own_check_(gemm, device) {}
   bool on_cpu() const { return kiln::on_host(device_) && !where_.emulated; }
-  Verdict asked(const Config& config, const Binary& binary);
+  /// What the worker says; of a ragged neighbour too.
+  Verdict asked(const Gemm& gemm, const Config& config, const Binary& binary, bool ragged);
   bool on_gpu() const { return !kiln::on_host(device_) && !where_.emulated; }
-  double seconds_allowed() const;
+  double seconds_allowed(const Gemm& gemm) const;
 
   Gemm gemm_;
   DeviceCaps device_;

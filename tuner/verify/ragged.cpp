@@ -2,29 +2,12 @@
 
 #include <algorithm>
 
-#include "generator/space/family.h"
+#include "generator/space/code_class.h"
 #include "runtime/backend.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln {
 namespace {
-
-/// What decides the results of the code: its constants but for hints, and what its templates ask.
-Parameters binding_parameters(const Family& family, const Gemm& gemm, const DeviceCaps& device,
-                              const Config& config) {
-  Parameters all = family.parameters(canonicalise(gemm), device, config);
-  std::erase_if(all.constants, [](const Constant& constant) { return constant.hint; });
-  // The host's templates also test hints, and nothing that is not in a constant.
-  if (family.launch == nullptr) all.values.clear();
-  return all;
-}
-
-bool same(const Parameters& x, const Parameters& y) {
-  return x.values == y.values &&
-         std::ranges::equal(x.constants, y.constants, [](const Constant& a, const Constant& b) {
-           return a.name == b.name && a.type == b.type && a.value == b.value;
-         });
-}
 
 /// Ragged sizes a little smaller still; pitches stay, which smaller sizes keep legal.
 Gemm shrunk(Gemm gemm, std::int64_t by) {
@@ -48,8 +31,7 @@ std::int64_t cut(std::int64_t size, std::int64_t most, std::int64_t step) {
 
 std::optional<Gemm> small_problem_for(const Gemm& gemm, const DeviceCaps& device,
                                       const Config& config, double most_work) {
-  const Family& family = family_of(config, device.vendor);
-  const auto own = binding_parameters(family, gemm, device, config);
+  const CodeClass own = code_class(canonicalise(gemm), device, config);
   // More than one tile of the largest, and several stages.
   constexpr std::int64_t kRows = 330;
   constexpr std::int64_t kDepths[] = {160, 320, 640, 1280, 2560, 5120};
@@ -57,9 +39,10 @@ std::optional<Gemm> small_problem_for(const Gemm& gemm, const DeviceCaps& device
   Gemm small = gemm;
   small.batch = std::min<std::int64_t>(gemm.batch, 2);
   const auto fits = [&] {
-    return small.flops() / 2 <= most_work && validate(small) &&
-           broken_rule(canonicalise(small), device, config).empty() &&
-           same(own, binding_parameters(family, small, device, config));
+    if (small.flops() / 2 > most_work || !validate(small)) return false;
+    const Canonical problem = canonicalise(small);
+    return broken_rule(problem, device, config).empty() &&
+           code_class(problem, device, config) == own;
   };
   for (const std::int64_t depth : kDepths)
     for (const std::int64_t step_k : kSteps)
@@ -74,13 +57,13 @@ std::optional<Gemm> small_problem_for(const Gemm& gemm, const DeviceCaps& device
 
 std::optional<Gemm> ragged_problem_for(const Gemm& gemm, const DeviceCaps& device,
                                        const Config& config) {
-  const Family& family = family_of(config, device.vendor);
-  const auto own = binding_parameters(family, gemm, device, config);
+  const CodeClass own = code_class(canonicalise(gemm), device, config);
   for (const Gemm& base : ragged_neighbours(gemm)) {
     for (std::int64_t i = 0; i < kSizesTried && 2 * i < std::max(base.m, base.n); ++i) {
       const Gemm neighbour = shrunk(base, 2 * i);
-      if (!broken_rule(canonicalise(neighbour), device, config).empty()) continue;
-      if (same(own, binding_parameters(family, neighbour, device, config))) return neighbour;
+      const Canonical problem = canonicalise(neighbour);
+      if (!broken_rule(problem, device, config).empty()) continue;
+      if (code_class(problem, device, config) == own) return neighbour;
     }
   }
   return std::nullopt;

@@ -7,6 +7,10 @@
 
 namespace kiln {
 
+/// Leading dimensions `extra` alignments (or elements) beyond the least for the sizes, and batches
+/// after one another.
+void loosen_pitches(Gemm& gemm, std::int64_t extra);
+
 /// Multiply-adds that a core makes in about a tenth of a second.
 inline constexpr double kCheapToProve = 0x1p26;
 

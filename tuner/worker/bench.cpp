@@ -46,6 +46,7 @@ class WorkerBench final : public Bench {
         device_(input.device),
         device_index_(input.device_index),
         options_(input.options),
+        stored_(input.stored),
         compiler_(compiler),
         lock_(std::move(lock)),
         executable_(std::move(executable)) {}
@@ -196,13 +197,14 @@ class WorkerBench final : public Bench {
       return;
     }
     out.artifact.source = std::move(*source);
-    auto binary = compiler_.compile(out.artifact.source);
-    if (!binary) {
-      out.failure = Failure{Failure::Kind::compile, binary.error().message};
-      return;
-    }
     out.key = binary_key(out.artifact.source, compiler_.version());
-    out.artifact.binary = std::move(*binary);
+    if (stored_) out.artifact.binary = stored_(out.artifact.source);
+    if (out.artifact.binary) return;
+    auto binary = compiler_.compile(out.artifact.source);
+    if (binary)
+      out.artifact.binary = std::move(*binary);
+    else
+      out.failure = Failure{Failure::Kind::compile, binary.error().message};
   }
 
   /// Waits until it is compiled.
@@ -362,6 +364,7 @@ class WorkerBench final : public Bench {
   const DeviceCaps device_;
   const int device_index_;
   const TuneOptions options_;
+  const std::function<std::optional<Binary>(const Source&)> stored_;
   Compiler& compiler_;
   const DeviceLock lock_;
   const std::filesystem::path executable_;

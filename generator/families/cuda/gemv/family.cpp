@@ -209,6 +209,13 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaGemv& c, const G
   return out;
 }
 
+/// The rows of the thin operand are a constant of the code.
+Tile tile(const Canonical&, const CudaGemv& c, const GemvSizes& w) {
+  const std::int64_t wide = w.classes * (c.matrix ? kMatrixRows : std::int64_t{c.warps} * c.rows);
+  const std::int64_t turn = std::int64_t{32} * w.elements;
+  return c.swap ? Tile{wide, 0, turn} : Tile{0, wide, turn};
+}
+
 /// Instructions that a warp takes for one turn along k, each lane with its elements of the thin
 /// rows and of its own.
 double issued_a_turn(const CudaGemv& c, const GemvSizes& w) {
@@ -273,6 +280,7 @@ constexpr TypedFamily<CudaGemv, GemvSizes> kRow{.vendor = Vendor::nvidia,
                                                 .parameters = parameters,
                                                 .predict_ns = predict,
                                                 .launch = launch,
+                                                .tile = tile,
                                                 .applies_scales = cuda::only_line_scales};
 
 }  // namespace

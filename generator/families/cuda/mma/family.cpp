@@ -216,15 +216,19 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaMma&, const MmaS
   return out;
 }
 
-constexpr TypedFamily<CudaMma, MmaSizes> kRow{.vendor = Vendor::nvidia,
-                                              .files = kFiles,
-                                              .first_rules = kFirst,
-                                              .sizes = mma_sizes,
-                                              .rules = kRules,
-                                              .enumerate = enumerate,
-                                              .parameters = cuda::mma_parameters,
-                                              .predict_ns = cuda::mma_ns,
-                                              .launch = launch};
+constexpr TypedFamily<CudaMma, MmaSizes> kRow{
+    .vendor = Vendor::nvidia,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = mma_sizes,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = cuda::mma_parameters,
+    .predict_ns = cuda::mma_ns,
+    .launch = launch,
+    .tile = [](const Canonical&, const CudaMma& c, const MmaSizes&) {
+      return Tile{c.block_m, c.block_n, c.block_k};
+    }};
 
 }  // namespace
 

@@ -327,16 +327,21 @@ std::optional<CudaSimt> fallback(const Canonical& p, const DeviceCaps&) {
   return c;
 }
 
-constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{.vendor = Vendor::nvidia,
-                                                      .files = kFiles,
-                                                      .sizes = cuda::simt_sizes,
-                                                      .rules = kRules,
-                                                      .enumerate = cuda::enumerate_simt,
-                                                      .parameters = parameters,
-                                                      .predict_ns = cuda::simt_ns,
-                                                      .launch = launch,
-                                                      .fallback = fallback,
-                                                      .applies_scales = cuda::only_line_scales};
+constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
+    .vendor = Vendor::nvidia,
+    .files = kFiles,
+    .sizes = cuda::simt_sizes,
+    .rules = kRules,
+    .enumerate = cuda::enumerate_simt,
+    .parameters = parameters,
+    .predict_ns = cuda::simt_ns,
+    .launch = launch,
+    .tile =
+        [](const Canonical&, const CudaSimt& c, const cuda::SimtSizes&) {
+          return Tile{c.block_m, c.block_n, c.block_k};
+        },
+    .fallback = fallback,
+    .applies_scales = cuda::only_line_scales};
 
 }  // namespace
 

@@ -311,6 +311,12 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
     .parameters = cuda::wgmma_parameters,
     .predict_ns = cuda::wgmma_ns,
     .launch = cuda::wgmma_launch,
+    .tile =
+        [](const Canonical&, const CudaWgmma& c, const WgmmaSizes& w) {
+          const std::int64_t left = std::int64_t{c.left} * c.cluster_left;
+          const std::int64_t right = std::int64_t{c.right} * c.cluster_right;
+          return c.swap ? Tile{right, left, w.depth} : Tile{left, right, w.depth};
+        },
     .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; }};
 
 }  // namespace

@@ -352,16 +352,21 @@ double flushed_by(const Gemm& g, const DeviceCaps& d, const HipMfma&) {
   return g.a.dtype == bf16 ? 0x1p-126 : 0;
 }
 
-constexpr TypedFamily<HipMfma, MfmaSizes> kRow{.vendor = Vendor::amd,
-                                               .files = kFiles,
-                                               .first_rules = kFirst,
-                                               .sizes = mfma_sizes,
-                                               .rules = kRules,
-                                               .enumerate = enumerate,
-                                               .parameters = parameters,
-                                               .predict_ns = hip::predict_mfma_ns,
-                                               .launch = launch,
-                                               .flushed_by = flushed_by};
+constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
+    .vendor = Vendor::amd,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = mfma_sizes,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = hip::predict_mfma_ns,
+    .launch = launch,
+    .tile =
+        [](const Canonical&, const HipMfma& c, const MfmaSizes& w) {
+          return Tile{c.tile_m, c.tile_n, w.tile_k};
+        },
+    .flushed_by = flushed_by};
 
 }  // namespace
 

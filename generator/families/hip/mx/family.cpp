@@ -305,6 +305,10 @@ constexpr TypedFamily<HipMx, MxSizes> kRow{
     .parameters = parameters,
     .predict_ns = predict,
     .launch = launch,
+    .tile =
+        [](const Canonical&, const HipMx& c, const MxSizes&) {
+          return Tile{c.tile_m, c.tile_n, c.tile_k};
+        },
     .applies_scales = [](const Gemm& g) { return g.scale_a == Scale::mx_32; }};
 
 }  // namespace

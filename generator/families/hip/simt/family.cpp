@@ -108,15 +108,20 @@ double predict(const Canonical& p, const DeviceCaps& d, const HipSimt& c, const 
   return rounds * (of_block + barriers / 2 + 500) / clock + 2000;
 }
 
-constexpr TypedFamily<HipSimt, SimtSizes> kRow{.vendor = Vendor::amd,
-                                               .files = kFiles,
-                                               .sizes = sizes_of,
-                                               .rules = kRules,
-                                               .enumerate = enumerate,
-                                               .parameters = parameters,
-                                               .predict_ns = predict,
-                                               .launch = launch,
-                                               .applies_scales = [](const Gemm&) { return true; }};
+constexpr TypedFamily<HipSimt, SimtSizes> kRow{
+    .vendor = Vendor::amd,
+    .files = kFiles,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .launch = launch,
+    .tile =
+        [](const Canonical&, const HipSimt& c, const SimtSizes&) {
+          return Tile{c.tile_m, c.tile_n, c.tile_k};
+        },
+    .applies_scales = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "generator/problem/extent.h"
+#include "tuner/verify/ragged.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln {
@@ -30,13 +31,6 @@ void loosen(Gemm& gemm, Operand which, Matrix& matrix, std::int64_t extra) {
   matrix.batch_stride = 0;
 }
 
-void loosen_all(Gemm& gemm, std::int64_t extra) {
-  loosen(gemm, Operand::a, gemm.a, extra);
-  loosen(gemm, Operand::b, gemm.b, extra);
-  loosen(gemm, Operand::c, gemm.c, extra);
-  loosen(gemm, Operand::d, gemm.d, extra);
-}
-
 /// The largest odd number that is at most `size - by`, but at least 1.
 std::int64_t odd_below(std::int64_t size, std::int64_t by) {
   const std::int64_t less = std::max<std::int64_t>(1, size - by);
@@ -52,6 +46,13 @@ std::int64_t odd_depth_below(const Gemm& gemm, std::int64_t by) {
 
 }  // namespace
 
+void loosen_pitches(Gemm& gemm, std::int64_t extra) {
+  loosen(gemm, Operand::a, gemm.a, extra);
+  loosen(gemm, Operand::b, gemm.b, extra);
+  loosen(gemm, Operand::c, gemm.c, extra);
+  loosen(gemm, Operand::d, gemm.d, extra);
+}
+
 std::vector<Gemm> ragged_neighbours(const Gemm& gemm) {
   if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0) return {};
   if (gemm.m == 1 && gemm.n == 1 && gemm.k == 1) return {};
@@ -61,11 +62,11 @@ std::vector<Gemm> ragged_neighbours(const Gemm& gemm) {
   near.m = odd_below(base.m, 1);
   near.n = odd_below(base.n, 1);
   near.k = odd_depth_below(base, 1);
-  loosen_all(near, 1);
+  loosen_pitches(near, 1);
   far.m = odd_below(base.m, base.m / 5 + 2);
   far.n = odd_below(base.n, base.n / 7 + 4);
   far.k = odd_depth_below(base, base.k / 3 + 6);
-  loosen_all(far, 3);
+  loosen_pitches(far, 3);
   return {near, far};
 }
 

@@ -1,0 +1,51 @@
+#include "engine/stored_kernels.h"
+
+#include <algorithm>
+#include <set>
+
+#include "cache/keys.h"
+#include "tuner/verify/envelope.h"
+
+namespace kiln {
+
+KernelClass& StoredKernels::of(const BestKey& key, Store& store, const Validators& now) {
+  BestKey shapeless = key;
+  shapeless.gemm = {};
+  const auto [entry, fresh] = classes_.try_emplace(key_text(shapeless) + class_text(key.gemm));
+  KernelClass& found = entry->second;
+  if (!fresh) return found;
+  std::set<std::pair<Config, CodeClass>> seen;
+  for (Record& record : store.tuned_like(key, now)) {
+    const Config& config = record.measured.config;
+    const Canonical problem = canonicalise(record.key.gemm);
+    if (!record.measured.verified || !broken_rule(problem, key.device, config).empty()) continue;
+    if (!has_envelope(record.key.gemm, key.device, config)) continue;
+    const CodeClass code = code_class(problem, key.device, config);
+    if (!seen.emplace(config, code).second) continue;
+    found.kernels.push_back({std::move(record), code, {}, std::nullopt});
+  }
+  if (!found.kernels.empty())
+    if (auto model = store.fit(key); model && model->useful()) found.model = std::move(*model);
+  return found;
+}
+
+std::vector<RankedKernel> KernelClass::ranked(const Gemm& gemm, const DeviceCaps& device) {
+  const Canonical problem = canonicalise(gemm);
+  std::optional<FittedModel::Correction> correction;
+  if (model) correction.emplace(model->at(gemm));
+  std::vector<RankedKernel> allowed;
+  for (StoredKernel& kernel : kernels) {
+    const Config& config = kernel.record.measured.config;
+    if (!broken_rule(problem, device, config).empty()) continue;
+    const double ns = predict_ns(problem, device, config);
+    allowed.push_back({correction ? ns * correction->of(config) : ns, &kernel});
+  }
+  std::ranges::stable_sort(allowed, {}, &RankedKernel::ns);
+  return allowed;
+}
+
+bool serves(const StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device) {
+  return code_class(canonicalise(gemm), device, kernel.record.measured.config) == kernel.code_class;
+}
+
+}  // namespace kiln

@@ -1,0 +1,56 @@
+// Kernels of the database that serve sizes they were not tuned for: their code has the sizes as
+// arguments and was proved over its envelope, so neither a compiler nor a worker is needed.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cache/store.h"
+#include "engine/plan.h"
+#include "generator/space/code_class.h"
+
+namespace kiln {
+
+/// A kernel, which serves every size that its config allows and that has the same code.
+struct StoredKernel {
+  Record record;  // of the shape it was tuned for; without its code
+  CodeClass code_class;
+  KernelCode code;             // once it was loaded
+  std::optional<bool> proved;  // over its envelope; unknown until it is asked for
+};
+
+/// What a prediction says of a kernel that the problem allows.
+struct RankedKernel {
+  double ns = 0;
+  StoredKernel* kernel = nullptr;
+};
+
+/// All kernels that were tuned for problems of the same types, layouts and epilogue on the same
+/// device, each code once, and the model fitted to them.
+struct KernelClass {
+  std::vector<StoredKernel> kernels;
+  std::optional<FittedModel> model;  // none, or one that is no better than the analytic one
+  /// Those whose configs the problem allows, by predicted nanoseconds, fastest first. Whether the
+  /// problem has their very code is not asked: see serves().
+  std::vector<RankedKernel> ranked(const Gemm& gemm, const DeviceCaps& device);
+};
+
+/// Read from the store once for each class of problems. Not thread-safe.
+class StoredKernels {
+ public:
+  /// Valid until forget().
+  KernelClass& of(const BestKey& key, Store& store, const Validators& now);
+  /// After a search: its winner is new.
+  void forget() { classes_.clear(); }
+
+ private:
+  std::map<std::string, KernelClass> classes_;
+};
+
+/// Whether the problem, which allows the kernel's config, is computed by its very code.
+bool serves(const StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device);
+
+}  // namespace kiln

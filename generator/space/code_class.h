@@ -1,0 +1,22 @@
+// Which problems a config computes with the same code: the sizes that are arguments of a kernel
+// make no difference to it, those that became constants do. Knows parameters; renders nothing.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "generator/space/space.h"
+
+namespace kiln {
+
+/// A hash over all constants but hints, and over what the templates ask. Problems for which a
+/// config has the same class are computed by the same code.
+struct CodeClass {
+  std::uint64_t low = 0, high = 0;
+  auto operator<=>(const CodeClass&) const = default;
+};
+
+/// `config` breaks no rule for the problem.
+CodeClass code_class(const Canonical& problem, const DeviceCaps& device, const Config& config);
+
+}  // namespace kiln

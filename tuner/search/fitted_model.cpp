@@ -1,0 +1,242 @@
+#include "tuner/search/fitted_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace kiln {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+/// Of a kernel's mean: the mean of all kernels counts as so many of its measurements.
+constexpr double kPrior = 2;
+/// A time beyond e^2 of the prediction is a fault of the measurement or of the config.
+constexpr double kLargest = 2;
+/// Errors beyond a factor of e^0.5 say nothing about kernels that differ by a tenth.
+constexpr double kWildSpread = 0.5;
+/// Least shapes that leaving one out says something of.
+constexpr int kLeastShapes = 4;
+constexpr std::size_t kMostShapes = 4096, kMostKernels = 4096;
+
+class Quality {
+ public:
+  void add(double ratio, const std::array<std::int64_t, 4>& sizes) {
+    ++quality_.shapes;
+    logs_ += std::log(ratio);
+    quality_.mean = std::exp(logs_ / quality_.shapes);
+    if (ratio >= quality_.worst) return;
+    quality_.worst = ratio;
+    quality_.worst_shape = fmt::format("{}x{}x{}{}", sizes[0], sizes[1], sizes[2],
+                                       sizes[3] == 1 ? "" : fmt::format(" batch {}", sizes[3]));
+  }
+  const ChoiceQuality& value() const { return quality_; }
+
+ private:
+  ChoiceQuality quality_;
+  double logs_ = 0;
+};
+
+json to_json(const ChoiceQuality& q) {
+  return {{"shapes", q.shapes}, {"mean", q.mean}, {"worst", q.worst}, {"at", q.worst_shape}};
+}
+
+ChoiceQuality quality_from(const json& from) {
+  return {.shapes = from.at("shapes").get<int>(),
+          .mean = from.at("mean").get<double>(),
+          .worst = from.at("worst").get<double>(),
+          .worst_shape = from.at("at").get<std::string>()};
+}
+
+}  // namespace
+
+/// The measurements by shape, with predictions, for leave-one-out.
+struct FittedModel::Rows {
+  struct Row {
+    Config config;
+    double predicted_ns, measured_ns;
+  };
+  std::vector<std::vector<Row>> of_shape;
+};
+
+FittedModel::Correction::Correction(const FittedModel& model, const Gemm& gemm,
+                                    std::ptrdiff_t left_out)
+    : model_(model), weights_(model.weights_of({gemm.m, gemm.n, gemm.k, gemm.batch}, left_out)) {}
+
+double FittedModel::Correction::of(const Config& config) const {
+  const auto kernel = model_.kernels_.find(config);
+  if (kernel == model_.kernels_.end()) return std::exp(model_.mean_);
+  return std::exp(model_.correction(kernel->second, weights_));
+}
+
+std::vector<double> FittedModel::weights_of(const Sizes& sizes, std::ptrdiff_t left_out) const {
+  std::vector<double> weights(shapes_.size(), 0);
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    if (static_cast<std::ptrdiff_t>(i) == left_out) continue;
+    double distance = 0;
+    for (std::size_t side = 0; side < sizes.size(); ++side) {
+      const double log = std::log2(static_cast<double>(std::max<std::int64_t>(1, sizes[side])) /
+                                   static_cast<double>(shapes_[i][side]));
+      distance += log * log;
+    }
+    weights[i] = std::exp(-0.5 * distance / (reach_ * reach_));
+  }
+  return weights;
+}
+
+double FittedModel::correction(const Kernel& kernel, const std::vector<double>& weights) const {
+  double sum = trust_ * kernel.mean, weight = trust_;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (std::isnan(kernel.residuals[i])) continue;
+    sum += weights[i] * kernel.residuals[i];
+    weight += weights[i];
+  }
+  return sum / weight;
+}
+
+/// The means that measurements are drawn towards.
+void FittedModel::settle() {
+  double sum = 0, count = 0;
+  for (const auto& [config, kernel] : kernels_)
+    for (const double r : kernel.residuals)
+      if (!std::isnan(r)) sum += r, ++count;
+  mean_ = count > 0 ? sum / count : 0;
+  for (auto& [config, kernel] : kernels_) {
+    double own = kPrior * mean_, of = kPrior;
+    for (const double r : kernel.residuals)
+      if (!std::isnan(r)) own += r, ++of;
+    kernel.mean = own / of;
+  }
+}
+
+/// Leave-one-out with the present reach and trust. Kernels' means keep the shape that is left out:
+/// it is one of many there.
+void FittedModel::judge(const Rows& rows) {
+  Quality corrected, plain;
+  double squares = 0, count = 0;
+  for (std::size_t s = 0; s < rows.of_shape.size(); ++s) {
+    const auto& all = rows.of_shape[s];
+    if (all.size() < 2) continue;
+    const std::vector<double> weights = weights_of(shapes_[s], static_cast<std::ptrdiff_t>(s));
+    double best = all.front().measured_ns, least = 0, least_plain = 0;
+    const Rows::Row *chosen = nullptr, *chosen_plain = nullptr;
+    for (const Rows::Row& row : all) {
+      best = std::min(best, row.measured_ns);
+      const double ns = row.predicted_ns * std::exp(correction(kernels_.at(row.config), weights));
+      const double error = std::log(row.measured_ns / ns);
+      squares += error * error, ++count;
+      if (chosen == nullptr || ns < least) chosen = &row, least = ns;
+      if (chosen_plain == nullptr || row.predicted_ns < least_plain)
+        chosen_plain = &row, least_plain = row.predicted_ns;
+    }
+    corrected.add(best / chosen->measured_ns, shapes_[s]);
+    plain.add(best / chosen_plain->measured_ns, shapes_[s]);
+  }
+  quality_ = corrected.value();
+  uncorrected_ = plain.value();
+  spread_ = count > 0 ? std::sqrt(squares / count) : 0;
+}
+
+FittedModel FittedModel::fit(std::span<const TimedConfig> timed, std::span<const Config> kernels,
+                             const DeviceCaps& device) {
+  FittedModel model;
+  const std::set<Config> wanted(kernels.begin(), kernels.end());
+  std::map<Sizes, std::size_t> places;
+  Rows rows;
+  for (const TimedConfig& one : timed) {
+    if (!wanted.contains(one.config) || !(one.ns > 0)) continue;
+    const Canonical problem = canonicalise(one.gemm);
+    if (!broken_rule(problem, device, one.config).empty()) continue;
+    const double predicted = predict_ns(problem, device, one.config);
+    const Sizes sizes{one.gemm.m, one.gemm.n, one.gemm.k, one.gemm.batch};
+    const auto [place, fresh] = places.try_emplace(sizes, model.shapes_.size());
+    if (fresh) {
+      model.shapes_.push_back(sizes);
+      rows.of_shape.emplace_back();
+    }
+    std::vector<double>& residuals = model.kernels_[one.config].residuals;
+    residuals.resize(model.shapes_.size(), kMissing);
+    if (!std::isnan(residuals[place->second])) continue;  // the newest comes first
+    residuals[place->second] = std::clamp(std::log(one.ns / predicted), -kLargest, kLargest);
+    rows.of_shape[place->second].push_back({one.config, predicted, one.ns});
+  }
+  for (auto& [config, kernel] : model.kernels_)
+    kernel.residuals.resize(model.shapes_.size(), kMissing);
+  model.settle();
+  FittedModel best = model;
+  best.judge(rows);
+  for (const double reach : {0.5, 1.0, 2.0, 4.0})
+    for (const double trust : {0.1, 0.3, 1.0}) {
+      model.reach_ = reach;
+      model.trust_ = trust;
+      model.judge(rows);
+      if (model.quality_.mean > best.quality_.mean) best = model;
+    }
+  return best;
+}
+
+bool FittedModel::useful() const {
+  return quality_.shapes >= kLeastShapes && spread_ < kWildSpread &&
+         quality_.mean >= uncorrected_.mean;
+}
+
+std::string FittedModel::text() const {
+  json kernels = json::array();
+  for (const auto& [config, kernel] : kernels_) {
+    json residuals = json::array();
+    for (const double r : kernel.residuals)
+      residuals.push_back(std::isnan(r) ? json() : json(std::round(r * 1e4) / 1e4));
+    kernels.push_back({{"config", kiln::text(config)}, {"residuals", std::move(residuals)}});
+  }
+  return json{{"shapes", shapes_},
+              {"kernels", std::move(kernels)},
+              {"reach", reach_},
+              {"trust", trust_},
+              {"spread", spread_},
+              {"quality", to_json(quality_)},
+              {"uncorrected", to_json(uncorrected_)}}
+      .dump();
+}
+
+Result<FittedModel> FittedModel::parse(std::string_view text) {
+  const auto wrong = [](const std::string& what) {
+    return fail(ErrorCode::bad_input, "fitted model: " + what);
+  };
+  try {
+    const json from = json::parse(text);
+    FittedModel model;
+    model.shapes_ = from.at("shapes").get<std::vector<Sizes>>();
+    if (model.shapes_.size() > kMostShapes) return wrong("too many shapes");
+    for (const Sizes& sizes : model.shapes_)
+      if (std::ranges::any_of(sizes, [](std::int64_t size) { return size < 1; }))
+        return wrong("a size below 1");
+    const json& kernels = from.at("kernels");
+    if (kernels.size() > kMostKernels) return wrong("too many kernels");
+    for (const json& one : kernels) {
+      const auto config = parse_config(one.at("config").get<std::string>());
+      if (!config) return tl::unexpected(config.error());
+      Kernel kernel;
+      for (const json& r : one.at("residuals"))
+        kernel.residuals.push_back(r.is_null() ? kMissing
+                                               : std::clamp(r.get<double>(), -kLargest, kLargest));
+      if (kernel.residuals.size() != model.shapes_.size()) return wrong("residuals are missing");
+      model.kernels_.emplace(*config, std::move(kernel));
+    }
+    model.reach_ = std::clamp(from.at("reach").get<double>(), 0.1, 10.0);
+    model.trust_ = std::clamp(from.at("trust").get<double>(), 1e-3, 10.0);
+    model.spread_ = from.at("spread").get<double>();
+    model.quality_ = quality_from(from.at("quality"));
+    model.uncorrected_ = quality_from(from.at("uncorrected"));
+    model.settle();
+    return model;
+  } catch (const json::exception& e) {
+    return wrong(e.what());
+  }
+}
+
+}  // namespace kiln

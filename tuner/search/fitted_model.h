@@ -1,0 +1,90 @@
+// The analytic model corrected by what was measured on this device: for each stored kernel, how far
+// its times lay from the model's on every shape where it was timed. Pure; knows no database and no
+// device but as values.
+#pragma once
+
+#include <array>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generator/space/space.h"
+
+namespace kiln {
+
+/// One measurement: a config's median time on a problem.
+struct TimedConfig {
+  Gemm gemm;
+  Config config;
+  double ns = 0;
+};
+
+/// How good a choice by predictions is, over shapes of which each is left out in turn: the best
+/// measured time over that of the chosen kernel.
+struct ChoiceQuality {
+  int shapes = 0;
+  double mean = 1, worst = 1;  // geometric mean; 1: the best kernel was chosen
+  std::string worst_shape;
+};
+
+class FittedModel {
+ public:
+  /// From measurements of one class of problems (types, layouts, epilogue); those of configs that
+  /// `kernels` does not list are left out.
+  static FittedModel fit(std::span<const TimedConfig> timed, std::span<const Config> kernels,
+                         const DeviceCaps& device);
+  /// Errors: bad_input (not what text() writes).
+  static Result<FittedModel> parse(std::string_view text);
+  /// JSON: shapes, and for each kernel log(measured / predicted) on each, null where it was not
+  /// timed.
+  std::string text() const;
+
+  /// What predictions for one problem are multiplied by.
+  class Correction {
+   public:
+    double of(const Config& config) const;
+
+   private:
+    friend class FittedModel;
+    Correction(const FittedModel& model, const Gemm& gemm, std::ptrdiff_t left_out);
+    const FittedModel& model_;
+    std::vector<double> weights_;  // of each shape
+  };
+  /// Valid as long as the model.
+  Correction at(const Gemm& gemm) const { return Correction(*this, gemm, -1); }
+
+  /// Leave-one-out, as stored with the fit.
+  const ChoiceQuality& quality() const { return quality_; }
+  /// The same of the analytic model alone.
+  const ChoiceQuality& uncorrected() const { return uncorrected_; }
+  /// Standard deviation of log(measured / corrected prediction), leave-one-out.
+  double spread() const { return spread_; }
+  /// Whether its choices are no worse than the analytic model's and its errors are of a size that
+  /// says something. Where not, it should not be used.
+  bool useful() const;
+
+ private:
+  using Sizes = std::array<std::int64_t, 4>;  // m, n, k, batch
+  struct Kernel {
+    std::vector<double> residuals;  // of each shape; NaN: not timed there
+    double mean = 0;                // drawn towards that of all kernels
+  };
+
+  double correction(const Kernel& kernel, const std::vector<double>& weights) const;
+  std::vector<double> weights_of(const Sizes& sizes, std::ptrdiff_t left_out) const;
+  void settle();
+  struct Rows;
+  void judge(const Rows& rows);
+
+  std::vector<Sizes> shapes_;
+  std::map<Config, Kernel> kernels_;
+  double mean_ = 0;     // residual of all kernels
+  double reach_ = 1;    // of a measurement, in doublings of sizes
+  double trust_ = 0.3;  // weight of a kernel's mean beside its measurements nearby
+  double spread_ = 0;
+  ChoiceQuality quality_, uncorrected_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,139 @@
+#include "tuner/verify/envelope.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "generator/space/code_class.h"
+#include "generator/space/family.h"
+#include "tuner/verify/ragged.h"
+
+namespace kiln {
+namespace {
+
+using Sizes = std::array<std::int64_t, 3>;  // m, n, k
+
+/// Codes that promise themselves multiples of something are proved on multiples of it.
+constexpr std::array<std::int64_t, 9> kSteps{1, 2, 4, 8, 16, 32, 64, 128, 256};
+/// Which of m, n, k are brought to a multiple: bits, fewest first.
+constexpr std::array<unsigned, 7> kRounded{4, 2, 1, 6, 5, 3, 7};
+
+std::int64_t multiple_near(std::int64_t size, std::int64_t step) {
+  return std::max(step, size / step * step);
+}
+
+class Envelope {
+ public:
+  Envelope(const Gemm& gemm, const DeviceCaps& device, const Config& config, double most_work)
+      : gemm_(gemm),
+        device_(device),
+        config_(config),
+        most_work_(most_work),
+        own_(code_class(canonicalise(gemm), device, config)) {}
+
+  /// The problem of these sizes, or the nearest that is the same code.
+  void add(Sizes sizes, std::int64_t batch, std::int64_t extra) {
+    const Sizes own{gemm_.m, gemm_.n, gemm_.k};
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      if (sizes[i] == 0) sizes[i] = own[i];
+    for (const std::int64_t step : kSteps)
+      for (const unsigned rounded : kRounded) {
+        Sizes tried = sizes;
+        for (std::size_t i = 0; i < tried.size(); ++i)
+          if (rounded >> i & 1 && sizes[i] != own[i]) tried[i] = multiple_near(tried[i], step);
+        if (take(tried, batch, extra)) return;
+        if (step == 1) break;
+      }
+  }
+  std::vector<Gemm> problems() && { return std::move(problems_); }
+
+ private:
+  /// Whether nothing nearer need be tried.
+  bool take(const Sizes& sizes, std::int64_t batch, std::int64_t extra) {
+    Gemm one = gemm_;
+    one.m = sizes[0];
+    one.n = sizes[1];
+    one.k = sizes[2];
+    one.batch = batch;
+    loosen_pitches(one, extra);
+    if (one.flops() / 2 > most_work_) return true;
+    if (!validate(one)) return false;
+    const Canonical problem = canonicalise(one);
+    if (!broken_rule(problem, device_, config_).empty()) return false;
+    if (code_class(problem, device_, config_) != own_) return false;
+    if (seen_.insert(one).second) problems_.push_back(one);
+    return true;
+  }
+
+  const Gemm& gemm_;
+  const DeviceCaps& device_;
+  const Config& config_;
+  const double most_work_;
+  const CodeClass own_;
+  std::vector<Gemm> problems_;
+  std::set<Gemm> seen_;
+};
+
+/// On either side of one tile, and of several.
+std::array<std::int64_t, 5> around(std::int64_t tile) {
+  if (tile == 0) return {};
+  const auto least = [](std::int64_t size) { return std::max<std::int64_t>(1, size); };
+  return {1, least(tile - 1), tile, tile + 1, 2 * tile + tile / 2 + 1};
+}
+
+/// One element, on either side of a stage, fewer stages than parts of k, and more.
+std::array<std::int64_t, 7> depths(std::int64_t stage) {
+  if (stage == 0) return {};
+  return {1,
+          std::max<std::int64_t>(1, stage - 1),
+          stage,
+          stage + 1,
+          4 * stage + stage / 2 + 1,
+          12 * stage,
+          40 * stage + 3};
+}
+
+std::optional<Tile> tile_of(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  const Family& family = family_of(config, device.vendor);
+  if (family.tile == nullptr) return std::nullopt;
+  return family.tile(canonicalise(gemm), device, config);
+}
+
+}  // namespace
+
+bool has_envelope(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  return tile_of(gemm, device, config).has_value();
+}
+
+std::vector<Gemm> envelope(const Gemm& gemm, const DeviceCaps& device, const Config& config,
+                           double most_work) {
+  const auto found = tile_of(gemm, device, config);
+  if (!found) return {};
+  const Tile tile = *found;
+  Envelope all(gemm, device, config, most_work);
+  const auto m = around(tile.m), n = around(tile.n);
+  const auto k = depths(tile.k);
+  // Five and seven have no common factor: every m meets every k, and every n nearly all.
+  for (std::size_t i = 0; i < m.size() * k.size(); ++i)
+    all.add({m[i % 5], n[(i / 5 + 2 * (i % 5)) % 5], k[i % 7]}, 1,
+            static_cast<std::int64_t>(i % 3));
+  // Where the code is for few values of k, its own and those beside it.
+  for (std::size_t i = 0; i < m.size(); ++i)
+    for (const std::int64_t near : {gemm.k - 1, gemm.k, gemm.k + 1})
+      all.add({m[i], n[4 - i], std::max<std::int64_t>(1, near)}, 1, 0);
+  all.add({m[4], n[3], k[4]}, 3, 1);
+  all.add({m[1], n[1], 100 * tile.k + 1}, 1, 0);
+  all.add({50 * tile.m + 1, n[3], k[3]}, 1, 0);
+  all.add({m[3], 50 * tile.n + 1, k[3]}, 1, 0);
+  // Several waves, the last of them not full.
+  const auto side = static_cast<std::int64_t>(std::ceil(std::sqrt(2.3 * device.compute_units)));
+  all.add({side * tile.m + 1, side * tile.n - 1, k[4]}, 1, 0);
+  all.add({side * tile.m + 1, side * tile.n - 1, k[5]}, 1, 0);
+  std::vector<Gemm> problems = std::move(all).problems();
+  std::ranges::stable_sort(problems, {}, [](const Gemm& g) { return g.flops(); });
+  return problems;
+}
+
+}  // namespace kiln
