@@ -1,5 +1,5 @@
-// `kiln bench`: a list of shapes, raced one after the other, reported as they are known. Knows the
-// Engine and the peers; knows no command line.
+// `kiln bench`: a list of shapes, raced one after the other on a device of any kind, reported as
+// they are known. Knows the Engine and the peers; knows no command line.
 #pragma once
 
 #include <chrono>
@@ -14,12 +14,13 @@ namespace kiln {
 
 struct BenchOptions {
   std::vector<Gemm> gemms;
-  std::vector<int> threads;  ///< counts to race at; empty: 1 and every core
+  std::vector<int> threads;  ///< counts to race at; empty: 1 and every core, or a GPU's one
   OpenOptions open;
   bool tune = false;                           ///< tune first what has no valid record
   std::chrono::duration<double> budget{10.0};  ///< of tuning, for each shape
-  std::vector<std::string> peers;              ///< names; empty: all that are installed
+  std::vector<std::string> peers;              ///< names, on CPUs; empty: all that are installed
   ContestOptions contest;
+  std::function<void(std::size_t races)> on_start;
   std::function<void(const MachineLine&)> on_machine;
   std::function<void(const Peer&)> on_peer;
   std::function<void(const AbsentPeer&)> on_absent;
@@ -33,10 +34,7 @@ struct BenchOptions {
 };
 
 /// Call enter_peer_environment() first. A shape that fails is reported and the next one is raced.
-/// Errors: bad_input (a peer's name, threads), and those of Engine::open.
+/// Errors: bad_input (a peer's name, threads), and those of Engine::open and open_track().
 Result<BenchReport> run_bench(const BenchOptions& options);
-
-/// Thread counts that a benchmark takes when none are named: 1 and every core.
-Result<std::vector<int>> default_thread_counts();
 
 }  // namespace kiln

@@ -6,11 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/peer.h"
-#include "kiln/engine.hpp"
-#include "runtime/backend.h"
-#include "tuner/measure/gpu_clocks.h"
-#include "tuner/measure/measure.h"
+#include "bench/track.h"
 
 namespace kiln {
 
@@ -20,17 +16,11 @@ struct ContestOptions {
   std::uint64_t seed = 1;
 };
 
-/// A peer whose result was wrong, or who refused: reported, and out of the race.
-struct Excluded {
-  std::string peer;
-  std::string reason;
-};
-
 struct ContestResult {
   Gemm gemm;
   int threads = 1;
   Timing kiln;
-  std::map<std::string, Timing> peers;  // by name; the hopelessly slow have few samples
+  std::map<std::string, Timing> peers;  // as RaceTimes
   std::vector<Excluded> excluded;
   std::string config;              // of kiln's kernel
   Match match = Match::reference;  // where it came from
@@ -48,8 +38,9 @@ struct ContestResult {
   double ratio() const;
 };
 
-/// Errors: bad_input (an empty or invalid problem), device (no memory), and those of Engine::plan.
-Result<ContestResult> contest(Engine& engine, const PeerSet& peers, const Gemm& gemm, int threads,
+/// kiln's result is checked before the race and after it. Errors: bad_input (an empty or invalid
+/// problem), device (no memory; it gave up), and those of Engine::plan.
+Result<ContestResult> contest(Engine& engine, const RaceTrack& track, const Gemm& gemm, int threads,
                               const ContestOptions& options);
 
 }  // namespace kiln

@@ -122,7 +122,7 @@ Result<DemoOutcome> run_demo_second_process(const DemoOptions& options) {
   // Before any peer is loaded: their own dependencies are no business of kiln's.
   outcome.compiler_files = mapped_compiler_files();
 
-  const PeerSet peers = load_peers();
+  const auto track = host_track(load_peers());
   outcome.bench.device = options.open.device;
   const auto limits = measure_limits(*device);
   if (!limits) return tl::unexpected(limits.error());
@@ -131,7 +131,7 @@ Result<DemoOutcome> run_demo_second_process(const DemoOptions& options) {
   race.seed = options.seed;
   for (const ListedShape& shape : *shapes) {
     if (cancelled(options)) break;
-    auto row = contest(*engine, peers, shape.gemm, device->compute_units, race);
+    auto row = contest(*engine, *track, shape.gemm, device->compute_units, race);
     if (row)
       add_row(outcome.bench, std::move(*row));
     else

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "bench/contest.h"
+#include "bench/track.h"
 #include "tuner/measure/gpu_timing.h"
 #include "tuner/measure/vendor_library.h"
 

@@ -12,13 +12,14 @@ namespace kiln {
 /// One call of the same kernel three ways, interleaved; medians in nanoseconds.
 struct Overhead {
   Gemm gemm;
-  double direct_ns = 0;  // the kernel's own function, arguments made beforehand
+  double direct_ns = 0;  // the kernel's own function or launch, arguments made beforehand
   double plan_ns = 0;    // Plan::run
   double gemm_ns = 0;    // Engine::gemm
 };
 
-/// On one thread. Errors: those of Engine::plan, not_tuned (the problem has no generated kernel).
-Result<Overhead> measure_overhead(Engine& engine, const Gemm& gemm);
+/// On one thread; on a GPU, the host's time of calls that are not waited for. Errors: those of
+/// Engine::plan, not_tuned (the problem has no generated kernel), device.
+Result<Overhead> measure_overhead(Engine& engine, const Gemm& gemm, const std::string& device);
 
 /// The start of a process: Engine::open, then the first gemm(), checked.
 struct ColdStart {
@@ -28,7 +29,8 @@ struct ColdStart {
   std::vector<std::string> compiler_files;  // mapped afterwards; empty = no LLVM was loaded
 };
 
-/// Meant for a process that has done nothing else yet. Errors: those of Engine::open and gemm().
+/// Meant for a process that has done nothing else yet. A GPU's context is made first and not
+/// counted. Errors: those of Engine::open and gemm().
 Result<ColdStart> cold_start_here(const Gemm& gemm, const OpenOptions& open, int threads);
 
 /// `cold_start_here` in `runs` processes of this program, which `arguments` must lead there and

@@ -7,21 +7,15 @@
 #include <cstring>
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "bench/environment.h"
-#include "bench/gpu_plan_calls.h"
+#include "bench/track.h"
 #include "cache/store.h"
-#include "runtime/backend.h"
-#include "runtime/cpu/cpu.h"
-#include "tuner/measure/gpu_timing.h"
-#include "tuner/measure/measure.h"
-#include "tuner/measure/operand_sets.h"
 
 namespace kiln {
 namespace {
 
-constexpr int kCurveSamples = 101, kCurveLeastSamples = 5;
+constexpr int kCurveSamples = 101;
 constexpr double kRaceNs = 5e9;
 constexpr const char* kEmpty = "empty.db";
 
@@ -72,57 +66,6 @@ Result<Tuned> tune_from_nothing(const std::filesystem::path& database,
   return Tuned{std::move(*engine), std::move(*report)};
 }
 
-/// Medians of both plans, in their order.
-struct Raced {
-  double first_ns, second_ns;
-  GpuConditions conditions = {};
-};
-
-Result<Raced> raced_on_cpu(const SearchQualityInput& input, const std::vector<Plan>& plans) {
-  const auto device = detect_cpu(input.threads);
-  if (!device) return tl::unexpected(device.error());
-  auto sets = OperandSets::make(input.gemm, *device, input.seed);
-  if (!sets) return tl::unexpected(sets.error());
-  std::vector<Calls> calls;
-  for (const Plan& plan : plans) {
-    if (Status ran = plan.run((*sets)[0]); !ran) return tl::unexpected(ran.error());
-    calls.push_back(
-        calls_over(sets->count(), [plan, &sets = *sets](int set) { (void)plan.run(sets[set]); }));
-  }
-  MeasureOptions options;
-  options.sets = sets->count();
-  options.samples = kCurveSamples;
-  options.min_samples = kCurveLeastSamples;
-  options.budget_ns = kRaceNs;
-  options.gate = fma_gate(input.threads);
-  auto samples = race(calls, options);
-  return Raced{timing_of(std::move(samples[0].ns)).median_ns,
-               timing_of(std::move(samples[1].ns)).median_ns};
-}
-
-Result<Raced> raced_on_gpu(const SearchQualityInput& input, const std::vector<Plan>& plans) {
-  auto device = open_gpu(input.device);
-  if (!device) return tl::unexpected(device.error());
-  auto tools = GpuTools::make(*device);
-  if (!tools) return tl::unexpected(tools.error());
-  Gemm gemm = input.gemm;
-  if (gemm.alignment == 1) gemm.alignment = natural_alignment(gemm);
-  const Canonical problem = canonicalise(gemm);
-  auto sets = GpuOperandSets::make(**tools, problem, input.seed);
-  if (!sets) return tl::unexpected(sets.error());
-  std::vector<GpuCalls> calls;
-  std::vector<GpuCalls*> contenders;
-  for (const Plan& plan : plans) {
-    auto one = GpuCalls::make(**tools, *sets, run_on_gpu(plan, problem.swapped));
-    if (!one) return tl::unexpected(one.error());
-    calls.push_back(std::move(*one));
-  }
-  for (GpuCalls& one : calls) contenders.push_back(&one);
-  const auto conditions = gpu_race(contenders, kCurveSamples, kCurveLeastSamples, kRaceNs, {});
-  if (!conditions) return tl::unexpected(conditions.error());
-  return Raced{calls[0].timing().median_ns, calls[1].timing().median_ns, *conditions};
-}
-
 }  // namespace
 
 Result<SearchQuality> measure_search_quality(const SearchQualityInput& input) {
@@ -134,20 +77,22 @@ Result<SearchQuality> measure_search_quality(const SearchQualityInput& input) {
   if (!brief) return tl::unexpected(brief.error());
   auto thorough = tune_from_nothing(folder->file("thorough.db"), input, 10, input.seed + 1);
   if (!thorough) return tl::unexpected(thorough.error());
-  std::vector<Plan> plans;
+  const auto track = open_track(input.device);
+  if (!track) return tl::unexpected(track.error());
+  const auto race = (*track)->prepare(input.gemm, input.threads, input.seed);
+  if (!race) return tl::unexpected(race.error());
   for (Tuned* tuned : {&*brief, &*thorough}) {
-    auto plan = tuned->engine.plan(input.gemm, input.threads);
+    const auto plan = tuned->engine.plan(input.gemm, input.threads);
     if (!plan) return tl::unexpected(plan.error());
-    plans.push_back(std::move(*plan));
+    if (Status in = (*race)->enter(tuned->engine, *plan); !in) return tl::unexpected(in.error());
   }
-  const auto raced =
-      input.device == "cpu" ? raced_on_cpu(input, plans) : raced_on_gpu(input, plans);
+  const auto raced = (*race)->race(kCurveSamples, kRaceNs);
   if (!raced) return tl::unexpected(raced.error());
   return SearchQuality{.short_seconds = brief->report.seconds,
                        .long_seconds = thorough->report.seconds,
                        .short_config = brief->report.config,
                        .long_config = thorough->report.config,
-                       .quality = raced->second_ns / raced->first_ns,
+                       .quality = raced->plans[1].median_ns / raced->plans[0].median_ns,
                        .conditions = raced->conditions};
 }
 

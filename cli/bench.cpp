@@ -6,12 +6,12 @@
 #include <fstream>
 
 #include "bench/environment.h"
-#include "bench/gpu_bench.h"
 #include "cli/bench_extras.h"
 #include "cli/bench_ladder.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "runtime/backend.h"
 
 namespace kiln::cli {
 namespace {
@@ -60,8 +60,8 @@ struct BenchCommand {
 /// Everything that is said while the race runs, on stderr.
 class Commentary {
  public:
-  Commentary(BenchOptions& options, bool json, std::size_t total)
-      : device_(options.open.device), json_(json), total_(total) {
+  Commentary(BenchOptions& options, bool json) : device_(options.open.device), json_(json) {
+    options.on_start = [this](std::size_t races) { total_ = races; };
     options.on_machine = [](const MachineLine& m) {
       fmt::print(
           stderr,
@@ -119,7 +119,7 @@ class Commentary {
 
   std::string device_;
   bool json_;
-  std::size_t total_, done_ = 0;
+  std::size_t total_ = 0, done_ = 0;
   std::optional<ProgressReport> bar_;
   std::map<std::string, std::string> peers_, absent_;
 };
@@ -147,18 +147,8 @@ Result<Outcome> race(const Session& session, const BenchCommand& command,
   options.open = open_options(command.device, command.database);
   options.budget = std::chrono::duration<double>(command.budget);
   options.cancelled = interrupted;
-  const bool gpu = command.device.name != "cpu";
-  if (gpu && !options.threads.empty())
-    return fail(ErrorCode::bad_input,
-                fmt::format("threads = {}: must be left out on a GPU", options.threads.front()));
-  if (!gpu && options.threads.empty()) {
-    const auto counts = default_thread_counts();
-    if (!counts) return tl::unexpected(counts.error());
-    options.threads = *counts;
-  }
-  Commentary commentary(options, session.json,
-                        shapes.size() * std::max<std::size_t>(1, options.threads.size()));
-  const Result<BenchReport> report = gpu ? run_gpu_bench(options) : run_bench(options);
+  Commentary commentary(options, session.json);
+  const Result<BenchReport> report = run_bench(options);
   if (!report) return tl::unexpected(report.error());
   if (session.json) {
     OrderedJson last = to_json(summarise(*report));
@@ -177,7 +167,7 @@ Result<Outcome> race(const Session& session, const BenchCommand& command,
 Result<Outcome> climb(const Session& session, const BenchCommand& command) {
   const Result<Ladder> ladder = ladder_named(command.extras.ladder);
   if (!ladder) return tl::unexpected(ladder.error());
-  if (command.device.name == "cpu")
+  if (!names_gpu(command.device.name))
     return fail(ErrorCode::unsupported, "device = \"cpu\": --ladder needs a GPU (cuda:N)");
   LadderOptions options;
   options.device = command.device.name;
@@ -204,10 +194,10 @@ Result<Outcome> run(const Session& session, const BenchCommand& command) {
   if (Status entered = enter_peer_environment(); !entered) return tl::unexpected(entered.error());
   const Result<std::vector<Shape>> shapes = command.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
+  if (names_gpu(command.device.name) && !command.race.threads.empty())
+    return fail(ErrorCode::bad_input, fmt::format("threads = {}: must be left out on a GPU",
+                                                  command.race.threads.front()));
   if (command.extras.wanted()) {
-    if (command.device.name != "cpu" && !command.race.threads.empty())
-      return fail(ErrorCode::bad_input, fmt::format("threads = {}: must be left out on a GPU",
-                                                    command.race.threads.front()));
     const int threads = command.race.threads.empty() ? 0 : command.race.threads.front();
     const OpenOptions open = open_options(command.device, command.database);
     return run_extras(

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "bench/gpu_overhead.h"
 #include "bench/overhead.h"
 #include "bench/report.h"
 #include "bench/search_quality.h"
@@ -14,14 +13,10 @@ namespace {
 
 constexpr int kColdStarts = 11;
 
-bool on_gpu(const ExtrasInput& input) { return input.open.device != "cpu"; }
-
 Result<Outcome> overhead(bool json, const ExtrasInput& input) {
   Result<Engine> engine = Engine::open(input.open);
   if (!engine) return tl::unexpected(engine.error());
-  const Result<Overhead> found = on_gpu(input)
-                                     ? measure_gpu_overhead(*engine, input.gemm, input.open.device)
-                                     : measure_overhead(*engine, input.gemm);
+  const Result<Overhead> found = measure_overhead(*engine, input.gemm, input.open.device);
   if (!found) return tl::unexpected(found.error());
   if (json)
     print_json({{"overhead",
@@ -63,9 +58,7 @@ Result<Outcome> cold_start(bool json, const ExtrasInput& input) {
 }
 
 Result<Outcome> cold_start_child(const ExtrasInput& input) {
-  const Result<ColdStart> found = on_gpu(input)
-                                      ? gpu_cold_start_here(input.gemm, input.open)
-                                      : cold_start_here(input.gemm, input.open, input.threads);
+  const Result<ColdStart> found = cold_start_here(input.gemm, input.open, input.threads);
   if (!found) return tl::unexpected(found.error());
   fmt::print("{}\n", cold_start_line(*found));
   return Outcome::done;

@@ -44,7 +44,7 @@ inline constexpr Target kDrawnOnTheEmulator[] = {
 /// Families whose problems no general draw gives, with the test file that draws them.
 struct DrawnElsewhere {
   const char* family;
-  const char* file;  // of tests/property
+  const char* file;  // of the family's folder
 };
 inline constexpr DrawnElsewhere kDrawnElsewhere[] = {
     {"hip_mx", "emulated_mx_test.cpp"},  // pairs of MX formats
@@ -56,7 +56,7 @@ struct FamilySample {
   const char* device;  // as caps_named knows it
   const char* shape;
   const char* config;
-  /// Why tests/property plants no bugs in this family's kernels; null: it does.
+  /// Why no bugs are planted in this family's kernels; null: they are.
   const char* no_planted_bugs = nullptr;
 };
 

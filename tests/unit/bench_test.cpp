@@ -208,7 +208,8 @@ TEST_F(Contest, AWrongPeerIsReportedAndLeftOut) {
   ContestOptions options;
   options.samples = 3;
   options.budget_ns = 50e6;
-  const auto row = contest(engine, peers, Gemm::row_major(24, 20, 16), 1, options);
+  const auto row =
+      contest(engine, *host_track(std::move(peers)), Gemm::row_major(24, 20, 16), 1, options);
   ASSERT_TRUE(row) << row.error().message;
   EXPECT_TRUE(row->verified) << row->fault;
   EXPECT_GT(row->kiln.median_ns, 0);
@@ -223,7 +224,7 @@ TEST_F(Contest, AWrongPeerIsReportedAndLeftOut) {
 
 TEST_F(Contest, RefusesProblemsWithNothingToTime) {
   auto engine = Engine::open(open()).value();
-  const auto row = contest(engine, {}, Gemm::row_major(0, 8, 8), 1, {});
+  const auto row = contest(engine, *host_track({}), Gemm::row_major(0, 8, 8), 1, {});
   ASSERT_FALSE(row);
   EXPECT_EQ(row.error().code, ErrorCode::bad_input);
   EXPECT_THAT(row.error().message, HasSubstr("fp32 N N 0 8 8"));

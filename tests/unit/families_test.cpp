@@ -1,6 +1,6 @@
 // Every family has what makes it known and tested: a golden to read, a page, a sample that computes
-// its problem, a place where its configs are drawn, and planted bugs or the reason why there are
-// none. docs/adding-a-family.md leads through them.
+// its problem, a place where its configs are drawn, planted bugs or the reason why there are none,
+// and on GPUs tests of its own. docs/adding-a-family.md leads through them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,6 +33,14 @@ std::string text_of(const fs::path& file) {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+/// Of the family's own tests: cuda_mma, tests/families/cuda/mma.
+fs::path folder_of(const Family& family) {
+  std::string name(family.name);
+  name.replace(name.find('_'), 1, "/");
+  if (family.vendor == Vendor::cpu) name.replace(0, name.find('/'), "cpu");
+  return kRoot / "tests/families" / name;
 }
 
 /// Families that render kernels; a library's choices have no source.
@@ -114,7 +122,7 @@ TEST(EveryFamily, IsDrawnOnTheEmulator) {
     for (const test::DrawnElsewhere& elsewhere : test::kDrawnElsewhere)
       if (elsewhere.family == family->name) {
         drawn = true;
-        EXPECT_TRUE(fs::exists(kRoot / "tests/property" / elsewhere.file)) << elsewhere.file;
+        EXPECT_TRUE(fs::exists(folder_of(*family) / elsewhere.file)) << elsewhere.file;
       }
     EXPECT_TRUE(drawn) << family->name << ": no row in kDrawnOnTheEmulator";
   }
@@ -135,7 +143,8 @@ std::string config_type(std::string_view family) {
 std::map<std::string, int> planted_bugs() {
   static const std::regex base(R"(const Base (k\w+)\{[^;]*?\b((?:Host|Cuda|Hip)[A-Z]\w*)\{)");
   std::map<std::string, int> planted;
-  for (const auto& entry : fs::directory_iterator(kRoot / "tests/property")) {
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
+    if (entry.path().extension() != ".cpp") continue;
     const std::string text = text_of(entry.path());
     for (std::sregex_iterator found(text.begin(), text.end(), base), end; found != end; ++found) {
       const std::string row = "{&" + (*found)[1].str() + ',';
@@ -157,7 +166,22 @@ TEST(EveryFamily, HasPlantedBugsOrSaysWhyNot) {
     if (sample->no_planted_bugs != nullptr)
       EXPECT_EQ(count, 0) << family->name << " has planted bugs: its row needs no reason";
     else
-      EXPECT_GE(count, kFewest) << family->name << ": tests/property/*mutants_test.cpp";
+      EXPECT_GE(count, kFewest) << family->name << ": a *mutants_test.cpp of its folder";
+  }
+}
+
+/// CPU families have none: what is asked of one is asked of all, by tests/unit and
+/// kernels_test.cpp.
+TEST(EveryFamily, OfAGpuHasTestsOfItsOwn) {
+  for (const Family* family : generated()) {
+    if (family->vendor == Vendor::cpu) continue;
+    const fs::path folder = folder_of(*family);
+    const bool tested =
+        fs::is_directory(folder) &&
+        std::any_of(fs::directory_iterator(folder), {}, [](const fs::directory_entry& entry) {
+          return entry.path().filename().string().ends_with("_test.cpp");
+        });
+    EXPECT_TRUE(tested) << family->name << ": no *_test.cpp in " << folder;
   }
 }
 

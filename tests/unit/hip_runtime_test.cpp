@@ -368,6 +368,36 @@ TEST_F(Hip, TuningGoesThroughTheWorkerAndBeginsWithWhatWasPredicted) {
   EXPECT_EQ(rows[0].config, (*predicted)[0].config);
 }
 
+TEST_F(Hip, RacesHaveTheReportThatCpusHave) {
+  const TempDir dir;
+  const std::string shape = "fp32 N N 16 16 16 align=16", db = (dir / "kiln.db").string();
+  const test::KilnCommand kiln;
+  const auto on_it = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"bench", "--device", "hip:0", "--shape", shape, "--db", db});
+    return kiln(more);
+  };
+  const auto raced = on_it({"--tune", "--budget", "0.2", "--samples", "5", "--json"});
+  ASSERT_EQ(raced.exit_code, 0) << raced.out << raced.err;
+  const auto rows = raced.json();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["device"], "hip:0");
+  EXPECT_EQ(rows[0]["policy"], backend_of(Vendor::amd).policy);
+  EXPECT_EQ(rows[0]["threads"], open_gpu("hip:0").value()->caps().compute_units);
+  EXPECT_EQ(rows[0]["match"], "exact");
+  EXPECT_TRUE(rows[0]["verified"].get<bool>());
+  EXPECT_GT(rows[0]["kiln_ns"].get<double>(), 0);
+  EXPECT_THAT(raced.err,
+              AllOf(HasSubstr("[1/1] " + shape), HasSubstr("cublaslt is left out of this race: ")));
+  EXPECT_EQ(rows[1]["summary"]["verified"], 1);
+  EXPECT_EQ(on_it({"--threads", "2"}).exit_code, 2);
+  const auto overhead = on_it({"--overhead", "--json"});
+  ASSERT_EQ(overhead.exit_code, 0) << overhead.err;
+  EXPECT_GT(overhead.json().at(0)["overhead"]["direct_ns"].get<double>(), 0);
+  const auto start = on_it({"--cold-start", "--json"});
+  ASSERT_EQ(start.exit_code, 0) << start.err;
+  EXPECT_TRUE(start.json().at(0)["cold_start"]["verified"].get<bool>());
+}
+
 TEST_F(Hip, TheCommandWorksOnIt) {
   const test::KilnCommand kiln;  // with this process's environment
   const auto described = kiln({"devices", "--device", "hip:0", "--json"});

@@ -1,6 +1,6 @@
-// Tile kernel: kMt × kNt tile registers of sums. The left operand's rows are read where they lie
-// (or copied, k padded, where they cannot be); the right operand is packed in strips. Expects
-// abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
+// Tile kernel: kMt × kNt tile registers of accumulators. The left operand's rows are read where
+// they lie (or copied, k padded, where they cannot be); the right operand is packed in strips.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
 
 constexpr int kStep = kTileBytes / int(sizeof(Unit)) * kGroup;  // k of one tile row
 constexpr int kHeight = kMt * kTileRows;
@@ -43,7 +43,7 @@ KILN_INLINE void store_sums(Acc (*to)[kNr], Sequence<int, I...>) {
   (tile_store<I>(&to[I / kNt * kTileRows][I % kNt * kLanes], sizeof(to[0])), ...);
 }
 
-/// One block of kHeight × kNr sums over k; `height` × `width` of them exist.
+/// One block of kHeight × kNr accumulators over k; `height` × `width` of them exist.
 __attribute__((noinline)) static void tile(const LeftStrip& left, const Unit* right, i64 k,
                                            const Output& where, i64 row, i64 column, int height,
                                            int width, Pass pass) {
@@ -207,7 +207,7 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
     for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
       const i64 k = smaller(kKc, ks.end - k0);
       //% if parallel == k
-      const Pass pass{k0 == ks.begin, false};  // the last sum is reduce()'s
+      const Pass pass{k0 == ks.begin, false};  // reduce() finishes
       //% else
       const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
       //% end

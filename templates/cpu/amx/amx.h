@@ -37,7 +37,7 @@ template <int T>
 KILN_INLINE void tile_store(void* to, i64 row_bytes) {
   __builtin_ia32_tilestored64(T, to, static_cast<unsigned long long>(row_bytes));
 }
-/// sum += left · right, left being rows of consecutive k, right units across its columns.
+/// Accumulates left · right, left being rows of consecutive k, right units across its columns.
 template <int Sum, int Left, int Right>
 KILN_INLINE void tile_dot() {
   //% if kind == bf16

@@ -2,8 +2,8 @@
 // Expects vector.h, and from the parameters: TypeD.
 #pragma once
 
-/// Sums of earlier k where D's type would round them: element (row, column) of D lies at
-/// (row - row0, column - column0).
+/// Partial accumulators of earlier k, where D's type would round them: that of element (row,
+/// column) of D lies at (row - row0, column - column0).
 struct Partial {
   Acc* sums;
   i64 ld, row0, column0;
@@ -36,7 +36,7 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   return out;
 }
 
-/// Which part of k a sum covers.
+/// Whether accumulators hold the first and the last of k.
 struct Pass {
   bool first, last;
 };
@@ -123,7 +123,7 @@ KILN_INLINE Vec<float, L> activate(Vec<float, L> x) {
 //% end
 //% end
 
-/// Finishes L sums of one row: `columns` of them exist, the first at (row, column).
+/// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
                         Pass pass) {

@@ -1,5 +1,5 @@
-// How work is cut into parts, and how parts meet again.
-// Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
+// How work is divided among threads, and the reduction of split-K. Expects epilogue.h and the units
+// of division that apply: kRowUnit, kColumnUnit, kKUnit.
 #pragma once
 
 KILN_INLINE i64 round_up(i64 size, i64 unit) { return (size + unit - 1) / unit * unit; }
@@ -8,7 +8,7 @@ KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
 struct Range {
   i64 begin, end;
 };
-/// Part `part` of `parts` of [0, size), cut at multiples of `unit`.
+/// Part `part` of `parts` of [0, size), divided at multiples of `unit`.
 KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
   const i64 units = (size + unit - 1) / unit;
   return {smaller(units * part / parts * unit, size),
@@ -55,7 +55,7 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   work.columns = share(args.n, kColumnUnit, thread, threads);
   //% end
   //% if parallel == grid
-  // The most square cut of the threads into a grid: down × across.
+  // The most square grid of all threads: down × across.
   int across = 1;
   for (int c = 1; c <= threads; ++c)
     if (threads % c == 0 && args.n * i64(threads / c) >= args.m * i64(c)) across = c;
@@ -72,7 +72,7 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
 //% if parallel == k
 extern "C" int sched_yield();
 
-/// Waits until all threads have come here. Two words: arrivals and the round they belong to.
+/// Waits until all threads have come here. Two words: arrivals, and how often all have arrived.
 static void wait_for_all(unsigned* barrier, int threads) {
   const unsigned round = __atomic_load_n(&barrier[1], __ATOMIC_ACQUIRE);
   if (__atomic_add_fetch(&barrier[0], 1, __ATOMIC_ACQ_REL) == unsigned(threads)) {
@@ -86,8 +86,8 @@ static void wait_for_all(unsigned* barrier, int threads) {
   }
 }
 
-/// Adds the threads' sums in thread order, so that the result does not depend on timing. Thread t's
-/// lie at `sums + t * stride`, tight rows of n.
+/// Adds the threads' partial accumulators in thread order, so that the result does not depend on
+/// timing. Thread t's lie at `sums + t * stride`, tight rows of n.
 static void reduce(const KilnArgs& args, const Output& out, const Acc* sums, i64 stride, int thread,
                    int threads) {
   const Range rows = share(args.m, 1, thread, threads);

@@ -1,5 +1,5 @@
 // Dot products: both operands k-major and left where they are; vectors run along k, and a tile of
-// kMr × kNr sums is added up across its lanes at the end.
+// kMr × kNr accumulators is reduced across its lanes at the end.
 // Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
 
 template <int L>

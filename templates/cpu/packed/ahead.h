@@ -1,9 +1,9 @@
 // Lines of memory that are read soon, fetched a few at a time while tiles compute: what no hardware
-// prefetcher can know, since the next piece of an operand begins on other pages.
+// prefetcher can know, since the next block of an operand begins on other pages.
 #pragma once
 
 //% if ahead
-/// A piece of a matrix on its way into L2, row by row.
+/// A block of a matrix on its way into L2, row by row.
 struct Ahead {
   const char *at, *begin, *end;  // the next line; the row it is of
   i64 pitch, rows;               // rows that are left, this one included
@@ -15,8 +15,8 @@ KILN_INLINE Ahead piece(const void* first, i64 pitch, i64 row_bytes, i64 rows) {
 }
 
 /// The same few instructions each time: a count that changed would be mispredicted (measured: 12 %
-/// at kc = 1024). So a row's last lines may be followed by some of nobody's, and a piece that is
-/// through has its last row fetched again, from L2.
+/// at kc = 1024). So lines beyond a row's end may be fetched, and once the block is complete its
+/// last row is fetched again, from L2.
 template <int Lines>
 KILN_INLINE void fetch(Ahead& next) {
   KILN_UNROLL

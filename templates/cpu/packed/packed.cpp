@@ -61,7 +61,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   KILN_UNROLL
   for (int j = 0; j < N; ++j) {
     //% if column_sums
-    // A's bytes were shifted by 128 to be unsigned; the sums undo it.
+    // A's bytes were shifted by 128 to be unsigned; the column sums undo it.
     const Unit* sums = in.b + (k + kGroup - 1) / kGroup * kNr + j * kLanes;
     AccVec start = load<AccVec>(sums) * -128;
     //% else
@@ -211,7 +211,7 @@ KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
                    kLine)
              : 0;
 }
-/// Sums that later k is added to, where D's type would round them.
+/// Partial accumulators that later k is added to, where D's type would round them.
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   //% if parallel == k
   return round_up(args.m * args.n * i64(sizeof(Acc)), kLine);
@@ -245,7 +245,7 @@ KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last,
 }
 //% end
 //% if ahead_b
-/// The piece of B after the one at (k0, j): the next of k or, behind the last of these, of columns.
+/// The block of B after the one at (k0, j): the next along k or, after the last, along n.
 KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64 j, i64 k0) {
   if ((k0 += kKc) >= ks.end) {
     k0 = ks.begin;
@@ -336,7 +336,7 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
     for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
       const i64 k = smaller(kKc, ks.end - k0);
       //% if parallel == k
-      const Pass pass{k0 == ks.begin, false};  // the last sum is reduce()'s
+      const Pass pass{k0 == ks.begin, false};  // reduce() finishes
       //% else
       const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
       //% end

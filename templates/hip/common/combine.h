@@ -1,10 +1,10 @@
-// Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
-// so that the same call gives the same bits. The workspace holds a counter a tile (zero between
-// calls: the last block resets it), then the sums.
+// The reduction of split-K: the block of a tile that comes last adds all partial accumulators in
+// the order of k, so that the same call gives the same bits. The workspace holds a counter a tile
+// (zero between calls: the last block resets it), then the partial accumulators.
 #pragma once
 
 //% if split
-/// True for the block that must finish the tile; its sums are then those of all pieces.
+/// True for the block that must finish the tile; its accumulators then hold all of k.
 KILN_DEVICE bool combine(Tile& sums, const Work& work, const KilnGpuArgs& args, u32 thread) {
   constexpr i64 kOfThread = i64(kBlocksM) * kBlocksN;
   const i64 counters = (i64(work.tiles) * 4 + 255) / 256 * 256;

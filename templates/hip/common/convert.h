@@ -1,5 +1,5 @@
-// Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// Between stored elements and the epilogue's type (Real). Rounding is to nearest even; integers
+// saturate. Expects types.h and the parameters.
 #pragma once
 
 KILN_DEVICE Real to_real(float x) { return Real(x); }

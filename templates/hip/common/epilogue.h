@@ -1,5 +1,5 @@
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
-// convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
+// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
 #pragma once
 
 //% if activation == silu || activation == gelu_tanh || activation == gelu_erf

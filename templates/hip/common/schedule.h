@@ -1,6 +1,6 @@
-// Which part of D a block computes. Hardware deals blocks to the chiplets in turn; they are
-// renumbered so that a chiplet, which has an L2 of its own, gets neighbours. Then tiles are walked
-// in groups of kGroup rows of tiles.
+// The tile scheduler: which part of D a block computes. Hardware deals blocks to the chiplets in
+// turn; they are renumbered so that a chiplet, which has an L2 of its own, gets neighbours. The
+// rasterization takes bands of kGroup rows of tiles, each column by column.
 #pragma once
 
 struct Work {
@@ -8,7 +8,7 @@ struct Work {
   u32 tile_m, tile_n;
   u32 tile;   // of all batches
   u32 tiles;  // of all batches together
-  u32 piece;  // of the tile's k
+  u32 piece;  // which of the kSplits parts of k
   i64 k_begin, k_end;
 };
 

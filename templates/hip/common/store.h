@@ -2,7 +2,7 @@
 // and, from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 #pragma once
 
-/// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
+/// Accumulators to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
                             i64 column, int lane) {
   const Output out = output_of(args, work.batch);

@@ -4,7 +4,7 @@
 
 using Sums = Vector<Acc, kSums>;
 
-/// sums + a · b, a holding rows and b columns of the result.
+/// The accumulators plus a · b, a holding rows and b columns of the result.
 KILN_DEVICE Sums KILN_MFMA(FragmentA a, FragmentB b, Sums sums) {
   //% if scaled
   // The last arguments are the blocks' scales: none.
@@ -14,7 +14,7 @@ KILN_DEVICE Sums KILN_MFMA(FragmentA a, FragmentB b, Sums sums) {
   //% end
 }
 
-/// Which row of the result sum number `r` of a lane belongs to; its column is the lane modulo
+/// The row of the result that accumulator `r` of a lane belongs to; its column is the lane modulo
 /// kRows.
 KILN_DEVICE int sum_row(int lane, int r) {
   //% if double

@@ -1,7 +1,7 @@
 // Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
 // kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
-// the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
-// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
+// the instruction's rows), so that a lane's accumulators lie side by side in a row of D. Expects
+// abi.h, types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
 
 constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
 constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;
@@ -140,7 +140,7 @@ struct LaneRows {
   u32 a, b, group;  // this lane's row of either, and which part of k it takes
 };
 
-/// What a lane holds for one step. Which k its pieces hold does not matter, as long as it is the
+/// What a lane holds for one step. Which k its fragments hold does not matter, as long as it is the
 /// same for A and B.
 struct Step {
   Fragment a[kBlocksM], b[kBlocksN];

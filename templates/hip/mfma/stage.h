@@ -16,7 +16,7 @@ KILN_DEVICE u32 unit_address(u32 row, u32 unit) {
 //% end
 
 //% if along_a && !direct || along_b && !direct
-/// An operand whose rows lie along k, read in pieces of Width bytes.
+/// A k-major operand, read Width bytes at a time.
 template <int Rows, int Width>
 struct AlongK {
   static constexpr int kCount = Rows * kUnits / kThreads;                 // units of a thread
@@ -71,7 +71,7 @@ using Raw = u64;
 constexpr int kPerUnit = 16 / kElement;  // of them
 
 /// An operand whose rows are neighbours in memory: each thread takes Width bytes of rows for the k
-/// of one unit, and turns them over in its registers.
+/// of one unit, and transposes them in its registers.
 template <int Rows, int Width>
 struct AcrossK {
   static constexpr int kVector = Width / kElement;  // rows

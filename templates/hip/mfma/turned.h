@@ -1,4 +1,4 @@
-// Operands that lie across k, turned over on their way from shared memory to registers. In shared
+// Operands that are not k-major, transposed on their way from shared memory to registers. In shared
 // memory they lie as they do outside: a line of rows for each k. 16 lanes read 16 rows of a few
 // lines together, and each gets one row of them. Expects memory.h.
 #pragma once
@@ -36,7 +36,7 @@ KILN_DEVICE U32x2 read_turned(u32 at) { return ds_read_b64_tr_b8(at); }
 template <int Rows>
 KILN_DEVICE u32 chunk_address(u32 line, u32 chunk) {
   constexpr u32 kChunks = Rows / 16;
-  // Short lines lie several to a round of the banks, and need no exchange among themselves.
+  // Several short lines fit all banks at once, and need no exchange among themselves.
   constexpr u32 kTogether = kChunks < 2 * kReadLines ? 2 * kReadLines / kChunks : 1;
   static_assert((kChunks & (kChunks - 1)) == 0, "chunks are exchanged by their number's bits");
   const u32 exchange = line % kReadLines / kTogether * 2 + line / (2 * kReadLines) % 2;
@@ -59,7 +59,7 @@ KILN_DEVICE U32x4 read_unit_turned(u32 base, u32 row, u32 unit) {
 }
 
 //% if !direct
-/// A stage's lines through registers, read in pieces of Width bytes.
+/// A stage's lines through registers, read Width bytes at a time.
 template <int Rows, int Width>
 struct Turned {
   static constexpr int kLineUnits = Rows * kElement / 16;

@@ -1,4 +1,4 @@
-// The kernel itself. Expects mx.hip, store.h and, where k is cut, combine.h.
+// The kernel itself. Expects mx.hip, store.h and, with split-K, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

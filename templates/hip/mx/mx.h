@@ -7,14 +7,14 @@ using Sums = Vector<Acc, kSums>;
 /// four.
 using Codes = Vector<i32, 8>;
 
-/// sums + a · b, a holding rows and b columns of the result. Of each lane's scales byte `Select`
-/// holds for the 32 of k that the lane's place in the instruction stands for.
+/// The accumulators plus a · b, a holding rows and b columns of the result. Of each lane's scales
+/// byte `Select` holds for the 32 of k that the lane's place in the instruction stands for.
 template <int Select>
 KILN_DEVICE Sums KILN_MFMA(Codes a, Codes b, Sums sums, u32 scale_a, u32 scale_b) {
   return KILN_MFMA_BUILTIN(a, b, sums, kFormatA, kFormatB, Select, scale_a, Select, scale_b);
 }
 
-/// Which row of the result sum number `r` of a lane belongs to; its column is the lane modulo
+/// The row of the result that accumulator `r` of a lane belongs to; its column is the lane modulo
 /// kRows.
 KILN_DEVICE int sum_row(int lane, int r) {
   return r / 4 * (4 * (64 / kRows)) + lane / kRows * 4 + r % 4;

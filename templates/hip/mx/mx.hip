@@ -1,8 +1,8 @@
 // Tiles of D by matrix instructions on operands of microscaled blocks, which may be of different
 // widths. A block's waves share a tile in shared memory; each computes kBlocksM × kBlocksN
 // instructions' worth of it. The product is computed transposed (B's rows are the instruction's
-// rows), so that a lane's sums lie side by side in a row of D. Expects abi.h, types.h, device.h,
-// memory.h, convert.h, epilogue.h, mx.h, mx_stage.h, schedule.h.
+// rows), so that a lane's accumulators lie side by side in a row of D. Expects abi.h, types.h,
+// device.h, memory.h, convert.h, epilogue.h, mx.h, mx_stage.h, schedule.h.
 
 constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
 constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777 epilogue=bias_row+silu
 // config:  cuda_gemv rows=2 width=1 warps=4 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_6ca01e20a8d05c11.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_e20cf09e9ab18877.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -67,8 +67,8 @@ static __device__ constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b;
 using TypeA = Bfloat;               // elements of A
 using TypeB = Bfloat;               // elements of B
 using TypeD = Bfloat;               // elements of C and D
-using Acc = float;                  // sums
-using Real = float;                 // what sums are finished in
+using Acc = float;                  // accumulators
+using Real = float;                 // what the epilogue computes in
 constexpr int kThin = 3;            // rows of the thin operand
 constexpr int kRows = 2;            // rows of the wide operand that a warp takes
 constexpr int kWidth = 1;           // elements read at once

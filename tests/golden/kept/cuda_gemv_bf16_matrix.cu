@@ -6,12 +6,12 @@
 using TypeA = Bfloat;               // elements of A
 using TypeB = Bfloat;               // elements of B
 using TypeD = Bfloat;               // elements of C and D
-using Acc = float;                  // sums
-using Real = float;                 // what sums are finished in
+using Acc = float;                  // accumulators
+using Real = float;                 // what the epilogue computes in
 constexpr int kThin = 3;            // rows of the thin operand
 using Fragment = u32;               // a register of an operand
 constexpr int kChunks = 1;          // parts of a step of the instruction
-constexpr int kMmaSums = 4;         // registers of sums of the matrix instruction
+constexpr int kMmaSums = 4;         // accumulator registers of the matrix instruction
 constexpr int kMmaA = 4;            // registers of the wide operand
 constexpr int kMmaB = 2;            // registers of the thin one
 constexpr int kClasses = 8;         // places within a word where rows begin

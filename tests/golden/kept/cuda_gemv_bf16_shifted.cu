@@ -6,8 +6,8 @@
 using TypeA = Bfloat;               // elements of A
 using TypeB = Bfloat;               // elements of B
 using TypeD = Bfloat;               // elements of C and D
-using Acc = float;                  // sums
-using Real = float;                 // what sums are finished in
+using Acc = float;                  // accumulators
+using Real = float;                 // what the epilogue computes in
 constexpr int kThin = 3;            // rows of the thin operand
 constexpr int kRows = 4;            // rows of the wide operand that a warp takes
 constexpr int kAhead = 4;           // words of each row on their way to a lane

@@ -6,8 +6,8 @@
 using TypeA = Float8E4;             // elements of A
 using TypeB = Float8E4;             // elements of B
 using TypeD = Bfloat;               // elements of C and D
-using Acc = float;                  // sums
-using Real = float;                 // what sums are finished in
+using Acc = float;                  // accumulators
+using Real = float;                 // what the epilogue computes in
 constexpr int kThin = 3;            // rows of the thin operand
 constexpr int kRows = 2;            // rows of the wide operand that a warp takes
 constexpr int kWidth = 16;          // elements read at once

@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_6971612662c04113.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_166ea9b2aae92c48.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -67,8 +67,8 @@ static __device__ constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b;
 using TypeA = Bfloat;            // elements of A
 using TypeB = Bfloat;            // elements of B
 using TypeD = Bfloat;            // elements of C and D
-using Acc = float;               // sums
-using Real = float;              // what sums are finished in
+using Acc = float;               // accumulators
+using Real = float;              // what the epilogue computes in
 using Fragment = u32;            // a register of an operand
 constexpr int kBlockM = 128;     // rows of D in a block's tile
 constexpr int kBlockN = 128;     // columns of D in it

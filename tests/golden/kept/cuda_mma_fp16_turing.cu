@@ -6,8 +6,8 @@
 using TypeA = Half;               // elements of A
 using TypeB = Half;               // elements of B
 using TypeD = Half;               // elements of C and D
-using Acc = float;                // sums
-using Real = float;               // what sums are finished in
+using Acc = float;                // accumulators
+using Real = float;               // what the epilogue computes in
 using Fragment = u32;             // a register of an operand
 constexpr int kBlockM = 64;       // rows of D in a block's tile
 constexpr int kBlockN = 64;       // columns of D in it

@@ -6,8 +6,8 @@
 using TypeA = double;                 // elements of A
 using TypeB = double;                 // elements of B
 using TypeD = double;                 // elements of C and D
-using Acc = double;                   // sums
-using Real = double;                  // what sums are finished in
+using Acc = double;                   // accumulators
+using Real = double;                  // what the epilogue computes in
 using Fragment = double;              // a register of an operand
 constexpr int kBlockM = 128;          // rows of D in a block's tile
 constexpr int kBlockN = 64;           // columns of D in it

@@ -6,8 +6,8 @@
 using TypeA = i8;                     // elements of A
 using TypeB = i8;                     // elements of B
 using TypeD = i32;                    // elements of C and D
-using Acc = i32;                      // sums
-using Real = float;                   // what sums are finished in
+using Acc = i32;                      // accumulators
+using Real = float;                   // what the epilogue computes in
 using Fragment = u32;                 // a register of an operand
 constexpr int kBlockM = 64;           // rows of D in a block's tile
 constexpr int kBlockN = 64;           // columns of D in it

@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: fp32 N N 1024 1024 1024 align=16
 // config:  cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_8a8b63251a8b0c09.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_760b8ddd0f3f3eaf.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -67,12 +67,12 @@ static __device__ constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b;
 using TypeA = float;              // elements of A
 using TypeB = float;              // elements of B
 using TypeD = float;              // elements of C and D
-using Acc = float;                // sums
-using Real = float;               // what sums are finished in
+using Acc = float;                // accumulators
+using Real = float;               // what the epilogue computes in
 constexpr int kBlockM = 128;      // rows of D in a block's tile
 constexpr int kBlockN = 128;      // columns of D in it
 constexpr int kBlockK = 8;        // k of one pass
-constexpr int kThreadM = 8;       // rows of a thread's sums
+constexpr int kThreadM = 8;       // rows of a thread's accumulators
 constexpr int kThreadN = 8;       // columns of them
 constexpr int kLanesM = 4;        // lanes of a warp along the rows
 constexpr bool kSpread = true;    // other lanes' rows and columns lie between a thread's quads

@@ -6,12 +6,12 @@
 using TypeA = Bfloat;            // elements of A
 using TypeB = Bfloat;            // elements of B
 using TypeD = Bfloat;            // elements of C and D
-using Acc = float;               // sums
-using Real = float;              // what sums are finished in
+using Acc = float;               // accumulators
+using Real = float;              // what the epilogue computes in
 constexpr int kBlockM = 8;       // rows of D in a block's tile
 constexpr int kBlockN = 32;      // columns of D in it
 constexpr int kBlockK = 1;       // k of one pass
-constexpr int kThreadM = 1;      // rows of a thread's sums
+constexpr int kThreadM = 1;      // rows of a thread's accumulators
 constexpr int kThreadN = 1;      // columns of them
 constexpr int kLanesM = 1;       // lanes of a warp along the rows
 constexpr bool kSpread = true;   // other lanes' rows and columns lie between a thread's quads

@@ -6,12 +6,12 @@
 using TypeA = float;                  // elements of A
 using TypeB = float;                  // elements of B
 using TypeD = float;                  // elements of C and D
-using Acc = float;                    // sums
-using Real = float;                   // what sums are finished in
+using Acc = float;                    // accumulators
+using Real = float;                   // what the epilogue computes in
 constexpr int kBlockM = 128;          // rows of D in a block's tile
 constexpr int kBlockN = 256;          // columns of D in it
 constexpr int kBlockK = 16;           // k of one pass
-constexpr int kThreadM = 8;           // rows of a thread's sums
+constexpr int kThreadM = 8;           // rows of a thread's accumulators
 constexpr int kThreadN = 16;          // columns of them
 constexpr int kLanesM = 4;            // lanes of a warp along the rows
 constexpr bool kSpread = true;        // other lanes' rows and columns lie between a thread's quads

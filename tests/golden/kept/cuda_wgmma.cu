@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_83562498038774c5.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_750ce0c995c8943e.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -67,8 +67,8 @@ static __device__ constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b;
 using TypeA = Bfloat;                           // elements of A
 using TypeB = Bfloat;                           // elements of B
 using TypeD = Bfloat;                           // elements of C and D
-using Acc = float;                              // sums
-using Real = float;                             // what sums are finished in
+using Acc = float;                              // accumulators
+using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
 constexpr int kRightTile = 128;                 // rows of the right operand in it
 constexpr int kDepth = 64;                      // k of one stage, 128 bytes

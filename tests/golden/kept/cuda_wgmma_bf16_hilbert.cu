@@ -6,8 +6,8 @@
 using TypeA = Bfloat;                           // elements of A
 using TypeB = Bfloat;                           // elements of B
 using TypeD = Bfloat;                           // elements of C and D
-using Acc = float;                              // sums
-using Real = float;                             // what sums are finished in
+using Acc = float;                              // accumulators
+using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
 constexpr int kRightTile = 256;                 // rows of the right operand in it
 constexpr int kDepth = 64;                      // k of one stage, 128 bytes

@@ -6,8 +6,8 @@
 using TypeA = Float8E4;                         // elements of A
 using TypeB = Float8E4;                         // elements of B
 using TypeD = Bfloat;                           // elements of C and D
-using Acc = float;                              // sums
-using Real = float;                             // what sums are finished in
+using Acc = float;                              // accumulators
+using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
 constexpr int kRightTile = 128;                 // rows of the right operand in it
 constexpr int kDepth = 128;                     // k of one stage, 128 bytes

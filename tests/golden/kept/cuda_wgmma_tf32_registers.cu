@@ -6,8 +6,8 @@
 using TypeA = float;                            // elements of A
 using TypeB = float;                            // elements of B
 using TypeD = float;                            // elements of C and D
-using Acc = float;                              // sums
-using Real = float;                             // what sums are finished in
+using Acc = float;                              // accumulators
+using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
 constexpr int kRightTile = 256;                 // rows of the right operand in it
 constexpr int kDepth = 32;                      // k of one stage, 128 bytes

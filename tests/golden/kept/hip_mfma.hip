@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: bf16 N T 8192 8192 8192 align=16
 // config:  hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_b7197e7700db72e3.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_42711e2fb4320fec.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -85,8 +85,8 @@ constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 using TypeA = Bfloat;                 // elements of A
 using TypeB = Bfloat;                 // elements of B
 using TypeD = Bfloat;                 // elements of C and D
-using Acc = float;                    // sums
-using Real = float;                   // what sums are finished in
+using Acc = float;                    // accumulators
+using Real = float;                   // what the epilogue computes in
 using FragmentA = Vector<__bf16, 8>;  // a lane's part of the instruction's first operand: of B
 using FragmentB = Vector<__bf16, 8>;  // and of its second one: of A
 using Four = Vector<u16, 4>;          // four elements of D
@@ -102,12 +102,12 @@ constexpr int kWavesN = 4;            // waves along n
 constexpr int kThreads = 512;         // of a block
 constexpr int kWavesPerUnit = 2;      // waves of a block that share a SIMD
 constexpr int kRows = 16;             // rows and columns of one instruction
-constexpr int kSums = 4;              // of a lane, for one instruction
+constexpr int kSums = 4;              // accumulators of a lane, for one instruction
 constexpr int kStages = 2;            // in shared memory
 constexpr int kSharedBytes = 131072;  // of all stages
 constexpr int kDirectBytes = 16;      // of a lane's load into shared memory
-constexpr int kGroup = 4;             // rows of tiles walked together
-constexpr int kSplits = 1;            // parts that k is cut into
+constexpr int kGroup = 4;             // rows of tiles in a band of the rasterization
+constexpr int kSplits = 1;            // parts that k is divided into
 constexpr int kChiplets = 8;          // that blocks are dealt to in turn
 constexpr int kChunk = 64;            // neighbouring blocks that one chiplet gets
 constexpr bool kAlongA = true;        // A's rows lie along k
@@ -208,8 +208,8 @@ KILN_DEVICE void buffer_load_to_shared(u32 to, Buffer buffer, u32 offset) {
 }
 
 // ---- hip/common/convert.h ----
-// Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// Between stored elements and the epilogue's type (Real). Rounding is to nearest even; integers
+// saturate. Expects types.h and the parameters.
 
 KILN_DEVICE Real to_real(float x) { return Real(x); }
 KILN_DEVICE Real to_real(double x) { return Real(x); }
@@ -240,8 +240,8 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
 }
 
 // ---- hip/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
-// convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
+// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
@@ -282,12 +282,12 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
 
 using Sums = Vector<Acc, kSums>;
 
-/// sums + a · b, a holding rows and b columns of the result.
+/// The accumulators plus a · b, a holding rows and b columns of the result.
 KILN_DEVICE Sums KILN_MFMA(FragmentA a, FragmentB b, Sums sums) {
   return KILN_MFMA_BUILTIN(a, b, sums, 0, 0, 0);
 }
 
-/// Which row of the result sum number `r` of a lane belongs to; its column is the lane modulo
+/// The row of the result that accumulator `r` of a lane belongs to; its column is the lane modulo
 /// kRows.
 KILN_DEVICE int sum_row(int lane, int r) {
   return r / 4 * (4 * (64 / kRows)) + lane / kRows * 4 + r % 4;
@@ -327,7 +327,7 @@ struct Direct {
 };
 
 // ---- hip/mfma/turned.h ----
-// Operands that lie across k, turned over on their way from shared memory to registers. In shared
+// Operands that are not k-major, transposed on their way from shared memory to registers. In shared
 // memory they lie as they do outside: a line of rows for each k. 16 lanes read 16 rows of a few
 // lines together, and each gets one row of them. Expects memory.h.
 
@@ -336,16 +336,16 @@ struct Direct {
 // Expects device.h, memory.h.
 
 // ---- hip/common/schedule.h ----
-// Which part of D a block computes. Hardware deals blocks to the chiplets in turn; they are
-// renumbered so that a chiplet, which has an L2 of its own, gets neighbours. Then tiles are walked
-// in groups of kGroup rows of tiles.
+// The tile scheduler: which part of D a block computes. Hardware deals blocks to the chiplets in
+// turn; they are renumbered so that a chiplet, which has an L2 of its own, gets neighbours. The
+// rasterization takes bands of kGroup rows of tiles, each column by column.
 
 struct Work {
   i64 batch;
   u32 tile_m, tile_n;
   u32 tile;   // of all batches
   u32 tiles;  // of all batches together
-  u32 piece;  // of the tile's k
+  u32 piece;  // which of the kSplits parts of k
   i64 k_begin, k_end;
 };
 
@@ -376,8 +376,8 @@ KILN_DEVICE Work work_of(const KilnGpuArgs& args, u32 block) {
 // ---- hip/mfma/mfma.hip ----
 // Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
 // kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
-// the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
-// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
+// the instruction's rows), so that a lane's accumulators lie side by side in a row of D. Expects
+// abi.h, types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
 
 constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
 constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;
@@ -467,7 +467,7 @@ struct LaneRows {
   u32 a, b, group;  // this lane's row of either, and which part of k it takes
 };
 
-/// What a lane holds for one step. Which k its pieces hold does not matter, as long as it is the
+/// What a lane holds for one step. Which k its fragments hold does not matter, as long as it is the
 /// same for A and B.
 struct Step {
   Fragment a[kBlocksM], b[kBlocksN];
@@ -530,15 +530,15 @@ KILN_DEVICE void multiply_all(Tile& sums, SourceA a, SourceB b, u32 thread, Lane
 }
 
 // ---- hip/common/combine.h ----
-// Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
-// so that the same call gives the same bits. The workspace holds a counter a tile (zero between
-// calls: the last block resets it), then the sums.
+// The reduction of split-K: the block of a tile that comes last adds all partial accumulators in
+// the order of k, so that the same call gives the same bits. The workspace holds a counter a tile
+// (zero between calls: the last block resets it), then the partial accumulators.
 
 // ---- hip/common/store.h ----
 // The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h
 // and, from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
-/// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
+/// Accumulators to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
                             i64 column, int lane) {
   const Output out = output_of(args, work.batch);
@@ -559,7 +559,7 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
 }
 
 // ---- hip/mfma/kernel.hip ----
-// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, where k is cut, combine.h.
+// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, with split-K, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

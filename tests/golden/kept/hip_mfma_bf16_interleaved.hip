@@ -6,8 +6,8 @@
 using TypeA = Bfloat;                // elements of A
 using TypeB = Bfloat;                // elements of B
 using TypeD = Bfloat;                // elements of C and D
-using Acc = float;                   // sums
-using Real = float;                  // what sums are finished in
+using Acc = float;                   // accumulators
+using Real = float;                  // what the epilogue computes in
 using FragmentA = Vector<i16, 4>;    // a lane's part of the instruction's first operand: of B
 using FragmentB = Vector<i16, 4>;    // and of its second one: of A
 using Four = Vector<u16, 4>;         // four elements of D
@@ -23,14 +23,14 @@ constexpr int kWavesN = 2;           // waves along n
 constexpr int kThreads = 256;        // of a block
 constexpr int kWavesPerUnit = 1;     // waves of a block that share a SIMD
 constexpr int kRows = 16;            // rows and columns of one instruction
-constexpr int kSums = 4;             // of a lane, for one instruction
+constexpr int kSums = 4;             // accumulators of a lane, for one instruction
 constexpr int kStages = 1;           // in shared memory
 constexpr int kSharedBytes = 32768;  // of all stages
 constexpr int kWidthA = 16;          // bytes of a load of A
 constexpr int kWidthB = 16;          // bytes of a load of B
 constexpr int kReads = 8;            // of shared memory by a lane in one step
-constexpr int kGroup = 4;            // rows of tiles walked together
-constexpr int kSplits = 1;           // parts that k is cut into
+constexpr int kGroup = 4;            // rows of tiles in a band of the rasterization
+constexpr int kSplits = 1;           // parts that k is divided into
 constexpr int kChiplets = 8;         // that blocks are dealt to in turn
 constexpr int kChunk = 16;           // neighbouring blocks that one chiplet gets
 constexpr bool kAlongA = true;       // A's rows lie along k
@@ -88,8 +88,8 @@ KILN_DEVICE void lay_rest() {
 // ---- hip/mfma/mfma.hip ----
 // Tiles of D by matrix instructions. A block's waves share a tile in shared memory; each computes
 // kBlocksM × kBlocksN instructions' worth of it. The product is computed transposed (B's rows are
-// the instruction's rows), so that a lane's sums lie side by side in a row of D. Expects abi.h,
-// types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
+// the instruction's rows), so that a lane's accumulators lie side by side in a row of D. Expects
+// abi.h, types.h, device.h, memory.h, convert.h, epilogue.h, mfma.h, stage.h, turned.h.
 
 constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
 constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;
@@ -189,7 +189,7 @@ struct LaneRows {
   u32 a, b, group;  // this lane's row of either, and which part of k it takes
 };
 
-/// What a lane holds for one step. Which k its pieces hold does not matter, as long as it is the
+/// What a lane holds for one step. Which k its fragments hold does not matter, as long as it is the
 /// same for A and B.
 struct Step {
   Fragment a[kBlocksM], b[kBlocksN];

@@ -6,8 +6,8 @@
 using TypeA = Bfloat;                 // elements of A
 using TypeB = Bfloat;                 // elements of B
 using TypeD = Bfloat;                 // elements of C and D
-using Acc = float;                    // sums
-using Real = float;                   // what sums are finished in
+using Acc = float;                    // accumulators
+using Real = float;                   // what the epilogue computes in
 using FragmentA = Vector<__bf16, 8>;  // a lane's part of the instruction's first operand: of B
 using FragmentB = Vector<__bf16, 8>;  // and of its second one: of A
 using Four = Vector<u16, 4>;          // four elements of D
@@ -23,13 +23,13 @@ constexpr int kWavesN = 4;            // waves along n
 constexpr int kThreads = 512;         // of a block
 constexpr int kWavesPerUnit = 2;      // waves of a block that share a SIMD
 constexpr int kRows = 16;             // rows and columns of one instruction
-constexpr int kSums = 4;              // of a lane, for one instruction
+constexpr int kSums = 4;              // accumulators of a lane, for one instruction
 constexpr int kStages = 2;            // in shared memory
 constexpr int kSharedBytes = 131072;  // of all stages
 constexpr int kDirectBytes = 16;      // of a lane's load into shared memory
 constexpr int kParts = 1;             // of a step
-constexpr int kGroup = 4;             // rows of tiles walked together
-constexpr int kSplits = 1;            // parts that k is cut into
+constexpr int kGroup = 4;             // rows of tiles in a band of the rasterization
+constexpr int kSplits = 1;            // parts that k is divided into
 constexpr int kChiplets = 8;          // that blocks are dealt to in turn
 constexpr int kChunk = 64;            // neighbouring blocks that one chiplet gets
 constexpr bool kAlongA = false;       // A's rows lie along k
@@ -38,7 +38,7 @@ constexpr bool kAlongB = true;        // B's rows lie along k
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_f32_16x16x32_bf16
 
 // ---- hip/mfma/turned.h ----
-// Operands that lie across k, turned over on their way from shared memory to registers. In shared
+// Operands that are not k-major, transposed on their way from shared memory to registers. In shared
 // memory they lie as they do outside: a line of rows for each k. 16 lanes read 16 rows of a few
 // lines together, and each gets one row of them. Expects memory.h.
 
@@ -63,7 +63,7 @@ KILN_DEVICE U32x2 read_turned(u32 at) { return ds_read_b64_tr_b16(at); }
 template <int Rows>
 KILN_DEVICE u32 chunk_address(u32 line, u32 chunk) {
   constexpr u32 kChunks = Rows / 16;
-  // Short lines lie several to a round of the banks, and need no exchange among themselves.
+  // Several short lines fit all banks at once, and need no exchange among themselves.
   constexpr u32 kTogether = kChunks < 2 * kReadLines ? 2 * kReadLines / kChunks : 1;
   static_assert((kChunks & (kChunks - 1)) == 0, "chunks are exchanged by their number's bits");
   const u32 exchange = line % kReadLines / kTogether * 2 + line / (2 * kReadLines) % 2;

@@ -6,8 +6,8 @@
 using TypeA = Half;                     // elements of A
 using TypeB = Half;                     // elements of B
 using TypeD = Half;                     // elements of C and D
-using Acc = float;                      // sums
-using Real = float;                     // what sums are finished in
+using Acc = float;                      // accumulators
+using Real = float;                     // what the epilogue computes in
 using FragmentA = Vector<_Float16, 4>;  // a lane's part of the instruction's first operand: of B
 using FragmentB = Vector<_Float16, 4>;  // and of its second one: of A
 using Four = Vector<u16, 4>;            // four elements of D
@@ -23,24 +23,24 @@ constexpr int kWavesN = 2;              // waves along n
 constexpr int kThreads = 256;           // of a block
 constexpr int kWavesPerUnit = 1;        // waves of a block that share a SIMD
 constexpr int kRows = 16;               // rows and columns of one instruction
-constexpr int kSums = 4;                // of a lane, for one instruction
+constexpr int kSums = 4;                // accumulators of a lane, for one instruction
 constexpr int kStages = 2;              // in shared memory
 constexpr int kSharedBytes = 24576;     // of all stages
 constexpr int kWidthA = 16;             // bytes of a load of A
 constexpr int kWidthB = 16;             // bytes of a load of B
-constexpr int kGroup = 4;               // rows of tiles walked together
-constexpr int kSplits = 8;              // parts that k is cut into
+constexpr int kGroup = 4;               // rows of tiles in a band of the rasterization
+constexpr int kSplits = 8;              // parts that k is divided into
 constexpr bool kAlongA = true;          // A's rows lie along k
 constexpr bool kAlongB = true;          // B's rows lie along k
 #define KILN_MFMA mfma_16x16x16_fp16
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_f32_16x16x16f16
 
 // ---- hip/common/combine.h ----
-// Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
-// so that the same call gives the same bits. The workspace holds a counter a tile (zero between
-// calls: the last block resets it), then the sums.
+// The reduction of split-K: the block of a tile that comes last adds all partial accumulators in
+// the order of k, so that the same call gives the same bits. The workspace holds a counter a tile
+// (zero between calls: the last block resets it), then the partial accumulators.
 
-/// True for the block that must finish the tile; its sums are then those of all pieces.
+/// True for the block that must finish the tile; its accumulators then hold all of k.
 KILN_DEVICE bool combine(Tile& sums, const Work& work, const KilnGpuArgs& args, u32 thread) {
   constexpr i64 kOfThread = i64(kBlocksM) * kBlocksN;
   const i64 counters = (i64(work.tiles) * 4 + 255) / 256 * 256;

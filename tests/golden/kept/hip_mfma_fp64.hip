@@ -6,8 +6,8 @@
 using TypeA = double;                // elements of A
 using TypeB = double;                // elements of B
 using TypeD = double;                // elements of C and D
-using Acc = double;                  // sums
-using Real = double;                 // what sums are finished in
+using Acc = double;                  // accumulators
+using Real = double;                 // what the epilogue computes in
 using FragmentA = double;            // a lane's part of the instruction's first operand: of B
 using FragmentB = double;            // and of its second one: of A
 constexpr int kTileM = 64;           // rows of D in a block's tile
@@ -22,13 +22,13 @@ constexpr int kWavesN = 2;           // waves along n
 constexpr int kThreads = 256;        // of a block
 constexpr int kWavesPerUnit = 1;     // waves of a block that share a SIMD
 constexpr int kRows = 16;            // rows and columns of one instruction
-constexpr int kSums = 4;             // of a lane, for one instruction
+constexpr int kSums = 4;             // accumulators of a lane, for one instruction
 constexpr int kStages = 2;           // in shared memory
 constexpr int kSharedBytes = 16384;  // of all stages
 constexpr int kWidthA = 16;          // bytes of a load of A
 constexpr int kWidthB = 8;           // bytes of a load of B
-constexpr int kGroup = 8;            // rows of tiles walked together
-constexpr int kSplits = 1;           // parts that k is cut into
+constexpr int kGroup = 8;            // rows of tiles in a band of the rasterization
+constexpr int kSplits = 1;           // parts that k is divided into
 constexpr bool kAlongA = true;       // A's rows lie along k
 constexpr bool kAlongB = false;      // B's rows lie along k
 #define KILN_MFMA mfma_16x16x4_fp64
@@ -45,7 +45,7 @@ KILN_DEVICE u32 unit_address(u32 row, u32 unit) {
   return row * kRowBytes + (unit ^ (row >> kSwizzleShift) % kUnits) * 16;
 }
 
-/// An operand whose rows lie along k, read in pieces of Width bytes.
+/// A k-major operand, read Width bytes at a time.
 template <int Rows, int Width>
 struct AlongK {
   static constexpr int kCount = Rows * kUnits / kThreads;                 // units of a thread
@@ -84,7 +84,7 @@ using Raw = u64;
 constexpr int kPerUnit = 16 / kElement;  // of them
 
 /// An operand whose rows are neighbours in memory: each thread takes Width bytes of rows for the k
-/// of one unit, and turns them over in its registers.
+/// of one unit, and transposes them in its registers.
 template <int Rows, int Width>
 struct AcrossK {
   static constexpr int kVector = Width / kElement;  // rows

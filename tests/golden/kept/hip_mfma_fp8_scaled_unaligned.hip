@@ -6,8 +6,8 @@
 using TypeA = Float8<3, false>;      // elements of A
 using TypeB = Float8<2, false>;      // elements of B
 using TypeD = Bfloat;                // elements of C and D
-using Acc = float;                   // sums
-using Real = float;                  // what sums are finished in
+using Acc = float;                   // accumulators
+using Real = float;                  // what the epilogue computes in
 using FragmentA = Vector<i32, 8>;    // a lane's part of the instruction's first operand: of B
 using FragmentB = Vector<i32, 8>;    // and of its second one: of A
 constexpr int kTileM = 64;           // rows of D in a block's tile
@@ -21,13 +21,13 @@ constexpr int kWavesN = 2;           // waves along n
 constexpr int kThreads = 256;        // of a block
 constexpr int kWavesPerUnit = 1;     // waves of a block that share a SIMD
 constexpr int kRows = 32;            // rows and columns of one instruction
-constexpr int kSums = 16;            // of a lane, for one instruction
+constexpr int kSums = 16;            // accumulators of a lane, for one instruction
 constexpr int kStages = 1;           // in shared memory
 constexpr int kSharedBytes = 10240;  // of all stages
 constexpr int kWidthA = 1;           // bytes of a load of A
 constexpr int kWidthB = 1;           // bytes of a load of B
-constexpr int kGroup = 4;            // rows of tiles walked together
-constexpr int kSplits = 1;           // parts that k is cut into
+constexpr int kGroup = 4;            // rows of tiles in a band of the rasterization
+constexpr int kSplits = 1;           // parts that k is divided into
 constexpr bool kAlongA = false;      // A's rows lie along k
 constexpr bool kAlongB = false;      // B's rows lie along k
 constexpr int kFormatA = 1;          // of the first operand
@@ -36,8 +36,8 @@ constexpr int kFormatB = 0;          // of the second
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_scale_f32_32x32x64_f8f6f4
 
 // ---- hip/common/convert.h ----
-// Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// Between stored elements and the epilogue's type (Real). Rounding is to nearest even; integers
+// saturate. Expects types.h and the parameters.
 
 KILN_DEVICE Real to_real(float x) { return Real(x); }
 KILN_DEVICE Real to_real(double x) { return Real(x); }
@@ -82,8 +82,8 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
 }
 
 // ---- hip/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
-// convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
+// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
 
 /// e^x = 2^(x / ln 2). What the product's rounding loses would be multiplied by x: it is put back.
 KILN_DEVICE float exponential(float x) {

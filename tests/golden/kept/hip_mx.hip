@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: e4m3e2m1 N T 8192 8192 8192 align=16 scale=mx32
 // config:  hip_mx rows=16 tile_m=256 tile_n=256 tile_k=128 waves_m=2 waves_n=4 staging=twice splits=1 chunk=64 group=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mx_e68bd62f702f7b47.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mx_b88b15d56a34ef1f.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -87,8 +87,8 @@ constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 using TypeA = Float8<3, false>;       // elements of A
 using TypeB = u8;                     // elements of B
 using TypeD = Bfloat;                 // elements of C and D
-using Acc = float;                    // sums
-using Real = float;                   // what sums are finished in
+using Acc = float;                    // accumulators
+using Real = float;                   // what the epilogue computes in
 using Four = Vector<u16, 4>;          // four elements of D
 constexpr int kTileM = 256;           // rows of D in a block's tile
 constexpr int kTileN = 256;           // columns of it
@@ -100,7 +100,7 @@ constexpr int kWavesN = 4;            // waves along n
 constexpr int kThreads = 512;         // of a block
 constexpr int kWavesPerUnit = 2;      // waves of a block that share a SIMD
 constexpr int kRows = 16;             // rows and columns of one instruction
-constexpr int kSums = 4;              // of a lane, for one instruction
+constexpr int kSums = 4;              // accumulators of a lane, for one instruction
 constexpr int kStages = 2;            // in shared memory
 constexpr int kSharedBytes = 114688;  // of all stages
 constexpr int kWidthA = 16;           // bytes of a load of A
@@ -108,8 +108,8 @@ constexpr int kWidthB = 16;           // bytes of a load of B
 constexpr int kScaleWidth = 4;        // bytes of a load of scales
 constexpr int kFormatA = 4;           // of the instruction's first operand, B
 constexpr int kFormatB = 0;           // of the second, A
-constexpr int kGroup = 4;             // rows of tiles walked together
-constexpr int kSplits = 1;            // parts that k is cut into
+constexpr int kGroup = 4;             // rows of tiles in a band of the rasterization
+constexpr int kSplits = 1;            // parts that k is divided into
 constexpr int kChiplets = 8;          // that blocks are dealt to in turn
 constexpr int kChunk = 64;            // neighbouring blocks that one chiplet gets
 #define KILN_MFMA mfma_scale_16x16x128
@@ -188,8 +188,8 @@ KILN_DEVICE void buffer_load(u32 (&words)[(Bytes + 3) / 4], Buffer buffer, u32 o
 }
 
 // ---- hip/common/convert.h ----
-// Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// Between stored elements and the epilogue's type (Real). Rounding is to nearest even; integers
+// saturate. Expects types.h and the parameters.
 
 KILN_DEVICE Real to_real(float x) { return Real(x); }
 KILN_DEVICE Real to_real(double x) { return Real(x); }
@@ -220,8 +220,8 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
 }
 
 // ---- hip/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
-// convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
+// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
@@ -265,14 +265,14 @@ using Sums = Vector<Acc, kSums>;
 /// four.
 using Codes = Vector<i32, 8>;
 
-/// sums + a · b, a holding rows and b columns of the result. Of each lane's scales byte `Select`
-/// holds for the 32 of k that the lane's place in the instruction stands for.
+/// The accumulators plus a · b, a holding rows and b columns of the result. Of each lane's scales
+/// byte `Select` holds for the 32 of k that the lane's place in the instruction stands for.
 template <int Select>
 KILN_DEVICE Sums KILN_MFMA(Codes a, Codes b, Sums sums, u32 scale_a, u32 scale_b) {
   return KILN_MFMA_BUILTIN(a, b, sums, kFormatA, kFormatB, Select, scale_a, Select, scale_b);
 }
 
-/// Which row of the result sum number `r` of a lane belongs to; its column is the lane modulo
+/// The row of the result that accumulator `r` of a lane belongs to; its column is the lane modulo
 /// kRows.
 KILN_DEVICE int sum_row(int lane, int r) {
   return r / 4 * (4 * (64 / kRows)) + lane / kRows * 4 + r % 4;
@@ -404,16 +404,16 @@ struct Scales {
 };
 
 // ---- hip/common/schedule.h ----
-// Which part of D a block computes. Hardware deals blocks to the chiplets in turn; they are
-// renumbered so that a chiplet, which has an L2 of its own, gets neighbours. Then tiles are walked
-// in groups of kGroup rows of tiles.
+// The tile scheduler: which part of D a block computes. Hardware deals blocks to the chiplets in
+// turn; they are renumbered so that a chiplet, which has an L2 of its own, gets neighbours. The
+// rasterization takes bands of kGroup rows of tiles, each column by column.
 
 struct Work {
   i64 batch;
   u32 tile_m, tile_n;
   u32 tile;   // of all batches
   u32 tiles;  // of all batches together
-  u32 piece;  // of the tile's k
+  u32 piece;  // which of the kSplits parts of k
   i64 k_begin, k_end;
 };
 
@@ -445,8 +445,8 @@ KILN_DEVICE Work work_of(const KilnGpuArgs& args, u32 block) {
 // Tiles of D by matrix instructions on operands of microscaled blocks, which may be of different
 // widths. A block's waves share a tile in shared memory; each computes kBlocksM × kBlocksN
 // instructions' worth of it. The product is computed transposed (B's rows are the instruction's
-// rows), so that a lane's sums lie side by side in a row of D. Expects abi.h, types.h, device.h,
-// memory.h, convert.h, epilogue.h, mx.h, mx_stage.h, schedule.h.
+// rows), so that a lane's accumulators lie side by side in a row of D. Expects abi.h, types.h,
+// device.h, memory.h, convert.h, epilogue.h, mx.h, mx_stage.h, schedule.h.
 
 constexpr int kWaveM = kTileM / kWavesM, kWaveN = kTileN / kWavesN;
 constexpr int kBlocksM = kWaveM / kRows, kBlocksN = kWaveN / kRows;
@@ -558,15 +558,15 @@ KILN_DEVICE void multiply_all(Tile& sums, OperandA a, OperandB b, ScaleSource fr
 }
 
 // ---- hip/common/combine.h ----
-// Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
-// so that the same call gives the same bits. The workspace holds a counter a tile (zero between
-// calls: the last block resets it), then the sums.
+// The reduction of split-K: the block of a tile that comes last adds all partial accumulators in
+// the order of k, so that the same call gives the same bits. The workspace holds a counter a tile
+// (zero between calls: the last block resets it), then the partial accumulators.
 
 // ---- hip/common/store.h ----
 // The accumulators of a block's tile to D, through the epilogue. Expects epilogue.h, schedule.h
 // and, from mfma.hip or mx.hip, Tile, kBlocksM and kBlocksN.
 
-/// Sums to D. Four neighbours of a row are one store where D's pitch and address allow it.
+/// Accumulators to D. Four neighbours of a row are one store where D's pitch and address allow it.
 KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArgs& args, i64 row,
                             i64 column, int lane) {
   const Output out = output_of(args, work.batch);
@@ -587,7 +587,7 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
 }
 
 // ---- hip/mx/kernel.hip ----
-// The kernel itself. Expects mx.hip, store.h and, where k is cut, combine.h.
+// The kernel itself. Expects mx.hip, store.h and, with split-K, combine.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

@@ -2,7 +2,7 @@
 // device:  gfx1100
 // problem: u8s8 N N 99 98 97 out=s8 epilogue=bias_row+silu
 // config:  hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 -ffp-contract=fast kiln_hip_simt_3edea9d8b7bea28b.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 -ffp-contract=fast kiln_hip_simt_111cba8065d68fc9.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -85,8 +85,8 @@ constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 using TypeA = u8;                // elements of A
 using TypeB = i8;                // elements of B
 using TypeD = i8;                // elements of C and D
-using Acc = i32;                 // sums
-using Real = float;              // what sums are finished in
+using Acc = i32;                 // accumulators
+using Real = float;              // what the epilogue computes in
 constexpr int kTileM = 64;       // rows of D in a block's tile
 constexpr int kTileN = 64;       // columns of it
 constexpr int kTileK = 16;       // k of one step
@@ -114,8 +114,8 @@ KILN_DEVICE void block_barrier() {
 }
 
 // ---- hip/common/convert.h ----
-// Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// Between stored elements and the epilogue's type (Real). Rounding is to nearest even; integers
+// saturate. Expects types.h and the parameters.
 
 KILN_DEVICE Real to_real(float x) { return Real(x); }
 KILN_DEVICE Real to_real(double x) { return Real(x); }
@@ -148,8 +148,8 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
 }
 
 // ---- hip/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
-// convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
+// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
 
 /// e^x = 2^(x / ln 2). What the product's rounding loses would be multiplied by x: it is put back.
 KILN_DEVICE float exponential(float x) {

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16 N T 128 512 512
 // config:  host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_18044cf03d2119dd.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_8b6e867adf6acc19.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -65,7 +65,7 @@ using TypeA = Bfloat;             // elements of A
 using TypeB = Bfloat;             // elements of B
 using TypeD = Bfloat;             // elements of C and D
 constexpr int kVectorBytes = 64;  // accumulators of tdpbf16ps
-constexpr int kMt = 2;            // tiles of 16 rows in a block of sums
+constexpr int kMt = 2;            // tiles of 16 rows in a block of accumulators
 constexpr int kNt = 2;            // tiles of 16 columns in it
 constexpr int kNv = 2;            // vectors across it
 constexpr int kKc = 512;          // k of one packed strip
@@ -311,8 +311,8 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
 // Expects vector.h, and from the parameters: TypeD.
 
-/// Sums of earlier k where D's type would round them: element (row, column) of D lies at
-/// (row - row0, column - column0).
+/// Partial accumulators of earlier k, where D's type would round them: that of element (row,
+/// column) of D lies at (row - row0, column - column0).
 struct Partial {
   Acc* sums;
   i64 ld, row0, column0;
@@ -345,12 +345,12 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   return out;
 }
 
-/// Which part of k a sum covers.
+/// Whether accumulators hold the first and the last of k.
 struct Pass {
   bool first, last;
 };
 
-/// Finishes L sums of one row: `columns` of them exist, the first at (row, column).
+/// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
                         Pass pass) {
@@ -363,8 +363,8 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
 }
 
 // ---- cpu/common/share.h ----
-// How work is cut into parts, and how parts meet again.
-// Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
+// How work is divided among threads, and the reduction of split-K. Expects epilogue.h and the units
+// of division that apply: kRowUnit, kColumnUnit, kKUnit.
 
 KILN_INLINE i64 round_up(i64 size, i64 unit) { return (size + unit - 1) / unit * unit; }
 KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
@@ -372,7 +372,7 @@ KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
 struct Range {
   i64 begin, end;
 };
-/// Part `part` of `parts` of [0, size), cut at multiples of `unit`.
+/// Part `part` of `parts` of [0, size), divided at multiples of `unit`.
 KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
   const i64 units = (size + unit - 1) / unit;
   return {smaller(units * part / parts * unit, size),
@@ -541,16 +541,16 @@ template <int T>
 KILN_INLINE void tile_store(void* to, i64 row_bytes) {
   __builtin_ia32_tilestored64(T, to, static_cast<unsigned long long>(row_bytes));
 }
-/// sum += left · right, left being rows of consecutive k, right units across its columns.
+/// Accumulates left · right, left being rows of consecutive k, right units across its columns.
 template <int Sum, int Left, int Right>
 KILN_INLINE void tile_dot() {
   __builtin_ia32_tdpbf16ps(Sum, Left, Right);
 }
 
 // ---- cpu/amx/amx.cpp ----
-// Tile kernel: kMt × kNt tile registers of sums. The left operand's rows are read where they lie
-// (or copied, k padded, where they cannot be); the right operand is packed in strips. Expects
-// abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
+// Tile kernel: kMt × kNt tile registers of accumulators. The left operand's rows are read where
+// they lie (or copied, k padded, where they cannot be); the right operand is packed in strips.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
 
 constexpr int kStep = kTileBytes / int(sizeof(Unit)) * kGroup;  // k of one tile row
 constexpr int kHeight = kMt * kTileRows;
@@ -588,7 +588,7 @@ KILN_INLINE void store_sums(Acc (*to)[kNr], Sequence<int, I...>) {
   (tile_store<I>(&to[I / kNt * kTileRows][I % kNt * kLanes], sizeof(to[0])), ...);
 }
 
-/// One block of kHeight × kNr sums over k; `height` × `width` of them exist.
+/// One block of kHeight × kNr accumulators over k; `height` × `width` of them exist.
 __attribute__((noinline)) static void tile(const LeftStrip& left, const Unit* right, i64 k,
                                            const Output& where, i64 row, i64 column, int height,
                                            int width, Pass pass) {

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 ahead=1
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_10e7dca45abb1378.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_4dc1baf7c42b237f.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -77,7 +77,7 @@ constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
 constexpr bool kPackB = true;     // B is copied to strips
 constexpr int kFetchA = 2;        // lines of A's next rows that 8 steps fetch ahead
-constexpr int kFetchB = 1;        // lines of B's next piece that 8 steps fetch ahead
+constexpr int kFetchB = 1;        // lines of B's next block that 8 steps fetch ahead
 
 // ---- cpu/common/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
@@ -311,8 +311,8 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
 // Expects vector.h, and from the parameters: TypeD.
 
-/// Sums of earlier k where D's type would round them: element (row, column) of D lies at
-/// (row - row0, column - column0).
+/// Partial accumulators of earlier k, where D's type would round them: that of element (row,
+/// column) of D lies at (row - row0, column - column0).
 struct Partial {
   Acc* sums;
   i64 ld, row0, column0;
@@ -345,12 +345,12 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   return out;
 }
 
-/// Which part of k a sum covers.
+/// Whether accumulators hold the first and the last of k.
 struct Pass {
   bool first, last;
 };
 
-/// Finishes L sums of one row: `columns` of them exist, the first at (row, column).
+/// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
                         Pass pass) {
@@ -364,8 +364,8 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
 }
 
 // ---- cpu/common/share.h ----
-// How work is cut into parts, and how parts meet again.
-// Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
+// How work is divided among threads, and the reduction of split-K. Expects epilogue.h and the units
+// of division that apply: kRowUnit, kColumnUnit, kKUnit.
 
 KILN_INLINE i64 round_up(i64 size, i64 unit) { return (size + unit - 1) / unit * unit; }
 KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
@@ -373,7 +373,7 @@ KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
 struct Range {
   i64 begin, end;
 };
-/// Part `part` of `parts` of [0, size), cut at multiples of `unit`.
+/// Part `part` of `parts` of [0, size), divided at multiples of `unit`.
 KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
   const i64 units = (size + unit - 1) / unit;
   return {smaller(units * part / parts * unit, size),
@@ -500,9 +500,9 @@ KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
 
 // ---- cpu/packed/ahead.h ----
 // Lines of memory that are read soon, fetched a few at a time while tiles compute: what no hardware
-// prefetcher can know, since the next piece of an operand begins on other pages.
+// prefetcher can know, since the next block of an operand begins on other pages.
 
-/// A piece of a matrix on its way into L2, row by row.
+/// A block of a matrix on its way into L2, row by row.
 struct Ahead {
   const char *at, *begin, *end;  // the next line; the row it is of
   i64 pitch, rows;               // rows that are left, this one included
@@ -514,8 +514,8 @@ KILN_INLINE Ahead piece(const void* first, i64 pitch, i64 row_bytes, i64 rows) {
 }
 
 /// The same few instructions each time: a count that changed would be mispredicted (measured: 12 %
-/// at kc = 1024). So a row's last lines may be followed by some of nobody's, and a piece that is
-/// through has its last row fetched again, from L2.
+/// at kc = 1024). So lines beyond a row's end may be fetched, and once the block is complete its
+/// last row is fetched again, from L2.
 template <int Lines>
 KILN_INLINE void fetch(Ahead& next) {
   KILN_UNROLL
@@ -649,7 +649,7 @@ KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
                    kLine)
              : 0;
 }
-/// Sums that later k is added to, where D's type would round them.
+/// Partial accumulators that later k is added to, where D's type would round them.
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   return 0;
 }
@@ -668,7 +668,7 @@ KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last,
   if (rows <= 0) return piece(a_at(args, 0, k0), 0, 1, 1);
   return piece(a_at(args, row, k0), args.lda * size, k * size, rows);
 }
-/// The piece of B after the one at (k0, j): the next of k or, behind the last of these, of columns.
+/// The block of B after the one at (k0, j): the next along k or, after the last, along n.
 KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64 j, i64 k0) {
   if ((k0 += kKc) >= ks.end) {
     k0 = ks.begin;

@@ -13,15 +13,15 @@ constexpr int kKc = 512;          // k of one block
 constexpr int kMc = 64;           // rows of one block of A
 constexpr int kNc = 96;           // columns of one block of B
 constexpr int kUnroll = 1;        // k steps in the inner loop's body
-constexpr int kKUnit = 8;         // threads cut k at multiples of this
+constexpr int kKUnit = 8;         // k is divided among threads at multiples of this
 constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip of B
 constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
 constexpr bool kPackB = true;     // B is copied to strips
 
 // ---- cpu/common/share.h ----
-// How work is cut into parts, and how parts meet again.
-// Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
+// How work is divided among threads, and the reduction of split-K. Expects epilogue.h and the units
+// of division that apply: kRowUnit, kColumnUnit, kKUnit.
 
 KILN_INLINE i64 round_up(i64 size, i64 unit) { return (size + unit - 1) / unit * unit; }
 KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
@@ -29,7 +29,7 @@ KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
 struct Range {
   i64 begin, end;
 };
-/// Part `part` of `parts` of [0, size), cut at multiples of `unit`.
+/// Part `part` of `parts` of [0, size), divided at multiples of `unit`.
 KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
   const i64 units = (size + unit - 1) / unit;
   return {smaller(units * part / parts * unit, size),
@@ -57,7 +57,7 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
 
 extern "C" int sched_yield();
 
-/// Waits until all threads have come here. Two words: arrivals and the round they belong to.
+/// Waits until all threads have come here. Two words: arrivals, and how often all have arrived.
 static void wait_for_all(unsigned* barrier, int threads) {
   const unsigned round = __atomic_load_n(&barrier[1], __ATOMIC_ACQUIRE);
   if (__atomic_add_fetch(&barrier[0], 1, __ATOMIC_ACQ_REL) == unsigned(threads)) {
@@ -71,8 +71,8 @@ static void wait_for_all(unsigned* barrier, int threads) {
   }
 }
 
-/// Adds the threads' sums in thread order, so that the result does not depend on timing. Thread t's
-/// lie at `sums + t * stride`, tight rows of n.
+/// Adds the threads' partial accumulators in thread order, so that the result does not depend on
+/// timing. Thread t's lie at `sums + t * stride`, tight rows of n.
 static void reduce(const KilnArgs& args, const Output& out, const Acc* sums, i64 stride, int thread,
                    int threads) {
   const Range rows = share(args.m, 1, thread, threads);

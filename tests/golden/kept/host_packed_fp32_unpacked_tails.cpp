@@ -19,7 +19,7 @@ constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip o
 constexpr bool kPackA = false;    // A is copied to strips
 constexpr bool kPackB = false;    // B is copied to strips
 constexpr int kFetchA = 2;        // lines of A's next rows that 8 steps fetch ahead
-constexpr int kFetchB = 5;        // lines of B's next piece that 8 steps fetch ahead
+constexpr int kFetchB = 5;        // lines of B's next block that 8 steps fetch ahead
 
 // ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
@@ -162,7 +162,7 @@ KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
                    kLine)
              : 0;
 }
-/// Sums that later k is added to, where D's type would round them.
+/// Partial accumulators that later k is added to, where D's type would round them.
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   return 0;
 }
@@ -181,7 +181,7 @@ KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last,
   if (rows <= 0) return piece(a_at(args, 0, k0), 0, 1, 1);
   return piece(a_at(args, row, k0), args.lda * size, k * size, rows);
 }
-/// The piece of B after the one at (k0, j): the next of k or, behind the last of these, of columns.
+/// The block of B after the one at (k0, j): the next along k or, after the last, along n.
 KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64 j, i64 k0) {
   if ((k0 += kKc) >= ks.end) {
     k0 = ks.begin;

@@ -14,8 +14,8 @@ constexpr int kKc = 256;          // k of one block
 constexpr int kMc = 96;           // rows of one block of A
 constexpr int kNc = 768;          // columns of one block of B
 constexpr int kUnroll = 4;        // k steps in the inner loop's body
-constexpr int kRowUnit = 4;       // threads cut rows at multiples of this
-constexpr int kColumnUnit = 12;   // threads cut columns at multiples of this
+constexpr int kRowUnit = 4;       // rows are divided among threads at multiples of this
+constexpr int kColumnUnit = 12;   // columns are divided among threads at multiples of this
 constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip of B
 constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
@@ -25,8 +25,8 @@ constexpr bool kPackB = true;     // B is copied to strips
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
 // Expects vector.h, and from the parameters: TypeD.
 
-/// Sums of earlier k where D's type would round them: element (row, column) of D lies at
-/// (row - row0, column - column0).
+/// Partial accumulators of earlier k, where D's type would round them: that of element (row,
+/// column) of D lies at (row - row0, column - column0).
 struct Partial {
   Acc* sums;
   i64 ld, row0, column0;
@@ -59,7 +59,7 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   return out;
 }
 
-/// Which part of k a sum covers.
+/// Whether accumulators hold the first and the last of k.
 struct Pass {
   bool first, last;
 };
@@ -78,7 +78,7 @@ KILN_INLINE Vec<double, L> activate(Vec<double, L> x) {
   return y;
 }
 
-/// Finishes L sums of one row: `columns` of them exist, the first at (row, column).
+/// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
                         Pass pass) {

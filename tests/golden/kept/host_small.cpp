@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 13 24 9
 // config:  host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_0057fb2d4e35906e.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_f9f24600f55f231f.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -310,8 +310,8 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
 // Expects vector.h, and from the parameters: TypeD.
 
-/// Sums of earlier k where D's type would round them: element (row, column) of D lies at
-/// (row - row0, column - column0).
+/// Partial accumulators of earlier k, where D's type would round them: that of element (row,
+/// column) of D lies at (row - row0, column - column0).
 struct Partial {
   Acc* sums;
   i64 ld, row0, column0;
@@ -344,12 +344,12 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   return out;
 }
 
-/// Which part of k a sum covers.
+/// Whether accumulators hold the first and the last of k.
 struct Pass {
   bool first, last;
 };
 
-/// Finishes L sums of one row: `columns` of them exist, the first at (row, column).
+/// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
                         Pass pass) {
@@ -363,8 +363,8 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
 }
 
 // ---- cpu/common/share.h ----
-// How work is cut into parts, and how parts meet again.
-// Expects epilogue.h and kRowUnit, kColumnUnit, kKUnit where threads cut at them.
+// How work is divided among threads, and the reduction of split-K. Expects epilogue.h and the units
+// of division that apply: kRowUnit, kColumnUnit, kKUnit.
 
 KILN_INLINE i64 round_up(i64 size, i64 unit) { return (size + unit - 1) / unit * unit; }
 KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
@@ -372,7 +372,7 @@ KILN_INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
 struct Range {
   i64 begin, end;
 };
-/// Part `part` of `parts` of [0, size), cut at multiples of `unit`.
+/// Part `part` of `parts` of [0, size), divided at multiples of `unit`.
 KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
   const i64 units = (size + unit - 1) / unit;
   return {smaller(units * part / parts * unit, size),

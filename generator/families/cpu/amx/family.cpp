@@ -111,7 +111,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostAmx& h, c
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
-  add("kMt", h.mt, "tiles of 16 rows in a block of sums");
+  add("kMt", h.mt, "tiles of 16 rows in a block of accumulators");
   add("kNt", h.nt, "tiles of 16 columns in it");
   add("kNv", h.nt, "vectors across it");
   add("kKc", h.kc, "k of one packed strip");

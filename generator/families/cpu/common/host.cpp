@@ -83,12 +83,14 @@ void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInst
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group) {
   to.values["parallel"] = name(way);
   if (way == Parallel::m || way == Parallel::grid)
-    to.constants.push_back(number("kRowUnit", row_unit, "threads cut rows at multiples of this"));
-  if (way == Parallel::n || way == Parallel::grid)
     to.constants.push_back(
-        number("kColumnUnit", column_unit, "threads cut columns at multiples of this"));
+        number("kRowUnit", row_unit, "rows are divided among threads at multiples of this"));
+  if (way == Parallel::n || way == Parallel::grid)
+    to.constants.push_back(number("kColumnUnit", column_unit,
+                                  "columns are divided among threads at multiples of this"));
   if (way == Parallel::k)
-    to.constants.push_back(number("kKUnit", 4 * k_group, "threads cut k at multiples of this"));
+    to.constants.push_back(
+        number("kKUnit", 4 * k_group, "k is divided among threads at multiples of this"));
 }
 
 double flushed_by(Isa isa, const Gemm& gemm, const DeviceCaps& device) {

@@ -260,7 +260,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostPacked& h
     out.constants.back().hint = true;
   };
   hint("kFetchA", w.fetches.a, "lines of A's next rows that 8 steps fetch ahead");
-  hint("kFetchB", w.fetches.b, "lines of B's next piece that 8 steps fetch ahead");
+  hint("kFetchB", w.fetches.b, "lines of B's next block that 8 steps fetch ahead");
 
   auto& v = out.values;
   const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };

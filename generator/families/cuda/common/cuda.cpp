@@ -85,8 +85,8 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   use("TypeA", c_type(g.a.dtype), "elements of A");
   use("TypeB", c_type(g.b.dtype), "elements of B");
   use("TypeD", c_type(g.d.dtype), "elements of C and D");
-  use("Acc", c_type(g.accumulator), "sums");
-  use("Real", g.accumulator == fp64 ? "double" : "float", "what sums are finished in");
+  use("Acc", c_type(g.accumulator), "accumulators");
+  use("Real", g.accumulator == fp64 ? "double" : "float", "what the epilogue computes in");
   auto& v = to.values;
   const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
   v["has_fp8"] = value_of(is_fp8(g.a.dtype) || is_fp8(g.b.dtype));

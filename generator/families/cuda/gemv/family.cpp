@@ -169,7 +169,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaGemv& c
     const auto& m = *w.instruction;
     out.constants.push_back({"using", "Fragment", "u32", "a register of an operand"});
     add("kChunks", 1, "parts of a step of the instruction");
-    add("kMmaSums", m.accumulators(), "registers of sums of the matrix instruction");
+    add("kMmaSums", m.accumulators(), "accumulator registers of the matrix instruction");
     add("kMmaA", m.a_registers(), "registers of the wide operand");
     add("kMmaB", m.b_registers(), "registers of the thin one");
     add("kClasses", w.classes, "places within a word where rows begin");

@@ -133,7 +133,7 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaMma c,
   const auto w = mma_sizes(p, d, c);
   if (w.instruction == nullptr) return;
   const std::int64_t room = std::int64_t{w.blocks} * std::max(1, d.compute_units);
-  // What the last round leaves idle is worth sharing out.
+  // What the last wave leaves idle is worth sharing out.
   if (w.tiles % room != 0 && w.tiles < kMostRounds * room && w.stages_of_k >= 4) {
     c.stream = true;
     visit(c);

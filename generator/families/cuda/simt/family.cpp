@@ -211,7 +211,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c
   add("kBlockM", c.block_m, "rows of D in a block's tile");
   add("kBlockN", c.block_n, "columns of D in it");
   add("kBlockK", c.block_k, "k of one pass");
-  add("kThreadM", c.thread_m, "rows of a thread's sums");
+  add("kThreadM", c.thread_m, "rows of a thread's accumulators");
   add("kThreadN", c.thread_n, "columns of them");
   add("kLanesM", c.lanes_m, "lanes of a warp along the rows");
   out.constants.push_back(

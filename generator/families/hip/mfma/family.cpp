@@ -268,7 +268,8 @@ void add_sizes(Parameters& out, const MfmaSizes& w, const HipMfma& c, const Devi
   add("kThreads", w.threads, "of a block");
   add("kWavesPerUnit", (w.waves + 3) / 4, "waves of a block that share a SIMD");
   add("kRows", c.rows, "rows and columns of one instruction");
-  add("kSums", w.instruction->accumulators_per_lane(), "of a lane, for one instruction");
+  add("kSums", w.instruction->accumulators_per_lane(),
+      "accumulators of a lane, for one instruction");
   add("kStages", w.stages, "in shared memory");
   add("kSharedBytes", w.shared_bytes, "of all stages");
   if (c.staging == Staging::direct) {
@@ -281,8 +282,8 @@ void add_sizes(Parameters& out, const MfmaSizes& w, const HipMfma& c, const Devi
   if (c.pace == Pace::interleaved)
     add("kReads", w.step_units * (w.blocks_m * (1 + w.turned_a) + w.blocks_n * (1 + w.turned_b)),
         "of shared memory by a lane in one step");
-  add("kGroup", c.group, "rows of tiles walked together");
-  add("kSplits", c.splits, "parts that k is cut into");
+  add("kGroup", c.group, "rows of tiles in a band of the rasterization");
+  add("kSplits", c.splits, "parts that k is divided into");
   if (c.chunk > 0) {
     add("kChiplets", d.gpu.chiplets, "that blocks are dealt to in turn");
     add("kChunk", c.chunk, "neighbouring blocks that one chiplet gets");

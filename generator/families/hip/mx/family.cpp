@@ -206,7 +206,7 @@ void add_sizes(Parameters& out, const Canonical& p, const DeviceCaps& d, const H
   add("kThreads", w.threads, "of a block");
   add("kWavesPerUnit", (w.waves + 3) / 4, "waves of a block that share a SIMD");
   add("kRows", c.rows, "rows and columns of one instruction");
-  add("kSums", c.rows * c.rows / 64, "of a lane, for one instruction");
+  add("kSums", c.rows * c.rows / 64, "accumulators of a lane, for one instruction");
   add("kStages", w.stages, "in shared memory");
   add("kSharedBytes", w.shared_bytes, "of all stages");
   add("kWidthA", load_width(g, g.a), "bytes of a load of A");
@@ -214,8 +214,8 @@ void add_sizes(Parameters& out, const Canonical& p, const DeviceCaps& d, const H
   add("kScaleWidth", power_of_two_in(g.k / 32, 4), "bytes of a load of scales");
   add("kFormatA", format_code(g.b.dtype), "of the instruction's first operand, B");
   add("kFormatB", format_code(g.a.dtype), "of the second, A");
-  add("kGroup", c.group, "rows of tiles walked together");
-  add("kSplits", c.splits, "parts that k is cut into");
+  add("kGroup", c.group, "rows of tiles in a band of the rasterization");
+  add("kSplits", c.splits, "parts that k is divided into");
   if (c.chunk > 0) {
     add("kChiplets", d.gpu.chiplets, "that blocks are dealt to in turn");
     add("kChunk", c.chunk, "neighbouring blocks that one chiplet gets");

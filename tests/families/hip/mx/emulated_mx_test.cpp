@@ -96,34 +96,6 @@ TEST_P(EmulatedMx, EveryPairOfFormatsIsRight) {
   EXPECT_EQ(proven, all ? 25 : rows == 16 ? 12 : 13);
 }
 
-/// Every kind of scales, in layouts and on targets that no matrix instruction serves.
-TEST(EmulatedScaledSimt, EveryKindAndLayoutIsRight) {
-  const DeviceCaps device = caps_named("gfx942").value();
-  const std::pair<Scale, Scale> kinds[] = {{Scale::mx_32, Scale::mx_32},
-                                           {Scale::line, Scale::none},
-                                           {Scale::line_128, Scale::square_128}};
-  int proven = 0;
-  for (const auto& [a, b] : kinds)
-    for (int turn = 0; turn < 4; ++turn) {
-      Draw draw(static_cast<std::uint64_t>(proven) + 1);
-      const DType type =
-          a != Scale::mx_32 ? (turn % 2 == 0 ? fp8_e4m3 : fp8_e4m3fnuz) : kFormats[turn + 1];
-      Gemm gemm = Gemm::row_major(16 + 4 * draw.below(8), 8 + 4 * draw.below(30), 288, type)
-                      .scaled(a, b)
-                      .batched(1 + turn % 2);
-      if (turn % 2 == 0) gemm = gemm.transpose_a();
-      if (turn < 2) gemm = gemm.transpose_b();
-      if (turn == 3) gemm.c.order = gemm.d.order = Order::column_major;
-      ASSERT_TRUE(validate(gemm)) << text(gemm) << ": " << validate(gemm).error().message;
-      const Config config = HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16};
-      const auto kernel = test::emulated_kernel(gemm, device, config);
-      ASSERT_TRUE(kernel) << text(gemm) << ": " << kernel.error().message;
-      const Verdict verdict = test::verify_emulated(gemm, *kernel, 0);
-      EXPECT_TRUE(verdict) << text(gemm) << ": " << (verdict ? "" : verdict.error().detail);
-      ++proven;
-    }
-}
-
 INSTANTIATE_TEST_SUITE_P(Instructions, EmulatedMx, testing::Values(16, 32));
 
 }  // namespace kiln::emulated_mx_test

@@ -1,0 +1,142 @@
+// Races on a GPU of any vendor that has a backend.
+#include <utility>
+
+#include "bench/gpu_peer.h"
+#include "bench/track.h"
+#include "generator/problem/operands.h"
+#include "tuner/measure/gpu_timing.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kLeastSamples = 5;
+
+/// A plan as the clock and the checker of a GPU call it.
+RunOnGpu run_on_gpu(const Plan& plan, bool swapped) {
+  return [plan, swapped](const KilnGpuArgs& args, gpu::Stream stream) {
+    Operands operands{.stream = stream};
+    bind_operands(operands, args, swapped);
+    return plan.run(operands);
+  };
+}
+
+class GpuContest final : public Contest {
+ public:
+  GpuContest(std::shared_ptr<const GpuTools> tools, const Gemm& gemm, bool swapped,
+             GpuOperandSets sets, std::uint64_t seed)
+      : tools_(std::move(tools)),
+        gemm_(gemm),
+        swapped_(swapped),
+        seed_(seed),
+        sets_(std::move(sets)) {}
+
+  Status enter(Engine&, const Plan& plan) override {
+    plans_.push_back(run_on_gpu(plan, swapped_));
+    return {};
+  }
+
+  Result<std::optional<std::string>> fault() override {
+    const auto checker = checker_made();
+    if (!checker) return tl::unexpected(checker.error());
+    const Verdict verdict = (*checker)->check(plans_.front());
+    if (verdict) return std::nullopt;
+    if (verdict.error().kind == Failure::Kind::crashed)
+      return fail(ErrorCode::device, verdict.error().detail);
+    return verdict.error().detail;
+  }
+
+  Status admit_peers(std::vector<Excluded>& excluded) override {
+    const auto checker = checker_made();
+    if (!checker) return tl::unexpected(checker.error());
+    auto library = VendorLibrary::make(*tools_, gemm_);
+    if (!library) {
+      excluded.push_back({kGpuPeer, library.error().message});
+      return {};
+    }
+    library_.emplace(std::move(*library));
+    auto fastest = fastest_proposal(*tools_, *library_, sets_, **checker, excluded);
+    if (!fastest) return tl::unexpected(fastest.error());
+    if (*fastest) peer_.emplace(std::move(**fastest));
+    return {};
+  }
+
+  Result<RaceTimes> race(int samples, double budget_ns) override {
+    std::vector<GpuCalls> calls;
+    for (const RunOnGpu& plan : plans_) {
+      auto one = GpuCalls::make(*tools_, sets_, plan);
+      if (!one) return tl::unexpected(one.error());
+      calls.push_back(std::move(*one));
+    }
+    std::vector<GpuCalls*> contenders;
+    for (GpuCalls& one : calls) contenders.push_back(&one);
+    if (peer_) contenders.push_back(&*peer_);
+    const auto raced = gpu_race(contenders, samples, kLeastSamples, budget_ns, {});
+    if (!raced) return tl::unexpected(raced.error());
+    RaceTimes times{.conditions = *raced};
+    for (const GpuCalls& one : calls) times.plans.push_back(one.timing());
+    if (peer_) times.peers[kGpuPeer] = peer_->timing();
+    return times;
+  }
+
+ private:
+  /// Made when first asked for: its references take memory that a race alone does not need.
+  Result<GpuChecker*> checker_made() {
+    if (!checker_) {
+      auto made = GpuChecker::make(tools_, gemm_, seed_);
+      if (!made) return tl::unexpected(made.error());
+      checker_.emplace(std::move(*made));
+    }
+    return &*checker_;
+  }
+
+  std::shared_ptr<const GpuTools> tools_;
+  Gemm gemm_;
+  bool swapped_;  // the canonical problem's A is the plan's B
+  std::uint64_t seed_;
+  GpuOperandSets sets_;
+  std::optional<GpuChecker> checker_;
+  std::vector<RunOnGpu> plans_;
+  std::optional<VendorLibrary> library_;  // of which peer_ is a proposal
+  std::optional<GpuCalls> peer_;
+};
+
+class GpuTrack final : public RaceTrack {
+ public:
+  explicit GpuTrack(std::shared_ptr<const GpuTools> tools) : tools_(std::move(tools)) {}
+
+  /// Names choose among libraries for CPUs; there is one for a GPU.
+  Status find_peers(const std::vector<std::string>&) override {
+    const auto version = cuda::cublaslt_version();
+    if (!version) peers_.absent.push_back({kGpuPeer, version.error().message});
+    return {};
+  }
+  const Backend& backend() const override { return backend_of(tools_->device()->caps().vendor); }
+  Result<std::vector<int>> threads() const override {
+    return std::vector<int>{tools_->device()->caps().compute_units};
+  }
+  Result<std::optional<MachineLimits>> limits(int) const override { return std::nullopt; }
+  Result<std::unique_ptr<Contest>> prepare(const Gemm& asked, int,
+                                           std::uint64_t seed) const override {
+    Gemm gemm = asked;
+    if (gemm.alignment == 1) gemm.alignment = natural_alignment(gemm);
+    const Canonical problem = canonicalise(gemm);
+    auto sets = GpuOperandSets::make(*tools_, problem, seed);
+    if (!sets) return tl::unexpected(sets.error());
+    return std::make_unique<GpuContest>(tools_, gemm, problem.swapped, std::move(*sets), seed);
+  }
+
+ private:
+  std::shared_ptr<const GpuTools> tools_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RaceTrack>> gpu_track(const std::string& name) {
+  auto device = open_gpu(name);
+  if (!device) return tl::unexpected(device.error());
+  auto tools = GpuTools::make(*device);
+  if (!tools) return tl::unexpected(tools.error());
+  return std::make_unique<GpuTrack>(*tools);
+}
+
+}  // namespace kiln
