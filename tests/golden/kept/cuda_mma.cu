@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_6971612662c04113.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_3d15288ee51a3b66.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -92,7 +92,7 @@ constexpr int kBitsB = 3;        // the same for B
 constexpr int kBaseB = 4;        // 
 constexpr int kShiftB = 0;       // 
 constexpr int kStoreWidth = 8;   // elements of D stored at once
-constexpr int kGroup = 8;        // rows of tiles walked together
+constexpr int kGroup = 8;        // rows of tiles in a band of the rasterization
 constexpr bool kAlongKA = true;  // A's neighbours run along k
 constexpr bool kAlongKB = true;  // B's neighbours run along k
 #define KILN_MMA_NAME "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
@@ -436,49 +436,59 @@ struct Tile {
 using TileA = Tile<TypeA, true, kAlongKA, kBlockM, kBitsA, kBaseA, kShiftA>;
 using TileB = Tile<TypeB, false, kAlongKB, kBlockN, kBitsB, kBaseB, kShiftB>;
 
-// ---- cuda/common/work.h ----
-// Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
-// finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
-// call gives the same bits. Expects types.h, and from the parameters the tile.
+// ---- cuda/common/tile_scheduler.h ----
+// The tile scheduler: which tile a block computes next, and which part of its k. D's tiles form a
+// grid: `left` counts tiles along the rows of the left operand, `right` along those of the right
+// one (A and B, or B and A where D is computed transposed). k is counted in pipeline stages. Blocks
+// of a cluster get neighbouring tiles and the same k; without clusters each block is a cluster of
+// its own.
 
 struct Work {
-  i64 batch;
-  int m, n;         // of the tile
-  int begin, end;   // of k, in passes of kBlockK
+  int left, right;    // tile coordinates of this block
+  int batch;
+  int begin, count;   // stages of k
 };
 
-struct Shares {
-  int tiles_m, tiles_n;
-  int passes;  // of kBlockK
-  int tiles, next;
+struct TileScheduler {
+  int lefts, rights;  // tiles of a cluster along either side
+  int stages;         // of k
+  int tiles;          // of all batches
+  int next;
+  int clusters;
+  u32 rank;           // of the block in its cluster
 
-  static __device__ __forceinline__ Shares of(const KilnGpuArgs& args) {
-    Shares s;
-    s.tiles_m = int(ceil_div(args.m, kBlockM));
-    s.tiles_n = int(ceil_div(args.n, kBlockN));
-    s.passes = int(ceil_div(args.k, kBlockK));
-    s.tiles = s.tiles_m * s.tiles_n * int(args.batch);
+  /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
+  /// 1 us before the first copy (H200).
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages, int batches, u32 rank) {
+    TileScheduler s;
+    s.rank = rank;
+    s.lefts = lefts;
+    s.rights = rights;
+    s.stages = stages;
+    s.tiles = lefts * rights * batches;
+    s.clusters = int(gridDim.x);
     s.next = int(blockIdx.x);
     return s;
   }
 
-  /// Groups of kGroup rows of tiles are walked together, so that what they share stays in L2.
+  /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   __device__ __forceinline__ void place(Work& work, int tile) const {
-    const int area = tiles_m * tiles_n;
-    work.batch = tile / area;
-    const int at = tile - int(work.batch) * area;
-    const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
-    const int height = min(tiles_m - band * kGroup, kGroup);
-    work.n = in_band / height;
-    work.m = band * kGroup + in_band - work.n * height;
+    work.batch = 0;
+    const int at = tile;
+    const int band = at / (kGroup * rights), in_band = at - band * kGroup * rights;
+    const int height = min(lefts - band * kGroup, kGroup);
+    const int across = in_band / height;
+    work.left = band * kGroup + in_band - across * height;
+    work.right = across;
   }
 
+  /// The block's next work; false when there is none.
   __device__ __forceinline__ bool take(Work& work) {
     if (next >= tiles) return false;
     const int tile = next;
     work.begin = 0;
-    work.end = passes;
-    next += int(gridDim.x);
+    work.count = stages;
+    next += clusters;
     place(work, tile);
     return true;
   }
@@ -487,7 +497,7 @@ struct Shares {
 // ---- cuda/mma/copy.h ----
 // From memory to shared memory: every thread's share of one operand's tile, kWidth bytes at a time,
 // which the operand's alignment decides. What lies outside the operand becomes zeros. Expects
-// mma_read.h.
+// read.h.
 
 template <typename T, typename Tile, bool AlongK, int Rows>
 struct Copier {
@@ -560,9 +570,7 @@ struct Copier {
 
 // ---- cuda/mma/store.h ----
 // Sums to D: through a part of shared memory that each warp has for itself, 16 rows at a time, so
-// that whole lines of D are written and C is read alike. Where k was cut, the block that comes last
-// adds all parts in the order of k, so that the same call gives the same bits. Expects mma_read.h,
-// epilogue.h.
+// that whole lines of D are written and C is read alike. Expects read.h, epilogue.h.
 
 using Sums = Acc[kTilesM][kTilesN][4];
 constexpr int kNear = TileB::kNear;
@@ -664,8 +672,8 @@ KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 c
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
-// always on their way; else the next stage waits in registers. Expects mma_store.h and what stands
-// before it.
+// always on their way; else the next stage waits in registers. Expects store.h and what stands before
+// it.
 
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage
@@ -755,19 +763,19 @@ struct Place {
 /// The products of one tile, or of a part of its k.
 KILN_DEVICE void run_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
   const Place my = Place::mine();
-  const i64 row0 = i64(work.m) * kBlockM, column0 = i64(work.n) * kBlockN;
+  const i64 row0 = i64(work.left) * kBlockM, column0 = i64(work.right) * kBlockN;
   const i64 k0 = i64(work.begin) * kBlockK;
   run(sums,
       CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread),
       CopierB::at(args.b, args.stride_b, work.batch, args.ldb, column0, args.n, k0, args.k,
                   my.thread),
-      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.end - work.begin);
+      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.count);
 }
 
 KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
   const Place my = Place::mine();
-  store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM + my.row,
-             i64(work.n) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
+  store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM + my.row,
+             i64(work.right) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
 }
 
 KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
@@ -778,13 +786,19 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   store_tile(sums, work, args, ring);
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
+  return TileScheduler::start((int(args.m) + kBlockM - 1) / kBlockM,
+                              (int(args.n) + kBlockN - 1) / kBlockN,
+                              (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
   const u32 ring = shared_address(shared_bytes);
   // In shared memory, because registers are full while the block multiplies.
   __shared__ Work work;
-  if (threadIdx.x == 0) Shares::of(args).take(work);
+  if (threadIdx.x == 0) scheduler_of(args).take(work);
   __syncthreads();
   work_on(work, args, ring);
 }

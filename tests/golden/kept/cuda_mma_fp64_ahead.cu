@@ -31,7 +31,7 @@ constexpr int kBitsB = 2;         // the same for B
 constexpr int kBaseB = 5;         // 
 constexpr int kShiftB = 0;        // 
 constexpr int kStoreWidth = 2;    // elements of D stored at once
-constexpr int kGroup = 8;         // rows of tiles walked together
+constexpr int kGroup = 8;         // rows of tiles in a band of the rasterization
 constexpr bool kAlongKA = false;  // A's neighbours run along k
 constexpr bool kAlongKB = false;  // B's neighbours run along k
 #define KILN_MMA_NAME "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64"

@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: fp32 N N 1024 1024 1024 align=16
 // config:  cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_8a8b63251a8b0c09.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_26beb3b15879b96a.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -82,7 +82,7 @@ constexpr int kWidthA = 4;        // elements of A read at once
 constexpr int kWidthB = 4;        // elements of B read at once
 constexpr int kStages = 2;        // tiles of A and B in shared memory
 constexpr int kStoreWidth = 4;    // elements of D stored at once
-constexpr int kGroup = 8;         // rows of tiles walked together
+constexpr int kGroup = 8;         // rows of tiles in a band of the rasterization
 constexpr bool kAlongKA = true;   // A's neighbours run along k
 constexpr bool kAlongKB = false;  // B's neighbours run along k
 
@@ -265,49 +265,59 @@ KILN_DEVICE constexpr int copied_k(int q, bool along_k, int rows, int width, int
                  : q / (rows / width);
 }
 
-// ---- cuda/common/work.h ----
-// Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
-// finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
-// call gives the same bits. Expects types.h, and from the parameters the tile.
+// ---- cuda/common/tile_scheduler.h ----
+// The tile scheduler: which tile a block computes next, and which part of its k. D's tiles form a
+// grid: `left` counts tiles along the rows of the left operand, `right` along those of the right
+// one (A and B, or B and A where D is computed transposed). k is counted in pipeline stages. Blocks
+// of a cluster get neighbouring tiles and the same k; without clusters each block is a cluster of
+// its own.
 
 struct Work {
-  i64 batch;
-  int m, n;         // of the tile
-  int begin, end;   // of k, in passes of kBlockK
+  int left, right;    // tile coordinates of this block
+  int batch;
+  int begin, count;   // stages of k
 };
 
-struct Shares {
-  int tiles_m, tiles_n;
-  int passes;  // of kBlockK
-  int tiles, next;
+struct TileScheduler {
+  int lefts, rights;  // tiles of a cluster along either side
+  int stages;         // of k
+  int tiles;          // of all batches
+  int next;
+  int clusters;
+  u32 rank;           // of the block in its cluster
 
-  static __device__ __forceinline__ Shares of(const KilnGpuArgs& args) {
-    Shares s;
-    s.tiles_m = int(ceil_div(args.m, kBlockM));
-    s.tiles_n = int(ceil_div(args.n, kBlockN));
-    s.passes = int(ceil_div(args.k, kBlockK));
-    s.tiles = s.tiles_m * s.tiles_n * int(args.batch);
+  /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
+  /// 1 us before the first copy (H200).
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages, int batches, u32 rank) {
+    TileScheduler s;
+    s.rank = rank;
+    s.lefts = lefts;
+    s.rights = rights;
+    s.stages = stages;
+    s.tiles = lefts * rights * batches;
+    s.clusters = int(gridDim.x);
     s.next = int(blockIdx.x);
     return s;
   }
 
-  /// Groups of kGroup rows of tiles are walked together, so that what they share stays in L2.
+  /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   __device__ __forceinline__ void place(Work& work, int tile) const {
-    const int area = tiles_m * tiles_n;
-    work.batch = tile / area;
-    const int at = tile - int(work.batch) * area;
-    const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
-    const int height = min(tiles_m - band * kGroup, kGroup);
-    work.n = in_band / height;
-    work.m = band * kGroup + in_band - work.n * height;
+    work.batch = 0;
+    const int at = tile;
+    const int band = at / (kGroup * rights), in_band = at - band * kGroup * rights;
+    const int height = min(lefts - band * kGroup, kGroup);
+    const int across = in_band / height;
+    work.left = band * kGroup + in_band - across * height;
+    work.right = across;
   }
 
+  /// The block's next work; false when there is none.
   __device__ __forceinline__ bool take(Work& work) {
     if (next >= tiles) return false;
     const int tile = next;
     work.begin = 0;
-    work.end = passes;
-    next += int(gridDim.x);
+    work.count = stages;
+    next += clusters;
     place(work, tile);
     return true;
   }
@@ -315,7 +325,7 @@ struct Shares {
 
 // ---- cuda/simt/copy.h ----
 // Tiles of A and B on their way from memory to shared memory, where line k holds all rows of that
-// k side by side. Expects types.h, convert.h, swizzle.h, cp_async.h, simt_lanes.h, and from the
+// k side by side. Expects types.h, convert.h, swizzle.h, cp_async.h, lanes.h, and from the
 // parameters the tile.
 
 KILN_DEVICE Acc widened(float x) { return Acc(x); }
@@ -420,7 +430,8 @@ struct Copier {
 // ---- cuda/simt/simt.cu ----
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
-// types.h, convert.h, epilogue.h, simt_lanes.h, simt_work.h, and simt_copy.h when tiles are copied.
+// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and copy.h
+// where tiles are copied.
 
 constexpr int kLanesN = 32 / kLanesM;
 constexpr int kWarpsM = kBlockM / (kLanesM * kThreadM);
@@ -520,20 +531,21 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
   extern __shared__ __align__(16) unsigned char shared[];
   Feed feed;
   feed.stages = reinterpret_cast<Acc*>(shared);
+  const int end = work.begin + work.count;
   const i64 first_k = i64(work.begin) * kBlockK;
-  feed.a.start(a, args.lda, i64(work.m) * kBlockM, first_k, args.m, thread);
-  feed.b.start(b, args.ldb, i64(work.n) * kBlockN, first_k, args.n, thread);
+  feed.a.start(a, args.lda, i64(work.left) * kBlockM, first_k, args.m, thread);
+  feed.b.start(b, args.ldb, i64(work.right) * kBlockN, first_k, args.n, thread);
   feed.pass = work.begin;
-  feed.end = work.end;
+  feed.end = end;
   feed.k = args.k;
   feed.whole = feed.a.rows == kBlockM && feed.b.rows == kBlockN ? int(args.k / kBlockK) : 0;
   _Pragma("unroll 1") for (int s = 0; s + 1 < kStages; ++s) feed.begin(s);
-  feed.finish(0, work.begin < work.end);
+  feed.finish(0, work.count > 0);
   int here = 0, free = kStages - 1;  // stages: the one to multiply, the one to fill
-  for (int pass = work.begin; pass < work.end; ++pass) {
+  for (int pass = work.begin; pass < end; ++pass) {
     const Acc* stage = feed.stages + here * kStage;
     const int next = here + 1 == kStages ? 0 : here + 1;
-    const bool more = pass + 1 < work.end;
+    const bool more = pass + 1 < end;
     feed.begin(free);
     _Pragma("unroll") for (int k = 0; k < kBlockK; ++k) {
       Factors factors;
@@ -580,19 +592,24 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
   }
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
+  return TileScheduler::start(int(ceil_div(args.m, kBlockM)), int(ceil_div(args.n, kBlockN)),
+                              int(ceil_div(args.k, kBlockK)), int(args.batch), 0);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   const int thread = int(threadIdx.x), warp = thread / 32, lane = thread & 31;
   const int first_m = warp % kWarpsM * kLanesM * kThreadM + lane_part(lane, kLanesM, true) * kRunM;
   const int first_n = warp / kWarpsM * kLanesN * kThreadN + lane_part(lane, kLanesM, false) * kRunN;
-  Shares shares = Shares::of(args);
+  TileScheduler scheduler = scheduler_of(args);
   Work work;
-  while (shares.take(work)) {
+  while (scheduler.take(work)) {
     const auto* a = static_cast<const TypeA*>(args.a) + work.batch * args.stride_a;
     const auto* b = static_cast<const TypeB*>(args.b) + work.batch * args.stride_b;
     Acc sums[kThreadM][kThreadN] = {};
     sum_products(sums, args, work, a, b, first_m, first_n, thread);
-    store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM, i64(work.n) * kBlockN,
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
                first_m, first_n, thread);
   }
 }

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_83562498038774c5.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_04a0ce7c1cdeb83a.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -80,7 +80,7 @@ constexpr int kReaders = 4;                     // warps that read one stage
 constexpr int kRegions = 1;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
-constexpr int kGroup = 8;                       // tiles walked together
+constexpr int kGroup = 8;                       // tiles across a band of the rasterization
 constexpr int kChunk = 64;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 2;                // of each warp
 constexpr int kCopyRegisters = 40;              // of the warps that copy
@@ -217,8 +217,8 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
 }
 
 // ---- cuda/common/workspace.h ----
-// What lies where in the workspace: counters (zero between calls), packed A, packed B, then sums of
-// tiles whose k is cut. Worked out from the call, so that the same code serves every size.
+// What lies where in the workspace: counters (zero between calls), packed A, packed B, then
+// partial accumulators. Worked out from the call, so that the same code serves every size.
 
 /// A packed operand: `length` neighbours a line. Elements of 16 bits keep their direction, which the
 /// matrix instruction can turn; others are turned to run along k.
@@ -438,10 +438,12 @@ KILN_DEVICE void wgmma_m64(Acc (&sums)[kSums], u64 left, u64 right, int accumula
       : "l"(left), "l"(right), "r"(accumulate));
 }
 
-// ---- cuda/wgmma/schedule.h ----
-// Which work a block does, in which order: the same answer for its copying and its multiplying
-// warps. A tile is kLeftTile rows of the left operand by kRightTile rows of the right one; k is
-// counted in stages. Blocks of a cluster work on neighbouring tiles over the same k.
+// ---- cuda/common/tile_scheduler.h ----
+// The tile scheduler: which tile a block computes next, and which part of its k. D's tiles form a
+// grid: `left` counts tiles along the rows of the left operand, `right` along those of the right
+// one (A and B, or B and A where D is computed transposed). k is counted in pipeline stages. Blocks
+// of a cluster get neighbouring tiles and the same k; without clusters each block is a cluster of
+// its own.
 
 struct Work {
   int left, right;    // tile coordinates of this block
@@ -449,29 +451,29 @@ struct Work {
   int begin, count;   // stages of k
 };
 
-struct Schedule {
+struct TileScheduler {
   int lefts, rights;  // tiles of a cluster along either side
   int stages;         // of k
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;
+  u32 rank;           // of the block in its cluster
 
-  static __device__ __forceinline__ Schedule start(i64 left_rows, i64 right_rows, i64 k, i64 batches, u32 rank_in_cluster) {
-    Schedule s;
-    s.rank = rank_in_cluster;
-    // 32-bit on purpose: divisions of 64-bit numbers took 1 us before the first copy (H200).
-    s.lefts = (int(left_rows) + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft);
-    s.rights = (int(right_rows) + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight);
-    s.stages = (int(k) + kDepth - 1) / kDepth;
-    s.tiles = s.lefts * s.rights * int(batches);
-    s.clusters = int(gridDim.x) / (kClusterLeft * kClusterRight);
-    s.next = int(blockIdx.x) / (kClusterLeft * kClusterRight);
+  /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
+  /// 1 us before the first copy (H200).
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages, int batches, u32 rank) {
+    TileScheduler s;
+    s.rank = rank;
+    s.lefts = lefts;
+    s.rights = rights;
+    s.stages = stages;
+    s.tiles = lefts * rights * batches;
+    s.clusters = int(gridDim.x);
+    s.next = int(blockIdx.x);
     return s;
   }
 
-  /// Groups of kGroup tiles along one side are walked together, so that what they share stays in
-  /// L2.
+  /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   __device__ __forceinline__ void place(Work& work, int tile) const {
     work.batch = 0;
     const int at = tile;
@@ -482,6 +484,7 @@ struct Schedule {
     work.right = across;
   }
 
+  /// The block's next work; false when there is none.
   __device__ __forceinline__ bool take(Work& work) {
     if (next >= tiles) return false;
     const int tile = next;
@@ -497,7 +500,8 @@ struct Schedule {
 // Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
 // (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
 // 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
-// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper.h, wgmma.h, schedule.h.
+// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper.h, wgmma.h,
+// tile_scheduler.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
 constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
@@ -566,20 +570,28 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
   }
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  const int left_rows = int(kSwap ? args.n : args.m), right_rows = int(kSwap ? args.m : args.n);
+  return TileScheduler::start(
+      (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
+      (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
+      (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+}
+
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, Schedule schedule, const KilnTensorMap* left,
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
                           const KilnTensorMap* right) {
-  const u32 rank_left = schedule.rank % kClusterLeft, rank_right = schedule.rank / kClusterLeft;
+  const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
   const u16 same_right = kClusterLeft > 1 ? (1 << kCluster) - 1 : 1;
   Turn turn;
   Work work;
-  bool more = schedule.take(work);
+  bool more = scheduler.take(work);
   // Everything before this overlaps with the end of the grid before.
   wait_for_previous_grid();
   let_next_grid_start();
-  for (; more; more = schedule.take(work)) {
+  for (; more; more = scheduler.take(work)) {
     for (int i = 0; i < work.count; ++i) {
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;
@@ -767,16 +779,11 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
     }
 }
 
-// ---- cuda/wgmma/combine.h ----
-// Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
-// so that the same call gives the same bits. The workspace holds a counter a tile (zero between
-// calls: the last block resets it), then the sums. Expects schedule.h.
-
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is cut,
+// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is divided,
 // combine.h.
 
-KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const KilnGpuArgs& args,
+KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                               const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
@@ -786,7 +793,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const Kil
   // barrier says nothing to a warp that is two phases behind.
   constexpr u32 kRowOffset = 0;
   if (group == 1) named_barrier_arrive(kTurnBarrier, 256);
-  for (int i = 0; schedule.take(work); ++i) {
+  for (int i = 0; scheduler.take(work); ++i) {
     if ((i & 1) != group) {
       turn.skip(work.count);
       continue;
@@ -823,15 +830,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     mbarrier_init_fence();
   }
   __syncthreads();
-  const Schedule schedule = Schedule::start(kSwap ? args.n : args.m, kSwap ? args.m : args.n, args.k,
-                                            args.batch, rank);
+  const TileScheduler scheduler = scheduler_of(args, rank);
   if (group == kWarpgroups) {
     give_registers<kCopyRegisters>();
-    if (threadIdx.x == kWarpgroups * 128) copy_all(shared, schedule, &map_left, &map_right);
+    if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, &map_left, &map_right);
   } else {
     take_registers<kMultiplyRegisters>();
     wait_for_previous_grid();
     let_next_grid_start();
-    run_consumer(shared, schedule, args, &map_d, group);
+    run_consumer(shared, scheduler, args, &map_d, group);
   }
 }
