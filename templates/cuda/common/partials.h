@@ -1,24 +1,13 @@
 //% if sharing != tiles
-// Partial accumulators of tiles whose k is divided: where in the workspace each part's are, and who
-// is the last to store its part.
+// Partial accumulators of tiles whose k is divided: where in the workspace each part's are.
 //% if !summed
-// That block reduces all parts in the order of k, so that the same call gives the same bits. The
-// workspace holds a counter a tile (zero between calls: the last block resets it), then the slots.
+// The block that stores its part last reduces them all in the order of k, so that the same call gives
+// the same bits. The workspace holds a counter a tile (zero between calls: that block resets it), then
+// the slots.
 //% end
 // Expects tile_scheduler.h.
 #pragma once
 
-//% if !summed
-KILN_DEVICE u32 count_arrival(u32* counter) {
-  u32 before;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "l"(counter)
-               : "memory");
-  return before;
-}
-
-//% end
 /// The slot of part `part` of a tile.
 //% if sharing == stream
 /// A cluster has at most two unfinished parts: one that ends a tile (slot 2c), one that begins a

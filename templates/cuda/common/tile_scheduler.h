@@ -33,7 +33,8 @@ struct TileScheduler {
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
   /// 1 us before the first copy (H200).
-  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages, int batches, u32 rank) {
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
     TileScheduler s;
     s.rank = rank;
     s.lefts = lefts;

@@ -1,18 +1,10 @@
 //% if sharing != tiles
 // The reduction of partial accumulators by the block that finishes a tile last. Expects store.h,
-// partials.h.
+// partials.h, combine_ptx.h.
 #pragma once
 
-/// Past L1, which may hold what another block has overwritten since.
-KILN_DEVICE void load_pair(Acc (&to)[2], const Acc* from) {
-  asm volatile(KILN_LOAD_PAIR : KILN_ACC_OUT(to[0]), KILN_ACC_OUT(to[1]) : "l"(from) : "memory");
-}
-KILN_DEVICE void store_pair(Acc* to, const Acc* from) {
-  asm volatile(KILN_STORE_PAIR ::"l"(to), KILN_ACC_IN(from[0]), KILN_ACC_IN(from[1]) : "memory");
-}
-
-/// True for the block that must finish the tile; its accumulators are then those of all
-/// parts.
+/// True for the block that must finish the tile; its accumulators are then the whole
+/// tile's.
 KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thread) {
   if (work.parts == 1) return true;
   __shared__ u32 arrived;

@@ -1,39 +1,15 @@
-//% if sharing != tiles
-//% if summed
-// Partial accumulators to and from the workspace.
-//% else
-// The reduction of partial accumulators by the block that finishes a tile last. Expects partials.h.
-//% end
+//% if sharing != tiles && !summed
+// The reduction of partial accumulators by the block that finishes a tile last. Expects partials.h,
+// combine_ptx.h.
 #pragma once
 
-KILN_DEVICE void store_four(Acc* to, const Acc* from) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), KILN_ACC_IN(from[0]),
-               KILN_ACC_IN(from[1]), KILN_ACC_IN(from[2]), KILN_ACC_IN(from[3])
-               : "memory");
-}
-/// Past L1, which may hold what another block has overwritten since.
-KILN_DEVICE void load_four(Acc (&to)[4], const Acc* from) {
-  asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : KILN_ACC_OUT(to[0]), KILN_ACC_OUT(to[1]), KILN_ACC_OUT(to[2]), KILN_ACC_OUT(to[3])
-               : "l"(from)
-               : "memory");
-}
-//% if !summed
-KILN_DEVICE void store_shared_word(u32 to, u32 value) {
-  asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
-}
-KILN_DEVICE u32 load_shared_word(u32 from) {
-  u32 value;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
-  return value;
-}
-
-/// True for the warpgroup that must finish the tile; its accumulators are then those of
-/// all parts.
-KILN_DEVICE bool combine(Acc (&sums)[kSubtiles][kSums], const Work& work, const TileScheduler& scheduler,
-                         const KilnGpuArgs& args, u32 flags, int group, int region, int thread) {
+/// True for the warpgroup that must finish the tile; its accumulators are then the
+/// whole tile's.
+KILN_DEVICE bool combine(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                         const TileScheduler& scheduler, const KilnGpuArgs& args, u32 flags,
+                         int group, int region, int thread) {
   if (work.parts == 1) return true;
-  constexpr int kRegion = kSubtiles * kSums * 128;  // sums of one warpgroup
+  constexpr int kRegion = kSubtiles * kSums * 128;  // accumulators of one warpgroup
   u32* counter = static_cast<u32*>(args.workspace) +
                  (i64(work.tile) * kCluster + scheduler.rank) * kRegions + region;
   Acc* partial =
@@ -80,5 +56,4 @@ KILN_DEVICE bool combine(Acc (&sums)[kSubtiles][kSums], const Work& work, const 
   }
   return true;
 }
-//% end
 //% end

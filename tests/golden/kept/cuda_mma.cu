@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_3d15288ee51a3b66.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_76d7f74c6263a0e2.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -101,9 +101,45 @@ constexpr bool kAlongKB = true;  // B's neighbours run along k
 #define KILN_MMA_OPERANDS(a, b) "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), \
   "r"((b)[0]), "r"((b)[1])
 
+// ---- cuda/common/convert_ptx.h ----
+// Conversions of one instruction, on the bits of small floats. Rounding is to nearest even. Of two
+// values in a register the first is in the low half. Expects types.h.
+
+KILN_DEVICE float half_to_float(u16 bits) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
+  return y;
+}
+KILN_DEVICE u16 float_to_half(float x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u32 floats_to_halves(float low, float high) {
+  u32 y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+/// Saturates; NaN becomes 0.
+KILN_DEVICE i32 float_to_int(float x) {
+  i32 y;
+  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u16 float_to_bfloat(float x) {
+  u16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u32 floats_to_bfloats(float low, float high) {
+  u32 y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+
 // ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// even; integers saturate. Expects convert_ptx.h and the parameters.
 
 KILN_DEVICE float bits_to_float(u32 bits) { return __int_as_float(int(bits)); }
 KILN_DEVICE u32 float_to_bits(float x) { return u32(__float_as_int(x)); }
@@ -114,11 +150,7 @@ KILN_DEVICE Real to_real(i8 x, i8) { return Real(x); }
 KILN_DEVICE Real to_real(u8 x, u8) { return Real(x); }
 KILN_DEVICE Real to_real(i32 x, i32) { return Real(x); }
 KILN_DEVICE Real to_real(Bfloat x, Bfloat) { return Real(bits_to_float(u32(x.bits) << 16)); }
-KILN_DEVICE Real to_real(Half x, Half) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return Real(y);
-}
+KILN_DEVICE Real to_real(Half x, Half) { return Real(half_to_float(x.bits)); }
 template <typename T>
 KILN_DEVICE Real to_real(T x) {
   return to_real(x, T{});
@@ -126,11 +158,7 @@ KILN_DEVICE Real to_real(T x) {
 
 KILN_DEVICE float from_real(Real x, float) { return float(x); }
 KILN_DEVICE double from_real(Real x, double) { return double(x); }
-KILN_DEVICE i32 from_real(Real x, i32) {
-  i32 y;
-  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE i32 from_real(Real x, i32) { return float_to_int(float(x)); }
 KILN_DEVICE i8 from_real(Real x, i8) {
   const i32 y = from_real(x, i32{});
   return i8(y < -128 ? -128 : y > 127 ? 127 : y);
@@ -139,27 +167,17 @@ KILN_DEVICE u8 from_real(Real x, u8) {
   const i32 y = from_real(x, i32{});
   return u8(y < 0 ? 0 : y > 255 ? 255 : y);
 }
-KILN_DEVICE Half from_real(Real x, Half) {
-  Half y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE Half from_real(Real x, Half) { return Half{float_to_half(float(x))}; }
 KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
-  Bfloat y;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
+  return Bfloat{float_to_bfloat(float(x))};
 }
 
 /// Two neighbours in one register, the first in the low half.
 KILN_DEVICE u32 pack_two(Real low, Real high, Half) {
-  u32 y;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_halves(float(low), float(high));
 }
 KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
-  u32 y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_bfloats(float(low), float(high));
 }
 
 // ---- cuda/common/epilogue.h ----
@@ -259,7 +277,7 @@ KILN_DEVICE constexpr int sums_pitch(int columns, int near, int size) {
   return columns * size + (2 * near * size == 8 ? 32 : 64);
 }
 
-// ---- cuda/common/ampere.h ----
+// ---- cuda/common/ampere_ptx.h ----
 // The instructions since Turing and Ampere that kernels are built on, one small named wrapper each:
 // copies to shared memory that the copying warp does not wait for, loads of matrices. Addresses are
 // 32-bit ones of shared memory.
@@ -325,15 +343,17 @@ KILN_DEVICE void store_shared_words(u32 to, const u32 (&r)[4]) {
                : "memory");
 }
 
-// ---- cuda/common/mma.h ----
-// The matrix instruction of a warp: one wrapper for the shape that the parameters chose, and what
-// instructions make a step. The macros KILN_MMA… hold what only text can give: the instruction's
-// name and its lists of operands.
+// ---- cuda/common/mma_ptx.h ----
+// The matrix instruction of a warp, of the shape that the parameters chose. The macros KILN_MMA…
+// hold what only text can give: the instruction's name and its lists of operands.
 
 /// sums += a · b: 16 rows (8 where a lane holds two sums), 8 columns.
 KILN_DEVICE void mma_sync(Acc* sums, const Fragment* a, const Fragment* b) {
   asm(KILN_MMA_NAME " " KILN_MMA_TEXT ";" : KILN_MMA_SUMS(sums) : KILN_MMA_OPERANDS(a, b));
 }
+
+// ---- cuda/common/mma.h ----
+// The matrix instructions of a warp that make a step. Expects mma_ptx.h.
 
 /// 16 rows by 8 columns over one step of k. Registers of A go down 8 rows first, then along k.
 KILN_DEVICE void multiply_step(Acc (&sums)[4], const Fragment (&a)[kChunks * 4],
@@ -351,7 +371,7 @@ KILN_DEVICE void multiply_step(Acc (&sums)[4], const Fragment (&a)[kChunks * 4],
 // ---- cuda/mma/read.h ----
 // From shared memory to the registers of the matrix instruction, for every element size and both
 // directions. A warp's rows go in groups of 8; which rows make a group is row_in_tile()'s to say.
-// Expects banks.h, ampere.h.
+// Expects banks.h, ampere_ptx.h.
 
 template <typename T, bool IsA, bool AlongK, int Rows, int Bits, int Base, int Shift>
 struct Tile {
@@ -459,7 +479,8 @@ struct TileScheduler {
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
   /// 1 us before the first copy (H200).
-  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages, int batches, u32 rank) {
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
     TileScheduler s;
     s.rank = rank;
     s.lefts = lefts;

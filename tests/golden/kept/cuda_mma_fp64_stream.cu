@@ -45,9 +45,8 @@ constexpr bool kAlongKB = false;      // B's neighbours run along k
 #define KILN_LOAD_PAIR "ld.global.cg.v2.b64 {%0, %1}, [%2];"
 #define KILN_STORE_PAIR "st.global.v2.b64 [%0], {%1, %2};"
 
-// ---- cuda/mma/combine.h ----
-// The reduction of partial accumulators by the block that finishes a tile last. Expects store.h,
-// partials.h.
+// ---- cuda/mma/combine_ptx.h ----
+// Accumulators to and from the workspace.
 
 /// Past L1, which may hold what another block has overwritten since.
 KILN_DEVICE void load_pair(Acc (&to)[2], const Acc* from) {
@@ -57,8 +56,12 @@ KILN_DEVICE void store_pair(Acc* to, const Acc* from) {
   asm volatile(KILN_STORE_PAIR ::"l"(to), KILN_ACC_IN(from[0]), KILN_ACC_IN(from[1]) : "memory");
 }
 
-/// True for the block that must finish the tile; its accumulators are then those of all
-/// parts.
+// ---- cuda/mma/combine.h ----
+// The reduction of partial accumulators by the block that finishes a tile last. Expects store.h,
+// partials.h, combine_ptx.h.
+
+/// True for the block that must finish the tile; its accumulators are then the whole
+/// tile's.
 KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thread) {
   if (work.parts == 1) return true;
   __shared__ u32 arrived;

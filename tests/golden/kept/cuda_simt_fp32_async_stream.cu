@@ -54,7 +54,8 @@ struct TileScheduler {
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
   /// 1 us before the first copy (H200).
-  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages, int batches, u32 rank) {
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
     TileScheduler s;
     s.rank = rank;
     s.lefts = lefts;
@@ -114,10 +115,10 @@ struct TileScheduler {
   }
 };
 
-// ---- cuda/simt/combine.h ----
-// The reduction of partial accumulators by the block that finishes a tile last. Expects partials.h.
+// ---- cuda/simt/combine_ptx.h ----
+// Accumulators to and from the workspace, past L1, which may hold what another block has overwritten
+// since.
 
-// Past L1, which may hold what another block has overwritten since.
 KILN_DEVICE void store_past_l1(float* to, float x) {
   asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
 }
@@ -137,8 +138,12 @@ KILN_DEVICE void load_past_l1(i32& x, const i32* from) {
   asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
 }
 
-/// True for the block that must finish the tile; its accumulators are then those of all
-/// parts.
+// ---- cuda/simt/combine.h ----
+// The reduction of partial accumulators by the block that finishes a tile last. Expects partials.h,
+// combine_ptx.h.
+
+/// True for the block that must finish the tile; its accumulators are then the whole
+/// tile's.
 KILN_DEVICE bool combine(Acc (&sums)[kThreadM][kThreadN], const Work& work, void* workspace,
                          int thread) {
   if (work.parts == 1) return true;
@@ -176,7 +181,7 @@ KILN_DEVICE bool combine(Acc (&sums)[kThreadM][kThreadN], const Work& work, void
 
 // ---- cuda/simt/copy.h ----
 // Tiles of A and B on their way from memory to shared memory, where line k holds all rows of that
-// k side by side. Expects types.h, convert.h, swizzle.h, cp_async.h, lanes.h, and from the
+// k side by side. Expects types.h, convert.h, swizzle.h, cp_async_ptx.h, lanes.h, and from the
 // parameters the tile.
 
 KILN_DEVICE Acc widened(float x) { return Acc(x); }

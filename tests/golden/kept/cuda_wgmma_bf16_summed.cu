@@ -62,7 +62,7 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // The reduction of split-K as a launch of its own: it works on all units of the device, where the
 // last block of a tile would reduce alone, and always in the same order, so that the same call gives
 // the same bits. The workspace holds the accumulators of all parts as the threads had them. Expects
-// wgmma.cu, partials.h, combine.h, epilogue.h.
+// wgmma.cu, partials.h, combine_ptx.h, epilogue.h.
 
 constexpr int kRegion = kSubtiles * kSums * 128;  // accumulators of one warpgroup
 constexpr int kAdders = 8;                        // warps of a block, which share the parts

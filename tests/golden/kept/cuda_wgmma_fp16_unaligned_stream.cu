@@ -84,7 +84,8 @@ struct TileScheduler {
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
   /// 1 us before the first copy (H200).
-  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages, int batches, u32 rank) {
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
     TileScheduler s;
     s.rank = rank;
     s.lefts = lefts;
@@ -146,13 +147,11 @@ struct TileScheduler {
   }
 };
 
-// ---- cuda/common/partials.h ----
-// Partial accumulators of tiles whose k is divided: where in the workspace each part's are, and who
-// is the last to store its part.
-// That block reduces all parts in the order of k, so that the same call gives the same bits. The
-// workspace holds a counter a tile (zero between calls: the last block resets it), then the slots.
-// Expects tile_scheduler.h.
+// ---- cuda/common/partials_ptx.h ----
+// Who is the last to store its part of a tile.
 
+/// Adds one; how many came before. Releases what this thread has seen stored, acquires what the
+/// others released.
 KILN_DEVICE u32 count_arrival(u32* counter) {
   u32 before;
   asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
@@ -161,6 +160,13 @@ KILN_DEVICE u32 count_arrival(u32* counter) {
                : "memory");
   return before;
 }
+
+// ---- cuda/common/partials.h ----
+// Partial accumulators of tiles whose k is divided: where in the workspace each part's are.
+// The block that stores its part last reduces them all in the order of k, so that the same call gives
+// the same bits. The workspace holds a counter a tile (zero between calls: that block resets it), then
+// the slots.
+// Expects tile_scheduler.h.
 
 /// The slot of part `part` of a tile.
 /// A cluster has at most two unfinished parts: one that ends a tile (slot 2c), one that begins a
@@ -172,7 +178,7 @@ KILN_DEVICE u32 slot_of(const Work& work, int part) {
 // ---- cuda/wgmma/store.h ----
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
 // own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
-// never wait for each other here. Expects epilogue.h, hopper.h.
+// never wait for each other here. Expects epilogue.h, hopper_ptx.h, store_ptx.h.
 
 /// Element (row of left, row of right) of a tile as (row, column) of D.
 KILN_DEVICE i64 row_of(i64 left, i64 right) { return kSwap ? right : left; }
@@ -216,7 +222,7 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
       kept(real_of(sums[i + e]) + residual[e]);
   // Otherwise loads of later sums move up here, and sums already fill the registers.
-  asm volatile("" ::: "memory");
+  compiler_barrier();
 }
 
 KILN_DEVICE TypeD stored(Acc sum, bool exact) {
@@ -244,12 +250,6 @@ KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int la
 struct alignas(8) FourD {
   TypeD element[4];
 };
-
-KILN_DEVICE u16 load_shared_half(u32 from) {
-  u16 x;
-  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(from) : "memory");
-  return x;
-}
 
 /// A buffer's elements to D in words of 8 bytes, cut where memory is aligned, whatever the row's
 /// first address is. (row0, column0) is the buffer's first element.
@@ -301,8 +301,8 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
     }
 }
 
-// ---- cuda/wgmma/combine.h ----
-// The reduction of partial accumulators by the block that finishes a tile last. Expects partials.h.
+// ---- cuda/wgmma/combine_ptx.h ----
+// Accumulators to and from the workspace, and a block's own words of shared memory.
 
 KILN_DEVICE void store_four(Acc* to, const Acc* from) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), KILN_ACC_IN(from[0]),
@@ -325,12 +325,17 @@ KILN_DEVICE u32 load_shared_word(u32 from) {
   return value;
 }
 
-/// True for the warpgroup that must finish the tile; its accumulators are then those of
-/// all parts.
-KILN_DEVICE bool combine(Acc (&sums)[kSubtiles][kSums], const Work& work, const TileScheduler& scheduler,
-                         const KilnGpuArgs& args, u32 flags, int group, int region, int thread) {
+// ---- cuda/wgmma/combine.h ----
+// The reduction of partial accumulators by the block that finishes a tile last. Expects partials.h,
+// combine_ptx.h.
+
+/// True for the warpgroup that must finish the tile; its accumulators are then the
+/// whole tile's.
+KILN_DEVICE bool combine(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                         const TileScheduler& scheduler, const KilnGpuArgs& args, u32 flags,
+                         int group, int region, int thread) {
   if (work.parts == 1) return true;
-  constexpr int kRegion = kSubtiles * kSums * 128;  // sums of one warpgroup
+  constexpr int kRegion = kSubtiles * kSums * 128;  // accumulators of one warpgroup
   u32* counter = static_cast<u32*>(args.workspace) +
                  (i64(work.tile) * kCluster + scheduler.rank) * kRegions + region;
   Acc* partial =

@@ -65,8 +65,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
 // (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
 // 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
-// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper.h, wgmma.h,
-// tile_scheduler.h.
+// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper_ptx.h,
+// grid_ptx.h, wgmma_ptx.h, wgmma.h, tile_scheduler.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
 constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage

@@ -75,19 +75,22 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/wgmma/registers.h ----
-// The left operand from registers. The instruction reads what lies across k from shared memory for
-// 2-byte types alone; words of 4 bytes are fetched by each lane as the instruction wants them and
-// handed over in registers. Expects wgmma.h.
-
-constexpr int kSteps = 4;           // instructions of a stage, 8 k each
-constexpr int kLeftBlockRows = 32;  // rows that lie side by side, 128 bytes
+// ---- cuda/wgmma/registers_ptx.h ----
+// Words of the left operand on their way to the instruction.
 
 KILN_DEVICE void load_shared_one(u32& r, u32 from) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r) : "r"(from) : "memory");
 }
 /// Keeps the compiler from working on a word behind the instruction that takes it.
 KILN_DEVICE void pin_word(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
+
+// ---- cuda/wgmma/registers.h ----
+// The left operand from registers. The instruction reads what lies across k from shared memory for
+// 2-byte types alone; words of 4 bytes are fetched by each lane as the instruction wants them and
+// handed over in registers. Expects registers_ptx.h.
+
+constexpr int kSteps = 4;           // instructions of a stage, 8 k each
+constexpr int kLeftBlockRows = 32;  // rows that lie side by side, 128 bytes
 
 /// One lane's words of the left operand's rows in a stage.
 struct LeftWords {
@@ -144,8 +147,8 @@ struct LeftLane {
 // Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
 // (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
 // 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
-// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper.h, wgmma.h,
-// tile_scheduler.h.
+// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper_ptx.h,
+// grid_ptx.h, wgmma_ptx.h, wgmma.h, tile_scheduler.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
 constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage

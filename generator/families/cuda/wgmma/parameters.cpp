@@ -142,7 +142,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   add_sizes(out, p, w, c);
   add_lists(out, w, c, p.gemm.accumulator == s32);
   auto& v = out.values;
-  v["hopper"] = "1";
+  v["hopper"] = v["overlaps"] = "1";
   add_tile_scheduler(v, p.gemm, c.sharing, c.along, w.cluster);
   v["promote"] = value_of(c.promote);
   v["left_registers"] = value_of(w.left_registers);
