@@ -24,58 +24,23 @@ std::string embedded_text(std::string_view path) {
   return {};
 }
 
-/// Whether assembly stands in the text; the empty statement that only orders memory is none.
-bool holds_assembly(const std::string& text) {
-  static const std::regex statement(R"re(\basm\b\s*(volatile)?\s*\((?!\s*""\s*:\s*:\s*:))re");
-  return std::regex_search(text, statement);
-}
-
-/// Where the definition that begins at `begin` ends: behind its closing brace, or its semicolon.
-std::size_t end_of_definition(std::string_view text, std::size_t begin) {
-  int braces = 0, parentheses = 0;
-  for (std::size_t i = begin; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"') {
-      for (++i; i < text.size() && text[i] != '"'; ++i)
-        if (text[i] == '\\') ++i;
-    } else if (text.substr(i, 2) == "//") {
-      i = std::min(text.find('\n', i), text.size());
-    } else if (c == '(') {
-      ++parentheses;
-    } else if (c == ')') {
-      --parentheses;
-    } else if (c == '{') {
-      ++braces;
-    } else if (c == '}' && --braces == 0 && parentheses == 0) {
-      return i + 1;
-    } else if (c == ';' && braces == 0 && parentheses == 0) {
-      return i + 1;
-    }
-  }
-  return text.size();
-}
-
-/// A device function whose body is assembly, or one of AMD's shared memory.
-bool is_wrapper(const std::string& definition) {
-  static const std::regex local(R"(^[^(]*\bds_\w+\()");
-  return definition.find("KILN_DEVICE ") != std::string::npos &&
-         (holds_assembly(definition) || std::regex_search(definition, local));
-}
-
-/// Takes out every wrapper around an instruction.
-std::string without_wrappers(const std::string& text) {
+/// Exchanges the headers that hold instructions for the emulator's wrappers, where the first of
+/// them stands.
+std::string with_wrappers(std::string_view text, const Emulation& emulation) {
+  constexpr std::string_view kSection = "\n// ---- ";
   std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::string_view rest = std::string_view(text).substr(at);
-    if (rest.starts_with("KILN_DEVICE ") || rest.starts_with("template <")) {
-      const std::size_t end = end_of_definition(text, at);
-      const std::string definition = text.substr(at, end - at);
-      if (!is_wrapper(definition)) out += definition;
-      at = end;
+  bool placed = false;
+  while (!text.empty()) {
+    const std::string_view section = text.substr(0, text.find(kSection, 1));
+    text.remove_prefix(section.size());
+    const std::string_view title = section.substr(0, section.find('\n', 1));
+    if (!title.starts_with(kSection) ||
+        !title.ends_with(fmt::format("{} ----", emulation.wrapper_headers))) {
+      out += section;
+    } else if (!placed) {
+      out += embedded_text(emulation.wrappers);
+      placed = true;
     }
-    const std::size_t line = std::min(text.find('\n', at), text.size() - 1);
-    out.append(text, at, line + 1 - at);
-    at = line + 1;
   }
   return out;
 }
@@ -159,24 +124,16 @@ Result<Source> emulated(const Source& source, const GpuLaunch& launch, Vendor ve
                 fmt::format("{}: kernels for {} are not emulated", source.file_name, vendor.name));
   std::string text = replaced(source.text, "_Pragma(\"unroll\")", "");
   if (emulation->prepared != nullptr) text = emulation->prepared(std::move(text));
-  text = with_shared_variables(without_wrappers(text));
-  const auto parameters = text.find("\n// ---- parameters ----");
-  if (parameters == std::string::npos)
-    return fail(ErrorCode::internal, source.file_name + ": no parameters in the source");
-  // The wrappers may need what a file declares.
-  auto behind = emulation->behind.empty()
-                    ? std::string::npos
-                    : text.find(fmt::format("\n// ---- {} ----", emulation->behind));
-  behind = text.find("\n// ---- ", (behind == std::string::npos ? parameters : behind) + 1);
-  if (behind == std::string::npos) behind = text.size();
-  auto first = text.find("\n// ---- ");
+  text = with_shared_variables(with_wrappers(text, *emulation));
+  const auto first = text.find("\n// ---- ");
+  if (first == std::string::npos)
+    return fail(ErrorCode::internal, source.file_name + ": the source has no sections");
 
   Source out;
   out.file_name = source.file_name + ".emu.cpp";
   out.flags = host_flags();
   out.text = text.substr(0, first) + embedded_text("emu/abi.h") +
-             embedded_text(emulation->keywords) + text.substr(first, behind - first) +
-             embedded_text(emulation->wrappers) + text.substr(behind) + entries(launch);
+             embedded_text(emulation->keywords) + text.substr(first) + entries(launch);
   return out;
 }
 

@@ -18,8 +18,8 @@ namespace kiln {
 /// How a source becomes one that the host's compiler takes (generator/render/emulated.h).
 struct Emulation {
   std::string_view keywords, wrappers;  // templates/emu: before everything, and instead of wrappers
-  /// The template behind which the wrappers stand; empty: behind the parameters.
-  std::string_view behind;
+  /// How the names of the templates end that hold instructions, in whose place the wrappers stand.
+  std::string_view wrapper_headers;
   /// What else must change in the text; null: nothing.
   std::string (*prepared)(std::string source) = nullptr;
 };
@@ -37,7 +37,6 @@ struct Platform {
   std::string (*slow_types)(const Gemm&, const DeviceCaps&) = nullptr;
   /// Templates of the kernels that check other kernels; none on CPUs.
   std::span<const std::string_view> check_files;
-  bool checks_in_cuda = false;  // they are CUDA's dialect, not HIP's
   /// None on CPUs, whose kernels run where they are.
   std::optional<Emulation> emulation;
 };

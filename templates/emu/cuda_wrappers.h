@@ -1,6 +1,5 @@
-// The instruction wrappers of templates/cuda, by the same names, for the emulator: every function
-// there whose body is assembly is taken out of the source, and these stand for them. Expects what
-// the originals expect: types.h, the parameters, emu/abi.h.
+// Stands in an emulated source for the headers of templates/cuda that end in _ptx.h and has all
+// their names. Expects types.h, the parameters, emu/cuda_keywords.h.
 #pragma once
 
 // ---- conversions
@@ -8,36 +7,31 @@
 KILN_DEVICE float kiln_emu_float(u32 bits, KilnEmuFloat type) {
   return kiln_emu_ops->to_float(bits, type);
 }
-KILN_DEVICE u32 kiln_emu_bits(double x, KilnEmuFloat type) {
-  return kiln_emu_ops->from_float(float(x), type);
+KILN_DEVICE u32 kiln_emu_bits(float x, KilnEmuFloat type) {
+  return kiln_emu_ops->from_float(x, type);
 }
-KILN_DEVICE Real to_real(Half x, Half) { return Real(kiln_emu_float(x.bits, kKilnEmuHalf)); }
-KILN_DEVICE Real to_real(Float8E4 x, Float8E4) {
-  return Real(kiln_emu_float(x.bits, kKilnEmuE4m3));
-}
-KILN_DEVICE i32 from_real(Real x, i32) {
-  const float y = __builtin_rintf(float(x));
-  return y >= 0x1p31f ? 0x7fffffff : y <= -0x1p31f ? i32(0x80000000u) : y == y ? i32(y) : 0;
-}
-KILN_DEVICE Half from_real(Real x, Half) { return Half{u16(kiln_emu_bits(x, kKilnEmuHalf))}; }
-// As templates, so that a source's own definition goes first: targets without the instruction have
-// one.
-template <int = 0>
-KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
-  return Bfloat{u16(kiln_emu_bits(x, kKilnEmuBfloat))};
-}
-KILN_DEVICE Float8E4 from_real(Real x, Float8E4) {
-  return Float8E4{u8(kiln_emu_bits(x, kKilnEmuE4m3))};
-}
-KILN_DEVICE Float8E5 from_real(Real x, Float8E5) {
-  return Float8E5{u8(kiln_emu_bits(x, kKilnEmuE5m2))};
-}
-KILN_DEVICE u32 pack_two(Real low, Real high, Half) {
+KILN_DEVICE float half_to_float(u16 bits) { return kiln_emu_float(bits, kKilnEmuHalf); }
+KILN_DEVICE u16 float_to_half(float x) { return u16(kiln_emu_bits(x, kKilnEmuHalf)); }
+KILN_DEVICE u32 floats_to_halves(float low, float high) {
   return kiln_emu_bits(low, kKilnEmuHalf) | kiln_emu_bits(high, kKilnEmuHalf) << 16;
 }
-template <int = 0>
-KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
+KILN_DEVICE i32 float_to_int(float x) {
+  const float y = __builtin_rintf(x);
+  return y >= 0x1p31f ? 0x7fffffff : y <= -0x1p31f ? i32(0x80000000u) : y == y ? i32(y) : 0;
+}
+KILN_DEVICE u16 float_to_bfloat(float x) { return u16(kiln_emu_bits(x, kKilnEmuBfloat)); }
+KILN_DEVICE u32 floats_to_bfloats(float low, float high) {
   return kiln_emu_bits(low, kKilnEmuBfloat) | kiln_emu_bits(high, kKilnEmuBfloat) << 16;
+}
+KILN_DEVICE u32 e4m3_to_halves(u16 pair) {
+  return floats_to_halves(kiln_emu_float(pair & 255, kKilnEmuE4m3),
+                          kiln_emu_float(pair >> 8, kKilnEmuE4m3));
+}
+KILN_DEVICE u16 floats_to_e4m3(float low, float high) {
+  return u16(kiln_emu_bits(low, kKilnEmuE4m3) | kiln_emu_bits(high, kKilnEmuE4m3) << 8);
+}
+KILN_DEVICE u16 floats_to_e5m2(float low, float high) {
+  return u16(kiln_emu_bits(low, kKilnEmuE5m2) | kiln_emu_bits(high, kKilnEmuE5m2) << 8);
 }
 
 // ---- barriers and copies
@@ -97,6 +91,8 @@ KILN_DEVICE void take_registers() {
 }
 
 // ---- shared memory
+
+KILN_DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
 
 KILN_DEVICE void stmatrix_x4(u32 to, u32 r0, u32 r1, u32 r2, u32 r3) {
   const u32 r[] = {r0, r1, r2, r3};
@@ -221,6 +217,7 @@ template <int Pending>
 KILN_DEVICE void wgmma_wait() {
   kiln_emu_ops->wgmma_wait(Pending);
 }
+KILN_DEVICE void compiler_barrier() {}
 KILN_DEVICE void pin(Acc&) {}
 KILN_DEVICE void pin_word(u32&) {}
 KILN_DEVICE void forget(int&) {}

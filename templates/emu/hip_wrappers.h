@@ -1,9 +1,12 @@
-// Memory instructions of templates/hip/common/memory.h for the emulator, by the same names: shared
-// memory by byte offset, buffer loads that give zero for what lies outside. Pasted behind memory.h,
-// whose functions called ds_… are taken out. Expects emu/hip_keywords.h.
+// Stands in an emulated source for the headers of templates/hip that end in _gcn.h and has all
+// their names: shared memory by byte offset, buffer loads that give zero for what lies outside.
+// Expects types.h, the parameters, emu/hip_keywords.h.
 #pragma once
 
-#ifdef shared_bytes
+KILN_DEVICE void compiler_barrier() {}
+
+KILN_SHARED __attribute__((aligned(16))) u8 shared_bytes[kSharedBytes];
+
 KILN_DEVICE U32x4 ds_read_b128(u32 at) {
   U32x4 value;
   kiln_emu_ops->local_load(&value, shared_bytes + at, 16);
@@ -31,6 +34,7 @@ KILN_DEVICE void ds_write_b32(u32 at, u32 value) {
   kiln_emu_ops->local_store(shared_bytes + at, &value, 4);
 }
 
+using Buffer = I32x4;
 /// Where the buffer's byte `offset` lies; null when it lies outside. A load across the end is one
 /// that hardware of different kinds answers differently.
 KILN_DEVICE const u8* kiln_emu_buffer(Buffer buffer, u32 offset, u32 bytes) {
@@ -49,23 +53,22 @@ KILN_DEVICE T kiln_emu_load(Buffer buffer, i32 offset, i32 more) {
   return value;
 }
 
-extern "C" {
-U32x4 kiln_load_x4(Buffer b, i32 offset, i32 more, i32) {
+KILN_DEVICE U32x4 kiln_load_x4(Buffer b, i32 offset, i32 more, i32) {
   return kiln_emu_load<U32x4>(b, offset, more);
 }
-U32x2 kiln_load_x2(Buffer b, i32 offset, i32 more, i32) {
+KILN_DEVICE U32x2 kiln_load_x2(Buffer b, i32 offset, i32 more, i32) {
   return kiln_emu_load<U32x2>(b, offset, more);
 }
-u32 kiln_load_x1(Buffer b, i32 offset, i32 more, i32) {
+KILN_DEVICE u32 kiln_load_x1(Buffer b, i32 offset, i32 more, i32) {
   return kiln_emu_load<u32>(b, offset, more);
 }
-u16 kiln_load_u16(Buffer b, i32 offset, i32 more, i32) {
+KILN_DEVICE u16 kiln_load_u16(Buffer b, i32 offset, i32 more, i32) {
   return kiln_emu_load<u16>(b, offset, more);
 }
-u8 kiln_load_u8(Buffer b, i32 offset, i32 more, i32) { return kiln_emu_load<u8>(b, offset, more); }
-void kiln_load_lds(Buffer b, void* to, i32 bytes, i32 offset, i32 more, i32, i32) {
-  kiln_emu_ops->load_to_shared((unsigned char*)to,
-                               kiln_emu_buffer(b, u32(offset) + u32(more), u32(bytes)), bytes);
+KILN_DEVICE u8 kiln_load_u8(Buffer b, i32 offset, i32 more, i32) {
+  return kiln_emu_load<u8>(b, offset, more);
 }
+template <int Bytes>
+KILN_DEVICE void buffer_load_to_shared(u32 to, Buffer buffer, u32 offset) {
+  kiln_emu_ops->load_to_shared(shared_bytes + to, kiln_emu_buffer(buffer, offset, Bytes), Bytes);
 }
-#endif

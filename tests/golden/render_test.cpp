@@ -93,12 +93,13 @@ const Case kCases[] = {
      "cuda_wgmma left=128 right=96 stages=6 warpgroups=2 pingpong=0 swap=1 cluster_left=2 "
      "cluster_right=1 sharing=stream splits=1 along=right group=8 pack_a=1 pack_b=1 keep_right=0 "
      "promote=0",
-     "cuda/wgmma/schedule.h cuda/wgmma/store.h cuda/wgmma/combine.h"},
+     "cuda/common/tile_scheduler.h cuda/wgmma/store.h cuda/common/partials_ptx.h "
+     "cuda/common/partials.h cuda/wgmma/combine_ptx.h cuda/wgmma/combine.h"},
     {"cuda_wgmma_bf16_hilbert", "sm_90a", 132, "bf16 N T 8192 8192 8192 align=16 batch=2",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "
      "cluster_right=1 sharing=tiles splits=1 along=hilbert group=16 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
-     "cuda/wgmma/hilbert.h"},
+     "cuda/common/hilbert.h"},
     {"cuda_wgmma_fp8_split_promoted", "sm_90a", 132, "fp8 N T 64 4096 4096 align=16 out=fp32",
      "cuda_wgmma left=64 right=64 stages=8 warpgroups=1 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=1 sharing=split splits=4 along=left group=8 pack_a=0 pack_b=0 keep_right=1 "
@@ -113,19 +114,19 @@ const Case kCases[] = {
      "cuda_wgmma left=128 right=128 stages=7 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=summed splits=32 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
-     "cuda/wgmma/sum_pieces.h"},
+     "cuda/wgmma/reduce.h"},
     {"cuda_mma_fp64_ahead", "sm_90a", 132, "fp64 T N 2048 2048 2048 align=16",
      "cuda_mma block_m=64 block_n=64 block_k=16 warps_m=2 warps_n=2 stages=6 instruction_k=8 "
      "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1",
-     "cuda/common/ampere.h"},
+     "cuda/common/ampere_ptx.h"},
     {"cuda_mma_fp64_stream", "sm_90a", 132, "fp64 N N 4096 4096 4096 align=16",
      "cuda_mma block_m=128 block_n=64 block_k=32 warps_m=4 warps_n=2 stages=4 instruction_k=16 "
      "bits_a=2 base_a=5 shift_a=0 bits_b=2 base_b=5 shift_b=0 ahead=1 group=8 splits=1 stream=1",
-     "cuda/mma/store.h cuda/mma/mma.cu"},
+     "cuda/mma/combine_ptx.h cuda/mma/combine.h cuda/mma/mma.cu"},
     {"cuda_mma_int8_split", "sm_80", 108, "int8 T N 100 200 4000 align=4 epilogue=bias_row+relu",
      "cuda_mma block_m=64 block_n=64 block_k=64 warps_m=2 warps_n=2 stages=4 instruction_k=32 "
      "bits_a=2 base_a=4 shift_a=1 bits_b=2 base_b=4 shift_b=1 ahead=1 group=8 splits=4",
-     "cuda/common/work.h"},
+     "cuda/common/tile_scheduler.h"},
     {"cuda_mma_fp16_turing", "sm_75", 40, "fp16 N N 333 444 555 epilogue=residual",
      "cuda_mma block_m=64 block_n=64 block_k=32 warps_m=2 warps_n=2 stages=2 instruction_k=8 "
      "bits_a=2 base_a=4 shift_a=1 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1",
@@ -134,7 +135,8 @@ const Case kCases[] = {
      "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
      "width_a=1 width_b=4 copy=async stages=3 ahead=1 lines=padded resident=2 sharing=stream "
      "splits=1 group=8",
-     "cuda/common/work.h cuda/simt/copy.h cuda/simt/simt.cu"},
+     "cuda/common/tile_scheduler.h cuda/simt/combine_ptx.h cuda/simt/combine.h cuda/simt/copy.h "
+     "cuda/simt/simt.cu"},
     {"cuda_simt_fp32_warps", "sm_90a", 132, "fp32 N N 4096 4096 4096 align=16",
      "cuda_simt block_m=128 block_n=256 block_k=16 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
      "width_a=1 width_b=4 copy=warps stages=4 ahead=1 lines=padded resident=1 sharing=stream "
@@ -157,12 +159,12 @@ const Case kCases[] = {
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
-     "cuda/wgmma/registers.h cuda/wgmma/wgmma.cu"},
+     "cuda/wgmma/registers_ptx.h cuda/wgmma/registers.h cuda/wgmma/wgmma.cu"},
     {"cuda_gemv_bf16_matrix", "sm_90a", 132, "bf16 N T 3 5000 777",
      "cuda_gemv rows=16 width=0 warps=4 swap=0 matrix=1",
      "cuda/gemv/words.h cuda/common/unaligned.h cuda/gemv/matrix.cu"},
     {"cuda_gemv_fp8_line_scales", "sm_90a", 132, "fp8 N T 3 5000 1024 align=16 scale=line",
-     "cuda_gemv rows=2 width=16 warps=4 swap=0", "cuda/common/convert.h"},
+     "cuda_gemv rows=2 width=16 warps=4 swap=0", "cuda/common/convert_ptx.h cuda/common/convert.h"},
     {"hip_mfma_bf16_interleaved", "gfx942", 0, "bf16 N T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=16 tile_m=128 tile_n=128 depth=128 waves_m=2 waves_n=2 staging=single "
      "banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=interleaved turn=0",
@@ -170,7 +172,7 @@ const Case kCases[] = {
     {"hip_mfma_bf16_turned_pingpong", "gfx950", 0, "bf16 T T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
      "banks=by_row splits=1 chunk=64 group=4 priority=0 fence=0 pace=pingpong turn=1",
-     "hip/mfma/turned.h hip/mfma/mainloop.h"},
+     "hip/mfma/turned_gcn.h hip/mfma/turned.h hip/mfma/mainloop.h"},
     {"hip_mfma_fp8_scaled_unaligned", "gfx950", 0,
      "e4m3e5m2 T N 100 90 333 epilogue=bias_col+gelu_erf+residual",
      "hip_mfma rows=32 k=64 tile_m=64 tile_n=64 depth=64 waves_m=2 waves_n=2 staging=single "

@@ -34,7 +34,7 @@ std::string run(const char* arch, const char* instruction, const char* address,
   source.text =
       "// A probe.\n" + file("cuda/common/abi.h", values) + file("hip/common/types.h", values) +
       "\n// ---- parameters ----\nconstexpr int kSharedBytes = 1024;\n" +
-      file("hip/common/device.h", values) + file("hip/common/memory.h", values) +
+      file("hip/common/device.h", values) + file("hip/common/memory_gcn.h", values) +
       fmt::format(
           "\n// ---- probe ----\nextern \"C\" void kiln_gemm(KilnGpuArgs args) {{\n"
           "  const u32 lane = thread_index();\n"

@@ -35,7 +35,8 @@ std::string run(const std::string& body, int threads, std::vector<float>& data,
   Source source;
   source.file_name = "probe.cu";
   source.text = "// A probe.\n" + file("cuda/common/abi.h") + file("cuda/common/types.h") +
-                "\n// ---- parameters ----\nusing Acc = float;\nusing Real = float;\n" +
+                "\n// ---- parameters ----\nusing Acc = float;\n" +
+                file("cuda/common/hopper_ptx.h") +
                 fmt::format(
                     "\n// ---- probe ----\nextern \"C\" __global__ void kiln_gemm(const "
                     "KilnGpuArgs args) {{\n  extern __shared__ __align__(1024) unsigned "

@@ -1,5 +1,6 @@
 // Enforces the one-way order of the folders: a file includes only from its own folder and from
-// those to the left of it; heavy libraries stay in the one folder that may know them.
+// those to the left of it; heavy libraries stay in the one folder that may know them; assembly of
+// GPU templates stays in headers of wrappers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <string>
@@ -93,6 +95,52 @@ std::string complaint_about(const std::string& folder, const std::string& text) 
   std::istringstream stream(text);
   const auto found = includes_in(stream, folder + "/made_up.h", folder);
   return found.size() == 1 ? complaint(found[0]) : "no include found";
+}
+
+/// C++ without comments (template directives are some) and the contents of strings.
+std::string bare(const std::string& text) {
+  static const std::regex dropped(R"re(//[^\n]*|"(?:[^"\\\n]|\\.)*")re");
+  return std::regex_replace(text, dropped, " ");
+}
+
+/// What is wrong with the instructions of one GPU template, or nothing. Headers of wrappers, which
+/// the emulator exchanges as a whole, hold all assembly and no algorithm.
+std::string instructions_complaint(const std::string& name, const std::string& text) {
+  static const std::regex assembly(R"(\b(asm|__asm|__asm__)\b)");
+  static const std::regex control(R"(\b(if|for|while|do|switch|goto)\b)");
+  const bool wrappers = name.ends_with("_ptx.h") || name.ends_with("_gcn.h");
+  const std::string code = bare(text);
+  if (!wrappers && std::regex_search(code, assembly))
+    return name + ": assembly outside a header of wrappers (_ptx.h, _gcn.h)";
+  if (wrappers && std::regex_search(code, control)) return name + ": more than wrappers";
+  return {};
+}
+
+TEST(Layering, AssemblyStaysInHeadersOfWrappers) {
+  int headers = 0;
+  for (const char* vendor : {"cuda", "hip"})
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(KILN_SOURCE_DIR) / "templates" / vendor)) {
+      if (!entry.is_regular_file()) continue;
+      std::ifstream file(entry.path());
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      const std::string name = entry.path().filename().string();
+      EXPECT_EQ(instructions_complaint(name, text), "") << entry.path();
+      headers += name.ends_with("_ptx.h") || name.ends_with("_gcn.h") ? 1 : 0;
+    }
+  EXPECT_GT(headers, 10) << "the scan found too little to mean anything";
+}
+
+TEST(Layering, PlantedInstructionsAreSeen) {
+  using testing::EndsWith;
+  const std::string wrapper = "//% if async\nvoid f() { asm volatile(\"if %0;\"); }\n//% end\n";
+  EXPECT_EQ(instructions_complaint("a_ptx.h", wrapper), "");
+  EXPECT_EQ(instructions_complaint("a.cu", "// asm\nconst char* x = \"asm\";\n"), "");
+  EXPECT_THAT(instructions_complaint("a.cu", wrapper), EndsWith("(_ptx.h, _gcn.h)"));
+  EXPECT_THAT(instructions_complaint("a.h", "u32 f() __asm(\"llvm.x\");"),
+              EndsWith("(_ptx.h, _gcn.h)"));
+  EXPECT_THAT(instructions_complaint("a_ptx.h", "void f() { for (;;) asm(\"\"); }"),
+              EndsWith("more than wrappers"));
 }
 
 TEST(Layering, EveryIncludePointsLeft) {

@@ -1,7 +1,7 @@
 // Kernels that check other kernels: seeded data, a plainly right product in higher precision, and
 // the comparison. Slow and simple; element types are run-time codes, so that one compile serves
-// every problem. Expects types.h, on an AMD GPU also hip/check/device.h, which gives CUDA's words
-// their meaning there. Works on the canonical form of abi.h.
+// every problem. Expects types.h, on an NVIDIA GPU convert_ptx.h, on an AMD GPU hip/check/device.h,
+// which gives CUDA's words their meaning there. Works on the canonical form of abi.h.
 #pragma once
 
 /// The order of kiln's DType.
@@ -9,18 +9,6 @@ enum TypeCode {
   kFp32, kFp64, kFp16, kBf16, kS8, kU8, kS32, kE4m3, kE5m2, kTf32, kE4m3Fnuz, kE5m2Fnuz
 };
 
-//% if nvidia
-KILN_DEVICE float half_to_float(u16 bits) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
-  return y;
-}
-KILN_DEVICE u16 float_to_half(float x) {
-  u16 y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-  return y;
-}
-//% end
 KILN_DEVICE float brain_to_float(u16 bits) { return __int_as_float(int(u32(bits) << 16)); }
 KILN_DEVICE u16 float_to_brain(float x) {
   const u32 bits = u32(__float_as_int(x));

@@ -1,5 +1,5 @@
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// even; integers saturate. Expects convert_ptx.h and the parameters.
 #pragma once
 
 KILN_DEVICE float bits_to_float(u32 bits) { return __int_as_float(int(bits)); }
@@ -11,17 +11,11 @@ KILN_DEVICE Real to_real(i8 x, i8) { return Real(x); }
 KILN_DEVICE Real to_real(u8 x, u8) { return Real(x); }
 KILN_DEVICE Real to_real(i32 x, i32) { return Real(x); }
 KILN_DEVICE Real to_real(Bfloat x, Bfloat) { return Real(bits_to_float(u32(x.bits) << 16)); }
-KILN_DEVICE Real to_real(Half x, Half) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return Real(y);
-}
+KILN_DEVICE Real to_real(Half x, Half) { return Real(half_to_float(x.bits)); }
 //% if has_fp8
-/// Both 8-bit formats widen to half precision exactly, two at a time.
+// Both 8-bit formats widen to half precision exactly.
 KILN_DEVICE Real to_real(Float8E4 x, Float8E4) {
-  u32 pair;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(u16(x.bits)));
-  return to_real(Half{u16(pair)}, Half{});
+  return to_real(Half{u16(e4m3_to_halves(x.bits))}, Half{});
 }
 KILN_DEVICE Real to_real(Float8E5 x, Float8E5) { return to_real(Half{u16(x.bits << 8)}, Half{}); }
 //% end
@@ -32,11 +26,7 @@ KILN_DEVICE Real to_real(T x) {
 
 KILN_DEVICE float from_real(Real x, float) { return float(x); }
 KILN_DEVICE double from_real(Real x, double) { return double(x); }
-KILN_DEVICE i32 from_real(Real x, i32) {
-  i32 y;
-  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE i32 from_real(Real x, i32) { return float_to_int(float(x)); }
 KILN_DEVICE i8 from_real(Real x, i8) {
   const i32 y = from_real(x, i32{});
   return i8(y < -128 ? -128 : y > 127 ? 127 : y);
@@ -45,16 +35,10 @@ KILN_DEVICE u8 from_real(Real x, u8) {
   const i32 y = from_real(x, i32{});
   return u8(y < 0 ? 0 : y > 255 ? 255 : y);
 }
-KILN_DEVICE Half from_real(Real x, Half) {
-  Half y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE Half from_real(Real x, Half) { return Half{float_to_half(float(x))}; }
 KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
   //% if has_bf16_cvt
-  Bfloat y;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
+  return Bfloat{float_to_bfloat(float(x))};
   //% else
   const u32 bits = float_to_bits(float(x));
   if ((bits & 0x7fffffff) > 0x7f800000) return Bfloat{0x7fff};
@@ -63,28 +47,20 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
 }
 //% if has_fp8
 KILN_DEVICE Float8E4 from_real(Real x, Float8E4) {
-  u16 pair;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(float(x)));
-  return Float8E4{u8(pair)};
+  return Float8E4{u8(floats_to_e4m3(float(x), 0.0f))};
 }
 KILN_DEVICE Float8E5 from_real(Real x, Float8E5) {
-  u16 pair;
-  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(float(x)));
-  return Float8E5{u8(pair)};
+  return Float8E5{u8(floats_to_e5m2(float(x), 0.0f))};
 }
 //% end
 
 /// Two neighbours in one register, the first in the low half.
 KILN_DEVICE u32 pack_two(Real low, Real high, Half) {
-  u32 y;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_halves(float(low), float(high));
 }
 KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
   //% if has_bf16_cvt
-  u32 y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_bfloats(float(low), float(high));
   //% else
   return u32(from_real(low, Bfloat{}).bits) | u32(from_real(high, Bfloat{}).bits) << 16;
   //% end

@@ -1,5 +1,5 @@
-// What lies where in the workspace: counters (zero between calls), packed A, packed B, then sums of
-// tiles whose k is cut. Worked out from the call, so that the same code serves every size.
+// What lies where in the workspace: counters (zero between calls), packed A, packed B, then
+// partial accumulators. Worked out from the call, so that the same code serves every size.
 #pragma once
 
 /// A packed operand: `length` neighbours a line. Elements of 16 bits keep their direction, which the

@@ -2,8 +2,8 @@
 // The same on matrix instructions: 16 wide rows of a block by the thin ones, up to 8, along all of
 // k. Each warp has a part of k and fetches all of it at once; what it multiplies by lies in shared
 // memory, its words cut where the wide rows' are. Any order of k will do as long as both operands
-// agree, so that a lane's word of 8 elements serves two instructions as it is. Expects gemv_words.h,
-// mma.h, unaligned.h.
+// agree, so that a lane's word of 8 elements serves two instructions as it is. Expects words.h,
+// grid_ptx.h, mma.h, unaligned.h.
 
 constexpr int kColumns = 8;  // of the instruction
 static_assert(kThin <= kColumns, "thin rows are the instruction's columns");

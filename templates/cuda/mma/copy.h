@@ -1,6 +1,6 @@
 // From memory to shared memory: every thread's share of one operand's tile, kWidth bytes at a time,
 // which the operand's alignment decides. What lies outside the operand becomes zeros. Expects
-// mma_read.h.
+// read.h.
 #pragma once
 
 template <typename T, typename Tile, bool AlongK, int Rows>

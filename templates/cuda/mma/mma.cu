@@ -1,8 +1,8 @@
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
-// always on their way; else the next stage waits in registers. Expects mma_store.h and what stands
-// before it.
+// always on their way; else the next stage waits in registers. Expects store.h and what stands before
+// it.
 
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage
@@ -137,13 +137,13 @@ struct Place {
 /// The products of one tile, or of a part of its k.
 KILN_DEVICE void run_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
   const Place my = Place::mine();
-  const i64 row0 = i64(work.m) * kBlockM, column0 = i64(work.n) * kBlockN;
+  const i64 row0 = i64(work.left) * kBlockM, column0 = i64(work.right) * kBlockN;
   const i64 k0 = i64(work.begin) * kBlockK;
   run(sums,
       CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread),
       CopierB::at(args.b, args.stride_b, work.batch, args.ldb, column0, args.n, k0, args.k,
                   my.thread),
-      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.end - work.begin);
+      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.count);
 }
 
 KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
@@ -151,8 +151,8 @@ KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& arg
   //% if sharing != tiles
   if (!combine(sums, work, args.workspace, my.thread)) return;
   //% end
-  store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM + my.row,
-             i64(work.n) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
+  store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM + my.row,
+             i64(work.right) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
 }
 
 KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
@@ -163,6 +163,12 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   store_tile(sums, work, args, ring);
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
+  return TileScheduler::start((int(args.m) + kBlockM - 1) / kBlockM,
+                              (int(args.n) + kBlockN - 1) / kBlockN,
+                              (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
@@ -170,11 +176,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   // In shared memory, because registers are full while the block multiplies.
   __shared__ Work work;
   //% if sharing == stream
-  __shared__ Shares shares;
+  __shared__ TileScheduler scheduler;
   __shared__ bool more;
-  if (threadIdx.x == 0) shares = Shares::of(args);
+  if (threadIdx.x == 0) scheduler = scheduler_of(args);
   //% else
-  if (threadIdx.x == 0) Shares::of(args).take(work);
+  if (threadIdx.x == 0) scheduler_of(args).take(work);
   //% end
   //% if overlaps
   // Everything before this overlaps with the end of the grid before.
@@ -185,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   for (;;) {
     // Also until every warp has stored its sums, which lie where the next copies go.
     __syncthreads();
-    if (threadIdx.x == 0) more = shares.take(work);
+    if (threadIdx.x == 0) more = scheduler.take(work);
     __syncthreads();
     if (!more) return;
     work_on(work, args, ring);

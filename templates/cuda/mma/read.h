@@ -1,6 +1,6 @@
 // From shared memory to the registers of the matrix instruction, for every element size and both
 // directions. A warp's rows go in groups of 8; which rows make a group is row_in_tile()'s to say.
-// Expects banks.h, ampere.h.
+// Expects banks.h, ampere_ptx.h.
 #pragma once
 
 template <typename T, bool IsA, bool AlongK, int Rows, int Bits, int Base, int Shift>

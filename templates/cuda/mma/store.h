@@ -1,7 +1,5 @@
 // Sums to D: through a part of shared memory that each warp has for itself, 16 rows at a time, so
-// that whole lines of D are written and C is read alike. Where k was cut, the block that comes last
-// adds all parts in the order of k, so that the same call gives the same bits. Expects mma_read.h,
-// epilogue.h.
+// that whole lines of D are written and C is read alike. Expects read.h, epilogue.h.
 #pragma once
 
 using Sums = Acc[kTilesM][kTilesN][4];
@@ -124,47 +122,3 @@ KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 c
     __syncwarp();
   }
 }
-
-//% if sharing != tiles
-/// Past L1, which may hold what another block has overwritten since.
-KILN_DEVICE void load_pair(Acc (&to)[2], const Acc* from) {
-  asm volatile(KILN_LOAD_PAIR : KILN_ACC_OUT(to[0]), KILN_ACC_OUT(to[1]) : "l"(from) : "memory");
-}
-KILN_DEVICE void store_pair(Acc* to, const Acc* from) {
-  asm volatile(KILN_STORE_PAIR ::"l"(to), KILN_ACC_IN(from[0]), KILN_ACC_IN(from[1]) : "memory");
-}
-
-/// True for the block that must finish the tile; its sums are then those of all pieces. The
-/// workspace holds a counter a tile (zero between calls: the last block resets it), then the sums.
-KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thread) {
-  if (work.pieces == 1) return true;
-  __shared__ u32 arrived;
-  constexpr int kPart = kTilesM * kTilesN * 4 * kThreads;
-  u32* counter = static_cast<u32*>(workspace) + work.tile;
-  Acc* parts = reinterpret_cast<Acc*>(static_cast<unsigned char*>(workspace) + kCounterBytes) +
-               thread * 2;
-  Acc* mine = parts + i64(slot_of(work, work.piece)) * kPart;
-  _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s)
-    store_pair(mine + s * 2 * kThreads, &sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2]);
-  __threadfence();
-  __syncthreads();
-  if (thread == 0) arrived = count_arrival(counter);
-  __syncthreads();
-  if (arrived != u32(work.pieces - 1)) return false;
-  if (thread == 0) *counter = 0;
-  __threadfence();
-  _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
-    _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
-      _Pragma("unroll") for (int e = 0; e < 4; ++e) sums[i][j][e] = Acc(0);
-  _Pragma("unroll 1") for (int p = 0; p < work.pieces; ++p) {
-    const Acc* from = parts + i64(slot_of(work, p)) * kPart;
-    _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s) {
-      Acc part[2];
-      load_pair(part, from + s * 2 * kThreads);
-      sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2] += part[0];
-      sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2 + 1] += part[1];
-    }
-  }
-  return true;
-}
-//% end

@@ -1,5 +1,5 @@
 // Tiles of A and B on their way from memory to shared memory, where line k holds all rows of that
-// k side by side. Expects types.h, convert.h, swizzle.h, cp_async.h, simt_lanes.h, and from the
+// k side by side. Expects types.h, convert.h, swizzle.h, cp_async_ptx.h, lanes.h, and from the
 // parameters the tile.
 #pragma once
 

@@ -1,17 +1,18 @@
 //% if copy == warps
 // The kernel whose tiles are copied by warps of their own, so that those that multiply issue little
-// else and never wait for each other. Expects simt.cu and simt_ring.h.
+// else and never wait for each other. Expects simt.cu and ring.h.
 
 /// Brings one tile's passes of k, stage after stage as they fall free.
 KILN_DEVICE void copy_tiles(Ring& ring, const KilnGpuArgs& args, const Work& work, const TypeA* a,
                             const TypeB* b, u32 stages, int thread) {
   Copier<TypeA, kAlongKA, kBlockM, kWidthA> left;
   Copier<TypeB, kAlongKB, kBlockN, kWidthB> right;
+  const int end = work.begin + work.count;
   const i64 first_k = i64(work.begin) * kBlockK;
-  left.start(a, args.lda, i64(work.m) * kBlockM, first_k, args.m, thread);
-  right.start(b, args.ldb, i64(work.n) * kBlockN, first_k, args.n, thread);
+  left.start(a, args.lda, i64(work.left) * kBlockM, first_k, args.m, thread);
+  right.start(b, args.ldb, i64(work.right) * kBlockN, first_k, args.n, thread);
   const int whole = left.rows == kBlockM && right.rows == kBlockN ? int(args.k / kBlockK) : 0;
-  _Pragma("unroll 1") for (int pass = work.begin; pass < work.end; ++pass) {
+  _Pragma("unroll 1") for (int pass = work.begin; pass < end; ++pass) {
     const u32 to = stages + ring.stage * u32(kStage * sizeof(Acc));
     const u32 right_to = to + u32(kElementsA * sizeof(Acc));
     mbarrier_wait(ring.free(), ring.parity ^ 1);
@@ -35,14 +36,14 @@ KILN_DEVICE void copy_tiles(Ring& ring, const KilnGpuArgs& args, const Work& wor
 KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], Ring& ring, const Work& work,
                               const Acc* stages, int first_m, int first_n, int lane) {
   constexpr int kTurns = kBlockK / kUnroll;
-  if (work.begin == work.end) return;
+  if (work.count == 0) return;
   mbarrier_wait(ring.whole(), ring.parity);
   const Acc* left = stages + ring.stage * kStage + first_m;
   const Acc* right = stages + ring.stage * kStage + kElementsA + first_n;
   Factors factors[2];
   factors[0].read(left, right, 0);
   int of_stage = kTurns;
-  _Pragma("unroll 1") for (int turns = (work.end - work.begin) * kTurns; turns > 0; --turns) {
+  _Pragma("unroll 1") for (int turns = work.count * kTurns; turns > 0; --turns) {
     _Pragma("unroll") for (int k = 0; k + 1 < kUnroll; ++k) {
       factors[(k + 1) % 2].read(left, right, k + 1);
       multiply_line(sums, factors[k % 2].left, factors[k % 2].right);
@@ -84,11 +85,11 @@ extern "C" __global__ void __launch_bounds__(2 * kThreads, kResident)
     mbarrier_init_fence();
   }
   __syncthreads();
-  Shares shares = Shares::of(args);
+  TileScheduler scheduler = scheduler_of(args);
   Work work;
   if (warp >= kThreads / 32) {
     give_registers<kCopyRegisters>();
-    while (shares.take(work))
+    while (scheduler.take(work))
       copy_tiles(ring, args, work, static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
                  static_cast<const TypeB*>(args.b) + work.batch * args.stride_b, stages,
                  int(threadIdx.x) - kThreads);
@@ -99,13 +100,13 @@ extern "C" __global__ void __launch_bounds__(2 * kThreads, kResident)
   take_registers<kSumRegisters>();
   const int first_m = warp % kWarpsM * kLanesM * kThreadM + lane_part(lane, kLanesM, true) * kRunM;
   const int first_n = warp / kWarpsM * kLanesN * kThreadN + lane_part(lane, kLanesM, false) * kRunN;
-  while (shares.take(work)) {
+  while (scheduler.take(work)) {
     Acc sums[kThreadM][kThreadN] = {};
     sum_products(sums, ring, work, reinterpret_cast<const Acc*>(shared), first_m, first_n, lane);
     //% if sharing != tiles
     if (!combine(sums, work, args.workspace, int(threadIdx.x))) continue;
     //% end
-    store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM, i64(work.n) * kBlockN,
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
                first_m, first_n, int(threadIdx.x));
   }
 }

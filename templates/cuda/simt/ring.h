@@ -1,7 +1,7 @@
 //% if copy == warps
 // Tiles pass a ring of stages in shared memory: the second half of a block's threads fills it, the
-// first empties it, and two barriers a stage say which is whole and which is free. Expects hopper.h
-// and cp_async.h.
+// first empties it, and two barriers a stage say which is whole and which is free. Expects
+// hopper_ptx.h and cp_async_ptx.h.
 #pragma once
 
 constexpr int kSumsBarrier = 1;  // of those that multiply; 0 is everybody's

@@ -1,6 +1,7 @@
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
-// types.h, convert.h, epilogue.h, simt_lanes.h, simt_work.h, and simt_copy.h when tiles are copied.
+// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and copy.h
+// where tiles are copied.
 
 constexpr int kLanesN = 32 / kLanesM;
 constexpr int kWarpsM = kBlockM / (kLanesM * kThreadM);
@@ -62,8 +63,8 @@ KILN_DEVICE void multiply_line(Acc (&sums)[kThreadM][kThreadN], const Acc (&left
 KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs& args,
                               const Work& work, const TypeA* a, const TypeB* b, int first_m,
                               int first_n, int) {
-  const i64 end = min(i64(work.end) * kBlockK, args.k);
-  const i64 row = i64(work.m) * kBlockM + first_m, column = i64(work.n) * kBlockN + first_n;
+  const i64 end = min(i64(work.begin + work.count) * kBlockK, args.k);
+  const i64 row = i64(work.left) * kBlockM + first_m, column = i64(work.right) * kBlockN + first_n;
   for (i64 k = i64(work.begin) * kBlockK; k < end; ++k) {
     Acc left[kThreadM], right[kThreadN];
     _Pragma("unroll") for (int i = 0; i < kThreadM; ++i) {
@@ -167,15 +168,16 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
   extern __shared__ __align__(16) unsigned char shared[];
   Feed feed;
   feed.stages = reinterpret_cast<Acc*>(shared);
+  const int end = work.begin + work.count;
   const i64 first_k = i64(work.begin) * kBlockK;
-  feed.a.start(a, args.lda, i64(work.m) * kBlockM, first_k, args.m, thread);
-  feed.b.start(b, args.ldb, i64(work.n) * kBlockN, first_k, args.n, thread);
+  feed.a.start(a, args.lda, i64(work.left) * kBlockM, first_k, args.m, thread);
+  feed.b.start(b, args.ldb, i64(work.right) * kBlockN, first_k, args.n, thread);
   feed.pass = work.begin;
-  feed.end = work.end;
+  feed.end = end;
   feed.k = args.k;
   feed.whole = feed.a.rows == kBlockM && feed.b.rows == kBlockN ? int(args.k / kBlockK) : 0;
   //% if stages == 1
-  for (int pass = work.begin; pass < work.end; ++pass) {
+  for (int pass = work.begin; pass < end; ++pass) {
     feed.begin(0);
     feed.finish(0, true);
     _Pragma("unroll") for (int k = 0; k < kBlockK; ++k) {
@@ -187,17 +189,17 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
   }
   //% else
   _Pragma("unroll 1") for (int s = 0; s + 1 < kStages; ++s) feed.begin(s);
-  feed.finish(0, work.begin < work.end);
+  feed.finish(0, work.count > 0);
   int here = 0, free = kStages - 1;  // stages: the one to multiply, the one to fill
   //% if ahead
   // The factors of the next step are read while those of this one are multiplied.
   Factors factors[2];
-  if (work.begin < work.end) factors[0].read(feed.stages, 0, first_m, first_n);
+  if (work.count > 0) factors[0].read(feed.stages, 0, first_m, first_n);
   //% end
-  for (int pass = work.begin; pass < work.end; ++pass) {
+  for (int pass = work.begin; pass < end; ++pass) {
     const Acc* stage = feed.stages + here * kStage;
     const int next = here + 1 == kStages ? 0 : here + 1;
-    const bool more = pass + 1 < work.end;
+    const bool more = pass + 1 < end;
     feed.begin(free);
     //% if ahead
     _Pragma("unroll") for (int k = 0; k + 1 < kBlockK; ++k) {
@@ -305,15 +307,20 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
 }
 //% end
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
+  return TileScheduler::start(int(ceil_div(args.m, kBlockM)), int(ceil_div(args.n, kBlockN)),
+                              int(ceil_div(args.k, kBlockK)), int(args.batch), 0);
+}
+
 //% if copy != warps
 extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   const int thread = int(threadIdx.x), warp = thread / 32, lane = thread & 31;
   const int first_m = warp % kWarpsM * kLanesM * kThreadM + lane_part(lane, kLanesM, true) * kRunM;
   const int first_n = warp / kWarpsM * kLanesN * kThreadN + lane_part(lane, kLanesM, false) * kRunN;
-  Shares shares = Shares::of(args);
+  TileScheduler scheduler = scheduler_of(args);
   Work work;
-  while (shares.take(work)) {
+  while (scheduler.take(work)) {
     const auto* a = static_cast<const TypeA*>(args.a) + work.batch * args.stride_a;
     const auto* b = static_cast<const TypeB*>(args.b) + work.batch * args.stride_b;
     Acc sums[kThreadM][kThreadN] = {};
@@ -321,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     //% if sharing != tiles
     if (!combine(sums, work, args.workspace, thread)) continue;
     //% end
-    store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM, i64(work.n) * kBlockN,
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
                first_m, first_n, thread);
   }
 }

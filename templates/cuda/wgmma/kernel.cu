@@ -1,11 +1,11 @@
 //% if summed
-// The kernel itself: who copies, who multiplies. Expects wgmma.cu and sum_pieces.h.
+// The kernel itself: who copies, who multiplies. Expects wgmma.cu and reduce.h.
 //% else
-// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is cut,
+// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is divided,
 // combine.h.
 //% end
 
-KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const KilnGpuArgs& args,
+KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                               const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
@@ -16,7 +16,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const Kil
   // barrier says nothing to a warp that is two phases behind.
   constexpr u32 kRowOffset = 0;
   if (group == 1) named_barrier_arrive(kTurnBarrier, 256);
-  for (int i = 0; schedule.take(work); ++i) {
+  for (int i = 0; scheduler.take(work); ++i) {
     if ((i & 1) != group) {
       turn.skip(work.count);
       continue;
@@ -32,12 +32,12 @@ KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const Kil
     //% else
   const u32 kRowOffset = group * kWarpgroupRows;
   const int region = group;
-  //% if schedule == tiles
+  //% if sharing == tiles
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
   if (group > 0)
-    mbarrier_wait(shared.full + (min(schedule.stages, kStages - 1) - 1) * 8, 0);
+    mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
   //% end
-  while (schedule.take(work)) {
+  while (scheduler.take(work)) {
     //% if block_scales
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
              TileScales::of(args, work, kRowOffset, thread));
@@ -46,10 +46,10 @@ KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const Kil
     //% end
     //% end
     //% if summed
-    keep_piece(sums, work, schedule.rank, args, region, thread);
+    keep_part(sums, work, scheduler.rank, args, region, thread);
     //% else
-    //% if schedule != tiles
-    if (!combine(sums, work, schedule, args, shared.flags, group, region, thread)) continue;
+    //% if sharing != tiles
+    if (!combine(sums, work, scheduler, args, shared.flags, group, region, thread)) continue;
     //% end
     store_tile(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
     //% end
@@ -95,19 +95,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   //% else
   __syncthreads();
   //% end
-  const Schedule schedule = Schedule::start(kSwap ? args.n : args.m, kSwap ? args.m : args.n, args.k,
-                                            args.batch, rank);
+  const TileScheduler scheduler = scheduler_of(args, rank);
   if (group == kWarpgroups) {
     give_registers<kCopyRegisters>();
-    if (threadIdx.x == kWarpgroups * 128) copy_all(shared, schedule, &map_left, &map_right);
+    if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, &map_left, &map_right);
   } else {
     take_registers<kMultiplyRegisters>();
     wait_for_previous_grid();
     let_next_grid_start();
     //% if store == tma
-    run_consumer(shared, schedule, args, &map_d, group);
+    run_consumer(shared, scheduler, args, &map_d, group);
     //% else
-    run_consumer(shared, schedule, args, nullptr, group);
+    run_consumer(shared, scheduler, args, nullptr, group);
     //% end
   }
   //% if cluster

@@ -1,9 +1,11 @@
 //% if pack
 // Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
-// multiple of 128 bytes apart. Expects hopper.h, unaligned.h, workspace.h and the parameters.
+// multiple of 128 bytes apart. Expects hopper_ptx.h, grid_ptx.h,
+// unaligned.h, workspace.h and the parameters.
 //% else
 // Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
-// multiple of 128 bytes apart. Expects hopper.h, workspace.h and the parameters.
+// multiple of 128 bytes apart. Expects hopper_ptx.h, grid_ptx.h,
+// workspace.h and the parameters.
 //% end
 
 //% if pack

@@ -1,17 +1,11 @@
 //% if left_registers
 // The left operand from registers. The instruction reads what lies across k from shared memory for
 // 2-byte types alone; words of 4 bytes are fetched by each lane as the instruction wants them and
-// handed over in registers. Expects wgmma.h.
+// handed over in registers. Expects registers_ptx.h.
 #pragma once
 
 constexpr int kSteps = 4;           // instructions of a stage, 8 k each
 constexpr int kLeftBlockRows = 32;  // rows that lie side by side, 128 bytes
-
-KILN_DEVICE void load_shared_one(u32& r, u32 from) {
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r) : "r"(from) : "memory");
-}
-/// Keeps the compiler from working on a word behind the instruction that takes it.
-KILN_DEVICE void pin_word(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
 
 /// One lane's words of the left operand's rows in a stage.
 struct LeftWords {

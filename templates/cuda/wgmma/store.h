@@ -1,7 +1,7 @@
 //% if !summed
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
 // own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
-// never wait for each other here. Expects epilogue.h, hopper.h.
+// never wait for each other here. Expects epilogue.h, hopper_ptx.h, store_ptx.h.
 #pragma once
 
 /// Element (row of left, row of right) of a tile as (row, column) of D.
@@ -67,7 +67,7 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
       kept(real_of(sums[i + e]) + residual[e]);
   //% end
   // Otherwise loads of later sums move up here, and sums already fill the registers.
-  asm volatile("" ::: "memory");
+  compiler_barrier();
 }
 
 KILN_DEVICE TypeD stored(Acc sum, bool exact) {
@@ -145,12 +145,6 @@ constexpr int kPitch = (kSwap ? 16 : kChunk) * int(sizeof(TypeD));  // bytes of 
 KILN_DEVICE u32 swizzled(int row, int unit) { return swizzled_byte(row, unit, kPitch); }
 
 //% if wide_d
-KILN_DEVICE void store_shared_pair(u32 to, u32 low, u32 high) {
-  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(low), "r"(high) : "memory");
-}
-KILN_DEVICE void store_shared_one(u32 to, u32 x) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
-}
 KILN_DEVICE u32 bits_of(float x) { return u32(__float_as_int(x)); }
 KILN_DEVICE u32 bits_of(i32 x) { return u32(x); }
 
@@ -198,12 +192,6 @@ KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int la
 struct alignas(8) FourD {
   TypeD element[4];
 };
-
-KILN_DEVICE u16 load_shared_half(u32 from) {
-  u16 x;
-  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(from) : "memory");
-  return x;
-}
 
 /// A buffer's elements to D in words of 8 bytes, cut where memory is aligned, whatever the row's
 /// first address is. (row0, column0) is the buffer's first element.

@@ -1,6 +1,5 @@
-// How matrix kernels reach memory: shared memory by byte offset, buffer loads, which give zero for
-// what lies outside, and what steers their order. One small named wrapper each; an emulator
-// supplies the same names. Expects device.h, and kSharedBytes from the parameters.
+// How matrix kernels reach memory: buffer loads, which give zero for what lies outside, and what
+// steers the order of reads and writes. Expects memory_gcn.h, device.h.
 #pragma once
 
 //% if direct
@@ -19,15 +18,7 @@ KILN_DEVICE void set_priority() {
 KILN_DEVICE void schedule_fence() { __builtin_amdgcn_sched_barrier(0); }
 //% end
 
-KILN_SHARED __attribute__((aligned(16))) u8 shared_bytes[kSharedBytes];
-
-KILN_DEVICE U32x4 ds_read_b128(u32 at) { return *(const U32x4*)(shared_bytes + at); }
-KILN_DEVICE void ds_write_b128(u32 at, U32x4 value) { *(U32x4*)(shared_bytes + at) = value; }
-
 //% if split
-KILN_DEVICE u32 ds_read_b32(u32 at) { return *(const u32*)(shared_bytes + at); }
-KILN_DEVICE void ds_write_b32(u32 at, u32 value) { *(u32*)(shared_bytes + at) = value; }
-
 /// Writes of this thread before, seen by every block that acquires after: chiplets have caches of
 /// their own.
 KILN_DEVICE void release_to_device() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); }
@@ -38,8 +29,6 @@ KILN_DEVICE u32 count_arrival(u32* counter) {
 }
 //% end
 
-/// A piece of memory with its length: the four words that buffer instructions take.
-using Buffer = I32x4;
 /// `base` and `bytes` are the same in all lanes. Said aloud: where the compiler's own analysis
 /// loses sight of it, every load would become a loop over lanes.
 KILN_DEVICE Buffer buffer_of(const void* base, u32 bytes) {
@@ -49,25 +38,6 @@ KILN_DEVICE Buffer buffer_of(const void* base, u32 bytes) {
 }
 /// An offset that no buffer reaches.
 constexpr u32 kOutside = 0x80000000u;
-
-// The compilers know these instructions by name longer than they have builtins for them.
-extern "C" {
-__attribute__((device))
-U32x4 kiln_load_x4(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
-__attribute__((device))
-U32x2 kiln_load_x2(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.v2i32");
-__attribute__((device))
-u32 kiln_load_x1(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.i32");
-__attribute__((device))
-u16 kiln_load_u16(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.i16");
-__attribute__((device))
-u8 kiln_load_u8(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.i8");
-//% if direct
-__attribute__((device)) void kiln_load_lds(Buffer, __attribute__((address_space(3))) void*, i32,
-                                           i32, i32, i32,
-                                           i32) __asm("llvm.amdgcn.raw.buffer.load.lds");
-//% end
-}
 
 /// `Bytes` (1 to 16) bytes at byte `offset`, in the low bytes of the words.
 template <int Bytes>
@@ -87,12 +57,3 @@ KILN_DEVICE void buffer_load(u32 (&words)[(Bytes + 3) / 4], Buffer buffer, u32 o
     words[0] = kiln_load_u8(buffer, i32(offset), 0, 0);
   }
 }
-//% if direct
-/// The same, straight into shared memory: lane l's bytes go to `to` + l · Bytes, where `to` is the
-/// same in all lanes. Done when wait_for_loads() returns.
-template <int Bytes>
-KILN_DEVICE void buffer_load_to_shared(u32 to, Buffer buffer, u32 offset) {
-  kiln_load_lds(buffer, (__attribute__((address_space(3))) void*)(shared_bytes + to), Bytes,
-                i32(offset), 0, 0, 0);
-}
-//% end

@@ -1,5 +1,5 @@
 // Who reads and who multiplies when: what kernels say to the compiler and to the waves of a SIMD.
-// Expects device.h, memory.h.
+// Expects device.h, memory_gcn.h, memory.h.
 #pragma once
 
 //% if pace == pingpong || pace == interleaved
@@ -11,10 +11,10 @@ KILN_DEVICE void wait_for_shared() { __builtin_amdgcn_s_waitcnt(0xc07f); }
 /// to stay on their way. The compiler moves nothing across, products neither.
 KILN_DEVICE void shared_barrier() {
   schedule_fence();
-  asm volatile("" ::: "memory");
+  compiler_barrier();
   wait_for_shared();
   __builtin_amdgcn_s_barrier();
-  asm volatile("" ::: "memory");
+  compiler_barrier();
   schedule_fence();
 }
 //% end

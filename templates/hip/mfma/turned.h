@@ -1,6 +1,6 @@
 // Operands that are not k-major, transposed on their way from shared memory to registers. In shared
 // memory they lie as they do outside: a line of rows for each k. 16 lanes read 16 rows of a few
-// lines together, and each gets one row of them. Expects memory.h.
+// lines together, and each gets one row of them. Expects turned_gcn.h.
 #pragma once
 
 //% if turned
@@ -9,26 +9,9 @@ constexpr int kLineLanes = 16 / kReadLines;  // that read one of them, 8 bytes e
 constexpr int kChunkBytes = 16 * kElement;   // 16 rows of a line
 static_assert(kElement <= 2, "there are such reads for elements of one and two bytes");
 
-// The pointers are restrict because the order of reads and loads straight into shared memory is the
-// kernel's own business (wait_for_loads). Of an intrinsic without any word on aliasing the compiler
-// believes that it may read what such loads still bring, and puts vmcnt(0) before it.
 //% if element == 2
-using TurnedWords = Vector<i16, 4>;
-KILN_DEVICE U32x2 ds_read_turned(__attribute__((address_space(3))) TurnedWords* __restrict at) {
-  return bits_as<U32x2>(__builtin_amdgcn_ds_read_tr16_b64_v4i16(at));
-}
-KILN_DEVICE U32x2 ds_read_b64_tr_b16(u32 at) {
-  return ds_read_turned((__attribute__((address_space(3))) TurnedWords*)(shared_bytes + at));
-}
 KILN_DEVICE U32x2 read_turned(u32 at) { return ds_read_b64_tr_b16(at); }
 //% else
-using TurnedWords = Vector<i32, 2>;
-KILN_DEVICE U32x2 ds_read_turned(__attribute__((address_space(3))) TurnedWords* __restrict at) {
-  return bits_as<U32x2>(__builtin_amdgcn_ds_read_tr8_b64_v2i32(at));
-}
-KILN_DEVICE U32x2 ds_read_b64_tr_b8(u32 at) {
-  return ds_read_turned((__attribute__((address_space(3))) TurnedWords*)(shared_bytes + at));
-}
 KILN_DEVICE U32x2 read_turned(u32 at) { return ds_read_b64_tr_b8(at); }
 //% end
 

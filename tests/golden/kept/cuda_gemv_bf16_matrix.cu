@@ -50,13 +50,6 @@ struct Thin {
   }
 };
 
-/// Waits until the grid that this one was launched behind has finished and its memory is visible.
-KILN_DEVICE void wait_for_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-/// Lets the grid behind this one start before this one ends.
-KILN_DEVICE void let_next_grid_start() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
 // ---- cuda/common/unaligned.h ----
 // 16 bytes from any address: the two aligned words that hold them, cut. Expects types.h.
 
@@ -115,8 +108,8 @@ KILN_DEVICE uint4 shifted(const Fetched& f) {
 // The same on matrix instructions: 16 wide rows of a block by the thin ones, up to 8, along all of
 // k. Each warp has a part of k and fetches all of it at once; what it multiplies by lies in shared
 // memory, its words cut where the wide rows' are. Any order of k will do as long as both operands
-// agree, so that a lane's word of 8 elements serves two instructions as it is. Expects gemv_words.h,
-// mma.h, unaligned.h.
+// agree, so that a lane's word of 8 elements serves two instructions as it is. Expects words.h,
+// grid_ptx.h, mma.h, unaligned.h.
 
 constexpr int kColumns = 8;  // of the instruction
 static_assert(kThin <= kColumns, "thin rows are the instruction's columns");

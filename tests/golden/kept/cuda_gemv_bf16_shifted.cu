@@ -20,8 +20,8 @@ constexpr bool kThinAlongK = true;  // the thin operand's neighbours run along k
 
 // ---- cuda/gemv/shifted.cu ----
 // A warp reads the words of its rows, and what stands before and behind them one element a lane. The
-// thin operand lies in shared memory so that its words hold the same k as theirs. Expects
-// gemv_words.h.
+// thin operand lies in shared memory so that its words hold the same k as theirs. Expects words.h,
+// grid_ptx.h.
 
 static_assert(kPanel % (32 * kAhead) == 0, "a panel is a whole number of turns");
 

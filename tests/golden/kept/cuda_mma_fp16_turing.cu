@@ -31,7 +31,7 @@ constexpr int kBitsB = 3;         // the same for B
 constexpr int kBaseB = 4;         // 
 constexpr int kShiftB = 0;        // 
 constexpr int kStoreWidth = 1;    // elements of D stored at once
-constexpr int kGroup = 8;         // rows of tiles walked together
+constexpr int kGroup = 8;         // rows of tiles in a band of the rasterization
 constexpr bool kAlongKA = true;   // A's neighbours run along k
 constexpr bool kAlongKB = false;  // B's neighbours run along k
 #define KILN_MMA_NAME "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
@@ -43,7 +43,7 @@ constexpr bool kAlongKB = false;  // B's neighbours run along k
 // ---- cuda/mma/copy.h ----
 // From memory to shared memory: every thread's share of one operand's tile, kWidth bytes at a time,
 // which the operand's alignment decides. What lies outside the operand becomes zeros. Expects
-// mma_read.h.
+// read.h.
 
 template <typename T, typename Tile, bool AlongK, int Rows>
 struct Copier {

@@ -31,7 +31,7 @@ constexpr int kBitsB = 2;         // the same for B
 constexpr int kBaseB = 5;         // 
 constexpr int kShiftB = 0;        // 
 constexpr int kStoreWidth = 2;    // elements of D stored at once
-constexpr int kGroup = 8;         // rows of tiles walked together
+constexpr int kGroup = 8;         // rows of tiles in a band of the rasterization
 constexpr bool kAlongKA = false;  // A's neighbours run along k
 constexpr bool kAlongKB = false;  // B's neighbours run along k
 #define KILN_MMA_NAME "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64"
@@ -40,7 +40,7 @@ constexpr bool kAlongKB = false;  // B's neighbours run along k
 #define KILN_MMA_OPERANDS(a, b) "d"((a)[0]), "d"((a)[1]), "d"((a)[2]), "d"((a)[3]), \
   "d"((b)[0]), "d"((b)[1])
 
-// ---- cuda/common/ampere.h ----
+// ---- cuda/common/ampere_ptx.h ----
 // The instructions since Turing and Ampere that kernels are built on, one small named wrapper each:
 // copies to shared memory that the copying warp does not wait for, loads of matrices. Addresses are
 // 32-bit ones of shared memory.
@@ -69,13 +69,6 @@ KILN_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "
 template <int Pending>
 KILN_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
-}
-
-/// Waits until the grid that this one was launched behind has finished and its memory is visible.
-KILN_DEVICE void wait_for_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-/// Lets the grid behind this one start before this one ends.
-KILN_DEVICE void let_next_grid_start() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 /// Four 8×8 matrices of 16-bit elements; lanes 8i to 8i+7 give the rows of matrix i.

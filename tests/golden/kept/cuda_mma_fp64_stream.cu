@@ -31,7 +31,7 @@ constexpr int kBitsB = 2;             // the same for B
 constexpr int kBaseB = 5;             // 
 constexpr int kShiftB = 0;            // 
 constexpr int kStoreWidth = 2;        // elements of D stored at once
-constexpr int kGroup = 8;             // rows of tiles walked together
+constexpr int kGroup = 8;             // rows of tiles in a band of the rasterization
 constexpr int kCounterBytes = 65536;  // front of the workspace, counters of tiles
 constexpr bool kAlongKA = true;       // A's neighbours run along k
 constexpr bool kAlongKB = false;      // B's neighbours run along k
@@ -45,109 +45,8 @@ constexpr bool kAlongKB = false;      // B's neighbours run along k
 #define KILN_LOAD_PAIR "ld.global.cg.v2.b64 {%0, %1}, [%2];"
 #define KILN_STORE_PAIR "st.global.v2.b64 [%0], {%1, %2};"
 
-// ---- cuda/mma/store.h ----
-// Sums to D: through a part of shared memory that each warp has for itself, 16 rows at a time, so
-// that whole lines of D are written and C is read alike. Where k was cut, the block that comes last
-// adds all parts in the order of k, so that the same call gives the same bits. Expects mma_read.h,
-// epilogue.h.
-
-using Sums = Acc[kTilesM][kTilesN][4];
-constexpr int kNear = TileB::kNear;
-constexpr int kRun = 2 * kNear;                // neighbouring columns of a lane
-constexpr int kWarpN = kTilesN * 8;            // columns of a warp
-constexpr int kWord = 16 / int(sizeof(Acc));   // sums that one shared-memory access brings
-/// Neighbouring columns that a lane finishes together.
-constexpr int kTogether = kStoreWidth > kWord ? kStoreWidth : kWord;
-constexpr int kRowPitch = sums_pitch(kWarpN, kNear, int(sizeof(Acc)));
-
-struct alignas(16) Word {
-  Acc sum[kWord];
-};
-struct alignas(kStoreWidth * sizeof(TypeD)) SomeD {
-  TypeD x[kStoreWidth];
-};
-
-/// The sums of 16 rows to shared memory, where rows of half 0 come first.
-KILN_DEVICE void put_down(const Acc (&sums)[kTilesN][4], u32 to, int lane) {
-  _Pragma("unroll") for (int half = 0; half < 2; ++half)
-    _Pragma("unroll") for (int run = 0; run < kTilesN / kNear; ++run) {
-      const u32 there = to + u32((half * 8 + lane / 4) * kRowPitch +
-                                 (run * 8 * kNear + lane % 4 * kRun) * int(sizeof(Acc)));
-      const auto sum = [&](int e) { return sums[run * kNear + e % kNear][half * 2 + e / kNear]; };
-      _Pragma("unroll") for (int e = 0; e < kRun; e += kWord) {
-        Word word;
-        _Pragma("unroll") for (int x = 0; x < kWord; ++x) word.sum[x] = sum(e + x);
-        store_shared_words(there + e * int(sizeof(Acc)), reinterpret_cast<const u32(&)[4]>(word));
-      }
-    }
-}
-
-/// Neighbours in a row of a matrix like D; zero outside.
-KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 columns) {
-  _Pragma("unroll") for (int e = 0; e < kTogether; e += kStoreWidth) {
-    SomeD some = {};
-    if (e + kStoreWidth <= columns) {
-      some = *reinterpret_cast<const SomeD*>(from + e);
-    } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          some.x[s] = from[e + s];
-    }
-    _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) x[e + s] = to_real(some.x[s]);
-  }
-}
-
-/// `columns`: how many there are from the first one on.
-KILN_DEVICE void store_some(TypeD* to, const TypeD (&x)[kTogether], i64 columns) {
-  _Pragma("unroll") for (int e = 0; e < kTogether; e += kStoreWidth) {
-    if (e + kStoreWidth <= columns) {
-      SomeD some;
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) some.x[s] = x[e + s];
-      *reinterpret_cast<SomeD*>(to + e) = some;
-    } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          to[e + s] = x[e + s];
-    }
-  }
-}
-
-/// Sums of neighbouring columns, finished and stored.
-KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, bool exact) {
-  const i64 columns = out.columns - column;
-  Real c[kTogether] = {};
-  if (out.c) load_under(c, out.c + row * out.ldc + column, columns);
-  TypeD x[kTogether];
-  _Pragma("unroll") for (int e = 0; e < kTogether; e += kWord) {
-    Word word;
-    load_shared_words(reinterpret_cast<u32(&)[4]>(word), from + e * int(sizeof(Acc)));
-    _Pragma("unroll") for (int s = 0; s < kWord; ++s) {
-      Real y = Real(word.sum[s]) * out.alpha;
-      if (out.c) y += out.beta * c[e + s];
-      y = finish(out, y, row, column + e + s);
-      x[e + s] = from_real(y, TypeD{});
-    }
-  }
-  store_some(out.d + row * out.ldd + column, x, columns);
-}
-
-/// (row0, column0): the warp's first element of D; `room`: its part of shared memory.
-KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 column0, u32 room,
-                            int lane) {
-  const bool exact = false;
-  constexpr int kUnits = kWarpN / kTogether;  // of a row
-  _Pragma("unroll") for (int i = 0; i < kTilesM; ++i) {
-    put_down(sums[i], room, lane);
-    __syncwarp();
-    _Pragma("unroll 1") for (int u = lane; u < 16 * kUnits; u += 32) {
-      const int line = u / kUnits, first = u % kUnits * kTogether;
-      const i64 row = row0 + row_in_tile(i * 2 + line / 8, line % 8, TileA::kNear);
-      const i64 column = column0 + first;
-      if (row < out.rows && column < out.columns)
-        finish_some(room + u32(line * kRowPitch + first * int(sizeof(Acc))), out, row, column,
-                    exact);
-    }
-    __syncwarp();
-  }
-}
+// ---- cuda/mma/combine_ptx.h ----
+// Accumulators to and from the workspace.
 
 /// Past L1, which may hold what another block has overwritten since.
 KILN_DEVICE void load_pair(Acc (&to)[2], const Acc* from) {
@@ -157,29 +56,33 @@ KILN_DEVICE void store_pair(Acc* to, const Acc* from) {
   asm volatile(KILN_STORE_PAIR ::"l"(to), KILN_ACC_IN(from[0]), KILN_ACC_IN(from[1]) : "memory");
 }
 
-/// True for the block that must finish the tile; its sums are then those of all pieces. The
-/// workspace holds a counter a tile (zero between calls: the last block resets it), then the sums.
+// ---- cuda/mma/combine.h ----
+// The reduction of partial accumulators by the block that finishes a tile last. Expects store.h,
+// partials.h, combine_ptx.h.
+
+/// True for the block that must finish the tile; its accumulators are then the whole
+/// tile's.
 KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thread) {
-  if (work.pieces == 1) return true;
+  if (work.parts == 1) return true;
   __shared__ u32 arrived;
   constexpr int kPart = kTilesM * kTilesN * 4 * kThreads;
   u32* counter = static_cast<u32*>(workspace) + work.tile;
   Acc* parts = reinterpret_cast<Acc*>(static_cast<unsigned char*>(workspace) + kCounterBytes) +
                thread * 2;
-  Acc* mine = parts + i64(slot_of(work, work.piece)) * kPart;
+  Acc* mine = parts + i64(slot_of(work, work.part)) * kPart;
   _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s)
     store_pair(mine + s * 2 * kThreads, &sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2]);
   __threadfence();
   __syncthreads();
   if (thread == 0) arrived = count_arrival(counter);
   __syncthreads();
-  if (arrived != u32(work.pieces - 1)) return false;
+  if (arrived != u32(work.parts - 1)) return false;
   if (thread == 0) *counter = 0;
   __threadfence();
   _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
     _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
       _Pragma("unroll") for (int e = 0; e < 4; ++e) sums[i][j][e] = Acc(0);
-  _Pragma("unroll 1") for (int p = 0; p < work.pieces; ++p) {
+  _Pragma("unroll 1") for (int p = 0; p < work.parts; ++p) {
     const Acc* from = parts + i64(slot_of(work, p)) * kPart;
     _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s) {
       Acc part[2];
@@ -195,8 +98,8 @@ KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thre
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
-// always on their way; else the next stage waits in registers. Expects mma_store.h and what stands
-// before it.
+// always on their way; else the next stage waits in registers. Expects store.h and what stands before
+// it.
 
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage
@@ -287,20 +190,20 @@ struct Place {
 /// The products of one tile, or of a part of its k.
 KILN_DEVICE void run_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
   const Place my = Place::mine();
-  const i64 row0 = i64(work.m) * kBlockM, column0 = i64(work.n) * kBlockN;
+  const i64 row0 = i64(work.left) * kBlockM, column0 = i64(work.right) * kBlockN;
   const i64 k0 = i64(work.begin) * kBlockK;
   run(sums,
       CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread),
       CopierB::at(args.b, args.stride_b, work.batch, args.ldb, column0, args.n, k0, args.k,
                   my.thread),
-      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.end - work.begin);
+      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.count);
 }
 
 KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
   const Place my = Place::mine();
   if (!combine(sums, work, args.workspace, my.thread)) return;
-  store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM + my.row,
-             i64(work.n) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
+  store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM + my.row,
+             i64(work.right) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
 }
 
 KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
@@ -311,22 +214,28 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   store_tile(sums, work, args, ring);
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
+  return TileScheduler::start((int(args.m) + kBlockM - 1) / kBlockM,
+                              (int(args.n) + kBlockN - 1) / kBlockN,
+                              (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
   const u32 ring = shared_address(shared_bytes);
   // In shared memory, because registers are full while the block multiplies.
   __shared__ Work work;
-  __shared__ Shares shares;
+  __shared__ TileScheduler scheduler;
   __shared__ bool more;
-  if (threadIdx.x == 0) shares = Shares::of(args);
+  if (threadIdx.x == 0) scheduler = scheduler_of(args);
   // Everything before this overlaps with the end of the grid before.
   wait_for_previous_grid();
   let_next_grid_start();
   for (;;) {
     // Also until every warp has stored its sums, which lie where the next copies go.
     __syncthreads();
-    if (threadIdx.x == 0) more = shares.take(work);
+    if (threadIdx.x == 0) more = scheduler.take(work);
     __syncthreads();
     if (!more) return;
     work_on(work, args, ring);

@@ -31,9 +31,9 @@ constexpr int kBitsB = 2;             // the same for B
 constexpr int kBaseB = 4;             // 
 constexpr int kShiftB = 1;            // 
 constexpr int kStoreWidth = 1;        // elements of D stored at once
-constexpr int kGroup = 8;             // rows of tiles walked together
+constexpr int kGroup = 8;             // rows of tiles in a band of the rasterization
 constexpr int kCounterBytes = 65536;  // front of the workspace, counters of tiles
-constexpr int kSplits = 4;            // parts that k is cut into
+constexpr int kSplits = 4;            // parts that k is divided into
 constexpr bool kAlongKA = false;      // A's neighbours run along k
 constexpr bool kAlongKB = false;      // B's neighbours run along k
 #define KILN_MMA_NAME "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
@@ -46,71 +46,69 @@ constexpr bool kAlongKB = false;      // B's neighbours run along k
 #define KILN_LOAD_PAIR "ld.global.cg.v2.b32 {%0, %1}, [%2];"
 #define KILN_STORE_PAIR "st.global.v2.b32 [%0], {%1, %2};"
 
-// ---- cuda/common/work.h ----
-// Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
-// finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
-// call gives the same bits. Expects types.h, and from the parameters the tile.
+// ---- cuda/common/tile_scheduler.h ----
+// The tile scheduler: which tile a block computes next, and which part of its k. D's tiles form a
+// grid: `left` counts tiles along the rows of the left operand, `right` along those of the right
+// one (A and B, or B and A where D is computed transposed). k is counted in pipeline stages. Blocks
+// of a cluster get neighbouring tiles and the same k; without clusters each block is a cluster of
+// its own.
 
 struct Work {
-  i64 batch;
-  int m, n;         // of the tile
-  int begin, end;   // of k, in passes of kBlockK
-  int tile, piece, pieces;
-  u32 first_slot;   // where the tile's first piece keeps its sums
+  int left, right;    // tile coordinates of this block
+  int batch;
+  int begin, count;   // stages of k
+  int part, parts;    // which of how many parts of the tile's k
+  int tile;           // number of the cluster's tile
+  u32 first_slot;     // of the workspace, for the accumulators of the tile's first part
 };
 
-struct Shares {
-  int tiles_m, tiles_n;
-  int passes;  // of kBlockK
-  int tiles, next;
+struct TileScheduler {
+  int lefts, rights;  // tiles of a cluster along either side
+  int stages;         // of k
+  int tiles;          // of all batches
+  int next;
+  int clusters;
+  u32 rank;           // of the block in its cluster
 
-  static __device__ __forceinline__ Shares of(const KilnGpuArgs& args) {
-    Shares s;
-    s.tiles_m = int(ceil_div(args.m, kBlockM));
-    s.tiles_n = int(ceil_div(args.n, kBlockN));
-    s.passes = int(ceil_div(args.k, kBlockK));
-    s.tiles = s.tiles_m * s.tiles_n * int(args.batch);
+  /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
+  /// 1 us before the first copy (H200).
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
+    TileScheduler s;
+    s.rank = rank;
+    s.lefts = lefts;
+    s.rights = rights;
+    s.stages = stages;
+    s.tiles = lefts * rights * batches;
+    s.clusters = int(gridDim.x);
     s.next = int(blockIdx.x);
     return s;
   }
 
-  /// Groups of kGroup rows of tiles are walked together, so that what they share stays in L2.
+  /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   __device__ __forceinline__ void place(Work& work, int tile) const {
-    const int area = tiles_m * tiles_n;
-    work.batch = tile / area;
-    const int at = tile - int(work.batch) * area;
-    const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
-    const int height = min(tiles_m - band * kGroup, kGroup);
-    work.n = in_band / height;
-    work.m = band * kGroup + in_band - work.n * height;
+    work.batch = 0;
+    const int at = tile;
+    const int band = at / (kGroup * rights), in_band = at - band * kGroup * rights;
+    const int height = min(lefts - band * kGroup, kGroup);
+    const int across = in_band / height;
+    work.left = band * kGroup + in_band - across * height;
+    work.right = across;
   }
 
+  /// The block's next work; false when there is none.
   __device__ __forceinline__ bool take(Work& work) {
+    // Split-K.
     if (next >= tiles * kSplits) return false;
     const int tile = next / kSplits;
     work.tile = tile;
-    work.piece = next - tile * kSplits;
-    work.pieces = kSplits;
+    work.part = next - tile * kSplits;
+    work.parts = kSplits;
     work.first_slot = u32(tile) * kSplits;
-    work.begin = int(i64(work.piece) * passes / kSplits);
-    work.end = int(i64(work.piece + 1) * passes / kSplits);
-    next += int(gridDim.x);
+    work.begin = work.part * stages / kSplits;
+    work.count = (work.part + 1) * stages / kSplits - work.begin;
+    next += clusters;
     place(work, tile);
     return true;
   }
 };
-
-KILN_DEVICE u32 count_arrival(u32* counter) {
-  u32 before;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "l"(counter)
-               : "memory");
-  return before;
-}
-
-/// Where piece `piece` of a tile keeps its sums. Cut evenly, a block holds at most two unfinished
-/// pieces: one that ends a tile (slot 2b), one that begins a tile (slot 2b + 1).
-KILN_DEVICE u32 slot_of(const Work& work, int piece) {
-  return work.first_slot + u32(piece);
-}

@@ -18,6 +18,6 @@ constexpr bool kSpread = true;   // other lanes' rows and columns lie between a 
 constexpr int kThreads = 256;    // of a block
 constexpr int kResident = 1;     // blocks of a unit at once
 constexpr int kStoreWidth = 1;   // elements of D stored at once
-constexpr int kGroup = 8;        // rows of tiles walked together
+constexpr int kGroup = 8;        // rows of tiles in a band of the rasterization
 constexpr bool kAlongKA = true;  // A's neighbours run along k
 constexpr bool kAlongKB = true;  // B's neighbours run along k

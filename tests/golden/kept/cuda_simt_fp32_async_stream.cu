@@ -21,99 +21,104 @@ constexpr int kWidthA = 1;            // elements of A read at once
 constexpr int kWidthB = 4;            // elements of B read at once
 constexpr int kStages = 3;            // tiles of A and B in shared memory
 constexpr int kStoreWidth = 4;        // elements of D stored at once
-constexpr int kGroup = 8;             // rows of tiles walked together
+constexpr int kGroup = 8;             // rows of tiles in a band of the rasterization
 constexpr int kCounterBytes = 65536;  // front of the workspace, counters of tiles
 constexpr bool kAlongKA = true;       // A's neighbours run along k
 constexpr bool kAlongKB = false;      // B's neighbours run along k
 
-// ---- cuda/common/work.h ----
-// Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
-// finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
-// call gives the same bits. Expects types.h, and from the parameters the tile.
+// ---- cuda/common/tile_scheduler.h ----
+// The tile scheduler: which tile a block computes next, and which part of its k. D's tiles form a
+// grid: `left` counts tiles along the rows of the left operand, `right` along those of the right
+// one (A and B, or B and A where D is computed transposed). k is counted in pipeline stages. Blocks
+// of a cluster get neighbouring tiles and the same k; without clusters each block is a cluster of
+// its own.
 
 struct Work {
-  i64 batch;
-  int m, n;         // of the tile
-  int begin, end;   // of k, in passes of kBlockK
-  int tile, piece, pieces;
-  u32 first_slot;   // where the tile's first piece keeps its sums
+  int left, right;    // tile coordinates of this block
+  int batch;
+  int begin, count;   // stages of k
+  int part, parts;    // which of how many parts of the tile's k
+  int tile;           // number of the cluster's tile
+  u32 first_slot;     // of the workspace, for the accumulators of the tile's first part
 };
 
-struct Shares {
-  int tiles_m, tiles_n;
-  int passes;  // of kBlockK
-  int tiles, next;
-  int cut_tiles;       // the first ones, whose k is cut evenly among all blocks
-  int position, last;  // of this block's cut, in passes
+struct TileScheduler {
+  int lefts, rights;  // tiles of a cluster along either side
+  int stages;         // of k
+  int tiles;          // of all batches
+  int next;
+  int clusters;
+  u32 rank;           // of the block in its cluster
+  int divided_tiles;  // the first ones, whose k is divided evenly among all clusters
+  int position, end;  // of this cluster's part of their k, in stages
 
-  static __device__ __forceinline__ Shares of(const KilnGpuArgs& args) {
-    Shares s;
-    s.tiles_m = int(ceil_div(args.m, kBlockM));
-    s.tiles_n = int(ceil_div(args.n, kBlockN));
-    s.passes = int(ceil_div(args.k, kBlockK));
-    s.tiles = s.tiles_m * s.tiles_n * int(args.batch);
+  /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
+  /// 1 us before the first copy (H200).
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
+    TileScheduler s;
+    s.rank = rank;
+    s.lefts = lefts;
+    s.rights = rights;
+    s.stages = stages;
+    s.tiles = lefts * rights * batches;
+    s.clusters = int(gridDim.x);
     s.next = int(blockIdx.x);
-    // Whole rounds but the last go tile by tile; the rest, one to two rounds, is cut evenly.
-    const int blocks = int(gridDim.x), left_over = s.tiles % blocks;
-    s.cut_tiles = left_over == 0 ? 0 : min(s.tiles, left_over + blocks);
-    const u32 all = u32(s.cut_tiles) * u32(s.passes);
-    s.position = int(u32(s.next) * all / u32(blocks));
-    s.last = int(u32(s.next + 1) * all / u32(blocks));
-    s.next += s.cut_tiles;
+    // Stream-K: full waves but the last go tile by tile; the k of the rest, one to two waves, is
+    // divided evenly.
+    const int left_over = s.tiles % s.clusters;
+    s.divided_tiles = left_over == 0 ? 0 : min(s.tiles, left_over + s.clusters);
+    const u32 all = u32(s.divided_tiles * s.stages);
+    s.position = int(u32(s.next) * all / u32(s.clusters));
+    s.end = int(u32(s.next + 1) * all / u32(s.clusters));
+    s.next += s.divided_tiles;
     return s;
   }
 
-  /// Groups of kGroup rows of tiles are walked together, so that what they share stays in L2.
+  /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   __device__ __forceinline__ void place(Work& work, int tile) const {
-    const int area = tiles_m * tiles_n;
-    work.batch = tile / area;
-    const int at = tile - int(work.batch) * area;
-    const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
-    const int height = min(tiles_m - band * kGroup, kGroup);
-    work.n = in_band / height;
-    work.m = band * kGroup + in_band - work.n * height;
+    work.batch = 0;
+    const int at = tile;
+    const int band = at / (kGroup * rights), in_band = at - band * kGroup * rights;
+    const int height = min(lefts - band * kGroup, kGroup);
+    const int across = in_band / height;
+    work.left = band * kGroup + in_band - across * height;
+    work.right = across;
   }
 
+  /// The block's next work; false when there is none.
   __device__ __forceinline__ bool take(Work& work) {
-    if (position < last) {
-      const int depth = passes, blocks = int(gridDim.x), tile = position / depth;
-      const u32 all = u32(cut_tiles) * u32(depth), before = u32(tile) * u32(depth);
-      work.begin = position - tile * depth;
-      work.end = min(depth, work.begin + last - position);
-      const int first = int(((before + 1) * u32(blocks) - 1) / all);
-      const int final = int(((before + u32(depth)) * u32(blocks) - 1) / all);
-      work.pieces = final - first + 1;
-      work.piece = int(blockIdx.x) - first;
+    if (position < end) {
+      const int tile = position / stages;
+      const u32 all = u32(divided_tiles * stages), before = u32(tile * stages);
+      work.begin = position - tile * stages;
+      work.count = min(stages - work.begin, end - position);
+      const int first = int(((before + 1) * u32(clusters) - 1) / all);
+      const int last = int(((before + u32(stages)) * u32(clusters) - 1) / all);
+      work.parts = last - first + 1;
+      work.part = int(blockIdx.x) - first;
       work.tile = tile;
       work.first_slot = u32(first) * 2 + 1;
-      position += work.end - work.begin;
+      position += work.count;
       place(work, tile);
       return true;
     }
     if (next >= tiles) return false;
     const int tile = next;
     work.begin = 0;
-    work.end = passes;
-    work.tile = tile;
-    work.piece = 0;
-    work.pieces = 1;
-    work.first_slot = 0;
-    next += int(gridDim.x);
+    work.count = stages;
+    work.part = 0;
+    work.parts = 1;
+    next += clusters;
     place(work, tile);
     return true;
   }
 };
 
-KILN_DEVICE u32 count_arrival(u32* counter) {
-  u32 before;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "l"(counter)
-               : "memory");
-  return before;
-}
+// ---- cuda/simt/combine_ptx.h ----
+// Accumulators to and from the workspace, past L1, which may hold what another block has overwritten
+// since.
 
-// Past L1, which may hold what another block has overwritten since.
 KILN_DEVICE void store_past_l1(float* to, float x) {
   asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
 }
@@ -133,28 +138,27 @@ KILN_DEVICE void load_past_l1(i32& x, const i32* from) {
   asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
 }
 
-/// Where piece `piece` of a tile keeps its sums. Cut evenly, a block holds at most two unfinished
-/// pieces: one that ends a tile (slot 2b), one that begins a tile (slot 2b + 1).
-KILN_DEVICE u32 slot_of(const Work& work, int piece) {
-  return piece == 0 ? work.first_slot : work.first_slot + 2 * u32(piece) - 1;
-}
+// ---- cuda/simt/combine.h ----
+// The reduction of partial accumulators by the block that finishes a tile last. Expects partials.h,
+// combine_ptx.h.
 
-/// True for the block that must finish the tile; its sums are then those of all pieces.
+/// True for the block that must finish the tile; its accumulators are then the whole
+/// tile's.
 KILN_DEVICE bool combine(Acc (&sums)[kThreadM][kThreadN], const Work& work, void* workspace,
                          int thread) {
-  if (work.pieces == 1) return true;
+  if (work.parts == 1) return true;
   __shared__ int is_last;
   u32* counter = static_cast<u32*>(workspace) + work.tile;
   Acc* partial =
       reinterpret_cast<Acc*>(static_cast<unsigned char*>(workspace) + kCounterBytes) + thread;
-  Acc* mine = partial + i64(slot_of(work, work.piece)) * (kBlockM * kBlockN);
+  Acc* mine = partial + i64(slot_of(work, work.part)) * (kBlockM * kBlockN);
   _Pragma("unroll") for (int i = 0; i < kThreadM; ++i)
     _Pragma("unroll") for (int j = 0; j < kThreadN; ++j)
       store_past_l1(mine + (i * kThreadN + j) * kThreads, sums[i][j]);
   __threadfence();
   __syncthreads();
   if (thread == 0) {
-    const bool last = count_arrival(counter) == u32(work.pieces - 1);
+    const bool last = count_arrival(counter) == u32(work.parts - 1);
     if (last) *counter = 0;
     is_last = last;
   }
@@ -163,8 +167,8 @@ KILN_DEVICE bool combine(Acc (&sums)[kThreadM][kThreadN], const Work& work, void
   __threadfence();
   _Pragma("unroll") for (int i = 0; i < kThreadM; ++i)
     _Pragma("unroll") for (int j = 0; j < kThreadN; ++j) sums[i][j] = Acc(0);
-  for (int piece = 0; piece < work.pieces; ++piece) {
-    const Acc* from = partial + i64(slot_of(work, piece)) * (kBlockM * kBlockN);
+  for (int p = 0; p < work.parts; ++p) {
+    const Acc* from = partial + i64(slot_of(work, p)) * (kBlockM * kBlockN);
     _Pragma("unroll") for (int i = 0; i < kThreadM; ++i)
       _Pragma("unroll") for (int j = 0; j < kThreadN; ++j) {
         Acc part;
@@ -177,7 +181,7 @@ KILN_DEVICE bool combine(Acc (&sums)[kThreadM][kThreadN], const Work& work, void
 
 // ---- cuda/simt/copy.h ----
 // Tiles of A and B on their way from memory to shared memory, where line k holds all rows of that
-// k side by side. Expects types.h, convert.h, swizzle.h, cp_async.h, simt_lanes.h, and from the
+// k side by side. Expects types.h, convert.h, swizzle.h, cp_async_ptx.h, lanes.h, and from the
 // parameters the tile.
 
 KILN_DEVICE Acc widened(float x) { return Acc(x); }
@@ -267,7 +271,8 @@ struct Copier {
 // ---- cuda/simt/simt.cu ----
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
-// types.h, convert.h, epilogue.h, simt_lanes.h, simt_work.h, and simt_copy.h when tiles are copied.
+// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and copy.h
+// where tiles are copied.
 
 constexpr int kLanesN = 32 / kLanesM;
 constexpr int kWarpsM = kBlockM / (kLanesM * kThreadM);
@@ -366,23 +371,24 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
   extern __shared__ __align__(16) unsigned char shared[];
   Feed feed;
   feed.stages = reinterpret_cast<Acc*>(shared);
+  const int end = work.begin + work.count;
   const i64 first_k = i64(work.begin) * kBlockK;
-  feed.a.start(a, args.lda, i64(work.m) * kBlockM, first_k, args.m, thread);
-  feed.b.start(b, args.ldb, i64(work.n) * kBlockN, first_k, args.n, thread);
+  feed.a.start(a, args.lda, i64(work.left) * kBlockM, first_k, args.m, thread);
+  feed.b.start(b, args.ldb, i64(work.right) * kBlockN, first_k, args.n, thread);
   feed.pass = work.begin;
-  feed.end = work.end;
+  feed.end = end;
   feed.k = args.k;
   feed.whole = feed.a.rows == kBlockM && feed.b.rows == kBlockN ? int(args.k / kBlockK) : 0;
   _Pragma("unroll 1") for (int s = 0; s + 1 < kStages; ++s) feed.begin(s);
-  feed.finish(0, work.begin < work.end);
+  feed.finish(0, work.count > 0);
   int here = 0, free = kStages - 1;  // stages: the one to multiply, the one to fill
   // The factors of the next step are read while those of this one are multiplied.
   Factors factors[2];
-  if (work.begin < work.end) factors[0].read(feed.stages, 0, first_m, first_n);
-  for (int pass = work.begin; pass < work.end; ++pass) {
+  if (work.count > 0) factors[0].read(feed.stages, 0, first_m, first_n);
+  for (int pass = work.begin; pass < end; ++pass) {
     const Acc* stage = feed.stages + here * kStage;
     const int next = here + 1 == kStages ? 0 : here + 1;
-    const bool more = pass + 1 < work.end;
+    const bool more = pass + 1 < end;
     feed.begin(free);
     _Pragma("unroll") for (int k = 0; k + 1 < kBlockK; ++k) {
       factors[(k + 1) % 2].read(stage, k + 1, first_m, first_n);
@@ -430,20 +436,25 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
   }
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
+  return TileScheduler::start(int(ceil_div(args.m, kBlockM)), int(ceil_div(args.n, kBlockN)),
+                              int(ceil_div(args.k, kBlockK)), int(args.batch), 0);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   const int thread = int(threadIdx.x), warp = thread / 32, lane = thread & 31;
   const int first_m = warp % kWarpsM * kLanesM * kThreadM + lane_part(lane, kLanesM, true) * kRunM;
   const int first_n = warp / kWarpsM * kLanesN * kThreadN + lane_part(lane, kLanesM, false) * kRunN;
-  Shares shares = Shares::of(args);
+  TileScheduler scheduler = scheduler_of(args);
   Work work;
-  while (shares.take(work)) {
+  while (scheduler.take(work)) {
     const auto* a = static_cast<const TypeA*>(args.a) + work.batch * args.stride_a;
     const auto* b = static_cast<const TypeB*>(args.b) + work.batch * args.stride_b;
     Acc sums[kThreadM][kThreadN] = {};
     sum_products(sums, args, work, a, b, first_m, first_n, thread);
     if (!combine(sums, work, args.workspace, thread)) continue;
-    store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM, i64(work.n) * kBlockN,
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
                first_m, first_n, thread);
   }
 }

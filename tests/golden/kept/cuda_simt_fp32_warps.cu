@@ -24,15 +24,15 @@ constexpr int kUnroll = 8;            // steps of k of one turn of the loop
 constexpr int kCopyRegisters = 32;    // of a thread that copies
 constexpr int kSumRegisters = 224;    // of a thread that multiplies
 constexpr int kStoreWidth = 4;        // elements of D stored at once
-constexpr int kGroup = 8;             // rows of tiles walked together
+constexpr int kGroup = 8;             // rows of tiles in a band of the rasterization
 constexpr int kCounterBytes = 65536;  // front of the workspace, counters of tiles
 constexpr bool kAlongKA = true;       // A's neighbours run along k
 constexpr bool kAlongKB = false;      // B's neighbours run along k
 
 // ---- cuda/simt/ring.h ----
 // Tiles pass a ring of stages in shared memory: the second half of a block's threads fills it, the
-// first empties it, and two barriers a stage say which is whole and which is free. Expects hopper.h
-// and cp_async.h.
+// first empties it, and two barriers a stage say which is whole and which is free. Expects
+// hopper_ptx.h and cp_async_ptx.h.
 
 constexpr int kSumsBarrier = 1;  // of those that multiply; 0 is everybody's
 
@@ -61,18 +61,19 @@ struct Ring {
 
 // ---- cuda/simt/fed.cu ----
 // The kernel whose tiles are copied by warps of their own, so that those that multiply issue little
-// else and never wait for each other. Expects simt.cu and simt_ring.h.
+// else and never wait for each other. Expects simt.cu and ring.h.
 
 /// Brings one tile's passes of k, stage after stage as they fall free.
 KILN_DEVICE void copy_tiles(Ring& ring, const KilnGpuArgs& args, const Work& work, const TypeA* a,
                             const TypeB* b, u32 stages, int thread) {
   Copier<TypeA, kAlongKA, kBlockM, kWidthA> left;
   Copier<TypeB, kAlongKB, kBlockN, kWidthB> right;
+  const int end = work.begin + work.count;
   const i64 first_k = i64(work.begin) * kBlockK;
-  left.start(a, args.lda, i64(work.m) * kBlockM, first_k, args.m, thread);
-  right.start(b, args.ldb, i64(work.n) * kBlockN, first_k, args.n, thread);
+  left.start(a, args.lda, i64(work.left) * kBlockM, first_k, args.m, thread);
+  right.start(b, args.ldb, i64(work.right) * kBlockN, first_k, args.n, thread);
   const int whole = left.rows == kBlockM && right.rows == kBlockN ? int(args.k / kBlockK) : 0;
-  _Pragma("unroll 1") for (int pass = work.begin; pass < work.end; ++pass) {
+  _Pragma("unroll 1") for (int pass = work.begin; pass < end; ++pass) {
     const u32 to = stages + ring.stage * u32(kStage * sizeof(Acc));
     const u32 right_to = to + u32(kElementsA * sizeof(Acc));
     mbarrier_wait(ring.free(), ring.parity ^ 1);
@@ -96,14 +97,14 @@ KILN_DEVICE void copy_tiles(Ring& ring, const KilnGpuArgs& args, const Work& wor
 KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], Ring& ring, const Work& work,
                               const Acc* stages, int first_m, int first_n, int lane) {
   constexpr int kTurns = kBlockK / kUnroll;
-  if (work.begin == work.end) return;
+  if (work.count == 0) return;
   mbarrier_wait(ring.whole(), ring.parity);
   const Acc* left = stages + ring.stage * kStage + first_m;
   const Acc* right = stages + ring.stage * kStage + kElementsA + first_n;
   Factors factors[2];
   factors[0].read(left, right, 0);
   int of_stage = kTurns;
-  _Pragma("unroll 1") for (int turns = (work.end - work.begin) * kTurns; turns > 0; --turns) {
+  _Pragma("unroll 1") for (int turns = work.count * kTurns; turns > 0; --turns) {
     _Pragma("unroll") for (int k = 0; k + 1 < kUnroll; ++k) {
       factors[(k + 1) % 2].read(left, right, k + 1);
       multiply_line(sums, factors[k % 2].left, factors[k % 2].right);
@@ -145,11 +146,11 @@ extern "C" __global__ void __launch_bounds__(2 * kThreads, kResident)
     mbarrier_init_fence();
   }
   __syncthreads();
-  Shares shares = Shares::of(args);
+  TileScheduler scheduler = scheduler_of(args);
   Work work;
   if (warp >= kThreads / 32) {
     give_registers<kCopyRegisters>();
-    while (shares.take(work))
+    while (scheduler.take(work))
       copy_tiles(ring, args, work, static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
                  static_cast<const TypeB*>(args.b) + work.batch * args.stride_b, stages,
                  int(threadIdx.x) - kThreads);
@@ -160,11 +161,11 @@ extern "C" __global__ void __launch_bounds__(2 * kThreads, kResident)
   take_registers<kSumRegisters>();
   const int first_m = warp % kWarpsM * kLanesM * kThreadM + lane_part(lane, kLanesM, true) * kRunM;
   const int first_n = warp / kWarpsM * kLanesN * kThreadN + lane_part(lane, kLanesM, false) * kRunN;
-  while (shares.take(work)) {
+  while (scheduler.take(work)) {
     Acc sums[kThreadM][kThreadN] = {};
     sum_products(sums, ring, work, reinterpret_cast<const Acc*>(shared), first_m, first_n, lane);
     if (!combine(sums, work, args.workspace, int(threadIdx.x))) continue;
-    store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM, i64(work.n) * kBlockN,
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
                first_m, first_n, int(threadIdx.x));
   }
 }

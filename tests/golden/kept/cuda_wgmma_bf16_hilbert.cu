@@ -19,7 +19,7 @@ constexpr int kReaders = 8;                     // warps that read one stage
 constexpr int kRegions = 2;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 2;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
-constexpr int kGroup = 16;                      // tiles walked together
+constexpr int kGroup = 16;                      // tiles across a band of the rasterization
 constexpr int kChunk = 64;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 2;                // of each warp
 constexpr int kCopyRegisters = 40;              // of the warps that copy
@@ -75,10 +75,10 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/wgmma/hilbert.h ----
+// ---- cuda/common/hilbert.h ----
 // Tiles in the order of a curve whose steps lead to neighbours, so that those that run at the same
 // time, and those that run next, share rows of both operands in L2. Bands of kGroup tiles along the
-// left side are cut into squares; every other band is walked backwards. Inside a whole square runs
+// left side are divided into squares; every other band runs backwards. Inside a whole square runs
 // a Hilbert curve; what is left at the edges goes line by line. Expects types.h.
 
 struct Place {

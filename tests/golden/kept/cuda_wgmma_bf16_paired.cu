@@ -19,7 +19,7 @@ constexpr int kReaders = 4;                     // warps that read one stage
 constexpr int kRegions = 1;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
-constexpr int kGroup = 8;                       // tiles walked together
+constexpr int kGroup = 8;                       // tiles across a band of the rasterization
 constexpr int kCopyRegisters = 56;              // of the warps that copy
 constexpr int kMultiplyRegisters = 240;         // of the warps that multiply
 constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
@@ -59,7 +59,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 
 // ---- cuda/wgmma/pack.cu ----
 // Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
-// multiple of 128 bytes apart. Expects hopper.h, unaligned.h, workspace.h and the parameters.
+// multiple of 128 bytes apart. Expects hopper_ptx.h, grid_ptx.h,
+// unaligned.h, workspace.h and the parameters.
 
 /// Where a matrix comes from and goes to: `lines` of neighbours, as they lie in memory. All but
 /// `lines` and `batches` in bytes.
@@ -149,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(256, 8)
 // ---- cuda/wgmma/store.h ----
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
 // own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
-// never wait for each other here. Expects epilogue.h, hopper.h.
+// never wait for each other here. Expects epilogue.h, hopper_ptx.h, store_ptx.h.
 
 /// Element (row of left, row of right) of a tile as (row, column) of D.
 KILN_DEVICE i64 row_of(i64 left, i64 right) { return kSwap ? right : left; }
@@ -185,7 +186,7 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
         kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   // Otherwise loads of later sums move up here, and sums already fill the registers.
-  asm volatile("" ::: "memory");
+  compiler_barrier();
 }
 
 KILN_DEVICE TypeD stored(Acc sum, bool exact) {

@@ -19,8 +19,8 @@ constexpr int kReaders = 8;                     // warps that read one stage
 constexpr int kRegions = 2;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
-constexpr int kGroup = 8;                       // tiles walked together
-constexpr int kSplits = 32;                     // parts that k is cut into
+constexpr int kGroup = 8;                       // tiles across a band of the rasterization
+constexpr int kSplits = 32;                     // parts that k is divided into
 constexpr int kCopyRegisters = 56;              // of the warps that copy
 constexpr int kMultiplyRegisters = 224;         // of the warps that multiply
 constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
@@ -58,27 +58,27 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/wgmma/sum_pieces.h ----
-// Tiles whose k was cut into pieces that another launch adds: it works on all units of the device,
-// where the last block of a tile would add alone, and always in the same order, so that the same
-// call gives the same bits. The workspace holds all pieces' sums as the threads had them. Expects
-// schedule.h, combine.h, epilogue.h.
+// ---- cuda/wgmma/reduce.h ----
+// The reduction of split-K as a launch of its own: it works on all units of the device, where the
+// last block of a tile would reduce alone, and always in the same order, so that the same call gives
+// the same bits. The workspace holds the accumulators of all parts as the threads had them. Expects
+// wgmma.cu, partials.h, combine_ptx.h, epilogue.h.
 
-constexpr int kRegion = kSubtiles * kSums * 128;  // sums of one warpgroup
-constexpr int kAdders = 8;                        // warps of a block, which share the pieces
+constexpr int kRegion = kSubtiles * kSums * 128;  // accumulators of one warpgroup
+constexpr int kAdders = 8;                        // warps of a block, which share the parts
 constexpr int kPiecesOfAdder = (kSplits + kAdders - 1) / kAdders;
-/// Pieces whose sums one thread fetches together: a wait for memory takes some 700 cycles.
+/// Parts whose accumulators one thread fetches together: a wait for memory takes some 700 cycles.
 constexpr int kFetched = kPiecesOfAdder < 16 ? kPiecesOfAdder : 16;
 
-/// Sums of warpgroup `region` of block `rank` of the cluster that had this piece.
+/// Accumulators of warpgroup `region` of block `rank` of the cluster that had this part.
 KILN_DEVICE Acc* sums_of(const KilnGpuArgs& args, u32 slot, u32 rank, int region) {
   Acc* all = reinterpret_cast<Acc*>(static_cast<unsigned char*>(args.workspace) + sums_at(args));
   return all + ((i64(slot) * kCluster + rank) * kRegions + region) * kRegion;
 }
 
-KILN_DEVICE void keep_piece(const Acc (&sums)[kSubtiles][kSums], const Work& work, u32 rank,
+KILN_DEVICE void keep_part(const Acc (&sums)[kSubtiles][kSums], const Work& work, u32 rank,
                             const KilnGpuArgs& args, int region, int thread) {
-  Acc* mine = sums_of(args, slot_of(work, work.piece), rank, region) + thread * 4;
+  Acc* mine = sums_of(args, slot_of(work, work.part), rank, region) + thread * 4;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; r += 4)
       store_four(mine + (s * kSums + r) * 128, &sums[s][r]);
@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
   Acc sum[4] = {};
   for (int first = adder; first < kSplits; first += kAdders * kFetched) {
     Acc some[kFetched][4];
-    // Past the end the last piece is read again, and not added.
+    // Past the end the last part is read again, and not added.
     _Pragma("unroll") for (int p = 0; p < kFetched; ++p)
       load_four(some[p], sums_of(args, first_slot + min(first + p * kAdders, kSplits - 1), rank,
                                  region) + quads * 128 + lane * 4);
@@ -122,10 +122,9 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
   if (adder != 0) return;
   _Pragma("unroll") for (int other = 1; other < kAdders; ++other)
     _Pragma("unroll") for (int i = 0; i < 4; ++i) sum[i] += added[other][lane][i];
-  const Schedule schedule = Schedule::start(kSwap ? args.n : args.m, kSwap ? args.m : args.n, args.k,
-                                            args.batch, rank);
+  const TileScheduler scheduler = scheduler_of(args, rank);
   Work work;
-  schedule.place(work, tile);
+  scheduler.place(work, tile);
   const Output out = output_of(args, work.batch);
   // Four sums of a thread are two rows of the left operand by two of the right one.
   const int thread = quads % 4 * 32 + lane, quad = quads / 4 % (kSums / 4), s = quads / kSums;

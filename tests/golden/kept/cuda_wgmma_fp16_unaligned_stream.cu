@@ -19,8 +19,8 @@ constexpr int kReaders = 8;                     // warps that read one stage
 constexpr int kRegions = 2;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 2;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
-constexpr int kGroup = 8;                       // tiles walked together
-constexpr int kPiecesAtOnce = 2;                // parts whose sums are fetched together
+constexpr int kGroup = 8;                       // tiles across a band of the rasterization
+constexpr int kPiecesAtOnce = 2;                // parts whose accumulators are fetched together
 constexpr int kChunk = 48;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 1;                // of each warp
 constexpr int kCopyRegisters = 56;              // of the warps that copy
@@ -56,52 +56,56 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/wgmma/schedule.h ----
-// Which work a block does, in which order: the same answer for its copying and its multiplying
-// warps. A tile is kLeftTile rows of the left operand by kRightTile rows of the right one; k is
-// counted in stages. Blocks of a cluster work on neighbouring tiles over the same k.
+// ---- cuda/common/tile_scheduler.h ----
+// The tile scheduler: which tile a block computes next, and which part of its k. D's tiles form a
+// grid: `left` counts tiles along the rows of the left operand, `right` along those of the right
+// one (A and B, or B and A where D is computed transposed). k is counted in pipeline stages. Blocks
+// of a cluster get neighbouring tiles and the same k; without clusters each block is a cluster of
+// its own.
 
 struct Work {
   int left, right;    // tile coordinates of this block
   int batch;
   int begin, count;   // stages of k
-  int piece, pieces;  // which of how many parts of k
+  int part, parts;    // which of how many parts of the tile's k
   int tile;           // number of the cluster's tile
-  u32 first_slot;     // where the tile's first piece keeps its sums
+  u32 first_slot;     // of the workspace, for the accumulators of the tile's first part
 };
 
-struct Schedule {
+struct TileScheduler {
   int lefts, rights;  // tiles of a cluster along either side
   int stages;         // of k
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;
-  int shared_tiles;   // the first ones, whose k is cut evenly among all clusters
-  int position, end;  // of this cluster's cut, in stages
+  u32 rank;           // of the block in its cluster
+  int divided_tiles;  // the first ones, whose k is divided evenly among all clusters
+  int position, end;  // of this cluster's part of their k, in stages
 
-  static __device__ __forceinline__ Schedule start(i64 left_rows, i64 right_rows, i64 k, i64 batches, u32 rank_in_cluster) {
-    Schedule s;
-    s.rank = rank_in_cluster;
-    // 32-bit on purpose: divisions of 64-bit numbers took 1 us before the first copy (H200).
-    s.lefts = (int(left_rows) + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft);
-    s.rights = (int(right_rows) + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight);
-    s.stages = (int(k) + kDepth - 1) / kDepth;
-    s.tiles = s.lefts * s.rights * int(batches);
+  /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
+  /// 1 us before the first copy (H200).
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
+    TileScheduler s;
+    s.rank = rank;
+    s.lefts = lefts;
+    s.rights = rights;
+    s.stages = stages;
+    s.tiles = lefts * rights * batches;
     s.clusters = int(gridDim.x) / (kClusterLeft * kClusterRight);
     s.next = int(blockIdx.x) / (kClusterLeft * kClusterRight);
-    // Whole rounds but the last go tile by tile; the rest, one to two rounds, is cut evenly.
+    // Stream-K: full waves but the last go tile by tile; the k of the rest, one to two waves, is
+    // divided evenly.
     const int left_over = s.tiles % s.clusters;
-    s.shared_tiles = left_over == 0 ? 0 : min(s.tiles, left_over + s.clusters);
-    const u32 all = u32(s.shared_tiles * s.stages);
+    s.divided_tiles = left_over == 0 ? 0 : min(s.tiles, left_over + s.clusters);
+    const u32 all = u32(s.divided_tiles * s.stages);
     s.position = int(u32(s.next) * all / u32(s.clusters));
     s.end = int(u32(s.next + 1) * all / u32(s.clusters));
-    s.next += s.shared_tiles;
+    s.next += s.divided_tiles;
     return s;
   }
 
-  /// Groups of kGroup tiles along one side are walked together, so that what they share stays in
-  /// L2.
+  /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   __device__ __forceinline__ void place(Work& work, int tile) const {
     work.batch = 0;
     const int at = tile;
@@ -114,16 +118,17 @@ struct Schedule {
     work.right = work.right * kClusterRight + int(rank / kClusterLeft);
   }
 
+  /// The block's next work; false when there is none.
   __device__ __forceinline__ bool take(Work& work) {
     if (position < end) {
       const int tile = position / stages;
-      const u32 all = u32(shared_tiles * stages), before = u32(tile * stages);
+      const u32 all = u32(divided_tiles * stages), before = u32(tile * stages);
       work.begin = position - tile * stages;
       work.count = min(stages - work.begin, end - position);
       const int first = int(((before + 1) * u32(clusters) - 1) / all);
       const int last = int(((before + u32(stages)) * u32(clusters) - 1) / all);
-      work.pieces = last - first + 1;
-      work.piece = int(blockIdx.x) / (kClusterLeft * kClusterRight) - first;
+      work.parts = last - first + 1;
+      work.part = int(blockIdx.x) / (kClusterLeft * kClusterRight) - first;
       work.tile = tile;
       work.first_slot = u32(first) * 2 + 1;
       position += work.count;
@@ -134,24 +139,46 @@ struct Schedule {
     const int tile = next;
     work.begin = 0;
     work.count = stages;
-    work.piece = 0;
-    work.pieces = 1;
+    work.part = 0;
+    work.parts = 1;
     next += clusters;
     place(work, tile);
     return true;
   }
 };
 
-/// Where piece `piece` of a tile keeps its sums. Cut evenly, a cluster holds at most two unfinished
-/// pieces: one that ends a tile (slot 2c), one that begins a tile (slot 2c + 1).
-KILN_DEVICE u32 slot_of(const Work& work, int piece) {
-  return piece == 0 ? work.first_slot : work.first_slot + 2 * u32(piece) - 1;
+// ---- cuda/common/partials_ptx.h ----
+// Who is the last to store its part of a tile.
+
+/// Adds one; how many came before. Releases what this thread has seen stored, acquires what the
+/// others released.
+KILN_DEVICE u32 count_arrival(u32* counter) {
+  u32 before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(counter)
+               : "memory");
+  return before;
+}
+
+// ---- cuda/common/partials.h ----
+// Partial accumulators of tiles whose k is divided: where in the workspace each part's are.
+// The block that stores its part last reduces them all in the order of k, so that the same call gives
+// the same bits. The workspace holds a counter a tile (zero between calls: that block resets it), then
+// the slots.
+// Expects tile_scheduler.h.
+
+/// The slot of part `part` of a tile.
+/// A cluster has at most two unfinished parts: one that ends a tile (slot 2c), one that begins a
+/// tile (slot 2c + 1).
+KILN_DEVICE u32 slot_of(const Work& work, int part) {
+  return part == 0 ? work.first_slot : work.first_slot + 2 * u32(part) - 1;
 }
 
 // ---- cuda/wgmma/store.h ----
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
 // own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
-// never wait for each other here. Expects epilogue.h, hopper.h.
+// never wait for each other here. Expects epilogue.h, hopper_ptx.h, store_ptx.h.
 
 /// Element (row of left, row of right) of a tile as (row, column) of D.
 KILN_DEVICE i64 row_of(i64 left, i64 right) { return kSwap ? right : left; }
@@ -195,7 +222,7 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
       kept(real_of(sums[i + e]) + residual[e]);
   // Otherwise loads of later sums move up here, and sums already fill the registers.
-  asm volatile("" ::: "memory");
+  compiler_barrier();
 }
 
 KILN_DEVICE TypeD stored(Acc sum, bool exact) {
@@ -223,12 +250,6 @@ KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int la
 struct alignas(8) FourD {
   TypeD element[4];
 };
-
-KILN_DEVICE u16 load_shared_half(u32 from) {
-  u16 x;
-  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(from) : "memory");
-  return x;
-}
 
 /// A buffer's elements to D in words of 8 bytes, cut where memory is aligned, whatever the row's
 /// first address is. (row0, column0) is the buffer's first element.
@@ -280,10 +301,8 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
     }
 }
 
-// ---- cuda/wgmma/combine.h ----
-// Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
-// so that the same call gives the same bits. The workspace holds a counter a tile (zero between
-// calls: the last block resets it), then the sums. Expects schedule.h.
+// ---- cuda/wgmma/combine_ptx.h ----
+// Accumulators to and from the workspace, and a block's own words of shared memory.
 
 KILN_DEVICE void store_four(Acc* to, const Acc* from) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), KILN_ACC_IN(from[0]),
@@ -297,14 +316,6 @@ KILN_DEVICE void load_four(Acc (&to)[4], const Acc* from) {
                : "l"(from)
                : "memory");
 }
-KILN_DEVICE u32 count_arrival(u32* counter) {
-  u32 before;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "l"(counter)
-               : "memory");
-  return before;
-}
 KILN_DEVICE void store_shared_word(u32 to, u32 value) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
 }
@@ -314,28 +325,34 @@ KILN_DEVICE u32 load_shared_word(u32 from) {
   return value;
 }
 
-/// True for the warpgroup that must finish the tile; its sums are then those of all pieces.
-KILN_DEVICE bool combine(Acc (&sums)[kSubtiles][kSums], const Work& work, const Schedule& schedule,
-                         const KilnGpuArgs& args, u32 flags, int group, int region, int thread) {
-  if (work.pieces == 1) return true;
-  constexpr int kRegion = kSubtiles * kSums * 128;  // sums of one warpgroup
+// ---- cuda/wgmma/combine.h ----
+// The reduction of partial accumulators by the block that finishes a tile last. Expects partials.h,
+// combine_ptx.h.
+
+/// True for the warpgroup that must finish the tile; its accumulators are then the
+/// whole tile's.
+KILN_DEVICE bool combine(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                         const TileScheduler& scheduler, const KilnGpuArgs& args, u32 flags,
+                         int group, int region, int thread) {
+  if (work.parts == 1) return true;
+  constexpr int kRegion = kSubtiles * kSums * 128;  // accumulators of one warpgroup
   u32* counter = static_cast<u32*>(args.workspace) +
-                 (i64(work.tile) * kCluster + schedule.rank) * kRegions + region;
+                 (i64(work.tile) * kCluster + scheduler.rank) * kRegions + region;
   Acc* partial =
       reinterpret_cast<Acc*>(static_cast<unsigned char*>(args.workspace) + sums_at(args)) +
       thread * 4;
-  const auto at = [&](int piece) {
+  const auto at = [&](int part) {
     return partial +
-           ((i64(slot_of(work, piece)) * kCluster + schedule.rank) * kRegions + region) * kRegion;
+           ((i64(slot_of(work, part)) * kCluster + scheduler.rank) * kRegions + region) * kRegion;
   };
-  Acc* mine = at(work.piece);
+  Acc* mine = at(work.part);
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; r += 4)
       store_four(mine + (s * kSums + r) * 128, &sums[s][r]);
   // The barrier, then the one arrival that releases, publish what every thread stored.
   named_barrier_sync(kGroupBarrier + group, 128);
   if (thread == 0) {
-    const bool last = count_arrival(counter) == u32(work.pieces - 1);
+    const bool last = count_arrival(counter) == u32(work.parts - 1);
     if (last) *counter = 0;
     store_shared_word(flags + group * 4, last);
   }
@@ -346,21 +363,21 @@ KILN_DEVICE bool combine(Acc (&sums)[kSubtiles][kSums], const Work& work, const 
   if (!last) return false;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = Acc(0);
-  // A wait for memory takes some 700 cycles, so several pieces are on their way at once.
-  for (int first = 0; first < work.pieces; first += kPiecesAtOnce) {
-    Acc part[kPiecesAtOnce][kSubtiles][kSums / 4][4];
+  // A wait for memory takes some 700 cycles, so several parts are on their way at once.
+  for (int first = 0; first < work.parts; first += kPiecesAtOnce) {
+    Acc some[kPiecesAtOnce][kSubtiles][kSums / 4][4];
     _Pragma("unroll") for (int p = 0; p < kPiecesAtOnce; ++p) {
-      // Past the end the last piece is read again, and not added.
-      const Acc* from = at(min(first + p, work.pieces - 1));
+      // Past the end the last part is read again, and not added.
+      const Acc* from = at(min(first + p, work.parts - 1));
       _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
         _Pragma("unroll") for (int r = 0; r < kSums / 4; ++r)
-          load_four(part[p][s][r], from + (s * kSums + r * 4) * 128);
+          load_four(some[p][s][r], from + (s * kSums + r * 4) * 128);
     }
     _Pragma("unroll") for (int p = 0; p < kPiecesAtOnce; ++p) {
-      const bool there = first + p < work.pieces;
+      const bool there = first + p < work.parts;
       _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
         _Pragma("unroll") for (int r = 0; r < kSums; ++r)
-          sums[s][r] += there ? part[p][s][r / 4][r % 4] : Acc(0);
+          sums[s][r] += there ? some[p][s][r / 4][r % 4] : Acc(0);
     }
   }
   return true;

@@ -19,7 +19,7 @@ constexpr int kReaders = 8;                     // warps that read one stage
 constexpr int kRegions = 2;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
-constexpr int kGroup = 8;                       // tiles walked together
+constexpr int kGroup = 8;                       // tiles across a band of the rasterization
 constexpr int kLeftLines = 1;                   // rows of the left operand that share a scale
 constexpr int kRightLines = 128;                // and of the right one
 constexpr int kChunk = 64;                      // right rows that one store buffer holds
@@ -65,7 +65,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
 // (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
 // 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
-// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper.h, wgmma.h, schedule.h.
+// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper_ptx.h,
+// grid_ptx.h, wgmma_ptx.h, wgmma.h, tile_scheduler.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
 constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
@@ -130,20 +131,28 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
   }
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  const int left_rows = int(kSwap ? args.n : args.m), right_rows = int(kSwap ? args.m : args.n);
+  return TileScheduler::start(
+      (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
+      (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
+      (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+}
+
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, Schedule schedule, const KilnTensorMap* left,
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
                           const KilnTensorMap* right) {
-  const u32 rank_left = schedule.rank % kClusterLeft, rank_right = schedule.rank / kClusterLeft;
+  const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
   const u16 same_right = kClusterLeft > 1 ? (1 << kCluster) - 1 : 1;
   Turn turn;
   Work work;
-  bool more = schedule.take(work);
+  bool more = scheduler.take(work);
   // Everything before this overlaps with the end of the grid before.
   wait_for_previous_grid();
   let_next_grid_start();
-  for (; more; more = schedule.take(work)) {
+  for (; more; more = scheduler.take(work)) {
     for (int i = 0; i < work.count; ++i) {
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;

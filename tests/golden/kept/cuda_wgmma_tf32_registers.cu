@@ -19,7 +19,7 @@ constexpr int kReaders = 8;                     // warps that read one stage
 constexpr int kRegions = 2;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 2;                // and along the right rows
-constexpr int kGroup = 8;                       // tiles walked together
+constexpr int kGroup = 8;                       // tiles across a band of the rasterization
 constexpr int kChunk = 32;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 2;                // of each warp
 constexpr int kCopyRegisters = 40;              // of the warps that copy
@@ -75,19 +75,22 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/wgmma/registers.h ----
-// The left operand from registers. The instruction reads what lies across k from shared memory for
-// 2-byte types alone; words of 4 bytes are fetched by each lane as the instruction wants them and
-// handed over in registers. Expects wgmma.h.
-
-constexpr int kSteps = 4;           // instructions of a stage, 8 k each
-constexpr int kLeftBlockRows = 32;  // rows that lie side by side, 128 bytes
+// ---- cuda/wgmma/registers_ptx.h ----
+// Words of the left operand on their way to the instruction.
 
 KILN_DEVICE void load_shared_one(u32& r, u32 from) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r) : "r"(from) : "memory");
 }
 /// Keeps the compiler from working on a word behind the instruction that takes it.
 KILN_DEVICE void pin_word(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
+
+// ---- cuda/wgmma/registers.h ----
+// The left operand from registers. The instruction reads what lies across k from shared memory for
+// 2-byte types alone; words of 4 bytes are fetched by each lane as the instruction wants them and
+// handed over in registers. Expects registers_ptx.h.
+
+constexpr int kSteps = 4;           // instructions of a stage, 8 k each
+constexpr int kLeftBlockRows = 32;  // rows that lie side by side, 128 bytes
 
 /// One lane's words of the left operand's rows in a stage.
 struct LeftWords {
@@ -144,7 +147,8 @@ struct LeftLane {
 // Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
 // (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
 // 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
-// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper.h, wgmma.h, schedule.h.
+// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper_ptx.h,
+// grid_ptx.h, wgmma_ptx.h, wgmma.h, tile_scheduler.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
 constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
@@ -208,20 +212,28 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
   }
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  const int left_rows = int(kSwap ? args.n : args.m), right_rows = int(kSwap ? args.m : args.n);
+  return TileScheduler::start(
+      (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
+      (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
+      (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+}
+
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, Schedule schedule, const KilnTensorMap* left,
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
                           const KilnTensorMap* right) {
-  const u32 rank_left = schedule.rank % kClusterLeft, rank_right = schedule.rank / kClusterLeft;
+  const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
   const u16 same_right = kClusterLeft > 1 ? (1 << kCluster) - 1 : 1;
   Turn turn;
   Work work;
-  bool more = schedule.take(work);
+  bool more = scheduler.take(work);
   // Everything before this overlaps with the end of the grid before.
   wait_for_previous_grid();
   let_next_grid_start();
-  for (; more; more = schedule.take(work)) {
+  for (; more; more = scheduler.take(work)) {
     for (int i = 0; i < work.count; ++i) {
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;

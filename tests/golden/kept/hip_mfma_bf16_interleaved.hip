@@ -40,7 +40,7 @@ constexpr bool kAlongB = true;       // B's rows lie along k
 
 // ---- hip/mfma/pace.h ----
 // Who reads and who multiplies when: what kernels say to the compiler and to the waves of a SIMD.
-// Expects device.h, memory.h.
+// Expects device.h, memory_gcn.h, memory.h.
 
 /// Until this wave's reads from shared memory and writes to it are done; not its loads.
 KILN_DEVICE void wait_for_shared() { __builtin_amdgcn_s_waitcnt(0xc07f); }
@@ -50,10 +50,10 @@ KILN_DEVICE void wait_for_shared() { __builtin_amdgcn_s_waitcnt(0xc07f); }
 /// to stay on their way. The compiler moves nothing across, products neither.
 KILN_DEVICE void shared_barrier() {
   schedule_fence();
-  asm volatile("" ::: "memory");
+  compiler_barrier();
   wait_for_shared();
   __builtin_amdgcn_s_barrier();
-  asm volatile("" ::: "memory");
+  compiler_barrier();
   schedule_fence();
 }
 

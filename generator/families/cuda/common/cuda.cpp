@@ -98,6 +98,16 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["line_scale_b"] = value_of(g.scale_b == Scale::line);
 }
 
+void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing, Along along,
+                        int cluster_blocks) {
+  // The same split-K, whichever launch reduces it.
+  to["sharing"] = name(sharing == Sharing::summed ? Sharing::split : sharing);
+  to["summed"] = value_of(sharing == Sharing::summed);
+  to["group_along"] = name(along);
+  to["cluster"] = value_of(cluster_blocks > 1);
+  to["batched"] = value_of(gemm.batch > 1);
+}
+
 Packed packed(std::int64_t length, std::int64_t lines, std::int64_t batch, DType type,
               std::int64_t offset) {
   Packed p;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "generator/families/cuda/common/choices.h"
 #include "generator/space/parameters.h"
 
 namespace kiln::cuda {
@@ -13,6 +14,11 @@ bool only_line_scales(const Gemm& gemm);
 
 /// The values and constants that templates/cuda/common/convert.h and epilogue.h expect.
 void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device);
+
+/// What templates/cuda/common/tile_scheduler.h and partials.h ask about; bands along the left side
+/// are rows of tiles.
+void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing,
+                        Along along = Along::left, int cluster_blocks = 1);
 
 /// Kernels that rasterize in bands of `group` tiles count a band's tiles in 32 bits; `across` is
 /// the number of tiles along it.

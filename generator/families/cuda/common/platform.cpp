@@ -15,8 +15,8 @@ std::string_view refuses(const Gemm& g) {
   return is_fnuz(g.a.dtype) || is_fnuz(g.b.dtype) ? "NVIDIA devices have no fnuz formats" : "";
 }
 
-constexpr std::array<std::string_view, 3> kCheckFiles{"cuda/common/abi.h", "cuda/common/types.h",
-                                                      "cuda/check/check.cu"};
+constexpr std::array<std::string_view, 4> kCheckFiles{
+    "cuda/common/abi.h", "cuda/common/types.h", "cuda/common/convert_ptx.h", "cuda/check/check.cu"};
 
 }  // namespace
 
@@ -27,9 +27,9 @@ Platform platform() {
           .flags = flags,
           .refuses = refuses,
           .check_files = kCheckFiles,
-          .checks_in_cuda = true,
-          .emulation = Emulation{
-              .keywords = "emu/cuda_keywords.h", .wrappers = "emu/cuda_wrappers.h", .behind = ""}};
+          .emulation = Emulation{.keywords = "emu/cuda_keywords.h",
+                                 .wrappers = "emu/cuda_wrappers.h",
+                                 .wrapper_headers = "_ptx.h"}};
 }
 
 }  // namespace kiln::cuda

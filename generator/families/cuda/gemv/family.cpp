@@ -1,5 +1,5 @@
 // Family cuda_gemv: axes, rules, parameters, launch and model of templates/cuda/gemv/gemv.cu and,
-// for rows at any address, gemv_shifted.cu and gemv_mma.cu.
+// for rows at any address, shifted.cu and matrix.cu.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,10 +13,11 @@ namespace {
 /// Accumulators of more rows than this do not fit the registers beside the operands.
 constexpr std::int64_t kMostThin = 16;
 
-constexpr std::array<std::string_view, 10> kFiles{
-    "cuda/common/abi.h",      "cuda/common/types.h",     "cuda/common/convert.h",
-    "cuda/common/epilogue.h", "cuda/gemv/gemv.cu",       "cuda/gemv/words.h",
-    "cuda/common/mma.h",      "cuda/common/unaligned.h", "cuda/gemv/shifted.cu",
+constexpr std::array<std::string_view, 13> kFiles{
+    "cuda/common/abi.h",     "cuda/common/types.h",     "cuda/common/convert_ptx.h",
+    "cuda/common/convert.h", "cuda/common/epilogue.h",  "cuda/gemv/gemv.cu",
+    "cuda/gemv/words.h",     "cuda/common/grid_ptx.h",  "cuda/common/mma_ptx.h",
+    "cuda/common/mma.h",     "cuda/common/unaligned.h", "cuda/gemv/shifted.cu",
     "cuda/gemv/matrix.cu"};
 
 std::int64_t thin_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.n : g.m; }

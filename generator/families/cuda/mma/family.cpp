@@ -13,11 +13,14 @@ using cuda::mma_sizes;
 using cuda::MmaSizes;
 using cuda::TileLines;
 
-constexpr std::array<std::string_view, 12> kFiles{
-    "cuda/common/abi.h",      "cuda/common/types.h", "cuda/common/convert.h",
-    "cuda/common/epilogue.h", "cuda/common/banks.h", "cuda/common/ampere.h",
-    "cuda/common/mma.h",      "cuda/mma/read.h",     "cuda/common/work.h",
-    "cuda/mma/copy.h",        "cuda/mma/store.h",    "cuda/mma/mma.cu"};
+constexpr std::array<std::string_view, 19> kFiles{
+    "cuda/common/abi.h",        "cuda/common/types.h",    "cuda/common/convert_ptx.h",
+    "cuda/common/convert.h",    "cuda/common/epilogue.h", "cuda/common/banks.h",
+    "cuda/common/ampere_ptx.h", "cuda/common/grid_ptx.h", "cuda/common/mma_ptx.h",
+    "cuda/common/mma.h",        "cuda/mma/read.h",        "cuda/common/tile_scheduler.h",
+    "cuda/mma/copy.h",          "cuda/mma/store.h",       "cuda/common/partials_ptx.h",
+    "cuda/common/partials.h",   "cuda/mma/combine_ptx.h", "cuda/mma/combine.h",
+    "cuda/mma/mma.cu"};
 
 /// Every derived size depends on these; mma_sizes() has no meaning for other configs.
 bool sizes_known(const CudaMma& c) {
@@ -98,10 +101,10 @@ constexpr Rule<CudaMma, MmaSizes> kRules[] = {
        if (!c.stream) return true;
        return 2.0 * double(w.grid) * double(w.stages_of_k) * double(w.grid + 1) < 2e9;
      }},
-    {"tile numbers, m, n and k fit 31 bits",
+    {"tile numbers, stages of all splits, m, n and k fit 31 bits",
      [](const Canonical& p, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
        const std::int64_t most = std::int64_t{1} << 31;
-       return w.tiles * c.splits < most / 2 &&
+       return w.tiles * c.splits < most / 2 && w.stages_of_k * c.splits < most &&
               cuda::band_fits(c.group, ceil_div(p.gemm.n, c.block_n)) && p.gemm.m < most - 512 &&
               p.gemm.n < most - 512 && p.gemm.k < most - 512;
      }},

@@ -108,10 +108,10 @@ void add_sizes(Parameters& out, const MmaSizes& w, const CudaMma& c) {
   add("kBaseB", c.base_b, "");
   add("kShiftB", c.shift_b, "");
   add("kStoreWidth", w.store_width, "elements of D stored at once");
-  add("kGroup", c.group, "rows of tiles walked together");
+  add("kGroup", c.group, "rows of tiles in a band of the rasterization");
   if (c.sharing() != Sharing::tiles)
     add("kCounterBytes", w.counter_bytes, "front of the workspace, counters of tiles");
-  if (c.splits > 1) add("kSplits", c.splits, "parts that k is cut into");
+  if (c.splits > 1) add("kSplits", c.splits, "parts that k is divided into");
 }
 
 }  // namespace
@@ -133,10 +133,7 @@ Parameters mma_parameters(const Canonical& p, const DeviceCaps& d, const CudaMma
   v["async"] = value_of(w.async);
   v["overlaps"] = value_of(w.overlaps);
   v["ahead"] = value_of(c.ahead);
-  v["sharing"] = name(c.sharing());
-  // What simt_work.h, which both families share, asks of a family.
-  v["sums_of_warps"] = value_of(true);
-  v["copy"] = w.async ? "async" : "registers";
+  add_tile_scheduler(v, p.gemm, c.sharing());
   v["double"] = value_of(wide);
   v["short_runs"] = value_of(!wide && w.near_b == 1);
   v["tf32"] = value_of(p.gemm.a.dtype == tf32);

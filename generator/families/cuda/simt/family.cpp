@@ -14,12 +14,24 @@ using cuda::shares;
 using cuda::simt_sizes;
 using cuda::SimtSizes;
 
-constexpr std::array<std::string_view, 13> kFiles{
-    "cuda/common/abi.h",      "cuda/common/types.h",   "cuda/common/convert.h",
-    "cuda/common/epilogue.h", "cuda/common/swizzle.h", "cuda/common/cp_async.h",
-    "cuda/common/hopper.h",   "cuda/simt/ring.h",      "cuda/simt/lanes.h",
-    "cuda/common/work.h",     "cuda/simt/copy.h",      "cuda/simt/simt.cu",
-    "cuda/simt/fed.cu"};
+constexpr std::array<std::string_view, 18> kFiles{"cuda/common/abi.h",
+                                                  "cuda/common/types.h",
+                                                  "cuda/common/convert_ptx.h",
+                                                  "cuda/common/convert.h",
+                                                  "cuda/common/epilogue.h",
+                                                  "cuda/common/swizzle.h",
+                                                  "cuda/common/cp_async_ptx.h",
+                                                  "cuda/common/hopper_ptx.h",
+                                                  "cuda/simt/ring.h",
+                                                  "cuda/simt/lanes.h",
+                                                  "cuda/common/tile_scheduler.h",
+                                                  "cuda/common/partials_ptx.h",
+                                                  "cuda/common/partials.h",
+                                                  "cuda/simt/combine_ptx.h",
+                                                  "cuda/simt/combine.h",
+                                                  "cuda/simt/copy.h",
+                                                  "cuda/simt/simt.cu",
+                                                  "cuda/simt/fed.cu"};
 
 int quad_of(const Gemm& g) { return 16 / size_of(g.accumulator); }
 bool is_power_of_two(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>(x)); }
@@ -172,11 +184,12 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
        return w.passes > 0 &&
               2.0 * double(w.blocks) * double(w.passes) * double(w.blocks + 1) < 2e9;
      }},
-    {"group is 1 to 64, and tile numbers and passes over k fit 31 bits",
+    {"group is 1 to 64, and tile numbers and passes of all splits fit 31 bits",
      [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
        return c.group >= 1 && c.group <= 64 &&
               cuda::band_fits(c.group, ceil_div(p.gemm.n, c.block_n)) &&
-              w.tiles * c.splits < std::int64_t{1} << 30 && w.passes < std::int64_t{1} << 31;
+              w.tiles * c.splits < std::int64_t{1} << 30 &&
+              w.passes * c.splits < std::int64_t{1} << 31;
      }}};
 
 template <typename E>
@@ -191,8 +204,7 @@ void add_values(Parameters& out, const Canonical& p, const CudaSimt& c) {
   out.values["stages"] = c.stages == 0 ? "none" : std::to_string(c.stages);
   out.values["copy"] = name_of(c.copy);
   out.values["lines"] = name_of(c.lines);
-  out.values["sharing"] = name_of(c.sharing);
-  out.values["sums_of_warps"] = value_of(false);
+  cuda::add_tile_scheduler(out.values, p.gemm, c.sharing);
   out.values["ahead"] = value_of(c.ahead);
   out.values["order"] = name_of(c.order);
   out.values["hopper"] = value_of(c.copy == SimtCopy::warps);
@@ -230,10 +242,10 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c
     add("kSumRegisters", w.consumer_registers, "of a thread that multiplies");
   }
   add("kStoreWidth", std::gcd(together, run_of(p.gemm, c)), "elements of D stored at once");
-  add("kGroup", c.group, "rows of tiles walked together");
+  add("kGroup", c.group, "rows of tiles in a band of the rasterization");
   if (c.sharing != Sharing::tiles)
     add("kCounterBytes", w.zeroed_bytes, "front of the workspace, counters of tiles");
-  if (c.sharing == Sharing::split) add("kSplits", c.splits, "parts that k is cut into");
+  if (c.sharing == Sharing::split) add("kSplits", c.splits, "parts that k is divided into");
   out.constants.push_back(flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));
   out.constants.push_back(flag("kAlongKB", p.b_k_major, "B's neighbours run along k"));
   return out;

@@ -43,7 +43,7 @@ GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w) 
   return step;
 }
 
-/// Blocks that reduce the partials of 128 accumulators each, as templates/cuda/wgmma/sum_pieces.h
+/// Blocks that reduce the partials of 128 accumulators each, as templates/cuda/wgmma/reduce.h
 /// counts them.
 GpuStep sum_step(const WgmmaSizes& w, const CudaWgmma& c) {
   GpuStep step;

@@ -98,7 +98,7 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
   add("kRegions", c.pingpong ? 1 : c.warpgroups, "warpgroups that share a tile");
   add("kClusterLeft", c.cluster_left, "blocks of a cluster along the left rows");
   add("kClusterRight", c.cluster_right, "and along the right rows");
-  add("kGroup", c.group, "tiles walked together");
+  add("kGroup", c.group, "tiles across a band of the rasterization");
   if (blocks_along_k(p.gemm.scale_a)) {
     const auto lines = [](Scale s) { return scale_block(s).lines; };
     add("kLeftLines", lines(c.swap ? p.gemm.scale_b : p.gemm.scale_a),
@@ -106,9 +106,9 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
     add("kRightLines", lines(c.swap ? p.gemm.scale_a : p.gemm.scale_b), "and of the right one");
   }
   if (c.sharing == Sharing::split || c.sharing == Sharing::summed)
-    add("kSplits", c.splits, "parts that k is cut into");
+    add("kSplits", c.splits, "parts that k is divided into");
   if (c.sharing == Sharing::split || c.sharing == Sharing::stream)
-    add("kPiecesAtOnce", w.partials_at_once, "parts whose sums are fetched together");
+    add("kPiecesAtOnce", w.partials_at_once, "parts whose accumulators are fetched together");
   if (w.store != WgmmaSizes::Store::direct) {
     add("kChunk", w.chunk, "right rows that one store buffer holds");
     add("kStoreBuffers", w.store_buffers, "of each warp");
@@ -142,19 +142,14 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   add_sizes(out, p, w, c);
   add_lists(out, w, c, p.gemm.accumulator == s32);
   auto& v = out.values;
-  v["hopper"] = "1";
-  v["cluster"] = value_of(w.cluster > 1);
+  v["hopper"] = v["overlaps"] = "1";
+  add_tile_scheduler(v, p.gemm, c.sharing, c.along, w.cluster);
   v["promote"] = value_of(c.promote);
   v["left_registers"] = value_of(w.left_registers);
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = v["unaligned"] = value_of(c.pack_a || c.pack_b);
   v["swap"] = value_of(c.swap);
-  // The same split-K, whichever launch reduces it.
-  v["schedule"] = name(c.sharing == Sharing::summed ? Sharing::split : c.sharing);
-  v["summed"] = value_of(c.sharing == Sharing::summed);
-  v["group_along"] = name(c.along);
-  v["batched"] = value_of(p.gemm.batch > 1);
   v["store"] = w.store == WgmmaSizes::Store::tma      ? "tma"
                : w.store == WgmmaSizes::Store::staged ? "staged"
                                                       : "direct";

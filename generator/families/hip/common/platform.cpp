@@ -46,17 +46,8 @@ std::string slow_types(const Gemm& gemm, const DeviceCaps& device) {
       is_fnuz(other_a) ? "fp8fnuz" : "fp8");
 }
 
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
-
-/// Instructions under the names that the compiler has for them, and pointers of one kind only.
+/// Matrix instructions by the names that the compiler has for them.
 std::string prepared(std::string text) {
-  text = replaced(std::move(text), "__asm(\n", "__asm(");
-  text = replaced(std::move(text), "\"llvm.amdgcn.", "\"kiln_emu_");
-  text = replaced(std::move(text), "__attribute__((address_space(3))) ", "");
   // The one attribute that is an error elsewhere and not merely without meaning.
   static const std::regex occupancy(R"(__attribute__\(\(amdgpu_\w+\([^)]*\)\)\))");
   text = std::regex_replace(text, occupancy, "");
@@ -80,7 +71,7 @@ Platform platform() {
           .check_files = kCheckFiles,
           .emulation = Emulation{.keywords = "emu/hip_keywords.h",
                                  .wrappers = "emu/hip_wrappers.h",
-                                 .behind = "hip/common/memory.h",
+                                 .wrapper_headers = "_gcn.h",
                                  .prepared = prepared}};
 }
 

@@ -14,13 +14,13 @@ using hip::Element;
 using hip::mfma_sizes;
 using hip::MfmaSizes;
 
-constexpr std::array<std::string_view, 16> kFiles{
-    "cuda/common/abi.h",   "hip/common/types.h",    "hip/common/device.h",
-    "hip/common/memory.h", "hip/common/convert.h",  "hip/common/epilogue.h",
-    "hip/mfma/mfma.h",     "hip/mfma/stage.h",      "hip/mfma/turned.h",
-    "hip/mfma/pace.h",     "hip/common/schedule.h", "hip/mfma/mfma.hip",
-    "hip/mfma/mainloop.h", "hip/common/combine.h",  "hip/common/store.h",
-    "hip/mfma/kernel.hip"};
+constexpr std::array<std::string_view, 18> kFiles{
+    "cuda/common/abi.h",       "hip/common/types.h",  "hip/common/device.h",
+    "hip/common/memory_gcn.h", "hip/common/memory.h", "hip/common/convert.h",
+    "hip/common/epilogue.h",   "hip/mfma/mfma.h",     "hip/mfma/stage.h",
+    "hip/mfma/turned_gcn.h",   "hip/mfma/turned.h",   "hip/mfma/pace.h",
+    "hip/common/schedule.h",   "hip/mfma/mfma.hip",   "hip/mfma/mainloop.h",
+    "hip/common/combine.h",    "hip/common/store.h",  "hip/mfma/kernel.hip"};
 
 bool shares_evenly(const HipMfma& c) {
   return c.waves_m >= 1 && c.waves_n >= 1 && c.waves_m * c.waves_n <= 16 && c.tile_m >= 1 &&

@@ -11,11 +11,12 @@
 namespace kiln::hip::mx {
 namespace {
 
-constexpr std::array<std::string_view, 13> kFiles{
-    "cuda/common/abi.h",     "hip/common/types.h",    "hip/common/device.h",  "hip/common/memory.h",
-    "hip/common/convert.h",  "hip/common/epilogue.h", "hip/mx/mx.h",          "hip/mx/stage.h",
-    "hip/common/schedule.h", "hip/mx/mx.hip",         "hip/common/combine.h", "hip/common/store.h",
-    "hip/mx/kernel.hip"};
+constexpr std::array<std::string_view, 14> kFiles{
+    "cuda/common/abi.h",       "hip/common/types.h",  "hip/common/device.h",
+    "hip/common/memory_gcn.h", "hip/common/memory.h", "hip/common/convert.h",
+    "hip/common/epilogue.h",   "hip/mx/mx.h",         "hip/mx/stage.h",
+    "hip/common/schedule.h",   "hip/mx/mx.hip",       "hip/common/combine.h",
+    "hip/common/store.h",      "hip/mx/kernel.hip"};
 
 /// Bytes of nothing behind each row in shared memory.
 constexpr int kPad = 16;

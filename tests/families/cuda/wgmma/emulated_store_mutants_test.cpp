@@ -39,8 +39,8 @@ const std::vector<Mutant> kMutants{
     {&kSummed, "takes all warpgroups for the first", "region * kWarpgroupRows + s * 64", "s * 64"},
     {&kSummed, "stores a row beyond the last", "if (row >= out.rows || column",
      "if (row > out.rows || column"},
-    {&kSummed, "begins a piece a stage late", "work.begin = work.piece * stages / kSplits;",
-     "work.begin = work.piece * stages / kSplits + 1;"},
+    {&kSummed, "begins a piece a stage late", "work.begin = work.part * stages / kSplits;",
+     "work.begin = work.part * stages / kSplits + 1;"},
     // Pairs from registers.
     {&kPaired, "stores pairs as if rows began at words", "& 2) != 0", "& 4) != 0"},
     {&kPaired, "pairs with the lane in front", "lane / 4 * 4 + (place + 1) % 4",

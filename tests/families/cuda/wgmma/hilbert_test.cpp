@@ -11,7 +11,7 @@
 #include "generator/space/space.h"
 
 #define KILN_DEVICE inline
-#include "templates/cuda/wgmma/hilbert.h"
+#include "templates/cuda/common/hilbert.h"
 
 namespace kiln::hilbert_test {
 

@@ -1,7 +1,7 @@
 //% if group_along == hilbert
 // Tiles in the order of a curve whose steps lead to neighbours, so that those that run at the same
 // time, and those that run next, share rows of both operands in L2. Bands of kGroup tiles along the
-// left side are cut into squares; every other band is walked backwards. Inside a whole square runs
+// left side are divided into squares; every other band runs backwards. Inside a whole square runs
 // a Hilbert curve; what is left at the edges goes line by line. Expects types.h.
 #pragma once
 

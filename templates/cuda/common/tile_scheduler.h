@@ -1,56 +1,68 @@
-// Which work a block does, in which order: the same answer for its copying and its multiplying
-// warps. A tile is kLeftTile rows of the left operand by kRightTile rows of the right one; k is
-// counted in stages. Blocks of a cluster work on neighbouring tiles over the same k.
+// The tile scheduler: which tile a block computes next, and which part of its k. D's tiles form a
+// grid: `left` counts tiles along the rows of the left operand, `right` along those of the right
+// one (A and B, or B and A where D is computed transposed). k is counted in pipeline stages. Blocks
+// of a cluster get neighbouring tiles and the same k; without clusters each block is a cluster of
+// its own.
+//% if group_along == hilbert
+// Expects hilbert.h.
+//% end
 #pragma once
 
 struct Work {
   int left, right;    // tile coordinates of this block
   int batch;
   int begin, count;   // stages of k
-  //% if schedule != tiles
-  int piece, pieces;  // which of how many parts of k
+  //% if sharing != tiles
+  int part, parts;    // which of how many parts of the tile's k
   int tile;           // number of the cluster's tile
-  u32 first_slot;     // where the tile's first piece keeps its sums
+  u32 first_slot;     // of the workspace, for the accumulators of the tile's first part
   //% end
 };
 
-struct Schedule {
+struct TileScheduler {
   int lefts, rights;  // tiles of a cluster along either side
   int stages;         // of k
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;
-  //% if schedule == stream
-  int shared_tiles;   // the first ones, whose k is cut evenly among all clusters
-  int position, end;  // of this cluster's cut, in stages
+  u32 rank;           // of the block in its cluster
+  //% if sharing == stream
+  int divided_tiles;  // the first ones, whose k is divided evenly among all clusters
+  int position, end;  // of this cluster's part of their k, in stages
   //% end
 
-  static __device__ __forceinline__ Schedule start(i64 left_rows, i64 right_rows, i64 k, i64 batches, u32 rank_in_cluster) {
-    Schedule s;
-    s.rank = rank_in_cluster;
-    // 32-bit on purpose: divisions of 64-bit numbers took 1 us before the first copy (H200).
-    s.lefts = (int(left_rows) + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft);
-    s.rights = (int(right_rows) + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight);
-    s.stages = (int(k) + kDepth - 1) / kDepth;
-    s.tiles = s.lefts * s.rights * int(batches);
+  /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
+  /// 1 us before the first copy (H200).
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
+    TileScheduler s;
+    s.rank = rank;
+    s.lefts = lefts;
+    s.rights = rights;
+    s.stages = stages;
+    s.tiles = lefts * rights * batches;
+    //% if cluster
     s.clusters = int(gridDim.x) / (kClusterLeft * kClusterRight);
     s.next = int(blockIdx.x) / (kClusterLeft * kClusterRight);
-    //% if schedule == stream
-    // Whole rounds but the last go tile by tile; the rest, one to two rounds, is cut evenly.
+    //% else
+    s.clusters = int(gridDim.x);
+    s.next = int(blockIdx.x);
+    //% end
+    //% if sharing == stream
+    // Stream-K: full waves but the last go tile by tile; the k of the rest, one to two waves, is
+    // divided evenly.
     const int left_over = s.tiles % s.clusters;
-    s.shared_tiles = left_over == 0 ? 0 : min(s.tiles, left_over + s.clusters);
-    const u32 all = u32(s.shared_tiles * s.stages);
+    s.divided_tiles = left_over == 0 ? 0 : min(s.tiles, left_over + s.clusters);
+    const u32 all = u32(s.divided_tiles * s.stages);
     s.position = int(u32(s.next) * all / u32(s.clusters));
     s.end = int(u32(s.next + 1) * all / u32(s.clusters));
-    s.next += s.shared_tiles;
+    s.next += s.divided_tiles;
     //% end
     return s;
   }
 
   //% if group_along != hilbert
-  /// Groups of kGroup tiles along one side are walked together, so that what they share stays in
-  /// L2.
+  /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   //% end
   __device__ __forceinline__ void place(Work& work, int tile) const {
     //% if batched
@@ -86,17 +98,22 @@ struct Schedule {
     //% end
   }
 
+  /// The block's next work; false when there is none.
   __device__ __forceinline__ bool take(Work& work) {
-    //% if schedule == stream
+    //% if sharing == stream
     if (position < end) {
       const int tile = position / stages;
-      const u32 all = u32(shared_tiles * stages), before = u32(tile * stages);
+      const u32 all = u32(divided_tiles * stages), before = u32(tile * stages);
       work.begin = position - tile * stages;
       work.count = min(stages - work.begin, end - position);
       const int first = int(((before + 1) * u32(clusters) - 1) / all);
       const int last = int(((before + u32(stages)) * u32(clusters) - 1) / all);
-      work.pieces = last - first + 1;
-      work.piece = int(blockIdx.x) / (kClusterLeft * kClusterRight) - first;
+      work.parts = last - first + 1;
+      //% if cluster
+      work.part = int(blockIdx.x) / (kClusterLeft * kClusterRight) - first;
+      //% else
+      work.part = int(blockIdx.x) - first;
+      //% end
       work.tile = tile;
       work.first_slot = u32(first) * 2 + 1;
       position += work.count;
@@ -104,39 +121,28 @@ struct Schedule {
       return true;
     }
     //% end
-    //% if schedule == split
+    //% if sharing == split
+    // Split-K.
     if (next >= tiles * kSplits) return false;
     const int tile = next / kSplits;
     work.tile = tile;
-    work.piece = next - tile * kSplits;
-    work.pieces = kSplits;
+    work.part = next - tile * kSplits;
+    work.parts = kSplits;
     work.first_slot = u32(tile) * kSplits;
-    work.begin = work.piece * stages / kSplits;
-    work.count = (work.piece + 1) * stages / kSplits - work.begin;
+    work.begin = work.part * stages / kSplits;
+    work.count = (work.part + 1) * stages / kSplits - work.begin;
     //% else
     if (next >= tiles) return false;
     const int tile = next;
     work.begin = 0;
     work.count = stages;
     //% end
-    //% if schedule == stream
-    work.piece = 0;
-    work.pieces = 1;
+    //% if sharing == stream
+    work.part = 0;
+    work.parts = 1;
     //% end
     next += clusters;
     place(work, tile);
     return true;
   }
 };
-
-//% if schedule != tiles
-/// Where piece `piece` of a tile keeps its sums. Cut evenly, a cluster holds at most two unfinished
-/// pieces: one that ends a tile (slot 2c), one that begins a tile (slot 2c + 1).
-KILN_DEVICE u32 slot_of(const Work& work, int piece) {
-  //% if schedule == stream
-  return piece == 0 ? work.first_slot : work.first_slot + 2 * u32(piece) - 1;
-  //% else
-  return work.first_slot + u32(piece);
-  //% end
-}
-//% end

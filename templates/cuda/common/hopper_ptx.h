@@ -135,13 +135,4 @@ KILN_DEVICE void stmatrix_x2_trans(u32 to, u32 r0, u32 r1) {
                "r"(r1)
                : "memory");
 }
-
-/// Waits until the grid that this one was launched behind has finished and its memory is visible.
-KILN_DEVICE void wait_for_previous_grid() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-/// Lets the grid behind this one start before this one ends.
-KILN_DEVICE void let_next_grid_start() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
 //% end

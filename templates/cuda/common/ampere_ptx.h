@@ -31,15 +31,6 @@ KILN_DEVICE void cp_async_wait() {
 }
 //% end
 
-//% if overlaps
-/// Waits until the grid that this one was launched behind has finished and its memory is visible.
-KILN_DEVICE void wait_for_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-/// Lets the grid behind this one start before this one ends.
-KILN_DEVICE void let_next_grid_start() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-//% end
-
 /// Four 8×8 matrices of 16-bit elements; lanes 8i to 8i+7 give the rows of matrix i.
 KILN_DEVICE void ldmatrix_x4(u32 (&r)[4], u32 from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
