@@ -113,6 +113,13 @@ Status Store::rename_code(const Record& record, const std::string& template_hash
     const KeyIds ids = key_rows(db, record.key, made_by);
     put_binary_row(db, code);
     put_measurement(db, record.key, ids, measured, std::nullopt);
+    // The machine code is the same, and so is what was proved of it.
+    SQLite::Statement proofs(db, R"sql(
+      INSERT OR IGNORE INTO verification (binary_key, problem_key, runtime, created)
+      SELECT ?1, problem_key, runtime, created FROM verification WHERE binary_key = ?2)sql");
+    proofs.bind(1, code.key);
+    proofs.bind(2, record.measured.binary_key);
+    proofs.exec();
     if (record.searched) put_search_row(db, record.key, ids, *record.searched);
     return make_winner_row(db, record.key, ids, measured.config);
   });
