@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "cache/keys.h"
 #include "generator/render/code_key.h"
 #include "generator/space/family.h"
@@ -80,6 +82,8 @@ std::string_view name(Refreshed state) {
       return "race again";
     case Refreshed::unknown:
       return "unknown";
+    case Refreshed::replaced:
+      return "replaced";
   }
   return "?";
 }
@@ -93,6 +97,17 @@ Result<std::vector<RefreshRow>> refresh(Store& store, bool write) {
     auto row = each.look_at(record);
     if (!row) return tl::unexpected(row.error());
     rows.push_back(std::move(*row));
+  }
+  std::set<BestKey> raced;
+  for (const RefreshRow& row : rows)
+    if (row.state == Refreshed::same || row.state == Refreshed::recompiled) raced.insert(row.key);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    RefreshRow& row = rows[i];
+    if (row.state != Refreshed::race && row.state != Refreshed::unknown) continue;
+    if (!raced.contains(row.key)) continue;
+    row.state = Refreshed::replaced;
+    if (write && (*records)[i].database == store.path())
+      if (Status gone = store.retire((*records)[i]); !gone) return tl::unexpected(gone.error());
   }
   return rows;
 }

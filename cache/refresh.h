@@ -11,8 +11,9 @@ namespace kiln {
 
 /// What became of one winner. `same`: its config renders to the stored tokens. `recompiled`: to
 /// other tokens, of which the compiler makes the very same machine code. `race`: to be raced again,
-/// on its device. `unknown`: other tokens, and no compiler for its device here.
-enum class Refreshed : std::uint8_t { same, recompiled, race, unknown };
+/// on its device. `unknown`: other tokens, and no compiler for its device here. `replaced`: neither
+/// need be done, for the same problem has a winner of today's templates.
+enum class Refreshed : std::uint8_t { same, recompiled, race, unknown, replaced };
 std::string_view name(Refreshed state);
 
 struct RefreshRow {
@@ -23,7 +24,8 @@ struct RefreshRow {
 };
 
 /// Looks at every winner of the store; with `write`, those of the user's own file that are
-/// `recompiled` are stored anew under today's tokens and templates. Runs no kernel and needs no
+/// `recompiled` are stored anew under today's tokens and templates, and those that are `replaced`
+/// are winners no more. Runs no kernel and needs no
 /// device. Errors: database.
 Result<std::vector<RefreshRow>> refresh(Store& store, bool write);
 

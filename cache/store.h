@@ -145,6 +145,9 @@ class Store {
   /// templates and the compiler that `code` names.
   Status rename_code(const Record& record, const std::string& template_hash,
                      const StoredBinary& code);
+  /// The row of the user's own file is a winner no more: evidence, as those of losers. Its code
+  /// goes where no winner names it.
+  Status retire(const Record& record);
   /// Stores today's launch with a winner of the user's own file that was verified under it. Nothing
   /// for a record of a shipped file.
   Status stamp(const Record& record);

@@ -95,6 +95,25 @@ Status Store::make_winner(const BestKey& key, const Validators& made_by, const C
   });
 }
 
+namespace {
+
+/// Code that no winner names is compiled again when it is asked for.
+void drop_unused_code(SQLite::Database& db, const std::string& key) {
+  for (const char* statement : {"DELETE FROM binary WHERE key = ?1 AND NOT EXISTS "
+                                "(SELECT 1 FROM measurement WHERE winner = 1 AND binary_key = ?1)",
+                                "DELETE FROM verification WHERE binary_key = ?1 AND NOT EXISTS "
+                                "(SELECT 1 FROM binary WHERE key = ?1)"}) {
+    SQLite::Statement drop(db, statement);
+    drop.bind(1, key);
+    drop.exec();
+  }
+  db.exec(
+      "DELETE FROM source WHERE id NOT IN "
+      "(SELECT source_id FROM binary WHERE source_id IS NOT NULL)");
+}
+
+}  // namespace
+
 Status Store::rename_code(const Record& record, const std::string& template_hash,
                           const StoredBinary& code) {
   Validators made_by = record.validators;
@@ -121,7 +140,22 @@ Status Store::rename_code(const Record& record, const std::string& template_hash
     proofs.bind(2, record.measured.binary_key);
     proofs.exec();
     if (record.searched) put_search_row(db, record.key, ids, *record.searched);
-    return make_winner_row(db, record.key, ids, measured.config);
+    if (Status made = make_winner_row(db, record.key, ids, measured.config); !made) return made;
+    drop_unused_code(db, record.measured.binary_key);
+    return {};
+  });
+}
+
+Status Store::retire(const Record& record) {
+  return write(*impl_, [&](SQLite::Database& db) -> Status {
+    SQLite::Statement row(
+        db,
+        "UPDATE measurement SET winner = 0, launch = '', seal = '' WHERE device_id = ? AND "
+        "problem_id = ? AND policy = ? AND determinism = ? AND toolchain_id = ? AND winner = 1");
+    bind_ids(row, record.key, key_rows(db, record.key, record.validators));
+    row.exec();
+    drop_unused_code(db, record.measured.binary_key);
+    return {};
   });
 }
 

@@ -14,7 +14,9 @@ const Manual kRefreshManual{
     "refresh", "Bring winners up to date after a change of kiln's templates",
     "  Renders every winner again. Same tokens: nothing to do. Other tokens that compile to the "
     "same\n"
-    "  machine code: stored again under today's templates. What is left must be raced again on "
+    "  machine code: stored again under today's templates. Winners that were raced again under "
+    "today's\n"
+    "  templates replace those of before. What is left must be raced again on "
     "its\n"
     "  device (kiln tune) and makes the exit code 1. Compiles with NVRTC, Clang or hipRTC; needs "
     "no\n"
@@ -35,8 +37,8 @@ Result<Outcome> refresh_database(const Session& session, const DatabaseOptions& 
   const auto rows = refresh(**store, !check);
   if (!rows) return tl::unexpected(rows.error());
   std::map<std::string_view, std::int64_t> counts;
-  for (const Refreshed state :
-       {Refreshed::same, Refreshed::recompiled, Refreshed::race, Refreshed::unknown})
+  for (const Refreshed state : {Refreshed::same, Refreshed::recompiled, Refreshed::race,
+                                Refreshed::unknown, Refreshed::replaced})
     counts[name(state)] = 0;
   for (const RefreshRow& row : *rows) {
     ++counts[name(row.state)];
@@ -54,9 +56,12 @@ Result<Outcome> refresh_database(const Session& session, const DatabaseOptions& 
   if (session.json)
     print_json({{"summary", counts}});
   else
-    fmt::print("{} winners: {} same, {} recompiled, {} to be raced again, {} unknown\n",
+    fmt::print("{} winners: {} same, {} recompiled, {} to be raced again, {} unknown{}\n",
                rows->size(), counts[name(Refreshed::same)], counts[name(Refreshed::recompiled)],
-               counts[name(Refreshed::race)], counts[name(Refreshed::unknown)]);
+               counts[name(Refreshed::race)], counts[name(Refreshed::unknown)],
+               counts[name(Refreshed::replaced)] == 0
+                   ? ""
+                   : fmt::format(", {} replaced by newer ones", counts[name(Refreshed::replaced)]));
   return left ? Outcome::check_failed : Outcome::done;
 }
 

@@ -40,7 +40,7 @@ class GpuPlan {
   /// The tensor maps of one set of pointers.
   struct Maps {
     const void* pointers[5];
-    KilnTensorMap maps[4];
+    KilnTensorMap maps[6];
   };
   /// The plan's own workspace for one thread's calls on one stream: a call may be several launches,
   /// and those of two threads may alternate.

@@ -110,6 +110,11 @@ const Case kCases[] = {
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=1 pack_b=1 keep_right=0 "
      "promote=0 paired=1",
      "cuda/wgmma/pack.cu cuda/wgmma/store.h"},
+    {"cuda_wgmma_bf16_clip", "sm_90a", 132, "bf16 N T 100 6144 4096 align=16",
+     "cuda_wgmma left=64 right=96 stages=10 warpgroups=1 pingpong=0 swap=0 cluster_left=2 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0 clip=1",
+     "cuda/wgmma/wgmma.cu cuda/wgmma/kernel.cu"},
     {"cuda_wgmma_bf16_summed", "sm_90a", 132, "bf16 N T 256 256 32768 align=16",
      "cuda_wgmma left=128 right=128 stages=7 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=summed splits=32 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "

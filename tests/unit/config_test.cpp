@@ -115,7 +115,9 @@ std::string error_of(const std::string& line) {
 TEST(Config, AFieldThatCameLaterStandsOnlyWhereItIsNotZero) {
   const std::string before = text(CudaWgmma{});
   EXPECT_EQ(before.find("paired"), std::string::npos) << before;
+  EXPECT_EQ(before.find("clip"), std::string::npos) << before;
   EXPECT_EQ(text(CudaWgmma{.paired = true}), before + " paired=1");
+  EXPECT_EQ(text(CudaWgmma{.clip = true}), before + " clip=1");
   for (const auto& [line, paired] :
        {std::pair{before, false}, {before + " paired=0", false}, {before + " paired=1", true}}) {
     const auto config = parse_config(line);

@@ -83,6 +83,20 @@ TEST(InventedDevice, IsTunedStoredAndRun) {
   const Verdict verdict = verified(*engine, gemm);
   EXPECT_TRUE(verdict) << verdict.error().detail;
   EXPECT_THAT(engine->explain(gemm).value(), HasSubstr("Acme One"));
+  // Its code was proved for every size: others need neither a compiler nor a worker.
+  setenv("KILN_WORKER", "/nonexistent", 1);
+  for (const char* shape :
+       {"fp32 N N 40 24 56 align=16", "fp32 N N 16 16 32 align=16", "fp32 N N 1 4 4 align=16"}) {
+    const Gemm other = test::problem(shape);
+    const auto untuned = engine->plan(other);
+    ASSERT_TRUE(untuned) << shape << ": " << untuned.error().message;
+    EXPECT_EQ(untuned->match(), Match::nearest) << shape;
+    EXPECT_EQ(untuned->config(), winner) << shape;
+    EXPECT_THAT(engine->explain(other).value(), HasSubstr("proved for all sizes"));
+    const Verdict right = verified(*engine, other);
+    EXPECT_TRUE(right) << shape << ": " << right.error().detail;
+  }
+  setenv("KILN_WORKER", KILN_ACME_WORKER, 1);
 }
 
 TEST(InventedDevice, AMissIsVerifiedAndRun) {

@@ -6,6 +6,7 @@
 
 #include "cache/refresh.h"
 #include "cache/store.h"
+#include "engine/stored_kernels.h"
 #include "generator/render/render.h"
 #include "support/temp_dir.h"
 
@@ -14,7 +15,7 @@ struct Shipped {
   const char* file;
   std::size_t winners;  // at least
 };
-constexpr Shipped kShipped[] = {{"db/h200.kiln", 140}};
+constexpr Shipped kShipped[] = {{"db/h200.kiln", 334}};
 constexpr std::uintmax_t kMostBytes = 20'000'000;
 
 /// A copy that this user owns alone: a checkout may be writable for a group, and then its machine
@@ -75,6 +76,32 @@ TEST(ShippedDatabase, NothingIsLeftToBeRaced) {
     for (const RefreshRow& row : *rows)
       EXPECT_TRUE(row.state == Refreshed::same || row.state == Refreshed::recompiled)
           << text(row.key.gemm) << ": " << kiln::name(row.state) << ": " << row.reason;
+  }
+}
+
+// Sizes that nobody tuned for, with no compiler and no worker: what Engine::Impl::stored_plan asks.
+TEST(ShippedDatabase, HasAProvedKernelForEverySize) {
+  const TempDir dir;
+  auto store = Store::open({.database = {}, .shipped = {copied(dir, "db/h200.kiln")}});
+  ASSERT_TRUE(store) << store.error().message;
+  BestKey key = store.value()->list().value().front().key;
+  StoredKernels kernels;
+  for (const char* shape : {"bf16 N T 1 6144 4096", "bf16 N T 77 6144 4096", "bf16 N T 8191 128 72",
+                            "bf16 N N 300 520 136", "fp16 N T 100 2056 3000",
+                            "fp8 N T 33 4096 1024", "int8 N T 17 4096 4096", "tf32 N T 77 1028 44",
+                            "fp32 N N 100 36 28", "fp64 N N 35 66 18", "bf16 N T 777 333 555"}) {
+    key.gemm = parse_gemm(shape).value();
+    key.gemm.alignment = natural_alignment(key.gemm);
+    int serving = 0;
+    for (int alignment = key.gemm.alignment; alignment >= 1; alignment /= 2) {
+      key.gemm.alignment = alignment;
+      for (const auto& [ns, kernel] : kernels.of(key, **store, {}).ranked(key.gemm, key.device)) {
+        EXPECT_GT(ns, 0);
+        serving +=
+            serves(*kernel, key.gemm, key.device) && store.value()->envelope_proven(kernel->record);
+      }
+    }
+    EXPECT_GT(serving, 0) << shape;
   }
 }
 

@@ -62,6 +62,14 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args, const __grid_constant__ KilnTensorMap map_left,
               const __grid_constant__ KilnTensorMap map_right
+              //% if clip_left
+              ,
+              const __grid_constant__ KilnTensorMap map_last_left
+              //% end
+              //% if clip_right
+              ,
+              const __grid_constant__ KilnTensorMap map_last_right
+              //% end
               //% if store == tma
               ,
               const __grid_constant__ KilnTensorMap map_d
@@ -79,6 +87,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == kWarpgroups * 128) {
     tensor_map_prefetch(&map_left);
     tensor_map_prefetch(&map_right);
+    //% if clip_left
+    tensor_map_prefetch(&map_last_left);
+    //% end
+    //% if clip_right
+    tensor_map_prefetch(&map_last_right);
+    //% end
     //% if store == tma
     tensor_map_prefetch(&map_d);
     //% end
@@ -98,7 +112,18 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   const TileScheduler scheduler = scheduler_of(args, rank);
   if (group == kWarpgroups) {
     give_registers<kCopyRegisters>();
+    //% if clip
+    Maps maps{&map_left, &map_right, &map_left, &map_right};
+    //% if clip_left
+    maps.last_left = &map_last_left;
+    //% end
+    //% if clip_right
+    maps.last_right = &map_last_right;
+    //% end
+    if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, args, maps);
+    //% else
     if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, &map_left, &map_right);
+    //% end
   } else {
     take_registers<kMultiplyRegisters>();
     wait_for_previous_grid();

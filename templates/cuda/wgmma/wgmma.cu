@@ -55,9 +55,16 @@ struct Turn {
 };
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
+//% if clip
+/// `rows` of them exist from `row` on; `last` is the map whose box ends with them.
+template <bool AcrossK, int Rows, int Sharers>
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, const KilnTensorMap* last, int rows,
+                           u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
+//% else
 template <bool AcrossK, int Rows, int Sharers>
 KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
                            u32 share, u16 mask, u64 hint) {
+//% end
   if constexpr (AcrossK) {
     //% if left_registers
     // Boxes of 32 rows by a share of the stage's k, k being the slow direction.
@@ -86,6 +93,11 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
     //% end
   } else {
     constexpr int kShare = Rows / Sharers;
+    //% if clip
+    const int mine = rows - int(share) * kShare;
+    if (mine <= 0) return;
+    if (mine < kShare) map = last;
+    //% end
     if constexpr (Sharers > 1)
       tma_load_multicast_3d(to + share * kShare * 128, map, barrier, k, row + int(share) * kShare,
                             batch, mask, hint);
@@ -102,9 +114,26 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
       (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
 }
 
+//% if clip
+/// The maps of both operands; `last_` ones end with the operand's rows.
+struct Maps {
+  const KilnTensorMap *left, *right, *last_left, *last_right;
+};
+
+/// How many of a tile's rows exist.
+template <int Tile>
+KILN_DEVICE int rows_of(i64 rows, int tile) {
+  return max(0, min(Tile, int(rows) - tile * Tile));
+}
+
+/// One thread fills the ring.
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
+                          const Maps& maps) {
+//% else
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
                           const KilnTensorMap* right) {
+//% end
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
@@ -116,11 +145,34 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   wait_for_previous_grid();
   let_next_grid_start();
   for (; more; more = scheduler.take(work)) {
+    //% if clip
+    //% if clip_left
+    const int left_rows = rows_of<kLeftTile>(kSwap ? args.n : args.m, work.left);
+    //% else
+    constexpr int left_rows = kLeftTile;
+    //% end
+    //% if clip_right
+    const int right_rows = rows_of<kRightTile>(kSwap ? args.m : args.n, work.right);
+    const u32 bytes = (left_rows + right_rows) * 128;
+    //% else
+    constexpr int right_rows = kRightTile;
+    const u32 bytes = left_rows * 128 + kRightBytes;
+    //% end
+    //% end
     for (int i = 0; i < work.count; ++i) {
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;
       const u32 to = shared.ring + turn.stage * kStageBytes;
       const int k = (work.begin + i) * kDepth;
+      //% if clip
+      mbarrier_expect(barrier, bytes);
+      copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(
+          to, maps.left, maps.last_left, left_rows, barrier, work.left * kLeftTile, k, work.batch,
+          rank_right, same_left, kLeftHint);
+      copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(
+          to + kLeftBytes, maps.right, maps.last_right, right_rows, barrier,
+          work.right * kRightTile, k, work.batch, rank_left, same_right, kRightHint);
+      //% else
       mbarrier_expect(barrier, kStageBytes);
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k,
                                                         work.batch, rank_right, same_left,
@@ -128,6 +180,7 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
                                                          work.right * kRightTile, k, work.batch,
                                                          rank_left, same_right, kRightHint);
+      //% end
       turn.step();
     }
   }

@@ -26,6 +26,7 @@ struct CudaWgmma {
   bool keep_right = false;              // L2 hint: keep the right operand, evict the left one first
   bool promote = false;                 // 8-bit floats: each stage's accumulators are added in fp32
   bool paired = false;  // rows of D at any address: stored by pairs straight from registers
+  bool clip = false;    // copies end with the operand: none of rows that do not exist
   auto operator<=>(const CudaWgmma&) const = default;
 
   static constexpr auto fields() {
@@ -46,7 +47,8 @@ struct CudaWgmma {
                       Field<C, bool>{"pack_b", &C::pack_b},
                       Field<C, bool>{"keep_right", &C::keep_right},
                       Field<C, bool>{"promote", &C::promote},
-                      Field<C, bool>{"paired", &C::paired, 1, true}};
+                      Field<C, bool>{"paired", &C::paired, 1, true},
+                      Field<C, bool>{"clip", &C::clip, 1, true}};
   }
 };
 

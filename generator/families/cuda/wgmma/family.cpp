@@ -126,6 +126,10 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
        if (!cut) return c.splits == 1;
        return c.splits >= 2 && c.splits <= kMostSplits && w.stages_of_k >= c.splits;
      }},
+    {"clip=1 needs an operand that is k-major",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       return !c.clip || w.clip_left || w.clip_right;
+     }},
     {"paired=1 needs swap=0, no sharing=summed, and a D of 2-byte elements that TMA cannot "
      "store",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
@@ -244,12 +248,24 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
   }
 }
 
+/// Whether a thirtieth or more of the rows that tiles copy do not exist.
+bool overhangs(const WgmmaSizes::Side& side, int tile) {
+  const std::int64_t copied = round_up(side.rows, tile);
+  return !side.across_k && (copied - side.rows) * 30 >= copied;
+}
+
 /// All orders and sharings of a config's tiles, with as many stages as there is room for.
 void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool walks,
                   const std::function<void(const Config&)>& visit) {
   const int most = most_stages(p, d, c);
   if (most < 2) return;
   c.stages = most;
+  const auto w = wgmma_sizes(p, d, c);
+  if (!c.clip && (overhangs(w.left, c.left) || overhangs(w.right, c.right))) {
+    CudaWgmma clipped = c;
+    clipped.clip = true;
+    visit_orders(p, d, clipped, walks, visit);
+  }
   for (const auto& [along, group] : orders(p, d, c, walks)) {
     c.along = along;
     c.group = group;

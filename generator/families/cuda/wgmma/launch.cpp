@@ -7,8 +7,10 @@
 namespace kiln::cuda {
 namespace {
 
+enum class BoxEnd : std::uint8_t { with_tile, with_rows };
+
 TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm& g, int tile,
-                     int sharers) {
+                     int sharers, BoxEnd end = BoxEnd::with_tile) {
   const std::int64_t size = size_of(s.type);
   MapLines lines{.operand = s.operand,
                  .offset = s.packed.offset,
@@ -20,6 +22,9 @@ TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm&
   lines.lines = s.across_k ? g.k : s.rows;
   lines.box_length = s.across_k ? static_cast<int>(128 / size) : w.depth;
   lines.box_lines = (s.across_k ? w.depth : tile) / sharers;
+  // The last block's share of the rows.
+  if (const std::int64_t rest = s.rows % lines.box_lines; rest != 0 && end == BoxEnd::with_rows)
+    lines.box_lines = static_cast<int>(rest);
   return tensor_map(lines);
 }
 
@@ -72,19 +77,24 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   step.dynamic_shared_bytes = static_cast<int>(w.shared_bytes);
   step.maps = {0, 1};
   step.overlaps_previous = true;
+  const auto add_map = [&](const TensorMapSpec& map) {
+    step.maps.push_back(static_cast<int>(out.maps.size()));
+    out.maps.push_back(map);
+  };
+  if (w.clip_left) add_map(map_of(w, w.left, g, c.left, c.cluster_right, BoxEnd::with_rows));
+  if (w.clip_right) add_map(map_of(w, w.right, g, c.right, c.cluster_left, BoxEnd::with_rows));
   if (w.store == WgmmaSizes::Store::tma) {
     const std::int64_t size = size_of(g.d.dtype);
-    out.maps.push_back(tensor_map({.operand = MapOperand::d,
-                                   .offset = 0,
-                                   .type = g.d.dtype,
-                                   .length = g.n,
-                                   .lines = g.m,
-                                   .batch = g.batch,
-                                   .pitch = g.d.ld * size,
-                                   .stride = g.d.batch_stride * size,
-                                   .box_length = c.swap ? 16 : w.chunk,
-                                   .box_lines = c.swap ? w.chunk : 16}));
-    step.maps.push_back(2);
+    add_map(tensor_map({.operand = MapOperand::d,
+                        .offset = 0,
+                        .type = g.d.dtype,
+                        .length = g.n,
+                        .lines = g.m,
+                        .batch = g.batch,
+                        .pitch = g.d.ld * size,
+                        .stride = g.d.batch_stride * size,
+                        .box_length = c.swap ? 16 : w.chunk,
+                        .box_lines = c.swap ? w.chunk : 16}));
   }
   out.steps.push_back(step);
   if (c.sharing == Sharing::summed) out.steps.push_back(sum_step(w, c));

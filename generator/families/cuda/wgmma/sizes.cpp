@@ -78,6 +78,8 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   w.left = side(p, !c.swap, c);
   w.right = side(p, c.swap, c);
   w.left_registers = w.left.across_k && size_of(w.left.type) == 4;
+  w.clip_left = c.clip && !w.left.across_k;
+  w.clip_right = c.clip && !w.right.across_k;
   w.depth = kRowBytes / size_of(g.a.dtype);
   w.warpgroup_rows = c.pingpong ? c.left : c.left / c.warpgroups;
   w.accumulators = c.right / 2;

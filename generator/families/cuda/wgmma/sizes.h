@@ -31,6 +31,9 @@ struct WgmmaSizes {
   int accumulators;    // of one thread, for 64 rows
   int subtiles;        // of 64 rows, of one warpgroup
   Store store;
+  /// k-major operands whose last box ends with their rows (clip=1). Rows beyond them keep what
+  /// shared memory held: they feed only rows and columns of D that do not exist.
+  bool clip_left, clip_right;
   bool pairable;      // D has 2-byte elements that neither TMA nor a second launch stores
   int d_bytes;        // of an element
   int chunk;          // rows of the right operand that one buffer of D holds

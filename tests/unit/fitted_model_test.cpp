@@ -1,0 +1,88 @@
+// The model that is fitted to a device's measurements.
+#include "tuner/search/fitted_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace kiln::fitted_model_test {
+
+using testing::HasSubstr;
+
+const DeviceCaps kH200 = cuda_caps_named("sm_90a").value();
+
+Gemm shape(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Gemm gemm = Gemm::row_major(m, n, k, bf16).transpose_b();
+  gemm.alignment = 16;
+  return gemm;
+}
+
+/// Configs that the analytic model and the measurements order differently.
+struct Measured {
+  std::vector<Config> configs;
+  std::vector<TimedConfig> rows;
+};
+
+/// Of config i, `factors[i]` times what the analytic model says.
+Measured measured(const std::vector<double>& factors, const std::vector<Gemm>& shapes) {
+  Measured all;
+  const auto space = space_for(shapes.front(), kH200).value();
+  for (const Config& config : space.legal)
+    if (std::holds_alternative<CudaWgmma>(config) && all.configs.size() < factors.size())
+      all.configs.push_back(config);
+  for (const Gemm& gemm : shapes)
+    for (std::size_t i = 0; i < all.configs.size(); ++i)
+      all.rows.push_back({gemm, all.configs[i],
+                          predict_ns(canonicalise(gemm), kH200, all.configs[i]) * factors[i]});
+  return all;
+}
+
+const std::vector<Gemm> kShapes{shape(256, 512, 512), shape(512, 512, 512), shape(512, 1024, 512),
+                                shape(1024, 1024, 512), shape(1024, 1024, 2048)};
+
+TEST(FittedModel, LearnsWhatTheAnalyticModelDoesNotKnow) {
+  const auto [configs, rows] = measured({2.0, 1.0, 1.5, 0.5}, kShapes);
+  const FittedModel model = FittedModel::fit(rows, configs, kH200);
+  EXPECT_TRUE(model.useful());
+  EXPECT_EQ(model.quality().shapes, 5);
+  EXPECT_GE(model.quality().mean, model.uncorrected().mean);
+  const auto unseen = model.at(shape(640, 768, 640));
+  EXPECT_NEAR(unseen.of(configs[0]) / unseen.of(configs[3]), 4.0, 1.0);
+}
+
+TEST(FittedModel, IsReadBackAsItWasWritten) {
+  const auto [configs, rows] = measured({2.0, 1.0, 1.5}, kShapes);
+  const FittedModel model = FittedModel::fit(rows, configs, kH200);
+  const auto again = FittedModel::parse(model.text());
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->text(), model.text());
+  for (const Config& config : configs)
+    EXPECT_NEAR(again->at(kShapes[0]).of(config), model.at(kShapes[0]).of(config), 1e-3);
+}
+
+TEST(FittedModel, DamagedTextIsAnError) {
+  const auto [configs, rows] = measured({2.0, 1.0}, kShapes);
+  const std::string good = FittedModel::fit(rows, configs, kH200).text();
+  EXPECT_FALSE(FittedModel::parse(""));
+  EXPECT_FALSE(FittedModel::parse("{}"));
+  EXPECT_FALSE(FittedModel::parse(good.substr(0, good.size() / 2)));
+  std::string negative = good;
+  const std::size_t at = negative.find("[256,");
+  ASSERT_NE(at, std::string::npos);
+  negative.replace(at, 4, "[-26");
+  EXPECT_THAT(FittedModel::parse(negative).error().message, HasSubstr("a size below 1"));
+}
+
+TEST(FittedModel, WildMeasurementsAreNotUsed) {
+  auto [configs, rows] = measured({1.0, 1.0, 1.0, 1.0}, kShapes);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].ns *= i % 2 == 0 ? 7.0 : 0.15;
+  EXPECT_FALSE(FittedModel::fit(rows, configs, kH200).useful());
+}
+
+TEST(FittedModel, FewShapesAreNotEnough) {
+  const auto [configs, rows] = measured({2.0, 1.0}, {kShapes[0], kShapes[1]});
+  EXPECT_FALSE(FittedModel::fit(rows, configs, kH200).useful());
+}
+
+}  // namespace kiln::fitted_model_test
