@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777 epilogue=bias_row+silu
 // config:  cuda_gemv rows=2 width=1 warps=4 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_e20cf09e9ab18877.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_3c2e6394d803c504.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -78,9 +78,45 @@ constexpr bool kThinAlongK = true;  // the thin operand's neighbours run along k
 #define KILN_THIN TypeA
 #define KILN_WIDE TypeB
 
+// ---- cuda/common/convert_ptx.h ----
+// Conversions of one instruction, on the bits of small floats. Rounding is to nearest even. Of two
+// values in a register the first is in the low half. Expects types.h.
+
+KILN_DEVICE float half_to_float(u16 bits) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
+  return y;
+}
+KILN_DEVICE u16 float_to_half(float x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u32 floats_to_halves(float low, float high) {
+  u32 y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+/// Saturates; NaN becomes 0.
+KILN_DEVICE i32 float_to_int(float x) {
+  i32 y;
+  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u16 float_to_bfloat(float x) {
+  u16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u32 floats_to_bfloats(float low, float high) {
+  u32 y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+
 // ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// even; integers saturate. Expects convert_ptx.h and the parameters.
 
 KILN_DEVICE float bits_to_float(u32 bits) { return __int_as_float(int(bits)); }
 KILN_DEVICE u32 float_to_bits(float x) { return u32(__float_as_int(x)); }
@@ -91,11 +127,7 @@ KILN_DEVICE Real to_real(i8 x, i8) { return Real(x); }
 KILN_DEVICE Real to_real(u8 x, u8) { return Real(x); }
 KILN_DEVICE Real to_real(i32 x, i32) { return Real(x); }
 KILN_DEVICE Real to_real(Bfloat x, Bfloat) { return Real(bits_to_float(u32(x.bits) << 16)); }
-KILN_DEVICE Real to_real(Half x, Half) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return Real(y);
-}
+KILN_DEVICE Real to_real(Half x, Half) { return Real(half_to_float(x.bits)); }
 template <typename T>
 KILN_DEVICE Real to_real(T x) {
   return to_real(x, T{});
@@ -103,11 +135,7 @@ KILN_DEVICE Real to_real(T x) {
 
 KILN_DEVICE float from_real(Real x, float) { return float(x); }
 KILN_DEVICE double from_real(Real x, double) { return double(x); }
-KILN_DEVICE i32 from_real(Real x, i32) {
-  i32 y;
-  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE i32 from_real(Real x, i32) { return float_to_int(float(x)); }
 KILN_DEVICE i8 from_real(Real x, i8) {
   const i32 y = from_real(x, i32{});
   return i8(y < -128 ? -128 : y > 127 ? 127 : y);
@@ -116,27 +144,17 @@ KILN_DEVICE u8 from_real(Real x, u8) {
   const i32 y = from_real(x, i32{});
   return u8(y < 0 ? 0 : y > 255 ? 255 : y);
 }
-KILN_DEVICE Half from_real(Real x, Half) {
-  Half y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE Half from_real(Real x, Half) { return Half{float_to_half(float(x))}; }
 KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
-  Bfloat y;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
+  return Bfloat{float_to_bfloat(float(x))};
 }
 
 /// Two neighbours in one register, the first in the low half.
 KILN_DEVICE u32 pack_two(Real low, Real high, Half) {
-  u32 y;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_halves(float(low), float(high));
 }
 KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
-  u32 y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_bfloats(float(low), float(high));
 }
 
 // ---- cuda/common/epilogue.h ----

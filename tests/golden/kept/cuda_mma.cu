@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_166ea9b2aae92c48.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_2b38941353f4d99a.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -92,7 +92,7 @@ constexpr int kBitsB = 3;        // the same for B
 constexpr int kBaseB = 4;        // 
 constexpr int kShiftB = 0;       // 
 constexpr int kStoreWidth = 8;   // elements of D stored at once
-constexpr int kGroup = 8;        // rows of tiles walked together
+constexpr int kGroup = 8;        // rows of tiles in a band of the rasterization
 constexpr bool kAlongKA = true;  // A's neighbours run along k
 constexpr bool kAlongKB = true;  // B's neighbours run along k
 #define KILN_MMA_NAME "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
@@ -101,9 +101,45 @@ constexpr bool kAlongKB = true;  // B's neighbours run along k
 #define KILN_MMA_OPERANDS(a, b) "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), \
   "r"((b)[0]), "r"((b)[1])
 
+// ---- cuda/common/convert_ptx.h ----
+// Conversions of one instruction, on the bits of small floats. Rounding is to nearest even. Of two
+// values in a register the first is in the low half. Expects types.h.
+
+KILN_DEVICE float half_to_float(u16 bits) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
+  return y;
+}
+KILN_DEVICE u16 float_to_half(float x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u32 floats_to_halves(float low, float high) {
+  u32 y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+/// Saturates; NaN becomes 0.
+KILN_DEVICE i32 float_to_int(float x) {
+  i32 y;
+  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u16 float_to_bfloat(float x) {
+  u16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u32 floats_to_bfloats(float low, float high) {
+  u32 y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+
 // ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// even; integers saturate. Expects convert_ptx.h and the parameters.
 
 KILN_DEVICE float bits_to_float(u32 bits) { return __int_as_float(int(bits)); }
 KILN_DEVICE u32 float_to_bits(float x) { return u32(__float_as_int(x)); }
@@ -114,11 +150,7 @@ KILN_DEVICE Real to_real(i8 x, i8) { return Real(x); }
 KILN_DEVICE Real to_real(u8 x, u8) { return Real(x); }
 KILN_DEVICE Real to_real(i32 x, i32) { return Real(x); }
 KILN_DEVICE Real to_real(Bfloat x, Bfloat) { return Real(bits_to_float(u32(x.bits) << 16)); }
-KILN_DEVICE Real to_real(Half x, Half) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return Real(y);
-}
+KILN_DEVICE Real to_real(Half x, Half) { return Real(half_to_float(x.bits)); }
 template <typename T>
 KILN_DEVICE Real to_real(T x) {
   return to_real(x, T{});
@@ -126,11 +158,7 @@ KILN_DEVICE Real to_real(T x) {
 
 KILN_DEVICE float from_real(Real x, float) { return float(x); }
 KILN_DEVICE double from_real(Real x, double) { return double(x); }
-KILN_DEVICE i32 from_real(Real x, i32) {
-  i32 y;
-  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE i32 from_real(Real x, i32) { return float_to_int(float(x)); }
 KILN_DEVICE i8 from_real(Real x, i8) {
   const i32 y = from_real(x, i32{});
   return i8(y < -128 ? -128 : y > 127 ? 127 : y);
@@ -139,27 +167,17 @@ KILN_DEVICE u8 from_real(Real x, u8) {
   const i32 y = from_real(x, i32{});
   return u8(y < 0 ? 0 : y > 255 ? 255 : y);
 }
-KILN_DEVICE Half from_real(Real x, Half) {
-  Half y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE Half from_real(Real x, Half) { return Half{float_to_half(float(x))}; }
 KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
-  Bfloat y;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
+  return Bfloat{float_to_bfloat(float(x))};
 }
 
 /// Two neighbours in one register, the first in the low half.
 KILN_DEVICE u32 pack_two(Real low, Real high, Half) {
-  u32 y;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_halves(float(low), float(high));
 }
 KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
-  u32 y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_bfloats(float(low), float(high));
 }
 
 // ---- cuda/common/epilogue.h ----
@@ -259,7 +277,7 @@ KILN_DEVICE constexpr int sums_pitch(int columns, int near, int size) {
   return columns * size + (2 * near * size == 8 ? 32 : 64);
 }
 
-// ---- cuda/common/ampere.h ----
+// ---- cuda/common/ampere_ptx.h ----
 // The instructions since Turing and Ampere that kernels are built on, one small named wrapper each:
 // copies to shared memory that the copying warp does not wait for, loads of matrices. Addresses are
 // 32-bit ones of shared memory.
@@ -325,15 +343,17 @@ KILN_DEVICE void store_shared_words(u32 to, const u32 (&r)[4]) {
                : "memory");
 }
 
-// ---- cuda/common/mma.h ----
-// The matrix instruction of a warp: one wrapper for the shape that the parameters chose, and what
-// instructions make a step. The macros KILN_MMA… hold what only text can give: the instruction's
-// name and its lists of operands.
+// ---- cuda/common/mma_ptx.h ----
+// The matrix instruction of a warp, of the shape that the parameters chose. The macros KILN_MMA…
+// hold what only text can give: the instruction's name and its lists of operands.
 
 /// sums += a · b: 16 rows (8 where a lane holds two sums), 8 columns.
 KILN_DEVICE void mma_sync(Acc* sums, const Fragment* a, const Fragment* b) {
   asm(KILN_MMA_NAME " " KILN_MMA_TEXT ";" : KILN_MMA_SUMS(sums) : KILN_MMA_OPERANDS(a, b));
 }
+
+// ---- cuda/common/mma.h ----
+// The matrix instructions of a warp that make a step. Expects mma_ptx.h.
 
 /// 16 rows by 8 columns over one step of k. Registers of A go down 8 rows first, then along k.
 KILN_DEVICE void multiply_step(Acc (&sums)[4], const Fragment (&a)[kChunks * 4],
@@ -351,7 +371,7 @@ KILN_DEVICE void multiply_step(Acc (&sums)[4], const Fragment (&a)[kChunks * 4],
 // ---- cuda/mma/read.h ----
 // From shared memory to the registers of the matrix instruction, for every element size and both
 // directions. A warp's rows go in groups of 8; which rows make a group is row_in_tile()'s to say.
-// Expects banks.h, ampere.h.
+// Expects banks.h, ampere_ptx.h.
 
 template <typename T, bool IsA, bool AlongK, int Rows, int Bits, int Base, int Shift>
 struct Tile {
@@ -436,49 +456,60 @@ struct Tile {
 using TileA = Tile<TypeA, true, kAlongKA, kBlockM, kBitsA, kBaseA, kShiftA>;
 using TileB = Tile<TypeB, false, kAlongKB, kBlockN, kBitsB, kBaseB, kShiftB>;
 
-// ---- cuda/common/work.h ----
-// Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
-// finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
-// call gives the same bits. Expects types.h, and from the parameters the tile.
+// ---- cuda/common/tile_scheduler.h ----
+// The tile scheduler: which tile a block computes next, and which part of its k. D's tiles form a
+// grid: `left` counts tiles along the rows of the left operand, `right` along those of the right
+// one (A and B, or B and A where D is computed transposed). k is counted in pipeline stages. Blocks
+// of a cluster get neighbouring tiles and the same k; without clusters each block is a cluster of
+// its own.
 
 struct Work {
-  i64 batch;
-  int m, n;         // of the tile
-  int begin, end;   // of k, in passes of kBlockK
+  int left, right;    // tile coordinates of this block
+  int batch;
+  int begin, count;   // stages of k
 };
 
-struct Shares {
-  int tiles_m, tiles_n;
-  int passes;  // of kBlockK
-  int tiles, next;
+struct TileScheduler {
+  int lefts, rights;  // tiles of a cluster along either side
+  int stages;         // of k
+  int tiles;          // of all batches
+  int next;
+  int clusters;
+  u32 rank;           // of the block in its cluster
 
-  static __device__ __forceinline__ Shares of(const KilnGpuArgs& args) {
-    Shares s;
-    s.tiles_m = int(ceil_div(args.m, kBlockM));
-    s.tiles_n = int(ceil_div(args.n, kBlockN));
-    s.passes = int(ceil_div(args.k, kBlockK));
-    s.tiles = s.tiles_m * s.tiles_n * int(args.batch);
+  /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
+  /// 1 us before the first copy (H200).
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
+    TileScheduler s;
+    s.rank = rank;
+    s.lefts = lefts;
+    s.rights = rights;
+    s.stages = stages;
+    s.tiles = lefts * rights * batches;
+    s.clusters = int(gridDim.x);
     s.next = int(blockIdx.x);
     return s;
   }
 
-  /// Groups of kGroup rows of tiles are walked together, so that what they share stays in L2.
+  /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   __device__ __forceinline__ void place(Work& work, int tile) const {
-    const int area = tiles_m * tiles_n;
-    work.batch = tile / area;
-    const int at = tile - int(work.batch) * area;
-    const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
-    const int height = min(tiles_m - band * kGroup, kGroup);
-    work.n = in_band / height;
-    work.m = band * kGroup + in_band - work.n * height;
+    work.batch = 0;
+    const int at = tile;
+    const int band = at / (kGroup * rights), in_band = at - band * kGroup * rights;
+    const int height = min(lefts - band * kGroup, kGroup);
+    const int across = in_band / height;
+    work.left = band * kGroup + in_band - across * height;
+    work.right = across;
   }
 
+  /// The block's next work; false when there is none.
   __device__ __forceinline__ bool take(Work& work) {
     if (next >= tiles) return false;
     const int tile = next;
     work.begin = 0;
-    work.end = passes;
-    next += int(gridDim.x);
+    work.count = stages;
+    next += clusters;
     place(work, tile);
     return true;
   }
@@ -487,7 +518,7 @@ struct Shares {
 // ---- cuda/mma/copy.h ----
 // From memory to shared memory: every thread's share of one operand's tile, kWidth bytes at a time,
 // which the operand's alignment decides. What lies outside the operand becomes zeros. Expects
-// mma_read.h.
+// read.h.
 
 template <typename T, typename Tile, bool AlongK, int Rows>
 struct Copier {
@@ -560,9 +591,7 @@ struct Copier {
 
 // ---- cuda/mma/store.h ----
 // Sums to D: through a part of shared memory that each warp has for itself, 16 rows at a time, so
-// that whole lines of D are written and C is read alike. Where k was cut, the block that comes last
-// adds all parts in the order of k, so that the same call gives the same bits. Expects mma_read.h,
-// epilogue.h.
+// that whole lines of D are written and C is read alike. Expects read.h, epilogue.h.
 
 using Sums = Acc[kTilesM][kTilesN][4];
 constexpr int kNear = TileB::kNear;
@@ -664,8 +693,8 @@ KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 c
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
-// always on their way; else the next stage waits in registers. Expects mma_store.h and what stands
-// before it.
+// always on their way; else the next stage waits in registers. Expects store.h and what stands before
+// it.
 
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage
@@ -755,19 +784,19 @@ struct Place {
 /// The products of one tile, or of a part of its k.
 KILN_DEVICE void run_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
   const Place my = Place::mine();
-  const i64 row0 = i64(work.m) * kBlockM, column0 = i64(work.n) * kBlockN;
+  const i64 row0 = i64(work.left) * kBlockM, column0 = i64(work.right) * kBlockN;
   const i64 k0 = i64(work.begin) * kBlockK;
   run(sums,
       CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread),
       CopierB::at(args.b, args.stride_b, work.batch, args.ldb, column0, args.n, k0, args.k,
                   my.thread),
-      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.end - work.begin);
+      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.count);
 }
 
 KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
   const Place my = Place::mine();
-  store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM + my.row,
-             i64(work.n) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
+  store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM + my.row,
+             i64(work.right) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
 }
 
 KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
@@ -778,13 +807,19 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   store_tile(sums, work, args, ring);
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
+  return TileScheduler::start((int(args.m) + kBlockM - 1) / kBlockM,
+                              (int(args.n) + kBlockN - 1) / kBlockN,
+                              (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
   const u32 ring = shared_address(shared_bytes);
   // In shared memory, because registers are full while the block multiplies.
   __shared__ Work work;
-  if (threadIdx.x == 0) Shares::of(args).take(work);
+  if (threadIdx.x == 0) scheduler_of(args).take(work);
   __syncthreads();
   work_on(work, args, ring);
 }

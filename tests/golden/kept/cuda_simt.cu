@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: fp32 N N 1024 1024 1024 align=16
 // config:  cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_760b8ddd0f3f3eaf.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_7954818827edc63f.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -82,13 +82,49 @@ constexpr int kWidthA = 4;        // elements of A read at once
 constexpr int kWidthB = 4;        // elements of B read at once
 constexpr int kStages = 2;        // tiles of A and B in shared memory
 constexpr int kStoreWidth = 4;    // elements of D stored at once
-constexpr int kGroup = 8;         // rows of tiles walked together
+constexpr int kGroup = 8;         // rows of tiles in a band of the rasterization
 constexpr bool kAlongKA = true;   // A's neighbours run along k
 constexpr bool kAlongKB = false;  // B's neighbours run along k
 
+// ---- cuda/common/convert_ptx.h ----
+// Conversions of one instruction, on the bits of small floats. Rounding is to nearest even. Of two
+// values in a register the first is in the low half. Expects types.h.
+
+KILN_DEVICE float half_to_float(u16 bits) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
+  return y;
+}
+KILN_DEVICE u16 float_to_half(float x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u32 floats_to_halves(float low, float high) {
+  u32 y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+/// Saturates; NaN becomes 0.
+KILN_DEVICE i32 float_to_int(float x) {
+  i32 y;
+  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u16 float_to_bfloat(float x) {
+  u16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u32 floats_to_bfloats(float low, float high) {
+  u32 y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+
 // ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// even; integers saturate. Expects convert_ptx.h and the parameters.
 
 KILN_DEVICE float bits_to_float(u32 bits) { return __int_as_float(int(bits)); }
 KILN_DEVICE u32 float_to_bits(float x) { return u32(__float_as_int(x)); }
@@ -99,11 +135,7 @@ KILN_DEVICE Real to_real(i8 x, i8) { return Real(x); }
 KILN_DEVICE Real to_real(u8 x, u8) { return Real(x); }
 KILN_DEVICE Real to_real(i32 x, i32) { return Real(x); }
 KILN_DEVICE Real to_real(Bfloat x, Bfloat) { return Real(bits_to_float(u32(x.bits) << 16)); }
-KILN_DEVICE Real to_real(Half x, Half) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return Real(y);
-}
+KILN_DEVICE Real to_real(Half x, Half) { return Real(half_to_float(x.bits)); }
 template <typename T>
 KILN_DEVICE Real to_real(T x) {
   return to_real(x, T{});
@@ -111,11 +143,7 @@ KILN_DEVICE Real to_real(T x) {
 
 KILN_DEVICE float from_real(Real x, float) { return float(x); }
 KILN_DEVICE double from_real(Real x, double) { return double(x); }
-KILN_DEVICE i32 from_real(Real x, i32) {
-  i32 y;
-  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE i32 from_real(Real x, i32) { return float_to_int(float(x)); }
 KILN_DEVICE i8 from_real(Real x, i8) {
   const i32 y = from_real(x, i32{});
   return i8(y < -128 ? -128 : y > 127 ? 127 : y);
@@ -124,27 +152,17 @@ KILN_DEVICE u8 from_real(Real x, u8) {
   const i32 y = from_real(x, i32{});
   return u8(y < 0 ? 0 : y > 255 ? 255 : y);
 }
-KILN_DEVICE Half from_real(Real x, Half) {
-  Half y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE Half from_real(Real x, Half) { return Half{float_to_half(float(x))}; }
 KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
-  Bfloat y;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
+  return Bfloat{float_to_bfloat(float(x))};
 }
 
 /// Two neighbours in one register, the first in the low half.
 KILN_DEVICE u32 pack_two(Real low, Real high, Half) {
-  u32 y;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_halves(float(low), float(high));
 }
 KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
-  u32 y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_bfloats(float(low), float(high));
 }
 
 // ---- cuda/common/epilogue.h ----
@@ -202,7 +220,7 @@ KILN_DEVICE constexpr int quad_place(int k, int row, int rows, int quad, int blo
   return k * rows + (row / quad ^ (k / 4 * apart & mask)) * quad + row % quad;
 }
 
-// ---- cuda/common/cp_async.h ----
+// ---- cuda/common/cp_async_ptx.h ----
 // Copies from memory straight into shared memory, without registers (sm_80 and up). A copy brings
 // `valid` bytes and fills the rest with zeros; with none it reads nothing. Expects types.h.
 
@@ -265,49 +283,60 @@ KILN_DEVICE constexpr int copied_k(int q, bool along_k, int rows, int width, int
                  : q / (rows / width);
 }
 
-// ---- cuda/common/work.h ----
-// Which tile and which part of k a block works on, and the sum of parts. A tile whose k was cut is
-// finished by whichever of its blocks comes last, which adds all parts in the order of k: the same
-// call gives the same bits. Expects types.h, and from the parameters the tile.
+// ---- cuda/common/tile_scheduler.h ----
+// The tile scheduler: which tile a block computes next, and which part of its k. D's tiles form a
+// grid: `left` counts tiles along the rows of the left operand, `right` along those of the right
+// one (A and B, or B and A where D is computed transposed). k is counted in pipeline stages. Blocks
+// of a cluster get neighbouring tiles and the same k; without clusters each block is a cluster of
+// its own.
 
 struct Work {
-  i64 batch;
-  int m, n;         // of the tile
-  int begin, end;   // of k, in passes of kBlockK
+  int left, right;    // tile coordinates of this block
+  int batch;
+  int begin, count;   // stages of k
 };
 
-struct Shares {
-  int tiles_m, tiles_n;
-  int passes;  // of kBlockK
-  int tiles, next;
+struct TileScheduler {
+  int lefts, rights;  // tiles of a cluster along either side
+  int stages;         // of k
+  int tiles;          // of all batches
+  int next;
+  int clusters;
+  u32 rank;           // of the block in its cluster
 
-  static __device__ __forceinline__ Shares of(const KilnGpuArgs& args) {
-    Shares s;
-    s.tiles_m = int(ceil_div(args.m, kBlockM));
-    s.tiles_n = int(ceil_div(args.n, kBlockN));
-    s.passes = int(ceil_div(args.k, kBlockK));
-    s.tiles = s.tiles_m * s.tiles_n * int(args.batch);
+  /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
+  /// 1 us before the first copy (H200).
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
+    TileScheduler s;
+    s.rank = rank;
+    s.lefts = lefts;
+    s.rights = rights;
+    s.stages = stages;
+    s.tiles = lefts * rights * batches;
+    s.clusters = int(gridDim.x);
     s.next = int(blockIdx.x);
     return s;
   }
 
-  /// Groups of kGroup rows of tiles are walked together, so that what they share stays in L2.
+  /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   __device__ __forceinline__ void place(Work& work, int tile) const {
-    const int area = tiles_m * tiles_n;
-    work.batch = tile / area;
-    const int at = tile - int(work.batch) * area;
-    const int band = at / (kGroup * tiles_n), in_band = at - band * kGroup * tiles_n;
-    const int height = min(tiles_m - band * kGroup, kGroup);
-    work.n = in_band / height;
-    work.m = band * kGroup + in_band - work.n * height;
+    work.batch = 0;
+    const int at = tile;
+    const int band = at / (kGroup * rights), in_band = at - band * kGroup * rights;
+    const int height = min(lefts - band * kGroup, kGroup);
+    const int across = in_band / height;
+    work.left = band * kGroup + in_band - across * height;
+    work.right = across;
   }
 
+  /// The block's next work; false when there is none.
   __device__ __forceinline__ bool take(Work& work) {
     if (next >= tiles) return false;
     const int tile = next;
     work.begin = 0;
-    work.end = passes;
-    next += int(gridDim.x);
+    work.count = stages;
+    next += clusters;
     place(work, tile);
     return true;
   }
@@ -315,7 +344,7 @@ struct Shares {
 
 // ---- cuda/simt/copy.h ----
 // Tiles of A and B on their way from memory to shared memory, where line k holds all rows of that
-// k side by side. Expects types.h, convert.h, swizzle.h, cp_async.h, simt_lanes.h, and from the
+// k side by side. Expects types.h, convert.h, swizzle.h, cp_async_ptx.h, lanes.h, and from the
 // parameters the tile.
 
 KILN_DEVICE Acc widened(float x) { return Acc(x); }
@@ -420,7 +449,8 @@ struct Copier {
 // ---- cuda/simt/simt.cu ----
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
-// types.h, convert.h, epilogue.h, simt_lanes.h, simt_work.h, and simt_copy.h when tiles are copied.
+// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and copy.h
+// where tiles are copied.
 
 constexpr int kLanesN = 32 / kLanesM;
 constexpr int kWarpsM = kBlockM / (kLanesM * kThreadM);
@@ -520,20 +550,21 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
   extern __shared__ __align__(16) unsigned char shared[];
   Feed feed;
   feed.stages = reinterpret_cast<Acc*>(shared);
+  const int end = work.begin + work.count;
   const i64 first_k = i64(work.begin) * kBlockK;
-  feed.a.start(a, args.lda, i64(work.m) * kBlockM, first_k, args.m, thread);
-  feed.b.start(b, args.ldb, i64(work.n) * kBlockN, first_k, args.n, thread);
+  feed.a.start(a, args.lda, i64(work.left) * kBlockM, first_k, args.m, thread);
+  feed.b.start(b, args.ldb, i64(work.right) * kBlockN, first_k, args.n, thread);
   feed.pass = work.begin;
-  feed.end = work.end;
+  feed.end = end;
   feed.k = args.k;
   feed.whole = feed.a.rows == kBlockM && feed.b.rows == kBlockN ? int(args.k / kBlockK) : 0;
   _Pragma("unroll 1") for (int s = 0; s + 1 < kStages; ++s) feed.begin(s);
-  feed.finish(0, work.begin < work.end);
+  feed.finish(0, work.count > 0);
   int here = 0, free = kStages - 1;  // stages: the one to multiply, the one to fill
-  for (int pass = work.begin; pass < work.end; ++pass) {
+  for (int pass = work.begin; pass < end; ++pass) {
     const Acc* stage = feed.stages + here * kStage;
     const int next = here + 1 == kStages ? 0 : here + 1;
-    const bool more = pass + 1 < work.end;
+    const bool more = pass + 1 < end;
     feed.begin(free);
     _Pragma("unroll") for (int k = 0; k < kBlockK; ++k) {
       Factors factors;
@@ -580,19 +611,24 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
   }
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
+  return TileScheduler::start(int(ceil_div(args.m, kBlockM)), int(ceil_div(args.n, kBlockN)),
+                              int(ceil_div(args.k, kBlockK)), int(args.batch), 0);
+}
+
 extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   const int thread = int(threadIdx.x), warp = thread / 32, lane = thread & 31;
   const int first_m = warp % kWarpsM * kLanesM * kThreadM + lane_part(lane, kLanesM, true) * kRunM;
   const int first_n = warp / kWarpsM * kLanesN * kThreadN + lane_part(lane, kLanesM, false) * kRunN;
-  Shares shares = Shares::of(args);
+  TileScheduler scheduler = scheduler_of(args);
   Work work;
-  while (shares.take(work)) {
+  while (scheduler.take(work)) {
     const auto* a = static_cast<const TypeA*>(args.a) + work.batch * args.stride_a;
     const auto* b = static_cast<const TypeB*>(args.b) + work.batch * args.stride_b;
     Acc sums[kThreadM][kThreadN] = {};
     sum_products(sums, args, work, a, b, first_m, first_n, thread);
-    store_sums(sums, output_of(args, work.batch), i64(work.m) * kBlockM, i64(work.n) * kBlockN,
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
                first_m, first_n, thread);
   }
 }

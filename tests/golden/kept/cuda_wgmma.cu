@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_750ce0c995c8943e.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_31aa76274bed874c.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -80,7 +80,7 @@ constexpr int kReaders = 4;                     // warps that read one stage
 constexpr int kRegions = 1;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
-constexpr int kGroup = 8;                       // tiles walked together
+constexpr int kGroup = 8;                       // tiles across a band of the rasterization
 constexpr int kChunk = 64;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 2;                // of each warp
 constexpr int kCopyRegisters = 40;              // of the warps that copy
@@ -120,9 +120,45 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
+// ---- cuda/common/convert_ptx.h ----
+// Conversions of one instruction, on the bits of small floats. Rounding is to nearest even. Of two
+// values in a register the first is in the low half. Expects types.h.
+
+KILN_DEVICE float half_to_float(u16 bits) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
+  return y;
+}
+KILN_DEVICE u16 float_to_half(float x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u32 floats_to_halves(float low, float high) {
+  u32 y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+/// Saturates; NaN becomes 0.
+KILN_DEVICE i32 float_to_int(float x) {
+  i32 y;
+  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u16 float_to_bfloat(float x) {
+  u16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+KILN_DEVICE u32 floats_to_bfloats(float low, float high) {
+  u32 y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+
 // ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
-// even; integers saturate. Expects types.h and the parameters.
+// even; integers saturate. Expects convert_ptx.h and the parameters.
 
 KILN_DEVICE float bits_to_float(u32 bits) { return __int_as_float(int(bits)); }
 KILN_DEVICE u32 float_to_bits(float x) { return u32(__float_as_int(x)); }
@@ -133,11 +169,7 @@ KILN_DEVICE Real to_real(i8 x, i8) { return Real(x); }
 KILN_DEVICE Real to_real(u8 x, u8) { return Real(x); }
 KILN_DEVICE Real to_real(i32 x, i32) { return Real(x); }
 KILN_DEVICE Real to_real(Bfloat x, Bfloat) { return Real(bits_to_float(u32(x.bits) << 16)); }
-KILN_DEVICE Real to_real(Half x, Half) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return Real(y);
-}
+KILN_DEVICE Real to_real(Half x, Half) { return Real(half_to_float(x.bits)); }
 template <typename T>
 KILN_DEVICE Real to_real(T x) {
   return to_real(x, T{});
@@ -145,11 +177,7 @@ KILN_DEVICE Real to_real(T x) {
 
 KILN_DEVICE float from_real(Real x, float) { return float(x); }
 KILN_DEVICE double from_real(Real x, double) { return double(x); }
-KILN_DEVICE i32 from_real(Real x, i32) {
-  i32 y;
-  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE i32 from_real(Real x, i32) { return float_to_int(float(x)); }
 KILN_DEVICE i8 from_real(Real x, i8) {
   const i32 y = from_real(x, i32{});
   return i8(y < -128 ? -128 : y > 127 ? 127 : y);
@@ -158,27 +186,17 @@ KILN_DEVICE u8 from_real(Real x, u8) {
   const i32 y = from_real(x, i32{});
   return u8(y < 0 ? 0 : y > 255 ? 255 : y);
 }
-KILN_DEVICE Half from_real(Real x, Half) {
-  Half y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
-}
+KILN_DEVICE Half from_real(Real x, Half) { return Half{float_to_half(float(x))}; }
 KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
-  Bfloat y;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(float(x)));
-  return y;
+  return Bfloat{float_to_bfloat(float(x))};
 }
 
 /// Two neighbours in one register, the first in the low half.
 KILN_DEVICE u32 pack_two(Real low, Real high, Half) {
-  u32 y;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_halves(float(low), float(high));
 }
 KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
-  u32 y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(float(high)), "f"(float(low)));
-  return y;
+  return floats_to_bfloats(float(low), float(high));
 }
 
 // ---- cuda/common/epilogue.h ----
@@ -217,8 +235,8 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
 }
 
 // ---- cuda/common/workspace.h ----
-// What lies where in the workspace: counters (zero between calls), packed A, packed B, then sums of
-// tiles whose k is cut. Worked out from the call, so that the same code serves every size.
+// What lies where in the workspace: counters (zero between calls), packed A, packed B, then
+// partial accumulators. Worked out from the call, so that the same code serves every size.
 
 /// A packed operand: `length` neighbours a line. Elements of 16 bits keep their direction, which the
 /// matrix instruction can turn; others are turned to run along k.
@@ -247,7 +265,7 @@ KILN_DEVICE i64 sums_at(const KilnGpuArgs& args) {
   return packed_b_at(args) + ceil_div(bytes, 256) * 256;
 }
 
-// ---- cuda/common/hopper.h ----
+// ---- cuda/common/hopper_ptx.h ----
 // The instructions of Hopper that kernels are built on, one small named wrapper each: barriers in
 // shared memory, the copy engine, warpgroup bookkeeping. Addresses are 32-bit ones of shared memory.
 
@@ -384,10 +402,11 @@ KILN_DEVICE void stmatrix_x2_trans(u32 to, u32 r0, u32 r1) {
                : "memory");
 }
 
+// ---- cuda/common/grid_ptx.h ----
+// Grids that overlap with the one before and the one behind, since Hopper.
+
 /// Waits until the grid that this one was launched behind has finished and its memory is visible.
-KILN_DEVICE void wait_for_previous_grid() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
+KILN_DEVICE void wait_for_previous_grid() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 /// Lets the grid behind this one start before this one ends.
 KILN_DEVICE void let_next_grid_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -395,27 +414,13 @@ KILN_DEVICE void let_next_grid_start() {
 
 // ---- cuda/wgmma/pack.cu ----
 // Copies one operand into the workspace so that the copy engine can address it: k-major, rows a
-// multiple of 128 bytes apart. Expects hopper.h, workspace.h and the parameters.
+// multiple of 128 bytes apart. Expects hopper_ptx.h, grid_ptx.h,
+// workspace.h and the parameters.
 
-// ---- cuda/wgmma/wgmma.h ----
-// Hopper's warpgroup matrix instruction: one wrapper for the shape that the parameters chose, and
-// the descriptors of its operands in shared memory. The macros KILN_WGMMA… hold what only text can
-// give: the instruction's name and its lists of operands.
-
-/// How an operand lies in shared memory, rows of 128 bytes in atoms of 8 rows, 16-byte units
-/// swizzled by the row: (byte offset >> 4) fields of the descriptor's low word, then bits 32 and up.
-constexpr u64 kAtomBytes = 1024;
-constexpr u64 kSwizzle128 = 1ull << 62;
-/// k-major: 8 rows of one atom, atoms 1024 bytes apart; the other distance is not used.
-constexpr u64 kAlongK = kSwizzle128 | (kAtomBytes >> 4) << 32 | 1ull << 16;
-/// The other way: 8 k of one atom, then the next 8; `kBlock` bytes to the next 64 rows.
-static __device__ constexpr u64 across_k(u64 block) {
-  return kSwizzle128 | (kAtomBytes >> 4) << 32 | (block >> 4) << 16;
-}
-/// In a cluster, addresses of shared memory carry the block in their high bits: they are cut off.
-KILN_DEVICE u64 descriptor(u64 layout, u32 address) {
-  return layout | ((address & 0x3ffff) >> 4);
-}
+// ---- cuda/wgmma/wgmma_ptx.h ----
+// Hopper's warpgroup matrix instruction, of the shape that the parameters chose, and what it waits
+// for. The macros KILN_WGMMA… hold what only text can give: the instruction's name and its lists of
+// operands.
 
 KILN_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 KILN_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -438,10 +443,30 @@ KILN_DEVICE void wgmma_m64(Acc (&sums)[kSums], u64 left, u64 right, int accumula
       : "l"(left), "l"(right), "r"(accumulate));
 }
 
-// ---- cuda/wgmma/schedule.h ----
-// Which work a block does, in which order: the same answer for its copying and its multiplying
-// warps. A tile is kLeftTile rows of the left operand by kRightTile rows of the right one; k is
-// counted in stages. Blocks of a cluster work on neighbouring tiles over the same k.
+// ---- cuda/wgmma/wgmma.h ----
+// The descriptors that Hopper's warpgroup matrix instruction takes of operands in shared memory.
+
+/// How an operand lies in shared memory, rows of 128 bytes in atoms of 8 rows, 16-byte units
+/// swizzled by the row: (byte offset >> 4) fields of the descriptor's low word, then bits 32 and up.
+constexpr u64 kAtomBytes = 1024;
+constexpr u64 kSwizzle128 = 1ull << 62;
+/// k-major: 8 rows of one atom, atoms 1024 bytes apart; the other distance is not used.
+constexpr u64 kAlongK = kSwizzle128 | (kAtomBytes >> 4) << 32 | 1ull << 16;
+/// The other way: 8 k of one atom, then the next 8; `kBlock` bytes to the next 64 rows.
+static __device__ constexpr u64 across_k(u64 block) {
+  return kSwizzle128 | (kAtomBytes >> 4) << 32 | (block >> 4) << 16;
+}
+/// In a cluster, addresses of shared memory carry the block in their high bits: they are cut off.
+KILN_DEVICE u64 descriptor(u64 layout, u32 address) {
+  return layout | ((address & 0x3ffff) >> 4);
+}
+
+// ---- cuda/common/tile_scheduler.h ----
+// The tile scheduler: which tile a block computes next, and which part of its k. D's tiles form a
+// grid: `left` counts tiles along the rows of the left operand, `right` along those of the right
+// one (A and B, or B and A where D is computed transposed). k is counted in pipeline stages. Blocks
+// of a cluster get neighbouring tiles and the same k; without clusters each block is a cluster of
+// its own.
 
 struct Work {
   int left, right;    // tile coordinates of this block
@@ -449,29 +474,30 @@ struct Work {
   int begin, count;   // stages of k
 };
 
-struct Schedule {
+struct TileScheduler {
   int lefts, rights;  // tiles of a cluster along either side
   int stages;         // of k
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;
+  u32 rank;           // of the block in its cluster
 
-  static __device__ __forceinline__ Schedule start(i64 left_rows, i64 right_rows, i64 k, i64 batches, u32 rank_in_cluster) {
-    Schedule s;
-    s.rank = rank_in_cluster;
-    // 32-bit on purpose: divisions of 64-bit numbers took 1 us before the first copy (H200).
-    s.lefts = (int(left_rows) + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft);
-    s.rights = (int(right_rows) + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight);
-    s.stages = (int(k) + kDepth - 1) / kDepth;
-    s.tiles = s.lefts * s.rights * int(batches);
-    s.clusters = int(gridDim.x) / (kClusterLeft * kClusterRight);
-    s.next = int(blockIdx.x) / (kClusterLeft * kClusterRight);
+  /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
+  /// 1 us before the first copy (H200).
+  static __device__ __forceinline__ TileScheduler start(int lefts, int rights, int stages,
+                                                        int batches, u32 rank) {
+    TileScheduler s;
+    s.rank = rank;
+    s.lefts = lefts;
+    s.rights = rights;
+    s.stages = stages;
+    s.tiles = lefts * rights * batches;
+    s.clusters = int(gridDim.x);
+    s.next = int(blockIdx.x);
     return s;
   }
 
-  /// Groups of kGroup tiles along one side are walked together, so that what they share stays in
-  /// L2.
+  /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   __device__ __forceinline__ void place(Work& work, int tile) const {
     work.batch = 0;
     const int at = tile;
@@ -482,6 +508,7 @@ struct Schedule {
     work.right = across;
   }
 
+  /// The block's next work; false when there is none.
   __device__ __forceinline__ bool take(Work& work) {
     if (next >= tiles) return false;
     const int tile = next;
@@ -497,7 +524,8 @@ struct Schedule {
 // Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
 // (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
 // 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
-// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper.h, wgmma.h, schedule.h.
+// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper_ptx.h,
+// grid_ptx.h, wgmma_ptx.h, wgmma.h, tile_scheduler.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
 constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
@@ -566,20 +594,28 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
   }
 }
 
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  const int left_rows = int(kSwap ? args.n : args.m), right_rows = int(kSwap ? args.m : args.n);
+  return TileScheduler::start(
+      (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
+      (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
+      (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+}
+
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, Schedule schedule, const KilnTensorMap* left,
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
                           const KilnTensorMap* right) {
-  const u32 rank_left = schedule.rank % kClusterLeft, rank_right = schedule.rank / kClusterLeft;
+  const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
   const u16 same_right = kClusterLeft > 1 ? (1 << kCluster) - 1 : 1;
   Turn turn;
   Work work;
-  bool more = schedule.take(work);
+  bool more = scheduler.take(work);
   // Everything before this overlaps with the end of the grid before.
   wait_for_previous_grid();
   let_next_grid_start();
-  for (; more; more = schedule.take(work)) {
+  for (; more; more = scheduler.take(work)) {
     for (int i = 0; i < work.count; ++i) {
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;
@@ -667,10 +703,16 @@ KILN_DEVICE constexpr int quad_place(int k, int row, int rows, int quad, int blo
   return k * rows + (row / quad ^ (k / 4 * apart & mask)) * quad + row % quad;
 }
 
+// ---- cuda/wgmma/store_ptx.h ----
+// A warp's accumulators on their way to D: through its buffers in shared memory, in their order.
+
+/// The compiler moves no access of memory across.
+KILN_DEVICE void compiler_barrier() { asm volatile("" ::: "memory"); }
+
 // ---- cuda/wgmma/store.h ----
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
 // own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
-// never wait for each other here. Expects epilogue.h, hopper.h.
+// never wait for each other here. Expects epilogue.h, hopper_ptx.h, store_ptx.h.
 
 /// Element (row of left, row of right) of a tile as (row, column) of D.
 KILN_DEVICE i64 row_of(i64 left, i64 right) { return kSwap ? right : left; }
@@ -706,7 +748,7 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
         kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   // Otherwise loads of later sums move up here, and sums already fill the registers.
-  asm volatile("" ::: "memory");
+  compiler_barrier();
 }
 
 KILN_DEVICE TypeD stored(Acc sum, bool exact) {
@@ -767,16 +809,11 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
     }
 }
 
-// ---- cuda/wgmma/combine.h ----
-// Tiles whose k was cut: sums of all pieces, added in the order of k by whichever block comes last,
-// so that the same call gives the same bits. The workspace holds a counter a tile (zero between
-// calls: the last block resets it), then the sums. Expects schedule.h.
-
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is cut,
+// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is divided,
 // combine.h.
 
-KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const KilnGpuArgs& args,
+KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                               const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
@@ -786,7 +823,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, Schedule schedule, const Kil
   // barrier says nothing to a warp that is two phases behind.
   constexpr u32 kRowOffset = 0;
   if (group == 1) named_barrier_arrive(kTurnBarrier, 256);
-  for (int i = 0; schedule.take(work); ++i) {
+  for (int i = 0; scheduler.take(work); ++i) {
     if ((i & 1) != group) {
       turn.skip(work.count);
       continue;
@@ -823,15 +860,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     mbarrier_init_fence();
   }
   __syncthreads();
-  const Schedule schedule = Schedule::start(kSwap ? args.n : args.m, kSwap ? args.m : args.n, args.k,
-                                            args.batch, rank);
+  const TileScheduler scheduler = scheduler_of(args, rank);
   if (group == kWarpgroups) {
     give_registers<kCopyRegisters>();
-    if (threadIdx.x == kWarpgroups * 128) copy_all(shared, schedule, &map_left, &map_right);
+    if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, &map_left, &map_right);
   } else {
     take_registers<kMultiplyRegisters>();
     wait_for_previous_grid();
     let_next_grid_start();
-    run_consumer(shared, schedule, args, &map_d, group);
+    run_consumer(shared, scheduler, args, &map_d, group);
   }
 }

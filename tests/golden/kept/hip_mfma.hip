@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: bf16 N T 8192 8192 8192 align=16
 // config:  hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_42711e2fb4320fec.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mfma_85d292797585949c.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -132,20 +132,12 @@ KILN_DEVICE void block_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-// ---- hip/common/memory.h ----
-// How matrix kernels reach memory: shared memory by byte offset, buffer loads, which give zero for
-// what lies outside, and what steers their order. One small named wrapper each; an emulator
-// supplies the same names. Expects device.h, and kSharedBytes from the parameters.
+// ---- hip/common/memory_gcn.h ----
+// Memory instructions, one wrapper each: shared memory by byte offset, buffer loads. Expects
+// types.h, and kSharedBytes from the parameters.
 
-/// Until every load from memory of this wave has arrived, also those straight into shared memory.
-KILN_DEVICE void wait_for_loads() { __builtin_amdgcn_s_waitcnt(0x0f70); }
-/// 0 to 3: which wave of a SIMD issues first.
-template <int Level>
-KILN_DEVICE void set_priority() {
-  __builtin_amdgcn_s_setprio(Level);
-}
-/// The compiler moves nothing across.
-KILN_DEVICE void schedule_fence() { __builtin_amdgcn_sched_barrier(0); }
+/// The compiler moves no access of memory across.
+KILN_DEVICE void compiler_barrier() { asm volatile("" ::: "memory"); }
 
 KILN_SHARED __attribute__((aligned(16))) u8 shared_bytes[kSharedBytes];
 
@@ -154,15 +146,6 @@ KILN_DEVICE void ds_write_b128(u32 at, U32x4 value) { *(U32x4*)(shared_bytes + a
 
 /// A piece of memory with its length: the four words that buffer instructions take.
 using Buffer = I32x4;
-/// `base` and `bytes` are the same in all lanes. Said aloud: where the compiler's own analysis
-/// loses sight of it, every load would become a loop over lanes.
-KILN_DEVICE Buffer buffer_of(const void* base, u32 bytes) {
-  const u64 address = (u64)base;
-  return Buffer{i32(uniform(u32(address))), i32(uniform(u32(address >> 32)) & 0xffff),
-                i32(uniform(bytes)), 0x00020000};
-}
-/// An offset that no buffer reaches.
-constexpr u32 kOutside = 0x80000000u;
 
 // The compilers know these instructions by name longer than they have builtins for them.
 extern "C" {
@@ -181,6 +164,38 @@ __attribute__((device)) void kiln_load_lds(Buffer, __attribute__((address_space(
                                            i32) __asm("llvm.amdgcn.raw.buffer.load.lds");
 }
 
+/// `Bytes` bytes at byte `offset` straight into shared memory: lane l's bytes go to `to` + l ·
+/// Bytes, where `to` is the same in all lanes. Done when wait_for_loads() returns.
+template <int Bytes>
+KILN_DEVICE void buffer_load_to_shared(u32 to, Buffer buffer, u32 offset) {
+  kiln_load_lds(buffer, (__attribute__((address_space(3))) void*)(shared_bytes + to), Bytes,
+                i32(offset), 0, 0, 0);
+}
+
+// ---- hip/common/memory.h ----
+// How matrix kernels reach memory: buffer loads, which give zero for what lies outside, and what
+// steers the order of reads and writes. Expects memory_gcn.h, device.h.
+
+/// Until every load from memory of this wave has arrived, also those straight into shared memory.
+KILN_DEVICE void wait_for_loads() { __builtin_amdgcn_s_waitcnt(0x0f70); }
+/// 0 to 3: which wave of a SIMD issues first.
+template <int Level>
+KILN_DEVICE void set_priority() {
+  __builtin_amdgcn_s_setprio(Level);
+}
+/// The compiler moves nothing across.
+KILN_DEVICE void schedule_fence() { __builtin_amdgcn_sched_barrier(0); }
+
+/// `base` and `bytes` are the same in all lanes. Said aloud: where the compiler's own analysis
+/// loses sight of it, every load would become a loop over lanes.
+KILN_DEVICE Buffer buffer_of(const void* base, u32 bytes) {
+  const u64 address = (u64)base;
+  return Buffer{i32(uniform(u32(address))), i32(uniform(u32(address >> 32)) & 0xffff),
+                i32(uniform(bytes)), 0x00020000};
+}
+/// An offset that no buffer reaches.
+constexpr u32 kOutside = 0x80000000u;
+
 /// `Bytes` (1 to 16) bytes at byte `offset`, in the low bytes of the words.
 template <int Bytes>
 KILN_DEVICE void buffer_load(u32 (&words)[(Bytes + 3) / 4], Buffer buffer, u32 offset) {
@@ -198,13 +213,6 @@ KILN_DEVICE void buffer_load(u32 (&words)[(Bytes + 3) / 4], Buffer buffer, u32 o
     static_assert(Bytes == 1, "a buffer load takes 1, 2, 4, 8 or 16 bytes");
     words[0] = kiln_load_u8(buffer, i32(offset), 0, 0);
   }
-}
-/// The same, straight into shared memory: lane l's bytes go to `to` + l · Bytes, where `to` is the
-/// same in all lanes. Done when wait_for_loads() returns.
-template <int Bytes>
-KILN_DEVICE void buffer_load_to_shared(u32 to, Buffer buffer, u32 offset) {
-  kiln_load_lds(buffer, (__attribute__((address_space(3))) void*)(shared_bytes + to), Bytes,
-                i32(offset), 0, 0, 0);
 }
 
 // ---- hip/common/convert.h ----
@@ -329,11 +337,11 @@ struct Direct {
 // ---- hip/mfma/turned.h ----
 // Operands that are not k-major, transposed on their way from shared memory to registers. In shared
 // memory they lie as they do outside: a line of rows for each k. 16 lanes read 16 rows of a few
-// lines together, and each gets one row of them. Expects memory.h.
+// lines together, and each gets one row of them. Expects turned_gcn.h.
 
 // ---- hip/mfma/pace.h ----
 // Who reads and who multiplies when: what kernels say to the compiler and to the waves of a SIMD.
-// Expects device.h, memory.h.
+// Expects device.h, memory_gcn.h, memory.h.
 
 // ---- hip/common/schedule.h ----
 // The tile scheduler: which part of D a block computes. Hardware deals blocks to the chiplets in

@@ -37,15 +37,9 @@ constexpr bool kAlongB = true;        // B's rows lie along k
 #define KILN_MFMA mfma_16x16x32_bf16
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_f32_16x16x32_bf16
 
-// ---- hip/mfma/turned.h ----
-// Operands that are not k-major, transposed on their way from shared memory to registers. In shared
-// memory they lie as they do outside: a line of rows for each k. 16 lanes read 16 rows of a few
-// lines together, and each gets one row of them. Expects memory.h.
-
-constexpr int kReadLines = 8 / kElement;     // that 16 lanes read together
-constexpr int kLineLanes = 16 / kReadLines;  // that read one of them, 8 bytes each
-constexpr int kChunkBytes = 16 * kElement;   // 16 rows of a line
-static_assert(kElement <= 2, "there are such reads for elements of one and two bytes");
+// ---- hip/mfma/turned_gcn.h ----
+// Reads from shared memory that transpose: lanes get rows of what lies there in lines. Expects
+// memory_gcn.h.
 
 // The pointers are restrict because the order of reads and loads straight into shared memory is the
 // kernel's own business (wait_for_loads). Of an intrinsic without any word on aliasing the compiler
@@ -57,6 +51,17 @@ KILN_DEVICE U32x2 ds_read_turned(__attribute__((address_space(3))) TurnedWords* 
 KILN_DEVICE U32x2 ds_read_b64_tr_b16(u32 at) {
   return ds_read_turned((__attribute__((address_space(3))) TurnedWords*)(shared_bytes + at));
 }
+
+// ---- hip/mfma/turned.h ----
+// Operands that are not k-major, transposed on their way from shared memory to registers. In shared
+// memory they lie as they do outside: a line of rows for each k. 16 lanes read 16 rows of a few
+// lines together, and each gets one row of them. Expects turned_gcn.h.
+
+constexpr int kReadLines = 8 / kElement;     // that 16 lanes read together
+constexpr int kLineLanes = 16 / kReadLines;  // that read one of them, 8 bytes each
+constexpr int kChunkBytes = 16 * kElement;   // 16 rows of a line
+static_assert(kElement <= 2, "there are such reads for elements of one and two bytes");
+
 KILN_DEVICE U32x2 read_turned(u32 at) { return ds_read_b64_tr_b16(at); }
 
 /// Where 16 rows of a line lie. Lines that 32 lanes read at once meet different banks.

@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: e4m3e2m1 N T 8192 8192 8192 align=16 scale=mx32
 // config:  hip_mx rows=16 tile_m=256 tile_n=256 tile_k=128 waves_m=2 waves_n=4 staging=twice splits=1 chunk=64 group=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mx_b88b15d56a34ef1f.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 -ffp-contract=fast kiln_hip_mx_2032fc685d517c7a.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -132,10 +132,12 @@ KILN_DEVICE void block_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-// ---- hip/common/memory.h ----
-// How matrix kernels reach memory: shared memory by byte offset, buffer loads, which give zero for
-// what lies outside, and what steers their order. One small named wrapper each; an emulator
-// supplies the same names. Expects device.h, and kSharedBytes from the parameters.
+// ---- hip/common/memory_gcn.h ----
+// Memory instructions, one wrapper each: shared memory by byte offset, buffer loads. Expects
+// types.h, and kSharedBytes from the parameters.
+
+/// The compiler moves no access of memory across.
+KILN_DEVICE void compiler_barrier() { asm volatile("" ::: "memory"); }
 
 KILN_SHARED __attribute__((aligned(16))) u8 shared_bytes[kSharedBytes];
 
@@ -144,15 +146,6 @@ KILN_DEVICE void ds_write_b128(u32 at, U32x4 value) { *(U32x4*)(shared_bytes + a
 
 /// A piece of memory with its length: the four words that buffer instructions take.
 using Buffer = I32x4;
-/// `base` and `bytes` are the same in all lanes. Said aloud: where the compiler's own analysis
-/// loses sight of it, every load would become a loop over lanes.
-KILN_DEVICE Buffer buffer_of(const void* base, u32 bytes) {
-  const u64 address = (u64)base;
-  return Buffer{i32(uniform(u32(address))), i32(uniform(u32(address >> 32)) & 0xffff),
-                i32(uniform(bytes)), 0x00020000};
-}
-/// An offset that no buffer reaches.
-constexpr u32 kOutside = 0x80000000u;
 
 // The compilers know these instructions by name longer than they have builtins for them.
 extern "C" {
@@ -167,6 +160,20 @@ u16 kiln_load_u16(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.i16"
 __attribute__((device))
 u8 kiln_load_u8(Buffer, i32, i32, i32) __asm("llvm.amdgcn.raw.buffer.load.i8");
 }
+
+// ---- hip/common/memory.h ----
+// How matrix kernels reach memory: buffer loads, which give zero for what lies outside, and what
+// steers the order of reads and writes. Expects memory_gcn.h, device.h.
+
+/// `base` and `bytes` are the same in all lanes. Said aloud: where the compiler's own analysis
+/// loses sight of it, every load would become a loop over lanes.
+KILN_DEVICE Buffer buffer_of(const void* base, u32 bytes) {
+  const u64 address = (u64)base;
+  return Buffer{i32(uniform(u32(address))), i32(uniform(u32(address >> 32)) & 0xffff),
+                i32(uniform(bytes)), 0x00020000};
+}
+/// An offset that no buffer reaches.
+constexpr u32 kOutside = 0x80000000u;
 
 /// `Bytes` (1 to 16) bytes at byte `offset`, in the low bytes of the words.
 template <int Bytes>

@@ -13,7 +13,7 @@ const Base kPlain{"clip", "sm_90a", "bf16 N T 200 304 456 lda=464 ldb=464 ldc=31
                   CudaWgmma{.left = 128, .right = 192, .stages = 3, .warpgroups = 2, .clip = true}};
 // The second half of the last tile's rows, which the other block copies, does not exist at all.
 const Base kShared{
-    "clip_shared", "sm_90a", "bf16 N T 400 290 456 lda=464 ldb=464 ldc=296 ldd=296 align=16",
+    "clip_shared", "sm_90a", "bf16 N T 400 282 456 lda=464 ldb=464 ldc=288 ldd=288 align=16",
     CudaWgmma{
         .left = 128, .right = 64, .stages = 3, .warpgroups = 2, .cluster_left = 2, .clip = true}};
 
