@@ -59,6 +59,7 @@ class CallRecorder {
   const DeviceCaps device_;
   std::mutex mutex_;
   std::map<std::pair<Gemm, int>, std::unique_ptr<Counted>> counted_;
+  int failures_ = 0;    // to add, since the last success
   std::string warned_;  // the last message
   bool closing_ = false;
   std::condition_variable closed_;

@@ -251,9 +251,9 @@ TEST(CallRecorder, ProcessesWithOneFileAddUp) {
 TEST(CallRecorder, AForkCountsOnceAndFlushesByItself) {
   Recording program;
   program.call(plain(2), 10);  // some of them are not in the file yet
-  const pid_t exits = test::start_child([&] {
+  const pid_t flushes = test::start_child([&] {
     program.call(plain(2), 100);
-    std::exit(0);  // with an engine that is still open
+    program.recorder().flush();
     return true;
   });
   const pid_t leaves = test::start_child([&] {
@@ -262,10 +262,23 @@ TEST(CallRecorder, AForkCountsOnceAndFlushesByItself) {
     return true;  // by _exit(): only its thread has flushed
   });
   program.call(plain(2), 1);
-  EXPECT_TRUE(test::wait_for(exits));
+  EXPECT_TRUE(test::wait_for(flushes));
   EXPECT_TRUE(test::wait_for(leaves));
   program.engine.reset();
   EXPECT_EQ(program.read(plain(2)).calls, 11 + 100 + 1000);
+}
+
+TEST(CallRecorder, AnEngineThatIsOpenAtExitIsFlushed) {
+  Recording program;
+  program.engine.reset();
+  const pid_t child = test::start_child([&] {
+    program.open();
+    program.call(plain(2), 100);
+    std::exit(0);
+    return false;
+  });
+  EXPECT_TRUE(test::wait_for(child));
+  EXPECT_EQ(program.read(plain(2)).calls, 100);
 }
 
 TEST(CallRecorder, AKilledProcessLosesWhatWasNotFlushed) {
