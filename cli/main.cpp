@@ -32,6 +32,7 @@ Files:
   $KILN_DB_PATH                     shipped databases, colon-separated, read only
   $KILN_LOCK_DIR                    lock files, one a device; default /dev/shm. Containers that share
                                     a device need one folder in common
+  $KILN_RECORD                      calls are added to this file, by problem: see kiln help report
 
 Warnings:
   $KILN_LOG                         off, error, warn (the default), info or debug; on stderr
@@ -115,6 +116,7 @@ int run(int argc, char** argv) {
   add_tune(app, session);
   add_bench(app, session);
   add_demo(app, session);
+  add_report(app, session);
   add_show(app, session);
   add_explain(app, session);
   add_verify(app, session);

@@ -1,10 +1,12 @@
 // `kiln tune`: searches, verifies and stores, shape by shape.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/recorded.h"
 #include "cli/report.h"
 #include "cli/tune_offline.h"
 #include "kiln/engine.hpp"
@@ -30,6 +32,9 @@ constexpr Manual kTuneManual{
     "  are compiled, a static model of the binaries orders them, and the records are marked "
     "predicted:\n"
     "  no call uses them, a search on the device tries them first.\n"
+    "  --recorded tunes what programs called (see kiln help report), each problem for the number "
+    "of\n"
+    "  threads of its calls: untuned ones first, by the time that their calls take in all.\n"
     "  A shape that fails is reported and the next one is tuned; the exit code is then 1. A winner "
     "that\n"
     "  could not be stored is reported too and is lost; the exit code is then 3.\n"
@@ -39,6 +44,8 @@ constexpr Manual kTuneManual{
     "  kiln tune --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln tune --file shapes.txt --threads 2 --budget 20\n"
     "  kiln tune --layers llama-3-8b:16 --db llama.db    # 16 tokens\n"
+    "  kiln tune --recorded calls.kiln --budget 20       # what KILN_RECORD=calls.kiln ./app "
+    "called\n"
     "  kiln tune --offline --device gfx950 --shape \"bf16 N T 8192 8192 8192\"\n"
     "  kiln tune --layers bert-base --json | jq -r .config"};
 
@@ -46,12 +53,19 @@ constexpr double kSearchSeconds = 10, kOfflineSeconds = 60;
 
 struct TuneCommand {
   ShapeOptions shapes;
+  std::string recorded;
   DeviceOptions device;
   DatabaseOptions database;
   std::optional<double> budget;
   std::uint64_t seed = 1;
   bool force = false;
   bool offline = false;
+};
+
+/// A shape and the threads to tune it for.
+struct TuneItem {
+  Shape shape;
+  int threads = 0;
 };
 
 /// 0 for an empty problem, which is nothing to time.
@@ -110,17 +124,17 @@ void print_report(const TuneReport& report) {
   std::fflush(stdout);
 }
 
-Result<TuneReport> tune_one(Engine& engine, const TuneCommand& command, const Shape& shape,
+Result<TuneReport> tune_one(Engine& engine, const TuneCommand& command, const TuneItem& item,
                             const std::string& label) {
   ProgressReport bar(label);
   TuneOptions options;
   options.budget = std::chrono::duration<double>(command.budget.value_or(kSearchSeconds));
   options.seed = command.seed;
-  options.threads = command.device.threads;
+  options.threads = item.threads;
   options.force = command.force;
   options.progress = [&bar](const Progress& progress) { bar.update(progress); };
   options.cancelled = interrupted;
-  return engine.tune(shape.gemm, options);
+  return engine.tune(item.shape.gemm, options);
 }
 
 struct TuneTotals {
@@ -131,8 +145,9 @@ struct TuneTotals {
 };
 
 void tune_and_report(const Session& session, const TuneCommand& command, Engine& engine,
-                     const Shape& shape, const std::string& label, TuneTotals& totals) {
-  const Result<TuneReport> report = tune_one(engine, command, shape, label);
+                     const TuneItem& item, const std::string& label, TuneTotals& totals) {
+  const Shape& shape = item.shape;
+  const Result<TuneReport> report = tune_one(engine, command, item, label);
   if (interrupted()) fmt::print(stderr, "{}", interruption_text(text(shape.gemm), report));
   if (!report) {
     ++totals.failed;
@@ -154,25 +169,21 @@ void tune_and_report(const Session& session, const TuneCommand& command, Engine&
     print_report(*report);
 }
 
-Result<Outcome> run(const Session& session, const TuneCommand& command) {
-  const Result<std::vector<Shape>> shapes = command.shapes.collect();
-  if (!shapes) return tl::unexpected(shapes.error());
-  if (command.offline)
-    return run_offline(session, {*shapes, command.device, command.database,
-                                 command.budget.value_or(kOfflineSeconds)});
-  const Result<Target> target = resolve_engine_device(command.device);
-  if (!target) return tl::unexpected(target.error());
-  Result<Engine> engine = Engine::open(open_options(command.device, command.database));
-  if (!engine) return tl::unexpected(engine.error());
-  TuneTotals totals;
-  std::size_t reached = 0;
-  for (const Shape& shape : *shapes) {
-    if (interrupted()) break;
-    ++reached;
-    const std::string label = fmt::format("[{}/{}] {}", reached, shapes->size(), text(shape.gemm));
-    tune_and_report(session, command, *engine, shape, label, totals);
-  }
-  const std::size_t left = shapes->size() - reached;
+/// What was recorded: untuned problems first, then by the time of their calls.
+Result<std::vector<TuneItem>> recorded_items(const TuneCommand& command, const Target& target,
+                                             Engine& engine) {
+  auto found = recorded_shapes(command.recorded, target, command.device.threads, engine);
+  if (!found) return tl::unexpected(found.error());
+  std::ranges::stable_partition(found->shapes, [](const RecordedShape& s) { return !s.tuned(); });
+  std::vector<TuneItem> items;
+  for (const RecordedShape& shape : found->shapes)
+    items.push_back({{shape.recorded.gemm, command.recorded}, shape.recorded.threads});
+  return items;
+}
+
+Outcome print_totals(const Session& session, const TuneTotals& totals, std::size_t items,
+                     std::size_t reached) {
+  const std::size_t left = items - reached;
   if (session.json)
     print_json({{"summary",
                  {{"tuned", totals.tuned},
@@ -190,8 +201,35 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
   if (totals.failed == 0 && !interrupted())
     return totals.unstored == 0 ? Outcome::done : Outcome::environment_failed;
   const bool nothing_worked =
-      totals.environment > 0 && totals.environment == static_cast<int>(shapes->size());
+      totals.environment > 0 && totals.environment == static_cast<int>(items);
   return nothing_worked ? Outcome::environment_failed : Outcome::check_failed;
+}
+
+Result<Outcome> run(const Session& session, const TuneCommand& command) {
+  Result<std::vector<Shape>> shapes = std::vector<Shape>{};
+  if (command.recorded.empty()) shapes = command.shapes.collect();
+  if (!shapes) return tl::unexpected(shapes.error());
+  if (command.offline)
+    return run_offline(session, {*shapes, command.device, command.database,
+                                 command.budget.value_or(kOfflineSeconds)});
+  const Result<Target> target = resolve_engine_device(command.device);
+  if (!target) return tl::unexpected(target.error());
+  Result<Engine> engine = Engine::open(open_options(command.device, command.database));
+  if (!engine) return tl::unexpected(engine.error());
+  Result<std::vector<TuneItem>> items = std::vector<TuneItem>{};
+  for (const Shape& shape : *shapes) items->push_back({shape, command.device.threads});
+  if (!command.recorded.empty()) items = recorded_items(command, *target, *engine);
+  if (!items) return tl::unexpected(items.error());
+  TuneTotals totals;
+  std::size_t reached = 0;
+  for (const TuneItem& item : *items) {
+    if (interrupted()) break;
+    ++reached;
+    const std::string label =
+        fmt::format("[{}/{}] {}", reached, items->size(), text(item.shape.gemm));
+    tune_and_report(session, command, *engine, item, label, totals);
+  }
+  return print_totals(session, totals, items->size(), reached);
 }
 
 }  // namespace
@@ -201,6 +239,11 @@ void add_tune(CLI::App& parent, Session& session) {
   CLI::App* app = add_command(parent, session, kTuneManual,
                               [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
+  CLI::Option* recorded = app->add_option("--recorded", command->recorded,
+                                          "Tune the problems of a file that $KILN_RECORD named")
+                              ->type_name("FILE");
+  for (const char* shapes : {"--shape", "--file", "--layers"})
+    recorded->excludes(app->get_option(shapes));
   command->device.add_to(*app);
   command->database.add_to(*app);
   app->add_option(
@@ -216,7 +259,7 @@ void add_tune(CLI::App& parent, Session& session) {
       app->add_flag("--force", command->force, "Tune again even where a valid record exists");
   app->add_flag("--offline", command->offline,
                 "Rank without the device, by a static model; store what is predicted")
-      ->excludes(seed, force);
+      ->excludes(seed, force, recorded);
 }
 
 }  // namespace kiln::cli

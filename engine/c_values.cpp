@@ -227,6 +227,7 @@ Result<OpenOptions> options_of(const kiln_options* given) {
   options.determinism = x.any_order != 0 ? Determinism::any : Determinism::run_to_run;
   options.threads = x.threads;
   options.allow_vendor = x.allow_vendor != 0;
+  if (x.record != nullptr) options.record = x.record;
   return options;
 }
 

@@ -82,6 +82,7 @@ Engine::Impl::~Impl() {
   }
   queue_filled.notify_all();
   if (background.joinable()) background.join();
+  if (recorder) recorder->flush();  // plans may outlive this
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -108,6 +109,7 @@ Result<Engine> Engine::open(OpenOptions options) {
     auto store = open_store(impl->options);
     if (!store) return tl::unexpected(store.error());
     impl->store = std::move(*store);
+    if (Status opened = impl->open_recorder(); !opened) return tl::unexpected(opened.error());
     impl->now = {.template_hash = template_hash(impl->device.vendor),
                  .compiler = {},
                  .runtime = impl->gpu ? impl->gpu->runtime_version() : runtime_version()};

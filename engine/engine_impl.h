@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "cache/store.h"
+#include "engine/outlook.h"
 #include "engine/plan_table.h"
 #include "engine/stored_kernels.h"
 #include "kiln/engine.hpp"
@@ -44,7 +45,8 @@ struct KILN_LOCAL Engine::Impl {
   DeviceCaps device;      // with every core this process may use; calls set compute_units
   int default_threads = 1;
   std::unique_ptr<Store> store;
-  Validators now;  // compiler left empty: lookups load none
+  Validators now;                          // compiler left empty: lookups load none
+  std::shared_ptr<CallRecorder> recorder;  // null: calls are not recorded
   PlanTable plans;
   BenchMaker make_bench = worker_bench;
 
@@ -83,12 +85,25 @@ struct KILN_LOCAL Engine::Impl {
   Result<KernelCode> load(std::span<const std::byte> image) const;
   BestKey key_of(const Gemm& gemm, int threads) const;
 
+  // recording.cpp
+  /// Opens the file that the options or $KILN_RECORD name. Errors: database, where the options do.
+  Status open_recorder();
+  /// bare_plan(), recorded where calls are. A plan of a config is to get its `expected_ns`, too.
+  std::shared_ptr<Plan::Impl> new_plan(const Gemm& gemm, int threads) const;
+  /// What a call is expected to take: the stored time of a tuned problem, else what the model
+  /// predicts, as fitted to measurements where it is. Under `resolving`.
+  double expected_ns(const Gemm& gemm, int threads, Match match, const Config& config);
+  /// Median of measured over predicted time of all problems tuned on this device, on any number of
+  /// threads; nothing where none is.
+  std::optional<double> model_error();
+  /// See engine/outlook.h.
+  Result<Outlook> outlook(const Gemm& gemm, int threads, double called_ns);
+
   // resolve.cpp: from a problem to a plan.
   /// `as`: the problem as the code was made for it, where it promises less (of alignment) than
   /// `gemm` does; null: `gemm` itself.
   Result<SharedPlan> bound_plan(const Gemm& gemm, int threads, Match match, const Config& config,
-                                std::string reason, KernelCode code,
-                                const Gemm* as = nullptr) const;
+                                std::string reason, KernelCode code, const Gemm* as = nullptr);
   std::optional<SharedPlan> library_plan(const Gemm& gemm, int threads, const Record& record);
   Result<SharedPlan> plan_for(const Gemm& gemm, int threads);
   Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads);

@@ -57,11 +57,12 @@ std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threa
   const std::vector<Measured> rows = store->known(record.key, record.validators);
   const auto best = preferred_library(record.measured, rows, *version);
   if (!best) return std::nullopt;
-  auto plan = bare_plan(gemm, threads, device.vendor);
+  auto plan = new_plan(gemm, threads);
   auto library = backend.library(gpu, plan->problem, VendorLibrary::kWorkspaceBytes);
   const int choice = std::get<CudaLibrary>(best->config).choice;
   if (!library || choice >= library->choices()) return std::nullopt;
   plan->match = Match::exact;
+  plan->expected_ns = best->timing().median_ns;
   plan->config = text(best->config);
   plan->reason =
       fmt::format("the vendor's library won the race by {:.1f} %, and is allowed",

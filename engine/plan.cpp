@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <chrono>
 #include <cstdlib>
 
 #include "engine/overlap.h"
@@ -196,7 +197,7 @@ void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel) {
   plan.used_threads = threads_used(*kernel, plan.args, plan.threads);
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
   plan.bare_call = plan.used_threads == 1 && plan.workspace_bytes == 0 && !plan.gemm.b_packed &&
-                   plan.rules[Operand::d].bytes != 0;
+                   plan.counter == nullptr && plan.rules[Operand::d].bytes != 0;
   plan.kernel = std::move(kernel);
 }
 
@@ -208,8 +209,7 @@ Status check_operands(const Plan::Impl& plan, const Operands& o, const void* b) 
 
 namespace {
 
-// Kept out of run_plan: its many locals would cost the shortest calls their prologue.
-[[gnu::noinline]] Status run_with_care(const Plan::Impl& plan, const Operands& operands) {
+Status run_unrecorded(const Plan::Impl& plan, const Operands& operands) {
   if (plan.rules[Operand::d].bytes == 0) return {};  // m or n is 0: there is no D
   if (!plan.gemm.b_packed) {
     if (Status ok = check_operands(plan, operands, operands.b); !ok) return ok;
@@ -229,6 +229,36 @@ namespace {
   bound.b = packed.data.get();
   // Its own plan, not this one: the layout is that kernel's, whatever was tuned since.
   return run_checked(*packed.plan, bound);
+}
+
+/// A call that is counted, and timed: by the clock on a CPU, by what is expected on a GPU.
+[[gnu::noinline]] Status run_timed(const Plan::Impl& plan, CallCounter::Shard& shard,
+                                   const Operands& operands) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  Status ran = run_unrecorded(plan, operands);
+  if (ran) CallCounter::add_timed(shard, Clock::now() - begin);
+  plan.recorder->keep_flushing();
+  return ran;
+}
+
+Status run_recorded(const Plan::Impl& plan, const Operands& operands) {
+  CallCounter::Shard& shard = plan.counter->shard();
+  if (plan.gpu) {
+    Status ran = run_unrecorded(plan, operands);
+    if (ran) CallCounter::add_known(shard, plan.expected_ns);
+    return ran;
+  }
+  if (CallCounter::is_timed(shard)) [[unlikely]]
+    return run_timed(plan, shard, operands);
+  Status ran = run_unrecorded(plan, operands);
+  if (ran) CallCounter::add(shard);
+  return ran;
+}
+
+// Kept out of run_plan: its many locals would cost the shortest calls their prologue.
+[[gnu::noinline]] Status run_with_care(const Plan::Impl& plan, const Operands& operands) {
+  return plan.counter != nullptr ? run_recorded(plan, operands) : run_unrecorded(plan, operands);
 }
 
 }  // namespace

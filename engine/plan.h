@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/call_recorder.h"
 #include "engine/gpu_plan.h"
 #include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
@@ -55,7 +56,11 @@ struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Im
   KilnArgs args = {};    // of every call, but for operands, alpha and beta
   int used_threads = 1;  // of `threads`, those that the kernel has work for
   std::int64_t workspace_bytes = 0;
-  bool bare_call = false;  // one thread, no workspace: gemm() calls the code directly
+  // One thread, no workspace, not recorded: gemm() calls the code directly.
+  bool bare_call = false;
+  std::shared_ptr<CallRecorder> recorder;  // null: its calls are not recorded
+  CallCounter* counter = nullptr;          // the recorder's
+  double expected_ns = 0;                  // of a call on a GPU, where it is recorded; 0 = unknown
 };
 
 struct KILN_LOCAL kiln::PackedB::Impl {

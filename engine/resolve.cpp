@@ -75,8 +75,8 @@ std::string choice_reason(const KernelClass& known, const StoredKernel& kernel, 
 
 Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match match,
                                             const Config& config, std::string reason,
-                                            KernelCode code, const Gemm* as) const {
-  auto plan = bare_plan(gemm, threads, device.vendor);
+                                            KernelCode code, const Gemm* as) {
+  auto plan = new_plan(gemm, threads);
   plan->match = match;
   plan->config = text(config);
   plan->reason = std::move(reason);
@@ -85,6 +85,7 @@ Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match
     auto bound = GpuPlan::make(std::move(code.gpu), problem, device, config);
     if (!bound) return tl::unexpected(bound.error());
     plan->gpu = std::move(*bound);
+    if (recorder) plan->expected_ns = expected_ns(gemm, threads, match, config);
   } else {
     bind_kernel(*plan, std::move(code.host));
   }
@@ -343,7 +344,7 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
                 fmt::format("{} on {}: no stored kernel fits and none could be made{}", text(gemm),
                             device.arch, compiler ? "" : ": " + compiler.error().message));
   }
-  auto plan = bare_plan(gemm, threads, device.vendor);
+  auto plan = new_plan(gemm, threads);
   plan->match = Match::reference;
   plan->reason = has_fallback(plan->problem, device)
                      ? "no code could be compiled or none passed: the built-in reference kernel"

@@ -141,6 +141,7 @@ typedef struct kiln_options {
   int any_order;        /**< 1: kernels whose summation order varies between runs are allowed */
   int threads;          /**< of calls that name none; 0 = every core this process may use */
   int allow_vendor;     /**< 1: the vendor's library may be called where it won the race */
+  const char* record;   /**< file to which calls are added, by problem; NULL: $KILN_RECORD */
 } kiln_options;
 
 /** An open engine; see kiln_open(). */

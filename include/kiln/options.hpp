@@ -46,6 +46,11 @@ struct OpenOptions {
   /// Told once about each untuned shape, before it is computed; may call tune(). What it throws is
   /// logged, and the call continues. Empty: a warning on stderr (see $KILN_LOG in engine.hpp).
   std::function<void(const std::string&)> on_untuned = nullptr;
+  /// The file to which all calls are added, by problem: how often, and how long they took; see
+  /// `kiln report` and `kiln tune --recorded`. Any number of processes may name the same one.
+  /// Empty: $KILN_RECORD; without that nothing is recorded. One that is named here must open; that
+  /// of the variable is a warning where it does not.
+  std::filesystem::path record = {};
 };
 
 /// State of a search; see `TuneOptions::progress`.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cache/offline.h"
+#include "cache/recorded_calls.h"
 #include "fakes/hip_control.h"
 #include "generator/families/cuda/common/check.h"
 #include "generator/space/family.h"
@@ -345,6 +346,34 @@ TEST_F(Hip, AnEngineRefusesAddressesThatWouldFault) {
   odd = good;
   odd.bias = at + 4098;
   EXPECT_THAT(refusal(odd), AllOf(HasSubstr("bias = "), HasSubstr("4-byte aligned")));
+}
+
+TEST_F(Hip, CallsAreRecordedByProblemAndByAddressesThatAreLessAligned) {
+  const TempDir dir;
+  auto engine = Engine::open({.device = "hip:0",
+                              .database = dir / "kiln.db",
+                              .on_untuned = [](const std::string&) {},
+                              .record = dir / "calls"});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto buffer = gpu::DeviceBuffer::make(open_gpu("hip:0").value(), 8192).value();
+  std::byte* const at = buffer.data();
+  const Gemm gemm = test::problem("bf16 N N 8 8 8"),
+             promised = test::problem("bf16 N N 8 8 8 align=16");
+  const Operands good{.a = at, .b = at + 1024, .d = at + 2048};
+  const Operands odd{.a = at + 2, .b = at + 1024, .d = at + 2048};
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(engine->gemm(gemm, good));
+  EXPECT_TRUE(engine->gemm(promised, good));
+  EXPECT_TRUE(engine->plan(gemm)->run(good));
+  EXPECT_TRUE(engine->gemm(gemm, odd));
+  engine = fail(ErrorCode::internal, "closed");
+  const auto rows = read_calls(dir / "calls").value();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(text(rows[0].gemm), text(gemm));
+  EXPECT_EQ(rows[0].calls, 5);
+  EXPECT_EQ(rows[0].timed_calls, 5) << "by prediction: nothing waits for a stream";
+  EXPECT_GT(rows[0].ns_per_call(), 0);
+  EXPECT_EQ(text(rows[1].gemm), text(test::problem("bf16 N N 8 8 8 align=2")));
+  EXPECT_EQ(rows[1].calls, 1);
 }
 
 TEST_F(Hip, TuningGoesThroughTheWorkerAndBeginsWithWhatWasPredicted) {

@@ -1,0 +1,70 @@
+// Which problems a program calls, how often, and how long that takes: counters of one process, and
+// the thread that adds them to the calls file. Knows no kernels.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cache/recorded_calls.h"
+#include "engine/call_counter.h"
+#include "generator/problem/device_caps.h"
+#include "kiln/gemm.hpp"
+
+namespace kiln {
+
+/// Thread-safe. What was counted is added to the file after 0.1 s, then at intervals that double up
+/// to 10 s, when the recorder is destroyed, and when the process exits. A forked child counts from
+/// zero, for itself.
+class CallRecorder {
+ public:
+  /// A file that cannot be written is an Error here, and later a warning, once for each message.
+  static Result<std::shared_ptr<CallRecorder>> open(std::filesystem::path file, DeviceCaps device);
+  ~CallRecorder();
+  CallRecorder(const CallRecorder&) = delete;
+  CallRecorder& operator=(const CallRecorder&) = delete;
+
+  /// The counter of a problem, in its normal spelling. It lives as long as the recorder.
+  CallCounter& counter(const Gemm& gemm, int threads);
+  /// Adds what was counted since the last time to the file. What cannot be added is kept for the
+  /// next time.
+  void flush(std::chrono::milliseconds wait = kLongWait);
+  /// Starts the thread where there is none: in a forked child, too.
+  void keep_flushing() {
+    if (!running_.load(std::memory_order_relaxed)) start_thread();
+  }
+
+ private:
+  struct Counted {
+    CallCounter counter;
+    CallCounter::Counts written;
+  };
+  friend struct LiveRecorders;
+
+  CallRecorder(std::filesystem::path file, DeviceCaps device);
+  void start_thread();
+  void run_thread();
+  /// Both under the mutex.
+  Status add_fresh(std::chrono::milliseconds wait);
+  void flush_or_warn(std::chrono::milliseconds wait);
+  void begin_in_child();
+
+  const std::filesystem::path file_;
+  const DeviceCaps device_;
+  std::mutex mutex_;
+  std::map<std::pair<Gemm, int>, std::unique_ptr<Counted>> counted_;
+  int failures_ = 0;    // to add, since the last success
+  std::string warned_;  // the last message
+  bool closing_ = false;
+  std::condition_variable closed_;
+  std::atomic<bool> running_{false};
+  std::thread thread_;
+};
+
+}  // namespace kiln

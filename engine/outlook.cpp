@@ -1,0 +1,103 @@
+#include "engine/outlook.h"
+
+#include <algorithm>
+
+#include "engine/engine_impl.h"
+
+namespace kiln {
+namespace {
+
+/// The least that the analytic model predicts of any legal config; 0: there is none.
+double best_prediction(const BestKey& key) {
+  const Canonical problem = canonicalise(key.gemm);
+  double best = 0;
+  if (const auto space = space_for(key.gemm, key.device))
+    for (const Config& config : space->legal) {
+      const double ns = predict_ns(problem, key.device, config);
+      if (best == 0 || ns < best) best = ns;
+    }
+  return best;
+}
+
+}  // namespace
+
+std::string_view name(Basis basis) {
+  switch (basis) {
+    case Basis::stored:
+      return "stored";
+    case Basis::neighbours:
+      return "neighbours";
+    case Basis::corrected:
+      return "corrected";
+    case Basis::model:
+      return "model";
+    case Basis::none:
+      return "none";
+  }
+  return "none";
+}
+
+std::optional<double> Engine::Impl::model_error() {
+  const auto records = store->list();
+  std::vector<double> errors;
+  for (const Record& record : records ? *records : std::vector<Record>{}) {
+    DeviceCaps any_threads = record.key.device;
+    any_threads.compute_units = device.compute_units;
+    if (any_threads != device || record.key.policy != backend.policy) continue;
+    const double ns =
+        predict_ns(canonicalise(record.key.gemm), record.key.device, record.measured.config);
+    if (ns > 0) errors.push_back(record.measured.timing().median_ns / ns);
+  }
+  if (errors.empty()) return std::nullopt;
+  const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+  std::ranges::nth_element(errors, middle);
+  return *middle;
+}
+
+double Engine::Impl::expected_ns(const Gemm& gemm, int threads, Match match, const Config& config) {
+  const BestKey key = key_of(gemm, threads);
+  if (match == Match::exact)
+    if (const auto record = store->best(key, now)) return record->measured.timing().median_ns;
+  const double ns = predict_ns(canonicalise(key.gemm), key.device, config);
+  const KernelClass& known = stored_kernels.of(key, *store, now);
+  return ns * (known.model ? known.model->at(key.gemm).of(config) : model_error().value_or(1));
+}
+
+Result<Outlook> Engine::Impl::outlook(const Gemm& gemm, int threads, double called_ns) {
+  const auto plan = plan_for(gemm, threads);
+  if (!plan) return tl::unexpected(plan.error());
+  const Plan::Impl& p = **plan;
+  Outlook found{.match = p.match, .config = p.config};
+  const std::lock_guard lock(resolving);
+  const auto config = parse_config(p.config);
+  if (config) found.now_ns = expected_ns(gemm, p.threads, p.match, *config);
+  if (p.match == Match::exact) {
+    found.tuned_ns = found.now_ns;
+    found.basis = Basis::stored;
+    return found;
+  }
+  const BestKey key = key_of(gemm, p.threads);
+  KernelClass& known = stored_kernels.of(key, *store, now);
+  const auto ranked = known.ranked(key.gemm, key.device);
+  if (known.model && !ranked.empty()) {
+    // The best kernel is faster than the chosen one by what choices by this model lose.
+    found.tuned_ns = ranked.front().ns * std::min(1.0, known.model->quality().mean);
+    found.basis = Basis::neighbours;
+  } else {
+    const auto error = model_error();
+    found.tuned_ns = best_prediction(key) * error.value_or(1);
+    if (found.tuned_ns > 0) found.basis = error ? Basis::corrected : Basis::model;
+  }
+  const double time = called_ns > 0 ? called_ns : found.now_ns;
+  if (time > 0 && found.tuned_ns > 0) found.gain = std::max(0.0, 1 - found.tuned_ns / time);
+  return found;
+}
+
+Result<Outlook> outlook(Engine& engine, const Gemm& gemm, int threads, double called_ns) {
+  return shielded([&] {
+    Engine::Impl& impl = engine.impl();
+    return impl.outlook(impl.spelt(gemm), threads, called_ns);
+  });
+}
+
+}  // namespace kiln
