@@ -110,7 +110,7 @@ void add_blocks(Envelope& all, const Tile& tile, std::span<const std::int64_t> m
   for (std::int64_t columns = tile.step_n; tile.step_n > 0 && columns < tile.n;
        columns += tile.step_n)
     for (const std::size_t i : {1, 2})
-      all.add({m[i], columns - (i == 1 ? 0 : 3), k[i + 1]}, 1, 0);
+      all.add({m[i], std::max<std::int64_t>(1, columns - (i == 1 ? 0 : 3)), k[i + 1]}, 1, 0);
   if (tile.block_m > 0) {
     all.add({tile.block_m, n[1], k[3]}, 1, 0);
     all.add({tile.block_m + 1, n[3], k[3]}, 1, 1);

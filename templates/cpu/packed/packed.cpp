@@ -51,8 +51,8 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
 constexpr int kStepsPerFetch = 8;
 //% end
 /// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and reads A's last row in place of missing ones. There is one for each number of vectors, so it
-/// is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
+/// and skips missing rows, by branches that are predicted. There is one for each number of vectors,
+/// so it is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
 template <int M, int N, bool Ragged>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
@@ -105,10 +105,11 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     //% end
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
+      if (Ragged && i >= rows) continue;
       //% if pack_a
       UnitVec a = UnitVec(in.a[g * kMr + i]);
       //% else
-      UnitVec a = UnitVec(unit_of_a(in, Ragged && i >= rows ? rows - 1 : i, g * kGroup, count));
+      UnitVec a = UnitVec(unit_of_a(in, i, g * kGroup, count));
       //% end
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
@@ -182,11 +183,6 @@ KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 ro
   if constexpr (N > 1)
     if (columns <= (N - 1) * kLanes)
       return ragged_tile<N - 1>(in, k, out, row, column, rows, columns, pass);
-  //% if tail_rows
-  if constexpr (N == kNv)
-    if (rows <= kTailRows)
-      return tile<kTailRows, kNv, true>(in, k, out, row, column, rows, columns, pass);
-  //% end
   tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
 }
 

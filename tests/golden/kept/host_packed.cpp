@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 ahead=1
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_ef0a95c8ceecd046.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_50e3cb63a735219f.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -548,8 +548,8 @@ struct Operand {
 
 constexpr int kStepsPerFetch = 8;
 /// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and reads A's last row in place of missing ones. There is one for each number of vectors, so it
-/// is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
+/// and skips missing rows, by branches that are predicted. There is one for each number of vectors,
+/// so it is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
 template <int M, int N, bool Ragged>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
@@ -571,6 +571,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     }
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
+      if (Ragged && i >= rows) continue;
       UnitVec a = UnitVec(in.a[g * kMr + i]);
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);

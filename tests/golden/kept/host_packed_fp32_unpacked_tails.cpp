@@ -48,8 +48,8 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
 
 constexpr int kStepsPerFetch = 8;
 /// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and reads A's last row in place of missing ones. There is one for each number of vectors, so it
-/// is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
+/// and skips missing rows, by branches that are predicted. There is one for each number of vectors,
+/// so it is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
 template <int M, int N, bool Ragged>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
@@ -84,7 +84,8 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     }
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
-      UnitVec a = UnitVec(unit_of_a(in, Ragged && i >= rows ? rows - 1 : i, g * kGroup, count));
+      if (Ragged && i >= rows) continue;
+      UnitVec a = UnitVec(unit_of_a(in, i, g * kGroup, count));
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
     }

@@ -25,7 +25,7 @@ constexpr double kScreenSampleNs = 20'000;
 constexpr double kRaceSampleNs = 100'000;
 /// Of an untimed problem after the first: the limit of address space leaves room for its operands,
 /// references and copies.
-constexpr std::int64_t kAnotherBytes = std::int64_t{1} << 27;
+constexpr std::int64_t kAnotherBytes = std::int64_t{1} << 28;
 
 /// What candidates are timed on.
 struct Timed {

@@ -234,9 +234,6 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostPacked& h
   const int nr = h.nv * w.lanes;
   const bool shifted = host::shifts_a(p, row);
   const bool pack_b = h.pack_b && !p.gemm.b_packed;
-  // Rows that are a large part of the problem get a tile of their own. So do all numbers of
-  // columns, in whole vectors; for all numbers of rows that would double the time to compile.
-  const int tail_rows = p.gemm.m < 4 * h.mr ? int(p.gemm.m % h.mr) : 0;
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
@@ -260,7 +257,6 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostPacked& h
     add(name, value, gloss);
     out.constants.back().hint = true;
   };
-  hint("kTailRows", tail_rows, "rows that are left over, which have a tile of their own");
   hint("kFetchA", w.fetches.a, "lines of A's next rows that 8 steps fetch ahead");
   hint("kFetchB", w.fetches.b, "lines of B's next block that 8 steps fetch ahead");
 
@@ -276,7 +272,6 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostPacked& h
   v["column_sums"] = flag(shifted);
   v["prefetch"] = flag(h.prefetch > 0);
   v["stream_d"] = flag(h.stream_d);
-  v["tail_rows"] = flag(tail_rows > 0);
   v["inner"] = name(h.inner);
   // Units stand in memory as they are, so that one load reads one.
   v["direct_a"] = flag((row.kind == Kind::f32 && p.gemm.a.dtype == fp32) || row.kind == Kind::f64 ||
