@@ -273,6 +273,15 @@ std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int thread
           kernel->proved = false;
           continue;
         }
+        // As for an exact record: another libc or kernel below it is one more verification.
+        if (const Record& made = kernel->record; !gpu && made.validators.runtime != now.runtime) {
+          const StoredBinary binary{.key = made.measured.binary_key, .image = code->image};
+          if (const Status proof = prove(made.key, made.measured.config, *loaded, binary); !proof) {
+            warn(proof);
+            kernel->proved = false;
+            continue;
+          }
+        }
         kernel->code = std::move(*loaded);
       }
       auto plan = bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,

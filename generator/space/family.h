@@ -30,9 +30,13 @@ struct Parameters {
 };
 
 /// What one block (of a cluster: all its blocks) computes of D in one turn, and the k of a pipeline
-/// stage, in elements. 0: that size of the problem is a constant of the code.
+/// stage, in elements; on a CPU a register tile and the k of one pass. 0: that size of the problem
+/// is a constant of the code.
 struct Tile {
   std::int64_t m = 0, n = 0, k = 0;
+  // Of a CPU's code, 0 where there is none: the cache block, over whose sizes the loops around
+  // tiles run; and steps of rows and columns at which what is left of a tile has code of its own.
+  std::int64_t block_m = 0, block_n = 0, step_m = 0, step_n = 0;
 };
 
 struct Family {

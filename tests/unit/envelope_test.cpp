@@ -17,7 +17,8 @@ const Gemm kGemm = parse_gemm("bf16 N T 4096 4096 4096 align=16").value();
 std::vector<Config> one_of_each(const Gemm& gemm, const DeviceCaps& device) {
   std::vector<Config> configs;
   std::set<std::string_view> seen;
-  for (const Config& config : space_for(gemm, device).value().legal)
+  const SearchSpace space = space_for(gemm, device).value();
+  for (const Config& config : space.legal)
     if (seen.insert(family_name(config)).second) configs.push_back(config);
   return configs;
 }

@@ -110,7 +110,7 @@ void to_version3(const std::filesystem::path& file) {
          "ALTER TABLE binary RENAME COLUMN code_key TO source_key; "
          "UPDATE measurement SET binary_key = 'old ' || binary_key WHERE binary_key <> ''; "
          "UPDATE binary SET key = 'old ' || key, source_key = 'old'; "
-         "DROP TABLE search; DROP TABLE peak; "
+         "DROP TABLE search; DROP TABLE peak; DROP TABLE fit; "
          "ALTER TABLE toolchain ADD COLUMN space_version INTEGER NOT NULL DEFAULT 1; "
          "UPDATE toolchain SET key = replace(key, ';compiler=', ';space_version=1;compiler='); "
          "PRAGMA user_version = 3");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "generator/space/code_class.h"
 #include "generator/space/family.h"
@@ -31,7 +32,11 @@ class Envelope {
         device_(device),
         config_(config),
         most_work_(most_work),
-        own_(code_class(canonicalise(gemm), device, config)) {}
+        own_(code_class(canonicalise(gemm), device, config)) {
+    Gemm single = gemm;
+    single.batch = 1;
+    if (!broken_rule(canonicalise(single), device, config).empty()) least_batch_ = 2;
+  }
 
   /// The problem of these sizes, or the nearest that is the same code.
   void add(Sizes sizes, std::int64_t batch, std::int64_t extra) {
@@ -56,7 +61,7 @@ class Envelope {
     one.m = sizes[0];
     one.n = sizes[1];
     one.k = sizes[2];
-    one.batch = batch;
+    one.batch = std::max(batch, least_batch_);
     loosen_pitches(one, extra);
     if (one.flops() / 2 > most_work_) return true;
     if (!validate(one)) return false;
@@ -72,6 +77,7 @@ class Envelope {
   const Config& config_;
   const double most_work_;
   const CodeClass own_;
+  std::int64_t least_batch_ = 1;  // threads may have a product each
   std::vector<Gemm> problems_;
   std::set<Gemm> seen_;
 };
@@ -93,6 +99,32 @@ std::array<std::int64_t, 7> depths(std::int64_t stage) {
           4 * stage + stage / 2 + 1,
           12 * stage,
           40 * stage + 3};
+}
+
+/// What a CPU's code has beyond tiles: on either side of a cache block, each part of a tile that
+/// has code of its own, whole and ragged in the other sizes.
+void add_blocks(Envelope& all, const Tile& tile, std::span<const std::int64_t> m,
+                std::span<const std::int64_t> n, std::span<const std::int64_t> k) {
+  for (std::int64_t rows = tile.step_m; tile.step_m > 0 && rows < tile.m; rows += tile.step_m)
+    for (const std::size_t i : {1, 2}) all.add({rows, n[i], k[i]}, 1, 0);
+  for (std::int64_t columns = tile.step_n; tile.step_n > 0 && columns < tile.n;
+       columns += tile.step_n)
+    for (const std::size_t i : {1, 2})
+      all.add({m[i], std::max<std::int64_t>(1, columns - (i == 1 ? 0 : 3)), k[i + 1]}, 1, 0);
+  if (tile.block_m > 0) {
+    all.add({tile.block_m, n[1], k[3]}, 1, 0);
+    all.add({tile.block_m + 1, n[3], k[3]}, 1, 1);
+    all.add({2 * tile.block_m + tile.m + 1, n[0], k[4]}, 1, 0);
+  }
+  if (tile.block_n > 0) {
+    all.add({m[1], tile.block_n, k[3]}, 1, 0);
+    all.add({m[3], tile.block_n + 1, k[3]}, 1, 1);
+    all.add({m[0], 2 * tile.block_n + tile.n + 1, k[4]}, 1, 0);
+  }
+  if (tile.block_m > 0 && tile.block_n > 0) {
+    all.add({tile.block_m + 1, tile.block_n + 1, k[3]}, 1, 0);
+    all.add({tile.block_m + 1, tile.block_n + 1, 9}, 1, 0);
+  }
 }
 
 std::optional<Tile> tile_of(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
@@ -131,6 +163,7 @@ std::vector<Gemm> envelope(const Gemm& gemm, const DeviceCaps& device, const Con
   const auto side = static_cast<std::int64_t>(std::ceil(std::sqrt(2.3 * device.compute_units)));
   all.add({side * tile.m + 1, side * tile.n - 1, k[4]}, 1, 0);
   all.add({side * tile.m + 1, side * tile.n - 1, k[5]}, 1, 0);
+  add_blocks(all, tile, m, n, k);
   std::vector<Gemm> problems = std::move(all).problems();
   std::ranges::stable_sort(problems, {}, [](const Gemm& g) { return g.flops(); });
   return problems;

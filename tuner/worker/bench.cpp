@@ -197,14 +197,16 @@ class WorkerBench final : public Bench {
       return;
     }
     out.artifact.source = std::move(*source);
-    out.key = binary_key(out.artifact.source, compiler_.version());
     if (stored_) out.artifact.binary = stored_(out.artifact.source);
-    if (out.artifact.binary) return;
-    auto binary = compiler_.compile(out.artifact.source);
-    if (binary)
+    if (!out.artifact.binary) {
+      auto binary = compiler_.compile(out.artifact.source);
+      if (!binary) {
+        out.failure = Failure{Failure::Kind::compile, binary.error().message};
+        return;
+      }
       out.artifact.binary = std::move(*binary);
-    else
-      out.failure = Failure{Failure::Kind::compile, binary.error().message};
+    }
+    out.key = binary_key(out.artifact.source, compiler_.version());
   }
 
   /// Waits until it is compiled.

@@ -20,8 +20,9 @@ constexpr int lanes_for(int columns) {
   return lanes;
 }
 
-/// M rows of A by kNr rows of B^T over k; missing ones repeat the last that exists.
-template <int M>
+/// M rows of A by kNr rows of B^T over k. A ragged tile has fewer rows of A and skips the missing
+/// ones, by branches that are predicted; missing rows of B^T repeat the last that exists.
+template <int M, bool Ragged>
 __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB* b, i64 ldb, i64 k,
                                            const Output& where, i64 row, i64 column, int rows,
                                            int columns, AccVec* waiting, Pass pass) {
@@ -37,7 +38,7 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
     KILN_UNROLL
     for (int j = 0; j < kNr; ++j) {
       //% if blocked_k
-      acc[i][j] = pass.first ? AccVec(Acc(0)) : waiting[i * kNr + j];
+      acc[i][j] = pass.first || (Ragged && i >= rows) ? AccVec(Acc(0)) : waiting[i * kNr + j];
       //% else
       acc[i][j] = AccVec(Acc(0));
       //% end
@@ -46,7 +47,7 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
   const TypeA* from_a[M];
   const TypeB* from_b[kNr];
   KILN_UNROLL
-  for (int i = 0; i < M; ++i) from_a[i] = a + (i < rows ? i : rows - 1) * lda;
+  for (int i = 0; i < M; ++i) from_a[i] = a + i * lda;
   KILN_UNROLL
   for (int j = 0; j < kNr; ++j) from_b[j] = b + (j < columns ? j : columns - 1) * ldb;
 
@@ -60,6 +61,7 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
     //% end
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
+      if (Ragged && i >= rows) continue;
       UnitVec left = units_of_a(from_a[i]);
       //% if shift_a
       left ^= 0x80808080u;
@@ -94,19 +96,31 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
   if (!pass.last) {
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
+      if (Ragged && i >= rows) continue;
       KILN_UNROLL
       for (int j = 0; j < kNr; ++j) waiting[i * kNr + j] = acc[i][j];
     }
     return;
   }
   //% end
-  KILN_UNROLL
-  for (int i = 0; i < M; ++i) {
-    if (i >= rows) break;
+  auto finish_row = [&](const AccVec(&of)[kNr], int i) __attribute__((always_inline)) {
     Vec<Acc, lanes_for(kNr)> total = Acc(0);
     KILN_UNROLL
-    for (int j = 0; j < kNr; ++j) total[j] = add_lanes<kLanes>(acc[i][j]);
+    for (int j = 0; j < kNr; ++j) total[j] = add_lanes<kLanes>(of[j]);
     finish<lanes_for(kNr)>(out, total, row + i, column, columns, {true, true});
+  };
+  if constexpr (Ragged) {
+    AccVec copy[M][kNr];  // indexed at run time, accumulators would not stay in registers
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < kNr; ++j) copy[i][j] = acc[i][j];
+    }
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < rows; ++i) finish_row(copy[i], i);
+  } else {
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) finish_row(acc[i], i);
   }
 }
 
@@ -134,15 +148,13 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
         for (i64 i = i0; i < i1; i += kMr) {
           AccVec* own = waiting + (i - i0) / kMr * (kMr * kNr);
           const int height = int(smaller(kMr, i1 - i));
+          auto any_tile = height == kMr ? tile<kMr, false> : tile<kMr, (kMr > 1)>;
           //% if tail_rows
-          if (height <= kTailRows) {
-            tile<kTailRows>(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k,
-                            out, i, j, height, width, own, pass);
-            continue;
-          }
+          // Branches cost 3 to 7 % where the tail is a large part of m.
+          if (height == kTailRows) any_tile = tile<kTailRows, false>;
           //% end
-          tile<kMr>(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j,
-                    height, width, own, pass);
+          any_tile(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j,
+                   height, width, own, pass);
         }
         //% if blocked_k
       }

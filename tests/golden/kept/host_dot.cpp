@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_976aa03be588d196.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_cdc14ca9fbc11980.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -412,8 +412,9 @@ constexpr int lanes_for(int columns) {
   return lanes;
 }
 
-/// M rows of A by kNr rows of B^T over k; missing ones repeat the last that exists.
-template <int M>
+/// M rows of A by kNr rows of B^T over k. A ragged tile has fewer rows of A and skips the missing
+/// ones, by branches that are predicted; missing rows of B^T repeat the last that exists.
+template <int M, bool Ragged>
 __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB* b, i64 ldb, i64 k,
                                            const Output& where, i64 row, i64 column, int rows,
                                            int columns, AccVec* waiting, Pass pass) {
@@ -429,7 +430,7 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
   const TypeA* from_a[M];
   const TypeB* from_b[kNr];
   KILN_UNROLL
-  for (int i = 0; i < M; ++i) from_a[i] = a + (i < rows ? i : rows - 1) * lda;
+  for (int i = 0; i < M; ++i) from_a[i] = a + i * lda;
   KILN_UNROLL
   for (int j = 0; j < kNr; ++j) from_b[j] = b + (j < columns ? j : columns - 1) * ldb;
 
@@ -439,6 +440,7 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
     for (int j = 0; j < kNr; ++j) right[j] = units_of_b(from_b[j]);
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
+      if (Ragged && i >= rows) continue;
       UnitVec left = units_of_a(from_a[i]);
       KILN_UNROLL
       for (int j = 0; j < kNr; ++j) acc[i][j] = dot(acc[i][j], left, right[j]);
@@ -455,13 +457,24 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
     step([&](const TypeA* p) { return load_units<kLanes>(p + at, k - at); },
          [&](const TypeB* p) { return load_units<kLanes>(p + at, k - at); });
 
-  KILN_UNROLL
-  for (int i = 0; i < M; ++i) {
-    if (i >= rows) break;
+  auto finish_row = [&](const AccVec(&of)[kNr], int i) __attribute__((always_inline)) {
     Vec<Acc, lanes_for(kNr)> total = Acc(0);
     KILN_UNROLL
-    for (int j = 0; j < kNr; ++j) total[j] = add_lanes<kLanes>(acc[i][j]);
+    for (int j = 0; j < kNr; ++j) total[j] = add_lanes<kLanes>(of[j]);
     finish<lanes_for(kNr)>(out, total, row + i, column, columns, {true, true});
+  };
+  if constexpr (Ragged) {
+    AccVec copy[M][kNr];  // indexed at run time, accumulators would not stay in registers
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < kNr; ++j) copy[i][j] = acc[i][j];
+    }
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < rows; ++i) finish_row(copy[i], i);
+  } else {
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) finish_row(acc[i], i);
   }
 }
 
@@ -479,8 +492,9 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
         for (i64 i = i0; i < i1; i += kMr) {
           AccVec* own = waiting + (i - i0) / kMr * (kMr * kNr);
           const int height = int(smaller(kMr, i1 - i));
-          tile<kMr>(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j,
-                    height, width, own, pass);
+          auto any_tile = height == kMr ? tile<kMr, false> : tile<kMr, (kMr > 1)>;
+          any_tile(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j,
+                   height, width, own, pass);
         }
     }
   }

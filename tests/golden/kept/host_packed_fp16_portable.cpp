@@ -9,7 +9,6 @@ using TypeD = Half;               // elements of C and D
 constexpr int kVectorBytes = 16;  // accumulators of multiply, add
 constexpr int kMr = 4;            // rows of the register tile
 constexpr int kNv = 2;            // vectors across the register tile
-constexpr int kTailVectors = 1;   // vectors that the last columns need
 constexpr int kKc = 24;           // k of one block
 constexpr int kMc = 96;           // rows of one block of A
 constexpr int kNc = 128;          // columns of one block of B

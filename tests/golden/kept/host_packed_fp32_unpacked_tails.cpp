@@ -9,7 +9,6 @@ using TypeD = float;              // elements of C and D
 constexpr int kVectorBytes = 64;  // accumulators of vfmadd231ps
 constexpr int kMr = 6;            // rows of the register tile
 constexpr int kNv = 4;            // vectors across the register tile
-constexpr int kTailVectors = 3;   // vectors that the last columns need
 constexpr int kKc = 128;          // k of one block
 constexpr int kMc = 96;           // rows of one block of A
 constexpr int kNc = 128;          // columns of one block of B
@@ -49,7 +48,8 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
 
 constexpr int kStepsPerFetch = 8;
 /// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and reads A's last row in place of missing ones.
+/// and skips missing rows, by branches that are predicted. There is one for each number of vectors,
+/// so it is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
 template <int M, int N, bool Ragged>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
@@ -84,7 +84,8 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     }
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
-      UnitVec a = UnitVec(unit_of_a(in, Ragged && i >= rows ? rows - 1 : i, g * kGroup, count));
+      if (Ragged && i >= rows) continue;
+      UnitVec a = UnitVec(unit_of_a(in, i, g * kGroup, count));
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
     }
@@ -104,34 +105,52 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     fetch<kFetchB>(in.next->b);
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
-      if (i < (Ragged ? rows : M) && (!Ragged || j * kLanes < columns))
+      if (!Ragged && i < M)
         __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
-#pragma clang loop unroll_count(kUnroll) vectorize(disable)
+#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
-#pragma clang loop unroll_count(kUnroll) vectorize(disable)
+#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
   for (; g < whole; ++g) step(g, kGroup);
 
-  KILN_UNROLL
-  for (int i = 0; i < M; ++i) {
-    if (Ragged && i >= rows) break;
+  if constexpr (Ragged) {
+    AccVec sums[M][N];  // a copy: indexed at run time, accumulators would not stay in registers
     KILN_UNROLL
-    for (int j = 0; j < N; ++j) {
-      const int live_columns = Ragged ? columns - j * kLanes : kLanes;
-      if (live_columns > 0)
-        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, live_columns, pass);
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) sums[i][j] = acc[i][j];
+    }
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < rows; ++i) {
+#pragma clang loop unroll(disable)
+      for (int j = 0; j * kLanes < columns; ++j)
+        finish<kLanes>(out, sums[i][j], row + i, column + j * kLanes, columns - j * kLanes, pass);
+    }
+  } else {
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j)
+        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, kLanes, pass);
     }
   }
 }
 
-/// Chooses the narrowest tile that holds the block.
+/// A ragged tile of no more vectors than the columns need, N at most.
+template <int N>
+KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
+                             int rows, int columns, Pass pass) {
+  if constexpr (N > 1)
+    if (columns <= (N - 1) * kLanes)
+      return ragged_tile<N - 1>(in, k, out, row, column, rows, columns, pass);
+  tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
+}
+
 KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
                           int rows, int columns, Pass pass) {
   if (rows == kMr && columns == kNr)
     return tile<kMr, kNv, false>(in, k, out, row, column, rows, columns, pass);
-  if (columns <= kTailVectors * kLanes)
-    return tile<kMr, kTailVectors, true>(in, k, out, row, column, rows, columns, pass);
-  tile<kMr, kNv, true>(in, k, out, row, column, rows, columns, pass);
+  ragged_tile<kNv>(in, k, out, row, column, rows, columns, pass);
 }
 
 KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {

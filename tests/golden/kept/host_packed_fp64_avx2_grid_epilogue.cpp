@@ -9,7 +9,6 @@ using TypeD = double;             // elements of C and D
 constexpr int kVectorBytes = 32;  // accumulators of vfmadd231pd
 constexpr int kMr = 4;            // rows of the register tile
 constexpr int kNv = 3;            // vectors across the register tile
-constexpr int kTailVectors = 1;   // vectors that the last columns need
 constexpr int kKc = 256;          // k of one block
 constexpr int kMc = 96;           // rows of one block of A
 constexpr int kNc = 768;          // columns of one block of B

@@ -54,7 +54,8 @@ class Harness {
   /// Makes the problem's operands and references in place of the last one's. Errors: device (no
   /// such device, no memory), compiler (of a GPU's checking kernels), bad_input, unsupported.
   virtual Status prepare(const HarnessInput& input) = 0;
-  /// Whether another problem may be prepared once the process is in its cage.
+  /// Whether another problem may be prepared once the process is in its cage; on a CPU a small one
+  /// that is not timed, after another such.
   virtual bool serves_many() const = 0;
   /// Puts the process into the cage that suits the device, after the first problem was prepared.
   /// Returns what enter_cage() says.

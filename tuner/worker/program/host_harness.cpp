@@ -23,6 +23,9 @@ namespace {
 constexpr std::int64_t kCheapToVerify = std::int64_t{1} << 25;  // multiply-adds
 constexpr double kScreenSampleNs = 20'000;
 constexpr double kRaceSampleNs = 100'000;
+/// Of an untimed problem after the first: the limit of address space leaves room for its operands,
+/// references and copies.
+constexpr std::int64_t kAnotherBytes = std::int64_t{1} << 28;
 
 /// What candidates are timed on.
 struct Timed {
@@ -111,6 +114,7 @@ class SharedOutput {
 class HostHarness final : public Harness {
  public:
   Status prepare(const HarnessInput& input) override {
+    if (confined_) return prepare_another(input);
     // Asked for its side effect: tile registers are granted to each process on request.
     if (const auto here = detect_cpu(input.device.compute_units); !here)
       return tl::unexpected(here.error());
@@ -130,7 +134,7 @@ class HostHarness final : public Harness {
     return {};
   }
 
-  bool serves_many() const override { return false; }
+  bool serves_many() const override { return true; }
   /// What code will need that has a path is opened first: libm, and the threads, which are placed
   /// by what the system's files say of its cores. Their stacks do not count against the limit of
   /// address space.
@@ -138,6 +142,7 @@ class HostHarness final : public Harness {
     LoadedImage::prepare();
     const TeamLease team(input_.device.compute_units);
     limit_address_space(touched_bytes(input_.gemm));
+    confined_ = true;
     return enter_cage(CageKind::host, status);
   }
 
@@ -207,7 +212,24 @@ class HostHarness final : public Harness {
   }
 
  private:
+  /// In the cage only small problems are verified, on the threads that there are: no file can be
+  /// asked how much memory is left.
+  Status prepare_another(HarnessInput input) {
+    if (input.timed || input_.timed || input.device != input_.device ||
+        touched_bytes(input.gemm) > kAnotherBytes)
+      return fail(ErrorCode::device,
+                  fmt::format("'{}': this worker serves another problem", text(input.gemm)));
+    verifiers_.reset();
+    input.options.ask_for_room = false;
+    auto made = Verifiers::make(input);
+    if (!made) return tl::unexpected(made.error());
+    verifiers_.emplace(std::move(*made));
+    input_ = std::move(input);
+    return {};
+  }
+
   HarnessInput input_;
+  bool confined_ = false;
   std::unique_ptr<const Timed> timed_;
   std::optional<Verifiers> verifiers_;
 };

@@ -183,6 +183,12 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
          shared + 60;
 }
 
+Tile tile(const Canonical& p, const HostAmx& h, const AmxSizes&) {
+  const int height = h.mt * kTile, width = h.nt * kTile;
+  return host::tile_of(
+      p, h.swap ? Tile{width, height, h.kc, h.nc, 0} : Tile{height, width, h.kc, 0, h.nc});
+}
+
 constexpr TypedFamily<HostAmx, AmxSizes> kRow{
     .vendor = Vendor::cpu,
     .files = kFiles,
@@ -192,6 +198,7 @@ constexpr TypedFamily<HostAmx, AmxSizes> kRow{
     .enumerate = enumerate,
     .parameters = parameters,
     .predict_ns = predict,
+    .tile = tile,
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostAmx& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostAmx& c) { return host::flags(c.isa, d); }};

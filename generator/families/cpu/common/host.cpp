@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace kiln::host {
 namespace {
 
@@ -91,6 +93,15 @@ void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int
   if (way == Parallel::k)
     to.constants.push_back(
         number("kKUnit", 4 * k_group, "k is divided among threads at multiples of this"));
+}
+
+Tile tile_of(const Canonical& problem, Tile canonical) {
+  if (problem.swapped) {
+    std::swap(canonical.m, canonical.n);
+    std::swap(canonical.block_m, canonical.block_n);
+    std::swap(canonical.step_m, canonical.step_n);
+  }
+  return canonical;
 }
 
 double flushed_by(Isa isa, const Gemm& gemm, const DeviceCaps& device) {

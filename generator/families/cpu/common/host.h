@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "generator/families/cpu/common/instructions.h"
+#include "generator/space/family.h"
 #include "generator/space/parameters.h"
 
 namespace kiln::host {
@@ -26,6 +27,9 @@ void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInst
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
 /// Whether accumulators of a part of k need a workspace, because D's type would round them.
 bool needs_partial_accumulators(const Canonical& problem);
+
+/// The tile of a canonical problem as the caller's m and n.
+Tile tile_of(const Canonical& problem, Tile canonical);
 
 /// Registers that hold vectors.
 constexpr int vector_registers(Isa isa) { return isa == Isa::avx512 || isa == Isa::amx ? 32 : 16; }

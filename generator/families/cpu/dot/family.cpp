@@ -107,7 +107,10 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostDot& h, c
   };
   add("kMr", h.mr, "rows of A in the tile");
   add("kNr", h.nr, "rows of B^T in the tile");
-  if (tail_rows > 0) add("kTailRows", tail_rows, "rows that are left over");
+  if (tail_rows > 0) {
+    add("kTailRows", tail_rows, "rows that are left over, which have a tile of their own");
+    out.constants.back().hint = true;
+  }
   if (h.kc > 0) add("kKc", h.kc, "k of one pass");
   if (h.mc > 0) add("kMc", h.mc, "rows of A that stay while B streams by");
   if (h.prefetch > 0) add("kPrefetch", h.prefetch, "vectors that B is prefetched ahead");
@@ -172,6 +175,10 @@ constexpr TypedFamily<HostDot, DotSizes> kRow{
     .enumerate = enumerate,
     .parameters = parameters,
     .predict_ns = predict,
+    .tile =
+        [](const Canonical& p, const HostDot& c, const DotSizes& w) {
+          return host::tile_of(p, {c.mr, c.nr, c.kc > 0 ? c.kc : w.step, c.mc, 0, 1, 0});
+        },
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostDot& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostDot& c) { return host::flags(c.isa, d); }};

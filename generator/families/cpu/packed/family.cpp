@@ -54,6 +54,13 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
   return out;
 }
 
+/// Whether ahead=1 differs from ahead=0. No rule: what it prefetches on one size may be nothing on
+/// another that the same code serves.
+bool has_next(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
+  const Fetches next = fetches(p, d, h);
+  return next.a > 0 || next.b > 0;
+}
+
 PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
   const auto& row = *instruction(c.isa, p, d);
   return {row, lanes(row), c.ahead ? fetches(p, d, c) : Fetches{}};
@@ -107,10 +114,6 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
        return !c.stream_d ||
               (c.isa != Isa::portable && c.kc >= p.gemm.k && c.parallel != Parallel::k &&
                size_of(p.gemm.d.dtype) == w.row.acc_bytes);
-     }},
-    {"ahead=1 needs a next block of A or B that fits a quarter of L2",
-     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
-       return !c.ahead || w.fetches.a > 0 || w.fetches.b > 0;
      }},
     {"unroll is 1 to 16, prefetch 0 to 64",
      [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
@@ -215,8 +218,9 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
                       if (prefetch > 0 && (pack_b || ahead)) continue;
                       // Columns within few rows only help an A that is packed.
                       if (!pack_a && b.inner == Inner::columns && b.mc < m) continue;
-                      visit(HostPacked{isa, mr, nv, kc, b.mc, b.nc, pack_a, pack_b, b.inner, way,
-                                       kUnroll, prefetch, stream, ahead});
+                      const HostPacked h{isa,    mr,      nv,  kc,      b.mc,     b.nc,   pack_a,
+                                         pack_b, b.inner, way, kUnroll, prefetch, stream, ahead};
+                      if (!ahead || has_next(p, d, h)) visit(h);
                     }
     }
   }
@@ -227,20 +231,14 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostPacked& h
   const auto& row = w.row;
   Parameters out;
   host::add_common(out, p, h.isa, row, row.vector_bytes);
-  const int lane_count = w.lanes, nr = h.nv * lane_count;
+  const int nr = h.nv * w.lanes;
   const bool shifted = host::shifts_a(p, row);
   const bool pack_b = h.pack_b && !p.gemm.b_packed;
-  // A tail that is a large part of the problem gets a tile of its own size.
-  const int tail_columns = int(p.gemm.n % nr);
-  const int tail_vectors = int(ceil_div(tail_columns, lane_count)) % h.nv;
-  const int tail_rows = p.gemm.m < 4 * h.mr ? int(p.gemm.m % h.mr) : 0;
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
   add("kMr", h.mr, "rows of the register tile");
   add("kNv", h.nv, "vectors across the register tile");
-  if (tail_vectors > 0) add("kTailVectors", tail_vectors, "vectors that the last columns need");
-  if (tail_rows > 0) add("kTailRows", tail_rows, "rows that are left over");
   add("kKc", h.kc, "k of one block");
   add("kMc", h.mc, "rows of one block of A");
   add("kNc", h.nc, "columns of one block of B");
@@ -274,14 +272,16 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostPacked& h
   v["column_sums"] = flag(shifted);
   v["prefetch"] = flag(h.prefetch > 0);
   v["stream_d"] = flag(h.stream_d);
-  v["tail_vectors"] = flag(tail_vectors > 0);
-  v["tail_rows"] = flag(tail_rows > 0);
   v["inner"] = name(h.inner);
   // Units stand in memory as they are, so that one load reads one.
   v["direct_a"] = flag((row.kind == Kind::f32 && p.gemm.a.dtype == fp32) || row.kind == Kind::f64 ||
                        row.kind == Kind::bf16 || row.kind == Kind::vnni);
   if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
   return out;
+}
+
+Tile tile(const Canonical& p, const HostPacked& h, const PackedSizes& w) {
+  return host::tile_of(p, {h.mr, h.nv * w.lanes, h.kc, h.mc, h.nc, 1, w.lanes});
 }
 
 /// A plain blocking for whatever the best instruction set of the device computes.
@@ -316,6 +316,7 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .enumerate = enumerate,
     .parameters = parameters,
     .predict_ns = host::predict_packed,
+    .tile = tile,
     .fallback = fallback,
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostPacked& c) { return host::flushed_by(c.isa, g, d); },

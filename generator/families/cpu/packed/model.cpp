@@ -104,9 +104,11 @@ double compute_ns(const Share& s) {
   if (h.unroll == 1) step *= 1.04;
   if (h.prefetch > 0) step *= 1.03;
   if (h.ahead) step *= 1.015;
-  // The last tile is as narrow as it needs to be.
+  // The last tile is as narrow as it needs to be and skips rows that D has not.
   const double vectors = std::ceil(s.n * s.row.acc_bytes / s.row.vector_bytes);
-  const double rows = std::ceil(s.m / h.mr) * h.mr;
+  const double left = std::fmod(s.m, h.mr);
+  const double rows =
+      s.m - left + (left > 0 ? std::min<double>(h.mr, std::max(left, latency / h.nv)) : 0);
   return rows * vectors * s.groups * step / s.rate.dots_per_ns +
          s.tiles * (30 + 3 * dots) / s.rate.dots_per_ns +
          (paged ? s.tiles / s.k_blocks * s.k * kPageNs : 0);
