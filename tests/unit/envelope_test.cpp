@@ -40,7 +40,7 @@ TEST(Envelope, HasTheConfigsCodeAndEverySideOfATile) {
       below |= one.m < tile.m && one.m > 1;
       above |= one.m > tile.m && one.m % tile.m != 0;
       ragged_k |= one.k % tile.k != 0;
-      loose |= one.d.ld > one.n + 16;
+      loose |= one.d.ld >= one.n + 16;
       waves |= one.m / tile.m * (one.n / tile.n) > 2 * kH200.compute_units;
     }
     EXPECT_TRUE(below && above && ragged_k && loose && waves) << text(config);
