@@ -39,11 +39,12 @@ TEST(Envelope, HasTheConfigsCodeAndEverySideOfATile) {
       EXPECT_LE(one.flops() / 2, 0x1p34);
       below |= one.m < tile.m && one.m > 1;
       above |= one.m > tile.m && one.m % tile.m != 0;
-      ragged_k |= one.k % tile.k != 0;
+      ragged_k |= one.k % tile.k != 0 || tile.k == 1;
       loose |= one.d.ld >= one.n + 16;
       waves |= one.m / tile.m * (one.n / tile.n) > 2 * kH200.compute_units;
     }
-    EXPECT_TRUE(below && above && ragged_k && loose && waves) << text(config);
+    EXPECT_TRUE(below && above && ragged_k && loose) << text(config);
+    EXPECT_TRUE(waves) << text(config);
   }
 }
 
