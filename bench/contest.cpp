@@ -41,7 +41,7 @@ double ContestResult::ratio() const {
 }
 
 Result<ContestResult> contest(Engine& engine, const RaceTrack& track, const Gemm& gemm, int threads,
-                              const ContestOptions& options) {
+                              const ContestOptions& options, const std::vector<Entrant>& others) {
   if (Status valid = validate(gemm); !valid) return tl::unexpected(valid.error());
   if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0 || gemm.batch == 0)
     return fail(ErrorCode::bad_input,
@@ -58,6 +58,8 @@ Result<ContestResult> contest(Engine& engine, const RaceTrack& track, const Gemm
   result.match = plan->match();
   result.policy = track.backend().policy;
   Status ok = (*race)->enter(engine, *plan);
+  for (const Entrant& other : others)
+    if (ok) ok = (*race)->enter(other.engine, other.plan);
   if (ok) ok = check(**race, "", result);
   if (ok) ok = (*race)->admit_peers(result.excluded);
   if (!ok) return tl::unexpected(ok.error());
@@ -66,6 +68,7 @@ Result<ContestResult> contest(Engine& engine, const RaceTrack& track, const Gemm
   // Thousands of calls later it must be right still.
   if (ok = check(**race, "after the race: ", result); !ok) return tl::unexpected(ok.error());
   result.kiln = times->plans.front();
+  result.others.assign(times->plans.begin() + 1, times->plans.end());
   result.peers = std::move(times->peers);
   result.conditions = times->conditions;
   result.peak_flops = raised_peak(engine, gemm, threads, times->probed_flops, fastest_rate(result));

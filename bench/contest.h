@@ -20,6 +20,7 @@ struct ContestResult {
   Gemm gemm;
   int threads = 1;
   Timing kiln;
+  std::vector<Timing> others = {};      // of the other plans that were entered, in their order
   std::map<std::string, Timing> peers;  // as RaceTimes
   std::vector<Excluded> excluded;
   std::string config;              // of kiln's kernel
@@ -38,9 +39,16 @@ struct ContestResult {
   double ratio() const;
 };
 
+/// A plan of another engine for the same problem.
+struct Entrant {
+  Engine& engine;
+  Plan plan;
+};
+
 /// kiln's result is checked before the race and after it. Errors: bad_input (an empty or invalid
 /// problem), device (no memory; it gave up), and those of Engine::plan.
 Result<ContestResult> contest(Engine& engine, const RaceTrack& track, const Gemm& gemm, int threads,
-                              const ContestOptions& options);
+                              const ContestOptions& options,
+                              const std::vector<Entrant>& others = {});
 
 }  // namespace kiln

@@ -65,7 +65,7 @@ Status run_checked(Engine& engine, const Gemm& gemm, const DeviceCaps& device, s
     outcome.wrong.push_back(fmt::format("{}: {}", text(gemm), *fault));
   const auto plan = engine.plan(gemm, device.compute_units);
   if (!plan) return tl::unexpected(plan.error());
-  outcome.from_database += plan->match() == Match::exact;
+  outcome.from_database += is_tuned(plan->match());
   return {};
 }
 

@@ -11,13 +11,14 @@
 
 namespace kiln {
 
+/// Its fastest proposal, and the one that its heuristic names first, which most programs run.
 inline constexpr const char* kGpuPeer = "cublaslt";
+inline constexpr const char* kGpuPeerFirst = "cublaslt_first";
 
-/// Nothing where no proposal can run; wrong ones are added to `excluded`. Errors: device (a
-/// proposal destroyed the context).
-Result<std::optional<GpuCalls>> fastest_proposal(const GpuTools& tools,
-                                                 const VendorLibrary& library,
-                                                 const GpuOperandSets& sets, GpuChecker& checker,
-                                                 std::vector<Excluded>& excluded);
+/// Which of its proposals is the fastest; nothing where none can run. Wrong ones are added to
+/// `excluded`. Errors: device (a proposal destroyed the context).
+Result<std::optional<int>> fastest_proposal(const GpuTools& tools, const VendorLibrary& library,
+                                            const GpuOperandSets& sets, GpuChecker& checker,
+                                            std::vector<Excluded>& excluded);
 
 }  // namespace kiln

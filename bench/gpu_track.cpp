@@ -1,4 +1,6 @@
 // Races on a GPU of any vendor that has a backend.
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "bench/gpu_peer.h"
@@ -40,9 +42,10 @@ class GpuContest final : public Contest {
     if (!checker) return tl::unexpected(checker.error());
     const Verdict verdict = (*checker)->check(plans_.front());
     if (verdict) return std::nullopt;
-    if (verdict.error().kind == Failure::Kind::crashed)
-      return fail(ErrorCode::device, verdict.error().detail);
-    return verdict.error().detail;
+    const auto& [kind, detail] = verdict.error();
+    // Of the result itself; all else (no memory, a call that was refused) says nothing about it.
+    if (kind == Failure::Kind::wrong_result || kind == Failure::Kind::out_of_bounds) return detail;
+    return fail(ErrorCode::device, detail);
   }
 
   Status admit_peers(std::vector<Excluded>& excluded) override {
@@ -54,10 +57,15 @@ class GpuContest final : public Contest {
       return {};
     }
     library_.emplace(std::move(*library));
-    auto fastest = fastest_proposal(*tools_, *library_, sets_, **checker, excluded);
+    const auto fastest = fastest_proposal(*tools_, *library_, sets_, **checker, excluded);
     if (!fastest) return tl::unexpected(fastest.error());
-    if (*fastest) peer_.emplace(std::move(**fastest));
-    return {};
+    if (!*fastest) return {};
+    if (Status in = admit(kGpuPeer, **fastest); !in) return in;
+    // One that was refused above, or is wrong, is no contestant.
+    const bool wrong = std::ranges::any_of(
+        excluded, [](const Excluded& out) { return out.reason.starts_with("choice 0:"); });
+    first_is_fastest_ = **fastest == 0;
+    return wrong || first_is_fastest_ ? Status{} : admit(kGpuPeerFirst, 0);
   }
 
   Result<RaceTimes> race(int samples, double budget_ns) override {
@@ -69,16 +77,26 @@ class GpuContest final : public Contest {
     }
     std::vector<GpuCalls*> contenders;
     for (GpuCalls& one : calls) contenders.push_back(&one);
-    if (peer_) contenders.push_back(&*peer_);
+    for (auto& [name, one] : peers_) contenders.push_back(&one);
     const auto raced = gpu_race(contenders, samples, kLeastSamples, budget_ns, {});
     if (!raced) return tl::unexpected(raced.error());
     RaceTimes times{.conditions = *raced};
     for (const GpuCalls& one : calls) times.plans.push_back(one.timing());
-    if (peer_) times.peers[kGpuPeer] = peer_->timing();
+    for (const auto& [name, one] : peers_) times.peers[name] = one.timing();
+    if (peers_.contains(kGpuPeer) && first_is_fastest_)
+      times.peers[kGpuPeerFirst] = times.peers[kGpuPeer];
     return times;
   }
 
  private:
+  /// A proposal of the library joins the race, where it can run. Errors: device.
+  Status admit(const char* name, int choice) {
+    auto calls = GpuCalls::make(*tools_, sets_, library_->run(choice));
+    if (Status alive = tools_->wait(); !alive) return alive;
+    if (calls) peers_.emplace(name, std::move(*calls));
+    return {};
+  }
+
   /// Made when first asked for: its references take memory that a race alone does not need.
   Result<GpuChecker*> checker_made() {
     if (!checker_) {
@@ -96,8 +114,9 @@ class GpuContest final : public Contest {
   GpuOperandSets sets_;
   std::optional<GpuChecker> checker_;
   std::vector<RunOnGpu> plans_;
-  std::optional<VendorLibrary> library_;  // of which peer_ is a proposal
-  std::optional<GpuCalls> peer_;
+  std::optional<VendorLibrary> library_;  // of which peers_ are proposals
+  std::map<std::string, GpuCalls> peers_;
+  bool first_is_fastest_ = false;
 };
 
 class GpuTrack final : public RaceTrack {

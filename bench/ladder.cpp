@@ -38,21 +38,22 @@ class Climb {
       return;
     }
     std::vector<Excluded> excluded;
-    auto calls = fastest_proposal(*tools_, *library, sets_, checker_, excluded);
-    if (!calls) {
-      to.library_note = calls.error().message;
+    const auto fastest = fastest_proposal(*tools_, *library, sets_, checker_, excluded);
+    if (!fastest) {
+      to.library_note = fastest.error().message;
       return;
     }
-    if (!*calls) {
+    if (!*fastest) {
       to.library_note =
           excluded.empty() ? "it has no algorithm for this shape" : excluded[0].reason;
       return;
     }
-    if (!gpu_race({&**calls}, samples_, kLadderSamples, kBudgetNs, {})) {
+    auto calls = GpuCalls::make(*tools_, sets_, library->run(**fastest));
+    if (!calls || !gpu_race({&*calls}, samples_, kLadderSamples, kBudgetNs, {})) {
       to.library_note = "its calls failed";
       return;
     }
-    to.library = (*calls)->timing();
+    to.library = calls->timing();
     to.library_tflops = tflops_of(gemm_, to.library.median_ns);
   }
 

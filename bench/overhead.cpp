@@ -75,7 +75,8 @@ class Bare {
           !ok)
         return tl::unexpected(ok.error());
     bare->args_ = plan.arguments(operands, bare->workspace_.data());
-    const std::span maps(bare->maps_.data(), plan.kernel()->description().maps.size());
+    bare->maps_.resize(plan.kernel()->description().maps.size());
+    const std::span maps(bare->maps_);
     if (Status ok = plan.kernel()->encode(bare->args_, maps); !ok)
       return tl::unexpected(ok.error());
     bare->launches_ = plan.kernel()->bare_launches(bare->args_, maps, nullptr);
@@ -94,7 +95,7 @@ class Bare {
   gpu::SharedDevice device_;
   gpu::DeviceBuffer workspace_;
   KilnGpuArgs args_{};
-  std::array<KilnTensorMap, 4> maps_{};
+  std::vector<KilnTensorMap> maps_;
   std::vector<gpu::GpuKernel::BareLaunch> launches_;
 };
 

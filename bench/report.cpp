@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "bench/geometric_mean.h"
 #include "tuner/measure/measure.h"
 
 namespace kiln {
@@ -30,24 +31,6 @@ OrderedJson shape_json(const Gemm& gemm, int threads, const std::string& device)
   return {{"dtype", w.dtype}, {"ta", w.ta},  {"tb", w.tb},         {"m", gemm.m},
           {"n", gemm.n},      {"k", gemm.k}, {"threads", threads}, {"device", device}};
 }
-
-/// Geometric mean of positive values.
-class GeometricMean {
- public:
-  void add(double value) {
-    if (!(value > 0)) return;
-    log_ += std::log(value);
-    ++count_;
-    least_ = count_ == 1 ? value : std::min(least_, value);
-  }
-  int count() const { return count_; }
-  double least() const { return least_; }
-  double value() const { return count_ ? std::exp(log_ / count_) : 0; }
-
- private:
-  double log_ = 0, least_ = 0;
-  int count_ = 0;
-};
 
 std::string time_text(double ns) {
   if (ns < 1e3) return fmt::format("{:.0f} ns", ns);

@@ -83,6 +83,14 @@ Result<std::vector<ListedShape>> suite(std::string_view name) {
   return shapes;
 }
 
+Result<ListedShape> parse_shape(std::string_view line) {
+  if (!names_range(line))
+    return parse_gemm(line).map([](const Gemm& gemm) { return ListedShape{gemm, {}, {}}; });
+  return parse_gemm_range(line).map([](const GemmRange& range) {
+    return ListedShape{range.gemm, {}, {}, range};
+  });
+}
+
 Result<std::vector<ListedShape>> parse_shapes(std::string_view text, std::string_view name) {
   std::vector<ListedShape> shapes;
   int number = 0;
@@ -94,12 +102,13 @@ Result<std::vector<ListedShape>> parse_shapes(std::string_view text, std::string
     const std::string_view line = trimmed(whole.substr(0, hash));
     if (line.empty()) continue;
     const std::string origin = fmt::format("{}:{}", name, number);
-    auto gemm = parse_gemm(line);
-    const Status valid = gemm ? validate(*gemm) : Status(tl::unexpected(gemm.error()));
-    if (!valid)
-      return fail(valid.error().code, fmt::format("{}: {}", origin, valid.error().message));
+    auto shape = parse_shape(line);
+    if (!shape)
+      return fail(shape.error().code, fmt::format("{}: {}", origin, shape.error().message));
     const std::string_view comment = hash < whole.size() ? whole.substr(hash + 1) : "";
-    shapes.push_back({*gemm, origin, std::string(trimmed(comment))});
+    shape->origin = origin;
+    shape->comment = trimmed(comment);
+    shapes.push_back(std::move(*shape));
   }
   return shapes;
 }

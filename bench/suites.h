@@ -2,6 +2,7 @@
 // line with # comments. Knows no device and runs nothing.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,15 +10,20 @@
 
 #include "generator/render/embedded.h"
 #include "kiln/gemm.hpp"
+#include "kiln/range.hpp"
 
 namespace kiln {
 
-/// One problem of a list and where it stands.
+/// One problem of a list, or a range of problems, and where it stands.
 struct ListedShape {
-  Gemm gemm;
+  Gemm gemm;            // of a range, that of the largest size
   std::string origin;   // "llama-3-8b:4", the list and its line
   std::string comment;  // what follows # on that line
+  std::optional<GemmRange> range = {};
 };
+
+/// A line's problem, or range. Errors: those of parse_gemm() and parse_gemm_range().
+Result<ListedShape> parse_shape(std::string_view line);
 
 /// Files of bench/shapes, e.g. {"bert-base.txt", …}.
 std::span<const EmbeddedFile> embedded_shapes();

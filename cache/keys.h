@@ -27,6 +27,10 @@ struct EnumNames<Determinism> {
 };
 
 template <>
+struct EnumNames<Size> {
+  static constexpr std::array<std::string_view, 3> names{"m", "n", "k"};
+};
+template <>
 struct EnumNames<Round> {
   static constexpr std::array<std::string_view, 3> names{"screen", "second", "race"};
 };

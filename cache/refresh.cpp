@@ -98,13 +98,15 @@ Result<std::vector<RefreshRow>> refresh(Store& store, bool write) {
     if (!row) return tl::unexpected(row.error());
     rows.push_back(std::move(*row));
   }
-  std::set<BestKey> raced;
-  for (const RefreshRow& row : rows)
-    if (row.state == Refreshed::same || row.state == Refreshed::recompiled) raced.insert(row.key);
+  // By file: another one may be absent next time.
+  std::set<std::pair<std::filesystem::path, BestKey>> raced;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].state == Refreshed::same || rows[i].state == Refreshed::recompiled)
+      raced.emplace((*records)[i].database, rows[i].key);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     RefreshRow& row = rows[i];
-    if (row.state != Refreshed::race && row.state != Refreshed::unknown) continue;
-    if (!raced.contains(row.key)) continue;
+    if (row.state != Refreshed::race) continue;
+    if (!raced.contains({(*records)[i].database, row.key})) continue;
     row.state = Refreshed::replaced;
     if (write && (*records)[i].database == store.path())
       if (Status gone = store.retire((*records)[i]); !gone) return tl::unexpected(gone.error());

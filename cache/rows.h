@@ -18,6 +18,8 @@ struct KeyIds {
   std::int64_t device = 0, problem = 0, toolchain = 0;
 };
 
+void bind_value(SQLite::Statement& statement, int index, const Value& value);
+
 std::int64_t device_row(SQLite::Database& db, const DeviceCaps& device);
 std::int64_t problem_row(SQLite::Database& db, const Gemm& gemm);
 std::int64_t toolchain_row(SQLite::Database& db, const Validators& validators);
@@ -40,6 +42,11 @@ void raise_peak_row(SQLite::Database& db, const DeviceCaps& device, DType type, 
 /// Code and its source, without the head that names a problem; a key that is there already is left
 /// alone unless it was quarantined.
 void put_binary_row(SQLite::Database& db, const StoredBinary& binary);
+/// Adds or replaces the row of this range.
+void put_range_row(SQLite::Database& db, const BestKey& key, const GemmRange& range,
+                   const RangeTable& table);
+/// What the column `rest` holds of all problems of a range: their key without the size.
+std::string rest_text(const Gemm& gemm, Size size);
 
 /// A column's text, fit to be shown. What is only compared (keys, hashes) is read as it is.
 std::string text_of(const SQLite::Column& column);
@@ -63,6 +70,8 @@ std::optional<SearchExtent> read_search(SQLite::Database& db, std::int64_t id);
 /// Operations a second of a row of `peak`.
 std::optional<double> read_peak(SQLite::Database& db, std::int64_t id);
 std::optional<FittedModel> read_fit(SQLite::Database& db, std::int64_t id);
+/// Without the file's name.
+std::optional<RangeRecord> read_range(SQLite::Database& db, std::int64_t id);
 /// Of the key and toolchain of a row of `measurement`.
 std::optional<SearchExtent> search_beside(SQLite::Database& db, std::int64_t measurement_id);
 

@@ -160,9 +160,21 @@ CREATE TABLE fit (
   UNIQUE (device_id, class, policy, determinism)) STRICT;
 )sql";
 
-constexpr Migration kMigrations[] = {{1, kVersion1}, {2, kVersion2},
-                                     {3, kVersion3}, {4, kVersion4, to_version4},
-                                     {5, kVersion5}, {6, kVersion6}};
+// A tuned range of a size: `rest` is the key of its problems without that size, `data` the table
+// from size to kernel (RangeTable::text). Its kernels are winners of problems of the range.
+constexpr const char* kVersion7 = R"sql(
+CREATE TABLE range (
+  id INTEGER PRIMARY KEY, device_id INTEGER NOT NULL REFERENCES device(id),
+  shape TEXT NOT NULL, rest TEXT NOT NULL, size TEXT NOT NULL,
+  first INTEGER NOT NULL, last INTEGER NOT NULL,
+  policy TEXT NOT NULL, determinism TEXT NOT NULL,
+  hash TEXT NOT NULL, bytes INTEGER NOT NULL, data BLOB NOT NULL, created TEXT NOT NULL,
+  UNIQUE (device_id, rest, size, first, last, policy, determinism)) STRICT;
+)sql";
+
+constexpr Migration kMigrations[] = {
+    {1, kVersion1}, {2, kVersion2}, {3, kVersion3}, {4, kVersion4, to_version4},
+    {5, kVersion5}, {6, kVersion6}, {7, kVersion7}};
 
 }  // namespace
 

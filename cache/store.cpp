@@ -10,7 +10,9 @@
 #include "cache/codec.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
+#include "generator/space/code_class.h"
 #include "generator/space/launch_text.h"
+#include "runtime/backend.h"
 #include "runtime/log.h"
 #include "tuner/verify/envelope.h"
 
@@ -38,25 +40,15 @@ void bind_fit_key(SQLite::Statement& row, const BestKey& key) {
 }
 
 std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  return fmt::format("{}{};launch={};{}", kEnvelopePrefix, kEnvelope,
-                     content_hash(launch_text(gemm, device, config)), text(gemm));
+  const CodeClass code = code_class(canonicalise(gemm), device, config);
+  return fmt::format("{}{};code={:x}{:016x};launch={};threads={};{}", kEnvelopePrefix, kEnvelope,
+                     code.high, code.low, content_hash(launch_text(gemm, device, config)),
+                     on_host(device) ? device.compute_units : 0, text(gemm));
 }
 
 namespace {
 
 constexpr int kKeyColumns = 11;  // of kMeasuredColumns; what follows them in a SELECT starts here
-
-/// A lookup that cannot fail: what SQLite throws is logged and counts as nothing found.
-template <typename F>
-auto lookup(const Layer& layer, F&& body) -> std::decay_t<decltype(body())> {
-  try {
-    return body();
-  } catch (const std::exception& e) {
-    log::warn("database {}: lookup failed, taken as a miss: {}", layer.path.string(),
-              printable(e.what()));
-    return {};
-  }
-}
 
 }  // namespace
 
@@ -142,11 +134,20 @@ bool Store::proven(const std::string& binary_key, const BestKey& key, const Conf
 
 bool Store::envelope_proven(const Record& record) {
   const std::lock_guard lock(impl_->mutex);
+  const DeviceCaps& device = record.key.device;
+  const Config& config = record.measured.config;
+  const Canonical own = canonicalise(record.key.gemm);
+  if (!broken_rule(own, device, config).empty()) return false;
+  const CodeClass code = code_class(own, device, config);
   // One proof serves all problems with the same code: it names the one that it began with.
   const auto holds = [&](const std::string& proof) {
     const std::size_t shape = proof.rfind(';');
     const auto gemm = parse_gemm(proof.substr(shape == proof.npos ? 0 : shape + 1));
-    return gemm && proof == envelope_text(*gemm, record.key.device, record.measured.config);
+    if (!gemm || class_text(*gemm) != class_text(record.key.gemm)) return false;
+    const Canonical problem = canonicalise(*gemm);
+    return broken_rule(problem, device, config).empty() &&
+           code_class(problem, device, config) == code &&
+           proof == envelope_text(*gemm, device, config);
   };
   const auto said_in = [&](Layer& layer) {
     SQLite::Statement row(*layer.db,
@@ -228,21 +229,29 @@ std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now)
   const std::lock_guard lock(impl_->mutex);
   const auto of_layer = [&](Layer& layer) {
     std::vector<Record> records;
+    std::map<std::int64_t, std::optional<Validators>> toolchains;  // few, and read many times
     SQLite::Statement row(
         *layer.db,
-        fmt::format("SELECT {}, measurement.id, measurement.problem_id, measurement.created "
-                    "FROM {} JOIN problem ON problem.id = measurement.problem_id "
-                    "WHERE problem.class = ?2 AND measurement.winner = 1 AND {}",
-                    kMeasuredColumns, kMeasurementJoin, kSettingCondition));
+        fmt::format(
+            "SELECT {}, measurement.id, measurement.problem_id, measurement.created, "
+            "measurement.toolchain_id FROM {} JOIN problem ON problem.id = measurement.problem_id "
+            "WHERE problem.class = ?2 AND measurement.winner = 1 AND {}",
+            kMeasuredColumns, kMeasurementJoin, kSettingCondition));
     bind_key(row, key, now);
     row.bind(2, class_text(key.gemm));
     while (row.executeStep()) {
-      if (impl_->is_bad(layer, "measurement", row.getColumn(kKeyColumns).getInt64())) continue;
+      const std::int64_t id = row.getColumn(kKeyColumns).getInt64();
+      if (impl_->is_bad(layer, "measurement", id)) continue;
       auto measured = read_measured(row);
       auto gemm = read_problem(*layer.db, row.getColumn(kKeyColumns + 1).getInt64());
-      if (!measured || !measured->ok() || !gemm) continue;
+      const std::int64_t toolchain = row.getColumn(kKeyColumns + 3).getInt64();
+      auto [made_by, unread] = toolchains.try_emplace(toolchain);
+      if (unread) made_by->second = read_toolchain(*layer.db, toolchain);
+      if (!measured || !measured->ok() || !gemm || !made_by->second) continue;
+      // Its config may be tried; its code is named by whoever may give code alone.
+      if (!layer.trusted || !measurement_sealed(*layer.db, id)) measured->binary_key.clear();
       Record record{.key = key,
-                    .validators = now,
+                    .validators = *made_by->second,
                     .measured = std::move(*measured),
                     .created = text_of(row.getColumn(kKeyColumns + 2)),
                     .database = layer.path};

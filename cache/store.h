@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/range_table.h"
 #include "generator/space/space.h"
 #include "kiln/options.hpp"
 #include "tuner/measure/measured.h"
@@ -65,6 +66,15 @@ struct StoredBinary {
   std::vector<std::byte> image;
 };
 
+/// A tuned range as stored.
+struct RangeRecord {
+  BestKey key;  // of the problem of the largest size
+  GemmRange range;
+  RangeTable table;
+  std::string created;             // ISO 8601 UTC
+  std::filesystem::path database;  // where it was found
+};
+
 /// Stands for a private database in memory where a file's name is wanted.
 inline constexpr const char* kInMemory = ":memory:";
 
@@ -90,6 +100,7 @@ struct StoreStats {
   int schema = 0;
   std::int64_t file_bytes = 0;
   std::int64_t devices = 0, problems = 0, winners = 0, measurements = 0, failures = 0;
+  std::int64_t ranges = 0;
   std::int64_t binaries = 0, binary_bytes = 0, quarantined = 0;  // bytes as stored, compressed
   std::map<std::string, std::int64_t> failures_by_kind = {};
 };
@@ -120,7 +131,8 @@ class Store {
   /// whose stored launch is not today's counts as a miss.
   std::optional<Record> best(const BestKey& key, const Validators& now);
   /// Winners of the same device, policy and problem class (see class_text), without code, of any
-  /// templates: they are proposals, proved before they run.
+  /// templates: they are proposals, proved before they run. Those whose file is not trusted, or
+  /// whose seal is broken, name no code.
   std::vector<Record> tuned_like(const BestKey& key, const Validators& now);
   /// Every time measured on the same device under the same policy for problems of the same class,
   /// newest first, of any templates.
@@ -128,6 +140,11 @@ class Store {
   /// The model of the key's class of problems, fitted to measurements.
   std::optional<FittedModel> fit(const BestKey& key);
   Status put_fit(const BestKey& key, const FittedModel& model);
+  /// Adds or replaces a range's table; the key's problem is any of the range.
+  Status put_range(const BestKey& key, const GemmRange& range, const RangeTable& table);
+  /// Ranges of problems that differ from the key's in `size` alone, on the same device under the
+  /// same policy, the user's own first.
+  std::vector<RangeRecord> ranges_like(const BestKey& key, Size size);
   /// Every row of this key, failures too, oldest first.
   std::vector<Measured> known(const BestKey& key, const Validators& now);
   /// Newest trusted code of a source; an empty compiler takes any build's.
@@ -181,6 +198,8 @@ class Store {
 
   /// Winners of every layer, without code; the user's own first.
   Result<std::vector<Record>> list();
+  /// Ranges of every layer; the user's own first.
+  Result<std::vector<RangeRecord>> list_ranges();
   Result<std::vector<StoreStats>> stats();
   /// Integrity, hashes, parsable configs, valid problems. `repair` drops bad rows of the user's
   /// file.

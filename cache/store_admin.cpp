@@ -25,6 +25,7 @@ StoreStats stats_of(Layer& layer) {
   s.devices = number(layer, "SELECT count(*) FROM device");
   s.problems = number(layer, "SELECT count(*) FROM problem");
   s.winners = number(layer, "SELECT count(*) FROM measurement WHERE winner = 1");
+  s.ranges = number(layer, "SELECT count(*) FROM range");
   s.measurements = number(layer, "SELECT count(*) FROM measurement");
   s.failures = number(layer, "SELECT count(*) FROM measurement WHERE failure IS NOT NULL");
   s.binaries = number(layer, "SELECT count(*) FROM binary");
@@ -62,6 +63,7 @@ class Checker {
     each("search", [&](std::int64_t id) { return read_search(*layer_.db, id).has_value(); });
     each("peak", [&](std::int64_t id) { return read_peak(*layer_.db, id).has_value(); });
     each("fit", [&](std::int64_t id) { return read_fit(*layer_.db, id).has_value(); });
+    each("range", [&](std::int64_t id) { return read_range(*layer_.db, id).has_value(); });
     each("binary", [&](std::int64_t id) { return read_binary(*layer_.db, id).has_value(); });
     measurements();
     for (const char* table : {"measurement", "binary"}) quarantined(table);
@@ -146,7 +148,7 @@ std::int64_t repair(Layer& layer, const std::vector<BadRow>& bad) {
     if (row.table == "device" || row.table == "problem" || row.table == "toolchain")
       for (const char* of_key : {"measurement", "search"}) drop(row.table + "_id", of_key, row.id);
     if (row.table == "device")
-      for (const char* of_device : {"peak", "fit"}) drop("device_id", of_device, row.id);
+      for (const char* of_device : {"peak", "fit", "range"}) drop("device_id", of_device, row.id);
     drop("id", row.table, row.id);
   }
   transaction.commit();

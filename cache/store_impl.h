@@ -1,14 +1,30 @@
 // What the Store's source files share. Not for other folders.
 #pragma once
 
+#include <SQLiteCpp/Transaction.h>
+#include <fmt/format.h>
+
 #include <mutex>
 #include <set>
 
 #include "cache/layer.h"
 #include "cache/rows.h"
 #include "cache/store.h"
+#include "runtime/log.h"
 
 namespace kiln {
+
+/// A lookup that cannot fail: what SQLite throws is logged and counts as nothing found.
+template <typename F>
+auto lookup(const Layer& layer, F&& body) -> std::decay_t<decltype(body())> {
+  try {
+    return body();
+  } catch (const std::exception& e) {
+    log::warn("database {}: lookup failed, taken as a miss: {}", layer.path.string(),
+              printable(e.what()));
+    return {};
+  }
+}
 
 struct Store::Impl {
   std::mutex mutex;           // one connection a file, used by one thread at a time
@@ -32,6 +48,23 @@ struct Store::Impl {
   void quarantine(Layer& layer, std::string_view table, std::int64_t id, std::string_view reason);
 };
 
+/// Runs `body` in one transaction that takes the write lock first: a deferred one that reads and
+/// then writes fails at once under contention, whatever the busy timeout.
+template <typename F>
+Status write(Store::Impl& store, F&& body) {
+  const std::lock_guard lock(store.mutex);
+  if (Status ok = store.writable(); !ok) return ok;
+  Layer& layer = store.own();
+  const Status written = guarded(layer.path, [&]() -> Status {
+    SQLite::Transaction transaction(*layer.db, SQLite::TransactionBehavior::IMMEDIATE);
+    if (Status done = body(*layer.db); !done) return done;
+    transaction.commit();
+    return {};
+  });
+  if (Status kept = unmoved(layer); !kept) return kept;
+  return written;
+}
+
 /// Rows of one device, policy and toolchain, of any templates; bind_key() binds ?1 to ?6.
 inline constexpr const char* kSettingCondition =
     "measurement.device_id = (SELECT id FROM device WHERE key = ?1) AND "
@@ -51,7 +84,8 @@ void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now)
 std::string proof_text(const BestKey& key, const Config& config);
 /// Binds ?1 to ?4: device, class of problems, policy, determinism.
 void bind_fit_key(SQLite::Statement& row, const BestKey& key);
-/// The same of a proof over the envelope of a problem's code: version, launch, shape.
+/// The same of a proof over the envelope of a problem's code: version, code class, launch, threads
+/// of a CPU, shape. The config breaks no rule.
 std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config);
 /// What every such text begins with.
 inline constexpr const char* kEnvelopePrefix = "envelope=";

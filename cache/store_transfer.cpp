@@ -121,6 +121,17 @@ void merge_fits(SQLite::Database& db) {
       JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key)sql");
 }
 
+/// A range that has its table here keeps it.
+void merge_ranges(SQLite::Database& db) {
+  db.exec(R"sql(
+    INSERT OR IGNORE INTO range (device_id, shape, rest, size, first, last, policy, determinism,
+      hash, bytes, data, created)
+    SELECT device.id, theirs.shape, theirs.rest, theirs.size, theirs.first, theirs.last,
+      theirs.policy, theirs.determinism, theirs.hash, theirs.bytes, theirs.data, theirs.created
+    FROM other.range AS theirs
+      JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key)sql");
+}
+
 /// A key that has its winner here keeps it; the other file's rows join the evidence.
 /// Without code their rows name none either: a key could be that of any code here.
 std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
@@ -204,6 +215,7 @@ Result<ImportReport> merge(SQLite::Database& db, Layer& from) {
   merge_searches(db);
   merge_peaks(db);
   merge_fits(db);
+  merge_ranges(db);
   report.measurements = merge_measurements(db, from.trusted);
   transaction.commit();
   return report;

@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include "cache/codec.h"
 #include "cache/store_impl.h"
 #include "kiln/engine.hpp"
 #include "runtime/log.h"
@@ -48,23 +49,6 @@ Status make_winner_row(SQLite::Database& db, const BestKey& key, const KeyIds& i
                 fmt::format("config = {}: no timed row of it to make the winner", text(config)));
   stamp_winner(db, key, ids);
   return {};
-}
-
-/// Runs `body` in one transaction that takes the write lock first: a deferred one that reads and
-/// then writes fails at once under contention, whatever the busy timeout.
-template <typename F>
-Status write(Store::Impl& store, F&& body) {
-  const std::lock_guard lock(store.mutex);
-  if (Status ok = store.writable(); !ok) return ok;
-  Layer& layer = store.own();
-  const Status written = guarded(layer.path, [&]() -> Status {
-    SQLite::Transaction transaction(*layer.db, SQLite::TransactionBehavior::IMMEDIATE);
-    if (Status done = body(*layer.db); !done) return done;
-    transaction.commit();
-    return {};
-  });
-  if (Status kept = unmoved(layer); !kept) return kept;
-  return written;
 }
 
 }  // namespace
@@ -280,6 +264,11 @@ void Store::quarantine_binary(const std::string& key, const std::string& reason)
       const std::int64_t id = find.getColumn(0).getInt64();
       find.reset();
       impl_->quarantine(layer, "binary", id, reason);
+      if (!layer.writable) return {};
+      // Compiled again it has the same key: what was proved of it counts no more.
+      SQLite::Statement proofs(*layer.db, "DELETE FROM verification WHERE binary_key = ?");
+      proofs.bind(1, key);
+      proofs.exec();
       return {};
     });
     if (!marked) log::warn("{}", marked.error().message);

@@ -3,11 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "bench/environment.h"
 #include "cli/bench_extras.h"
 #include "cli/bench_ladder.h"
+#include "cli/bench_range.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -38,6 +37,12 @@ constexpr Manual kBenchManual{
     "  the first shape given: the cost of gemm() over calling its kernel, a new process's open "
     "and\n"
     "  first gemm(), and the default search beside one ten times as long.\n"
+    "  --any-m takes shapes with a range (\"bf16 N T 1..8192 6144 4096\"), draws --count sizes of "
+    "it, "
+    "odd\n"
+    "  ones too, and races what gemm() runs there, a kernel tuned for that size alone (--budget), "
+    "and\n"
+    "  the peers; with --tune the range is tuned first.\n"
     "  --ladder runs one shape on a GPU from the plainest kernel to the tuned one, each rung\n"
     "  verified and printed as a share of the vendor's library.",
     "  kiln bench --layers cpu --tune --budget 10        # the whole CPU suite, at 1 and all "
@@ -45,6 +50,8 @@ constexpr Manual kBenchManual{
     "  kiln bench --shape \"fp32 N T 512 4096 4096\" --threads 2 --json\n"
     "  kiln bench --layers bert-base --peers openblas,onednn_matmul --csv bert.csv\n"
     "  kiln bench --shape \"fp32 N N 16 16 16\" --overhead\n"
+    "  kiln bench --device cuda:0 --any-m --tune --shape \"bf16 N T 1..8192 6144 4096\" --count "
+    "40\n"
     "  kiln bench --device cuda:0 --ladder"};
 
 struct BenchCommand {
@@ -53,7 +60,8 @@ struct BenchCommand {
   DatabaseOptions database;
   BenchOptions race;
   double budget = 10;
-  std::string csv;
+  std::string csv, svg;
+  RangeRaceFlags ranges;
   Extras extras;
 };
 
@@ -124,15 +132,6 @@ class Commentary {
   std::map<std::string, std::string> peers_, absent_;
 };
 
-Status write_csv(const std::string& file, const BenchReport& report) {
-  if (file.empty()) return {};
-  std::ofstream out(file);
-  out << csv(report);
-  out.close();
-  if (!out) return fail(ErrorCode::device, fmt::format("csv = \"{}\": cannot be written", file));
-  return {};
-}
-
 bool all_well(const BenchReport& report) {
   if (report.cancelled || !report.failures.empty()) return false;
   for (const ContestResult& row : report.rows)
@@ -159,7 +158,7 @@ Result<Outcome> race(const Session& session, const BenchCommand& command,
   } else {
     fmt::print("{}\n{}", table(*report), text(summarise(*report)));
   }
-  if (Status status = write_csv(command.csv, *report); !status)
+  if (Status status = write_text("csv", command.csv, csv(*report)); !status)
     return tl::unexpected(status.error());
   return all_well(*report) ? Outcome::done : Outcome::check_failed;
 }
@@ -192,11 +191,22 @@ Result<Outcome> run(const Session& session, const BenchCommand& command) {
   if (!command.extras.ladder.empty()) return climb(session, command);
   // Libraries read their environment as they load, so this comes before anything else.
   if (Status entered = enter_peer_environment(); !entered) return tl::unexpected(entered.error());
-  const Result<std::vector<Shape>> shapes = command.shapes.collect();
+  const Result<std::vector<Shape>> shapes =
+      command.ranges.wanted ? command.shapes.collect_ranges() : command.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
   if (names_gpu(command.device.name) && !command.race.threads.empty())
     return fail(ErrorCode::bad_input, fmt::format("threads = {}: must be left out on a GPU",
                                                   command.race.threads.front()));
+  if (command.ranges.wanted) {
+    RangeRaceOptions options{.seed = command.race.contest.seed,
+                             .threads = command.race.threads.empty() ? 0 : command.race.threads[0],
+                             .open = open_options(command.device, command.database),
+                             .tune = command.race.tune,
+                             .budget = std::chrono::duration<double>(command.budget),
+                             .peers = command.race.peers,
+                             .contest = command.race.contest};
+    return race_ranges(session, command.ranges, *shapes, std::move(options), command.svg);
+  }
   if (command.extras.wanted()) {
     const int threads = command.race.threads.empty() ? 0 : command.race.threads.front();
     const OpenOptions open = open_options(command.device, command.database);
@@ -237,6 +247,9 @@ void add_bench(CLI::App& parent, Session& session) {
       ->type_name("NAME[,NAME...]")
       ->delimiter(',');
   app->add_option("--csv", command->csv, "Write every time as CSV too")->type_name("FILE");
+  app->add_option("--svg", command->svg, "With --any-m: write ratios over sizes as a chart")
+      ->type_name("FILE");
+  command->ranges.add_to(*app);
   command->extras.add_to(*app);
 }
 

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "engine/ranges.h"
 #include "kiln/engine.hpp"
 
 namespace kiln::cli {
@@ -15,7 +16,9 @@ constexpr Manual kExplainManual{
     "  For each shape: the config that gemm() would use, where it comes from (an exact record, a\n"
     "  tuned neighbour, the analytic model, the reference kernel), its timing, the next fastest\n"
     "  candidates, and how many failed and why. Reads the database; measures nothing. For an AMD\n"
-    "  GPU that this machine lacks: the prediction of `kiln tune --offline`.",
+    "  GPU that this machine lacks: the prediction of `kiln tune --offline`. For a tuned range: "
+    "its\n"
+    "  table from size to kernel.",
     "  kiln explain --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln explain --file shapes.txt --json | jq -r 'select(.match != \"exact\").shape'"};
 
@@ -40,6 +43,18 @@ Status explain(const Session& session, const ExplainCommand& command, Engine& en
               {"match", name(plan->match())},
               {"config", plan->config()},
               {"explanation", *story}});
+  return {};
+}
+
+/// The table of a tuned range. It is not searched where it was not tuned.
+Status explain_range(const Session& session, const ExplainCommand& command, Engine& engine,
+                     const GemmRange& range) {
+  const auto report = stored_range(engine, range, command.device.threads);
+  if (!report) return tl::unexpected(report.error());
+  if (session.json)
+    print_json(to_json(*report, command.device.name));
+  else
+    fmt::print("{}", text(*report));
   return {};
 }
 
@@ -89,7 +104,7 @@ Result<Outcome> run_predicted(const Session& session, const ExplainCommand& comm
 }
 
 Result<Outcome> run(const Session& session, const ExplainCommand& command) {
-  const Result<std::vector<Shape>> shapes = command.shapes.collect();
+  const Result<std::vector<Shape>> shapes = command.shapes.collect_ranges();
   if (!shapes) return tl::unexpected(shapes.error());
   const Result<Target> named = resolve(command.device);
   if (named && named->caps.vendor == Vendor::amd && !named->this_machine && !named->emulated)
@@ -100,8 +115,9 @@ Result<Outcome> run(const Session& session, const ExplainCommand& command) {
   if (!engine) return tl::unexpected(engine.error());
   for (const Shape& shape : *shapes) {
     advise(shape.gemm, target->caps);
-    if (Status status = explain(session, command, *engine, shape.gemm); !status)
-      return tl::unexpected(status.error());
+    const Status status = shape.range ? explain_range(session, command, *engine, *shape.range)
+                                      : explain(session, command, *engine, shape.gemm);
+    if (!status) return tl::unexpected(status.error());
   }
   return Outcome::done;
 }

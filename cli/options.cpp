@@ -24,7 +24,9 @@ constexpr const char* kShapeHelp =
     "One problem, row-major: \"dtype ta tb m n k [key=value ...]\". dtype: fp32 fp64 fp16 bf16 "
     "int8 u8s8, on GPUs tf32 fp8 fp6 fp4; ta, tb: N as stored, T stored transposed. Keys: batch= "
     "lda= ldb= ldc= ldd= stride_a= stride_b= stride_c= stride_d= order= out= acc= epilogue= "
-    "align= packed_b=1 scale=. Repeatable";
+    "align= packed_b=1 scale=. kiln tune, explain and bench --any-m take a size as a range, "
+    "1..8192. "
+    "Repeatable";
 
 tl::unexpected<Error> unreadable(const std::string& file, const std::string& why) {
   return fail(ErrorCode::bad_input, fmt::format("file = \"{}\": {}", file, why));
@@ -43,16 +45,15 @@ Result<std::string> read_all(const std::string& file) {
 
 Status append(std::vector<Shape>& to, const Result<std::vector<ListedShape>>& list) {
   if (!list) return tl::unexpected(list.error());
-  for (const ListedShape& shape : *list) to.push_back({shape.gemm, shape.origin});
+  for (const ListedShape& shape : *list) to.push_back({shape.gemm, shape.origin, shape.range});
   return {};
 }
 
 Status append_line(std::vector<Shape>& to, const std::string& line) {
   const std::string origin = fmt::format("--shape \"{}\"", line);
-  const Result<Gemm> gemm = parse_gemm(line);
-  const Status valid = gemm ? validate(*gemm) : Status(tl::unexpected(gemm.error()));
-  if (!valid) return fail(valid.error().code, origin + ": " + valid.error().message);
-  to.push_back({*gemm, origin});
+  const auto shape = parse_shape(line);
+  if (!shape) return fail(shape.error().code, origin + ": " + shape.error().message);
+  to.push_back({shape->gemm, origin, shape->range});
   return {};
 }
 
@@ -101,7 +102,22 @@ void ShapeOptions::add_to(CLI::App& app) {
              "LIST[:SIZE]");
 }
 
+std::string text(const Shape& shape) {
+  return shape.range ? kiln::text(*shape.range) : kiln::text(shape.gemm);
+}
+
 Result<std::vector<Shape>> ShapeOptions::collect() const {
+  auto all = collect_ranges();
+  if (all)
+    for (const Shape& shape : *all)
+      if (shape.range)
+        return fail(ErrorCode::bad_input,
+                    fmt::format("{}: {} = {}..{}: this command takes single sizes", shape.origin,
+                                name(shape.range->size), shape.range->first, shape.range->last()));
+  return all;
+}
+
+Result<std::vector<Shape>> ShapeOptions::collect_ranges() const {
   std::vector<Shape> all;
   for (const std::string& line : shapes)
     if (Status s = append_line(all, line); !s) return tl::unexpected(s.error());

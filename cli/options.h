@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,15 @@ namespace kiln::cli {
 /// Seconds that a person gives: 0.01 to a day.
 CLI::Validator seconds_given();
 
-/// One problem and where it was asked for, e.g. "shapes.txt:12", for messages.
+/// One problem, or a range of problems, and where it was asked for, e.g. "shapes.txt:12", for
+/// messages.
 struct Shape {
-  Gemm gemm;
+  Gemm gemm;  // of a range, that of the largest size
   std::string origin;
+  std::optional<GemmRange> range = {};
 };
+/// The line of the problem or range.
+std::string text(const Shape& shape);
 
 /// --shape, --file and --layers, each any number of times.
 struct ShapeOptions {
@@ -30,8 +35,10 @@ struct ShapeOptions {
   void add_to(CLI::App& app);
   bool any() const { return !shapes.empty() || !files.empty() || !layers.empty(); }
   /// All of them, valid, in the order --shape, --file, --layers. Errors: bad_input, naming the
-  /// option or the file and line; bad_input when none was given.
+  /// option or the file and line; bad_input when none was given, or one is a range.
   Result<std::vector<Shape>> collect() const;
+  /// The same, ranges among them.
+  Result<std::vector<Shape>> collect_ranges() const;
 };
 
 /// --device and --threads.

@@ -19,7 +19,7 @@ struct RecordedShape {
   double call_ns = 0;  // mean time as recorded, else as stored or predicted; 0 = unknown
 
   double total_ns() const { return call_ns * static_cast<double>(recorded.calls); }
-  bool tuned() const { return outlook && outlook->match == Match::exact; }
+  bool tuned() const { return outlook && is_tuned(outlook->match); }
   /// What tuning it is expected to save of `total_ns()`.
   double gain_ns() const { return outlook ? outlook->gain * total_ns() : 0; }
 };

@@ -91,6 +91,42 @@ Json to_json(const std::optional<SearchExtent>& searched) {
           {"interrupted", searched->interrupted}};
 }
 
+Json to_json(const RangeReport& report, const std::string& device) {
+  Json parts = Json::array();
+  for (const RangeReport::Part& part : report.parts)
+    parts.push_back({{"last", part.last},
+                     {"config", part.config},
+                     {"tuned_at", part.tuned_at},
+                     {"expected_ns", part.expected_ns}});
+  return {{"shape", kiln::text(report.range)},
+          {"device", device},
+          {"threads", report.threads},
+          {"kernels", report.kernels},
+          {"parts", parts},
+          {"searched", report.searched},
+          {"measured", report.measured},
+          {"seconds", report.seconds},
+          {"already_tuned", report.already_tuned},
+          {"stored", report.stored},
+          {"warnings", report.warnings}};
+}
+
+std::string text(const RangeReport& report) {
+  const std::string_view size = kiln::name(report.range.size);
+  std::string out = fmt::format(
+      "{}\n  {} kernels, {}\n", kiln::text(report.range), report.kernels,
+      report.already_tuned ? "tuned before"
+                           : fmt::format("{} sizes searched, {} candidates measured, {:.1f} s",
+                                         report.searched, report.measured, report.seconds));
+  Table table({fmt::format(">{} up to", size), ">expected", ">tuned at", "config"});
+  for (const RangeReport::Part& part : report.parts)
+    table.add({fmt::to_string(part.last), human_time(part.expected_ns),
+               fmt::to_string(part.tuned_at), part.config});
+  out += table.text();
+  for (const std::string& warning : report.warnings) out += fmt::format("  warning: {}\n", warning);
+  return out;
+}
+
 std::string interruption_text(std::string_view shape, const Result<TuneReport>& report) {
   if (!report)
     return fmt::format(

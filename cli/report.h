@@ -20,6 +20,9 @@ void print_json(const Json& object);
 
 /// How far a search went; null where nothing is known of it.
 Json to_json(const std::optional<SearchExtent>& searched);
+/// A tuned range: its table from size to kernel.
+Json to_json(const RangeReport& report, const std::string& device);
+std::string text(const RangeReport& report);
 /// What is kept of the problem (`shape`) that was being tuned when the user interrupted.
 std::string interruption_text(std::string_view shape, const Result<TuneReport>& report);
 

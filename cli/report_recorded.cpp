@@ -74,7 +74,7 @@ Json shape_json(const RecordedShape& shape, const ReportTotals& totals, const st
   const Outlook& now = *shape.outlook;
   row["match"] = name(now.match);
   row["config"] = now.config;
-  row[now.match == Match::exact ? "stored_ns" : "predicted_ns"] = known(now.now_ns);
+  row[is_tuned(now.match) ? "stored_ns" : "predicted_ns"] = known(now.now_ns);
   row["tuned_ns"] = known(now.tuned_ns);
   row["estimate"] = name(now.basis);
   row["gain"] = now.gain;

@@ -105,7 +105,7 @@ Result<Choice> choose(const ShowCommand& command, const Gemm& gemm, const Target
   if (plan->match() == Match::reference) return model_choice(command, gemm, target.caps);
   const Result<Config> config = parse_config(plan->config());
   if (!config) return tl::unexpected(config.error());
-  return Choice{*config, plan->match() == Match::exact ? "tuned" : "untuned: best known"};
+  return Choice{*config, is_tuned(plan->match()) ? "tuned" : "untuned: best known"};
 }
 
 Json counts_json(const hip::InstructionCounts& c) {

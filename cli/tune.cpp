@@ -26,6 +26,9 @@ constexpr Manual kTuneManual{
     "  databases count as complete. Results are stored as they are measured: after Ctrl-C (exit "
     "code\n"
     "  130) the fastest verified so far is the record, and the same command continues from there.\n"
+    "  A shape with a range, \"bf16 N T 1..8192 6144 4096\", is tuned as one: a few kernels, and a "
+    "table\n"
+    "  from size to kernel that serves every size of the range.\n"
     "  --offline ranks for an AMD GPU that this machine lacks (--device gfx942, mi325x, gfx950, "
     "…): "
     "candidates\n"
@@ -44,12 +47,13 @@ constexpr Manual kTuneManual{
     "  kiln tune --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln tune --file shapes.txt --threads 2 --budget 20\n"
     "  kiln tune --layers llama-3-8b:16 --db llama.db    # 16 tokens\n"
+    "  kiln tune --device cuda:0 --shape \"bf16 N T 1..8192 6144 4096\"   # any m\n"
     "  kiln tune --recorded calls.kiln --budget 20       # what KILN_RECORD=calls.kiln ./app "
     "called\n"
     "  kiln tune --offline --device gfx950 --shape \"bf16 N T 8192 8192 8192\"\n"
     "  kiln tune --layers bert-base --json | jq -r .config"};
 
-constexpr double kSearchSeconds = 10, kOfflineSeconds = 60;
+constexpr double kSearchSeconds = 10, kRangeSeconds = 60, kOfflineSeconds = 60;
 
 struct TuneCommand {
   ShapeOptions shapes;
@@ -124,17 +128,16 @@ void print_report(const TuneReport& report) {
   std::fflush(stdout);
 }
 
-Result<TuneReport> tune_one(Engine& engine, const TuneCommand& command, const TuneItem& item,
-                            const std::string& label) {
-  ProgressReport bar(label);
+TuneOptions options_for(const TuneCommand& command, const TuneItem& item, ProgressReport& bar) {
   TuneOptions options;
-  options.budget = std::chrono::duration<double>(command.budget.value_or(kSearchSeconds));
+  options.budget = std::chrono::duration<double>(
+      command.budget.value_or(item.shape.range ? kRangeSeconds : kSearchSeconds));
   options.seed = command.seed;
   options.threads = item.threads;
   options.force = command.force;
   options.progress = [&bar](const Progress& progress) { bar.update(progress); };
   options.cancelled = interrupted;
-  return engine.tune(item.shape.gemm, options);
+  return options;
 }
 
 struct TuneTotals {
@@ -144,22 +147,45 @@ struct TuneTotals {
   double seconds = 0;
 };
 
+Result<TuneReport> tune_one(Engine& engine, const TuneCommand& command, const TuneItem& item,
+                            const std::string& label) {
+  ProgressReport bar(label);
+  return engine.tune(item.shape.gemm, options_for(command, item, bar));
+}
+
+void report_failure(const Session& session, const Shape& shape, const Error& error,
+                    TuneTotals& totals) {
+  ++totals.failed;
+  totals.environment += exit_code(error.code) == kExitEnvironment;
+  fmt::print(stderr, "kiln: {}: {}: {}\n", shape.origin, name(error.code), error.message);
+  if (session.json)
+    print_json({{"shape", text(shape)},
+                {"error", {{"code", name(error.code)}, {"message", error.message}}}});
+}
+
+void tune_range(const Session& session, const TuneCommand& command, Engine& engine,
+                const TuneItem& item, const std::string& label, TuneTotals& totals) {
+  Result<RangeReport> report = [&] {
+    ProgressReport bar(label);
+    return engine.tune(*item.shape.range, options_for(command, item, bar));
+  }();
+  if (!report) return report_failure(session, item.shape, report.error(), totals);
+  ++(report->already_tuned ? totals.already : totals.tuned);
+  totals.unstored += !report->stored;
+  totals.seconds += report->seconds;
+  if (session.json)
+    print_json(to_json(*report, command.device.name));
+  else
+    fmt::print("{}", text(*report));
+  std::fflush(stdout);
+}
+
 void tune_and_report(const Session& session, const TuneCommand& command, Engine& engine,
                      const TuneItem& item, const std::string& label, TuneTotals& totals) {
   const Shape& shape = item.shape;
   const Result<TuneReport> report = tune_one(engine, command, item, label);
   if (interrupted()) fmt::print(stderr, "{}", interruption_text(text(shape.gemm), report));
-  if (!report) {
-    ++totals.failed;
-    totals.environment += exit_code(report.error().code) == kExitEnvironment;
-    fmt::print(stderr, "kiln: {}: {}: {}\n", shape.origin, name(report.error().code),
-               report.error().message);
-    if (session.json)
-      print_json(
-          {{"shape", text(shape.gemm)},
-           {"error", {{"code", name(report.error().code)}, {"message", report.error().message}}}});
-    return;
-  }
+  if (!report) return report_failure(session, shape, report.error(), totals);
   ++(report->already_tuned ? totals.already : totals.tuned);
   totals.unstored += !report->stored;
   totals.seconds += report->seconds;
@@ -207,7 +233,8 @@ Outcome print_totals(const Session& session, const TuneTotals& totals, std::size
 
 Result<Outcome> run(const Session& session, const TuneCommand& command) {
   Result<std::vector<Shape>> shapes = std::vector<Shape>{};
-  if (command.recorded.empty()) shapes = command.shapes.collect();
+  if (command.recorded.empty())
+    shapes = command.offline ? command.shapes.collect() : command.shapes.collect_ranges();
   if (!shapes) return tl::unexpected(shapes.error());
   if (command.offline)
     return run_offline(session, {*shapes, command.device, command.database,
@@ -225,9 +252,9 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
   for (const TuneItem& item : *items) {
     if (interrupted()) break;
     ++reached;
-    const std::string label =
-        fmt::format("[{}/{}] {}", reached, items->size(), text(item.shape.gemm));
-    tune_and_report(session, command, *engine, item, label, totals);
+    const std::string label = fmt::format("[{}/{}] {}", reached, items->size(), text(item.shape));
+    const auto tune = item.shape.range ? tune_range : tune_and_report;
+    tune(session, command, *engine, item, label, totals);
   }
   return print_totals(session, totals, items->size(), reached);
 }
@@ -248,8 +275,10 @@ void add_tune(CLI::App& parent, Session& session) {
   command->database.add_to(*app);
   app->add_option(
          "--budget", command->budget,
-         fmt::format("Seconds for each shape; {} of search, or {} of compiling with --offline",
-                     kSearchSeconds, kOfflineSeconds))
+         fmt::format(
+             "Seconds for each shape: {} of search, {} for a range, or {} of compiling with "
+             "--offline",
+             kSearchSeconds, kRangeSeconds, kOfflineSeconds))
       ->type_name("SECONDS")
       ->check(seconds_given());
   CLI::Option* seed = app->add_option("--seed", command->seed, "Seed of the search")

@@ -85,8 +85,9 @@ Status Engine::Impl::prove_envelope(const Record& record, std::span<const std::b
       checker->check_envelope(record.key.gemm, config, {.image = {image.begin(), image.end()}});
   if (verdict) return store->proved_envelope(record);
   const auto& [kind, detail] = verdict.error();
-  if (kind == Failure::Kind::resources) return fail(ErrorCode::unsupported, detail);
-  return fail(ErrorCode::verification,
+  // A machine that is full or slow says nothing about the code.
+  const bool machine = kind == Failure::Kind::resources || kind == Failure::Kind::timed_out;
+  return fail(machine ? ErrorCode::device : ErrorCode::verification,
               fmt::format("config '{}', tuned for {}: {}: {}", text(config), text(record.key.gemm),
                           name(kind), detail));
 }

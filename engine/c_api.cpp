@@ -15,6 +15,9 @@ struct kiln_engine {
 struct kiln_plan {
   kiln::Plan plan;
 };
+struct kiln_range_plan {
+  kiln::RangePlan plan;
+};
 
 namespace kiln {
 namespace {
@@ -102,6 +105,58 @@ kiln_status kiln_tune(kiln_engine* engine, const kiln_gemm_desc* desc, double se
       for (const std::string& warning : found->warnings) kiln::log::warn("{}", warning);
     return {};
   });
+}
+
+kiln_status kiln_tune_range(kiln_engine* engine, const kiln_gemm_desc* desc, kiln_size size,
+                            int64_t first, int64_t last, double seconds, int threads,
+                            kiln_tune_report* report) {
+  return kiln::run([&]() -> kiln::Status {
+    if (engine == nullptr) return kiln::null_argument("engine");
+    if (auto ok = kiln::check_report(report); !ok) return ok;
+    const kiln::NoCancel whole;
+    const auto range = kiln::range_of(desc, size, first, last);
+    if (!range) return tl::unexpected(range.error());
+    constexpr double kMinute = 60;
+    kiln::TuneOptions options;
+    options.budget = std::chrono::duration<double>(seconds <= 0 ? kMinute : seconds);
+    options.threads = threads;
+    const auto found = engine->engine.tune(*range, options);
+    if (!found) return tl::unexpected(found.error());
+    if (!kiln::report_to(report, *found))
+      for (const std::string& warning : found->warnings) kiln::log::warn("{}", warning);
+    return {};
+  });
+}
+
+kiln_status kiln_range_plan_make(kiln_engine* engine, const kiln_gemm_desc* desc, kiln_size size,
+                                 int64_t first, int64_t last, int threads, kiln_range_plan** plan) {
+  return kiln::run([&]() -> kiln::Status {
+    if (engine == nullptr) return kiln::null_argument("engine");
+    if (plan == nullptr) return kiln::null_argument("plan");
+    *plan = nullptr;
+    const auto range = kiln::range_of(desc, size, first, last);
+    if (!range) return tl::unexpected(range.error());
+    return kiln::hand_over(engine->engine.plan(*range, threads), plan);
+  });
+}
+
+kiln_status kiln_range_plan_run(const kiln_range_plan* plan, int64_t size,
+                                const kiln_operands* operands) {
+  return kiln::run([&]() -> kiln::Status {
+    if (plan == nullptr) return kiln::null_argument("plan");
+    const auto given = kiln::operands_of(operands);
+    if (!given) return tl::unexpected(given.error());
+    return plan->plan.run(size, *given);
+  });
+}
+
+int64_t kiln_range_plan_workspace_bytes(const kiln_range_plan* plan) {
+  return plan == nullptr ? 0 : plan->plan.workspace_bytes();
+}
+
+void kiln_range_plan_free(kiln_range_plan* plan) {
+  const kiln::NoCancel whole;
+  delete plan;
 }
 
 kiln_status kiln_gemm(kiln_engine* engine, const kiln_gemm_desc* desc,

@@ -10,6 +10,7 @@
 #include "cache/store.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/size.h"
 
 namespace kiln {
 namespace {
@@ -19,6 +20,7 @@ static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_MX_32 + 1);
 static_assert(EnumNames<Activation>::names.size() == KILN_SILU + 1);
 static_assert(EnumNames<Bias>::names.size() == KILN_BIAS_PER_COLUMN + 1);
+static_assert(static_cast<int>(Size::k) == KILN_SIZE_K);
 static_assert(static_cast<int>(Policy::error) == KILN_POLICY_ERROR);
 
 /// No header of any version has a larger struct: more is memory that no init function has seen.
@@ -145,7 +147,7 @@ class Enumerators {
     if (what_ == nullptr) [[likely]]
       return {};
     std::string field(name_);
-    if (field[1] == '_') field[1] = '.';  // of a matrix: a_dtype is a.dtype
+    if (field.size() > 1 && field[1] == '_') field[1] = '.';  // of a matrix: a_dtype is a.dtype
     return fail(ErrorCode::bad_input, fmt::format("{} = {}: no such {}", field, value_, what_));
   }
 
@@ -197,6 +199,17 @@ Result<Gemm> gemm_of(const kiln_gemm_desc* given) {
   return gemm;
 }
 
+Result<GemmRange> range_of(const kiln_gemm_desc* given, int size, std::int64_t first,
+                           std::int64_t last) {
+  const auto gemm = gemm_of(given);
+  if (!gemm) return tl::unexpected(gemm.error());
+  Enumerators enums;
+  GemmRange range{.gemm = *gemm, .size = enums.read(size, Size::k, "size", "size"), .first = first};
+  if (Status ok = enums.status(); !ok) return tl::unexpected(ok.error());
+  range.gemm.*member_of(range.size) = last;
+  return range;
+}
+
 Result<Operands> operands_of(const kiln_operands* given) {
   kiln_operands room;
   const auto known = whole(kOperandsShape, given, room);
@@ -233,6 +246,19 @@ Result<OpenOptions> options_of(const kiln_options* given) {
 
 Status check_report(const kiln_tune_report* report) {
   return report == nullptr ? Status{} : check_size(kReport, report);
+}
+
+bool report_to(kiln_tune_report* to, const RangeReport& report) {
+  TuneReport all;
+  all.timing.median_ns = all.timing.low_ns = all.timing.high_ns =
+      report.parts.empty() ? 0 : report.parts.back().expected_ns;
+  all.measured = report.measured;
+  all.already_tuned = report.already_tuned;
+  all.seconds = report.seconds;
+  all.config = fmt::format("{} kernels", report.kernels);
+  all.stored = report.stored;
+  all.warnings = report.warnings;
+  return report_to(to, all);
 }
 
 bool report_to(kiln_tune_report* to, const TuneReport& report) {

@@ -17,6 +17,9 @@ Status null_argument(std::string_view name);
 /// Errors: bad_input (null, a size that no header has, an enumerator that does not exist, a field
 /// that only a newer library knows), by the field's name and value.
 Result<Gemm> gemm_of(const kiln_gemm_desc* desc);
+/// The problems whose `size` runs from `first` to `last`; desc's own value of it is not read.
+Result<GemmRange> range_of(const kiln_gemm_desc* desc, int size, std::int64_t first,
+                           std::int64_t last);
 Result<Operands> operands_of(const kiln_operands* operands);
 /// Null: the defaults.
 Result<OpenOptions> options_of(const kiln_options* options);
@@ -25,5 +28,6 @@ Result<OpenOptions> options_of(const kiln_options* options);
 Status check_report(const kiln_tune_report* report);
 /// Fills as much of `to` as its size holds. False when the warnings did not fit in whole.
 bool report_to(kiln_tune_report* to, const TuneReport& report);
+bool report_to(kiln_tune_report* to, const RangeReport& report);
 
 }  // namespace kiln

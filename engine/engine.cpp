@@ -75,7 +75,9 @@ std::string runtime_version() {
                      release.substr(0, end));
 }
 
-Engine::Impl::~Impl() {
+Engine::Impl::~Impl() { close(); }
+
+void Engine::Impl::close() {
   {
     const std::lock_guard lock(queue_mutex);
     closing.store(true);
@@ -85,21 +87,23 @@ Engine::Impl::~Impl() {
   if (recorder) recorder->flush();  // plans may outlive this
 }
 
-Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::Engine(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&& other) noexcept {
   const NoCancel whole;
+  if (impl_ && impl_ != other.impl_) impl_->close();
   impl_ = std::move(other.impl_);
   return *this;
 }
 Engine::~Engine() {
   const NoCancel whole;  // closing waits for threads and files, and is noexcept
+  if (impl_) impl_->close();
   impl_.reset();
 }
 
 Result<Engine> Engine::open(OpenOptions options) {
   return shielded([&]() -> Result<Engine> {
-    auto impl = std::make_unique<Impl>();
+    auto impl = std::make_shared<Impl>();
     impl->options = std::move(options);
     if (Status found = find_device(*impl); !found) return tl::unexpected(found.error());
     impl->default_threads = impl->device.compute_units;
@@ -170,6 +174,10 @@ Result<PackedB> Engine::Impl::pack_b(const Gemm& gemm, const void* b, int thread
 
 Result<TuneReport> Engine::tune(const Gemm& gemm, const TuneOptions& options) {
   return shielded([&] { return impl_->tune_and_confirm(impl_->spelt(gemm), options); });
+}
+
+Result<RangeReport> Engine::tune(const GemmRange& range, const TuneOptions& options) {
+  return shielded([&] { return impl_->tune_and_confirm(impl_->spelt(range), options); });
 }
 
 Result<std::string> Engine::explain(const Gemm& gemm, int threads) {

@@ -18,6 +18,7 @@
 #include "engine/outlook.h"
 #include "engine/plan_table.h"
 #include "engine/stored_kernels.h"
+#include "engine/tuned_ranges.h"
 #include "kiln/engine.hpp"
 #include "runtime/backend.h"
 #include "runtime/compiler.h"
@@ -52,6 +53,7 @@ struct KILN_LOCAL Engine::Impl {
 
   std::mutex resolving;          // one miss is worked out at a time
   StoredKernels stored_kernels;  // under `resolving`
+  TunedRanges tuned_ranges;      // likewise
   std::mutex tuning;             // and one search
   std::set<std::string> told;    // untuned shapes already reported; under `resolving`
   std::set<std::string> warned;  // write failures already reported; under `warning`
@@ -69,6 +71,8 @@ struct KILN_LOCAL Engine::Impl {
   std::thread background;
 
   ~Impl();
+  /// Stops background tuning, and writes what was recorded.
+  void close();
 
   /// `threads` as a call gave it, 0 resolved. Errors: bad_input.
   Result<int> threads_of(int threads) const;
@@ -110,7 +114,10 @@ struct KILN_LOCAL Engine::Impl {
   Result<SharedPlan> resolve(const Gemm& gemm, int threads);
   std::optional<SharedPlan> exact_plan(const Gemm& gemm, int threads);
   Result<SharedPlan> best_known_plan(const Gemm& gemm, int threads);
+  std::optional<SharedPlan> range_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> stored_plan(const Gemm& gemm, int threads);
+  /// Loads a stored kernel's code; false where that, or its proof, is not to be had.
+  bool make_ready(StoredKernel& kernel);
   std::optional<SharedPlan> nearest_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> model_plan(const Gemm& gemm, int threads);
   Result<Built> build(const BestKey& key, const Config& config);
@@ -122,7 +129,7 @@ struct KILN_LOCAL Engine::Impl {
   Status prove(const BestKey& key, const Config& config, const KernelCode& kernel,
                const StoredBinary& code);
   /// The same over the envelope of a record, which is stored and whose code `image` is: it may run
-  /// at every size from then on. Errors: those, and unsupported (all its sizes are in the code).
+  /// at every size from then on. It has an envelope. Errors: verification, device.
   Status prove_envelope(const Record& record, std::span<const std::byte> image);
   void tell_untuned(const Plan::Impl& plan);
 
@@ -130,6 +137,8 @@ struct KILN_LOCAL Engine::Impl {
   /// tune() for callers. Throws CallbackThrew when a callback throws. Errors: as tune(), and
   /// bad_input when it is called from a callback of its own.
   Result<TuneReport> tune_and_confirm(const Gemm& gemm, const TuneOptions& options);
+  /// The same of a range.
+  Result<RangeReport> tune_and_confirm(const GemmRange& range, const TuneOptions& options);
   /// Looks the winner up and fills in `stored`; a warning says so when it is not there.
   void confirm_stored(TuneReport& report);
   /// Logs the warnings of a report that no caller gets.
@@ -139,8 +148,12 @@ struct KILN_LOCAL Engine::Impl {
 
   // tuning.cpp
   Result<TuneReport> tune(const Gemm& gemm, const TuneOptions& options);
+  /// The same where `tuning` is held. `part_of_range`: configs that serve one size alone are left
+  /// out.
+  Result<TuneReport> tune_unlocked(const Gemm& gemm, const TuneOptions& options,
+                                   bool part_of_range = false);
   Result<TuneReport> search_and_store(const Gemm& gemm, const BestKey& key, Compiler& compiler,
-                                      const TuneOptions& options);
+                                      const TuneOptions& options, bool part_of_range);
   /// Fits the model of the key's class to all that was measured of its stored kernels.
   Status fit_model(const BestKey& key);
   /// Configs of stored kernels that have this problem's code: nothing need be compiled for them.
@@ -155,6 +168,17 @@ struct KILN_LOCAL Engine::Impl {
   void install(const Gemm& gemm, const BestKey& key, const Config& config,
                const std::string& reason, const KernelCode& code);
 
+  // range_tuning.cpp
+  /// On a GPU one that promises no alignment has the best that its pitches have at any size.
+  GemmRange spelt(const GemmRange& range) const;
+  Result<RangeReport> tune_range(const GemmRange& range, const TuneOptions& options);
+  std::optional<RangeRecord> stored_range(const GemmRange& range, int threads);
+  /// range_plan.cpp: loads the kernels that tables name for sizes of the range. The most bytes of
+  /// workspace that any of these sizes needs.
+  std::int64_t prepare_range(const GemmRange& range, int threads);
+  /// Plans of its sizes that were made before take its kernels.
+  void install_range(const GemmRange& range, int threads);
+
   // peak.cpp: the peak of a key's threads and type (TuneReport::peak_flops), raised to what a probe
   // or a kernel reached just now. A kernel alone makes none.
   double raised_peak(const BestKey& key, double probed, double kernel);
@@ -165,6 +189,9 @@ struct KILN_LOCAL Engine::Impl {
   /// A failed write does not fail the call: it is reported once.
   void warn(const Status& status);
 };
+
+/// Errors: bad_input.
+Status check_budget(const TuneOptions& options);
 
 /// What a callback of the caller's threw, in a sentence that names the callback.
 struct CallbackThrew : std::runtime_error {

@@ -87,6 +87,8 @@ std::string_view name(Match match) {
   switch (match) {
     case Match::exact:
       return "exact";
+    case Match::range:
+      return "range";
     case Match::nearest:
       return "nearest";
     case Match::model:

@@ -44,8 +44,10 @@ std::optional<double> Engine::Impl::model_error() {
     DeviceCaps any_threads = record.key.device;
     any_threads.compute_units = device.compute_units;
     if (any_threads != device || record.key.policy != backend.policy) continue;
-    const double ns =
-        predict_ns(canonicalise(record.key.gemm), record.key.device, record.measured.config);
+    const Canonical problem = canonicalise(record.key.gemm);
+    const Config& config = record.measured.config;
+    if (!broken_rule(problem, record.key.device, config).empty()) continue;
+    const double ns = predict_ns(problem, record.key.device, config);
     if (ns > 0) errors.push_back(record.measured.timing().median_ns / ns);
   }
   if (errors.empty()) return std::nullopt;
@@ -58,7 +60,12 @@ double Engine::Impl::expected_ns(const Gemm& gemm, int threads, Match match, con
   const BestKey key = key_of(gemm, threads);
   if (match == Match::exact)
     if (const auto record = store->best(key, now)) return record->measured.timing().median_ns;
-  const double ns = predict_ns(canonicalise(key.gemm), key.device, config);
+  // A kernel for less aligned addresses may break a rule of the problem's own alignment.
+  Gemm as = key.gemm;
+  while (as.alignment > 1 && !broken_rule(canonicalise(as), key.device, config).empty())
+    as.alignment /= 2;
+  if (!broken_rule(canonicalise(as), key.device, config).empty()) return 0;
+  const double ns = predict_ns(canonicalise(as), key.device, config);
   const KernelClass& known = stored_kernels.of(key, *store, now);
   return ns * (known.model ? known.model->at(key.gemm).of(config) : model_error().value_or(1));
 }
@@ -71,7 +78,7 @@ Result<Outlook> Engine::Impl::outlook(const Gemm& gemm, int threads, double call
   const std::lock_guard lock(resolving);
   const auto config = parse_config(p.config);
   if (config) found.now_ns = expected_ns(gemm, p.threads, p.match, *config);
-  if (p.match == Match::exact) {
+  if (is_tuned(p.match)) {
     found.tuned_ns = found.now_ns;
     found.basis = Basis::stored;
     return found;

@@ -7,6 +7,7 @@
 
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
+#include "generator/problem/size.h"
 #include "generator/render/code_key.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/log.h"
@@ -66,9 +67,15 @@ std::string choice_reason(const KernelClass& known, const StoredKernel& kernel, 
                                    known.model->quality().shapes, known.model->spread() * 100)
                              : "the analytic model";
   return fmt::format(
-      "the choice of {} among {} stored kernels proved for all sizes: {:.1f} us "
+      "the choice of {} among {} stored kernels that have sizes as arguments: {:.1f} us "
       "expected, tuned for {}",
       by, known.kernels.size(), ns / 1e3, text(kernel.record.key.gemm));
+}
+
+std::string range_reason(const RangeRecord& range, const RangeCell& cell) {
+  return fmt::format("tuned as {}: up to {} = {} the kernel of {} ({}, {})", text(range.range),
+                     name(range.range.size), cell.last, cell.tuned_at, range.created,
+                     range.database.string());
 }
 
 }  // namespace
@@ -145,10 +152,11 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
       plans.put(plan);
       return plan;
     }
-    if (auto plan = exact_plan(gemm, threads)) {
-      plans.put(*plan);
-      return *plan;
-    }
+    for (const auto tuned : {&Impl::exact_plan, &Impl::range_plan})
+      if (auto plan = (this->*tuned)(gemm, threads)) {
+        plans.put(*plan);
+        return *plan;
+      }
     if (options.policy == Policy::error && !no_product)
       return fail(ErrorCode::not_tuned,
                   fmt::format("{} on {} threads was never tuned", text(gemm), threads));
@@ -256,34 +264,63 @@ Result<Built> Engine::Impl::admitted(const BestKey& key, const Config& config) {
   return built;
 }
 
-std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int threads) {
+bool Engine::Impl::make_ready(StoredKernel& kernel) {
+  if (!kernel.proved) kernel.proved = store->envelope_proven(kernel.record);
+  if (!*kernel.proved) return false;
+  if (kernel.code) return true;
+  kernel.proved = false;  // but for what follows
+  const Record& made = kernel.record;
+  const auto code = store->code(made.measured.binary_key);
+  if (!code) return false;
+  auto loaded = load(code->image);
+  if (!loaded) {
+    store->quarantine_binary(code->key, loaded.error().message);
+    return false;
+  }
+  // As for an exact record: another libc or kernel below it is one more verification.
+  if (!gpu && made.validators.runtime != now.runtime) {
+    const StoredBinary binary{.key = made.measured.binary_key, .image = code->image};
+    if (const Status proof = prove(made.key, made.measured.config, *loaded, binary); !proof) {
+      warn(proof);
+      return false;
+    }
+  }
+  kernel.code = std::move(*loaded);
+  kernel.proved = true;
+  return true;
+}
+
+std::optional<SharedPlan> Engine::Impl::range_plan(const Gemm& gemm, int threads) {
   // A kernel for rows at less aligned addresses serves this problem as well.
+  for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
+    const BestKey key = key_of(as, threads);
+    const Canonical problem = canonicalise(key.gemm);
+    for (const Size size : kSizes) {
+      const std::int64_t value = key.gemm.*member_of(size);
+      for (TunedRange& range : tuned_ranges.of(key, size, *store)) {
+        if (value < range.record.range.first || value > range.record.range.last()) continue;
+        const RangeCell& cell = range.record.table.at(value);
+        StoredKernel* const kernel = kernel_of(range, cell, *store, now);
+        if (kernel == nullptr || !broken_rule(problem, key.device, cell.config).empty() ||
+            !serves(*kernel, key.gemm, key.device) || !make_ready(*kernel))
+          continue;
+        auto plan = bound_plan(gemm, threads, Match::range, cell.config,
+                               range_reason(range.record, cell), kernel->code, &key.gemm);
+        if (plan) return *plan;
+        warn(tl::unexpected(plan.error()));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int threads) {
+  // As above.
   for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
     const BestKey key = key_of(as, threads);
     KernelClass& known = stored_kernels.of(key, *store, now);
     for (const auto& [ns, kernel] : known.ranked(key.gemm, key.device)) {
-      if (!serves(*kernel, key.gemm, key.device)) continue;
-      if (!kernel->proved) kernel->proved = store->envelope_proven(kernel->record);
-      if (!*kernel->proved) continue;
-      if (!kernel->code) {
-        const auto code = store->code(kernel->record.measured.binary_key);
-        auto loaded = code ? load(code->image) : fail(ErrorCode::database, "no trusted code");
-        if (!loaded) {
-          if (code) store->quarantine_binary(code->key, loaded.error().message);
-          kernel->proved = false;
-          continue;
-        }
-        // As for an exact record: another libc or kernel below it is one more verification.
-        if (const Record& made = kernel->record; !gpu && made.validators.runtime != now.runtime) {
-          const StoredBinary binary{.key = made.measured.binary_key, .image = code->image};
-          if (const Status proof = prove(made.key, made.measured.config, *loaded, binary); !proof) {
-            warn(proof);
-            kernel->proved = false;
-            continue;
-          }
-        }
-        kernel->code = std::move(*loaded);
-      }
+      if (!serves(*kernel, key.gemm, key.device) || !make_ready(*kernel)) continue;
       auto plan = bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,
                              choice_reason(known, *kernel, ns), kernel->code, &key.gemm);
       if (plan) return *plan;

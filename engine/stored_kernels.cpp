@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "cache/keys.h"
 #include "tuner/verify/envelope.h"
@@ -14,14 +15,14 @@ KernelClass& StoredKernels::of(const BestKey& key, Store& store, const Validator
   const auto [entry, fresh] = classes_.try_emplace(key_text(shapeless) + class_text(key.gemm));
   KernelClass& found = entry->second;
   if (!fresh) return found;
-  std::set<std::pair<Config, CodeClass>> seen;
+  std::set<std::tuple<Config, CodeClass, std::string>> seen;
   for (Record& record : store.tuned_like(key, now)) {
     const Config& config = record.measured.config;
     const Canonical problem = canonicalise(record.key.gemm);
     if (!record.measured.verified || !broken_rule(problem, key.device, config).empty()) continue;
     if (!has_envelope(record.key.gemm, key.device, config)) continue;
     const CodeClass code = code_class(problem, key.device, config);
-    if (!seen.emplace(config, code).second) continue;
+    if (!seen.emplace(config, code, record.measured.binary_key).second) continue;
     found.kernels.push_back({std::move(record), code, {}, std::nullopt});
   }
   if (!found.kernels.empty())

@@ -44,13 +44,30 @@ struct TuningHere {
   ~TuningHere() { tuning_here = false; }
 };
 
+/// Errors: bad_input.
+Status outside_callbacks() {
+  if (!tuning_here) return {};
+  return fail(ErrorCode::bad_input,
+              "tune() called from its own callback (progress or cancelled): it would wait for "
+              "itself");
+}
+
 }  // namespace
 
+Result<RangeReport> Engine::Impl::tune_and_confirm(const GemmRange& range,
+                                                   const TuneOptions& options) {
+  if (Status outside = outside_callbacks(); !outside) return tl::unexpected(outside.error());
+  const TuningHere here;
+  auto report = tune_range(range, with_named_callbacks(options));
+  if (report)
+    log::info("{} on {} threads: {} {} kernels, {} sizes searched, {:.1f} s", text(range),
+              report->threads, report->already_tuned ? "tuned before," : "tuned,", report->kernels,
+              report->searched, report->seconds);
+  return report;
+}
+
 Result<TuneReport> Engine::Impl::tune_and_confirm(const Gemm& gemm, const TuneOptions& options) {
-  if (tuning_here)
-    return fail(ErrorCode::bad_input,
-                "tune() called from its own callback (progress or cancelled): it would wait for "
-                "itself");
+  if (Status outside = outside_callbacks(); !outside) return tl::unexpected(outside.error());
   const TuningHere here;
   auto report = tune(gemm, with_named_callbacks(options));
   if (!report) return report;

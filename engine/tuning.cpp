@@ -8,11 +8,11 @@
 #include "engine/engine_impl.h"
 #include "generator/render/code_key.h"
 #include "runtime/log.h"
+#include "tuner/verify/envelope.h"
 
 namespace kiln {
 namespace {
 
-constexpr double kLongestBudget = 86400.0 * 365;  // seconds
 constexpr std::size_t kPredictedTried = 8;
 // Kernels of other shapes that are tried before all others: they are compiled, so each costs its
 // timing alone.
@@ -111,14 +111,19 @@ TuneReport report_of(const Gemm& gemm, int threads, const SearchResult& result) 
 
 }  // namespace
 
+Status check_budget(const TuneOptions& options) {
+  constexpr double kLongest = 86400.0 * 365;
+  if (options.budget.count() > 0 && options.budget.count() <= kLongest) return {};
+  return fail(ErrorCode::bad_input,
+              fmt::format("budget = {} s: must be more than 0 and at most {} (a year)",
+                          options.budget.count(), kLongest));
+}
+
 Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& options) {
   if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
   const auto threads = threads_of(options.threads);
   if (!threads) return tl::unexpected(threads.error());
-  if (!(options.budget.count() > 0) || options.budget.count() > kLongestBudget)
-    return fail(ErrorCode::bad_input,
-                fmt::format("budget = {} s: must be more than 0 and at most {} (a year)",
-                            options.budget.count(), kLongestBudget));
+  if (Status ok = check_budget(options); !ok) return tl::unexpected(ok.error());
   if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0) {
     TuneReport nothing;
     nothing.gemm = gemm;
@@ -128,13 +133,21 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
     return nothing;
   }
   const std::lock_guard lock(tuning);
+  return tune_unlocked(gemm, options);
+}
+
+Result<TuneReport> Engine::Impl::tune_unlocked(const Gemm& gemm, const TuneOptions& options,
+                                               bool part_of_range) {
+  const auto threads = threads_of(options.threads);
   const BestKey key = key_of(gemm, *threads);
   const auto compiler = this->compiler();
   Validators with = now;
   if (compiler) with.compiler = (*compiler)->version();
   if (!options.force) {
     const auto record = store->best(key, with);
-    const bool whole = record && complete(*record, options.budget.count());
+    const bool serves =
+        record && (!part_of_range || has_envelope(key.gemm, key.device, record->measured.config));
+    const bool whole = serves && complete(*record, options.budget.count());
     if (whole || (record && !compiler)) {
       TuneReport report = report_of(gemm, *record);
       report.peak_flops = raised_peak(key, 0, rate(gemm, report.timing));
@@ -146,11 +159,12 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
     }
   }
   if (!compiler) return tl::unexpected(compiler.error());
-  return search_and_store(gemm, key, **compiler, options);
+  return search_and_store(gemm, key, **compiler, options, part_of_range);
 }
 
 Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKey& key,
-                                                  Compiler& compiler, const TuneOptions& options) {
+                                                  Compiler& compiler, const TuneOptions& options,
+                                                  bool part_of_range) {
   Validators made_by = now;
   made_by.compiler = compiler.version();
   std::vector<std::string> warnings;
@@ -175,6 +189,8 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   // What was ranked for such a device before it was here.
   input.first = predicted_configs(*store, key.device, key.gemm, kPredictedTried);
   for (Config& config : stored_configs(key)) input.first.push_back(std::move(config));
+  if (part_of_range)
+    input.allowed = [&key](const Config& c) { return has_envelope(key.gemm, key.device, c); };
   input.stored = [this, version = compiler.version()](const Source& source) {
     return stored_binary(source, version);
   };
@@ -198,22 +214,31 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   stored.binary_key = built->binary.key;
   note(store->put_binary(built->binary));
   note(store->put(key, made_by, stored));
-  // Before make_winner(): a winner without an extent would count as complete.
   const SearchExtent searched = continued.with(*result);
-  note(store->put_search(key, made_by, searched));
-  note(store->make_winner(key, made_by, winner.config));
-  install(gemm, key, winner.config, "tuned for exactly this problem by this process",
-          built->kernel);
+  // A search for a range leaves a faster kernel that serves this size alone where it is.
+  const bool yields = part_of_range && record &&
+                      record->measured.timing().median_ns < winner.timing().median_ns &&
+                      !has_envelope(key.gemm, key.device, record->measured.config);
+  if (!yields) {
+    // Before make_winner(): a winner without an extent would count as complete.
+    note(store->put_search(key, made_by, searched));
+    note(store->make_winner(key, made_by, winner.config));
+    install(gemm, key, winner.config, "tuned for exactly this problem by this process",
+            built->kernel);
+  }
   const double probed = (*bench)->peak_flops();
   const std::string conditions = (*bench)->conditions();
   note(fit_model(key));
   // Afterwards it serves every size. What has all its sizes in the code does not.
-  bench->reset();  // its worker's operands may leave no room
+  (*bench)->rest();  // its worker's operands may leave no room
   const Record made{.key = key, .validators = made_by, .measured = stored};
-  if (!store->envelope_proven(made))
-    if (const Status proof = prove_envelope(made, built->binary.image);
-        !proof && proof.error().code != ErrorCode::unsupported)
-      note(proof);
+  if (has_envelope(key.gemm, key.device, winner.config) && !store->envelope_proven(made))
+    note(prove_envelope(made, built->binary.image));
+  {
+    const std::lock_guard known(resolving);
+    stored_kernels.forget();
+    tuned_ranges.forget();
+  }
 
   TuneReport report = report_of(gemm, key.device.compute_units, *result);
   report.searched = searched;

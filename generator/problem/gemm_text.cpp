@@ -58,7 +58,7 @@ std::string epilogue_word(const Epilogue& e) {
   return word;
 }
 
-std::vector<std::string_view> split(std::string_view line, std::string_view separators) {
+std::vector<std::string_view> split_words(std::string_view line, std::string_view separators) {
   std::vector<std::string_view> words;
   for (std::size_t at = line.find_first_not_of(separators); at != line.npos;) {
     const std::size_t end = std::min(line.find_first_of(separators, at), line.size());
@@ -132,7 +132,7 @@ Status read_step(std::string_view step, std::string_view whole, Epilogue& e) {
 }
 
 Status read_epilogue(std::string_view text, Epilogue& e) {
-  const std::vector<std::string_view> steps = split(text, "+");
+  const std::vector<std::string_view> steps = split_words(text, "+");
   if (steps.empty()) return bad_input("epilogue = \"{}\": names no step", text);
   for (std::string_view step : steps)
     if (Status status = read_step(step, text, e); !status) return status;
@@ -239,7 +239,8 @@ std::string text(const Gemm& gemm) {
 }
 
 Result<Gemm> parse_gemm(std::string_view line) {
-  const std::vector<std::string_view> words = split(line.substr(0, line.find('#')), " \t\r\n");
+  const std::vector<std::string_view> words =
+      split_words(line.substr(0, line.find('#')), " \t\r\n");
   if (words.size() < 6)
     return bad_input("\"{}\": a shape is `dtype ta tb m n k`, this has {} of its 6 fields", line,
                      words.size());

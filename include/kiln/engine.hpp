@@ -74,6 +74,27 @@ class KILN_API Plan {
   std::shared_ptr<const Impl> impl_;
 };
 
+/// All problems of a range, each bound to its kernel. Immutable and thread-safe; keeps the kernels
+/// and the engine's databases open.
+class KILN_API RangePlan {
+ public:
+  struct Impl;
+  /// For kiln's own code.
+  explicit RangePlan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  /// Runs the problem of one size. Errors: bad_input (a size outside the range, null or overlapping
+  /// operands), and those of Engine::gemm() where no table serves the size.
+  Status run(std::int64_t size, const Operands& operands) const;
+  /// Where the kernel of a size came from. Errors: as run().
+  Result<Match> match(std::int64_t size) const;
+  /// Canonical text of its config. Errors: as run().
+  Result<std::string> config(std::int64_t size) const;
+  /// Bytes of workspace that a call of any size of the table needs at most on a GPU; 0 on the CPU.
+  std::int64_t workspace_bytes() const;
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
 /// One device and its databases. Thread-safe: any thread may call any member at any time. A thread
 /// that is cancelled (pthread_cancel) inside a member acts on it when the member has returned.
 /// Nothing is thrown.
@@ -95,6 +116,11 @@ class KILN_API Engine {
   /// Searches, verifies, stores. Errors: bad_input, unsupported, device, compiler, database.
   Result<TuneReport> tune(const Gemm& gemm, const TuneOptions& options = {});
 
+  /// The same of all sizes of a range: a few kernels and a table that says which of them serves
+  /// which size. gemm() of any size of the range runs its kernel from then on; a size that was
+  /// tuned by itself keeps its own. Of several ranges that hold a size, the narrowest counts.
+  Result<RangeReport> tune(const GemmRange& range, const TuneOptions& options = {});
+
   /// D = activation(alpha*op(A)*op(B) + beta*C + bias) + residual. Works for untuned problems too
   /// (see Policy). The warm path takes no lock, allocates nothing and does no I/O.
   Status gemm(const Gemm& gemm, const Operands& operands);
@@ -103,6 +129,11 @@ class KILN_API Engine {
   /// alignment is bound for addresses that are multiples of 16 bytes, as far as its pitches are:
   /// for others say so (alignment = 2, say), or call gemm(), which looks at each call's addresses.
   Result<Plan> plan(const Gemm& gemm, int threads = 0);
+
+  /// The same for all sizes of a range: the kernels that its table names are loaded now, so that no
+  /// size is slow at its first call, and the first call of a size may be captured into a graph. The
+  /// range need not be tuned: then this binds nothing yet.
+  Result<RangePlan> plan(const GemmRange& range, int threads = 0);
 
   /// Packs B (stored as `gemm.b` says, `gemm.b_packed` set or not) for later calls of
   /// `gemm.with_packed_b()` with the same thread count. CPU only. Errors: unsupported on a GPU.
@@ -117,8 +148,8 @@ class KILN_API Engine {
   Impl& impl() { return *impl_; }
 
  private:
-  explicit Engine(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Engine(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  // shared with plans of ranges
 };
 
 /// kiln's version, "major.minor.patch".

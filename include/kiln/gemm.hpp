@@ -72,6 +72,8 @@ struct Epilogue {
   auto operator<=>(const Epilogue&) const = default;
 };
 
+struct GemmRange;
+
 /// The problem. A value: equal problems have equal fields, and the text form names every field that
 /// is not the default.
 struct KILN_API Gemm {
@@ -140,6 +142,15 @@ struct KILN_API Gemm {
     return copy;
   }
   Gemm scaled(Scale of_both) const { return scaled(of_both, of_both); }
+  /// @}
+
+  /// @name Ranges of a size, `first` to `last`, to be tuned as one (kiln/range.hpp)
+  /// @{
+
+  /// This problem with this size as a range.
+  GemmRange with_m(std::int64_t first, std::int64_t last) const;
+  GemmRange with_n(std::int64_t first, std::int64_t last) const;
+  GemmRange with_k(std::int64_t first, std::int64_t last) const;
   /// @}
 
   /// @name Leading dimensions and strides, with 0 resolved

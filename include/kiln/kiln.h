@@ -99,6 +99,13 @@ typedef enum kiln_policy {
   KILN_POLICY_ERROR = 3               /**< return KILN_NOT_TUNED */
 } kiln_policy;
 
+/** One of the problem's three sizes. */
+typedef enum kiln_size {
+  KILN_SIZE_M = 0, /**< rows of D */
+  KILN_SIZE_N = 1, /**< columns of D */
+  KILN_SIZE_K = 2  /**< columns of op(A) */
+} kiln_size;
+
 /** One matrix as stored. */
 typedef struct kiln_matrix {
   kiln_dtype dtype;     /**< of its elements */
@@ -148,6 +155,8 @@ typedef struct kiln_options {
 typedef struct kiln_engine kiln_engine;
 /** A problem bound to its kernel; see kiln_plan_make(). */
 typedef struct kiln_plan kiln_plan;
+/** All problems of a range; see kiln_range_plan_make(). */
+typedef struct kiln_range_plan kiln_range_plan;
 /** A packed copy of B; see kiln_pack_b(). */
 typedef struct kiln_packed_b kiln_packed_b;
 
@@ -232,6 +241,14 @@ KILN_API void kiln_close(kiln_engine* engine);
 KILN_API kiln_status kiln_tune(kiln_engine* engine, const kiln_gemm_desc* desc, double seconds,
                                int threads, kiln_tune_report* report);
 
+/** The same for all problems whose `size` runs from `first` to `last` (desc's own value of it is
+ * not read): a few kernels and a table that says which serves which size; kiln_gemm() of any of
+ * them uses it. `seconds` <= 0: a minute, for all of it. In the report, config counts the kernels
+ * and median_ns is that of the largest size. Errors: any. */
+KILN_API kiln_status kiln_tune_range(kiln_engine* engine, const kiln_gemm_desc* desc,
+                                     kiln_size size, int64_t first, int64_t last, double seconds,
+                                     int threads, kiln_tune_report* report);
+
 /** Runs one product. On a CPU it returns when D is written, on a GPU when the work is in the
  * stream. Errors: KILN_BAD_INPUT (the problem, null or overlapping operands), KILN_UNSUPPORTED,
  * KILN_NOT_TUNED. */
@@ -247,6 +264,20 @@ KILN_API kiln_status kiln_plan_run(const kiln_plan* plan, const kiln_operands* o
 KILN_API int64_t kiln_plan_workspace_bytes(const kiln_plan* plan);
 /** Releases a plan. NULL is allowed. */
 KILN_API void kiln_plan_free(kiln_plan* plan);
+
+/** Binds all problems of a range, tuned or not: the kernels of its table are loaded now, and the
+ * size is an argument of each call. Release with kiln_range_plan_free(). */
+KILN_API kiln_status kiln_range_plan_make(kiln_engine* engine, const kiln_gemm_desc* desc,
+                                          kiln_size size, int64_t first, int64_t last, int threads,
+                                          kiln_range_plan** plan);
+/** Runs the problem of one size. Errors: KILN_BAD_INPUT (a size outside the range, null or
+ * overlapping operands), and those of kiln_gemm(). */
+KILN_API kiln_status kiln_range_plan_run(const kiln_range_plan* plan, int64_t size,
+                                         const kiln_operands* operands);
+/** Bytes of workspace that a call of any size of the table needs at most on a GPU; 0 on the CPU. */
+KILN_API int64_t kiln_range_plan_workspace_bytes(const kiln_range_plan* plan);
+/** Releases a plan of a range. NULL is allowed. */
+KILN_API void kiln_range_plan_free(kiln_range_plan* plan);
 
 /** Packs B (stored as desc->b says) for calls with desc->b_packed = 1 and the same threads; release
  * with kiln_packed_b_free(). CPU only: on a GPU unsupported. */

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kiln/gemm.hpp"
+#include "kiln/range.hpp"
 
 namespace kiln {
 
@@ -76,7 +77,8 @@ struct Progress {
 /// and plan() of any engine; a tune() from inside one is an error (bad_input), as is whatever they
 /// throw: the search ends then, and what was measured stays.
 struct TuneOptions {
-  /// Of the problem's search in all: what earlier calls spent of it is not spent again.
+  /// Of the problem's search in all: what earlier calls spent of it is not spent again. Of a range:
+  /// of all its searches and timings together (a minute is a good one).
   std::chrono::duration<double> budget{10.0};
   std::uint64_t seed = 1;  ///< of the order of candidates and of the data
   int threads = 0;         ///< 0 = the engine's default
@@ -141,13 +143,37 @@ struct TuneReport {
   std::vector<std::string> warnings;
 };
 
+/// Result of tuning a range of sizes.
+struct RangeReport {
+  /// Neighbouring sizes that one kernel serves.
+  struct Part {
+    std::int64_t last = 0;      ///< the largest of them
+    std::string config;         ///< canonical text of the kernel's config
+    std::int64_t tuned_at = 0;  ///< the size whose winner it is
+    double expected_ns = 0;     ///< of a call of the largest
+  };
+  GemmRange range;                    ///< the range
+  int threads = 0;                    ///< compute threads it was tuned for
+  std::vector<Part> parts;            ///< from size to kernel, in order of their sizes
+  int kernels = 0;                    ///< different kernels among them
+  int searched = 0;                   ///< sizes at which this call searched the whole space
+  int measured = 0;                   ///< candidates of these searches with a time
+  double seconds = 0;                 ///< spent in this call
+  bool already_tuned = false;         ///< its table was there; nothing ran
+  bool stored = false;                ///< as TuneReport::stored, of the table
+  std::vector<std::string> warnings;  ///< as those of TuneReport
+};
+
 /// Where a dispatched kernel came from, best first.
 enum class Match : std::uint8_t {
   exact,     ///< tuned for this very problem
+  range,     ///< tuned for a range of sizes that holds this one
   nearest,   ///< the kernel of a tuned neighbour
   model,     ///< the analytic model's first choice
   reference  ///< a plain loop
 };
+/// Whether the problem was tuned, alone or in a range.
+constexpr bool is_tuned(Match match) { return match <= Match::range; }
 /// Name of a match.
 KILN_API std::string_view name(Match match);
 

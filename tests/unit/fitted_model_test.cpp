@@ -71,7 +71,7 @@ TEST(FittedModel, DamagedTextIsAnError) {
   const std::size_t at = negative.find("[256,");
   ASSERT_NE(at, std::string::npos);
   negative.replace(at, 4, "[-26");
-  EXPECT_THAT(FittedModel::parse(negative).error().message, HasSubstr("a size below 1"));
+  EXPECT_THAT(FittedModel::parse(negative).error().message, HasSubstr("is no size"));
 }
 
 TEST(FittedModel, WildMeasurementsAreNotUsed) {

@@ -46,10 +46,19 @@ json to_json(const ChoiceQuality& q) {
   return {{"shapes", q.shapes}, {"mean", q.mean}, {"worst", q.worst}, {"at", q.worst_shape}};
 }
 
+/// A whole number of the range of `least` to `most`, or json's exception.
+std::int64_t whole(const json& from, std::int64_t least, std::int64_t most) {
+  // A float beyond the integers has no value as one.
+  const auto value = from.is_number_integer() ? from.get<std::int64_t>() : least - 1;
+  if (value < least || value > most)
+    throw json::other_error::create(500, from.dump() + " is no size", nullptr);
+  return value;
+}
+
 ChoiceQuality quality_from(const json& from) {
-  return {.shapes = from.at("shapes").get<int>(),
-          .mean = from.at("mean").get<double>(),
-          .worst = from.at("worst").get<double>(),
+  return {.shapes = static_cast<int>(whole(from.at("shapes"), 0, kMostShapes)),
+          .mean = std::clamp(from.at("mean").get<double>(), 0.0, 1.0),
+          .worst = std::clamp(from.at("worst").get<double>(), 0.0, 1.0),
           .worst_shape = from.at("at").get<std::string>()};
 }
 
@@ -154,6 +163,11 @@ FittedModel FittedModel::fit(std::span<const TimedConfig> timed, std::span<const
     if (!broken_rule(problem, device, one.config).empty()) continue;
     const double predicted = predict_ns(problem, device, one.config);
     const Sizes sizes{one.gemm.m, one.gemm.n, one.gemm.k, one.gemm.batch};
+    // The newest come first: what is beyond the bounds of parse() is left out.
+    const bool full = places.size() == kMostShapes && !places.contains(sizes);
+    const bool crowded =
+        model.kernels_.size() == kMostKernels && !model.kernels_.contains(one.config);
+    if (full || crowded || *std::ranges::min_element(sizes) < 1) continue;
     const auto [place, fresh] = places.try_emplace(sizes, model.shapes_.size());
     if (fresh) {
       model.shapes_.push_back(sizes);
@@ -210,11 +224,12 @@ Result<FittedModel> FittedModel::parse(std::string_view text) {
   try {
     const json from = json::parse(text);
     FittedModel model;
-    model.shapes_ = from.at("shapes").get<std::vector<Sizes>>();
-    if (model.shapes_.size() > kMostShapes) return wrong("too many shapes");
-    for (const Sizes& sizes : model.shapes_)
-      if (std::ranges::any_of(sizes, [](std::int64_t size) { return size < 1; }))
-        return wrong("a size below 1");
+    if (from.at("shapes").size() > kMostShapes) return wrong("too many shapes");
+    for (const json& sizes : from.at("shapes")) {
+      Sizes& shape = model.shapes_.emplace_back();
+      for (std::size_t i = 0; i < shape.size(); ++i)
+        shape[i] = whole(sizes.at(i), 1, std::numeric_limits<std::int64_t>::max());
+    }
     const json& kernels = from.at("kernels");
     if (kernels.size() > kMostKernels) return wrong("too many kernels");
     for (const json& one : kernels) {

@@ -68,6 +68,11 @@ class Search {
     input_.options.progress(p);
   }
 
+  bool legal(const Config& config) const {
+    return (!input_.allowed || input_.allowed(config)) &&
+           broken_rule(space_.problem, space_.device, config).empty();
+  }
+
   bool eligible(std::size_t index) const {
     return result_.measured[index].ok() && result_.measured[index].verified;
   }
@@ -99,7 +104,7 @@ class Search {
   // A known row that an edited space no longer allows is evidence of another space: left out.
   void resume() {
     for (const Measured& row : input_.known) {
-      if (!broken_rule(space_.problem, space_.device, row.config).empty()) continue;
+      if (!legal(row.config)) continue;
       add(row, latest_.count(row.config) == 0);
     }
     result_.known = result_.measured.size();
@@ -107,16 +112,14 @@ class Search {
 
   void screen_incumbent() {
     if (!input_.incumbent || latest_.count(*input_.incumbent)) return;
-    if (!broken_rule(space_.problem, space_.device, *input_.incumbent).empty()) return;
+    if (!legal(*input_.incumbent)) return;
     for (Measured& row : bench_.screen({*input_.incumbent})) add_new(std::move(row));
   }
 
   void screen_first() {
     std::vector<Config> group;
     for (const Config& config : input_.first)
-      if (latest_.count(config) == 0 &&
-          broken_rule(space_.problem, space_.device, config).empty() && !cancelled())
-        group.push_back(config);
+      if (latest_.count(config) == 0 && legal(config) && !cancelled()) group.push_back(config);
     if (group.empty()) return;
     for (Measured& row : bench_.screen(group)) add_new(std::move(row));
     report(Progress::Stage::screen);
@@ -137,7 +140,12 @@ class Search {
     return call_ns > 200e6 ? 2 : call_ns > 30e6 ? 4 : 8;
   }
 
-  void explore() { result_.end = explored(); }
+  void explore() {
+    result_.end = explored();
+    // A part of the space says nothing of the whole.
+    if (input_.allowed && result_.end == SearchResult::End::space)
+      result_.end = SearchResult::End::bench;
+  }
 
   SearchResult::End explored() {
     using End = SearchResult::End;
@@ -265,6 +273,8 @@ Result<SearchResult> search(const SearchInput& input, Bench& bench) {
                 fmt::format("budget = {} s: must be positive", input.options.budget.count()));
   return space_for(input.gemm, input.device)
       .and_then([&](SearchSpace space) -> Result<SearchResult> {
+        if (input.allowed)
+          std::erase_if(space.legal, [&](const Config& c) { return !input.allowed(c); });
         if (space.legal.empty())
           return fail(ErrorCode::unsupported,
                       fmt::format("no kernel family has a legal config for '{}' on {}",

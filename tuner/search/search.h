@@ -50,6 +50,8 @@ class Bench {
   virtual Verdict confirm(const Config&) { return {}; }
   /// True when no further candidate can be measured: the search continues with the race.
   virtual bool exhausted() const { return false; }
+  /// Gives up what it holds of memory until it is asked again. The device stays its own.
+  virtual void rest() {}
   /// Conditions of the last race, as text; empty where they are not known.
   virtual std::string conditions() const { return {}; }
   /// Operations a second of the probe that ran beside the samples, its largest; 0: none ran, or
@@ -63,10 +65,12 @@ struct SearchInput {
   Gemm gemm;
   DeviceCaps device;
   TuneOptions options;
-  int device_index = 0;                       // which of the GPUs, in the driver's order
-  std::vector<Measured> known;                // earlier rows of this key: resumed, not rerun
-  std::optional<Config> incumbent;            // yields only to a supported gain ≥ 2 %
-  std::vector<Config> first = {};             // tried before anything else, best first
+  int device_index = 0;             // which of the GPUs, in the driver's order
+  std::vector<Measured> known;      // earlier rows of this key: resumed, not rerun
+  std::optional<Config> incumbent;  // yields only to a supported gain ≥ 2 %
+  std::vector<Config> first = {};   // tried before anything else, best first
+  /// Which configs are searched; null: all that are legal.
+  std::function<bool(const Config&)> allowed = nullptr;
   std::function<void(const Evidence&)> sink;  // called as each group's outcomes are known
   /// Code that was compiled before, by this compiler; null: none is kept. Thread-safe.
   std::function<std::optional<Binary>(const Source&)> stored = {};

@@ -9,7 +9,7 @@
 namespace kiln {
 
 /// Which problems `envelope()` lists, as a number that stored proofs name: raised when they change.
-inline constexpr int kEnvelope = 1;
+inline constexpr int kEnvelope = 2;
 
 /// Whether the config's code has sizes as arguments, at least one of them, so that it has an
 /// envelope. The config breaks no rule.

@@ -132,6 +132,7 @@ class WorkerBench final : public Bench {
   }
 
   bool exhausted() const override { return broken_; }
+  void rest() override { worker_.reset(); }
 
   std::string conditions() const override { return conditions_; }
 

@@ -99,6 +99,15 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return !c.promote || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
      }},
+    {"promote=0 needs at most 15564 elements of k for one accumulator of 8-bit floats",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+       // Tensor cores truncate such accumulators to about 13 bits, towards zero. The loss grows by
+       // about sqrt(k) / 2^17.5 of sum |a||b|, and verification grants 2^-10 at most (reference.cpp
+       // of the tuner), which is reached at about k = 2^14.7.
+       constexpr double kLongest = 0x1p14 * 0.95;
+       const bool truncated = size_of(p.gemm.a.dtype) == 1 && p.gemm.accumulator == DType::fp32;
+       return c.promote || !truncated || double(p.gemm.k) / std::max(1, c.splits) <= kLongest;
+     }},
     {"scales of blocks along k need promote=1",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return c.promote || !blocks_along_k(p.gemm.scale_a);

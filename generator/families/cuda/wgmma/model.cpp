@@ -36,15 +36,6 @@ double bytes_of(const Gemm& g) {
                             double(g.m) * double(g.n) * size_of(g.d.dtype));
 }
 
-/// Tensor cores truncate accumulators of 8-bit floats to about 13 bits, towards zero. The loss
-/// grows by about sqrt(k) / 2^17.5 of sum |a||b|, and verification grants 2^-10 at most
-/// (reference.cpp of the tuner): from about k = 2^14.7 on accumulators that are not promoted are
-/// refused. From 2^14 on they come last.
-bool accumulators_lose_too_much(const Gemm& g, const CudaWgmma& c) {
-  constexpr double kLongest = 0x1p14 * 0.95;
-  const bool short_accumulators = size_of(g.a.dtype) == 1 && g.accumulator == fp32 && !c.promote;
-  return short_accumulators && double(g.k) / std::max(1, c.splits) > kLongest;
-}
 /// Cycles of a warpgroup to store one element of D. Where rows of D stand at any
 /// address they are counted in instructions, not fitted: 16 rows of 64 elements are some 9 turns of
 /// 350 cycles through a warp's buffer, and a pair some 9 instructions of a warp.
@@ -66,9 +57,6 @@ double bytes_beyond(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c)
       beyond(w.right, w.clip_right, std::int64_t{c.right} * c.cluster_right, w.tiles_left);
   return rows * 128 * double(w.stages_of_k) * double(p.gemm.batch);
 }
-
-/// Behind every candidate that may be right, in front of other families' simple kernels.
-constexpr double kRefused = 8;
 
 }  // namespace
 
@@ -107,9 +95,7 @@ double wgmma_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c, con
                       : c.along == Along::left && c.group == 8 ? 1.0
                                                                : 1.015;
   const double order = walk * (c.swap ? 1.01 : 1.0);
-  const double refused = accumulators_lose_too_much(p.gemm, c) ? kRefused : 1.0;
-  return (1550 + packing + added + std::max(work, memory) + 0.28 * std::min(work, memory)) * order *
-         refused;
+  return (1550 + packing + added + std::max(work, memory) + 0.28 * std::min(work, memory)) * order;
 }
 
 }  // namespace kiln::cuda
