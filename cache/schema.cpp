@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cache/code_by_tokens.h"
+#include "cache/proved_code.h"
 #include "cache/seal.h"
 
 namespace kiln {
@@ -172,9 +173,13 @@ CREATE TABLE range (
   UNIQUE (device_id, rest, size, first, last, policy, determinism)) STRICT;
 )sql";
 
-constexpr Migration kMigrations[] = {
-    {1, kVersion1}, {2, kVersion2}, {3, kVersion3}, {4, kVersion4, to_version4},
-    {5, kVersion5}, {6, kVersion6}, {7, kVersion7}};
+constexpr Migration kMigrations[] = {{1, kVersion1},
+                                     {2, kVersion2},
+                                     {3, kVersion3},
+                                     {4, kVersion4, to_version4},
+                                     {5, kVersion5},
+                                     {6, kVersion6},
+                                     {7, kVersion7, name_proved_code}};
 
 }  // namespace
 

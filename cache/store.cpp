@@ -41,9 +41,11 @@ void bind_fit_key(SQLite::Statement& row, const BestKey& key) {
 
 std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
   const CodeClass code = code_class(canonicalise(gemm), device, config);
-  return fmt::format("{}{};code={:x}{:016x};launch={};threads={};{}", kEnvelopePrefix, kEnvelope,
-                     code.high, code.low, content_hash(launch_text(gemm, device, config)),
-                     on_host(device) ? device.compute_units : 0, text(gemm));
+  const bool host = on_host(device);
+  return fmt::format("{}{};code={:x}{:016x};launch={};threads={};{}", kEnvelopePrefix,
+                     host ? kHostEnvelope : kGpuEnvelope, code.high, code.low,
+                     content_hash(launch_text(gemm, device, config)),
+                     host ? device.compute_units : 0, text(gemm));
 }
 
 namespace {
@@ -132,7 +134,7 @@ bool Store::proven(const std::string& binary_key, const BestKey& key, const Conf
   return impl_->proven(binary_key, key, config, runtime);
 }
 
-bool Store::envelope_proven(const Record& record) {
+bool Store::code_proven(const Record& record) {
   const std::lock_guard lock(impl_->mutex);
   const DeviceCaps& device = record.key.device;
   const Config& config = record.measured.config;
@@ -149,7 +151,7 @@ bool Store::envelope_proven(const Record& record) {
            code_class(problem, device, config) == code &&
            proof == envelope_text(*gemm, device, config);
   };
-  const auto said_in = [&](Layer& layer) {
+  return impl_->in_trusted([&](Layer& layer) {
     SQLite::Statement row(*layer.db,
                           "SELECT problem_key FROM verification WHERE binary_key = ?1 "
                           "AND problem_key LIKE ?2 || '%'");
@@ -158,9 +160,24 @@ bool Store::envelope_proven(const Record& record) {
     while (row.executeStep())
       if (holds(text_of(row.getColumn(0)))) return true;
     return false;
-  };
-  return std::ranges::any_of(impl_->layers, [&](Layer& layer) {
-    return layer.trusted && lookup(layer, [&] { return said_in(layer); });
+  });
+}
+
+bool Store::envelope_proven(const Record& record) {
+  if (record.measured.binary_key.empty() || !code_proven(record)) return false;
+  const std::lock_guard lock(impl_->mutex);
+  // The proof is of the code; that the code is the config's is what the winner's seal says.
+  return impl_->in_trusted([&](Layer& layer) {
+    SQLite::Statement row(*layer.db,
+                          "SELECT id FROM measurement WHERE winner = 1 AND binary_key = ?1 AND "
+                          "config_id = (SELECT id FROM config WHERE text = ?2) AND "
+                          "problem_id = (SELECT id FROM problem WHERE key = ?3)");
+    row.bind(1, record.measured.binary_key);
+    row.bind(2, text(record.measured.config));
+    row.bind(3, key_text(record.key.gemm));
+    while (row.executeStep())
+      if (measurement_sealed(*layer.db, row.getColumn(0).getInt64())) return true;
+    return false;
   });
 }
 
@@ -248,8 +265,7 @@ std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now)
       auto [made_by, unread] = toolchains.try_emplace(toolchain);
       if (unread) made_by->second = read_toolchain(*layer.db, toolchain);
       if (!measured || !measured->ok() || !gemm || !made_by->second) continue;
-      // Its config may be tried; its code is named by whoever may give code alone.
-      if (!layer.trusted || !measurement_sealed(*layer.db, id)) measured->binary_key.clear();
+      if (!layer.trusted) measured->binary_key.clear();  // who may not give code names none
       Record record{.key = key,
                     .validators = *made_by->second,
                     .measured = std::move(*measured),

@@ -131,8 +131,8 @@ class Store {
   /// whose stored launch is not today's counts as a miss.
   std::optional<Record> best(const BestKey& key, const Validators& now);
   /// Winners of the same device, policy and problem class (see class_text), without code, of any
-  /// templates: they are proposals, proved before they run. Those whose file is not trusted, or
-  /// whose seal is broken, name no code.
+  /// templates: they are proposals, proved before they run. Those whose file is not trusted name no
+  /// code; seals are looked at by envelope_proven().
   std::vector<Record> tuned_like(const BestKey& key, const Validators& now);
   /// Every time measured on the same device under the same policy for problems of the same class,
   /// newest first, of any templates.
@@ -186,7 +186,9 @@ class Store {
   /// (tuner/verify/envelope.h): it may run on every problem of the same code.
   Status proved_envelope(const Record& record);
   /// Whether somebody said so, in a file whose machine code may be loaded, of the code that the
-  /// record names and of the launch that today's generator gives it.
+  /// record names, of its class and of the launch that today's generator gives it.
+  bool code_proven(const Record& record);
+  /// The same of a record that is stored, under its seal: it may run.
   bool envelope_proven(const Record& record);
   /// Whether what is written to the user's own file will be there for later processes. Errors:
   /// database (there is no file, or the one that was opened has been deleted or replaced).

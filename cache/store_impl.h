@@ -4,6 +4,7 @@
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 
@@ -36,6 +37,14 @@ struct Store::Impl {
   Layer& own() { return layers.front(); }
   /// Errors: database, when the user's file cannot be written.
   Status writable() const;
+
+  /// Whether `body` is true of a layer from which machine code may be loaded.
+  template <typename F>
+  bool in_trusted(F&& body) {
+    return std::ranges::any_of(layers, [&](Layer& layer) {
+      return layer.trusted && lookup(layer, [&] { return body(layer); });
+    });
+  }
 
   std::optional<Record> best_in(Layer& layer, const BestKey& key, const Validators& now);
   bool proven(const std::string& binary_key, const BestKey& key, const Config& config,

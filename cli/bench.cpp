@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "bench/environment.h"
+#include "bench/leave_one_out.h"
 #include "cli/bench_extras.h"
 #include "cli/bench_ladder.h"
 #include "cli/bench_range.h"
@@ -43,6 +44,12 @@ constexpr Manual kBenchManual{
     "  ones too, and races what gemm() runs there, a kernel tuned for that size alone (--budget), "
     "and\n"
     "  the peers; with --tune the range is tuned first.\n"
+    "  --leave-one-out runs nothing: it reads what the databases hold and prints, for each device "
+    "and\n"
+    "  kind of problem, the best measured time over that of the kernel which a model fitted "
+    "without "
+    "the\n"
+    "  shape's own measurements chooses.\n"
     "  --ladder runs one shape on a GPU from the plainest kernel to the tuned one, each rung\n"
     "  verified and printed as a share of the vendor's library.",
     "  kiln bench --layers cpu --tune --budget 10        # the whole CPU suite, at 1 and all "
@@ -62,6 +69,7 @@ struct BenchCommand {
   double budget = 10;
   std::string csv, svg;
   RangeRaceFlags ranges;
+  bool leave_one_out = false;
   Extras extras;
 };
 
@@ -185,7 +193,25 @@ Result<Outcome> climb(const Session& session, const BenchCommand& command) {
   return run_ladder(session.json, *ladder, options);
 }
 
+/// From what the databases hold; nothing runs.
+Result<Outcome> leave_out(const Session& session, const BenchCommand& command) {
+  const auto store = open_store(command.database);
+  if (!store) return tl::unexpected(store.error());
+  const auto rows = leave_one_out(**store);
+  if (!rows) return tl::unexpected(rows.error());
+  if (session.json) {
+    for (const LeaveOneOutRow& row : *rows) print_json(to_json(row));
+    print_json(summary_json(*rows));
+  } else {
+    fmt::print("{}", table(*rows));
+  }
+  if (Status written = write_text("svg", command.svg, svg(*rows)); !written)
+    return tl::unexpected(written.error());
+  return Outcome::done;
+}
+
 Result<Outcome> run(const Session& session, const BenchCommand& command) {
+  if (command.leave_one_out) return leave_out(session, command);
   const Result<Target> target = resolve_engine_device(command.device);
   if (!target) return tl::unexpected(target.error());
   if (!command.extras.ladder.empty()) return climb(session, command);
@@ -247,7 +273,12 @@ void add_bench(CLI::App& parent, Session& session) {
       ->type_name("NAME[,NAME...]")
       ->delimiter(',');
   app->add_option("--csv", command->csv, "Write every time as CSV too")->type_name("FILE");
-  app->add_option("--svg", command->svg, "With --any-m: write ratios over sizes as a chart")
+  app->add_flag("--leave-one-out", command->leave_one_out,
+                "From the databases alone: how good a kernel the model chooses for each measured "
+                "shape without that shape's measurements");
+  app->add_option("--svg", command->svg,
+                  "With --any-m: write ratios over sizes as a chart; with --leave-one-out: over "
+                  "shapes")
       ->type_name("FILE");
   command->ranges.add_to(*app);
   command->extras.add_to(*app);

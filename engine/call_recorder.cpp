@@ -60,17 +60,15 @@ Result<std::shared_ptr<CallRecorder>> CallRecorder::open(std::filesystem::path f
   // The process may go elsewhere before it writes.
   std::error_code error;
   if (auto absolute = std::filesystem::absolute(file, error); !error) file = std::move(absolute);
-  if (Status made = prepare_calls(file); !made) return tl::unexpected(made.error());
+  {
+    const std::lock_guard at_rest(LiveRecorders::get().mutex);  // no fork meanwhile
+    if (Status made = prepare_calls(file); !made) return tl::unexpected(made.error());
+  }
   return std::shared_ptr<CallRecorder>(new CallRecorder(std::move(file), std::move(device)));
 }
 
 CallRecorder::~CallRecorder() {
   const NoCancel whole;
-  {
-    LiveRecorders& live = LiveRecorders::get();
-    const std::lock_guard lock(live.mutex);
-    live.all.erase(this);
-  }
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -78,6 +76,10 @@ CallRecorder::~CallRecorder() {
   closed_.notify_all();
   if (thread_.joinable()) thread_.join();
   flush();
+  // Until here a fork waits for what this writes.
+  LiveRecorders& live = LiveRecorders::get();
+  const std::lock_guard lock(live.mutex);
+  live.all.erase(this);
 }
 
 CallCounter& CallRecorder::counter(const Gemm& gemm, int threads) {

@@ -148,12 +148,13 @@ struct KILN_LOCAL Engine::Impl {
 
   // tuning.cpp
   Result<TuneReport> tune(const Gemm& gemm, const TuneOptions& options);
-  /// The same where `tuning` is held. `part_of_range`: configs that serve one size alone are left
-  /// out.
+  /// The same where `tuning` is held. `of_range`: the problem is one of a range, whose searches
+  /// share a worker; configs that serve one size alone are left out.
   Result<TuneReport> tune_unlocked(const Gemm& gemm, const TuneOptions& options,
-                                   bool part_of_range = false);
+                                   const std::shared_ptr<IdleWorker>& of_range = nullptr);
   Result<TuneReport> search_and_store(const Gemm& gemm, const BestKey& key, Compiler& compiler,
-                                      const TuneOptions& options, bool part_of_range);
+                                      const TuneOptions& options,
+                                      const std::shared_ptr<IdleWorker>& of_range);
   /// Fits the model of the key's class to all that was measured of its stored kernels.
   Status fit_model(const BestKey& key);
   /// Configs of stored kernels that have this problem's code: nothing need be compiled for them.

@@ -12,6 +12,7 @@
 #include "runtime/log.h"
 #include "tuner/search/range_choice.h"
 #include "tuner/verify/envelope.h"
+#include "tuner/worker/process.h"
 
 namespace kiln {
 namespace {
@@ -39,7 +40,7 @@ class RangeTuning {
   }
 
   Result<RangeReport> run() {
-    const std::vector<std::int64_t> sizes = searched_sizes(range_);
+    const std::vector<std::int64_t> sizes = searched_sizes(range_, engine_.gpu == nullptr);
     for (std::size_t i = 0; i < sizes.size(); ++i)
       if (Status searched = search_at(sizes[i], sizes.size() - i); !searched)
         return tl::unexpected(searched.error());
@@ -81,7 +82,7 @@ class RangeTuning {
     const double left = kSearchShare * options_.budget.count() - seconds();
     options.budget = std::chrono::duration<double>(
         std::max(kLeastShare * options_.budget.count(), left) / double(searches_left));
-    auto report = engine_.tune_unlocked(range_.at(size), options, true);
+    auto report = engine_.tune_unlocked(range_.at(size), options, worker_);
     // A size that no kernel serves (not a multiple of what the types need) is no part of the table.
     if (!report && report.error().code == ErrorCode::unsupported) return {};
     if (!report) return tl::unexpected(report.error());
@@ -141,6 +142,7 @@ class RangeTuning {
     input.options.threads = key.device.compute_units;
     input.options.cancelled = [this] { return cancelled(); };
     input.device_index = engine_.gpu ? engine_.gpu->ordinal() : 0;
+    input.worker = worker_;
     input.stored = [this](const Source& source) { return stored_code(source); };
     auto bench = engine_.make_bench(input, compiler_);
     if (!bench) return tl::unexpected(bench.error());
@@ -237,7 +239,7 @@ class RangeTuning {
     Measured stored = timed.row;
     stored.binary_key = code.key;
     const Record made{.key = key, .validators = made_by_, .measured = stored};
-    if (!engine_.store->envelope_proven(made))
+    if (!engine_.store->code_proven(made))
       if (const Status proof = engine_.prove_envelope(made, code.image); !proof) {
         note(proof);
         return false;
@@ -271,6 +273,7 @@ class RangeTuning {
   Validators made_by_;
   std::map<std::int64_t, Config> winners_;  // stored, by size
   std::map<Config, std::vector<Timed>> timed_;
+  const std::shared_ptr<IdleWorker> worker_ = std::make_shared<IdleWorker>();
   std::mutex keeping_;
   std::map<std::string, StoredBinary> code_;  // by code_key; under keeping_
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -7,6 +7,7 @@
 
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/size.h"
 #include "generator/render/code_key.h"
 #include "runtime/cpu/cpu.h"
@@ -31,6 +32,14 @@ double distance(const Gemm& x, const Gemm& y) {
     sum += ratio * ratio;
   }
   return std::sqrt(sum);
+}
+
+/// Bytes that a kernel's threads may use together where another kernel may use less.
+std::int64_t workspace_allowed(const Gemm& gemm) {
+  constexpr std::int64_t kAlways = std::int64_t{256} << 20;
+  std::int64_t operands = 0;
+  for (const Operand which : kMatrices) operands += span_bytes(gemm, which);
+  return std::max(kAlways, 2 * operands);
 }
 
 /// What the model would try, best first; a plain config that is legal almost everywhere comes last.
@@ -95,6 +104,12 @@ Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match
     if (recorder) plan->expected_ns = expected_ns(gemm, threads, match, config);
   } else {
     bind_kernel(*plan, std::move(code.host));
+    // What was not tuned for these sizes may have been made for few of them.
+    if (match != Match::exact && plan->workspace_bytes > workspace_allowed(gemm))
+      return fail(ErrorCode::device,
+                  fmt::format("config '{}' for {} on {} threads: its workspace of {} bytes is "
+                              "several times what the operands take",
+                              plan->config, text(gemm), threads, plan->workspace_bytes));
   }
   return plan;
 }

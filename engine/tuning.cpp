@@ -137,7 +137,7 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
 }
 
 Result<TuneReport> Engine::Impl::tune_unlocked(const Gemm& gemm, const TuneOptions& options,
-                                               bool part_of_range) {
+                                               const std::shared_ptr<IdleWorker>& of_range) {
   const auto threads = threads_of(options.threads);
   const BestKey key = key_of(gemm, *threads);
   const auto compiler = this->compiler();
@@ -146,7 +146,7 @@ Result<TuneReport> Engine::Impl::tune_unlocked(const Gemm& gemm, const TuneOptio
   if (!options.force) {
     const auto record = store->best(key, with);
     const bool serves =
-        record && (!part_of_range || has_envelope(key.gemm, key.device, record->measured.config));
+        record && (!of_range || has_envelope(key.gemm, key.device, record->measured.config));
     const bool whole = serves && complete(*record, options.budget.count());
     if (whole || (record && !compiler)) {
       TuneReport report = report_of(gemm, *record);
@@ -159,12 +159,12 @@ Result<TuneReport> Engine::Impl::tune_unlocked(const Gemm& gemm, const TuneOptio
     }
   }
   if (!compiler) return tl::unexpected(compiler.error());
-  return search_and_store(gemm, key, **compiler, options, part_of_range);
+  return search_and_store(gemm, key, **compiler, options, of_range);
 }
 
 Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKey& key,
                                                   Compiler& compiler, const TuneOptions& options,
-                                                  bool part_of_range) {
+                                                  const std::shared_ptr<IdleWorker>& of_range) {
   Validators made_by = now;
   made_by.compiler = compiler.version();
   std::vector<std::string> warnings;
@@ -189,7 +189,8 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   // What was ranked for such a device before it was here.
   input.first = predicted_configs(*store, key.device, key.gemm, kPredictedTried);
   for (Config& config : stored_configs(key)) input.first.push_back(std::move(config));
-  if (part_of_range)
+  input.worker = of_range;
+  if (of_range)
     input.allowed = [&key](const Config& c) { return has_envelope(key.gemm, key.device, c); };
   input.stored = [this, version = compiler.version()](const Source& source) {
     return stored_binary(source, version);
@@ -216,7 +217,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   note(store->put(key, made_by, stored));
   const SearchExtent searched = continued.with(*result);
   // A search for a range leaves a faster kernel that serves this size alone where it is.
-  const bool yields = part_of_range && record &&
+  const bool yields = of_range && record &&
                       record->measured.timing().median_ns < winner.timing().median_ns &&
                       !has_envelope(key.gemm, key.device, record->measured.config);
   if (!yields) {
@@ -232,7 +233,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   // Afterwards it serves every size. What has all its sizes in the code does not.
   (*bench)->rest();  // its worker's operands may leave no room
   const Record made{.key = key, .validators = made_by, .measured = stored};
-  if (has_envelope(key.gemm, key.device, winner.config) && !store->envelope_proven(made))
+  if (has_envelope(key.gemm, key.device, winner.config) && !store->code_proven(made))
     note(prove_envelope(made, built->binary.image));
   {
     const std::lock_guard known(resolving);

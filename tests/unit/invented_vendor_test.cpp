@@ -92,11 +92,40 @@ TEST(InventedDevice, IsTunedStoredAndRun) {
     ASSERT_TRUE(untuned) << shape << ": " << untuned.error().message;
     EXPECT_EQ(untuned->match(), Match::nearest) << shape;
     EXPECT_EQ(untuned->config(), winner) << shape;
-    EXPECT_THAT(engine->explain(other).value(), HasSubstr("proved for all sizes"));
+    EXPECT_THAT(engine->explain(other).value(), HasSubstr("that have sizes as arguments"));
     const Verdict right = verified(*engine, other);
     EXPECT_TRUE(right) << shape << ": " << right.error().detail;
   }
   setenv("KILN_WORKER", KILN_ACME_WORKER, 1);
+}
+
+TEST(InventedDevice, ARangeIsTunedWithOneWorkerAndServed) {
+  const TempDir dir;
+  const OpenOptions options{
+      .device = "acme:0", .database = dir / "kiln.db", .policy = Policy::error};
+  const GemmRange range = test::problem("fp32 N N 16 16 16 align=16").with_m(8, 16);
+  std::size_t searched = 0;
+  {
+    auto engine = Engine::open(options);
+    ASSERT_TRUE(engine) << engine.error().message;
+    const auto report = engine->tune(range, {.budget = std::chrono::seconds(3)});
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_TRUE(report->stored);
+    for (const std::string& warning : report->warnings) ADD_FAILURE() << warning;
+    searched = static_cast<std::size_t>(report->searched);
+    EXPECT_EQ(report->parts.back().last, 16);
+  }
+  EXPECT_EQ(searched, 2u);  // 8, 16
+  auto engine = Engine::open(options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto plans = engine->plan(range);
+  ASSERT_TRUE(plans) << plans.error().message;
+  for (const std::int64_t m : {8, 11, 16}) {
+    EXPECT_TRUE(is_tuned(plans->match(m).value())) << m;
+    const Verdict verdict = verified(*engine, range.at(m));
+    EXPECT_TRUE(verdict) << m << ": " << verdict.error().detail;
+  }
+  EXPECT_EQ(plans->match(11).value(), Match::range);
 }
 
 TEST(InventedDevice, AMissIsVerifiedAndRun) {

@@ -4,6 +4,7 @@
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <set>
 
+#include "cache/codec.h"
 #include "cache/keys.h"
 #include "cache/rows.h"
 #include "generator/render/code_key.h"
@@ -110,7 +112,7 @@ void to_version3(const std::filesystem::path& file) {
          "ALTER TABLE binary RENAME COLUMN code_key TO source_key; "
          "UPDATE measurement SET binary_key = 'old ' || binary_key WHERE binary_key <> ''; "
          "UPDATE binary SET key = 'old ' || key, source_key = 'old'; "
-         "DROP TABLE search; DROP TABLE peak; DROP TABLE fit; "
+         "DROP TABLE search; DROP TABLE peak; DROP TABLE fit; DROP TABLE range; "
          "ALTER TABLE toolchain ADD COLUMN space_version INTEGER NOT NULL DEFAULT 1; "
          "UPDATE toolchain SET key = replace(key, ';compiler=', ';space_version=1;compiler='); "
          "PRAGMA user_version = 3");
@@ -128,6 +130,82 @@ TEST(Migration, AnOlderFileIsSealedAsItStands) {
   EXPECT_EQ(record->launch, "abi=1;revision=1;");
   EXPECT_EQ(record->validators, kNow);
   EXPECT_TRUE(store->check(false)->ok());
+}
+
+TEST(Migration, ProofsNameTheCodeThatTheyWereMadeFor) {
+  TempDir dir;
+  BestKey key = key_of(64, 96, 128);
+  key.device = caps_named("sm_90a").value();
+  key.gemm = parse_gemm("bf16 N T 64 96 128 align=16").value();
+  const Config config = fallback_config(canonicalise(key.gemm), key.device);
+  const std::string launch = content_hash(launch_text(key.gemm, key.device, config));
+  {
+    auto store = open_store(dir / "kiln.db");
+    Measured row = test::timed(6, 1000);
+    row.config = config;
+    ASSERT_TRUE(store->put(key, kNow, row));
+    ASSERT_TRUE(store->put_binary(code_of(6)));
+    ASSERT_TRUE(store->make_winner(key, kNow, config));
+  }
+  tamper(dir / "kiln.db",
+         fmt::format("DROP TABLE range; PRAGMA user_version = 6; INSERT INTO verification VALUES "
+                     "('binary6', 'envelope=1;launch={0};{1}', 'r1', 't'), "
+                     "('binary6', 'envelope=1;launch=of another;{1}', 'r1', 't'), "
+                     "('no code', 'envelope=1;launch={0};{1}', 'r1', 't')",
+                     launch, text(key.gemm)));
+  auto store = open_store(dir / "kiln.db");
+  auto record = store->best(key, kNow);
+  ASSERT_TRUE(record);
+  EXPECT_TRUE(store->envelope_proven(*record));
+  record->key.gemm.d.dtype = record->key.gemm.c.dtype = DType::fp32;
+  EXPECT_FALSE(store->envelope_proven(*record)) << "another problem's code";
+  SQLite::Database db((dir / "kiln.db").string());
+  EXPECT_EQ(db.execAndGet("SELECT count(*) FROM verification").getInt(), 1);
+}
+
+TEST(Seal, AProofOnACpuIsOfItsThreads) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128);
+  auto store = open_store(dir / "kiln.db");
+  store_winner(*store, key, 6);
+  auto record = store->best(key, kNow);
+  ASSERT_TRUE(record);
+  ASSERT_TRUE(store->proved_envelope(*record));
+  EXPECT_TRUE(store->envelope_proven(*record));
+  ++record->key.device.compute_units;
+  EXPECT_FALSE(store->envelope_proven(*record));
+}
+
+TEST(Seal, ARowWithoutItsSealServesNoOtherSizes) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128);
+  {
+    auto store = open_store(dir / "kiln.db");
+    store_winner(*store, key, 6);
+    const Record record = store->tuned_like(key, kNow).at(0);
+    ASSERT_TRUE(store->proved_envelope(record));
+    EXPECT_TRUE(store->envelope_proven(record));
+  }
+  tamper(dir / "kiln.db",
+         "UPDATE measurement SET binary_key = 'binary7' WHERE winner = 1; "
+         "UPDATE verification SET binary_key = 'binary7'");
+  auto store = open_store(dir / "kiln.db");
+  const auto records = store->tuned_like(key, kNow);
+  ASSERT_EQ(records.size(), 1u) << "its config may still be tried";
+  EXPECT_FALSE(store->envelope_proven(records[0]));
+}
+
+TEST(Seal, CodeThatIsQuarantinedLosesItsProofs) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128);
+  auto store = open_store(dir / "kiln.db");
+  store_winner(*store, key, 6);
+  const auto record = store->best(key, kNow);
+  ASSERT_TRUE(record);
+  ASSERT_TRUE(store->proved_envelope(*record));
+  EXPECT_TRUE(store->envelope_proven(*record));
+  store->quarantine_binary(record->measured.binary_key, "wrong");
+  EXPECT_FALSE(store->envelope_proven(*record));
 }
 
 /// Two shapes whose texts differ in their heads alone, on each kind of device.

@@ -127,6 +127,7 @@ void FittedModel::settle() {
 /// it is one of many there.
 void FittedModel::judge(const Rows& rows) {
   Quality corrected, plain;
+  left_out_.clear();
   double squares = 0, count = 0;
   for (std::size_t s = 0; s < rows.of_shape.size(); ++s) {
     const auto& all = rows.of_shape[s];
@@ -144,6 +145,7 @@ void FittedModel::judge(const Rows& rows) {
         chosen_plain = &row, least_plain = row.predicted_ns;
     }
     corrected.add(best / chosen->measured_ns, shapes_[s]);
+    left_out_.push_back({shapes_[s], best / chosen->measured_ns, best / chosen_plain->measured_ns});
     plain.add(best / chosen_plain->measured_ns, shapes_[s]);
   }
   quality_ = corrected.value();

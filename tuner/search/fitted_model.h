@@ -21,6 +21,13 @@ struct TimedConfig {
   double ns = 0;
 };
 
+/// What a choice for one shape, made without its measurements, reached.
+struct LeftOutShape {
+  std::array<std::int64_t, 4> sizes;  // m, n, k, batch
+  double quality = 1;                 // best measured time / that of the chosen kernel
+  double analytic = 1;                // the same of the analytic model's choice
+};
+
 /// How good a choice by predictions is, over shapes of which each is left out in turn: the best
 /// measured time over that of the chosen kernel.
 struct ChoiceQuality {
@@ -55,6 +62,8 @@ class FittedModel {
   /// Valid as long as the model.
   Correction at(const Gemm& gemm) const { return Correction(*this, gemm, -1); }
 
+  /// Leave-one-out by shape; empty for a model that was parsed.
+  const std::vector<LeftOutShape>& left_out() const { return left_out_; }
   /// Leave-one-out, as stored with the fit.
   const ChoiceQuality& quality() const { return quality_; }
   /// The same of the analytic model alone.
@@ -85,6 +94,7 @@ class FittedModel {
   double trust_ = 0.3;  // weight of a kernel's mean beside its measurements nearby
   double spread_ = 0;
   ChoiceQuality quality_, uncorrected_;
+  std::vector<LeftOutShape> left_out_;
 };
 
 }  // namespace kiln

@@ -74,15 +74,16 @@ std::vector<std::size_t> few(const Times& times, std::size_t kernels, std::size_
 
 }  // namespace
 
-std::vector<std::int64_t> searched_sizes(const GemmRange& range) {
+std::vector<std::int64_t> searched_sizes(const GemmRange& range, bool on_host) {
   std::set<std::int64_t> sizes{range.first, range.last()};
-  for (std::int64_t size = 1; size < range.last(); size *= 2) {
+  const std::int64_t step = on_host ? 4 : 2;
+  for (std::int64_t size = 1; size < range.last(); size *= step) {
     if (size > range.first) sizes.insert(size);
     const std::int64_t between = size / 2 * 3;
-    if (size >= kThreeQuartersFrom && size < kThreeQuartersTo && between > range.first &&
-        between < range.last())
+    if (!on_host && size >= kThreeQuartersFrom && size < kThreeQuartersTo &&
+        between > range.first && between < range.last())
       sizes.insert(between);
-    if (size > range.last() / 2) break;
+    if (size > range.last() / step) break;
   }
   return {sizes.begin(), sizes.end()};
 }

@@ -61,6 +61,8 @@ class Bench {
   virtual const Artifact* artifact(const Config&) const { return nullptr; }
 };
 
+struct IdleWorker;
+
 struct SearchInput {
   Gemm gemm;
   DeviceCaps device;
@@ -72,6 +74,9 @@ struct SearchInput {
   /// Which configs are searched; null: all that are legal.
   std::function<bool(const Config&)> allowed = nullptr;
   std::function<void(const Evidence&)> sink;  // called as each group's outcomes are known
+  /// Searches of several problems, one after the other, share their worker through this; null: each
+  /// starts its own.
+  std::shared_ptr<IdleWorker> worker = nullptr;
   /// Code that was compiled before, by this compiler; null: none is kept. Thread-safe.
   std::function<std::optional<Binary>(const Source&)> stored = {};
 };

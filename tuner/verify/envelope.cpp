@@ -121,6 +121,11 @@ void add_blocks(Envelope& all, const Tile& tile, std::span<const std::int64_t> m
     all.add({m[3], tile.block_n + 1, k[3]}, 1, 1);
     all.add({m[0], 2 * tile.block_n + tile.n + 1, k[4]}, 1, 0);
   }
+  // The same with as little else as there can be: of large blocks the problems above are too much.
+  for (const std::int64_t rows : {tile.block_m + 1, 2 * tile.block_m + tile.m + 1})
+    if (tile.block_m > 0) all.add({rows, n[0], k[3]}, 1, 0);
+  for (const std::int64_t columns : {tile.block_n + 1, 2 * tile.block_n + tile.n + 1})
+    if (tile.block_n > 0) all.add({m[0], columns, k[3]}, 1, 0);
   if (tile.block_m > 0 && tile.block_n > 0) {
     all.add({tile.block_m + 1, tile.block_n + 1, k[3]}, 1, 0);
     all.add({tile.block_m + 1, tile.block_n + 1, 9}, 1, 0);

@@ -8,8 +8,9 @@
 
 namespace kiln {
 
-/// Which problems `envelope()` lists, as a number that stored proofs name: raised when they change.
-inline constexpr int kEnvelope = 2;
+/// Which problems `envelope()` lists for CPUs and for GPUs, as numbers that stored proofs name:
+/// each is raised when its list changes.
+inline constexpr int kHostEnvelope = 2, kGpuEnvelope = 1;
 
 /// Whether the config's code has sizes as arguments, at least one of them, so that it has an
 /// envelope. The config breaks no rule.

@@ -15,6 +15,7 @@
 #include "tuner/search/search.h"
 #include "tuner/search/stopping.h"
 #include "tuner/verify/own_check.h"
+#include "tuner/worker/candidate_code.h"
 #include "tuner/worker/limits.h"
 #include "tuner/worker/process.h"
 
@@ -31,13 +32,6 @@ std::string words_of(const nlohmann::json& told) {
   return told.is_string() ? told.get<std::string>() : told.dump();
 }
 
-struct Compiled {
-  std::atomic<bool> done{false};  // set by the thread that compiled it, last
-  Artifact artifact;
-  std::string key;
-  std::optional<Failure> failure;
-};
-
 class WorkerBench final : public Bench {
  public:
   WorkerBench(const SearchInput& input, Compiler& compiler, DeviceLock lock,
@@ -46,21 +40,30 @@ class WorkerBench final : public Bench {
         device_(input.device),
         device_index_(input.device_index),
         options_(input.options),
-        stored_(input.stored),
-        compiler_(compiler),
+        code_(input, compiler),
         lock_(std::move(lock)),
-        executable_(std::move(executable)) {}
+        executable_(std::move(executable)),
+        idle_(input.worker) {}
+
+  ~WorkerBench() override {
+    rest();
+    if (idle_ && on_gpu() && worker_ && worker_->alive()) idle_->process = std::move(worker_);
+  }
 
   /// Errors: device (no process, or it cannot hold the problem, or one of both took too long).
   Status start() {
     const auto failed = [](const std::string& what, const std::string& why) {
       return fail(ErrorCode::device, fmt::format("tuning worker: {}: {}", what, why));
     };
-    auto started = WorkerProcess::start(executable_);
-    if (!started) return tl::unexpected(started.error());
-    worker_.emplace(std::move(*started));
-    if (const auto hello = worker_->ask({{"do", "hello"}}, {}, kWorkerStartSeconds); !hello)
-      return failed("start of " + executable_.string(), hello.error().detail);
+    if (idle_ && idle_->process && idle_->process->alive()) {
+      worker_ = std::exchange(idle_->process, std::nullopt);
+    } else {
+      auto started = WorkerProcess::start(executable_);
+      if (!started) return tl::unexpected(started.error());
+      worker_.emplace(std::move(*started));
+      if (const auto hello = worker_->ask({{"do", "hello"}}, {}, kWorkerStartSeconds); !hello)
+        return failed("start of " + executable_.string(), hello.error().detail);
+    }
     nlohmann::json problem{{"do", "problem"},
                            {"gemm", text(gemm_)},
                            {"device", to_json(device_)},
@@ -76,7 +79,8 @@ class WorkerBench final : public Bench {
   }
 
   std::vector<Measured> screen(const std::vector<Config>& group) override {
-    compile(group);
+    report(Progress::Stage::compile, 0, group.size());
+    code_.compile(group);
     std::vector<Measured> rows;
     for (const Config& config : group) {
       if (begun_ && (out_of_time() || cancelled())) break;
@@ -92,11 +96,12 @@ class WorkerBench final : public Bench {
   std::vector<Measured> race(const std::vector<Measured>& finalists) override {
     std::vector<Config> configs;
     for (const Measured& row : finalists) configs.push_back(row.config);
-    compile(configs);
+    report(Progress::Stage::compile, 0, configs.size());
+    code_.compile(configs);
     std::vector<Measured> rows = finalists;
     std::vector<std::size_t> running;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const Compiled& compiled = this->compiled(rows[i].config);
+      const CompiledCode& compiled = code_.of(rows[i].config);
       rows[i].binary_key = compiled.key;
       if (compiled.failure) {
         fail_row(rows[i], *compiled.failure);
@@ -132,18 +137,19 @@ class WorkerBench final : public Bench {
   }
 
   bool exhausted() const override { return broken_; }
-  void rest() override { worker_.reset(); }
+  /// A worker that others will use gives up its memory alone.
+  void rest() override {
+    if (!worker_ || !worker_->alive()) return;
+    if (!idle_ || !on_gpu() || !worker_->ask({{"do", "rest"}}, {}, kWorkerStartSeconds))
+      worker_.reset();
+    resting_ = worker_.has_value();
+  }
 
   std::string conditions() const override { return conditions_; }
 
   double peak_flops() const override { return has_fma_probe(gemm_.a.dtype) ? peak_flops_ : 0; }
 
-  const Artifact* artifact(const Config& config) const override {
-    const auto it = compiled_.find(config);
-    return it == compiled_.end() || !it->second.done || it->second.artifact.source.text.empty()
-               ? nullptr
-               : &it->second.artifact;
-  }
+  const Artifact* artifact(const Config& config) const override { return code_.artifact(config); }
 
  private:
   double seconds() const { return static_cast<double>(now_ns() - begin_) * 1e-9; }
@@ -162,61 +168,6 @@ class WorkerBench final : public Bench {
 
   bool on_gpu() const { return !on_host(device_); }
 
-  // On all cores. For the CPU before anything is timed: a compile beside a measurement would be
-  // measured too. A GPU's candidates are timed as they come, the others compiling meanwhile.
-  void compile(const std::vector<Config>& group) {
-    compiling_.clear();  // joins
-    std::vector<Compiled*> slots;
-    std::vector<const Config*> configs;
-    for (const Config& config : group) {
-      const auto [it, fresh] = compiled_.try_emplace(config);
-      if (!fresh) continue;
-      slots.push_back(&it->second);
-      configs.push_back(&it->first);
-    }
-    report(Progress::Stage::compile, 0, slots.size());
-    const auto next = std::make_shared<std::atomic<std::size_t>>(0);
-    const auto work = [this, next, slots, configs](const std::stop_token& stop) {
-      for (std::size_t i; (i = next->fetch_add(1)) < slots.size();) {
-        if (!stop.stop_requested()) compile_one(*configs[i], *slots[i]);
-        slots[i]->done.store(true);
-        slots[i]->done.notify_all();
-      }
-    };
-    const std::size_t helpers =
-        std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), slots.size());
-    for (std::size_t i = 0; i < helpers; ++i) compiling_.emplace_back(work);
-    if (on_gpu()) return;
-    for (std::jthread& t : compiling_) t.join();
-    compiling_.clear();
-  }
-
-  void compile_one(const Config& config, Compiled& out) const {
-    auto source = render(gemm_, device_, config);
-    if (!source) {
-      out.failure = Failure{Failure::Kind::compile, source.error().message};
-      return;
-    }
-    out.artifact.source = std::move(*source);
-    if (stored_) out.artifact.binary = stored_(out.artifact.source);
-    if (!out.artifact.binary) {
-      auto binary = compiler_.compile(out.artifact.source);
-      if (!binary) {
-        out.failure = Failure{Failure::Kind::compile, binary.error().message};
-        return;
-      }
-      out.artifact.binary = std::move(*binary);
-    }
-    out.key = binary_key(out.artifact.source, compiler_.version());
-  }
-
-  /// Waits until it is compiled.
-  const Compiled& compiled(const Config& config) const {
-    const Compiled& found = compiled_.at(config);
-    found.done.wait(false);
-    return found;
-  }
-
   static void fail_row(Measured& row, Failure failure) {
     row.outcome = std::move(failure);
     row.verified = false;
@@ -225,7 +176,7 @@ class WorkerBench final : public Bench {
   /// Nothing when the end of the tuning, not the candidate's own limit, stopped it: that says
   /// nothing about the candidate, and a record of it would keep it from being tried again.
   std::optional<Measured> screen_one(const Config& config) {
-    const Compiled& compiled = this->compiled(config);
+    const CompiledCode& compiled = code_.of(config);
     Measured row;
     row.config = config;
     row.binary_key = compiled.key;
@@ -268,7 +219,7 @@ class WorkerBench final : public Bench {
       // A kernel that a database marks as verified is checked again before its code is installed.
       entries.push_back({{"config", text(rows[i].config)},
                          {"verified", verified_here_.contains(rows[i].config)}});
-      images.push_back(&compiled_.at(rows[i].config).artifact.binary->image);
+      images.push_back(&code_.of(rows[i].config).artifact.binary->image);
     }
     const double budget = options_.budget.count();
     const double allowed =
@@ -325,6 +276,7 @@ class WorkerBench final : public Bench {
                                      const std::vector<const std::vector<std::byte>*>& images,
                                      double seconds_allowed) {
     culprit_ = 0;
+    if (std::exchange(resting_, false)) idle_->process = std::exchange(worker_, std::nullopt);
     if (!worker_ || !worker_->alive())
       if (const Status started = start(); !started) {
         // A fault of the machine, not of a candidate: the search ends and no candidate fails.
@@ -367,18 +319,15 @@ class WorkerBench final : public Bench {
   const DeviceCaps device_;
   const int device_index_;
   const TuneOptions options_;
-  const std::function<std::optional<Binary>(const Source&)> stored_;
-  Compiler& compiler_;
+  CandidateCode code_;
   const DeviceLock lock_;
   const std::filesystem::path executable_;
   const std::int64_t begin_ = now_ns();
+  const std::shared_ptr<IdleWorker> idle_;
   std::optional<WorkerProcess> worker_;
-  std::map<Config, Compiled> compiled_;
   std::set<Config> verified_here_;  // by this search's worker
   OwnCheck own_check_{gemm_, device_};
   std::map<Config, Verdict> confirmed_;
-  std::vector<std::jthread>
-      compiling_;  // declared after compiled_, so joined before it is destroyed
   double best_ns_ = 0, peak_flops_ = 0;
   std::string best_config_, conditions_;
   int culprit_ = 0;
@@ -386,6 +335,7 @@ class WorkerBench final : public Bench {
   bool broken_ = false;     // no worker can be started any more
   bool begun_ = false;      // the first candidate runs whatever the budget
   bool told_of_cage_ = false;
+  bool resting_ = false;  // the worker has no problem
 };
 
 }  // namespace

@@ -63,4 +63,10 @@ class WorkerProcess {
   std::int64_t asked_ = 0;  // the number of the last request
 };
 
+/// A worker between two searches, where it serves more than one problem (a GPU's): it need not open
+/// the device again. Used by one thread.
+struct IdleWorker {
+  std::optional<WorkerProcess> process;
+};
+
 }  // namespace kiln

@@ -110,6 +110,7 @@ class GpuHarness final : public Harness {
   }
 
   bool serves_many() const override { return true; }
+  void rest() override { problem_.reset(); }
   /// The driver is open by now, and has started what it starts.
   std::string confine(WorkerStatus* status) override { return enter_cage(CageKind::gpu, status); }
 

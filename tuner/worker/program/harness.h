@@ -57,6 +57,8 @@ class Harness {
   /// Whether another problem may be prepared once the process is in its cage; on a CPU a small one
   /// that is not timed, after another such.
   virtual bool serves_many() const = 0;
+  /// Gives up the memory of its problem.
+  virtual void rest() {}
   /// Puts the process into the cage that suits the device, after the first problem was prepared.
   /// Returns what enter_cage() says.
   virtual std::string confine(WorkerStatus* status) = 0;

@@ -88,6 +88,11 @@ json Session::dispatch(const Message& request) {
     const Status ready = prepare(request.body, true);
     return ready ? json{{"sets", harness_->sets()}} : refused(ready.error());
   }
+  if (what == "rest") {
+    prepared_.reset();
+    if (harness_) harness_->rest();
+    return json::object();
+  }
   if (what == "check") return check(request);
   if (what == "run") return run(request);
   if (what != "screen" && what != "race")
