@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "kiln/engine.hpp"
 #include "kiln/kiln.h"
@@ -73,6 +74,68 @@ TEST(CApi, EnumeratorsThatDoNotExistAreNamedAsGiven) {
     EXPECT_EQ(kiln_open(&options, &other), KILN_BAD_INPUT);
     EXPECT_EQ(kiln_last_error(), "options->policy = " + std::to_string(value) + ": no such policy");
   }
+  kiln_close(engine);
+}
+
+TEST(CApi, ARangeIsTunedPlannedAndRun) {
+  TempDir dir;
+  kiln_options options;
+  kiln_options_init(&options);
+  const std::string file = (dir / "kiln.db").string();
+  options.database = file.c_str();
+  options.threads = 1;
+  kiln_engine* engine = nullptr;
+  ASSERT_EQ(kiln_open(&options, &engine), KILN_OK) << kiln_last_error();
+  kiln_gemm_desc desc;
+  kiln_gemm_desc_init(&desc, 0, 64, 48, KILN_FP32);
+  kiln_tune_report report;
+  kiln_tune_report_init(&report);
+  ASSERT_EQ(kiln_tune_range(engine, &desc, KILN_SIZE_M, 30, 32, 2, 0, &report), KILN_OK)
+      << kiln_last_error();
+  EXPECT_EQ(report.stored, 1);
+  EXPECT_TRUE(std::string(report.config).ends_with(" kernels")) << report.config;
+  kiln_range_plan* plan = nullptr;
+  ASSERT_EQ(kiln_range_plan_make(engine, &desc, KILN_SIZE_M, 30, 32, 0, &plan), KILN_OK)
+      << kiln_last_error();
+  kiln_close(engine);
+  EXPECT_EQ(kiln_range_plan_workspace_bytes(plan), 0);
+  const std::vector<float> a(32 * 48, 1), b(48 * 64, 2);
+  std::vector<float> d(32 * 64, -1);
+  kiln_operands operands;
+  kiln_operands_init(&operands);
+  operands.a = a.data();
+  operands.b = b.data();
+  operands.d = d.data();
+  ASSERT_EQ(kiln_range_plan_run(plan, 31, &operands), KILN_OK) << kiln_last_error();
+  EXPECT_EQ(d[0], 96);
+  EXPECT_EQ(d[31 * 64 - 1], 96);
+  EXPECT_EQ(d[31 * 64], -1) << "a row that this size has not";
+  EXPECT_EQ(kiln_range_plan_run(plan, 33, &operands), KILN_BAD_INPUT);
+  EXPECT_EQ(std::string(kiln_last_error()), "m = 33: must be of the plan's range, 30 to 32");
+  kiln_range_plan_free(plan);
+  kiln_range_plan_free(nullptr);
+}
+
+TEST(CApi, ARangeThatIsNoneIsRefused) {
+  kiln_options options;
+  kiln_options_init(&options);
+  options.database = ":memory:";
+  kiln_engine* engine = nullptr;
+  ASSERT_EQ(kiln_open(&options, &engine), KILN_OK) << kiln_last_error();
+  kiln_gemm_desc desc;
+  kiln_gemm_desc_init(&desc, 5, 6, 7, KILN_FP32);
+  kiln_range_plan* plan = nullptr;
+  const auto why = [&](int size, int64_t first, int64_t last) {
+    EXPECT_EQ(
+        kiln_range_plan_make(engine, &desc, static_cast<kiln_size>(size), first, last, 0, &plan),
+        KILN_BAD_INPUT);
+    EXPECT_EQ(plan, nullptr);
+    return std::string(kiln_last_error());
+  };
+  EXPECT_EQ(why(KILN_SIZE_N, 9, 3), "n = 9..3: the range is reversed");
+  EXPECT_EQ(why(KILN_SIZE_K, 0, 3), "k = 0..3: a range begins at 1 or more");
+  EXPECT_EQ(why(3, 1, 3), "size = 3: no such size");
+  EXPECT_EQ(why(-1, 1, 3), "size = -1: no such size");
   kiln_close(engine);
 }
 
