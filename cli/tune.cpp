@@ -37,7 +37,10 @@ constexpr Manual kTuneManual{
     "  no call uses them, a search on the device tries them first.\n"
     "  --recorded tunes what programs called (see kiln help report), each problem for the number "
     "of\n"
-    "  threads of its calls: untuned ones first, by the time that their calls take in all.\n"
+    "  threads of its calls: untuned ones first, by the time that their calls take in all. Four "
+    "and "
+    "more\n"
+    "  that differ in m alone are tuned as one range.\n"
     "  A shape that fails is reported and the next one is tuned; the exit code is then 1. A winner "
     "that\n"
     "  could not be stored is reported too and is lost; the exit code is then 3.\n"
@@ -67,10 +70,7 @@ struct TuneCommand {
 };
 
 /// A shape and the threads to tune it for.
-struct TuneItem {
-  Shape shape;
-  int threads = 0;
-};
+using TuneItem = RecordedItem;
 
 /// 0 for an empty problem, which is nothing to time.
 double gflops_of(const TuneReport& report) {
@@ -200,11 +200,7 @@ Result<std::vector<TuneItem>> recorded_items(const TuneCommand& command, const T
                                              Engine& engine) {
   auto found = recorded_shapes(command.recorded, target, command.device.threads, engine);
   if (!found) return tl::unexpected(found.error());
-  std::ranges::stable_partition(found->shapes, [](const RecordedShape& s) { return !s.tuned(); });
-  std::vector<TuneItem> items;
-  for (const RecordedShape& shape : found->shapes)
-    items.push_back({{shape.recorded.gemm, command.recorded}, shape.recorded.threads});
-  return items;
+  return items_to_tune(found->shapes, command.recorded);
 }
 
 Outcome print_totals(const Session& session, const TuneTotals& totals, std::size_t items,

@@ -20,9 +20,10 @@ namespace {
 /// Of the budget, for searches; what is left is for timing their winners at other sizes.
 constexpr double kSearchShare = 0.7;
 constexpr std::size_t kMostKernels = 16;
-/// Of each search, finalists within so much of the fastest are timed at other sizes too.
-constexpr double kNearlyWon = 1.05;
-constexpr std::size_t kFinalistsKept = 4;
+/// Of each search, candidates within so much of the fastest are timed at other sizes too: what
+/// loses by its last tile here may win by it there.
+constexpr double kNearlyWon = 1.10;
+constexpr std::size_t kNearWinnersKept = 8;
 
 class RangeTuning {
  public:
@@ -98,15 +99,15 @@ class RangeTuning {
       winners_.emplace(size, record->measured.config);
       add(key, record->measured.config, size, record->measured.timing().median_ns);
     }
-    std::vector<Measured> finalists;
+    std::vector<Measured> near;
     for (const Measured& row : engine_.store->known(key, made_by_))
-      if (row.ok() && row.verified && row.round == Round::race &&
+      if (row.ok() && row.verified && row.round != Round::screen &&
           !std::holds_alternative<CudaLibrary>(row.config) && serves(row.config))
-        finalists.push_back(row);
-    std::ranges::sort(finalists, {}, [](const Measured& row) { return row.timing().median_ns; });
-    if (finalists.size() > kFinalistsKept) finalists.resize(kFinalistsKept);
-    for (const Measured& row : finalists)
-      if (row.timing().median_ns < kNearlyWon * finalists.front().timing().median_ns)
+        near.push_back(row);
+    std::ranges::sort(near, {}, [](const Measured& row) { return row.timing().median_ns; });
+    if (near.size() > kNearWinnersKept) near.resize(kNearWinnersKept);
+    for (const Measured& row : near)
+      if (row.timing().median_ns < kNearlyWon * near.front().timing().median_ns)
         add(key, row.config, size, row.timing().median_ns);
     return {};
   }
