@@ -43,10 +43,10 @@ if(TARGET kiln_clang AND NOT KILN_STATIC)
   foreach(fake fake_hip fake_clang)
     set_target_properties(${fake} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fakes)
     target_include_directories(${fake} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-    target_link_libraries(${fake} PRIVATE kiln_runtime nlohmann_json::nlohmann_json)
+    target_link_libraries(${fake} PRIVATE kiln_runtime kiln_xxhash nlohmann_json::nlohmann_json)
   endforeach()
-  target_link_libraries(hip_runtime_test PRIVATE nlohmann_json::nlohmann_json)
-  set(users unit_tests hip_runtime_test)
+  target_link_libraries(hip_engine_test PRIVATE nlohmann_json::nlohmann_json)
+  set(users unit_tests hip_runtime_test hip_engine_test)
   if(TARGET invented_vendor_test)
     # A worker that knows the invented vendor, as the test's own process does.
     file(GLOB program CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tuner/worker/program/*.cpp)
@@ -62,7 +62,8 @@ if(TARGET kiln_clang AND NOT KILN_STATIC)
     add_dependencies(${target} fake_hip fake_clang kiln_cli)
     target_compile_definitions(${target} PRIVATE
       KILN_FAKE_HIP="$<TARGET_FILE:fake_hip>" KILN_FAKE_CLANG="$<TARGET_FILE:fake_clang>"
-      KILN_REAL_CLANG="$<TARGET_FILE:kiln_clang>")
+      KILN_REAL_CLANG="$<TARGET_FILE:kiln_clang>"
+      KILN_FAKE_CLANG_KEPT="${CMAKE_BINARY_DIR}/fakes/kept")
   endforeach()
 endif()
 

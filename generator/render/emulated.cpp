@@ -45,7 +45,8 @@ std::string with_wrappers(std::string_view text, const Emulation& emulation) {
   return out;
 }
 
-/// Shared variables live where the emulator says, one set a block.
+/// Shared variables live where the emulator says, one set a block. A lane stays in its block, so
+/// the compiler asks once a function and not at every access.
 std::string with_shared_variables(std::string text) {
   static const std::regex dynamic(
       R"(extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;)");
@@ -66,7 +67,7 @@ std::string with_shared_variables(std::string text) {
       out += fmt::format("{}& {} = {};", type, found[3].str(), where);
     else
       out += fmt::format(
-          "static inline {}& kiln_emu_{}() {{ return {}; }}\n#define {} "
+          "__attribute__((const, noinline)) static {}& kiln_emu_{}() {{ return {}; }}\n#define {} "
           "(kiln_emu_{}())",
           type, found[3].str(), where, found[3].str(), found[3].str());
     text = found.suffix();

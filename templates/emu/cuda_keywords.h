@@ -13,10 +13,14 @@ const KilnEmuOps* kiln_emu_ops = nullptr;
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define threadIdx (kiln_emu_ops->lane()->thread)
-#define blockIdx (kiln_emu_ops->lane()->block)
-#define blockDim (kiln_emu_ops->lane()->threads)
-#define gridDim (kiln_emu_ops->lane()->blocks)
+/// Who asks: the same for as long as a function runs, so the compiler need not ask again.
+__attribute__((const, noinline)) static const KilnEmuLane* kiln_emu_lane() {
+  return kiln_emu_ops->lane();
+}
+#define threadIdx (kiln_emu_lane()->thread)
+#define blockIdx (kiln_emu_lane()->block)
+#define blockDim (kiln_emu_lane()->threads)
+#define gridDim (kiln_emu_lane()->blocks)
 
 struct alignas(16) uint4 {
   unsigned x, y, z, w;

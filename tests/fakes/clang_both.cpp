@@ -1,10 +1,17 @@
 // The in-process compiler, but what it makes for AMD GPUs carries its emulated twin behind it,
-// which the fake HIP runtime runs. $KILN_REAL_CLANG names the compiler that does the work.
+// which the fake HIP runtime runs. $KILN_REAL_CLANG names the compiler that does the work. What was
+// compiled once is kept in $KILN_FAKE_CLANG_KEPT: tests start dozens of processes that compile the
+// same kernels.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -40,8 +47,77 @@ const Real& real() {
 /// What a result of ours owns, the real one included.
 struct Owned {
   KilnClangResult real{};
-  std::string bytes, error;
+  std::string bytes, error, log;
 };
+
+namespace fs = std::filesystem;
+
+/// Where a job's result is kept; empty: nowhere. A compiler that was built again, this one or the
+/// real one, has a folder of its own.
+fs::path kept_at(const KilnClangJob& job) {
+  static const fs::path folder = [] {
+    const char* all = std::getenv("KILN_FAKE_CLANG_KEPT");
+    if (all == nullptr) return fs::path();
+    std::string stamp;
+    for (const char* part : {std::getenv("KILN_CLANG"), std::getenv("KILN_REAL_CLANG")})
+      stamp += fmt::format("{}-", fs::last_write_time(part).time_since_epoch().count());
+    const fs::path mine = fs::path(all) / stamp;
+    std::error_code ignored;
+    if (!fs::exists(mine)) fs::remove_all(all, ignored);
+    fs::create_directories(mine, ignored);
+    return mine;
+  }();
+  if (folder.empty()) return folder;
+  std::string key = job.file_name;
+  for (std::size_t i = 0; i < job.flag_count; ++i) (key += '\0') += job.flags[i];
+  (key += '\0').append(job.source, job.source_bytes);
+  const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
+  return folder / fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+/// What a kept file begins with; the log and the image follow.
+struct Kept {
+  std::size_t log_bytes, image_bytes;
+  long long code_bytes, stack_bytes, spills;
+};
+
+void keep(const fs::path& path, const KilnClangResult& made) {
+  if (path.empty()) return;
+  const Kept head{std::strlen(made.log), made.byte_count, made.code_bytes, made.stack_bytes,
+                  made.spills};
+  fs::path fresh = path;
+  fresh += fmt::format(".{}.{}", getpid(), fmt::ptr(&made));
+  {
+    std::ofstream out(fresh, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&head), sizeof head);
+    out.write(made.log, std::streamsize(head.log_bytes));
+    out.write(made.bytes, std::streamsize(head.image_bytes));
+    if (!out) return;
+  }
+  std::error_code ignored;  // a candidate's cage has no files
+  fs::rename(fresh, path, ignored);
+}
+
+bool kept_before(const fs::path& path, Owned& owned, KilnClangResult& result) {
+  if (path.empty()) return false;
+  std::ifstream in(path, std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  Kept head;
+  if (all.size() < sizeof head) return false;
+  std::memcpy(&head, all.data(), sizeof head);
+  if (all.size() != sizeof head + head.log_bytes + head.image_bytes) return false;
+  owned.log = all.substr(sizeof head, head.log_bytes);
+  owned.bytes = all.substr(sizeof head + head.log_bytes);
+  result = {.bytes = owned.bytes.data(),
+            .byte_count = owned.bytes.size(),
+            .log = owned.log.c_str(),
+            .error = nullptr,
+            .code_bytes = head.code_bytes,
+            .stack_bytes = head.stack_bytes,
+            .spills = head.spills,
+            .owner = &owned};
+  return true;
+}
 
 /// Entries that take a launch's parameters as they are: one pointer to each.
 std::string entries_of(const hip::CodeObject& object) {
@@ -111,20 +187,26 @@ const char* kiln_clang_version() { return real().version(); }
 
 void kiln_clang_compile(const KilnClangJob* job, KilnClangResult* result) {
   auto* owned = new Owned;
+  const bool both = job->output == kKilnClangImage && for_amd(*job);
+  const fs::path kept = both ? kept_at(*job) : fs::path();
+  if (kept_before(kept, *owned, *result)) return;
   real().compile(job, &owned->real);
   *result = owned->real;
   result->owner = owned;
-  if (result->error != nullptr || job->output != kKilnClangImage || !for_amd(*job)) return;
+  if (result->error != nullptr || !both) return;
   owned->bytes.assign(result->bytes, result->byte_count);
   append_twin(*job, *owned);
   result->bytes = owned->bytes.data();
   result->byte_count = owned->bytes.size();
-  if (!owned->error.empty()) result->error = owned->error.c_str();
+  if (!owned->error.empty())
+    result->error = owned->error.c_str();
+  else
+    keep(kept, *result);
 }
 
 void kiln_clang_free(KilnClangResult* result) {
   auto* owned = static_cast<Owned*>(result->owner);
-  real().free(&owned->real);
+  if (owned->real.owner != nullptr) real().free(&owned->real);
   delete owned;
 }
 }

@@ -18,15 +18,17 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/entry.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kMutationsPerInput = KILN_MUTATIONS;
+using kiln::test::kFuzzEntry;
 
 struct Settings {
-  double seconds = 0;  // 0: kMutationsPerInput of each kept input
+  double seconds = 0;  // 0: kFuzzEntry.mutations of each kept input
   std::uint64_t seed = 20240607;
   std::string input;
 };
@@ -40,7 +42,7 @@ std::string read(const fs::path& path) {
 
 std::vector<std::string> corpus() {
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(KILN_CORPUS)) paths.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(kFuzzEntry.corpus)) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> inputs;
   for (const auto& path : paths) inputs.push_back(read(path));
@@ -133,7 +135,7 @@ TEST(Fuzz, KeptInputs) {
     return attempt(read(settings.input));
   }
   const auto inputs = corpus();
-  ASSERT_FALSE(inputs.empty()) << KILN_CORPUS;
+  ASSERT_FALSE(inputs.empty()) << kFuzzEntry.corpus;
   attempt("");
   for (const auto& input : inputs) attempt(input);
 }
@@ -141,12 +143,12 @@ TEST(Fuzz, KeptInputs) {
 TEST(Fuzz, SeededMutations) {
   if (!settings.input.empty()) return;
   const auto inputs = corpus();
-  ASSERT_FALSE(inputs.empty()) << KILN_CORPUS;
+  ASSERT_FALSE(inputs.empty()) << kFuzzEntry.corpus;
   std::mt19937_64 random(settings.seed);
   Attempt attempt;
   if (settings.seconds == 0) {
     for (const auto& input : inputs)
-      for (int i = 0; i < kMutationsPerInput; ++i) attempt(mutate(input, inputs, random));
+      for (int i = 0; i < kFuzzEntry.mutations; ++i) attempt(mutate(input, inputs, random));
     return;
   }
   const auto end =
@@ -165,7 +167,7 @@ int main(int argc, char** argv) {
   app.add_option("--input", settings.input, "Run this file alone");
   CLI11_PARSE(app, argc, argv);
   const int status = RUN_ALL_TESTS();
-  std::printf("%s: %llu inputs; seed %llu; %d failures\n", KILN_FUZZ_NAME,
+  std::printf("%s: %llu inputs; seed %llu; %d failures\n", kFuzzEntry.name,
               static_cast<unsigned long long>(inputs_run),
               static_cast<unsigned long long>(settings.seed), status == 0 ? 0 : 1);
   return status;

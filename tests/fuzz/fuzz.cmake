@@ -4,6 +4,9 @@
 add_custom_target(fuzz_drivers)
 add_dependencies(kiln_tests fuzz_drivers)
 add_custom_target(fuzzers)
+# Compiled once: the command line's parser is most of the cost of a program.
+add_library(fuzz_driver OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/driver.cpp)
+target_link_libraries(fuzz_driver PRIVATE kiln_test_support CLI11::CLI11)
 file(GLOB entries CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/*_fuzz.cpp)
 foreach(entry IN LISTS entries)
   get_filename_component(name ${entry} NAME_WE)
@@ -13,9 +16,10 @@ foreach(entry IN LISTS entries)
   if(corpus STREQUAL store)
     set(mutations 25)
   endif()
-  add_executable(${name} ${entry} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/driver.cpp)
+  add_executable(${name} ${entry} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/entry.cpp
+                 $<TARGET_OBJECTS:fuzz_driver>)
   add_dependencies(fuzz_drivers ${name})
-  target_link_libraries(${name} PRIVATE kiln_test_support CLI11::CLI11)
+  target_link_libraries(${name} PRIVATE kiln_test_support)
   target_compile_definitions(${name} PRIVATE KILN_FUZZ_NAME="${name}"
     KILN_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${corpus}" KILN_MUTATIONS=${mutations})
   add_test(NAME ${name} COMMAND ${name})

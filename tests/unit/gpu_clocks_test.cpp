@@ -157,6 +157,7 @@ test::CommandResult kiln_with(const std::string& clocks, std::vector<std::string
   kiln.environment["LD_LIBRARY_PATH"] = folders;
   kiln.environment["KILN_CLANG"] = KILN_FAKE_CLANG;
   kiln.environment["KILN_REAL_CLANG"] = KILN_REAL_CLANG;
+  kiln.environment["KILN_FAKE_CLANG_KEPT"] = KILN_FAKE_CLANG_KEPT;
   kiln.environment["KILN_FAKE_NVML_SM_MHZ"] = clocks;
   arguments.insert(arguments.end(),
                    {"--device", "hip:0", "--shape", "fp32 N N 16 16 16", "--json"});

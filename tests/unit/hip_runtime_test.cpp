@@ -1,28 +1,21 @@
-// The AMD side of the runtime, the tuner and the Engine against a fake HIP runtime, which checks
-// every call and runs kernels on the emulator. Without a compiler in the build what is left to test
-// is that a machine without an AMD GPU says so.
-#include <dlfcn.h>
+// The AMD side of the runtime and of what the tuner does on a device, against the fake HIP runtime.
+// Without a compiler in the build what is left to test is that a machine without an AMD GPU says
+// so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <vector>
 
-#include "cache/offline.h"
-#include "cache/recorded_calls.h"
-#include "fakes/hip_control.h"
 #include "generator/families/cuda/common/check.h"
 #include "generator/space/family.h"
 #include "kiln/engine.hpp"
 #include "runtime/backend.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/device.h"
+#include "support/fake_hip.h"
 #include "support/hip.h"
-#include "support/kiln_command.h"
-#include "support/temp_dir.h"
 #include "tuner/measure/gpu_candidate.h"
 #include "tuner/measure/gpu_timing.h"
 #include "tuner/verify/check.h"
@@ -31,55 +24,12 @@ namespace kiln::hip_runtime_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::StrEq;
 
 #ifdef KILN_FAKE_HIP
 
-/// The fake's own functions, found in the object that kiln opens by its soname from now on. The
-/// worker finds both fakes through the environment.
-struct Fake {
-  Fake() {
-    setenv("KILN_CLANG", KILN_FAKE_CLANG, 1);
-    setenv("KILN_REAL_CLANG", KILN_REAL_CLANG, 1);
-    setenv("LD_LIBRARY_PATH", std::filesystem::path(KILN_FAKE_HIP).parent_path().c_str(), 1);
-    void* object = dlopen(KILN_FAKE_HIP, RTLD_NOW | RTLD_LOCAL);
-    if (object == nullptr) std::abort();
-    const auto load = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(object, name));
-    };
-    load(calls, "fake_hip_calls");
-    load(complaints, "fake_hip_complaints");
-    load(live, "fake_hip_live");
-    load(clear, "fake_hip_clear");
-    load(fail_mallocs, "fake_hip_fail_mallocs");
-    load(get_device, "hipGetDevice");
-    load(set_device, "hipSetDevice");
-  }
-  decltype(&fake_hip_calls) calls;
-  decltype(&fake_hip_complaints) complaints;
-  decltype(&fake_hip_live) live;
-  decltype(&fake_hip_clear) clear;
-  decltype(&fake_hip_fail_mallocs) fail_mallocs;
-  int (*get_device)(int*);
-  int (*set_device)(int);
-};
-const Fake fake;
+using test::fake;
 
-/// Every test ends with nothing left and nothing complained of.
-class Hip : public testing::Test {
- protected:
-  Hip() { fake.clear(); }
-  void TearDown() override {
-    EXPECT_THAT(fake.complaints(), StrEq(""));
-    EXPECT_EQ(fake.live(), 0);
-  }
-  /// What a planted mistake made the fake say; said and forgotten.
-  static std::string complained() {
-    const std::string text = fake.complaints();
-    fake.clear();
-    return text;
-  }
-};
+class Hip : public test::FakeHipTest {};
 
 Source made_for(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
   return render(gemm, device, config).value();
@@ -284,163 +234,6 @@ TEST_F(Hip, CallsAreTimedInGraphsBetweenEvents) {
   ASSERT_TRUE(calls->take(3, 1e18));
   EXPECT_GT(calls->timing().median_ns, 0);
   EXPECT_THAT(fake.calls(), HasSubstr("hipGraphLaunch\nhipEventRecord\nhipEventSynchronize\n"));
-}
-
-TEST_F(Hip, AnEngineMultipliesOnIt) {
-  const TempDir dir;
-  auto engine = Engine::open(
-      {.device = "hip:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
-  ASSERT_TRUE(engine) << engine.error().message;
-  const auto device = open_gpu("hip:0").value();
-  for (const char* line : {"bf16 N T 70 45 33", "fp64 T N 21 30 17 epilogue=silu"}) {
-    const Gemm gemm = test::problem(line);
-    const auto plan = engine->plan(gemm);
-    ASSERT_TRUE(plan) << plan.error().message;
-    const Verdict verdict = verify(gemm, [&](const Operands& host) -> Status {
-      // Operands live on the device; D goes there and comes back.
-      std::vector<gpu::DeviceBuffer> buffers;
-      const auto copied = [&](const void* from, std::int64_t bytes) -> std::byte* {
-        if (from == nullptr || bytes == 0) return nullptr;
-        buffers.push_back(gpu::DeviceBuffer::make(device, std::size_t(bytes)).value());
-        std::memcpy(buffers.back().data(), from, std::size_t(bytes));
-        return buffers.back().data();
-      };
-      const auto bytes = [&](Operand which) {
-        return span(gemm, which) * size_of(matrix(gemm, which).dtype);
-      };
-      Operands there = host;
-      there.a = copied(host.a, bytes(Operand::a));
-      there.b = copied(host.b, bytes(Operand::b));
-      there.c = host.beta == 0 ? nullptr : copied(host.c, bytes(Operand::c));
-      there.d = copied(host.d, bytes(Operand::d));
-      if (Status ran = engine->gemm(gemm, there); !ran) return ran;
-      std::memcpy(host.d, there.d, std::size_t(bytes(Operand::d)));
-      return {};
-    });
-    EXPECT_TRUE(verdict) << line << ": " << verdict.error().detail;
-  }
-}
-
-// A GPU reads whole elements at their own alignment only, and such a fault costs the context.
-TEST_F(Hip, AnEngineRefusesAddressesThatWouldFault) {
-  const TempDir dir;
-  auto engine = Engine::open(
-      {.device = "hip:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
-  ASSERT_TRUE(engine) << engine.error().message;
-  const auto device = open_gpu("hip:0").value();
-  const auto buffer = gpu::DeviceBuffer::make(device, 8192).value();
-  std::byte* const at = buffer.data();
-  const Gemm gemm = test::problem("bf16 N N 8 8 8 epilogue=bias_row");
-  const Operands good{.a = at, .b = at + 1024, .d = at + 2048, .bias = at + 4096};
-  const auto refusal = [&](Operands operands) {
-    const Status ran = engine->gemm(gemm, operands);
-    return ran ? std::string("ran") : ran.error().message;
-  };
-  EXPECT_EQ(refusal(good), "ran");
-  Operands odd = good;
-  odd.a = at + 1;
-  EXPECT_THAT(refusal(odd), AllOf(HasSubstr("a = "), HasSubstr("2-byte aligned")));
-  odd = good;
-  odd.d = at + 2049;
-  EXPECT_THAT(refusal(odd), AllOf(HasSubstr("d = "), HasSubstr("2-byte aligned")));
-  odd = good;
-  odd.bias = at + 4098;
-  EXPECT_THAT(refusal(odd), AllOf(HasSubstr("bias = "), HasSubstr("4-byte aligned")));
-}
-
-TEST_F(Hip, CallsAreRecordedByProblemAndByAddressesThatAreLessAligned) {
-  const TempDir dir;
-  auto engine = Engine::open({.device = "hip:0",
-                              .database = dir / "kiln.db",
-                              .on_untuned = [](const std::string&) {},
-                              .record = dir / "calls"});
-  ASSERT_TRUE(engine) << engine.error().message;
-  const auto buffer = gpu::DeviceBuffer::make(open_gpu("hip:0").value(), 8192).value();
-  std::byte* const at = buffer.data();
-  const Gemm gemm = test::problem("bf16 N N 8 8 8"),
-             promised = test::problem("bf16 N N 8 8 8 align=16");
-  const Operands good{.a = at, .b = at + 1024, .d = at + 2048};
-  const Operands odd{.a = at + 2, .b = at + 1024, .d = at + 2048};
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(engine->gemm(gemm, good));
-  EXPECT_TRUE(engine->gemm(promised, good));
-  EXPECT_TRUE(engine->plan(gemm)->run(good));
-  EXPECT_TRUE(engine->gemm(gemm, odd));
-  engine = fail(ErrorCode::internal, "closed");
-  const auto rows = read_calls(dir / "calls").value();
-  ASSERT_EQ(rows.size(), 2u);
-  EXPECT_EQ(text(rows[0].gemm), text(gemm));
-  EXPECT_EQ(rows[0].calls, 5);
-  EXPECT_EQ(rows[0].timed_calls, 5) << "by prediction: nothing waits for a stream";
-  EXPECT_GT(rows[0].ns_per_call(), 0);
-  EXPECT_EQ(text(rows[1].gemm), text(test::problem("bf16 N N 8 8 8 align=2")));
-  EXPECT_EQ(rows[1].calls, 1);
-}
-
-TEST_F(Hip, TuningGoesThroughTheWorkerAndBeginsWithWhatWasPredicted) {
-  const TempDir dir;
-  const Gemm gemm = test::problem("fp32 N N 16 16 16 align=16");
-  const DeviceCaps device = open_gpu("hip:0").value()->caps();
-  const auto store = Store::open({.database = dir / "kiln.db"}).value();
-  const auto predicted = tune_offline(*store, gemm, hip_caps_named("mi300x").value(),
-                                      *compiler_for(device).value(), {.candidates = 2});
-  ASSERT_TRUE(predicted) << predicted.error().message;
-  auto engine = Engine::open({.device = "hip:0", .database = dir / "kiln.db"});
-  ASSERT_TRUE(engine) << engine.error().message;
-  const auto report = engine->tune(gemm, {.budget = std::chrono::seconds(1)});
-  ASSERT_TRUE(report) << report.error().message;
-  EXPECT_FALSE(report->already_tuned) << "a prediction is no record of a tuned kernel";
-  EXPECT_GT(report->timing.samples, 0);
-  BestKey key = predicted_key(device, gemm);
-  key.policy = backend_of(Vendor::amd).policy;
-  const auto rows = store->known(key, {.template_hash = template_hash(Vendor::amd)});
-  ASSERT_GE(rows.size(), 1u);
-  EXPECT_EQ(rows[0].config, (*predicted)[0].config);
-}
-
-TEST_F(Hip, RacesHaveTheReportThatCpusHave) {
-  const TempDir dir;
-  const std::string shape = "fp32 N N 16 16 16 align=16", db = (dir / "kiln.db").string();
-  const test::KilnCommand kiln;
-  const auto on_it = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"bench", "--device", "hip:0", "--shape", shape, "--db", db});
-    return kiln(more);
-  };
-  const auto raced = on_it({"--tune", "--budget", "0.2", "--samples", "5", "--json"});
-  ASSERT_EQ(raced.exit_code, 0) << raced.out << raced.err;
-  const auto rows = raced.json();
-  ASSERT_EQ(rows.size(), 2u);
-  EXPECT_EQ(rows[0]["device"], "hip:0");
-  EXPECT_EQ(rows[0]["policy"], backend_of(Vendor::amd).policy);
-  EXPECT_EQ(rows[0]["threads"], open_gpu("hip:0").value()->caps().compute_units);
-  EXPECT_EQ(rows[0]["match"], "exact");
-  EXPECT_TRUE(rows[0]["verified"].get<bool>());
-  EXPECT_GT(rows[0]["kiln_ns"].get<double>(), 0);
-  EXPECT_THAT(raced.err,
-              AllOf(HasSubstr("[1/1] " + shape), HasSubstr("cublaslt is left out of this race: ")));
-  EXPECT_EQ(rows[1]["summary"]["verified"], 1);
-  EXPECT_EQ(on_it({"--threads", "2"}).exit_code, 2);
-  const auto overhead = on_it({"--overhead", "--json"});
-  ASSERT_EQ(overhead.exit_code, 0) << overhead.err;
-  EXPECT_GT(overhead.json().at(0)["overhead"]["direct_ns"].get<double>(), 0);
-  const auto start = on_it({"--cold-start", "--json"});
-  ASSERT_EQ(start.exit_code, 0) << start.err;
-  EXPECT_TRUE(start.json().at(0)["cold_start"]["verified"].get<bool>());
-}
-
-TEST_F(Hip, TheCommandWorksOnIt) {
-  const test::KilnCommand kiln;  // with this process's environment
-  const auto described = kiln({"devices", "--device", "hip:0", "--json"});
-  ASSERT_EQ(described.exit_code, 0) << described.err;
-  EXPECT_EQ(described.json().at(0)["arch"], "gfx942");
-  const auto verified = kiln(
-      {"verify", "--device", "hip:0", "--shape", "bf16 N T 20 30 40", "--random", "1", "--json"});
-  EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
-  EXPECT_EQ(verified.json().back()["summary"]["failed"], 0);
-  // Whatever a database that ships holds, both searches begin from nothing.
-  const auto quality = kiln({"bench", "--device", "hip:0", "--shape", "fp32 N N 16 16 16",
-                             "--search-quality", "--budget", "0.2", "--json"});
-  EXPECT_EQ(quality.exit_code, 0) << quality.out << quality.err;
-  EXPECT_GT(quality.json().back()["search_quality"]["quality"].get<double>(), 0);
 }
 
 #else

@@ -53,8 +53,17 @@ Proposer::Proposer(const SearchSpace& space, std::uint64_t seed)
       effects_(std::variant_size_v<Config> * kMaxAxes),
       family_effect_(std::variant_size_v<Config>, 0.0),
       state_(seed) {
+  std::vector<std::map<int, int>> numbers(effects_.size());  // of the values, in order of sight
   for (std::size_t i = 0; i < space.legal.size(); ++i) {
-    points_.push_back(point_of(space.legal[i]));
+    Point point = point_of(space.legal[i]);
+    for (std::size_t axis = 0; axis + 1 < point.size(); ++axis) {
+      const std::size_t slot = std::size_t(point[0]) * kMaxAxes + axis;
+      auto& known = numbers[slot];
+      const auto number = known.try_emplace(point[axis + 1], int(known.size())).first->second;
+      point[axis + 1] = number;
+      effects_[slot].resize(known.size());
+    }
+    points_.push_back(std::move(point));
     log_predicted_.push_back(
         std::log(std::max(1.0, predict_ns(space.problem, space.device, space.legal[i]))));
     index_.emplace(space.legal[i], i);
@@ -81,7 +90,7 @@ void Proposer::learn(const Measured& row) {
 // Backfitting of log(measured / predicted) on one effect a family and one an axis value: enough to
 // learn that "kc=512 is slow here", from a few dozen points, without a solver.
 void Proposer::fit() {
-  for (auto& axis : effects_) axis.clear();
+  for (auto& axis : effects_) std::fill(axis.begin(), axis.end(), 0.0);
   std::fill(family_effect_.begin(), family_effect_.end(), 0.0);
   std::vector<double> residual;
   double worst = 0;
@@ -89,47 +98,47 @@ void Proposer::fit() {
     residual.push_back(o.ns > 0 ? std::log(o.ns) - log_predicted_[o.index] : 0);
     worst = std::max(worst, residual.back());
   }
-  for (std::size_t i = 0; i < residual.size(); ++i)
+  std::vector<std::size_t> all;
+  std::vector<std::vector<std::size_t>> of_family(family_effect_.size());
+  for (std::size_t i = 0; i < residual.size(); ++i) {
     if (observations_[i].ns == 0) residual[i] = worst + kFailurePenalty;
+    all.push_back(i);
+    of_family[std::size_t(points_[observations_[i].index][0])].push_back(i);
+  }
 
-  const auto refit = [&](std::map<int, double>& effect, auto value_of) {
-    std::map<int, std::pair<double, int>> sums;
-    for (std::size_t i = 0; i < observations_.size(); ++i) {
-      const auto value = value_of(points_[observations_[i].index]);
-      if (!value) continue;
-      residual[i] += effect[*value];
-      auto& [sum, count] = sums[*value];
-      sum += residual[i];
-      ++count;
+  const auto refit = [&](std::vector<double>& effect, const std::vector<std::size_t>& rows,
+                         std::size_t place) {
+    const auto value_of = [&](std::size_t row) {
+      return std::size_t(points_[observations_[row].index][place]);
+    };
+    std::vector<std::pair<double, int>> sums(effect.size());
+    for (const std::size_t row : rows) {
+      const std::size_t value = value_of(row);
+      residual[row] += effect[value];
+      sums[value].first += residual[row];
+      ++sums[value].second;
     }
-    for (auto& [value, sum] : sums) effect[value] = sum.first / (sum.second + kShrinkage);
-    for (std::size_t i = 0; i < observations_.size(); ++i)
-      if (const auto value = value_of(points_[observations_[i].index]))
-        residual[i] -= effect[*value];
+    for (std::size_t value = 0; value < sums.size(); ++value)
+      if (const auto& [sum, count] = sums[value]; count > 0)
+        effect[value] = sum / (count + kShrinkage);
+    for (const std::size_t row : rows) residual[row] -= effect[value_of(row)];
   };
 
-  std::map<int, double> families;
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
-    refit(families, [](const Point& p) { return std::optional<int>(p[0]); });
-    for (std::size_t slot = 0; slot < effects_.size(); ++slot) {
-      const int family = static_cast<int>(slot / kMaxAxes);
-      const std::size_t axis = slot % kMaxAxes;
-      refit(effects_[slot], [&](const Point& p) -> std::optional<int> {
-        if (p[0] != family || axis + 1 >= p.size()) return std::nullopt;
-        return p[axis + 1];
-      });
-    }
+    refit(family_effect_, all, 0);
+    for (std::size_t family = 0; family < of_family.size(); ++family)
+      for (std::size_t axis = 0; axis < kMaxAxes && !of_family[family].empty(); ++axis)
+        if (auto& effect = effects_[family * kMaxAxes + axis]; !effect.empty())
+          refit(effect, of_family[family], axis + 1);
   }
-  for (const auto& [family, effect] : families) family_effect_[std::size_t(family)] = effect;
 }
 
 double Proposer::corrected(std::size_t index) const {
   const Point& p = points_[index];
   double score = log_predicted_[index] + family_effect_[std::size_t(p[0])];
-  for (std::size_t axis = 0; axis + 1 < p.size(); ++axis) {
-    const auto& effect = effects_[std::size_t(p[0]) * kMaxAxes + axis];
-    if (const auto it = effect.find(p[axis + 1]); it != effect.end()) score += it->second;
-  }
+  const auto* effects = &effects_[std::size_t(p[0]) * kMaxAxes];
+  for (std::size_t axis = 0; axis + 1 < p.size(); ++axis)
+    score += effects[axis][std::size_t(p[axis + 1])];
   return score;
 }
 

@@ -30,7 +30,7 @@ class Proposer {
   std::size_t remaining() const { return remaining_; }
 
  private:
-  /// A config as numbers: its family, then each field's value.
+  /// A config as numbers: its family, then each field's value, numbered as it came into sight.
   using Point = std::vector<int>;
   using Picks = std::vector<std::size_t>;
   struct Observation {
@@ -54,8 +54,8 @@ class Proposer {
   std::vector<bool> seen_;
   std::size_t remaining_ = 0;
   std::vector<Observation> observations_;
-  std::vector<std::map<int, double>>
-      effects_;  // [family * kMaxAxes + axis]: value -> log correction
+  // [family * kMaxAxes + axis][number of the value]: log correction
+  std::vector<std::vector<double>> effects_;
   std::vector<double> family_effect_;
   std::uint64_t state_;
 };

@@ -1,0 +1,70 @@
+// A fixture on the fake HIP runtime, which checks every call and runs kernels on the emulator. To
+// include it is to point this process, and those that it starts, at the fakes. Empty in a build
+// without a compiler, which has no fakes.
+#pragma once
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <type_traits>
+
+#include "fakes/hip_control.h"
+
+#ifdef KILN_FAKE_HIP
+
+namespace kiln::test {
+
+/// The fake's own functions, found in the object that kiln opens by its soname from now on. The
+/// worker finds both fakes through the environment.
+struct FakeRuntime {
+  FakeRuntime() {
+    setenv("KILN_CLANG", KILN_FAKE_CLANG, 1);
+    setenv("KILN_REAL_CLANG", KILN_REAL_CLANG, 1);
+    setenv("KILN_FAKE_CLANG_KEPT", KILN_FAKE_CLANG_KEPT, 1);
+    setenv("LD_LIBRARY_PATH", std::filesystem::path(KILN_FAKE_HIP).parent_path().c_str(), 1);
+    void* object = dlopen(KILN_FAKE_HIP, RTLD_NOW | RTLD_LOCAL);
+    if (object == nullptr) std::abort();
+    const auto load = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(object, name));
+    };
+    load(calls, "fake_hip_calls");
+    load(complaints, "fake_hip_complaints");
+    load(live, "fake_hip_live");
+    load(clear, "fake_hip_clear");
+    load(fail_mallocs, "fake_hip_fail_mallocs");
+    load(get_device, "hipGetDevice");
+    load(set_device, "hipSetDevice");
+  }
+  decltype(&fake_hip_calls) calls;
+  decltype(&fake_hip_complaints) complaints;
+  decltype(&fake_hip_live) live;
+  decltype(&fake_hip_clear) clear;
+  decltype(&fake_hip_fail_mallocs) fail_mallocs;
+  int (*get_device)(int*);
+  int (*set_device)(int);
+};
+inline const FakeRuntime fake;
+
+/// Every test ends with nothing left and nothing complained of.
+class FakeHipTest : public testing::Test {
+ protected:
+  FakeHipTest() { fake.clear(); }
+  void TearDown() override {
+    EXPECT_THAT(fake.complaints(), testing::StrEq(""));
+    EXPECT_EQ(fake.live(), 0);
+  }
+  /// What a planted mistake made the fake say; said and forgotten.
+  static std::string complained() {
+    const std::string text = fake.complaints();
+    fake.clear();
+    return text;
+  }
+};
+
+}  // namespace kiln::test
+
+#endif
