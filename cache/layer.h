@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cache/printable.h"
+#include "cache/winner_index.h"
 #include "kiln/error.hpp"
 
 namespace kiln {
@@ -16,6 +17,7 @@ namespace kiln {
 struct Layer {
   std::filesystem::path path;  // ":memory:" for a private one
   std::unique_ptr<SQLite::Database> db;
+  WinnerIndex winners = {};  // after db, so destroyed before it
   bool writable = false;
   bool trusted = false;  // machine code may be loaded from it
 };

@@ -183,6 +183,7 @@ bool Store::envelope_proven(const Record& record) {
 
 std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
                                            const Validators& now) {
+  if (!layer.winners.may_hold(*layer.db, key)) return std::nullopt;
   SQLite::Statement row(
       *layer.db, fmt::format("SELECT {}, measurement.id, measurement.toolchain_id, "
                              "measurement.created, measurement.launch FROM {} WHERE {} "

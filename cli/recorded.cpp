@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "cache/keys.h"
 #include "cli/session.h"
-#include "generator/problem/size.h"
 
 namespace kiln::cli {
 namespace {
@@ -66,49 +64,6 @@ Result<RecordedShapes> recorded_shapes(const std::filesystem::path& file, const 
   }
   std::ranges::stable_sort(found.shapes, std::ranges::greater{}, &RecordedShape::total_ns);
   return found;
-}
-
-std::vector<RecordedItem> items_to_tune(const std::vector<RecordedShape>& shapes,
-                                        const std::string& origin) {
-  constexpr std::size_t kFewestOfARange = 4;
-  struct Group {
-    std::vector<const RecordedShape*> members;
-    double total_ns = 0;
-    bool tuned = false;
-  };
-  std::map<std::tuple<Gemm, int, bool>, Group> by_rest;
-  std::vector<Group> groups;
-  for (const RecordedShape& shape : shapes) {
-    const RecordedCalls& calls = shape.recorded;
-    Group& group = by_rest[{without_size(calls.gemm, Size::m), calls.threads, shape.tuned()}];
-    group.members.push_back(&shape);
-  }
-  for (auto& [key, group] : by_rest) {
-    const bool tuned = std::get<bool>(key);
-    if (!tuned && group.members.size() >= kFewestOfARange) {
-      groups.push_back({group.members, 0, false});
-      continue;
-    }
-    for (const RecordedShape* one : group.members) groups.push_back({{one}, 0, tuned});
-  }
-  for (Group& group : groups)
-    for (const RecordedShape* one : group.members) group.total_ns += one->total_ns();
-  std::ranges::stable_sort(groups, [](const Group& x, const Group& y) {
-    return std::pair(x.tuned, -x.total_ns) < std::pair(y.tuned, -y.total_ns);
-  });
-  std::vector<RecordedItem> items;
-  for (const Group& group : groups) {
-    const RecordedCalls& calls = group.members.front()->recorded;
-    Shape shape{calls.gemm, origin};
-    if (group.members.size() > 1) {
-      const auto m = [](const RecordedShape* one) { return one->recorded.gemm.m; };
-      const auto [least, most] = std::ranges::minmax(group.members, {}, m);
-      shape.range = most->recorded.gemm.with_m(m(least), m(most));
-      shape.gemm = shape.range->gemm;
-    }
-    items.push_back({std::move(shape), calls.threads});
-  }
-  return items;
 }
 
 }  // namespace kiln::cli

@@ -35,15 +35,4 @@ struct RecordedShapes {
 Result<RecordedShapes> recorded_shapes(const std::filesystem::path& file, const Target& target,
                                        int threads, Engine& engine);
 
-/// What is tuned of them at once.
-struct RecordedItem {
-  Shape shape;
-  int threads = 0;
-};
-
-/// Untuned problems first, then by the time of their calls. Four and more untuned problems that
-/// differ in m alone are one range, from the smallest m to the largest.
-std::vector<RecordedItem> items_to_tune(const std::vector<RecordedShape>& shapes,
-                                        const std::string& origin);
-
 }  // namespace kiln::cli

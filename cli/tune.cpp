@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "cache/recorded_work.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/recorded.h"
@@ -70,7 +71,10 @@ struct TuneCommand {
 };
 
 /// A shape and the threads to tune it for.
-using TuneItem = RecordedItem;
+struct TuneItem {
+  Shape shape;
+  int threads = 0;
+};
 
 /// 0 for an empty problem, which is nothing to time.
 double gflops_of(const TuneReport& report) {
@@ -200,7 +204,13 @@ Result<std::vector<TuneItem>> recorded_items(const TuneCommand& command, const T
                                              Engine& engine) {
   auto found = recorded_shapes(command.recorded, target, command.device.threads, engine);
   if (!found) return tl::unexpected(found.error());
-  return items_to_tune(found->shapes, command.recorded);
+  std::vector<RecordedWork> work;
+  for (const RecordedShape& shape : found->shapes)
+    work.push_back({shape.recorded.gemm, shape.recorded.threads, shape.total_ns(), shape.tuned()});
+  std::vector<TuneItem> items;
+  for (const WorkItem& item : work_items(work))
+    items.push_back({{item.gemm, command.recorded, item.range}, item.threads});
+  return items;
 }
 
 Outcome print_totals(const Session& session, const TuneTotals& totals, std::size_t items,
