@@ -59,6 +59,9 @@ add_custom_command(OUTPUT ${embedded_layouts}
   DEPENDS ${layouts} ${PROJECT_SOURCE_DIR}/cmake/EmbedBytes.cmake VERBATIM)
 target_sources(kiln_runtime PRIVATE ${embedded_layouts})
 set_source_files_properties(${embedded_layouts} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# Copies element by element.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/cpu/packed_b.cpp PROPERTIES
+                            COMPILE_OPTIONS -O3 SKIP_UNITY_BUILD_INCLUSION ON)
 kiln_layer(tuner kiln_runtime nlohmann_json::nlohmann_json)
 # The sums of references: in scalars, as GCC's -O2 leaves them, they were nine tenths of every check.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tuner/verify/accumulate.cpp PROPERTIES

@@ -7,6 +7,7 @@
 #include "engine/engine_impl.h"
 #include "generator/space/space.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/packed_b.h"
 #include "tuner/verify/check.h"
 #include "tuner/verify/ragged.h"
 #include "tuner/worker/process.h"
@@ -14,28 +15,27 @@
 namespace kiln {
 namespace {
 
-/// One call on plain operands; a kernel that takes a packed B packs it first.
-Status run_once(const HostKernel& kernel, const Canonical& problem, const Operands& operands,
-                int threads) {
+/// One call on plain operands; a B that the kernel takes packed is packed first.
+Status run_once(const HostKernel& kernel, const Canonical& problem, const DeviceCaps& device,
+                const Operands& operands) {
+  const int threads = device.compute_units;
   KilnArgs args = make_args(problem, operands);
-  std::shared_ptr<std::byte[]> packed;
-  if (kernel.pack_b != nullptr) {
-    const std::int64_t bytes = kernel.packed_b_bytes(&args);
-    packed = aligned_bytes(bytes);
-    if (packed == nullptr)
-      return fail(ErrorCode::device, fmt::format("packed_b: no memory for {} bytes", bytes));
-    kernel.pack_b(&args, packed.get());
-    args.b = packed.get();
+  PackedCopy copy;
+  if (problem.gemm.b_packed) {
+    auto packed = pack_b(packed_layout(problem, device), problem, args.b, threads);
+    if (!packed) return tl::unexpected(packed.error());
+    copy = std::move(*packed);
+    args.b = copy.data.get();
   }
   return launch(kernel, args, threads);
 }
 
 /// Where no worker is installed beside the library, the check runs here.
-Verdict verify_here(const Gemm& gemm, const HostKernel& kernel, int threads,
+Verdict verify_here(const Gemm& gemm, const HostKernel& kernel, const DeviceCaps& device,
                     const VerifyOptions& options, double flushed) {
   const Canonical problem = canonicalise(gemm);
   return verify(
-      gemm, [&](const Operands& operands) { return run_once(kernel, problem, operands, threads); },
+      gemm, [&](const Operands& operands) { return run_once(kernel, problem, device, operands); },
       options, flushed);
 }
 
@@ -55,7 +55,7 @@ Status Engine::Impl::prove(const BestKey& key, const Config& config, const Kerne
   const bool none_installed = (named == nullptr || *named == '\0') && !find_worker();
   if (!checker && (gpu || !none_installed)) return tl::unexpected(checker.error());
   Verdict verdict = checker ? checker->check(config, {.image = code.image})
-                            : verify_here(gemm, *kernel.host, key.device.compute_units, options,
+                            : verify_here(gemm, *kernel.host, key.device, options,
                                           flushed_by(gemm, key.device, config));
   // Beside the caller's own data a GPU may have no room for the problem's references.
   if (gpu && !verdict && verdict.error().kind == Failure::Kind::resources)

@@ -11,7 +11,6 @@
 #include "generator/render/render.h"
 #include "runtime/backend.h"
 #include "runtime/cpu/cpu.h"
-#include "runtime/cpu/reference_kernel.h"
 #include "runtime/log.h"
 
 namespace kiln {
@@ -141,35 +140,6 @@ Result<Plan> Engine::plan(const Gemm& gemm, int threads) {
   auto plan = impl_->plan_for(impl_->spelt(gemm), threads);
   if (!plan) return tl::unexpected(plan.error());
   return Plan(std::move(*plan));
-}
-
-Result<PackedB> Engine::pack_b(const Gemm& gemm, const void* b, int threads) {
-  return shielded([&] { return impl_->pack_b(gemm, b, threads); });
-}
-
-Result<PackedB> Engine::Impl::pack_b(const Gemm& gemm, const void* b, int threads) {
-  if (gpu)
-    return fail(ErrorCode::unsupported, "packed_b: GPU kernels read B as it is; pass it unpacked");
-  const auto plan = plan_for(gemm.with_packed_b(), threads);
-  if (!plan) return tl::unexpected(plan.error());
-  const Plan::Impl& p = **plan;
-  if (b == nullptr && p.gemm.n > 0 && p.gemm.k > 0)
-    return fail(ErrorCode::bad_input, fmt::format("b = null: {} needs it", text(p.gemm)));
-  const KilnArgs args = make_args(p.problem, {.b = b});
-  const std::int64_t bytes =
-      p.kernel ? p.kernel->packed_b_bytes(&args) : reference_packed_bytes(p.problem);
-  auto data = aligned_bytes(bytes);
-  if (data == nullptr)
-    return fail(ErrorCode::device, fmt::format("packed_b: no memory for {} bytes", bytes));
-  if (p.kernel)
-    p.kernel->pack_b(&args, data.get());
-  else
-    reference_pack(p.problem, args, data.get());
-  auto impl = std::make_shared<PackedB::Impl>();
-  impl->plan = *plan;
-  impl->data = std::move(data);
-  impl->bytes = static_cast<std::size_t>(bytes);
-  return PackedB(std::move(impl));
 }
 
 Result<TuneReport> Engine::tune(const Gemm& gemm, const TuneOptions& options) {

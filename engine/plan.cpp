@@ -86,8 +86,10 @@ Status run_checked(const Plan::Impl& plan, const Operands& operands) {
   if (plan.gpu) return plan.gpu->run(operands);
   KilnArgs args = bound_args(plan, operands);
   if (plan.kernel) return launch(*plan.kernel, args, plan.used_threads, plan.workspace_bytes);
-  parallel(plan.threads,
-           [&](int thread, int threads) { run_reference(plan.problem, args, thread, threads); });
+  const PackedLayout* packed = plan.gemm.b_packed ? &plan.packed_layout : nullptr;
+  parallel(plan.threads, [&](int thread, int threads) {
+    run_reference(plan.problem, args, packed, thread, threads);
+  });
   return {};
 }
 
@@ -180,14 +182,15 @@ std::shared_ptr<std::byte[]> aligned_bytes(std::int64_t bytes) {
   return {data, [](std::byte* p) { std::free(p); }};
 }
 
-std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads, Vendor vendor) {
+std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads, const DeviceCaps& device) {
   auto plan = std::make_shared<Plan::Impl>();
   plan->gemm = gemm;
   plan->threads = threads;
   plan->key = plan_key(gemm, threads);
   plan->hash = hash_of(plan->key);
   plan->problem = canonicalise(gemm);
-  plan->rules = rules_for(gemm, vendor);
+  plan->rules = rules_for(gemm, device.vendor);
+  if (gemm.b_packed) plan->packed_layout = packed_layout(plan->problem, device);
   plan->config = "reference";
   plan->args = make_args(plan->problem, {});
   return plan;
@@ -219,16 +222,11 @@ Status run_unrecorded(const Plan::Impl& plan, const Operands& operands) {
     return fail(ErrorCode::bad_input,
                 fmt::format("packed_b = null: {} needs the result of pack_b()", text(plan.gemm)));
   const PackedB::Impl& packed = operands.packed_b->impl();
-  if (!(packed.plan->key == plan.key))
-    return fail(
-        ErrorCode::bad_input,
-        fmt::format("packed_b: packed for {} on {} threads, not for {} on {}",
-                    text(packed.plan->gemm), packed.plan->threads, text(plan.gemm), plan.threads));
-  if (Status ok = check_operands(plan, operands, packed.data.get()); !ok) return ok;
+  if (Status ok = check_packed(packed, plan); !ok) return ok;
   Operands bound = operands;
-  bound.b = packed.data.get();
-  // Its own plan, not this one: the layout is that kernel's, whatever was tuned since.
-  return run_checked(*packed.plan, bound);
+  bound.b = packed.copy.data.get();
+  if (Status ok = check_operands(plan, bound, bound.b); !ok) return ok;
+  return run_checked(plan, bound);
 }
 
 /// A call that is counted, and timed: by the clock on a CPU, by what is expected on a GPU.
@@ -278,6 +276,5 @@ const std::string& Plan::config() const { return impl_->config; }
 std::int64_t Plan::workspace_bytes() const {
   return impl_->gpu ? impl_->gpu->workspace_bytes() : 0;
 }
-std::size_t PackedB::bytes() const { return impl_->bytes; }
 
 }  // namespace kiln

@@ -15,6 +15,7 @@
 #include "generator/problem/fields.h"
 #include "kiln/engine.hpp"
 #include "runtime/cpu/kernel.h"
+#include "runtime/cpu/packed_b.h"
 
 namespace kiln {
 
@@ -48,6 +49,7 @@ struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Im
   std::uint64_t hash = 0;
   Canonical problem;
   OperandRules rules;
+  PackedLayout packed_layout;  // of a packed B
   Match match = Match::reference;
   std::string config;  // canonical text; "reference" for the kernel of last resort
   std::string reason;  // why this one: a sentence for explain()
@@ -64,9 +66,9 @@ struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Im
 };
 
 struct KILN_LOCAL kiln::PackedB::Impl {
-  std::shared_ptr<const Plan::Impl> plan;   // the layout is its kernel's own
-  std::shared_ptr<const std::byte[]> data;  // 64-byte aligned
-  std::size_t bytes = 0;
+  Gemm gemm;  // of any m
+  PackedLayout layout;
+  PackedCopy copy;
 };
 
 namespace kiln {
@@ -75,7 +77,7 @@ namespace kiln {
 std::shared_ptr<std::byte[]> aligned_bytes(std::int64_t bytes);
 
 /// A plan without a kernel yet: keys, canonical form and rules. `gemm` is valid.
-std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads, Vendor vendor = Vendor::cpu);
+std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads, const DeviceCaps& device = {});
 /// Gives it code and asks that for its workspace.
 void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel);
 
@@ -86,6 +88,9 @@ struct KernelCode {
   explicit operator bool() const { return host != nullptr || gpu != nullptr; }
 };
 
+/// packed.cpp: whether the plan's kernel may read it; m, threads and everything that is no B may
+/// differ. Errors: bad_input (what differs, and both values).
+Status check_packed(const PackedB::Impl& packed, const Plan::Impl& plan);
 /// Errors: bad_input (a null, misaligned or overlapping operand, by name and address).
 Status check_operands(const Plan::Impl& plan, const Operands& operands, const void* b);
 /// Checks, then runs. `operands.packed_b` is followed. Errors: those, and device (no memory).

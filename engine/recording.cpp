@@ -24,7 +24,7 @@ Status Engine::Impl::open_recorder() {
 }
 
 std::shared_ptr<Plan::Impl> Engine::Impl::new_plan(const Gemm& gemm, int threads) const {
-  auto plan = bare_plan(gemm, threads, device.vendor);
+  auto plan = bare_plan(gemm, threads, device);
   if (!recorder || gemm.m == 0 || gemm.n == 0 || gemm.k == 0) return plan;
   // Calls that promise no alignment count together with those that promise what their pitches have,
   // for they are tuned as one problem. Less aligned addresses are another one.

@@ -162,7 +162,7 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
     const PlanKey key = plan_key(gemm, threads);
     if (const Plan::Impl* plan = plans.find(key, hash_of(key))) return plan->shared_from_this();
     if (nothing_to_run) {
-      auto plan = bare_plan(gemm, threads, device.vendor);
+      auto plan = bare_plan(gemm, threads, device);
       plan->reason = "nothing is multiplied: m, n or k is 0";
       plans.put(plan);
       return plan;

@@ -1,5 +1,5 @@
-// Weights that never change are packed once, into the order the kernel reads them; every later call
-// skips that work. The packed problem is tuned as a problem of its own.
+// Weights that never change are packed once, into the order that kernels read; every later call, of
+// any m and thread count, skips that work. The packed problem is tuned as a problem of its own.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

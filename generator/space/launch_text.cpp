@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "generator/families/cpu/common/packed_layout.h"
 #include "generator/space/family.h"
 #include "generator/space/space.h"
 
@@ -44,6 +45,8 @@ std::string launch_text(const Gemm& gemm, const DeviceCaps& device, const Config
   if (!broken_rule(problem, device, config).empty()) return {};
   const Family& family = family_of(config, device.vendor);
   std::string all = fmt::format("abi={};revision={};", kKernelAbi, family.revision);
+  if (gemm.b_packed && family.launch == nullptr)
+    all += fmt::format("b={};", text(packed_layout(problem, device)));
   if (family.launch != nullptr) all += launch_text(family.launch(problem, device, config));
   return all;
 }

@@ -10,7 +10,8 @@
 
 namespace kiln {
 
-/// A copy of B packed by `Engine::pack_b`. A shared handle, immutable.
+/// A copy of B packed by `Engine::pack_b`, for every m. A shared handle, immutable; it needs no
+/// engine.
 class KILN_API PackedB {
  public:
   struct Impl;
@@ -135,8 +136,10 @@ class KILN_API Engine {
   /// range need not be tuned: then this binds nothing yet.
   Result<RangePlan> plan(const GemmRange& range, int threads = 0);
 
-  /// Packs B (stored as `gemm.b` says, `gemm.b_packed` set or not) for later calls of
-  /// `gemm.with_packed_b()` with the same thread count. CPU only. Errors: unsupported on a GPU.
+  /// Packs B (stored as `gemm.b` says, `gemm.b_packed` set or not) for later calls of packed
+  /// problems with the same n, k, batch and type of B: of every m, thread count, epilogue, alpha and
+  /// beta, on any engine of this machine's CPU. `threads`: how many pack. CPU only. Errors:
+  /// unsupported on a GPU.
   Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads = 0);
 
   /// The config that gemm() would use, where it came from, its timing, the configs that were slower

@@ -157,7 +157,7 @@ typedef struct kiln_engine kiln_engine;
 typedef struct kiln_plan kiln_plan;
 /** All problems of a range; see kiln_range_plan_make(). */
 typedef struct kiln_range_plan kiln_range_plan;
-/** A packed copy of B; see kiln_pack_b(). */
+/** A packed copy of B, for every m; see kiln_pack_b(). */
 typedef struct kiln_packed_b kiln_packed_b;
 
 /** Operands of one call. Set it with kiln_operands_init(). Pointers are to the first element; on a
@@ -279,8 +279,9 @@ KILN_API int64_t kiln_range_plan_workspace_bytes(const kiln_range_plan* plan);
 /** Releases a plan of a range. NULL is allowed. */
 KILN_API void kiln_range_plan_free(kiln_range_plan* plan);
 
-/** Packs B (stored as desc->b says) for calls with desc->b_packed = 1 and the same threads; release
- * with kiln_packed_b_free(). CPU only: on a GPU unsupported. */
+/** Packs B (stored as desc->b says) for calls with desc->b_packed = 1 and the same n, k, batch and
+ * type of B, whatever their m, threads and epilogue. `threads`: how many pack; 0 = the engine's
+ * default. Release with kiln_packed_b_free(). CPU only: on a GPU unsupported. */
 KILN_API kiln_status kiln_pack_b(kiln_engine* engine, const kiln_gemm_desc* desc, const void* b,
                                  int threads, kiln_packed_b** packed);
 /** Bytes of the packed copy. */

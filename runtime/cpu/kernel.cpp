@@ -14,13 +14,9 @@ Result<HostKernel> HostKernel::load(std::span<const std::byte> image) {
   };
   bind(kernel.gemm, "kiln_gemm");
   bind(kernel.workspace_bytes, "kiln_workspace_bytes");
-  bind(kernel.packed_b_bytes, "kiln_packed_b_bytes");
   bind(kernel.threads, "kiln_threads");
-  bind(kernel.pack_b, "kiln_pack_b");
   if (kernel.gemm == nullptr) return not_a_kernel("no entry point kiln_gemm");
   if (kernel.workspace_bytes == nullptr) return not_a_kernel("no entry point kiln_workspace_bytes");
-  if ((kernel.pack_b == nullptr) != (kernel.packed_b_bytes == nullptr))
-    return not_a_kernel("only one of kiln_pack_b and kiln_packed_b_bytes");
   return kernel;
 }
 
@@ -28,16 +24,12 @@ HostKernel::HostKernel(HostKernel&& other) noexcept
     : gemm(std::exchange(other.gemm, nullptr)),
       workspace_bytes(std::exchange(other.workspace_bytes, nullptr)),
       threads(std::exchange(other.threads, nullptr)),
-      packed_b_bytes(std::exchange(other.packed_b_bytes, nullptr)),
-      pack_b(std::exchange(other.pack_b, nullptr)),
       image_(std::move(other.image_)) {}
 
 HostKernel& HostKernel::operator=(HostKernel&& other) noexcept {
   std::swap(gemm, other.gemm);
   std::swap(workspace_bytes, other.workspace_bytes);
-  std::swap(packed_b_bytes, other.packed_b_bytes);
   std::swap(threads, other.threads);
-  std::swap(pack_b, other.pack_b);
   std::swap(image_, other.image_);
   return *this;
 }

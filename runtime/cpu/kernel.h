@@ -21,9 +21,7 @@ class HostKernel {
 
   KilnGemmFn gemm = nullptr;
   KilnWorkspaceFn workspace_bytes = nullptr;
-  KilnThreadsFn threads = nullptr;             // null: uses as many as it is given
-  KilnPackedBytesFn packed_b_bytes = nullptr;  // null unless the kernel takes a packed B
-  KilnPackFn pack_b = nullptr;
+  KilnThreadsFn threads = nullptr;  // null: uses as many as it is given
 
  private:
   HostKernel() = default;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstddef>
 #include <numbers>
 #include <vector>
 
@@ -106,6 +106,34 @@ void sum_tile(const std::vector<Acc>& a, const Right& right, std::int64_t column
   }
 }
 
+/// The same of a packed panel, all columns at once.
+template <typename T, typename Acc>
+void sum_panel(const std::vector<Acc>& a, const PackedLayout& layout, const std::byte* panel,
+               Acc* sum) {
+  const auto* element = reinterpret_cast<const Stored<T>*>(panel);
+  const std::size_t k = a.size(), group = static_cast<std::size_t>(layout.group);
+  std::fill_n(sum, layout.lanes, Acc{});
+  for (std::size_t first = 0; first < k; first += group)
+    for (int column = 0; column < layout.lanes; ++column)
+      for (std::size_t p = first; p < first + group; ++p, ++element)
+        if (p < k) sum[column] = multiply_add(a[p], widened<Acc>(element->value), sum[column]);
+}
+
+template <typename B, typename Acc>
+void sum_packed(const std::vector<Acc>& a, const PackedLayout& layout, const std::byte* panel,
+                Acc* sum) {
+  switch (layout.as) {
+    case PackedAs::itself:
+      return sum_panel<B>(a, layout, panel, sum);
+    case PackedAs::f32:
+      return sum_panel<float>(a, layout, panel, sum);
+    case PackedAs::s16:
+      return sum_panel<std::int16_t>(a, layout, panel, sum);
+    case PackedAs::s32:
+      return sum_panel<std::int32_t>(a, layout, panel, sum);
+  }
+}
+
 /// alpha·sum + beta·C + bias, activation, + residual, rounded into D: elements of one row.
 template <typename Acc>
 void finish(const Canonical& problem, const KilnArgs& args, std::int64_t batch, std::int64_t row,
@@ -129,23 +157,28 @@ void finish(const Canonical& problem, const KilnArgs& args, std::int64_t batch, 
 }
 
 template <typename A, typename B, typename Acc>
-void run_typed(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+void run_typed(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed,
+               int thread, int threads) {
   std::vector<Acc> a(static_cast<std::size_t>(args.k));
   Acc sum[kTile];
-  const Gemm& g = problem.gemm;
-  // A packed B lies tight, whatever the caller's pitch was.
-  const std::int64_t lines = problem.b_k_major ? args.n : args.k;
-  const std::int64_t length = problem.b_k_major ? args.k : args.n;
-  const std::int64_t ldb = g.b_packed ? length : args.ldb;
-  const std::int64_t stride_b = g.b_packed ? lines * length : args.stride_b;
-
   const std::int64_t rows = args.batch * args.m;
   for (std::int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r) {
     const std::int64_t batch = r / args.m, row = r % args.m;
     const auto* from = static_cast<const Stored<A>*>(args.a) + batch * args.stride_a;
     for (std::int64_t p = 0; p < args.k; ++p)
       a[p] = widened<Acc>(from[problem.a_k_major ? row * args.lda + p : p * args.lda + row].value);
-    const Right right{static_cast<const Stored<B>*>(args.b) + batch * stride_b, ldb,
+    if (packed != nullptr) {
+      const auto* panel =
+          static_cast<const std::byte*>(args.b) + batch * packed->bytes(args.n, args.k);
+      for (std::int64_t j = 0; j < args.n;
+           j += packed->lanes, panel += packed->panel_bytes(args.k)) {
+        sum_packed<B>(a, *packed, panel, sum);
+        finish<Acc>(problem, args, batch, row, j, std::min<std::int64_t>(packed->lanes, args.n - j),
+                    sum);
+      }
+      continue;
+    }
+    const Right right{static_cast<const Stored<B>*>(args.b) + batch * args.stride_b, args.ldb,
                       problem.b_k_major};
     for (std::int64_t j = 0; j < args.n; j += kTile) {
       const std::int64_t count = std::min<std::int64_t>(kTile, args.n - j);
@@ -228,9 +261,10 @@ void run_scaled(const Canonical& problem, const KilnArgs& args, int thread, int 
 
 /// fp8 operands may differ in format.
 template <DType A>
-void run_fp8(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+void run_fp8(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed, int thread,
+             int threads) {
   const auto with = [&]<DType B>() {
-    run_typed<Fp8Bits<A>, Fp8Bits<B>, float>(problem, args, thread, threads);
+    run_typed<Fp8Bits<A>, Fp8Bits<B>, float>(problem, args, packed, thread, threads);
   };
   const DType b = problem.gemm.b.dtype;
   if (b == DType::fp8_e4m3) return with.template operator()<DType::fp8_e4m3>();
@@ -241,44 +275,29 @@ void run_fp8(const Canonical& problem, const KilnArgs& args, int thread, int thr
 
 }  // namespace
 
-void run_reference(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+void run_reference(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed,
+                   int thread, int threads) {
+  const auto typed = [&]<typename A, typename B, typename Acc>() {
+    run_typed<A, B, Acc>(problem, args, packed, thread, threads);
+  };
+  const auto fp8 = [&]<DType A>() { run_fp8<A>(problem, args, packed, thread, threads); };
   using s8_t = std::int8_t;
   using u8_t = std::uint8_t;
   using s32_t = std::int32_t;
   const DType a = problem.gemm.a.dtype, b = problem.gemm.b.dtype;
   if (problem.gemm.scale_a != Scale::none || problem.gemm.scale_b != Scale::none)
     return run_scaled(problem, args, thread, threads);
-  if (a == DType::fp8_e4m3) return run_fp8<DType::fp8_e4m3>(problem, args, thread, threads);
-  if (a == DType::fp8_e5m2) return run_fp8<DType::fp8_e5m2>(problem, args, thread, threads);
-  if (a == DType::fp8_e4m3fnuz) return run_fp8<DType::fp8_e4m3fnuz>(problem, args, thread, threads);
-  if (a == DType::fp8_e5m2fnuz) return run_fp8<DType::fp8_e5m2fnuz>(problem, args, thread, threads);
-  if (a == fp32 || a == DType::tf32)
-    return run_typed<float, float, float>(problem, args, thread, threads);
-  if (a == fp64) return run_typed<double, double, double>(problem, args, thread, threads);
-  if (a == fp16) return run_typed<HalfBits, HalfBits, float>(problem, args, thread, threads);
-  if (a == bf16) return run_typed<BfloatBits, BfloatBits, float>(problem, args, thread, threads);
-  if (a == u8) return run_typed<u8_t, s8_t, s32_t>(problem, args, thread, threads);
-  if (b == u8) return run_typed<s8_t, u8_t, s32_t>(problem, args, thread, threads);
-  run_typed<s8_t, s8_t, s32_t>(problem, args, thread, threads);
-}
-
-std::int64_t reference_packed_bytes(const Canonical& problem) {
-  const Gemm& g = problem.gemm;
-  return g.batch * g.k * g.n * size_of(g.b.dtype);
-}
-
-void reference_pack(const Canonical& problem, const KilnArgs& args, void* packed) {
-  const std::int64_t bytes = size_of(problem.gemm.b.dtype);
-  const std::int64_t lines = problem.b_k_major ? args.n : args.k;
-  const std::int64_t length = problem.b_k_major ? args.k : args.n;
-  if (lines == 0 || length == 0) return;
-  auto* to = static_cast<std::byte*>(packed);
-  for (std::int64_t batch = 0; batch < args.batch; ++batch)
-    for (std::int64_t line = 0; line < lines; ++line, to += length * bytes)
-      std::memcpy(
-          to,
-          static_cast<const std::byte*>(args.b) + (batch * args.stride_b + line * args.ldb) * bytes,
-          static_cast<std::size_t>(length * bytes));
+  if (a == DType::fp8_e4m3) return fp8.template operator()<DType::fp8_e4m3>();
+  if (a == DType::fp8_e5m2) return fp8.template operator()<DType::fp8_e5m2>();
+  if (a == DType::fp8_e4m3fnuz) return fp8.template operator()<DType::fp8_e4m3fnuz>();
+  if (a == DType::fp8_e5m2fnuz) return fp8.template operator()<DType::fp8_e5m2fnuz>();
+  if (a == fp32 || a == DType::tf32) return typed.template operator()<float, float, float>();
+  if (a == fp64) return typed.template operator()<double, double, double>();
+  if (a == fp16) return typed.template operator()<HalfBits, HalfBits, float>();
+  if (a == bf16) return typed.template operator()<BfloatBits, BfloatBits, float>();
+  if (a == u8) return typed.template operator()<u8_t, s8_t, s32_t>();
+  if (b == u8) return typed.template operator()<s8_t, u8_t, s32_t>();
+  typed.template operator()<s8_t, s8_t, s32_t>();
 }
 
 }  // namespace kiln

@@ -3,19 +3,16 @@
 // speed.
 #pragma once
 
-#include <cstdint>
-
+#include "generator/families/cpu/common/packed_layout.h"
 #include "generator/problem/canonical.h"
 #include "templates/cpu/common/abi.h"
 
 namespace kiln {
 
 /// One thread's share of one call, as a KilnGemmFn does it: rows of D are dealt out in blocks.
-/// Needs no workspace and no barrier. `problem` is what `args` were made for.
-void run_reference(const Canonical& problem, const KilnArgs& args, int thread, int threads);
-
-/// B's canonical rows without their padding, batch after batch: what a packed B is here.
-std::int64_t reference_packed_bytes(const Canonical& problem);
-void reference_pack(const Canonical& problem, const KilnArgs& args, void* packed);
+/// Needs no workspace and no barrier. `problem` is what `args` were made for. `packed`: how the
+/// packed B at `args.b` lies; null: B lies as the problem says.
+void run_reference(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed,
+                   int thread, int threads);
 
 }  // namespace kiln

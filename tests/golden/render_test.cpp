@@ -80,10 +80,10 @@ const Case kCases[] = {
      "host_packed isa=avx512 mr=8 nv=3 kc=512 mc=64 nc=96 pack_a=1 pack_b=1 inner=columns "
      "parallel=k unroll=1 prefetch=0 stream_d=0 ahead=0",
      "cpu/common/share.h"},
-    {"host_packed_int8_weights", "avx512", 1, "int8 N T 32 512 1024 out=fp32 packed_b=1",
+    {"host_packed_int8_weights", "avx512_bf16", 1, "int8 N T 32 512 1024 out=fp32 packed_b=1",
      "host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns "
-     "parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0",
-     "cpu/common/strips.h"},
+     "parallel=none unroll=1 prefetch=16 stream_d=0 ahead=0",
+     "cpu/common/panels.h cpu/packed/packed.cpp"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
      "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
      "parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0",

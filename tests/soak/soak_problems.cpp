@@ -72,8 +72,8 @@ class Faces {
     demand(status_of(kiln_open(&options, &made)), "kiln_open");
     of_c_.reset(made);
     if (!foreign_) {
-      const float b[6] = {};
-      foreign_ = pack(Gemm::row_major(1, 2, 3), b, 1);
+      const float b[100 * 2 * 3] = {};
+      foreign_ = pack(Gemm::row_major(1, 2, 3).batched(100), b, 1);
     }
   }
 
@@ -88,7 +88,7 @@ class Faces {
   kiln_engine* of_c() { return of_c_.get(); }
   int threads() { return engine_->impl().device.compute_units; }
   const std::vector<Gemm>& tuned() const { return tuned_; }
-  /// Packed for a problem that is never drawn.
+  /// Of more batches than any problem that is drawn.
   const kiln_packed_b* foreign() const { return foreign_.get(); }
 
  private:

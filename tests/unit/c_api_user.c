@@ -46,6 +46,15 @@ static int product(kiln_engine* engine, kiln_gemm_desc* desc) {
   operands.packed_b = packed;
   EXPECT(kiln_gemm(engine, desc, &operands) == KILN_OK);
   EXPECT(memcmp(d, expected, sizeof d) == 0);
+  memset(d, 0, sizeof d);
+  desc->m = 1; /* the same copy serves every m */
+  EXPECT(kiln_gemm(engine, desc, &operands) == KILN_OK);
+  EXPECT(memcmp(d, expected, 4 * sizeof d[0]) == 0 && d[4] == 0);
+  desc->n = 5;
+  EXPECT(kiln_gemm(engine, desc, &operands) == KILN_BAD_INPUT);
+  EXPECT(strstr(kiln_last_error(), "packed_b: packed for n = 4, not n = 5") != NULL);
+  desc->m = 2;
+  desc->n = 4;
   kiln_packed_b_free(packed);
   desc->b_packed = 0;
   return 0;

@@ -1,4 +1,4 @@
-// The front door on this machine's CPU: hits, misses, policies, packed operands, bad input.
+// The front door on this machine's CPU: hits, misses, policies, bad input.
 #include "kiln/engine.hpp"
 
 #include <SQLiteCpp/Database.h>
@@ -247,48 +247,6 @@ TEST(Engine, AlignmentIsHeldToItsPromise) {
   const Status off = kiln->gemm(gemm, {.a = base, .b = base + 257, .d = base + 516});
   ASSERT_FALSE(off);
   EXPECT_THAT(off.error().message, HasSubstr("alignment = 64"));
-}
-
-TEST(Engine, PackedWeightsGiveTheSameResult) {
-  Opened kiln;
-  for (const Gemm& plain : {Gemm::row_major(37, 70, 51), Gemm::row_major(9, 33, 40).transpose_b(),
-                            Gemm::row_major(9, 33, 40, bf16)}) {
-    const Gemm gemm = plain.with_packed_b();
-    const auto run = [&](const Operands& operands) -> Status {
-      const auto packed = kiln->pack_b(plain, operands.b);
-      if (!packed) return tl::unexpected(packed.error());
-      EXPECT_GT(packed->bytes(), 0u);
-      Operands bound = operands;
-      bound.b = nullptr;
-      bound.packed_b = &*packed;
-      return kiln->gemm(gemm, bound);
-    };
-    // vdpbf16ps, where the CPU has it, takes denormals for zero.
-    const Verdict verdict = verify(gemm, run, {}, gemm.a.dtype == bf16 ? 0x1p-126 : 0);
-    EXPECT_TRUE(verdict) << text(gemm) << ": " << why(verdict);
-  }
-}
-
-TEST(Engine, APackedMatrixIsNotTakenForAnother) {
-  Opened kiln;
-  std::vector<float> memory(100, 1.0f);
-  float* const m = memory.data();
-  const Gemm gemm = Gemm::row_major(4, 4, 4);
-  const auto packed = kiln->pack_b(gemm, m);
-  ASSERT_TRUE(packed);
-  const Operands bound{.a = m, .packed_b = &*packed, .d = m + 32};
-  EXPECT_TRUE(kiln->gemm(gemm.with_packed_b(), bound));
-  EXPECT_EQ(memory[32], 4.0f);
-  const Status other = kiln->gemm(Gemm::row_major(4, 4, 5).with_packed_b(), bound);
-  ASSERT_FALSE(other);
-  EXPECT_THAT(other.error().message, HasSubstr("packed_b"));
-  const Status missing = kiln->gemm(gemm.with_packed_b(), {.a = m, .d = m + 32});
-  EXPECT_THAT(missing.error().message, HasSubstr("packed_b = null"));
-  EXPECT_THAT(kiln->pack_b(gemm, nullptr).error().message, HasSubstr("b = null"));
-  // Tuning afterwards changes the kernel, not what this matrix was packed for.
-  ASSERT_TRUE(kiln->tune(gemm.with_packed_b()));
-  EXPECT_TRUE(kiln->gemm(gemm.with_packed_b(), bound));
-  EXPECT_EQ(memory[32], 4.0f);
 }
 
 TEST(Engine, ExplainTellsConfigEvidenceAndSource) {

@@ -112,25 +112,6 @@ TEST(HostKernelTest, RunsWhatWasCompiled) {
   kernel.gemm(&args, 1, 2);
   EXPECT_THAT(d, ::testing::ElementsAre(2, 4, 6, 8, 10));
   EXPECT_EQ(kernel.workspace_bytes(&args, 2), 4096);
-  EXPECT_EQ(kernel.pack_b, nullptr);
-  EXPECT_EQ(kernel.packed_b_bytes, nullptr);
-}
-
-TEST(HostKernelTest, FindsThePackingEntryPoints) {
-  const auto kernel = loaded(test::kernel_source(
-      "", 0,
-      "long long kiln_packed_b_bytes(const KilnArgs* args) { return args->k * args->n; }\n"
-      "void kiln_pack_b(const KilnArgs* args, void* packed) { *(const void**)packed = args->b; }"));
-  KilnArgs args{};
-  args.k = 3;
-  args.n = 5;
-  args.b = &args;
-  ASSERT_NE(kernel.packed_b_bytes, nullptr);
-  ASSERT_NE(kernel.pack_b, nullptr);
-  EXPECT_EQ(kernel.packed_b_bytes(&args), 15);
-  void* packed = nullptr;
-  kernel.pack_b(&args, &packed);
-  EXPECT_EQ(packed, &args);
 }
 
 TEST(HostKernelTest, TheProcessSuppliesLibcAndLibm) {
@@ -240,9 +221,6 @@ TEST(HostKernelTest, NamesTheMissingEntryPoint) {
               HasSubstr("no entry point kiln_gemm"));
   EXPECT_THAT(refusal(compiled(test::plain_source("extern \"C\" void kiln_gemm() {}"))),
               HasSubstr("no entry point kiln_workspace_bytes"));
-  EXPECT_THAT(
-      refusal(compiled(test::kernel_source("", 0, "void kiln_pack_b(const KilnArgs*, void*) {}"))),
-      HasSubstr("only one of kiln_pack_b and kiln_packed_b_bytes"));
 }
 
 TEST(HostKernelTest, NamesASymbolNobodyHas) {

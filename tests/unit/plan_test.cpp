@@ -15,6 +15,7 @@
 #include "engine/plan_table.h"
 #include "generator/problem/gemm_types.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/packed_b.h"
 #include "runtime/cpu/reference_kernel.h"
 #include "support/random_gemm.h"
 #include "tuner/verify/verify.h"
@@ -166,6 +167,8 @@ TEST(Overlap, HeadsSideBySideAreSettledAtOnce) {
 
 class ReferenceKernel : public testing::TestWithParam<int> {};
 
+constexpr std::string_view kCpus[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx"};
+
 TEST_P(ReferenceKernel, IsRightForEveryProblem) {
   test::RandomGemm random(static_cast<std::uint64_t>(GetParam()), 24);
   for (int i = 0; i < 12; ++i) {
@@ -174,18 +177,17 @@ TEST_P(ReferenceKernel, IsRightForEveryProblem) {
     ASSERT_TRUE(validate(gemm)) << text(gemm);
     const Canonical problem = canonicalise(gemm);
     const int threads = 1 + static_cast<int>(random.below(3));
+    const auto device = cpu_caps_named(kCpus[random.below(std::size(kCpus))]).value();
+    const PackedLayout layout = packed_layout(problem, device);
     const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
       KilnArgs args = make_args(problem, operands);
-      std::vector<std::byte> packed;
-      if (gemm.b_packed) {
-        packed.resize(static_cast<std::size_t>(reference_packed_bytes(problem)));
-        reference_pack(problem, args, packed.data());
-        args.b = packed.data();
-      }
-      for (int t = 0; t < threads; ++t) run_reference(problem, args, t, threads);
+      const PackedCopy packed = pack_b(layout, problem, args.b, threads).value();
+      if (gemm.b_packed) args.b = packed.data.get();
+      for (int t = 0; t < threads; ++t)
+        run_reference(problem, args, gemm.b_packed ? &layout : nullptr, t, threads);
       return {};
     });
-    EXPECT_TRUE(verdict) << text(gemm) << ": " << verdict.error().detail;
+    EXPECT_TRUE(verdict) << text(gemm) << " on " << device.arch << ": " << verdict.error().detail;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, ReferenceKernel, testing::Range(1, 9));

@@ -184,7 +184,7 @@ TEST(Scales, TheReferenceKernelComputesThemAll) {
     const Canonical problem = canonicalise(g);
     const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
       const KilnArgs args = make_args(problem, operands);
-      for (int t = 0; t < 3; ++t) run_reference(problem, args, t, 3);
+      for (int t = 0; t < 3; ++t) run_reference(problem, args, nullptr, t, 3);
       return {};
     });
     EXPECT_TRUE(verdict) << text(g) << ": " << verdict.error().detail;
@@ -219,7 +219,7 @@ TEST(Scales, TheVerifierMissesNoWrongScale) {
         wrong[bytes - size + i] ^= size == 1 ? std::byte{1} : std::byte{0x80};
       KilnArgs args = make_args(problem, operands);
       args.scale_a = wrong.data();
-      run_reference(problem, args, 0, 1);
+      run_reference(problem, args, nullptr, 0, 1);
       return {};
     });
     EXPECT_FALSE(verdict) << text(g);

@@ -1,42 +1,23 @@
 #include "tuner/measure/bound_kernel.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "runtime/workspace.h"
 
 namespace kiln {
-namespace {
 
-constexpr std::size_t kPackedAlignment = 64;
-
-void release(std::byte* bytes) { std::free(bytes); }
-
-}  // namespace
-
-BoundKernel::BoundKernel(HostKernel kernel, const Gemm& gemm, int threads)
-    : kernel_(std::move(kernel)), problem_(canonicalise(gemm)), threads_(threads) {}
-
-Result<BoundKernel::Bytes> BoundKernel::packed(const KilnArgs& args) const {
-  const auto bytes = static_cast<std::size_t>(std::max(1LL, kernel_.packed_b_bytes(&args)));
-  const std::size_t rounded = (bytes + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
-  Bytes memory(static_cast<std::byte*>(std::aligned_alloc(kPackedAlignment, rounded)), release);
-  if (!memory)
-    return fail(ErrorCode::device, fmt::format("packed B: no memory for {} bytes", bytes));
-  kernel_.pack_b(&args, memory.get());
-  return memory;
+BoundKernel::BoundKernel(HostKernel kernel, const Gemm& gemm, const DeviceCaps& device)
+    : kernel_(std::move(kernel)), problem_(canonicalise(gemm)), threads_(device.compute_units) {
+  if (gemm.b_packed) layout_ = packed_layout(problem_, device);
 }
 
 Status BoundKernel::run(const Operands& operands) { return run(problem_, operands); }
 
 Status BoundKernel::run(const Canonical& problem, const Operands& operands) {
   KilnArgs args = make_args(problem, operands);
-  if (!kernel_.pack_b) return launch(kernel_, args, threads_);
-  return packed(args).and_then([&](const Bytes& bytes) {
-    args.b = bytes.get();
+  if (!layout_) return launch(kernel_, args, threads_);
+  return pack_b(*layout_, problem, args.b, threads_).and_then([&](const PackedCopy& packed) {
+    args.b = packed.data.get();
     return launch(kernel_, args, threads_);
   });
 }
@@ -46,11 +27,11 @@ Result<Calls> BoundKernel::calls(const OperandSets& sets) {
   packed_sets_.clear();
   for (int i = 0; i < sets.count(); ++i) {
     args.push_back(make_args(problem_, sets[i]));
-    if (!kernel_.pack_b) continue;
-    auto bytes = packed(args.back());
-    if (!bytes) return tl::unexpected(bytes.error());
-    args.back().b = bytes->get();
-    packed_sets_.push_back(std::move(*bytes));
+    if (!layout_) continue;
+    auto packed = pack_b(*layout_, problem_, args.back().b, threads_);
+    if (!packed) return tl::unexpected(packed.error());
+    args.back().b = packed->data.get();
+    packed_sets_.push_back(std::move(*packed));
   }
   const int threads = threads_used(kernel_, args.front(), threads_);
   const std::int64_t bytes = kernel_.workspace_bytes(&args.front(), threads);

@@ -1,12 +1,13 @@
 // A loaded kernel bound to one problem: run on operands as callers give them, or prepared for
-// timing over operand sets. A kernel that takes a packed B packs it first. Knows no verdicts.
+// timing over operand sets. Where it takes a packed B, that is packed first. Knows no verdicts.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "kiln/engine.hpp"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/packed_b.h"
 #include "tuner/measure/measure.h"
 #include "tuner/measure/operand_sets.h"
 
@@ -14,7 +15,8 @@ namespace kiln {
 
 class BoundKernel {
  public:
-  BoundKernel(HostKernel kernel, const Gemm& gemm, int threads);
+  /// On the device's compute_units threads.
+  BoundKernel(HostKernel kernel, const Gemm& gemm, const DeviceCaps& device);
 
   /// One call on plain operands (B not packed). Errors: device (no memory).
   Status run(const Operands& operands);
@@ -26,13 +28,11 @@ class BoundKernel {
   Result<Calls> calls(const OperandSets& sets);
 
  private:
-  using Bytes = std::unique_ptr<std::byte[], void (*)(std::byte*)>;
-  Result<Bytes> packed(const KilnArgs& args) const;
-
   HostKernel kernel_;
   Canonical problem_;
   int threads_;
-  std::vector<Bytes> packed_sets_;
+  std::optional<PackedLayout> layout_;  // of problems with a packed B
+  std::vector<PackedCopy> packed_sets_;
 };
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 // Tile kernel: kMt × kNt tile registers of accumulators. The left operand's rows are read where
-// they lie (or copied, k padded, where they cannot be); the right operand is packed in strips.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
+// they lie (or copied, k padded, where they cannot be); the right operand is packed in panels, 16
+// rows of which are one tile.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, amx.h and the parameters.
 
 constexpr int kStep = kTileBytes / int(sizeof(Unit)) * kGroup;  // k of one tile row
 constexpr int kHeight = kMt * kTileRows;
@@ -27,8 +28,8 @@ KILN_INLINE void load_left(const char* at, i64 row_bytes, Sequence<int, I...>) {
   (tile_load<kMt * kNt + I>(at + I * kTileRows * row_bytes, row_bytes), ...);
 }
 template <int... I>
-KILN_INLINE void load_right(const Unit* at, Sequence<int, I...>) {
-  (tile_load<kMt * kNt + kMt + I>(at + I * kLanes, kNr * sizeof(Unit)), ...);
+KILN_INLINE void load_right(const Unit* const (&panels)[kNt], i64 offset, Sequence<int, I...>) {
+  (tile_load<kMt * kNt + kMt + I>(panels[I] + offset, kLanes * sizeof(Unit)), ...);
 }
 template <int... I>
 KILN_INLINE void dots(Sequence<int, I...>) {
@@ -43,14 +44,24 @@ KILN_INLINE void store_sums(Acc (*to)[kNr], Sequence<int, I...>) {
   (tile_store<I>(&to[I / kNt * kTileRows][I % kNt * kLanes], sizeof(to[0])), ...);
 }
 
+/// Panels of the right operand over a block of k, `pitch` units apart.
+struct RightPanels {
+  const Unit* data;
+  i64 pitch;
+};
+
 /// One block of kHeight × kNr accumulators over k; `height` × `width` of them exist.
-__attribute__((noinline)) static void tile(const LeftStrip& left, const Unit* right, i64 k,
+__attribute__((noinline)) static void tile(const LeftStrip& left, const RightPanels& right, i64 k,
                                            const Output& where, i64 row, i64 column, int height,
                                            int width, Pass pass) {
   const Output out = where;  // a copy that stores to D cannot alias
+  const Unit* panels[kNt];
+  KILN_UNROLL
+  for (int j = 0; j < kNt; ++j)  // in place of one that does not exist, the first is read
+    panels[j] = right.data + (j * kLanes < width ? j * right.pitch : 0);
   zero_sums(Iota<kMt * kNt>{});
   for (i64 at = 0; at < k; at += kStep) {
-    load_right(right + at / kGroup * kNr, Iota<kNt>{});
+    load_right(panels, at / kGroup * kLanes, Iota<kNt>{});
     load_left(static_cast<const char*>(left.data) + at * i64(sizeof(Left)), left.row_bytes,
               Iota<kMt>{});
     dots(Iota<kMt>{});
@@ -119,28 +130,20 @@ KILN_INLINE const Left* left_at(const KilnArgs& args, i64 row, i64 k) {
   //% end
 }
 
-//% if swap
-KILN_INLINE const TypeA* right_at(const KilnArgs& args, i64 k, i64 row) {
-  //% if a_k_major
-  return static_cast<const TypeA*>(args.a) + row * args.lda + k;
-  //% else
-  return static_cast<const TypeA*>(args.a) + k * args.lda + row;
-  //% end
-}
-//% end
-
-/// Packs kNr columns of the right operand, k padded with zeros to whole tiles.
 //% if !b_packed
-static void pack_right(Unit* to, const KilnArgs& args, i64 k0, i64 column, int width, i64 k) {
+/// Packs `width` columns of the right operand.
+KILN_INLINE void pack_right(Unit* to, const KilnArgs& args, i64 k0, i64 column, i64 width, i64 k) {
   //% if swap
-  //% if a_k_major
-  pack_along<kNr, 0>(to, right_at(args, k0, column), args.lda, width, k);
+  const auto* from = static_cast<const TypeA*>(args.a);
+  const i64 ld = args.lda;
   //% else
-  pack_across<kNr, 0>(to, right_at(args, k0, column), args.lda, width, k);
+  const auto* from = static_cast<const TypeB*>(args.b);
+  const i64 ld = args.ldb;
   //% end
-  pad_strip(to, k);
+  //% if right_k_major
+  pack_panels_along(to, from + column * ld + k0, ld, width, k);
   //% else
-  pack_strip(to, b_at(args, k0, column), args.ldb, width, k);
+  pack_panels_across(to, from + k0 * ld + column, ld, width, k);
   //% end
 }
 //% end
@@ -165,11 +168,9 @@ KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
   //% if b_packed
   return 0;
   //% else
-  return round_up(
-      (round_up(smaller(kNc, right_columns(args)), kNr) / kNr * strip_units(smaller(kKc, args.k)) +
-       kLanes) *
-          i64(sizeof(Unit)),
-      kLine);
+  return round_up(panels_units(smaller(kNc, right_columns(args)), smaller(kKc, args.k)) *
+                      i64(sizeof(Unit)),
+                  kLine);
   //% end
 }
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
@@ -212,9 +213,7 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
       const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
       //% end
       //% if !b_packed
-      for (i64 j = j0; j < j1; j += kNr)
-        pack_right(memory.right + strip_units(k) * ((j - j0) / kNr), args, k0, j,
-                   int(smaller(kNr, j1 - j)), k);
+      pack_right(memory.right, args, k0, j0, j1 - j0, k);
       //% end
       for (i64 i = lefts.begin; i < lefts.end; i += kHeight) {
         const int height = int(smaller(kHeight, lefts.end - i));
@@ -231,9 +230,11 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
         //% end
         for (i64 j = j0; j < j1; j += kNr) {
           //% if b_packed
-          const Unit* right = static_cast<const Unit*>(args.b) + strip_offset(args, k0, k, j);
+          const RightPanels right{
+              static_cast<const Unit*>(args.b) + panels_units(j, args.k) + k0 / kGroup * kLanes,
+              panel_units(args.k)};
           //% else
-          const Unit* right = memory.right + strip_units(k) * ((j - j0) / kNr);
+          const RightPanels right{memory.right + panels_units(j - j0, k), panel_units(k)};
           //% end
           //% if swap
           tile(left, right, k, out, j, i, height, int(smaller(kNr, j1 - j)), pass);
@@ -258,7 +259,7 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
   for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
     args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
     //% if b_packed
-    args.b = static_cast<const Unit*>(all->b) + batch * packed_units(args);
+    args.b = static_cast<const Unit*>(all->b) + batch * panels_units(args.n, args.k);
     //% else
     args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
     //% end

@@ -8,7 +8,7 @@ extern "C" {
 /// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
 struct KilnArgs {
   const void* a;
-  const void* b;  // packed bytes when the kernel takes a packed B
+  const void* b;  // panels (panels.h) when the kernel takes a packed B
   const void* c;  // not read when beta == 0
   void* d;
   const void* bias;
@@ -30,7 +30,4 @@ using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // 
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
 /// How many of `threads` threads have something to do; a kernel without it uses them all.
 using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
-// Kernels that take a packed B export these too.
-using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packed_b_bytes"
-using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }

@@ -46,24 +46,25 @@ static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
 }
 
 /// From a source whose panel dimension lies contiguous: `from[k * ld + j]`, j < width. Several
-/// strips of W, each after the other, are filled side by side: rows of the source are often pages
+/// strips of W, `pitch` units apart, are filled side by side: rows of the source are often pages
 /// apart, and each visit should find more than one strip's share there.
 template <int W, u32 Flip, typename T>
-static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k, i64 pitch) {
   constexpr int P = block_lanes<W>();
   constexpr int kTogether = W < 32 ? 64 / W : 1;
   const i64 groups = (k + kGroup - 1) / kGroup;
-  for (i64 j0 = 0; j0 < width; j0 += kTogether * W, to += kTogether * groups * W) {
+  for (i64 j0 = 0; j0 < width; j0 += kTogether * W, to += kTogether * pitch) {
     const i64 rest = width - j0;
     for (i64 g = 0; g < groups; ++g) {
       const T* row = from + g * kGroup * ld + j0;
       KILN_UNROLL
-      for (int s = 0; s < kTogether * W; s += W) {
-        if (s >= rest) break;
-        Unit* at = to + s * groups + g * W;
+      for (int s = 0; s < kTogether; ++s) {
+        if (s * W >= rest) break;
+        Unit* at = to + s * pitch + g * W;
         KILN_UNROLL
         for (int j = 0; j < W; j += P) {
-          Vec<Unit, P> units = load_across<P>(row + s + j, ld, k - g * kGroup, int(rest) - s - j);
+          const int left = int(rest) - s * W - j;
+          Vec<Unit, P> units = load_across<P>(row + s * W + j, ld, k - g * kGroup, left);
           if constexpr (Flip != 0) units ^= Flip;
           // The next strip begins behind the last row and may hold something already.
           if (W % P != 0 && g + 1 == groups)

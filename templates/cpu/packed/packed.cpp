@@ -1,5 +1,5 @@
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, ahead.h and the parameters.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h and the parameters.
 
 //% if ahead
 /// What is read after the current tiles, of A and of B.
@@ -13,7 +13,7 @@ struct Next {
 };
 //% end
 
-/// The operands of one block: A's rows and B's strip, packed or where the caller left them.
+/// The operands of one tile: A's rows and B's columns, packed or where the caller left them.
 struct Operand {
   //% if pack_a
   const Unit* a;  // [k / kGroup][kMr]
@@ -22,7 +22,11 @@ struct Operand {
   i64 lda;
   //% end
   //% if packed_b
-  const Unit* b;  // [k / kGroup][kNr], then the column sums
+  const Unit* b;  // kNv panels
+  i64 b_pitch;    // bytes from one to the next
+  //% if column_sums
+  const Unit* sums;  // of the first panel's columns; null: an earlier block of k had them
+  //% end
   //% else
   const TypeB* b;
   i64 ldb;
@@ -47,6 +51,29 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
 }
 //% end
 
+//% if packed_b
+/// Rows of units of panels that lie beside one another, one k step of each. Two bases and a pitch
+/// reach six panels: a register for each would leave too few for the rows of an unpacked A, and the
+/// compiler would compute the addresses anew in each step (measured: half the speed at kNv = 6).
+struct PanelRows {
+  const char *first, *fourth;
+  i64 pitch;
+
+  __attribute__((always_inline)) PanelRows(const Unit* at, i64 bytes_apart)
+      : first(reinterpret_cast<const char*>(at)), pitch(bytes_apart) {
+    fourth = first + 3 * pitch;
+    __asm__("" : "+r"(fourth), "+r"(pitch));
+  }
+  __attribute__((always_inline)) const char* of(int j) const {
+    return j < 3 ? first + j * pitch : fourth + (j - 3) * pitch;
+  }
+  __attribute__((always_inline)) void advance() {
+    first += sizeof(UnitVec);
+    fourth += sizeof(UnitVec);
+  }
+};
+//% end
+
 //% if !stream_d || ahead
 constexpr int kStepsPerFetch = 8;
 //% end
@@ -63,15 +90,18 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   for (int j = 0; j < N; ++j) {
     //% if column_sums
     // A's bytes were shifted by 128 to be unsigned; the column sums undo it.
-    const Unit* sums = in.b + (k + kGroup - 1) / kGroup * kNr + j * kLanes;
-    AccVec start = load<AccVec>(sums) * -128;
+    AccVec start = AccVec(0);
+    if (in.sums)
+      start = load<AccVec>(reinterpret_cast<const char*>(in.sums) + j * in.b_pitch) * -128;
     //% else
     AccVec start = AccVec(Acc(0));
     //% end
     KILN_UNROLL
     for (int i = 0; i < M; ++i) acc[i][j] = start;
   }
-  //% if !packed_b
+  //% if packed_b
+  PanelRows right(in.b, in.b_pitch);
+  //% else
   Vec<bool, kLanes> live[N];
   KILN_UNROLL
   for (int j = 0; j < N; ++j)
@@ -83,7 +113,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     KILN_UNROLL
     for (int j = 0; j < N; ++j) {
       //% if packed_b
-      b[j] = load<UnitVec>(in.b + g * kNr + j * kLanes);
+      b[j] = load<UnitVec>(right.of(j));
       //% else
       const TypeB* from = in.b + g * in.ldb + j * kLanes;
       if constexpr (Ragged)
@@ -97,11 +127,14 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     KILN_UNROLL
     for (int j = 0; j < N; ++j) {
       //% if packed_b
-      __builtin_prefetch(in.b + (g + kPrefetch) * kNr + j * kLanes);
+      __builtin_prefetch(right.of(j) + kPrefetch * sizeof(UnitVec));
       //% else
       __builtin_prefetch(in.b + (g + kPrefetch) * in.ldb + j * kLanes);
       //% end
     }
+    //% end
+    //% if packed_b
+    right.advance();
     //% end
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
@@ -113,9 +146,6 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
       //% end
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
-    }
-    KILN_UNROLL
-    for (int i = 0; i < M; ++i) {
       KILN_UNROLL
       for (int j = 0; j < N; ++j) complete(acc[i][j]);
     }
@@ -201,6 +231,16 @@ KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
   //% end
 }
 
+//% if pack_b
+KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
+  //% if b_k_major
+  return static_cast<const TypeB*>(args.b) + column * args.ldb + k;
+  //% else
+  return static_cast<const TypeB*>(args.b) + k * args.ldb + column;
+  //% end
+}
+//% end
+
 /// What one thread keeps in the workspace, in bytes; see thread_memory().
 struct Memory {
   Unit* a;
@@ -217,13 +257,10 @@ KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
              : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
-  return kPackB
-             ? round_up(
-                   (smaller(kNc, round_up(args.n, kNr)) / kNr * strip_units(smaller(kKc, args.k)) +
-                    kLanes) *
-                       i64(sizeof(Unit)),
-                   kLine)
-             : 0;
+  return kPackB ? round_up(panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
 }
 /// Partial accumulators that later k is added to, where D's type would round them.
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
@@ -289,7 +326,8 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
                            a_at(args, i, k0), args.lda, int(smaller(kMr, rows.end - i)), k);
   //% end
   //% if pack_a && !a_k_major
-  pack_across<kMr, kFlip>(memory.a, a_at(args, rows.begin, k0), args.lda, rows.end - rows.begin, k);
+  pack_across<kMr, kFlip>(memory.a, a_at(args, rows.begin, k0), args.lda, rows.end - rows.begin, k,
+                          (k + kGroup - 1) / kGroup * kMr);
   //% end
   //% if ahead_a && pack_a
   next.a = rows_ahead(args, rows.end, kMc, last_row, k0, k);
@@ -306,10 +344,19 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
     in.lda = args.lda;
     //% end
     //% if b_packed
-    in.b = static_cast<const Unit*>(args.b) + strip_offset(args, k0, k, j);
+    const Unit* panel = static_cast<const Unit*>(args.b) + panels_units(j, args.k);
+    in.b = panel + k0 / kGroup * kLanes;
+    in.b_pitch = panel_units(args.k) * i64(sizeof(Unit));
+    //% if column_sums
+    in.sums = pass.first ? panel + panel_groups(args.k) * kLanes : nullptr;
+    //% end
     //% end
     //% if pack_b
-    in.b = memory.b + strip_units(k) * ((j - columns.begin) / kNr);
+    in.b = memory.b + panels_units(j - columns.begin, k);
+    in.b_pitch = panel_units(k) * i64(sizeof(Unit));
+    //% if column_sums
+    in.sums = in.b + panel_groups(k) * kLanes;
+    //% end
     //% end
     //% if !packed_b
     in.b = static_cast<const TypeB*>(args.b) + k0 * args.ldb + j;
@@ -355,9 +402,11 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
       const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
       //% end
       //% if pack_b
-      for (i64 jr = j; jr < block_columns.end; jr += kNr)
-        pack_strip(memory.b + strip_units(k) * ((jr - j) / kNr), b_at(args, k0, jr), args.ldb,
-                   int(smaller(kNr, block_columns.end - jr)), k);
+      //% if b_k_major
+      pack_panels_along(memory.b, b_at(args, k0, j), args.ldb, block_columns.end - j, k);
+      //% else
+      pack_panels_across(memory.b, b_at(args, k0, j), args.ldb, block_columns.end - j, k);
+      //% end
       //% end
       //% if ahead
       Next next;
@@ -386,7 +435,7 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
   for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
     args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
     //% if b_packed
-    args.b = static_cast<const Unit*>(all->b) + batch * packed_units(args);
+    args.b = static_cast<const Unit*>(all->b) + batch * panels_units(args.n, args.k);
     //% else
     args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
     //% end

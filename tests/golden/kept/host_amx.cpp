@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16 N T 128 512 512
 // config:  host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_8b6e867adf6acc19.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_772ba4e922310d79.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -14,7 +14,7 @@ extern "C" {
 /// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
 struct KilnArgs {
   const void* a;
-  const void* b;  // packed bytes when the kernel takes a packed B
+  const void* b;  // panels (panels.h) when the kernel takes a packed B
   const void* c;  // not read when beta == 0
   void* d;
   const void* bias;
@@ -32,9 +32,6 @@ using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // 
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
 /// How many of `threads` threads have something to do; a kernel without it uses them all.
 using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
-// Kernels that take a packed B export these too.
-using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packed_b_bytes"
-using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }
 
 // ---- cpu/common/types.h ----
@@ -68,9 +65,10 @@ constexpr int kVectorBytes = 64;  // accumulators of tdpbf16ps
 constexpr int kMt = 2;            // tiles of 16 rows in a block of accumulators
 constexpr int kNt = 2;            // tiles of 16 columns in it
 constexpr int kNv = 2;            // vectors across it
-constexpr int kKc = 512;          // k of one packed strip
+constexpr int kKc = 512;          // k of one packed block
 constexpr int kNc = 512;          // columns of the right operand packed at once
-constexpr int kColumnSums = 0;    // rows of column sums behind a strip
+constexpr int kPanelStep = 16;    // rows of a panel of the right operand are a multiple of this
+constexpr int kColumnSums = 0;    // rows of column sums behind a panel
 
 // ---- cpu/common/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
@@ -446,24 +444,25 @@ static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
 }
 
 /// From a source whose panel dimension lies contiguous: `from[k * ld + j]`, j < width. Several
-/// strips of W, each after the other, are filled side by side: rows of the source are often pages
+/// strips of W, `pitch` units apart, are filled side by side: rows of the source are often pages
 /// apart, and each visit should find more than one strip's share there.
 template <int W, u32 Flip, typename T>
-static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k, i64 pitch) {
   constexpr int P = block_lanes<W>();
   constexpr int kTogether = W < 32 ? 64 / W : 1;
   const i64 groups = (k + kGroup - 1) / kGroup;
-  for (i64 j0 = 0; j0 < width; j0 += kTogether * W, to += kTogether * groups * W) {
+  for (i64 j0 = 0; j0 < width; j0 += kTogether * W, to += kTogether * pitch) {
     const i64 rest = width - j0;
     for (i64 g = 0; g < groups; ++g) {
       const T* row = from + g * kGroup * ld + j0;
       KILN_UNROLL
-      for (int s = 0; s < kTogether * W; s += W) {
-        if (s >= rest) break;
-        Unit* at = to + s * groups + g * W;
+      for (int s = 0; s < kTogether; ++s) {
+        if (s * W >= rest) break;
+        Unit* at = to + s * pitch + g * W;
         KILN_UNROLL
         for (int j = 0; j < W; j += P) {
-          Vec<Unit, P> units = load_across<P>(row + s + j, ld, k - g * kGroup, int(rest) - s - j);
+          const int left = int(rest) - s * W - j;
+          Vec<Unit, P> units = load_across<P>(row + s * W + j, ld, k - g * kGroup, left);
           if constexpr (Flip != 0) units ^= Flip;
           // The next strip begins behind the last row and may hold something already.
           if (W % P != 0 && g + 1 == groups)
@@ -476,30 +475,45 @@ static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
   }
 }
 
-// ---- cpu/common/strips.h ----
-// Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted;
-// and a whole B packed once by the caller. Expects pack.h, share.h, kNv, kKc, kColumnSums.
+// ---- cpu/common/panels.h ----
+// Panels of B: one vector of columns over k, a row of units for each kGroup of k, zeros where
+// columns or k end early, and behind them the sums of the columns where kColumnSums says so. They
+// are packed here, a block of k at a time, or lie over all of k in a B that was packed once for
+// every m (generator/families/cpu/common/packed_layout.h). Expects pack.h, share.h, kNv,
+// kPanelStep, kColumnSums.
 
 constexpr int kNr = kNv * kLanes;
-/// Rows of units in a strip. Tiles read them 16 at a time, the last ones being zeros.
-KILN_INLINE i64 strip_groups(i64 k) {
-  return round_up(k, 16 * kGroup) / kGroup;
-}
-/// Units that a packed strip of B takes, a row of column sums included where signs were shifted.
-KILN_INLINE i64 strip_units(i64 k) { return (strip_groups(k) + kColumnSums) * kNr; }
-KILN_INLINE void pad_strip(Unit* strip, i64 k) {
-  for (i64 g = (k + kGroup - 1) / kGroup; g < strip_groups(k); ++g)
-    for (int j = 0; j < kNr; j += kLanes) store(strip + g * kNr + j, UnitVec(0));
+/// Rows of units in a panel: a multiple of kPanelStep.
+KILN_INLINE i64 panel_groups(i64 k) { return round_up((k + kGroup - 1) / kGroup, kPanelStep); }
+/// Units that a panel takes, a row of column sums included.
+KILN_INLINE i64 panel_units(i64 k) { return (panel_groups(k) + kColumnSums) * kLanes; }
+/// Units that the panels of so many columns take.
+KILN_INLINE i64 panels_units(i64 columns, i64 k) {
+  return (columns + kLanes - 1) / kLanes * panel_units(k);
 }
 
-/// Packs columns [0, width) of B, k rows, as one strip.
-static void pack_strip(Unit* to, const TypeB* from, i64 ldb, int width, i64 k) {
-  pack_along<kNr, 0>(to, from, ldb, width, k);
-  pad_strip(to, k);
+/// What follows the units of k in the panels of `width` columns: zeros and column sums.
+static void end_panels(Unit* to, i64 width, i64 k) {
+  const i64 rows = (k + kGroup - 1) / kGroup, groups = panel_groups(k);
+  for (i64 j = 0; j < width; j += kLanes, to += panel_units(k)) {
+    for (i64 g = rows; g < groups; ++g) store(to + g * kLanes, UnitVec(Unit(0)));
+  }
 }
 
-KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
-  return static_cast<const TypeB*>(args.b) + column * args.ldb + k;
+/// Packs `width` columns over k from a source that is k-major.
+template <typename T>
+static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+  for (i64 j = 0; j < width; j += kLanes)
+    pack_along<kLanes, 0>(to + panels_units(j, k), from + j * ld, ld,
+                          int(smaller(kLanes, width - j)), k);
+  end_panels(to, width, k);
+}
+
+/// The same from a source whose columns lie side by side.
+template <typename T>
+static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+  pack_across<kLanes, 0>(to, from, ld, width, k, panel_units(k));
+  end_panels(to, width, k);
 }
 
 // ---- cpu/amx/amx.h ----
@@ -549,8 +563,9 @@ KILN_INLINE void tile_dot() {
 
 // ---- cpu/amx/amx.cpp ----
 // Tile kernel: kMt × kNt tile registers of accumulators. The left operand's rows are read where
-// they lie (or copied, k padded, where they cannot be); the right operand is packed in strips.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, amx.h and the parameters.
+// they lie (or copied, k padded, where they cannot be); the right operand is packed in panels, 16
+// rows of which are one tile.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, amx.h and the parameters.
 
 constexpr int kStep = kTileBytes / int(sizeof(Unit)) * kGroup;  // k of one tile row
 constexpr int kHeight = kMt * kTileRows;
@@ -572,8 +587,8 @@ KILN_INLINE void load_left(const char* at, i64 row_bytes, Sequence<int, I...>) {
   (tile_load<kMt * kNt + I>(at + I * kTileRows * row_bytes, row_bytes), ...);
 }
 template <int... I>
-KILN_INLINE void load_right(const Unit* at, Sequence<int, I...>) {
-  (tile_load<kMt * kNt + kMt + I>(at + I * kLanes, kNr * sizeof(Unit)), ...);
+KILN_INLINE void load_right(const Unit* const (&panels)[kNt], i64 offset, Sequence<int, I...>) {
+  (tile_load<kMt * kNt + kMt + I>(panels[I] + offset, kLanes * sizeof(Unit)), ...);
 }
 template <int... I>
 KILN_INLINE void dots(Sequence<int, I...>) {
@@ -588,14 +603,24 @@ KILN_INLINE void store_sums(Acc (*to)[kNr], Sequence<int, I...>) {
   (tile_store<I>(&to[I / kNt * kTileRows][I % kNt * kLanes], sizeof(to[0])), ...);
 }
 
+/// Panels of the right operand over a block of k, `pitch` units apart.
+struct RightPanels {
+  const Unit* data;
+  i64 pitch;
+};
+
 /// One block of kHeight × kNr accumulators over k; `height` × `width` of them exist.
-__attribute__((noinline)) static void tile(const LeftStrip& left, const Unit* right, i64 k,
+__attribute__((noinline)) static void tile(const LeftStrip& left, const RightPanels& right, i64 k,
                                            const Output& where, i64 row, i64 column, int height,
                                            int width, Pass pass) {
   const Output out = where;  // a copy that stores to D cannot alias
+  const Unit* panels[kNt];
+  KILN_UNROLL
+  for (int j = 0; j < kNt; ++j)  // in place of one that does not exist, the first is read
+    panels[j] = right.data + (j * kLanes < width ? j * right.pitch : 0);
   zero_sums(Iota<kMt * kNt>{});
   for (i64 at = 0; at < k; at += kStep) {
-    load_right(right + at / kGroup * kNr, Iota<kNt>{});
+    load_right(panels, at / kGroup * kLanes, Iota<kNt>{});
     load_left(static_cast<const char*>(left.data) + at * i64(sizeof(Left)), left.row_bytes,
               Iota<kMt>{});
     dots(Iota<kMt>{});
@@ -623,9 +648,11 @@ KILN_INLINE const Left* left_at(const KilnArgs& args, i64 row, i64 k) {
   return from + row * ld + k;
 }
 
-/// Packs kNr columns of the right operand, k padded with zeros to whole tiles.
-static void pack_right(Unit* to, const KilnArgs& args, i64 k0, i64 column, int width, i64 k) {
-  pack_strip(to, b_at(args, k0, column), args.ldb, width, k);
+/// Packs `width` columns of the right operand.
+KILN_INLINE void pack_right(Unit* to, const KilnArgs& args, i64 k0, i64 column, i64 width, i64 k) {
+  const auto* from = static_cast<const TypeB*>(args.b);
+  const i64 ld = args.ldb;
+  pack_panels_along(to, from + column * ld + k0, ld, width, k);
 }
 
 struct Memory {
@@ -641,11 +668,9 @@ KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
   return kHeight * round_up(smaller(kKc, args.k), kStep) * i64(sizeof(Left));
 }
 KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
-  return round_up(
-      (round_up(smaller(kNc, right_columns(args)), kNr) / kNr * strip_units(smaller(kKc, args.k)) +
-       kLanes) *
-          i64(sizeof(Unit)),
-      kLine);
+  return round_up(panels_units(smaller(kNc, right_columns(args)), smaller(kKc, args.k)) *
+                      i64(sizeof(Unit)),
+                  kLine);
 }
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   return args.k > kKc ? round_up(args.m * args.n * i64(sizeof(Acc)), kLine) : 0;
@@ -669,9 +694,7 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
     for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
       const i64 k = smaller(kKc, ks.end - k0);
       const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
-      for (i64 j = j0; j < j1; j += kNr)
-        pack_right(memory.right + strip_units(k) * ((j - j0) / kNr), args, k0, j,
-                   int(smaller(kNr, j1 - j)), k);
+      pack_right(memory.right, args, k0, j0, j1 - j0, k);
       for (i64 i = lefts.begin; i < lefts.end; i += kHeight) {
         const int height = int(smaller(kHeight, lefts.end - i));
         LeftStrip left;
@@ -681,7 +704,7 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
           left = {memory.left, round_up(k, kStep) * i64(sizeof(Left))};
         }
         for (i64 j = j0; j < j1; j += kNr) {
-          const Unit* right = memory.right + strip_units(k) * ((j - j0) / kNr);
+          const RightPanels right{memory.right + panels_units(j - j0, k), panel_units(k)};
           tile(left, right, k, out, i, j, height, int(smaller(kNr, j1 - j)), pass);
         }
       }

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 ahead=1
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_50e3cb63a735219f.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_731f532403db987c.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -14,7 +14,7 @@ extern "C" {
 /// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
 struct KilnArgs {
   const void* a;
-  const void* b;  // packed bytes when the kernel takes a packed B
+  const void* b;  // panels (panels.h) when the kernel takes a packed B
   const void* c;  // not read when beta == 0
   void* d;
   const void* bias;
@@ -32,9 +32,6 @@ using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // 
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
 /// How many of `threads` threads have something to do; a kernel without it uses them all.
 using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
-// Kernels that take a packed B export these too.
-using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packed_b_bytes"
-using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }
 
 // ---- cpu/common/types.h ----
@@ -71,10 +68,11 @@ constexpr int kKc = 384;          // k of one block
 constexpr int kMc = 96;           // rows of one block of A
 constexpr int kNc = 96;           // columns of one block of B
 constexpr int kUnroll = 4;        // k steps in the inner loop's body
-constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip of B
+constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
+constexpr int kColumnSums = 0;    // rows of column sums behind a panel of B
 constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
-constexpr bool kPackB = true;     // B is copied to strips
+constexpr bool kPackB = true;     // B is copied to panels
 constexpr int kFetchA = 2;        // lines of A's next rows that 8 steps fetch ahead
 constexpr int kFetchB = 1;        // lines of B's next block that 8 steps fetch ahead
 
@@ -446,24 +444,25 @@ static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
 }
 
 /// From a source whose panel dimension lies contiguous: `from[k * ld + j]`, j < width. Several
-/// strips of W, each after the other, are filled side by side: rows of the source are often pages
+/// strips of W, `pitch` units apart, are filled side by side: rows of the source are often pages
 /// apart, and each visit should find more than one strip's share there.
 template <int W, u32 Flip, typename T>
-static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k, i64 pitch) {
   constexpr int P = block_lanes<W>();
   constexpr int kTogether = W < 32 ? 64 / W : 1;
   const i64 groups = (k + kGroup - 1) / kGroup;
-  for (i64 j0 = 0; j0 < width; j0 += kTogether * W, to += kTogether * groups * W) {
+  for (i64 j0 = 0; j0 < width; j0 += kTogether * W, to += kTogether * pitch) {
     const i64 rest = width - j0;
     for (i64 g = 0; g < groups; ++g) {
       const T* row = from + g * kGroup * ld + j0;
       KILN_UNROLL
-      for (int s = 0; s < kTogether * W; s += W) {
-        if (s >= rest) break;
-        Unit* at = to + s * groups + g * W;
+      for (int s = 0; s < kTogether; ++s) {
+        if (s * W >= rest) break;
+        Unit* at = to + s * pitch + g * W;
         KILN_UNROLL
         for (int j = 0; j < W; j += P) {
-          Vec<Unit, P> units = load_across<P>(row + s + j, ld, k - g * kGroup, int(rest) - s - j);
+          const int left = int(rest) - s * W - j;
+          Vec<Unit, P> units = load_across<P>(row + s * W + j, ld, k - g * kGroup, left);
           if constexpr (Flip != 0) units ^= Flip;
           // The next strip begins behind the last row and may hold something already.
           if (W % P != 0 && g + 1 == groups)
@@ -476,25 +475,45 @@ static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
   }
 }
 
-// ---- cpu/common/strips.h ----
-// Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted;
-// and a whole B packed once by the caller. Expects pack.h, share.h, kNv, kKc, kColumnSums.
+// ---- cpu/common/panels.h ----
+// Panels of B: one vector of columns over k, a row of units for each kGroup of k, zeros where
+// columns or k end early, and behind them the sums of the columns where kColumnSums says so. They
+// are packed here, a block of k at a time, or lie over all of k in a B that was packed once for
+// every m (generator/families/cpu/common/packed_layout.h). Expects pack.h, share.h, kNv,
+// kPanelStep, kColumnSums.
 
 constexpr int kNr = kNv * kLanes;
-/// Rows of units in a strip. Tiles read them 16 at a time, the last ones being zeros.
-KILN_INLINE i64 strip_groups(i64 k) {
-  return (k + kGroup - 1) / kGroup;
-}
-/// Units that a packed strip of B takes, a row of column sums included where signs were shifted.
-KILN_INLINE i64 strip_units(i64 k) { return (strip_groups(k) + kColumnSums) * kNr; }
-
-/// Packs columns [0, width) of B, k rows, as one strip.
-static void pack_strip(Unit* to, const TypeB* from, i64 ldb, int width, i64 k) {
-  pack_across<kNr, 0>(to, from, ldb, width, k);
+/// Rows of units in a panel: a multiple of kPanelStep.
+KILN_INLINE i64 panel_groups(i64 k) { return round_up((k + kGroup - 1) / kGroup, kPanelStep); }
+/// Units that a panel takes, a row of column sums included.
+KILN_INLINE i64 panel_units(i64 k) { return (panel_groups(k) + kColumnSums) * kLanes; }
+/// Units that the panels of so many columns take.
+KILN_INLINE i64 panels_units(i64 columns, i64 k) {
+  return (columns + kLanes - 1) / kLanes * panel_units(k);
 }
 
-KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
-  return static_cast<const TypeB*>(args.b) + k * args.ldb + column;
+/// What follows the units of k in the panels of `width` columns: zeros and column sums.
+static void end_panels(Unit* to, i64 width, i64 k) {
+  const i64 rows = (k + kGroup - 1) / kGroup, groups = panel_groups(k);
+  for (i64 j = 0; j < width; j += kLanes, to += panel_units(k)) {
+    for (i64 g = rows; g < groups; ++g) store(to + g * kLanes, UnitVec(Unit(0)));
+  }
+}
+
+/// Packs `width` columns over k from a source that is k-major.
+template <typename T>
+static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+  for (i64 j = 0; j < width; j += kLanes)
+    pack_along<kLanes, 0>(to + panels_units(j, k), from + j * ld, ld,
+                          int(smaller(kLanes, width - j)), k);
+  end_panels(to, width, k);
+}
+
+/// The same from a source whose columns lie side by side.
+template <typename T>
+static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+  pack_across<kLanes, 0>(to, from, ld, width, k, panel_units(k));
+  end_panels(to, width, k);
 }
 
 // ---- cpu/packed/ahead.h ----
@@ -531,7 +550,7 @@ KILN_INLINE void fetch(Ahead& next) {
 
 // ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, ahead.h and the parameters.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h and the parameters.
 
 /// What is read after the current tiles, of A and of B.
 struct Next {
@@ -539,11 +558,33 @@ struct Next {
   Ahead b;
 };
 
-/// The operands of one block: A's rows and B's strip, packed or where the caller left them.
+/// The operands of one tile: A's rows and B's columns, packed or where the caller left them.
 struct Operand {
   const Unit* a;  // [k / kGroup][kMr]
-  const Unit* b;  // [k / kGroup][kNr], then the column sums
+  const Unit* b;  // kNv panels
+  i64 b_pitch;    // bytes from one to the next
   Next* next;
+};
+
+/// Rows of units of panels that lie beside one another, one k step of each. Two bases and a pitch
+/// reach six panels: a register for each would leave too few for the rows of an unpacked A, and the
+/// compiler would compute the addresses anew in each step (measured: half the speed at kNv = 6).
+struct PanelRows {
+  const char *first, *fourth;
+  i64 pitch;
+
+  __attribute__((always_inline)) PanelRows(const Unit* at, i64 bytes_apart)
+      : first(reinterpret_cast<const char*>(at)), pitch(bytes_apart) {
+    fourth = first + 3 * pitch;
+    __asm__("" : "+r"(fourth), "+r"(pitch));
+  }
+  __attribute__((always_inline)) const char* of(int j) const {
+    return j < 3 ? first + j * pitch : fourth + (j - 3) * pitch;
+  }
+  __attribute__((always_inline)) void advance() {
+    first += sizeof(UnitVec);
+    fourth += sizeof(UnitVec);
+  }
 };
 
 constexpr int kStepsPerFetch = 8;
@@ -562,22 +603,21 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     KILN_UNROLL
     for (int i = 0; i < M; ++i) acc[i][j] = start;
   }
+  PanelRows right(in.b, in.b_pitch);
 
   auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
     UnitVec b[N];
     KILN_UNROLL
     for (int j = 0; j < N; ++j) {
-      b[j] = load<UnitVec>(in.b + g * kNr + j * kLanes);
+      b[j] = load<UnitVec>(right.of(j));
     }
+    right.advance();
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
       if (Ragged && i >= rows) continue;
       UnitVec a = UnitVec(in.a[g * kMr + i]);
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
-    }
-    KILN_UNROLL
-    for (int i = 0; i < M; ++i) {
       KILN_UNROLL
       for (int j = 0; j < N; ++j) complete(acc[i][j]);
     }
@@ -644,6 +684,10 @@ KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
   return static_cast<const TypeA*>(args.a) + row * args.lda + k;
 }
 
+KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
+  return static_cast<const TypeB*>(args.b) + k * args.ldb + column;
+}
+
 /// What one thread keeps in the workspace, in bytes; see thread_memory().
 struct Memory {
   Unit* a;
@@ -660,13 +704,10 @@ KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
              : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
-  return kPackB
-             ? round_up(
-                   (smaller(kNc, round_up(args.n, kNr)) / kNr * strip_units(smaller(kKc, args.k)) +
-                    kLanes) *
-                       i64(sizeof(Unit)),
-                   kLine)
-             : 0;
+  return kPackB ? round_up(panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
 }
 /// Partial accumulators that later k is added to, where D's type would round them.
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
@@ -712,7 +753,8 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
     Operand in;
     in.next = &next;
     in.a = memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup);
-    in.b = memory.b + strip_units(k) * ((j - columns.begin) / kNr);
+    in.b = memory.b + panels_units(j - columns.begin, k);
+    in.b_pitch = panel_units(k) * i64(sizeof(Unit));
     any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
              pass);
   };
@@ -732,9 +774,7 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
     for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
       const i64 k = smaller(kKc, ks.end - k0);
       const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
-      for (i64 jr = j; jr < block_columns.end; jr += kNr)
-        pack_strip(memory.b + strip_units(k) * ((jr - j) / kNr), b_at(args, k0, jr), args.ldb,
-                   int(smaller(kNr, block_columns.end - jr)), k);
+      pack_panels_across(memory.b, b_at(args, k0, j), args.ldb, block_columns.end - j, k);
       Next next;
       next.b = piece_ahead(args, columns, ks, j, k0);
       for (i64 i = rows.begin; i < rows.end; i += kMc)

@@ -13,10 +13,11 @@ constexpr int kKc = 24;           // k of one block
 constexpr int kMc = 96;           // rows of one block of A
 constexpr int kNc = 128;          // columns of one block of B
 constexpr int kUnroll = 1;        // k steps in the inner loop's body
-constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip of B
+constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
+constexpr int kColumnSums = 0;    // rows of column sums behind a panel of B
 constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
-constexpr bool kPackB = true;     // B is copied to strips
+constexpr bool kPackB = true;     // B is copied to panels
 
 // ---- cpu/common/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate

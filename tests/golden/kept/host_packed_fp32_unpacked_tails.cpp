@@ -14,15 +14,16 @@ constexpr int kMc = 96;           // rows of one block of A
 constexpr int kNc = 128;          // columns of one block of B
 constexpr int kUnroll = 1;        // k steps in the inner loop's body
 constexpr int kPrefetch = 8;      // k steps that B is prefetched ahead
-constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip of B
+constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
+constexpr int kColumnSums = 0;    // rows of column sums behind a panel of B
 constexpr bool kPackA = false;    // A is copied to strips
-constexpr bool kPackB = false;    // B is copied to strips
+constexpr bool kPackB = false;    // B is copied to panels
 constexpr int kFetchA = 2;        // lines of A's next rows that 8 steps fetch ahead
 constexpr int kFetchB = 5;        // lines of B's next block that 8 steps fetch ahead
 
 // ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, strips.h, ahead.h and the parameters.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h and the parameters.
 
 /// What is read after the current tiles, of A and of B.
 struct Next {
@@ -30,7 +31,7 @@ struct Next {
   Ahead b;
 };
 
-/// The operands of one block: A's rows and B's strip, packed or where the caller left them.
+/// The operands of one tile: A's rows and B's columns, packed or where the caller left them.
 struct Operand {
   const TypeA* a;
   i64 lda;
@@ -88,9 +89,6 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
       UnitVec a = UnitVec(unit_of_a(in, i, g * kGroup, count));
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
-    }
-    KILN_UNROLL
-    for (int i = 0; i < M; ++i) {
       KILN_UNROLL
       for (int j = 0; j < N; ++j) complete(acc[i][j]);
     }
@@ -173,13 +171,10 @@ KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
              : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
-  return kPackB
-             ? round_up(
-                   (smaller(kNc, round_up(args.n, kNr)) / kNr * strip_units(smaller(kKc, args.k)) +
-                    kLanes) *
-                       i64(sizeof(Unit)),
-                   kLine)
-             : 0;
+  return kPackB ? round_up(panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
 }
 /// Partial accumulators that later k is added to, where D's type would round them.
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {

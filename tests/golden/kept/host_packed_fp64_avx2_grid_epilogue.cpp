@@ -15,10 +15,11 @@ constexpr int kNc = 768;          // columns of one block of B
 constexpr int kUnroll = 4;        // k steps in the inner loop's body
 constexpr int kRowUnit = 4;       // rows are divided among threads at multiples of this
 constexpr int kColumnUnit = 12;   // columns are divided among threads at multiples of this
-constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip of B
+constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
+constexpr int kColumnSums = 0;    // rows of column sums behind a panel of B
 constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
-constexpr bool kPackB = true;     // B is copied to strips
+constexpr bool kPackB = true;     // B is copied to panels
 
 // ---- cpu/common/epilogue.h ----
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.

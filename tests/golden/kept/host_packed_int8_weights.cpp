@@ -1,66 +1,262 @@
 // device:  x86-64-v4
 // problem: int8 N T 32 512 1024 out=fp32 packed_b=1
-// config:  host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0
+// config:  host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns parallel=none unroll=1 prefetch=16 stream_d=0 ahead=0
 
 // ---- parameters ----
-using TypeA = i8;                 // elements of A
-using TypeB = i8;                 // elements of B
-using TypeD = float;              // elements of C and D
-constexpr int kVectorBytes = 64;  // accumulators of vpmaddwd
-constexpr int kMr = 8;            // rows of the register tile
-constexpr int kNv = 2;            // vectors across the register tile
-constexpr int kKc = 1024;         // k of one block
-constexpr int kMc = 32;           // rows of one block of A
-constexpr int kNc = 512;          // columns of one block of B
-constexpr int kUnroll = 1;        // k steps in the inner loop's body
-constexpr int kColumnSums = 0;    // rows of column sums behind a packed strip of B
-constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
-constexpr bool kPackA = true;     // A is copied to strips
-constexpr bool kPackB = false;    // B is copied to strips
+using TypeA = i8;                   // elements of A
+using TypeB = i8;                   // elements of B
+using TypeD = float;                // elements of C and D
+constexpr int kVectorBytes = 64;    // accumulators of vpdpbusd
+constexpr int kMr = 8;              // rows of the register tile
+constexpr int kNv = 2;              // vectors across the register tile
+constexpr int kKc = 1024;           // k of one block
+constexpr int kMc = 32;             // rows of one block of A
+constexpr int kNc = 512;            // columns of one block of B
+constexpr int kUnroll = 1;          // k steps in the inner loop's body
+constexpr int kPrefetch = 16;       // k steps that B is prefetched ahead
+constexpr int kPanelStep = 16;      // rows of a panel of B are a multiple of this
+constexpr int kColumnSums = 1;      // rows of column sums behind a panel of B
+constexpr u32 kFlip = 0x80808080u;  // turns signed bytes of A into unsigned ones
+constexpr bool kPackA = true;       // A is copied to strips
+constexpr bool kPackB = false;      // B is copied to panels
 
-// ---- cpu/common/strips.h ----
-// Strips of B: kNr columns over k, packed, with the sums of their columns where signs were shifted;
-// and a whole B packed once by the caller. Expects pack.h, share.h, kNv, kKc, kColumnSums.
+// ---- cpu/common/panels.h ----
+// Panels of B: one vector of columns over k, a row of units for each kGroup of k, zeros where
+// columns or k end early, and behind them the sums of the columns where kColumnSums says so. They
+// are packed here, a block of k at a time, or lie over all of k in a B that was packed once for
+// every m (generator/families/cpu/common/packed_layout.h). Expects pack.h, share.h, kNv,
+// kPanelStep, kColumnSums.
 
 constexpr int kNr = kNv * kLanes;
-/// Rows of units in a strip. Tiles read them 16 at a time, the last ones being zeros.
-KILN_INLINE i64 strip_groups(i64 k) {
-  return (k + kGroup - 1) / kGroup;
-}
-/// Units that a packed strip of B takes, a row of column sums included where signs were shifted.
-KILN_INLINE i64 strip_units(i64 k) { return (strip_groups(k) + kColumnSums) * kNr; }
-
-/// Packs columns [0, width) of B, k rows, as one strip.
-static void pack_strip(Unit* to, const TypeB* from, i64 ldb, int width, i64 k) {
-  pack_along<kNr, 0>(to, from, ldb, width, k);
+/// Rows of units in a panel: a multiple of kPanelStep.
+KILN_INLINE i64 panel_groups(i64 k) { return round_up((k + kGroup - 1) / kGroup, kPanelStep); }
+/// Units that a panel takes, a row of column sums included.
+KILN_INLINE i64 panel_units(i64 k) { return (panel_groups(k) + kColumnSums) * kLanes; }
+/// Units that the panels of so many columns take.
+KILN_INLINE i64 panels_units(i64 columns, i64 k) {
+  return (columns + kLanes - 1) / kLanes * panel_units(k);
 }
 
-KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
-  return static_cast<const TypeB*>(args.b) + column * args.ldb + k;
-}
-/// Packed B: blocks of kKc along k; in each, strips of kNr columns.
-KILN_INLINE i64 strips(const KilnArgs& args) { return (args.n + kNr - 1) / kNr; }
-KILN_INLINE i64 packed_units(const KilnArgs& args) {
-  return (args.k / kKc * strip_units(kKc) + strip_units(args.k % kKc)) * strips(args) + kLanes;
-}
-KILN_INLINE i64 strip_offset(const KilnArgs& args, i64 k0, i64 k, i64 column) {
-  return k0 / kKc * strip_units(kKc) * strips(args) + strip_units(k) * (column / kNr);
-}
+// ---- cpu/packed/packed.cpp ----
+// Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h and the parameters.
 
-extern "C" long long kiln_packed_b_bytes(const KilnArgs* args) {
-  return args->batch * packed_units(*args) * i64(sizeof(Unit));
-}
+/// The operands of one tile: A's rows and B's columns, packed or where the caller left them.
+struct Operand {
+  const Unit* a;  // [k / kGroup][kMr]
+  const Unit* b;  // kNv panels
+  i64 b_pitch;    // bytes from one to the next
+  const Unit* sums;  // of the first panel's columns; null: an earlier block of k had them
+};
 
-extern "C" void kiln_pack_b(const KilnArgs* all, void* packed) {
-  KilnArgs args = *all;
-  for (i64 batch = 0; batch < args.batch; ++batch) {
-    args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
-    Unit* to = static_cast<Unit*>(packed) + batch * packed_units(args);
-    for (i64 k0 = 0; k0 < args.k || k0 == 0; k0 += kKc) {
-      const i64 k = smaller(kKc, args.k - k0);
-      for (i64 j = 0; j < args.n; j += kNr)
-        pack_strip(to + strip_offset(args, k0, k, j), b_at(args, k0, j), args.ldb,
-                   int(smaller(kNr, args.n - j)), k);
+/// Rows of units of panels that lie beside one another, one k step of each. Two bases and a pitch
+/// reach six panels: a register for each would leave too few for the rows of an unpacked A, and the
+/// compiler would compute the addresses anew in each step (measured: half the speed at kNv = 6).
+struct PanelRows {
+  const char *first, *fourth;
+  i64 pitch;
+
+  __attribute__((always_inline)) PanelRows(const Unit* at, i64 bytes_apart)
+      : first(reinterpret_cast<const char*>(at)), pitch(bytes_apart) {
+    fourth = first + 3 * pitch;
+    __asm__("" : "+r"(fourth), "+r"(pitch));
+  }
+  __attribute__((always_inline)) const char* of(int j) const {
+    return j < 3 ? first + j * pitch : fourth + (j - 3) * pitch;
+  }
+  __attribute__((always_inline)) void advance() {
+    first += sizeof(UnitVec);
+    fourth += sizeof(UnitVec);
+  }
+};
+
+constexpr int kStepsPerFetch = 8;
+/// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
+/// and skips missing rows, by branches that are predicted. There is one for each number of vectors,
+/// so it is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
+template <int M, int N, bool Ragged>
+__attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
+                                           i64 row, i64 column, int rows, int columns, Pass pass) {
+  const Operand in = operands;  // copies that stores to D cannot alias
+  const Output out = where;
+  AccVec acc[M][N];
+  KILN_UNROLL
+  for (int j = 0; j < N; ++j) {
+    // A's bytes were shifted by 128 to be unsigned; the column sums undo it.
+    AccVec start = AccVec(0);
+    if (in.sums)
+      start = load<AccVec>(reinterpret_cast<const char*>(in.sums) + j * in.b_pitch) * -128;
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) acc[i][j] = start;
+  }
+  PanelRows right(in.b, in.b_pitch);
+
+  auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
+    UnitVec b[N];
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      b[j] = load<UnitVec>(right.of(j));
     }
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j) {
+      __builtin_prefetch(right.of(j) + kPrefetch * sizeof(UnitVec));
+    }
+    right.advance();
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      if (Ragged && i >= rows) continue;
+      UnitVec a = UnitVec(in.a[g * kMr + i]);
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) complete(acc[i][j]);
+    }
+  };
+  const i64 whole = k / kGroup;
+  i64 g = 0;
+  // Fetches are spread over the steps: all at once they would hold every fill buffer while the
+  // first steps wait for B (measured for D alone: 12 % at n = 1024, kc = 384).
+  const i64 fetches = Ragged ? 0 : smaller(M, whole / kStepsPerFetch);  // D's rows
+  for (i64 i = 0; i < fetches; ++i) {
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j)
+      if (!Ragged && i < M)
+        __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
+#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+    for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
+  }
+#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+  for (; g < whole; ++g) step(g, kGroup);
+  if (k % kGroup) step(whole, k % kGroup);
+
+  if constexpr (Ragged) {
+    AccVec sums[M][N];  // a copy: indexed at run time, accumulators would not stay in registers
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) sums[i][j] = acc[i][j];
+    }
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < rows; ++i) {
+#pragma clang loop unroll(disable)
+      for (int j = 0; j * kLanes < columns; ++j)
+        finish<kLanes>(out, sums[i][j], row + i, column + j * kLanes, columns - j * kLanes, pass);
+    }
+  } else {
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j)
+        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, kLanes, pass);
+    }
+  }
+}
+
+/// A ragged tile of no more vectors than the columns need, N at most.
+template <int N>
+KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
+                             int rows, int columns, Pass pass) {
+  if constexpr (N > 1)
+    if (columns <= (N - 1) * kLanes)
+      return ragged_tile<N - 1>(in, k, out, row, column, rows, columns, pass);
+  tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
+}
+
+KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
+                          int rows, int columns, Pass pass) {
+  if (rows == kMr && columns == kNr)
+    return tile<kMr, kNv, false>(in, k, out, row, column, rows, columns, pass);
+  ragged_tile<kNv>(in, k, out, row, column, rows, columns, pass);
+}
+
+KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
+  return static_cast<const TypeA*>(args.a) + row * args.lda + k;
+}
+
+/// What one thread keeps in the workspace, in bytes; see thread_memory().
+struct Memory {
+  Unit* a;
+  Unit* b;
+  Acc* partial;
+};
+constexpr i64 kLine = 64;
+KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
+  return kPackA
+             ? round_up((smaller(kMc, round_up(args.m, kMr)) * (smaller(kKc, args.k) / kGroup + 1) +
+                         kLanes) *
+                            i64(sizeof(Unit)),
+                        kLine)
+             : 0;
+}
+KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
+  return kPackB ? round_up(panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
+}
+/// Partial accumulators that later k is added to, where D's type would round them.
+KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
+  return args.k > kKc ? round_up(args.m * smaller(kNc, args.n) * i64(sizeof(Acc)), kLine) : 0;
+}
+KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
+  return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args);
+}
+KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
+  char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
+  return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
+          reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
+}
+
+/// Multiplies one block of A (rows) with one block of B (columns) over k.
+static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                  Range columns, i64 k0, i64 k, Pass pass) {
+  for (i64 i = rows.begin; i < rows.end; i += kMr)
+    pack_along<kMr, kFlip>(memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup),
+                           a_at(args, i, k0), args.lda, int(smaller(kMr, rows.end - i)), k);
+  auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
+    Operand in;
+    in.a = memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup);
+    const Unit* panel = static_cast<const Unit*>(args.b) + panels_units(j, args.k);
+    in.b = panel + k0 / kGroup * kLanes;
+    in.b_pitch = panel_units(args.k) * i64(sizeof(Unit));
+    in.sums = pass.first ? panel + panel_groups(args.k) * kLanes : nullptr;
+    any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
+             pass);
+  };
+  for (i64 i = rows.begin; i < rows.end; i += kMr) {
+    for (i64 j = columns.begin; j < columns.end; j += kNr) one(i, j);
+  }
+}
+
+/// One batch: everything that one thread does of it.
+static void multiply(const KilnArgs& args, const Memory& memory, Output out, Range rows,
+                     Range columns, Range ks) {
+  if (rows.begin == rows.end) return;
+  for (i64 j = columns.begin; j < columns.end; j += kNc) {
+    const Range block_columns{j, smaller(j + kNc, columns.end)};
+    out.partial = {memory.partial, smaller(kNc, args.n), rows.begin, j};
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
+      const i64 k = smaller(kKc, ks.end - k0);
+      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+      for (i64 i = rows.begin; i < rows.end; i += kMc)
+        block(args, memory, out, {i, smaller(i + kMc, rows.end)},
+              block_columns, k0, k, pass);
+    }
+  }
+}
+
+extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
+  return bytes_of_thread(*args) * threads;
+}
+
+extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  KilnArgs args = *all;
+  const Memory memory = thread_memory(args, thread);
+  const Work work = work_of(args, thread, threads);
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
+    args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
+    args.b = static_cast<const Unit*>(all->b) + batch * panels_units(args.n, args.k);
+    Output out = output_of(args, batch);
+    multiply(args, memory, out, work.rows, work.columns, work.ks);
   }
 }

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 13 24 9
 // config:  host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_f9f24600f55f231f.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_d328396b3b8a63f1.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -14,7 +14,7 @@ extern "C" {
 /// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
 struct KilnArgs {
   const void* a;
-  const void* b;  // packed bytes when the kernel takes a packed B
+  const void* b;  // panels (panels.h) when the kernel takes a packed B
   const void* c;  // not read when beta == 0
   void* d;
   const void* bias;
@@ -32,9 +32,6 @@ using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // 
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
 /// How many of `threads` threads have something to do; a kernel without it uses them all.
 using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
-// Kernels that take a packed B export these too.
-using KilnPackedBytesFn = long long (*)(const KilnArgs* args);    // "kiln_packed_b_bytes"
-using KilnPackFn = void (*)(const KilnArgs* args, void* packed);  // "kiln_pack_b"
 }
 
 // ---- cpu/common/types.h ----

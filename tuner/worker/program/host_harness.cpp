@@ -56,7 +56,7 @@ class HostCandidate final : public Candidate {
  public:
   HostCandidate(HostKernel kernel, const HarnessInput& input, const Config& config,
                 Verifiers& verifiers, const Timed* timed)
-      : kernel_(std::move(kernel), input.gemm, input.device.compute_units),
+      : kernel_(std::move(kernel), input.gemm, input.device),
         config_(config),
         flushed_(flushed_by(input.gemm, input.device, config)),
         verifiers_(verifiers),
@@ -202,7 +202,7 @@ class HostHarness final : public Harness {
     status->phase.store(WorkerStatus::loading, std::memory_order_release);
     auto loaded = HostKernel::load(image);
     if (!loaded) return tl::unexpected(loaded.error());
-    BoundKernel kernel(std::move(*loaded), gemm, input_.device.compute_units);
+    BoundKernel kernel(std::move(*loaded), gemm, input_.device);
     status->phase.store(WorkerStatus::verifying, std::memory_order_release);
     Operands operands;
     inputs->bind(operands);

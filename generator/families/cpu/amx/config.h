@@ -13,7 +13,7 @@ struct HostAmx {
   static constexpr std::string_view kFamily = "host_amx";
   Isa isa = Isa::amx;
   int mt = 2, nt = 2;      // tiles of 16 rows, of 16 columns
-  int kc = 1024;           // k of one packed strip
+  int kc = 1024;           // k of one packed block
   int nc = 512;            // columns of the right operand packed at once
   bool swap = false;       // compute D^T: B is the left operand
   bool copy_left = false;  // copy the left operand's rows even where they could be read in place

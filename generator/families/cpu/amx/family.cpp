@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "generator/families/cpu/common/host.h"
+#include "generator/families/cpu/common/packed_layout.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::amx {
@@ -17,7 +18,7 @@ constexpr int kTileCount = 8;  // tile registers
 constexpr std::array<std::string_view, 9> kFiles{
     "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h",
     "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/common/pack.h",
-    "cpu/common/strips.h",   "cpu/amx/amx.h",      "cpu/amx/amx.cpp"};
+    "cpu/common/panels.h",   "cpu/amx/amx.h",      "cpu/amx/amx.cpp"};
 
 struct AmxSizes {
   const DotInstruction& row;
@@ -45,9 +46,12 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
        return c.kc >= w.step && c.kc % w.step == 0 && c.nc >= c.nt * kTile &&
               c.nc % (c.nt * kTile) == 0;
      }},
-    {"packed weights need swap=0 and no parallel=k",
-     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
-       return !p.gemm.b_packed || (!c.swap && c.parallel != Parallel::k);
+    {"packed weights need swap=0, no parallel=k, and an AVX-512 instruction of the same units",
+     [](const Canonical& p, const DeviceCaps& d, const HostAmx& c, const AmxSizes& w) {
+       if (!p.gemm.b_packed) return true;
+       const PackedLayout given = packed_layout(p, d);
+       return !c.swap && c.parallel != Parallel::k && given.lanes == kTile && given.step == kTile &&
+              given.group == w.row.group;
      }},
     {"copy_left=1 needs a k-major left operand",
      [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
@@ -103,7 +107,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
       }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps&, const HostAmx& h, const AmxSizes& w) {
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
+                      const AmxSizes& w) {
   const auto& row = w.row;
   const Gemm& g = p.gemm;
   Parameters out;
@@ -114,9 +119,11 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostAmx& h, c
   add("kMt", h.mt, "tiles of 16 rows in a block of accumulators");
   add("kNt", h.nt, "tiles of 16 columns in it");
   add("kNv", h.nt, "vectors across it");
-  add("kKc", h.kc, "k of one packed strip");
+  add("kKc", h.kc, "k of one packed block");
   add("kNc", h.nc, "columns of the right operand packed at once");
-  add("kColumnSums", 0, "rows of column sums behind a strip");
+  add("kPanelStep", kTile, "rows of a panel of the right operand are a multiple of this");
+  add("kColumnSums", g.b_packed && packed_layout(p, d).column_sums,
+      "rows of column sums behind a panel");
   const int height = h.mt * kTile, width = h.nt * kTile;
   host::add_shares(out, h.parallel, h.swap ? width : height, h.swap ? height : width,
                    kTile / 4 * row.group);
@@ -129,7 +136,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostAmx& h, c
   v["left_signed"] = flag((h.swap ? g.b.dtype : g.a.dtype) == s8);
   v["right_signed"] = flag((h.swap ? g.a.dtype : g.b.dtype) == s8);
   v["b_packed"] = flag(g.b_packed);
-  v["packed_b"] = flag(!h.swap);
+  v["right_k_major"] = flag(h.swap ? p.a_k_major : p.b_k_major);
   v["column_sums"] = "0";
   if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
   return out;
