@@ -16,6 +16,7 @@ constexpr std::size_t kMostSteps = 2048;
 // Between powers of two of this span there is a third size: tiles of 96, 192 and 384 rows exist,
 // and few waves run.
 constexpr std::int64_t kThreeQuartersFrom = 64, kThreeQuartersTo = 512;
+constexpr std::int64_t kSparseFrom = 16;  // on a CPU
 constexpr double kPromising = 1.5;  // times the fastest expected
 // Half of the loss that is allowed goes into fewer kernels, half into fewer changes between them.
 constexpr double kHalfLoss = 0.005;
@@ -76,8 +77,9 @@ std::vector<std::size_t> few(const Times& times, std::size_t kernels, std::size_
 
 std::vector<std::int64_t> searched_sizes(const GemmRange& range, bool on_host) {
   std::set<std::int64_t> sizes{range.first, range.last()};
-  const std::int64_t step = on_host ? 4 : 2;
+  std::int64_t step = 2;
   for (std::int64_t size = 1; size < range.last(); size *= step) {
+    if (on_host && size >= kSparseFrom) step = 4;
     if (size > range.first) sizes.insert(size);
     const std::int64_t between = size / 2 * 3;
     if (!on_host && size >= kThreeQuartersFrom && size < kThreeQuartersTo &&

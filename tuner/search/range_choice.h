@@ -27,7 +27,7 @@ struct RangeChoice {
 
 /// The sizes at which a whole search is made: both ends, powers of two between them, and where
 /// tiles begin to be of use also three quarters of these. On a CPU, where a search is long and the
-/// best kernel changes less with the size, every other power of two.
+/// best kernel changes less with the size, every other power of two from 16 on.
 std::vector<std::int64_t> searched_sizes(const GemmRange& range, bool on_host);
 
 class RangeModel {
