@@ -35,6 +35,7 @@ Status find_device(Engine::Impl& impl) {
     if (!gpu) return tl::unexpected(gpu.error());
     impl.gpu = std::move(*gpu);
     impl.device = impl.gpu->caps();
+    impl.gpu_shared = std::make_shared<GpuResources>(impl.gpu);
   } else if (name == backend_of(Vendor::cpu).name) {
     const auto caps = detect_cpu();
     if (!caps) return tl::unexpected(caps.error());

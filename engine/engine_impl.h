@@ -42,8 +42,9 @@ using BenchMaker =
 struct KILN_LOCAL Engine::Impl {
   OpenOptions options;
   Backend backend;
-  gpu::SharedDevice gpu;  // null: the CPU
-  DeviceCaps device;      // with every core this process may use; calls set compute_units
+  gpu::SharedDevice gpu;                     // null: the CPU
+  std::shared_ptr<GpuResources> gpu_shared;  // of all plans; null: the CPU
+  DeviceCaps device;  // with every core this process may use; calls set compute_units
   int default_threads = 1;
   std::unique_ptr<Store> store;
   Validators now;                          // compiler left empty: lookups load none

@@ -22,7 +22,7 @@ Result<Compiler*> Engine::Impl::compiler() const { return backend.compiler(); }
 
 Result<KernelCode> Engine::Impl::load(std::span<const std::byte> image) const {
   if (gpu) {
-    auto module = gpu::GpuModule::load(gpu, image);
+    auto module = gpu_shared->module(image);
     if (!module) return tl::unexpected(module.error());
     return KernelCode{.gpu = std::move(*module)};
   }
@@ -67,7 +67,7 @@ std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threa
   plan->reason =
       fmt::format("the vendor's library won the race by {:.1f} %, and is allowed",
                   (record.measured.timing().median_ns / best->timing().median_ns - 1) * 100);
-  plan->gpu = GpuPlan::of_library(gpu, plan->problem, std::move(*library), choice);
+  plan->gpu = GpuPlan::of_library(gpu_shared, plan->problem, std::move(*library), choice);
   return plan;
 }
 

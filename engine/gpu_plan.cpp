@@ -12,8 +12,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::uintptr_t kWorkspaceAlignment = 256;
-
 std::size_t slot_of(const void* const (&pointers)[5], std::size_t slots) {
   std::uint64_t mix = 0;
   for (const void* p : pointers)
@@ -23,12 +21,13 @@ std::size_t slot_of(const void* const (&pointers)[5], std::size_t slots) {
 
 }  // namespace
 
-GpuPlan::GpuPlan(gpu::SharedDevice device, const Canonical& problem)
-    : device_(std::move(device)), args_(gpu::gpu_args(problem, {})), swapped_(problem.swapped) {}
+GpuPlan::GpuPlan(Shared shared, const Canonical& problem)
+    : shared_(std::move(shared)), args_(gpu::gpu_args(problem, {})), swapped_(problem.swapped) {}
 
-Result<std::unique_ptr<GpuPlan>> GpuPlan::make(gpu::SharedModule module, const Canonical& problem,
-                                               const DeviceCaps& caps, const Config& config) {
-  std::unique_ptr<GpuPlan> plan(new GpuPlan(module->device(), problem));
+Result<std::unique_ptr<GpuPlan>> GpuPlan::make(Shared shared, gpu::SharedModule module,
+                                               const Canonical& problem, const DeviceCaps& caps,
+                                               const Config& config) {
+  std::unique_ptr<GpuPlan> plan(new GpuPlan(std::move(shared), problem));
   auto kernel = gpu::GpuKernel::make(std::move(module),
                                      family_of(config, caps.vendor).launch(problem, caps, config));
   if (!kernel) return tl::unexpected(kernel.error());
@@ -38,13 +37,16 @@ Result<std::unique_ptr<GpuPlan>> GpuPlan::make(gpu::SharedModule module, const C
                             std::size(Maps{}.maps)));
   plan->workspace_bytes_ = kernel->description().workspace_bytes;
   plan->zeroed_bytes_ = kernel->description().zeroed_bytes;
+  if (plan->zeroed_bytes_ % GpuResources::kAlignment != 0)
+    return fail(ErrorCode::internal, fmt::format("zeroed_bytes = {}: must be a multiple of {}",
+                                                 plan->zeroed_bytes_, GpuResources::kAlignment));
   plan->kernel_.emplace(std::move(*kernel));
   return plan;
 }
 
-std::unique_ptr<GpuPlan> GpuPlan::of_library(gpu::SharedDevice device, const Canonical& problem,
+std::unique_ptr<GpuPlan> GpuPlan::of_library(Shared shared, const Canonical& problem,
                                              cuda::CublasLt library, int choice) {
-  std::unique_ptr<GpuPlan> plan(new GpuPlan(std::move(device), problem));
+  std::unique_ptr<GpuPlan> plan(new GpuPlan(std::move(shared), problem));
   plan->workspace_bytes_ = static_cast<std::int64_t>(library.workspace_bytes(choice));
   plan->library_.emplace(std::move(library));
   plan->choice_ = choice;
@@ -53,63 +55,25 @@ std::unique_ptr<GpuPlan> GpuPlan::of_library(gpu::SharedDevice device, const Can
 
 GpuPlan::~GpuPlan() {
   for (auto& slot : maps_) delete slot.load();
-  for (const Workspace* w = workspaces_.load(); w != nullptr;) {
-    const Workspace* next = w->next;
-    delete w;
-    w = next;
-  }
-}
-
-Result<void*> GpuPlan::own_workspace(gpu::Stream stream) const {
-  const gpu::Driver& d = device_->driver();
-  int capturing = 0;
-  if (Status ok = gpu::check(d, d.cuStreamIsCapturing(stream, &capturing), "cuStreamIsCapturing");
-      !ok)
-    return tl::unexpected(ok.error());
-  if (capturing != 0)
-    return fail(
-        ErrorCode::bad_input,
-        fmt::format("workspace = null: a captured call needs {} bytes of it, or one call on "
-                    "the same stream and thread before the capture",
-                    workspace_bytes_));
-  const std::lock_guard lock(growing_);
-  auto memory = gpu::DeviceBuffer::make(device_, static_cast<std::size_t>(workspace_bytes_));
-  if (!memory) return tl::unexpected(memory.error());
-  if (zeroed_bytes_ > 0)
-    if (Status ok = gpu::check(d,
-                               d.cuMemsetD8Async(memory->pointer(), 0,
-                                                 static_cast<std::size_t>(zeroed_bytes_), stream),
-                               "cuMemsetD8Async");
-        !ok)
-      return tl::unexpected(ok.error());
-  auto* made =
-      new Workspace{stream, std::this_thread::get_id(), std::move(*memory), workspaces_.load()};
-  workspaces_.store(made, std::memory_order_release);
-  return made->memory.data();
 }
 
 Result<void*> GpuPlan::workspace(const Operands& operands, gpu::Stream stream) const {
-  if (operands.workspace == nullptr) {
-    const auto thread = std::this_thread::get_id();
-    for (const Workspace* w = workspaces_.load(std::memory_order_acquire); w != nullptr;
-         w = w->next)
-      if (w->stream == stream && w->thread == thread) return w->memory.data();
-    return own_workspace(stream);
-  }
+  if (operands.workspace == nullptr)
+    return shared_->workspace(stream, workspace_bytes_, zeroed_bytes_);
   if (operands.workspace_bytes < workspace_bytes_)
     return fail(ErrorCode::bad_input, fmt::format("workspace_bytes = {}: this plan needs {}",
                                                   operands.workspace_bytes, workspace_bytes_));
   const auto address = reinterpret_cast<std::uintptr_t>(operands.workspace);
-  if (address % kWorkspaceAlignment != 0)
+  if (address % GpuResources::kAlignment != 0)
     return fail(ErrorCode::bad_input,
                 fmt::format("workspace = {}: must be {}-byte aligned", fmt::ptr(operands.workspace),
-                            kWorkspaceAlignment));
+                            GpuResources::kAlignment));
   // Nobody knows what the caller did with it in between.
+  const gpu::Driver& d = shared_->device()->driver();
   if (zeroed_bytes_ > 0)
-    if (Status ok = gpu::check(device_->driver(),
-                               device_->driver().cuMemsetD8Async(
-                                   address, 0, static_cast<std::size_t>(zeroed_bytes_), stream),
-                               "cuMemsetD8Async");
+    if (Status ok = gpu::check(
+            d, d.cuMemsetD8Async(address, 0, static_cast<std::size_t>(zeroed_bytes_), stream),
+            "cuMemsetD8Async");
         !ok)
       return tl::unexpected(ok.error());
   return operands.workspace;
@@ -146,7 +110,7 @@ KilnGpuArgs GpuPlan::arguments(const Operands& operands, void* workspace) const 
 
 Status GpuPlan::run(const Operands& operands) const {
   const NoCancel whole;  // drivers hold locks
-  const gpu::Guest guest(*device_);
+  const gpu::Guest guest(*shared_->device());
   const auto stream = static_cast<gpu::Stream>(operands.stream);
   if (workspace_bytes_ == 0) return launch(arguments(operands, nullptr), stream);
   const auto memory = workspace(operands, stream);

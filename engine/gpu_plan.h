@@ -5,10 +5,9 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
 
+#include "engine/gpu_resources.h"
 #include "generator/space/space.h"
 #include "kiln/engine.hpp"
 #include "runtime/cuda/cublaslt.h"
@@ -19,11 +18,14 @@ namespace kiln {
 /// Thread-safe.
 class GpuPlan {
  public:
+  using Shared = std::shared_ptr<const GpuResources>;
+
   /// Errors: device (the code does not fit the device).
-  static Result<std::unique_ptr<GpuPlan>> make(gpu::SharedModule module, const Canonical& problem,
-                                               const DeviceCaps& caps, const Config& config);
+  static Result<std::unique_ptr<GpuPlan>> make(Shared shared, gpu::SharedModule module,
+                                               const Canonical& problem, const DeviceCaps& caps,
+                                               const Config& config);
   /// The vendor's library instead of code of ours.
-  static std::unique_ptr<GpuPlan> of_library(gpu::SharedDevice device, const Canonical& problem,
+  static std::unique_ptr<GpuPlan> of_library(Shared shared, const Canonical& problem,
                                              cuda::CublasLt library, int choice);
   ~GpuPlan();
 
@@ -42,22 +44,13 @@ class GpuPlan {
     const void* pointers[5];
     KilnTensorMap maps[6];
   };
-  /// The plan's own workspace for one thread's calls on one stream: a call may be several launches,
-  /// and those of two threads may alternate.
-  struct Workspace {
-    gpu::Stream stream;
-    std::thread::id thread;
-    gpu::DeviceBuffer memory;
-    const Workspace* next;
-  };
   static constexpr std::size_t kMapSlots = 16;
 
-  GpuPlan(gpu::SharedDevice device, const Canonical& problem);
+  GpuPlan(Shared shared, const Canonical& problem);
   Status launch(const KilnGpuArgs& args, gpu::Stream stream) const;
   Result<void*> workspace(const Operands& operands, gpu::Stream stream) const;
-  Result<void*> own_workspace(gpu::Stream stream) const;
 
-  gpu::SharedDevice device_;
+  const Shared shared_;
   KilnGpuArgs args_;  // of every call, but for operands, alpha and beta
   bool swapped_;
   std::optional<gpu::GpuKernel> kernel_;
@@ -65,8 +58,6 @@ class GpuPlan {
   int choice_ = 0;
   std::int64_t workspace_bytes_ = 0, zeroed_bytes_ = 0;
   mutable std::atomic<const Maps*> maps_[kMapSlots] = {};
-  mutable std::atomic<const Workspace*> workspaces_{nullptr};
-  mutable std::mutex growing_;
 };
 
 }  // namespace kiln

@@ -63,6 +63,9 @@ struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Im
   std::shared_ptr<CallRecorder> recorder;  // null: its calls are not recorded
   CallCounter* counter = nullptr;          // the recorder's
   double expected_ns = 0;                  // of a call on a GPU, where it is recorded; 0 = unknown
+  // Set once, before others see the plan: it lives as long as its engine. Another one, made when
+  // the table was full, ends with its last owner.
+  mutable bool in_table = false;
 };
 
 struct KILN_LOCAL kiln::PackedB::Impl {

@@ -7,7 +7,7 @@ constexpr std::size_t kFirstSize = 64;
 
 }  // namespace
 
-PlanTable::PlanTable() {
+PlanTable::PlanTable(std::size_t most) : most_(most) {
   tables_.push_back(std::make_unique<Table>(kFirstSize));
   current_.store(tables_.back().get(), std::memory_order_release);
 }
@@ -24,6 +24,8 @@ void PlanTable::insert(Table& table, const Plan::Impl* plan) {
 void PlanTable::put(std::shared_ptr<const Plan::Impl> plan) {
   const std::lock_guard lock(mutex_);
   const bool fresh = find(plan->key, plan->hash) == nullptr;
+  if (fresh && used_ >= most_) return;
+  plan->in_table = true;
   plans_.push_back(std::move(plan));
   const Plan::Impl* added = plans_.back().get();
   Table& table = *tables_.back();

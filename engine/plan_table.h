@@ -1,7 +1,7 @@
 // Plans by problem and threads, for readers that take no lock: open addressing behind an atomic
 // pointer. Writers hold a mutex, only ever fill empty slots or swap a slot's plan, and grow by
 // copying; superseded tables and plans are freed with the Engine, so a reader never holds a freed
-// one.
+// one. The number of problems is limited: a program may call any number of sizes.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,10 @@ namespace kiln {
 
 class PlanTable {
  public:
-  PlanTable();
+  static constexpr std::size_t kMost = 16384;
+
+  /// Takes no more than `most` problems.
+  explicit PlanTable(std::size_t most = kMost);
 
   /// Lock-free, allocation-free; null when absent.
   const Plan::Impl* find(const PlanKey& key, std::uint64_t hash) const {
@@ -27,7 +30,8 @@ class PlanTable {
     }
   }
 
-  /// Adds, or takes the place of the plan with the same key.
+  /// Adds, or takes the place of the plan with the same key, and marks the plan as `in_table`: it
+  /// lives as long as this. Does neither where the key is new and the table is full.
   void put(std::shared_ptr<const Plan::Impl> plan);
   /// Every plan that is in use now.
   std::vector<std::shared_ptr<const Plan::Impl>> all() const;
@@ -40,6 +44,7 @@ class PlanTable {
   };
   static void insert(Table& table, const Plan::Impl* plan);
 
+  const std::size_t most_;
   std::atomic<const Table*> current_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Table>> tables_;            // the last is the current one

@@ -98,7 +98,7 @@ Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match
   plan->reason = std::move(reason);
   if (code.gpu) {
     const Canonical problem = as != nullptr ? canonicalise(*as) : plan->problem;
-    auto bound = GpuPlan::make(std::move(code.gpu), problem, device, config);
+    auto bound = GpuPlan::make(gpu_shared, std::move(code.gpu), problem, device, config);
     if (!bound) return tl::unexpected(bound.error());
     plan->gpu = std::move(*bound);
     if (recorder) plan->expected_ns = expected_ns(gemm, threads, match, config);
@@ -204,7 +204,8 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
   }
   // No lock is held: the callback may call tune().
   tell_untuned(**untuned);
-  if (options.policy == Policy::tune_in_background) tune_later(gemm, threads);
+  if (options.policy == Policy::tune_in_background && (*untuned)->in_table)
+    tune_later(gemm, threads);
   return untuned;
 }
 
@@ -419,7 +420,7 @@ void Engine::Impl::tell_untuned(const Plan::Impl& plan) {
   const std::string shape = fmt::format("{} on {} threads", text(plan.gemm), plan.threads);
   {
     const std::lock_guard lock(resolving);
-    if (!told.insert(shape).second) return;
+    if (told.size() >= PlanTable::kMost || !told.insert(shape).second) return;
   }
   const std::string message =
       fmt::format("untuned shape {}: runs {} ({}); tune() it once for its best kernel", shape,

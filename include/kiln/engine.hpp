@@ -44,9 +44,9 @@ struct Operands {
   /// device's, and the call returns when the work is in the stream.
   void* stream = nullptr;
   /// Device memory of plan.workspace_bytes() bytes, 256-byte aligned, not shared by calls that may
-  /// overlap in time. Null: the plan allocates one for each stream and thread at the first call,
-  /// which therefore must not be captured into a graph. A graph that may run beside other calls of
-  /// the plan needs a workspace of its own.
+  /// overlap in time. Null: the engine's for this stream and thread, which its calls share. A graph
+  /// that may run beside other calls of the stream and thread on which it was captured, or beside
+  /// another graph captured there, needs a workspace of its own.
   void* workspace = nullptr;
   std::int64_t workspace_bytes = 0;  ///< of the workspace
   const void* scale_a = nullptr;     ///< scales of A: fp32 or e8m0 (see Scale), 4-byte aligned

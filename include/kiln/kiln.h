@@ -175,7 +175,7 @@ typedef struct kiln_operands {
   double beta;                   /**< factor of C; 0 after init */
   int threads;                   /**< 0 = the engine's default */
   void* stream;                  /**< a cudaStream_t or CUstream; NULL: the default stream */
-  void* workspace;               /**< 256-byte aligned, or NULL: the plan keeps one for each
+  void* workspace;               /**< 256-byte aligned, or NULL: the engine keeps one for each
                                     stream and thread */
   int64_t workspace_bytes;       /**< bytes of the workspace */
   const void* scale_a;           /**< scales of A, 4-byte aligned */

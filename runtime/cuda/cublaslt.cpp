@@ -279,6 +279,7 @@ Result<CublasLt> CublasLt::make(gpu::SharedDevice device, const Canonical& probl
   if (!lt) return tl::unexpected(lt.error());
   auto impl = std::make_unique<Impl>(*lt, std::move(device));
   const gpu::Guest guest(*impl->device);
+  const gpu::RelaxedCapture relaxed(*impl->device);
   const auto handle = handle_for(*lt, *impl->device);
   if (!handle) return tl::unexpected(handle.error());
   impl->handle = *handle;

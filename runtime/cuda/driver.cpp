@@ -50,6 +50,7 @@ Status open_driver(gpu::Driver& d) {
   load(d.cuStreamDestroy, "cuStreamDestroy_v2");
   load(d.cuStreamSynchronize, "cuStreamSynchronize");
   load(d.cuStreamIsCapturing, "cuStreamIsCapturing");
+  load(d.cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode");
   load(d.cuStreamBeginCapture, "cuStreamBeginCapture_v2");
   load(d.cuStreamEndCapture, "cuStreamEndCapture");
   load(d.cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags");

@@ -72,6 +72,26 @@ class Guest {
   bool pushed_ = false;
 };
 
+/// Lets this thread allocate memory and load code for a scope although a stream is being captured,
+/// its own or another thread's: nothing of that becomes a part of the graph. Does nothing where the
+/// runtime cannot.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const GpuDevice& device)
+      : exchange_(device.driver().cuThreadExchangeStreamCaptureMode) {
+    if (exchange_ != nullptr && exchange_(&mode_) != kSuccess) exchange_ = nullptr;
+  }
+  ~RelaxedCapture() {
+    if (exchange_ != nullptr) exchange_(&mode_);
+  }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  decltype(Driver::cuThreadExchangeStreamCaptureMode) exchange_;
+  CaptureMode mode_ = CaptureMode::relaxed;  // then what it was before
+};
+
 /// Device memory. Move-only.
 class DeviceBuffer {
  public:

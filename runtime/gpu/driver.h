@@ -103,6 +103,8 @@ struct Driver {
   Code (*cuStreamDestroy)(Stream);
   Code (*cuStreamSynchronize)(Stream);
   Code (*cuStreamIsCapturing)(Stream, int* status);
+  /// Null where the runtime has none.
+  Code (*cuThreadExchangeStreamCaptureMode)(CaptureMode*);
   Code (*cuStreamBeginCapture)(Stream, CaptureMode);
   Code (*cuStreamEndCapture)(Stream, Graph*);
   Code (*cuGraphInstantiateWithFlags)(GraphExec*, Graph, unsigned long long flags);

@@ -37,6 +37,7 @@ const void* base_of(const KilnGpuArgs& args, MapOperand which) {
 Result<SharedModule> GpuModule::load(SharedDevice device, std::span<const std::byte> image) {
   std::shared_ptr<GpuModule> module(new GpuModule(std::move(device)));
   const Guest guest(*module->device_);
+  const RelaxedCapture relaxed(*module->device_);
   const Driver& d = module->device_->driver();
   if (Status ok = check(d, d.cuModuleLoadData(&module->module_, image.data()), "cuModuleLoadData");
       !ok)
@@ -52,6 +53,7 @@ GpuModule::~GpuModule() {
 
 Result<Function> GpuModule::function(const std::string& entry) const {
   const Guest guest(*device_);
+  const RelaxedCapture relaxed(*device_);
   const Driver& d = device_->driver();
   Function found = nullptr;
   if (const Code code = d.cuModuleGetFunction(&found, module_, entry.c_str()); code != kSuccess)
@@ -111,6 +113,7 @@ Status GpuKernel::bind(const GpuStep& described) {
     overlap.value.allowed = 1;
   }
   const Guest guest(*device());
+  const RelaxedCapture relaxed(*device());
   const Driver& d = device()->driver();
   const auto set = [&](FunctionAttribute attribute, int value, const char* what) -> Status {
     if (const Code code = d.cuFuncSetAttribute(step.function, attribute, value); code != kSuccess)

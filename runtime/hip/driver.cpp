@@ -127,6 +127,8 @@ Status open_runtime(gpu::Driver& d) {
   load(d.cuEventSynchronize, "hipEventSynchronize");
   load(d.cuEventElapsedTime, "hipEventElapsedTime");
   load(d.cuEventDestroy, "hipEventDestroy");
+  if (!library->load(d.cuThreadExchangeStreamCaptureMode, "hipThreadExchangeStreamCaptureMode"))
+    d.cuThreadExchangeStreamCaptureMode = nullptr;
   load(hip.error_name, "hipGetErrorName");
   load(hip.error_string, "hipGetErrorString");
   load(hip.get_device, "hipGetDevice");

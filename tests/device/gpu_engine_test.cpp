@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "kiln/engine.hpp"
 #include "runtime/cuda/device.h"
@@ -101,6 +104,63 @@ TEST(GpuEngine, ACallCanBeCapturedAndReplayed) {
   EXPECT_LT(problem.error(), kClose);
   d.cuGraphExecDestroy(replay);
   d.cuGraphDestroy(graph);
+}
+
+// Compiled, verified, loaded and given a workspace while the stream is captured.
+TEST(GpuEngine, ACallIsCapturedAtTheFirstSightOfItsProblem) {
+  TempDir dir;
+  const auto device = device_or_null(dir);
+  if (!device) GTEST_SKIP() << kNoGpu;
+  auto engine = Engine::open(options_in(dir)).value();
+  const auto stream = gpu::OwnedStream::make(device).value();
+  const gpu::Guest guest(*device);
+  const gpu::Driver& d = device->driver();
+  std::int64_t workspace = 0;
+  for (const char* line : {"fp32 N N 64 64 4096", "bf16 N T 64 64 8192 out=fp32 align=16"}) {
+    const Gemm gemm = parse_gemm(line).value();
+    Problem problem(device, gemm);
+    Operands operands = problem.operands();
+    operands.stream = stream.get();
+    ASSERT_EQ(d.cuStreamBeginCapture(stream.get(), gpu::CaptureMode::global), gpu::kSuccess);
+    const Status ran = engine.gemm(gemm, operands);
+    gpu::Graph graph = nullptr;
+    ASSERT_EQ(d.cuStreamEndCapture(stream.get(), &graph), gpu::kSuccess);
+    ASSERT_TRUE(ran) << ran.error().message;
+    gpu::GraphExec replay = nullptr;
+    ASSERT_EQ(d.cuGraphInstantiateWithFlags(&replay, graph, 0), gpu::kSuccess);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(d.cuGraphLaunch(replay, stream.get()), gpu::kSuccess);
+    EXPECT_LT(problem.error(), 10 * kClose) << line;
+    d.cuGraphExecDestroy(replay);
+    d.cuGraphDestroy(graph);
+    workspace = std::max(workspace, engine.plan(gemm)->workspace_bytes());
+  }
+  EXPECT_GT(workspace, 0) << "so that one was allocated";
+}
+
+TEST(GpuEngine, KernelsTakeTurnsInTheWorkspaceOfAStream) {
+  TempDir dir;
+  const auto device = device_or_null(dir);
+  if (!device) GTEST_SKIP() << kNoGpu;
+  auto engine = Engine::open(options_in(dir)).value();
+  const auto stream = gpu::OwnedStream::make(device).value();
+  std::vector<Gemm> gemms;
+  std::vector<Problem> problems;
+  for (const char* line : {"fp32 N N 64 64 4096", "bf16 N T 64 64 8192 out=fp32 align=16",
+                           "bf16 T N 200 77 3001 out=fp32", "fp32 N T 300 100 2000"}) {
+    gemms.push_back(parse_gemm(line).value());
+    problems.emplace_back(device, gemms.back());
+  }
+  for (int turn = 0; turn < 20; ++turn)
+    for (std::size_t i = 0; i < gemms.size(); ++i) {
+      Operands operands = problems[i].operands();
+      operands.stream = stream.get();
+      ASSERT_TRUE(engine.gemm(gemms[i], operands));
+    }
+  for (std::size_t i = 0; i < gemms.size(); ++i) {
+    std::printf("%s: workspace of %ld bytes\n", text(gemms[i]).c_str(),
+                long(engine.plan(gemms[i])->workspace_bytes()));
+    EXPECT_LT(problems[i].error(), 10 * kClose) << text(gemms[i]);
+  }
 }
 
 TEST(GpuEngine, TunedOnceFoundByTheNext) {

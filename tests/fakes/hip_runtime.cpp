@@ -18,7 +18,10 @@ constexpr std::size_t kPropertiesBytes = 1472, kArchOffset = 1160;
 constexpr std::size_t kSharedBytes = 64 << 10;
 constexpr unsigned kThreads = 1024;
 
+constexpr int kRelaxed = 2;
+
 thread_local int current_device = 0;
+thread_local int capture_mode = 0;
 
 /// Held for the length of a call, which it records.
 class Call {
@@ -36,6 +39,8 @@ class Call {
     return std::any_of(hip_.streams.begin(), hip_.streams.end(),
                        [](const auto& s) { return s.second->capturing != nullptr; });
   }
+  /// What allocates or loads says then, unless the thread allowed it to itself.
+  bool unsafe() const { return capturing() && capture_mode != kRelaxed; }
 
  private:
   FakeHip& hip_;
@@ -157,6 +162,7 @@ int hipDeviceSynchronize() {
 
 int hipModuleLoadData(void** module, const void* image) {
   Call call("hipModuleLoadData");
+  if (call.unsafe()) return call.wrong("during a capture", kCaptureForbids);
   return call->load(image, module);
 }
 int hipModuleUnload(void* module) {
@@ -195,13 +201,14 @@ int hipModuleLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz,
   FakeLaunch launch{&f, grid, block};
   if (on == nullptr || !on->capturing) return call->launch(launch, parameters);
   std::memcpy(&launch.args, parameters[0], sizeof launch.args);
-  on->capturing->launches.push_back(launch);
+  on->capturing->nodes.emplace_back(launch);
   return kOk;
 }
 
 int hipMalloc(void** pointer, std::size_t bytes) {
   Call call("hipMalloc");
   if (bytes == 0) return call.wrong("of nothing", kInvalidValue);
+  if (call.unsafe()) return call.wrong("during a capture", kCaptureForbids);
   if (call->failing_mallocs > 0) {
     --call->failing_mallocs;
     return kOutOfMemory;
@@ -242,7 +249,11 @@ int hipMemsetD8Async(void* to, unsigned char value, std::size_t bytes, void* str
   Call call("hipMemsetD8Async");
   if (!call->known_stream(stream)) return call.wrong("unknown stream", kBadHandle);
   if (!call->inside(to, bytes)) return call.wrong("of what is no device memory", kBadPointer);
-  std::memset(to, value, bytes);
+  FakeStream* on = call->stream(stream);
+  if (on != nullptr && on->capturing)
+    on->capturing->nodes.emplace_back(FakeMemset{to, value, bytes});
+  else
+    std::memset(to, value, bytes);
   return kOk;
 }
 
@@ -262,7 +273,15 @@ int hipStreamDestroy(void* stream) {
 int hipStreamSynchronize(void* stream) {
   Call call("hipStreamSynchronize");
   if (!call->known_stream(stream)) return call.wrong("unknown stream", kBadHandle);
-  return call.capturing() ? call.wrong("during a capture", kCaptureForbids) : kOk;
+  const FakeStream* on = call->stream(stream);
+  const bool itself = on != nullptr && on->capturing;
+  return itself || call.unsafe() ? call.wrong("during a capture", kCaptureForbids) : kOk;
+}
+int hipThreadExchangeStreamCaptureMode(int* mode) {
+  Call call("hipThreadExchangeStreamCaptureMode");
+  if (*mode < 0 || *mode > kRelaxed) return call.wrong("no such mode", kInvalidValue);
+  std::swap(*mode, capture_mode);
+  return kOk;
 }
 int hipStreamIsCapturing(void* stream, int* status) {
   Call call("hipStreamIsCapturing");
@@ -301,7 +320,12 @@ int hipGraphLaunch(void* exec, void* stream) {
   const auto found = call->graph_execs.find(exec);
   if (found == call->graph_execs.end()) return call.wrong("unknown graph", kBadHandle);
   if (!call->known_stream(stream)) return call.wrong("unknown stream", kBadHandle);
-  for (FakeLaunch& launch : found->second->launches) {
+  for (auto& node : found->second->nodes) {
+    if (const auto* set = std::get_if<FakeMemset>(&node)) {
+      std::memset(set->to, set->value, set->bytes);
+      continue;
+    }
+    auto& launch = std::get<FakeLaunch>(node);
     void* parameters[] = {&launch.args};
     if (const int code = call->launch(launch, parameters); code != kOk) return code;
   }

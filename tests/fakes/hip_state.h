@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "runtime/emulator/kernel.h"
@@ -51,8 +52,14 @@ struct FakeLaunch {
   KilnGpuArgs args{};  // of a captured launch: a copy
 };
 
+struct FakeMemset {
+  void* to = nullptr;
+  unsigned char value = 0;
+  std::size_t bytes = 0;
+};
+
 struct FakeGraph {
-  std::vector<FakeLaunch> launches;
+  std::vector<std::variant<FakeLaunch, FakeMemset>> nodes;
 };
 
 struct FakeStream {

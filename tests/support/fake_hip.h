@@ -8,11 +8,17 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "fakes/hip_control.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/operand.h"
+#include "runtime/gpu/device.h"
+#include "tuner/verify/verify.h"
 
 #ifdef KILN_FAKE_HIP
 
@@ -64,6 +70,29 @@ class FakeHipTest : public testing::Test {
     return text;
   }
 };
+
+/// verify() of a call whose operands lie in the device's memory, which is the host's.
+template <typename Call>
+Verdict verify_there(const gpu::SharedDevice& device, const Gemm& gemm, Call&& call) {
+  return verify(gemm, [&](const Operands& host) -> Status {
+    std::vector<gpu::DeviceBuffer> buffers;
+    const auto copied = [&](const void* from, Operand which) -> std::byte* {
+      const auto bytes = std::size_t(span(gemm, which) * size_of(matrix(gemm, which).dtype));
+      if (from == nullptr || bytes == 0) return nullptr;
+      buffers.push_back(gpu::DeviceBuffer::make(device, bytes).value());
+      std::memcpy(buffers.back().data(), from, bytes);
+      return buffers.back().data();
+    };
+    Operands there = host;
+    there.a = copied(host.a, Operand::a);
+    there.b = copied(host.b, Operand::b);
+    there.c = host.beta == 0 ? nullptr : copied(host.c, Operand::c);
+    there.d = copied(host.d, Operand::d);
+    if (Status ran = call(there); !ran) return ran;
+    if (!buffers.empty()) std::memcpy(host.d, there.d, buffers.back().bytes());
+    return {};
+  });
+}
 
 }  // namespace kiln::test
 

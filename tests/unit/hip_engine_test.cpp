@@ -2,13 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <vector>
-
 #include "cache/offline.h"
 #include "cache/recorded_calls.h"
-#include "generator/problem/extent.h"
-#include "generator/problem/operand.h"
 #include "generator/space/family.h"
 #include "kiln/engine.hpp"
 #include "runtime/backend.h"
@@ -17,7 +12,6 @@
 #include "support/hip.h"
 #include "support/kiln_command.h"
 #include "support/temp_dir.h"
-#include "tuner/verify/verify.h"
 
 #ifdef KILN_FAKE_HIP
 
@@ -38,27 +32,8 @@ TEST_F(HipEngine, AnEngineMultipliesOnIt) {
     const Gemm gemm = test::problem(line);
     const auto plan = engine->plan(gemm);
     ASSERT_TRUE(plan) << plan.error().message;
-    const Verdict verdict = verify(gemm, [&](const Operands& host) -> Status {
-      // Operands live on the device; D goes there and comes back.
-      std::vector<gpu::DeviceBuffer> buffers;
-      const auto copied = [&](const void* from, std::int64_t bytes) -> std::byte* {
-        if (from == nullptr || bytes == 0) return nullptr;
-        buffers.push_back(gpu::DeviceBuffer::make(device, std::size_t(bytes)).value());
-        std::memcpy(buffers.back().data(), from, std::size_t(bytes));
-        return buffers.back().data();
-      };
-      const auto bytes = [&](Operand which) {
-        return span(gemm, which) * size_of(matrix(gemm, which).dtype);
-      };
-      Operands there = host;
-      there.a = copied(host.a, bytes(Operand::a));
-      there.b = copied(host.b, bytes(Operand::b));
-      there.c = host.beta == 0 ? nullptr : copied(host.c, bytes(Operand::c));
-      there.d = copied(host.d, bytes(Operand::d));
-      if (Status ran = engine->gemm(gemm, there); !ran) return ran;
-      std::memcpy(host.d, there.d, std::size_t(bytes(Operand::d)));
-      return {};
-    });
+    const Verdict verdict = test::verify_there(
+        device, gemm, [&](const Operands& there) { return engine->gemm(gemm, there); });
     EXPECT_TRUE(verdict) << line << ": " << verdict.error().detail;
   }
 }

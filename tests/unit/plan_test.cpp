@@ -84,6 +84,21 @@ TEST(PlanTable, FindsAllOfManyAndReplaces) {
   EXPECT_EQ(table.all().size(), 500u);
 }
 
+TEST(PlanTable, AFullOneTakesNoOtherProblem) {
+  PlanTable table(3);
+  for (std::int64_t m = 1; m <= 3; ++m) table.put(plan_of(m));
+  const auto found = [&](const Plan::Impl& plan) { return table.find(plan.key, plan.hash); };
+  const auto left_out = plan_of(4), again = plan_of(2, "better");
+  table.put(left_out);
+  table.put(again);
+  EXPECT_EQ(found(*left_out), nullptr);
+  EXPECT_FALSE(left_out->in_table);
+  EXPECT_EQ(left_out.use_count(), 1) << "it ends with its caller";
+  EXPECT_EQ(found(*again), again.get());
+  EXPECT_TRUE(again->in_table);
+  EXPECT_EQ(table.all().size(), 3u);
+}
+
 TEST(PlanTable, ReadersNeverMissWhatWasPut) {
   PlanTable table;
   table.put(plan_of(1));
