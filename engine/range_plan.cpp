@@ -19,16 +19,37 @@ struct KILN_LOCAL kiln::RangePlan::Impl {
         threads(with_threads),
         slots(static_cast<std::size_t>(std::min(kSlots, what.last() - what.first + 1))) {}
 
-  /// Errors: as Engine::plan().
-  Result<const Plan::Impl*> plan_of(std::int64_t size) const;
+  /// Calls `use` with the plan of a size. Errors: bad_input (a size outside the range), as
+  /// Engine::plan(), and those of `use`.
+  template <typename F>
+  auto with_plan(std::int64_t size, F&& use) const
+      -> std::decay_t<decltype(use(std::declval<const Plan::Impl&>()))>;
 
   std::shared_ptr<Engine::Impl> engine;
   GemmRange range;
   int threads;
   std::int64_t workspace_bytes = 0;
-  // Plans are the engine's, which keeps them as long as it lives.
+  // Plans of the engine's table, which keeps them as long as it lives.
   mutable std::vector<std::atomic<const Plan::Impl*>> slots;
 };
+
+template <typename F>
+auto kiln::RangePlan::Impl::with_plan(std::int64_t size, F&& use) const
+    -> std::decay_t<decltype(use(std::declval<const Plan::Impl&>()))> {
+  if (size < range.first || size > range.last())
+    return fail(ErrorCode::bad_input,
+                fmt::format("{} = {}: must be of the plan's range, {} to {}", name(range.size),
+                            size, range.first, range.last()));
+  auto& slot = slots[static_cast<std::size_t>(size - range.first) % slots.size()];
+  const Plan::Impl* kept = slot.load(std::memory_order_acquire);
+  if (kept != nullptr && kept->gemm.*member_of(range.size) == size) [[likely]]
+    return use(*kept);
+  const auto found = engine->plan_for(engine->spelt(range.at(size)), threads);
+  if (!found) return tl::unexpected(found.error());
+  // One that the engine does not keep ends with this call.
+  if ((*found)->in_table) slot.store(found->get(), std::memory_order_release);
+  return use(**found);
+}
 
 namespace kiln {
 namespace {
@@ -90,34 +111,19 @@ Result<RangePlan> Engine::plan(const GemmRange& range, int threads) {
 }
 
 Status RangePlan::run(std::int64_t size, const Operands& operands) const {
-  const auto plan = impl_->plan_of(size);
-  if (!plan) return tl::unexpected(plan.error());
-  return run_plan(**plan, operands);
+  return impl_->with_plan(
+      size, [&](const Plan::Impl& plan) -> Status { return run_plan(plan, operands); });
 }
 
 Result<Match> RangePlan::match(std::int64_t size) const {
-  return impl_->plan_of(size).map([](const Plan::Impl* plan) { return plan->match; });
+  return impl_->with_plan(size, [](const Plan::Impl& plan) -> Result<Match> { return plan.match; });
 }
 
 Result<std::string> RangePlan::config(std::int64_t size) const {
-  return impl_->plan_of(size).map([](const Plan::Impl* plan) { return plan->config; });
+  return impl_->with_plan(
+      size, [](const Plan::Impl& plan) -> Result<std::string> { return plan.config; });
 }
 
 std::int64_t RangePlan::workspace_bytes() const { return impl_->workspace_bytes; }
 
 }  // namespace kiln
-
-kiln::Result<const kiln::Plan::Impl*> kiln::RangePlan::Impl::plan_of(std::int64_t size) const {
-  if (size < range.first || size > range.last())
-    return fail(ErrorCode::bad_input,
-                fmt::format("{} = {}: must be of the plan's range, {} to {}", name(range.size),
-                            size, range.first, range.last()));
-  auto& slot = slots[static_cast<std::size_t>(size - range.first) % slots.size()];
-  const Plan::Impl* kept = slot.load(std::memory_order_acquire);
-  if (kept != nullptr && kept->gemm.*member_of(range.size) == size) [[likely]]
-    return kept;
-  const auto found = engine->plan_for(engine->spelt(range.at(size)), threads);
-  if (!found) return tl::unexpected(found.error());
-  slot.store(found->get(), std::memory_order_release);
-  return found->get();
-}
