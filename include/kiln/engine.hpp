@@ -137,8 +137,8 @@ class KILN_API Engine {
   Result<RangePlan> plan(const GemmRange& range, int threads = 0);
 
   /// Packs B (stored as `gemm.b` says, `gemm.b_packed` set or not) for later calls of packed
-  /// problems with the same n, k, batch and type of B: of every m, thread count, epilogue, alpha and
-  /// beta, on any engine of this machine's CPU. `threads`: how many pack. CPU only. Errors:
+  /// problems with the same n, k, batch and type of B: of every m, thread count, epilogue, alpha
+  /// and beta, on any engine of this machine's CPU. `threads`: how many pack. CPU only. Errors:
   /// unsupported on a GPU.
   Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads = 0);
 

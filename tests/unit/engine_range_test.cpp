@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "engine/engine_impl.h"
 #include "support/naive_gemm.h"
 #include "support/opened_engine.h"
@@ -114,6 +117,27 @@ TEST(EngineRanges, TheTableServesLaterProcessesWithoutACompiler) {
   EXPECT_EQ(plan->match(), Match::range);
   EXPECT_TRUE(check(*kiln.engine, narrow.at(50)));
   EXPECT_FALSE(kiln->plan(narrow.at(70))) << "outside the range";
+}
+
+TEST(EngineRanges, WeightsThatWerePackedOnceServeEverySize) {
+  Opened kiln;
+  const GemmRange packed = kGemm.with_packed_b().with_m(30, 40);
+  const auto report = kiln->tune(packed);
+  ASSERT_TRUE(report) << report.error().message;
+  for (const std::string& warning : report->warnings) ADD_FAILURE() << warning;
+  const std::vector<float> a(40 * 48, 1), b(48 * 64, 2);
+  const auto copy = kiln->pack_b(packed.at(1), b.data());
+  ASSERT_TRUE(copy) << copy.error().message;
+  const auto plan = kiln->plan(packed);
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const std::int64_t m : {30, 33, 37, 40}) {
+    std::vector<float> d(static_cast<std::size_t>(m) * 64 + 1, -1);
+    const Status ran = plan->run(m, {.a = a.data(), .packed_b = &*copy, .d = d.data()});
+    ASSERT_TRUE(ran) << ran.error().message;
+    EXPECT_TRUE(std::all_of(d.begin(), d.end() - 1, [](float x) { return x == 96; })) << m;
+    EXPECT_EQ(d.back(), -1);
+    EXPECT_TRUE(is_tuned(plan->match(m).value())) << m;
+  }
 }
 
 TEST(EngineRanges, PlansThatWereMadeBeforeTakeItsKernels) {

@@ -17,7 +17,7 @@ constexpr std::size_t kMostSteps = 2048;
 // and few waves run.
 constexpr std::int64_t kThreeQuartersFrom = 64, kThreeQuartersTo = 512;
 constexpr std::int64_t kSparseFrom = 16;  // on a CPU
-constexpr double kPromising = 1.5;  // times the fastest expected
+constexpr double kPromising = 1.5;        // times the fastest expected
 // Half of the loss that is allowed goes into fewer kernels, half into fewer changes between them.
 constexpr double kHalfLoss = 0.005;
 

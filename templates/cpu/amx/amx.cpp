@@ -168,9 +168,9 @@ KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
   //% if b_packed
   return 0;
   //% else
-  return round_up(panels_units(smaller(kNc, right_columns(args)), smaller(kKc, args.k)) *
-                      i64(sizeof(Unit)),
-                  kLine);
+  return round_up(
+      panels_units(smaller(kNc, right_columns(args)), smaller(kKc, args.k)) * i64(sizeof(Unit)),
+      kLine);
   //% end
 }
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16 N T 128 512 512
 // config:  host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_772ba4e922310d79.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_f5943f24de4a5e3b.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -668,9 +668,9 @@ KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
   return kHeight * round_up(smaller(kKc, args.k), kStep) * i64(sizeof(Left));
 }
 KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
-  return round_up(panels_units(smaller(kNc, right_columns(args)), smaller(kKc, args.k)) *
-                      i64(sizeof(Unit)),
-                  kLine);
+  return round_up(
+      panels_units(smaller(kNc, right_columns(args)), smaller(kKc, args.k)) * i64(sizeof(Unit)),
+      kLine);
 }
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   return args.k > kKc ? round_up(args.m * args.n * i64(sizeof(Acc)), kLine) : 0;

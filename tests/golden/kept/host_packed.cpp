@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 ahead=1
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_731f532403db987c.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_272c8c26e3c87535.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -704,9 +704,9 @@ KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
              : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
-  return kPackB ? round_up(panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) *
-                               i64(sizeof(Unit)),
-                           kLine)
+  return kPackB ? round_up(
+                      panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) * i64(sizeof(Unit)),
+                      kLine)
                 : 0;
 }
 /// Partial accumulators that later k is added to, where D's type would round them.

@@ -189,9 +189,9 @@ KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
              : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
-  return kPackB ? round_up(panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) *
-                               i64(sizeof(Unit)),
-                           kLine)
+  return kPackB ? round_up(
+                      panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) * i64(sizeof(Unit)),
+                      kLine)
                 : 0;
 }
 /// Partial accumulators that later k is added to, where D's type would round them.

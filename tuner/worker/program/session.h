@@ -17,9 +17,10 @@ class Session {
   /// `status` is kept up to date with what is being done.
   explicit Session(WorkerStatus* status) : status_(status) {}
 
-  /// Answers one request ("do": problem, screen, race, rest, check, run). Errors of the request itself (a
-  /// missing field, no memory) come back as {"error": text}; a candidate's as its outcome. The
-  /// first problem puts the process into its cage before any code is loaded, and the answer says so
+  /// Answers one request ("do": problem, screen, race, rest, check, run). Errors of the request
+  /// itself (a missing field, no memory) come back as {"error": text}; a candidate's as its
+  /// outcome. The first problem puts the process into its cage before any code is loaded, and the
+  /// answer says so
   /// ("cage"). A candidate that breaks the device ends the process: the answer says so ("fault").
   nlohmann::json answer(const Message& request);
   /// The device is lost: nothing more can be asked of this process.
