@@ -6,7 +6,6 @@
 #include "cache/codec.h"
 #include "cache/printable.h"
 #include "cache/seal.h"
-#include "generator/problem/size.h"
 #include "generator/render/code_key.h"
 #include "generator/space/launch_text.h"
 
@@ -89,11 +88,6 @@ struct NameList {
   }
 };
 
-std::span<const std::byte> blob(const SQLite::Column& column) {
-  return {static_cast<const std::byte*>(column.getBlob()),
-          static_cast<std::size_t>(column.getBytes())};
-}
-
 }  // namespace
 
 std::optional<std::string> read_source(SQLite::Database& db, std::int64_t id) {
@@ -103,6 +97,11 @@ std::optional<std::string> read_source(SQLite::Database& db, std::int64_t id) {
   const auto text = decompress(blob(row.getColumn(2)), row.getColumn(1).getInt64());
   if (!text || content_hash(*text) != row.getColumn(0).getString()) return std::nullopt;
   return printable(as_text(*text));
+}
+
+std::span<const std::byte> blob(const SQLite::Column& column) {
+  return {static_cast<const std::byte*>(column.getBlob()),
+          static_cast<std::size_t>(column.getBytes())};
 }
 
 std::string text_of(const SQLite::Column& column) { return printable(column.getString()); }
@@ -284,30 +283,6 @@ void put_binary_row(SQLite::Database& db, const StoredBinary& binary) {
   seal_binary(db, id);
 }
 
-std::string rest_text(const Gemm& gemm, Size size) { return key_text(without_size(gemm, size)); }
-
-void put_range_row(SQLite::Database& db, const BestKey& key, const GemmRange& range,
-                   const RangeTable& table) {
-  const std::string text = table.text();
-  const auto data = compress(as_blob(text));
-  SQLite::Statement row(db, R"sql(
-    INSERT OR REPLACE INTO range (device_id, shape, rest, size, first, last, policy, determinism,
-      hash, bytes, data, created)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')))sql");
-  row.bind(1, device_row(db, key.device));
-  row.bind(2, kiln::text(range));
-  row.bind(3, rest_text(range.gemm, range.size));
-  bind_value(row, 4, to_value(range.size));
-  row.bind(5, range.first);
-  row.bind(6, range.last());
-  row.bind(7, key.policy);
-  bind_value(row, 8, to_value(key.determinism));
-  row.bind(9, content_hash(text));
-  row.bind(10, static_cast<std::int64_t>(text.size()));
-  row.bindNoCopy(11, data.data(), static_cast<int>(data.size()));
-  row.exec();
-}
-
 std::optional<Measured> read_measured(SQLite::Statement& row) {
   const auto config = parse_config(row.getColumn(0).getString());
   Round round = Round::screen;
@@ -417,36 +392,6 @@ std::optional<FittedModel> read_fit(SQLite::Database& db, std::int64_t id) {
   if (!text || content_hash(*text) != row.getColumn(0).getString()) return std::nullopt;
   auto model = FittedModel::parse(as_text(*text));
   return model ? std::optional(std::move(*model)) : std::nullopt;
-}
-
-std::optional<RangeRecord> read_range(SQLite::Database& db, std::int64_t id) {
-  SQLite::Statement row(db, R"sql(
-    SELECT device_id, shape, rest, size, first, last, policy, determinism, hash, bytes, data, created
-    FROM range WHERE id = ?)sql");
-  row.bind(1, id);
-  if (!row.executeStep()) return std::nullopt;
-  const auto device = read_device(db, row.getColumn(0).getInt64());
-  const auto range = parse_gemm_range(row.getColumn(1).getString());
-  Size size{};
-  Determinism determinism{};
-  if (!device || !range || !from_value(row.getColumn(3).getString(), size) ||
-      !from_value(row.getColumn(7).getString(), determinism))
-    return std::nullopt;
-  if (range->size != size || range->first != row.getColumn(4).getInt64() ||
-      range->last() != row.getColumn(5).getInt64() ||
-      row.getColumn(2).getString() != rest_text(range->gemm, size))
-    return std::nullopt;
-  const auto text = decompress(blob(row.getColumn(10)), row.getColumn(9).getInt64());
-  if (!text || content_hash(*text) != row.getColumn(8).getString()) return std::nullopt;
-  auto table = RangeTable::parse(as_text(*text), *range);
-  if (!table) return std::nullopt;
-  return RangeRecord{.key = {.device = *device,
-                             .gemm = range->gemm,
-                             .policy = text_of(row.getColumn(6)),
-                             .determinism = determinism},
-                     .range = *range,
-                     .table = std::move(*table),
-                     .created = text_of(row.getColumn(11))};
 }
 
 std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {

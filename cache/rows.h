@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "cache/keys.h"
 #include "cache/store.h"
@@ -50,6 +51,9 @@ std::string rest_text(const Gemm& gemm, Size size);
 
 /// A column's text, fit to be shown. What is only compared (keys, hashes) is read as it is.
 std::string text_of(const SQLite::Column& column);
+
+/// A column's bytes, valid until the next row.
+std::span<const std::byte> blob(const SQLite::Column& column);
 
 /// One row of a query that begins with kMeasuredColumns.
 std::optional<Measured> read_measured(SQLite::Statement& row);

@@ -7,14 +7,10 @@
 #include <cmath>
 #include <map>
 
-#include "cache/codec.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
-#include "generator/space/code_class.h"
 #include "generator/space/launch_text.h"
-#include "runtime/backend.h"
 #include "runtime/log.h"
-#include "tuner/verify/envelope.h"
 
 namespace kiln {
 
@@ -27,25 +23,11 @@ void bind_key(SQLite::Statement& row, const BestKey& key, const Validators& now)
   row.bind(6, now.compiler);
 }
 
-std::string proof_text(const BestKey& key, const Config& config) {
-  return fmt::format("{} threads={} launch={}", key_text(key.gemm), key.device.compute_units,
-                     content_hash(launch_text(key.gemm, key.device, config)));
-}
-
 void bind_fit_key(SQLite::Statement& row, const BestKey& key) {
   row.bind(1, key_text(key.device));
   row.bind(2, class_text(key.gemm));
   row.bind(3, key.policy);
   bind_value(row, 4, to_value(key.determinism));
-}
-
-std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  const CodeClass code = code_class(canonicalise(gemm), device, config);
-  const bool host = on_host(device);
-  return fmt::format("{}{};code={:x}{:016x};launch={};threads={};{}", kEnvelopePrefix,
-                     host ? kHostEnvelope : kGpuEnvelope, code.high, code.low,
-                     content_hash(launch_text(gemm, device, config)),
-                     host ? device.compute_units : 0, text(gemm));
 }
 
 namespace {
@@ -112,73 +94,6 @@ void Store::Impl::attach_code(Layer& layer, Record& record) {
     record.source = std::move(binary->source);
     record.image = std::move(binary->image);
   }
-}
-
-bool Store::Impl::proven(const std::string& binary_key, const BestKey& key, const Config& config,
-                         const std::string& runtime) {
-  if (!own().trusted) return false;
-  return lookup(own(), [&] {
-    SQLite::Statement row(*own().db,
-                          "SELECT 1 FROM verification WHERE binary_key = ? AND problem_key = ? AND "
-                          "runtime = ?");
-    row.bind(1, binary_key);
-    row.bind(2, proof_text(key, config));
-    row.bind(3, runtime);
-    return row.executeStep();
-  });
-}
-
-bool Store::proven(const std::string& binary_key, const BestKey& key, const Config& config,
-                   const std::string& runtime) {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->proven(binary_key, key, config, runtime);
-}
-
-bool Store::code_proven(const Record& record) {
-  const std::lock_guard lock(impl_->mutex);
-  const DeviceCaps& device = record.key.device;
-  const Config& config = record.measured.config;
-  const Canonical own = canonicalise(record.key.gemm);
-  if (!broken_rule(own, device, config).empty()) return false;
-  const CodeClass code = code_class(own, device, config);
-  // One proof serves all problems with the same code: it names the one that it began with.
-  const auto holds = [&](const std::string& proof) {
-    const std::size_t shape = proof.rfind(';');
-    const auto gemm = parse_gemm(proof.substr(shape == proof.npos ? 0 : shape + 1));
-    if (!gemm || class_text(*gemm) != class_text(record.key.gemm)) return false;
-    const Canonical problem = canonicalise(*gemm);
-    return broken_rule(problem, device, config).empty() &&
-           code_class(problem, device, config) == code &&
-           proof == envelope_text(*gemm, device, config);
-  };
-  return impl_->in_trusted([&](Layer& layer) {
-    SQLite::Statement row(*layer.db,
-                          "SELECT problem_key FROM verification WHERE binary_key = ?1 "
-                          "AND problem_key LIKE ?2 || '%'");
-    row.bind(1, record.measured.binary_key);
-    row.bind(2, kEnvelopePrefix);
-    while (row.executeStep())
-      if (holds(text_of(row.getColumn(0)))) return true;
-    return false;
-  });
-}
-
-bool Store::envelope_proven(const Record& record) {
-  if (record.measured.binary_key.empty() || !code_proven(record)) return false;
-  const std::lock_guard lock(impl_->mutex);
-  // The proof is of the code; that the code is the config's is what the winner's seal says.
-  return impl_->in_trusted([&](Layer& layer) {
-    SQLite::Statement row(*layer.db,
-                          "SELECT id FROM measurement WHERE winner = 1 AND binary_key = ?1 AND "
-                          "config_id = (SELECT id FROM config WHERE text = ?2) AND "
-                          "problem_id = (SELECT id FROM problem WHERE key = ?3)");
-    row.bind(1, record.measured.binary_key);
-    row.bind(2, text(record.measured.config));
-    row.bind(3, key_text(record.key.gemm));
-    while (row.executeStep())
-      if (measurement_sealed(*layer.db, row.getColumn(0).getInt64())) return true;
-    return false;
-  });
 }
 
 std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,

@@ -176,29 +176,6 @@ Status Store::raise_peak(const DeviceCaps& device, DType type, double flops) {
   });
 }
 
-namespace {
-
-void add_proof(SQLite::Database& db, const std::string& binary_key, const std::string& proof,
-               const std::string& runtime) {
-  SQLite::Statement row(db, R"sql(
-      INSERT OR IGNORE INTO verification (binary_key, problem_key, runtime, created)
-      VALUES (?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')))sql");
-  row.bind(1, binary_key);
-  row.bind(2, proof);
-  row.bind(3, runtime);
-  row.exec();
-}
-
-}  // namespace
-
-Status Store::proved(const std::string& binary_key, const BestKey& key, const Config& config,
-                     const std::string& runtime) {
-  return write(*impl_, [&](SQLite::Database& db) -> Status {
-    add_proof(db, binary_key, proof_text(key, config), runtime);
-    return {};
-  });
-}
-
 Status Store::put_fit(const BestKey& key, const FittedModel& model) {
   return write(*impl_, [&](SQLite::Database& db) -> Status {
     (void)device_row(db, key.device);
@@ -213,15 +190,6 @@ Status Store::put_fit(const BestKey& key, const FittedModel& model) {
     row.bind(6, static_cast<std::int64_t>(text.size()));
     row.bindNoCopy(7, data.data(), static_cast<int>(data.size()));
     row.exec();
-    return {};
-  });
-}
-
-Status Store::proved_envelope(const Record& record) {
-  return write(*impl_, [&](SQLite::Database& db) -> Status {
-    add_proof(db, record.measured.binary_key,
-              envelope_text(record.key.gemm, record.key.device, record.measured.config),
-              record.validators.runtime);
     return {};
   });
 }

@@ -212,6 +212,10 @@ Result<Outcome> leave_out(const Session& session, const BenchCommand& command) {
 
 Result<Outcome> run(const Session& session, const BenchCommand& command) {
   if (command.leave_one_out) return leave_out(session, command);
+  if (!command.svg.empty() && !command.ranges.wanted)
+    return fail(
+        ErrorCode::bad_input,
+        fmt::format("svg = \"{}\": only --any-m and --leave-one-out draw charts", command.svg));
   const Result<Target> target = resolve_engine_device(command.device);
   if (!target) return tl::unexpected(target.error());
   if (!command.extras.ladder.empty()) return climb(session, command);

@@ -9,19 +9,23 @@
 namespace kiln::cli {
 
 void RangeRaceFlags::add_to(CLI::App& app) {
-  app.add_flag("--any-m", wanted,
-               "Draw sizes from shapes that are ranges, and race what gemm() runs there beside "
-               "kernels tuned for one size (--budget) and the peers");
+  CLI::Option* any =
+      app.add_flag("--any-m", wanted,
+                   "Draw sizes from shapes that are ranges, and race what gemm() runs there beside "
+                   "kernels tuned for one size (--budget) and the peers");
   app.add_option("--count", count, "Sizes to draw from each range")
       ->type_name("N")
       ->check(CLI::Range(1, 100000))
+      ->needs(any)
       ->capture_default_str();
   app.add_option("--range-budget", range_budget, "Seconds of tuning a range, with --tune")
       ->type_name("SECONDS")
       ->check(seconds_given())
+      ->needs(any)
       ->capture_default_str();
   app.add_flag("--dispatch-only", dispatch_only,
-               "With --any-m: tune no single sizes, race what gemm() runs and the peers");
+               "With --any-m: tune no single sizes, race what gemm() runs and the peers")
+      ->needs(any);
 }
 
 Status write_text(const std::string& option, const std::string& file, const std::string& text) {

@@ -104,11 +104,13 @@ Result<Outcome> run_predicted(const Session& session, const ExplainCommand& comm
 }
 
 Result<Outcome> run(const Session& session, const ExplainCommand& command) {
-  const Result<std::vector<Shape>> shapes = command.shapes.collect_ranges();
-  if (!shapes) return tl::unexpected(shapes.error());
   const Result<Target> named = resolve(command.device);
-  if (named && named->caps.vendor == Vendor::amd && !named->this_machine && !named->emulated)
-    return run_predicted(session, command, named->caps, *shapes);
+  const bool predicted =
+      named && named->caps.vendor == Vendor::amd && !named->this_machine && !named->emulated;
+  const Result<std::vector<Shape>> shapes =
+      predicted ? command.shapes.collect() : command.shapes.collect_ranges();
+  if (!shapes) return tl::unexpected(shapes.error());
+  if (predicted) return run_predicted(session, command, named->caps, *shapes);
   const Result<Target> target = resolve_engine_device(command.device);
   if (!target) return tl::unexpected(target.error());
   Result<Engine> engine = Engine::open(open_options(command.device, command.database));

@@ -115,10 +115,6 @@ struct KILN_LOCAL Engine::Impl {
   Result<SharedPlan> resolve(const Gemm& gemm, int threads);
   std::optional<SharedPlan> exact_plan(const Gemm& gemm, int threads);
   Result<SharedPlan> best_known_plan(const Gemm& gemm, int threads);
-  std::optional<SharedPlan> range_plan(const Gemm& gemm, int threads);
-  std::optional<SharedPlan> stored_plan(const Gemm& gemm, int threads);
-  /// Loads a stored kernel's code; false where that, or its proof, is not to be had.
-  bool make_ready(StoredKernel& kernel);
   std::optional<SharedPlan> nearest_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> model_plan(const Gemm& gemm, int threads);
   Result<Built> build(const BestKey& key, const Config& config);
@@ -133,6 +129,12 @@ struct KILN_LOCAL Engine::Impl {
   /// at every size from then on. It has an envelope. Errors: verification, device.
   Status prove_envelope(const Record& record, std::span<const std::byte> image);
   void tell_untuned(const Plan::Impl& plan);
+
+  // stored_plans.cpp
+  std::optional<SharedPlan> range_plan(const Gemm& gemm, int threads);
+  std::optional<SharedPlan> stored_plan(const Gemm& gemm, int threads);
+  /// Loads a stored kernel's code; false where that, or its proof, is not to be had.
+  bool make_ready(StoredKernel& kernel);
 
   // tune_call.cpp
   /// tune() for callers. Throws CallbackThrew when a callback throws. Errors: as tune(), and
@@ -151,8 +153,8 @@ struct KILN_LOCAL Engine::Impl {
   Result<TuneReport> tune(const Gemm& gemm, const TuneOptions& options);
   /// The same where `tuning` is held. `of_range`: the problem is one of a range, whose searches
   /// share a worker; configs that serve one size alone are left out.
-  Result<TuneReport> tune_unlocked(const Gemm& gemm, const TuneOptions& options,
-                                   const std::shared_ptr<IdleWorker>& of_range = nullptr);
+  Result<TuneReport> tune_locked(const Gemm& gemm, const TuneOptions& options,
+                                 const std::shared_ptr<IdleWorker>& of_range = nullptr);
   Result<TuneReport> search_and_store(const Gemm& gemm, const BestKey& key, Compiler& compiler,
                                       const TuneOptions& options,
                                       const std::shared_ptr<IdleWorker>& of_range);
@@ -171,7 +173,8 @@ struct KILN_LOCAL Engine::Impl {
                const std::string& reason, const KernelCode& code);
 
   // range_tuning.cpp
-  /// On a GPU one that promises no alignment has the best that its pitches have at any size.
+  /// On a GPU one that promises no alignment has the best that its pitches have at any size, and
+  /// begins and ends with a size that has it.
   GemmRange spelt(const GemmRange& range) const;
   Result<RangeReport> tune_range(const GemmRange& range, const TuneOptions& options);
   std::optional<RangeRecord> stored_range(const GemmRange& range, int threads);

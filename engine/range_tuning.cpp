@@ -70,26 +70,28 @@ class RangeTuning {
   BestKey key_at(std::int64_t size) const {
     return engine_.key_of(range_.at(size), report_.threads);
   }
+  void note(const std::string& warning) {
+    if (std::ranges::find(report_.warnings, warning) == report_.warnings.end())
+      report_.warnings.push_back(warning);
+  }
   void note(const Status& status) {
-    std::vector<std::string>& warnings = report_.warnings;
-    if (!status && std::ranges::find(warnings, status.error().message) == warnings.end())
-      warnings.push_back(status.error().message);
+    if (!status) note(status.error().message);
   }
 
   /// A search as by tune() of this size alone, with its share of what time is left.
   Status search_at(std::int64_t size, std::size_t searches_left) {
-    if (cancelled()) return {};
+    if (cancelled() || !validate(range_.at(size))) return {};
     TuneOptions options = options_;
     const double left = kSearchShare * options_.budget.count() - seconds();
     options.budget = std::chrono::duration<double>(
         std::max(kLeastShare * options_.budget.count(), left) / double(searches_left));
-    auto report = engine_.tune_unlocked(range_.at(size), options, worker_);
+    auto report = engine_.tune_locked(range_.at(size), options, worker_);
     // A size that no kernel serves (not a multiple of what the types need) is no part of the table.
     if (!report && report.error().code == ErrorCode::unsupported) return {};
     if (!report) return tl::unexpected(report.error());
     ++report_.searched;
     report_.measured += report->measured;
-    for (const std::string& warning : report->warnings) note(fail(ErrorCode::database, warning));
+    for (const std::string& warning : report->warnings) note(warning);
     const BestKey key = key_at(size);
     const auto serves = [&](const Config& config) {
       return has_envelope(key.gemm, key.device, config);
@@ -130,6 +132,7 @@ class RangeTuning {
   /// Times the kernels that may be the fastest at a size; each outcome is stored as evidence.
   Status time_at(std::int64_t size) {
     if (cancelled() || seconds() > options_.budget.count()) return {};
+    if (!validate(range_.at(size))) return {};  // its pitches are less aligned than the range says
     std::vector<Config> configs;
     for (const std::size_t i : model_.promising(size)) {
       const RangeKernel& kernel = model_.kernels[i];
@@ -296,12 +299,19 @@ RangeReport report_of(const RangeRecord& record, int threads) {
 GemmRange Engine::Impl::spelt(const GemmRange& range) const {
   GemmRange copy = range;
   if (!gpu || range.gemm.alignment != 1 || !validate(range)) return copy;
-  // Where the size is a pitch, alignment differs from size to size: the best that occurs.
-  for (std::int64_t step = 16; step >= 1; step /= 2)
-    if (const std::int64_t size = range.last() / step * step; size >= range.first) {
-      copy.gemm.alignment = natural_alignment(range.at(size));
-      break;
-    }
+  copy.gemm.alignment = natural_alignment(range.gemm);
+  if (!sets_pitch(range.gemm, range.size)) return copy;
+  // Alignment differs from size to size, with a period of a few: the best that occurs, from the
+  // first size that has it to the last.
+  constexpr std::int64_t kPeriod = 32;
+  const auto alignment = [&](std::int64_t size) { return natural_alignment(range.at(size)); };
+  int best = 0;
+  for (std::int64_t i = range.first; i <= std::min(range.last(), range.first + kPeriod); ++i)
+    if (alignment(i) > best) best = alignment(i), copy.first = i;
+  std::int64_t last = range.last();
+  while (alignment(last) < best) --last;
+  copy.gemm = range.at(last);
+  copy.gemm.alignment = best;
   return copy;
 }
 
@@ -328,14 +338,19 @@ Result<RangeReport> Engine::Impl::tune_range(const GemmRange& range, const TuneO
   if (!compiler) return tl::unexpected(compiler.error());
   TuneOptions each = options;
   each.threads = *threads;
+  // A table names winners of the database: without one that can be written there is none.
+  if (Status written = store->begin_session(
+          {.command = "tune", .seed = options.seed, .budget_seconds = options.budget.count()});
+      !written)
+    return tl::unexpected(written.error());
   auto report = RangeTuning(*this, range, *threads, **compiler, each).run();
   if (!report) return report;
   const Status lasting = store->lasting();
   report->stored = lasting && stored_range(range, *threads).has_value();
   if (!report->stored)
     report->warnings.insert(report->warnings.begin(),
-                            fmt::format("not stored: the table of {} in {}; it is lost when this "
-                                        "engine is closed",
+                            fmt::format("not stored: the table of {} in {}: later processes know "
+                                        "nothing of it",
                                         text(range), store->path().string()));
   install_range(range, *threads);
   return report;

@@ -8,7 +8,6 @@
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/extent.h"
-#include "generator/problem/size.h"
 #include "generator/render/code_key.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/log.h"
@@ -67,25 +66,6 @@ struct Neighbour {
   double distance = 0;
   double predicted_ns = 0;
 };
-
-std::string choice_reason(const KernelClass& known, const StoredKernel& kernel, double ns) {
-  const std::string by = known.model
-                             ? fmt::format(
-                                   "the model fitted to {} shapes of this device "
-                                   "(errors of {:.0f} %)",
-                                   known.model->quality().shapes, known.model->spread() * 100)
-                             : "the analytic model";
-  return fmt::format(
-      "the choice of {} among {} stored kernels that have sizes as arguments: {:.1f} us "
-      "expected, tuned for {}",
-      by, known.kernels.size(), ns / 1e3, text(kernel.record.key.gemm));
-}
-
-std::string range_reason(const RangeRecord& range, const RangeCell& cell) {
-  return fmt::format("tuned as {}: up to {} = {} the kernel of {} ({}, {})", text(range.range),
-                     name(range.range.size), cell.last, cell.tuned_at, range.created,
-                     range.database.string());
-}
 
 }  // namespace
 
@@ -280,72 +260,6 @@ Result<Built> Engine::Impl::admitted(const BestKey& key, const Config& config) {
   return built;
 }
 
-bool Engine::Impl::make_ready(StoredKernel& kernel) {
-  if (!kernel.proved) kernel.proved = store->envelope_proven(kernel.record);
-  if (!*kernel.proved) return false;
-  if (kernel.code) return true;
-  kernel.proved = false;  // but for what follows
-  const Record& made = kernel.record;
-  const auto code = store->code(made.measured.binary_key);
-  if (!code) return false;
-  auto loaded = load(code->image);
-  if (!loaded) {
-    store->quarantine_binary(code->key, loaded.error().message);
-    return false;
-  }
-  // As for an exact record: another libc or kernel below it is one more verification.
-  if (!gpu && made.validators.runtime != now.runtime) {
-    const StoredBinary binary{.key = made.measured.binary_key, .image = code->image};
-    if (const Status proof = prove(made.key, made.measured.config, *loaded, binary); !proof) {
-      warn(proof);
-      return false;
-    }
-  }
-  kernel.code = std::move(*loaded);
-  kernel.proved = true;
-  return true;
-}
-
-std::optional<SharedPlan> Engine::Impl::range_plan(const Gemm& gemm, int threads) {
-  // A kernel for rows at less aligned addresses serves this problem as well.
-  for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
-    const BestKey key = key_of(as, threads);
-    const Canonical problem = canonicalise(key.gemm);
-    for (const Size size : kSizes) {
-      const std::int64_t value = key.gemm.*member_of(size);
-      for (TunedRange& range : tuned_ranges.of(key, size, *store)) {
-        if (value < range.record.range.first || value > range.record.range.last()) continue;
-        const RangeCell& cell = range.record.table.at(value);
-        StoredKernel* const kernel = kernel_of(range, cell, *store, now);
-        if (kernel == nullptr || !broken_rule(problem, key.device, cell.config).empty() ||
-            !serves(*kernel, key.gemm, key.device) || !make_ready(*kernel))
-          continue;
-        auto plan = bound_plan(gemm, threads, Match::range, cell.config,
-                               range_reason(range.record, cell), kernel->code, &key.gemm);
-        if (plan) return *plan;
-        warn(tl::unexpected(plan.error()));
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int threads) {
-  // As above.
-  for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
-    const BestKey key = key_of(as, threads);
-    KernelClass& known = stored_kernels.of(key, *store, now);
-    for (const auto& [ns, kernel] : known.ranked(key.gemm, key.device)) {
-      if (!serves(*kernel, key.gemm, key.device) || !make_ready(*kernel)) continue;
-      auto plan = bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,
-                             choice_reason(known, *kernel, ns), kernel->code, &key.gemm);
-      if (plan) return *plan;
-      warn(tl::unexpected(plan.error()));
-    }
-  }
-  return std::nullopt;
-}
-
 std::optional<SharedPlan> Engine::Impl::nearest_plan(const Gemm& gemm, int threads) {
   const BestKey key = key_of(gemm, threads);
   const Canonical problem = canonicalise(gemm);
@@ -415,6 +329,8 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
 }
 
 void Engine::Impl::tell_untuned(const Plan::Impl& plan) {
+  if (closing.load())
+    return;  // a plan of a range outlives the engine, its caller's function need not
   // Where no family computes it, there is nothing to tune.
   if (backend.host() && !has_fallback(plan.problem, device)) return;
   const std::string shape = fmt::format("{} on {} threads", text(plan.gemm), plan.threads);

@@ -133,11 +133,11 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
     return nothing;
   }
   const std::lock_guard lock(tuning);
-  return tune_unlocked(gemm, options);
+  return tune_locked(gemm, options);
 }
 
-Result<TuneReport> Engine::Impl::tune_unlocked(const Gemm& gemm, const TuneOptions& options,
-                                               const std::shared_ptr<IdleWorker>& of_range) {
+Result<TuneReport> Engine::Impl::tune_locked(const Gemm& gemm, const TuneOptions& options,
+                                             const std::shared_ptr<IdleWorker>& of_range) {
   const auto threads = threads_of(options.threads);
   const BestKey key = key_of(gemm, *threads);
   const auto compiler = this->compiler();
@@ -311,6 +311,7 @@ void Engine::Impl::install(const Gemm& gemm, const BestKey& key, const Config& c
 
 void Engine::Impl::tune_later(const Gemm& gemm, int threads) {
   const std::lock_guard lock(queue_mutex);
+  if (closing.load()) return;
   queue.push_back({gemm, threads});
   if (!background.joinable()) background = std::thread([this] { run_background(); });
   queue_filled.notify_one();

@@ -148,6 +148,11 @@ INSTANTIATE_TEST_SUITE_P(
                            "file = \"/nowhere/shapes.txt\": No such file"},
                     Misuse{{"explain", "--file", "/"}, 2, "file = \"/\""},
                     Misuse{{"explain", "--file", "/dev/null"}, 2, "holds no shape"},
+                    Misuse{{"explain", "--shape", "fp32 N N 9..3 8 8"}, 2, "the range is reversed"},
+                    Misuse{{"verify", "--shape", "fp32 N N 1..3 8 8"}, 2, "takes single sizes"},
+                    Misuse{{"bench", "--any-m", "--shape", kShape}, 2, "draws from a range"},
+                    Misuse{{"bench", "--count", "3", "--shape", kShape}, 2, "--any-m"},
+                    Misuse{{"bench", "--svg", "x.svg", "--shape", kShape}, 2, "svg = \"x.svg\""},
                     Misuse{{"explain", "--layers", "gpt-17"}, 2, "layers = \"gpt-17\""},
                     Misuse{{"explain", "--layers", "bert-base:x"}, 2, "layers = \"bert-base:x\""}));
 

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/engine_impl.h"
@@ -105,6 +108,37 @@ TEST(EngineRanges, APlanOutlivesItsEngine) {
   const Verdict verdict =
       verify(gemm, [&](const Operands& operands) { return plan->run(5, operands); });
   EXPECT_TRUE(verdict) << why(verdict);
+}
+
+TEST(EngineRanges, NothingOfTheCallersIsCalledAfterTheEngineEnded) {
+  TempDir dir;
+  const auto said = std::make_shared<int>(0);
+  std::optional<RangePlan> plan;
+  {
+    auto engine = Engine::open({.database = dir / "kiln.db",
+                                .policy = Policy::tune_in_background,
+                                .threads = 1,
+                                .on_untuned = [said](const std::string&) { ++*said; }});
+    ASSERT_TRUE(engine) << engine.error().message;
+    plan = engine->plan(kGemm.with_n(3, 9)).value();
+  }
+  const std::vector<float> a(48, 1), b(48 * 9, 2);
+  std::vector<float> d(9);
+  for (const std::int64_t n : {4, 5, 6})
+    ASSERT_TRUE(plan->run(n, {.a = a.data(), .b = b.data(), .d = d.data()}));
+  EXPECT_EQ(d[5], 96);
+  EXPECT_EQ(*said, 0);
+}
+
+TEST(EngineRanges, WithoutADatabaseThatCanBeWrittenNothingIsSearched) {
+  Opened kiln;
+  std::filesystem::remove(kiln.dir / "kiln.db");
+  bool asked = false;
+  const auto report = kiln->tune(range(), {.progress = [&](const Progress&) { asked = true; }});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::database);
+  EXPECT_THAT(report.error().message, HasSubstr("kiln.db"));
+  EXPECT_FALSE(asked);
 }
 
 TEST(EngineRanges, TheTableServesLaterProcessesWithoutACompiler) {
