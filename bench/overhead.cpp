@@ -36,7 +36,7 @@ Result<std::vector<double>> host_call_times(Engine& engine, const Gemm& gemm,
   if (!inside.kernel)
     return fail(ErrorCode::not_tuned,
                 fmt::format("{}: no generated kernel to call directly; tune it first", text(gemm)));
-  KilnArgs args = make_args(inside.problem, operands);
+  KilnArgs args = make_args(inside.problem, operands, inside.args.division);
   const auto workspace = aligned_bytes(inside.workspace_bytes);
   unsigned barrier[4] = {};
   args.workspace = workspace.get();

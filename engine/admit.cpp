@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "engine/engine_impl.h"
-#include "generator/space/space.h"
+#include "generator/space/family.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/packed_b.h"
 #include "tuner/verify/check.h"
@@ -16,10 +16,10 @@ namespace kiln {
 namespace {
 
 /// One call on plain operands; a B that the kernel takes packed is packed first.
-Status run_once(const HostKernel& kernel, const Canonical& problem, const DeviceCaps& device,
-                const Operands& operands) {
+Status run_once(const HostKernel& kernel, const Config& config, const Canonical& problem,
+                const DeviceCaps& device, const Operands& operands) {
   const int threads = device.compute_units;
-  KilnArgs args = make_args(problem, operands);
+  KilnArgs args = make_args(problem, operands, division_of(config));
   PackedCopy copy;
   if (problem.gemm.b_packed) {
     auto packed = pack_b(packed_layout(problem, device), problem, args.b, threads);
@@ -31,12 +31,13 @@ Status run_once(const HostKernel& kernel, const Canonical& problem, const Device
 }
 
 /// Where no worker is installed beside the library, the check runs here.
-Verdict verify_here(const Gemm& gemm, const HostKernel& kernel, const DeviceCaps& device,
-                    const VerifyOptions& options, double flushed) {
+Verdict verify_here(const Gemm& gemm, const HostKernel& kernel, const Config& config,
+                    const DeviceCaps& device, const VerifyOptions& options) {
   const Canonical problem = canonicalise(gemm);
   return verify(
-      gemm, [&](const Operands& operands) { return run_once(kernel, problem, device, operands); },
-      options, flushed);
+      gemm,
+      [&](const Operands& operands) { return run_once(kernel, config, problem, device, operands); },
+      options, flushed_by(gemm, device, config));
 }
 
 }  // namespace
@@ -55,8 +56,7 @@ Status Engine::Impl::prove(const BestKey& key, const Config& config, const Kerne
   const bool none_installed = (named == nullptr || *named == '\0') && !find_worker();
   if (!checker && (gpu || !none_installed)) return tl::unexpected(checker.error());
   Verdict verdict = checker ? checker->check(config, {.image = code.image})
-                            : verify_here(gemm, *kernel.host, key.device, options,
-                                          flushed_by(gemm, key.device, config));
+                            : verify_here(gemm, *kernel.host, config, key.device, options);
   // Beside the caller's own data a GPU may have no room for the problem's references.
   if (gpu && !verdict && verdict.error().kind == Failure::Kind::resources)
     if (const auto small = small_problem_for(key.gemm, key.device, config, kCheapToProve))

@@ -196,7 +196,9 @@ std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads, const Devic
   return plan;
 }
 
-void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel) {
+void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel,
+                 const KilnDivision& division) {
+  plan.args.division = division;
   plan.used_threads = threads_used(*kernel, plan.args, plan.threads);
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
   plan.bare_call = plan.used_threads == 1 && plan.workspace_bytes == 0 && !plan.gemm.b_packed &&

@@ -82,7 +82,8 @@ std::shared_ptr<std::byte[]> aligned_bytes(std::int64_t bytes);
 /// A plan without a kernel yet: keys, canonical form and rules. `gemm` is valid.
 std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads, const DeviceCaps& device = {});
 /// Gives it code and asks that for its workspace.
-void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel);
+void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel,
+                 const KilnDivision& division);
 
 /// Code on its device: one of the two is set.
 struct KernelCode {

@@ -83,7 +83,7 @@ Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match
     plan->gpu = std::move(*bound);
     if (recorder) plan->expected_ns = expected_ns(gemm, threads, match, config);
   } else {
-    bind_kernel(*plan, std::move(code.host));
+    bind_kernel(*plan, std::move(code.host), division_of(config));
     // What was not tuned for these sizes may have been made for few of them.
     if (match != Match::exact && plan->workspace_bytes > workspace_allowed(gemm))
       return fail(ErrorCode::device,

@@ -13,6 +13,7 @@
 #include "generator/render/template.h"
 #include "generator/space/gpu_launch.h"
 #include "generator/space/space.h"
+#include "templates/cpu/common/abi.h"
 
 namespace kiln {
 
@@ -53,6 +54,9 @@ struct Family {
   double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
   /// Null for host families, whose kernels divide their work themselves.
   GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  /// Of a host family: what its kernels are given with each call, so that configs that differ in it
+  /// alone share one binary. Null: nothing.
+  KilnDivision (*division)(const Config&) = nullptr;
   /// Null: all sizes are constants of the code.
   Tile (*tile)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
   /// A config for nearly every problem, needing no search; null: the family offers none.
@@ -74,5 +78,8 @@ std::span<const Family> families();
 const Family* find_family(const Config& config, Vendor vendor);
 /// The same of a config that breaks no rule on the vendor's device.
 const Family& family_of(const Config& config, Vendor vendor);
+/// What a CPU's kernel is given with each call for this config; all zero where the config is not of
+/// a CPU's family.
+KilnDivision division_of(const Config& config);
 
 }  // namespace kiln

@@ -26,13 +26,21 @@ constexpr std::string_view name(E value) requires requires {
 
 /// Name of a config field, where it lives, and the largest number that a text may give it: rules
 /// multiply up to three of them within int. A field that was added after the first databases is
-/// `later`: its zero is left out of the text, so that older texts stay valid.
+/// `later`: its zero is left out of the text, so that older texts stay valid. An `argument` is
+/// given to the kernel with each call: configs that differ in arguments alone share a binary, with
+/// few exceptions that cost a search no more than a compilation.
 template <typename C, typename T>
 struct Field {
   std::string_view name;
   T C::*member;
   int most = 1024;
   bool later = false;
+  bool argument = false;
 };
+
+template <typename C, typename T>
+constexpr Field<C, T> argument(std::string_view name, T C::*member, int most = 0) {
+  return {name, member, most, false, true};
+}
 
 }  // namespace kiln

@@ -30,6 +30,12 @@ std::string text(const TensorMapSpec& map) {
       static_cast<int>(promotion));
 }
 
+std::string text(const KilnDivision& division) {
+  const auto& [mc, nc, kc, inner_columns, parallel] = division;
+  return fmt::format("mc={};nc={};kc={};inner_columns={};parallel={};", mc, nc, kc, inner_columns,
+                     parallel);
+}
+
 }  // namespace
 
 std::string launch_text(const GpuLaunch& launch) {
@@ -44,10 +50,11 @@ std::string launch_text(const Gemm& gemm, const DeviceCaps& device, const Config
   const Canonical problem = canonicalise(gemm);
   if (!broken_rule(problem, device, config).empty()) return {};
   const Family& family = family_of(config, device.vendor);
-  std::string all = fmt::format("abi={};revision={};", kKernelAbi, family.revision);
-  if (gemm.b_packed && family.launch == nullptr)
-    all += fmt::format("b={};", text(packed_layout(problem, device)));
-  if (family.launch != nullptr) all += launch_text(family.launch(problem, device, config));
+  const bool host = family.vendor == Vendor::cpu;
+  std::string all = fmt::format("abi={};revision={};", host ? kHostAbi : kGpuAbi, family.revision);
+  if (family.division != nullptr) all += text(family.division(config));
+  if (gemm.b_packed && host) all += fmt::format("b={};", text(packed_layout(problem, device)));
+  if (!host) all += launch_text(family.launch(problem, device, config));
   return all;
 }
 

@@ -11,16 +11,16 @@
 
 namespace kiln {
 
-/// Version of what a kernel is called with: KilnArgs of templates/cpu/common/abi.h and KilnGpuArgs
+/// Versions of what a kernel is called with: KilnArgs of templates/cpu/common/abi.h and KilnGpuArgs
 /// of templates/cuda/common/abi.h. Bumped when their layout or meaning changes.
-inline constexpr int kKernelAbi = 1;
+inline constexpr int kHostAbi = 2, kGpuAbi = 1;
 
 /// Every field of a launch, one line: "workspace=0;zeroed=0;step(entry=kiln_gemm,…);map(…)".
 std::string launch_text(const GpuLaunch& launch);
 
-/// What stored code must agree with to be right: "abi=1;revision=1;" (the family's revision) and,
-/// for a GPU, the launch that today's generator gives this config. Empty when the config is illegal
-/// for the problem: then there is no launch to compare with.
+/// What stored code must agree with to be right: "abi=1;revision=1;" (the family's revision) and
+/// the launch that today's generator gives this config; on a CPU how it divides the work. Empty
+/// when the config is illegal for the problem: then there is no launch to compare with.
 std::string launch_text(const Gemm& gemm, const DeviceCaps& device, const Config& config);
 
 }  // namespace kiln

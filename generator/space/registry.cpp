@@ -80,6 +80,12 @@ const Family* find_family(const Config& config, Vendor vendor) {
   return nullptr;
 }
 
+KilnDivision division_of(const Config& config) {
+  const Family* family = find_family(config, Vendor::cpu);
+  return family == nullptr || family->division == nullptr ? KilnDivision{}
+                                                          : family->division(config);
+}
+
 const Family& family_of(const Config& config, Vendor vendor) {
   const Family* family = find_family(config, vendor);
   if (family == nullptr) std::abort();  // broken_rule() was not asked

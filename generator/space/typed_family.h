@@ -47,6 +47,7 @@ struct TypedFamily {
   Parameters (*parameters)(const Canonical&, const DeviceCaps&, const C&, const S&);
   double (*predict_ns)(const Canonical&, const DeviceCaps&, const C&, const S&);
   GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const C&, const S&) = nullptr;
+  KilnDivision (*division)(const C&) = nullptr;
   Tile (*tile)(const Canonical&, const C&, const S&) = nullptr;
   std::optional<C> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
@@ -88,6 +89,8 @@ Family family_row() {
       const C& c = std::get<C>(config);
       return kRow.launch(p, d, c, kRow.sizes(p, d, c));
     };
+  if (kRow.division != nullptr)
+    row.division = [](const Config& config) { return kRow.division(std::get<C>(config)); };
   if (kRow.tile != nullptr)
     row.tile = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
       const C& c = std::get<C>(config);

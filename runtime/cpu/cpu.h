@@ -16,9 +16,10 @@ namespace kiln {
 Result<DeviceCaps> detect_cpu(int threads = 0);
 
 /// Canonical arguments of one call (workspace and barrier left null). `problem` comes from
-/// canonicalise(); operands are the caller's, so this is where A and B are exchanged. For a packed
+/// canonicalise(), `division` from the kernel's config (division_of(); the reference has none); operands are the caller's, so this is where A and B are exchanged. For a packed
 /// problem `operands.b` must already point at the packed bytes: PackedB is opaque here.
-KilnArgs make_args(const Canonical& problem, const Operands& operands);
+KilnArgs make_args(const Canonical& problem, const Operands& operands,
+                   const KilnDivision& division = {});
 
 /// How many of `threads` threads the kernel has work for: waking the others would cost a
 /// microsecond.

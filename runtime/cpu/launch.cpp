@@ -43,8 +43,11 @@ Status run(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& args, int t
 
 }  // namespace
 
-KilnArgs make_args(const Canonical& problem, const Operands& operands) {
-  return kernel_args<KilnArgs>(problem, operands);
+KilnArgs make_args(const Canonical& problem, const Operands& operands,
+                   const KilnDivision& division) {
+  auto args = kernel_args<KilnArgs>(problem, operands);
+  args.division = division;
+  return args;
 }
 
 int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads) {

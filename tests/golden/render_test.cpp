@@ -38,7 +38,7 @@ const Case kCases[] = {
     // One whole kernel a family.
     {"host_packed", "avx512", 1, "fp32 N N 1024 1024 1024",
      "host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows "
-     "parallel=none unroll=4 prefetch=0 stream_d=0 ahead=1"},
+     "parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2"},
     {"host_dot", "avx512", 2, "fp32 N T 4 4096 4096",
      "host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0"},
     {"host_small", "avx512", 1, "fp32 N N 13 24 9",
@@ -69,24 +69,24 @@ const Case kCases[] = {
     // What other configs choose in the templates.
     {"host_packed_fp32_unpacked_tails", "avx512", 1, "fp32 N N 29 100 300 lda=304",
      "host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=128 pack_a=0 pack_b=0 inner=columns "
-     "parallel=none unroll=1 prefetch=8 stream_d=0 ahead=1",
+     "parallel=none unroll=1 prefetch=8 stream_d=0 fetch_a=8 fetch_b=1",
      "cpu/packed/packed.cpp"},
     {"host_packed_fp64_avx2_grid_epilogue", "avx2", 4,
      "fp64 T N 500 400 300 epilogue=bias_row+gelu_erf+residual",
      "host_packed isa=avx2 mr=4 nv=3 kc=256 mc=96 nc=768 pack_a=1 pack_b=1 inner=rows "
-     "parallel=grid unroll=4 prefetch=0 stream_d=0 ahead=0",
+     "parallel=grid unroll=4 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
      "cpu/common/epilogue.h"},
     {"host_packed_bf16_split_k", "avx512_bf16", 2, "bf16 N T 64 96 4096",
      "host_packed isa=avx512 mr=8 nv=3 kc=512 mc=64 nc=96 pack_a=1 pack_b=1 inner=columns "
-     "parallel=k unroll=1 prefetch=0 stream_d=0 ahead=0",
+     "parallel=k unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
      "cpu/common/share.h"},
     {"host_packed_int8_weights", "avx512_bf16", 1, "int8 N T 32 512 1024 out=fp32 packed_b=1",
      "host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns "
-     "parallel=none unroll=1 prefetch=16 stream_d=0 ahead=0",
+     "parallel=none unroll=1 prefetch=16 stream_d=0 fetch_a=0 fetch_b=0",
      "cpu/common/panels.h cpu/packed/packed.cpp"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
      "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
-     "parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0",
+     "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
      "cpu/common/vector.h"},
     {"cuda_wgmma_fp16_unaligned_stream", "sm_90a", 132,
      "fp16 T N 1023 1023 1023 epilogue=bias_col+gelu+residual",

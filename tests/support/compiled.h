@@ -23,7 +23,7 @@ inline Result<BoundKernel> compiled(const Gemm& gemm, const DeviceCaps& device,
   if (!binary) return tl::unexpected(binary.error());
   auto kernel = HostKernel::load(binary->image);
   if (!kernel) return tl::unexpected(kernel.error());
-  return BoundKernel(std::move(*kernel), gemm, device);
+  return BoundKernel(std::move(*kernel), config, gemm, device);
 }
 
 /// The named CPU with `threads` threads, if this machine can run its code.

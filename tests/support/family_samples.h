@@ -68,7 +68,7 @@ inline constexpr const char* kRunsNatively =
 inline constexpr FamilySample kFamilySamples[] = {
     {"host_packed", "avx2", "fp32 N N 33 40 70",
      "host_packed isa=avx2 mr=4 nv=3 kc=32 mc=96 nc=768 pack_a=1 pack_b=1 inner=rows "
-     "parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0",
+     "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
      kRunsNatively},
     {"host_dot", "avx2", "fp32 N T 5 40 70",
      "host_dot isa=avx2 mr=2 nr=4 kc=0 mc=0 parallel=none prefetch=0", kRunsNatively},

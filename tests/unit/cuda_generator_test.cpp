@@ -253,7 +253,7 @@ TEST(CudaSimtRules, WarpsThatCopyNeedHopperAndRegistersToGive) {
 std::vector<CudaWgmma> first_guesses(const char* line) {
   const auto space = space_for(parse_gemm(line).value(), h200());
   std::vector<CudaWgmma> guesses;
-  for (const Config& config : Proposer(*space, 1).next(16))
+  for (const Config& config : Proposer(*space, 1).next(16, 0))
     if (const auto* c = std::get_if<CudaWgmma>(&config)) guesses.push_back(*c);
   return guesses;
 }

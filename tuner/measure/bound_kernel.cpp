@@ -2,19 +2,24 @@
 
 #include <utility>
 
+#include "generator/space/family.h"
 #include "runtime/workspace.h"
 
 namespace kiln {
 
-BoundKernel::BoundKernel(HostKernel kernel, const Gemm& gemm, const DeviceCaps& device)
-    : kernel_(std::move(kernel)), problem_(canonicalise(gemm)), threads_(device.compute_units) {
+BoundKernel::BoundKernel(HostKernel kernel, const Config& config, const Gemm& gemm,
+                         const DeviceCaps& device)
+    : kernel_(std::move(kernel)),
+      division_(division_of(config)),
+      problem_(canonicalise(gemm)),
+      threads_(device.compute_units) {
   if (gemm.b_packed) layout_ = packed_layout(problem_, device);
 }
 
 Status BoundKernel::run(const Operands& operands) { return run(problem_, operands); }
 
 Status BoundKernel::run(const Canonical& problem, const Operands& operands) {
-  KilnArgs args = make_args(problem, operands);
+  KilnArgs args = make_args(problem, operands, division_);
   if (!layout_) return launch(kernel_, args, threads_);
   return pack_b(*layout_, problem, args.b, threads_).and_then([&](const PackedCopy& packed) {
     args.b = packed.data.get();
@@ -26,7 +31,7 @@ Result<Calls> BoundKernel::calls(const OperandSets& sets) {
   std::vector<KilnArgs> args;
   packed_sets_.clear();
   for (int i = 0; i < sets.count(); ++i) {
-    args.push_back(make_args(problem_, sets[i]));
+    args.push_back(make_args(problem_, sets[i], division_));
     if (!layout_) continue;
     auto packed = pack_b(*layout_, problem_, args.back().b, threads_);
     if (!packed) return tl::unexpected(packed.error());

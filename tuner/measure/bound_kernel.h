@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "generator/space/config.h"
 #include "kiln/engine.hpp"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/packed_b.h"
@@ -16,7 +17,7 @@ namespace kiln {
 class BoundKernel {
  public:
   /// On the device's compute_units threads.
-  BoundKernel(HostKernel kernel, const Gemm& gemm, const DeviceCaps& device);
+  BoundKernel(HostKernel kernel, const Config& config, const Gemm& gemm, const DeviceCaps& device);
 
   /// One call on plain operands (B not packed). Errors: device (no memory).
   Status run(const Operands& operands);
@@ -29,6 +30,7 @@ class BoundKernel {
 
  private:
   HostKernel kernel_;
+  KilnDivision division_;
   Canonical problem_;
   int threads_;
   std::optional<PackedLayout> layout_;  // of problems with a packed B

@@ -30,6 +30,21 @@ std::vector<int> point_of(const Config& config) {
   return point;
 }
 
+/// The point without what is an argument of the kernel.
+std::vector<int> code_of(const Config& config) {
+  std::vector<int> code{static_cast<int>(config.index())};
+  std::visit(
+      [&](const auto& c) {
+        std::apply(
+            [&](const auto&... field) {
+              ((field.argument ? void() : code.push_back(int(c.*(field.member)))), ...);
+            },
+            c.fields());
+      },
+      config);
+  return code;
+}
+
 std::size_t differing_axes(const std::vector<int>& x, const std::vector<int>& y) {
   if (x[0] != y[0]) return kMaxAxes;
   std::size_t count = 0;
@@ -54,6 +69,7 @@ Proposer::Proposer(const SearchSpace& space, std::uint64_t seed)
       family_effect_(std::variant_size_v<Config>, 0.0),
       state_(seed) {
   std::vector<std::map<int, int>> numbers(effects_.size());  // of the values, in order of sight
+  std::map<std::vector<int>, std::size_t> codes;
   for (std::size_t i = 0; i < space.legal.size(); ++i) {
     Point point = point_of(space.legal[i]);
     for (std::size_t axis = 0; axis + 1 < point.size(); ++axis) {
@@ -66,8 +82,10 @@ Proposer::Proposer(const SearchSpace& space, std::uint64_t seed)
     points_.push_back(std::move(point));
     log_predicted_.push_back(
         std::log(std::max(1.0, predict_ns(space.problem, space.device, space.legal[i]))));
+    codes_.push_back(codes.try_emplace(code_of(space.legal[i]), codes.size()).first->second);
     index_.emplace(space.legal[i], i);
   }
+  made_.assign(codes.size(), false);
 }
 
 double Proposer::predicted_ns(const Config& config) const {
@@ -83,6 +101,7 @@ void Proposer::learn(const Measured& row) {
     seen_[it->second] = true;
     --remaining_;
   }
+  made_[codes_[it->second]] = true;
   const double ns = row.ok() ? row.timing().median_ns : 0;
   observations_.push_back({it->second, ns});
 }
@@ -149,12 +168,11 @@ std::uint64_t Proposer::random() {
   return z ^ (z >> 31);
 }
 
-bool Proposer::take(std::size_t index, Picks& picks) {
-  if (seen_[index]) return false;
+void Proposer::take(std::size_t index, Picks& picks) {
   seen_[index] = true;
+  made_[codes_[index]] = true;
   --remaining_;
   picks.push_back(index);
-  return true;
 }
 
 // Best score first; twins of what this group already holds wait, unless nothing else is left: four
@@ -162,19 +180,18 @@ bool Proposer::take(std::size_t index, Picks& picks) {
 void Proposer::take_ranked(const std::vector<double>& score, std::size_t count, Picks& picks) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < score.size(); ++i)
-    if (!seen_[i]) order.push_back(i);
+    if (is_new(i)) order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+    return std::pair(score[x], x) < std::pair(score[y], y);
+  });
   const std::size_t head = std::min(order.size(), count * 32 + 64);
-  std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(head), order.end(),
-                    [&](std::size_t x, std::size_t y) {
-                      return std::pair(score[x], x) < std::pair(score[y], y);
-                    });
   const std::size_t goal = picks.size() + count;
   for (const std::size_t apart : {3u, 2u, 1u})
-    for (std::size_t i = 0; i < head && picks.size() < goal; ++i) {
+    for (std::size_t i = 0; i < (apart == 1 ? order.size() : head) && picks.size() < goal; ++i) {
       const bool twin = std::any_of(picks.begin(), picks.end(), [&](std::size_t p) {
         return differing_axes(points_[p], points_[order[i]]) < apart;
       });
-      if (!twin) take(order[i], picks);
+      if (!twin && is_new(order[i])) take(order[i], picks);
     }
 }
 
@@ -182,7 +199,7 @@ void Proposer::take_first_of_families(std::size_t count, Picks& picks) {
   std::array<std::optional<std::size_t>, std::variant_size_v<Config>> best;
   for (std::size_t i = 0; i < points_.size(); ++i) {
     auto& slot = best[std::size_t(points_[i][0])];
-    if (!seen_[i] && (!slot || log_predicted_[i] < log_predicted_[*slot])) slot = i;
+    if (is_new(i) && (!slot || log_predicted_[i] < log_predicted_[*slot])) slot = i;
   }
   std::vector<std::size_t> firsts;
   for (const auto& slot : best)
@@ -192,23 +209,31 @@ void Proposer::take_first_of_families(std::size_t count, Picks& picks) {
   for (std::size_t i = 0; i < firsts.size() && i < count; ++i) take(firsts[i], picks);
 }
 
-// From the neighbours of one of the three best, half by what was learnt, half by lot; single steps
-// count as nearer.
-void Proposer::take_neighbours(std::size_t count, Picks& picks) {
+std::vector<std::size_t> Proposer::fastest_seen() const {
+  constexpr std::size_t kFastest = 3;
   std::vector<Observation> best;
   for (const Observation& o : observations_)
     if (o.ns > 0) best.push_back(o);
-  const std::size_t top = std::min<std::size_t>(3, best.size());
-  if (top == 0) return take_random(count, picks);
+  const std::size_t top = std::min(kFastest, best.size());
   std::partial_sort(best.begin(), best.begin() + std::ptrdiff_t(top), best.end(),
                     [](const Observation& x, const Observation& y) {
                       return std::pair(x.ns, x.index) < std::pair(y.ns, y.index);
                     });
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < top; ++i) out.push_back(best[i].index);
+  return out;
+}
+
+// New code from the neighbours of one of the three best, half by what was learnt, half by lot;
+// single steps count as nearer.
+void Proposer::take_neighbours(std::size_t count, Picks& picks) {
+  const std::vector<std::size_t> best = fastest_seen();
+  if (best.empty()) return take_random(count, picks);
   for (std::size_t n = 0; n < count; ++n) {
-    const Point& centre = points_[best[random() % top].index];
+    const Point& centre = points_[best[random() % best.size()]];
     std::vector<std::pair<double, std::size_t>> near;
     for (std::size_t i = 0; i < points_.size(); ++i)
-      if (!seen_[i] && is_neighbour(centre, points_[i]))
+      if (is_new(i) && is_neighbour(centre, points_[i]))
         near.emplace_back(corrected(i) + 0.02 * double(differing_axes(centre, points_[i])), i);
     if (near.empty()) {
       take_random(1, picks);
@@ -223,24 +248,53 @@ void Proposer::take_neighbours(std::size_t count, Picks& picks) {
 void Proposer::take_random(std::size_t count, Picks& picks) {
   std::vector<std::size_t> open;
   for (std::size_t i = 0; i < seen_.size(); ++i)
-    if (!seen_[i]) open.push_back(i);
-  for (std::size_t n = 0; n < count && !open.empty(); ++n) {
+    if (is_new(i)) open.push_back(i);
+  for (std::size_t n = 0; n < count && !open.empty();) {
     const std::size_t at = random() % open.size();
-    take(open[at], picks);
+    if (is_new(open[at])) {
+      take(open[at], picks);
+      ++n;
+    }
     open[at] = open.back();
     open.pop_back();
   }
 }
 
-std::vector<Config> Proposer::next(int count) {
-  const auto wanted = std::min(static_cast<std::size_t>(count), remaining_);
+// What needs no compiler: half by score over all that was compiled, half from the neighbours of the
+// three best, so that a wrong model does not keep their other divisions from being tried.
+void Proposer::take_of_made(const std::vector<double>& score, std::size_t count, Picks& picks) {
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < score.size(); ++i)
+    if (!seen_[i] && made_[codes_[i]]) open.push_back(i);
+  const std::size_t goal = picks.size() + std::min(count, open.size());
+  std::sort(open.begin(), open.end(), [&](std::size_t x, std::size_t y) {
+    return std::pair(score[x], x) < std::pair(score[y], y);
+  });
+  for (const std::size_t centre : fastest_seen()) {
+    std::vector<std::size_t> near;
+    for (const std::size_t i : open)
+      if (!seen_[i] && codes_[i] == codes_[centre] && is_neighbour(points_[centre], points_[i]))
+        near.push_back(i);
+    for (std::size_t n = 0; n < count / 6 && !near.empty() && picks.size() < goal; ++n) {
+      const std::size_t at = random() % near.size();
+      take(near[at], picks);
+      near[at] = near.back();
+      near.pop_back();
+    }
+  }
+  for (std::size_t i = 0; i < open.size() && picks.size() < goal; ++i)
+    if (!seen_[open[i]]) take(open[i], picks);
+}
+
+std::vector<Config> Proposer::next(int codes, int more) {
   Picks picks;
+  const auto wanted = static_cast<std::size_t>(codes);
+  std::vector<double> score = log_predicted_;
   if (observations_.empty()) {
     take_first_of_families(wanted, picks);
-    take_ranked(log_predicted_, wanted - picks.size(), picks);
+    take_ranked(score, wanted - picks.size(), picks);
   } else {
     fit();
-    std::vector<double> score(points_.size());
     for (std::size_t i = 0; i < score.size(); ++i) score[i] = seen_[i] ? 0 : corrected(i);
     // Of eight: four by what was learnt, one by the model alone, two near the best, one anywhere.
     const std::size_t explore = wanted / 4 + wanted / 8;
@@ -248,7 +302,9 @@ std::vector<Config> Proposer::next(int count) {
     take_ranked(log_predicted_, wanted / 8, picks);
     take_neighbours(wanted / 4, picks);
   }
-  take_random(wanted - picks.size(), picks);
+  if (picks.size() < wanted) take_random(wanted - picks.size(), picks);
+  // Where no new code is left, old code has the whole group.
+  take_of_made(score, static_cast<std::size_t>(more) + (wanted - picks.size()), picks);
   std::vector<Config> out;
   for (const std::size_t i : picks) out.push_back(space_.legal[i]);
   return out;

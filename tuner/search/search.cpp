@@ -96,7 +96,7 @@ class Search {
     Evidence evidence{stored};
     if (artifact) {
       evidence.source = &artifact->source;
-      evidence.binary = artifact->binary ? &*artifact->binary : nullptr;
+      evidence.binary = artifact->binary.get();
     }
     input_.sink(evidence);
   }
@@ -127,7 +127,10 @@ class Search {
 
   // The size of a group follows from the measured time of a call, never from the clock, so that a
   // replay decides alike.
-  int group_size() const {
+  struct Group {
+    int codes, more;
+  };
+  Group group_size() {
     double call_ns = 0;
     if (best_) {
       call_ns = median(*best_);
@@ -136,8 +139,15 @@ class Search {
       for (const Config& c : space_.legal) call_ns = std::min(call_ns, proposer_.predicted_ns(c));
     }
     // A GPU's candidates compile while others are timed: larger groups keep all cores at it.
-    if (!on_host(space_.device)) return call_ns > 5e6 ? 8 : 32;
-    return call_ns > 200e6 ? 2 : call_ns > 30e6 ? 4 : 8;
+    if (!on_host(space_.device)) return {call_ns > 5e6 ? 8 : 32, 0};
+    if (call_ns > 30e6) return {call_ns > 200e6 ? 2 : 4, 0};
+    // Configs of the binaries that there are cost a timing, new ones a compilation too: some of them
+    // go with each group, and every fourth group is theirs alone.
+    constexpr int kCodes = 8;
+    constexpr double kCompileNs = 120e6, kScreenNs = 4e6, kCallsOfScreening = 16;
+    const double timings = kCompileNs / (kScreenNs + kCallsOfScreening * call_ns);
+    const int each = kCodes * std::clamp(static_cast<int>(timings / 2), 0, 2);
+    return ++groups_ % 4 == 0 ? Group{0, std::max(kCodes, 3 * each)} : Group{kCodes, each};
   }
 
   void explore() {
@@ -155,7 +165,8 @@ class Search {
       // Begins no group of which the greater part would lie beyond the budget.
       if (seconds() + 0.5 * last_group > budget) return End::budget;
       const double begin = seconds();
-      const std::vector<Config> group = proposer_.next(group_size());
+      const auto [codes, more] = group_size();
+      const std::vector<Config> group = proposer_.next(codes, more);
       std::vector<Measured> rows = bench_.screen(group);
       const bool cut_short = rows.size() < group.size();
       for (Measured& row : rows) add_new(std::move(row));
@@ -262,6 +273,7 @@ class Search {
   SearchResult result_;
   std::map<Config, std::size_t> latest_;  // the last row of each config
   std::optional<std::size_t> best_;
+  int groups_ = 0;
   const Clock::time_point begin_ = Clock::now();
 };
 

@@ -32,7 +32,7 @@ struct SearchResult {
 /// What a bench made of a config on the way to its outcome.
 struct Artifact {
   Source source;
-  std::optional<Binary> binary;  // none when it failed to compile
+  std::shared_ptr<const Binary> binary;  // shared by configs with the same code; null: none
 };
 
 /// Where outcomes come from. The real one compiles and runs candidates in the worker; a replayed

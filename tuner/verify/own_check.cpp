@@ -121,8 +121,11 @@ Verdict OwnCheck::check(const Config& config, const Binary& binary) {
   if (Verdict ready = prepare(gemm); !ready) return ready;
   auto d = SharedOutput::make(gemm);
   if (!d) return no_room(d.error().message);
-  const nlohmann::json request{
-      {"do", "run"}, {"gemm", text(gemm)}, {"device", to_json(device_)}, {"seed", seed_}};
+  const nlohmann::json request{{"do", "run"},
+                               {"gemm", text(gemm)},
+                               {"config", text(config)},
+                               {"device", to_json(device_)},
+                               {"seed", seed_}};
   if (Verdict ran = run_in_fresh_worker(request, binary, d->file(), seconds_on_cpu(gemm)); !ran)
     return ran;
   const auto [alpha, beta] = uniform_scalars(gemm);

@@ -1,7 +1,7 @@
 #include "tuner/worker/candidate_code.h"
 
 #include <algorithm>
-#include <memory>
+#include <utility>
 
 #include "runtime/backend.h"
 
@@ -12,61 +12,84 @@ CandidateCode::CandidateCode(const SearchInput& input, Compiler& compiler)
 
 void CandidateCode::compile(const std::vector<Config>& group) {
   compiling_.clear();  // joins
-  std::vector<CompiledCode*> slots;
-  std::vector<const Config*> configs;
+  std::vector<std::pair<const Config*, Slot*>> fresh;
   for (const Config& config : group) {
-    const auto [it, fresh] = code_.try_emplace(config);
-    if (!fresh) continue;
-    slots.push_back(&it->second);
-    configs.push_back(&it->first);
+    const auto [it, added] = slots_.try_emplace(config);
+    if (added) fresh.emplace_back(&it->first, &it->second);
   }
   const auto next = std::make_shared<std::atomic<std::size_t>>(0);
-  const auto work = [this, next, slots, configs](const std::stop_token& stop) {
-    for (std::size_t i; (i = next->fetch_add(1)) < slots.size();) {
-      if (!stop.stop_requested()) compile_one(*configs[i], *slots[i]);
-      slots[i]->done.store(true);
-      slots[i]->done.notify_all();
+  const auto work = [this, next, fresh](const std::stop_token& stop) {
+    for (std::size_t i; (i = next->fetch_add(1)) < fresh.size();) {
+      const auto& [config, slot] = fresh[i];
+      if (!stop.stop_requested()) compile_one(*config, *slot);
+      slot->rendered.store(true);
+      slot->rendered.notify_all();
     }
   };
   const std::size_t helpers =
-      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), slots.size());
+      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), fresh.size());
   for (std::size_t i = 0; i < helpers; ++i) compiling_.emplace_back(work);
   if (!on_host(device_)) return;
   for (std::jthread& t : compiling_) t.join();
   compiling_.clear();
-  return;
 }
 
-void CandidateCode::compile_one(const Config& config, CompiledCode& out) const {
+void CandidateCode::compile_one(const Config& config, Slot& out) {
   auto source = render(gemm_, device_, config);
   if (!source) {
     out.failure = Failure{Failure::Kind::compile, source.error().message};
     return;
   }
-  out.artifact.source = std::move(*source);
-  if (stored_) out.artifact.binary = stored_(out.artifact.source);
-  if (!out.artifact.binary) {
-    auto binary = compiler_.compile(out.artifact.source);
-    if (!binary) {
-      out.failure = Failure{Failure::Kind::compile, binary.error().message};
-      return;
-    }
-    out.artifact.binary = std::move(*binary);
+  out.source = std::move(*source);
+  out.key = binary_key(out.source, compiler_.version());
+  std::shared_ptr<Shared> mine;
+  {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Shared>& known = by_key_[out.key];
+    if (!known) known = mine = std::make_shared<Shared>();
+    out.shared = known;
   }
-  out.key = binary_key(out.artifact.source, compiler_.version());
+  if (!mine) return;  // the thread that came first compiles it
+  compile_shared(out.source, *mine);
+  mine->done.store(true);
+  mine->done.notify_all();
 }
 
-const CompiledCode& CandidateCode::of(const Config& config) const {
-  const CompiledCode& found = code_.at(config);
-  found.done.wait(false);
-  return found;
+void CandidateCode::compile_shared(const Source& source, Shared& out) const {
+  if (stored_)
+    if (auto kept = stored_(source)) {
+      out.binary = std::make_shared<const Binary>(std::move(*kept));
+      return;
+    }
+  auto binary = compiler_.compile(source);
+  if (binary)
+    out.binary = std::make_shared<const Binary>(std::move(*binary));
+  else
+    out.failure = Failure{Failure::Kind::compile, binary.error().message};
+}
+
+const CompiledCode& CandidateCode::of(const Config& config) {
+  Slot& slot = slots_.at(config);
+  slot.rendered.wait(false);
+  if (std::exchange(slot.answered, true)) return slot.answer;
+  CompiledCode& answer = slot.answer;
+  answer.artifact.source = std::move(slot.source);
+  answer.key = std::move(slot.key);
+  answer.failure = std::move(slot.failure);
+  if (slot.shared) {
+    slot.shared->done.wait(false);
+    answer.artifact.binary = slot.shared->binary;
+    answer.failure = slot.shared->failure;
+    if (answer.failure) answer.key.clear();
+  }
+  return answer;
 }
 
 const Artifact* CandidateCode::artifact(const Config& config) const {
-  const auto it = code_.find(config);
-  return it == code_.end() || !it->second.done || it->second.artifact.source.text.empty()
+  const auto it = slots_.find(config);
+  return it == slots_.end() || it->second.answer.artifact.source.text.empty()
              ? nullptr
-             : &it->second.artifact;
+             : &it->second.answer.artifact;
 }
 
 }  // namespace kiln

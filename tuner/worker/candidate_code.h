@@ -1,9 +1,12 @@
-// Code of a search's candidates: compiled on all cores, or taken from where it is kept.
+// Code of a search's candidates: compiled on all cores, or taken from where it is kept. Configs
+// that render to the same code share one binary.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -14,8 +17,9 @@
 
 namespace kiln {
 
+/// One config's code. `artifact.source` names the config at its head, the binary may be of another
+/// config's source with the same tokens.
 struct CompiledCode {
-  std::atomic<bool> done{false};  // set by the thread that compiled it, last
   Artifact artifact;
   std::string key;
   std::optional<Failure> failure;
@@ -31,19 +35,39 @@ class CandidateCode {
   /// compiling meanwhile.
   void compile(const std::vector<Config>& group);
   /// Of a config that was given to compile(); waits until it is compiled.
-  const CompiledCode& of(const Config& config) const;
-  /// Null where it was not rendered yet.
+  const CompiledCode& of(const Config& config);
+  /// Null where it was not asked for with of() yet, or could not be rendered.
   const Artifact* artifact(const Config& config) const;
 
  private:
-  void compile_one(const Config& config, CompiledCode& out) const;
+  /// What all configs with the same tokens share; written by one thread, which sets `done` last.
+  struct Shared {
+    std::atomic<bool> done{false};
+    std::shared_ptr<const Binary> binary;
+    std::optional<Failure> failure;
+  };
+  /// A config on its way: rendered by one thread, which sets `rendered` last.
+  struct Slot {
+    std::atomic<bool> rendered{false};
+    Source source;
+    std::string key;
+    std::shared_ptr<const Shared> shared;  // null: it could not be rendered
+    std::optional<Failure> failure;
+    CompiledCode answer;
+    bool answered = false;
+  };
+
+  void compile_one(const Config& config, Slot& out);
+  void compile_shared(const Source& source, Shared& out) const;
 
   const Gemm gemm_;
   const DeviceCaps device_;
   const std::function<std::optional<Binary>(const Source&)> stored_;
   Compiler& compiler_;
-  std::map<Config, CompiledCode> code_;
-  std::vector<std::jthread> compiling_;  // after code_, so joined before that is destroyed
+  std::map<Config, Slot> slots_;
+  std::mutex mutex_;  // guards by_key_
+  std::map<std::string, std::shared_ptr<Shared>> by_key_;
+  std::vector<std::jthread> compiling_;  // last, so joined before the others are destroyed
 };
 
 }  // namespace kiln

@@ -162,23 +162,24 @@ KILN_INLINE i64 right_columns(const KilnArgs& args) {
   //% end
 }
 KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
-  return kHeight * round_up(smaller(kKc, args.k), kStep) * i64(sizeof(Left));
+  return kHeight * round_up(smaller(args.division.kc, args.k), kStep) * i64(sizeof(Left));
 }
 KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
   //% if b_packed
   return 0;
   //% else
-  return round_up(
-      panels_units(smaller(kNc, right_columns(args)), smaller(kKc, args.k)) * i64(sizeof(Unit)),
-      kLine);
+  return round_up(panels_units(smaller(args.division.nc, right_columns(args)),
+                               smaller(args.division.kc, args.k)) *
+                      i64(sizeof(Unit)),
+                  kLine);
   //% end
 }
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
-  //% if parallel == k
+  //% if split_k
   return round_up(args.m * args.n * i64(sizeof(Acc)), kLine);
   //% else
   //% if accumulate == workspace
-  return args.k > kKc ? round_up(args.m * args.n * i64(sizeof(Acc)), kLine) : 0;
+  return args.k > args.division.kc ? round_up(args.m * args.n * i64(sizeof(Acc)), kLine) : 0;
   //% else
   return 0;
   //% end
@@ -203,14 +204,15 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
   const Range lefts = rows, rights = columns;
   const i64 left_ld = args.lda;
   //% end
-  for (i64 j0 = rights.begin; j0 < rights.end; j0 += kNc) {
-    const i64 j1 = smaller(j0 + kNc, rights.end);
-    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
-      const i64 k = smaller(kKc, ks.end - k0);
-      //% if parallel == k
+  const i64 nc = args.division.nc, kc = args.division.kc;
+  for (i64 j0 = rights.begin; j0 < rights.end; j0 += nc) {
+    const i64 j1 = smaller(j0 + nc, rights.end);
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
+      const i64 k = smaller(kc, ks.end - k0);
+      //% if split_k
       const Pass pass{k0 == ks.begin, false};  // reduce() finishes
       //% else
-      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+      const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
       //% end
       //% if !b_packed
       pack_right(memory.right, args, k0, j0, j1 - j0, k);
@@ -266,7 +268,7 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     Output out = output_of(args, batch);
     out.partial = {memory.partial, args.n, 0, 0};
     multiply(args, memory, out, work.rows, work.columns, work.ks);
-    //% if parallel == k
+    //% if split_k
     wait_for_all(args.barrier, threads);
     reduce(args, out, thread_memory(args, 0).partial, bytes_of_thread(args) / i64(sizeof(Acc)),
            thread, threads);

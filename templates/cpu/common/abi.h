@@ -4,6 +4,24 @@
 
 extern "C" {
 
+/// What is divided among threads: batches, rows of D, columns, both, or k.
+enum KilnParallel : int {
+  kilnParallelNone,  // thread 0 does all work
+  kilnParallelBatch,
+  kilnParallelM,
+  kilnParallelN,
+  kilnParallelGrid,
+  kilnParallelK
+};
+
+/// How a config divides its work. Arguments, so that configs that differ in these alone are one
+/// binary; a kernel reads those that its family has.
+struct KilnDivision {
+  long long mc, nc, kc;  // rows, columns and k of a cache block
+  int inner_columns;     // the innermost loop over tiles goes over columns, not over rows
+  int parallel;          // a KilnParallel
+};
+
 /// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
 /// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
 struct KilnArgs {
@@ -17,6 +35,7 @@ struct KilnArgs {
   long long lda, ldb, ldc, ldd;
   long long stride_a, stride_b, stride_c, stride_d;
   double alpha, beta;
+  KilnDivision division;
   void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
   unsigned* barrier;  // 4 words, zero before their first use; kernels leave them fit for the next
   //% if scales

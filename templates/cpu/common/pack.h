@@ -22,17 +22,25 @@ KILN_INLINE void store_block(Unit* to, Vec<Unit, P> units, int column) {
 
 /// From a source whose k lies contiguous: `from[j * ld + k]`, j < width ≤ W.
 template <int W, u32 Flip, typename T>
-static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
+__attribute__((noinline)) static void pack_along(Unit* to, const T* from, i64 ld, int width,
+                                                 i64 k) {
   constexpr int P = block_lanes<W>();
   const i64 groups = (k + kGroup - 1) / kGroup;
   for (i64 g = 0; g < groups; g += P) {
+    const T* at = from + g * kGroup;
+    const i64 left = k - g * kGroup;
     for (int j = 0; j < W; j += P) {
       Vec<Unit, P> rows[P];
-      KILN_UNROLL
-      for (int r = 0; r < P; ++r) {
-        rows[r] = Vec<Unit, P>(Unit(0));
-        if (j + r < width)
-          rows[r] = load_units<P>(from + (j + r) * ld + g * kGroup, k - g * kGroup);
+      if (left >= P * kGroup && width >= j + P) {
+        KILN_UNROLL
+        for (int r = 0; r < P; ++r) rows[r] = load_units<P>(at + (j + r) * ld);
+      } else {
+        Vec<Unit, P> edge[P];  // a copy: indexed at run time, rows would not stay in registers
+#pragma clang loop unroll(disable)
+        for (int r = 0; r < P; ++r)
+          edge[r] = j + r < width ? load_units<P>(at + (j + r) * ld, left) : Vec<Unit, P>(Unit(0));
+        KILN_UNROLL
+        for (int r = 0; r < P; ++r) rows[r] = edge[r];
       }
       transpose<P>(rows);
       KILN_UNROLL
@@ -49,7 +57,8 @@ static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
 /// strips of W, `pitch` units apart, are filled side by side: rows of the source are often pages
 /// apart, and each visit should find more than one strip's share there.
 template <int W, u32 Flip, typename T>
-static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k, i64 pitch) {
+__attribute__((noinline)) static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k,
+                                                  i64 pitch) {
   constexpr int P = block_lanes<W>();
   constexpr int kTogether = W < 32 ? 64 / W : 1;
   const i64 groups = (k + kGroup - 1) / kGroup;

@@ -32,7 +32,8 @@ static void end_panels(Unit* to, i64 width, i64 k) {
 
 /// Packs `width` columns over k from a source that is k-major.
 template <typename T>
-static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+__attribute__((noinline)) static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width,
+                                                        i64 k) {
   for (i64 j = 0; j < width; j += kLanes)
     pack_along<kLanes, 0>(to + panels_units(j, k), from + j * ld, ld,
                           int(smaller(kLanes, width - j)), k);
@@ -41,7 +42,8 @@ static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width, i64 k)
 
 /// The same from a source whose columns lie side by side.
 template <typename T>
-static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+__attribute__((noinline)) static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width,
+                                                         i64 k) {
   pack_across<kLanes, 0>(to, from, ld, width, k, panel_units(k));
   end_panels(to, width, k);
 }

@@ -16,60 +16,69 @@ KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
 }
 
 /// What one thread does of a problem. A batch, a row or a column belongs to one thread; only with
-/// `parallel == k` do threads work on the same elements, each on its own part of k.
+/// split-K do threads work on the same elements, each on its own part of k.
 struct Work {
   Range batches, rows, columns, ks;
 };
 
 extern "C" int kiln_threads(const KilnArgs* args, int threads) {
-  i64 parts = 1;
-  //% if parallel == batch
-  parts = args->batch;
-  //% end
-  //% if parallel == m
-  parts = (args->m + kRowUnit - 1) / kRowUnit;
-  //% end
-  //% if parallel == n
-  parts = (args->n + kColumnUnit - 1) / kColumnUnit;
-  //% end
-  //% if parallel == grid || parallel == k
-  parts = threads;
-  //% end
+  //% if split_k
   (void)args;
+  return threads;
+  //% else
+  i64 parts = 1;
+  switch (args->division.parallel) {
+    case kilnParallelBatch:
+      parts = args->batch;
+      break;
+    case kilnParallelM:
+      parts = (args->m + kRowUnit - 1) / kRowUnit;
+      break;
+    case kilnParallelN:
+      parts = (args->n + kColumnUnit - 1) / kColumnUnit;
+      break;
+    case kilnParallelGrid:
+      parts = threads;
+      break;
+  }
   return parts < 1 ? 1 : int(smaller(parts, threads));
+  //% end
 }
 
 KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   Work work{{0, args.batch}, {0, args.m}, {0, args.n}, {0, args.k}};
-  //% if parallel == none
-  (void)threads;
-  if (thread != 0) work.batches.end = 0;
-  //% end
-  //% if parallel == batch
-  work.batches = share(args.batch, 1, thread, threads);
-  //% end
-  //% if parallel == m
-  work.rows = share(args.m, kRowUnit, thread, threads);
-  //% end
-  //% if parallel == n
-  work.columns = share(args.n, kColumnUnit, thread, threads);
-  //% end
-  //% if parallel == grid
-  // The most square grid of all threads: down × across.
-  int across = 1;
-  for (int c = 1; c <= threads; ++c)
-    if (threads % c == 0 && args.n * i64(threads / c) >= args.m * i64(c)) across = c;
-  const int down = threads / across;
-  work.rows = share(args.m, kRowUnit, thread % down, down);
-  work.columns = share(args.n, kColumnUnit, thread / down, across);
-  //% end
-  //% if parallel == k
+  if (threads == 1) return work;
+  //% if split_k
   work.ks = share(args.k, kKUnit, thread, threads);
+  //% else
+  switch (args.division.parallel) {
+    case kilnParallelBatch:
+      work.batches = share(args.batch, 1, thread, threads);
+      break;
+    case kilnParallelM:
+      work.rows = share(args.m, kRowUnit, thread, threads);
+      break;
+    case kilnParallelN:
+      work.columns = share(args.n, kColumnUnit, thread, threads);
+      break;
+    case kilnParallelGrid: {
+      // The most square grid of all threads: down × across.
+      int across = 1;
+      for (int c = 1; c <= threads; ++c)
+        if (threads % c == 0 && args.n * i64(threads / c) >= args.m * i64(c)) across = c;
+      const int down = threads / across;
+      work.rows = share(args.m, kRowUnit, thread % down, down);
+      work.columns = share(args.n, kColumnUnit, thread / down, across);
+      break;
+    }
+    default:
+      if (thread != 0) work.batches.end = 0;
+  }
   //% end
   return work;
 }
 
-//% if parallel == k
+//% if split_k
 extern "C" int sched_yield();
 
 /// Waits until all threads have come here. Two words: arrivals, and how often all have arrived.

@@ -128,8 +128,11 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
                      Range columns) {
   const auto* a = static_cast<const TypeA*>(args.a);
   const auto* b = static_cast<const TypeB*>(args.b);
+  //% if blocked_k
+  const i64 kc = args.division.kc;
+  //% end
   //% if blocked_m
-  const i64 mc = kMc;
+  const i64 mc = args.division.mc;
   //% else
   const i64 mc = rows.end - rows.begin;
   //% end
@@ -138,9 +141,9 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
     for (i64 j = columns.begin; j < columns.end; j += kNr) {
       const int width = int(smaller(kNr, columns.end - j));
       //% if blocked_k
-      for (i64 k0 = 0; k0 < args.k || k0 == 0; k0 += kKc) {
-        const i64 k = smaller(kKc, args.k - k0);
-        const Pass pass{k0 == 0, k0 + kKc >= args.k};
+      for (i64 k0 = 0; k0 < args.k || k0 == 0; k0 += kc) {
+        const i64 k = smaller(kc, args.k - k0);
+        const Pass pass{k0 == 0, k0 + kc >= args.k};
         //% else
         const i64 k0 = 0, k = args.k;
         const Pass pass{true, true};
@@ -166,7 +169,7 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
 KILN_INLINE i64 vectors_of_thread(const KilnArgs& args) {
   //% if blocked_k
   //% if blocked_m
-  return (smaller(kMc, args.m) + kMr - 1) / kMr * (kMr * kNr);
+  return (smaller(args.division.mc, args.m) + kMr - 1) / kMr * (kMr * kNr);
   //% else
   return (args.m + kMr - 1) / kMr * (kMr * kNr);
   //% end

@@ -2,7 +2,7 @@
 // prefetcher can know, since the next block of an operand begins on other pages.
 #pragma once
 
-//% if ahead
+//% if fetch_a || fetch_b
 /// A block of a matrix on its way into L2, row by row.
 struct Ahead {
   const char *at, *begin, *end;  // the next line; the row it is of

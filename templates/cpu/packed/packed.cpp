@@ -1,13 +1,13 @@
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
 // Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h and the parameters.
 
-//% if ahead
+//% if fetch_a || fetch_b
 /// What is read after the current tiles, of A and of B.
 struct Next {
-  //% if ahead_a
+  //% if fetch_a
   Ahead a;
   //% end
-  //% if ahead_b
+  //% if fetch_b
   Ahead b;
   //% end
 };
@@ -31,7 +31,7 @@ struct Operand {
   const TypeB* b;
   i64 ldb;
   //% end
-  //% if ahead
+  //% if fetch_a || fetch_b
   Next* next;
   //% end
 };
@@ -55,31 +55,37 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
 /// Rows of units of panels that lie beside one another, one k step of each. Two bases and a pitch
 /// reach six panels: a register for each would leave too few for the rows of an unpacked A, and the
 /// compiler would compute the addresses anew in each step (measured: half the speed at kNv = 6).
+template <int N, bool Ragged>
 struct PanelRows {
   const char *first, *fourth;
+  const char* last;  // of a ragged tile, which may have a panel less than N
   i64 pitch;
 
-  __attribute__((always_inline)) PanelRows(const Unit* at, i64 bytes_apart)
+  __attribute__((always_inline)) PanelRows(const Unit* at, i64 bytes_apart, int columns)
       : first(reinterpret_cast<const char*>(at)), pitch(bytes_apart) {
     fourth = first + 3 * pitch;
+    last = first + (columns - 1) / kLanes * pitch;
     __asm__("" : "+r"(fourth), "+r"(pitch));
   }
   __attribute__((always_inline)) const char* of(int j) const {
+    if (Ragged && j == N - 1) return last;
     return j < 3 ? first + j * pitch : fourth + (j - 3) * pitch;
   }
   __attribute__((always_inline)) void advance() {
     first += sizeof(UnitVec);
     fourth += sizeof(UnitVec);
+    last += sizeof(UnitVec);
   }
 };
 //% end
 
-//% if !stream_d || ahead
+//% if !stream_d || fetch_a || fetch_b
 constexpr int kStepsPerFetch = 8;
 //% end
 /// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and skips missing rows, by branches that are predicted. There is one for each number of vectors,
-/// so it is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
+/// and skips missing rows, by branches that are predicted. There are some of each width,
+/// so they are short: their loop is not unrolled (no difference in speed) and finish() is not
+/// repeated.
 template <int M, int N, bool Ragged>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
@@ -91,8 +97,10 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     //% if column_sums
     // A's bytes were shifted by 128 to be unsigned; the column sums undo it.
     AccVec start = AccVec(0);
-    if (in.sums)
-      start = load<AccVec>(reinterpret_cast<const char*>(in.sums) + j * in.b_pitch) * -128;
+    if (in.sums) {
+      const int panel = Ragged && j == N - 1 ? (columns - 1) / kLanes : j;  // as PanelRows
+      start = load<AccVec>(reinterpret_cast<const char*>(in.sums) + panel * in.b_pitch) * -128;
+    }
     //% else
     AccVec start = AccVec(Acc(0));
     //% end
@@ -100,7 +108,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     for (int i = 0; i < M; ++i) acc[i][j] = start;
   }
   //% if packed_b
-  PanelRows right(in.b, in.b_pitch);
+  PanelRows<N, Ragged> right(in.b, in.b_pitch, columns);
   //% else
   Vec<bool, kLanes> live[N];
   KILN_UNROLL
@@ -152,19 +160,19 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   };
   const i64 whole = k / kGroup;
   i64 g = 0;
-  //% if !stream_d || ahead
+  //% if !stream_d || fetch_a || fetch_b
   // Fetches are spread over the steps: all at once they would hold every fill buffer while the
   // first steps wait for B (measured for D alone: 12 % at n = 1024, kc = 384).
-  //% if ahead
+  //% if fetch_a || fetch_b
   const i64 fetches = whole / kStepsPerFetch;
   //% else
   const i64 fetches = Ragged ? 0 : smaller(M, whole / kStepsPerFetch);  // D's rows
   //% end
   for (i64 i = 0; i < fetches; ++i) {
-    //% if ahead_a
+    //% if fetch_a
     fetch<kFetchA>(in.next->a);
     //% end
-    //% if ahead_b
+    //% if fetch_b
     fetch<kFetchB>(in.next->b);
     //% end
     //% if !stream_d
@@ -176,8 +184,10 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
 #pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
-  //% end
+#pragma clang loop unroll(disable) vectorize(disable)
+  //% else
 #pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+  //% end
   for (; g < whole; ++g) step(g, kGroup);
   //% if grouped
   if (k % kGroup) step(whole, k % kGroup);
@@ -206,13 +216,15 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   }
 }
 
-/// A ragged tile of no more vectors than the columns need, N at most.
+/// A ragged tile of as many vectors as the columns need or one more, N at most: a tile for each
+/// number of vectors would take a fifth longer to compile.
 template <int N>
 KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
                              int rows, int columns, Pass pass) {
+  constexpr int kNarrower = N > 2 ? N - 2 : 1;
   if constexpr (N > 1)
-    if (columns <= (N - 1) * kLanes)
-      return ragged_tile<N - 1>(in, k, out, row, column, rows, columns, pass);
+    if (columns <= kNarrower * kLanes)
+      return ragged_tile<kNarrower>(in, k, out, row, column, rows, columns, pass);
   tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
 }
 
@@ -249,26 +261,29 @@ struct Memory {
 };
 constexpr i64 kLine = 64;
 KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
-  return kPackA
-             ? round_up((smaller(kMc, round_up(args.m, kMr)) * (smaller(kKc, args.k) / kGroup + 1) +
-                         kLanes) *
-                            i64(sizeof(Unit)),
-                        kLine)
-             : 0;
+  return kPackA ? round_up((smaller(args.division.mc, round_up(args.m, kMr)) *
+                                (smaller(args.division.kc, args.k) / kGroup + 1) +
+                            kLanes) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
-  return kPackB ? round_up(
-                      panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) * i64(sizeof(Unit)),
-                      kLine)
+  return kPackB ? round_up(panels_units(smaller(args.division.nc, args.n),
+                                        smaller(args.division.kc, args.k)) *
+                               i64(sizeof(Unit)),
+                           kLine)
                 : 0;
 }
 /// Partial accumulators that later k is added to, where D's type would round them.
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
-  //% if parallel == k
+  //% if split_k
   return round_up(args.m * args.n * i64(sizeof(Acc)), kLine);
   //% else
   //% if accumulate == workspace
-  return args.k > kKc ? round_up(args.m * smaller(kNc, args.n) * i64(sizeof(Acc)), kLine) : 0;
+  return args.k > args.division.kc
+             ? round_up(args.m * smaller(args.division.nc, args.n) * i64(sizeof(Acc)), kLine)
+             : 0;
   //% else
   return 0;
   //% end
@@ -283,7 +298,7 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
           reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
 }
 
-//% if ahead_a
+//% if fetch_a
 /// Rows of A from `row` over k, no more than `count` of them.
 KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last, i64 k0, i64 k) {
   const i64 size = sizeof(TypeA), rows = smaller(count, last - row);
@@ -295,16 +310,17 @@ KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last,
   //% end
 }
 //% end
-//% if ahead_b
+//% if fetch_b
 /// The block of B after the one at (k0, j): the next along k or, after the last, along n.
 KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64 j, i64 k0) {
-  if ((k0 += kKc) >= ks.end) {
+  const KilnDivision& blocks = args.division;
+  if ((k0 += blocks.kc) >= ks.end) {
     k0 = ks.begin;
-    j += kNc;
+    j += blocks.nc;
   }
   if (j >= columns.end) return piece(args.b, 0, 1, 1);
-  const i64 size = sizeof(TypeB), k = smaller(kKc, ks.end - k0);
-  const i64 width = smaller(kNc, columns.end - j);
+  const i64 size = sizeof(TypeB), k = smaller(blocks.kc, ks.end - k0);
+  const i64 width = smaller(blocks.nc, columns.end - j);
   const TypeB* b = static_cast<const TypeB*>(args.b);
   //% if b_k_major
   return piece(b + j * args.ldb + k0, args.ldb * size, k * size, width);
@@ -316,7 +332,7 @@ KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64
 
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
 static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
-                  //% if ahead
+                  //% if fetch_a || fetch_b
                   i64 last_row, Next& next,
                   //% end
                   Range columns, i64 k0, i64 k, Pass pass) {
@@ -329,12 +345,12 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
   pack_across<kMr, kFlip>(memory.a, a_at(args, rows.begin, k0), args.lda, rows.end - rows.begin, k,
                           (k + kGroup - 1) / kGroup * kMr);
   //% end
-  //% if ahead_a && pack_a
-  next.a = rows_ahead(args, rows.end, kMc, last_row, k0, k);
+  //% if fetch_a && pack_a
+  next.a = rows_ahead(args, rows.end, args.division.mc, last_row, k0, k);
   //% end
   auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
     Operand in;
-    //% if ahead
+    //% if fetch_a || fetch_b
     in.next = &next;
     //% end
     //% if pack_a
@@ -365,41 +381,42 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
     any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
              pass);
   };
-  //% if inner == rows
-  for (i64 j = columns.begin; j < columns.end; j += kNr) {
-    for (i64 i = rows.begin; i < rows.end; i += kMr) {
-      //% if ahead_a && !pack_a
-      // Later strips find the rows of this block in L2.
-      if (j == columns.begin) next.a = rows_ahead(args, i + kMr, kMr, last_row, k0, k);
-      //% end
-      one(i, j);
+  // Both orders in one loop: the call of a tile is long, and stands here once.
+  const bool inner_columns = args.division.inner_columns != 0;
+  for (i64 i = rows.begin, j = columns.begin; i < rows.end && j < columns.end;) {
+    //% if fetch_a && !pack_a
+    // Later tiles of these rows find the next ones in L2.
+    if (j == columns.begin) next.a = rows_ahead(args, i + kMr, kMr, last_row, k0, k);
+    //% end
+    one(i, j);
+    if (inner_columns) {
+      if ((j += kNr) < columns.end) continue;
+      j = columns.begin;
+      i += kMr;
+    } else {
+      if ((i += kMr) < rows.end) continue;
+      i = rows.begin;
+      j += kNr;
     }
   }
-  //% else
-  for (i64 i = rows.begin; i < rows.end; i += kMr) {
-    //% if ahead_a && !pack_a
-    next.a = rows_ahead(args, i + kMr, kMr, last_row, k0, k);
-    //% end
-    for (i64 j = columns.begin; j < columns.end; j += kNr) one(i, j);
-  }
-  //% end
 }
 
 /// One batch: everything that one thread does of it.
 static void multiply(const KilnArgs& args, const Memory& memory, Output out, Range rows,
                      Range columns, Range ks) {
   if (rows.begin == rows.end) return;
-  for (i64 j = columns.begin; j < columns.end; j += kNc) {
-    const Range block_columns{j, smaller(j + kNc, columns.end)};
-    //% if accumulate == workspace && parallel != k
-    out.partial = {memory.partial, smaller(kNc, args.n), rows.begin, j};
+  const i64 mc = args.division.mc, nc = args.division.nc, kc = args.division.kc;
+  for (i64 j = columns.begin; j < columns.end; j += nc) {
+    const Range block_columns{j, smaller(j + nc, columns.end)};
+    //% if accumulate == workspace && !split_k
+    out.partial = {memory.partial, smaller(nc, args.n), rows.begin, j};
     //% end
-    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
-      const i64 k = smaller(kKc, ks.end - k0);
-      //% if parallel == k
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
+      const i64 k = smaller(kc, ks.end - k0);
+      //% if split_k
       const Pass pass{k0 == ks.begin, false};  // reduce() finishes
       //% else
-      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+      const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
       //% end
       //% if pack_b
       //% if b_k_major
@@ -408,15 +425,15 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
       pack_panels_across(memory.b, b_at(args, k0, j), args.ldb, block_columns.end - j, k);
       //% end
       //% end
-      //% if ahead
+      //% if fetch_a || fetch_b
       Next next;
-      //% if ahead_b
+      //% if fetch_b
       next.b = piece_ahead(args, columns, ks, j, k0);
       //% end
       //% end
-      for (i64 i = rows.begin; i < rows.end; i += kMc)
-        block(args, memory, out, {i, smaller(i + kMc, rows.end)},
-              //% if ahead
+      for (i64 i = rows.begin; i < rows.end; i += mc)
+        block(args, memory, out, {i, smaller(i + mc, rows.end)},
+              //% if fetch_a || fetch_b
               rows.end, next,
               //% end
               block_columns, k0, k, pass);
@@ -440,7 +457,7 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
     //% end
     Output out = output_of(args, batch);
-    //% if parallel == k
+    //% if split_k
     Output sums = out;
     sums.partial = {memory.partial, args.n, 0, 0};
     multiply(args, memory, sums, work.rows, work.columns, work.ks);

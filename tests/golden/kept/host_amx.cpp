@@ -2,13 +2,31 @@
 // device:  x86-64-v4
 // problem: bf16 N T 128 512 512
 // config:  host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_f5943f24de4a5e3b.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_6ff98e3baa98d808.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
 // generated source stays self-contained (this file is pasted into it).
 
 extern "C" {
+
+/// What is divided among threads: batches, rows of D, columns, both, or k.
+enum KilnParallel : int {
+  kilnParallelNone,  // thread 0 does all work
+  kilnParallelBatch,
+  kilnParallelM,
+  kilnParallelN,
+  kilnParallelGrid,
+  kilnParallelK
+};
+
+/// How a config divides its work. Arguments, so that configs that differ in these alone are one
+/// binary; a kernel reads those that its family has.
+struct KilnDivision {
+  long long mc, nc, kc;  // rows, columns and k of a cache block
+  int inner_columns;     // the innermost loop over tiles goes over columns, not over rows
+  int parallel;          // a KilnParallel
+};
 
 /// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
 /// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
@@ -23,6 +41,7 @@ struct KilnArgs {
   long long lda, ldb, ldc, ldd;
   long long stride_a, stride_b, stride_c, stride_d;
   double alpha, beta;
+  KilnDivision division;
   void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
   unsigned* barrier;  // 4 words, zero before their first use; kernels leave them fit for the next
 };
@@ -65,10 +84,10 @@ constexpr int kVectorBytes = 64;  // accumulators of tdpbf16ps
 constexpr int kMt = 2;            // tiles of 16 rows in a block of accumulators
 constexpr int kNt = 2;            // tiles of 16 columns in it
 constexpr int kNv = 2;            // vectors across it
-constexpr int kKc = 512;          // k of one packed block
-constexpr int kNc = 512;          // columns of the right operand packed at once
 constexpr int kPanelStep = 16;    // rows of a panel of the right operand are a multiple of this
 constexpr int kColumnSums = 0;    // rows of column sums behind a panel
+constexpr int kRowUnit = 32;      // rows are divided among threads at multiples of this
+constexpr int kColumnUnit = 32;   // columns are divided among threads at multiples of this
 
 // ---- cpu/common/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
@@ -378,21 +397,56 @@ KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
 }
 
 /// What one thread does of a problem. A batch, a row or a column belongs to one thread; only with
-/// `parallel == k` do threads work on the same elements, each on its own part of k.
+/// split-K do threads work on the same elements, each on its own part of k.
 struct Work {
   Range batches, rows, columns, ks;
 };
 
 extern "C" int kiln_threads(const KilnArgs* args, int threads) {
   i64 parts = 1;
-  (void)args;
+  switch (args->division.parallel) {
+    case kilnParallelBatch:
+      parts = args->batch;
+      break;
+    case kilnParallelM:
+      parts = (args->m + kRowUnit - 1) / kRowUnit;
+      break;
+    case kilnParallelN:
+      parts = (args->n + kColumnUnit - 1) / kColumnUnit;
+      break;
+    case kilnParallelGrid:
+      parts = threads;
+      break;
+  }
   return parts < 1 ? 1 : int(smaller(parts, threads));
 }
 
 KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   Work work{{0, args.batch}, {0, args.m}, {0, args.n}, {0, args.k}};
-  (void)threads;
-  if (thread != 0) work.batches.end = 0;
+  if (threads == 1) return work;
+  switch (args.division.parallel) {
+    case kilnParallelBatch:
+      work.batches = share(args.batch, 1, thread, threads);
+      break;
+    case kilnParallelM:
+      work.rows = share(args.m, kRowUnit, thread, threads);
+      break;
+    case kilnParallelN:
+      work.columns = share(args.n, kColumnUnit, thread, threads);
+      break;
+    case kilnParallelGrid: {
+      // The most square grid of all threads: down × across.
+      int across = 1;
+      for (int c = 1; c <= threads; ++c)
+        if (threads % c == 0 && args.n * i64(threads / c) >= args.m * i64(c)) across = c;
+      const int down = threads / across;
+      work.rows = share(args.m, kRowUnit, thread % down, down);
+      work.columns = share(args.n, kColumnUnit, thread / down, across);
+      break;
+    }
+    default:
+      if (thread != 0) work.batches.end = 0;
+  }
   return work;
 }
 
@@ -420,17 +474,25 @@ KILN_INLINE void store_block(Unit* to, Vec<Unit, P> units, int column) {
 
 /// From a source whose k lies contiguous: `from[j * ld + k]`, j < width ≤ W.
 template <int W, u32 Flip, typename T>
-static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
+__attribute__((noinline)) static void pack_along(Unit* to, const T* from, i64 ld, int width,
+                                                 i64 k) {
   constexpr int P = block_lanes<W>();
   const i64 groups = (k + kGroup - 1) / kGroup;
   for (i64 g = 0; g < groups; g += P) {
+    const T* at = from + g * kGroup;
+    const i64 left = k - g * kGroup;
     for (int j = 0; j < W; j += P) {
       Vec<Unit, P> rows[P];
-      KILN_UNROLL
-      for (int r = 0; r < P; ++r) {
-        rows[r] = Vec<Unit, P>(Unit(0));
-        if (j + r < width)
-          rows[r] = load_units<P>(from + (j + r) * ld + g * kGroup, k - g * kGroup);
+      if (left >= P * kGroup && width >= j + P) {
+        KILN_UNROLL
+        for (int r = 0; r < P; ++r) rows[r] = load_units<P>(at + (j + r) * ld);
+      } else {
+        Vec<Unit, P> edge[P];  // a copy: indexed at run time, rows would not stay in registers
+#pragma clang loop unroll(disable)
+        for (int r = 0; r < P; ++r)
+          edge[r] = j + r < width ? load_units<P>(at + (j + r) * ld, left) : Vec<Unit, P>(Unit(0));
+        KILN_UNROLL
+        for (int r = 0; r < P; ++r) rows[r] = edge[r];
       }
       transpose<P>(rows);
       KILN_UNROLL
@@ -447,7 +509,8 @@ static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
 /// strips of W, `pitch` units apart, are filled side by side: rows of the source are often pages
 /// apart, and each visit should find more than one strip's share there.
 template <int W, u32 Flip, typename T>
-static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k, i64 pitch) {
+__attribute__((noinline)) static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k,
+                                                  i64 pitch) {
   constexpr int P = block_lanes<W>();
   constexpr int kTogether = W < 32 ? 64 / W : 1;
   const i64 groups = (k + kGroup - 1) / kGroup;
@@ -502,7 +565,8 @@ static void end_panels(Unit* to, i64 width, i64 k) {
 
 /// Packs `width` columns over k from a source that is k-major.
 template <typename T>
-static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+__attribute__((noinline)) static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width,
+                                                        i64 k) {
   for (i64 j = 0; j < width; j += kLanes)
     pack_along<kLanes, 0>(to + panels_units(j, k), from + j * ld, ld,
                           int(smaller(kLanes, width - j)), k);
@@ -511,7 +575,8 @@ static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width, i64 k)
 
 /// The same from a source whose columns lie side by side.
 template <typename T>
-static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+__attribute__((noinline)) static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width,
+                                                         i64 k) {
   pack_across<kLanes, 0>(to, from, ld, width, k, panel_units(k));
   end_panels(to, width, k);
 }
@@ -665,15 +730,16 @@ KILN_INLINE i64 right_columns(const KilnArgs& args) {
   return args.n;
 }
 KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
-  return kHeight * round_up(smaller(kKc, args.k), kStep) * i64(sizeof(Left));
+  return kHeight * round_up(smaller(args.division.kc, args.k), kStep) * i64(sizeof(Left));
 }
 KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
-  return round_up(
-      panels_units(smaller(kNc, right_columns(args)), smaller(kKc, args.k)) * i64(sizeof(Unit)),
-      kLine);
+  return round_up(panels_units(smaller(args.division.nc, right_columns(args)),
+                               smaller(args.division.kc, args.k)) *
+                      i64(sizeof(Unit)),
+                  kLine);
 }
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
-  return args.k > kKc ? round_up(args.m * args.n * i64(sizeof(Acc)), kLine) : 0;
+  return args.k > args.division.kc ? round_up(args.m * args.n * i64(sizeof(Acc)), kLine) : 0;
 }
 KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
   return bytes_of_left(args) + bytes_of_right(args) + bytes_of_partial(args);
@@ -689,11 +755,12 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
   if (rows.begin == rows.end || columns.begin == columns.end) return;
   const Range lefts = rows, rights = columns;
   const i64 left_ld = args.lda;
-  for (i64 j0 = rights.begin; j0 < rights.end; j0 += kNc) {
-    const i64 j1 = smaller(j0 + kNc, rights.end);
-    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
-      const i64 k = smaller(kKc, ks.end - k0);
-      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+  const i64 nc = args.division.nc, kc = args.division.kc;
+  for (i64 j0 = rights.begin; j0 < rights.end; j0 += nc) {
+    const i64 j1 = smaller(j0 + nc, rights.end);
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
+      const i64 k = smaller(kc, ks.end - k0);
+      const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
       pack_right(memory.right, args, k0, j0, j1 - j0, k);
       for (i64 i = lefts.begin; i < lefts.end; i += kHeight) {
         const int height = int(smaller(kHeight, lefts.end - i));

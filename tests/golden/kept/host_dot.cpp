@@ -2,13 +2,31 @@
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_c7333357cf460da1.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_7abe40f79bc0ce92.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
 // generated source stays self-contained (this file is pasted into it).
 
 extern "C" {
+
+/// What is divided among threads: batches, rows of D, columns, both, or k.
+enum KilnParallel : int {
+  kilnParallelNone,  // thread 0 does all work
+  kilnParallelBatch,
+  kilnParallelM,
+  kilnParallelN,
+  kilnParallelGrid,
+  kilnParallelK
+};
+
+/// How a config divides its work. Arguments, so that configs that differ in these alone are one
+/// binary; a kernel reads those that its family has.
+struct KilnDivision {
+  long long mc, nc, kc;  // rows, columns and k of a cache block
+  int inner_columns;     // the innermost loop over tiles goes over columns, not over rows
+  int parallel;          // a KilnParallel
+};
 
 /// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
 /// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
@@ -23,6 +41,7 @@ struct KilnArgs {
   long long lda, ldb, ldc, ldd;
   long long stride_a, stride_b, stride_c, stride_d;
   double alpha, beta;
+  KilnDivision division;
   void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
   unsigned* barrier;  // 4 words, zero before their first use; kernels leave them fit for the next
 };
@@ -64,6 +83,7 @@ using TypeD = float;              // elements of C and D
 constexpr int kVectorBytes = 64;  // accumulators of vfmadd231ps
 constexpr int kMr = 4;            // rows of A in the tile
 constexpr int kNr = 6;            // rows of B^T in the tile
+constexpr int kRowUnit = 4;       // rows are divided among threads at multiples of this
 constexpr int kColumnUnit = 6;    // columns are divided among threads at multiples of this
 
 // ---- cpu/common/vector.h ----
@@ -368,21 +388,56 @@ KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
 }
 
 /// What one thread does of a problem. A batch, a row or a column belongs to one thread; only with
-/// `parallel == k` do threads work on the same elements, each on its own part of k.
+/// split-K do threads work on the same elements, each on its own part of k.
 struct Work {
   Range batches, rows, columns, ks;
 };
 
 extern "C" int kiln_threads(const KilnArgs* args, int threads) {
   i64 parts = 1;
-  parts = (args->n + kColumnUnit - 1) / kColumnUnit;
-  (void)args;
+  switch (args->division.parallel) {
+    case kilnParallelBatch:
+      parts = args->batch;
+      break;
+    case kilnParallelM:
+      parts = (args->m + kRowUnit - 1) / kRowUnit;
+      break;
+    case kilnParallelN:
+      parts = (args->n + kColumnUnit - 1) / kColumnUnit;
+      break;
+    case kilnParallelGrid:
+      parts = threads;
+      break;
+  }
   return parts < 1 ? 1 : int(smaller(parts, threads));
 }
 
 KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   Work work{{0, args.batch}, {0, args.m}, {0, args.n}, {0, args.k}};
-  work.columns = share(args.n, kColumnUnit, thread, threads);
+  if (threads == 1) return work;
+  switch (args.division.parallel) {
+    case kilnParallelBatch:
+      work.batches = share(args.batch, 1, thread, threads);
+      break;
+    case kilnParallelM:
+      work.rows = share(args.m, kRowUnit, thread, threads);
+      break;
+    case kilnParallelN:
+      work.columns = share(args.n, kColumnUnit, thread, threads);
+      break;
+    case kilnParallelGrid: {
+      // The most square grid of all threads: down × across.
+      int across = 1;
+      for (int c = 1; c <= threads; ++c)
+        if (threads % c == 0 && args.n * i64(threads / c) >= args.m * i64(c)) across = c;
+      const int down = threads / across;
+      work.rows = share(args.m, kRowUnit, thread % down, down);
+      work.columns = share(args.n, kColumnUnit, thread / down, across);
+      break;
+    }
+    default:
+      if (thread != 0) work.batches.end = 0;
+  }
   return work;
 }
 

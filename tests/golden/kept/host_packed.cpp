@@ -1,14 +1,32 @@
 // Written by kiln 0.1.0.
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
-// config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 ahead=1
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_272c8c26e3c87535.cpp -o kernel.so
+// config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_9e1ac1e7707fb2dc.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
 // generated source stays self-contained (this file is pasted into it).
 
 extern "C" {
+
+/// What is divided among threads: batches, rows of D, columns, both, or k.
+enum KilnParallel : int {
+  kilnParallelNone,  // thread 0 does all work
+  kilnParallelBatch,
+  kilnParallelM,
+  kilnParallelN,
+  kilnParallelGrid,
+  kilnParallelK
+};
+
+/// How a config divides its work. Arguments, so that configs that differ in these alone are one
+/// binary; a kernel reads those that its family has.
+struct KilnDivision {
+  long long mc, nc, kc;  // rows, columns and k of a cache block
+  int inner_columns;     // the innermost loop over tiles goes over columns, not over rows
+  int parallel;          // a KilnParallel
+};
 
 /// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
 /// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
@@ -23,6 +41,7 @@ struct KilnArgs {
   long long lda, ldb, ldc, ldd;
   long long stride_a, stride_b, stride_c, stride_d;
   double alpha, beta;
+  KilnDivision division;
   void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
   unsigned* barrier;  // 4 words, zero before their first use; kernels leave them fit for the next
 };
@@ -64,17 +83,16 @@ using TypeD = float;              // elements of C and D
 constexpr int kVectorBytes = 64;  // accumulators of vfmadd231ps
 constexpr int kMr = 8;            // rows of the register tile
 constexpr int kNv = 3;            // vectors across the register tile
-constexpr int kKc = 384;          // k of one block
-constexpr int kMc = 96;           // rows of one block of A
-constexpr int kNc = 96;           // columns of one block of B
 constexpr int kUnroll = 4;        // k steps in the inner loop's body
+constexpr int kRowUnit = 8;       // rows are divided among threads at multiples of this
+constexpr int kColumnUnit = 48;   // columns are divided among threads at multiples of this
 constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
 constexpr int kColumnSums = 0;    // rows of column sums behind a panel of B
 constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;     // A is copied to strips
 constexpr bool kPackB = true;     // B is copied to panels
-constexpr int kFetchA = 2;        // lines of A's next rows that 8 steps fetch ahead
-constexpr int kFetchB = 1;        // lines of B's next block that 8 steps fetch ahead
+constexpr int kFetchA = 1;        // lines of A's next rows that 8 steps fetch ahead
+constexpr int kFetchB = 2;        // lines of B's next block that 8 steps fetch ahead
 
 // ---- cpu/common/vector.h ----
 // Vectors of the host kernels: loads, stores, conversions, transposes and the multiply-accumulate
@@ -378,21 +396,56 @@ KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
 }
 
 /// What one thread does of a problem. A batch, a row or a column belongs to one thread; only with
-/// `parallel == k` do threads work on the same elements, each on its own part of k.
+/// split-K do threads work on the same elements, each on its own part of k.
 struct Work {
   Range batches, rows, columns, ks;
 };
 
 extern "C" int kiln_threads(const KilnArgs* args, int threads) {
   i64 parts = 1;
-  (void)args;
+  switch (args->division.parallel) {
+    case kilnParallelBatch:
+      parts = args->batch;
+      break;
+    case kilnParallelM:
+      parts = (args->m + kRowUnit - 1) / kRowUnit;
+      break;
+    case kilnParallelN:
+      parts = (args->n + kColumnUnit - 1) / kColumnUnit;
+      break;
+    case kilnParallelGrid:
+      parts = threads;
+      break;
+  }
   return parts < 1 ? 1 : int(smaller(parts, threads));
 }
 
 KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   Work work{{0, args.batch}, {0, args.m}, {0, args.n}, {0, args.k}};
-  (void)threads;
-  if (thread != 0) work.batches.end = 0;
+  if (threads == 1) return work;
+  switch (args.division.parallel) {
+    case kilnParallelBatch:
+      work.batches = share(args.batch, 1, thread, threads);
+      break;
+    case kilnParallelM:
+      work.rows = share(args.m, kRowUnit, thread, threads);
+      break;
+    case kilnParallelN:
+      work.columns = share(args.n, kColumnUnit, thread, threads);
+      break;
+    case kilnParallelGrid: {
+      // The most square grid of all threads: down × across.
+      int across = 1;
+      for (int c = 1; c <= threads; ++c)
+        if (threads % c == 0 && args.n * i64(threads / c) >= args.m * i64(c)) across = c;
+      const int down = threads / across;
+      work.rows = share(args.m, kRowUnit, thread % down, down);
+      work.columns = share(args.n, kColumnUnit, thread / down, across);
+      break;
+    }
+    default:
+      if (thread != 0) work.batches.end = 0;
+  }
   return work;
 }
 
@@ -420,17 +473,25 @@ KILN_INLINE void store_block(Unit* to, Vec<Unit, P> units, int column) {
 
 /// From a source whose k lies contiguous: `from[j * ld + k]`, j < width ≤ W.
 template <int W, u32 Flip, typename T>
-static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
+__attribute__((noinline)) static void pack_along(Unit* to, const T* from, i64 ld, int width,
+                                                 i64 k) {
   constexpr int P = block_lanes<W>();
   const i64 groups = (k + kGroup - 1) / kGroup;
   for (i64 g = 0; g < groups; g += P) {
+    const T* at = from + g * kGroup;
+    const i64 left = k - g * kGroup;
     for (int j = 0; j < W; j += P) {
       Vec<Unit, P> rows[P];
-      KILN_UNROLL
-      for (int r = 0; r < P; ++r) {
-        rows[r] = Vec<Unit, P>(Unit(0));
-        if (j + r < width)
-          rows[r] = load_units<P>(from + (j + r) * ld + g * kGroup, k - g * kGroup);
+      if (left >= P * kGroup && width >= j + P) {
+        KILN_UNROLL
+        for (int r = 0; r < P; ++r) rows[r] = load_units<P>(at + (j + r) * ld);
+      } else {
+        Vec<Unit, P> edge[P];  // a copy: indexed at run time, rows would not stay in registers
+#pragma clang loop unroll(disable)
+        for (int r = 0; r < P; ++r)
+          edge[r] = j + r < width ? load_units<P>(at + (j + r) * ld, left) : Vec<Unit, P>(Unit(0));
+        KILN_UNROLL
+        for (int r = 0; r < P; ++r) rows[r] = edge[r];
       }
       transpose<P>(rows);
       KILN_UNROLL
@@ -447,7 +508,8 @@ static void pack_along(Unit* to, const T* from, i64 ld, int width, i64 k) {
 /// strips of W, `pitch` units apart, are filled side by side: rows of the source are often pages
 /// apart, and each visit should find more than one strip's share there.
 template <int W, u32 Flip, typename T>
-static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k, i64 pitch) {
+__attribute__((noinline)) static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k,
+                                                  i64 pitch) {
   constexpr int P = block_lanes<W>();
   constexpr int kTogether = W < 32 ? 64 / W : 1;
   const i64 groups = (k + kGroup - 1) / kGroup;
@@ -502,7 +564,8 @@ static void end_panels(Unit* to, i64 width, i64 k) {
 
 /// Packs `width` columns over k from a source that is k-major.
 template <typename T>
-static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+__attribute__((noinline)) static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width,
+                                                        i64 k) {
   for (i64 j = 0; j < width; j += kLanes)
     pack_along<kLanes, 0>(to + panels_units(j, k), from + j * ld, ld,
                           int(smaller(kLanes, width - j)), k);
@@ -511,7 +574,8 @@ static void pack_panels_along(Unit* to, const T* from, i64 ld, i64 width, i64 k)
 
 /// The same from a source whose columns lie side by side.
 template <typename T>
-static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width, i64 k) {
+__attribute__((noinline)) static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width,
+                                                         i64 k) {
   pack_across<kLanes, 0>(to, from, ld, width, k, panel_units(k));
   end_panels(to, width, k);
 }
@@ -589,8 +653,9 @@ struct PanelRows {
 
 constexpr int kStepsPerFetch = 8;
 /// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and skips missing rows, by branches that are predicted. There is one for each number of vectors,
-/// so it is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
+/// and skips missing rows, by branches that are predicted. There are some of each width,
+/// so they are short: their loop is not unrolled (no difference in speed) and finish() is not
+/// repeated.
 template <int M, int N, bool Ragged>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
@@ -637,7 +702,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
 #pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
-#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+#pragma clang loop unroll(disable) vectorize(disable)
   for (; g < whole; ++g) step(g, kGroup);
 
   if constexpr (Ragged) {
@@ -663,13 +728,15 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   }
 }
 
-/// A ragged tile of no more vectors than the columns need, N at most.
+/// A ragged tile of as many vectors as the columns need or one more, N at most: a tile for each
+/// number of vectors would take a fifth longer to compile.
 template <int N>
 KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
                              int rows, int columns, Pass pass) {
+  constexpr int kNarrower = N > 2 ? N - 2 : 1;
   if constexpr (N > 1)
-    if (columns <= (N - 1) * kLanes)
-      return ragged_tile<N - 1>(in, k, out, row, column, rows, columns, pass);
+    if (columns <= kNarrower * kLanes)
+      return ragged_tile<kNarrower>(in, k, out, row, column, rows, columns, pass);
   tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
 }
 
@@ -696,17 +763,18 @@ struct Memory {
 };
 constexpr i64 kLine = 64;
 KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
-  return kPackA
-             ? round_up((smaller(kMc, round_up(args.m, kMr)) * (smaller(kKc, args.k) / kGroup + 1) +
-                         kLanes) *
-                            i64(sizeof(Unit)),
-                        kLine)
-             : 0;
+  return kPackA ? round_up((smaller(args.division.mc, round_up(args.m, kMr)) *
+                                (smaller(args.division.kc, args.k) / kGroup + 1) +
+                            kLanes) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
-  return kPackB ? round_up(
-                      panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) * i64(sizeof(Unit)),
-                      kLine)
+  return kPackB ? round_up(panels_units(smaller(args.division.nc, args.n),
+                                        smaller(args.division.kc, args.k)) *
+                               i64(sizeof(Unit)),
+                           kLine)
                 : 0;
 }
 /// Partial accumulators that later k is added to, where D's type would round them.
@@ -730,13 +798,14 @@ KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last,
 }
 /// The block of B after the one at (k0, j): the next along k or, after the last, along n.
 KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64 j, i64 k0) {
-  if ((k0 += kKc) >= ks.end) {
+  const KilnDivision& blocks = args.division;
+  if ((k0 += blocks.kc) >= ks.end) {
     k0 = ks.begin;
-    j += kNc;
+    j += blocks.nc;
   }
   if (j >= columns.end) return piece(args.b, 0, 1, 1);
-  const i64 size = sizeof(TypeB), k = smaller(kKc, ks.end - k0);
-  const i64 width = smaller(kNc, columns.end - j);
+  const i64 size = sizeof(TypeB), k = smaller(blocks.kc, ks.end - k0);
+  const i64 width = smaller(blocks.nc, columns.end - j);
   const TypeB* b = static_cast<const TypeB*>(args.b);
   return piece(b + k0 * args.ldb + j, args.ldb * size, width * size, k);
 }
@@ -748,7 +817,7 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
   for (i64 i = rows.begin; i < rows.end; i += kMr)
     pack_along<kMr, kFlip>(memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup),
                            a_at(args, i, k0), args.lda, int(smaller(kMr, rows.end - i)), k);
-  next.a = rows_ahead(args, rows.end, kMc, last_row, k0, k);
+  next.a = rows_ahead(args, rows.end, args.division.mc, last_row, k0, k);
   auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
     Operand in;
     in.next = &next;
@@ -758,9 +827,18 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
     any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
              pass);
   };
-  for (i64 j = columns.begin; j < columns.end; j += kNr) {
-    for (i64 i = rows.begin; i < rows.end; i += kMr) {
-      one(i, j);
+  // Both orders in one loop: the call of a tile is long, and stands here once.
+  const bool inner_columns = args.division.inner_columns != 0;
+  for (i64 i = rows.begin, j = columns.begin; i < rows.end && j < columns.end;) {
+    one(i, j);
+    if (inner_columns) {
+      if ((j += kNr) < columns.end) continue;
+      j = columns.begin;
+      i += kMr;
+    } else {
+      if ((i += kMr) < rows.end) continue;
+      i = rows.begin;
+      j += kNr;
     }
   }
 }
@@ -769,16 +847,17 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
 static void multiply(const KilnArgs& args, const Memory& memory, Output out, Range rows,
                      Range columns, Range ks) {
   if (rows.begin == rows.end) return;
-  for (i64 j = columns.begin; j < columns.end; j += kNc) {
-    const Range block_columns{j, smaller(j + kNc, columns.end)};
-    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
-      const i64 k = smaller(kKc, ks.end - k0);
-      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+  const i64 mc = args.division.mc, nc = args.division.nc, kc = args.division.kc;
+  for (i64 j = columns.begin; j < columns.end; j += nc) {
+    const Range block_columns{j, smaller(j + nc, columns.end)};
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
+      const i64 k = smaller(kc, ks.end - k0);
+      const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
       pack_panels_across(memory.b, b_at(args, k0, j), args.ldb, block_columns.end - j, k);
       Next next;
       next.b = piece_ahead(args, columns, ks, j, k0);
-      for (i64 i = rows.begin; i < rows.end; i += kMc)
-        block(args, memory, out, {i, smaller(i + kMc, rows.end)},
+      for (i64 i = rows.begin; i < rows.end; i += mc)
+        block(args, memory, out, {i, smaller(i + mc, rows.end)},
               rows.end, next,
               block_columns, k0, k, pass);
     }

@@ -1,6 +1,6 @@
 // device:  x86-64-v4
 // problem: bf16 N T 64 96 4096
-// config:  host_packed isa=avx512 mr=8 nv=3 kc=512 mc=64 nc=96 pack_a=1 pack_b=1 inner=columns parallel=k unroll=1 prefetch=0 stream_d=0 ahead=0
+// config:  host_packed isa=avx512 mr=8 nv=3 kc=512 mc=64 nc=96 pack_a=1 pack_b=1 inner=columns parallel=k unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0
 
 // ---- parameters ----
 using TypeA = Bfloat;             // elements of A
@@ -9,9 +9,6 @@ using TypeD = Bfloat;             // elements of C and D
 constexpr int kVectorBytes = 64;  // accumulators of vdpbf16ps
 constexpr int kMr = 8;            // rows of the register tile
 constexpr int kNv = 3;            // vectors across the register tile
-constexpr int kKc = 512;          // k of one block
-constexpr int kMc = 64;           // rows of one block of A
-constexpr int kNc = 96;           // columns of one block of B
 constexpr int kUnroll = 1;        // k steps in the inner loop's body
 constexpr int kKUnit = 8;         // k is divided among threads at multiples of this
 constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
@@ -38,20 +35,19 @@ KILN_INLINE Range share(i64 size, i64 unit, int part, int parts) {
 }
 
 /// What one thread does of a problem. A batch, a row or a column belongs to one thread; only with
-/// `parallel == k` do threads work on the same elements, each on its own part of k.
+/// split-K do threads work on the same elements, each on its own part of k.
 struct Work {
   Range batches, rows, columns, ks;
 };
 
 extern "C" int kiln_threads(const KilnArgs* args, int threads) {
-  i64 parts = 1;
-  parts = threads;
   (void)args;
-  return parts < 1 ? 1 : int(smaller(parts, threads));
+  return threads;
 }
 
 KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   Work work{{0, args.batch}, {0, args.m}, {0, args.n}, {0, args.k}};
+  if (threads == 1) return work;
   work.ks = share(args.k, kKUnit, thread, threads);
   return work;
 }

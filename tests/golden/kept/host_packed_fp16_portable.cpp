@@ -1,6 +1,6 @@
 // device:  x86-64
 // problem: fp16 N N 33 65 17
-// config:  host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows parallel=none unroll=1 prefetch=0 stream_d=0 ahead=0
+// config:  host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0
 
 // ---- parameters ----
 using TypeA = Half;               // elements of A
@@ -9,10 +9,9 @@ using TypeD = Half;               // elements of C and D
 constexpr int kVectorBytes = 16;  // accumulators of multiply, add
 constexpr int kMr = 4;            // rows of the register tile
 constexpr int kNv = 2;            // vectors across the register tile
-constexpr int kKc = 24;           // k of one block
-constexpr int kMc = 96;           // rows of one block of A
-constexpr int kNc = 128;          // columns of one block of B
 constexpr int kUnroll = 1;        // k steps in the inner loop's body
+constexpr int kRowUnit = 4;       // rows are divided among threads at multiples of this
+constexpr int kColumnUnit = 8;    // columns are divided among threads at multiples of this
 constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
 constexpr int kColumnSums = 0;    // rows of column sums behind a panel of B
 constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones

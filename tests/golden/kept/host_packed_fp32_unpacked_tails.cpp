@@ -1,6 +1,6 @@
 // device:  x86-64-v4
 // problem: fp32 N N 29 100 300 lda=304
-// config:  host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=128 pack_a=0 pack_b=0 inner=columns parallel=none unroll=1 prefetch=8 stream_d=0 ahead=1
+// config:  host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=128 pack_a=0 pack_b=0 inner=columns parallel=none unroll=1 prefetch=8 stream_d=0 fetch_a=8 fetch_b=1
 
 // ---- parameters ----
 using TypeA = float;              // elements of A
@@ -9,17 +9,16 @@ using TypeD = float;              // elements of C and D
 constexpr int kVectorBytes = 64;  // accumulators of vfmadd231ps
 constexpr int kMr = 6;            // rows of the register tile
 constexpr int kNv = 4;            // vectors across the register tile
-constexpr int kKc = 128;          // k of one block
-constexpr int kMc = 96;           // rows of one block of A
-constexpr int kNc = 128;          // columns of one block of B
 constexpr int kUnroll = 1;        // k steps in the inner loop's body
 constexpr int kPrefetch = 8;      // k steps that B is prefetched ahead
+constexpr int kRowUnit = 6;       // rows are divided among threads at multiples of this
+constexpr int kColumnUnit = 64;   // columns are divided among threads at multiples of this
 constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
 constexpr int kColumnSums = 0;    // rows of column sums behind a panel of B
 constexpr bool kPackA = false;    // A is copied to strips
 constexpr bool kPackB = false;    // B is copied to panels
-constexpr int kFetchA = 2;        // lines of A's next rows that 8 steps fetch ahead
-constexpr int kFetchB = 5;        // lines of B's next block that 8 steps fetch ahead
+constexpr int kFetchA = 8;        // lines of A's next rows that 8 steps fetch ahead
+constexpr int kFetchB = 1;        // lines of B's next block that 8 steps fetch ahead
 
 // ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
@@ -49,8 +48,9 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
 
 constexpr int kStepsPerFetch = 8;
 /// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and skips missing rows, by branches that are predicted. There is one for each number of vectors,
-/// so it is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
+/// and skips missing rows, by branches that are predicted. There are some of each width,
+/// so they are short: their loop is not unrolled (no difference in speed) and finish() is not
+/// repeated.
 template <int M, int N, bool Ragged>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
@@ -108,7 +108,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
 #pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
-#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+#pragma clang loop unroll(disable) vectorize(disable)
   for (; g < whole; ++g) step(g, kGroup);
 
   if constexpr (Ragged) {
@@ -134,13 +134,15 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   }
 }
 
-/// A ragged tile of no more vectors than the columns need, N at most.
+/// A ragged tile of as many vectors as the columns need or one more, N at most: a tile for each
+/// number of vectors would take a fifth longer to compile.
 template <int N>
 KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
                              int rows, int columns, Pass pass) {
+  constexpr int kNarrower = N > 2 ? N - 2 : 1;
   if constexpr (N > 1)
-    if (columns <= (N - 1) * kLanes)
-      return ragged_tile<N - 1>(in, k, out, row, column, rows, columns, pass);
+    if (columns <= kNarrower * kLanes)
+      return ragged_tile<kNarrower>(in, k, out, row, column, rows, columns, pass);
   tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
 }
 
@@ -163,17 +165,18 @@ struct Memory {
 };
 constexpr i64 kLine = 64;
 KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
-  return kPackA
-             ? round_up((smaller(kMc, round_up(args.m, kMr)) * (smaller(kKc, args.k) / kGroup + 1) +
-                         kLanes) *
-                            i64(sizeof(Unit)),
-                        kLine)
-             : 0;
+  return kPackA ? round_up((smaller(args.division.mc, round_up(args.m, kMr)) *
+                                (smaller(args.division.kc, args.k) / kGroup + 1) +
+                            kLanes) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
-  return kPackB ? round_up(
-                      panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) * i64(sizeof(Unit)),
-                      kLine)
+  return kPackB ? round_up(panels_units(smaller(args.division.nc, args.n),
+                                        smaller(args.division.kc, args.k)) *
+                               i64(sizeof(Unit)),
+                           kLine)
                 : 0;
 }
 /// Partial accumulators that later k is added to, where D's type would round them.
@@ -197,13 +200,14 @@ KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last,
 }
 /// The block of B after the one at (k0, j): the next along k or, after the last, along n.
 KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64 j, i64 k0) {
-  if ((k0 += kKc) >= ks.end) {
+  const KilnDivision& blocks = args.division;
+  if ((k0 += blocks.kc) >= ks.end) {
     k0 = ks.begin;
-    j += kNc;
+    j += blocks.nc;
   }
   if (j >= columns.end) return piece(args.b, 0, 1, 1);
-  const i64 size = sizeof(TypeB), k = smaller(kKc, ks.end - k0);
-  const i64 width = smaller(kNc, columns.end - j);
+  const i64 size = sizeof(TypeB), k = smaller(blocks.kc, ks.end - k0);
+  const i64 width = smaller(blocks.nc, columns.end - j);
   const TypeB* b = static_cast<const TypeB*>(args.b);
   return piece(b + k0 * args.ldb + j, args.ldb * size, width * size, k);
 }
@@ -222,9 +226,21 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
     any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
              pass);
   };
-  for (i64 i = rows.begin; i < rows.end; i += kMr) {
-    next.a = rows_ahead(args, i + kMr, kMr, last_row, k0, k);
-    for (i64 j = columns.begin; j < columns.end; j += kNr) one(i, j);
+  // Both orders in one loop: the call of a tile is long, and stands here once.
+  const bool inner_columns = args.division.inner_columns != 0;
+  for (i64 i = rows.begin, j = columns.begin; i < rows.end && j < columns.end;) {
+    // Later tiles of these rows find the next ones in L2.
+    if (j == columns.begin) next.a = rows_ahead(args, i + kMr, kMr, last_row, k0, k);
+    one(i, j);
+    if (inner_columns) {
+      if ((j += kNr) < columns.end) continue;
+      j = columns.begin;
+      i += kMr;
+    } else {
+      if ((i += kMr) < rows.end) continue;
+      i = rows.begin;
+      j += kNr;
+    }
   }
 }
 
@@ -232,15 +248,16 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
 static void multiply(const KilnArgs& args, const Memory& memory, Output out, Range rows,
                      Range columns, Range ks) {
   if (rows.begin == rows.end) return;
-  for (i64 j = columns.begin; j < columns.end; j += kNc) {
-    const Range block_columns{j, smaller(j + kNc, columns.end)};
-    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
-      const i64 k = smaller(kKc, ks.end - k0);
-      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
+  const i64 mc = args.division.mc, nc = args.division.nc, kc = args.division.kc;
+  for (i64 j = columns.begin; j < columns.end; j += nc) {
+    const Range block_columns{j, smaller(j + nc, columns.end)};
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
+      const i64 k = smaller(kc, ks.end - k0);
+      const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
       Next next;
       next.b = piece_ahead(args, columns, ks, j, k0);
-      for (i64 i = rows.begin; i < rows.end; i += kMc)
-        block(args, memory, out, {i, smaller(i + kMc, rows.end)},
+      for (i64 i = rows.begin; i < rows.end; i += mc)
+        block(args, memory, out, {i, smaller(i + mc, rows.end)},
               rows.end, next,
               block_columns, k0, k, pass);
     }

@@ -1,6 +1,6 @@
 // device:  x86-64-v3
 // problem: fp64 T N 500 400 300 epilogue=bias_row+gelu_erf+residual
-// config:  host_packed isa=avx2 mr=4 nv=3 kc=256 mc=96 nc=768 pack_a=1 pack_b=1 inner=rows parallel=grid unroll=4 prefetch=0 stream_d=0 ahead=0
+// config:  host_packed isa=avx2 mr=4 nv=3 kc=256 mc=96 nc=768 pack_a=1 pack_b=1 inner=rows parallel=grid unroll=4 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0
 
 // ---- parameters ----
 using TypeA = double;             // elements of A
@@ -9,9 +9,6 @@ using TypeD = double;             // elements of C and D
 constexpr int kVectorBytes = 32;  // accumulators of vfmadd231pd
 constexpr int kMr = 4;            // rows of the register tile
 constexpr int kNv = 3;            // vectors across the register tile
-constexpr int kKc = 256;          // k of one block
-constexpr int kMc = 96;           // rows of one block of A
-constexpr int kNc = 768;          // columns of one block of B
 constexpr int kUnroll = 4;        // k steps in the inner loop's body
 constexpr int kRowUnit = 4;       // rows are divided among threads at multiples of this
 constexpr int kColumnUnit = 12;   // columns are divided among threads at multiples of this

@@ -1,6 +1,6 @@
 // device:  x86-64-v4
 // problem: int8 N T 32 512 1024 out=fp32 packed_b=1
-// config:  host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns parallel=none unroll=1 prefetch=16 stream_d=0 ahead=0
+// config:  host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns parallel=none unroll=1 prefetch=16 stream_d=0 fetch_a=0 fetch_b=0
 
 // ---- parameters ----
 using TypeA = i8;                   // elements of A
@@ -9,11 +9,10 @@ using TypeD = float;                // elements of C and D
 constexpr int kVectorBytes = 64;    // accumulators of vpdpbusd
 constexpr int kMr = 8;              // rows of the register tile
 constexpr int kNv = 2;              // vectors across the register tile
-constexpr int kKc = 1024;           // k of one block
-constexpr int kMc = 32;             // rows of one block of A
-constexpr int kNc = 512;            // columns of one block of B
 constexpr int kUnroll = 1;          // k steps in the inner loop's body
 constexpr int kPrefetch = 16;       // k steps that B is prefetched ahead
+constexpr int kRowUnit = 8;         // rows are divided among threads at multiples of this
+constexpr int kColumnUnit = 32;     // columns are divided among threads at multiples of this
 constexpr int kPanelStep = 16;      // rows of a panel of B are a multiple of this
 constexpr int kColumnSums = 1;      // rows of column sums behind a panel of B
 constexpr u32 kFlip = 0x80808080u;  // turns signed bytes of A into unsigned ones
@@ -72,8 +71,9 @@ struct PanelRows {
 
 constexpr int kStepsPerFetch = 8;
 /// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and skips missing rows, by branches that are predicted. There is one for each number of vectors,
-/// so it is short: its loop is not unrolled (no difference in speed) and finish() is not repeated.
+/// and skips missing rows, by branches that are predicted. There are some of each width,
+/// so they are short: their loop is not unrolled (no difference in speed) and finish() is not
+/// repeated.
 template <int M, int N, bool Ragged>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
@@ -125,7 +125,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
 #pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
-#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+#pragma clang loop unroll(disable) vectorize(disable)
   for (; g < whole; ++g) step(g, kGroup);
   if (k % kGroup) step(whole, k % kGroup);
 
@@ -152,13 +152,15 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   }
 }
 
-/// A ragged tile of no more vectors than the columns need, N at most.
+/// A ragged tile of as many vectors as the columns need or one more, N at most: a tile for each
+/// number of vectors would take a fifth longer to compile.
 template <int N>
 KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
                              int rows, int columns, Pass pass) {
+  constexpr int kNarrower = N > 2 ? N - 2 : 1;
   if constexpr (N > 1)
-    if (columns <= (N - 1) * kLanes)
-      return ragged_tile<N - 1>(in, k, out, row, column, rows, columns, pass);
+    if (columns <= kNarrower * kLanes)
+      return ragged_tile<kNarrower>(in, k, out, row, column, rows, columns, pass);
   tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
 }
 
@@ -181,22 +183,25 @@ struct Memory {
 };
 constexpr i64 kLine = 64;
 KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
-  return kPackA
-             ? round_up((smaller(kMc, round_up(args.m, kMr)) * (smaller(kKc, args.k) / kGroup + 1) +
-                         kLanes) *
-                            i64(sizeof(Unit)),
-                        kLine)
-             : 0;
+  return kPackA ? round_up((smaller(args.division.mc, round_up(args.m, kMr)) *
+                                (smaller(args.division.kc, args.k) / kGroup + 1) +
+                            kLanes) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
-  return kPackB ? round_up(
-                      panels_units(smaller(kNc, args.n), smaller(kKc, args.k)) * i64(sizeof(Unit)),
-                      kLine)
+  return kPackB ? round_up(panels_units(smaller(args.division.nc, args.n),
+                                        smaller(args.division.kc, args.k)) *
+                               i64(sizeof(Unit)),
+                           kLine)
                 : 0;
 }
 /// Partial accumulators that later k is added to, where D's type would round them.
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
-  return args.k > kKc ? round_up(args.m * smaller(kNc, args.n) * i64(sizeof(Acc)), kLine) : 0;
+  return args.k > args.division.kc
+             ? round_up(args.m * smaller(args.division.nc, args.n) * i64(sizeof(Acc)), kLine)
+             : 0;
 }
 KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
   return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args);
@@ -223,8 +228,19 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
     any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
              pass);
   };
-  for (i64 i = rows.begin; i < rows.end; i += kMr) {
-    for (i64 j = columns.begin; j < columns.end; j += kNr) one(i, j);
+  // Both orders in one loop: the call of a tile is long, and stands here once.
+  const bool inner_columns = args.division.inner_columns != 0;
+  for (i64 i = rows.begin, j = columns.begin; i < rows.end && j < columns.end;) {
+    one(i, j);
+    if (inner_columns) {
+      if ((j += kNr) < columns.end) continue;
+      j = columns.begin;
+      i += kMr;
+    } else {
+      if ((i += kMr) < rows.end) continue;
+      i = rows.begin;
+      j += kNr;
+    }
   }
 }
 
@@ -232,14 +248,15 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
 static void multiply(const KilnArgs& args, const Memory& memory, Output out, Range rows,
                      Range columns, Range ks) {
   if (rows.begin == rows.end) return;
-  for (i64 j = columns.begin; j < columns.end; j += kNc) {
-    const Range block_columns{j, smaller(j + kNc, columns.end)};
-    out.partial = {memory.partial, smaller(kNc, args.n), rows.begin, j};
-    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kKc) {
-      const i64 k = smaller(kKc, ks.end - k0);
-      const Pass pass{k0 == ks.begin, k0 + kKc >= ks.end};
-      for (i64 i = rows.begin; i < rows.end; i += kMc)
-        block(args, memory, out, {i, smaller(i + kMc, rows.end)},
+  const i64 mc = args.division.mc, nc = args.division.nc, kc = args.division.kc;
+  for (i64 j = columns.begin; j < columns.end; j += nc) {
+    const Range block_columns{j, smaller(j + nc, columns.end)};
+    out.partial = {memory.partial, smaller(nc, args.n), rows.begin, j};
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
+      const i64 k = smaller(kc, ks.end - k0);
+      const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
+      for (i64 i = rows.begin; i < rows.end; i += mc)
+        block(args, memory, out, {i, smaller(i + mc, rows.end)},
               block_columns, k0, k, pass);
     }
   }

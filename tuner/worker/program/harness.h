@@ -95,7 +95,8 @@ class Harness {
 
   /// One call whose D is the parent's memory file and whose inputs follow from the options' seed.
   /// The parent verifies D. Errors: unsupported (another device's memory), device.
-  virtual Status run_into(int output_file, std::span<const std::byte> image, WorkerStatus* status);
+  virtual Status run_into(int output_file, std::span<const std::byte> image, const Config& config,
+                          WorkerStatus* status);
 };
 
 /// Kernels on this machine's CPU, in this process's memory.

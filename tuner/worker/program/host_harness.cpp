@@ -56,7 +56,7 @@ class HostCandidate final : public Candidate {
  public:
   HostCandidate(HostKernel kernel, const HarnessInput& input, const Config& config,
                 Verifiers& verifiers, const Timed* timed)
-      : kernel_(std::move(kernel), input.gemm, input.device),
+      : kernel_(std::move(kernel), config, input.gemm, input.device),
         config_(config),
         flushed_(flushed_by(input.gemm, input.device, config)),
         verifiers_(verifiers),
@@ -191,7 +191,7 @@ class HostHarness final : public Harness {
 
   std::optional<double> peak_flops() const override { return timed_->probe->peak_flops(); }
 
-  Status run_into(int output_file, std::span<const std::byte> image,
+  Status run_into(int output_file, std::span<const std::byte> image, const Config& config,
                   WorkerStatus* status) override {
     const Gemm& gemm = input_.gemm;
     status->phase.store(WorkerStatus::preparing, std::memory_order_release);
@@ -202,7 +202,7 @@ class HostHarness final : public Harness {
     status->phase.store(WorkerStatus::loading, std::memory_order_release);
     auto loaded = HostKernel::load(image);
     if (!loaded) return tl::unexpected(loaded.error());
-    BoundKernel kernel(std::move(*loaded), gemm, input_.device);
+    BoundKernel kernel(std::move(*loaded), config, gemm, input_.device);
     status->phase.store(WorkerStatus::verifying, std::memory_order_release);
     Operands operands;
     inputs->bind(operands);

@@ -46,7 +46,7 @@ bool HarnessInput::operator==(const HarnessInput& other) const {
          timed == other.timed;
 }
 
-Status Harness::run_into(int, std::span<const std::byte>, WorkerStatus*) {
+Status Harness::run_into(int, std::span<const std::byte>, const Config&, WorkerStatus*) {
   return fail(ErrorCode::unsupported,
               "do = run: this device cannot write D into the parent's memory");
 }
@@ -262,11 +262,13 @@ json Session::check(const Message& request) {
 /// One call of a kernel, whose D the parent compares itself. What is answered says only that the
 /// call returned.
 json Session::run(const Message& request) {
+  const auto config = parse_config(request.body.at("config").get<std::string>());
+  if (!config) return refused(config.error());
   if (const Status ready = prepare(request.body, false); !ready) return refused(ready.error());
   enter(WorkerStatus::loading);
   const auto image = read_file(request.files.at(0).get());
   if (!image) return refused(image.error());
-  const Status ran = harness_->run_into(request.files.at(1).get(), *image, status_);
+  const Status ran = harness_->run_into(request.files.at(1).get(), *image, *config, status_);
   return ran ? json{{"ran", true}} : refused(ran.error());
 }
 

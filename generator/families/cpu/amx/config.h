@@ -25,11 +25,11 @@ struct HostAmx {
     return std::tuple{Field<C, Isa>{"isa", &C::isa},
                       Field<C, int>{"mt", &C::mt},
                       Field<C, int>{"nt", &C::nt},
-                      Field<C, int>{"kc", &C::kc, kAnyLength},
-                      Field<C, int>{"nc", &C::nc, kAnyLength},
+                      argument("kc", &C::kc, kAnyLength),
+                      argument("nc", &C::nc, kAnyLength),
                       Field<C, bool>{"swap", &C::swap},
                       Field<C, bool>{"copy_left", &C::copy_left},
-                      Field<C, Parallel>{"parallel", &C::parallel}};
+                      argument("parallel", &C::parallel)};
   }
 };
 

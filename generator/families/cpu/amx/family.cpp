@@ -119,8 +119,6 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   add("kMt", h.mt, "tiles of 16 rows in a block of accumulators");
   add("kNt", h.nt, "tiles of 16 columns in it");
   add("kNv", h.nt, "vectors across it");
-  add("kKc", h.kc, "k of one packed block");
-  add("kNc", h.nc, "columns of the right operand packed at once");
   add("kPanelStep", kTile, "rows of a panel of the right operand are a multiple of this");
   add("kColumnSums", g.b_packed && packed_layout(p, d).column_sums,
       "rows of column sums behind a panel");
@@ -205,6 +203,8 @@ constexpr TypedFamily<HostAmx, AmxSizes> kRow{
     .enumerate = enumerate,
     .parameters = parameters,
     .predict_ns = predict,
+    .division =
+        [](const HostAmx& c) { return host::division(0, c.nc, c.kc, Inner::columns, c.parallel); },
     .tile = tile,
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostAmx& c) { return host::flushed_by(c.isa, g, d); },

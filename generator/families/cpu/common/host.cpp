@@ -82,17 +82,23 @@ void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInst
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
 }
 
+KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel) {
+  static_assert(int(Parallel::none) == kilnParallelNone &&
+                int(Parallel::batch) == kilnParallelBatch && int(Parallel::m) == kilnParallelM &&
+                int(Parallel::n) == kilnParallelN && int(Parallel::grid) == kilnParallelGrid &&
+                int(Parallel::k) == kilnParallelK);
+  return {mc, nc, kc, inner == Inner::columns, static_cast<int>(parallel)};
+}
+
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group) {
-  to.values["parallel"] = name(way);
-  if (way == Parallel::m || way == Parallel::grid)
-    to.constants.push_back(
-        number("kRowUnit", row_unit, "rows are divided among threads at multiples of this"));
-  if (way == Parallel::n || way == Parallel::grid)
-    to.constants.push_back(number("kColumnUnit", column_unit,
-                                  "columns are divided among threads at multiples of this"));
-  if (way == Parallel::k)
-    to.constants.push_back(
-        number("kKUnit", 4 * k_group, "k is divided among threads at multiples of this"));
+  const bool split_k = way == Parallel::k;
+  to.values["split_k"] = value_of(split_k);
+  const auto add = [&](const char* name, int unit, const char* gloss) {
+    to.constants.push_back(number(name, unit, gloss));
+  };
+  if (split_k) return add("kKUnit", 4 * k_group, "k is divided among threads at multiples of this");
+  add("kRowUnit", row_unit, "rows are divided among threads at multiples of this");
+  add("kColumnUnit", column_unit, "columns are divided among threads at multiples of this");
 }
 
 Tile tile_of(const Canonical& problem, Tile canonical) {

@@ -23,7 +23,10 @@ bool shifts_a(const Canonical& problem, const DotInstruction& row);
 /// The values and constants that templates/cpu/common/vector.h and epilogue.h expect.
 void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInstruction& row,
                 int vector_bytes);
-/// How threads divide the work, and at which multiples: what templates/cpu/common/share.h expects.
+/// Divides a call's work as a config's keys say; 0 stands for a key that the family has not.
+KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel);
+/// Whether k is divided among threads, and at which multiples the others are: what
+/// templates/cpu/common/share.h expects.
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
 /// Whether accumulators of a part of k need a workspace, because D's type would round them.
 bool needs_partial_accumulators(const Canonical& problem);

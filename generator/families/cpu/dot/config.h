@@ -24,9 +24,9 @@ struct HostDot {
     return std::tuple{Field<C, Isa>{"isa", &C::isa},
                       Field<C, int>{"mr", &C::mr},
                       Field<C, int>{"nr", &C::nr},
-                      Field<C, int>{"kc", &C::kc, kAnyLength},
-                      Field<C, int>{"mc", &C::mc, kAnyLength},
-                      Field<C, Parallel>{"parallel", &C::parallel},
+                      argument("kc", &C::kc, kAnyLength),
+                      argument("mc", &C::mc, kAnyLength),
+                      argument("parallel", &C::parallel),
                       Field<C, int>{"prefetch", &C::prefetch}};
   }
 };

@@ -111,8 +111,6 @@ Parameters parameters(const Canonical& p, const DeviceCaps&, const HostDot& h, c
     add("kTailRows", tail_rows, "rows that are left over, which have a tile of their own");
     out.constants.back().hint = true;
   }
-  if (h.kc > 0) add("kKc", h.kc, "k of one pass");
-  if (h.mc > 0) add("kMc", h.mc, "rows of A that stay while B streams by");
   if (h.prefetch > 0) add("kPrefetch", h.prefetch, "vectors that B is prefetched ahead");
   auto& v = out.values;
   const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
@@ -175,6 +173,8 @@ constexpr TypedFamily<HostDot, DotSizes> kRow{
     .enumerate = enumerate,
     .parameters = parameters,
     .predict_ns = predict,
+    .division =
+        [](const HostDot& c) { return host::division(c.mc, 0, c.kc, Inner::rows, c.parallel); },
     .tile =
         [](const Canonical& p, const HostDot& c, const DotSizes& w) {
           return host::tile_of(p, {c.mr, c.nr, c.kc > 0 ? c.kc : w.step, c.mc, 0, 1, 0});

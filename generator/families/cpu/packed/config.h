@@ -24,7 +24,8 @@ struct HostPacked {
   int unroll = 2;         // k steps in the inner loop's body
   int prefetch = 0;       // k steps ahead that strips of B are prefetched, 0 = never
   bool stream_d = false;  // store D with non-temporal stores
-  bool ahead = false;     // prefetch the next block of A or B while tiles compute
+  // Lines of the next block of A, and of B, that 8 steps of a tile fetch into L2; 0 = none.
+  int fetch_a = 0, fetch_b = 0;
   auto operator<=>(const HostPacked&) const = default;
 
   static constexpr auto fields() {
@@ -32,17 +33,18 @@ struct HostPacked {
     return std::tuple{Field<C, Isa>{"isa", &C::isa},
                       Field<C, int>{"mr", &C::mr},
                       Field<C, int>{"nv", &C::nv},
-                      Field<C, int>{"kc", &C::kc, kAnyLength},
-                      Field<C, int>{"mc", &C::mc, kAnyLength},
-                      Field<C, int>{"nc", &C::nc, kAnyLength},
+                      argument("kc", &C::kc, kAnyLength),
+                      argument("mc", &C::mc, kAnyLength),
+                      argument("nc", &C::nc, kAnyLength),
                       Field<C, bool>{"pack_a", &C::pack_a},
                       Field<C, bool>{"pack_b", &C::pack_b},
-                      Field<C, Inner>{"inner", &C::inner},
-                      Field<C, Parallel>{"parallel", &C::parallel},
+                      argument("inner", &C::inner),
+                      argument("parallel", &C::parallel),
                       Field<C, int>{"unroll", &C::unroll},
                       Field<C, int>{"prefetch", &C::prefetch},
                       Field<C, bool>{"stream_d", &C::stream_d},
-                      Field<C, bool>{"ahead", &C::ahead}};
+                      Field<C, int>{"fetch_a", &C::fetch_a},
+                      Field<C, int>{"fetch_b", &C::fetch_b}};
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "generator/families/cpu/common/packed_layout.h"
@@ -12,7 +13,6 @@
 namespace kiln::host::packed {
 namespace {
 
-using host::Fetches;
 using host::instruction;
 using host::PackedSizes;
 
@@ -28,9 +28,13 @@ constexpr double kAheadShare = 0.25;
 
 constexpr int kMostLines = 8;  // a call: more would hold up the loads of the steps
 
-/// Which operands have a next block that prefetching helps, and at what rate. Excluded: rows of A
-/// that lie across pages (each k of a tile is a line of its own), and strips that are packed
-/// already.
+struct Fetches {
+  int a = 0, b = 0;
+};
+
+/// Which operands have a next block that prefetching helps, and at what rate: values of fetch_a and
+/// fetch_b worth trying. Rows of A that lie across pages have none: each k of a tile is a line of
+/// its own.
 Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
   const Gemm& g = p.gemm;
   const auto& row = *instruction(h.isa, p, d);
@@ -41,7 +45,11 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
       double(ceil_div(std::min<std::int64_t>(h.nc, g.n), h.nv * lanes(row)));
   const double row_tiles = double(ceil_div(g.m, h.mr));
   const auto lines = [&](double bytes, double tiles) {
-    return bytes > room ? 0 : std::min<int>(kMostLines, int(std::ceil(bytes / 64 / tiles / calls)));
+    if (bytes > room) return 0;
+    // Powers of two, so that more configs share their code.
+    const auto wanted =
+        static_cast<unsigned>(std::min<double>(kMostLines, std::ceil(bytes / 64 / tiles / calls)));
+    return int(std::bit_ceil(wanted));
   };
   Fetches out{};
   if (calls < 1) return out;
@@ -55,16 +63,9 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
   return out;
 }
 
-/// Whether ahead=1 differs from ahead=0. No rule: what it prefetches on one size may be nothing on
-/// another that the same code serves.
-bool has_next(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
-  const Fetches next = fetches(p, d, h);
-  return next.a > 0 || next.b > 0;
-}
-
 PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
   const auto& row = *instruction(c.isa, p, d);
-  return {row, lanes(row), c.ahead ? fetches(p, d, c) : Fetches{}};
+  return {row, lanes(row)};
 }
 
 constexpr FirstRule<HostPacked> kFirst[] = {
@@ -115,6 +116,14 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
        return !c.stream_d ||
               (c.isa != Isa::portable && c.kc >= p.gemm.k && c.parallel != Parallel::k &&
                size_of(p.gemm.d.dtype) == w.row.acc_bytes);
+     }},
+    {"fetch_a and fetch_b are 0 to 8, fetch_a is 0 where an unpacked A is not k-major, fetch_b "
+     "where B is packed weights",
+     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+       const auto fits = [](int lines, bool has) {
+         return lines >= 0 && lines <= (has ? kMostLines : 0);
+       };
+       return fits(c.fetch_a, c.pack_a || p.a_k_major) && fits(c.fetch_b, !p.gemm.b_packed);
      }},
     {"unroll is 1 to 16, prefetch 0 to 64",
      [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
@@ -220,15 +229,19 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
             for (const bool pack_b : {false, true})
               for (const Parallel way : ways)
                 for (const int prefetch : prefetches)
-                  for (const bool stream : streams)
-                    for (const bool ahead : {false, true}) {
-                      if (prefetch > 0 && ((pack_b && !weights) || ahead)) continue;
-                      // Columns within few rows only help an A that is packed.
-                      if (!pack_a && b.inner == Inner::columns && b.mc < m) continue;
-                      const HostPacked h{isa,    mr,      nv,  kc,      b.mc,     b.nc,   pack_a,
-                                         pack_b, b.inner, way, kUnroll, prefetch, stream, ahead};
-                      if (!ahead || has_next(p, d, h)) visit(h);
-                    }
+                  for (const bool stream : streams) {
+                    if (prefetch > 0 && pack_b && !weights) continue;
+                    // Columns within few rows only help an A that is packed.
+                    if (!pack_a && b.inner == Inner::columns && b.mc < m) continue;
+                    HostPacked h{isa,    mr,      nv,  kc,      b.mc,     b.nc,  pack_a,
+                                 pack_b, b.inner, way, kUnroll, prefetch, stream};
+                    visit(h);
+                    const Fetches next = fetches(p, d, h);
+                    if (prefetch > 0 || next.a + next.b == 0) continue;
+                    h.fetch_a = next.a;
+                    h.fetch_b = next.b;
+                    visit(h);
+                  }
     }
   }
 }
@@ -246,9 +259,6 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostPacked&
   };
   add("kMr", h.mr, "rows of the register tile");
   add("kNv", h.nv, "vectors across the register tile");
-  add("kKc", h.kc, "k of one block");
-  add("kMc", h.mc, "rows of one block of A");
-  add("kNc", h.nc, "columns of one block of B");
   add("kUnroll", h.unroll, "k steps in the inner loop's body");
   if (h.prefetch > 0) add("kPrefetch", h.prefetch, "k steps that B is prefetched ahead");
   host::add_shares(out, h.parallel, h.mr, nr, row.group);
@@ -263,19 +273,13 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostPacked&
   out.constants.push_back({"bool", "kPackA", h.pack_a ? "true" : "false", "A is copied to strips"});
   out.constants.push_back({"bool", "kPackB", pack_b ? "true" : "false", "B is copied to panels"});
 
-  const auto hint = [&](const char* name, std::int64_t value, const char* gloss) {
-    if (value == 0) return;
-    add(name, value, gloss);
-    out.constants.back().hint = true;
-  };
-  hint("kFetchA", w.fetches.a, "lines of A's next rows that 8 steps fetch ahead");
-  hint("kFetchB", w.fetches.b, "lines of B's next block that 8 steps fetch ahead");
+  if (h.fetch_a > 0) add("kFetchA", h.fetch_a, "lines of A's next rows that 8 steps fetch ahead");
+  if (h.fetch_b > 0) add("kFetchB", h.fetch_b, "lines of B's next block that 8 steps fetch ahead");
 
   auto& v = out.values;
   const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
-  v["ahead"] = flag(h.ahead);
-  v["ahead_a"] = flag(w.fetches.a > 0);
-  v["ahead_b"] = flag(w.fetches.b > 0);
+  v["fetch_a"] = flag(h.fetch_a > 0);
+  v["fetch_b"] = flag(h.fetch_b > 0);
   v["pack_a"] = flag(h.pack_a);
   v["pack_b"] = flag(pack_b);
   v["b_packed"] = flag(p.gemm.b_packed);
@@ -283,7 +287,6 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostPacked&
   v["column_sums"] = flag(shifted);
   v["prefetch"] = flag(h.prefetch > 0);
   v["stream_d"] = flag(h.stream_d);
-  v["inner"] = name(h.inner);
   // Units stand in memory as they are, so that one load reads one.
   v["direct_a"] = flag((row.kind == Kind::f32 && p.gemm.a.dtype == fp32) || row.kind == Kind::f64 ||
                        row.kind == Kind::bf16 || row.kind == Kind::vnni);
@@ -327,6 +330,8 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .enumerate = enumerate,
     .parameters = parameters,
     .predict_ns = host::predict_packed,
+    .division =
+        [](const HostPacked& c) { return host::division(c.mc, c.nc, c.kc, c.inner, c.parallel); },
     .tile = tile,
     .fallback = fallback,
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,

@@ -84,6 +84,8 @@ double far_rate(const Share& s, double bytes) {
   return bytes * s.threads < kFarBytes ? s.rate.l3 : s.rate.dram;
 }
 
+bool fetches(const HostPacked& h) { return h.fetch_a > 0 || h.fetch_b > 0; }
+
 /// A step of the tile issues mr·nv dots; loads beyond two a cycle stall it.
 double compute_ns(const Share& s) {
   const auto& h = s.h;
@@ -107,7 +109,7 @@ double compute_ns(const Share& s) {
   if (split) step *= 1.06;
   if (h.unroll == 1) step *= 1.04;
   if (h.prefetch > 0) step *= 1.03;
-  if (h.ahead) step *= 1.015;
+  if (fetches(h)) step *= 1.015;
   // The last tile is as narrow as it needs to be and skips rows that D has not.
   const double vectors = std::ceil(s.n * s.row.acc_bytes / s.row.vector_bytes);
   const double left = std::fmod(s.m, h.mr);
@@ -198,7 +200,7 @@ double predict_packed(const Canonical& problem, const DeviceCaps& device, const 
   // (4096×16×4096: 8.2 ms instead of 5.5). D is not fetched that far ahead.
   // Packing A reads it in long runs by itself.
   double exposed = (s.h.pack_a ? 0.2 : 0.3) * others + late_ns(s);
-  if (s.h.ahead)
+  if (fetches(s.h))
     exposed = memory < 0.8 * compute ? (s.h.pack_a ? 0.2 : 0.15) * others : 0.6 * memory;
   if (longest != memory) exposed += 0.3 * results;
   double shared = kCallNs;

@@ -5,15 +5,9 @@
 
 namespace kiln::host {
 
-/// Lines to fetch at every eighth step of a tile, 0 = none.
-struct Fetches {
-  int a = 0, b = 0;
-};
-
 struct PackedSizes {
   const DotInstruction& row;
-  int lanes;        // of a vector
-  Fetches fetches;  // with ahead=1
+  int lanes;  // of a vector
 };
 
 /// The analytic model: nanoseconds of a call.

@@ -20,10 +20,9 @@ struct HostSmall {
 
   static constexpr auto fields() {
     using C = HostSmall;
-    return std::tuple{
-        Field<C, Isa>{"isa", &C::isa},       Field<C, int>{"bytes", &C::bytes},
-        Field<C, int>{"mr", &C::mr},         Field<C, int>{"nv", &C::nv},
-        Field<C, int>{"unroll", &C::unroll}, Field<C, Parallel>{"parallel", &C::parallel}};
+    return std::tuple{Field<C, Isa>{"isa", &C::isa},       Field<C, int>{"bytes", &C::bytes},
+                      Field<C, int>{"mr", &C::mr},         Field<C, int>{"nv", &C::nv},
+                      Field<C, int>{"unroll", &C::unroll}, argument("parallel", &C::parallel)};
   }
 };
 

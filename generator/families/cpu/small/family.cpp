@@ -155,6 +155,7 @@ constexpr TypedFamily<HostSmall, SmallSizes> kRow{
     .enumerate = enumerate,
     .parameters = parameters,
     .predict_ns = predict,
+    .division = [](const HostSmall& c) { return host::division(0, 0, 0, Inner::rows, c.parallel); },
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostSmall& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); }};

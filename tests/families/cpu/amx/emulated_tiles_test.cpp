@@ -119,7 +119,7 @@ TEST_P(EmulatedTiles, AreRightForEveryProblem) {
       ASSERT_TRUE(source) << what << ": " << source.error().message;
       const auto binary = test::compiler().compile(*source);
       ASSERT_TRUE(binary) << what << ": " << binary.error().message;
-      BoundKernel kernel(HostKernel::load(binary->image).value(), gemm, device);
+      BoundKernel kernel(HostKernel::load(binary->image).value(), config, gemm, device);
       const Verdict verdict = verify(
           gemm, [&](const Operands& operands) { return kernel.run(operands); }, {},
           flushed_by(gemm, device, config));
