@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
+#include "bench/device_name.h"
 #include "bench/geometric_mean.h"
 #include "bench/svg.h"
 #include "cache/keys.h"
-#include "runtime/backend.h"
 
 namespace kiln {
 namespace {
@@ -23,11 +23,6 @@ std::string without_sizes(const Gemm& gemm) {
   const std::string line = text(one);
   const std::size_t at = line.find(" 1 1 1");
   return at == line.npos ? line : line.substr(0, at) + line.substr(at + 6);
-}
-
-std::string device_name(const DeviceCaps& device) {
-  return on_host(device) ? fmt::format("{}, {} threads", device.model, device.compute_units)
-                         : device.model;
 }
 
 OrderedJson to_json(const ChoiceQuality& quality) {

@@ -5,6 +5,7 @@
 
 #include "bench/environment.h"
 #include "bench/leave_one_out.h"
+#include "bench/search_curve.h"
 #include "cli/bench_extras.h"
 #include "cli/bench_ladder.h"
 #include "cli/bench_range.h"
@@ -49,7 +50,8 @@ constexpr Manual kBenchManual{
     "  kind of problem, the best measured time over that of the kernel which a model fitted "
     "without "
     "the\n"
-    "  shape's own measurements chooses.\n"
+    "  shape's own measurements chooses. --search-curve prints for each search that measured more\n"
+    "  than 64 candidates how near its first 16 and 64 came to the best time known.\n"
     "  --ladder runs one shape on a GPU from the plainest kernel to the tuned one, each rung\n"
     "  verified and printed as a share of the vendor's library.",
     "  kiln bench --layers cpu --tune --budget 10        # the whole CPU suite, at 1 and all "
@@ -69,7 +71,7 @@ struct BenchCommand {
   double budget = 10;
   std::string csv, svg;
   RangeRaceFlags ranges;
-  bool leave_one_out = false;
+  bool leave_one_out = false, search_curve = false;
   Extras extras;
 };
 
@@ -210,12 +212,35 @@ Result<Outcome> leave_out(const Session& session, const BenchCommand& command) {
   return Outcome::done;
 }
 
+/// From what the databases hold; nothing runs.
+Result<Outcome> draw_searches(const Session& session, const BenchCommand& command) {
+  // Of fewer there is no 64th candidate to speak of.
+  constexpr std::size_t kLeast = 65;
+  const auto store = open_store(command.database);
+  if (!store) return tl::unexpected(store.error());
+  const auto curves = search_curves(**store, kLeast);
+  if (!curves) return tl::unexpected(curves.error());
+  if (session.json) {
+    for (const SearchCurve& curve : *curves) print_json(to_json(curve));
+    print_json(summary_json(*curves));
+  } else {
+    fmt::print("{}", table(*curves));
+    if (curves->empty())
+      fmt::print("no problem with {} measured candidates or more: kiln tune --budget\n", kLeast);
+  }
+  if (Status written = write_text("svg", command.svg, svg(*curves)); !written)
+    return tl::unexpected(written.error());
+  return Outcome::done;
+}
+
 Result<Outcome> run(const Session& session, const BenchCommand& command) {
   if (command.leave_one_out) return leave_out(session, command);
+  if (command.search_curve) return draw_searches(session, command);
   if (!command.svg.empty() && !command.ranges.wanted)
-    return fail(
-        ErrorCode::bad_input,
-        fmt::format("svg = \"{}\": only --any-m and --leave-one-out draw charts", command.svg));
+    return fail(ErrorCode::bad_input,
+                fmt::format("svg = \"{}\": only --any-m, --leave-one-out and --search-curve draw "
+                            "charts",
+                            command.svg));
   const Result<Target> target = resolve_engine_device(command.device);
   if (!target) return tl::unexpected(target.error());
   if (!command.extras.ladder.empty()) return climb(session, command);
@@ -277,12 +302,17 @@ void add_bench(CLI::App& parent, Session& session) {
       ->type_name("NAME[,NAME...]")
       ->delimiter(',');
   app->add_option("--csv", command->csv, "Write every time as CSV too")->type_name("FILE");
-  app->add_flag("--leave-one-out", command->leave_one_out,
-                "From the databases alone: how good a kernel the model chooses for each measured "
-                "shape without that shape's measurements");
+  CLI::Option* left_out =
+      app->add_flag("--leave-one-out", command->leave_one_out,
+                    "From the databases alone: how good a kernel the model chooses for each "
+                    "measured shape without that shape's measurements");
+  app->add_flag("--search-curve", command->search_curve,
+                "From the databases alone: what the first candidates of each search found of the "
+                "best time known")
+      ->excludes(left_out);
   app->add_option("--svg", command->svg,
                   "With --any-m: write ratios over sizes as a chart; with --leave-one-out: over "
-                  "shapes")
+                  "shapes; with --search-curve: over candidates")
       ->type_name("FILE");
   command->ranges.add_to(*app);
   command->extras.add_to(*app);
