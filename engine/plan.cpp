@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
@@ -68,6 +69,11 @@ OperandRules rules_for(const Gemm& g, Vendor vendor) {
   return rules;
 }
 
+/// What every product has.
+constexpr bool is_plain(Operand which) {
+  return which == Operand::a || which == Operand::b || which == Operand::c || which == Operand::d;
+}
+
 std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 /// Whether [x, x + x_bytes) and [d, d + d_bytes) share a byte; never when x_bytes is 0.
@@ -93,7 +99,9 @@ Status run_checked(const Plan::Impl& plan, const Operands& operands) {
   return {};
 }
 
-/// The quick look at operands: true when there is nothing to find.
+/// The quick look at operands: true when there is nothing to find. `Plain`: there are A, B, C and D
+/// alone.
+template <bool Plain = false>
 inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
   const OperandRules& r = plan.rules;
   const std::uintptr_t d = address(o.d), d_bytes = r[Operand::d].bytes;
@@ -101,6 +109,7 @@ inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
   bool wrong = d == 0;
   for_each_operand([&](auto which) __attribute__((always_inline)) {
     constexpr Operand kWhich = which;
+    if constexpr (Plain && !is_plain(kWhich)) return;
     const std::uintptr_t x = address(kWhich == Operand::b ? b : pointer<kWhich>(o));
     const std::uintptr_t bytes = r[kWhich].bytes;
     bool suspect = (x & r[kWhich].bits) != 0;
@@ -203,6 +212,9 @@ void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel,
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
   plan.bare_call = plan.used_threads == 1 && plan.workspace_bytes == 0 && !plan.gemm.b_packed &&
                    plan.counter == nullptr && plan.rules[Operand::d].bytes != 0;
+  const bool plain = std::ranges::all_of(
+      kOperands, [&](Operand which) { return is_plain(which) || plan.rules[which].bytes == 0; });
+  if (plan.bare_call && plain) plan.direct_call = kernel->direct;
   plan.kernel = std::move(kernel);
 }
 
@@ -264,6 +276,12 @@ Status run_recorded(const Plan::Impl& plan, const Operands& operands) {
 }  // namespace
 
 Status run_plan(const Plan::Impl& plan, const Operands& operands) {
+  if (plan.direct_call != nullptr && in_order<true>(plan, operands, operands.b)) [[likely]] {
+    const bool swapped = plan.problem.swapped;
+    plan.direct_call(swapped ? operands.b : operands.a, swapped ? operands.a : operands.b,
+                     operands.c, operands.d, nullptr, nullptr, operands.alpha, operands.beta);
+    return {};
+  }
   if (plan.bare_call && in_order(plan, operands, operands.b)) [[likely]] {
     const KilnArgs args = bound_args(plan, operands);
     plan.kernel->gemm(&args, 0, 1);

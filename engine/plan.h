@@ -60,6 +60,7 @@ struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Im
   std::int64_t workspace_bytes = 0;
   // One thread, no workspace, not recorded: gemm() calls the code directly.
   bool bare_call = false;
+  KilnDirectFn direct_call = nullptr;  // the code's own entry where it has one; A, B, C, D alone
   std::shared_ptr<CallRecorder> recorder;  // null: its calls are not recorded
   CallCounter* counter = nullptr;          // the recorder's
   double expected_ns = 0;                  // of a call on a GPU, where it is recorded; 0 = unknown

@@ -15,6 +15,7 @@ Result<HostKernel> HostKernel::load(std::span<const std::byte> image) {
   bind(kernel.gemm, "kiln_gemm");
   bind(kernel.workspace_bytes, "kiln_workspace_bytes");
   bind(kernel.threads, "kiln_threads");
+  bind(kernel.direct, "kiln_direct");
   if (kernel.gemm == nullptr) return not_a_kernel("no entry point kiln_gemm");
   if (kernel.workspace_bytes == nullptr) return not_a_kernel("no entry point kiln_workspace_bytes");
   return kernel;
@@ -24,12 +25,14 @@ HostKernel::HostKernel(HostKernel&& other) noexcept
     : gemm(std::exchange(other.gemm, nullptr)),
       workspace_bytes(std::exchange(other.workspace_bytes, nullptr)),
       threads(std::exchange(other.threads, nullptr)),
+      direct(std::exchange(other.direct, nullptr)),
       image_(std::move(other.image_)) {}
 
 HostKernel& HostKernel::operator=(HostKernel&& other) noexcept {
   std::swap(gemm, other.gemm);
   std::swap(workspace_bytes, other.workspace_bytes);
   std::swap(threads, other.threads);
+  std::swap(direct, other.direct);
   std::swap(image_, other.image_);
   return *this;
 }

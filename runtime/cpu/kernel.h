@@ -22,6 +22,7 @@ class HostKernel {
   KilnGemmFn gemm = nullptr;
   KilnWorkspaceFn workspace_bytes = nullptr;
   KilnThreadsFn threads = nullptr;  // null: uses as many as it is given
+  KilnDirectFn direct = nullptr;    // null: one thread is called with KilnArgs too
 
  private:
   HostKernel() = default;

@@ -54,14 +54,19 @@ int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads) {
   return threads > 1 && kernel.threads != nullptr ? kernel.threads(&args, threads) : threads;
 }
 
-Status launch(const HostKernel& kernel, KilnArgs args, int threads) {
+Status launch(const HostKernel& kernel, const KilnArgs& args, int threads) {
   threads = threads_used(kernel, args, threads);
-  return run(kernel.gemm, kernel.workspace_bytes, args, threads,
-             kernel.workspace_bytes(&args, threads));
+  return launch(kernel, args, threads, kernel.workspace_bytes(&args, threads));
 }
 
-Status launch(const HostKernel& kernel, KilnArgs args, int threads, std::int64_t workspace_bytes) {
-  return run(kernel.gemm, kernel.workspace_bytes, args, threads, workspace_bytes);
+Status launch(const HostKernel& kernel, const KilnArgs& args, int threads,
+              std::int64_t workspace_bytes) {
+  if (kernel.direct != nullptr && threads == 1) {
+    kernel.direct(args.a, args.b, args.c, args.d, args.bias, args.residual, args.alpha, args.beta);
+    return {};
+  }
+  KilnArgs own = args;
+  return run(kernel.gemm, kernel.workspace_bytes, own, threads, workspace_bytes);
 }
 
 Status launch(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs args, int threads,

@@ -114,6 +114,32 @@ TEST(Engine, AMissPassesOverANeighbourWhoseConfigIsIllegalForIt) {
   EXPECT_TRUE(check(*kiln.engine, wanted));
 }
 
+/// Their code is called with operands alone, in registers, unless there are more than A to D.
+TEST(Engine, SmallProductsAreCalledDirectly) {
+  Opened kiln;
+  for (const char* line :
+       {"fp32 N N 9 9 9", "fp32 N N 7 5 11 order=column", "fp32 N N 9 12 9 epilogue=bias_col+silu",
+        "fp32 N N 9 12 9 epilogue=relu", "fp64 N N 6 6 6 epilogue=residual"}) {
+    const Gemm gemm = parse_gemm(line).value();
+    const DeviceCaps device = kiln->impl().key_of(gemm, 1).device;
+    const auto space = space_for(gemm, device);
+    ASSERT_TRUE(space) << space.error().message;
+    const auto small = std::ranges::find_if(space->legal, [](const Config& config) {
+      return std::holds_alternative<HostSmall>(config);
+    });
+    ASSERT_NE(small, space->legal.end()) << line;
+    make_winner(kiln, gemm, *small);
+    const auto plan = kiln->plan(gemm, 1);
+    ASSERT_TRUE(plan) << plan.error().message;
+    EXPECT_EQ(plan->config(), text(*small));
+    EXPECT_EQ(plan->impl().direct_call != nullptr,
+              gemm.epilogue.bias == Bias::none && !gemm.epilogue.residual)
+        << line;
+    const Verdict verdict = check(*kiln.engine, gemm);
+    EXPECT_TRUE(verdict) << line << ": " << why(verdict);
+  }
+}
+
 TEST(Engine, PolicyErrorRefusesAndPolicyTuneNowTunes) {
   const Gemm gemm = Gemm::row_major(24, 40, 16);
   Opened strict(Policy::error);

@@ -47,6 +47,10 @@ struct KilnArgs {
 /// What every kernel object exports, by these names.
 using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
+/// One call on one thread of a kernel whose sizes are all constants: its operands, in registers. A
+/// kernel without it is called with KilnArgs. "kiln_direct"
+using KilnDirectFn = void (*)(const void* a, const void* b, const void* c, void* d,
+                              const void* bias, const void* residual, double alpha, double beta);
 /// How many of `threads` threads have something to do; a kernel without it uses them all.
 using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
 }

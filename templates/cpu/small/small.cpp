@@ -77,12 +77,30 @@ KILN_INLINE void multiply(const KilnArgs& args, i64 batch) {
   //% end
 }
 
+//% if batched
 extern "C" void kiln_gemm(const KilnArgs* args, int thread, int threads) {
-  //% if batched
   const Work work = work_of(*args, thread, threads);
   for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) multiply(*args, batch);
-  //% else
-  (void)threads;
-  if (thread == 0) multiply(*args, 0);
-  //% end
 }
+//% else
+extern "C" __attribute__((noinline)) void kiln_direct(const void* a, const void* b, const void* c,
+                                                      void* d, const void* bias,
+                                                      const void* residual, double alpha,
+                                                      double beta) {
+  KilnArgs args{};  // none of it is left in the code
+  args.a = a;
+  args.b = b;
+  args.c = c;
+  args.d = d;
+  args.bias = bias;
+  args.residual = residual;
+  args.alpha = alpha;
+  args.beta = beta;
+  multiply(args, 0);
+}
+extern "C" void kiln_gemm(const KilnArgs* args, int thread, int) {
+  if (thread == 0)
+    kiln_direct(args->a, args->b, args->c, args->d, args->bias, args->residual, args->alpha,
+                args->beta);
+}
+//% end

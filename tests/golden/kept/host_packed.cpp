@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_9e1ac1e7707fb2dc.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_8010cea8388d41bd.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -49,6 +49,10 @@ struct KilnArgs {
 /// What every kernel object exports, by these names.
 using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
+/// One call on one thread of a kernel whose sizes are all constants: its operands, in registers. A
+/// kernel without it is called with KilnArgs. "kiln_direct"
+using KilnDirectFn = void (*)(const void* a, const void* b, const void* c, void* d,
+                              const void* bias, const void* residual, double alpha, double beta);
 /// How many of `threads` threads have something to do; a kernel without it uses them all.
 using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
 }
@@ -633,21 +637,26 @@ struct Operand {
 /// Rows of units of panels that lie beside one another, one k step of each. Two bases and a pitch
 /// reach six panels: a register for each would leave too few for the rows of an unpacked A, and the
 /// compiler would compute the addresses anew in each step (measured: half the speed at kNv = 6).
+template <int N, bool Ragged>
 struct PanelRows {
   const char *first, *fourth;
+  const char* last;  // of a ragged tile, which may have a panel less than N
   i64 pitch;
 
-  __attribute__((always_inline)) PanelRows(const Unit* at, i64 bytes_apart)
+  __attribute__((always_inline)) PanelRows(const Unit* at, i64 bytes_apart, int columns)
       : first(reinterpret_cast<const char*>(at)), pitch(bytes_apart) {
     fourth = first + 3 * pitch;
+    last = first + (columns - 1) / kLanes * pitch;
     __asm__("" : "+r"(fourth), "+r"(pitch));
   }
   __attribute__((always_inline)) const char* of(int j) const {
+    if (Ragged && j == N - 1) return last;
     return j < 3 ? first + j * pitch : fourth + (j - 3) * pitch;
   }
   __attribute__((always_inline)) void advance() {
     first += sizeof(UnitVec);
     fourth += sizeof(UnitVec);
+    last += sizeof(UnitVec);
   }
 };
 
@@ -668,7 +677,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     KILN_UNROLL
     for (int i = 0; i < M; ++i) acc[i][j] = start;
   }
-  PanelRows right(in.b, in.b_pitch);
+  PanelRows<N, Ragged> right(in.b, in.b_pitch, columns);
 
   auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
     UnitVec b[N];

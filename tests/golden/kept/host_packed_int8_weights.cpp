@@ -51,21 +51,26 @@ struct Operand {
 /// Rows of units of panels that lie beside one another, one k step of each. Two bases and a pitch
 /// reach six panels: a register for each would leave too few for the rows of an unpacked A, and the
 /// compiler would compute the addresses anew in each step (measured: half the speed at kNv = 6).
+template <int N, bool Ragged>
 struct PanelRows {
   const char *first, *fourth;
+  const char* last;  // of a ragged tile, which may have a panel less than N
   i64 pitch;
 
-  __attribute__((always_inline)) PanelRows(const Unit* at, i64 bytes_apart)
+  __attribute__((always_inline)) PanelRows(const Unit* at, i64 bytes_apart, int columns)
       : first(reinterpret_cast<const char*>(at)), pitch(bytes_apart) {
     fourth = first + 3 * pitch;
+    last = first + (columns - 1) / kLanes * pitch;
     __asm__("" : "+r"(fourth), "+r"(pitch));
   }
   __attribute__((always_inline)) const char* of(int j) const {
+    if (Ragged && j == N - 1) return last;
     return j < 3 ? first + j * pitch : fourth + (j - 3) * pitch;
   }
   __attribute__((always_inline)) void advance() {
     first += sizeof(UnitVec);
     fourth += sizeof(UnitVec);
+    last += sizeof(UnitVec);
   }
 };
 
@@ -84,12 +89,14 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   for (int j = 0; j < N; ++j) {
     // A's bytes were shifted by 128 to be unsigned; the column sums undo it.
     AccVec start = AccVec(0);
-    if (in.sums)
-      start = load<AccVec>(reinterpret_cast<const char*>(in.sums) + j * in.b_pitch) * -128;
+    if (in.sums) {
+      const int panel = Ragged && j == N - 1 ? (columns - 1) / kLanes : j;  // as PanelRows
+      start = load<AccVec>(reinterpret_cast<const char*>(in.sums) + panel * in.b_pitch) * -128;
+    }
     KILN_UNROLL
     for (int i = 0; i < M; ++i) acc[i][j] = start;
   }
-  PanelRows right(in.b, in.b_pitch);
+  PanelRows<N, Ragged> right(in.b, in.b_pitch, columns);
 
   auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
     UnitVec b[N];

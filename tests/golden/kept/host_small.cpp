@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 13 24 9
 // config:  host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_60b328541d23dc45.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_e6d685cfa6bc7c3e.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -49,6 +49,10 @@ struct KilnArgs {
 /// What every kernel object exports, by these names.
 using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
+/// One call on one thread of a kernel whose sizes are all constants: its operands, in registers. A
+/// kernel without it is called with KilnArgs. "kiln_direct"
+using KilnDirectFn = void (*)(const void* a, const void* b, const void* c, void* d,
+                              const void* bias, const void* residual, double alpha, double beta);
 /// How many of `threads` threads have something to do; a kernel without it uses them all.
 using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
 }
@@ -513,7 +517,23 @@ KILN_INLINE void multiply(const KilnArgs& args, i64 batch) {
   strip<kTailVectors, kN % kNr>(a, b, out, kN / kNr * kNr);
 }
 
-extern "C" void kiln_gemm(const KilnArgs* args, int thread, int threads) {
-  (void)threads;
-  if (thread == 0) multiply(*args, 0);
+extern "C" __attribute__((noinline)) void kiln_direct(const void* a, const void* b, const void* c,
+                                                      void* d, const void* bias,
+                                                      const void* residual, double alpha,
+                                                      double beta) {
+  KilnArgs args{};  // none of it is left in the code
+  args.a = a;
+  args.b = b;
+  args.c = c;
+  args.d = d;
+  args.bias = bias;
+  args.residual = residual;
+  args.alpha = alpha;
+  args.beta = beta;
+  multiply(args, 0);
+}
+extern "C" void kiln_gemm(const KilnArgs* args, int thread, int) {
+  if (thread == 0)
+    kiln_direct(args->a, args->b, args->c, args->d, args->bias, args->residual, args->alpha,
+                args->beta);
 }
