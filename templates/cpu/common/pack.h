@@ -1,5 +1,5 @@
 // Packing: a strip of W rows or columns becomes [k / kGroup][W] units, in the order a tile reads
-// them. Expects vector.h.
+// them. Expects vector.h and share.h.
 #pragma once
 
 /// Smallest power of two of at least W lanes, no wider than a vector.
@@ -29,19 +29,30 @@ __attribute__((noinline)) static void pack_along(Unit* to, const T* from, i64 ld
   for (i64 g = 0; g < groups; g += P) {
     const T* at = from + g * kGroup;
     const i64 left = k - g * kGroup;
+    //% if masks
+    const auto live = first_lanes<P * kGroup>(int(smaller(left, P * kGroup)), Iota<P * kGroup>{});
+    //% end
     for (int j = 0; j < W; j += P) {
       Vec<Unit, P> rows[P];
-      if (left >= P * kGroup && width >= j + P) {
+      // Rows that do not exist repeat the last one: what is made of them is dropped.
+      const auto row = [&](int r) { return at + smaller(j + r, width - 1) * ld; };
+      //% if masks
+      KILN_UNROLL
+      for (int r = 0; r < P; ++r)
+        rows[r] = units_along<P, T>(__builtin_masked_load(
+            live, reinterpret_cast<const Raw<T>*>(row(r)), Vec<Raw<T>, P * kGroup>(Raw<T>(0))));
+      //% else
+      if (left >= P * kGroup) {
         KILN_UNROLL
-        for (int r = 0; r < P; ++r) rows[r] = load_units<P>(at + (j + r) * ld);
+        for (int r = 0; r < P; ++r) rows[r] = load_units<P>(row(r));
       } else {
         Vec<Unit, P> edge[P];  // a copy: indexed at run time, rows would not stay in registers
 #pragma clang loop unroll(disable)
-        for (int r = 0; r < P; ++r)
-          edge[r] = j + r < width ? load_units<P>(at + (j + r) * ld, left) : Vec<Unit, P>(Unit(0));
+        for (int r = 0; r < P; ++r) edge[r] = load_units<P>(row(r), left);
         KILN_UNROLL
         for (int r = 0; r < P; ++r) rows[r] = edge[r];
       }
+      //% end
       transpose<P>(rows);
       KILN_UNROLL
       for (int r = 0; r < P; ++r) {

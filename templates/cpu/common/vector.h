@@ -145,6 +145,10 @@ KILN_INLINE Vec<u16, L> float_to_half(Vec<float, L> f) {
 }
 template <int L>
 KILN_INLINE Vec<u16, L> float_to_bfloat(Vec<float, L> f) {
+  //% if kind == bf16 && isa == avx512
+  // One instruction; it flushes denormals, as the products of such a kernel do.
+  if constexpr (L == 16) return bits_of<Vec<u16, L>>(__builtin_convertvector(f, Vec<__bf16, L>));
+  //% end
   Vec<u32, L> bits = bits_of<Vec<u32, L>>(f);
   Vec<u32, L> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   Vec<u32, L> quiet = (bits >> 16) | 0x40u;

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16 N T 128 512 512
 // config:  host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_4d382d4c55bdc5d2.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_146f392e1c987633.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -456,7 +456,7 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
 
 // ---- cpu/common/pack.h ----
 // Packing: a strip of W rows or columns becomes [k / kGroup][W] units, in the order a tile reads
-// them. Expects vector.h.
+// them. Expects vector.h and share.h.
 
 /// Smallest power of two of at least W lanes, no wider than a vector.
 template <int W>
@@ -485,19 +485,15 @@ __attribute__((noinline)) static void pack_along(Unit* to, const T* from, i64 ld
   for (i64 g = 0; g < groups; g += P) {
     const T* at = from + g * kGroup;
     const i64 left = k - g * kGroup;
+    const auto live = first_lanes<P * kGroup>(int(smaller(left, P * kGroup)), Iota<P * kGroup>{});
     for (int j = 0; j < W; j += P) {
       Vec<Unit, P> rows[P];
-      if (left >= P * kGroup && width >= j + P) {
-        KILN_UNROLL
-        for (int r = 0; r < P; ++r) rows[r] = load_units<P>(at + (j + r) * ld);
-      } else {
-        Vec<Unit, P> edge[P];  // a copy: indexed at run time, rows would not stay in registers
-#pragma clang loop unroll(disable)
-        for (int r = 0; r < P; ++r)
-          edge[r] = j + r < width ? load_units<P>(at + (j + r) * ld, left) : Vec<Unit, P>(Unit(0));
-        KILN_UNROLL
-        for (int r = 0; r < P; ++r) rows[r] = edge[r];
-      }
+      // Rows that do not exist repeat the last one: what is made of them is dropped.
+      const auto row = [&](int r) { return at + smaller(j + r, width - 1) * ld; };
+      KILN_UNROLL
+      for (int r = 0; r < P; ++r)
+        rows[r] = units_along<P, T>(__builtin_masked_load(
+            live, reinterpret_cast<const Raw<T>*>(row(r)), Vec<Raw<T>, P * kGroup>(Raw<T>(0))));
       transpose<P>(rows);
       KILN_UNROLL
       for (int r = 0; r < P; ++r) {
@@ -543,10 +539,10 @@ __attribute__((noinline)) static void pack_across(Unit* to, const T* from, i64 l
 }
 
 // ---- cpu/common/panels.h ----
-// Panels of B: one vector of columns over k, a row of units for each kGroup of k, zeros where
-// columns or k end early, and behind them the sums of the columns where kColumnSums says so. They
-// are packed here, a block of k at a time, or lie over all of k in a B that was packed once for
-// every m (generator/families/cpu/common/packed_layout.h). Expects pack.h, share.h, kNv,
+// Panels of B: one vector of columns over k, a row of units for each kGroup of k, zeros where k ends
+// early, anything where columns do, and behind them the sums of the columns where kColumnSums says
+// so. They are packed here, a block of k at a time, or lie over all of k in a B that was packed once
+// for every m (generator/families/cpu/common/packed_layout.h). Expects pack.h, share.h, kNv,
 // kPanelStep, kColumnSums.
 
 constexpr int kNr = kNv * kLanes;
