@@ -11,6 +11,7 @@
 #include "cli/bench_range.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/random_gemm.h"
 #include "cli/report.h"
 #include "runtime/backend.h"
 
@@ -69,6 +70,7 @@ struct BenchCommand {
   DatabaseOptions database;
   BenchOptions race;
   double budget = 10;
+  int random = 0;
   std::string csv, svg;
   RangeRaceFlags ranges;
   bool leave_one_out = false, search_curve = false;
@@ -233,6 +235,25 @@ Result<Outcome> draw_searches(const Session& session, const BenchCommand& comman
   return Outcome::done;
 }
 
+/// Sizes that take milliseconds, not seconds, on one core.
+constexpr std::int64_t kMostWork = std::int64_t{1} << 32;
+
+Result<std::vector<Shape>> drawn_shapes(const BenchCommand& command, const DeviceCaps& caps) {
+  if (command.shapes.any())
+    return fail(ErrorCode::bad_input,
+                fmt::format("random = {}: it draws the shapes, none can be given", command.random));
+  if (command.ranges.wanted)
+    return fail(ErrorCode::bad_input,
+                fmt::format("random = {}: --any-m needs shapes that are ranges", command.random));
+  Draw draw(command.race.contest.seed);
+  std::vector<Shape> shapes;
+  for (int i = 0; i < command.random; ++i) {
+    const Gemm gemm = random_product(draw, caps, kMostWork);
+    shapes.push_back({.gemm = gemm, .origin = "--random"});
+  }
+  return shapes;
+}
+
 Result<Outcome> run(const Session& session, const BenchCommand& command) {
   if (command.leave_one_out) return leave_out(session, command);
   if (command.search_curve) return draw_searches(session, command);
@@ -246,8 +267,10 @@ Result<Outcome> run(const Session& session, const BenchCommand& command) {
   if (!command.extras.ladder.empty()) return climb(session, command);
   // Libraries read their environment as they load, so this comes before anything else.
   if (Status entered = enter_peer_environment(); !entered) return tl::unexpected(entered.error());
-  const Result<std::vector<Shape>> shapes =
-      command.ranges.wanted ? command.shapes.collect_ranges() : command.shapes.collect();
+  const Result<std::vector<Shape>> shapes = command.random > 0 ? drawn_shapes(command, target->caps)
+                                            : command.ranges.wanted
+                                                ? command.shapes.collect_ranges()
+                                                : command.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
   if (names_gpu(command.device.name) && !command.race.threads.empty())
     return fail(ErrorCode::bad_input, fmt::format("threads = {}: must be left out on a GPU",
@@ -301,6 +324,11 @@ void add_bench(CLI::App& parent, Session& session) {
   app->add_option("--peers", command->race.peers, "Race only these libraries")
       ->type_name("NAME[,NAME...]")
       ->delimiter(',');
+  app->add_option("--random", command->random,
+                  "Race so many random products: types and layouts that libraries have, sizes "
+                  "log-uniform from 1 to 8192")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100000));
   app->add_option("--csv", command->csv, "Write every time as CSV too")->type_name("FILE");
   CLI::Option* left_out =
       app->add_flag("--leave-one-out", command->leave_one_out,

@@ -1,6 +1,7 @@
 #include "cli/random_gemm.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "generator/problem/gemm_types.h"
@@ -144,6 +145,26 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_scales(draw, g);
   draw_epilogue(draw, g);
   draw_promises(draw, caps, g);
+  return g;
+}
+
+Gemm random_product(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
+  constexpr int kSteps = 13 * 64;  // of 1/64 of a power of two, up to 2^13
+  const std::size_t rows = on_host(caps) ? kCpuTypeRows.size() : std::size(kTypeRows);
+  Gemm g;
+  const TypeRow& row = kTypeRows[draw.below(rows)];
+  g.a.dtype = row.a;
+  g.b.dtype = row.b;
+  g.accumulator = row.accumulator;
+  g.c.dtype = g.d.dtype = row.usual_output();
+  g.a.transposed = draw.one_in(2);
+  g.b.transposed = draw.one_in(2);
+  const auto size = [&] { return std::llround(std::exp2(double(draw.between(0, kSteps)) / 64)); };
+  do {
+    g.m = size();
+    g.n = size();
+    g.k = size();
+  } while (double(g.m) * double(g.n) * double(g.k) > double(most_work));
   return g;
 }
 

@@ -153,6 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Misuse{{"bench", "--any-m", "--shape", kShape}, 2, "draws from a range"},
                     Misuse{{"bench", "--count", "3", "--shape", kShape}, 2, "--any-m"},
                     Misuse{{"bench", "--svg", "x.svg", "--shape", kShape}, 2, "svg = \"x.svg\""},
+                    Misuse{{"bench", "--random", "3", "--shape", kShape}, 2, "random = 3"},
                     Misuse{{"explain", "--layers", "gpt-17"}, 2, "layers = \"gpt-17\""},
                     Misuse{{"explain", "--layers", "bert-base:x"}, 2, "layers = \"bert-base:x\""}));
 
