@@ -109,7 +109,8 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   }
   //% if packed_b
   PanelRows<N, Ragged> right(in.b, in.b_pitch, columns);
-  //% else
+  //% end
+  //% if !packed_b && !grouped
   Vec<bool, kLanes> live[N];
   KILN_UNROLL
   for (int j = 0; j < N; ++j)
@@ -118,6 +119,16 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
 
   auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
     UnitVec b[N];
+    //% if !packed_b && grouped
+    KILN_UNROLL
+    for (int j = 0; j < N; j += kGroup) {
+      UnitVec units[kGroup];
+      load_panels(units, in.b + g * kGroup * in.ldb + j * kLanes, in.ldb, count,
+                  int(smaller(kGroup * kLanes, (Ragged ? columns : N * kLanes) - j * kLanes)));
+      KILN_UNROLL
+      for (int s = 0; s < kGroup && j + s < N; ++s) b[j + s] = units[s];
+    }
+    //% else
     KILN_UNROLL
     for (int j = 0; j < N; ++j) {
       //% if packed_b
@@ -131,13 +142,14 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
         b[j] = load_units<kLanes>(from);
       //% end
     }
+    //% end
     //% if prefetch
     KILN_UNROLL
     for (int j = 0; j < N; ++j) {
       //% if packed_b
       __builtin_prefetch(right.of(j) + kPrefetch * sizeof(UnitVec));
       //% else
-      __builtin_prefetch(in.b + (g + kPrefetch) * in.ldb + j * kLanes);
+      __builtin_prefetch(in.b + (g + kPrefetch) * kGroup * in.ldb + j * kLanes);
       //% end
     }
     //% end

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_6413164a8f30247d.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_51ca41de7ce3f50a.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -538,11 +538,11 @@ __attribute__((noinline)) static void pack_across(Unit* to, const T* from, i64 l
 }
 
 // ---- cpu/common/panels.h ----
-// Panels of B: one vector of columns over k, a row of units for each kGroup of k, zeros where k ends
-// early, anything where columns do, and behind them the sums of the columns where kColumnSums says
-// so. They are packed here, a block of k at a time, or lie over all of k in a B that was packed once
-// for every m (generator/families/cpu/common/packed_layout.h). Expects pack.h, share.h, kNv,
-// kPanelStep, kColumnSums.
+// Panels of B: one vector of columns over k, a row of units for each kGroup of k, zeros where k
+// ends early, anything where columns do, and behind them the sums of the columns where kColumnSums
+// says so. They are packed here, a block of k at a time, or lie over all of k in a B that was
+// packed once for every m (generator/families/cpu/common/packed_layout.h). Expects pack.h, share.h,
+// kNv, kPanelStep, kColumnSums.
 
 constexpr int kNr = kNv * kLanes;
 /// Rows of units in a panel: a multiple of kPanelStep.

@@ -81,7 +81,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     }
     KILN_UNROLL
     for (int j = 0; j < N; ++j) {
-      __builtin_prefetch(in.b + (g + kPrefetch) * in.ldb + j * kLanes);
+      __builtin_prefetch(in.b + (g + kPrefetch) * kGroup * in.ldb + j * kLanes);
     }
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {

@@ -20,11 +20,11 @@ constexpr bool kPackA = true;       // A is copied to strips
 constexpr bool kPackB = false;      // B is copied to panels
 
 // ---- cpu/common/panels.h ----
-// Panels of B: one vector of columns over k, a row of units for each kGroup of k, zeros where k ends
-// early, anything where columns do, and behind them the sums of the columns where kColumnSums says
-// so. They are packed here, a block of k at a time, or lie over all of k in a B that was packed once
-// for every m (generator/families/cpu/common/packed_layout.h). Expects pack.h, share.h, kNv,
-// kPanelStep, kColumnSums.
+// Panels of B: one vector of columns over k, a row of units for each kGroup of k, zeros where k
+// ends early, anything where columns do, and behind them the sums of the columns where kColumnSums
+// says so. They are packed here, a block of k at a time, or lie over all of k in a B that was
+// packed once for every m (generator/families/cpu/common/packed_layout.h). Expects pack.h, share.h,
+// kNv, kPanelStep, kColumnSums.
 
 constexpr int kNr = kNv * kLanes;
 /// Rows of units in a panel: a multiple of kPanelStep.

@@ -90,11 +90,11 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
        return c.pack_a || (!host::shifts_a(p, w.row) && (p.a_k_major || w.row.group == 1));
      }},
-    {"pack_b=0 needs a B that is n-major with one k a lane, and isa=avx512 or n in whole "
-     "vectors",
+    {"pack_b=0 needs a B that is n-major, and isa=avx512 or one k a lane and n in whole vectors; "
+     "no column sums of B",
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
-       return c.pack_b || (!p.b_k_major && w.row.group == 1 &&
-                           (c.isa == Isa::avx512 || p.gemm.n % w.lanes == 0));
+       return c.pack_b || (!p.b_k_major && !host::shifts_a(p, w.row) &&
+                           (c.isa == Isa::avx512 || (w.row.group == 1 && p.gemm.n % w.lanes == 0)));
      }},
     {"packed weights need pack_b=1 and no parallel=k",
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
@@ -221,6 +221,9 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
       const std::int64_t k = std::max<std::int64_t>(8, ceil_div(p.gemm.k, 8) * 8);
       const std::int64_t group = row->group;
       std::vector<std::int64_t> kcs;
+      // Few rows read B once, at the memory's speed: short blocks read whole rows of it in order.
+      if (p.gemm.m <= 16)
+        for (const int kc : {16, 32, 64}) kcs.push_back(std::min<std::int64_t>(k, kc * group));
       for (const int kc : {128, 256, 384, 512, 1024, 4096})
         kcs.push_back(std::min<std::int64_t>(k, kc * group));
       for (const Blocks& b : blocks(p.gemm, mr, nr, m, n))

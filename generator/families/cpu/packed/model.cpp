@@ -101,8 +101,10 @@ double compute_ns(const Share& s) {
   // Vectors of an unpacked B across lines are two loads each.
   const Matrix& b = s.p.gemm.b;
   const bool split = !h.pack_b && (b.ld * size_of(b.dtype)) % s.row.vector_bytes != 0;
-  const double loads =
-      h.nv * (split ? 2.0 : 1.0) + h.mr * (converts ? 4.0 : 1.0) * (scattered ? 3.0 : 1.0);
+  // Units of several k are put together from their rows: some three instructions each.
+  const double gathered = !h.pack_b && s.row.group > 1 ? 4.0 : 1.0;
+  const double loads = h.nv * (split ? 2.0 : 1.0) * gathered +
+                       h.mr * (converts ? 4.0 : 1.0) * (scattered ? 3.0 : 1.0);
   const double latency = 8.0;  // 4 cycles × 2 a cycle: fewer accumulators than that wait
   // Fewer loads a dot leave more room to those that miss.
   double step = std::max({dots, loads, latency}) / dots + 0.08 * loads / dots;
