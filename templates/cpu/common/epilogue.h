@@ -127,6 +127,9 @@ KILN_INLINE Vec<float, L> activate(Vec<float, L> x) {
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
                         Pass pass) {
+  // Every product is rounded by itself: which of them a compiler fuses with an addition differs from
+  // tile to tile, and the bits of an element must not.
+#pragma clang fp contract(off)
   TypeD* d = out.d + row * out.ldd + column;
   //% if accumulate == workspace
   if (!pass.first) sum += load_first<L>(out.partial.at(row, column), columns);

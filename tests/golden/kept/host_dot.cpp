@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_c7333357cf460da1.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=fast-honor-pragmas -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_3d199be697a4e407.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -341,6 +341,9 @@ struct Pass {
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
                         Pass pass) {
+  // Every product is rounded by itself: which of them a compiler fuses with an addition differs from
+  // tile to tile, and the bits of an element must not.
+#pragma clang fp contract(off)
   TypeD* d = out.d + row * out.ldd + column;
   Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
   if (!pass.first)

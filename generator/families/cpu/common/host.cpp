@@ -95,6 +95,8 @@ void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int
         number("kKUnit", 4 * k_group, "k is divided among threads at multiples of this"));
 }
 
+std::string chain(const DotInstruction& row) { return fmt::format("{} chain", row.name); }
+
 Tile tile_of(const Canonical& problem, Tile canonical) {
   if (problem.swapped) {
     std::swap(canonical.m, canonical.n);
@@ -110,7 +112,7 @@ double flushed_by(Isa isa, const Gemm& gemm, const DeviceCaps& device) {
 }
 
 std::vector<std::string> flags(Isa isa, const DeviceCaps& device) {
-  std::vector<std::string> f{"-std=c++20",      "-O3",       "-ffp-contract=fast",
+  std::vector<std::string> f{"-std=c++20",      "-O3",       "-ffp-contract=fast-honor-pragmas",
                              "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
                              "-Wno-psabi"};
   switch (isa) {

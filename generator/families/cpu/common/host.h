@@ -28,6 +28,10 @@ void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int
 /// Whether accumulators of a part of k need a workspace, because D's type would round them.
 bool needs_partial_accumulators(const Canonical& problem);
 
+/// How an accumulator of this instruction takes one step of k after the other: see summation.h.
+/// Instructions of one name round alike, whatever the width of their vectors.
+std::string chain(const DotInstruction& row);
+
 /// The tile of a canonical problem as the caller's m and n.
 Tile tile_of(const Canonical& problem, Tile canonical);
 

@@ -295,6 +295,17 @@ Tile tile(const Canonical& p, const HostPacked& h, const PackedSizes& w) {
   return host::tile_of(p, {h.mr, h.nv * w.lanes, h.kc, h.mc, h.nc, 1, w.lanes});
 }
 
+/// One accumulator an element; partial sums are added where a block of k ends, in D itself or,
+/// where its type would round them, in the workspace. Which of both follows from the types alone
+/// but for parallel=k.
+std::string summation(const Canonical& p, const DeviceCaps& d, const HostPacked& h,
+                      const PackedSizes& w) {
+  const std::string blocks = h.kc < p.gemm.k ? fmt::format(" kc={}", h.kc) : "";
+  const std::string chain = host::chain(w.row) + blocks;
+  return h.parallel == Parallel::k ? fmt::format("{} threads, each {}", d.compute_units, chain)
+                                   : chain;
+}
+
 /// A plain blocking for whatever the best instruction set of the device computes.
 std::optional<HostPacked> fallback(const Canonical& p, const DeviceCaps& d) {
   if (p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none) return std::nullopt;
@@ -328,6 +339,8 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .parameters = parameters,
     .predict_ns = host::predict_packed,
     .tile = tile,
+    .summation = summation,
+    .plain = fallback,
     .fallback = fallback,
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostPacked& c) { return host::flushed_by(c.isa, g, d); },

@@ -155,6 +155,8 @@ constexpr TypedFamily<HostSmall, SmallSizes> kRow{
     .enumerate = enumerate,
     .parameters = parameters,
     .predict_ns = predict,
+    .summation = [](const Canonical&, const DeviceCaps&, const HostSmall&,
+                    const SmallSizes& w) { return host::chain(w.row); },
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostSmall& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); }};

@@ -64,7 +64,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
 }
 
 std::vector<std::string> flags(const DeviceCaps& device) {
-  return {"--offload-arch=" + device.arch, "-std=c++17", "-O3", "-ffp-contract=fast"};
+  return {"--offload-arch=" + device.arch, "-std=c++17", "-O3", "-ffp-contract=fast-honor-pragmas"};
 }
 
 GpuLaunch one_step(std::int64_t blocks, int threads) {

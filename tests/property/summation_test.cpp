@@ -1,0 +1,201 @@
+// What families say of the order in which they sum is true: kernels of configs with equal texts,
+// of whatever families, leave the same bits in the same rows, whatever m is and wherever the rows
+// stand. Natively on CPUs, on the emulator for GPUs.
+#include "generator/space/summation.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/attempt.h"
+#include "support/compiled.h"
+#include "support/emulated.h"
+#include "support/prove.h"
+#include "support/random_gemm.h"
+#include "support/rows.h"
+#include "support/seed.h"
+
+namespace kiln::summation_test {
+
+using test::Rows;
+using test::Run;
+
+/// Configs of a problem's space by what `order_of` says of them; those of no known order left out.
+using Orders = std::map<std::string, std::vector<Config>>;
+using OrderOf = std::function<std::string(const Canonical&, const DeviceCaps&, const Config&)>;
+
+Orders orders_of(const Gemm& gemm, const DeviceCaps& device, const OrderOf& order_of,
+                 std::string_view family = {}) {
+  Orders orders;
+  const auto space = space_for(gemm, device);
+  if (!space) return orders;
+  for (const Config& config : space->legal) {
+    if (!family.empty() && family_name(config) != family) continue;
+    if (auto order = order_of(space->problem, device, config); !order.empty())
+      orders[std::move(order)].push_back(config);
+  }
+  return orders;
+}
+
+/// Two problems that differ in m, a config for each, and where the rows of the second are in the
+/// first.
+struct Pair {
+  Gemm tall, low;
+  Config of_tall, of_low;
+  std::int64_t first = 0;
+};
+
+std::string text_of(const Pair& pair) {
+  return fmt::format("KILN_SEED={}: {} | {} against m = {} | {} at row {}", test::seed_of_run(),
+                     text(pair.tall), text(pair.of_tall), pair.low.m, text(pair.of_low),
+                     pair.first);
+}
+
+using Start = std::function<Result<Run>(const Gemm&, const DeviceCaps&, const Config&)>;
+
+/// Nothing, or how the bits differ.
+std::optional<std::string> difference(const Pair& pair, const DeviceCaps& device,
+                                      const Start& start) {
+  const auto kernel = start(pair.tall, device, pair.of_tall);
+  const auto other = start(pair.low, device, pair.of_low);
+  if (!kernel) return kernel.error().message;
+  if (!other) return other.error().message;
+  Rows tall(pair.tall, test::seed_of_run());
+  Rows low = tall.part(pair.low, pair.first);
+  if (const Status ran = tall.run(*kernel); !ran) return ran.error().message;
+  if (const Status ran = low.run(*other); !ran) return ran.error().message;
+  return low.difference(tall, pair.first);
+}
+
+Result<Run> native(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  auto kernel = test::compiled(gemm, device, config);
+  if (!kernel) return tl::unexpected(kernel.error());
+  auto shared = std::make_shared<BoundKernel>(std::move(*kernel));
+  return [shared](const Operands& operands) { return shared->run(operands); };
+}
+
+Result<Run> on_the_emulator(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  auto kernel = test::emulated_kernel(gemm, device, config);
+  if (!kernel) return tl::unexpected(kernel.error());
+  auto shared = std::make_shared<EmulatedKernel>(std::move(*kernel));
+  return [shared, problem = canonicalise(gemm)](const Operands& operands) {
+    return shared->call(problem, operands, 0);
+  };
+}
+
+/// Draws pairs of a problem's orders: in turn the one that is most seldom, and any.
+std::vector<Pair> pairs_of(const Gemm& tall, const DeviceCaps& device, const OrderOf& order_of,
+                           std::size_t count, std::mt19937_64& random,
+                           std::string_view family = {}) {
+  const std::int64_t m = 1 + std::int64_t(random() % std::uint64_t(tall.m));
+  const Gemm low = test::with_rows(tall, m);
+  const Orders of_tall = orders_of(tall, device, order_of, family);
+  const Orders of_low = orders_of(low, device, order_of, family);
+  std::vector<std::string> shared;
+  for (const auto& [order, configs] : of_tall)
+    if (of_low.contains(order)) shared.push_back(order);
+  std::ranges::shuffle(shared, random);
+  std::vector<Pair> pairs;
+  for (const std::string& order : shared) {
+    if (pairs.size() == count) break;
+    const auto any = [&](const std::vector<Config>& from) { return from[random() % from.size()]; };
+    pairs.push_back({tall, low, any(of_tall.at(order)), any(of_low.at(order)),
+                     std::int64_t(random() % std::uint64_t(tall.m - m + 1))});
+  }
+  return pairs;
+}
+
+constexpr auto kTrue = [](const Canonical& problem, const DeviceCaps& device,
+                          const Config& config) { return summation(problem, device, config); };
+
+class SumOrders : public testing::TestWithParam<const char*> {};
+
+TEST_P(SumOrders, OfOneTextGiveTheSameBits) {
+  test::Attempt attempt;
+  int compared = 0;
+  for (const int threads : {1, 2}) {
+    const auto device = test::runnable(GetParam(), threads);
+    ASSERT_TRUE(device);
+    test::RandomGemm problems(test::seed_of_run() + 7u * static_cast<unsigned>(threads), 90);
+    std::mt19937_64 random(test::seed_of_run());
+    for (int i = 0; i < 5 * test::thorough(); ++i) {
+      const auto row = kCpuTypeRows[static_cast<std::size_t>(i + threads) % kCpuTypeRows.size()];
+      Gemm gemm = problems.next(row);
+      gemm.k += i % 2 == 0 ? 300 : 0;  // some blocks of k
+      for (const Pair& pair : pairs_of(test::with_rows(gemm, gemm.m), *device, kTrue, 2, random)) {
+        attempt.at(text_of(pair));
+        const auto found = difference(pair, *device, native);
+        EXPECT_FALSE(found) << text_of(pair) << ": " << *found;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 8);
+}
+
+std::vector<const char*> cpus_here() {
+  std::vector<const char*> names{"portable", "avx2", "avx512", "avx512_bf16", "amx"};
+  std::erase_if(names, [](const char* name) { return !test::runnable(name, 1); });
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpus, SumOrders, testing::ValuesIn(cpus_here()),
+                         [](const auto& info) { return std::string(info.param); });
+
+/// A family that said one order of all its configs would be found: here host_packed says so.
+TEST(SummationTexts, AreFoundToLie) {
+  const auto device = test::runnable("portable", 1);
+  std::mt19937_64 random(3);
+  const auto lie = [](const Canonical&, const DeviceCaps&, const Config& config) {
+    return std::holds_alternative<HostPacked>(config) ? "chain" : "";
+  };
+  int found = 0;
+  for (int i = 0; i < 6 && found == 0; ++i)
+    for (const Pair& pair : pairs_of(Gemm::row_major(40, 24, 900), *device, lie, 1, random))
+      found += difference(pair, *device, native).has_value();
+  EXPECT_GT(found, 0);
+}
+
+class EmulatedOrders : public testing::TestWithParam<test::Target> {};
+
+TEST_P(EmulatedOrders, OfOneTextGiveTheSameBits) {
+  const auto device = test::device_of(GetParam());
+  const auto rows = test::rows_of(GetParam());
+  ASSERT_FALSE(rows.empty());
+  test::RandomGpuGemm problems(test::seed_of_run() + 5, GetParam().largest);
+  std::mt19937_64 random(test::seed_of_run());
+  int compared = 0;
+  const int wanted = GetParam().configs * test::thorough();
+  for (int i = 0; compared < wanted && i < 40 * wanted; ++i) {
+    const Gemm gemm = problems.next({rows[static_cast<std::size_t>(i) % rows.size()]});
+    const auto order_of = [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+      return is_floating(p.gemm.accumulator) ? summation(p, d, c) : "";
+    };
+    for (const Pair& pair :
+         pairs_of(test::with_rows(gemm, gemm.m), device, order_of, 1, random, GetParam().family)) {
+      const auto found = difference(pair, device, on_the_emulator);
+      EXPECT_FALSE(found) << text_of(pair) << ": " << *found;
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, wanted);
+}
+
+constexpr test::Target kEmulated[] = {
+    {.arch = "gfx942", .family = "hip_mfma", .configs = 4, .largest = 150},
+    {.arch = "gfx942", .family = "hip_simt", .configs = 3, .largest = 90},
+    {.arch = "sm_90a", .family = "cuda_wgmma", .configs = 5, .largest = 260, .units = 24},
+    {.arch = "sm_80", .family = "cuda_mma", .configs = 5, .largest = 150, .units = 24},
+    {.arch = "sm_80", .family = "cuda_simt", .configs = 4, .largest = 130, .units = 24}};
+
+INSTANTIATE_TEST_SUITE_P(Families, EmulatedOrders, testing::ValuesIn(kEmulated),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}", info.param.arch, info.param.family);
+                         });
+
+}  // namespace kiln::summation_test
