@@ -2,7 +2,7 @@
 // device:  gfx1100
 // problem: u8s8 N N 99 98 97 out=s8 epilogue=bias_row+silu
 // config:  hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 -ffp-contract=fast-honor-pragmas kiln_hip_simt_48ec4f13900e3ac7.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 kiln_hip_simt_48ec4f13900e3ac7.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
