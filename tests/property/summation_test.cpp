@@ -186,6 +186,29 @@ TEST_P(EmulatedOrders, OfOneTextGiveTheSameBits) {
   EXPECT_GE(compared, wanted);
 }
 
+/// Scales of rows and of blocks along k, which no general draw gives.
+TEST(EmulatedScaledOrders, OfOneTextGiveTheSameBits) {
+  std::mt19937_64 random(test::seed_of_run());
+  struct Scaled {
+    const char *arch, *family, *line;
+  };
+  for (const auto& [arch, family, line] :
+       {Scaled{"gfx950", "hip_mx", "fp8 N T 70 90 544 scale=mx32"},
+        Scaled{"gfx950", "hip_simt", "fp8 N T 40 50 96 scale=mx32"},
+        Scaled{"sm_90a", "cuda_wgmma", "fp8 N T 140 96 512 scale=1x128 align=16"},
+        Scaled{"sm_90a", "cuda_wgmma", "fp8 N T 90 104 640 scale=line align=16"}}) {
+    DeviceCaps device = caps_named(arch).value();
+    device.compute_units = 12;
+    const auto pairs = pairs_of(parse_gemm(line).value(), device, kTrue,
+                                2 * std::size_t(test::thorough()), random, family);
+    EXPECT_FALSE(pairs.empty()) << arch << ": " << line;
+    for (const Pair& pair : pairs) {
+      const auto found = difference(pair, device, on_the_emulator);
+      EXPECT_FALSE(found) << text_of(pair) << ": " << *found;
+    }
+  }
+}
+
 constexpr test::Target kEmulated[] = {
     {.arch = "gfx942", .family = "hip_mfma", .configs = 4, .largest = 150},
     {.arch = "gfx942", .family = "hip_simt", .configs = 3, .largest = 90},

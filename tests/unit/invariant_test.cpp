@@ -57,6 +57,31 @@ TEST(Summation, OfHostSmallIsThatOfOneBlock) {
             "vfmadd231ps chain");
 }
 
+/// Of configs that several m allow.
+TEST(Summation, FollowsFromNoM) {
+  for (const char* name : {"avx2", "amx", "sm_80", "sm_90a", "gfx942"}) {
+    DeviceCaps device = caps_named(name).value();
+    if (device.vendor == Vendor::cpu) device.compute_units = 2;
+    for (const char* line : {"fp32 N T 40 96 700 order=column", "bf16 N T 40 72 640"}) {
+      const auto space = space_for(problem(line), device).value();
+      for (const std::int64_t m : {1, 700}) {
+        Gemm other = problem(line);
+        other.m = m;
+        const Canonical low = canonicalise(other);
+        int compared = 0;
+        for (std::size_t i = 0; i < space.legal.size(); i += 1 + space.legal.size() / 500) {
+          const Config& config = space.legal[i];
+          if (!broken_rule(low, device, config).empty()) continue;
+          EXPECT_EQ(summation(space.problem, device, config), summation(low, device, config))
+              << name << ": " << text(other) << " | " << text(config);
+          ++compared;
+        }
+        EXPECT_GT(compared, 20) << name << ": " << text(other);
+      }
+    }
+  }
+}
+
 constexpr const char* kDevices[] = {"portable", "avx2",   "avx512", "avx512_bf16", "amx",
                                     "aarch64",  "sm_75",  "sm_80",  "sm_89",       "sm_90a",
                                     "gfx90a",   "gfx942", "gfx950", "gfx1100"};
@@ -192,6 +217,27 @@ INSTANTIATE_TEST_SUITE_P(
                     Front{"fp16 N N 1 40 600 epilogue=bias_row+gelu+residual", 1, false},
                     Front{"fp32 N N 1 24 60 batch=2", 2, false}),
     [](const auto& info) { return fmt::format("Row{}", info.index); });
+
+/// Packed weights have the same order: they serve few rows faster, and change no bit.
+TEST(InvariantEngine, PackedWeightsChangeNoBit) {
+  for (const char* line : {"fp32 N T 1 70 700", "bf16 N N 1 64 1100", "int8 N T 1 48 300"}) {
+    const Gemm tall = test::with_rows(problem(line), 40), low = test::with_rows(problem(line), 2);
+    Opened kiln(1);
+    Rows all(tall);
+    ASSERT_TRUE(all.run([&](const Operands& operands) { return kiln->gemm(tall, operands); }));
+    Rows some = all.part(low, 17);
+    const Status ran = some.run([&](Operands operands) -> Status {
+      const auto packed = kiln->pack_b(low, operands.b);
+      if (!packed) return tl::unexpected(packed.error());
+      operands.b = nullptr;
+      operands.packed_b = &*packed;
+      return kiln->gemm(low.with_packed_b(), operands);
+    });
+    ASSERT_TRUE(ran) << ran.error().message;
+    const auto found = some.difference(all, 17);
+    EXPECT_FALSE(found) << line << ": " << *found;
+  }
+}
 
 TEST(InvariantEngine, KeepsItsWinnersApart) {
   const Gemm gemm = problem("fp32 N T 3 64 800");

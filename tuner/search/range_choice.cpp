@@ -95,7 +95,8 @@ bool RangeModel::serves(const RangeKernel& kernel, std::int64_t size) const {
   const Canonical problem = canonicalise(range_.at(size));
   return broken_rule(problem, device_, kernel.config).empty() &&
          code_class(problem, device_, kernel.config) == kernel.code &&
-         AllowedSummation(range_.at(size), device_, determinism_).allows(kernel.config);
+         (determinism_ != Determinism::batch_invariant ||
+          AllowedSummation(range_.at(size), device_, determinism_).allows(kernel.config));
 }
 
 double RangeModel::expected_ns(const RangeKernel& kernel, std::int64_t size) const {
