@@ -1,7 +1,6 @@
 // What families say of the order in which they sum is true: kernels of configs with equal texts,
 // of whatever families, leave the same bits in the same rows, whatever m is and wherever the rows
 // stand. Natively on CPUs, on the emulator for GPUs.
-#include "generator/space/summation.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -15,62 +14,19 @@
 #include "support/attempt.h"
 #include "support/compiled.h"
 #include "support/emulated.h"
+#include "support/orders.h"
 #include "support/prove.h"
 #include "support/random_gemm.h"
-#include "support/rows.h"
 #include "support/seed.h"
 
 namespace kiln::summation_test {
 
-using test::Rows;
+using test::difference;
+using test::Pair;
+using test::pairs_of;
 using test::Run;
-
-/// Configs of a problem's space by what `order_of` says of them; those of no known order left out.
-using Orders = std::map<std::string, std::vector<Config>>;
-using OrderOf = std::function<std::string(const Canonical&, const DeviceCaps&, const Config&)>;
-
-Orders orders_of(const Gemm& gemm, const DeviceCaps& device, const OrderOf& order_of,
-                 std::string_view family = {}) {
-  Orders orders;
-  const auto space = space_for(gemm, device);
-  if (!space) return orders;
-  for (const Config& config : space->legal) {
-    if (!family.empty() && family_name(config) != family) continue;
-    if (auto order = order_of(space->problem, device, config); !order.empty())
-      orders[std::move(order)].push_back(config);
-  }
-  return orders;
-}
-
-/// Two problems that differ in m, a config for each, and where the rows of the second are in the
-/// first.
-struct Pair {
-  Gemm tall, low;
-  Config of_tall, of_low;
-  std::int64_t first = 0;
-};
-
-std::string text_of(const Pair& pair) {
-  return fmt::format("KILN_SEED={}: {} | {} against m = {} | {} at row {}", test::seed_of_run(),
-                     text(pair.tall), text(pair.of_tall), pair.low.m, text(pair.of_low),
-                     pair.first);
-}
-
-using Start = std::function<Result<Run>(const Gemm&, const DeviceCaps&, const Config&)>;
-
-/// Nothing, or how the bits differ.
-std::optional<std::string> difference(const Pair& pair, const DeviceCaps& device,
-                                      const Start& start) {
-  const auto kernel = start(pair.tall, device, pair.of_tall);
-  const auto other = start(pair.low, device, pair.of_low);
-  if (!kernel) return kernel.error().message;
-  if (!other) return other.error().message;
-  Rows tall(pair.tall, test::seed_of_run());
-  Rows low = tall.part(pair.low, pair.first);
-  if (const Status ran = tall.run(*kernel); !ran) return ran.error().message;
-  if (const Status ran = low.run(*other); !ran) return ran.error().message;
-  return low.difference(tall, pair.first);
-}
+using test::stated_order;
+using test::text_of;
 
 Result<Run> native(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
   auto kernel = test::compiled(gemm, device, config);
@@ -88,31 +44,6 @@ Result<Run> on_the_emulator(const Gemm& gemm, const DeviceCaps& device, const Co
   };
 }
 
-/// Draws pairs of a problem's orders: in turn the one that is most seldom, and any.
-std::vector<Pair> pairs_of(const Gemm& tall, const DeviceCaps& device, const OrderOf& order_of,
-                           std::size_t count, std::mt19937_64& random,
-                           std::string_view family = {}) {
-  const std::int64_t m = 1 + std::int64_t(random() % std::uint64_t(tall.m));
-  const Gemm low = test::with_rows(tall, m);
-  const Orders of_tall = orders_of(tall, device, order_of, family);
-  const Orders of_low = orders_of(low, device, order_of, family);
-  std::vector<std::string> shared;
-  for (const auto& [order, configs] : of_tall)
-    if (of_low.contains(order)) shared.push_back(order);
-  std::ranges::shuffle(shared, random);
-  std::vector<Pair> pairs;
-  for (const std::string& order : shared) {
-    if (pairs.size() == count) break;
-    const auto any = [&](const std::vector<Config>& from) { return from[random() % from.size()]; };
-    pairs.push_back({tall, low, any(of_tall.at(order)), any(of_low.at(order)),
-                     std::int64_t(random() % std::uint64_t(tall.m - m + 1))});
-  }
-  return pairs;
-}
-
-constexpr auto kTrue = [](const Canonical& problem, const DeviceCaps& device,
-                          const Config& config) { return summation(problem, device, config); };
-
 class SumOrders : public testing::TestWithParam<const char*> {};
 
 TEST_P(SumOrders, OfOneTextGiveTheSameBits) {
@@ -127,7 +58,8 @@ TEST_P(SumOrders, OfOneTextGiveTheSameBits) {
       const auto row = kCpuTypeRows[static_cast<std::size_t>(i + threads) % kCpuTypeRows.size()];
       Gemm gemm = problems.next(row);
       gemm.k += i % 2 == 0 ? 300 : 0;  // some blocks of k
-      for (const Pair& pair : pairs_of(test::with_rows(gemm, gemm.m), *device, kTrue, 2, random)) {
+      for (const Pair& pair :
+           pairs_of(test::with_rows(gemm, gemm.m), *device, stated_order, 2, random)) {
         attempt.at(text_of(pair));
         const auto found = difference(pair, *device, native);
         EXPECT_FALSE(found) << text_of(pair) << ": " << *found;
@@ -199,7 +131,7 @@ TEST(EmulatedScaledOrders, OfOneTextGiveTheSameBits) {
         Scaled{"sm_90a", "cuda_wgmma", "fp8 N T 90 104 640 scale=line align=16"}}) {
     DeviceCaps device = caps_named(arch).value();
     device.compute_units = 12;
-    const auto pairs = pairs_of(parse_gemm(line).value(), device, kTrue,
+    const auto pairs = pairs_of(parse_gemm(line).value(), device, stated_order,
                                 2 * std::size_t(test::thorough()), random, family);
     EXPECT_FALSE(pairs.empty()) << arch << ": " << line;
     for (const Pair& pair : pairs) {
