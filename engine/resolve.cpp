@@ -121,8 +121,11 @@ BestKey Engine::Impl::key_of(const Gemm& gemm, int threads) const {
 
 std::optional<Record> Engine::Impl::best(const BestKey& key, const Validators& with) {
   auto record = store->best(key, with);
-  if (record && !allowed_by(key).allows(record->measured.config)) return std::nullopt;
-  return record;
+  if (!record || key.determinism != Determinism::batch_invariant) return record;
+  const Config& config = record->measured.config;
+  const bool allowed = broken_rule(canonicalise(key.gemm), key.device, config).empty() &&
+                       allowed_by(key).allows(config);
+  return allowed ? std::move(record) : std::nullopt;
 }
 
 void Engine::Impl::warn(const Status& status) {

@@ -149,6 +149,7 @@ TEST(CliDeterminism, IsTunedExplainedAndRefused) {
   EXPECT_THAT(kiln({"explain", "--threads", "1", "--shape", kShape}).out,
               AllOf(testing::Not(HasSubstr("match:     exact")),
                     HasSubstr("class:     run_to_run, sums: ")));
+  EXPECT_EQ(kiln({"db", "list", "--json"}).json().at(0)["determinism"], "batch_invariant");
   EXPECT_EQ(kiln({"explain", "--shape", kShape, "--determinism", "often"}).exit_code, 2);
   // Without code there is the plain loop, whose order is another.
   kiln.environment["KILN_CLANG"] = "/nowhere/libkiln_clang.so";

@@ -218,6 +218,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Front{"fp32 N N 1 24 60 batch=2", 2, false}),
     [](const auto& info) { return fmt::format("Row{}", info.index); });
 
+/// Types of no family are the plain loop's at every m.
+TEST(InvariantEngine, LeavesTypesOfNoFamilyToThePlainLoop) {
+  const Gemm tall = problem("fp8 N T 9 20 64"), low = problem("fp8 N T 2 20 64");
+  Opened kiln(1);
+  Rows all(tall);
+  ASSERT_TRUE(all.run([&](const Operands& operands) { return kiln->gemm(tall, operands); }));
+  Rows some = all.part(low, 5);
+  ASSERT_TRUE(some.run([&](const Operands& operands) { return kiln->gemm(low, operands); }));
+  EXPECT_EQ(kiln->plan(low)->match(), Match::reference);
+  EXPECT_FALSE(some.difference(all, 5));
+}
+
 /// Packed weights have the same order: they serve few rows faster, and change no bit.
 TEST(InvariantEngine, PackedWeightsChangeNoBit) {
   for (const char* line : {"fp32 N T 1 70 700", "bf16 N N 1 64 1100", "int8 N T 1 48 300"}) {

@@ -354,34 +354,25 @@ double flushed_by(const Gemm& g, const DeviceCaps& d, const HipMfma&) {
 }
 
 /// Which k an instruction adds follows from its rows and k alone: lanes hold units of 16 bytes of
-/// k, and take the same part of each. Parts of split-K are equal numbers of stages, added in the
-/// order of k.
+/// k. Parts of split-K are equal numbers of stages, added in the order of k.
 std::string summation(const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
   const std::string chain = fmt::format("mfma {0}x{0}x{1} chain", c.rows, c.k);
-  return c.splits == 1 ? chain
-                       : fmt::format("{} parts of {} k, each {}", c.splits, w.tile_k, chain);
+  if (c.splits == 1) return chain;
+  return fmt::format("{} parts of {} k, each {}", c.splits, w.tile_k, chain);
 }
 
 /// The fastest instruction, of 16 rows where there is a choice: few rows fill it better.
 std::optional<HipMfma> plain(const Canonical& p, const DeviceCaps& d) {
   const hip::MfmaInstruction* best = nullptr;
-  const auto rate = [](const hip::MfmaInstruction& i) { return i.flops() / i.cycles; };
-  for (const auto& i : hip::kMfma) {
-    if (i.mn < 16 || hip::mfma_for(d.arch, p.gemm.b.dtype, p.gemm.a.dtype, i.mn, i.k) != &i)
-      continue;
-    if (best == nullptr || rate(i) > rate(*best) || (rate(i) == rate(*best) && i.mn < best->mn))
+  const auto rank = [](const auto& i) { return std::pair(i.flops() / i.cycles, -i.mn); };
+  for (const auto& i : hip::kMfma)
+    if (i.mn >= 16 && hip::mfma_for(d.arch, p.gemm.b.dtype, p.gemm.a.dtype, i.mn, i.k) == &i &&
+        (best == nullptr || rank(i) > rank(*best)))
       best = &i;
-  }
   if (best == nullptr) return std::nullopt;
-  return HipMfma{.rows = best->mn,
-                 .k = best->k,
-                 .tile_m = 64,
-                 .tile_n = 64,
-                 .depth = 128,
-                 .waves_m = 2,
-                 .waves_n = 2,
-                 .staging = Staging::single,
-                 .chunk = 0};
+  HipMfma c{.rows = best->mn, .k = best->k, .staging = Staging::single, .chunk = 0};
+  c.tile_m = c.tile_n = 64, c.depth = 128, c.waves_m = c.waves_n = 2;
+  return c;
 }
 
 constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
