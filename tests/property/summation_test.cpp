@@ -79,6 +79,21 @@ std::vector<const char*> cpus_here() {
 INSTANTIATE_TEST_SUITE_P(Cpus, SumOrders, testing::ValuesIn(cpus_here()),
                          [](const auto& info) { return std::string(info.param); });
 
+/// Rows left over are skipped by branches, which once kept their products from being fused.
+TEST(SummationTexts, HoldForRowsLeftOver) {
+  const auto device = test::runnable("avx2", 1);
+  if (!device) GTEST_SKIP() << "no AVX2";
+  const Gemm tall = parse_gemm("fp32 N T 65 16 317").value();
+  const auto config = [](const char* tile) {
+    return parse_config(
+               fmt::format("host_dot isa=avx2 {} kc=0 mc=0 parallel=none prefetch=0", tile))
+        .value();
+  };
+  const Pair pair{tall, test::with_rows(tall, 47), config("mr=4 nr=2"), config("mr=6 nr=1"), 18};
+  const auto found = difference(pair, *device, native);
+  EXPECT_FALSE(found) << text_of(pair) << ": " << *found;
+}
+
 /// A family that said one order of all its configs would be found: here host_packed says so.
 TEST(SummationTexts, AreFoundToLie) {
   const auto device = test::runnable("portable", 1);

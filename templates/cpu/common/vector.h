@@ -313,6 +313,18 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
 // --- multiply-accumulate
 // ---------------------------------------------------------------------------
 
+/// a · b + c, rounded once where the target has an instruction for that. Nothing else is fused (the
+/// flags say so): what a compiler fuses differs from tile to tile, and the bits of an element must
+/// not.
+template <typename V>
+KILN_INLINE V fused(V a, V b, V c) {
+  //% if fma
+  return __builtin_elementwise_fma(a, b, c);
+  //% else
+  return a * b + c;
+  //% end
+}
+
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;
 
@@ -333,7 +345,10 @@ KILN_INLINE void complete(AccVec& acc) {
 
 /// acc + a · b in every lane, a and b being units of the left and the right operand.
 KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
-  //% if kind == f32 || kind == f64 || kind == s32
+  //% if kind == f32 || kind == f64
+  return fused(a, b, acc);
+  //% end
+  //% if kind == s32
   return acc + a * b;
   //% end
   //% if kind == bf16

@@ -82,9 +82,6 @@ KILN_INLINE Vec<double, L> activate(Vec<double, L> x) {
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
                         Pass pass) {
-  // Every product is rounded by itself: which of them a compiler fuses with an addition differs from
-  // tile to tile, and the bits of an element must not.
-#pragma clang fp contract(off)
   TypeD* d = out.d + row * out.ldd + column;
   Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
   if (!pass.first)

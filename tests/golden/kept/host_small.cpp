@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 13 24 9
 // config:  host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast-honor-pragmas -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_5ed9ccb664ae9d1a.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_59bbf9b566d3c00d.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -288,6 +288,14 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
 // --- multiply-accumulate
 // ---------------------------------------------------------------------------
 
+/// a · b + c, rounded once where the target has an instruction for that. Nothing else is fused (the
+/// flags say so): what a compiler fuses differs from tile to tile, and the bits of an element must
+/// not.
+template <typename V>
+KILN_INLINE V fused(V a, V b, V c) {
+  return __builtin_elementwise_fma(a, b, c);
+}
+
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;
 
@@ -300,7 +308,7 @@ KILN_INLINE void complete(AccVec& acc) {
 
 /// acc + a · b in every lane, a and b being units of the left and the right operand.
 KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
-  return acc + a * b;
+  return fused(a, b, acc);
 }
 
 // ---- cpu/common/epilogue.h ----
@@ -350,9 +358,6 @@ struct Pass {
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
                         Pass pass) {
-  // Every product is rounded by itself: which of them a compiler fuses with an addition differs from
-  // tile to tile, and the bits of an element must not.
-#pragma clang fp contract(off)
   TypeD* d = out.d + row * out.ldd + column;
   Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
   if (!pass.first)
