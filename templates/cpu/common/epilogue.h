@@ -57,7 +57,7 @@ KILN_INLINE Vec<float, L> exponential(Vec<float, L> x) {
       __builtin_elementwise_max(x, Vec<float, L>(-104.0f)), Vec<float, L>(89.0f));
   Vec<float, L> n = __builtin_elementwise_roundeven(clamped * 1.44269504f);
   using V = Vec<float, L>;
-  V r = clamped - n * 0.693359375f;  // ln 2 in two parts: the first is exact times n
+  V r = fused(n, V(-0.693359375f), clamped);  // ln 2 in two parts: the first is exact times n
   r = fused(n, V(2.12194440e-4f), r);
   V p = fused(r, V(1.0f / 5040), V(1.0f / 720));
   p = fused(p, r, V(1.0f / 120));
@@ -90,7 +90,8 @@ KILN_INLINE Vec<Real, L> activate(Vec<Real, L> x) {
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
 template <int L>
 KILN_INLINE Vec<Real, L> activate(Vec<Real, L> x) {
-  Vec<Real, L> u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
+  using V = Vec<Real, L>;
+  V u2 = x * Real(1.5957691216057308) * fused(Real(0.044715) * x, x, V(Real(1)));
   return x / (Real(1) + exponential<L>(-u2));
 }
 //% end
@@ -108,8 +109,8 @@ KILN_INLINE Vec<double, L> activate(Vec<double, L> x) {
 template <int L>
 KILN_INLINE Vec<float, L> activate(Vec<float, L> x) {
   Vec<float, L> z = __builtin_elementwise_abs(x) * 0.70710678f;
-  Vec<float, L> t = 1.0f / (1.0f + 0.5f * z);
   using V = Vec<float, L>;
+  V t = 1.0f / fused(z, V(0.5f), V(1.0f));
   V p = fused(t, V(0.17087277f), V(-0.82215223f));
   p = fused(p, t, V(1.48851587f));
   p = fused(p, t, V(-1.13520398f));
