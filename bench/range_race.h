@@ -20,9 +20,10 @@ struct RangeRaceOptions {
   OpenOptions open;
   bool tune = false;                                 ///< tune a range first that has no table
   std::chrono::duration<double> range_budget{60.0};  ///< of that
-  bool alone = true;                                 ///< race kernels tuned for one size, too
-  std::chrono::duration<double> budget{10.0};        ///< of tuning one size
-  std::vector<std::string> peers;                    ///< as BenchOptions
+  /// Race kernels tuned for one size, too; of run_to_run where `open` asks for batch_invariant.
+  bool alone = true;
+  std::chrono::duration<double> budget{10.0};  ///< of tuning one size
+  std::vector<std::string> peers;              ///< as BenchOptions
   ContestOptions contest;
   std::function<void(const Result<RangeReport>&)> on_range;
   std::function<void(const ContestResult&)> on_row;

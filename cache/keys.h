@@ -23,7 +23,7 @@ using Value = std::variant<std::int64_t, double, std::string>;
 
 template <>
 struct EnumNames<Determinism> {
-  static constexpr std::array<std::string_view, 2> names{"run_to_run", "any"};
+  static constexpr std::array<std::string_view, 3> names{"run_to_run", "any", "batch_invariant"};
 };
 
 template <>

@@ -68,6 +68,7 @@ struct BenchCommand {
   ShapeOptions shapes;
   DeviceOptions device;  // its thread count is left alone: a race takes several
   DatabaseOptions database;
+  DeterminismOption determinism;
   BenchOptions race;
   double budget = 10;
   int random = 0;
@@ -155,7 +156,7 @@ Result<Outcome> race(const Session& session, const BenchCommand& command,
                      const std::vector<Shape>& shapes) {
   BenchOptions options = command.race;
   for (const Shape& shape : shapes) options.gemms.push_back(shape.gemm);
-  options.open = open_options(command.device, command.database);
+  options.open = open_options(command.device, command.database, command.determinism);
   options.budget = std::chrono::duration<double>(command.budget);
   options.cancelled = interrupted;
   Commentary commentary(options, session.json);
@@ -276,18 +277,19 @@ Result<Outcome> run(const Session& session, const BenchCommand& command) {
     return fail(ErrorCode::bad_input, fmt::format("threads = {}: must be left out on a GPU",
                                                   command.race.threads.front()));
   if (command.ranges.wanted) {
-    RangeRaceOptions options{.seed = command.race.contest.seed,
-                             .threads = command.race.threads.empty() ? 0 : command.race.threads[0],
-                             .open = open_options(command.device, command.database),
-                             .tune = command.race.tune,
-                             .budget = std::chrono::duration<double>(command.budget),
-                             .peers = command.race.peers,
-                             .contest = command.race.contest};
+    RangeRaceOptions options{
+        .seed = command.race.contest.seed,
+        .threads = command.race.threads.empty() ? 0 : command.race.threads[0],
+        .open = open_options(command.device, command.database, command.determinism),
+        .tune = command.race.tune,
+        .budget = std::chrono::duration<double>(command.budget),
+        .peers = command.race.peers,
+        .contest = command.race.contest};
     return race_ranges(session, command.ranges, *shapes, std::move(options), command.svg);
   }
   if (command.extras.wanted()) {
     const int threads = command.race.threads.empty() ? 0 : command.race.threads.front();
-    const OpenOptions open = open_options(command.device, command.database);
+    const OpenOptions open = open_options(command.device, command.database, command.determinism);
     return run_extras(
         session.json, command.extras,
         {shapes->front().gemm, threads, command.budget, command.race.contest.seed, open});
@@ -309,6 +311,7 @@ void add_bench(CLI::App& parent, Session& session) {
       ->delimiter(',')
       ->check(CLI::Range(1, 65536));
   command->database.add_to(*app);
+  command->determinism.add_to(*app);
   app->add_flag("--tune", command->race.tune, "Tune what has no valid record before it is raced");
   app->add_option("--budget", command->budget, "Seconds of tuning for each shape")
       ->type_name("SECONDS")

@@ -5,6 +5,7 @@
 #include "bench/overhead.h"
 #include "bench/report.h"
 #include "bench/search_quality.h"
+#include "cache/keys.h"
 #include "cli/report.h"
 #include "kiln/engine.hpp"
 
@@ -36,6 +37,8 @@ Result<Outcome> cold_start(bool json, const ExtrasInput& input) {
                                      text(input.gemm), "--device",           input.open.device};
   if (input.threads > 0)
     arguments.insert(arguments.end(), {"--threads", fmt::format("{}", input.threads)});
+  arguments.insert(arguments.end(),
+                   {"--determinism", std::get<std::string>(to_value(input.open.determinism))});
   if (!input.open.database.empty())
     arguments.insert(arguments.end(), {"--db", input.open.database.string()});
   const Result<ColdStart> found = measure_cold_start(arguments, kColdStarts);

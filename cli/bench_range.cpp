@@ -9,10 +9,11 @@
 namespace kiln::cli {
 
 void RangeRaceFlags::add_to(CLI::App& app) {
-  CLI::Option* any =
-      app.add_flag("--any-m", wanted,
-                   "Draw sizes from shapes that are ranges, and race what gemm() runs there beside "
-                   "kernels tuned for one size (--budget) and the peers");
+  CLI::Option* any = app.add_flag(
+      "--any-m", wanted,
+      "Draw sizes from shapes that are ranges, and race what gemm() runs there beside "
+      "kernels tuned for one size (--budget; with --determinism batch_invariant without "
+      "that limit, so that its cost is seen) and the peers");
   app.add_option("--count", count, "Sizes to draw from each range")
       ->type_name("N")
       ->check(CLI::Range(1, 100000))

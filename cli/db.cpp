@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "cache/keys.h"
 #include "cache/offline.h"
 #include "cli/commands.h"
 #include "cli/db_refresh.h"
@@ -70,12 +71,17 @@ Result<std::unique_ptr<Store>> open_store(const DbCommand& command, bool may_cre
   return kiln::cli::open_store(command.database);
 }
 
+std::string class_of(const BestKey& key) {
+  return std::get<std::string>(to_value(key.determinism));
+}
+
 Json record_json(const Record& record) {
   const Gemm& gemm = record.key.gemm;
   Json row{{"shape", text(gemm)},
            {"threads", record.key.device.compute_units},
            {"device", fingerprint(record.key.device)},
            {"policy", record.key.policy},
+           {"determinism", class_of(record.key)},
            {"predicted", is_predicted(record.key)},
            {"config", text(record.measured.config)},
            {"verified", record.measured.verified}};
@@ -98,7 +104,8 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
   if (!store) return tl::unexpected(store.error());
   const Result<std::vector<Record>> records = (*store)->list();
   if (!records) return tl::unexpected(records.error());
-  Table table({"shape", ">threads", ">median", ">GFLOP/s", "config", "searched", "device"});
+  Table table(
+      {"shape", ">threads", ">median", ">GFLOP/s", "config", "searched", "class", "device"});
   for (const Record& record : *records) {
     if (session.json) {
       print_json(record_json(record));
@@ -110,7 +117,8 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
                ns > 0 ? how + human_time(ns) : "-",
                ns > 0 ? fmt::format("{:.1f}", record.key.gemm.flops() / ns) : "-",
                text(record.measured.config),
-               record.searched ? text(*record.searched) : "not recorded", record.key.device.model});
+               record.searched ? text(*record.searched) : "not recorded", class_of(record.key),
+               record.key.device.model});
   }
   if (session.json)
     print_json({{"summary", {{"records", records->size()}}}});

@@ -26,6 +26,7 @@ struct ExplainCommand {
   ShapeOptions shapes;
   DeviceOptions device;
   DatabaseOptions database;
+  DeterminismOption determinism;
 };
 
 Status explain(const Session& session, const ExplainCommand& command, Engine& engine,
@@ -113,7 +114,8 @@ Result<Outcome> run(const Session& session, const ExplainCommand& command) {
   if (predicted) return run_predicted(session, command, named->caps, *shapes);
   const Result<Target> target = resolve_engine_device(command.device);
   if (!target) return tl::unexpected(target.error());
-  Result<Engine> engine = Engine::open(open_options(command.device, command.database));
+  Result<Engine> engine =
+      Engine::open(open_options(command.device, command.database, command.determinism));
   if (!engine) return tl::unexpected(engine.error());
   for (const Shape& shape : *shapes) {
     advise(shape.gemm, target->caps);
@@ -133,6 +135,7 @@ void add_explain(CLI::App& parent, Session& session) {
   command->shapes.add_to(*app);
   command->device.add_to(*app);
   command->database.add_to(*app);
+  command->determinism.add_to(*app);
 }
 
 }  // namespace kiln::cli

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "bench/suites.h"
+#include "cache/keys.h"
 #include "generator/problem/extent.h"
 #include "generator/render/emulated.h"
 #include "runtime/backend.h"
@@ -265,11 +266,25 @@ Result<std::unique_ptr<Store>> open_store(const DatabaseOptions& database) {
        default_shipped()});
 }
 
-OpenOptions open_options(const DeviceOptions& device, const DatabaseOptions& database) {
+void DeterminismOption::add_to(CLI::App& app) {
+  std::vector<std::pair<std::string, Determinism>> classes;
+  for (const std::string_view name : EnumNames<Determinism>::names)
+    classes.emplace_back(name, static_cast<Determinism>(classes.size()));
+  app.add_option("--determinism", chosen,
+                 "Which kernels may be chosen, by the bits they give: run_to_run, any, or "
+                 "batch_invariant: a row of D has the same bits whatever m is")
+      ->transform(CLI::CheckedTransformer(classes).description(""))
+      ->type_name("CLASS")
+      ->default_str(std::string(EnumNames<Determinism>::names.front()));
+}
+
+OpenOptions open_options(const DeviceOptions& device, const DatabaseOptions& database,
+                         const DeterminismOption& determinism) {
   OpenOptions options;
   options.device = device.name;
   options.threads = device.threads;
   options.database = database.file;
+  options.determinism = determinism.chosen;
   options.on_untuned = [](const std::string&) {};
   return options;
 }

@@ -90,6 +90,14 @@ struct DatabaseOptions {
 /// The user's database and the shipped ones. Errors: database.
 Result<std::unique_ptr<Store>> open_store(const DatabaseOptions& database);
 
-OpenOptions open_options(const DeviceOptions& device, const DatabaseOptions& database);
+/// --determinism.
+struct DeterminismOption {
+  Determinism chosen = Determinism::run_to_run;
+
+  void add_to(CLI::App& app);
+};
+
+OpenOptions open_options(const DeviceOptions& device, const DatabaseOptions& database,
+                         const DeterminismOption& determinism = {});
 
 }  // namespace kiln::cli

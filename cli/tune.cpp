@@ -64,6 +64,7 @@ struct TuneCommand {
   std::string recorded;
   DeviceOptions device;
   DatabaseOptions database;
+  DeterminismOption determinism;
   std::optional<double> budget;
   std::uint64_t seed = 1;
   bool force = false;
@@ -247,7 +248,8 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
                                  command.budget.value_or(kOfflineSeconds)});
   const Result<Target> target = resolve_engine_device(command.device);
   if (!target) return tl::unexpected(target.error());
-  Result<Engine> engine = Engine::open(open_options(command.device, command.database));
+  Result<Engine> engine =
+      Engine::open(open_options(command.device, command.database, command.determinism));
   if (!engine) return tl::unexpected(engine.error());
   Result<std::vector<TuneItem>> items = std::vector<TuneItem>{};
   for (const Shape& shape : *shapes) items->push_back({shape, command.device.threads});
@@ -279,6 +281,7 @@ void add_tune(CLI::App& parent, Session& session) {
     recorded->excludes(app->get_option(shapes));
   command->device.add_to(*app);
   command->database.add_to(*app);
+  command->determinism.add_to(*app);
   app->add_option(
          "--budget", command->budget,
          fmt::format(

@@ -237,7 +237,13 @@ Result<OpenOptions> options_of(const kiln_options* given) {
   if (x.device != nullptr) options.device = x.device;
   if (x.database != nullptr) options.database = x.database;
   options.shipped = split_paths(x.shipped != nullptr ? x.shipped : "");
-  options.determinism = x.any_order != 0 ? Determinism::any : Determinism::run_to_run;
+  if (x.any_order != 0 && x.batch_invariant != 0)
+    return fail(ErrorCode::bad_input,
+                fmt::format("options->batch_invariant = {}: must be 0 with any_order = {}",
+                            x.batch_invariant, x.any_order));
+  options.determinism = x.batch_invariant != 0 ? Determinism::batch_invariant
+                        : x.any_order != 0     ? Determinism::any
+                                               : Determinism::run_to_run;
   options.threads = x.threads;
   options.allow_vendor = x.allow_vendor != 0;
   if (x.record != nullptr) options.record = x.record;

@@ -89,6 +89,8 @@ struct KILN_LOCAL Engine::Impl {
   /// Errors: device (not code for this device).
   Result<KernelCode> load(std::span<const std::byte> image) const;
   BestKey key_of(const Gemm& gemm, int threads) const;
+  /// The stored winner, where the engine's class of determinism allows its config today.
+  std::optional<Record> best(const BestKey& key, const Validators& with);
 
   // recording.cpp
   /// Opens the file that the options or $KILN_RECORD name. Errors: database, where the options do.

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <map>
 
+#include "cache/keys.h"
 #include "engine/engine_impl.h"
 #include "generator/render/render.h"
+#include "generator/space/summation.h"
 
 namespace kiln {
 namespace {
@@ -81,6 +83,15 @@ std::string evidence_text(const Gemm& gemm, const Record& record, const std::vec
   return out + others_text(gemm, record, rows) + failures_text(rows);
 }
 
+/// How the plan's kernel sums, where that is known.
+std::string summed_text(const BestKey& key, const Plan::Impl& plan) {
+  const Canonical problem = canonicalise(key.gemm);
+  const auto config = parse_config(plan.config);
+  if (!config || !broken_rule(problem, key.device, *config).empty()) return {};
+  const std::string order = summation(problem, key.device, *config);
+  return order.empty() ? ", sums in an order of its own" : ", sums: " + order;
+}
+
 }  // namespace
 
 std::string_view name(Match match) {
@@ -109,7 +120,9 @@ Result<std::string> Engine::Impl::explain(const Gemm& gemm, int threads) {
   out += fmt::format("threads:   {}\n", p.threads);
   out += fmt::format("config:    {}\n", p.config);
   out += fmt::format("match:     {}: {}\n", name(p.match), p.reason);
-  const auto record = store->best(key, now);
+  out += fmt::format("class:     {}{}\n", std::get<std::string>(to_value(key.determinism)),
+                     summed_text(key, p));
+  const auto record = best(key, now);
   if (record) {
     if (record->measured.config != parse_config(p.config).value_or(record->measured.config))
       out += fmt::format("stored:    {}\n", text(record->measured.config));

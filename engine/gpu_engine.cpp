@@ -50,6 +50,8 @@ Gemm Engine::Impl::spelt(const Gemm& gemm, const Operands& operands) const {
 std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threads,
                                                      const Record& record) {
   if (backend.library == nullptr || !options.allow_vendor) return std::nullopt;
+  // In which order the library sums is not known.
+  if (options.determinism == Determinism::batch_invariant) return std::nullopt;
   // Integer sums stored as they are: there the library knows no alpha and beta but 0 and 1.
   if (gemm.d.dtype == DType::s32) return std::nullopt;
   const auto version = cuda::cublaslt_version_number();

@@ -11,7 +11,7 @@ namespace {
 double best_prediction(const BestKey& key) {
   const Canonical problem = canonicalise(key.gemm);
   double best = 0;
-  if (const auto space = space_for(key.gemm, key.device))
+  if (const auto space = space_for(key.gemm, key.device, key.determinism))
     for (const Config& config : space->legal) {
       const double ns = predict_ns(problem, key.device, config);
       if (best == 0 || ns < best) best = ns;
@@ -59,7 +59,7 @@ std::optional<double> Engine::Impl::model_error() {
 double Engine::Impl::expected_ns(const Gemm& gemm, int threads, Match match, const Config& config) {
   const BestKey key = key_of(gemm, threads);
   if (match == Match::exact)
-    if (const auto record = store->best(key, now)) return record->measured.timing().median_ns;
+    if (const auto record = best(key, now)) return record->measured.timing().median_ns;
   // A kernel for less aligned addresses may break a rule of the problem's own alignment.
   Gemm as = key.gemm;
   while (as.alignment > 1 && !broken_rule(canonicalise(as), key.device, config).empty())
@@ -85,7 +85,7 @@ Result<Outlook> Engine::Impl::outlook(const Gemm& gemm, int threads, double call
   }
   const BestKey key = key_of(gemm, p.threads);
   KernelClass& known = stored_kernels.of(key, *store, now);
-  const auto ranked = known.ranked(key.gemm, key.device);
+  const auto ranked = known.ranked(key);
   if (known.model && !ranked.empty()) {
     // The best kernel is faster than the chosen one by what choices by this model lose.
     found.tuned_ns = ranked.front().ns * std::min(1.0, known.model->quality().mean);

@@ -9,6 +9,7 @@
 #include "engine/ranges.h"
 #include "generator/problem/size.h"
 #include "generator/render/code_key.h"
+#include "generator/space/summation.h"
 #include "runtime/log.h"
 #include "tuner/search/range_choice.h"
 #include "tuner/verify/envelope.h"
@@ -33,7 +34,7 @@ class RangeTuning {
         range_(range),
         compiler_(compiler),
         options_(options),
-        model_(range, engine.key_of(range.gemm, threads).device) {
+        model_(range, engine.key_of(range.gemm, threads).device, engine.options.determinism) {
     report_.range = range;
     report_.threads = threads;
     made_by_ = engine.now;
@@ -93,10 +94,11 @@ class RangeTuning {
     report_.measured += report->measured;
     for (const std::string& warning : report->warnings) note(warning);
     const BestKey key = key_at(size);
+    const AllowedSummation order(key.gemm, key.device, key.determinism);
     const auto serves = [&](const Config& config) {
-      return has_envelope(key.gemm, key.device, config);
+      return has_envelope(key.gemm, key.device, config) && order.allows(config);
     };
-    if (const auto record = engine_.store->best(key, made_by_);
+    if (const auto record = engine_.best(key, made_by_);
         record && serves(record->measured.config)) {
       winners_.emplace(size, record->measured.config);
       add(key, record->measured.config, size, record->measured.timing().median_ns);
@@ -217,7 +219,7 @@ class RangeTuning {
     const Timed* best = nullptr;
     for (const Timed& timed : timed_[kernel.config]) {
       if (winners_.contains(timed.size) || !serves_at(kernel, timed.size)) continue;
-      if (engine_.store->best(key_at(timed.size), made_by_)) continue;
+      if (engine_.best(key_at(timed.size), made_by_)) continue;
       if (best == nullptr || timed.row.timing().median_ns * double(best->size) <
                                  best->row.timing().median_ns * double(timed.size))
         best = &timed;

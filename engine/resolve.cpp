@@ -9,6 +9,7 @@
 #include "engine/engine_impl.h"
 #include "generator/problem/extent.h"
 #include "generator/render/code_key.h"
+#include "generator/space/summation.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/log.h"
 #include "tuner/measure/gpu_timing.h"
@@ -41,11 +42,14 @@ std::int64_t workspace_allowed(const Gemm& gemm) {
   return std::max(kAlways, 2 * operands);
 }
 
+/// What the key's class of determinism allows for its problem.
+AllowedSummation allowed_by(const BestKey& key) { return {key.gemm, key.device, key.determinism}; }
+
 /// What the model would try, best first; a plain config that is legal almost everywhere comes last.
 std::vector<Config> model_choices(const BestKey& key, const Canonical& problem) {
   constexpr std::size_t kTried = 3;  // a GPU's compiler refuses some
   std::vector<std::pair<double, Config>> ranked;
-  if (const auto space = space_for(key.gemm, key.device))
+  if (const auto space = space_for(key.gemm, key.device, key.determinism))
     for (const Config& config : space->legal)
       ranked.emplace_back(predict_ns(problem, key.device, config), config);
   const std::size_t count = std::min(ranked.size(), on_host(key.device) ? std::size_t{1} : kTried);
@@ -55,7 +59,7 @@ std::vector<Config> model_choices(const BestKey& key, const Canonical& problem) 
   for (std::size_t i = 0; i < count; ++i) choices.push_back(ranked[i].second);
   if (has_fallback(problem, key.device))
     if (const Config plain = fallback_config(problem, key.device);
-        broken_rule(problem, key.device, plain).empty())
+        broken_rule(problem, key.device, plain).empty() && allowed_by(key).allows(plain))
       choices.push_back(plain);
   return choices;
 }
@@ -113,6 +117,15 @@ BestKey Engine::Impl::key_of(const Gemm& gemm, int threads) const {
               .determinism = options.determinism};
   key.device.compute_units = threads;
   return key;
+}
+
+std::optional<Record> Engine::Impl::best(const BestKey& key, const Validators& with) {
+  auto record = store->best(key, with);
+  if (!record || key.determinism != Determinism::batch_invariant) return record;
+  const Config& config = record->measured.config;
+  const bool allowed = broken_rule(canonicalise(key.gemm), key.device, config).empty() &&
+                       allowed_by(key).allows(config);
+  return allowed ? std::move(record) : std::nullopt;
 }
 
 void Engine::Impl::warn(const Status& status) {
@@ -190,7 +203,7 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
 }
 
 std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads) {
-  auto record = store->best(key_of(gemm, threads), now);
+  auto record = best(key_of(gemm, threads), now);
   if (!record) return std::nullopt;
   if (auto library = library_plan(gemm, threads, *record)) return library;
   const Config& config = record->measured.config;
@@ -270,8 +283,9 @@ std::optional<SharedPlan> Engine::Impl::nearest_plan(const Gemm& gemm, int threa
   }
   std::stable_sort(near.begin(), near.end(),
                    [](const Neighbour& x, const Neighbour& y) { return x.distance < y.distance; });
+  const AllowedSummation order = allowed_by(key);
   std::erase_if(near, [&](const Neighbour& n) {
-    return !broken_rule(problem, key.device, n.config).empty();
+    return !broken_rule(problem, key.device, n.config).empty() || !order.allows(n.config);
   });
   if (near.size() > kNeighbours) near.resize(kNeighbours);
   for (Neighbour& n : near) n.predicted_ns = predict_ns(problem, key.device, n.config);
@@ -319,6 +333,15 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
     return fail(compiler ? ErrorCode::unsupported : ErrorCode::compiler,
                 fmt::format("{} on {}: no stored kernel fits and none could be made{}", text(gemm),
                             device.arch, compiler ? "" : ": " + compiler.error().message));
+  }
+  // The reference kernel has an order of its own: it serves the class where nothing else does.
+  if (const std::string order = allowed_by(key_of(gemm, threads)).order(); !order.empty()) {
+    const auto compiler = this->compiler();
+    return fail(
+        compiler ? ErrorCode::unsupported : ErrorCode::compiler,
+        fmt::format("determinism = batch_invariant: {} on {} threads: no stored kernel sums "
+                    "as {} and none could be made{}",
+                    text(gemm), threads, order, compiler ? "" : ": " + compiler.error().message));
   }
   auto plan = new_plan(gemm, threads);
   plan->match = Match::reference;

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "cache/keys.h"
+#include "generator/space/summation.h"
 #include "tuner/verify/envelope.h"
 
 namespace kiln {
@@ -30,14 +31,16 @@ KernelClass& StoredKernels::of(const BestKey& key, Store& store, const Validator
   return found;
 }
 
-std::vector<RankedKernel> KernelClass::ranked(const Gemm& gemm, const DeviceCaps& device) {
+std::vector<RankedKernel> KernelClass::ranked(const BestKey& key) {
+  const auto& [device, gemm, policy, determinism] = key;
   const Canonical problem = canonicalise(gemm);
+  const AllowedSummation order(gemm, device, determinism);
   std::optional<FittedModel::Correction> correction;
   if (model) correction.emplace(model->at(gemm));
   std::vector<RankedKernel> allowed;
   for (StoredKernel& kernel : kernels) {
     const Config& config = kernel.record.measured.config;
-    if (!broken_rule(problem, device, config).empty()) continue;
+    if (!broken_rule(problem, device, config).empty() || !order.allows(config)) continue;
     const double ns = predict_ns(problem, device, config);
     allowed.push_back({correction ? ns * correction->of(config) : ns, &kernel});
   }

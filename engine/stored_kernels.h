@@ -33,9 +33,10 @@ struct RankedKernel {
 struct KernelClass {
   std::vector<StoredKernel> kernels;
   std::optional<FittedModel> model;  // none, or one that is no better than the analytic one
-  /// Those whose configs the problem allows, by predicted nanoseconds, fastest first. Whether the
-  /// problem has their very code is not asked: see serves().
-  std::vector<RankedKernel> ranked(const Gemm& gemm, const DeviceCaps& device);
+  /// Those whose configs the key's problem and class of determinism allow, by predicted
+  /// nanoseconds, fastest first. Whether the problem has their very code is not asked: see
+  /// serves().
+  std::vector<RankedKernel> ranked(const BestKey& key);
 };
 
 /// Read from the store once for each class of problems. Not thread-safe.

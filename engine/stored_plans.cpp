@@ -4,6 +4,7 @@
 
 #include "engine/engine_impl.h"
 #include "generator/problem/size.h"
+#include "generator/space/summation.h"
 
 namespace kiln {
 namespace {
@@ -60,6 +61,7 @@ std::optional<SharedPlan> Engine::Impl::range_plan(const Gemm& gemm, int threads
   for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
     const BestKey key = key_of(as, threads);
     const Canonical problem = canonicalise(key.gemm);
+    const AllowedSummation order(key.gemm, key.device, key.determinism);
     for (const Size size : kSizes) {
       const std::int64_t value = key.gemm.*member_of(size);
       for (TunedRange& range : tuned_ranges.of(key, size, *store)) {
@@ -67,7 +69,8 @@ std::optional<SharedPlan> Engine::Impl::range_plan(const Gemm& gemm, int threads
         const RangeCell& cell = range.record.table.at(value);
         StoredKernel* const kernel = kernel_of(range, cell, *store, now);
         if (kernel == nullptr || !broken_rule(problem, key.device, cell.config).empty() ||
-            !serves(*kernel, key.gemm, key.device) || !make_ready(*kernel))
+            !order.allows(cell.config) || !serves(*kernel, key.gemm, key.device) ||
+            !make_ready(*kernel))
           continue;
         auto plan = bound_plan(gemm, threads, Match::range, cell.config,
                                range_reason(range.record, cell), kernel->code, &key.gemm);
@@ -84,7 +87,7 @@ std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int thread
   for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
     const BestKey key = key_of(as, threads);
     KernelClass& known = stored_kernels.of(key, *store, now);
-    for (const auto& [ns, kernel] : known.ranked(key.gemm, key.device)) {
+    for (const auto& [ns, kernel] : known.ranked(key)) {
       if (!serves(*kernel, key.gemm, key.device) || !make_ready(*kernel)) continue;
       auto plan = bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,
                              choice_reason(known, *kernel, ns), kernel->code, &key.gemm);

@@ -86,7 +86,7 @@ void Engine::Impl::confirm_stored(TuneReport& report) {
   }
   Validators with = now;
   if (const auto used = compiler()) with.compiler = (*used)->version();
-  const auto record = store->best(key_of(gemm, report.threads), with);
+  const auto record = best(key_of(gemm, report.threads), with);
   const Status lasting = store->lasting();
   report.stored = record && text(record->measured.config) == report.config &&
                   (lasting || record->database != store->path());

@@ -144,7 +144,7 @@ Result<TuneReport> Engine::Impl::tune_locked(const Gemm& gemm, const TuneOptions
   Validators with = now;
   if (compiler) with.compiler = (*compiler)->version();
   if (!options.force) {
-    const auto record = store->best(key, with);
+    const auto record = best(key, with);
     const bool serves =
         record && (!of_range || has_envelope(key.gemm, key.device, record->measured.config));
     const bool whole = serves && complete(*record, options.budget.count());
@@ -175,13 +175,14 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   note(store->begin_session(
       {.command = "tune", .seed = options.seed, .budget_seconds = options.budget.count()}));
 
-  SearchInput input{.gemm = key.gemm, .device = key.device, .options = options};
+  SearchInput input{
+      .gemm = key.gemm, .device = key.device, .options = options, .determinism = key.determinism};
   input.options.threads = key.device.compute_units;
   input.device_index = gpu ? gpu->ordinal() : 0;
   input.options.cancelled = [this, asked = options.cancelled] {
     return closing.load() || (asked && asked());
   };
-  const auto record = store->best(key, made_by);
+  const auto record = best(key, made_by);
   const Continued continued(record, options);
   input.options.budget = std::chrono::duration<double>(continued.seconds_left());
   if (!options.force) input.known = store->known(key, made_by);
@@ -262,8 +263,7 @@ Status Engine::Impl::fit_model(const BestKey& key) {
 std::vector<Config> Engine::Impl::stored_configs(const BestKey& key) {
   const std::lock_guard lock(resolving);
   std::vector<Config> configs;
-  for (const auto& [ns, kernel] :
-       stored_kernels.of(key, *store, now).ranked(key.gemm, key.device)) {
+  for (const auto& [ns, kernel] : stored_kernels.of(key, *store, now).ranked(key)) {
     if (configs.size() == kStoredTried) break;
     if (serves(*kernel, key.gemm, key.device)) configs.push_back(kernel->record.measured.config);
   }

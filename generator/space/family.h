@@ -59,6 +59,12 @@ struct Family {
   KilnDivision (*division)(const Config&) = nullptr;
   /// Null: all sizes are constants of the code.
   Tile (*tile)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  /// See summation() of summation.h, of a problem with floating accumulators and a config that
+  /// breaks no rule. Null: the orders of this family are not known, not even that of integers.
+  std::string (*summation)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  /// A config whose order of summation suits every m, at any alignment; its rules have the last
+  /// word. What it is must not follow from m. Null: the family offers none.
+  std::optional<Config> (*plain)(const Canonical&, const DeviceCaps&) = nullptr;
   /// A config for nearly every problem, needing no search; null: the family offers none.
   std::optional<Config> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
   /// What flushed_by() of space.h says; null: all its kernels keep denormals.

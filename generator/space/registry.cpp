@@ -56,11 +56,13 @@ Family family();
 
 namespace {
 
+/// A vendor's most capable family first: the order of class batch_invariant is that of the first
+/// one that offers a plain config (summation.h).
 std::vector<Family>& family_rows() {
   static std::vector<Family> rows{
-      host::packed::family(),  host::dot::family(), host::small::family(), host::amx::family(),
-      cuda::wgmma::family(),   cuda::mma::family(), cuda::simt::family(),  cuda::gemv::family(),
-      cuda::library::family(), hip::mfma::family(), hip::mx::family(),     hip::simt::family()};
+      host::amx::family(),     host::packed::family(), host::dot::family(),  host::small::family(),
+      cuda::wgmma::family(),   cuda::mma::family(),    cuda::simt::family(), cuda::gemv::family(),
+      cuda::library::family(), hip::mfma::family(),    hip::mx::family(),    hip::simt::family()};
   return rows;
 }
 

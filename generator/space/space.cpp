@@ -6,9 +6,12 @@
 
 #include "generator/space/family.h"
 #include "generator/space/platform.h"
+#include "generator/space/summation.h"
 
 namespace kiln {
 namespace {
+
+constexpr std::string_view kOtherOrder = "sums in the order of class batch_invariant";
 
 bool has_scales(const Gemm& g) { return g.scale_a != Scale::none || g.scale_b != Scale::none; }
 
@@ -43,13 +46,15 @@ std::string slow_types(const Gemm& gemm, const DeviceCaps& device) {
   return says == nullptr ? std::string() : says(gemm, device);
 }
 
-Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device) {
+Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device, Determinism determinism) {
   if (auto ok = validate(gemm); !ok) return tl::unexpected(ok.error());
   SearchSpace space{canonicalise(gemm), device, {}, {}};
+  const AllowedSummation order(gemm, device, determinism);
   for (const auto& family : families()) {
     if (family.vendor != device.vendor) continue;
     family.enumerate(space.problem, device, [&](const Config& config) {
-      const auto broken = broken_rule_of(family, space.problem, device, config);
+      auto broken = broken_rule_of(family, space.problem, device, config);
+      if (broken.empty() && !order.allows(config)) broken = kOtherOrder;
       if (broken.empty())
         space.legal.push_back(config);
       else
@@ -58,7 +63,8 @@ Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device) {
   }
   if (space.legal.empty())
     return fail(ErrorCode::unsupported,
-                fmt::format("no kernel family covers {} on {}", text(gemm), device.arch));
+                fmt::format("no kernel family covers {} on {}{}", text(gemm), device.arch,
+                            order.order().empty() ? "" : " with sums as " + order.order()));
   return space;
 }
 

@@ -9,6 +9,7 @@
 #include "generator/problem/canonical.h"
 #include "generator/problem/device_caps.h"
 #include "generator/space/config.h"
+#include "kiln/options.hpp"
 
 namespace kiln {
 
@@ -19,8 +20,10 @@ struct SearchSpace {
   std::map<std::string, std::int64_t> rejected;  // rule name -> points it refused
 };
 
-/// All legal points of all families that apply. Errors: bad_input (invalid problem), unsupported.
-Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device);
+/// All legal points of all families that apply and that the class of determinism allows. Errors:
+/// bad_input (invalid problem), unsupported.
+Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device,
+                              Determinism determinism = Determinism::run_to_run);
 
 /// Why `config` is illegal for the problem ("rule name"), or empty.
 std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,

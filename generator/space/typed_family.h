@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <variant>
@@ -49,6 +50,8 @@ struct TypedFamily {
   GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const C&, const S&) = nullptr;
   KilnDivision (*division)(const C&) = nullptr;
   Tile (*tile)(const Canonical&, const C&, const S&) = nullptr;
+  std::string (*summation)(const Canonical&, const DeviceCaps&, const C&, const S&) = nullptr;
+  std::optional<C> (*plain)(const Canonical&, const DeviceCaps&) = nullptr;
   std::optional<C> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
   std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
@@ -95,6 +98,16 @@ Family family_row() {
     row.tile = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
       const C& c = std::get<C>(config);
       return kRow.tile(p, c, kRow.sizes(p, d, c));
+    };
+  if (kRow.summation != nullptr)
+    row.summation = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
+      const C& c = std::get<C>(config);
+      return kRow.summation(p, d, c, kRow.sizes(p, d, c));
+    };
+  if (kRow.plain != nullptr)
+    row.plain = [](const Canonical& p, const DeviceCaps& d) -> std::optional<Config> {
+      if (const auto config = kRow.plain(p, d)) return *config;
+      return std::nullopt;
     };
   if (kRow.fallback != nullptr)
     row.fallback = [](const Canonical& p, const DeviceCaps& d) -> std::optional<Config> {

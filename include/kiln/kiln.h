@@ -149,6 +149,8 @@ typedef struct kiln_options {
   int threads;          /**< of calls that name none; 0 = every core this process may use */
   int allow_vendor;     /**< 1: the vendor's library may be called where it won the race */
   const char* record;   /**< file to which calls are added, by problem; NULL: $KILN_RECORD */
+  int batch_invariant;  /**< 1: a row of D has the same bits whatever m is and wherever the row
+                             stands; not with any_order */
 } kiln_options;
 
 /** An open engine; see kiln_open(). */

@@ -26,7 +26,11 @@ enum class Policy : std::uint8_t {
 /// Which kernels may be chosen, by the bits they give.
 enum class Determinism : std::uint8_t {
   run_to_run,  ///< the same bits from the same call on the same device, every time (default)
-  any          ///< kernels whose order of summation may vary are allowed too
+  any,         ///< kernels whose order of summation may vary are allowed too
+  /// As run_to_run, and a row of D has the same bits whatever m is and wherever the row stands, for
+  /// the same types, layouts, n, k, batch, epilogue, device and number of threads. All kernels of a
+  /// problem sum in one order then, which costs some of the speed.
+  batch_invariant
 };
 
 /// How Engine::open() opens.

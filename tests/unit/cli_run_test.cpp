@@ -133,6 +133,33 @@ TEST(CliVerify, FailurePrintsACommandThatRepeatsIt) {
   EXPECT_EQ(again.json().at(0)["config"], rows[0]["config"]);
 }
 
+TEST(CliDeterminism, IsTunedExplainedAndRefused) {
+  KilnCommand kiln;
+  const std::vector<std::string> of_class{"--threads",       "1",       "--determinism",
+                                          "batch_invariant", "--shape", kShape};
+  const auto run = [&](const char* command, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), command);
+    more.insert(more.end(), of_class.begin(), of_class.end());
+    return kiln(more);
+  };
+  EXPECT_EQ(run("tune", {"--budget", "0.5"}).exit_code, 0);
+  const CommandResult story = run("explain");
+  EXPECT_THAT(story.out, AllOf(HasSubstr("match:     exact"),
+                               HasSubstr("class:     batch_invariant, sums: ")));
+  EXPECT_THAT(kiln({"explain", "--threads", "1", "--shape", kShape}).out,
+              AllOf(testing::Not(HasSubstr("match:     exact")),
+                    HasSubstr("class:     run_to_run, sums: ")));
+  EXPECT_EQ(kiln({"db", "list", "--json"}).json().at(0)["determinism"], "batch_invariant");
+  EXPECT_EQ(kiln({"explain", "--shape", kShape, "--determinism", "often"}).exit_code, 2);
+  // Without code there is the plain loop, whose order is another.
+  kiln.environment["KILN_CLANG"] = "/nowhere/libkiln_clang.so";
+  kiln.environment["KILN_DB"] = ":memory:";
+  const CommandResult refused = run("explain");
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("determinism = batch_invariant: " + kShape),
+                                 HasSubstr("no stored kernel sums as ")));
+}
+
 TEST(CliTune, AWinnerThatCannotBeStoredIsSaidAndIsNoSuccess) {
   KilnCommand kiln;
   kiln.environment["KILN_DB"] = "";

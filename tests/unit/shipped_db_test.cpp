@@ -95,7 +95,7 @@ TEST(ShippedDatabase, HasAProvedKernelForEverySize) {
     int serving = 0;
     for (int alignment = key.gemm.alignment; alignment >= 1; alignment /= 2) {
       key.gemm.alignment = alignment;
-      for (const auto& [ns, kernel] : kernels.of(key, **store, {}).ranked(key.gemm, key.device)) {
+      for (const auto& [ns, kernel] : kernels.of(key, **store, {}).ranked(key)) {
         EXPECT_GT(ns, 0);
         serving +=
             serves(*kernel, key.gemm, key.device) && store.value()->envelope_proven(kernel->record);

@@ -8,6 +8,7 @@
 
 #include "generator/problem/size.h"
 #include "generator/space/family.h"
+#include "generator/space/summation.h"
 
 namespace kiln {
 namespace {
@@ -93,7 +94,9 @@ std::vector<std::int64_t> searched_sizes(const GemmRange& range, bool on_host) {
 bool RangeModel::serves(const RangeKernel& kernel, std::int64_t size) const {
   const Canonical problem = canonicalise(range_.at(size));
   return broken_rule(problem, device_, kernel.config).empty() &&
-         code_class(problem, device_, kernel.config) == kernel.code;
+         code_class(problem, device_, kernel.config) == kernel.code &&
+         (determinism_ != Determinism::batch_invariant ||
+          AllowedSummation(range_.at(size), device_, determinism_).allows(kernel.config));
 }
 
 double RangeModel::expected_ns(const RangeKernel& kernel, std::int64_t size) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "generator/space/code_class.h"
+#include "kiln/options.hpp"
 #include "kiln/range.hpp"
 
 namespace kiln {
@@ -32,11 +33,14 @@ std::vector<std::int64_t> searched_sizes(const GemmRange& range, bool on_host);
 
 class RangeModel {
  public:
-  RangeModel(const GemmRange& range, const DeviceCaps& device) : range_(range), device_(device) {}
+  RangeModel(const GemmRange& range, const DeviceCaps& device,
+             Determinism determinism = Determinism::run_to_run)
+      : range_(range), device_(device), determinism_(determinism) {}
 
   std::vector<RangeKernel> kernels;
 
-  /// Whether a kernel computes the problem of a size with its code.
+  /// Whether a kernel computes the problem of a size with its code, and the class of determinism
+  /// allows it there.
   bool serves(const RangeKernel& kernel, std::int64_t size) const;
   /// Nanoseconds of a kernel that serves the size: measured, or the analytic model's times the
   /// error that it had at the sizes measured on both sides.
@@ -55,6 +59,7 @@ class RangeModel {
  private:
   GemmRange range_;
   DeviceCaps device_;
+  Determinism determinism_;
 };
 
 }  // namespace kiln

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "generator/space/summation.h"
 #include "runtime/backend.h"
 #include "tuner/search/proposer.h"
 #include "tuner/search/stopping.h"
@@ -27,6 +28,7 @@ class Search {
       : input_(input),
         bench_(bench),
         space_(std::move(space)),
+        order_(input.gemm, input.device, input.determinism),
         proposer_(space_, input.options.seed) {
     result_.enumerated = static_cast<std::int64_t>(space_.legal.size());
     result_.rejected = space_.rejected;
@@ -70,7 +72,7 @@ class Search {
 
   bool legal(const Config& config) const {
     return (!input_.allowed || input_.allowed(config)) &&
-           broken_rule(space_.problem, space_.device, config).empty();
+           broken_rule(space_.problem, space_.device, config).empty() && order_.allows(config);
   }
 
   bool eligible(std::size_t index) const {
@@ -269,6 +271,7 @@ class Search {
   const SearchInput& input_;
   Bench& bench_;
   const SearchSpace space_;
+  const AllowedSummation order_;
   Proposer proposer_;
   SearchResult result_;
   std::map<Config, std::size_t> latest_;  // the last row of each config
@@ -283,7 +286,7 @@ Result<SearchResult> search(const SearchInput& input, Bench& bench) {
   if (input.options.budget.count() <= 0)
     return fail(ErrorCode::bad_input,
                 fmt::format("budget = {} s: must be positive", input.options.budget.count()));
-  return space_for(input.gemm, input.device)
+  return space_for(input.gemm, input.device, input.determinism)
       .and_then([&](SearchSpace space) -> Result<SearchResult> {
         if (input.allowed)
           std::erase_if(space.legal, [&](const Config& c) { return !input.allowed(c); });

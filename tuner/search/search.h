@@ -67,7 +67,8 @@ struct SearchInput {
   Gemm gemm;
   DeviceCaps device;
   TuneOptions options;
-  int device_index = 0;             // which of the GPUs, in the driver's order
+  Determinism determinism = Determinism::run_to_run;  // which configs the space has
+  int device_index = 0;                               // which of the GPUs, in the driver's order
   std::vector<Measured> known;      // earlier rows of this key: resumed, not rerun
   std::optional<Config> incumbent;  // yields only to a supported gain ≥ 2 %
   std::vector<Config> first = {};   // tried before anything else, best first

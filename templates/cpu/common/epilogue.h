@@ -56,14 +56,15 @@ KILN_INLINE Vec<float, L> exponential(Vec<float, L> x) {
   Vec<float, L> clamped = __builtin_elementwise_min(
       __builtin_elementwise_max(x, Vec<float, L>(-104.0f)), Vec<float, L>(89.0f));
   Vec<float, L> n = __builtin_elementwise_roundeven(clamped * 1.44269504f);
-  Vec<float, L> r = clamped - n * 0.693359375f;  // ln 2 in two parts: the first is exact times n
-  r = r + n * 2.12194440e-4f;
-  Vec<float, L> p = r * (1.0f / 5040) + (1.0f / 720);
-  p = p * r + (1.0f / 120);
-  p = p * r + (1.0f / 24);
-  p = p * r + (1.0f / 6);
-  p = p * r + 0.5f;
-  p = p * r * r + r + 1.0f;
+  using V = Vec<float, L>;
+  V r = fused(n, V(-0.693359375f), clamped);  // ln 2 in two parts: the first is exact times n
+  r = fused(n, V(2.12194440e-4f), r);
+  V p = fused(r, V(1.0f / 5040), V(1.0f / 720));
+  p = fused(p, r, V(1.0f / 120));
+  p = fused(p, r, V(1.0f / 24));
+  p = fused(p, r, V(1.0f / 6));
+  p = fused(p, r, V(0.5f));
+  p = fused(p * r, r, r) + 1.0f;
   // Two factors, because n reaches beyond the exponents of normal floats at both ends.
   Vec<i32, L> whole = __builtin_convertvector(n, Vec<i32, L>), half = whole >> 1;
   auto power = [](Vec<i32, L> e) { return bits_of<Vec<float, L>>((e + 127) << 23); };
@@ -89,7 +90,8 @@ KILN_INLINE Vec<Real, L> activate(Vec<Real, L> x) {
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
 template <int L>
 KILN_INLINE Vec<Real, L> activate(Vec<Real, L> x) {
-  Vec<Real, L> u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
+  using V = Vec<Real, L>;
+  V u2 = x * Real(1.5957691216057308) * fused(Real(0.044715) * x, x, V(Real(1)));
   return x / (Real(1) + exponential<L>(-u2));
 }
 //% end
@@ -107,17 +109,18 @@ KILN_INLINE Vec<double, L> activate(Vec<double, L> x) {
 template <int L>
 KILN_INLINE Vec<float, L> activate(Vec<float, L> x) {
   Vec<float, L> z = __builtin_elementwise_abs(x) * 0.70710678f;
-  Vec<float, L> t = 1.0f / (1.0f + 0.5f * z);
-  Vec<float, L> p = t * 0.17087277f - 0.82215223f;
-  p = p * t + 1.48851587f;
-  p = p * t - 1.13520398f;
-  p = p * t + 0.27886807f;
-  p = p * t - 0.18628806f;
-  p = p * t + 0.09678418f;
-  p = p * t + 0.37409196f;
-  p = p * t + 1.00002368f;
-  p = p * t - 1.26551223f;
-  Vec<float, L> tail = 0.5f * t * exponential<L>(p - z * z);  // Φ(-|x|)
+  using V = Vec<float, L>;
+  V t = 1.0f / fused(z, V(0.5f), V(1.0f));
+  V p = fused(t, V(0.17087277f), V(-0.82215223f));
+  p = fused(p, t, V(1.48851587f));
+  p = fused(p, t, V(-1.13520398f));
+  p = fused(p, t, V(0.27886807f));
+  p = fused(p, t, V(-0.18628806f));
+  p = fused(p, t, V(0.09678418f));
+  p = fused(p, t, V(0.37409196f));
+  p = fused(p, t, V(1.00002368f));
+  p = fused(p, t, V(-1.26551223f));
+  V tail = 0.5f * t * exponential<L>(fused(-z, z, p));  // Φ(-|x|)
   return x * (x < 0.0f ? tail : 1.0f - tail);
 }
 //% end

@@ -147,13 +147,23 @@ template <int L>
 KILN_INLINE Vec<u16, L> float_to_bfloat(Vec<float, L> f) {
   //% if kind == bf16 && isa == avx512
   // One instruction; it flushes denormals, as the products of such a kernel do.
-  if constexpr (L == 16) return bits_of<Vec<u16, L>>(__builtin_convertvector(f, Vec<__bf16, L>));
-  //% end
+  if constexpr (L < 16) {
+    Vec<float, 16> wide = 0.0f;
+    __builtin_memcpy(&wide, &f, sizeof f);
+    const Vec<u16, 16> all = float_to_bfloat<16>(wide);
+    Vec<u16, L> first;
+    __builtin_memcpy(&first, &all, sizeof first);
+    return first;
+  } else {
+    return bits_of<Vec<u16, L>>(__builtin_convertvector(f, Vec<__bf16, L>));
+  }
+  //% else
   Vec<u32, L> bits = bits_of<Vec<u32, L>>(f);
   Vec<u32, L> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   Vec<u32, L> quiet = (bits >> 16) | 0x40u;
   rounded = (bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
   return __builtin_convertvector(rounded, Vec<u16, L>);
+  //% end
 }
 
 template <int L>
@@ -317,6 +327,18 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
 // --- multiply-accumulate
 // ---------------------------------------------------------------------------
 
+/// a · b + c, rounded once where the target has an instruction for that. Nothing else is fused (the
+/// flags say so): what a compiler fuses differs from tile to tile, and the bits of an element must
+/// not.
+template <typename V>
+KILN_INLINE V fused(V a, V b, V c) {
+  //% if fma
+  return __builtin_elementwise_fma(a, b, c);
+  //% else
+  return a * b + c;
+  //% end
+}
+
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;
 
@@ -337,7 +359,10 @@ KILN_INLINE void complete(AccVec& acc) {
 
 /// acc + a · b in every lane, a and b being units of the left and the right operand.
 KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
-  //% if kind == f32 || kind == f64 || kind == s32
+  //% if kind == f32 || kind == f64
+  return fused(a, b, acc);
+  //% end
+  //% if kind == s32
   return acc + a * b;
   //% end
   //% if kind == bf16

@@ -21,6 +21,12 @@ KILN_DEVICE Real activate(Real x) {
 }
 //% end
 
+/// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
+/// it is left to the compiler, which always fuses it: there is one way only.
+KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
+KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
+
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
@@ -63,10 +69,10 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
 /// A sum with the scales of its row and column; those outside D read nothing.
 KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
   //% if line_scale_a
-  if (row < out.rows) x *= out.scale_a[row];
+  if (row < out.rows) x = product(x, out.scale_a[row]);
   //% end
   //% if line_scale_b
-  if (column < out.columns) x *= out.scale_b[column];
+  if (column < out.columns) x = product(x, out.scale_b[column]);
   //% end
   return x;
 }

@@ -49,9 +49,9 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   }
   //% end
   //% if line_scale_a || line_scale_b
-  Real x = scaled(out, Real(sum), row, column) * out.alpha;
+  Real x = product(scaled(out, Real(sum), row, column), out.alpha);
   //% else
-  Real x = Real(sum) * out.alpha;
+  Real x = product(Real(sum), out.alpha);
   //% end
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);

@@ -87,7 +87,7 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
         continue;
       }
       //% end
-      Real y = Real(word.sum[s]) * out.alpha;
+      Real y = product(Real(word.sum[s]), out.alpha);
       if (out.c) y += out.beta * c[e + s];
       y = finish(out, y, row, column + e + s);
       //% if residual

@@ -47,7 +47,7 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   }
   //% end
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(first_real(sums[i + e]) * out.alpha);
+      kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);

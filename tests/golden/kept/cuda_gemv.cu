@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777 epilogue=bias_row+silu
 // config:  cuda_gemv rows=2 width=1 warps=4 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_3c2e6394d803c504.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_191dd827a1106e6c.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -163,6 +163,12 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 
 KILN_DEVICE Real activate(Real x) { return x / (Real(1) + Real(exp(-x))); }
 
+/// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
+/// it is left to the compiler, which always fuses it: there is one way only.
+KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
+KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
+
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
@@ -239,7 +245,7 @@ KILN_DEVICE Acc sum_of_warp(Acc x) {
 
 KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   TypeD* d = out.d + row * out.ldd + column;
-  Real x = Real(sum) * out.alpha;
+  Real x = product(Real(sum), out.alpha);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
   *d = from_real(x, TypeD{});

@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_2b38941353f4d99a.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_4cacc53c3f2b52f4.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -183,6 +183,12 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 // ---- cuda/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
+
+/// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
+/// it is left to the compiler, which always fuses it: there is one way only.
+KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
+KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
@@ -660,7 +666,7 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
     Word word;
     load_shared_words(reinterpret_cast<u32(&)[4]>(word), from + e * int(sizeof(Acc)));
     _Pragma("unroll") for (int s = 0; s < kWord; ++s) {
-      Real y = Real(word.sum[s]) * out.alpha;
+      Real y = product(Real(word.sum[s]), out.alpha);
       if (out.c) y += out.beta * c[e + s];
       y = finish(out, y, row, column + e + s);
       x[e + s] = from_real(y, TypeD{});

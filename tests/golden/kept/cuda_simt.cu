@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: fp32 N N 1024 1024 1024 align=16
 // config:  cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_7954818827edc63f.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_4bd401e06959f42b.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -168,6 +168,12 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 // ---- cuda/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
+
+/// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
+/// it is left to the compiler, which always fuses it: there is one way only.
+KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
+KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
@@ -578,7 +584,7 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
 }
 
 KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
-  Real x = Real(sum) * out.alpha;
+  Real x = product(Real(sum), out.alpha);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
   return from_real(x, TypeD{});

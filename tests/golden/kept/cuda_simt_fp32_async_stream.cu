@@ -403,7 +403,7 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
 }
 
 KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
-  Real x = Real(sum) * out.alpha;
+  Real x = product(Real(sum), out.alpha);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
   return from_real(x, TypeD{});

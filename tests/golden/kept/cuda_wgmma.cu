@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_31aa76274bed874c.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_efd8ae829c57cc83.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -202,6 +202,12 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 // ---- cuda/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
+
+/// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
+/// it is left to the compiler, which always fuses it: there is one way only.
+KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
+KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
@@ -740,7 +746,7 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(first_real(sums[i + e]) * out.alpha);
+      kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);

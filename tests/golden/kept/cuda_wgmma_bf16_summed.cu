@@ -87,7 +87,7 @@ KILN_DEVICE void keep_part(const Acc (&sums)[kSubtiles][kSums], const Work& work
 KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
   if (row >= out.rows || column >= out.columns) return;
   TypeD* d = out.d + row * out.ldd + column;
-  Real x = Real(sum) * out.alpha;
+  Real x = product(Real(sum), out.alpha);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
   *d = from_real(x, TypeD{});

@@ -1,7 +1,7 @@
 // Written by kiln 0.1.0.
 // device:  gfx942
 // example: v_mfma_f32_16x16x16_f16 on fp16
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx942 -std=c++17 -O3 -ffp-contract=fast kiln_mfma_fp16_16x16x16.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx942 -std=c++17 -O3 kiln_mfma_fp16_16x16x16.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that

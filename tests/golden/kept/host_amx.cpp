@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16 N T 128 512 512
 // config:  host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_a8c1a122e39c7714.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_75c4e0a963153d47.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -312,6 +312,14 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
 
 // --- multiply-accumulate
 // ---------------------------------------------------------------------------
+
+/// a · b + c, rounded once where the target has an instruction for that. Nothing else is fused (the
+/// flags say so): what a compiler fuses differs from tile to tile, and the bits of an element must
+/// not.
+template <typename V>
+KILN_INLINE V fused(V a, V b, V c) {
+  return __builtin_elementwise_fma(a, b, c);
+}
 
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;

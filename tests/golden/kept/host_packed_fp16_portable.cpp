@@ -249,6 +249,14 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
 // --- multiply-accumulate
 // ---------------------------------------------------------------------------
 
+/// a · b + c, rounded once where the target has an instruction for that. Nothing else is fused (the
+/// flags say so): what a compiler fuses differs from tile to tile, and the bits of an element must
+/// not.
+template <typename V>
+KILN_INLINE V fused(V a, V b, V c) {
+  return a * b + c;
+}
+
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;
 
@@ -261,5 +269,5 @@ KILN_INLINE void complete(AccVec& acc) {
 
 /// acc + a · b in every lane, a and b being units of the left and the right operand.
 KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
-  return acc + a * b;
+  return fused(a, b, acc);
 }

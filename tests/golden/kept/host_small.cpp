@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 13 24 9
 // config:  host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=fast -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_e6d685cfa6bc7c3e.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_02374216335868dd.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -313,6 +313,14 @@ KILN_INLINE void transpose(Vec<Unit, N> (&rows)[N]) {
 // --- multiply-accumulate
 // ---------------------------------------------------------------------------
 
+/// a · b + c, rounded once where the target has an instruction for that. Nothing else is fused (the
+/// flags say so): what a compiler fuses differs from tile to tile, and the bits of an element must
+/// not.
+template <typename V>
+KILN_INLINE V fused(V a, V b, V c) {
+  return __builtin_elementwise_fma(a, b, c);
+}
+
 using AccVec = Vec<Acc, kLanes>;
 using UnitVec = Vec<Unit, kLanes>;
 
@@ -325,7 +333,7 @@ KILN_INLINE void complete(AccVec& acc) {
 
 /// acc + a · b in every lane, a and b being units of the left and the right operand.
 KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
-  return acc + a * b;
+  return fused(a, b, acc);
 }
 
 // ---- cpu/common/epilogue.h ----

@@ -1,4 +1,6 @@
 // Family host_amx: axes, rules, parameters and model of templates/cpu/amx/amx.cpp.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -112,7 +114,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   const auto& row = w.row;
   const Gemm& g = p.gemm;
   Parameters out;
-  host::add_common(out, p, Isa::amx, row, row.vector_bytes);
+  host::add_common(out, p, d, Isa::amx, row, row.vector_bytes);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
@@ -194,6 +196,21 @@ Tile tile(const Canonical& p, const HostAmx& h, const AmxSizes&) {
       p, h.swap ? Tile{width, height, h.kc, h.nc, 0} : Tile{height, width, h.kc, 0, h.nc});
 }
 
+/// Every instruction adds a tile's k to the accumulators; blocks of k as in host_packed. Which
+/// operand is the left one changes no product.
+std::string summation(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
+                      const AmxSizes& w) {
+  const std::string blocks = h.kc < p.gemm.k ? fmt::format(" kc={}", h.kc) : "";
+  const std::string chain = host::chain(w.row) + blocks;
+  return h.parallel == Parallel::k ? fmt::format("{} threads, each {}", d.compute_units, chain)
+                                   : chain;
+}
+
+/// Square blocks of accumulators, and enough k a block that adding partial sums costs little.
+std::optional<HostAmx> plain(const Canonical&, const DeviceCaps&) {
+  return HostAmx{.mt = 2, .nt = 2, .kc = 2048, .nc = 512};
+}
+
 constexpr TypedFamily<HostAmx, AmxSizes> kRow{
     .vendor = Vendor::cpu,
     .files = kFiles,
@@ -206,6 +223,8 @@ constexpr TypedFamily<HostAmx, AmxSizes> kRow{
     .division =
         [](const HostAmx& c) { return host::division(0, c.nc, c.kc, Inner::columns, c.parallel); },
     .tile = tile,
+    .summation = summation,
+    .plain = plain,
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostAmx& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostAmx& c) { return host::flags(c.isa, d); }};

@@ -59,8 +59,8 @@ bool needs_partial_accumulators(const Canonical& problem) {
   return problem.gemm.d.dtype != problem.gemm.accumulator || !is_floating(problem.gemm.d.dtype);
 }
 
-void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInstruction& row,
-                int vector_bytes) {
+void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device, Isa isa,
+                const DotInstruction& row, int vector_bytes) {
   const Gemm& g = problem.gemm;
   to.constants.push_back({"using", "TypeA", std::string(c_type(g.a.dtype)), "elements of A"});
   to.constants.push_back({"using", "TypeB", std::string(c_type(g.b.dtype)), "elements of B"});
@@ -72,6 +72,7 @@ void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInst
   v["isa"] = name(isa);
   v["masks"] = value_of(isa == Isa::avx512);
   v["f16c"] = value_of(isa != Isa::portable);
+  v["fma"] = value_of(isa != Isa::portable || device.arch == "aarch64");
   v["unsigned_a"] = value_of(g.a.dtype == u8 || shifts_a(problem, row));
   v["grouped"] = value_of(row.group > 1);
   v["a_k_major"] = value_of(problem.a_k_major);
@@ -101,6 +102,8 @@ void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int
   add("kColumnUnit", column_unit, "columns are divided among threads at multiples of this");
 }
 
+std::string chain(const DotInstruction& row) { return fmt::format("{} chain", row.name); }
+
 Tile tile_of(const Canonical& problem, Tile canonical) {
   if (problem.swapped) {
     std::swap(canonical.m, canonical.n);
@@ -116,7 +119,7 @@ double flushed_by(Isa isa, const Gemm& gemm, const DeviceCaps& device) {
 }
 
 std::vector<std::string> flags(Isa isa, const DeviceCaps& device) {
-  std::vector<std::string> f{"-std=c++20",      "-O3",       "-ffp-contract=fast",
+  std::vector<std::string> f{"-std=c++20",      "-O3",       "-ffp-contract=off",
                              "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
                              "-Wno-psabi"};
   switch (isa) {

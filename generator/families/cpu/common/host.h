@@ -21,8 +21,8 @@ std::vector<Isa> isas(const DeviceCaps& device);
 bool shifts_a(const Canonical& problem, const DotInstruction& row);
 
 /// The values and constants that templates/cpu/common/vector.h and epilogue.h expect.
-void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInstruction& row,
-                int vector_bytes);
+void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device, Isa isa,
+                const DotInstruction& row, int vector_bytes);
 /// Divides a call's work as a config's keys say; 0 stands for a key that the family has not.
 KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel);
 /// Whether k is divided among threads, and at which multiples the others are: what
@@ -30,6 +30,10 @@ KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel);
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
 /// Whether accumulators of a part of k need a workspace, because D's type would round them.
 bool needs_partial_accumulators(const Canonical& problem);
+
+/// How an accumulator of this instruction takes one step of k after the other: see summation.h.
+/// Instructions of one name round alike, whatever the width of their vectors.
+std::string chain(const DotInstruction& row);
 
 /// The tile of a canonical problem as the caller's m and n.
 Tile tile_of(const Canonical& problem, Tile canonical);

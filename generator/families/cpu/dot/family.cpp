@@ -1,4 +1,6 @@
 // Family host_dot: axes, rules, parameters and model of templates/cpu/dot/dot.cpp.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -97,10 +99,11 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps&, const HostDot& h, const DotSizes& w) {
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostDot& h,
+                      const DotSizes& w) {
   const auto& row = w.row;
   Parameters out;
-  host::add_common(out, p, h.isa, row, row.vector_bytes);
+  host::add_common(out, p, d, h.isa, row, row.vector_bytes);
   const int tail_rows = int(p.gemm.m % h.mr);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
@@ -164,6 +167,12 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostDot& h, const 
   return batch * (longest + 0.35 * others) + (threads > 1 ? 2000 : 0);
 }
 
+/// Lane i of an accumulator takes every step's unit i; the lanes meet at the end of k, halves added
+/// to halves. Blocks of k change nothing: whole accumulators wait in the workspace.
+std::string summation(const Canonical&, const DeviceCaps&, const HostDot&, const DotSizes& w) {
+  return fmt::format("{} lanes, each {}", w.row.vector_bytes / w.row.acc_bytes, host::chain(w.row));
+}
+
 constexpr TypedFamily<HostDot, DotSizes> kRow{
     .vendor = Vendor::cpu,
     .files = kFiles,
@@ -179,6 +188,7 @@ constexpr TypedFamily<HostDot, DotSizes> kRow{
         [](const Canonical& p, const HostDot& c, const DotSizes& w) {
           return host::tile_of(p, {c.mr, c.nr, c.kc > 0 ? c.kc : w.step, c.mc, 0, 1, 0});
         },
+    .summation = summation,
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostDot& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostDot& c) { return host::flags(c.isa, d); }};

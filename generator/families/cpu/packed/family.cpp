@@ -253,7 +253,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostPacked&
                       const PackedSizes& w) {
   const auto& row = w.row;
   Parameters out;
-  host::add_common(out, p, h.isa, row, row.vector_bytes);
+  host::add_common(out, p, d, h.isa, row, row.vector_bytes);
   const int nr = h.nv * w.lanes;
   const bool shifted = host::shifts_a(p, row);
   const bool pack_b = h.pack_b && !p.gemm.b_packed;
@@ -301,6 +301,17 @@ Tile tile(const Canonical& p, const HostPacked& h, const PackedSizes& w) {
   return host::tile_of(p, {h.mr, h.nv * w.lanes, h.kc, h.mc, h.nc, 1, w.lanes});
 }
 
+/// One accumulator an element; partial sums are added where a block of k ends, in D itself or,
+/// where its type would round them, in the workspace. Which of both follows from the types alone
+/// but for parallel=k.
+std::string summation(const Canonical& p, const DeviceCaps& d, const HostPacked& h,
+                      const PackedSizes& w) {
+  const std::string blocks = h.kc < p.gemm.k ? fmt::format(" kc={}", h.kc) : "";
+  const std::string chain = host::chain(w.row) + blocks;
+  return h.parallel == Parallel::k ? fmt::format("{} threads, each {}", d.compute_units, chain)
+                                   : chain;
+}
+
 /// A plain blocking for whatever the best instruction set of the device computes.
 std::optional<HostPacked> fallback(const Canonical& p, const DeviceCaps& d) {
   if (p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none) return std::nullopt;
@@ -336,6 +347,8 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .division =
         [](const HostPacked& c) { return host::division(c.mc, c.nc, c.kc, c.inner, c.parallel); },
     .tile = tile,
+    .summation = summation,
+    .plain = fallback,
     .fallback = fallback,
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostPacked& c) { return host::flushed_by(c.isa, g, d); },

@@ -95,12 +95,12 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps&, const HostSmall& h,
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostSmall& h,
                       const SmallSizes& w) {
   const auto& row = w.row;
   const Gemm& g = p.gemm;
   Parameters out;
-  host::add_common(out, p, h.isa, row, h.bytes);
+  host::add_common(out, p, d, h.isa, row, h.bytes);
   const int nr = h.nv * w.lanes;
   const int tail_vectors = int(ceil_div(g.n % nr, w.lanes));
   const int tail_rows = int(g.m % h.mr);
@@ -156,6 +156,8 @@ constexpr TypedFamily<HostSmall, SmallSizes> kRow{
     .parameters = parameters,
     .predict_ns = predict,
     .division = [](const HostSmall& c) { return host::division(0, 0, 0, Inner::rows, c.parallel); },
+    .summation = [](const Canonical&, const DeviceCaps&, const HostSmall&,
+                    const SmallSizes& w) { return host::chain(w.row); },
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostSmall& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); }};

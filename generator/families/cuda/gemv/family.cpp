@@ -272,6 +272,12 @@ double predict(const Canonical& p, const DeviceCaps& d, const CudaGemv& c, const
   return 3000 + 400 * e.layouts + std::max(issue, memory) + 0.3 * std::min(issue, memory);
 }
 
+/// Which lane takes which k follows from where rows begin in memory, from the width of reads and
+/// from the number of warps.
+std::string summation(const Canonical&, const DeviceCaps&, const CudaGemv&, const GemvSizes&) {
+  return {};
+}
+
 constexpr TypedFamily<CudaGemv, GemvSizes> kRow{.vendor = Vendor::nvidia,
                                                 .files = kFiles,
                                                 .first_rules = kFirst,
@@ -282,6 +288,7 @@ constexpr TypedFamily<CudaGemv, GemvSizes> kRow{.vendor = Vendor::nvidia,
                                                 .predict_ns = predict,
                                                 .launch = launch,
                                                 .tile = tile,
+                                                .summation = summation,
                                                 .applies_scales = cuda::only_line_scales};
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Family cuda_mma: axes, rules and launch of templates/cuda/mma/mma.cu.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -219,6 +221,34 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaMma&, const MmaS
   return out;
 }
 
+/// Parts of split-K end with stages and are added in the order of k. Where stream-K divides k
+/// follows from the number of tiles.
+std::string summation(const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {
+  if (c.stream) return {};
+  const std::string chain = fmt::format("mma k{} chain", c.instruction_k);
+  return c.splits == 1 ? chain
+                       : fmt::format("{} parts of {} k, each {}", c.splits, c.block_k, chain);
+}
+
+std::optional<CudaMma> plain(const Canonical& p, const DeviceCaps& d) {
+  const Gemm& g = p.gemm;
+  const auto depths = cuda::mma_depths(g, d);
+  if (depths.empty()) return std::nullopt;
+  CudaMma c{.block_m = 64,
+            .block_n = 64,
+            .block_k = 128 / size_of(g.a.dtype),
+            .warps_m = 2,
+            .warps_n = 2,
+            .stages = 2,
+            .instruction_k = depths.front()};
+  const auto a = conflict_free({g.a.dtype, true, p.a_k_major, c.block_m, c.block_k});
+  const auto b = conflict_free({g.b.dtype, false, p.b_k_major, c.block_n, c.block_k});
+  if (!a || !b) return std::nullopt;
+  c.bits_a = a->bits, c.base_a = a->base, c.shift_a = a->shift;
+  c.bits_b = b->bits, c.base_b = b->base, c.shift_b = b->shift;
+  return c;
+}
+
 constexpr TypedFamily<CudaMma, MmaSizes> kRow{
     .vendor = Vendor::nvidia,
     .files = kFiles,
@@ -229,9 +259,12 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
     .parameters = cuda::mma_parameters,
     .predict_ns = cuda::mma_ns,
     .launch = launch,
-    .tile = [](const Canonical&, const CudaMma& c, const MmaSizes&) {
-      return Tile{c.block_m, c.block_n, c.block_k};
-    }};
+    .tile =
+        [](const Canonical&, const CudaMma& c, const MmaSizes&) {
+          return Tile{c.block_m, c.block_n, c.block_k};
+        },
+    .summation = summation,
+    .plain = plain};
 
 }  // namespace
 

@@ -1,4 +1,6 @@
 // Family cuda_simt: axes, rules, parameters and launch of templates/cuda/simt/simt.cu.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -339,6 +341,20 @@ std::optional<CudaSimt> fallback(const Canonical& p, const DeviceCaps&) {
   return c;
 }
 
+/// One k after the other in one accumulator. Parts of split-K end with passes and are added in the
+/// order of k. Where stream-K divides k follows from the number of tiles.
+std::string summation(const Canonical&, const DeviceCaps&, const CudaSimt& c,
+                      const cuda::SimtSizes&) {
+  if (c.sharing == Sharing::tiles) return "fma chain";
+  if (c.sharing != Sharing::split) return {};
+  return fmt::format("{} parts of {} k, each fma chain", c.splits, c.block_k);
+}
+
+/// Small enough for every type.
+std::optional<CudaSimt> plain(const Canonical&, const DeviceCaps&) {
+  return CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4};
+}
+
 constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .vendor = Vendor::nvidia,
     .files = kFiles,
@@ -352,6 +368,8 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
         [](const Canonical&, const CudaSimt& c, const cuda::SimtSizes&) {
           return Tile{c.block_m, c.block_n, c.block_k};
         },
+    .summation = summation,
+    .plain = plain,
     .fallback = fallback,
     .applies_scales = cuda::only_line_scales};
 

@@ -1,4 +1,6 @@
 // Family cuda_wgmma: axes and rules of templates/cuda/wgmma/wgmma.cu.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -333,6 +335,38 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
+/// The instruction's k is 32 bytes for all types. Accumulators of 8-bit floats are added in fp32
+/// after each stage with promote=1. Parts of split-K end with stages; the block that comes last
+/// adds them in the order of k, a launch of its own every eighth part first. Which operand is the
+/// left one changes no product. Where stream-K divides k follows from the number of tiles.
+std::string summation(const Canonical&, const DeviceCaps&, const CudaWgmma& c,
+                      const WgmmaSizes& w) {
+  const std::string chain =
+      c.promote ? fmt::format("wgmma chain, each {} k added", w.depth) : "wgmma chain";
+  switch (c.sharing) {
+    case Sharing::tiles:
+      return chain;
+    case Sharing::split:
+      return fmt::format("{} parts of {} k, each {}", c.splits, w.depth, chain);
+    case Sharing::summed:
+      return fmt::format("{} parts of {} k by eights, each {}", c.splits, w.depth, chain);
+    case Sharing::stream:
+      return {};
+  }
+  return {};
+}
+
+/// 8-bit floats are promoted: any k allows that. What TMA may not be able to address is packed.
+std::optional<CudaWgmma> plain(const Canonical& p, const DeviceCaps&) {
+  return CudaWgmma{.left = 128,
+                   .right = 128,
+                   .stages = 4,
+                   .warpgroups = 2,
+                   .pack_a = true,
+                   .pack_b = true,
+                   .promote = cuda::wgmma_type(p.gemm.a.dtype).starts_with('e')};
+}
+
 constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
     .vendor = Vendor::nvidia,
     .files = kFiles,
@@ -349,6 +383,8 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
           const std::int64_t right = std::int64_t{c.right} * c.cluster_right;
           return c.swap ? Tile{right, left, w.depth} : Tile{left, right, w.depth};
         },
+    .summation = summation,
+    .plain = plain,
     .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; }};
 
 }  // namespace

@@ -353,6 +353,28 @@ double flushed_by(const Gemm& g, const DeviceCaps& d, const HipMfma&) {
   return g.a.dtype == bf16 ? 0x1p-126 : 0;
 }
 
+/// Which k an instruction adds follows from its rows and k alone: lanes hold units of 16 bytes of
+/// k. Parts of split-K are equal numbers of stages, added in the order of k.
+std::string summation(const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+  const std::string chain = fmt::format("mfma {0}x{0}x{1} chain", c.rows, c.k);
+  if (c.splits == 1) return chain;
+  return fmt::format("{} parts of {} k, each {}", c.splits, w.tile_k, chain);
+}
+
+/// The fastest instruction, of 16 rows where there is a choice: few rows fill it better.
+std::optional<HipMfma> plain(const Canonical& p, const DeviceCaps& d) {
+  const hip::MfmaInstruction* best = nullptr;
+  const auto rank = [](const auto& i) { return std::pair(i.flops() / i.cycles, -i.mn); };
+  for (const auto& i : hip::kMfma)
+    if (i.mn >= 16 && hip::mfma_for(d.arch, p.gemm.b.dtype, p.gemm.a.dtype, i.mn, i.k) == &i &&
+        (best == nullptr || rank(i) > rank(*best)))
+      best = &i;
+  if (best == nullptr) return std::nullopt;
+  HipMfma c{.rows = best->mn, .k = best->k, .staging = Staging::single, .chunk = 0};
+  c.tile_m = c.tile_n = 64, c.depth = 128, c.waves_m = c.waves_n = 2;
+  return c;
+}
+
 constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
     .vendor = Vendor::amd,
     .files = kFiles,
@@ -367,6 +389,8 @@ constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
         [](const Canonical&, const HipMfma& c, const MfmaSizes& w) {
           return Tile{c.tile_m, c.tile_n, w.tile_k};
         },
+    .summation = summation,
+    .plain = plain,
     .flushed_by = flushed_by};
 
 }  // namespace

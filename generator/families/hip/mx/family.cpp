@@ -296,6 +296,23 @@ double predict(const Canonical& p, const DeviceCaps& d, const HipMx& c, const Mx
   return std::max({cycles / clock, l2_ns, memory_ns}) + 0.2 * (l2_ns + memory_ns) + 2000;
 }
 
+/// As in hip_mfma.
+std::string summation(const Canonical&, const DeviceCaps&, const HipMx& c, const MxSizes&) {
+  const std::string chain = fmt::format("scaled mfma {0}x{0} chain", c.rows);
+  return c.splits == 1 ? chain
+                       : fmt::format("{} parts of {} k, each {}", c.splits, c.tile_k, chain);
+}
+
+std::optional<HipMx> plain(const Canonical&, const DeviceCaps&) {
+  return HipMx{.rows = 16,
+               .tile_m = 64,
+               .tile_n = 64,
+               .tile_k = 256,
+               .waves_m = 2,
+               .waves_n = 2,
+               .staging = Staging::single};
+}
+
 constexpr TypedFamily<HipMx, MxSizes> kRow{
     .vendor = Vendor::amd,
     .files = kFiles,
@@ -310,6 +327,8 @@ constexpr TypedFamily<HipMx, MxSizes> kRow{
         [](const Canonical&, const HipMx& c, const MxSizes&) {
           return Tile{c.tile_m, c.tile_n, c.tile_k};
         },
+    .summation = summation,
+    .plain = plain,
     .applies_scales = [](const Gemm& g) { return g.scale_a == Scale::mx_32; }};
 
 }  // namespace

@@ -108,6 +108,15 @@ double predict(const Canonical& p, const DeviceCaps& d, const HipSimt& c, const 
   return rounds * (of_block + barriers / 2 + 500) / clock + 2000;
 }
 
+/// One k after the other in one accumulator.
+std::string summation(const Canonical&, const DeviceCaps&, const HipSimt&, const SimtSizes&) {
+  return "fma chain";
+}
+
+std::optional<HipSimt> plain(const Canonical&, const DeviceCaps&) {
+  return HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 4};
+}
+
 constexpr TypedFamily<HipSimt, SimtSizes> kRow{
     .vendor = Vendor::amd,
     .files = kFiles,
@@ -121,6 +130,8 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{
         [](const Canonical&, const HipSimt& c, const SimtSizes&) {
           return Tile{c.tile_m, c.tile_n, c.tile_k};
         },
+    .summation = summation,
+    .plain = plain,
     .applies_scales = [](const Gemm&) { return true; }};
 
 }  // namespace

@@ -1,0 +1,54 @@
+#include "generator/space/summation.h"
+
+#include "generator/space/family.h"
+
+namespace kiln {
+namespace {
+
+/// The problem that stands for all with its types, layouts, n and k: one row, nothing aligned, so
+/// that what computes it computes every m, pitch and address.
+Gemm for_every_m(Gemm gemm) {
+  gemm.m = 1;
+  gemm.alignment = 1;
+  for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d}) matrix->ld = matrix->batch_stride = 0;
+  return gemm;
+}
+
+}  // namespace
+
+std::string summation(const Canonical& problem, const DeviceCaps& device, const Config& config) {
+  const Family* family = find_family(config, device.vendor);
+  if (family == nullptr || family->summation == nullptr) return {};
+  // Integers wrap: the order of additions changes nothing.
+  if (!is_floating(problem.gemm.accumulator)) return "exact";
+  return family->summation(problem, device, config);
+}
+
+std::string invariant_summation(const Gemm& gemm, const DeviceCaps& device) {
+  const Gemm one = for_every_m(gemm);
+  if (!validate(one)) return {};
+  const Canonical problem = canonicalise(one);
+  for (const Family& family : families()) {
+    if (family.vendor != device.vendor || family.plain == nullptr) continue;
+    const auto config = family.plain(problem, device);
+    if (!config || !broken_rule(problem, device, *config).empty()) continue;
+    if (std::string order = summation(problem, device, *config); !order.empty()) return order;
+  }
+  return {};
+}
+
+AllowedSummation::AllowedSummation(const Gemm& gemm, const DeviceCaps& device,
+                                   Determinism determinism)
+    : problem_(canonicalise(gemm)),
+      device_(device),
+      // Without a product there is nothing to sum.
+      all_(determinism != Determinism::batch_invariant || gemm.m == 0 || gemm.n == 0 ||
+           gemm.k == 0) {
+  if (!all_) order_ = invariant_summation(gemm, device);
+}
+
+bool AllowedSummation::allows(const Config& config) const {
+  return all_ || (!order_.empty() && summation(problem_, device_, config) == order_);
+}
+
+}  // namespace kiln
