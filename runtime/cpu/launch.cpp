@@ -6,6 +6,13 @@
 namespace kiln {
 namespace {
 
+static_assert(kBiasPerRow == static_cast<int>(Bias::per_row) &&
+              kBiasPerColumn == static_cast<int>(Bias::per_column));
+static_assert(kActivationRelu == static_cast<int>(Activation::relu) &&
+              kActivationGeluTanh == static_cast<int>(Activation::gelu_tanh) &&
+              kActivationGeluErf == static_cast<int>(Activation::gelu_erf) &&
+              kActivationSilu == static_cast<int>(Activation::silu));
+
 struct Call {
   KilnGemmFn gemm;
   const KilnArgs* args;
@@ -44,7 +51,12 @@ Status run(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& args, int t
 }  // namespace
 
 KilnArgs make_args(const Canonical& problem, const Operands& operands) {
-  return kernel_args<KilnArgs>(problem, operands);
+  auto args = kernel_args<KilnArgs>(problem, operands);
+  const Epilogue& epilogue = problem.gemm.epilogue;
+  args.bias_kind = static_cast<int>(epilogue.bias);
+  args.activation = static_cast<int>(epilogue.activation);
+  args.adds_residual = epilogue.residual;
+  return args;
 }
 
 int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads) {

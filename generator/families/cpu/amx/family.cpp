@@ -112,7 +112,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   const auto& row = w.row;
   const Gemm& g = p.gemm;
   Parameters out;
-  host::add_common(out, p, Isa::amx, row, row.vector_bytes);
+  host::add_common(out, p, Isa::amx, row, row.vector_bytes, h.any_epilogue);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };

@@ -22,7 +22,7 @@ bool shifts_a(const Canonical& problem, const DotInstruction& row);
 
 /// The values and constants that templates/cpu/common/vector.h and epilogue.h expect.
 void add_common(Parameters& to, const Canonical& problem, Isa isa, const DotInstruction& row,
-                int vector_bytes);
+                int vector_bytes, bool any_epilogue = false);
 /// How threads divide the work, and at which multiples: what templates/cpu/common/share.h expects.
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
 /// Whether accumulators of a part of k need a workspace, because D's type would round them.

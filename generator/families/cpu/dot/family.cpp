@@ -100,7 +100,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
 Parameters parameters(const Canonical& p, const DeviceCaps&, const HostDot& h, const DotSizes& w) {
   const auto& row = w.row;
   Parameters out;
-  host::add_common(out, p, h.isa, row, row.vector_bytes);
+  host::add_common(out, p, h.isa, row, row.vector_bytes, h.any_epilogue);
   const int tail_rows = int(p.gemm.m % h.mr);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));

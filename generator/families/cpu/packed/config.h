@@ -21,10 +21,11 @@ struct HostPacked {
   bool pack_b = true;
   Inner inner = Inner::columns;
   Parallel parallel = Parallel::none;
-  int unroll = 2;         // k steps in the inner loop's body
-  int prefetch = 0;       // k steps ahead that strips of B are prefetched, 0 = never
-  bool stream_d = false;  // store D with non-temporal stores
-  bool ahead = false;     // prefetch the next block of A or B while tiles compute
+  int unroll = 2;             // k steps in the inner loop's body
+  int prefetch = 0;           // k steps ahead that strips of B are prefetched, 0 = never
+  bool stream_d = false;      // store D with non-temporal stores
+  bool ahead = false;         // prefetch the next block of A or B while tiles compute
+  bool any_epilogue = false;  // bias, activation and residual are arguments of the call
   auto operator<=>(const HostPacked&) const = default;
 
   static constexpr auto fields() {
@@ -42,7 +43,8 @@ struct HostPacked {
                       Field<C, int>{"unroll", &C::unroll},
                       Field<C, int>{"prefetch", &C::prefetch},
                       Field<C, bool>{"stream_d", &C::stream_d},
-                      Field<C, bool>{"ahead", &C::ahead}};
+                      Field<C, bool>{"ahead", &C::ahead},
+                      Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true}};
   }
 };
 

@@ -237,7 +237,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostPacked&
                       const PackedSizes& w) {
   const auto& row = w.row;
   Parameters out;
-  host::add_common(out, p, h.isa, row, row.vector_bytes);
+  host::add_common(out, p, h.isa, row, row.vector_bytes, h.any_epilogue);
   const int nr = h.nv * w.lanes;
   const bool shifted = host::shifts_a(p, row);
   const bool pack_b = h.pack_b && !p.gemm.b_packed;
