@@ -121,10 +121,10 @@ class Maker {
         .round = Round::screen,
         .verified = true,
         .binary_key = binary_key(one.source, made_by_.compiler)};
+    // Without the source, which would be half of the file; explain() renders it again.
     const StoredBinary code{.key = record.measured.binary_key,
                             .code_key = code_key(one.source),
                             .compiler = made_by_.compiler,
-                            .source = one.source.text,
                             .image = binary.image};
     if (Status ok = store_.put(record.key, made_by_, record.measured); !ok) return ok;
     if (Status ok = store_.put_binary(code); !ok) return ok;

@@ -5,6 +5,7 @@
 
 #include "cache/offline.h"
 #include "cli/commands.h"
+#include "cli/db_class.h"
 #include "cli/db_refresh.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -59,6 +60,7 @@ struct DbCommand {
   std::string file;  // of export and import
   bool repair = false;
   bool only_check = false;  // of refresh
+  ClassCommand classes;
 };
 
 Result<std::unique_ptr<Store>> open_store(const DbCommand& command, bool may_create) {
@@ -225,10 +227,15 @@ Result<Outcome> refresh_file(const Session& session, const DbCommand& command) {
   return refresh_database(session, command.database, command.only_check);
 }
 
+Result<Outcome> class_file(const Session& session, const DbCommand& command) {
+  return make_classes(session, command.database, command.classes);
+}
+
 }  // namespace
 
 void add_db(CLI::App& parent, Session& session) {
-  CLI::App* db = parent.add_subcommand("db", "List, check, refresh, export and import databases");
+  CLI::App* db = parent.add_subcommand(
+      "db", "List, check, refresh, export and import databases; make kernels of classes of CPUs");
   db->require_subcommand(1);
   db->footer("\nExamples:\n  kiln db list\n  kiln db check --repair\n  kiln help db export");
   auto command = std::make_shared<DbCommand>();
@@ -245,6 +252,7 @@ void add_db(CLI::App& parent, Session& session) {
       ->add_flag("--repair", command->repair, "Remove bad rows from the user's database");
   add(kRefreshManual, refresh_file)
       ->add_flag("--check", command->only_check, "Write nothing: say what would be done");
+  command->classes.add_to(*add(kClassManual, class_file));
   add(kExport, export_file)->add_option("file", command->file, "File to write")->required();
   add(kImport, import_file)->add_option("file", command->file, "File to read")->required();
 }

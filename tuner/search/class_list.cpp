@@ -1,6 +1,7 @@
 #include "tuner/search/class_list.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
 
 #include "generator/families/cpu/common/host.h"
@@ -21,27 +22,32 @@ const DotInstruction* instruction_of(const Canonical& problem, const DeviceCaps&
   return nullptr;
 }
 
+/// A register tile, and whether its operands are packed. `least`: as little as the rules allow.
+enum class Packing : std::uint8_t { both, b_alone, least };
 struct PackedTile {
   int mr, nv;
-  bool pack_a, pack_b;
+  Packing packing;
 };
 
-/// For large problems, for those whose operands lie well as they are, for few rows, and for few
+/// For large problems; for those whose operands lie well as they are; for few rows; for few
 /// columns.
 std::vector<PackedTile> packed_tiles(Isa isa) {
+  using enum Packing;
   if (isa == Isa::avx512)
-    return {{8, 3, true, true},  {8, 3, false, true},   {8, 3, false, false}, {4, 6, false, false},
-            {14, 2, true, true}, {14, 2, false, false}, {28, 1, true, true}};
+    return {{8, 3, both},  {8, 3, b_alone}, {8, 3, least},
+            {4, 6, least}, {14, 2, least},  {28, 1, both}};
   if (isa == Isa::avx2)
-    return {{6, 2, true, true},
-            {6, 2, false, true},
-            {6, 2, false, false},
-            {3, 4, false, false},
-            {12, 1, true, true}};
-  return {{4, 2, true, true}, {4, 2, false, false}};
+    return {{6, 2, both}, {6, 2, b_alone}, {6, 2, least}, {3, 4, least}, {12, 1, both}};
+  return {{4, 2, both}, {4, 2, least}};
 }
 
-HostPacked packed_config(const DotInstruction& row, const PackedTile& tile, Parallel way) {
+bool legal(const Gemm& gemm, const DeviceCaps& of_class, const Config& config) {
+  return broken_rule(canonicalise(gemm), of_class, config).empty();
+}
+
+/// Blocks as the family's fallback has them.
+HostPacked packed_config(const DotInstruction& row, const PackedTile& tile, Parallel way,
+                         bool pack_a, bool pack_b) {
   const int nr = tile.nv * (row.vector_bytes / row.acc_bytes);
   constexpr int kRows = 192, kColumns = 512, kDepth = 256;
   return {.isa = row.isa,
@@ -50,35 +56,57 @@ HostPacked packed_config(const DotInstruction& row, const PackedTile& tile, Para
           .kc = kDepth * row.group,
           .mc = kRows / tile.mr * tile.mr,
           .nc = std::max(1, kColumns / nr) * nr,
-          .pack_a = tile.pack_a,
-          .pack_b = tile.pack_b,
+          .pack_a = pack_a,
+          .pack_b = pack_b,
           .inner = Inner::columns,
           .parallel = way,
           .unroll = 4,
           .any_epilogue = true};
 }
 
-std::vector<Config> configs_of(const DotInstruction& row) {
+/// The tile's config for the problem; an illegal one where the rules allow none.
+HostPacked packed_config(const Gemm& gemm, const DeviceCaps& of_class, const DotInstruction& row,
+                         const PackedTile& tile, Parallel way) {
+  const auto packing = [&](bool a, bool b) { return packed_config(row, tile, way, a, b); };
+  if (tile.packing == Packing::both) return packing(true, true);
+  if (tile.packing == Packing::least)
+    if (const HostPacked none = packing(false, false); legal(gemm, of_class, none)) return none;
+  const HostPacked b_alone = packing(false, true);
+  const bool least = tile.packing == Packing::least;
+  return least && !legal(gemm, of_class, b_alone) ? packing(true, true) : b_alone;
+}
+
+/// Results of types that are asked for rarely have one kernel a kind of problem: one that is always
+/// legal.
+bool is_common(const Gemm& gemm) {
+  const TypeRow& row = *type_row(gemm.a.dtype, gemm.b.dtype);
+  return gemm.d.dtype == row.usual_output() || (gemm.d.dtype == fp32 && is_floating(gemm.a.dtype));
+}
+
+std::vector<Config> configs_of(const Gemm& gemm, const DeviceCaps& of_class,
+                               const DotInstruction& row, Parallel way) {
   std::vector<Config> configs;
-  for (const Parallel way :
-       {Parallel::none, Parallel::m, Parallel::n, Parallel::grid, Parallel::batch, Parallel::k}) {
-    if (row.isa == Isa::amx) {
-      for (const int tiles : {2, 1})
+  const bool common = is_common(gemm);
+  if (row.isa == Isa::amx) {
+    for (const int tiles : {2, 1})
+      if (tiles == 2 || common)
         configs.push_back(HostAmx{.mt = tiles, .nt = tiles, .parallel = way, .any_epilogue = true});
-      continue;
-    }
-    for (const PackedTile& tile : packed_tiles(row.isa))
-      configs.push_back(packed_config(row, tile, way));
-    const bool wide = row.isa == Isa::avx512;
-    for (const int mr : {wide ? 4 : 2, 1})
-      configs.push_back(HostDot{.isa = row.isa,
-                                .mr = mr,
-                                .nr = mr == 1 ? 8
-                                      : wide  ? 6
-                                              : 4,
-                                .parallel = way,
-                                .any_epilogue = true});
+    return configs;
   }
+  std::vector<PackedTile> tiles = packed_tiles(row.isa);
+  if (!common) tiles.resize(1);
+  for (const PackedTile& tile : tiles)
+    configs.push_back(packed_config(gemm, of_class, row, tile, way));
+  if (!common || row.isa == Isa::portable) return configs;
+  const bool wide = row.isa == Isa::avx512;
+  for (const int mr : {wide ? 4 : 2, 1})
+    configs.push_back(HostDot{.isa = row.isa,
+                              .mr = mr,
+                              .nr = mr == 1 ? 8
+                                    : wide  ? 6
+                                            : 4,
+                              .parallel = way,
+                              .any_epilogue = true});
   return configs;
 }
 
@@ -123,18 +151,19 @@ std::vector<ClassKernel> class_list(const DeviceCaps& of_class) {
   std::vector<ClassKernel> list;
   for (const Gemm& kind : kinds_of_problems()) {
     if (!has_own_instruction(kind, of_class)) continue;
+    const DotInstruction& row = *instruction_of(canonicalise(kind), of_class);
     Gemm gemm = kind;
-    for (const Config& config : configs_of(*instruction_of(canonicalise(kind), of_class))) {
-      const bool shared = std::visit(
-          [](const auto& c) {
-            if constexpr (requires { c.parallel; }) return c.parallel == Parallel::batch;
-            return false;
-          },
-          config);
-      gemm.batch = shared ? 2 : 1;
-      if (!broken_rule(canonicalise(gemm), of_class, config).empty()) continue;
-      list.push_back({gemm, config});
-      gemm.k += kStep;
+    for (const Parallel way :
+         {Parallel::none, Parallel::m, Parallel::n, Parallel::grid, Parallel::batch, Parallel::k}) {
+      gemm.batch = way == Parallel::batch ? 2 : 1;
+      std::vector<Config> known;
+      for (const Config& config : configs_of(gemm, of_class, row, way)) {
+        if (!legal(gemm, of_class, config) || std::ranges::find(known, config) != known.end())
+          continue;
+        known.push_back(config);
+        list.push_back({gemm, config});
+        gemm.k += kStep;
+      }
     }
   }
   return list;

@@ -134,29 +134,20 @@ KILN_INLINE Vec<float, L> gelu_erf(Vec<float, L> x) {
 //% end
 
 //% if epilogue == call
-/// What a call adds to alpha·A·B + beta·C. Out of line: tiles finish many vectors, and all kinds of
-/// it in each of them would be most of the code.
+/// The activation that the call names. Out of line: tiles finish many vectors, and every activation
+/// in each of them would be most of the code.
 template <int L>
-__attribute__((noinline)) static Vec<Real, L> add_more(const Output& out, Vec<Real, L> v, i64 row,
-                                                       i64 column, int columns) {
-  if (out.bias_kind == kBiasPerRow) v += out.bias[row];
-  if (out.bias_kind == kBiasPerColumn) v += load_first<L>(out.bias + column, columns);
-  switch (out.activation) {
+__attribute__((noinline)) static Vec<Real, L> activate(int activation, Vec<Real, L> x) {
+  switch (activation) {
     case kActivationRelu:
-      v = relu<L>(v);
-      break;
+      return relu<L>(x);
     case kActivationGeluTanh:
-      v = gelu_tanh<L>(v);
-      break;
+      return gelu_tanh<L>(x);
     case kActivationGeluErf:
-      v = gelu_erf<L>(v);
-      break;
-    case kActivationSilu:
-      v = silu<L>(v);
-      break;
+      return gelu_erf<L>(x);
+    default:
+      return silu<L>(x);
   }
-  if (out.residual) v += load_real<L>(out.residual + row * out.ldd + column, columns);
-  return v;
 }
 //% end
 
@@ -185,7 +176,12 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
     v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
   //% end
   //% if epilogue == call
-  if (out.more && pass.last) v = add_more<L>(out, v, row, column, columns);
+  if (out.more && pass.last) {
+    if (out.bias_kind == kBiasPerColumn) v += load_first<L>(out.bias + column, columns);
+    if (out.bias_kind == kBiasPerRow) v += out.bias[row];
+    if (out.activation) v = activate<L>(out.activation, v);
+    if (out.residual) v += load_real<L>(out.residual + row * out.ldd + column, columns);
+  }
   //% end
   //% if bias || activation || residual
   if (pass.last) {
