@@ -16,8 +16,8 @@ namespace {
 constexpr Manual kList{
     "list", "List the best kernel of every tuned shape",
     "  One line a record, the user's own database first, then the shipped ones. A record of the\n"
-    "  user's hides a shipped one of the same key. A predicted time is a static model's "
-    "(tune --offline).\n"
+    "  user's hides a shipped one of the same key. A predicted time is a model's "
+    "(tune --offline, db class).\n"
     "  searched says how many of the space's candidates were measured, and how much of the budget "
     "was\n"
     "  spent; a later tune with a larger one continues from there.",

@@ -52,10 +52,11 @@ Status run(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& args, int t
 
 KilnArgs make_args(const Canonical& problem, const Operands& operands) {
   auto args = kernel_args<KilnArgs>(problem, operands);
-  const Epilogue& epilogue = problem.gemm.epilogue;
-  args.bias_kind = static_cast<int>(epilogue.bias);
-  args.activation = static_cast<int>(epilogue.activation);
-  args.adds_residual = epilogue.residual;
+  // Structured bindings: what an epilogue gets later, kernels that take any must be told.
+  const auto& [bias, activation, residual] = problem.gemm.epilogue;
+  args.bias_kind = static_cast<int>(bias);
+  args.activation = static_cast<int>(activation);
+  args.adds_residual = residual;
   return args;
 }
 

@@ -37,7 +37,7 @@ std::vector<PackedTile> packed_tiles(Isa isa) {
     return {{8, 3, both},  {8, 3, b_alone}, {8, 3, least},
             {4, 6, least}, {14, 2, least},  {28, 1, both}};
   if (isa == Isa::avx2)
-    return {{6, 2, both}, {6, 2, b_alone}, {6, 2, least}, {3, 4, least}, {12, 1, both}};
+    return {{6, 2, both}, {6, 2, b_alone}, {6, 2, least}, {2, 4, least}, {12, 1, both}};
   return {{4, 2, both}, {4, 2, least}};
 }
 
@@ -76,11 +76,20 @@ HostPacked packed_config(const Gemm& gemm, const DeviceCaps& of_class, const Dot
   return least && !legal(gemm, of_class, b_alone) ? packing(true, true) : b_alone;
 }
 
-/// Results of types that are asked for rarely have one kernel a kind of problem: one that is always
-/// legal.
+/// Results of other types are asked for rarely, and have fewer kernels.
 bool is_common(const Gemm& gemm) {
   const TypeRow& row = *type_row(gemm.a.dtype, gemm.b.dtype);
   return gemm.d.dtype == row.usual_output() || (gemm.d.dtype == fp32 && is_floating(gemm.a.dtype));
+}
+
+/// The same as packed_tiles(): one that is always legal, and one for few rows.
+std::vector<PackedTile> rare_tiles(Isa isa) {
+  std::vector<PackedTile> tiles = packed_tiles(isa);
+  std::erase_if(tiles, [&](const PackedTile& tile) {
+    return tile.packing != tiles.front().packing && tile.mr >= tiles.front().mr;
+  });
+  tiles.resize(std::min<std::size_t>(tiles.size(), 2));
+  return tiles;
 }
 
 std::vector<Config> configs_of(const Gemm& gemm, const DeviceCaps& of_class,
@@ -93,20 +102,19 @@ std::vector<Config> configs_of(const Gemm& gemm, const DeviceCaps& of_class,
         configs.push_back(HostAmx{.mt = tiles, .nt = tiles, .parallel = way, .any_epilogue = true});
     return configs;
   }
-  std::vector<PackedTile> tiles = packed_tiles(row.isa);
-  if (!common) tiles.resize(1);
-  for (const PackedTile& tile : tiles)
+  for (const PackedTile& tile : common ? packed_tiles(row.isa) : rare_tiles(row.isa))
     configs.push_back(packed_config(gemm, of_class, row, tile, way));
-  if (!common || row.isa == Isa::portable) return configs;
+  if (row.isa == Isa::portable) return configs;
   const bool wide = row.isa == Isa::avx512;
   for (const int mr : {wide ? 4 : 2, 1})
-    configs.push_back(HostDot{.isa = row.isa,
-                              .mr = mr,
-                              .nr = mr == 1 ? 8
-                                    : wide  ? 6
-                                            : 4,
-                              .parallel = way,
-                              .any_epilogue = true});
+    if (mr == 1 || common)
+      configs.push_back(HostDot{.isa = row.isa,
+                                .mr = mr,
+                                .nr = mr == 1 ? 8
+                                      : wide  ? 6
+                                              : 4,
+                                .parallel = way,
+                                .any_epilogue = true});
   return configs;
 }
 
