@@ -13,6 +13,9 @@ namespace kiln {
 /// The most threads of a call that kernels of a class serve.
 inline constexpr int kMostClassThreads = 1024;
 
+/// Whether a CPU has all instructions of `wanted`.
+bool covers(const CpuFeatures& device, const CpuFeatures& wanted);
+
 /// The device under which kernels of a class are stored: the CPU that is known by this name, with
 /// kMostClassThreads. Errors: bad_input (no CPU is known by it).
 Result<DeviceCaps> device_class(std::string_view name);

@@ -22,23 +22,32 @@ const DotInstruction* instruction_of(const Canonical& problem, const DeviceCaps&
   return nullptr;
 }
 
-/// A register tile, and whether its operands are packed. `least`: as little as the rules allow.
+/// Whether a register tile's operands are packed. `least`: as little as the rules allow.
 enum class Packing : std::uint8_t { both, b_alone, least };
+/// Which problems have the tile: all; those of usual types and rare ones of floating operands;
+/// those of usual types.
+enum class Has : std::uint8_t { all, floating, usual };
 struct PackedTile {
   int mr, nv;
   Packing packing;
+  Has has;
 };
 
 /// For large problems; for those whose operands lie well as they are; for few rows; for few
 /// columns.
 std::vector<PackedTile> packed_tiles(Isa isa) {
   using enum Packing;
+  using enum Has;
   if (isa == Isa::avx512)
-    return {{8, 3, both},  {8, 3, b_alone}, {8, 3, least},
-            {4, 6, least}, {14, 2, least},  {28, 1, both}};
+    return {{8, 3, both, all},       {8, 3, b_alone, usual}, {8, 3, least, usual},
+            {4, 6, least, floating}, {14, 2, least, usual},  {28, 1, both, usual}};
   if (isa == Isa::avx2)
-    return {{6, 2, both}, {6, 2, b_alone}, {6, 2, least}, {2, 4, least}, {12, 1, both}};
-  return {{4, 2, both}, {4, 2, least}};
+    return {{6, 2, both, all},
+            {6, 2, b_alone, usual},
+            {6, 2, least, usual},
+            {2, 4, least, floating},
+            {12, 1, both, usual}};
+  return {{4, 2, both, all}, {4, 2, least, usual}};
 }
 
 bool legal(const Gemm& gemm, const DeviceCaps& of_class, const Config& config) {
@@ -77,44 +86,39 @@ HostPacked packed_config(const Gemm& gemm, const DeviceCaps& of_class, const Dot
 }
 
 /// Results of other types are asked for rarely, and have fewer kernels.
-bool is_common(const Gemm& gemm) {
+bool is_usual(const Gemm& gemm) {
   const TypeRow& row = *type_row(gemm.a.dtype, gemm.b.dtype);
   return gemm.d.dtype == row.usual_output() || (gemm.d.dtype == fp32 && is_floating(gemm.a.dtype));
 }
 
-/// The same as packed_tiles(): one that is always legal, and one for few rows.
-std::vector<PackedTile> rare_tiles(Isa isa) {
-  std::vector<PackedTile> tiles = packed_tiles(isa);
-  std::erase_if(tiles, [&](const PackedTile& tile) {
-    return tile.packing != tiles.front().packing && tile.mr >= tiles.front().mr;
-  });
-  tiles.resize(std::min<std::size_t>(tiles.size(), 2));
-  return tiles;
+void add_amx(std::vector<Config>& configs, bool usual, Parallel way) {
+  for (const int tiles : {2, 1})
+    if (tiles == 2 || usual)
+      configs.push_back(HostAmx{.mt = tiles, .nt = tiles, .parallel = way, .any_epilogue = true});
+}
+
+/// For few rows, and for more. The rules allow them where both operands are k-major.
+void add_dot(std::vector<Config>& configs, Isa isa, bool usual, Parallel way) {
+  const bool wide = isa == Isa::avx512;
+  HostDot config{.isa = isa, .mr = 1, .nr = wide ? 8 : 6, .parallel = way, .any_epilogue = true};
+  if (usual || way == Parallel::none || way == Parallel::n) configs.push_back(config);
+  config.mr = wide ? 4 : 2;
+  config.nr = wide ? 6 : 4;
+  if (usual) configs.push_back(config);
 }
 
 std::vector<Config> configs_of(const Gemm& gemm, const DeviceCaps& of_class,
                                const DotInstruction& row, Parallel way) {
   std::vector<Config> configs;
-  const bool common = is_common(gemm);
+  const bool usual = is_usual(gemm);
   if (row.isa == Isa::amx) {
-    for (const int tiles : {2, 1})
-      if (tiles == 2 || common)
-        configs.push_back(HostAmx{.mt = tiles, .nt = tiles, .parallel = way, .any_epilogue = true});
+    add_amx(configs, usual, way);
     return configs;
   }
-  for (const PackedTile& tile : common ? packed_tiles(row.isa) : rare_tiles(row.isa))
-    configs.push_back(packed_config(gemm, of_class, row, tile, way));
-  if (row.isa == Isa::portable) return configs;
-  const bool wide = row.isa == Isa::avx512;
-  for (const int mr : {wide ? 4 : 2, 1})
-    if (mr == 1 || common)
-      configs.push_back(HostDot{.isa = row.isa,
-                                .mr = mr,
-                                .nr = mr == 1 ? 8
-                                      : wide  ? 6
-                                              : 4,
-                                .parallel = way,
-                                .any_epilogue = true});
+  for (const PackedTile& tile : packed_tiles(row.isa))
+    if (usual || tile.has == Has::all || (tile.has == Has::floating && is_floating(gemm.a.dtype)))
+      configs.push_back(packed_config(gemm, of_class, row, tile, way));
+  add_dot(configs, row.isa, usual, way);
   return configs;
 }
 
