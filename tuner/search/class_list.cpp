@@ -100,10 +100,16 @@ void add_amx(std::vector<Config>& configs, bool usual, Parallel way) {
 /// For few rows, and for more. The rules allow them where both operands are k-major.
 void add_dot(std::vector<Config>& configs, Isa isa, bool usual, Parallel way) {
   const bool wide = isa == Isa::avx512;
-  HostDot config{.isa = isa, .mr = 1, .nr = wide ? 8 : 6, .parallel = way, .any_epilogue = true};
+  HostDot config{.isa = isa,
+                 .mr = 1,
+                 .nr = wide ? 8 : 6,
+                 .parallel = way,
+                 .prefetch = 8,  // a row of A meets a B that comes from memory
+                 .any_epilogue = true};
   if (usual || way == Parallel::none || way == Parallel::n) configs.push_back(config);
   config.mr = wide ? 4 : 2;
   config.nr = wide ? 6 : 4;
+  config.prefetch = 0;
   if (usual) configs.push_back(config);
 }
 
