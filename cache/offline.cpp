@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cache/class_kernels.h"
 #include "cache/keys.h"
 #include "generator/families/hip/common/hip.h"
 #include "generator/render/code_key.h"
@@ -39,7 +40,9 @@ BestKey predicted_key(const DeviceCaps& card, const Gemm& gemm) {
   return {.device = card, .gemm = normalised(gemm), .policy = std::string(kPredictedPolicy)};
 }
 
-bool is_predicted(const BestKey& key) { return key.policy == kPredictedPolicy; }
+bool is_predicted(const BestKey& key) {
+  return key.policy == kPredictedPolicy || key.policy == kClassPolicy;
+}
 
 Result<std::vector<Ranked>> tune_offline(Store& store, const Gemm& gemm, const DeviceCaps& card,
                                          Compiler& compiler, const RankOptions& options) {

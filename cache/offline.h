@@ -13,6 +13,7 @@ namespace kiln {
 
 /// The key of a prediction for a card by name; `gemm` as callers spell it.
 BestKey predicted_key(const DeviceCaps& card, const Gemm& gemm);
+/// Whether its times are a model's: of a card by name, or of a class of CPUs.
 bool is_predicted(const BestKey& key);
 
 /// Ranks and stores: a row a candidate, the first that the emulator proves with its code and as its

@@ -6,6 +6,7 @@
 #include "cache/keys.h"
 #include "cache/offline.h"
 #include "cli/commands.h"
+#include "cli/db_class.h"
 #include "cli/db_refresh.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -16,8 +17,8 @@ namespace {
 constexpr Manual kList{
     "list", "List the best kernel of every tuned shape",
     "  One line a record, the user's own database first, then the shipped ones. A record of the\n"
-    "  user's hides a shipped one of the same key. A predicted time is a static model's "
-    "(tune --offline).\n"
+    "  user's hides a shipped one of the same key. A predicted time is a model's "
+    "(tune --offline, db class).\n"
     "  searched says how many of the space's candidates were measured, and how much of the budget "
     "was\n"
     "  spent; a later tune with a larger one continues from there.",
@@ -60,6 +61,7 @@ struct DbCommand {
   std::string file;  // of export and import
   bool repair = false;
   bool only_check = false;  // of refresh
+  ClassCommand classes;
 };
 
 Result<std::unique_ptr<Store>> open_store(const DbCommand& command, bool may_create) {
@@ -233,10 +235,15 @@ Result<Outcome> refresh_file(const Session& session, const DbCommand& command) {
   return refresh_database(session, command.database, command.only_check);
 }
 
+Result<Outcome> class_file(const Session& session, const DbCommand& command) {
+  return make_classes(session, command.database, command.classes);
+}
+
 }  // namespace
 
 void add_db(CLI::App& parent, Session& session) {
-  CLI::App* db = parent.add_subcommand("db", "List, check, refresh, export and import databases");
+  CLI::App* db = parent.add_subcommand(
+      "db", "List, check, refresh, export and import databases; make kernels of classes of CPUs");
   db->require_subcommand(1);
   db->footer("\nExamples:\n  kiln db list\n  kiln db check --repair\n  kiln help db export");
   auto command = std::make_shared<DbCommand>();
@@ -253,6 +260,7 @@ void add_db(CLI::App& parent, Session& session) {
       ->add_flag("--repair", command->repair, "Remove bad rows from the user's database");
   add(kRefreshManual, refresh_file)
       ->add_flag("--check", command->only_check, "Write nothing: say what would be done");
+  command->classes.add_to(*add(kClassManual, class_file));
   add(kExport, export_file)->add_option("file", command->file, "File to write")->required();
   add(kImport, import_file)->add_option("file", command->file, "File to read")->required();
 }

@@ -13,6 +13,7 @@
 
 #include "bench/suites.h"
 #include "cache/keys.h"
+#include "generator/problem/device_class.h"
 #include "generator/problem/extent.h"
 #include "generator/render/emulated.h"
 #include "runtime/backend.h"
@@ -65,13 +66,6 @@ Status append_file(std::vector<Shape>& to, const std::string& file) {
   if (Status status = append(to, parse_shapes(*text, file)); !status) return status;
   if (to.size() == before) return unreadable(file, "holds no shape");
   return {};
-}
-
-bool covers(const CpuFeatures& host, const CpuFeatures& wanted) {
-  const auto has = [](bool host_has, bool needed) { return host_has || !needed; };
-  return has(host.avx2_fma, wanted.avx2_fma) && has(host.avx512, wanted.avx512) &&
-         has(host.avx512_bf16, wanted.avx512_bf16) && has(host.avx512_vnni, wanted.avx512_vnni) &&
-         has(host.amx_bf16, wanted.amx_bf16) && has(host.amx_int8, wanted.amx_int8);
 }
 
 }  // namespace
@@ -133,8 +127,9 @@ Result<std::vector<Shape>> ShapeOptions::collect_ranges() const {
 
 void DeviceOptions::add_name_to(CLI::App& app) {
   app.add_option("--device", name,
-                 "cpu (this machine), or a CPU by name: avx512, avx512_bf16, amx, avx2, portable, "
-                 "aarch64; cuda:N, hip:N (a GPU here), or a GPU's target by name: sm_75, sm_80, "
+                 "cpu (this machine), or a CPU by name: avx512, avx512_vnni, avx512_bf16, amx, "
+                 "avx2, portable, aarch64; cuda:N, hip:N (a GPU here), or a GPU's target by name: "
+                 "sm_75, sm_80, "
                  "sm_90a, gfx942, gfx950, …; emu:TARGET runs its code on the CPU, lane by lane")
       ->type_name("DEVICE")
       ->capture_default_str();

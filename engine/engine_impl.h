@@ -29,6 +29,12 @@ namespace kiln {
 
 using SharedPlan = std::shared_ptr<const Plan::Impl>;
 
+/// A stored kernel of a class of CPUs, and what a call is expected to take.
+struct ClassChoice {
+  double ns = 0;
+  StoredKernel* kernel = nullptr;
+};
+
 /// Code for one config, with what is stored about it.
 struct Built {
   KernelCode kernel;
@@ -109,8 +115,10 @@ struct KILN_LOCAL Engine::Impl {
   // resolve.cpp: from a problem to a plan.
   /// `as`: the problem as the code was made for it, where it promises less (of alignment) than
   /// `gemm` does; null: `gemm` itself.
+  /// `made_for`: the class of CPUs that the code was made for; empty: this device.
   Result<SharedPlan> bound_plan(const Gemm& gemm, int threads, Match match, const Config& config,
-                                std::string reason, KernelCode code, const Gemm* as = nullptr);
+                                std::string reason, KernelCode code, const Gemm* as = nullptr,
+                                std::string_view made_for = {});
   std::optional<SharedPlan> library_plan(const Gemm& gemm, int threads, const Record& record);
   Result<SharedPlan> plan_for(const Gemm& gemm, int threads);
   Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads);
@@ -135,6 +143,11 @@ struct KILN_LOCAL Engine::Impl {
   // stored_plans.cpp
   std::optional<SharedPlan> range_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> stored_plan(const Gemm& gemm, int threads);
+  /// Kernels of this CPU's classes that serve the problem, by expected time: what the analytic
+  /// model predicts, times `error`.
+  std::vector<ClassChoice> class_choices(const BestKey& key, double error);
+  /// The first of them that may run and is expected to take less than `below_ns`.
+  std::optional<SharedPlan> class_plan(const Gemm& gemm, int threads, double below_ns);
   /// Loads a stored kernel's code; false where that, or its proof, is not to be had.
   bool make_ready(StoredKernel& kernel);
 

@@ -6,6 +6,7 @@
 
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
+#include "generator/problem/device_class.h"
 #include "generator/render/render.h"
 #include "generator/space/summation.h"
 
@@ -119,6 +120,7 @@ Result<std::string> Engine::Impl::explain(const Gemm& gemm, int threads) {
   out += fmt::format("device:    {}\n", fingerprint(key.device));
   out += fmt::format("threads:   {}\n", p.threads);
   out += fmt::format("config:    {}\n", p.config);
+  if (!p.made_for.empty()) out += fmt::format("made for:  every CPU with {}\n", p.made_for);
   out += fmt::format("match:     {}: {}\n", name(p.match), p.reason);
   out += fmt::format("class:     {}{}\n", std::get<std::string>(to_value(key.determinism)),
                      summed_text(key, p));
@@ -131,7 +133,9 @@ Result<std::string> Engine::Impl::explain(const Gemm& gemm, int threads) {
   }
   std::string source = record ? record->source : std::string();
   if (const auto config = parse_config(p.config); source.empty() && config) {
-    if (auto rendered = render(key.gemm, key.device, *config)) source = std::move(rendered->text);
+    const auto of_class = device_class(p.made_for);
+    const DeviceCaps made_for = of_class ? limited_to_class(key.device, *of_class) : key.device;
+    if (auto rendered = render(key.gemm, made_for, *config)) source = std::move(rendered->text);
   }
   if (!source.empty()) out += "source:\n" + source;
   return out;

@@ -51,8 +51,9 @@ struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Im
   OperandRules rules;
   PackedLayout packed_layout;  // of a packed B
   Match match = Match::reference;
-  std::string config;  // canonical text; "reference" for the kernel of last resort
-  std::string reason;  // why this one: a sentence for explain()
+  std::string config;    // canonical text; "reference" for the kernel of last resort
+  std::string reason;    // why this one: a sentence for explain()
+  std::string made_for;  // the class of CPUs whose kernel it is; empty: made for this device
   std::shared_ptr<const HostKernel> kernel;  // null: on a GPU, or the kernel of last resort
   std::unique_ptr<const GpuPlan> gpu;
   KilnArgs args = {};    // of every call, but for operands, alpha and beta

@@ -75,11 +75,13 @@ struct Neighbour {
 
 Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match match,
                                             const Config& config, std::string reason,
-                                            KernelCode code, const Gemm* as) {
+                                            KernelCode code, const Gemm* as,
+                                            std::string_view made_for) {
   auto plan = new_plan(gemm, threads);
   plan->match = match;
   plan->config = text(config);
   plan->reason = std::move(reason);
+  plan->made_for = made_for;
   if (code.gpu) {
     const Canonical problem = as != nullptr ? canonicalise(*as) : plan->problem;
     auto bound = GpuPlan::make(gpu_shared, std::move(code.gpu), problem, device, config);

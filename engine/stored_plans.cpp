@@ -2,6 +2,10 @@
 // names, and those that the fitted model chooses.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
+#include "cache/class_kernels.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/size.h"
 #include "generator/space/summation.h"
@@ -20,6 +24,13 @@ std::string choice_reason(const KernelClass& known, const StoredKernel& kernel, 
       "the choice of {} among {} stored kernels that have sizes as arguments: {:.1f} us "
       "expected, tuned for {}",
       by, known.kernels.size(), ns / 1e3, text(kernel.record.key.gemm));
+}
+
+std::string class_reason(std::size_t kernels, const StoredKernel& kernel, double ns) {
+  return fmt::format(
+      "the analytic model's choice, with this CPU's caches and threads, among {} stored kernels "
+      "that serve every CPU with {} ({}); never measured on this one: {:.1f} us expected",
+      kernels, class_name(kernel.record.key.device), kernel.record.database.string(), ns / 1e3);
 }
 
 std::string range_reason(const RangeRecord& range, const RangeCell& cell) {
@@ -44,7 +55,9 @@ bool Engine::Impl::make_ready(StoredKernel& kernel) {
     return false;
   }
   // As for an exact record: another libc or kernel below it is one more verification.
-  if (!gpu && made.validators.runtime != now.runtime) {
+  // A class's proof is of no runtime: what its code relies on is the ABI that its launch names.
+  const bool of_class = !class_name(made.key.device).empty();
+  if (!gpu && !of_class && made.validators.runtime != now.runtime) {
     const StoredBinary binary{.key = made.measured.binary_key, .image = code->image};
     if (const Status proof = prove(made.key, made.measured.config, *loaded, binary); !proof) {
       warn(proof);
@@ -82,6 +95,46 @@ std::optional<SharedPlan> Engine::Impl::range_plan(const Gemm& gemm, int threads
   return std::nullopt;
 }
 
+std::vector<ClassChoice> Engine::Impl::class_choices(const BestKey& key, double error) {
+  std::vector<ClassChoice> choices;
+  // The order of summation is this device's, whichever class a kernel is of.
+  const AllowedSummation order(key.gemm, key.device, key.determinism);
+  for (const DeviceCaps& of_class : classes_of(key.device)) {
+    if (!lies_alike(key.gemm, key.device, of_class)) continue;
+    const DeviceCaps limited = limited_to_class(key.device, of_class);
+    KernelClass& known = stored_kernels.of(class_key(of_class, key.gemm), *store, now);
+    BestKey as = key;
+    as.device = limited;
+    as.determinism = Determinism::run_to_run;
+    for (const auto& [ns, kernel] : known.ranked(as)) {
+      const Config& config = kernel->record.measured.config;
+      if (takes_epilogue(config) && order.allows(config) && serves(*kernel, key.gemm, limited))
+        choices.push_back({ns * error, kernel});
+    }
+  }
+  std::ranges::stable_sort(choices, {}, &ClassChoice::ns);
+  return choices;
+}
+
+std::optional<SharedPlan> Engine::Impl::class_plan(const Gemm& gemm, int threads, double below_ns) {
+  if (threads > kMostClassThreads) return std::nullopt;
+  const BestKey key = key_of(gemm, threads);
+  const KernelClass& own = stored_kernels.of(key, *store, now);
+  // Times of kernels that were never measured here err by what others of this device do.
+  const double error = own.model ? own.model->mean() : 1;
+  const std::vector<ClassChoice> choices = class_choices(key, error);
+  for (const auto& [ns, kernel] : choices) {
+    if (ns >= below_ns) break;
+    if (!make_ready(*kernel)) continue;
+    auto plan = bound_plan(gemm, threads, Match::model, kernel->record.measured.config,
+                           class_reason(choices.size(), *kernel, ns), kernel->code, nullptr,
+                           class_name(kernel->record.key.device));
+    if (plan) return *plan;
+    warn(tl::unexpected(plan.error()));
+  }
+  return std::nullopt;
+}
+
 std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int threads) {
   // As above.
   for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
@@ -89,13 +142,14 @@ std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int thread
     KernelClass& known = stored_kernels.of(key, *store, now);
     for (const auto& [ns, kernel] : known.ranked(key)) {
       if (!serves(*kernel, key.gemm, key.device) || !make_ready(*kernel)) continue;
+      if (auto plan = class_plan(gemm, threads, ns)) return plan;
       auto plan = bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,
                              choice_reason(known, *kernel, ns), kernel->code, &key.gemm);
       if (plan) return *plan;
       warn(tl::unexpected(plan.error()));
     }
   }
-  return std::nullopt;
+  return class_plan(gemm, threads, std::numeric_limits<double>::infinity());
 }
 
 }  // namespace kiln

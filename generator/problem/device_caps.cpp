@@ -40,6 +40,7 @@ struct NamedCpu {
 
 constexpr CpuFeatures kAvx2{.avx2_fma = true};
 constexpr CpuFeatures kAvx512{.avx2_fma = true, .avx512 = true};
+constexpr CpuFeatures kAvx512Vnni{.avx2_fma = true, .avx512 = true, .avx512_vnni = true};
 constexpr CpuFeatures kAvx512Bf16{
     .avx2_fma = true, .avx512 = true, .avx512_bf16 = true, .avx512_vnni = true};
 constexpr CpuFeatures kAmx{.avx2_fma = true,
@@ -50,8 +51,11 @@ constexpr CpuFeatures kAmx{.avx2_fma = true,
                            .amx_int8 = true};
 
 constexpr NamedCpu kNamedCpus[] = {
-    {"avx512", "x86-64-v4", kAvx512}, {"avx512_bf16", "x86-64-v4", kAvx512Bf16},
-    {"amx", "x86-64-v4", kAmx},       {"avx2", "x86-64-v3", kAvx2},
+    {"avx512", "x86-64-v4", kAvx512},
+    {"avx512_vnni", "x86-64-v4", kAvx512Vnni},
+    {"avx512_bf16", "x86-64-v4", kAvx512Bf16},
+    {"amx", "x86-64-v4", kAmx},
+    {"avx2", "x86-64-v3", kAvx2},
 #if defined(__aarch64__)
     {"portable", "aarch64", {}},
 #else

@@ -65,8 +65,8 @@ struct DeviceCaps {
 /// The part of a key that names the device: every field above, in one line.
 std::string fingerprint(const DeviceCaps& caps);
 
-/// A CPU known by name for cross-compiling and tests: "avx512", "avx512_bf16", "amx", "avx2",
-/// "portable". Errors: bad_input.
+/// A CPU known by name for cross-compiling, classes of CPUs and tests: "avx512", "avx512_vnni",
+/// "avx512_bf16", "amx", "avx2", "portable". Errors: bad_input.
 Result<DeviceCaps> cpu_caps_named(std::string_view name);
 
 /// A GPU known by its compiler target, with the figures of one well-known card of it: "sm_75",

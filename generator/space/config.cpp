@@ -105,6 +105,17 @@ Result<Config> parse_as(std::string_view family, const std::vector<std::string_v
 
 }  // namespace
 
+bool takes_epilogue(const Config& config) {
+  return std::visit(
+      [](const auto& c) {
+        if constexpr (requires { c.any_epilogue; })
+          return c.any_epilogue;
+        else
+          return false;
+      },
+      config);
+}
+
 std::string text(const Config& config) {
   return std::visit(
       [](const auto& c) {

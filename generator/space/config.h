@@ -29,6 +29,9 @@ using Config = std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, 
 std::string text(const Config& config);
 /// Errors: bad_input, naming the family, field or value that is wrong.
 Result<Config> parse_config(std::string_view line);
+/// Whether bias, activation and residual are arguments of the config's code: it serves problems of
+/// every epilogue.
+bool takes_epilogue(const Config& config);
 std::string_view family_name(const Config& config);
 
 }  // namespace kiln

@@ -173,7 +173,7 @@ enum class Match : std::uint8_t {
   exact,     ///< tuned for this very problem
   range,     ///< tuned for a range of sizes that holds this one
   nearest,   ///< the kernel of a tuned neighbour
-  model,     ///< the analytic model's first choice
+  model,     ///< the analytic model's choice, among stored kernels for every such CPU or compiled
   reference  ///< a plain loop
 };
 /// Whether the problem was tuned, alone or in a range.

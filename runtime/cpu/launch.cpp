@@ -6,6 +6,13 @@
 namespace kiln {
 namespace {
 
+static_assert(kBiasPerRow == static_cast<int>(Bias::per_row) &&
+              kBiasPerColumn == static_cast<int>(Bias::per_column));
+static_assert(kActivationRelu == static_cast<int>(Activation::relu) &&
+              kActivationGeluTanh == static_cast<int>(Activation::gelu_tanh) &&
+              kActivationGeluErf == static_cast<int>(Activation::gelu_erf) &&
+              kActivationSilu == static_cast<int>(Activation::silu));
+
 struct Call {
   KilnGemmFn gemm;
   const KilnArgs* args;
@@ -47,6 +54,11 @@ KilnArgs make_args(const Canonical& problem, const Operands& operands,
                    const KilnDivision& division) {
   auto args = kernel_args<KilnArgs>(problem, operands);
   args.division = division;
+  // Structured bindings: what an epilogue gets later, kernels that take any must be told.
+  const auto& [bias, activation, residual] = problem.gemm.epilogue;
+  args.bias_kind = static_cast<int>(bias);
+  args.activation = static_cast<int>(activation);
+  args.adds_residual = residual;
   return args;
 }
 

@@ -308,4 +308,36 @@ TEST_F(CliDatabase, ColdStartLoadsNoCompiler) {
   EXPECT_THAT(rows[0]["cold_start"]["compiler_files"], IsEmpty());
 }
 
+TEST(CliDbClass, MakesTheKernelsOfAKindOnceAndMarksThemPredicted) {
+  const KilnCommand kiln;
+  const std::vector<std::string> make{
+      "db", "class", "portable", "--shape", "s8u8 N N 1 1 1 out=u8", "--json"};
+  const CommandResult first = kiln(make), second = kiln(make);
+  ASSERT_EQ(first.exit_code, 0) << first.err << first.out;
+  EXPECT_EQ(first.json().at(0)["kinds"], 1);
+  EXPECT_GT(first.json().at(0)["made"], 0);
+  EXPECT_TRUE(first.json().at(0)["failed"].empty());
+  EXPECT_EQ(second.json().at(0)["made"], 0);
+  EXPECT_EQ(second.json().at(0)["there"], first.json().at(0)["made"]);
+  const auto rows = kiln({"db", "list", "--json"}).json();
+  ASSERT_EQ(rows.back()["summary"]["records"], first.json().at(0)["made"]);
+  EXPECT_EQ(rows[0]["predicted"], true);
+  EXPECT_EQ(rows[0]["verified"], true);
+  EXPECT_EQ(kiln({"db", "check"}).exit_code, 0);
+  EXPECT_EQ(kiln({"db", "refresh", "--check"}).exit_code, 0);
+}
+
+TEST(CliDbClass, NamesTheClassThatItCannotMake) {
+  const KilnCommand kiln;
+  EXPECT_EQ(kiln({"db", "class"}).exit_code, 2);
+  const CommandResult unknown = kiln({"db", "class", "avx3"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("avx3"));
+#if defined(__x86_64__)
+  const CommandResult foreign = kiln({"db", "class", "aarch64"});
+  EXPECT_EQ(foreign.exit_code, 3);
+  EXPECT_THAT(foreign.err, HasSubstr("class = \"aarch64\": this CPU lacks its instructions"));
+#endif
+}
+
 }  // namespace kiln::cli_run_test

@@ -17,8 +17,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 const std::vector<std::string> kCommands = {
-    "devices", "compile", "tune",    "bench",    "demo",     "report",    "show",
-    "explain", "verify",  "db list", "db stats", "db check", "db export", "db import"};
+    "devices", "compile", "tune",     "bench",    "demo",     "report",    "show",     "explain",
+    "verify",  "db list", "db stats", "db check", "db class", "db export", "db import"};
 
 std::vector<std::string> words(const std::string& line) {
   std::istringstream in(line);

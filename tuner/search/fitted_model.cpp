@@ -79,7 +79,7 @@ FittedModel::Correction::Correction(const FittedModel& model, const Gemm& gemm,
 
 double FittedModel::Correction::of(const Config& config) const {
   const auto kernel = model_.kernels_.find(config);
-  if (kernel == model_.kernels_.end()) return std::exp(model_.mean_);
+  if (kernel == model_.kernels_.end()) return model_.mean();
   return std::exp(model_.correction(kernel->second, weights_));
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <map>
 #include <span>
 #include <string>
@@ -59,6 +60,8 @@ class FittedModel {
     const FittedModel& model_;
     std::vector<double> weights_;  // of each shape
   };
+  /// What predictions of kernels that it does not know are multiplied by.
+  double mean() const { return std::exp(mean_); }
   /// Valid as long as the model.
   Correction at(const Gemm& gemm) const { return Correction(*this, gemm, -1); }
 

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 
+#include "generator/problem/device_class.h"
 #include "tuner/verify/envelope.h"
 
 namespace kiln {
@@ -20,6 +22,17 @@ constexpr double kEmulatedSecondsPerFlop = 1e-6;
 constexpr double kMostWork = 0x1p34, kMostHostWork = 0x1p24, kMostEmulatedWork = 0x1p22;
 // Problems of an envelope on a CPU that this process compares itself.
 constexpr int kOwnChecks = 3;
+// Threads on which kernels of a class of CPUs are proved, in turn: one, even and odd divisions, a
+// grid of each kind, more than most problems of an envelope have work for. How a kernel divides
+// work among any other number is templates/cpu/common/share.h, which tests divide by all of them.
+constexpr std::array kClassThreads{16, 1, 2, 3, 7, 1};
+
+/// The device as problem `index` of an envelope is proved on it.
+DeviceCaps proved_on(DeviceCaps device, std::size_t index) {
+  if (!class_name(device).empty())
+    device.compute_units = kClassThreads[index % kClassThreads.size()];
+  return device;
+}
 
 /// Lanes of a unit that multiply fp64: what the references are made of.
 int wide_lanes(const DeviceCaps& device) {
@@ -56,7 +69,7 @@ Result<Checker> Checker::start(const Gemm& gemm, const DeviceCaps& device,
 }
 
 Verdict Checker::check(const Config& config, const Binary& binary) {
-  const Verdict told = asked(gemm_, config, binary, true);
+  const Verdict told = asked(gemm_, device_, config, binary, true);
   return told && on_cpu() ? own_check_.check(config, binary) : told;
 }
 
@@ -69,10 +82,14 @@ Verdict Checker::check_envelope(const Gemm& gemm, const Config& config, const Bi
     return tl::unexpected(
         Failure{Failure::Kind::resources, "all sizes are constants of this code"});
   if (on_cpu()) worker_.reset();  // that it ran other code, or timed some
-  for (const Gemm& one : problems) {
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const Gemm& one = problems[i];
+    const DeviceCaps device = proved_on(device_, i);
     if (where_.emulated) worker_.reset();  // in its cage it serves one problem
-    if (Verdict told = asked(one, config, binary, false); !told) {
+    if (Verdict told = asked(one, device, config, binary, false); !told) {
       told.error().detail += fmt::format(" (the same code on '{}')", text(one));
+      if (device != device_)
+        told.error().detail += fmt::format(", {} threads", device.compute_units);
       return told;
     }
   }
@@ -80,13 +97,16 @@ Verdict Checker::check_envelope(const Gemm& gemm, const Config& config, const Bi
   // By the code's own word it is right everywhere. Here it cannot know where it is asked again.
   std::random_device drawn;
   for (int i = 0; i < kOwnChecks; ++i) {
-    const Gemm& one = problems[drawn() % problems.size()];
-    if (Verdict compared = OwnCheck(one, device_).check(config, binary); !compared) return compared;
+    const std::size_t one = drawn() % problems.size();
+    if (Verdict compared = OwnCheck(problems[one], proved_on(device_, one)).check(config, binary);
+        !compared)
+      return compared;
   }
   return {};
 }
 
-Verdict Checker::asked(const Gemm& gemm, const Config& config, const Binary& binary, bool ragged) {
+Verdict Checker::asked(const Gemm& gemm, const DeviceCaps& device, const Config& config,
+                       const Binary& binary, bool ragged) {
   const auto failed = [](Failure::Kind kind, std::string detail) {
     return tl::unexpected(Failure{kind, std::move(detail)});
   };
@@ -99,7 +119,7 @@ Verdict Checker::asked(const Gemm& gemm, const Config& config, const Binary& bin
   if (!image) return failed(Failure::Kind::resources, image.error().message);
   nlohmann::json request{{"do", "check"},
                          {"gemm", text(gemm)},
-                         {"device", to_json(device_)},
+                         {"device", to_json(device)},
                          {"seed", options_.seed},
                          {"effort", static_cast<int>(options_.effort)},
                          {"config", text(config)},

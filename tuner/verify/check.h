@@ -36,8 +36,9 @@ class Checker {
   Verdict check(const Config& config, const Binary& binary);
 
   /// Verifies the kernel of any problem on this device on every problem of its code's envelope
-  /// (tuner/verify/envelope.h). A Failure names the problem. `resources` where the envelope is
-  /// empty: nothing is proved then.
+  /// (tuner/verify/envelope.h); that of a class of CPUs on several numbers of threads, whatever
+  /// this CPU has. A Failure names the problem. `resources` where the envelope is empty: nothing is
+  /// proved then.
   Verdict check_envelope(const Gemm& gemm, const Config& config, const Binary& binary);
 
  private:
@@ -46,7 +47,8 @@ class Checker {
       : gemm_(gemm), device_(device), options_(options), where_(where), own_check_(gemm, device) {}
   bool on_cpu() const { return kiln::on_host(device_) && !where_.emulated; }
   /// What the worker says; of a ragged neighbour too.
-  Verdict asked(const Gemm& gemm, const Config& config, const Binary& binary, bool ragged);
+  Verdict asked(const Gemm& gemm, const DeviceCaps& device, const Config& config,
+                const Binary& binary, bool ragged);
   bool on_gpu() const { return !kiln::on_host(device_) && !where_.emulated; }
   double seconds_allowed(const Gemm& gemm) const;
 

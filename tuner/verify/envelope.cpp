@@ -132,6 +132,22 @@ void add_blocks(Envelope& all, const Tile& tile, std::span<const std::int64_t> m
   }
 }
 
+/// Every other problem has an epilogue, all of them in turn: the code has a branch around them.
+void vary_epilogues(std::vector<Gemm>& problems) {
+  constexpr std::array kBiases{Bias::per_column, Bias::none, Bias::per_row};
+  constexpr std::array kActivations{Activation::none, Activation::relu, Activation::gelu_tanh,
+                                    Activation::gelu_erf, Activation::silu};
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const std::size_t turn = i / 2;
+    if (i % 2 == 0)
+      problems[i].epilogue = {};
+    else
+      problems[i].epilogue = {.bias = kBiases[turn % kBiases.size()],
+                              .activation = kActivations[turn % kActivations.size()],
+                              .residual = turn / 15 % 2 == 1};
+  }
+}
+
 std::optional<Tile> tile_of(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
   const Family& family = family_of(config, device.vendor);
   if (family.tile == nullptr) return std::nullopt;
@@ -171,6 +187,7 @@ std::vector<Gemm> envelope(const Gemm& gemm, const DeviceCaps& device, const Con
   add_blocks(all, tile, m, n, k);
   std::vector<Gemm> problems = std::move(all).problems();
   std::ranges::stable_sort(problems, {}, [](const Gemm& g) { return g.flops(); });
+  if (takes_epilogue(config)) vary_epilogues(problems);
   return problems;
 }
 

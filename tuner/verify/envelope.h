@@ -19,7 +19,8 @@ bool has_envelope(const Gemm& gemm, const DeviceCaps& device, const Config& conf
 /// Problems with the code of `gemm` (generator/space/code_class.h) that stand for all others: each
 /// size below, at and above one tile and several, k from 1 over each side of a stage to a hundred
 /// stages, several waves of tiles, batches, pitches tight and loose; on a CPU either side of a
-/// cache block and every part of a tile that has code of its own; the smallest first. Of at most
+/// cache block and every part of a tile that has code of its own; all epilogues where they are
+/// arguments; the smallest first. Of at most
 /// `most_work` multiply-adds each. Empty: all sizes are constants of the code.
 std::vector<Gemm> envelope(const Gemm& gemm, const DeviceCaps& device, const Config& config,
                            double most_work);

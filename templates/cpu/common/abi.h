@@ -38,10 +38,22 @@ struct KilnArgs {
   KilnDivision division;
   void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
   unsigned* barrier;  // 4 words, zero before their first use; kernels leave them fit for the next
+  // What D = alpha·A·B + beta·C is followed by, read by kernels that take any epilogue.
+  int bias_kind, activation, adds_residual;
   //% if scales
   const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
   const void* scale_b;
   //% end
+};
+
+/// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.
+enum {
+  kBiasPerRow = 1,
+  kBiasPerColumn = 2,
+  kActivationRelu = 1,
+  kActivationGeluTanh = 2,
+  kActivationGeluErf = 3,
+  kActivationSilu = 4
 };
 
 /// What every kernel object exports, by these names.

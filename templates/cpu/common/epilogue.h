@@ -19,6 +19,10 @@ struct Output {
   i64 ldd, ldc;
   Real alpha, beta;
   Partial partial;
+  //% if epilogue == call
+  int bias_kind, activation;  // as KilnArgs has them
+  bool more;                  // a bias, an activation or a residual
+  //% end
 };
 
 KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
@@ -33,6 +37,12 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
   out.partial = {};
+  //% if epilogue == call
+  out.bias_kind = args.bias_kind;
+  out.activation = args.activation;
+  if (!args.adds_residual) out.residual = nullptr;
+  out.more = args.bias_kind || args.activation || args.adds_residual;
+  //% end
   return out;
 }
 
@@ -41,7 +51,7 @@ struct Pass {
   bool first, last;
 };
 
-//% if activation == gelu_tanh || activation == gelu_erf || activation == silu
+//% if activation == gelu_tanh || activation == gelu_erf || activation == silu || epilogue == call
 //% if kind == f64
 template <int L>
 KILN_INLINE Vec<double, L> exponential(Vec<double, L> x) {
@@ -74,31 +84,31 @@ KILN_INLINE Vec<float, L> exponential(Vec<float, L> x) {
 //% end
 //% end
 
-//% if activation == relu
+//% if activation == relu || epilogue == call
 template <int L>
-KILN_INLINE Vec<Real, L> activate(Vec<Real, L> x) {
+KILN_INLINE Vec<Real, L> relu(Vec<Real, L> x) {
   return x < Real(0) ? Vec<Real, L>(Real(0)) : x;  // NaN stays NaN
 }
 //% end
-//% if activation == silu
+//% if activation == silu || epilogue == call
 template <int L>
-KILN_INLINE Vec<Real, L> activate(Vec<Real, L> x) {
+KILN_INLINE Vec<Real, L> silu(Vec<Real, L> x) {
   return x / (Real(1) + exponential<L>(-x));
 }
 //% end
-//% if activation == gelu_tanh
+//% if activation == gelu_tanh || epilogue == call
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
 template <int L>
-KILN_INLINE Vec<Real, L> activate(Vec<Real, L> x) {
+KILN_INLINE Vec<Real, L> gelu_tanh(Vec<Real, L> x) {
   using V = Vec<Real, L>;
   V u2 = x * Real(1.5957691216057308) * fused(Real(0.044715) * x, x, V(Real(1)));
   return x / (Real(1) + exponential<L>(-u2));
 }
 //% end
-//% if activation == gelu_erf
+//% if activation == gelu_erf || epilogue == call
 //% if kind == f64
 template <int L>
-KILN_INLINE Vec<double, L> activate(Vec<double, L> x) {
+KILN_INLINE Vec<double, L> gelu_erf(Vec<double, L> x) {
   Vec<double, L> y;
   for (int i = 0; i < L; ++i) y[i] = 0.5 * x[i] * __builtin_erfc(-0.70710678118654752 * x[i]);
   return y;
@@ -107,7 +117,7 @@ KILN_INLINE Vec<double, L> activate(Vec<double, L> x) {
 /// x · Φ(x), Φ through erfc(z) = t · e^(-z² + P(t)), t = 1 / (1 + z/2) (Numerical Recipes, 6.2; the
 /// fit's relative error is 1.2e-7).
 template <int L>
-KILN_INLINE Vec<float, L> activate(Vec<float, L> x) {
+KILN_INLINE Vec<float, L> gelu_erf(Vec<float, L> x) {
   Vec<float, L> z = __builtin_elementwise_abs(x) * 0.70710678f;
   using V = Vec<float, L>;
   V t = 1.0f / fused(z, V(0.5f), V(1.0f));
@@ -126,6 +136,24 @@ KILN_INLINE Vec<float, L> activate(Vec<float, L> x) {
 //% end
 //% end
 
+//% if epilogue == call
+/// The activation that the call names. Out of line: tiles finish many vectors, and every activation
+/// in each of them would be most of the code.
+template <int L>
+__attribute__((noinline)) static Vec<Real, L> activate(int activation, Vec<Real, L> x) {
+  switch (activation) {
+    case kActivationRelu:
+      return relu<L>(x);
+    case kActivationGeluTanh:
+      return gelu_tanh<L>(x);
+    case kActivationGeluErf:
+      return gelu_erf<L>(x);
+    default:
+      return silu<L>(x);
+  }
+}
+//% end
+
 /// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
@@ -135,7 +163,11 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   if (!pass.first) sum += load_first<L>(out.partial.at(row, column), columns);
   if (!pass.last) return store_first<L>(out.partial.at(row, column), sum, columns);
   //% if integer_d
+  //% if epilogue == call
+  if (out.alpha == Real(1) && !out.c && !out.more) return store_first<L>(d, sum, columns);
+  //% else
   if (out.alpha == Real(1) && !out.c) return store_first<L>(d, sum, columns);
+  //% end
   //% end
   Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
   if (out.c) v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
@@ -146,6 +178,14 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   else if (out.c)
     v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
   //% end
+  //% if epilogue == call
+  if (out.more && pass.last) {
+    if (out.bias_kind == kBiasPerColumn) v += load_first<L>(out.bias + column, columns);
+    if (out.bias_kind == kBiasPerRow) v += out.bias[row];
+    if (out.activation) v = activate<L>(out.activation, v);
+    if (out.residual) v += load_real<L>(out.residual + row * out.ldd + column, columns);
+  }
+  //% end
   //% if bias || activation || residual
   if (pass.last) {
     //% if bias == per_row
@@ -154,8 +194,17 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
     //% if bias == per_column
     v += load_first<L>(out.bias + column, columns);
     //% end
-    //% if activation
-    v = activate<L>(v);
+    //% if activation == relu
+    v = relu<L>(v);
+    //% end
+    //% if activation == silu
+    v = silu<L>(v);
+    //% end
+    //% if activation == gelu_tanh
+    v = gelu_tanh<L>(v);
+    //% end
+    //% if activation == gelu_erf
+    v = gelu_erf<L>(v);
     //% end
     //% if residual
     v += load_real<L>(out.residual + row * out.ldd + column, columns);

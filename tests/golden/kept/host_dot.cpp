@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_c83c0125c1312819.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_99301da598f90008.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -44,6 +44,18 @@ struct KilnArgs {
   KilnDivision division;
   void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
   unsigned* barrier;  // 4 words, zero before their first use; kernels leave them fit for the next
+  // What D = alpha·A·B + beta·C is followed by, read by kernels that take any epilogue.
+  int bias_kind, activation, adds_residual;
+};
+
+/// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.
+enum {
+  kBiasPerRow = 1,
+  kBiasPerColumn = 2,
+  kActivationRelu = 1,
+  kActivationGeluTanh = 2,
+  kActivationGeluErf = 3,
+  kActivationSilu = 4
 };
 
 /// What every kernel object exports, by these names.

@@ -69,7 +69,7 @@ KILN_INLINE Vec<double, L> exponential(Vec<double, L> x) {
 }
 
 template <int L>
-KILN_INLINE Vec<double, L> activate(Vec<double, L> x) {
+KILN_INLINE Vec<double, L> gelu_erf(Vec<double, L> x) {
   Vec<double, L> y;
   for (int i = 0; i < L; ++i) y[i] = 0.5 * x[i] * __builtin_erfc(-0.70710678118654752 * x[i]);
   return y;
@@ -87,7 +87,7 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
     v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
   if (pass.last) {
     v += out.bias[row];
-    v = activate<L>(v);
+    v = gelu_erf<L>(v);
     v += load_real<L>(out.residual + row * out.ldd + column, columns);
   }
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);

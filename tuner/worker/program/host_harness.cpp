@@ -116,8 +116,7 @@ class HostHarness final : public Harness {
   Status prepare(const HarnessInput& input) override {
     if (confined_) return prepare_another(input);
     // Asked for its side effect: tile registers are granted to each process on request.
-    if (const auto here = detect_cpu(input.device.compute_units); !here)
-      return tl::unexpected(here.error());
+    if (const auto here = detect_cpu(); !here) return tl::unexpected(here.error());
     timed_.reset();
     verifiers_.reset();
     if (input.timed) {
@@ -140,7 +139,8 @@ class HostHarness final : public Harness {
   /// address space.
   std::string confine(WorkerStatus* status) override {
     LoadedImage::prepare();
-    const TeamLease team(input_.device.compute_units);
+    most_threads_ = input_.device.compute_units;
+    const TeamLease team(most_threads_);
     limit_address_space(touched_bytes(input_.gemm));
     confined_ = true;
     return enter_cage(CageKind::host, status);
@@ -215,8 +215,10 @@ class HostHarness final : public Harness {
   /// In the cage only small problems are verified, on the threads that there are: no file can be
   /// asked how much memory is left.
   Status prepare_another(HarnessInput input) {
-    if (input.timed || input_.timed || input.device != input_.device ||
-        touched_bytes(input.gemm) > kAnotherBytes)
+    DeviceCaps as_first = input.device;
+    as_first.compute_units = input_.device.compute_units;
+    if (input.timed || input_.timed || as_first != input_.device ||
+        input.device.compute_units > most_threads_ || touched_bytes(input.gemm) > kAnotherBytes)
       return fail(ErrorCode::device,
                   fmt::format("'{}': this worker serves another problem", text(input.gemm)));
     verifiers_.reset();
@@ -230,6 +232,7 @@ class HostHarness final : public Harness {
 
   HarnessInput input_;
   bool confined_ = false;
+  int most_threads_ = 1;  // that were started before the cage
   std::unique_ptr<const Timed> timed_;
   std::optional<Verifiers> verifiers_;
 };

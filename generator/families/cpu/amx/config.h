@@ -18,6 +18,7 @@ struct HostAmx {
   bool swap = false;       // compute D^T: B is the left operand
   bool copy_left = false;  // copy the left operand's rows even where they could be read in place
   Parallel parallel = Parallel::none;
+  bool any_epilogue = false;  // bias, activation and residual are arguments of the call
   auto operator<=>(const HostAmx&) const = default;
 
   static constexpr auto fields() {
@@ -29,7 +30,8 @@ struct HostAmx {
                       argument("nc", &C::nc, kAnyLength),
                       Field<C, bool>{"swap", &C::swap},
                       Field<C, bool>{"copy_left", &C::copy_left},
-                      argument("parallel", &C::parallel)};
+                      argument("parallel", &C::parallel),
+                      Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true}};
   }
 };
 

@@ -59,16 +59,9 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
        return !c.copy_left || (c.swap ? p.b_k_major : p.a_k_major);
      }},
-    {"parallel other than none needs 2 or more threads, batch also 2 or more products",
-     [](const Canonical& p, const DeviceCaps& d, const HostAmx& c, const AmxSizes&) {
-       switch (c.parallel) {
-         case Parallel::none:
-           return true;
-         case Parallel::batch:
-           return p.gemm.batch > 1 && d.compute_units > 1;
-         default:
-           return d.compute_units > 1;
-       }
+    {"parallel=batch needs 2 or more products",
+     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+       return c.parallel != Parallel::batch || p.gemm.batch > 1;
      }}};
 
 void enumerate(const Canonical& p, const DeviceCaps& d,
@@ -114,7 +107,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   const auto& row = w.row;
   const Gemm& g = p.gemm;
   Parameters out;
-  host::add_common(out, p, d, Isa::amx, row, row.vector_bytes);
+  host::add_common(out, p, d, Isa::amx, row, row.vector_bytes, h.any_epilogue);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };

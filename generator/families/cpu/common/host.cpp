@@ -60,8 +60,9 @@ bool needs_partial_accumulators(const Canonical& problem) {
 }
 
 void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device, Isa isa,
-                const DotInstruction& row, int vector_bytes) {
-  const Gemm& g = problem.gemm;
+                const DotInstruction& row, int vector_bytes, bool any_epilogue) {
+  Gemm g = problem.gemm;
+  if (any_epilogue) g.epilogue = {};
   to.constants.push_back({"using", "TypeA", std::string(c_type(g.a.dtype)), "elements of A"});
   to.constants.push_back({"using", "TypeB", std::string(c_type(g.b.dtype)), "elements of B"});
   to.constants.push_back({"using", "TypeD", std::string(c_type(g.d.dtype)), "elements of C and D"});
@@ -78,6 +79,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["a_k_major"] = value_of(problem.a_k_major);
   v["b_k_major"] = value_of(problem.b_k_major);
   add_epilogue(v, g);
+  v["epilogue"] = any_epilogue ? "call" : "constant";
   v["stream_d"] = "0";
   v["scales"] = "0";
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";

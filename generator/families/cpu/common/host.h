@@ -22,7 +22,7 @@ bool shifts_a(const Canonical& problem, const DotInstruction& row);
 
 /// The values and constants that templates/cpu/common/vector.h and epilogue.h expect.
 void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device, Isa isa,
-                const DotInstruction& row, int vector_bytes);
+                const DotInstruction& row, int vector_bytes, bool any_epilogue = false);
 /// Divides a call's work as a config's keys say; 0 stands for a key that the family has not.
 KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel);
 /// Whether k is divided among threads, and at which multiples the others are: what

@@ -17,6 +17,7 @@ struct HostDot {
   int mc = 0;          // rows of A held while B streams, 0 = all
   Parallel parallel = Parallel::none;
   int prefetch = 0;
+  bool any_epilogue = false;  // bias, activation and residual are arguments of the call
   auto operator<=>(const HostDot&) const = default;
 
   static constexpr auto fields() {
@@ -27,7 +28,8 @@ struct HostDot {
                       argument("kc", &C::kc, kAnyLength),
                       argument("mc", &C::mc, kAnyLength),
                       argument("parallel", &C::parallel),
-                      Field<C, int>{"prefetch", &C::prefetch}};
+                      Field<C, int>{"prefetch", &C::prefetch},
+                      Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true}};
   }
 };
 

@@ -48,19 +48,10 @@ constexpr Rule<HostDot, DotSizes> kRules[] = {
      [](const Canonical&, const DeviceCaps&, const HostDot& c, const DotSizes& w) {
        return c.kc >= 0 && c.kc % w.step == 0 && c.mc >= 0 && c.mc % c.mr == 0;
      }},
-    {"parallel is none, or m, n or batch with 2 or more threads, batch also 2 or more products",
-     [](const Canonical& p, const DeviceCaps& d, const HostDot& c, const DotSizes&) {
-       switch (c.parallel) {
-         case Parallel::none:
-           return true;
-         case Parallel::batch:
-           return p.gemm.batch > 1 && d.compute_units > 1;
-         case Parallel::m:
-         case Parallel::n:
-           return d.compute_units > 1;
-         default:
-           return false;
-       }
+    {"parallel is none, m, n, or batch with 2 or more products",
+     [](const Canonical& p, const DeviceCaps&, const HostDot& c, const DotSizes&) {
+       return c.parallel == Parallel::none || c.parallel == Parallel::m ||
+              c.parallel == Parallel::n || (c.parallel == Parallel::batch && p.gemm.batch > 1);
      }},
     {"prefetch is 0 to 64", [](const Canonical&, const DeviceCaps&, const HostDot& c,
                                const DotSizes&) { return c.prefetch >= 0 && c.prefetch <= 64; }}};
@@ -103,7 +94,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostDot& h,
                       const DotSizes& w) {
   const auto& row = w.row;
   Parameters out;
-  host::add_common(out, p, d, h.isa, row, row.vector_bytes);
+  host::add_common(out, p, d, h.isa, row, row.vector_bytes, h.any_epilogue);
   const int tail_rows = int(p.gemm.m % h.mr);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));

@@ -26,6 +26,7 @@ struct HostPacked {
   bool stream_d = false;  // store D with non-temporal stores
   // Lines of the next block of A, and of B, that 8 steps of a tile fetch into L2; 0 = none.
   int fetch_a = 0, fetch_b = 0;
+  bool any_epilogue = false;  // bias, activation and residual are arguments of the call
   auto operator<=>(const HostPacked&) const = default;
 
   static constexpr auto fields() {
@@ -44,7 +45,8 @@ struct HostPacked {
                       Field<C, int>{"prefetch", &C::prefetch},
                       Field<C, bool>{"stream_d", &C::stream_d},
                       Field<C, int>{"fetch_a", &C::fetch_a},
-                      Field<C, int>{"fetch_b", &C::fetch_b}};
+                      Field<C, int>{"fetch_b", &C::fetch_b},
+                      Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true}};
   }
 };
 

@@ -100,16 +100,9 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return !p.gemm.b_packed || (c.pack_b && c.parallel != Parallel::k);
      }},
-    {"parallel other than none needs 2 or more threads, batch also 2 or more products",
-     [](const Canonical& p, const DeviceCaps& d, const HostPacked& c, const PackedSizes&) {
-       switch (c.parallel) {
-         case Parallel::none:
-           return true;
-         case Parallel::batch:
-           return p.gemm.batch > 1 && d.compute_units > 1;
-         default:
-           return d.compute_units > 1;
-       }
+    {"parallel=batch needs 2 or more products",
+     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+       return c.parallel != Parallel::batch || p.gemm.batch > 1;
      }},
     {"stream_d=1 needs kc >= k, no parallel=k, a D as wide as the accumulator, and vectors",
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
@@ -253,7 +246,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostPacked&
                       const PackedSizes& w) {
   const auto& row = w.row;
   Parameters out;
-  host::add_common(out, p, d, h.isa, row, row.vector_bytes);
+  host::add_common(out, p, d, h.isa, row, row.vector_bytes, h.any_epilogue);
   const int nr = h.nv * w.lanes;
   const bool shifted = host::shifts_a(p, row);
   const bool pack_b = h.pack_b && !p.gemm.b_packed;

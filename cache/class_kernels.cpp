@@ -1,0 +1,30 @@
+#include "cache/class_kernels.h"
+
+#include "cache/keys.h"
+#include "generator/families/cpu/common/packed_layout.h"
+
+namespace kiln {
+
+Gemm class_problem(const Gemm& gemm) {
+  Gemm problem = canonicalise(gemm).gemm;
+  for (Matrix* matrix : {&problem.a, &problem.b, &problem.c, &problem.d})
+    matrix->ld = matrix->batch_stride = 0;
+  if (problem.b_packed) problem.b.transposed = false;
+  problem.alignment = 1;
+  problem.epilogue = {};
+  return problem;
+}
+
+BestKey class_key(const DeviceCaps& of_class, const Gemm& gemm) {
+  return {.device = of_class,
+          .gemm = normalised(class_problem(gemm)),
+          .policy = std::string(kClassPolicy)};
+}
+
+bool lies_alike(const Gemm& gemm, const DeviceCaps& device, const DeviceCaps& of_class) {
+  if (!gemm.b_packed) return true;
+  const Canonical problem = canonicalise(gemm);
+  return packed_layout(problem, device) == packed_layout(problem, of_class);
+}
+
+}  // namespace kiln
