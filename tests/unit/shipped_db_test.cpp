@@ -2,21 +2,24 @@
 // today's templates render, so that a user's gemm() finds it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "cache/class_kernels.h"
 #include "cache/refresh.h"
 #include "cache/store.h"
 #include "engine/stored_kernels.h"
 #include "generator/render/render.h"
 #include "support/temp_dir.h"
+#include "tuner/search/class_list.h"
 
 namespace kiln::shipped_db_test {
 struct Shipped {
   const char* file;
   std::size_t winners;  // at least
 };
-constexpr Shipped kShipped[] = {{"db/h200.kiln", 334}};
-constexpr std::uintmax_t kMostBytes = 20'000'000;
+constexpr Shipped kShipped[] = {{"db/h200.kiln", 334}, {"db/x86-64.kiln", 4028}};
+constexpr std::uintmax_t kMostBytes = 21'000'000;
 
 /// A copy that this user owns alone: a checkout may be writable for a group, and then its machine
 /// code would not be trusted.
@@ -102,6 +105,34 @@ TEST(ShippedDatabase, HasAProvedKernelForEverySize) {
       }
     }
     EXPECT_GT(serving, 0) << shape;
+  }
+}
+
+// The same on a CPU: every kind of problem has a kernel of the plainest class, or of none better.
+TEST(ShippedDatabase, HasAProvedKernelForEveryKindOfProblemOfAnyCpu) {
+  const TempDir dir;
+  auto store = Store::open({.database = {}, .shipped = {copied(dir, "db/x86-64.kiln")}});
+  ASSERT_TRUE(store) << store.error().message;
+  StoredKernels kernels;
+  for (const char* name : {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"}) {
+    const DeviceCaps of_class = device_class(name).value();
+    int kinds = 0;
+    for (Gemm gemm : kinds_of_problems()) {
+      if (!has_own_instruction(gemm, of_class)) continue;
+      ++kinds;
+      gemm.m = 77;
+      gemm.n = 333;
+      gemm.k = 101;
+      const BestKey key = class_key(of_class, gemm);
+      const auto ranked = kernels.of(key, **store, {}).ranked(key);
+      EXPECT_TRUE(std::ranges::any_of(ranked,
+                                      [&](const RankedKernel& one) {
+                                        return serves(*one.kernel, key.gemm, key.device) &&
+                                               store.value()->envelope_proven(one.kernel->record);
+                                      }))
+          << name << ": " << text(gemm);
+    }
+    EXPECT_GT(kinds, 0) << name;
   }
 }
 
