@@ -1,5 +1,6 @@
-// Random valid problems: for `kiln verify` every type, layout, padding, batch and epilogue, in sizes
-// that end unevenly on every tile; for `kiln bench` what libraries compute too. Knows no kernel.
+// Random valid problems: for `kiln verify` every type, layout, padding, batch and epilogue, in
+// sizes that end unevenly on every tile; for `kiln bench` what libraries compute too. Knows no
+// kernel.
 #pragma once
 
 #include "cli/sample.h"

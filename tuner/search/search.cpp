@@ -143,8 +143,8 @@ class Search {
     // A GPU's candidates compile while others are timed: larger groups keep all cores at it.
     if (!on_host(space_.device)) return {call_ns > 5e6 ? 8 : 32, 0};
     if (call_ns > 30e6) return {call_ns > 200e6 ? 2 : 4, 0};
-    // Configs of the binaries that there are cost a timing, new ones a compilation too: some of them
-    // go with each group, and every fourth group is theirs alone.
+    // Configs of the binaries that there are cost a timing, new ones a compilation too: some of
+    // them go with each group, and every fourth group is theirs alone.
     constexpr int kCodes = 8;
     constexpr double kCompileNs = 120e6, kScreenNs = 4e6, kCallsOfScreening = 16;
     const double timings = kCompileNs / (kScreenNs + kCallsOfScreening * call_ns);

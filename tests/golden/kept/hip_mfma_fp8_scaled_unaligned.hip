@@ -154,8 +154,8 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
 
 /// What is stored at an element that exists.
 KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
-  // Every product is rounded by itself: which of them a compiler fuses with an addition differs from
-  // kernel to kernel, and the bits of an element must not.
+  // Every product is rounded by itself: which of them a compiler fuses with an addition differs
+  // from kernel to kernel, and the bits of an element must not.
 #pragma clang fp contract(off)
   Real x = out.alpha * Real(sum);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);

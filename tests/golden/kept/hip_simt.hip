@@ -2,7 +2,7 @@
 // device:  gfx1100
 // problem: u8s8 N N 99 98 97 out=s8 epilogue=bias_row+silu
 // config:  hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 kiln_hip_simt_48ec4f13900e3ac7.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 kiln_hip_simt_90dd02bd3f787253.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -202,8 +202,8 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
 
 /// What is stored at an element that exists.
 KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
-  // Every product is rounded by itself: which of them a compiler fuses with an addition differs from
-  // kernel to kernel, and the bits of an element must not.
+  // Every product is rounded by itself: which of them a compiler fuses with an addition differs
+  // from kernel to kernel, and the bits of an element must not.
 #pragma clang fp contract(off)
   Real x = out.alpha * Real(sum);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
