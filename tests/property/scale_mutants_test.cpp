@@ -103,11 +103,12 @@ const std::vector<Mutant> kMutants{
     {&kSwapped, "one column's scale for both", "r / 4 * 2 + r % 2", "r / 4 * 2"},
     {&kSwapped, "forgets the tile", "i64(work.right) * kRightTile + thread % 4 * 2",
      "thread % 4 * 2"},
-    {&kLines, "takes the row's scale for the column", "x *= out.scale_b[column]",
-     "x *= out.scale_b[row]"},
+    {&kLines, "takes the row's scale for the column", "product(x, out.scale_b[column])",
+     "product(x, out.scale_b[row])"},
     {&kLines, "forgets the batch of the rows' scales", "(args.scale_a) + batch * args.m",
      "(args.scale_a)"},
-    {&kLines, "scales by columns alone", "if (row < out.rows) x *= out.scale_a[row];", ";"},
+    {&kLines, "scales by columns alone", "if (row < out.rows) x = product(x, out.scale_a[row]);",
+     ";"},
 };
 
 struct Bound {

@@ -25,8 +25,10 @@ void plant(Opened& kiln, const Gemm& gemm, const std::string& body) {
   ASSERT_TRUE(built) << built.error().message;
   auto source = render(key.gemm, key.device, *config);
   ASSERT_TRUE(source);
-  const std::string entry = "extern \"C\" void kiln_gemm(const KilnArgs* args, int thread, int";
-  const auto at = source->text.rfind(entry);
+  // Where there is a direct entry, calls go there.
+  auto at = source->text.rfind("void kiln_direct(");
+  if (at == std::string::npos)
+    at = source->text.rfind("extern \"C\" void kiln_gemm(const KilnArgs* args, int thread, int");
   ASSERT_NE(at, std::string::npos);
   const auto brace = source->text.find('{', at);
   source->text.insert(brace + 1, body);

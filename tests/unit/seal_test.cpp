@@ -124,11 +124,13 @@ TEST(Migration, AnOlderFileIsSealedAsItStands) {
   store_winner(*open_store(dir / "kiln.db"), key, 6);
   to_version3(dir / "kiln.db");
   auto store = open_store(dir / "kiln.db");
-  const auto record = store->best(key, kNow);
-  ASSERT_TRUE(record);
-  EXPECT_EQ(record->image, code_of(6).image);
-  EXPECT_EQ(record->launch, "abi=1;revision=1;");
-  EXPECT_EQ(record->validators, kNow);
+  // Kernels of CPUs were called otherwise then: the row is there, and is not used.
+  EXPECT_FALSE(store->best(key, kNow));
+  const auto records = store->list();
+  ASSERT_TRUE(records);
+  ASSERT_EQ(records->size(), 1u);
+  EXPECT_EQ(records->front().launch, "abi=1;revision=1;");
+  EXPECT_EQ(records->front().validators, kNow);
   EXPECT_TRUE(store->check(false)->ok());
 }
 
@@ -266,7 +268,9 @@ TEST(Migration, CodeIsKnownByItsTokensAndStoredOnce) {
     for (const Gemm& gemm : shapes) {
       const auto record =
           store->best({.device = c.device, .gemm = gemm, .policy = "cold-v1"}, kNow);
-      ASSERT_TRUE(record) << c.device.arch;
+      // Kernels of CPUs were called otherwise then.
+      ASSERT_EQ(record.has_value(), c.device.vendor != Vendor::cpu) << c.device.arch;
+      if (!record) continue;
       EXPECT_EQ(record->image, code_of(6).image);
     }
     // What build() asks for on a shape that was never tuned.
