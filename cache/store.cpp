@@ -307,6 +307,15 @@ std::optional<StoredBinary> Store::binary(const std::string& code_key,
   return std::nullopt;
 }
 
+bool Store::knows(const DeviceCaps& device) {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->in_trusted([&](Layer& layer) {
+    SQLite::Statement row(*layer.db, "SELECT 1 FROM device WHERE key = ?");
+    row.bind(1, key_text(device));
+    return row.executeStep();
+  });
+}
+
 std::optional<StoredBinary> Store::code(const std::string& binary_key) {
   const std::lock_guard lock(impl_->mutex);
   for (Layer& layer : impl_->layers) {

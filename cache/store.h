@@ -134,6 +134,8 @@ class Store {
   /// templates: they are proposals, proved before they run. Those whose file is not trusted name no
   /// code; seals are looked at by envelope_proven().
   std::vector<Record> tuned_like(const BestKey& key, const Validators& now);
+  /// Whether a file whose machine code may be loaded has rows of this device.
+  bool knows(const DeviceCaps& device);
   /// Every time measured on the same device under the same policy for problems of the same class,
   /// newest first, of any templates.
   std::vector<TimedConfig> timed_like(const BestKey& key);

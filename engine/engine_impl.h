@@ -143,8 +143,8 @@ struct KILN_LOCAL Engine::Impl {
   // stored_plans.cpp
   std::optional<SharedPlan> range_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> stored_plan(const Gemm& gemm, int threads);
-  /// Kernels of this CPU's classes that serve the problem, by expected time: what the analytic
-  /// model predicts, times `error`.
+  /// Kernels of this CPU's classes whose configs the problem allows, by expected time: what the
+  /// analytic model predicts, times `error`.
   std::vector<ClassChoice> class_choices(const BestKey& key, double error);
   /// The first of them that may run and is expected to take less than `below_ns`.
   std::optional<SharedPlan> class_plan(const Gemm& gemm, int threads, double below_ns);

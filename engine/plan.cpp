@@ -69,8 +69,8 @@ OperandRules rules_for(const Gemm& g, Vendor vendor) {
   return rules;
 }
 
-/// What every product has.
-constexpr bool is_plain(Operand which) {
+/// A, B, C and D: the others belong to an epilogue or to scaled types.
+constexpr bool is_of_every_product(Operand which) {
   return which == Operand::a || which == Operand::b || which == Operand::c || which == Operand::d;
 }
 
@@ -109,7 +109,7 @@ inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
   bool wrong = d == 0;
   for_each_operand([&](auto which) __attribute__((always_inline)) {
     constexpr Operand kWhich = which;
-    if constexpr (Plain && !is_plain(kWhich)) return;
+    if constexpr (Plain && !is_of_every_product(kWhich)) return;
     const std::uintptr_t x = address(kWhich == Operand::b ? b : pointer<kWhich>(o));
     const std::uintptr_t bytes = r[kWhich].bytes;
     bool suspect = (x & r[kWhich].bits) != 0;
@@ -212,8 +212,9 @@ void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel,
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
   plan.bare_call = plan.used_threads == 1 && plan.workspace_bytes == 0 && !plan.gemm.b_packed &&
                    plan.counter == nullptr && plan.rules[Operand::d].bytes != 0;
-  const bool plain = std::ranges::all_of(
-      kOperands, [&](Operand which) { return is_plain(which) || plan.rules[which].bytes == 0; });
+  const bool plain = std::ranges::all_of(kOperands, [&](Operand which) {
+    return is_of_every_product(which) || plan.rules[which].bytes == 0;
+  });
   if (plan.bare_call && plain) plan.direct_call = kernel->direct;
   plan.kernel = std::move(kernel);
 }

@@ -354,8 +354,8 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
 }
 
 void Engine::Impl::tell_untuned(const Plan::Impl& plan) {
-  if (closing.load())
-    return;  // a plan of a range outlives the engine, its caller's function need not
+  // A plan of a range outlives the engine; the function that its caller gave need not.
+  if (closing.load()) return;
   // Where no family computes it, there is nothing to tune.
   if (backend.host() && !has_fallback(plan.problem, device)) return;
   const std::string shape = fmt::format("{} on {} threads", text(plan.gemm), plan.threads);

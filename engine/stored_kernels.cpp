@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "cache/keys.h"
+#include "generator/problem/device_class.h"
 #include "generator/space/summation.h"
 #include "tuner/verify/envelope.h"
 
@@ -29,6 +30,16 @@ KernelClass& StoredKernels::of(const BestKey& key, Store& store, const Validator
   if (!found.kernels.empty())
     if (auto model = store.fit(key); model && model->useful()) found.model = std::move(*model);
   return found;
+}
+
+const std::vector<DeviceCaps>& StoredKernels::classes_of_cpus(const DeviceCaps& device,
+                                                              Store& store) {
+  if (!classes_of_cpus_) {
+    classes_of_cpus_ = classes_of(device);
+    std::erase_if(*classes_of_cpus_,
+                  [&](const DeviceCaps& of_class) { return !store.knows(of_class); });
+  }
+  return *classes_of_cpus_;
 }
 
 std::vector<RankedKernel> KernelClass::ranked(const BestKey& key) {

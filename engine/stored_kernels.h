@@ -44,11 +44,18 @@ class StoredKernels {
  public:
   /// Valid until forget().
   KernelClass& of(const BestKey& key, Store& store, const Validators& now);
+  /// Classes of CPUs that `device` belongs to (generator/problem/device_class.h) and for which the
+  /// store has kernels. Threads make no difference. Valid until forget().
+  const std::vector<DeviceCaps>& classes_of_cpus(const DeviceCaps& device, Store& store);
   /// After a search: its winner is new.
-  void forget() { classes_.clear(); }
+  void forget() {
+    classes_.clear();
+    classes_of_cpus_.reset();
+  }
 
  private:
   std::map<std::string, KernelClass> classes_;
+  std::optional<std::vector<DeviceCaps>> classes_of_cpus_;
 };
 
 /// Whether the problem, which allows the kernel's config, is computed by its very code.

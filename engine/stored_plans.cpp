@@ -1,5 +1,5 @@
 // Plans of stored kernels whose code has sizes as arguments: those that a tuned range's table
-// names, and those that the fitted model chooses.
+// names, those that the fitted model chooses, and those of classes of CPUs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -99,7 +99,7 @@ std::vector<ClassChoice> Engine::Impl::class_choices(const BestKey& key, double 
   std::vector<ClassChoice> choices;
   // The order of summation is this device's, whichever class a kernel is of.
   const AllowedSummation order(key.gemm, key.device, key.determinism);
-  for (const DeviceCaps& of_class : classes_of(key.device)) {
+  for (const DeviceCaps& of_class : stored_kernels.classes_of_cpus(key.device, *store)) {
     if (!lies_alike(key.gemm, key.device, of_class)) continue;
     const DeviceCaps limited = limited_to_class(key.device, of_class);
     KernelClass& known = stored_kernels.of(class_key(of_class, key.gemm), *store, now);
@@ -108,8 +108,7 @@ std::vector<ClassChoice> Engine::Impl::class_choices(const BestKey& key, double 
     as.determinism = Determinism::run_to_run;
     for (const auto& [ns, kernel] : known.ranked(as)) {
       const Config& config = kernel->record.measured.config;
-      if (takes_epilogue(config) && order.allows(config) && serves(*kernel, key.gemm, limited))
-        choices.push_back({ns * error, kernel});
+      if (takes_epilogue(config) && order.allows(config)) choices.push_back({ns * error, kernel});
     }
   }
   std::ranges::stable_sort(choices, {}, &ClassChoice::ns);
@@ -125,10 +124,12 @@ std::optional<SharedPlan> Engine::Impl::class_plan(const Gemm& gemm, int threads
   const std::vector<ClassChoice> choices = class_choices(key, error);
   for (const auto& [ns, kernel] : choices) {
     if (ns >= below_ns) break;
-    if (!make_ready(*kernel)) continue;
+    const DeviceCaps& of_class = kernel->record.key.device;
+    if (!serves(*kernel, key.gemm, limited_to_class(key.device, of_class)) || !make_ready(*kernel))
+      continue;
     auto plan = bound_plan(gemm, threads, Match::model, kernel->record.measured.config,
                            class_reason(choices.size(), *kernel, ns), kernel->code, nullptr,
-                           class_name(kernel->record.key.device));
+                           class_name(of_class));
     if (plan) return *plan;
     warn(tl::unexpected(plan.error()));
   }

@@ -38,6 +38,7 @@ struct Field {
   bool argument = false;
 };
 
+/// A field that is an argument; `most` is of numbers alone.
 template <typename C, typename T>
 constexpr Field<C, T> argument(std::string_view name, T C::*member, int most = 0) {
   return {name, member, most, false, true};

@@ -38,17 +38,16 @@ std::string invariant_summation(const Gemm& gemm, const DeviceCaps& device) {
 }
 
 AllowedSummation::AllowedSummation(const Gemm& gemm, const DeviceCaps& device,
-                                   Determinism determinism)
-    : problem_(canonicalise(gemm)),
-      device_(device),
-      // Without a product there is nothing to sum.
-      all_(determinism != Determinism::batch_invariant || gemm.m == 0 || gemm.n == 0 ||
-           gemm.k == 0) {
-  if (!all_) order_ = invariant_summation(gemm, device);
+                                   Determinism determinism) {
+  // Without a product there is nothing to sum.
+  const bool sums = gemm.m != 0 && gemm.n != 0 && gemm.k != 0;
+  if (determinism == Determinism::batch_invariant && sums)
+    one_ = One{canonicalise(gemm), device, invariant_summation(gemm, device)};
 }
 
 bool AllowedSummation::allows(const Config& config) const {
-  return all_ || (!order_.empty() && summation(problem_, device_, config) == order_);
+  return !one_ ||
+         (!one_->order.empty() && summation(one_->problem, one_->device, config) == one_->order);
 }
 
 }  // namespace kiln

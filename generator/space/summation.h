@@ -2,6 +2,7 @@
 // Determinism::batch_invariant. Pure; knows no database.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "generator/problem/canonical.h"
@@ -25,20 +26,23 @@ std::string summation(const Canonical& problem, const DeviceCaps& device, const 
 /// have no part in it. Empty: no family computes the problem, or none says its order.
 std::string invariant_summation(const Gemm& gemm, const DeviceCaps& device);
 
-/// The configs that a class of determinism allows for one problem.
+/// The configs that a class of determinism allows for one problem. Costs nothing in the classes
+/// that allow every order.
 class AllowedSummation {
  public:
   AllowedSummation(const Gemm& gemm, const DeviceCaps& device, Determinism determinism);
   /// Of a config that breaks no rule.
   bool allows(const Config& config) const;
   /// The one order that is allowed; empty: every order is, or none.
-  const std::string& order() const { return order_; }
+  std::string order() const { return one_ ? one_->order : std::string(); }
 
  private:
-  Canonical problem_;
-  DeviceCaps device_;
-  bool all_;
-  std::string order_;
+  struct One {
+    Canonical problem;
+    DeviceCaps device;
+    std::string order;
+  };
+  std::optional<One> one_;  // none: every order is allowed
 };
 
 }  // namespace kiln

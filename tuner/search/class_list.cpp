@@ -54,7 +54,7 @@ bool legal(const Gemm& gemm, const DeviceCaps& of_class, const Config& config) {
   return broken_rule(canonicalise(gemm), of_class, config).empty();
 }
 
-/// Blocks as the family's fallback has them.
+/// Blocks near those of the family's fallback.
 HostPacked packed_config(const DotInstruction& row, const PackedTile& tile, Parallel way,
                          bool pack_a, bool pack_b) {
   const int nr = tile.nv * (row.vector_bytes / row.acc_bytes);

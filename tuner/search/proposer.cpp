@@ -178,16 +178,21 @@ void Proposer::take(std::size_t index, Picks& picks) {
 // Best score first; twins of what this group already holds wait, unless nothing else is left: four
 // configs that differ in the prefetch distance alone tell no more than one.
 void Proposer::take_ranked(const std::vector<double>& score, std::size_t count, Picks& picks) {
-  std::vector<std::size_t> order;
+  // One config of a code makes the others cheap: only the best of each new code stands here.
+  std::vector<std::optional<std::size_t>> best(made_.size());
   for (std::size_t i = 0; i < score.size(); ++i)
-    if (is_new(i)) order.push_back(i);
-  std::sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
-    return std::pair(score[x], x) < std::pair(score[y], y);
-  });
+    if (auto& slot = best[codes_[i]]; is_new(i) && (!slot || score[i] < score[*slot])) slot = i;
+  std::vector<std::size_t> order;
+  for (const auto& slot : best)
+    if (slot) order.push_back(*slot);
   const std::size_t head = std::min(order.size(), count * 32 + 64);
+  std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(head), order.end(),
+                    [&](std::size_t x, std::size_t y) {
+                      return std::pair(score[x], x) < std::pair(score[y], y);
+                    });
   const std::size_t goal = picks.size() + count;
   for (const std::size_t apart : {3u, 2u, 1u})
-    for (std::size_t i = 0; i < (apart == 1 ? order.size() : head) && picks.size() < goal; ++i) {
+    for (std::size_t i = 0; i < head && picks.size() < goal; ++i) {
       const bool twin = std::any_of(picks.begin(), picks.end(), [&](std::size_t p) {
         return differing_axes(points_[p], points_[order[i]]) < apart;
       });
@@ -267,9 +272,6 @@ void Proposer::take_of_made(const std::vector<double>& score, std::size_t count,
   for (std::size_t i = 0; i < score.size(); ++i)
     if (!seen_[i] && made_[codes_[i]]) open.push_back(i);
   const std::size_t goal = picks.size() + std::min(count, open.size());
-  std::sort(open.begin(), open.end(), [&](std::size_t x, std::size_t y) {
-    return std::pair(score[x], x) < std::pair(score[y], y);
-  });
   for (const std::size_t centre : fastest_seen()) {
     std::vector<std::size_t> near;
     for (const std::size_t i : open)
@@ -282,8 +284,13 @@ void Proposer::take_of_made(const std::vector<double>& score, std::size_t count,
       near.pop_back();
     }
   }
-  for (std::size_t i = 0; i < open.size() && picks.size() < goal; ++i)
-    if (!seen_[open[i]]) take(open[i], picks);
+  std::erase_if(open, [&](std::size_t i) { return seen_[i]; });
+  const std::size_t left = std::min(goal - picks.size(), open.size());
+  std::partial_sort(open.begin(), open.begin() + std::ptrdiff_t(left), open.end(),
+                    [&](std::size_t x, std::size_t y) {
+                      return std::pair(score[x], x) < std::pair(score[y], y);
+                    });
+  for (std::size_t i = 0; i < left; ++i) take(open[i], picks);
 }
 
 std::vector<Config> Proposer::next(int codes, int more) {

@@ -12,6 +12,11 @@ CandidateCode::CandidateCode(const SearchInput& input, Compiler& compiler)
 
 void CandidateCode::compile(const std::vector<Config>& group) {
   compiling_.clear();  // joins
+  // What an earlier group was stopped before is begun anew.
+  std::erase_if(slots_, [](const auto& one) {
+    const Slot& slot = one.second;
+    return !slot.answered && !slot.shared && !slot.failure;
+  });
   std::vector<std::pair<const Config*, Slot*>> fresh;
   for (const Config& config : group) {
     const auto [it, added] = slots_.try_emplace(config);

@@ -20,8 +20,8 @@ class Session {
   /// Answers one request ("do": problem, screen, race, rest, check, run). Errors of the request
   /// itself (a missing field, no memory) come back as {"error": text}; a candidate's as its
   /// outcome. The first problem puts the process into its cage before any code is loaded, and the
-  /// answer says so
-  /// ("cage"). A candidate that breaks the device ends the process: the answer says so ("fault").
+  /// answer says so ("cage"). A candidate that breaks the device ends the process: the answer says
+  /// so ("fault").
   nlohmann::json answer(const Message& request);
   /// The device is lost: nothing more can be asked of this process.
   bool doomed() const { return doomed_; }

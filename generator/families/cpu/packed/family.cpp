@@ -232,8 +232,9 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
                     HostPacked h{isa,    mr,      nv,  kc,      b.mc,     b.nc,  pack_a,
                                  pack_b, b.inner, way, kUnroll, prefetch, stream};
                     visit(h);
+                    if (prefetch > 0) continue;
                     const Fetches next = fetches(p, d, h);
-                    if (prefetch > 0 || next.a + next.b == 0) continue;
+                    if (next.a + next.b == 0) continue;
                     h.fetch_a = next.a;
                     h.fetch_b = next.b;
                     visit(h);
