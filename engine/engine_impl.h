@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "cache/store.h"
+#include "engine/code_cache.h"
 #include "engine/outlook.h"
 #include "engine/plan_table.h"
 #include "engine/stored_kernels.h"
@@ -62,6 +63,7 @@ struct KILN_LOCAL Engine::Impl {
   StoredKernels stored_kernels;  // under `resolving`
   TunedRanges tuned_ranges;      // likewise
   std::mutex tuning;             // and one search
+  CodeCache code_cache;          // of this process's searches
   std::set<std::string> told;    // untuned shapes already reported; under `resolving`
   std::set<std::string> warned;  // write failures already reported; under `warning`
   std::mutex warning;
@@ -177,7 +179,8 @@ struct KILN_LOCAL Engine::Impl {
   Status fit_model(const BestKey& key);
   /// Configs of stored kernels that have this problem's code: nothing need be compiled for them.
   std::vector<Config> stored_configs(const BestKey& key);
-  std::optional<Binary> stored_binary(const Source& source, const std::string& compiler);
+  /// A search takes code from the database and from `code_cache`, and leaves there what it compiled.
+  void share_code(SearchInput& input, const Compiler& compiler);
   Result<Built> code_of(const BestKey& key, const Config& config, const Artifact* artifact,
                         const std::string& compiler);
   void tune_later(const Gemm& gemm, int threads);

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <set>
+#include <thread>
 
 #include "engine/engine_impl.h"
 #include "engine/ranges.h"
@@ -18,9 +21,20 @@
 namespace kiln {
 namespace {
 
-/// Of the budget, for searches; what is left is for timing their winners at other sizes.
-constexpr double kSearchShare = 0.7;
-constexpr std::size_t kMostKernels = 16;
+/// Of the budget, for searches, and until when their winners and what the model picks are timed at
+/// other sizes; what is left is for times that the table's kernels lack.
+constexpr double kSearchShare = 0.4, kSweepShare = 0.85;
+constexpr std::size_t kMostBinaries = 16;
+/// As many take part in the last choice: some may have no home, or have been lucky once.
+constexpr std::size_t kRefinedBinaries = 24;
+/// Sizes timed in each doubling; configs with new code that are tried at each of them, and more
+/// that share it; sizes whose code is compiled together. A GPU's are screened in milliseconds.
+struct Sweep {
+  int sizes, codes, more;
+  std::size_t together;
+};
+constexpr Sweep kHostSweep{.sizes = 4, .codes = 4, .more = 12, .together = 4};
+constexpr Sweep kGpuSweep{.sizes = 8, .codes = 8, .more = 0, .together = 16};
 /// Of each search, candidates within so much of the fastest are timed at other sizes too: what
 /// loses by its last tile here may win by it there.
 constexpr double kNearlyWon = 1.10;
@@ -34,6 +48,7 @@ class RangeTuning {
         range_(range),
         compiler_(compiler),
         options_(options),
+        sweep_(engine.gpu ? kGpuSweep : kHostSweep),
         model_(range, engine.key_of(range.gemm, threads).device, engine.options.determinism) {
     report_.range = range;
     report_.threads = threads;
@@ -50,8 +65,10 @@ class RangeTuning {
       return fail(ErrorCode::not_tuned,
                   fmt::format("{}: no winner has its sizes as arguments: tune its sizes one by one",
                               text(range_)));
-    for (const std::int64_t size : model_.timed_sizes(sizes))
-      if (Status timed = time_at(size); !timed) return tl::unexpected(timed.error());
+    std::vector<std::int64_t> timed = model_.timed_sizes(sizes, sweep_.sizes);
+    if (Status swept = sweep(timed); !swept) return tl::unexpected(swept.error());
+    timed.insert(timed.end(), sizes.begin(), sizes.end());
+    if (Status refined = refine(timed); !refined) return tl::unexpected(refined.error());
     if (cancelled())
       return fail(ErrorCode::not_tuned, fmt::format("{}: cancelled before its table was made; the "
                                                     "winners of {} sizes are stored",
@@ -118,30 +135,92 @@ class RangeTuning {
 
   /// A time of a kernel, which joins the others where it is new and serves more than one size.
   void add(const BestKey& key, const Config& config, std::int64_t size, double ns) {
-    const Canonical problem = canonicalise(key.gemm);
-    if (!broken_rule(problem, key.device, config).empty() ||
-        !has_envelope(key.gemm, key.device, config))
-      return;
-    const CodeClass code = code_class(problem, key.device, config);
-    for (RangeKernel& kernel : model_.kernels)
-      if (kernel.config == config && kernel.code == code) {
-        kernel.ns[size] = ns;
-        return;
-      }
-    model_.kernels.push_back({config, code, {{size, ns}}});
+    if (has_envelope(key.gemm, key.device, config)) model_.add(config, size, ns);
   }
 
-  /// Times the kernels that may be the fastest at a size; each outcome is stored as evidence.
-  Status time_at(std::int64_t size) {
-    if (cancelled() || seconds() > options_.budget.count()) return {};
-    if (!validate(range_.at(size))) return {};  // its pitches are less aligned than the range says
+  bool spent(double share) const { return seconds() > share * options_.budget.count(); }
+
+  /// Times kernels at sizes where no search was, with what the model picks there and no search
+  /// found. Code of several sizes is compiled together: a GPU's takes longer to compile than to
+  /// time.
+  Status sweep(const std::vector<std::int64_t>& sizes) {
+    for (std::size_t i = 0; i < sizes.size(); i += sweep_.together) {
+      std::vector<std::pair<std::int64_t, Config>> fresh;
+      for (std::size_t j = i; j < std::min(sizes.size(), i + sweep_.together); ++j)
+        for (Config& config : picked_at(sizes[j])) fresh.emplace_back(sizes[j], std::move(config));
+      if (engine_.gpu) compile_ahead(fresh);
+      for (std::size_t j = i; j < std::min(sizes.size(), i + sweep_.together); ++j) {
+        if (cancelled() || spent(kSweepShare)) return {};
+        std::vector<Config> configs = untimed_at(sizes[j]);
+        for (const auto& [size, config] : fresh)
+          if (size == sizes[j]) configs.push_back(config);
+        if (Status timed = time_at(sizes[j], configs); !timed) return timed;
+      }
+    }
+    return {};
+  }
+
+  /// Times what a table would be made of wherever it may be the fastest and has no time, and keeps
+  /// nothing else: what was expected to be fast, and not timed, was chosen for its luck.
+  Status refine(const std::vector<std::int64_t>& sizes) {
+    std::set<std::size_t> chosen;
+    for (const RangeChoice& choice : model_.choose(kRefinedBinaries)) chosen.insert(choice.kernel);
+    std::vector<RangeKernel> kept;
+    for (const std::size_t i : chosen) kept.push_back(std::move(model_.kernels[i]));
+    model_.kernels = std::move(kept);
+    for (const std::int64_t size : sizes) {
+      if (cancelled() || spent(1)) return {};
+      if (Status timed = time_at(size, untimed_at(size)); !timed) return timed;
+    }
+    return {};
+  }
+
+  std::vector<Config> picked_at(std::int64_t size) const {
+    if (!validate(range_.at(size))) return {};
+    const BestKey key = key_at(size);
+    std::vector<Config> picked = model_.fresh(size, options_.seed, sweep_.codes, sweep_.more);
+    std::erase_if(
+        picked, [&](const Config& config) { return !has_envelope(key.gemm, key.device, config); });
+    return picked;
+  }
+
+  /// Kernels that may be the fastest at a size and were not timed there. What a search timed
+  /// stands: it raced, and one of them is the winner.
+  std::vector<Config> untimed_at(std::int64_t size) const {
     std::vector<Config> configs;
+    if (!validate(range_.at(size))) return configs;
     for (const std::size_t i : model_.promising(size)) {
       const RangeKernel& kernel = model_.kernels[i];
-      // What a search timed there stands: it raced, and one of them is the winner.
       if (!kernel.ns.contains(size) && std::ranges::find(configs, kernel.config) == configs.end())
         configs.push_back(kernel.config);
     }
+    return configs;
+  }
+
+  /// On all cores, into the engine's cache. What does not compile says so when it is timed.
+  void compile_ahead(const std::vector<std::pair<std::int64_t, Config>>& wanted) {
+    SearchInput share;
+    engine_.share_code(share, compiler_);
+    std::atomic<std::size_t> next{0};
+    const auto compile_all = [&](const auto& stopped) {
+      for (std::size_t i; (i = next.fetch_add(1)) < wanted.size() && !stopped();) {
+        const BestKey key = key_at(wanted[i].first);
+        const auto source = render(key.gemm, key.device, wanted[i].second);
+        if (!source || share.stored(*source)) continue;
+        if (const auto binary = compiler_.compile(*source)) share.compiled(*source, *binary);
+      }
+    };
+    std::vector<std::jthread> helpers;
+    for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+      helpers.emplace_back(
+          [&](const std::stop_token& stop) { compile_all([&] { return stop.stop_requested(); }); });
+    compile_all([&] { return cancelled(); });  // the caller's callback, on the caller's thread
+    if (!cancelled()) return;
+    for (std::jthread& helper : helpers) helper.request_stop();
+  }
+
+  /// Times configs at a size of the range; each outcome is stored as evidence.
+  Status time_at(std::int64_t size, const std::vector<Config>& configs) {
     if (configs.empty()) return {};
     const BestKey key = key_at(size);
     SearchInput input{.gemm = key.gemm, .device = key.device, .options = options_};
@@ -149,13 +228,14 @@ class RangeTuning {
     input.options.cancelled = [this] { return cancelled(); };
     input.device_index = engine_.gpu ? engine_.gpu->ordinal() : 0;
     input.worker = worker_;
-    input.stored = [this](const Source& source) { return stored_code(source); };
+    engine_.share_code(input, compiler_);
     auto bench = engine_.make_bench(input, compiler_);
     if (!bench) return tl::unexpected(bench.error());
     for (Measured& row : (*bench)->screen(configs)) {
       row.predicted_ns = predict_ns(canonicalise(key.gemm), key.device, row.config);
       note(engine_.store->put(key, made_by_, row));
       if (!row.ok()) continue;
+      ++report_.measured;
       add(key, row.config, size, row.timing().median_ns);
       if (const Artifact* made = (*bench)->artifact(row.config); made && made->binary)
         keep(size, row, *made);
@@ -163,19 +243,8 @@ class RangeTuning {
     return {};
   }
 
-  /// Code of this process's compiler, or of the store's.
-  std::optional<Binary> stored_code(const Source& source) {
-    {
-      const std::lock_guard lock(keeping_);
-      if (const auto kept = code_.find(code_key(source)); kept != code_.end())
-        return Binary{.image = kept->second.image};
-    }
-    return engine_.stored_binary(source, compiler_.version());
-  }
-
   /// What it takes to make this kernel the winner of this size.
   void keep(std::int64_t size, const Measured& row, const Artifact& made) {
-    const std::lock_guard lock(keeping_);
     const auto [code, fresh] = code_.try_emplace(code_key(made.source));
     if (fresh)
       code->second = {.key = row.binary_key,
@@ -188,7 +257,7 @@ class RangeTuning {
 
   Status store_table() {
     for (;;) {
-      const std::vector<RangeChoice> chosen = model_.choose(kMostKernels);
+      const std::vector<RangeChoice> chosen = model_.choose(kMostBinaries);
       RangeTable table;
       std::optional<std::size_t> homeless;
       for (const RangeChoice& cell : chosen) {
@@ -274,14 +343,14 @@ class RangeTuning {
   const GemmRange range_;
   Compiler& compiler_;
   const TuneOptions& options_;
+  const Sweep sweep_;
   RangeModel model_;
   RangeReport report_;
   Validators made_by_;
   std::map<std::int64_t, Config> winners_;  // stored, by size
   std::map<Config, std::vector<Timed>> timed_;
   const std::shared_ptr<IdleWorker> worker_ = std::make_shared<IdleWorker>();
-  std::mutex keeping_;
-  std::map<std::string, StoredBinary> code_;  // by code_key; under keeping_
+  std::map<std::string, StoredBinary> code_;  // by code_key
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

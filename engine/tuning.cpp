@@ -193,9 +193,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   input.worker = of_range;
   if (of_range)
     input.allowed = [&key](const Config& c) { return has_envelope(key.gemm, key.device, c); };
-  input.stored = [this, version = compiler.version()](const Source& source) {
-    return stored_binary(source, version);
-  };
+  share_code(input, compiler);
   input.sink = [&](const Evidence& evidence) { note(store->put(key, made_by, evidence.measured)); };
 
   auto bench = make_bench(input, compiler);
@@ -270,11 +268,16 @@ std::vector<Config> Engine::Impl::stored_configs(const BestKey& key) {
   return configs;
 }
 
-std::optional<Binary> Engine::Impl::stored_binary(const Source& source,
-                                                  const std::string& compiler) {
-  auto code = store->binary(code_key(source), compiler);
-  if (!code || code->image.empty()) return std::nullopt;
-  return Binary{.image = std::move(code->image)};
+void Engine::Impl::share_code(SearchInput& input, const Compiler& compiler) {
+  input.stored = [this, version = compiler.version()](const Source& source) {
+    if (auto compiled = code_cache.find(source)) return compiled;
+    auto code = store->binary(code_key(source), version);
+    if (!code || code->image.empty()) return std::optional<Binary>();
+    return std::optional(Binary{.image = std::move(code->image)});
+  };
+  input.compiled = [this](const Source& source, const Binary& binary) {
+    code_cache.keep(source, binary);
+  };
 }
 
 Result<Built> Engine::Impl::code_of(const BestKey& key, const Config& config,

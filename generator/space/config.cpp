@@ -141,6 +141,20 @@ Result<Config> parse_config(std::string_view line) {
   return parse_as(words[0], words);
 }
 
+std::vector<int> code_fields(const Config& config) {
+  std::vector<int> code{static_cast<int>(config.index())};
+  std::visit(
+      [&](const auto& c) {
+        std::apply(
+            [&](const auto&... field) {
+              ((field.argument ? void() : code.push_back(int(c.*(field.member)))), ...);
+            },
+            c.fields());
+      },
+      config);
+  return code;
+}
+
 std::string_view family_name(const Config& config) {
   return std::visit([](const auto& c) { return std::decay_t<decltype(c)>::kFamily; }, config);
 }

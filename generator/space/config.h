@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "generator/families/cpu/amx/config.h"
 #include "generator/families/cpu/dot/config.h"
@@ -33,5 +34,8 @@ Result<Config> parse_config(std::string_view line);
 /// every epilogue.
 bool takes_epilogue(const Config& config);
 std::string_view family_name(const Config& config);
+/// What of it is in its code: its family and the values of the fields that are no arguments of the
+/// kernel. Configs that agree in it share binaries.
+std::vector<int> code_fields(const Config& config);
 
 }  // namespace kiln

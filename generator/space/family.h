@@ -67,6 +67,9 @@ struct Family {
   std::optional<Config> (*plain)(const Canonical&, const DeviceCaps&) = nullptr;
   /// A config for nearly every problem, needing no search; null: the family offers none.
   std::optional<Config> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
+  /// The config with whatever makes tiles cheap that end beyond the operands, for kernels that
+  /// serve many sizes; its rules have the last word. Null: there is no such choice.
+  Config (*ragged)(const Config&) = nullptr;
   /// What flushed_by() of space.h says; null: all its kernels keep denormals.
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const Config&) = nullptr;
   /// What follows the compiler's name; null: what the platform says.

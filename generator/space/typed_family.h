@@ -53,6 +53,7 @@ struct TypedFamily {
   std::string (*summation)(const Canonical&, const DeviceCaps&, const C&, const S&) = nullptr;
   std::optional<C> (*plain)(const Canonical&, const DeviceCaps&) = nullptr;
   std::optional<C> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
+  C (*ragged)(const C&) = nullptr;
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
   std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
   bool (*applies_scales)(const Gemm&) = nullptr;
@@ -114,6 +115,8 @@ Family family_row() {
       if (const auto config = kRow.fallback(p, d)) return *config;
       return std::nullopt;
     };
+  if (kRow.ragged != nullptr)
+    row.ragged = [](const Config& config) -> Config { return kRow.ragged(std::get<C>(config)); };
   if (kRow.flushed_by != nullptr)
     row.flushed_by = [](const Gemm& g, const DeviceCaps& d, const Config& config) {
       return kRow.flushed_by(g, d, std::get<C>(config));

@@ -30,21 +30,6 @@ std::vector<int> point_of(const Config& config) {
   return point;
 }
 
-/// The point without what is an argument of the kernel.
-std::vector<int> code_of(const Config& config) {
-  std::vector<int> code{static_cast<int>(config.index())};
-  std::visit(
-      [&](const auto& c) {
-        std::apply(
-            [&](const auto&... field) {
-              ((field.argument ? void() : code.push_back(int(c.*(field.member)))), ...);
-            },
-            c.fields());
-      },
-      config);
-  return code;
-}
-
 std::size_t differing_axes(const std::vector<int>& x, const std::vector<int>& y) {
   if (x[0] != y[0]) return kMaxAxes;
   std::size_t count = 0;
@@ -82,7 +67,7 @@ Proposer::Proposer(const SearchSpace& space, std::uint64_t seed)
     points_.push_back(std::move(point));
     log_predicted_.push_back(
         std::log(std::max(1.0, predict_ns(space.problem, space.device, space.legal[i]))));
-    codes_.push_back(codes.try_emplace(code_of(space.legal[i]), codes.size()).first->second);
+    codes_.push_back(codes.try_emplace(code_fields(space.legal[i]), codes.size()).first->second);
     index_.emplace(space.legal[i], i);
   }
   made_.assign(codes.size(), false);

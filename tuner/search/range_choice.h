@@ -17,6 +17,7 @@ struct RangeKernel {
   Config config;
   CodeClass code;                          // it serves problems of this code
   std::map<std::int64_t, double> ns = {};  // by size, where it was timed
+  double error = 0;                        // log of time over model, where it was timed nowhere
 };
 
 /// Neighbouring sizes of a range, up to `last`, and the kernel that serves them.
@@ -26,9 +27,8 @@ struct RangeChoice {
   double expected_ns = 0;  // at `last`
 };
 
-/// The sizes at which a whole search is made: both ends, powers of two between them, and where
-/// tiles begin to be of use also three quarters of these. On a CPU, where a search is long and the
-/// best kernel changes less with the size, every other power of two from 16 on.
+/// The sizes at which a whole search is made: both ends, powers of four between them, and on a GPU,
+/// where few waves run and tiles begin to be of use, powers of two.
 std::vector<std::int64_t> searched_sizes(const GemmRange& range, bool on_host);
 
 class RangeModel {
@@ -39,21 +39,33 @@ class RangeModel {
 
   std::vector<RangeKernel> kernels;
 
-  /// Whether a kernel computes the problem of a size with its code, and the class of determinism
-  /// allows it there.
+  /// Whether a kernel's rules allow a size, and what the analytic model says of it there.
+  bool allows(const RangeKernel& kernel, std::int64_t size) const;
+  double predicted_ns(const RangeKernel& kernel, std::int64_t size) const;
+  /// Whether it computes the problem of a size with its code, and the class of determinism allows
+  /// it there. Costs more than the others.
   bool serves(const RangeKernel& kernel, std::int64_t size) const;
   /// Nanoseconds of a kernel that serves the size: measured, or the analytic model's times the
   /// error that it had at the sizes measured on both sides.
   double expected_ns(const RangeKernel& kernel, std::int64_t size) const;
-  /// The largest sizes before a kernel needs another tile, and the range's last, ascending.
+  /// A time of a kernel. A new one joins the others, and with it its form for sizes that end within
+  /// a tile, expected to err from the model as it does.
+  void add(const Config& config, std::int64_t size, double ns);
+  /// The largest sizes before a kernel needs another tile, and the smallest after them; the range's
+  /// last. Ascending.
   std::vector<std::int64_t> steps() const;
-  /// Of those, three between each two of `sizes` that are not close: where kernels are to be timed,
-  /// `sizes` included.
-  std::vector<std::int64_t> timed_sizes(const std::vector<std::int64_t>& sizes) const;
+  /// Of those, `per_doubling` in each doubling of the size from the first to the last of `sizes`,
+  /// less these: where kernels are to be timed. Coarse first: what stops early has covered the
+  /// range.
+  std::vector<std::int64_t> timed_sizes(const std::vector<std::int64_t>& sizes,
+                                        int per_doubling) const;
   /// Kernels worth timing at a size, the fastest expected first.
   std::vector<std::size_t> promising(std::int64_t size) const;
-  /// The table: at most `most` kernels, fewer where that loses at most 1 %. Sizes that no kernel
-  /// serves go with their neighbours.
+  /// Configs that are none of the kernels and may be faster at a size, as a search would propose
+  /// that knows the times of all kernels there: `codes` with new code, `more` that share it.
+  std::vector<Config> fresh(std::int64_t size, std::uint64_t seed, int codes, int more) const;
+  /// The table: kernels of at most `most` binaries, fewer where that loses at most 1 %. Sizes that
+  /// no kernel serves go with their neighbours.
   std::vector<RangeChoice> choose(std::size_t most) const;
 
  private:

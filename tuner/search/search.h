@@ -80,6 +80,8 @@ struct SearchInput {
   std::shared_ptr<IdleWorker> worker = nullptr;
   /// Code that was compiled before, by this compiler; null: none is kept. Thread-safe.
   std::function<std::optional<Binary>(const Source&)> stored = {};
+  /// Is given what was compiled for this search; null: nobody wants it. Thread-safe.
+  std::function<void(const Source&, const Binary&)> compiled = {};
 };
 
 /// The same input and the same outcomes give the same decisions: time decides only when to stop.

@@ -8,7 +8,11 @@
 namespace kiln {
 
 CandidateCode::CandidateCode(const SearchInput& input, Compiler& compiler)
-    : gemm_(input.gemm), device_(input.device), stored_(input.stored), compiler_(compiler) {}
+    : gemm_(input.gemm),
+      device_(input.device),
+      stored_(input.stored),
+      compiled_(input.compiled),
+      compiler_(compiler) {}
 
 void CandidateCode::compile(const std::vector<Config>& group) {
   compiling_.clear();  // joins
@@ -67,6 +71,7 @@ void CandidateCode::compile_shared(const Source& source, Shared& out) const {
       return;
     }
   auto binary = compiler_.compile(source);
+  if (binary && compiled_) compiled_(source, *binary);
   if (binary)
     out.binary = std::make_shared<const Binary>(std::move(*binary));
   else

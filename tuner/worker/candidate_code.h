@@ -63,6 +63,7 @@ class CandidateCode {
   const Gemm gemm_;
   const DeviceCaps device_;
   const std::function<std::optional<Binary>(const Source&)> stored_;
+  const std::function<void(const Source&, const Binary&)> compiled_;
   Compiler& compiler_;
   std::map<Config, Slot> slots_;
   std::mutex mutex_;  // guards by_key_

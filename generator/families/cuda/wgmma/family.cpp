@@ -385,6 +385,12 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
+    .ragged =
+        [](const CudaWgmma& c) {
+          CudaWgmma clipped = c;
+          clipped.clip = true;
+          return clipped;
+        },
     .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; }};
 
 }  // namespace
