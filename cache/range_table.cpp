@@ -41,9 +41,9 @@ const RangeCell& RangeTable::at(std::int64_t size) const {
 }
 
 std::size_t RangeTable::kernels() const {
-  std::set<Config> configs;
-  for (const RangeCell& cell : cells) configs.insert(cell.config);
-  return configs.size();
+  std::set<std::vector<int>> kernels;
+  for (const RangeCell& cell : cells) kernels.insert(code_fields(cell.config));
+  return kernels.size();
 }
 
 std::string RangeTable::text() const {

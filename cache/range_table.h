@@ -27,7 +27,7 @@ struct RangeTable {
 
   /// The cell of a size of the range.
   const RangeCell& at(std::int64_t size) const;
-  /// How many kernels its cells name.
+  /// How many kernels its cells name; configs that share a binary are one.
   std::size_t kernels() const;
   /// One line a cell: last, tuned_at, expected nanoseconds, config.
   std::string text() const;

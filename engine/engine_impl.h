@@ -190,7 +190,7 @@ struct KILN_LOCAL Engine::Impl {
   void install(const Gemm& gemm, const BestKey& key, const Config& config,
                const std::string& reason, const KernelCode& code);
 
-  // range_tuning.cpp
+  // range_records.cpp
   /// On a GPU one that promises no alignment has the best that its pitches have at any size, and
   /// begins and ends with a size that has it.
   GemmRange spelt(const GemmRange& range) const;
@@ -199,6 +199,9 @@ struct KILN_LOCAL Engine::Impl {
   /// range_plan.cpp: loads the kernels that tables name for sizes of the range. The most bytes of
   /// workspace that any of these sizes needs.
   std::int64_t prepare_range(const GemmRange& range, int threads);
+  /// range_tuning.cpp: what tune_range() does where no table is stored. `tuning` is held.
+  Result<RangeReport> search_range(const GemmRange& range, int threads, Compiler& compiler,
+                                   const TuneOptions& options);
   /// Plans of its sizes that were made before take its kernels.
   void install_range(const GemmRange& range, int threads);
 

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "engine/engine_impl.h"
-#include "engine/ranges.h"
 #include "generator/problem/size.h"
 #include "generator/render/code_key.h"
 #include "generator/space/summation.h"
@@ -165,6 +164,10 @@ class RangeTuning {
   Status refine(const std::vector<std::int64_t>& sizes) {
     std::set<std::size_t> chosen;
     for (const RangeChoice& choice : model_.choose(kRefinedBinaries)) chosen.insert(choice.kernel);
+    // Winners have their place in the database; another kernel may find none.
+    for (std::size_t i = 0; i < model_.kernels.size(); ++i)
+      for (const auto& [size, config] : winners_)
+        if (model_.kernels[i].config == config) chosen.insert(i);
     std::vector<RangeKernel> kept;
     for (const std::size_t i : chosen) kept.push_back(std::move(model_.kernels[i]));
     model_.kernels = std::move(kept);
@@ -354,108 +357,11 @@ class RangeTuning {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-RangeReport report_of(const RangeRecord& record, int threads) {
-  RangeReport report;
-  report.range = record.range;
-  report.threads = threads;
-  report.already_tuned = true;
-  for (const RangeCell& cell : record.table.cells)
-    report.parts.push_back({cell.last, text(cell.config), cell.tuned_at, cell.expected_ns});
-  report.kernels = static_cast<int>(record.table.kernels());
-  return report;
-}
-
 }  // namespace
 
-GemmRange Engine::Impl::spelt(const GemmRange& range) const {
-  GemmRange copy = range;
-  if (!gpu || range.gemm.alignment != 1 || !validate(range)) return copy;
-  copy.gemm.alignment = natural_alignment(range.gemm);
-  if (!sets_pitch(range.gemm, range.size)) return copy;
-  // Alignment differs from size to size, with a period of a few: the best that occurs, from the
-  // first size that has it to the last.
-  constexpr std::int64_t kPeriod = 32;
-  const auto alignment = [&](std::int64_t size) { return natural_alignment(range.at(size)); };
-  int best = 0;
-  for (std::int64_t i = range.first; i <= std::min(range.last(), range.first + kPeriod); ++i)
-    if (alignment(i) > best) best = alignment(i), copy.first = i;
-  std::int64_t last = range.last();
-  while (alignment(last) < best) --last;
-  copy.gemm = range.at(last);
-  copy.gemm.alignment = best;
-  return copy;
-}
-
-std::optional<RangeRecord> Engine::Impl::stored_range(const GemmRange& range, int threads) {
-  for (RangeRecord& record : store->ranges_like(key_of(range.gemm, threads), range.size))
-    if (record.range.first == range.first && record.range.last() == range.last())
-      return std::move(record);
-  return std::nullopt;
-}
-
-Result<RangeReport> Engine::Impl::tune_range(const GemmRange& range, const TuneOptions& options) {
-  if (Status ok = validate(range); !ok) return tl::unexpected(ok.error());
-  if (Status ok = check_budget(options); !ok) return tl::unexpected(ok.error());
-  const auto threads = threads_of(options.threads);
-  if (!threads) return tl::unexpected(threads.error());
-  const std::lock_guard lock(tuning);
-  if (!options.force)
-    if (const auto record = stored_range(range, *threads)) {
-      RangeReport report = report_of(*record, *threads);
-      report.stored = true;
-      return report;
-    }
-  const auto compiler = this->compiler();
-  if (!compiler) return tl::unexpected(compiler.error());
-  TuneOptions each = options;
-  each.threads = *threads;
-  // A table names winners of the database: without one that can be written there is none.
-  if (Status written = store->begin_session(
-          {.command = "tune", .seed = options.seed, .budget_seconds = options.budget.count()});
-      !written)
-    return tl::unexpected(written.error());
-  auto report = RangeTuning(*this, range, *threads, **compiler, each).run();
-  if (!report) return report;
-  const Status lasting = store->lasting();
-  report->stored = lasting && stored_range(range, *threads).has_value();
-  if (!report->stored)
-    report->warnings.insert(report->warnings.begin(),
-                            fmt::format("not stored: the table of {} in {}: later processes know "
-                                        "nothing of it",
-                                        text(range), store->path().string()));
-  install_range(range, *threads);
-  return report;
-}
-
-void Engine::Impl::install_range(const GemmRange& range, int threads) {
-  const std::lock_guard lock(resolving);
-  tuned_ranges.forget();
-  stored_kernels.forget();
-  for (const SharedPlan& plan : plans.all()) {
-    const std::int64_t size = plan->gemm.*member_of(range.size);
-    if (plan->threads != threads || plan->match == Match::exact || size < range.first ||
-        size > range.last() ||
-        without_size(plan->gemm, range.size) != without_size(range.gemm, range.size))
-      continue;
-    if (auto better = range_plan(plan->gemm, threads)) plans.put(*better);
-  }
-}
-
-Result<RangeReport> stored_range(Engine& engine, const GemmRange& range, int threads) {
-  return shielded([&]() -> Result<RangeReport> {
-    Engine::Impl& impl = engine.impl();
-    if (Status ok = validate(range); !ok) return tl::unexpected(ok.error());
-    const auto count = impl.threads_of(threads);
-    if (!count) return tl::unexpected(count.error());
-    const GemmRange spelt = impl.spelt(range);
-    const auto record = impl.stored_range(spelt, *count);
-    if (!record)
-      return fail(ErrorCode::not_tuned,
-                  fmt::format("{} on {} threads was never tuned as a range", text(range), *count));
-    RangeReport report = report_of(*record, *count);
-    report.stored = true;
-    return report;
-  });
+Result<RangeReport> Engine::Impl::search_range(const GemmRange& range, int threads,
+                                               Compiler& compiler, const TuneOptions& options) {
+  return RangeTuning(*this, range, threads, compiler, options).run();
 }
 
 }  // namespace kiln

@@ -64,7 +64,9 @@ Result<Run> started(const std::shared_ptr<GpuResources>& gpu, const Gemm& gemm,
   };
 }
 
-TEST(GpuSummation, OfOneTextGivesTheSameBits) {
+class GpuSummation : public testing::TestWithParam<const char*> {};
+
+TEST_P(GpuSummation, OfOneTextGivesTheSameBits) {
   const auto device = cuda::open_device(0);
   if (!device) GTEST_SKIP() << "no NVIDIA GPU: cuda:0 cannot be opened";
   const auto gpu = std::make_shared<GpuResources>(*device);
@@ -72,22 +74,25 @@ TEST(GpuSummation, OfOneTextGivesTheSameBits) {
     return started(gpu, gemm, caps, config);
   };
   std::mt19937_64 random(test::seed_of_run());
-  for (const char* line :
-       {"bf16 N T 600 520 4096 align=16", "bf16 N N 300 264 1032 epilogue=bias_col+silu align=16",
-        "fp16 N T 333 77 555 out=fp32", "fp16 T N 140 200 800 order=column",
-        "fp8 N T 512 512 2048 align=16", "fp8 N T 200 256 1024 scale=1x128 align=16",
-        "tf32 N T 260 132 900 align=16", "tf32 T N 260 132 900 align=16", "fp32 N N 300 200 700",
-        "fp64 N N 150 96 500 align=16", "int8 N T 300 128 512 align=16"}) {
-    const Gemm gemm = parse_gemm(line).value();
-    int compared = 0;
-    for (const Pair& pair : pairs_of(gemm, (*device)->caps(), test::stated_order,
-                                     6 * std::size_t(test::thorough()), random)) {
-      const auto found = difference(pair, (*device)->caps(), start);
-      EXPECT_FALSE(found) << text_of(pair) << ": " << *found;
-      ++compared;
-    }
-    EXPECT_GT(compared, 0) << line;
+  const Gemm gemm = parse_gemm(GetParam()).value();
+  int compared = 0;
+  for (const Pair& pair : pairs_of(gemm, (*device)->caps(), test::stated_order,
+                                   6 * std::size_t(test::thorough()), random)) {
+    const auto found = difference(pair, (*device)->caps(), start);
+    EXPECT_FALSE(found) << text_of(pair) << ": " << *found;
+    ++compared;
   }
+  EXPECT_GT(compared, 0) << GetParam();
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, GpuSummation,
+    testing::Values("bf16 N T 600 520 4096 align=16",
+                    "bf16 N N 300 264 1032 epilogue=bias_col+silu align=16",
+                    "fp16 N T 333 77 555 out=fp32", "fp16 T N 140 200 800 order=column",
+                    "fp8 N T 512 512 2048 align=16", "fp8 N T 200 256 1024 scale=1x128 align=16",
+                    "tf32 N T 260 132 900 align=16", "tf32 T N 260 132 900 align=16",
+                    "fp32 N N 300 200 700", "fp64 N N 150 96 500 align=16",
+                    "int8 N T 300 128 512 align=16"));
 
 }  // namespace kiln::gpu_summation_test
