@@ -144,8 +144,9 @@ class Store {
   Status put_fit(const BestKey& key, const FittedModel& model);
   /// Adds or replaces a range's table; the key's problem is any of the range.
   Status put_range(const BestKey& key, const GemmRange& range, const RangeTable& table);
-  /// Ranges of problems that differ from the key's in `size` alone, on the same device under the
-  /// same policy, the user's own first.
+  /// Ranges on the key's device under its policy and class of determinism, the user's own first.
+  std::vector<RangeRecord> ranges_of(const BestKey& key);
+  /// Those of problems that differ from the key's in `size` alone.
   std::vector<RangeRecord> ranges_like(const BestKey& key, Size size);
   /// Every row of this key, failures too, oldest first.
   std::vector<Measured> known(const BestKey& key, const Validators& now);

@@ -1,4 +1,7 @@
 // Tables of tuned ranges: written, looked up, listed.
+#include <functional>
+#include <string>
+
 #include "cache/store_impl.h"
 #include "generator/problem/size.h"
 
@@ -22,6 +25,30 @@ std::vector<RangeRecord> read_all(Layer& layer, SQLite::Statement& row) {
   return found;
 }
 
+constexpr const char* kOfDevice =
+    "SELECT id FROM range WHERE device_id = (SELECT id FROM device WHERE key = ?1) AND "
+    "policy = ?2 AND determinism = ?3";
+
+/// What a query finds in all layers, the user's own first. `more` follows kOfDevice, `bind` binds
+/// it.
+std::vector<RangeRecord> ranges_where(Store::Impl& store, const BestKey& key, const char* more,
+                                      const std::function<void(SQLite::Statement&)>& bind) {
+  const std::lock_guard lock(store.mutex);
+  std::vector<RangeRecord> all;
+  for (Layer& layer : store.layers) {
+    auto found = lookup(layer, [&] {
+      SQLite::Statement row(*layer.db, std::string(kOfDevice) + more);
+      row.bind(1, key_text(key.device));
+      row.bind(2, key.policy);
+      bind_value(row, 3, to_value(key.determinism));
+      bind(row);
+      return read_all(layer, row);
+    });
+    for (RangeRecord& record : found) all.push_back(std::move(record));
+  }
+  return all;
+}
+
 }  // namespace
 
 Status Store::put_range(const BestKey& key, const GemmRange& range, const RangeTable& table) {
@@ -31,25 +58,15 @@ Status Store::put_range(const BestKey& key, const GemmRange& range, const RangeT
   });
 }
 
+std::vector<RangeRecord> Store::ranges_of(const BestKey& key) {
+  return ranges_where(*impl_, key, "", [](SQLite::Statement&) {});
+}
+
 std::vector<RangeRecord> Store::ranges_like(const BestKey& key, Size size) {
-  const std::lock_guard lock(impl_->mutex);
-  std::vector<RangeRecord> all;
-  for (Layer& layer : impl_->layers) {
-    auto found = lookup(layer, [&] {
-      SQLite::Statement row(*layer.db,
-                            "SELECT id FROM range WHERE device_id = (SELECT id FROM device WHERE "
-                            "key = ?1) AND rest = ?2 AND size = ?3 AND policy = ?4 AND "
-                            "determinism = ?5");
-      row.bind(1, key_text(key.device));
-      row.bind(2, rest_text(key.gemm, size));
-      bind_value(row, 3, to_value(size));
-      row.bind(4, key.policy);
-      bind_value(row, 5, to_value(key.determinism));
-      return read_all(layer, row);
-    });
-    for (RangeRecord& record : found) all.push_back(std::move(record));
-  }
-  return all;
+  return ranges_where(*impl_, key, " AND rest = ?4 AND size = ?5", [&](SQLite::Statement& row) {
+    row.bind(4, rest_text(key.gemm, size));
+    bind_value(row, 5, to_value(size));
+  });
 }
 
 Result<std::vector<RangeRecord>> Store::list_ranges() {

@@ -8,15 +8,23 @@
 namespace kiln {
 
 std::vector<TunedRange>& TunedRanges::of(const BestKey& key, Size size, Store& store) {
-  const PlanKey rest = plan_key(without_size(key.gemm, size), key.device.compute_units);
-  const auto [entry, fresh] = known_.try_emplace({rest, size});
-  std::vector<TunedRange>& ranges = entry->second;
-  if (!fresh) return ranges;
-  for (RangeRecord& record : store.ranges_like(key, size)) ranges.push_back({std::move(record)});
-  std::ranges::stable_sort(ranges, {}, [](const TunedRange& range) {
-    return range.record.range.last() - range.record.range.first;
-  });
-  return ranges;
+  const int threads = key.device.compute_units;
+  const auto rest = [&](const Gemm& gemm, Size varying) {
+    return Key{plan_key(without_size(gemm, varying), threads), varying};
+  };
+  if (read_.insert(threads).second) {
+    for (RangeRecord& record : store.ranges_of(key)) {
+      const Size varying = record.range.size;
+      known_[rest(record.key.gemm, varying)].push_back({std::move(record)});
+    }
+    for (auto& [problems, ranges] : known_)
+      std::ranges::stable_sort(ranges, {}, [](const TunedRange& range) {
+        return range.record.range.last() - range.record.range.first;
+      });
+  }
+  if (known_.empty()) return none_;
+  const auto ranges = known_.find(rest(key.gemm, size));
+  return ranges == known_.end() ? none_ : ranges->second;
 }
 
 StoredKernel* kernel_of(TunedRange& range, const RangeCell& cell, Store& store,

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -18,14 +19,18 @@ struct TunedRange {
   std::map<std::int64_t, std::unique_ptr<StoredKernel>> kernels = {};
 };
 
-/// Read from the store once for each set of problems that differ in one size. Not thread-safe.
+/// Read from the store once for each number of threads: most problems are of no range, and a query
+/// for each would be most of a miss. Not thread-safe.
 class TunedRanges {
  public:
   /// Those that differ from the key's problem in `size` alone, the narrowest first. Valid until
   /// forget().
   std::vector<TunedRange>& of(const BestKey& key, Size size, Store& store);
   /// After a search: a winner or a table is new.
-  void forget() { known_.clear(); }
+  void forget() {
+    known_.clear();
+    read_.clear();
+  }
 
  private:
   struct Key {
@@ -37,6 +42,8 @@ class TunedRanges {
     std::size_t operator()(const Key& key) const { return hash_of(key.rest); }
   };
   std::unordered_map<Key, std::vector<TunedRange>, Hash> known_;
+  std::set<int> read_;  // numbers of threads
+  std::vector<TunedRange> none_;
 };
 
 /// The kernel of a cell; null where it cannot serve.
