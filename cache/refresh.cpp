@@ -59,7 +59,7 @@ class Refresh {
                                            {.key = binary_key(*source, (*compiler)->version()),
                                             .code_key = code_key(*source),
                                             .compiler = (*compiler)->version(),
-                                            .source = source->text,
+                                            .source = stored->source.empty() ? "" : source->text,
                                             .image = stored->image});
     if (!done) return tl::unexpected(done.error());
     return row;

@@ -48,8 +48,9 @@ struct OpenOptions {
   /// Lets the Engine call the vendor's library (cuBLASLt) where it won the race by 2 % or more;
   /// plan().config() and explain() then name it.
   bool allow_vendor = false;
-  /// Told once about each untuned shape, before it is computed; may call tune(). What it throws is
-  /// logged, and the call continues. Empty: a warning on stderr (see $KILN_LOG in engine.hpp).
+  /// Told once about each untuned shape, before it is computed, on the thread of the call: on
+  /// several at once where several miss; may call tune(). What it throws is logged, and the call
+  /// continues. Empty: a warning on stderr (see $KILN_LOG in engine.hpp).
   std::function<void(const std::string&)> on_untuned = nullptr;
   /// The file to which all calls are added, by problem: how often, and how long they took; see
   /// `kiln report` and `kiln tune --recorded`. Any number of processes may name the same one.

@@ -1,6 +1,7 @@
 // An Engine for tests: a database of its own, ears for what it says, and tuning without measuring.
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -22,7 +23,10 @@ struct Opened {
     auto opened = Engine::open({.database = dir / "kiln.db",
                                 .policy = policy,
                                 .threads = 1,
-                                .on_untuned = [this](const std::string& s) { said.push_back(s); }});
+                                .on_untuned = [this](const std::string& s) {
+                                  const std::lock_guard lock(saying);
+                                  said.push_back(s);
+                                }});
     if (!opened) throw std::runtime_error(opened.error().message);
     engine.emplace(std::move(*opened));
     engine->impl().make_bench = fake_bench;
@@ -30,6 +34,7 @@ struct Opened {
   Engine* operator->() { return &*engine; }
 
   TempDir dir;
+  std::mutex saying;  // calls of several threads may miss at once
   std::vector<std::string> said;
   std::optional<Engine> engine;
 };

@@ -1,5 +1,6 @@
-// Dot products: both operands k-major and left where they are; vectors run along k, and a tile of
-// kMr × kNr accumulators is reduced across its lanes at the end.
+// Dot products: both operands k-major and left where they are, or transposed first where they are
+// not; vectors run along k, and a tile of kMr × kNr accumulators is reduced across its lanes at the
+// end.
 // Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
 
 template <int L>
@@ -124,10 +125,65 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
   }
 }
 
+/// Accumulators that wait between passes over k.
+KILN_INLINE i64 vectors_waiting(const KilnArgs& args) {
+  //% if blocked_k
+  //% if blocked_m
+  return (smaller(args.division.mc, args.m) + kMr - 1) / kMr * (kMr * kNr);
+  //% else
+  return (args.m + kMr - 1) / kMr * (kMr * kNr);
+  //% end
+  //% else
+  return 0;
+  //% end
+}
+
+//% if transposes
+/// Elements between two rows of a transposed operand.
+KILN_INLINE i64 transposed_ld(i64 k) {
+  constexpr i64 kStep = kLanes * kGroup;
+  return (k + kStep - 1) / kStep * kStep;
+}
+
+/// `rows` neighbours of each k, as rows along k.
+template <typename T>
+static void transpose(const T* from, i64 ld, i64 rows, i64 k, T* to) {
+  constexpr i64 kBlock = 64;  // its lines stay in L1 until all their elements are read
+  const i64 to_ld = transposed_ld(k);
+  for (i64 k0 = 0; k0 < k; k0 += kBlock) {
+    const i64 k1 = smaller(k0 + kBlock, k);
+    for (i64 row = 0; row < rows; ++row)
+      for (i64 at = k0; at < k1; ++at) to[row * to_ld + at] = from[at * ld + row];
+  }
+}
+
+//% end
+KILN_INLINE i64 vectors_of_thread(const KilnArgs& args) {
+  i64 vectors = vectors_waiting(args);
+  //% if pack_a
+  vectors += (args.m * transposed_ld(args.k) * i64(sizeof(TypeA)) - 1) / i64(sizeof(AccVec)) + 1;
+  //% end
+  //% if pack_b
+  vectors += (kNr * transposed_ld(args.k) * i64(sizeof(TypeB)) - 1) / i64(sizeof(AccVec)) + 1;
+  //% end
+  return vectors;
+}
+
 static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, Range rows,
                      Range columns) {
   const auto* a = static_cast<const TypeA*>(args.a);
   const auto* b = static_cast<const TypeB*>(args.b);
+  //% if transposes
+  void* const own_rows = waiting + vectors_waiting(args);
+  const i64 own_ld = transposed_ld(args.k);
+  //% end
+  //% if pack_a
+  auto* const a_rows = static_cast<TypeA*>(own_rows);
+  transpose(a + rows.begin, args.lda, rows.end - rows.begin, args.k, a_rows);
+  //% end
+  //% if pack_b
+  auto* const b_rows = static_cast<TypeB*>(own_rows);
+  //% end
   //% if blocked_k
   const i64 kc = args.division.kc;
   //% end
@@ -140,6 +196,9 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
     const i64 i1 = smaller(i0 + mc, rows.end);
     for (i64 j = columns.begin; j < columns.end; j += kNr) {
       const int width = int(smaller(kNr, columns.end - j));
+      //% if pack_b
+      transpose(b + j, args.ldb, width, args.k, b_rows);
+      //% end
       //% if blocked_k
       for (i64 k0 = 0; k0 < args.k || k0 == 0; k0 += kc) {
         const i64 k = smaller(kc, args.k - k0);
@@ -156,26 +215,24 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
           // Branches cost 3 to 7 % where the tail is a large part of m.
           if (height == kTailRows) any_tile = tile<kTailRows, false>;
           //% end
+          //% if pack_a
+          any_tile(a_rows + (i - rows.begin) * own_ld + k0, own_ld, b + j * args.ldb + k0,
+                   args.ldb, k, out, i, j, height, width, own, pass);
+          //% end
+          //% if pack_b
+          any_tile(a + i * args.lda + k0, args.lda, b_rows + k0, own_ld, k, out, i, j, height,
+                   width, own, pass);
+          //% end
+          //% if in_place
           any_tile(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j,
                    height, width, own, pass);
+          //% end
         }
         //% if blocked_k
       }
       //% end
     }
   }
-}
-
-KILN_INLINE i64 vectors_of_thread(const KilnArgs& args) {
-  //% if blocked_k
-  //% if blocked_m
-  return (smaller(args.division.mc, args.m) + kMr - 1) / kMr * (kMr * kNr);
-  //% else
-  return (args.m + kMr - 1) / kMr * (kMr * kNr);
-  //% end
-  //% else
-  return 0;
-  //% end
 }
 
 extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {

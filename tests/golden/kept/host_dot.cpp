@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_99301da598f90008.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_50b68caec782e3e6.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -466,8 +466,9 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
 }
 
 // ---- cpu/dot/dot.cpp ----
-// Dot products: both operands k-major and left where they are; vectors run along k, and a tile of
-// kMr × kNr accumulators is reduced across its lanes at the end.
+// Dot products: both operands k-major and left where they are, or transposed first where they are
+// not; vectors run along k, and a tile of kMr × kNr accumulators is reduced across its lanes at the
+// end.
 // Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
 
 template <int L>
@@ -554,6 +555,16 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
   }
 }
 
+/// Accumulators that wait between passes over k.
+KILN_INLINE i64 vectors_waiting(const KilnArgs& args) {
+  return 0;
+}
+
+KILN_INLINE i64 vectors_of_thread(const KilnArgs& args) {
+  i64 vectors = vectors_waiting(args);
+  return vectors;
+}
+
 static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, Range rows,
                      Range columns) {
   const auto* a = static_cast<const TypeA*>(args.a);
@@ -574,10 +585,6 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
         }
     }
   }
-}
-
-KILN_INLINE i64 vectors_of_thread(const KilnArgs& args) {
-  return 0;
 }
 
 extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {

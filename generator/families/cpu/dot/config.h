@@ -8,7 +8,8 @@
 
 namespace kiln {
 
-/// No packing, both operands k-major: vectors run along k and are reduced across lanes at the end.
+/// Operands k-major, as they are or transposed first: vectors run along k and are reduced across
+/// lanes at the end.
 struct HostDot {
   static constexpr std::string_view kFamily = "host_dot";
   Isa isa = Isa::avx512;
@@ -17,6 +18,8 @@ struct HostDot {
   int mc = 0;          // rows of A held while B streams, 0 = all
   Parallel parallel = Parallel::none;
   int prefetch = 0;
+  bool pack_a = false;        // A is m-major: its rows are copied along k first
+  bool pack_b = false;        // B is n-major: the columns of a tile are copied along k first
   bool any_epilogue = false;  // bias, activation and residual are arguments of the call
   auto operator<=>(const HostDot&) const = default;
 
@@ -29,6 +32,8 @@ struct HostDot {
                       argument("mc", &C::mc, kAnyLength),
                       argument("parallel", &C::parallel),
                       Field<C, int>{"prefetch", &C::prefetch},
+                      Field<C, bool>{"pack_a", &C::pack_a, 1, true},
+                      Field<C, bool>{"pack_b", &C::pack_b, 1, true},
                       Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true}};
   }
 };

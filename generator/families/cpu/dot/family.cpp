@@ -35,9 +35,14 @@ constexpr FirstRule<HostDot> kFirst[] = {
      }}};
 
 constexpr Rule<HostDot, DotSizes> kRules[] = {
-    {"both operands are k-major, B is not packed",
-     [](const Canonical& p, const DeviceCaps&, const HostDot&, const DotSizes&) {
-       return p.a_k_major && p.b_k_major && !p.gemm.b_packed;
+    {"pack_a where A is m-major, pack_b where B is n-major, not both, B not packed before",
+     [](const Canonical& p, const DeviceCaps&, const HostDot& c, const DotSizes&) {
+       return c.pack_a != p.a_k_major && c.pack_b != p.b_k_major && !(c.pack_a && c.pack_b) &&
+              !p.gemm.b_packed;
+     }},
+    {"mc is 0 with pack_b: each block of rows would copy B again",
+     [](const Canonical&, const DeviceCaps&, const HostDot& c, const DotSizes&) {
+       return !c.pack_b || c.mc == 0;
      }},
     {"mr and nr are at least 1, and accumulators and operands fit the registers",
      [](const Canonical&, const DeviceCaps&, const HostDot& c, const DotSizes& w) {
@@ -58,7 +63,12 @@ constexpr Rule<HostDot, DotSizes> kRules[] = {
 
 void enumerate(const Canonical& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
-  if (!p.a_k_major || !p.b_k_major || p.gemm.b_packed) return;
+  // What is copied is small; tiles of other families fill vectors with its rows otherwise.
+  constexpr std::int64_t kMostCopied = 64;
+  const bool pack_a = !p.a_k_major, pack_b = !p.b_k_major;
+  if ((pack_a && (pack_b || p.gemm.m > kMostCopied)) || (pack_b && p.gemm.n > kMostCopied) ||
+      p.gemm.b_packed)
+    return;
   std::vector<Parallel> ways{Parallel::none};
   if (d.compute_units > 1) {
     ways.insert(ways.end(), {Parallel::n, Parallel::m});
@@ -80,10 +90,11 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
         for (const int kc : {0, 16 * step, 32 * step, 64 * step}) {
           if (kc >= p.gemm.k) continue;
           for (const int mc : {0, 16, 48, 96}) {
-            if (mc >= p.gemm.m && mc > 0) continue;
+            if (mc > 0 && (mc >= p.gemm.m || pack_b)) continue;
             for (const Parallel way : ways)
               for (const int prefetch : {0, 8, 16})
-                visit(HostDot{isa, mr, nr, kc, int(ceil_div(mc, mr) * mr), way, prefetch});
+                visit(HostDot{isa, mr, nr, kc, int(ceil_div(mc, mr) * mr), way, prefetch, pack_a,
+                              pack_b});
           }
         }
       }
@@ -113,6 +124,10 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostDot& h,
   v["blocked_m"] = flag(h.mc > 0);
   v["prefetch"] = flag(h.prefetch > 0);
   v["tail_rows"] = flag(tail_rows > 0);
+  v["pack_a"] = flag(h.pack_a);
+  v["pack_b"] = flag(h.pack_b);
+  v["transposes"] = flag(h.pack_a || h.pack_b);
+  v["in_place"] = flag(!h.pack_a && !h.pack_b);
   host::add_shares(out, h.parallel, h.mr, h.nr, row.group);
   return out;
 }
@@ -153,9 +168,12 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostDot& h, const 
   const double bytes_b = n * k * size_of(g.b.dtype) * (h.mc > 0 ? std::ceil(m / h.mc) : 1);
   const double far = bytes_b < d.l2_bytes ? rate.l2 : bytes_b < 64e6 ? rate.l3 : rate.dram;
   const double memory = bytes_b / far;
+  // Elements are copied one by one.
+  const double copied = h.pack_a ? m * k : h.pack_b ? n * k : 0;
+  const double copy = copied * 0.35;
   const double longest = std::max({compute, stream, memory});
   const double others = compute + stream + memory - longest;
-  return batch * (longest + 0.35 * others) + (threads > 1 ? 2000 : 0);
+  return batch * (copy + longest + 0.35 * others) + (threads > 1 ? 2000 : 0);
 }
 
 /// Lane i of an accumulator takes every step's unit i; the lanes meet at the end of k, halves added
