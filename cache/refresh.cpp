@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "cache/keys.h"
 #include "generator/render/code_key.h"
@@ -50,7 +56,7 @@ class Refresh {
       row.reason = compiler.error().message;
       return row;
     }
-    const auto made = (*compiler)->compile(*source);
+    const auto& made = compiled(**compiler, *source);
     if (!made) return to_race(made.error().message);
     if (made->image != stored->image) return to_race("today's templates make other machine code");
     row.state = Refreshed::recompiled;
@@ -66,9 +72,38 @@ class Refresh {
   }
 
  private:
+  /// Once for all winners of this code.
+  const Result<Binary>& compiled(Compiler& compiler, const Source& source) {
+    Once* once = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      once = &made_[binary_key(source, compiler.version())];
+    }
+    std::call_once(once->flag, [&] { once->binary = compiler.compile(source); });
+    return once->binary;
+  }
+
+  struct Once {
+    std::once_flag flag;
+    Result<Binary> binary;
+  };
   Store& store_;
   bool write_;
+  std::mutex mutex_;
+  std::map<std::string, Once> made_;  // by binary_key; under mutex_
 };
+
+/// `one` of every index below `count`, on all cores.
+void on_all_cores(std::size_t count, const std::function<void(std::size_t)>& one) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < count;) one(i);
+  };
+  std::vector<std::jthread> others;
+  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+    others.emplace_back(work);
+  work();
+}
 
 }  // namespace
 
@@ -92,9 +127,10 @@ Result<std::vector<RefreshRow>> refresh(Store& store, bool write) {
   const auto records = store.list();
   if (!records) return tl::unexpected(records.error());
   Refresh each(store, write);
+  std::vector<Result<RefreshRow>> looked(records->size());
+  on_all_cores(records->size(), [&](std::size_t i) { looked[i] = each.look_at((*records)[i]); });
   std::vector<RefreshRow> rows;
-  for (const Record& record : *records) {
-    auto row = each.look_at(record);
+  for (auto& row : looked) {
     if (!row) return tl::unexpected(row.error());
     rows.push_back(std::move(*row));
   }

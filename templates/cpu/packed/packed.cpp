@@ -43,6 +43,11 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
   const TypeA* from = in.a + i * in.lda + k;
   //% if direct_a
   if (count >= kGroup) return load<Unit>(from);
+  //% if grouped
+  // One load that ends with the row, where it has as many elements.
+  constexpr int kBits = 8 * sizeof(TypeA);
+  if (k >= kGroup) return load<Unit>(from - (kGroup - count)) >> ((kGroup - count) * kBits);
+  //% end
   //% end
   return gather_unit(from, 1, count);
   //% else
@@ -82,13 +87,16 @@ struct PanelRows {
 //% if !stream_d || fetch_a || fetch_b
 constexpr int kStepsPerFetch = 8;
 //% end
-/// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and skips missing rows, by branches that are predicted. There are some of each width,
-/// so they are short: their loop is not unrolled (no difference in speed) and finish() is not
-/// repeated.
-template <int M, int N, bool Ragged>
+/// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that vector.
+enum class Lacks { nothing, columns, both };
+
+/// One register tile: M rows by N vectors over k. A ragged tile, which may lack both, skips missing
+/// rows, by branches that are predicted. There are some of each width, so they are short: their loop
+/// is not unrolled (no difference in speed) and finish() is not repeated.
+template <int M, int N, Lacks What>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
+  constexpr bool kRagged = What == Lacks::both, kMasked = What != Lacks::nothing;
   const Operand in = operands;  // copies that stores to D cannot alias
   const Output out = where;
   AccVec acc[M][N];
@@ -98,7 +106,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     // A's bytes were shifted by 128 to be unsigned; the column sums undo it.
     AccVec start = AccVec(0);
     if (in.sums) {
-      const int panel = Ragged && j == N - 1 ? (columns - 1) / kLanes : j;  // as PanelRows
+      const int panel = kRagged && j == N - 1 ? (columns - 1) / kLanes : j;  // as PanelRows
       start = load<AccVec>(reinterpret_cast<const char*>(in.sums) + panel * in.b_pitch) * -128;
     }
     //% else
@@ -108,13 +116,13 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     for (int i = 0; i < M; ++i) acc[i][j] = start;
   }
   //% if packed_b
-  PanelRows<N, Ragged> right(in.b, in.b_pitch, columns);
+  PanelRows<N, kRagged> right(in.b, in.b_pitch, columns);
   //% end
   //% if !packed_b && !grouped
   Vec<bool, kLanes> live[N];
   KILN_UNROLL
   for (int j = 0; j < N; ++j)
-    live[j] = first_lanes<kLanes>(Ragged ? columns - j * kLanes : kLanes, Iota<kLanes>{});
+    live[j] = first_lanes<kLanes>(kMasked ? columns - j * kLanes : kLanes, Iota<kLanes>{});
   //% end
 
   auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
@@ -124,7 +132,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     for (int j = 0; j < N; j += kGroup) {
       UnitVec units[kGroup];
       load_panels(units, in.b + g * kGroup * in.ldb + j * kLanes, in.ldb, count,
-                  int(smaller(kGroup * kLanes, (Ragged ? columns : N * kLanes) - j * kLanes)));
+                  int(smaller(kGroup * kLanes, (kMasked ? columns : N * kLanes) - j * kLanes)));
       KILN_UNROLL
       for (int s = 0; s < kGroup && j + s < N; ++s) b[j + s] = units[s];
     }
@@ -135,7 +143,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
       b[j] = load<UnitVec>(right.of(j));
       //% else
       const TypeB* from = in.b + g * in.ldb + j * kLanes;
-      if constexpr (Ragged)
+      if constexpr (kMasked)
         b[j] = units_along<kLanes, TypeB>(__builtin_masked_load(
             live[j], reinterpret_cast<const Raw<TypeB>*>(from), Vec<Raw<TypeB>, kLanes>(0)));
       else
@@ -158,11 +166,14 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     //% end
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
-      if (Ragged && i >= rows) continue;
+      if (kRagged && i >= rows) continue;
       //% if pack_a
       UnitVec a = UnitVec(in.a[g * kMr + i]);
       //% else
       UnitVec a = UnitVec(unit_of_a(in, i, g * kGroup, count));
+      //% if flip_a
+      a ^= kFlip;
+      //% end
       //% end
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
@@ -178,7 +189,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   //% if fetch_a || fetch_b
   const i64 fetches = whole / kStepsPerFetch;
   //% else
-  const i64 fetches = Ragged ? 0 : smaller(M, whole / kStepsPerFetch);  // D's rows
+  const i64 fetches = kRagged ? 0 : smaller(M, whole / kStepsPerFetch);  // D's rows
   //% end
   for (i64 i = 0; i < fetches; ++i) {
     //% if fetch_a
@@ -190,22 +201,22 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     //% if !stream_d
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
-      if (!Ragged && i < M)
+      if (!kRagged && i < M)
         __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
         //% end
-#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+#pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
 #pragma clang loop unroll(disable) vectorize(disable)
   //% else
-#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+#pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
   //% end
   for (; g < whole; ++g) step(g, kGroup);
   //% if grouped
   if (k % kGroup) step(whole, k % kGroup);
   //% end
 
-  if constexpr (Ragged) {
+  if constexpr (kRagged) {
     AccVec sums[M][N];  // a copy: indexed at run time, accumulators would not stay in registers
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
@@ -223,7 +234,8 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     for (int i = 0; i < M; ++i) {
       KILN_UNROLL
       for (int j = 0; j < N; ++j)
-        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, kLanes, pass);
+        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes,
+                       kMasked && j == N - 1 ? columns - j * kLanes : kLanes, pass);
     }
   }
 }
@@ -237,13 +249,19 @@ KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 ro
   if constexpr (N > 1)
     if (columns <= kNarrower * kLanes)
       return ragged_tile<kNarrower>(in, k, out, row, column, rows, columns, pass);
-  tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
+  tile<kMr, N, Lacks::both>(in, k, out, row, column, rows, columns, pass);
 }
 
 KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
                           int rows, int columns, Pass pass) {
   if (rows == kMr && columns == kNr)
-    return tile<kMr, kNv, false>(in, k, out, row, column, rows, columns, pass);
+    return tile<kMr, kNv, Lacks::nothing>(in, k, out, row, column, rows, columns, pass);
+  //% if tail_columns
+  if (rows == kMr && columns == kTailColumns) {
+    constexpr int kVectors = (kTailColumns + kLanes - 1) / kLanes;
+    return tile<kMr, kVectors, Lacks::columns>(in, k, out, row, column, rows, columns, pass);
+  }
+  //% end
   ragged_tile<kNv>(in, k, out, row, column, rows, columns, pass);
 }
 

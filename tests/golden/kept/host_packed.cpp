@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_c9913eb56bb50510.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_08c816af921cf731.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -677,13 +677,16 @@ struct PanelRows {
 };
 
 constexpr int kStepsPerFetch = 8;
-/// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and skips missing rows, by branches that are predicted. There are some of each width,
-/// so they are short: their loop is not unrolled (no difference in speed) and finish() is not
-/// repeated.
-template <int M, int N, bool Ragged>
+/// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that vector.
+enum class Lacks { nothing, columns, both };
+
+/// One register tile: M rows by N vectors over k. A ragged tile, which may lack both, skips missing
+/// rows, by branches that are predicted. There are some of each width, so they are short: their loop
+/// is not unrolled (no difference in speed) and finish() is not repeated.
+template <int M, int N, Lacks What>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
+  constexpr bool kRagged = What == Lacks::both, kMasked = What != Lacks::nothing;
   const Operand in = operands;  // copies that stores to D cannot alias
   const Output out = where;
   AccVec acc[M][N];
@@ -693,7 +696,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     KILN_UNROLL
     for (int i = 0; i < M; ++i) acc[i][j] = start;
   }
-  PanelRows<N, Ragged> right(in.b, in.b_pitch, columns);
+  PanelRows<N, kRagged> right(in.b, in.b_pitch, columns);
 
   auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
     UnitVec b[N];
@@ -704,7 +707,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     right.advance();
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
-      if (Ragged && i >= rows) continue;
+      if (kRagged && i >= rows) continue;
       UnitVec a = UnitVec(in.a[g * kMr + i]);
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
@@ -722,15 +725,15 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     fetch<kFetchB>(in.next->b);
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
-      if (!Ragged && i < M)
+      if (!kRagged && i < M)
         __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
-#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+#pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
 #pragma clang loop unroll(disable) vectorize(disable)
   for (; g < whole; ++g) step(g, kGroup);
 
-  if constexpr (Ragged) {
+  if constexpr (kRagged) {
     AccVec sums[M][N];  // a copy: indexed at run time, accumulators would not stay in registers
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
@@ -748,7 +751,8 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     for (int i = 0; i < M; ++i) {
       KILN_UNROLL
       for (int j = 0; j < N; ++j)
-        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, kLanes, pass);
+        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes,
+                       kMasked && j == N - 1 ? columns - j * kLanes : kLanes, pass);
     }
   }
 }
@@ -762,13 +766,13 @@ KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 ro
   if constexpr (N > 1)
     if (columns <= kNarrower * kLanes)
       return ragged_tile<kNarrower>(in, k, out, row, column, rows, columns, pass);
-  tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
+  tile<kMr, N, Lacks::both>(in, k, out, row, column, rows, columns, pass);
 }
 
 KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
                           int rows, int columns, Pass pass) {
   if (rows == kMr && columns == kNr)
-    return tile<kMr, kNv, false>(in, k, out, row, column, rows, columns, pass);
+    return tile<kMr, kNv, Lacks::nothing>(in, k, out, row, column, rows, columns, pass);
   ragged_tile<kNv>(in, k, out, row, column, rows, columns, pass);
 }
 

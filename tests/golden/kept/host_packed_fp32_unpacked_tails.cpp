@@ -11,6 +11,7 @@ constexpr int kMr = 6;            // rows of the register tile
 constexpr int kNv = 4;            // vectors across the register tile
 constexpr int kUnroll = 1;        // k steps in the inner loop's body
 constexpr int kPrefetch = 8;      // k steps that B is prefetched ahead
+constexpr int kTailColumns = 36;  // columns that are left over, which have a tile of their own
 constexpr int kRowUnit = 6;       // rows are divided among threads at multiples of this
 constexpr int kColumnUnit = 64;   // columns are divided among threads at multiples of this
 constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
@@ -47,13 +48,16 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
 }
 
 constexpr int kStepsPerFetch = 8;
-/// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and skips missing rows, by branches that are predicted. There are some of each width,
-/// so they are short: their loop is not unrolled (no difference in speed) and finish() is not
-/// repeated.
-template <int M, int N, bool Ragged>
+/// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that vector.
+enum class Lacks { nothing, columns, both };
+
+/// One register tile: M rows by N vectors over k. A ragged tile, which may lack both, skips missing
+/// rows, by branches that are predicted. There are some of each width, so they are short: their loop
+/// is not unrolled (no difference in speed) and finish() is not repeated.
+template <int M, int N, Lacks What>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
+  constexpr bool kRagged = What == Lacks::both, kMasked = What != Lacks::nothing;
   const Operand in = operands;  // copies that stores to D cannot alias
   const Output out = where;
   AccVec acc[M][N];
@@ -66,14 +70,14 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   Vec<bool, kLanes> live[N];
   KILN_UNROLL
   for (int j = 0; j < N; ++j)
-    live[j] = first_lanes<kLanes>(Ragged ? columns - j * kLanes : kLanes, Iota<kLanes>{});
+    live[j] = first_lanes<kLanes>(kMasked ? columns - j * kLanes : kLanes, Iota<kLanes>{});
 
   auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
     UnitVec b[N];
     KILN_UNROLL
     for (int j = 0; j < N; ++j) {
       const TypeB* from = in.b + g * in.ldb + j * kLanes;
-      if constexpr (Ragged)
+      if constexpr (kMasked)
         b[j] = units_along<kLanes, TypeB>(__builtin_masked_load(
             live[j], reinterpret_cast<const Raw<TypeB>*>(from), Vec<Raw<TypeB>, kLanes>(0)));
       else
@@ -85,7 +89,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     }
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
-      if (Ragged && i >= rows) continue;
+      if (kRagged && i >= rows) continue;
       UnitVec a = UnitVec(unit_of_a(in, i, g * kGroup, count));
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
@@ -103,15 +107,15 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     fetch<kFetchB>(in.next->b);
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
-      if (!Ragged && i < M)
+      if (!kRagged && i < M)
         __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
-#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+#pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
 #pragma clang loop unroll(disable) vectorize(disable)
   for (; g < whole; ++g) step(g, kGroup);
 
-  if constexpr (Ragged) {
+  if constexpr (kRagged) {
     AccVec sums[M][N];  // a copy: indexed at run time, accumulators would not stay in registers
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
@@ -129,7 +133,8 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     for (int i = 0; i < M; ++i) {
       KILN_UNROLL
       for (int j = 0; j < N; ++j)
-        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, kLanes, pass);
+        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes,
+                       kMasked && j == N - 1 ? columns - j * kLanes : kLanes, pass);
     }
   }
 }
@@ -143,13 +148,17 @@ KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 ro
   if constexpr (N > 1)
     if (columns <= kNarrower * kLanes)
       return ragged_tile<kNarrower>(in, k, out, row, column, rows, columns, pass);
-  tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
+  tile<kMr, N, Lacks::both>(in, k, out, row, column, rows, columns, pass);
 }
 
 KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
                           int rows, int columns, Pass pass) {
   if (rows == kMr && columns == kNr)
-    return tile<kMr, kNv, false>(in, k, out, row, column, rows, columns, pass);
+    return tile<kMr, kNv, Lacks::nothing>(in, k, out, row, column, rows, columns, pass);
+  if (rows == kMr && columns == kTailColumns) {
+    constexpr int kVectors = (kTailColumns + kLanes - 1) / kLanes;
+    return tile<kMr, kVectors, Lacks::columns>(in, k, out, row, column, rows, columns, pass);
+  }
   ragged_tile<kNv>(in, k, out, row, column, rows, columns, pass);
 }
 

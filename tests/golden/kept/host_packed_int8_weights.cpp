@@ -75,13 +75,16 @@ struct PanelRows {
 };
 
 constexpr int kStepsPerFetch = 8;
-/// One register tile: M rows by N vectors over k. A ragged tile has fewer rows or columns than that
-/// and skips missing rows, by branches that are predicted. There are some of each width,
-/// so they are short: their loop is not unrolled (no difference in speed) and finish() is not
-/// repeated.
-template <int M, int N, bool Ragged>
+/// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that vector.
+enum class Lacks { nothing, columns, both };
+
+/// One register tile: M rows by N vectors over k. A ragged tile, which may lack both, skips missing
+/// rows, by branches that are predicted. There are some of each width, so they are short: their loop
+/// is not unrolled (no difference in speed) and finish() is not repeated.
+template <int M, int N, Lacks What>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
+  constexpr bool kRagged = What == Lacks::both, kMasked = What != Lacks::nothing;
   const Operand in = operands;  // copies that stores to D cannot alias
   const Output out = where;
   AccVec acc[M][N];
@@ -90,13 +93,13 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     // A's bytes were shifted by 128 to be unsigned; the column sums undo it.
     AccVec start = AccVec(0);
     if (in.sums) {
-      const int panel = Ragged && j == N - 1 ? (columns - 1) / kLanes : j;  // as PanelRows
+      const int panel = kRagged && j == N - 1 ? (columns - 1) / kLanes : j;  // as PanelRows
       start = load<AccVec>(reinterpret_cast<const char*>(in.sums) + panel * in.b_pitch) * -128;
     }
     KILN_UNROLL
     for (int i = 0; i < M; ++i) acc[i][j] = start;
   }
-  PanelRows<N, Ragged> right(in.b, in.b_pitch, columns);
+  PanelRows<N, kRagged> right(in.b, in.b_pitch, columns);
 
   auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
     UnitVec b[N];
@@ -111,7 +114,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     right.advance();
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
-      if (Ragged && i >= rows) continue;
+      if (kRagged && i >= rows) continue;
       UnitVec a = UnitVec(in.a[g * kMr + i]);
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
@@ -123,20 +126,20 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   i64 g = 0;
   // Fetches are spread over the steps: all at once they would hold every fill buffer while the
   // first steps wait for B (measured for D alone: 12 % at n = 1024, kc = 384).
-  const i64 fetches = Ragged ? 0 : smaller(M, whole / kStepsPerFetch);  // D's rows
+  const i64 fetches = kRagged ? 0 : smaller(M, whole / kStepsPerFetch);  // D's rows
   for (i64 i = 0; i < fetches; ++i) {
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
-      if (!Ragged && i < M)
+      if (!kRagged && i < M)
         __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
-#pragma clang loop unroll_count(Ragged ? 1 : kUnroll) vectorize(disable)
+#pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
 #pragma clang loop unroll(disable) vectorize(disable)
   for (; g < whole; ++g) step(g, kGroup);
   if (k % kGroup) step(whole, k % kGroup);
 
-  if constexpr (Ragged) {
+  if constexpr (kRagged) {
     AccVec sums[M][N];  // a copy: indexed at run time, accumulators would not stay in registers
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
@@ -154,7 +157,8 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     for (int i = 0; i < M; ++i) {
       KILN_UNROLL
       for (int j = 0; j < N; ++j)
-        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, kLanes, pass);
+        finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes,
+                       kMasked && j == N - 1 ? columns - j * kLanes : kLanes, pass);
     }
   }
 }
@@ -168,13 +172,13 @@ KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 ro
   if constexpr (N > 1)
     if (columns <= kNarrower * kLanes)
       return ragged_tile<kNarrower>(in, k, out, row, column, rows, columns, pass);
-  tile<kMr, N, true>(in, k, out, row, column, rows, columns, pass);
+  tile<kMr, N, Lacks::both>(in, k, out, row, column, rows, columns, pass);
 }
 
 KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
                           int rows, int columns, Pass pass) {
   if (rows == kMr && columns == kNr)
-    return tile<kMr, kNv, false>(in, k, out, row, column, rows, columns, pass);
+    return tile<kMr, kNv, Lacks::nothing>(in, k, out, row, column, rows, columns, pass);
   ragged_tile<kNv>(in, k, out, row, column, rows, columns, pass);
 }
 

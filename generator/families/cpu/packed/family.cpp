@@ -86,9 +86,9 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
        return c.mc >= c.mr && c.mc % c.mr == 0 && c.nc >= 1 && c.nc % (c.nv * w.lanes) == 0 &&
               c.kc >= 8 && c.kc % 8 == 0;
      }},
-    {"pack_a=0 needs an A without sign shift that is k-major or has one k a lane",
+    {"pack_a=0 needs an A that is k-major or has one k a lane",
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
-       return c.pack_a || (!host::shifts_a(p, w.row) && (p.a_k_major || w.row.group == 1));
+       return c.pack_a || p.a_k_major || w.row.group == 1;
      }},
     {"pack_b=0 needs a B that is n-major, and isa=avx512 or one k a lane and n in whole vectors; "
      "no column sums of B",
@@ -151,6 +151,9 @@ std::vector<TileShape> tiles(Isa isa, const Canonical& p, int lane_count) {
   }
   return out;
 }
+
+// Of so many column tiles in a row of D a ragged one is a large part.
+constexpr int kFewTiles = 4;
 
 // One step at a time was never ahead of four (1 to 5 % behind on squares from 256 to 2048).
 constexpr int kUnroll = 4;
@@ -258,13 +261,19 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostPacked&
   add("kNv", h.nv, "vectors across the register tile");
   add("kUnroll", h.unroll, "k steps in the inner loop's body");
   if (h.prefetch > 0) add("kPrefetch", h.prefetch, "k steps that B is prefetched ahead");
+  // Where the last columns are a large part of n.
+  const int tail_columns = p.gemm.n < kFewTiles * nr ? int(p.gemm.n % nr) : 0;
+  if (tail_columns > 0) {
+    add("kTailColumns", tail_columns, "columns that are left over, which have a tile of their own");
+    out.constants.back().hint = true;
+  }
   host::add_shares(out, h.parallel, h.mr, nr, row.group);
   const bool weights = p.gemm.b_packed;
   const PackedLayout given = weights ? packed_layout(p, d) : PackedLayout{};
   add("kPanelStep", given.step, "rows of a panel of B are a multiple of this");
   add("kColumnSums", weights ? given.column_sums : shifted,
       "rows of column sums behind a panel of B");
-  if (h.pack_a)
+  if (h.pack_a || shifted)
     out.constants.push_back({"u32", "kFlip", shifted ? "0x80808080u" : "0u",
                              "turns signed bytes of A into unsigned ones"});
   out.constants.push_back({"bool", "kPackA", h.pack_a ? "true" : "false", "A is copied to strips"});
@@ -277,11 +286,13 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostPacked&
   const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
   v["fetch_a"] = flag(h.fetch_a > 0);
   v["fetch_b"] = flag(h.fetch_b > 0);
+  v["tail_columns"] = flag(tail_columns > 0);
   v["pack_a"] = flag(h.pack_a);
   v["pack_b"] = flag(pack_b);
   v["b_packed"] = flag(p.gemm.b_packed);
   v["packed_b"] = flag(pack_b || p.gemm.b_packed);
   v["column_sums"] = flag(shifted);
+  v["flip_a"] = flag(shifted && !h.pack_a);
   v["prefetch"] = flag(h.prefetch > 0);
   v["stream_d"] = flag(h.stream_d);
   // Units stand in memory as they are, so that one load reads one.

@@ -105,9 +105,11 @@ double compute_ns(const Share& s) {
   const double gathered = !h.pack_b && s.row.group > 1 ? 4.0 : 1.0;
   const double loads = h.nv * (split ? 2.0 : 1.0) * gathered +
                        h.mr * (converts ? 4.0 : 1.0) * (scattered ? 3.0 : 1.0);
+  // Signed bytes of an unpacked A are made unsigned one broadcast at a time.
+  const double flips = !h.pack_a && host::shifts_a(s.p, s.row) ? h.mr : 0;
   const double latency = 8.0;  // 4 cycles × 2 a cycle: fewer accumulators than that wait
   // Fewer loads a dot leave more room to those that miss.
-  double step = std::max({dots, loads, latency}) / dots + 0.08 * loads / dots;
+  double step = std::max({dots + flips, loads, latency}) / dots + 0.08 * loads / dots;
   if (split) step *= 1.06;
   if (h.unroll == 1) step *= 1.04;
   if (h.prefetch > 0) step *= 1.03;
