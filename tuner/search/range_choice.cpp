@@ -11,6 +11,7 @@
 #include "generator/space/family.h"
 #include "generator/space/space.h"
 #include "generator/space/summation.h"
+#include "runtime/backend.h"
 #include "tuner/search/proposer.h"
 
 namespace kiln {
