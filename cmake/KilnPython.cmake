@@ -35,13 +35,14 @@ target_include_directories(kiln_python SYSTEM PRIVATE ${KILN_PYBIND11_DIR} ${KIL
 target_compile_options(kiln_python PRIVATE
                        $<TARGET_PROPERTY:kiln_options,INTERFACE_COMPILE_OPTIONS>)
 target_link_libraries(kiln_python PRIVATE kiln::kiln kiln_fmt)
-# What is linked in is this module's alone.
-target_link_options(kiln_python PRIVATE -Wl,--exclude-libs,ALL)
-set_target_properties(kiln_python PROPERTIES OUTPUT_NAME _kiln LIBRARY_OUTPUT_DIRECTORY ${package})
+set(exports ${PROJECT_SOURCE_DIR}/cmake/python.map)
+target_link_options(kiln_python PRIVATE -Wl,--version-script=${exports})
+set_target_properties(kiln_python PROPERTIES OUTPUT_NAME _kiln LIBRARY_OUTPUT_DIRECTORY ${package}
+                                             LINK_DEPENDS ${exports})
 
-# Where `cmake --install` puts the package: site-packages of the prefix, as pip --prefix has it.
-set(KILN_PYTHON_DIR
-    lib/python${Python3_VERSION_MAJOR}.${Python3_VERSION_MINOR}/site-packages
+# Where this Python looks below a prefix: site-packages, on Debian dist-packages (of /usr/local).
+get_filename_component(folder ${Python3_SITEARCH} NAME)
+set(KILN_PYTHON_DIR lib/python${Python3_VERSION_MAJOR}.${Python3_VERSION_MINOR}/${folder}
     CACHE STRING "Where the Python package is installed, relative to the prefix")
 file(RELATIVE_PATH up "/p/${KILN_PYTHON_DIR}/kiln" "/p")
 set_target_properties(kiln_python PROPERTIES INSTALL_RPATH "$ORIGIN/${up}${CMAKE_INSTALL_LIBDIR}")

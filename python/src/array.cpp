@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 #include <pybind11/stl.h>
 
-#include <span>
+#include <algorithm>
 #include <string_view>
 
 #include "errors.h"
@@ -83,8 +83,8 @@ void set_strides(Array& array, std::span<const std::int64_t> bytes) {
   const int size = size_of(array.type);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] % size != 0)
-      raise_bad_input(fmt::format("{}: strides of ({}) bytes are no whole elements of {}",
-                                  array.name, fmt::join(bytes, ", "), python_name(array.type)));
+      raise_bad_input(fmt::format("{}: strides of {} bytes are no whole elements of {}", array.name,
+                                  tuple_text(bytes), python_name(array.type)));
     array.strides[i] = bytes[i] / size;
   }
 }
@@ -209,6 +209,9 @@ Array read_array(PyObject* object, const char* name, void* stream) {
                     "__cuda_array_interface__",
                     name, Py_TYPE(object)->tp_name));
   }
+  // Strides between elements that are not there may be anything.
+  const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
+  if (std::ranges::find(sizes, 0) != sizes.end()) set_tight_strides(array);
   return array;
 }
 
@@ -220,11 +223,15 @@ bool is_tight(const Array& array) {
   return true;
 }
 
+std::string tuple_text(std::span<const std::int64_t> values) {
+  return fmt::format("({}{})", fmt::join(values, ", "), values.size() == 1 ? "," : "");
+}
+
 std::string described(const Array& array) {
   const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
   const std::span strides(array.strides.data(), static_cast<std::size_t>(array.dims));
-  return fmt::format("{} = {} array of shape ({}), strides ({}) elements", array.name,
-                     python_name(array.type), fmt::join(sizes, ", "), fmt::join(strides, ", "));
+  return fmt::format("{} = {} array of shape {}, strides {} elements", array.name,
+                     python_name(array.type), tuple_text(sizes), tuple_text(strides));
 }
 
 DType type_from(py::handle object, const char* name) {

@@ -5,6 +5,7 @@
 #include <pybind11/numpy.h>
 
 #include <array>
+#include <span>
 #include <string>
 
 #include "kiln/dtype.hpp"
@@ -43,6 +44,8 @@ Array read_array(PyObject* object, const char* name, void* stream);
 /// Whether the elements lie row by row without gaps.
 bool is_tight(const Array& array);
 
+/// "(3, 4)", "(3,)".
+std::string tuple_text(std::span<const std::int64_t> values);
 /// "a = float32 array of shape (3, 4), strides (1, 3)", for errors.
 std::string described(const Array& array);
 

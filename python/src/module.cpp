@@ -100,9 +100,43 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
   });
 }
 
+constexpr const char* kMatmul =
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, out_dtype=None, threads=0, engine=None, stream=None)
+--
+
+``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array.
+
+``a`` is [m, k] and ``b`` [k, n], or one or both are batches: [batch, m, k], [batch, k, n]. Where
+only ``a`` is one, its matrices lie one behind the other. ``b`` may be a `PackedB`. Of both,
+``out``, ``c`` and ``residual``, rows or columns have adjacent elements (so a transposed array is
+as good), and rows, columns and batches may lie further apart than they need to. Nothing is copied:
+other strides raise ValueError.
+
+- ``out``: overlaps no other array but ``c``, which may be the same one.
+- ``bias``: shape (n,), or (m, 1) for a value a row; float32 (float64 where ``out`` is).
+- ``activation``: "relu", "gelu" (tanh), "gelu_erf" or "silu".
+- ``residual``: of the shape, dtype and strides of ``out``.
+- ``c``: of the shape, dtype and order of ``out``; needs ``beta``.
+- ``scale_a``, ``scale_b`` (8-bit floats): float32 of shape (lines,), (lines, k / 128) or
+  (lines / 128, k / 128), or uint8 of shape (lines, k / 32), rounded up; a line is a row of ``a`` or a
+  column of ``b``. A batch comes before that.
+- ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.
+- ``threads``: 0 is the engine's number.
+- ``engine``: where none is given, one of the whole process.
+- ``stream``: a cudaStream_t or hipStream_t as an integer, for arrays of a GPU.
+
+The same call gives the same bits. Other Python threads run meanwhile.
+
+>>> import numpy as np
+>>> x, w = np.ones((2, 3), np.float32), np.ones((4, 3), np.float32)
+>>> matmul(x, w.T, bias=np.array([-9, 0, 1, 2], np.float32), activation="relu")
+array([[0., 3., 4., 5.],
+       [0., 3., 4., 5.]], dtype=float32)
+)";
+
 PyMethodDef g_functions[] = {
     {"matmul", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&matmul)),
-     METH_FASTCALL | METH_KEYWORDS, nullptr},
+     METH_FASTCALL | METH_KEYWORDS, kMatmul},
     {"problem", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&problem)),
      METH_FASTCALL | METH_KEYWORDS, nullptr},
     {nullptr, nullptr, 0, nullptr}};

@@ -1,9 +1,8 @@
 #include "problem.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <span>
+#include <algorithm>
 
 #include "errors.h"
 #include "layout.h"
@@ -61,8 +60,7 @@ class Builder {
   Planes like_d(const Array& array) const {
     const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
     if (!std::ranges::equal(sizes, shape()))
-      raise_bad_input(
-          fmt::format("{}: must have shape ({})", described(array), fmt::join(shape(), ", ")));
+      raise_bad_input(fmt::format("{}: must have shape {}", described(array), tuple_text(shape())));
     return as_one(planes_of(array), array);
   }
 

@@ -12,6 +12,20 @@
 namespace kiln::python {
 namespace {
 
+constexpr const char* kPackedB = R"(PackedB(b, *, threads=0, engine=None)
+
+A copy of ``b`` in the order in which kernels read it, for any number of calls `matmul(a, packed)`:
+of any ``a``, threads and engine. ``b`` may change or end meanwhile. CPUs only.
+
+>>> import numpy as np
+>>> w = np.ones((64, 32), np.float32)
+>>> packed = PackedB(w)
+>>> packed.shape, packed.dtype
+((64, 32), 'float32')
+>>> matmul(np.ones((8, 64), np.float32), packed)[0, 0]
+64.0
+)";
+
 constexpr const char* kStages[] = {"space", "compile", "screen", "verify", "race", "done"};
 
 /// The callbacks of one search. What Python throws in one (KeyboardInterrupt, say) cancels it and
@@ -164,7 +178,7 @@ void bind_tune(py::module_& module) {
              py::arg("device"));
   module.def("explain", &explain, py::arg("problem"), py::kw_only(), py::arg("threads"),
              py::arg("engine"), py::arg("device"));
-  py::class_<PackedObject>(module, "PackedB")
+  py::class_<PackedObject>(module, "PackedB", kPackedB)
       .def(py::init(&pack), py::arg("b"), py::kw_only(), py::arg("threads") = 0,
            py::arg("engine") = py::none())
       .def_property_readonly("nbytes", [](const PackedObject& p) { return p.packed.bytes(); })

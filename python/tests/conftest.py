@@ -13,6 +13,8 @@ shutil.copy(_shipped, _folder)
 os.environ["KILN_DB"] = str(_folder / "kiln.db")
 os.environ["KILN_DB_PATH"] = str(_folder / _shipped.name)
 os.environ["KILN_LOG"] = "error"
+# Not to wait for other programs that tune.
+os.environ["KILN_LOCK_DIR"] = str(_folder)
 
 
 def pytest_unconfigure() -> None:
