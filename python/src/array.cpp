@@ -139,16 +139,11 @@ DType dlpack_type(const DLDataType& type, const char* name) {
 
 /// The array of a tensor whose capsule is kept; not taken over, it frees the tensor itself.
 void read_dlpack(py::handle object, void* stream, Array& array) {
-  const auto where = py::cast<py::tuple>(object.attr("__dlpack_device__")());
-  const int device = py::cast<int>(py::int_(where[0]));
-  if (device == kDLCUDA || device == kDLCUDAManaged || device == kDLROCM) {
-    // DLPack's names of CUDA's and ROCm's default streams.
-    const std::uintptr_t none = device == kDLROCM ? 0 : 1;
-    const auto number = stream == nullptr ? none : reinterpret_cast<std::uintptr_t>(stream);
-    array.kept = object.attr("__dlpack__")(py::arg("stream") = number);
-  } else {
-    array.kept = object.attr("__dlpack__")();
-  }
+  // Without a stream the producer waits for its own, so that a GPU's default stream may read on.
+  const py::object export_to = object.attr("__dlpack__");
+  array.kept = stream == nullptr
+                   ? export_to()
+                   : export_to(py::arg("stream") = reinterpret_cast<std::uintptr_t>(stream));
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(array.kept.ptr(), "dltensor"));
   if (managed == nullptr) throw py::error_already_set();
   const DLTensor& tensor = managed->dl_tensor;

@@ -122,7 +122,7 @@ void Builder::read_batch(const Planes& a, const Planes& b, const Array& a_array,
     raise_bad_input(fmt::format("{} and {}: batches of {} and {}", described(a_array), b_text,
                                 a.batch, b.batch));
   const std::int64_t batch = a.batch == 1 ? b.batch : a.batch;
-  stacked_ = batch > 1 && b.shared();
+  stacked_ = batch > 1 && b.shared() && a.batch == batch;
   if (batch > 1 && !stacked_ && a.shared())
     raise_bad_input(
         fmt::format("{} and {}: one a for a batch of b is not supported; give it the "

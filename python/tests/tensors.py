@@ -44,7 +44,6 @@ class Tensor:
 
     def __init__(self, array, dtype, *, device=(1, 0), strides=True, skipped=0):
         self.array = array
-        self.device = device
         code, bits = CODES[dtype]
         assert bits == 8 * array.itemsize
         integers = ctypes.c_int64 * array.ndim
@@ -63,9 +62,6 @@ class Tensor:
             None,
             _Deleter(),
         )
-
-    def __dlpack_device__(self):
-        return self.device
 
     def __dlpack__(self, stream=None):
         return _new_capsule(ctypes.addressof(self._managed), b"dltensor", None)

@@ -1,5 +1,6 @@
 """What is refused, and with which words."""
 
+import importlib.util
 import pickle
 
 import numpy as np
@@ -48,6 +49,9 @@ def test_batch_strides():
     many = np.ones((3, 6, 5), np.float32)
     refused(ValueError, "a = float32 array of shape (3, 4, 6)", batch[::-1], many)
     refused(ValueError, "one a for a batch of b", A, many)
+    refused(ValueError, "one a for a batch of b", A, np.broadcast_to(B, (3, 6, 5)))
+    refused(ValueError, "a = float32 array", np.broadcast_to(A, (3, 4, 6)), B)
+    refused(ValueError, "one a for a batch of b", np.broadcast_to(A, (3, 4, 6)), many)
     refused(ValueError, "batches of 3 and 2", batch, many[:2])
     refused(ValueError, "one behind the other", np.ones((3, 8, 6), np.float32)[:, :4], B)
     overlapping = np.lib.stride_tricks.as_strided(np.empty(100, np.float32), (3, 4, 5), (4, 20, 4))
@@ -74,6 +78,8 @@ def test_types():
     refused(NotImplementedError, "d.dtype = fp64", A, B, out_dtype=np.float64)
     refused(ValueError, "out_dtype is float16", A, B, out=OUT, out_dtype="float16")
     refused(TypeError, "out_dtype.dtype = int64", A, B, out_dtype="int64")
+    if not importlib.util.find_spec("ml_dtypes"):
+        refused(TypeError, "without the package ml_dtypes", A, B, out_dtype="bfloat16")
     refused(TypeError, "bias.dtype = float64: must be float32", A, B, bias=np.ones(5))
     refused(TypeError, "c.dtype = float64", A, B, c=np.ones((4, 5)), beta=1)
     refused(TypeError, "residual.dtype = float16", A, B, residual=np.ones((4, 5), np.float16))
