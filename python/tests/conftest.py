@@ -6,6 +6,8 @@ import pathlib
 import shutil
 import tempfile
 
+collect_ignore = ["on_gpu.py"]  # a program that test_gpu.py runs
+
 # Before kiln is imported. Machine code is loaded from folders that nobody else may write to.
 _folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-python-"))
 _shipped = pathlib.Path(__file__).parents[2] / "db" / "x86-64.kiln"

@@ -64,6 +64,7 @@ class Tensor:
         )
 
     def __dlpack__(self, stream=None):
+        self.stream = stream
         return _new_capsule(ctypes.addressof(self._managed), b"dltensor", None)
 
 
