@@ -34,8 +34,7 @@ class Builder {
  private:
   void read_numbers();
   void read_factors();
-  void read_batch(const Planes& a, const Planes& b, const Array& a_array,
-                  const std::string& b_text);
+  void read_sizes(const Array& a, const Array& b);
   void read_activation();
   void read_out();
   void read_c();
@@ -113,21 +112,21 @@ void Builder::read_numbers() {
   if (arguments_.stream) call_.operands.stream = address(arguments_.stream, "stream");
 }
 
-void Builder::read_batch(const Planes& a, const Planes& b, const Array& a_array,
-                         const std::string& b_text) {
+/// The sizes of the product, and whether its batch is one matrix of more rows.
+void Builder::read_sizes(const Array& a_array, const Array& b_array) {
+  const Planes a = planes_of(a_array), b = planes_of(b_array);
+  const auto refuse = [&](const std::string& why) {
+    raise_bad_input(fmt::format("{} and {}: {}", described(a_array), described(b_array), why));
+  };
   if (a.columns != b.rows)
-    raise_bad_input(fmt::format("{} and {}: a has {} columns, b has {} rows", described(a_array),
-                                b_text, a.columns, b.rows));
+    refuse(fmt::format("a has {} columns, b has {} rows", a.columns, b.rows));
   if (a.batch != b.batch && a.batch != 1 && b.batch != 1)
-    raise_bad_input(fmt::format("{} and {}: batches of {} and {}", described(a_array), b_text,
-                                a.batch, b.batch));
+    refuse(fmt::format("batches of {} and {}", a.batch, b.batch));
   const std::int64_t batch = a.batch == 1 ? b.batch : a.batch;
   stacked_ = batch > 1 && b.shared() && a.batch == batch;
   if (batch > 1 && !stacked_ && a.shared())
-    raise_bad_input(
-        fmt::format("{} and {}: one a for a batch of b is not supported; give it the "
-                    "batch (a copy for each)",
-                    described(a_array), b_text));
+    refuse("one a for a batch of b is not supported; give it the batch (a copy for each)");
+  dims_ = std::max(a_array.dims, b_array.dims);
   shape_ = dims_ == 3 ? std::array{batch, a.rows, b.columns} : std::array{a.rows, b.columns, 0L};
   Gemm& gemm = call_.gemm;
   gemm.m = batch == 0 ? 0 : stacked_ ? batch * a.rows : a.rows;
@@ -138,33 +137,26 @@ void Builder::read_batch(const Planes& a, const Planes& b, const Array& a_array,
 
 void Builder::read_factors() {
   const PackedObject* packed = packed_in(arguments_.b);
-  Array a = read_array(arguments_.a, "a", call_.operands.stream);
-  require_matrix(a);
+  const Array a = read_array(arguments_.a, "a", call_.operands.stream);
   call_.place = a.place;
   if (a.kept) call_.kept.push_back(a.kept);
+  const Array b = packed ? packed->as_array() : read(arguments_.b, "b");
+  require_matrix(a);
+  require_matrix(b);
   call_.gemm = Gemm::row_major(0, 0, 0, a.type);
+  call_.gemm.b.dtype = b.type;
+  read_sizes(a, b);
+  store_factor(call_.gemm.a, as_one(planes_of(a), a), a);
   call_.operands.a = a.data;
-  Planes planes = planes_of(a);
   if (packed) {
-    dims_ = std::max(a.dims, packed->dims);
-    const Planes b{
-        .batch = packed->batch, .batch_stride = 1, .rows = packed->k, .columns = packed->n};
-    read_batch(planes, b, a, fmt::format("b = packed {}x{}", packed->k, packed->n));
-    call_.gemm.b.dtype = packed->type;
     call_.gemm.b_packed = true;
     call_.operands.packed_b = &packed->packed;
-  } else {
-    Array b = read(arguments_.b, "b");
-    require_matrix(b);
-    dims_ = std::max(a.dims, b.dims);
-    Planes b_planes = planes_of(b);
-    read_batch(planes, b_planes, a, described(b));
-    if (stacked_ || b_planes.batch == 0) b_planes.batch = 1;
-    call_.gemm.b.dtype = b.type;
-    store_factor(call_.gemm.b, b_planes, b);
-    call_.operands.b = b.data;
+    return;
   }
-  store_factor(call_.gemm.a, as_one(planes, a), a);
+  Planes planes = planes_of(b);
+  if (stacked_ || planes.batch == 0) planes.batch = 1;
+  store_factor(call_.gemm.b, planes, b);
+  call_.operands.b = b.data;
 }
 
 void Builder::read_activation() {
@@ -290,6 +282,14 @@ void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines
 
 Call call_of(const Arguments& arguments, Output output) {
   return Builder(arguments, output).build();
+}
+
+Array PackedObject::as_array() const {
+  return {.name = "b",
+          .type = type,
+          .dims = dims,
+          .sizes = dims == 3 ? std::array{batch, k, n} : std::array{k, n, 0L},
+          .strides = dims == 3 ? std::array{k * n, n, 1L} : std::array{n, 1L, 0L}};
 }
 
 Packing packing_of(PyObject* object) {

@@ -34,6 +34,9 @@ struct PackedObject {
   DType type;
   int dims;
   std::int64_t batch, k, n;
+
+  /// As what was packed, without its memory.
+  Array as_array() const;
 };
 
 /// The packed B that an argument is, or null.
