@@ -42,10 +42,10 @@ const TypeName* row_of(std::string_view name) {
   return nullptr;
 }
 
-[[noreturn]] void raise_unknown_type(const char* name, std::string_view type) {
+[[noreturn]] void raise_unknown_type(std::string_view field, std::string_view type) {
   std::string known;
   for (const TypeName& row : kTypes) known += fmt::format(" {}", row.name);
-  raise_type_error(fmt::format("{}.dtype = {}: must be one of{}", name, type, known));
+  raise_type_error(fmt::format("{} = {}: must be one of{}", field, type, known));
 }
 
 DType numpy_type(const py::dtype& dtype, const char* name) {
@@ -70,7 +70,7 @@ DType numpy_type(const py::dtype& dtype, const char* name) {
     if (const TypeName* row = row_of(py::str(dtype.attr("name")).cast<std::string>()))
       return row->type;
   }
-  raise_unknown_type(name, py::str(dtype.attr("str")).cast<std::string>());
+  raise_unknown_type(std::string(name) + ".dtype", py::str(dtype.attr("str")).cast<std::string>());
 }
 
 void check_dims(const Array& array, int dims) {
@@ -134,7 +134,8 @@ DType dlpack_type(const DLDataType& type, const char* name) {
     if (row.dlpack.code == type.code && row.dlpack.bits == type.bits && type.lanes == 1)
       return row.type;
   raise_unknown_type(
-      name, fmt::format("DLPack's code {}, {} bits, {} lanes", type.code, type.bits, type.lanes));
+      std::string(name) + ".dtype",
+      fmt::format("DLPack's code {}, {} bits, {} lanes", type.code, type.bits, type.lanes));
 }
 
 /// The array of a tensor whose capsule is kept; not taken over, it frees the tensor itself.

@@ -77,7 +77,7 @@ def test_types():
     refused(kiln.Unsupported, "a.dtype = fp32, b.dtype = fp64", A, B.astype(float))
     refused(NotImplementedError, "d.dtype = fp64", A, B, out_dtype=np.float64)
     refused(ValueError, "out_dtype is float16", A, B, out=OUT, out_dtype="float16")
-    refused(TypeError, "out_dtype.dtype = int64", A, B, out_dtype="int64")
+    refused(TypeError, "out_dtype = int64: must be one of float32", A, B, out_dtype="int64")
     if not importlib.util.find_spec("ml_dtypes"):
         refused(TypeError, "without the package ml_dtypes", A, B, out_dtype="bfloat16")
     refused(TypeError, "bias.dtype = float64: must be float32", A, B, bias=np.ones(5))
