@@ -85,9 +85,11 @@ PyObject* matmul(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject*
     const Arguments arguments = arguments_of(values, count, names);
     Call call = call_of(arguments, Output::allocated);
     const auto engine = engine_of(arguments.engine, call.place);
-    Status status;
-    Py_BEGIN_ALLOW_THREADS status = engine->gemm(call.gemm, call.operands);
-    Py_END_ALLOW_THREADS value_or_raise(std::move(status));
+    Status status = [&] {
+      const py::gil_scoped_release unlocked;
+      return engine->gemm(call.gemm, call.operands);
+    }();
+    value_or_raise(std::move(status));
     return std::move(call.out);
   });
 }

@@ -103,9 +103,10 @@ std::string explain(const std::string& line, int threads, const py::object& engi
                     const std::string& device) {
   const auto keeper = engine_for(engine, device);
   const Gemm gemm = value_or_raise(parse_gemm(line));
-  const py::gil_scoped_release unlocked;
-  auto explained = keeper->explain(gemm, threads);
-  const py::gil_scoped_acquire locked;
+  auto explained = [&] {
+    const py::gil_scoped_release unlocked;
+    return keeper->explain(gemm, threads);
+  }();
   return value_or_raise(std::move(explained));
 }
 
