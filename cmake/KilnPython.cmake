@@ -1,12 +1,11 @@
 # The Python package: kiln._kiln over the public headers, and the files beside it, in
 # build/PRESET/python/kiln as it will be installed.
-set(KILN_PYTHON AUTO CACHE STRING "Build the Python package: ON, OFF, or AUTO (where Python's headers, pybind11 and DLPack's header are found)")
 set_property(CACHE KILN_PYTHON PROPERTY STRINGS AUTO ON OFF)
 if(NOT KILN_PYTHON)
   return()
 endif()
-if(KILN_PYTHON STREQUAL "AUTO" AND (KILN_SANITIZE OR KILN_FUZZERS))
-  return()  # Python itself has no sanitizer
+if(KILN_PYTHON STREQUAL "AUTO" AND (KILN_SANITIZE OR KILN_FUZZERS OR NOT PROJECT_IS_TOP_LEVEL))
+  return()  # Python itself has no sanitizer; who builds kiln as a part asks for it
 endif()
 set(needed "")
 if(NOT KILN_PYTHON STREQUAL "AUTO")
