@@ -13,6 +13,12 @@ add_test(NAME install_names_no_build_path
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/no_build_path.sh ${prefix} ${CMAKE_BINARY_DIR})
 set_tests_properties(install_names_no_build_path PROPERTIES LABELS install
                      FIXTURES_REQUIRED installed)
+if(TARGET kiln_python)
+  add_test(NAME install_python
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/python.sh ${Python3_EXECUTABLE}
+            ${prefix}/${KILN_PYTHON_DIR})
+  set_tests_properties(install_python PROPERTIES LABELS install FIXTURES_REQUIRED installed)
+endif()
 if(CMAKE_GENERATOR MATCHES Ninja)
   add_test(NAME install_after_demo
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/after_demo.sh ${PROJECT_SOURCE_DIR}

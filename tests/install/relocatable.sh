@@ -24,6 +24,11 @@ fi
 "$here/no_build_path.sh" "$moved" "$2"
 "$here/symbols.sh" "$moved/lib/libkiln.so" "$moved/include/kiln/kiln.h"
 KILN_DB="$moved/kiln.db" "$moved/bin/kiln" devices
+for package in "$moved"/lib/python*/*-packages; do
+  [ -d "$package/kiln" ] || continue
+  PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 KILN_DB="$moved/kiln.db" KILN_LOG=error \
+    /usr/bin/python3 -c 'import kiln, numpy as np; a = np.eye(8); assert (kiln.matmul(a, a) == a).all()'
+done
 mkdir "$moved/unload"
 cc -std=gnu99 -Wall -Wextra -Werror -I"$moved/include" "$here/unload.c" -o "$moved/unload/unload" -pthread -ldl
 "$moved/unload/unload" "$moved/lib/libkiln.so" "$moved/unload/kiln.db"

@@ -19,15 +19,21 @@ namespace kiln::layering_test {
 namespace fs = std::filesystem;
 
 /// In processing order. "kiln/…" is how include/kiln is spelled in an #include.
-constexpr std::array<std::string_view, 9> kOrder = {
-    "kiln", "templates", "generator", "runtime", "tuner", "cache", "engine", "bench", "cli"};
+constexpr std::array<std::string_view, 10> kOrder = {"kiln",  "templates", "generator", "runtime",
+                                                     "tuner", "cache",     "engine",    "bench",
+                                                     "cli",   "python"};
+
+/// Folders that are users of kiln: the public headers are all they may include of it.
+constexpr std::array<std::string_view, 1> kUsers = {"python"};
 
 /// Outside headers that only the named folders may include.
 const std::multimap<std::string, std::string> kOwners = {
-    {"SQLiteCpp/", "cache"}, {"sqlite3.h", "cache"}, {"clang/", "runtime"},  {"llvm/", "runtime"},
-    {"lld/", "runtime"},     {"CLI/", "cli"},        {"dlfcn.h", "runtime"}, {"dlfcn.h", "bench"},
-    {"hwloc", "runtime"},    {"oneapi/", "bench"},   {"Eigen/", "bench"},    {"libxsmm", "bench"},
-    {"spdlog/", "runtime"}};
+    {"SQLiteCpp/", "cache"}, {"sqlite3.h", "cache"}, {"clang/", "runtime"},
+    {"llvm/", "runtime"},    {"lld/", "runtime"},    {"CLI/", "cli"},
+    {"dlfcn.h", "runtime"},  {"dlfcn.h", "bench"},   {"hwloc", "runtime"},
+    {"oneapi/", "bench"},    {"Eigen/", "bench"},    {"libxsmm", "bench"},
+    {"spdlog/", "runtime"},  {"Python.h", "python"}, {"pybind11/", "python"},
+    {"dlpack/", "python"}};
 
 struct Include {
   fs::path file;  // relative to the source tree
@@ -88,6 +94,8 @@ std::string complaint(const Include& include) {
   const auto target = rank(include.target.substr(0, slash));
   if (target == std::ssize(kOrder)) return where + ": not one of the folders";
   if (target > rank(include.folder)) return where + ": points right";
+  if (std::ranges::find(kUsers, include.folder) != kUsers.end() && target != rank("kiln"))
+    return where + ": not a public header";
   return {};
 }
 
@@ -158,6 +166,9 @@ TEST(Layering, PlantedViolationsAreSeen) {
   EXPECT_THAT(complaint_about("kiln", "#include \"generator/space/space.h\""),
               EndsWith("points right"));
   EXPECT_THAT(complaint_about("tuner", "  #  include <sqlite3.h>"), EndsWith("may know it"));
+  EXPECT_EQ(complaint_about("python", "#include \"kiln/engine.hpp\""), "");
+  EXPECT_THAT(complaint_about("python", "#include \"engine/plan.h\""),
+              EndsWith("not a public header"));
   EXPECT_THAT(complaint_about("cli", "#include \"elsewhere/x.h\""),
               EndsWith("not one of the folders"));
 }

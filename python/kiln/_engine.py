@@ -1,0 +1,136 @@
+"""The Engine, and the functions that take a problem as arrays or as a line of text."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Callable, Optional, Tuple, Union
+
+from . import _kiln
+from ._kiln import PackedB, RangeReport, TuneReport
+
+Progress = Callable[[str, int, int, float], object]
+
+
+def problem(a: Any, b: Any, **arguments: Any) -> str:
+    """The product ``matmul(a, b, **arguments)`` as a line of text, as the command ``kiln`` and
+    files of shapes have it. Nothing is computed.
+
+    >>> import numpy as np
+    >>> x, w = np.ones((16, 512), np.float32), np.ones((256, 512), np.float32)
+    >>> problem(x, w.T, activation="relu")
+    'fp32 N T 16 256 512 epilogue=relu'
+    """
+    line, _ = _kiln.problem(a, b, **arguments)
+    return line
+
+
+def _problem_on(a: Any, b: Any, engine: Optional[_kiln.Engine], arguments: Any) -> Tuple[str, str]:
+    """The line, and the device that a call without an engine would use."""
+    if not isinstance(a, str):
+        return _kiln.problem(a, b, **arguments)
+    if b is not None or arguments:
+        raise TypeError("a is a problem's text: it takes no b and no other part of a product")
+    return a, engine.device if engine is not None else "cpu"
+
+
+def tune(
+    a: Any,
+    b: Any = None,
+    *,
+    budget: float = 10.0,
+    seed: int = 1,
+    threads: int = 0,
+    force: bool = False,
+    progress: Optional[Progress] = None,
+    engine: Optional[_kiln.Engine] = None,
+    **arguments: Any,
+) -> Union[TuneReport, RangeReport]:
+    """Searches for the fastest kernel of a product, verifies and stores it.
+
+    The product is that of ``matmul(a, b, **arguments)``, or a line: ``"fp32 N T 16 4096 4096"``,
+    ``"fp32 N T 1..512 4096 4096"`` for a range of sizes. It belongs to ``threads``: tune with the
+    number that you call with. ``budget`` is seconds of search in all; a later call with a larger
+    one continues. ``progress`` is called with the stage, candidates done and in all, and seconds.
+    Ctrl-C stops the search, keeps what was measured, and raises KeyboardInterrupt.
+
+    >>> report = tune("fp32 N N 24 24 24", budget=0.5, threads=1)
+    >>> report.problem, report.threads, report.measured > 0
+    ('fp32 N N 24 24 24', 1, True)
+    >>> tune("fp32 N N 24 24 24", budget=0.5, threads=1).already_tuned
+    True
+    """
+    line, device = _problem_on(a, b, engine, arguments)
+    return _kiln.tune(
+        line,
+        budget=budget,
+        seed=seed,
+        threads=threads,
+        force=force,
+        progress=progress,
+        engine=engine,
+        device=device,
+    )
+
+
+def explain(
+    a: Any,
+    b: Any = None,
+    *,
+    threads: int = 0,
+    engine: Optional[_kiln.Engine] = None,
+    **arguments: Any,
+) -> str:
+    """Which kernel a product runs, where it came from, how fast it was, what was slower, and its
+    source. The product is given as for `tune`.
+
+    >>> "config:" in explain("fp32 N N 64 64 64", threads=1)
+    True
+    """
+    line, device = _problem_on(a, b, engine, arguments)
+    return _kiln.explain(line, threads=threads, engine=engine, device=device)
+
+
+class Engine(_kiln.Engine):
+    """One device, its databases, and what a call does on a miss.
+
+    ``database`` is the user's own file (``None``: ``$KILN_DB``, else the one of the user's cache;
+    ``":memory:"``: a private one), ``shipped`` files are read only. ``device`` is ``"cpu"``,
+    ``"cuda:N"`` or ``"hip:N"``. ``policy`` is ``"use_best_known"``, ``"tune_now"``,
+    ``"tune_in_background"`` or ``"error"``; ``determinism`` is ``"run_to_run"``, ``"any"`` or
+    ``"batch_invariant"``. ``threads`` are those of calls that name none (0: all). ``on_untuned`` is
+    called once for each untuned problem, with a sentence about it. ``record`` names a file to which
+    all calls are added. `docs/guide.md` explains each. Any thread may use an engine.
+
+    >>> import numpy as np
+    >>> a = np.eye(8, dtype=np.float32)
+    >>> with Engine(":memory:", threads=1) as engine:
+    ...     bool((engine.matmul(a, a) == a).all())
+    True
+    """
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def matmul(self, a: Any, b: Any, **arguments: Any) -> Any:
+        """`kiln.matmul` with this engine."""
+        return _kiln.matmul(a, b, engine=self, **arguments)
+
+    def tune(self, a: Any, b: Any = None, **arguments: Any) -> Union[TuneReport, RangeReport]:
+        """`kiln.tune` with this engine."""
+        return tune(a, b, engine=self, **arguments)
+
+    def explain(self, a: Any, b: Any = None, **arguments: Any) -> str:
+        """`kiln.explain` with this engine."""
+        return explain(a, b, engine=self, **arguments)
+
+    def pack_b(self, b: Any, *, threads: int = 0) -> PackedB:
+        """`kiln.PackedB` with this engine."""
+        return PackedB(b, threads=threads, engine=self)

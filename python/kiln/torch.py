@@ -1,0 +1,124 @@
+"""kiln's products for tensors of PyTorch, with gradients.
+
+>>> import torch
+>>> from kiln.torch import linear
+>>> x, w = torch.ones(2, 3), torch.ones(4, 3, requires_grad=True)
+>>> linear(x, w, activation="relu").sum().backward()
+>>> w.grad[0]
+tensor([2., 2., 2.])
+
+Types and layouts are those of `kiln.matmul`, which says so where it cannot read a tensor as it lies.
+``torch.ops.kiln`` holds the operators below, which have no gradient of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Tuple
+
+import torch
+
+from . import _kiln
+
+_library = torch.library.Library("kiln", "DEF")
+_library.define("matmul(Tensor a, Tensor b) -> Tensor")
+_library.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation) -> Tensor")
+
+_ACTIVATIONS = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "gelu": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "gelu_erf": torch.nn.functional.gelu,
+    "silu": torch.nn.functional.silu,
+}
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """``a @ b`` of matrices, or of batches of them (see `kiln.matmul`)."""
+    return _Matmul.apply(a, b)
+
+
+def linear(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional[torch.Tensor] = None,
+    activation: str = "none",
+) -> torch.Tensor:
+    """``activation(x @ weight.T + bias)``: x is [..., k], weight [n, k], bias [n]. The activation is
+    part of the product where no gradient is asked for."""
+    asked = any(t is not None and t.requires_grad for t in (x, weight, bias))
+    if not (asked and torch.is_grad_enabled()):
+        return torch.ops.kiln.linear(x, weight, bias, activation)
+    return _ACTIVATIONS[activation](_Linear.apply(x, weight, bias))
+
+
+def _product(a: torch.Tensor, b: torch.Tensor, **arguments: Any) -> torch.Tensor:
+    if a.is_cuda:
+        arguments["stream"] = torch.cuda.current_stream(a.device).cuda_stream
+    return _kiln.matmul(a.detach(), b.detach(), **arguments)
+
+
+def _linear(
+    x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], activation: str
+) -> torch.Tensor:
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    terms = {} if bias is None else {"bias": bias.detach().to(wide)}
+    rows = x.detach().reshape(-1, x.shape[-1])
+    result = _product(rows, weight.T, activation=activation, **terms)
+    return result.reshape(*x.shape[:-1], weight.shape[0])
+
+
+class _Matmul(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        context.save_for_backward(a, b)
+        return torch.ops.kiln.matmul(a, b)
+
+    @staticmethod
+    def backward(context: Any, *gradients: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
+        a, b = context.saved_tensors
+        # A sum's gradient has strides of 0.
+        d = gradients[0].contiguous()
+        wanted_a, wanted_b = context.needs_input_grad
+        of_a = matmul(d, b.mT).reshape(a.shape) if wanted_a else None
+        if not wanted_b:
+            return of_a, None
+        if b.dim() == 2:
+            a, d = a.reshape(-1, a.shape[-1]), d.reshape(-1, d.shape[-1])
+        return of_a, matmul(a.mT, d).reshape(b.shape)
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        context: Any, x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor]
+    ) -> torch.Tensor:
+        context.save_for_backward(x, weight)
+        return torch.ops.kiln.linear(x, weight, bias, "none")
+
+    @staticmethod
+    def backward(context: Any, *gradients: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
+        x, weight = context.saved_tensors
+        wanted_x, wanted_weight, wanted_bias = context.needs_input_grad
+        d = gradients[0].reshape(-1, weight.shape[0]).contiguous()
+        rows = x.reshape(-1, weight.shape[1])
+        of_x = matmul(d, weight).reshape(x.shape) if wanted_x else None
+        of_weight = matmul(d.T, rows) if wanted_weight else None
+        return of_x, of_weight, d.sum(0) if wanted_bias else None
+
+
+# What torch.compile asks for: the result's shape and type.
+def _matmul_shape(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.matmul(a, b)
+
+
+def _linear_shape(
+    x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], activation: str
+) -> torch.Tensor:
+    return x.new_empty((*x.shape[:-1], weight.shape[0]))
+
+
+for _device in ("CPU", "CUDA"):
+    _library.impl("matmul", _product, _device)
+    _library.impl("linear", _linear, _device)
+_library.impl("matmul", _matmul_shape, "Meta")
+_library.impl("linear", _linear_shape, "Meta")

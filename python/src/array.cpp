@@ -1,0 +1,260 @@
+#include "array.h"
+
+#include <dlpack/dlpack.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "errors.h"
+
+namespace kiln::python {
+namespace {
+
+struct TypeName {
+  DType type;
+  std::string_view name;  // of NumPy, ml_dtypes and PyTorch
+  DLDataType dlpack;
+};
+
+// Codes that DLPack 1.1 gave to the 8-bit floats; Debian's header is older.
+constexpr std::uint8_t kE4m3fn = 10, kE4m3fnuz = 11, kE5m2 = 12, kE5m2fnuz = 13;
+
+constexpr TypeName kTypes[] = {
+    {DType::fp32, "float32", {kDLFloat, 32, 1}},
+    {DType::fp64, "float64", {kDLFloat, 64, 1}},
+    {DType::fp16, "float16", {kDLFloat, 16, 1}},
+    {DType::bf16, "bfloat16", {kDLBfloat, 16, 1}},
+    {DType::s8, "int8", {kDLInt, 8, 1}},
+    {DType::u8, "uint8", {kDLUInt, 8, 1}},
+    {DType::s32, "int32", {kDLInt, 32, 1}},
+    {DType::fp8_e4m3, "float8_e4m3fn", {kE4m3fn, 8, 1}},
+    {DType::fp8_e5m2, "float8_e5m2", {kE5m2, 8, 1}},
+    {DType::fp8_e4m3fnuz, "float8_e4m3fnuz", {kE4m3fnuz, 8, 1}},
+    {DType::fp8_e5m2fnuz, "float8_e5m2fnuz", {kE5m2fnuz, 8, 1}},
+};
+
+const TypeName* row_of(std::string_view name) {
+  for (const TypeName& row : kTypes)
+    if (row.name == name || kiln::name(row.type) == name) return &row;
+  return nullptr;
+}
+
+[[noreturn]] void raise_unknown_type(std::string_view field, std::string_view type) {
+  std::string known;
+  for (const TypeName& row : kTypes) known += fmt::format(" {}", row.name);
+  raise_type_error(fmt::format("{} = {}: must be one of{}", field, type, known));
+}
+
+DType numpy_type(const py::dtype& dtype, const char* name) {
+  const char order = dtype.byteorder();
+  if (order == '=' || order == '|') {
+    switch (dtype.char_()) {
+      case 'f':
+        return DType::fp32;
+      case 'd':
+        return DType::fp64;
+      case 'e':
+        return DType::fp16;
+      case 'b':
+        return DType::s8;
+      case 'B':
+        return DType::u8;
+      case 'i':
+        return DType::s32;
+      default:
+        break;
+    }
+    if (const TypeName* row = row_of(py::str(dtype.attr("name")).cast<std::string>()))
+      return row->type;
+  }
+  raise_unknown_type(std::string(name) + ".dtype", py::str(dtype.attr("str")).cast<std::string>());
+}
+
+void check_dims(const Array& array, int dims) {
+  if (dims < 1 || dims > 3)
+    raise_bad_input(fmt::format("{} has {} dimensions: must be 1 to 3", array.name, dims));
+}
+
+/// Strides in bytes become strides in elements.
+void set_strides(Array& array, std::span<const std::int64_t> bytes) {
+  const int size = size_of(array.type);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] % size != 0)
+      raise_bad_input(fmt::format("{}: strides of {} bytes are no whole elements of {}", array.name,
+                                  tuple_text(bytes), python_name(array.type)));
+    array.strides[i] = bytes[i] / size;
+  }
+}
+
+void set_tight_strides(Array& array) {
+  std::int64_t stride = 1;
+  for (int i = array.dims - 1; i >= 0; --i) {
+    array.strides[i] = stride;
+    stride *= array.sizes[i];
+  }
+}
+
+void read_numpy(const py::array& object, Array& array) {
+  const auto dims = static_cast<int>(object.ndim());
+  check_dims(array, dims);
+  array.data = const_cast<void*>(object.data());
+  array.type = numpy_type(object.dtype(), array.name);
+  array.dims = dims;
+  array.writable = object.writeable();
+  std::array<std::int64_t, 3> bytes{};
+  for (int i = 0; i < dims; ++i) {
+    array.sizes[i] = object.shape(i);
+    bytes[i] = object.strides(i);
+  }
+  set_strides(array, std::span(bytes).first(static_cast<std::size_t>(dims)));
+}
+
+Place dlpack_place(const DLTensor& tensor, const char* name) {
+  switch (tensor.device.device_type) {
+    case kDLCPU:
+    case kDLCUDAHost:
+    case kDLROCMHost:
+      return {};
+    case kDLCUDA:
+    case kDLCUDAManaged:
+      return {Place::Kind::cuda, tensor.device.device_id};
+    case kDLROCM:
+      return {Place::Kind::hip, tensor.device.device_id};
+    default:
+      raise_bad_input(fmt::format("{}: DLPack device type {}: must be a CPU, CUDA or ROCm", name,
+                                  static_cast<int>(tensor.device.device_type)));
+  }
+}
+
+DType dlpack_type(const DLDataType& type, const char* name) {
+  for (const TypeName& row : kTypes)
+    if (row.dlpack.code == type.code && row.dlpack.bits == type.bits && type.lanes == 1)
+      return row.type;
+  raise_unknown_type(
+      std::string(name) + ".dtype",
+      fmt::format("DLPack's code {}, {} bits, {} lanes", type.code, type.bits, type.lanes));
+}
+
+/// The array of a tensor whose capsule is kept; not taken over, it frees the tensor itself.
+void read_dlpack(py::handle object, void* stream, Array& array) {
+  // Without a stream the producer waits for its own, so that a GPU's default stream may read on.
+  const py::object export_to = object.attr("__dlpack__");
+  array.kept = stream == nullptr
+                   ? export_to()
+                   : export_to(py::arg("stream") = reinterpret_cast<std::uintptr_t>(stream));
+  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(array.kept.ptr(), "dltensor"));
+  if (managed == nullptr) throw py::error_already_set();
+  const DLTensor& tensor = managed->dl_tensor;
+  check_dims(array, tensor.ndim);
+  array.place = dlpack_place(tensor, array.name);
+  array.type = dlpack_type(tensor.dtype, array.name);
+  array.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  array.dims = tensor.ndim;
+  std::copy_n(tensor.shape, tensor.ndim, array.sizes.begin());
+  if (tensor.strides != nullptr)
+    std::copy_n(tensor.strides, tensor.ndim, array.strides.begin());
+  else
+    set_tight_strides(array);
+}
+
+/// numba's arrays, among others. They do not say which of the GPUs holds them: the first is taken.
+void read_cuda_interface(const py::dict& interface, Array& array) {
+  const auto shape = py::cast<py::tuple>(interface["shape"]);
+  check_dims(array, static_cast<int>(shape.size()));
+  const auto data = py::cast<py::tuple>(interface["data"]);
+  array.place = {Place::Kind::cuda, 0};
+  array.type = numpy_type(py::dtype(py::cast<std::string>(interface["typestr"])), array.name);
+  array.data = reinterpret_cast<void*>(py::cast<std::uintptr_t>(data[0]));
+  array.writable = !py::cast<bool>(data[1]);
+  array.dims = static_cast<int>(shape.size());
+  for (int i = 0; i < array.dims; ++i) array.sizes[i] = py::cast<std::int64_t>(shape[i]);
+  if (!interface.contains("strides") || interface["strides"].is_none())
+    return set_tight_strides(array);
+  const auto strides = py::cast<std::vector<std::int64_t>>(py::list(interface["strides"]));
+  set_strides(array, strides);
+}
+
+}  // namespace
+
+std::string Place::device() const {
+  switch (kind) {
+    case Kind::cpu:
+      return "cpu";
+    case Kind::cuda:
+      return fmt::format("cuda:{}", index);
+    case Kind::hip:
+      return fmt::format("hip:{}", index);
+  }
+  return "cpu";
+}
+
+Array read_array(PyObject* object, const char* name, void* stream) {
+  Array array{.name = name};
+  if (py::isinstance<py::array>(object)) {
+    read_numpy(py::reinterpret_borrow<py::array>(object), array);
+  } else if (const py::handle handle = object; py::hasattr(handle, "__dlpack__")) {
+    read_dlpack(handle, stream, array);
+  } else if (py::hasattr(handle, "__cuda_array_interface__")) {
+    read_cuda_interface(py::dict(handle.attr("__cuda_array_interface__")), array);
+  } else {
+    raise_type_error(
+        fmt::format("{} = {}: must be a NumPy array, or have __dlpack__ or "
+                    "__cuda_array_interface__",
+                    name, Py_TYPE(object)->tp_name));
+  }
+  // Strides between elements that are not there may be anything.
+  const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
+  if (std::ranges::find(sizes, 0) != sizes.end()) set_tight_strides(array);
+  return array;
+}
+
+bool is_tight(const Array& array) {
+  Array tight = array;
+  set_tight_strides(tight);
+  for (int i = 0; i < array.dims; ++i)
+    if (array.sizes[i] > 1 && array.strides[i] != tight.strides[i]) return false;
+  return true;
+}
+
+std::string tuple_text(std::span<const std::int64_t> values) {
+  return fmt::format("({}{})", fmt::join(values, ", "), values.size() == 1 ? "," : "");
+}
+
+std::string described(const Array& array) {
+  const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
+  const std::span strides(array.strides.data(), static_cast<std::size_t>(array.dims));
+  return fmt::format("{} = {} array of shape {}, strides {} elements", array.name,
+                     python_name(array.type), tuple_text(sizes), tuple_text(strides));
+}
+
+DType type_from(py::handle object, const char* name) {
+  // A class (numpy.float32) by its name, a value ("float32", torch.float32) by its text.
+  std::string text = PyType_Check(object.ptr()) ? py::cast<std::string>(object.attr("__name__"))
+                                                : py::cast<std::string>(py::str(object));
+  if (const auto dot = text.rfind('.'); dot != text.npos) text.erase(0, dot + 1);
+  if (const TypeName* row = row_of(text)) return row->type;
+  raise_unknown_type(name, text);
+}
+
+std::string_view python_name(DType type) {
+  for (const TypeName& row : kTypes)
+    if (row.type == type) return row.name;
+  return name(type);
+}
+
+py::object empty_like(PyObject* like, int dims, const std::int64_t* sizes, DType type) {
+  if (py::isinstance<py::array>(like) && type <= DType::s32 && type != DType::bf16) {
+    static const char* const kFormats[] = {"f4", "f8", "f2", "", "i1", "u1", "i4"};
+    const std::vector<py::ssize_t> shape(sizes, sizes + dims);
+    return py::array(py::dtype(kFormats[static_cast<int>(type)]), shape);
+  }
+  py::tuple shape(dims);
+  for (int i = 0; i < dims; ++i) shape[i] = sizes[i];
+  return py::module_::import("kiln._arrays")
+      .attr("empty")(py::handle(like), shape, py::str(std::string(python_name(type))));
+}
+
+}  // namespace kiln::python

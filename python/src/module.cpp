@@ -1,0 +1,157 @@
+// kiln._kiln: matmul() and problem() as functions of CPython's fast calling convention, since
+// pybind11's takes longer than a small product; everything else by pybind11.
+#include <pybind11/pybind11.h>
+
+#include <array>
+#include <string_view>
+
+#include "engine.h"
+#include "errors.h"
+#include "problem.h"
+#include "tune.h"
+
+namespace kiln::python {
+namespace {
+
+struct Keyword {
+  const char* name;
+  PyObject* Arguments::*field;
+};
+
+constexpr Keyword kKeywords[] = {
+    {"out", &Arguments::out},
+    {"bias", &Arguments::bias},
+    {"activation", &Arguments::activation},
+    {"residual", &Arguments::residual},
+    {"alpha", &Arguments::alpha},
+    {"beta", &Arguments::beta},
+    {"c", &Arguments::c},
+    {"scale_a", &Arguments::scale_a},
+    {"scale_b", &Arguments::scale_b},
+    {"out_dtype", &Arguments::out_dtype},
+    {"threads", &Arguments::threads},
+    {"engine", &Arguments::engine},
+    {"stream", &Arguments::stream},
+    {"a", &Arguments::a},
+    {"b", &Arguments::b},
+};
+
+/// The keywords as Python's own objects: names in a call are nearly always the same ones.
+std::array<PyObject*, std::size(kKeywords)> g_names;
+
+const Keyword& keyword(PyObject* name) {
+  for (std::size_t i = 0; i < g_names.size(); ++i)
+    if (g_names[i] == name) return kKeywords[i];
+  for (const Keyword& row : kKeywords)
+    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return row;
+  raise_type_error("unexpected argument " + py::cast<std::string>(py::repr(name)));
+}
+
+Arguments arguments_of(PyObject* const* values, Py_ssize_t count, PyObject* names) {
+  if (count > 2) raise_type_error("only a and b are positional arguments");
+  Arguments arguments;
+  if (count > 0) arguments.a = values[0];
+  if (count > 1) arguments.b = values[1];
+  const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    const Keyword& row = keyword(PyTuple_GET_ITEM(names, i));
+    PyObject*& field = arguments.*row.field;
+    if (field != nullptr) raise_type_error(std::string(row.name) + " is given twice");
+    if (values[count + i] != Py_None) field = values[count + i];
+  }
+  if (arguments.a == nullptr || arguments.b == nullptr) raise_type_error("a and b are needed");
+  return arguments;
+}
+
+/// What `f` returns, or null and its exception as Python's.
+template <typename F>
+PyObject* guarded(const F& f) noexcept {
+  try {
+    return f().release().ptr();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const py::builtin_exception& error) {
+    error.set_error();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+PyObject* matmul(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> py::object {
+    const Arguments arguments = arguments_of(values, count, names);
+    Call call = call_of(arguments, Output::allocated);
+    const auto engine = engine_of(arguments.engine, call.place);
+    Status status = [&] {
+      const py::gil_scoped_release unlocked;
+      return engine->gemm(call.gemm, call.operands);
+    }();
+    value_or_raise(std::move(status));
+    return std::move(call.out);
+  });
+}
+
+PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> py::object {
+    const Call call = call_of(arguments_of(values, count, names), Output::described);
+    value_or_raise(validate(call.gemm));
+    return py::make_tuple(text(call.gemm), call.place.device());
+  });
+}
+
+constexpr const char* kMatmul =
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, out_dtype=None, threads=0, engine=None, stream=None)
+--
+
+``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array.
+
+``a`` is [m, k] and ``b`` [k, n], or one or both are batches: [batch, m, k], [batch, k, n]. Where
+only ``a`` is one, its matrices lie one behind the other. ``b`` may be a `PackedB`. Of both,
+``out``, ``c`` and ``residual``, rows or columns have adjacent elements (so a transposed array is
+as good), and rows, columns and batches may lie further apart than they need to. Nothing is copied:
+other strides raise ValueError.
+
+- ``out``: overlaps no other array but ``c``, which may be the same one.
+- ``bias``: shape (n,), or (m, 1) for a value a row; float32 (float64 where ``out`` is).
+- ``activation``: "relu", "gelu" (tanh), "gelu_erf" or "silu".
+- ``residual``: of the shape, dtype and strides of ``out``.
+- ``c``: of the shape, dtype and order of ``out``; needs ``beta``.
+- ``scale_a``, ``scale_b`` (8-bit floats): float32 of shape (lines,), (lines, k / 128) or
+  (lines / 128, k / 128), or uint8 of shape (lines, k / 32), rounded up; a line is a row of ``a`` or a
+  column of ``b``. A batch comes before that.
+- ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.
+- ``threads``: 0 is the engine's number.
+- ``engine``: where none is given, one of the whole process.
+- ``stream``: a cudaStream_t or hipStream_t as an integer, for arrays of a GPU.
+
+The same call gives the same bits. Other Python threads run meanwhile.
+
+>>> import numpy as np
+>>> x, w = np.ones((2, 3), np.float32), np.ones((4, 3), np.float32)
+>>> matmul(x, w.T, bias=np.array([-9, 0, 1, 2], np.float32), activation="relu")
+array([[0., 3., 4., 5.],
+       [0., 3., 4., 5.]], dtype=float32)
+)";
+
+PyMethodDef g_functions[] = {
+    {"matmul", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&matmul)),
+     METH_FASTCALL | METH_KEYWORDS, kMatmul},
+    {"problem", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&problem)),
+     METH_FASTCALL | METH_KEYWORDS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+PYBIND11_MODULE(_kiln, module) {
+  for (std::size_t i = 0; i < g_names.size(); ++i)
+    g_names[i] = PyUnicode_InternFromString(kKeywords[i].name);
+  bind_engine(module);
+  bind_tune(module);
+  if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
+  module.attr("version") = version();
+}
+
+}  // namespace kiln::python

@@ -1,0 +1,309 @@
+#include "problem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "errors.h"
+#include "layout.h"
+#include "values.h"
+
+namespace kiln::python {
+namespace {
+
+constexpr const char* kLayouts =
+    "adjacent elements along rows or along columns, lines at least a line apart, batches forwards";
+
+class Builder {
+ public:
+  Builder(const Arguments& arguments, Output output) : arguments_(arguments), output_(output) {}
+
+  Call build() {
+    read_numbers();
+    read_factors();
+    read_activation();
+    read_out();
+    if (arguments_.c) read_c();
+    if (arguments_.bias) read_bias();
+    if (arguments_.residual) read_residual();
+    if (arguments_.scale_a) read_scales("scale_a", arguments_.scale_a, call_.gemm.m, true);
+    if (arguments_.scale_b) read_scales("scale_b", arguments_.scale_b, call_.gemm.n, false);
+    return std::move(call_);
+  }
+
+ private:
+  void read_numbers();
+  void read_factors();
+  void read_sizes(const Array& a, const Array& b);
+  void read_activation();
+  void read_out();
+  void read_c();
+  void read_bias();
+  void read_residual();
+  void read_scales(const char* name, PyObject* object, std::int64_t lines, bool of_a);
+
+  Array read(PyObject* object, const char* name) {
+    Array array = read_array(object, name, call_.operands.stream);
+    if (!(array.place == call_.place))
+      raise_bad_input(fmt::format("{} is on {}, a on {}: must be the same device", name,
+                                  array.place.device(), call_.place.device()));
+    if (array.kept) call_.kept.push_back(array.kept);
+    return array;
+  }
+
+  std::span<const std::int64_t> shape() const {
+    return {shape_.data(), static_cast<std::size_t>(dims_)};
+  }
+
+  /// A matrix of D's shape, as the product that kiln is asked for sees it.
+  Planes like_d(const Array& array) const {
+    const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
+    if (!std::ranges::equal(sizes, shape()))
+      raise_bad_input(fmt::format("{}: must have shape {}", described(array), tuple_text(shape())));
+    return as_one(planes_of(array), array);
+  }
+
+  /// Batches become rows where all products share B. Without batches there are no rows.
+  Planes as_one(Planes planes, const Array& array) const {
+    if (planes.batch == 0) {
+      planes.batch = 1;
+      planes.rows = 0;
+    }
+    if (!stacked_) return planes;
+    if (const auto one = stacked(planes)) return *one;
+    raise_bad_input(
+        fmt::format("{}: the matrices of a batch must lie one behind the other where "
+                    "all are multiplied by the same b",
+                    described(array)));
+  }
+
+  const Arguments& arguments_;
+  Output output_;
+  Call call_;
+  bool stacked_ = false;
+  int dims_ = 2;                         // of D
+  std::array<std::int64_t, 3> shape_{};  // of D
+};
+
+[[noreturn]] void raise_layout(const Array& array) {
+  raise_bad_input(fmt::format("{}: kiln reads {}; copy it", described(array), kLayouts));
+}
+
+void require_matrix(const Array& array) {
+  if (array.dims < 2) raise_bad_input(described(array) + ": must have 2 or 3 dimensions");
+}
+
+/// How a factor is stored, in the spelling of shape lines: row-major, or its transpose is.
+void store_factor(Matrix& matrix, const Planes& planes, const Array& array) {
+  const auto layout = layout_of(planes);
+  if (!layout) raise_layout(array);
+  matrix.transposed = layout->order == Order::column_major;
+  matrix.ld = layout->ld;
+  matrix.batch_stride = layout->batch_stride;
+}
+
+void Builder::read_numbers() {
+  if (arguments_.alpha) call_.operands.alpha = number(arguments_.alpha, "alpha");
+  if (arguments_.beta) call_.operands.beta = number(arguments_.beta, "beta");
+  if (arguments_.c && !arguments_.beta) raise_bad_input("c is given without beta");
+  if (!arguments_.c && call_.operands.beta != 0)
+    raise_bad_input(fmt::format("beta = {} is given without c", call_.operands.beta));
+  if (arguments_.threads) call_.operands.threads = integer(arguments_.threads, "threads");
+  if (arguments_.stream) call_.operands.stream = address(arguments_.stream, "stream");
+}
+
+/// The sizes of the product, and whether its batch is one matrix of more rows.
+void Builder::read_sizes(const Array& a_array, const Array& b_array) {
+  const Planes a = planes_of(a_array), b = planes_of(b_array);
+  const auto refuse = [&](const std::string& why) {
+    raise_bad_input(fmt::format("{} and {}: {}", described(a_array), described(b_array), why));
+  };
+  if (a.columns != b.rows)
+    refuse(fmt::format("a has {} columns, b has {} rows", a.columns, b.rows));
+  if (a.batch != b.batch && a.batch != 1 && b.batch != 1)
+    refuse(fmt::format("batches of {} and {}", a.batch, b.batch));
+  const std::int64_t batch = a.batch == 1 ? b.batch : a.batch;
+  stacked_ = batch > 1 && b.shared() && a.batch == batch;
+  if (batch > 1 && !stacked_ && a.shared())
+    refuse("one a for a batch of b is not supported; give it the batch (a copy for each)");
+  dims_ = std::max(a_array.dims, b_array.dims);
+  shape_ = dims_ == 3 ? std::array{batch, a.rows, b.columns} : std::array{a.rows, b.columns, 0L};
+  Gemm& gemm = call_.gemm;
+  gemm.m = batch == 0 ? 0 : stacked_ ? batch * a.rows : a.rows;
+  gemm.n = b.columns;
+  gemm.k = a.columns;
+  gemm.batch = stacked_ || batch == 0 ? 1 : batch;
+}
+
+void Builder::read_factors() {
+  const PackedObject* packed = packed_in(arguments_.b);
+  const Array a = read_array(arguments_.a, "a", call_.operands.stream);
+  call_.place = a.place;
+  if (a.kept) call_.kept.push_back(a.kept);
+  const Array b = packed ? packed->as_array() : read(arguments_.b, "b");
+  require_matrix(a);
+  require_matrix(b);
+  call_.gemm = Gemm::row_major(0, 0, 0, a.type);
+  call_.gemm.b.dtype = b.type;
+  read_sizes(a, b);
+  store_factor(call_.gemm.a, as_one(planes_of(a), a), a);
+  call_.operands.a = a.data;
+  if (packed) {
+    call_.gemm.b_packed = true;
+    call_.operands.packed_b = &packed->packed;
+    return;
+  }
+  Planes planes = planes_of(b);
+  if (stacked_ || planes.batch == 0) planes.batch = 1;
+  store_factor(call_.gemm.b, planes, b);
+  call_.operands.b = b.data;
+}
+
+void Builder::read_activation() {
+  if (!arguments_.activation) return;
+  const std::string_view wanted = text(arguments_.activation, "activation");
+  for (const Activation f : {Activation::none, Activation::relu, Activation::gelu_tanh,
+                             Activation::gelu_erf, Activation::silu})
+    if (name(f) == wanted) {
+      call_.gemm.epilogue.activation = f;
+      return;
+    }
+  raise_bad_input(
+      fmt::format("activation = {}: must be one of none, relu, gelu, gelu_erf, silu", wanted));
+}
+
+void Builder::read_out() {
+  Gemm& gemm = call_.gemm;
+  if (arguments_.out_dtype) gemm = gemm.output(type_from(arguments_.out_dtype, "out_dtype"));
+  if (!arguments_.out) {
+    if (output_ == Output::described) return;
+    call_.out = empty_like(arguments_.a, dims_, shape_.data(), gemm.d.dtype);
+    const Array made = read(call_.out.ptr(), "out");
+    call_.operands.d = made.data;
+    return;
+  }
+  const Array out = read(arguments_.out, "out");
+  if (!out.writable) raise_bad_input("out is read-only");
+  if (arguments_.out_dtype && out.type != gemm.d.dtype)
+    raise_bad_input(fmt::format("out.dtype = {}: out_dtype is {}", python_name(out.type),
+                                python_name(gemm.d.dtype)));
+  gemm.c.dtype = gemm.d.dtype = out.type;
+  const auto layout = layout_of(like_d(out));
+  if (!layout) raise_layout(out);
+  gemm.c.order = gemm.d.order = layout->order;
+  gemm.d.ld = layout->ld;
+  gemm.d.batch_stride = layout->batch_stride;
+  call_.operands.d = out.data;
+  call_.out = py::reinterpret_borrow<py::object>(arguments_.out);
+}
+
+void Builder::read_c() {
+  Gemm& gemm = call_.gemm;
+  const Array c = read(arguments_.c, "c");
+  if (c.type != gemm.c.dtype)
+    raise_type_error(fmt::format("c.dtype = {}: must be out's, {}", python_name(c.type),
+                                 python_name(gemm.d.dtype)));
+  const auto layout = layout_in(like_d(c), gemm.d.order);
+  if (!layout) raise_bad_input(described(c) + ": must be stored in the order of out");
+  gemm.c.ld = layout->ld;
+  gemm.c.batch_stride = layout->batch_stride;
+  call_.operands.c = c.data;
+}
+
+void Builder::read_bias() {
+  Gemm& gemm = call_.gemm;
+  const Array bias = read(arguments_.bias, "bias");
+  const DType wanted = gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  if (bias.type != wanted)
+    raise_type_error(
+        fmt::format("bias.dtype = {}: must be {}", python_name(bias.type), python_name(wanted)));
+  const std::int64_t rows = bias.dims == 2 ? bias.sizes[0] : 1;
+  const std::int64_t columns = bias.dims == 2 ? bias.sizes[1] : bias.sizes[0];
+  const bool by_column = bias.dims <= 2 && rows == 1 && columns == gemm.n;
+  const bool by_row = bias.dims == 2 && columns == 1 && rows == gemm.m && !stacked_;
+  if (!by_column && !by_row)
+    raise_bad_input(fmt::format("{}: must have shape ({},), or ({}, 1) for one value a row",
+                                described(bias), gemm.n, shape_[dims_ - 2]));
+  const auto along = by_column ? static_cast<std::size_t>(bias.dims - 1) : 0u;
+  if (bias.sizes[along] > 1 && bias.strides[along] != 1)
+    raise_bad_input(described(bias) + ": must be contiguous");
+  gemm.epilogue.bias = by_column ? Bias::per_column : Bias::per_row;
+  call_.operands.bias = bias.data;
+}
+
+void Builder::read_residual() {
+  Gemm& gemm = call_.gemm;
+  const Array residual = read(arguments_.residual, "residual");
+  if (residual.type != gemm.d.dtype)
+    raise_type_error(fmt::format("residual.dtype = {}: must be out's, {}",
+                                 python_name(residual.type), python_name(gemm.d.dtype)));
+  const auto layout = layout_in(like_d(residual), gemm.d.order);
+  if (layout != Layout{gemm.d.order, gemm.d.ld, gemm.d.batch_stride})
+    raise_bad_input(described(residual) +
+                    ": must have the strides of out (a new out is row-major)");
+  gemm.epilogue.residual = true;
+  call_.operands.residual = residual.data;
+}
+
+/// One scale a line is one dimension, blocks along k are two; a batch is one more before them.
+void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines, bool of_a) {
+  constexpr std::int64_t kBlock = 128, kMxBlock = 32;
+  Gemm& gemm = call_.gemm;
+  const Array scales = read(object, name);
+  if (stacked_) raise_bad_input(std::string(name) + ": b must have the batch of a");
+  const bool batched = dims_ == 3;
+  const int dims = scales.dims - (batched ? 1 : 0);
+  const auto first = static_cast<std::size_t>(batched ? 1 : 0);
+  const std::array<std::int64_t, 2> sizes{dims >= 1 ? scales.sizes[first] : 0,
+                                          dims == 2 ? scales.sizes[first + 1] : 0};
+  const auto blocks = [](std::int64_t n, std::int64_t block) { return (n + block - 1) / block; };
+  const std::int64_t along = blocks(gemm.k, kBlock);
+  Scale kind = Scale::none;
+  if (scales.type == DType::u8 && sizes == std::array{lines, blocks(gemm.k, kMxBlock)})
+    kind = Scale::mx_32;
+  else if (scales.type == DType::fp32 && dims == 1 && sizes[0] == lines)
+    kind = Scale::line;
+  else if (scales.type == DType::fp32 && sizes == std::array{lines, along})
+    kind = Scale::line_128;
+  else if (scales.type == DType::fp32 && sizes == std::array{blocks(lines, kBlock), along})
+    kind = Scale::square_128;
+  if (kind == Scale::none || (batched && scales.sizes[0] != gemm.batch))
+    raise_bad_input(
+        fmt::format("{}: must be float32 of shape ({},), ({}, {}) or ({}, {}), or uint8 "
+                    "of shape ({}, {})",
+                    described(scales), lines, lines, along, blocks(lines, kBlock), along, lines,
+                    blocks(gemm.k, kMxBlock)));
+  if (!is_tight(scales)) raise_bad_input(described(scales) + ": must be contiguous");
+  (of_a ? gemm.scale_a : gemm.scale_b) = kind;
+  (of_a ? call_.operands.scale_a : call_.operands.scale_b) = scales.data;
+}
+
+}  // namespace
+
+Call call_of(const Arguments& arguments, Output output) {
+  return Builder(arguments, output).build();
+}
+
+Array PackedObject::as_array() const {
+  return {.name = "b",
+          .type = type,
+          .dims = dims,
+          .sizes = dims == 3 ? std::array{batch, k, n} : std::array{k, n, 0L},
+          .strides = dims == 3 ? std::array{k * n, n, 1L} : std::array{n, 1L, 0L}};
+}
+
+Packing packing_of(PyObject* object) {
+  Packing packing{.gemm = {}, .b = read_array(object, "b", nullptr)};
+  require_matrix(packing.b);
+  const Planes planes = planes_of(packing.b);
+  const DType type = packing.b.type;
+  Gemm& gemm = packing.gemm;
+  // The unsigned type is paired with the signed one.
+  gemm = Gemm::row_major(1, planes.columns, planes.rows, type == DType::u8 ? DType::s8 : type);
+  gemm.batch = planes.batch;
+  gemm.b.dtype = type;
+  store_factor(gemm.b, planes, packing.b);
+  return packing;
+}
+
+}  // namespace kiln::python

@@ -1,0 +1,67 @@
+// From the arguments of matmul() to kiln's problem and operands: shapes, layouts, epilogue, scales.
+// Copies nothing. Knows no engine.
+#pragma once
+
+#include <vector>
+
+#include "array.h"
+#include "kiln/engine.hpp"
+
+namespace kiln::python {
+
+/// The arguments of matmul(), borrowed; null: not given.
+struct Arguments {
+  PyObject* a = nullptr;
+  PyObject* b = nullptr;
+  PyObject* out = nullptr;
+  PyObject* bias = nullptr;
+  PyObject* activation = nullptr;
+  PyObject* residual = nullptr;
+  PyObject* alpha = nullptr;
+  PyObject* beta = nullptr;
+  PyObject* c = nullptr;
+  PyObject* scale_a = nullptr;
+  PyObject* scale_b = nullptr;
+  PyObject* out_dtype = nullptr;
+  PyObject* threads = nullptr;
+  PyObject* stream = nullptr;
+  PyObject* engine = nullptr;
+};
+
+/// A B that was packed, as Python holds it.
+struct PackedObject {
+  PackedB packed;
+  DType type;
+  int dims;
+  std::int64_t batch, k, n;
+
+  /// As what was packed, without its memory.
+  Array as_array() const;
+};
+
+/// The packed B that an argument is, or null.
+const PackedObject* packed_in(PyObject* object);
+
+/// One call: what gemm() is told, and what has to live until it returns.
+struct Call {
+  Gemm gemm;
+  Operands operands;
+  Place place;
+  py::object out;
+  std::vector<py::object> kept;
+};
+
+/// Whether a call gets memory for D where `out` is not given.
+enum class Output { allocated, described };
+
+/// Throws Python's exceptions: TypeError, kiln.BadInput with the argument, its shape and strides.
+Call call_of(const Arguments& arguments, Output output);
+
+/// The problem of packing b (as PackedB(b) has it), and b's memory.
+struct Packing {
+  Gemm gemm;
+  Array b;
+};
+Packing packing_of(PyObject* b);
+
+}  // namespace kiln::python

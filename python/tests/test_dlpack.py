@@ -1,0 +1,117 @@
+"""Arrays of other libraries: DLPack, and types that NumPy lacks."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from tensors import Tensor, from_bfloat16, to_bfloat16
+
+import kiln
+
+
+def random(shape, seed=1):
+    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("keywords", [{}, {"strides": False}, {"skipped": 64}])
+def test_float32(keywords):
+    a, b, out = random((6, 10)), random((10, 7), 2), np.empty((6, 7), np.float32)
+    kiln.matmul(Tensor(a, "float32", **keywords), b, out=out)
+    np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-6)
+
+
+def test_transposed():
+    a, w = random((6, 10)), random((7, 10), 2)
+    result = kiln.matmul(a, Tensor(w.T, "float32"))
+    np.testing.assert_allclose(result, a @ w.T, rtol=1e-5, atol=1e-6)
+
+
+def test_bfloat16():
+    a, b = to_bfloat16(random((9, 40))), to_bfloat16(random((40, 12), 2))
+    exact = from_bfloat16(a).astype(float) @ from_bfloat16(b)
+    wide = np.empty((9, 12), np.float32)
+    kiln.matmul(Tensor(a, "bfloat16"), Tensor(b, "bfloat16"), out=wide)
+    np.testing.assert_allclose(wide, exact, rtol=1e-5, atol=1e-5)
+    narrow = np.empty((9, 12), np.uint16)
+    kiln.matmul(Tensor(a, "bfloat16"), Tensor(b, "bfloat16"), out=Tensor(narrow, "bfloat16"))
+    np.testing.assert_allclose(from_bfloat16(narrow), exact, rtol=2**-7, atol=1e-5)
+
+
+def test_float8_with_scales():
+    """0x38 is 1 in e4m3, 0x40 is 2."""
+    a, b = np.full((4, 256), 0x38, np.uint8), np.full((256, 3), 0x40, np.uint8)
+    out = np.empty((4, 3), np.float32)
+    operands = Tensor(a, "float8_e4m3fn"), Tensor(b, "float8_e4m3fn")
+    lines = np.arange(1, 5, dtype=np.float32), np.arange(1, 4, dtype=np.float32)
+    expected = 512 * np.outer(*lines)
+    kiln.matmul(*operands, out=out, scale_a=lines[0], scale_b=lines[1])
+    np.testing.assert_array_equal(out, expected)
+    blocks = [np.repeat(x[:, None], 2, 1) for x in lines]
+    kiln.matmul(*operands, out=out, scale_a=blocks[0], scale_b=blocks[1])
+    np.testing.assert_array_equal(out, expected)
+    kiln.matmul(*operands, out=out, scale_a=blocks[0], scale_b=np.ones((1, 2), np.float32))
+    np.testing.assert_array_equal(out, 512 * lines[0][:, None] + np.zeros(3))
+    # Powers of two: 127 is 1, 128 is 2.
+    mx = np.full((4, 8), 128, np.uint8), np.full((3, 8), 127, np.uint8)
+    kiln.matmul(*operands, out=out, scale_a=mx[0], scale_b=mx[1])
+    np.testing.assert_array_equal(out, np.full((4, 3), 1024))
+    with pytest.raises(ValueError, match=r"scale_a = float32 array of shape \(5,\)"):
+        kiln.matmul(*operands, out=out, scale_a=np.ones(5, np.float32))
+
+
+def test_result_needs_a_library_that_kiln_knows():
+    a = Tensor(random((4, 4)), "float32")
+    with pytest.raises(TypeError, match="out is not given"):
+        kiln.matmul(a, a)
+
+
+def test_unknown_types_and_devices():
+    a, out = random((4, 4)), np.empty((4, 4), np.float32)
+    with pytest.raises(TypeError, match="a.dtype"):
+        kiln.matmul(Tensor(a.astype(np.int64), "int64"), a, out=out)
+    with pytest.raises(ValueError, match="b is on cuda:1, a on cpu"):
+        kiln.matmul(a, Tensor(a, "float32", device=(2, 1)), out=out)
+    with pytest.raises(ValueError, match="device type 7"):
+        kiln.matmul(Tensor(a, "float32", device=(7, 0)), a, out=out)
+
+
+class OnGpu:
+    """What numba and others show of an array on a GPU."""
+
+    def __init__(self, array, strides=None):
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.ctypes.data, False),
+            "strides": strides,
+            "version": 3,
+        }
+
+
+def test_cuda_array_interface_is_read():
+    a = np.ones((4, 6), np.float32)
+    assert kiln.problem(OnGpu(a), OnGpu(a.T, a.T.strides)) == "fp32 N T 4 4 6"
+    with pytest.raises(ValueError, match="b is on cpu, a on cuda:0"):
+        kiln.matmul(OnGpu(a), a.T)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("ml_dtypes"), reason="no ml_dtypes")
+def test_ml_dtypes():
+    import ml_dtypes
+
+    a, b = random((9, 40)).astype(ml_dtypes.bfloat16), random((40, 12), 2).astype(ml_dtypes.bfloat16)
+    result = kiln.matmul(a, b)
+    assert result.dtype == ml_dtypes.bfloat16
+    exact = a.astype(float) @ b.astype(float)
+    np.testing.assert_allclose(result.astype(float), exact, rtol=2**-7, atol=1e-5)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")
+def test_torch():
+    import torch
+
+    for dtype in (torch.float32, torch.bfloat16):
+        x, w = torch.randn(5, 8).to(dtype), torch.randn(6, 8).to(dtype)
+        result = kiln.matmul(x, w.T)
+        assert result.dtype == dtype
+        torch.testing.assert_close(result, x @ w.T, rtol=2e-2, atol=2e-2)

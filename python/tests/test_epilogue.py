@@ -1,0 +1,111 @@
+"""alpha, beta, bias, activation, residual, scales, packed B: what is done beside the product."""
+
+import math
+
+import numpy as np
+import pytest
+
+import kiln
+
+M, N, K = 17, 12, 29
+ACTIVATIONS = {
+    "none": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "gelu_erf": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+@pytest.fixture(name="a")
+def make_a():
+    return np.random.default_rng(1).uniform(-1, 1, (M, K)).astype(np.float32)
+
+
+@pytest.fixture(name="b")
+def make_b():
+    return np.random.default_rng(2).uniform(-1, 1, (K, N)).astype(np.float32)
+
+
+def near(result, expected):
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activation(a, b, name):
+    near(kiln.matmul(a, b, activation=name), ACTIVATIONS[name](a.astype(float) @ b))
+
+
+@pytest.mark.parametrize("shape", [(N,), (1, N), (M, 1)])
+def test_bias(a, b, shape):
+    bias = np.arange(max(shape), dtype=np.float32).reshape(shape)
+    near(kiln.matmul(a, b, bias=bias), a @ b + bias)
+    doubles = a.astype(float), b.astype(float)
+    near(kiln.matmul(*doubles, bias=bias.astype(float)), a @ b + bias)
+
+
+def test_all_at_once(a, b):
+    residual = np.full((M, N), 3, np.float32)
+    c = np.arange(M * N, dtype=np.float32).reshape(M, N) / 100
+    bias = np.linspace(-1, 1, N, dtype=np.float32)
+    result = kiln.matmul(
+        a, b, alpha=0.5, beta=2, c=c, bias=bias, activation="silu", residual=residual
+    )
+    near(result, ACTIVATIONS["silu"](0.5 * (a @ b) + 2 * c + bias) + 3)
+
+
+def test_c_may_be_out(a, b):
+    out = np.ones((M, N), np.float32)
+    kiln.matmul(a, b, beta=1.0, c=out, out=out)
+    near(out, a @ b + 1)
+
+
+def test_column_major_out_takes_such_terms(a, b):
+    c, residual = (np.full((M, N), x, np.float32, order="F") for x in (1, 2))
+    out = np.empty_like(c)
+    kiln.matmul(a, b, out=out, beta=1, c=c, residual=residual)
+    near(out, a @ b + 3)
+
+
+def test_terms_of_a_batch_with_one_b(a, b):
+    batch = np.stack([a, 2 * a, 3 * a])
+    bias = np.arange(N, dtype=np.float32)
+    residual = np.ones((3, M, N), np.float32)
+    near(kiln.matmul(batch, b, bias=bias, residual=residual), batch @ b + bias + 1)
+    with pytest.raises(kiln.BadInput, match="bias"):
+        kiln.matmul(batch, b, bias=np.ones((M, 1), np.float32))
+
+
+def test_nan_in_c_is_not_read_without_beta(a, b):
+    c = np.full((M, N), np.nan, np.float32)
+    near(kiln.matmul(a, b, beta=0, c=c), a @ b)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_packed_b(a, b, transposed):
+    stored = np.ascontiguousarray(b.T).T if transposed else b
+    packed = kiln.PackedB(stored)
+    assert packed.shape == (K, N) and packed.dtype == "float32" and packed.nbytes > 0
+    expected = a @ b
+    if transposed:
+        stored[:] = 0  # the copy is its own
+    bias = np.ones(N, np.float32)
+    near(kiln.matmul(a, packed), expected)
+    near(kiln.matmul(a[:3], packed, bias=bias), expected[:3] + 1)
+    near(kiln.matmul(np.stack([a, a]), packed), np.stack([expected, expected]))
+    assert "packed_b=1" in kiln.problem(a, packed)
+
+
+def test_packed_types_and_batches():
+    generator = np.random.default_rng(3)
+    for left, right in ((np.int8, np.int8), (np.uint8, np.int8), (np.int8, np.uint8)):
+        a = generator.integers(0, 100, (3, 5, 8)).astype(left)
+        b = generator.integers(0, 100, (3, 8, 7)).astype(right)
+        expected = a.astype(int) @ b.astype(int)
+        np.testing.assert_array_equal(kiln.matmul(a, kiln.PackedB(b)), expected)
+
+
+def test_packed_b_of_another_shape(a):
+    packed = kiln.PackedB(np.ones((K + 1, N), np.float32))
+    with pytest.raises(ValueError, match=f"a has {K} columns, b has {K + 1} rows"):
+        kiln.matmul(a, packed)

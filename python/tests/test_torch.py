@@ -1,0 +1,71 @@
+"""kiln.torch against PyTorch, where it is installed."""
+
+import doctest
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import kiln.torch as kt  # noqa: E402
+
+DOUBLE = {"dtype": torch.float64, "requires_grad": True}
+
+
+def test_examples():
+    failed, tried = doctest.testmod(kt)
+    assert tried > 3 and failed == 0
+
+
+@pytest.mark.parametrize("a_shape, b_shape", [((4, 5), (5, 3)), ((2, 4, 5), (2, 5, 3)),
+                                              ((2, 4, 5), (5, 3)), ((1, 4, 5), (5, 3)),
+                                              ((4, 5), (1, 5, 3))])  # fmt: skip
+def test_gradients_of_matmul(a_shape, b_shape):
+    a, b = torch.randn(a_shape, **DOUBLE), torch.randn(b_shape, **DOUBLE)
+    torch.testing.assert_close(kt.matmul(a, b), a @ b)
+    assert torch.autograd.gradcheck(kt.matmul, (a, b))
+    assert torch.autograd.gradgradcheck(kt.matmul, (a, b))
+    only_b = torch.randn(a_shape, dtype=torch.float64)
+    assert torch.autograd.gradcheck(kt.matmul, (only_b, b))
+
+
+@pytest.mark.parametrize("activation", ["none", "relu", "gelu", "gelu_erf", "silu"])
+@pytest.mark.parametrize("shape", [(6, 5), (2, 3, 5), (5,)])
+def test_linear(activation, shape):
+    x, w, bias = torch.randn(shape, **DOUBLE), torch.randn(4, 5, **DOUBLE), torch.randn(4, **DOUBLE)
+    with torch.no_grad():  # in one product
+        plain = kt.linear(x, w, bias, activation)
+    expected = kt._ACTIVATIONS[activation](torch.nn.functional.linear(x, w, bias))
+    torch.testing.assert_close(plain, expected.detach())
+    torch.testing.assert_close(kt.linear(x, w, bias, activation), expected)
+    assert torch.autograd.gradcheck(lambda *t: kt.linear(*t, activation), (x, w, bias))
+
+
+def test_gradient_of_a_sum():
+    x, w = torch.randn(6, 5, **DOUBLE), torch.randn(5, 4, **DOUBLE)
+    kt.matmul(x, w).sum().backward()
+    torch.testing.assert_close(x.grad, torch.ones(6, 4, dtype=torch.float64) @ w.detach().T)
+
+
+def test_bfloat16_trains():
+    torch.manual_seed(1)
+    w = torch.zeros(4, 8, dtype=torch.bfloat16, requires_grad=True)
+    x = torch.randn(64, 8, dtype=torch.bfloat16)
+    aim = x @ torch.randn(8, 4, dtype=torch.bfloat16)
+    losses = []
+    for _ in range(30):
+        loss = (kt.linear(x, w) - aim).float().square().mean()
+        loss.backward()
+        losses.append(loss.item())
+        w.data -= 0.5 * w.grad
+        w.grad = None
+    assert losses[-1] < losses[0] / 50
+
+
+def test_shapes_without_data():
+    """As torch.compile asks for them."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        x, w = torch.empty(2, 3, 8), torch.empty(4, 8)
+        assert torch.ops.kiln.linear(x, w, None, "relu").shape == (2, 3, 4)
+        assert torch.ops.kiln.matmul(x, w.T).shape == (2, 3, 4)
