@@ -1,8 +1,14 @@
-// OpenBLAS and BLIS through the CBLAS interface that both export.
+// Libraries that export the CBLAS interface: OpenBLAS and BLIS as the system has them, and others
+// (newer ones, AOCL-BLAS, MKL) by their files.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <set>
 #include <string_view>
 
 #include "bench/library.h"
@@ -28,7 +34,7 @@ struct Blas {
   GemmFn<double> dgemm = nullptr;
   GemvFn<float> sgemv = nullptr;
   GemvFn<double> dgemv = nullptr;
-  void (*set_threads)(std::int64_t) = nullptr;
+  std::function<void(int)> set_threads;
   int threads_now = 0;  // the library's current setting, so that repeated calls do not set it again
 
   void use_threads(int threads) {
@@ -139,59 +145,90 @@ std::vector<std::string> in_folders(std::string_view file, std::vector<std::stri
   return names;
 }
 
-// Plain function pointers cannot carry the loaded symbol, so each library keeps its setter here.
-void (*openblas_setter)(int) = nullptr;
+/// Finds out which library it is, by how it is told its number of threads; false: none that is
+/// known.
+bool recognise(Blas& blas) {
+  const Library& library = blas.library;
+  if (auto set = library.symbol<void (*)(int)>("openblas_set_num_threads")) {
+    blas.set_threads = set;
+    auto config = library.symbol<char* (*)()>("openblas_get_config");
+    auto core = library.symbol<char* (*)()>("openblas_get_corename");
+    blas.note = fmt::format("{}, kernels for {}", config ? config() : "OpenBLAS",
+                            core ? core() : "an unknown core");
+    return true;
+  }
+  if (auto set = library.symbol<void (*)(std::int64_t)>("bli_thread_set_num_threads")) {
+    blas.set_threads = [set](int threads) { set(threads); };
+    // With BLIS_ARCH_TYPE set, asking for the kernels before bli_init() aborts the process.
+    if (auto initialise = library.symbol<void (*)()>("bli_init")) initialise();
+    auto version = library.symbol<const char* (*)()>("bli_info_get_version_str");
+    auto arch_id = library.symbol<int (*)()>("bli_arch_query_id");
+    auto arch_name = library.symbol<const char* (*)(int)>("bli_arch_string");
+    blas.note = fmt::format("BLIS {}, kernels for {}", version ? version() : "?",
+                            arch_id && arch_name ? arch_name(arch_id()) : "an unknown core");
+    return true;
+  }
+  if (auto set = library.symbol<void (*)(int)>("MKL_Set_Num_Threads")) {
+    blas.set_threads = set;
+    std::array<char, 200> version{};
+    if (auto tell = library.symbol<void (*)(char*, int)>("mkl_get_version_string"))
+      tell(version.data(), int(version.size()) - 1);
+    blas.note = std::string(version.data());
+    return true;
+  }
+  return false;
+}
+
+/// The first of the files that loads, as a peer of this name.
+void add_blas(PeerSet& set, const std::string& name, const std::vector<std::string>& files) {
+  auto blas = std::make_shared<Blas>();
+  blas->library = Library::open(files);
+  const auto absent = [&](std::string reason) { set.absent.push_back({name, std::move(reason)}); };
+  if (!blas->library) return absent(blas->library.error());
+  const std::string& path = blas->library.path();
+  if (!bind(*blas)) return absent(fmt::format("{} lacks a CBLAS symbol", path));
+  if (!recognise(*blas))
+    return absent(
+        fmt::format("{} is none of OpenBLAS, BLIS and MKL: its number of threads cannot "
+                    "be set",
+                    path));
+  blas->name = name;
+  blas->note += fmt::format(", gemv where m or n is 1, {}", path);
+  set.present.push_back(std::make_unique<BlasPeer>(std::move(blas)));
+}
+
+/// "libblis-mt.so.5" → "blis-mt".
+std::string name_of(const std::filesystem::path& file) {
+  std::string name = file.filename().string();
+  if (name.starts_with("lib")) name.erase(0, 3);
+  return name.substr(0, name.find(".so"));
+}
 
 }  // namespace
 
 void load_openblas(PeerSet& set) {
-  auto blas = std::make_shared<Blas>();
   // The pthread flavour first: its pool is its own, so no other peer's OpenMP team disturbs it.
-  blas->library =
-      Library::open(in_folders("libopenblas.so.0", {"openblas-pthread", "openblas-openmp"}));
-  if (!blas->library) {
-    set.absent.push_back({"openblas", blas->library.error()});
-    return;
-  }
-  openblas_setter = blas->library.symbol<void (*)(int)>("openblas_set_num_threads");
-  if (!bind(*blas) || !openblas_setter) {
-    set.absent.push_back(
-        {"openblas", fmt::format("{} lacks a CBLAS symbol", blas->library.path())});
-    return;
-  }
-  blas->name = "openblas";
-  blas->set_threads = [](std::int64_t threads) { openblas_setter(int(threads)); };
-  auto config = blas->library.symbol<char* (*)()>("openblas_get_config");
-  auto core = blas->library.symbol<char* (*)()>("openblas_get_corename");
-  blas->note =
-      fmt::format("{}, kernels for {}, gemv where m or n is 1, {}", config ? config() : "OpenBLAS",
-                  core ? core() : "an unknown core", blas->library.path());
-  set.present.push_back(std::make_unique<BlasPeer>(std::move(blas)));
+  add_blas(set, "openblas",
+           in_folders("libopenblas.so.0", {"openblas-pthread", "openblas-openmp"}));
 }
 
 void load_blis(PeerSet& set) {
-  auto blas = std::make_shared<Blas>();
   // The OpenMP flavour first: the pthread one creates its threads again in every call.
-  blas->library = Library::open(in_folders("libblis.so.4", {"blis-openmp", "blis-pthread"}));
-  if (!blas->library) {
-    set.absent.push_back({"blis", blas->library.error()});
-    return;
+  add_blas(set, "blis", in_folders("libblis.so.4", {"blis-openmp", "blis-pthread"}));
+}
+
+void load_given_blas(PeerSet& set) {
+  const char* given = std::getenv("KILN_PEERS");
+  std::set<std::string> names;
+  for (const auto& peer : set.present) names.insert(peer->name());
+  for (std::string_view rest = given ? given : ""; !rest.empty();) {
+    const std::string file(rest.substr(0, rest.find(':')));
+    rest.remove_prefix(std::min(rest.size(), file.size() + 1));
+    if (file.empty()) continue;
+    std::string name = name_of(file);
+    while (!names.insert(name).second) name += "+";  // beside the system's own
+    add_blas(set, name, {file});
   }
-  blas->set_threads = blas->library.symbol<void (*)(std::int64_t)>("bli_thread_set_num_threads");
-  if (!bind(*blas) || !blas->set_threads) {
-    set.absent.push_back({"blis", fmt::format("{} lacks a CBLAS symbol", blas->library.path())});
-    return;
-  }
-  blas->name = "blis";
-  // With BLIS_ARCH_TYPE set, asking for the kernels before bli_init() aborts the process.
-  if (auto initialise = blas->library.symbol<void (*)()>("bli_init")) initialise();
-  auto version = blas->library.symbol<const char* (*)()>("bli_info_get_version_str");
-  auto arch_id = blas->library.symbol<int (*)()>("bli_arch_query_id");
-  auto arch_name = blas->library.symbol<const char* (*)(int)>("bli_arch_string");
-  blas->note = fmt::format(
-      "BLIS {}, kernels for {}, gemv where m or n is 1, {}", version ? version() : "?",
-      arch_id && arch_name ? arch_name(arch_id()) : "an unknown core", blas->library.path());
-  set.present.push_back(std::make_unique<BlasPeer>(std::move(blas)));
 }
 
 }  // namespace kiln

@@ -23,6 +23,7 @@ PeerSet load_peers() {
   PeerSet set;
   load_openblas(set);
   load_blis(set);
+  load_given_blas(set);
   load_onednn(set);
   load_libxsmm(set);
   load_eigen(set);

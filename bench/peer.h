@@ -55,6 +55,9 @@ PeerSet load_peers();
 void load_openblas(PeerSet& set);
 void load_blis(PeerSet& set);
 void load_onednn(PeerSet& set);
+/// Those that $KILN_PEERS names: files with a colon between them. After the system's own, which
+/// keep their names.
+void load_given_blas(PeerSet& set);
 void load_libxsmm(PeerSet& set);
 void load_eigen(PeerSet& set);
 

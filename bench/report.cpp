@@ -42,8 +42,20 @@ std::string time_text(double ns) {
 /// The line's peak of a type, in operations a second; null where none is probed.
 template <typename Line>
 auto peak_in(Line& line, DType type) -> decltype(&line.limits.fp32_flops) {
-  if (type == DType::fp32) return &line.limits.fp32_flops;
-  return type == DType::fp64 ? &line.limits.fp64_flops : nullptr;
+  switch (type) {
+    case fp32:
+    case fp16:  // multiplied in fp32
+      return &line.limits.fp32_flops;
+    case fp64:
+      return &line.limits.fp64_flops;
+    case bf16:
+      return &line.limits.bf16_flops;
+    case s8:
+    case u8:
+      return &line.limits.int8_flops;
+    default:
+      return nullptr;
+  }
 }
 
 /// The peak that a row compares with, in operations a second; 0 = none was measured.
@@ -180,6 +192,8 @@ OrderedJson to_json(const MachineLine& machine) {
            {{"threads", machine.threads},
             {"fp32_fma_flops", machine.limits.fp32_flops},
             {"fp64_fma_flops", machine.limits.fp64_flops},
+            {"bf16_flops", machine.limits.bf16_flops},
+            {"int8_ops", machine.limits.int8_flops},
             {"l3_read_bytes_per_second", machine.limits.l3_read},
             {"dram_read_bytes_per_second", machine.limits.dram_read}}}};
 }

@@ -86,10 +86,11 @@ class Commentary {
     options.on_machine = [](const MachineLine& m) {
       fmt::print(
           stderr,
-          "{} threads: fp32 {:.0f} GFLOP/s, fp64 {:.0f} GFLOP/s, L3 {:.0f} GB/s, memory {:.0f} "
-          "GB/s\n",
+          "{} threads: fp32 {:.0f} GFLOP/s, fp64 {:.0f}, bf16 {:.0f}, int8 {:.0f}, L3 {:.0f} GB/s, "
+          "memory {:.0f} GB/s\n",
           m.threads, m.limits.fp32_flops * 1e-9, m.limits.fp64_flops * 1e-9,
-          m.limits.l3_read * 1e-9, m.limits.dram_read * 1e-9);
+          m.limits.bf16_flops * 1e-9, m.limits.int8_flops * 1e-9, m.limits.l3_read * 1e-9,
+          m.limits.dram_read * 1e-9);
     };
     options.on_peer = [this](const Peer& peer) {
       peers_[peer.name()] = peer.note();

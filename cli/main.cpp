@@ -32,6 +32,7 @@ Files:
   $KILN_DB_PATH                     shipped databases, colon-separated, read only
   $KILN_LOCK_DIR                    lock files, one a device; default /dev/shm. Containers that share
                                     a device need one folder in common
+  $KILN_PEERS                       more BLAS libraries for kiln bench: files, colon-separated
   $KILN_RECORD                      calls are added to this file, by problem: see kiln help report
 
 Warnings:

@@ -179,7 +179,8 @@ struct KILN_LOCAL Engine::Impl {
   Status fit_model(const BestKey& key);
   /// Configs of stored kernels that have this problem's code: nothing need be compiled for them.
   std::vector<Config> stored_configs(const BestKey& key);
-  /// A search takes code from the database and from `code_cache`, and leaves there what it compiled.
+  /// A search takes code from the database and from `code_cache`, and leaves there what it
+  /// compiled.
   void share_code(SearchInput& input, const Compiler& compiler);
   Result<Built> code_of(const BestKey& key, const Config& config, const Artifact* artifact,
                         const std::string& compiler);

@@ -135,8 +135,8 @@ struct TuneReport {
   /// Of the record, this call included; empty where it was made before extents were stored.
   std::optional<SearchExtent> searched;
   /// The most operations a second that these threads are known to reach: in multiply-adds on
-  /// registers, probed beside the samples, or in any kernel that was timed. 0: the type (all but
-  /// fp32 and fp64) or device (a GPU) has no probe, or none ran yet.
+  /// registers, probed beside the samples, or in any kernel that was timed. 0: the type has no
+  /// probe on this device (a GPU has none, nor have matrix units), or none ran yet.
   double peak_flops = 0;
   /// A GPU's clock, power and temperature while the finalists raced; empty where it reports none.
   std::string conditions;

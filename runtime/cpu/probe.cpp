@@ -14,6 +14,10 @@
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/timer.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace kiln {
 namespace {
 
@@ -76,26 +80,60 @@ template <typename T>
   for (int i = 1; i < kChains; ++i) sums[0] += sums[i];
   return static_cast<double>(sums[0][0]);
 }
+
+[[gnu::noinline, gnu::target("avx512f,avx512bf16")]] double dot_bf16(std::int64_t rounds) {
+  __m512 sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm512_set1_ps(float(i));
+  const int small = hidden<int>(0x3a003a00);  // a pair of bf16
+  const auto factor = reinterpret_cast<__m512bh>(_mm512_set1_epi32(small));
+  for (std::int64_t r = 0; r < rounds; ++r)
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sums[i] = _mm512_dpbf16_ps(sums[i], factor, factor);
+  for (int i = 1; i < kChains; ++i) sums[0] = _mm512_add_ps(sums[0], sums[i]);
+  return _mm512_cvtss_f32(sums[0]);
+}
+
+[[gnu::noinline, gnu::target("avx512f,avx512vnni")]] double dot_bytes(std::int64_t rounds) {
+  __m512i sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm512_set1_epi32(i);
+  const __m512i factor = _mm512_set1_epi32(hidden<int>(0x01010101));
+  for (std::int64_t r = 0; r < rounds; ++r)
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sums[i] = _mm512_dpbusd_epi32(sums[i], factor, factor);
+  for (int i = 1; i < kChains; ++i) sums[0] = _mm512_add_epi32(sums[0], sums[i]);
+  return double(_mm512_cvtsi512_si32(sums[0]));
+}
 #endif
 
+/// `products`: multiply-adds of one instruction.
 struct Fma {
-  FmaLoop loop;
-  int vector_bytes;
+  FmaLoop loop = nullptr;
+  int products = 0;
 };
 
 template <typename T>
 Fma widest_fma() {
 #if defined(__x86_64__)
   const CpuFeatures features = detect_cpu(1)->cpu;
-  if (features.avx512) return {fma_avx512<T>, 64};
-  if (features.avx2_fma) return {fma_avx2<T>, 32};
+  if (features.avx512) return {fma_avx512<T>, 64 / int(sizeof(T))};
+  if (features.avx2_fma) return {fma_avx2<T>, 32 / int(sizeof(T))};
 #endif
-  return {fma_portable<T>, 16};
+  return {fma_portable<T>, 16 / int(sizeof(T))};
 }
 
-Fma fma_for(DType type) {
-  static const Fma single = widest_fma<float>(), twice = widest_fma<double>();
-  return type == fp64 ? twice : single;
+/// The instruction that kernels of a type are built on; nothing where none is known here. fp16 is
+/// multiplied in fp32, and so is bf16 without an instruction of its own. Matrix units have none.
+Fma instruction_for(DType type) {
+  if (type == fp64) return widest_fma<double>();
+  if (type == fp32 || type == fp16) return widest_fma<float>();
+#if defined(__x86_64__)
+  const CpuFeatures features = detect_cpu(1)->cpu;
+  if (type == bf16 && !features.amx_bf16)
+    return features.avx512_bf16 ? Fma{dot_bf16, 32} : widest_fma<float>();
+  if ((type == s8 || type == u8) && features.avx512_vnni && !features.amx_int8)
+    return {dot_bytes, 64};
+#endif
+  return {};
 }
 
 /// One run of the loop on each thread of a team.
@@ -168,20 +206,21 @@ double read_speed(const std::byte* first, const std::byte* last, int passes) {
 
 }  // namespace
 
-bool has_fma_probe(DType type) { return type == DType::fp32 || type == DType::fp64; }
+bool has_fma_probe(DType type) { return instruction_for(type).loop != nullptr; }
 
-SpeedGate::SpeedGate(int threads, DType type)
-    : threads_(std::max(threads, 1)),
-      type_(type == DType::fp64 ? DType::fp64 : DType::fp32),
-      rounds_(rounds_for(fma_for(type_).loop, kGateNs)) {}
+SpeedGate::SpeedGate(int threads, DType type) : threads_(std::max(threads, 1)) {
+  Fma instruction = instruction_for(type);
+  if (instruction.loop == nullptr) instruction = instruction_for(fp32);
+  loop_ = instruction.loop;
+  products_ = instruction.products;
+  rounds_ = rounds_for(loop_, kGateNs);
+}
 
 double SpeedGate::sample() {
-  const Fma fma = fma_for(type_);
-  const TeamRun run = run_team(fma.loop, rounds_, threads_);
+  const TeamRun run = run_team(loop_, rounds_, threads_);
   last_ns_ = std::max(1.0, run.slowest_ns);
-  const double lanes = fma.vector_bytes / size_of(type_);
   const double operations =
-      2.0 * lanes * kChains * static_cast<double>(rounds_) * static_cast<double>(run.threads);
+      2.0 * products_ * kChains * static_cast<double>(rounds_) * static_cast<double>(run.threads);
   peak_flops_ = std::max(peak_flops_, operations / (std::max(1.0, run.span_ns) * 1e-9));
   window_[next_++ % window_.size()] = last_ns_;
   const std::size_t filled = std::min(next_, window_.size());
@@ -191,7 +230,8 @@ double SpeedGate::sample() {
 
 Result<double> fma_peak(DType type, int threads) {
   if (!has_fma_probe(type))
-    return fail(ErrorCode::bad_input, fmt::format("type = {}: must be fp32 or fp64", name(type)));
+    return fail(ErrorCode::bad_input,
+                fmt::format("type = {}: its multiplication has no probe on this CPU", name(type)));
   SpeedGate probe(threads, type);
   for (int i = 0; i < kPeakSamples; ++i) probe.sample();
   return probe.peak_flops();
@@ -228,6 +268,8 @@ Result<MachineLimits> measure_limits(const DeviceCaps& device) {
   MachineLimits limits;
   limits.fp32_flops = *fma_peak(fp32, threads);
   limits.fp64_flops = *fma_peak(fp64, threads);
+  limits.bf16_flops = fma_peak(bf16, threads).value_or(0);
+  limits.int8_flops = fma_peak(s8, threads).value_or(0);
   // Beyond the threads' L2 together, and within L3 where there is one.
   const std::int64_t least = std::int64_t{threads} * (64 << 10);
   const std::int64_t in_l3 =

@@ -12,14 +12,15 @@
 
 namespace kiln {
 
-/// Whether the peak of products of this type can be probed: fp32 and fp64.
+/// Whether the peak of products of this type can be probed on this CPU: of floating types wider
+/// than 8 bits and of bytes, where there is an instruction for them and no matrix unit.
 bool has_fma_probe(DType type);
 
 /// Multiply-adds in registers on every thread of a team; the time they take tells the clock and
 /// whether the core was shared meanwhile. Not thread-safe.
 class SpeedGate {
  public:
-  /// Multiplies with the widest vectors of this CPU, in fp64 for that type and else in fp32.
+  /// Multiplies as the fastest kernels of the type do; in fp32 where that has no probe.
   explicit SpeedGate(int threads, DType type = DType::fp32);
   /// ~0.1 ms of work on each thread. Speed of the slowest thread relative to the fastest of the
   /// last 64 samples, 0..1: under 0.9, a time slice was stolen or the clock fell, and what was
@@ -35,7 +36,8 @@ class SpeedGate {
 
  private:
   int threads_;
-  DType type_;
+  double (*loop_)(std::int64_t rounds);
+  int products_;
   std::int64_t rounds_;
   std::array<double, 64> window_{};
   std::size_t next_ = 0;
@@ -54,6 +56,7 @@ Result<double> read_bandwidth(std::int64_t bytes, int threads);
 /// The reference lines of a benchmark, at `compute_units` threads.
 struct MachineLimits {
   double fp32_flops = 0, fp64_flops = 0;  // operations a second
+  double bf16_flops = 0, int8_flops = 0;  // 0: not probed on this CPU
   double l3_read = 0, dram_read = 0;      // bytes a second
 };
 

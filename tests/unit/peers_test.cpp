@@ -2,15 +2,19 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <random>
 #include <set>
+#include <string>
 
 #include "bench/environment.h"
 #include "bench/peer.h"
 #include "bench/self.h"
 #include "generator/problem/extent.h"
+#include "support/temp_dir.h"
 
 namespace kiln::peers_test {
 
@@ -259,6 +263,29 @@ TEST(Environment, PreparedEnvironmentReplacesAndRemoves) {
   EXPECT_THAT(lines, testing::Contains(testing::StartsWith("GOMP_SPINCOUNT=")).Times(1));
   EXPECT_THAT(lines, testing::Not(testing::Contains("GOMP_SPINCOUNT=infinity")));
   EXPECT_THAT(lines, testing::Contains("BLIS_ARCH_TYPE=0").Times(cpu_has_avx512() ? 1 : 0));
+}
+
+TEST(Peers, LibrariesOfTheUsersAreNamedByTheirFiles) {
+  // Whichever the system has, under another name.
+  const TempDir dir;
+  std::filesystem::path real;
+  for (const auto& peer : peers().present)
+    if (peer->name() == "openblas" || peer->name() == "blis")
+      real = peer->note().substr(peer->note().rfind(' ') + 1);
+  if (!real.is_absolute()) GTEST_SKIP() << "no BLAS library is installed";
+  std::filesystem::create_symlink(real, dir / "libacme-mt.so.5");
+  const std::string given = (dir / "libacme-mt.so.5").string() + "::/nowhere/libnone.so";
+  ASSERT_EQ(setenv("KILN_PEERS", given.c_str(), 1), 0);
+  PeerSet set;
+  load_given_blas(set);
+  unsetenv("KILN_PEERS");
+  ASSERT_EQ(set.present.size(), 1u);
+  EXPECT_EQ(set.present[0]->name(), "acme-mt");
+  EXPECT_THAT(set.present[0]->note(), testing::EndsWith((dir / "libacme-mt.so.5").string()));
+  EXPECT_TRUE(set.present[0]->supports(Gemm::row_major(3, 4, 5), 1));
+  ASSERT_EQ(set.absent.size(), 1u);
+  EXPECT_EQ(set.absent[0].name, "none");
+  EXPECT_THAT(set.absent[0].reason, testing::HasSubstr("/nowhere/libnone.so"));
 }
 
 }  // namespace kiln::peers_test

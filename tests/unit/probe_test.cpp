@@ -47,6 +47,12 @@ TEST(Limits, AreOfAPlausibleSize) {
     EXPECT_GT(*peak, 1e7) << name(type);
     EXPECT_LT(*peak, 1e12) << name(type) << ": the loop was optimised away";
   }
+  for (DType type : {fp16, bf16, s8, u8}) {
+    if (!has_fma_probe(type)) continue;
+    const double peak = fma_peak(type, 1).value();
+    EXPECT_GT(peak, 0.8 * fma_peak(fp32, 1).value()) << name(type);
+    EXPECT_LT(peak, 1e13) << name(type) << ": the loop was optimised away";
+  }
   const auto bandwidth = read_bandwidth(16 << 20, 2);
   ASSERT_TRUE(bandwidth) << bandwidth.error().message;
   EXPECT_GT(*bandwidth, 1e7);
@@ -54,7 +60,7 @@ TEST(Limits, AreOfAPlausibleSize) {
 }
 
 TEST(Limits, ErrorsNameTheValue) {
-  EXPECT_THAT(fma_peak(bf16, 1).error().message, HasSubstr("type = bf16"));
+  EXPECT_THAT(fma_peak(s32, 1).error().message, HasSubstr("type = s32"));
   EXPECT_THAT(read_bandwidth(5, 1).error().message, HasSubstr("bytes = 5"));
   EXPECT_THAT(read_bandwidth(std::int64_t{1} << 60, 1).error().message,
               HasSubstr("1152921504606846976"));

@@ -1,9 +1,16 @@
 // From times of kernels at some sizes to a table of few kernels for all.
 #include "tuner/search/range_choice.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "generator/space/family.h"
 #include "generator/space/space.h"
 
 namespace kiln::range_choice_test {
@@ -94,6 +101,90 @@ TEST(RangeChoice, AKernelThatGainsNothingIsLeftOut) {
   ASSERT_EQ(table.size(), 1u);
   EXPECT_EQ(table.front().last, 1000);
   EXPECT_NE(table.front().kernel, 2u);
+}
+
+/// Two configs that share a binary, and others that share none with them.
+TEST(RangeChoice, ConfigsOfOneBinaryCountOnce) {
+  RangeModel model(range(), device());
+  const auto space = space_for(range().gemm, device());
+  const Canonical problem = canonicalise(range().gemm);
+  for (const Config& config : space->legal) {
+    if (model.kernels.size() == 2) break;
+    if (family_name(config) != "host_packed" || !broken_rule(problem, device(), config).empty() ||
+        (!model.kernels.empty() && code_fields(config) != code_fields(model.kernels[0].config)))
+      continue;
+    model.kernels.push_back({config, code_class(problem, device(), config)});
+  }
+  ASSERT_EQ(model.kernels.size(), 2u);
+  for (const std::int64_t size : {1, 10, 100, 1000}) {
+    model.kernels[0].ns[size] = size < 50 ? 100 : 1000;
+    model.kernels[1].ns[size] = size < 50 ? 200 : 500;
+  }
+  std::set<std::size_t> kernels;
+  for (const RangeChoice& cell : model.choose(1)) kernels.insert(cell.kernel);
+  EXPECT_EQ(kernels.size(), 2u);
+}
+
+TEST(RangeChoice, SizesBetweenAreTimedCoarseOnesFirst) {
+  RangeModel model = model_of(4);
+  const std::vector<std::int64_t> searched = searched_sizes(range(), true);
+  const auto timed = model.timed_sizes(searched, 4);
+  EXPECT_GT(timed.size(), 15u);
+  EXPECT_EQ(std::set<std::int64_t>(timed.begin(), timed.end()).size(), timed.size());
+  for (const std::int64_t size : timed)
+    EXPECT_FALSE(std::ranges::binary_search(searched, size)) << size;
+  // The first few span the range.
+  const auto [least, most] = std::minmax_element(timed.begin(), timed.begin() + 4);
+  EXPECT_LT(*least, 50);
+  EXPECT_GT(*most, 100);
+}
+
+GemmRange gpu_range() {
+  return parse_gemm("bf16 N T 1 6144 4096 align=16").value().with_m(1, 8192);
+}
+
+Config wgmma(const char* tile) {
+  return parse_config(fmt::format("cuda_wgmma {} pingpong=0 swap=0 cluster_left=1 cluster_right=1 "
+                                  "sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 "
+                                  "keep_right=0 promote=0",
+                                  tile))
+      .value();
+}
+
+TEST(RangeChoice, AKernelBringsItsFormForRaggedSizes) {
+  RangeModel model(gpu_range(), cuda_caps_named("sm_90a").value());
+  const Config aligned = wgmma("left=128 right=128 stages=6 warpgroups=2");
+  model.add(aligned, 1024, 100'000);
+  ASSERT_EQ(model.kernels.size(), 2u);
+  EXPECT_EQ(model.kernels[0].config, aligned);
+  EXPECT_EQ(text(model.kernels[1].config), text(aligned) + " clip=1");
+  EXPECT_TRUE(model.kernels[1].ns.empty());
+  // Alike where no rows lie beyond the edge, and faster where they do.
+  EXPECT_NEAR(model.expected_ns(model.kernels[1], 1024), 100'000, 1);
+  EXPECT_LT(model.expected_ns(model.kernels[1], 1030), model.expected_ns(model.kernels[0], 1030));
+  // Timed, it stays one kernel.
+  model.add(model.kernels[1].config, 1030, 110'000);
+  EXPECT_EQ(model.kernels.size(), 2u);
+  const auto steps = model.steps();
+  EXPECT_TRUE(std::ranges::binary_search(steps, 1024));
+  EXPECT_TRUE(std::ranges::binary_search(steps, 1025));
+}
+
+TEST(RangeChoice, WhatTheModelPicksHasTilesThatNoKernelHas) {
+  const DeviceCaps h200 = cuda_caps_named("sm_90a").value();
+  RangeModel model(gpu_range(), h200);
+  model.add(wgmma("left=128 right=128 stages=6 warpgroups=2"), 1024, 100'000);
+  model.add(wgmma("left=128 right=192 stages=4 warpgroups=2"), 1024, 90'000);
+  const auto picked = model.fresh(572, 1, 8, 0);
+  EXPECT_EQ(picked.size(), 8u);
+  std::map<std::pair<std::int64_t, std::int64_t>, int> of_tile;
+  const Canonical problem = canonicalise(gpu_range().at(572));
+  for (const Config& config : picked) {
+    EXPECT_EQ(broken_rule(problem, h200, config), "");
+    for (const RangeKernel& kernel : model.kernels) EXPECT_NE(config, kernel.config);
+    const Tile tile = family_of(config, h200.vendor).tile(problem, h200, config);
+    EXPECT_LE(++of_tile[std::pair(tile.m, tile.n)], 2) << text(config);
+  }
 }
 
 TEST(RangeChoice, NoMoreKernelsThanAskedFor) {

@@ -216,8 +216,8 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
           if (height == kTailRows) any_tile = tile<kTailRows, false>;
           //% end
           //% if pack_a
-          any_tile(a_rows + (i - rows.begin) * own_ld + k0, own_ld, b + j * args.ldb + k0,
-                   args.ldb, k, out, i, j, height, width, own, pass);
+          any_tile(a_rows + (i - rows.begin) * own_ld + k0, own_ld, b + j * args.ldb + k0, args.ldb,
+                   k, out, i, j, height, width, own, pass);
           //% end
           //% if pack_b
           any_tile(a + i * args.lda + k0, args.lda, b_rows + k0, own_ld, k, out, i, j, height,

@@ -87,12 +87,13 @@ struct PanelRows {
 //% if !stream_d || fetch_a || fetch_b
 constexpr int kStepsPerFetch = 8;
 //% end
-/// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that vector.
+/// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that
+/// vector.
 enum class Lacks { nothing, columns, both };
 
 /// One register tile: M rows by N vectors over k. A ragged tile, which may lack both, skips missing
-/// rows, by branches that are predicted. There are some of each width, so they are short: their loop
-/// is not unrolled (no difference in speed) and finish() is not repeated.
+/// rows, by branches that are predicted. There are some of each width, so they are short: their
+/// loop is not unrolled (no difference in speed) and finish() is not repeated.
 template <int M, int N, Lacks What>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_08c816af921cf731.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_ac5af0e6af8c3d73.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -677,12 +677,13 @@ struct PanelRows {
 };
 
 constexpr int kStepsPerFetch = 8;
-/// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that vector.
+/// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that
+/// vector.
 enum class Lacks { nothing, columns, both };
 
 /// One register tile: M rows by N vectors over k. A ragged tile, which may lack both, skips missing
-/// rows, by branches that are predicted. There are some of each width, so they are short: their loop
-/// is not unrolled (no difference in speed) and finish() is not repeated.
+/// rows, by branches that are predicted. There are some of each width, so they are short: their
+/// loop is not unrolled (no difference in speed) and finish() is not repeated.
 template <int M, int N, Lacks What>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
