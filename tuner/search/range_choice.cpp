@@ -21,6 +21,8 @@ namespace {
 constexpr std::int64_t kCloseSteps = 128;
 // Powers of two between these are searched on a GPU: tiles of 64 to 256 rows, and few waves.
 constexpr std::int64_t kDenseFrom = 64, kDenseTo = 1024;
+// On a CPU tiles have so few rows that each of these sizes has one that suits it.
+constexpr std::int64_t kEachUpTo = 8;
 // A kernel within this of the fastest expected is worth a timing, and one that came within this of
 // the fastest at some size may have a place in the table.
 constexpr double kPromising = 1.25, kEligible = 1.10;
@@ -266,6 +268,12 @@ std::vector<std::int64_t> RangeModel::timed_sizes(const std::vector<std::int64_t
   const double first = std::log2(double(sizes.front())), last = std::log2(double(sizes.back()));
   std::vector<std::int64_t> timed;
   std::set<std::int64_t> seen;
+  const auto add = [&](std::int64_t size) {
+    if (!searched.contains(size) && seen.insert(size).second) timed.push_back(size);
+  };
+  if (on_host(device_))
+    for (const std::int64_t size : all)
+      if (size <= kEachUpTo) add(size);
   for (int every = per_doubling * 2; every > 0; every /= 2)
     for (int i = 0; first + double(i) / per_doubling < last; i += every) {
       const auto wanted = std::llround(std::ceil(std::exp2(first + double(i) / per_doubling)));
