@@ -25,8 +25,8 @@ struct RefreshRow {
 
 /// Looks at every winner of the store; with `write`, those of the user's own file that are
 /// `recompiled` are stored anew under today's tokens and templates, and those that are `replaced`
-/// are winners no more. Runs no kernel and needs no
-/// device. Errors: database.
+/// are winners no more. Compiles on all cores; runs no kernel and needs no device. Errors:
+/// database.
 Result<std::vector<RefreshRow>> refresh(Store& store, bool write);
 
 }  // namespace kiln

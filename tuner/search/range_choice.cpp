@@ -134,8 +134,8 @@ class Times {
   std::vector<double> ns_, best_;
 };
 
-/// Leaves groups of kernels out, each time the one without which least is lost, while `enough` says
-/// of what is left and of that loss that it may go.
+/// Leaves groups of kernels out, each time the one without which least is lost, as long as
+/// `may_go`, asked with how many there are and with that loss, lets one go.
 template <typename MayGo>
 void leave_out(const Times& times, const std::vector<std::size_t>& group, const MayGo& may_go,
                std::vector<std::size_t>& kept) {
