@@ -17,8 +17,9 @@ namespace kiln {
 class CodeCache {
  public:
   std::optional<Binary> find(const Source& source) const {
+    const std::string key = code_key(source);
     const std::lock_guard lock(mutex_);
-    const auto it = kept_.find(code_key(source));
+    const auto it = kept_.find(key);
     return it == kept_.end() ? std::nullopt : std::optional(it->second);
   }
   void keep(const Source& source, const Binary& binary) {

@@ -105,6 +105,11 @@ template <typename T>
 }
 #endif
 
+const CpuFeatures& features() {
+  static const CpuFeatures found = detect_cpu(1)->cpu;
+  return found;
+}
+
 /// `products`: multiply-adds of one instruction.
 struct Fma {
   FmaLoop loop = nullptr;
@@ -114,9 +119,8 @@ struct Fma {
 template <typename T>
 Fma widest_fma() {
 #if defined(__x86_64__)
-  const CpuFeatures features = detect_cpu(1)->cpu;
-  if (features.avx512) return {fma_avx512<T>, 64 / int(sizeof(T))};
-  if (features.avx2_fma) return {fma_avx2<T>, 32 / int(sizeof(T))};
+  if (features().avx512) return {fma_avx512<T>, 64 / int(sizeof(T))};
+  if (features().avx2_fma) return {fma_avx2<T>, 32 / int(sizeof(T))};
 #endif
   return {fma_portable<T>, 16 / int(sizeof(T))};
 }
@@ -127,10 +131,9 @@ Fma instruction_for(DType type) {
   if (type == fp64) return widest_fma<double>();
   if (type == fp32 || type == fp16) return widest_fma<float>();
 #if defined(__x86_64__)
-  const CpuFeatures features = detect_cpu(1)->cpu;
-  if (type == bf16 && !features.amx_bf16)
-    return features.avx512_bf16 ? Fma{dot_bf16, 32} : widest_fma<float>();
-  if ((type == s8 || type == u8) && features.avx512_vnni && !features.amx_int8)
+  if (type == bf16 && !features().amx_bf16)
+    return features().avx512_bf16 ? Fma{dot_bf16, 32} : widest_fma<float>();
+  if ((type == s8 || type == u8) && features().avx512_vnni && !features().amx_int8)
     return {dot_bytes, 64};
 #endif
   return {};

@@ -279,7 +279,7 @@ std::vector<std::int64_t> RangeModel::timed_sizes(const std::vector<std::int64_t
       const auto wanted = std::llround(std::ceil(std::exp2(first + double(i) / per_doubling)));
       const auto step = std::ranges::lower_bound(all, wanted);
       if (step == all.end() || (every < per_doubling && *step < dense_from)) continue;
-      if (!searched.contains(*step) && seen.insert(*step).second) timed.push_back(*step);
+      add(*step);
     }
   return timed;
 }

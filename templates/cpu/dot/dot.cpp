@@ -138,7 +138,7 @@ KILN_INLINE i64 vectors_waiting(const KilnArgs& args) {
   //% end
 }
 
-//% if transposes
+//% if pack_a || pack_b
 /// Elements between two rows of a transposed operand.
 KILN_INLINE i64 transposed_ld(i64 k) {
   constexpr i64 kStep = kLanes * kGroup;
@@ -173,7 +173,7 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
                      Range columns) {
   const auto* a = static_cast<const TypeA*>(args.a);
   const auto* b = static_cast<const TypeB*>(args.b);
-  //% if transposes
+  //% if pack_a || pack_b
   void* const own_rows = waiting + vectors_waiting(args);
   const i64 own_ld = transposed_ld(args.k);
   //% end
@@ -223,7 +223,7 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
           any_tile(a + i * args.lda + k0, args.lda, b_rows + k0, own_ld, k, out, i, j, height,
                    width, own, pass);
           //% end
-          //% if in_place
+          //% if !pack_a && !pack_b
           any_tile(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j,
                    height, width, own, pass);
           //% end

@@ -126,8 +126,6 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostDot& h,
   v["tail_rows"] = flag(tail_rows > 0);
   v["pack_a"] = flag(h.pack_a);
   v["pack_b"] = flag(h.pack_b);
-  v["transposes"] = flag(h.pack_a || h.pack_b);
-  v["in_place"] = flag(!h.pack_a && !h.pack_b);
   host::add_shares(out, h.parallel, h.mr, h.nr, row.group);
   return out;
 }
