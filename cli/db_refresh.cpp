@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cache/fits.h"
 #include "cache/refresh.h"
 #include "cli/report.h"
 
@@ -12,15 +13,12 @@ namespace kiln::cli {
 
 const Manual kRefreshManual{
     "refresh", "Bring winners up to date after a change of kiln's templates",
-    "  Renders every winner again. Same tokens: nothing to do. Other tokens that compile to the "
-    "same\n"
-    "  machine code: stored again under today's templates. Winners that were raced again under "
-    "today's\n"
-    "  templates replace those of before. What is left must be raced again on "
-    "its\n"
-    "  device (kiln tune) and makes the exit code 1. Compiles with NVRTC, Clang or hipRTC; needs "
-    "no\n"
-    "  device and runs no kernel. --check writes nothing.",
+    "  Renders every winner again. Same tokens: nothing to do. Other tokens that compile to the\n"
+    "  same machine code: stored again under today's templates. Winners that were raced again\n"
+    "  under today's templates replace those of before. What is left must be raced again on its\n"
+    "  device (kiln tune) and makes the exit code 1. Models that were fitted to other analytic\n"
+    "  models than today's are fitted again to the measurements in the file. Compiles with NVRTC,\n"
+    "  Clang or hipRTC; needs no device and runs no kernel. --check writes nothing.",
     "  kiln db refresh --db llama.kiln\n  kiln db refresh --check --db db/h200.kiln --json"};
 
 Result<Outcome> refresh_database(const Session& session, const DatabaseOptions& database,
@@ -53,6 +51,9 @@ Result<Outcome> refresh_database(const Session& session, const DatabaseOptions& 
       fmt::print("{}: {}: {}\n", text(row.key.gemm), name(row.state), row.reason);
   }
   const bool left = counts[name(Refreshed::race)] + counts[name(Refreshed::unknown)] > 0;
+  const auto fits = fit_stale_classes(**store, !check);
+  if (!fits) return tl::unexpected(fits.error());
+  counts["stale_fits"] = *fits;
   if (session.json)
     print_json({{"summary", counts}});
   else
@@ -62,7 +63,10 @@ Result<Outcome> refresh_database(const Session& session, const DatabaseOptions& 
                counts[name(Refreshed::replaced)] == 0
                    ? ""
                    : fmt::format(", {} replaced by newer ones", counts[name(Refreshed::replaced)]));
-  return left ? Outcome::check_failed : Outcome::done;
+  if (!session.json && *fits > 0)
+    fmt::print("{} fitted models {}\n", *fits,
+               check ? "are of other analytic models than today's" : "fitted again");
+  return left || (check && *fits > 0) ? Outcome::check_failed : Outcome::done;
 }
 
 }  // namespace kiln::cli

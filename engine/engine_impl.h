@@ -175,8 +175,6 @@ struct KILN_LOCAL Engine::Impl {
   Result<TuneReport> search_and_store(const Gemm& gemm, const BestKey& key, Compiler& compiler,
                                       const TuneOptions& options,
                                       const std::shared_ptr<IdleWorker>& of_range);
-  /// Fits the model of the key's class to all that was measured of its stored kernels.
-  Status fit_model(const BestKey& key);
   /// Configs of stored kernels that have this problem's code: nothing need be compiled for them.
   std::vector<Config> stored_configs(const BestKey& key);
   /// A search takes code from the database and from `code_cache`, and leaves there what it

@@ -28,7 +28,9 @@ KernelClass& StoredKernels::of(const BestKey& key, Store& store, const Validator
     found.kernels.push_back({std::move(record), code, {}, std::nullopt});
   }
   if (!found.kernels.empty())
-    if (auto model = store.fit(key); model && model->useful()) found.model = std::move(*model);
+    if (auto model = store.fit(key);
+        model && model->useful() && model->is_current(key.gemm, key.device))
+      found.model = std::move(*model);
   return found;
 }
 

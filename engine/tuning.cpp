@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cache/fits.h"
 #include "cache/keys.h"
 #include "cache/offline.h"
 #include "engine/engine_impl.h"
@@ -228,7 +229,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   }
   const double probed = (*bench)->peak_flops();
   const std::string conditions = (*bench)->conditions();
-  note(fit_model(key));
+  note(fit_class(*store, key));
   // Afterwards it serves every size. What has all its sizes in the code does not.
   (*bench)->rest();  // its worker's operands may leave no room
   const Record made{.key = key, .validators = made_by, .measured = stored};
@@ -248,14 +249,6 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   if (std::string advice = slow_types(gemm, key.device); !advice.empty())
     report.warnings.push_back(std::move(advice));
   return report;
-}
-
-Status Engine::Impl::fit_model(const BestKey& key) {
-  std::vector<Config> kernels;
-  for (const Record& record : store->tuned_like(key, now))
-    kernels.push_back(record.measured.config);
-  const FittedModel model = FittedModel::fit(store->timed_like(key), kernels, key.device);
-  return store->put_fit(key, model);
 }
 
 std::vector<Config> Engine::Impl::stored_configs(const BestKey& key) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace kiln::fitted_model_test {
 
@@ -59,6 +60,17 @@ TEST(FittedModel, IsReadBackAsItWasWritten) {
   EXPECT_EQ(again->text(), model.text());
   for (const Config& config : configs)
     EXPECT_NEAR(again->at(kShapes[0]).of(config), model.at(kShapes[0]).of(config), 1e-3);
+}
+
+TEST(FittedModel, IsCurrentWhileTheAnalyticModelPredictsWhatItDid) {
+  const auto [configs, rows] = measured({2.0, 1.0}, kShapes);
+  const std::string text = FittedModel::fit(rows, configs, kH200).text();
+  EXPECT_TRUE(FittedModel::parse(text)->is_current(shape(7, 8, 9), kH200));
+  auto json = nlohmann::json::parse(text);
+  json["kernels"][1]["predicted_ns"] = json["kernels"][1]["predicted_ns"].get<double>() * 1.01;
+  EXPECT_FALSE(FittedModel::parse(json.dump())->is_current(shape(7, 8, 9), kH200));
+  json["kernels"][1].erase("predicted_ns");  // as earlier versions wrote it
+  EXPECT_FALSE(FittedModel::parse(json.dump())->is_current(shape(7, 8, 9), kH200));
 }
 
 TEST(FittedModel, DamagedTextIsAnError) {

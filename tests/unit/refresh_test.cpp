@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "cache/fits.h"
 #include "cache/seal.h"
 #include "generator/render/code_key.h"
 #include "support/host_compiler.h"
@@ -54,6 +57,19 @@ class RefreshTest : public ::testing::Test {
 TEST_F(RefreshTest, TheSameTokensNeedNothing) {
   store(code_key(source_), {std::byte{1}});
   EXPECT_EQ(name(refreshed(true).state), "same");
+}
+
+TEST_F(RefreshTest, ModelsFittedToOtherPredictionsAreFittedAgain) {
+  store(code_key(source_), {std::byte{1}});
+  const auto stored = open_store(file_);
+  ASSERT_TRUE(fit_class(*stored, key_));
+  EXPECT_EQ(fit_stale_classes(*stored, true).value(), 0);
+  auto old = nlohmann::json::parse(stored->fit(key_)->text());
+  old["kernels"][0]["predicted_ns"] = 1.5;
+  ASSERT_TRUE(stored->put_fit(key_, FittedModel::parse(old.dump()).value()));
+  EXPECT_EQ(fit_stale_classes(*stored, false).value(), 1);
+  EXPECT_EQ(fit_stale_classes(*stored, true).value(), 1);
+  EXPECT_TRUE(stored->fit(key_)->is_current(key_.gemm, key_.device));
 }
 
 TEST_F(RefreshTest, AnotherLaunchMustBeRaced) {

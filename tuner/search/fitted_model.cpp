@@ -24,6 +24,17 @@ constexpr double kWildSpread = 0.5;
 constexpr int kLeastShapes = 4;
 constexpr std::size_t kMostShapes = 4096, kMostKernels = 4096;
 
+/// Rounding of a prediction, and of its text.
+constexpr double kSamePrediction = 1e-6;
+
+/// The problem of a class with these sizes, tightly laid out.
+Gemm with_sizes(Gemm gemm, const std::array<std::int64_t, 4>& sizes) {
+  gemm.m = sizes[0], gemm.n = sizes[1], gemm.k = sizes[2], gemm.batch = sizes[3];
+  for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d})
+    matrix->ld = 0, matrix->batch_stride = 0;
+  return gemm;
+}
+
 class Quality {
  public:
   void add(double ratio, const std::array<std::int64_t, 4>& sizes) {
@@ -108,6 +119,23 @@ double FittedModel::correction(const Kernel& kernel, const std::vector<double>& 
   return sum / weight;
 }
 
+double FittedModel::first_prediction(const Config& config, const Kernel& kernel, const Gemm& like,
+                                     const DeviceCaps& device) const {
+  const auto timed =
+      std::ranges::find_if_not(kernel.residuals, [](double r) { return std::isnan(r); });
+  if (timed == kernel.residuals.end()) return 0;
+  const Canonical problem = canonicalise(
+      with_sizes(like, shapes_[static_cast<std::size_t>(timed - kernel.residuals.begin())]));
+  return broken_rule(problem, device, config).empty() ? predict_ns(problem, device, config) : 0;
+}
+
+bool FittedModel::is_current(const Gemm& like, const DeviceCaps& device) const {
+  return std::ranges::all_of(kernels_, [&](const auto& entry) {
+    const double now = first_prediction(entry.first, entry.second, like, device);
+    return std::abs(now - entry.second.predicted_ns) <= kSamePrediction * now;
+  });
+}
+
 /// The means that measurements are drawn towards.
 void FittedModel::settle() {
   double sum = 0, count = 0;
@@ -181,8 +209,10 @@ FittedModel FittedModel::fit(std::span<const TimedConfig> timed, std::span<const
     residuals[place->second] = std::clamp(std::log(one.ns / predicted), -kLargest, kLargest);
     rows.of_shape[place->second].push_back({one.config, predicted, one.ns});
   }
-  for (auto& [config, kernel] : model.kernels_)
+  for (auto& [config, kernel] : model.kernels_) {
     kernel.residuals.resize(model.shapes_.size(), kMissing);
+    kernel.predicted_ns = model.first_prediction(config, kernel, timed.front().gemm, device);
+  }
   model.settle();
   FittedModel best = model;
   best.judge(rows);
@@ -207,7 +237,9 @@ std::string FittedModel::text() const {
     json residuals = json::array();
     for (const double r : kernel.residuals)
       residuals.push_back(std::isnan(r) ? json() : json(std::round(r * 1e4) / 1e4));
-    kernels.push_back({{"config", kiln::text(config)}, {"residuals", std::move(residuals)}});
+    kernels.push_back({{"config", kiln::text(config)},
+                       {"residuals", std::move(residuals)},
+                       {"predicted_ns", kernel.predicted_ns}});
   }
   return json{{"shapes", shapes_},
               {"kernels", std::move(kernels)},
@@ -242,6 +274,7 @@ Result<FittedModel> FittedModel::parse(std::string_view text) {
         kernel.residuals.push_back(r.is_null() ? kMissing
                                                : std::clamp(r.get<double>(), -kLargest, kLargest));
       if (kernel.residuals.size() != model.shapes_.size()) return wrong("residuals are missing");
+      kernel.predicted_ns = one.value("predicted_ns", -1.0);  // none in files of earlier versions
       model.kernels_.emplace(*config, std::move(kernel));
     }
     model.reach_ = std::clamp(from.at("reach").get<double>(), 0.1, 10.0);

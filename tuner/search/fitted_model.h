@@ -46,8 +46,11 @@ class FittedModel {
   /// Errors: bad_input (not what text() writes).
   static Result<FittedModel> parse(std::string_view text);
   /// JSON: shapes, and for each kernel log(measured / predicted) on each, null where it was not
-  /// timed.
+  /// timed; and what was predicted at the first shape where it was.
   std::string text() const;
+  /// Whether today's analytic models predict what those did that it was fitted to, for a problem of
+  /// its class on its device. Where not, its corrections mean nothing: fit() it again.
+  bool is_current(const Gemm& like, const DeviceCaps& device) const;
 
   /// What predictions for one problem are multiplied by.
   class Correction {
@@ -82,8 +85,12 @@ class FittedModel {
   struct Kernel {
     std::vector<double> residuals;  // of each shape; NaN: not timed there
     double mean = 0;                // drawn towards that of all kernels
+    double predicted_ns = 0;        // at the first shape that has a residual, tightly laid out
   };
 
+  /// What the analytic model says of the first shape where a kernel was timed.
+  double first_prediction(const Config& config, const Kernel& kernel, const Gemm& like,
+                          const DeviceCaps& device) const;
   double correction(const Kernel& kernel, const std::vector<double>& weights) const;
   std::vector<double> weights_of(const Sizes& sizes, std::ptrdiff_t left_out) const;
   void settle();
