@@ -209,8 +209,10 @@ class Store {
   /// Integrity, hashes, parsable configs, valid problems. `repair` drops bad rows of the user's
   /// file.
   Result<CheckReport> check(bool repair);
-  /// Writes one self-contained file (winners of all layers with their code, all evidence).
-  Status export_to(const std::filesystem::path& file);
+  /// Writes one self-contained file: winners of all layers with their code, and all evidence; or,
+  /// with `fastest` > 0, of each search only that of its so many fastest candidates, of races, and
+  /// of every config that won anywhere, which is what fitted models are made of.
+  Status export_to(const std::filesystem::path& file, int fastest = 0);
   /// Merges a file; rows already here win. Errors: database, bad_input (no such file).
   Result<ImportReport> import_from(const std::filesystem::path& file);
   /// The user's own file; ":memory:" when there is none.

@@ -221,6 +221,20 @@ Result<ImportReport> merge(SQLite::Database& db, Layer& from) {
   return report;
 }
 
+/// Removes the evidence that Store::export_to() leaves out. The space it took is free pages.
+void keep_fastest(SQLite::Database& db, int fastest) {
+  SQLite::Statement slower(db, R"sql(
+    DELETE FROM measurement WHERE winner = 0 AND round <> 'race' AND
+      config_id NOT IN (SELECT config_id FROM measurement WHERE winner = 1) AND
+      id NOT IN (SELECT id FROM (SELECT id, row_number() OVER (
+          PARTITION BY device_id, problem_id, policy, determinism, toolchain_id
+          ORDER BY median_ns) AS place
+        FROM measurement WHERE median_ns IS NOT NULL) WHERE place <= ?))sql");
+  slower.bind(1, fastest);
+  slower.exec();
+  db.exec("DELETE FROM config WHERE id NOT IN (SELECT config_id FROM measurement)");
+}
+
 /// Whether a new file may take the place of `file`: the log of a database there would be replayed
 /// over it.
 Status replaceable(const std::filesystem::path& file, const std::vector<Layer>& layers) {
@@ -244,7 +258,7 @@ Status replaceable(const std::filesystem::path& file, const std::vector<Layer>& 
 
 }  // namespace
 
-Status Store::export_to(const std::filesystem::path& file) {
+Status Store::export_to(const std::filesystem::path& file, int fastest) {
   const std::lock_guard lock(impl_->mutex);
   if (Status ok = replaceable(file, impl_->layers); !ok) return ok;
   // Written under another name and renamed: no reader ever sees half of it.
@@ -265,6 +279,10 @@ Status Store::export_to(const std::filesystem::path& file) {
     for (Layer& layer : impl_->layers)
       if (&layer != &impl_->own())
         if (auto merged = merge(*out->db, layer); !merged) return tl::unexpected(merged.error());
+    if (fastest > 0) {
+      keep_fastest(*out->db, fastest);
+      out->db->exec("VACUUM");
+    }
     // A reader on read-only media can make no write-ahead log.
     out->db->exec("PRAGMA journal_mode = DELETE");
     out->db.reset();

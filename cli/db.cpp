@@ -44,7 +44,10 @@ constexpr Manual kCheck{
 constexpr Manual kExport{"export", "Write every record, with its code, to one file",
                          "  The file is a database of its own, for machines without a compiler: "
                          "set KILN_DB_PATH to it,\n"
-                         "  or import it there.",
+                         "  or import it there. --fastest makes it smaller: explain() and the "
+                         "model that chooses\n"
+                         "  kernels need no slow candidates; a search that goes on from the file "
+                         "may time some again.",
                          "  kiln db export app.kiln\n  KILN_DB_PATH=/usr/share/app/app.kiln ./app"};
 
 constexpr Manual kImport{"import", "Merge a file that `kiln db export` wrote",
@@ -59,6 +62,7 @@ constexpr Manual kImport{"import", "Merge a file that `kiln db export` wrote",
 struct DbCommand {
   DatabaseOptions database;
   std::string file;  // of export and import
+  int fastest = 0;   // of export
   bool repair = false;
   bool only_check = false;  // of refresh
   ClassCommand classes;
@@ -202,7 +206,7 @@ Result<Outcome> check(const Session& session, const DbCommand& command) {
 Result<Outcome> export_file(const Session& session, const DbCommand& command) {
   const auto store = open_store(command, false);
   if (!store) return tl::unexpected(store.error());
-  if (Status status = (*store)->export_to(command.file); !status)
+  if (Status status = (*store)->export_to(command.file, command.fastest); !status)
     return tl::unexpected(status.error());
   const Result<std::vector<Record>> records = (*store)->list();
   if (!records) return tl::unexpected(records.error());
@@ -261,7 +265,13 @@ void add_db(CLI::App& parent, Session& session) {
   add(kRefreshManual, refresh_file)
       ->add_flag("--check", command->only_check, "Write nothing: say what would be done");
   command->classes.add_to(*add(kClassManual, class_file));
-  add(kExport, export_file)->add_option("file", command->file, "File to write")->required();
+  CLI::App* const exported = add(kExport, export_file);
+  exported->add_option("file", command->file, "File to write")->required();
+  exported
+      ->add_option("--fastest", command->fastest,
+                   "Of each search, leave out candidates slower than its N fastest; none: keep all")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
   add(kImport, import_file)->add_option("file", command->file, "File to read")->required();
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "cache/keys.h"
 #include "cache/store.h"
@@ -103,6 +104,30 @@ TEST(StoreSearch, AnExtentThatCannotBeIsNoneAndIsRepaired) {
     EXPECT_TRUE(store->check(false)->ok()) << change;
     EXPECT_TRUE(store->best(key, kNow)) << change;
   }
+}
+
+TEST(StoreSearch, AnExportMayLeaveOutSlowCandidates) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128), other = key_of(8, 8, 8);
+  auto store = open_store(dir / "kiln.db");
+  store_winner(*store, key, 6);
+  store_winner(*store, other, 40);
+  for (const int mr : {10, 11, 12, 13, 40}) {
+    Measured screened = timed(mr, 1000 + mr);
+    screened.round = mr == 13 ? Round::race : Round::screen;
+    ASSERT_TRUE(store->put(key, kNow, screened));
+  }
+  Measured refused = test::failed(20, Failure::Kind::compile);
+  ASSERT_TRUE(store->put(key, kNow, refused));
+  ASSERT_TRUE(store->export_to(dir / "app.kiln", 2));
+  std::set<std::string> kept;
+  for (const Measured& row : open_store({}, {dir / "app.kiln"})->known(key, kNow))
+    kept.insert(text(row.config));
+  // The winner and the fastest other, the one of a race, and the winner of another problem.
+  EXPECT_EQ(kept, (std::set{text(config_of(6)), text(config_of(10)), text(config_of(13)),
+                            text(config_of(40))}));
+  EXPECT_TRUE(open_store({}, {dir / "app.kiln"})->check(false)->ok());
+  EXPECT_EQ(store->known(key, kNow).size(), 8u) << "the store itself stays as it is";
 }
 
 TEST(StoreSearch, ImportTakesTheExtentWithTheWinner) {
