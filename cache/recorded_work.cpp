@@ -29,14 +29,14 @@ WorkItem item_of(const WorkGroup& group) {
 
 }  // namespace
 
-std::vector<WorkItem> work_items(const std::vector<RecordedWork>& work) {
+std::vector<WorkItem> work_items(const std::vector<RecordedWork>& work, bool each) {
   std::map<std::tuple<Gemm, int, bool>, std::vector<const RecordedWork*>> alike;
   for (const RecordedWork& one : work)
     alike[{without_size(one.gemm, Size::m), one.threads, one.tuned}].push_back(&one);
   std::vector<WorkGroup> groups;
   for (const auto& [key, members] : alike) {
     const bool tuned = std::get<bool>(key);
-    if (!tuned && members.size() >= kFewestOfARange)
+    if (!each && !tuned && members.size() >= kFewestOfARange)
       groups.push_back({members});
     else
       for (const RecordedWork* one : members) groups.push_back({.members = {one}, .tuned = tuned});

@@ -24,7 +24,7 @@ struct WorkItem {
 };
 
 /// Untuned problems first, then by the time of their calls. Four and more untuned problems that
-/// differ in m alone are one range, from the smallest m to the largest.
-std::vector<WorkItem> work_items(const std::vector<RecordedWork>& work);
+/// differ in m alone are one range, from the smallest m to the largest, unless `each`.
+std::vector<WorkItem> work_items(const std::vector<RecordedWork>& work, bool each = false);
 
 }  // namespace kiln

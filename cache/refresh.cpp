@@ -42,8 +42,7 @@ class Refresh {
       row.reason = std::move(reason);
       return row;
     };
-    if (std::holds_alternative<CudaLibrary>(record.measured.config))
-      return row;  // no code of kiln's
+    if (is_library(record.measured.config)) return row;  // no code of kiln's
     if (std::string reason = distrust(record); !reason.empty()) return to_race(std::move(reason));
     const auto source = render(record.key.gemm, record.key.device, record.measured.config);
     if (!source) return to_race(source.error().message);

@@ -267,6 +267,26 @@ std::vector<Measured> Store::known(const BestKey& key, const Validators& now) {
   return all;
 }
 
+std::vector<Measured> Store::winners_and_libraries(const BestKey& key) {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<Measured> all;
+  const auto add_from = [&](Layer& layer) {
+    SQLite::Statement row(
+        *layer.db, fmt::format("SELECT {} FROM {} WHERE {} AND {} AND measurement.median_ns IS NOT "
+                               "NULL AND (measurement.winner = 1 OR config.text LIKE '{} %' OR "
+                               "config.text LIKE '{} %') "
+                               "ORDER BY measurement.id DESC",
+                               kMeasuredColumns, kMeasurementJoin, kProblemCondition,
+                               kSettingCondition, BlasLibrary::kFamily, CudaLibrary::kFamily));
+    bind_key(row, key, {});
+    while (row.executeStep())
+      if (auto measured = read_measured(row)) all.push_back(std::move(*measured));
+    return true;
+  };
+  for (Layer& layer : impl_->layers) lookup(layer, [&] { return add_from(layer); });
+  return all;
+}
+
 double Store::peak(const DeviceCaps& device, DType type) {
   const std::lock_guard lock(impl_->mutex);
   double most = 0;

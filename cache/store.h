@@ -150,6 +150,8 @@ class Store {
   std::vector<RangeRecord> ranges_like(const BestKey& key, Size size);
   /// Every row of this key, failures too, oldest first.
   std::vector<Measured> known(const BestKey& key, const Validators& now);
+  /// Of those, winners and the libraries that were raced, of any templates, newest first.
+  std::vector<Measured> winners_and_libraries(const BestKey& key);
   /// Newest trusted code of a source; an empty compiler takes any build's.
   std::optional<StoredBinary> binary(const std::string& code_key, const std::string& compiler);
 

@@ -41,7 +41,9 @@ constexpr Manual kTuneManual{
     "  threads of its calls: untuned ones first, by the time that their calls take in all. Four "
     "and "
     "more\n"
-    "  that differ in m alone are tuned as one range.\n"
+    "  that differ in m alone are tuned as one range, unless --each: a program that runs under a "
+    "hook\n"
+    "  (docs/hooks.md) needs a race of each shape beside the library.\n"
     "  A shape that fails is reported and the next one is tuned; the exit code is then 1. A winner "
     "that\n"
     "  could not be stored is reported too and is lost; the exit code is then 3.\n"
@@ -62,6 +64,7 @@ constexpr double kSearchSeconds = 10, kRangeSeconds = 60, kOfflineSeconds = 60;
 struct TuneCommand {
   ShapeOptions shapes;
   std::string recorded;
+  bool each = false;  // of what was recorded, no range
   DeviceOptions device;
   DatabaseOptions database;
   DeterminismOption determinism;
@@ -209,7 +212,7 @@ Result<std::vector<TuneItem>> recorded_items(const TuneCommand& command, const T
   for (const RecordedShape& shape : found->shapes)
     work.push_back({shape.recorded.gemm, shape.recorded.threads, shape.total_ns(), shape.tuned()});
   std::vector<TuneItem> items;
-  for (const WorkItem& item : work_items(work))
+  for (const WorkItem& item : work_items(work, command.each))
     items.push_back({{item.gemm, command.recorded, item.range}, item.threads});
   return items;
 }
@@ -279,6 +282,9 @@ void add_tune(CLI::App& parent, Session& session) {
                               ->type_name("FILE");
   for (const char* shapes : {"--shape", "--file", "--layers"})
     recorded->excludes(app->get_option(shapes));
+  app->add_flag("--each", command->each,
+                "With --recorded: every problem alone, none as part of a range")
+      ->needs(recorded);
   command->device.add_to(*app);
   command->database.add_to(*app);
   command->determinism.add_to(*app);

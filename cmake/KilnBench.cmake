@@ -2,7 +2,6 @@
 # Everything here is optional: without the packages the peer is reported as absent.
 kiln_layer(bench kiln_engine nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 target_compile_definitions(kiln_bench PRIVATE
-  KILN_LIBRARY_ARCHITECTURE="${CMAKE_LIBRARY_ARCHITECTURE}"
   KILN_INSTALL_LIBDIR="${CMAKE_INSTALL_LIBDIR}")
 
 # Shape lists are compiled in, as templates are.

@@ -49,6 +49,9 @@ file(GLOB emulator CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/emulator/*.cp
 set_source_files_properties(${emulator} ${embedded} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 target_compile_definitions(kiln_generator PRIVATE KILN_VERSION="${PROJECT_VERSION}")
 kiln_layer(runtime kiln_generator Threads::Threads kiln_spdlog kiln_hwloc ${CMAKE_DL_LIBS})
+# Debian's alternatives of BLAS lie in folders below it.
+target_compile_definitions(kiln_runtime PRIVATE
+                           KILN_LIBRARY_ARCHITECTURE="${CMAKE_LIBRARY_ARCHITECTURE}")
 target_link_libraries(kiln_runtime PRIVATE nlohmann_json::nlohmann_json kiln_fibers kiln_zstd)
 # The tables by which the emulator knows AMD's matrix instructions.
 set(layouts ${PROJECT_SOURCE_DIR}/data/mfma_layouts.tar.zst)

@@ -15,6 +15,9 @@ struct kiln_engine {
 struct kiln_plan {
   kiln::Plan plan;
 };
+struct kiln_call_log {
+  kiln::CallLog log;
+};
 struct kiln_range_plan {
   kiln::RangePlan plan;
 };
@@ -196,10 +199,44 @@ int64_t kiln_plan_workspace_bytes(const kiln_plan* plan) {
   return plan == nullptr ? 0 : plan->plan.workspace_bytes();
 }
 
+int kiln_plan_library_race(const kiln_plan* plan, double* kernel_ns, double* library_ns) {
+  if (plan == nullptr) return 0;
+  const auto race = plan->plan.library_race();
+  if (!race) return 0;
+  if (kernel_ns != nullptr) *kernel_ns = race->kernel_ns;
+  if (library_ns != nullptr) *library_ns = race->library_ns;
+  return 1;
+}
+
 void kiln_plan_free(kiln_plan* plan) {
   const kiln::NoCancel whole;
   delete plan;
 }
+
+kiln_status kiln_call_log_make(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
+                               kiln_call_log** log) {
+  return kiln::run([&]() -> kiln::Status {
+    if (engine == nullptr) return kiln::null_argument("engine");
+    if (log == nullptr) return kiln::null_argument("log");
+    *log = nullptr;
+    const auto gemm = kiln::gemm_of(desc);
+    if (!gemm) return tl::unexpected(gemm.error());
+    auto made = engine->engine.call_log(*gemm, threads);
+    if (!made) return tl::unexpected(made.error());
+    if (*made) *log = new kiln_call_log{std::move(**made)};
+    return {};
+  });
+}
+
+int kiln_call_log_wants_time(const kiln_call_log* log) {
+  return log != nullptr && log->log.wants_time() ? 1 : 0;
+}
+
+void kiln_call_log_add(const kiln_call_log* log, double ns) {
+  if (log != nullptr) log->log.add(ns);
+}
+
+void kiln_call_log_free(kiln_call_log* log) { delete log; }
 
 kiln_status kiln_pack_b(kiln_engine* engine, const kiln_gemm_desc* desc, const void* b, int threads,
                         kiln_packed_b** packed) {
@@ -247,6 +284,8 @@ const char* kiln_status_name(kiln_status status) {
   if (status < KILN_OK || status > KILN_INTERNAL) return "unknown status";
   return kiln::name(static_cast<kiln::ErrorCode>(status - 1)).data();
 }
+
+const char* kiln_blas_library(void) { return kiln::blas_library().data(); }
 
 const char* kiln_version(void) { return kiln::version().data(); }
 

@@ -10,6 +10,7 @@
 #include "engine/engine_impl.h"
 #include "generator/render/render.h"
 #include "runtime/backend.h"
+#include "runtime/cpu/blas_library.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/log.h"
 
@@ -141,6 +142,12 @@ Result<Plan> Engine::plan(const Gemm& gemm, int threads) {
   auto plan = impl_->plan_for(impl_->spelt(gemm), threads);
   if (!plan) return tl::unexpected(plan.error());
   return Plan(std::move(*plan));
+}
+
+std::string_view blas_library() {
+  const NoCancel whole;
+  const auto& library = system_blas();
+  return library == nullptr ? "" : std::string_view(library->path);
 }
 
 Result<TuneReport> Engine::tune(const Gemm& gemm, const TuneOptions& options) {

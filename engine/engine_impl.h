@@ -103,6 +103,8 @@ struct KILN_LOCAL Engine::Impl {
   // recording.cpp
   /// Opens the file that the options or $KILN_RECORD name. Errors: database, where the options do.
   Status open_recorder();
+  /// Where calls of the problem are counted; null: they are not.
+  CallCounter* counter_of(const Gemm& gemm, int threads) const;
   /// bare_plan(), recorded where calls are. A plan of a config is to get its `expected_ns`, too.
   std::shared_ptr<Plan::Impl> new_plan(const Gemm& gemm, int threads) const;
   /// What a call is expected to take: the stored time of a tuned problem, else what the model

@@ -14,6 +14,7 @@
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/reference_kernel.h"
 #include "runtime/cpu/thread_pool.h"
+#include "runtime/no_cancel.h"
 
 namespace kiln {
 
@@ -294,6 +295,10 @@ Status run_plan(const Plan::Impl& plan, const Operands& operands) {
 Status Plan::run(const Operands& operands) const { return run_plan(*impl_, operands); }
 Match Plan::match() const { return impl_->match; }
 const std::string& Plan::config() const { return impl_->config; }
+std::optional<LibraryRace> Plan::library_race() const {
+  const NoCancel whole;  // it may open the library
+  return race_with_loaded(impl_->raced);
+}
 std::int64_t Plan::workspace_bytes() const {
   return impl_->gpu ? impl_->gpu->workspace_bytes() : 0;
 }

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/call_recorder.h"
 #include "engine/gpu_plan.h"
+#include "engine/vendor.h"
 #include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
@@ -51,8 +53,9 @@ struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Im
   OperandRules rules;
   PackedLayout packed_layout;  // of a packed B
   Match match = Match::reference;
-  std::string config;    // canonical text; "reference" for the kernel of last resort
-  std::string reason;    // why this one: a sentence for explain()
+  std::string config;               // canonical text; "reference" for the kernel of last resort
+  std::string reason;               // why this one: a sentence for explain()
+  std::vector<RacedLibrary> raced;  // beside this kernel, where it was tuned for this problem
   std::string made_for;  // the class of CPUs whose kernel it is; empty: made for this device
   std::shared_ptr<const HostKernel> kernel;  // null: on a GPU, or the kernel of last resort
   std::unique_ptr<const GpuPlan> gpu;

@@ -121,8 +121,8 @@ class RangeTuning {
     }
     std::vector<Measured> near;
     for (const Measured& row : engine_.store->known(key, made_by_))
-      if (row.ok() && row.verified && row.round != Round::screen &&
-          !std::holds_alternative<CudaLibrary>(row.config) && serves(row.config))
+      if (row.ok() && row.verified && row.round != Round::screen && !is_library(row.config) &&
+          serves(row.config))
         near.push_back(row);
     std::ranges::sort(near, {}, [](const Measured& row) { return row.timing().median_ns; });
     if (near.size() > kNearWinnersKept) near.resize(kNearWinnersKept);

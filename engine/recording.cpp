@@ -5,6 +5,13 @@
 #include "engine/engine_impl.h"
 #include "runtime/log.h"
 
+struct KILN_LOCAL kiln::CallLog::Impl {
+  Impl(std::shared_ptr<CallRecorder> recorder, CallCounter* counter)
+      : recorder(std::move(recorder)), counter(counter) {}
+  std::shared_ptr<CallRecorder> recorder;
+  CallCounter* counter;  // the recorder's
+};
+
 namespace kiln {
 
 Status Engine::Impl::open_recorder() {
@@ -23,17 +30,41 @@ Status Engine::Impl::open_recorder() {
   return {};
 }
 
-std::shared_ptr<Plan::Impl> Engine::Impl::new_plan(const Gemm& gemm, int threads) const {
-  auto plan = bare_plan(gemm, threads, device);
-  if (!recorder || gemm.m == 0 || gemm.n == 0 || gemm.k == 0) return plan;
+CallCounter* Engine::Impl::counter_of(const Gemm& gemm, int threads) const {
+  if (!recorder || gemm.m == 0 || gemm.n == 0 || gemm.k == 0) return nullptr;
   // Calls that promise no alignment count together with those that promise what their pitches have,
   // for they are tuned as one problem. Less aligned addresses are another one.
   Gemm counted = gemm;
   counted.alignment = 1;
   if (spelt(counted) != gemm) counted = gemm;
-  plan->recorder = recorder;
-  plan->counter = &recorder->counter(normalised(counted), threads);
+  return &recorder->counter(normalised(counted), threads);
+}
+
+std::shared_ptr<Plan::Impl> Engine::Impl::new_plan(const Gemm& gemm, int threads) const {
+  auto plan = bare_plan(gemm, threads, device);
+  plan->counter = counter_of(gemm, threads);
+  if (plan->counter != nullptr) plan->recorder = recorder;
   return plan;
+}
+
+Result<std::optional<CallLog>> Engine::call_log(const Gemm& gemm, int threads) {
+  return shielded([&]() -> Result<std::optional<CallLog>> {
+    if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+    const auto count = impl_->threads_of(threads);
+    if (!count) return tl::unexpected(count.error());
+    CallCounter* counter = impl_->counter_of(impl_->spelt(gemm), *count);
+    if (counter == nullptr) return std::nullopt;
+    return CallLog(std::make_shared<const CallLog::Impl>(impl_->recorder, counter));
+  });
+}
+
+bool CallLog::wants_time() const { return CallCounter::is_timed(impl_->counter->shard()); }
+
+void CallLog::add(double ns) const {
+  CallCounter::Shard& shard = impl_->counter->shard();
+  if (!(ns > 0)) return CallCounter::add(shard);
+  CallCounter::add_timed(shard, std::chrono::nanoseconds(static_cast<std::int64_t>(ns)));
+  impl_->recorder->keep_flushing();
 }
 
 }  // namespace kiln

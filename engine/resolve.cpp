@@ -82,6 +82,9 @@ Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match
   plan->config = text(config);
   plan->reason = std::move(reason);
   plan->made_for = made_for;
+  if (match == Match::exact)
+    plan->raced =
+        raced_libraries(store->winners_and_libraries(key_of(gemm, threads)), plan->config);
   if (code.gpu) {
     const Canonical problem = as != nullptr ? canonicalise(*as) : plan->problem;
     auto bound = GpuPlan::make(gpu_shared, std::move(code.gpu), problem, device, config);

@@ -88,7 +88,7 @@ void count_outcomes(const SearchResult& result, TuneReport& report) {
   std::set<Config> seen;
   for (std::size_t i = result.known; i < result.measured.size(); ++i) {
     const Measured& measured = result.measured[i];
-    if (std::holds_alternative<CudaLibrary>(measured.config)) continue;
+    if (is_library(measured.config)) continue;
     if (!seen.insert(measured.config).second) continue;
     const bool compiled = measured.ok() || measured.failure().kind != Failure::Kind::compile;
     report.compiled += compiled;

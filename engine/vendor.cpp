@@ -1,8 +1,25 @@
 #include "engine/vendor.h"
 
+#include <algorithm>
+
+#include "runtime/cpu/blas_library.h"
+#include "runtime/cuda/cublaslt.h"
 #include "tuner/search/stopping.h"
 
 namespace kiln {
+namespace {
+
+bool is_loaded(const Config& config) {
+  if (const auto* blas = std::get_if<BlasLibrary>(&config)) {
+    const auto& loaded = system_blas();
+    return loaded != nullptr && loaded->identity == *blas;
+  }
+  const auto* cublaslt = std::get_if<CudaLibrary>(&config);
+  return cublaslt != nullptr && cublaslt->version != 0 &&
+         cuda::cublaslt_version_number() == cublaslt->version;
+}
+
+}  // namespace
 
 std::optional<Measured> preferred_library(const Measured& winner, std::span<const Measured> rows,
                                           int version) {
@@ -17,6 +34,30 @@ std::optional<Measured> preferred_library(const Measured& winner, std::span<cons
       best->timing().median_ns * kMinimumGain > winner.timing().median_ns)
     return std::nullopt;
   return *best;
+}
+
+std::vector<RacedLibrary> raced_libraries(std::span<const Measured> rows, std::string_view winner) {
+  const auto won = std::ranges::find_if(rows, [&](const Measured& row) {
+    return row.ok() && row.verified && text(row.config) == winner;
+  });
+  std::vector<RacedLibrary> raced;
+  if (won == rows.end() || !(won->timing().median_ns > 0)) return raced;
+  for (const Measured& row : rows) {
+    if (!row.ok() || !is_library(row.config)) continue;
+    const bool newer_seen =
+        std::ranges::find(raced, row.config, &RacedLibrary::config) != raced.end();
+    if (!newer_seen)
+      raced.push_back({row.config, {won->timing().median_ns, row.timing().median_ns}});
+  }
+  return raced;
+}
+
+std::optional<LibraryRace> race_with_loaded(std::span<const RacedLibrary> raced) {
+  std::optional<LibraryRace> fastest;
+  for (const RacedLibrary& library : raced)
+    if (is_loaded(library.config) && (!fastest || library.race.library_ns < fastest->library_ns))
+      fastest = library.race;
+  return fastest;
 }
 
 }  // namespace kiln

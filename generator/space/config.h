@@ -9,6 +9,7 @@
 
 #include "generator/families/cpu/amx/config.h"
 #include "generator/families/cpu/dot/config.h"
+#include "generator/families/cpu/library/config.h"
 #include "generator/families/cpu/packed/config.h"
 #include "generator/families/cpu/small/config.h"
 #include "generator/families/cuda/gemv/config.h"
@@ -24,7 +25,7 @@
 namespace kiln {
 
 using Config = std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt,
-                            CudaGemv, CudaLibrary, HipMfma, HipMx, HipSimt>;
+                            CudaGemv, CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary>;
 
 /// "family field=value …", fields in declaration order; `parse_config(text(c)) == c`.
 std::string text(const Config& config);
@@ -34,6 +35,10 @@ Result<Config> parse_config(std::string_view line);
 /// every epilogue.
 bool takes_epilogue(const Config& config);
 std::string_view family_name(const Config& config);
+/// Whether it stands for a library's own kernel, of which kiln knows times and no code.
+inline bool is_library(const Config& config) {
+  return std::holds_alternative<CudaLibrary>(config) || std::holds_alternative<BlasLibrary>(config);
+}
 /// What of it is in its code: its family and the values of the fields that are no arguments of the
 /// kernel. Configs that agree in it share binaries.
 std::vector<int> code_fields(const Config& config);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kiln/export.h"
@@ -53,6 +54,12 @@ struct Operands {
   const void* scale_b = nullptr;     ///< scales of B, likewise
 };
 
+/// Medians of a race, in nanoseconds of one call.
+struct LibraryRace {
+  double kernel_ns = 0;   ///< of kiln's kernel
+  double library_ns = 0;  ///< of the library
+};
+
 /// A problem bound to its kernel: leaves out the look-up of gemm(). Immutable and thread-safe;
 /// keeps the kernel alive.
 class KILN_API Plan {
@@ -68,8 +75,31 @@ class KILN_API Plan {
   const std::string& config() const;
   /// Bytes of workspace that a call needs on a GPU; 0 on the CPU.
   std::int64_t workspace_bytes() const;
+  /// The stored race of exactly this problem and number of threads between this kernel and the
+  /// library that a program would call else (the system's BLAS on a CPU, see blas_library();
+  /// cuBLASLt), of the same build as this process has. Nothing where there was no such race. Opens
+  /// the library; not for the warm path.
+  std::optional<LibraryRace> library_race() const;
   /// For kiln's own code.
   const Impl& impl() const { return *impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Calls of one problem that a program makes elsewhere, in another library say, as they are added
+/// to the file that OpenOptions::record names beside those of gemm(). A shared handle, thread-safe;
+/// counting takes no lock, allocates nothing and does no I/O.
+class KILN_API CallLog {
+ public:
+  struct Impl;
+  /// For kiln's own code.
+  explicit CallLog(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  /// Whether this thread's next call is to be timed: now and then for short ones, always for
+  /// others.
+  bool wants_time() const;
+  /// One call that took so long; 0: it was not timed.
+  void add(double ns = 0) const;
 
  private:
   std::shared_ptr<const Impl> impl_;
@@ -136,6 +166,10 @@ class KILN_API Engine {
   /// range need not be tuned: then this binds nothing yet.
   Result<RangePlan> plan(const GemmRange& range, int threads = 0);
 
+  /// Where calls of a problem that are not made through this engine are counted; nothing where
+  /// calls are not recorded. Errors: bad_input, unsupported (the problem, threads).
+  Result<std::optional<CallLog>> call_log(const Gemm& gemm, int threads = 0);
+
   /// Packs B (stored as `gemm.b` says, `gemm.b_packed` set or not) for later calls of packed
   /// problems with the same n, k, batch and type of B: of every m, thread count, epilogue, alpha
   /// and beta, on any engine of this machine's CPU. `threads`: how many pack. CPU only. Errors:
@@ -154,6 +188,11 @@ class KILN_API Engine {
   explicit Engine(std::shared_ptr<Impl> impl);
   std::shared_ptr<Impl> impl_;  // shared with plans of ranges
 };
+
+/// File of the BLAS library that is raced beside CPU kernels: $KILN_BLAS, else the best of
+/// OpenBLAS, BLIS, MKL and the reference BLAS that is installed; never kiln's own hook. Opens it,
+/// once for a process. Empty: there is none.
+KILN_API std::string_view blas_library();
 
 /// kiln's version, "major.minor.patch".
 KILN_API std::string_view version();

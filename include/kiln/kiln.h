@@ -157,6 +157,8 @@ typedef struct kiln_options {
 typedef struct kiln_engine kiln_engine;
 /** A problem bound to its kernel; see kiln_plan_make(). */
 typedef struct kiln_plan kiln_plan;
+/** Calls of a problem that are made elsewhere; see kiln_call_log_make(). */
+typedef struct kiln_call_log kiln_call_log;
 /** All problems of a range; see kiln_range_plan_make(). */
 typedef struct kiln_range_plan kiln_range_plan;
 /** A packed copy of B, for every m; see kiln_pack_b(). */
@@ -264,6 +266,11 @@ KILN_API kiln_status kiln_plan_make(kiln_engine* engine, const kiln_gemm_desc* d
 KILN_API kiln_status kiln_plan_run(const kiln_plan* plan, const kiln_operands* operands);
 /** Bytes of workspace that a call needs on a GPU; 0 on the CPU. */
 KILN_API int64_t kiln_plan_workspace_bytes(const kiln_plan* plan);
+/** The stored race of exactly this problem and number of threads between the plan's kernel and the
+ * library that a program would call else (the system's BLAS, cuBLASLt), of the build that this
+ * process has: medians of a call in nanoseconds. 0 and nothing written where there was no such
+ * race. Opens the library. */
+KILN_API int kiln_plan_library_race(const kiln_plan* plan, double* kernel_ns, double* library_ns);
 /** Releases a plan. NULL is allowed. */
 KILN_API void kiln_plan_free(kiln_plan* plan);
 
@@ -280,6 +287,18 @@ KILN_API kiln_status kiln_range_plan_run(const kiln_range_plan* plan, int64_t si
 KILN_API int64_t kiln_range_plan_workspace_bytes(const kiln_range_plan* plan);
 /** Releases a plan of a range. NULL is allowed. */
 KILN_API void kiln_range_plan_free(kiln_range_plan* plan);
+
+/** Where calls of a problem that are not made through this engine, but in another library say, are
+ * counted in the file of recorded calls. *log is NULL where calls are not recorded. Release with
+ * kiln_call_log_free(). */
+KILN_API kiln_status kiln_call_log_make(kiln_engine* engine, const kiln_gemm_desc* desc,
+                                        int threads, kiln_call_log** log);
+/** 1 where this thread's next call is to be timed; 0 for NULL. */
+KILN_API int kiln_call_log_wants_time(const kiln_call_log* log);
+/** Counts one call that took `ns`; 0: it was not timed. NULL is allowed. */
+KILN_API void kiln_call_log_add(const kiln_call_log* log, double ns);
+/** Releases a log; what it counted is kept. NULL is allowed. */
+KILN_API void kiln_call_log_free(kiln_call_log* log);
 
 /** Packs B (stored as desc->b says) for calls with desc->b_packed = 1 and the same n, k, batch and
  * type of B, whatever their m, threads and epilogue. `threads`: how many pack; 0 = the engine's
@@ -302,6 +321,9 @@ KILN_API void kiln_string_free(char* text);
 KILN_API const char* kiln_last_error(void);
 /** Name of a status, as "bad input". */
 KILN_API const char* kiln_status_name(kiln_status status);
+/** File of the BLAS library that is raced beside CPU kernels ($KILN_BLAS, else the best that is
+ * installed, never kiln's own hook); "" where there is none. Opens it. */
+KILN_API const char* kiln_blas_library(void);
 /** "major.minor.patch" */
 KILN_API const char* kiln_version(void);
 

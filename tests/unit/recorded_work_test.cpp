@@ -36,6 +36,7 @@ TEST(RecordedWork, FewerOrOtherwiseDifferentOnesAreTunedOneByOne) {
   work.push_back(called(Gemm::row_major(4, 64, 32), 9, false, 2));  // other threads
   work.push_back(called(Gemm::row_major(5, 64, 32).with_residual(), 8));
   EXPECT_EQ(work_items(work).size(), 5u);
+  EXPECT_EQ(work_items(work, true).size(), work.size()) << "each alone";
   EXPECT_EQ(lines(work).front(), "fp32 N N 4 64 32 x2") << "most time first";
   EXPECT_TRUE(work_items({}).empty());
 }

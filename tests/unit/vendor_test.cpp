@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <vector>
+
+#include "kiln/engine.hpp"
+#include "support/temp_dir.h"
 
 namespace kiln::vendor_test {
 
@@ -77,6 +81,48 @@ TEST(CudaLibraryText, NamesTheVersionWhereItWasRecorded) {
   // Rows from before it was recorded keep their text.
   EXPECT_EQ(text(Config(proposal(3, 0))), "cublaslt choice=3");
   EXPECT_EQ(parse_config("cublaslt choice=3").value(), Config(proposal(3, 0)));
+}
+
+TEST(RacedLibraries, HaveTheirNewestTimeOverThatOfTheWinner) {
+  const BlasLibrary openblas{BlasName::openblas, 3021, 7}, blis{BlasName::blis, 9000, 8};
+  const Measured winner = row(HostPacked{}, 1000);
+  const std::vector<Measured> rows{row(openblas, 1500),   winner,         row(openblas, 3000),
+                                   failed(CudaLibrary{}), row(blis, 900), row(HostDot{}, 10)};
+  const auto raced = raced_libraries(rows, text(winner.config));
+  ASSERT_EQ(raced.size(), 2u);
+  EXPECT_EQ(raced[0].config, Config(openblas));
+  EXPECT_DOUBLE_EQ(raced[0].race.library_ns, 1.5 * raced[0].race.kernel_ns);
+  EXPECT_DOUBLE_EQ(raced[1].race.library_ns, 0.9 * raced[1].race.kernel_ns);
+  EXPECT_TRUE(raced_libraries(rows, "another config").empty());
+}
+
+// No process has a build of this hash, or a cuBLASLt that was not recorded.
+TEST(RacedLibraries, OfAnotherBuildCountForNothing) {
+  const std::vector<RacedLibrary> raced{{BlasLibrary{BlasName::openblas, 3021, -1}, 2.0},
+                                        {CudaLibrary{0, 0}, 2.0}};
+  EXPECT_FALSE(race_with_loaded(raced));
+  EXPECT_FALSE(race_with_loaded({}));
+}
+
+TEST(BlasLibraryText, NamesLibraryVersionAndBuild) {
+  const Config config = BlasLibrary{BlasName::openblas, 3021, 1978071828};
+  EXPECT_EQ(text(config), "blas_library library=openblas version=3021 build=1978071828");
+  EXPECT_EQ(parse_config(text(config)).value(), config);
+}
+
+// Where no BLAS library is installed there is no verdict.
+TEST(LibraryRatio, IsThatOfTheStoredRaceOfExactlyThisProblem) {
+  const TempDir dir;
+  auto engine = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
+  const Gemm gemm = Gemm::row_major(40, 48, 32);
+  ASSERT_TRUE(engine.tune(gemm, {.budget = std::chrono::milliseconds(1500)}));
+  const bool there = !blas_library().empty();
+  EXPECT_EQ(engine.plan(gemm).value().library_race().has_value(), there);
+  auto later = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
+  const Plan plan = later.plan(gemm).value();
+  EXPECT_EQ(plan.match(), Match::exact);
+  EXPECT_EQ(plan.library_race().has_value(), there);
+  EXPECT_FALSE(later.plan(Gemm::row_major(41, 48, 32)).value().library_race());
 }
 
 }  // namespace kiln::vendor_test

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/cpu/blas_library.h"
 #include "runtime/cpu/cpu.h"
 #include "support/planted.h"
 #include "tuner/search/search.h"
@@ -112,8 +113,12 @@ TEST_F(WorkerTest, ARaceTellsFastFromSlow) {
   ASSERT_TRUE(screened[0].ok() && screened[1].ok());
   EXPECT_EQ(screened[1].round, Round::screen) << "far beyond 1.5 times the best";
   const auto raced = bench->race(screened);
-  ASSERT_EQ(raced.size(), 2u);
+  ASSERT_EQ(raced.size(), system_blas() == nullptr ? 2u : 3u);
   for (const Measured& row : raced) EXPECT_EQ(row.round, Round::race);
+  if (system_blas() != nullptr) {  // beside the kernels
+    EXPECT_EQ(raced[2].config, Config(system_blas()->identity));
+    EXPECT_TRUE(raced[2].ok()) << raced[2].failure().detail;
+  }
   EXPECT_LT(raced[0].timing().high_ns, raced[1].timing().low_ns);
 }
 
@@ -129,7 +134,7 @@ TEST_F(WorkerTest, ADeathInTheRaceCostsThatFinalistAlone) {
     finalists[i].verified = true;
   }
   const auto raced = bench->race(finalists);
-  ASSERT_EQ(raced.size(), 2u);
+  ASSERT_EQ(raced.size(), system_blas() == nullptr ? 2u : 3u);
   ASSERT_FALSE(raced[0].ok());
   EXPECT_THAT(raced[0].failure().detail, HasSubstr("SIGILL"));
   ASSERT_TRUE(raced[1].ok()) << raced[1].failure().detail;

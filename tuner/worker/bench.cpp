@@ -224,11 +224,9 @@ class WorkerBench final : public Bench {
     const double budget = options_.budget.count();
     const double allowed =
         std::clamp(budget - seconds(), 0.2 * kRaceShare * budget, kRaceShare * budget);
-    const auto reply = ask({{"do", "race"},
-                            {"entries", entries},
-                            {"peer", on_gpu() && peer_races_},
-                            {"budget_ns", allowed * 1e9}},
-                           images, allowed + limit);
+    const auto reply = ask(
+        {{"do", "race"}, {"entries", entries}, {"peer", peer_races_}, {"budget_ns", allowed * 1e9}},
+        images, allowed + limit);
     const bool whole = reply && reply->body.contains("rows") && reply->body["rows"].is_array() &&
                        reply->body["rows"].size() == running.size();
     if (whole) {
@@ -242,7 +240,7 @@ class WorkerBench final : public Bench {
     }
     if (broken_) return false;
     if (!reply && culprit_ == kPeerNumber && peer_races_) {
-      log::warn("the vendor's library is left out of the race: {}", reply.error().detail);
+      log::warn("the library is left out of the race: {}", reply.error().detail);
       peer_races_ = false;
       return false;
     }

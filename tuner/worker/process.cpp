@@ -42,6 +42,8 @@ constexpr double kDyingSeconds = 2.0;
 constexpr std::string_view kPassedOn[] = {
     "KILN_",  // kiln's own
     "LD_LIBRARY_PATH",
+    // Which kernels a BLAS library chooses: the one that is raced is to be the program's.
+    "OPENBLAS_CORETYPE", "BLIS_ARCH_TYPE", "MKL_ENABLE_INSTRUCTIONS",
     // GPU drivers and their compilers: where they lie, which devices they show, where they cache.
     "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "ROCM_", "HSA_", "AMD_", "GPU_", "HOME", "XDG_CACHE_HOME",
     // Sanitized builds.

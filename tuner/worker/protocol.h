@@ -19,7 +19,7 @@ namespace kiln {
 
 inline constexpr int kWorkerSocketFd = 3;
 inline constexpr int kWorkerStatusFd = 4;
-/// In place of a candidate's number: the peer, the vendor's library in the race.
+/// In place of a candidate's number: the peer, the library in the race.
 inline constexpr int kPeerNumber = -1;
 
 /// The shared page. The worker writes, also from its signal handler; the parent reads after a death

@@ -150,6 +150,8 @@ std::vector<sock_filter> host_filter(pid_t self, std::span<const pid_t> threads)
   // without.
   p.on(SYS_ioctl, refusal(ENOTTY));
   p.on(SYS_prctl, refusal(EPERM));
+  // OpenBLAS asks for its buffers' pages on one node, and does without.
+  p.on({SYS_mbind, SYS_get_mempolicy, SYS_set_mempolicy}, refusal(EPERM));
   p.answer(SECCOMP_RET_TRAP);
   return p.take();
 }

@@ -74,7 +74,8 @@ class Harness {
   /// spoil the next.
   virtual bool checks_after_race() const = 0;
 
-  /// The vendor's library, its fastest correct choice: nothing where there is none.
+  /// The library that is raced beside kernels: the vendor's fastest correct choice on a GPU, the
+  /// system's BLAS on a CPU. Nothing where there is none.
   struct Peer {
     Config config;
     std::unique_ptr<Contender> contender;

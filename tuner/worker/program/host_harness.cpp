@@ -4,10 +4,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <tuple>
 #include <utility>
 
 #include "generator/problem/extent.h"
+#include "runtime/cpu/blas_library.h"
 #include "runtime/cpu/image.h"
 #include "runtime/cpu/thread_pool.h"
 #include "tuner/measure/bound_kernel.h"
@@ -139,6 +141,7 @@ class HostHarness final : public Harness {
   /// address space.
   std::string confine(WorkerStatus* status) override {
     LoadedImage::prepare();
+    open_library();
     most_threads_ = input_.device.compute_units;
     const TeamLease team(most_threads_);
     limit_address_space(touched_bytes(input_.gemm));
@@ -162,6 +165,15 @@ class HostHarness final : public Harness {
   }
   /// The parent has the winner's D computed in a fresh process and compares it itself.
   bool checks_after_race() const override { return false; }
+
+  /// The system's BLAS library, called as a program calls it: gemm for every size.
+  tl::expected<std::optional<Peer>, Failure> peer() override {
+    if (!library_) return std::nullopt;
+    Calls calls =
+        calls_over(timed_->sets.count(), [this](int set) { library_->run(timed_->sets[set]); });
+    return Peer{system_blas()->identity,
+                std::make_unique<HostContender>(std::move(calls), *timed_)};
+  }
 
   tl::expected<Raced, Failure> race(std::span<Contender* const> contenders, double budget_ns,
                                     const std::function<void(std::size_t)>& on_turn) override {
@@ -212,6 +224,28 @@ class HostHarness final : public Harness {
   }
 
  private:
+  /// Before the cage closes: it reads files and starts threads, at the latest in its first product
+  /// on so many.
+  void open_library() {
+    if (!timed_ || input_.gemm.b_packed || !blas_computes(input_.gemm)) return;
+    // Its threads spin after a call, by default for tens of milliseconds: in a race they would take
+    // a core from the next kernel. As `kiln bench` has it (bench/environment.cpp).
+    for (const auto& [name, value] :
+         {std::pair{"OPENBLAS_THREAD_TIMEOUT", "17"}, std::pair{"GOMP_SPINCOUNT", "1000"},
+          std::pair{"KMP_BLOCKTIME", "0"}})
+      setenv(name, value, 0);
+    const auto& library = system_blas();
+    if (library == nullptr) return;
+    constexpr std::int64_t kWarm = 256;
+    const Gemm warm = Gemm::row_major(kWarm, kWarm, kWarm, input_.gemm.a.dtype);
+    std::vector<double> memory(3 * kWarm * kWarm);
+    const BlasProduct product(library, warm, input_.device.compute_units, false);
+    product.run({.a = memory.data(),
+                 .b = memory.data() + kWarm * kWarm,
+                 .d = memory.data() + 2 * kWarm * kWarm});
+    library_.emplace(library, input_.gemm, input_.device.compute_units, false);
+  }
+
   /// In the cage only small problems are verified, on the threads that there are: no file can be
   /// asked how much memory is left.
   Status prepare_another(HarnessInput input) {
@@ -234,6 +268,7 @@ class HostHarness final : public Harness {
   bool confined_ = false;
   int most_threads_ = 1;  // that were started before the cage
   std::unique_ptr<const Timed> timed_;
+  std::optional<BlasProduct> library_;  // where it computes the timed problem
   std::optional<Verifiers> verifiers_;
 };
 
