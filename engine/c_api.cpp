@@ -74,6 +74,26 @@ Status hand_over(Result<T> result, Box** out) {
   return {};
 }
 
+/// `problem()`: a Gemm or a range. Warnings that the report does not hold are logged.
+template <typename Problem>
+kiln_status tune_as(kiln_engine* engine, const kiln_tune_options* given, double default_seconds,
+                    kiln_tune_report* report, Problem&& problem) {
+  return run([&]() -> Status {
+    if (engine == nullptr) return null_argument("engine");
+    if (auto ok = check_report(report); !ok) return ok;
+    const NoCancel whole;
+    const auto options = options_of(given, default_seconds);
+    if (!options) return tl::unexpected(options.error());
+    const auto wanted = problem();
+    if (!wanted) return tl::unexpected(wanted.error());
+    const auto found = engine->engine.tune(*wanted, *options);
+    if (!found) return tl::unexpected(found.error());
+    if (!report_to(report, *found))
+      for (const std::string& warning : found->warnings) log::warn("{}", warning);
+    return {};
+  });
+}
+
 }  // namespace
 }  // namespace kiln
 
@@ -93,40 +113,49 @@ void kiln_close(kiln_engine* engine) { delete engine; }
 
 kiln_status kiln_tune(kiln_engine* engine, const kiln_gemm_desc* desc, double seconds, int threads,
                       kiln_tune_report* report) {
-  return kiln::run([&]() -> kiln::Status {
-    if (engine == nullptr) return kiln::null_argument("engine");
-    if (auto ok = kiln::check_report(report); !ok) return ok;
-    const kiln::NoCancel whole;
-    const auto gemm = kiln::gemm_of(desc);
-    if (!gemm) return tl::unexpected(gemm.error());
-    kiln::TuneOptions options;
-    if (!(seconds <= 0)) options.budget = std::chrono::duration<double>(seconds);
-    options.threads = threads;
-    const auto found = engine->engine.tune(*gemm, options);
-    if (!found) return tl::unexpected(found.error());
-    if (!kiln::report_to(report, *found))
-      for (const std::string& warning : found->warnings) kiln::log::warn("{}", warning);
-    return {};
-  });
+  kiln_tune_options options;
+  kiln_tune_options_init(&options);
+  options.seconds = seconds;
+  options.threads = threads;
+  return kiln_tune_with(engine, desc, &options, report);
+}
+
+kiln_status kiln_tune_with(kiln_engine* engine, const kiln_gemm_desc* desc,
+                           const kiln_tune_options* options, kiln_tune_report* report) {
+  constexpr double kSeconds = 10;
+  return kiln::tune_as(engine, options, kSeconds, report, [&] { return kiln::gemm_of(desc); });
 }
 
 kiln_status kiln_tune_range(kiln_engine* engine, const kiln_gemm_desc* desc, kiln_size size,
                             int64_t first, int64_t last, double seconds, int threads,
                             kiln_tune_report* report) {
+  kiln_tune_options options;
+  kiln_tune_options_init(&options);
+  options.seconds = seconds;
+  options.threads = threads;
+  return kiln_tune_range_with(engine, desc, size, first, last, &options, report);
+}
+
+kiln_status kiln_tune_range_with(kiln_engine* engine, const kiln_gemm_desc* desc, kiln_size size,
+                                 int64_t first, int64_t last, const kiln_tune_options* options,
+                                 kiln_tune_report* report) {
+  constexpr double kMinute = 60;
+  return kiln::tune_as(engine, options, kMinute, report,
+                       [&] { return kiln::range_of(desc, size, first, last); });
+}
+
+void kiln_set_log(kiln_log_callback callback, void* user) {
+  if (callback == nullptr) return kiln::set_log(nullptr);
+  kiln::set_log([callback, user](kiln::LogLevel level, std::string_view message) {
+    callback(user, static_cast<kiln_log_level>(level), std::string(message).c_str());
+  });
+}
+
+kiln_status kiln_set_log_level(kiln_log_level level) {
   return kiln::run([&]() -> kiln::Status {
-    if (engine == nullptr) return kiln::null_argument("engine");
-    if (auto ok = kiln::check_report(report); !ok) return ok;
-    const kiln::NoCancel whole;
-    const auto range = kiln::range_of(desc, size, first, last);
-    if (!range) return tl::unexpected(range.error());
-    constexpr double kMinute = 60;
-    kiln::TuneOptions options;
-    options.budget = std::chrono::duration<double>(seconds <= 0 ? kMinute : seconds);
-    options.threads = threads;
-    const auto found = engine->engine.tune(*range, options);
-    if (!found) return tl::unexpected(found.error());
-    if (!kiln::report_to(report, *found))
-      for (const std::string& warning : found->warnings) kiln::log::warn("{}", warning);
+    const auto known = kiln::level_of(level);
+    if (!known) return tl::unexpected(known.error());
+    kiln::set_log_level(*known);
     return {};
   });
 }

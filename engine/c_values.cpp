@@ -19,6 +19,8 @@ static_assert(EnumNames<DType>::names.size() == KILN_FP4_E2M1 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_MX_32 + 1);
 static_assert(EnumNames<Activation>::names.size() == KILN_SILU + 1);
+static_assert(static_cast<int>(Progress::Stage::done) == KILN_STAGE_DONE);
+static_assert(static_cast<int>(LogLevel::debug) == KILN_LOG_DEBUG);
 static_assert(EnumNames<Bias>::names.size() == KILN_BIAS_PER_COLUMN + 1);
 static_assert(static_cast<int>(Size::k) == KILN_SIZE_K);
 static_assert(static_cast<int>(Policy::error) == KILN_POLICY_ERROR);
@@ -81,6 +83,7 @@ constexpr Shape<kiln_operands> kOperandsShape{"operands", offsetof(kiln_operands
                                               default_operands()};
 constexpr Shape<kiln_options> kOptions{"options", sizeof(std::size_t), {}};
 constexpr Shape<kiln_tune_report> kReport{"report", sizeof(std::size_t), {}};
+constexpr Shape<kiln_tune_options> kTuneOptions{"options", sizeof(std::size_t), {.seed = 1}};
 
 template <typename T>
 Status check_size(const Shape<T>& shape, const T* given) {
@@ -247,7 +250,44 @@ Result<OpenOptions> options_of(const kiln_options* given) {
   options.threads = x.threads;
   options.allow_vendor = x.allow_vendor != 0;
   if (x.record != nullptr) options.record = x.record;
+  if (x.on_untuned != nullptr)
+    options.on_untuned = [call = x.on_untuned, user = x.untuned_user](const std::string& problem) {
+      call(user, problem.c_str());
+    };
   return options;
+}
+
+Result<TuneOptions> options_of(const kiln_tune_options* given, double default_seconds) {
+  TuneOptions options{.budget = std::chrono::duration<double>(default_seconds)};
+  if (given == nullptr) return options;
+  kiln_tune_options room;
+  const auto known = whole(kTuneOptions, given, room);
+  if (!known) return tl::unexpected(known.error());
+  const kiln_tune_options& x = **known;
+  if (!(x.seconds <= 0)) options.budget = std::chrono::duration<double>(x.seconds);
+  options.seed = x.seed;
+  options.threads = x.threads;
+  options.force = x.force != 0;
+  if (x.progress != nullptr)
+    options.progress = [call = x.progress, user = x.user](const Progress& state) {
+      const kiln_progress told{.stage = static_cast<kiln_stage>(state.stage),
+                               .done = state.done,
+                               .total = state.total,
+                               .seconds = state.seconds,
+                               .best_ns = state.best_ns,
+                               .best_config = state.best_config.c_str()};
+      call(user, &told);
+    };
+  if (x.cancelled != nullptr)
+    options.cancelled = [call = x.cancelled, user = x.user] { return call(user) != 0; };
+  return options;
+}
+
+Result<LogLevel> level_of(const kiln_log_level& level) {
+  Enumerators enums;
+  const LogLevel known = enums.read(level, LogLevel::debug, "level", "level of messages");
+  if (Status ok = enums.status(); !ok) return tl::unexpected(ok.error());
+  return known;
 }
 
 Status check_report(const kiln_tune_report* report) {
@@ -313,6 +353,10 @@ void kiln_operands_init_sized(kiln_operands* operands, size_t size) {
 
 void kiln_tune_report_init_sized(kiln_tune_report* report, size_t size) {
   kiln::initialise(report, size, kiln::kReport.defaults);
+}
+
+void kiln_tune_options_init_sized(kiln_tune_options* options, size_t size) {
+  kiln::initialise(options, size, kiln::kTuneOptions.defaults);
 }
 
 }  // extern "C"

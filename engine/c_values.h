@@ -4,6 +4,7 @@
 
 #include "kiln/engine.hpp"
 #include "kiln/kiln.h"
+#include "kiln/log.hpp"
 
 struct kiln_packed_b {
   kiln::PackedB packed;
@@ -23,6 +24,10 @@ Result<GemmRange> range_of(const kiln_gemm_desc* desc, int size, std::int64_t fi
 Result<Operands> operands_of(const kiln_operands* operands);
 /// Null: the defaults.
 Result<OpenOptions> options_of(const kiln_options* options);
+
+/// Null: the defaults, with `default_seconds` as the budget.
+Result<TuneOptions> options_of(const kiln_tune_options* options, double default_seconds);
+Result<LogLevel> level_of(const kiln_log_level& level);
 
 /// Whether `report` is one that report_to() may write. Null is allowed. Errors: as above.
 Status check_report(const kiln_tune_report* report);

@@ -3,9 +3,16 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <condition_variable>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <utility>
+
+#include "runtime/no_cancel.h"
 
 namespace kiln::log {
 namespace {
@@ -41,6 +48,51 @@ spdlog::logger& logger() {
   return *made;
 }
 
+/// The program's callback and how many threads are inside of it.
+struct Listener {
+  LogCallback callback;
+  int running = 0;  // under Listeners::mutex
+};
+
+struct Listeners {
+  std::mutex mutex;
+  std::condition_variable left;
+  std::shared_ptr<Listener> current;  // null: stderr
+  std::atomic<bool> any{false};       // so that stderr costs no lock
+};
+
+/// Never destroyed, as the logger.
+Listeners& listeners() {
+  static auto* const all = new Listeners;
+  return *all;
+}
+
+/// Calls of callbacks that this thread is inside of.
+thread_local std::array<const Listener*, 8> inside{};
+thread_local std::size_t depth = 0;
+
+/// False: there is none, or messages of its own calls have gone too deep.
+bool told_listener(Level level, std::string_view message) {
+  Listeners& all = listeners();
+  if (!all.any.load(std::memory_order_acquire)) return false;
+  std::unique_lock lock(all.mutex);
+  const std::shared_ptr<Listener> listener = all.current;
+  if (!listener || depth == inside.size()) return false;
+  ++listener->running;
+  lock.unlock();
+  inside[depth++] = listener.get();
+  try {
+    listener->callback(level, message);
+  } catch (...) {  // a message is no place to fail
+  }
+  --depth;
+  lock.lock();
+  --listener->running;
+  lock.unlock();
+  all.left.notify_all();
+  return true;
+}
+
 }  // namespace
 
 std::optional<Level> parse_level(std::string_view word) {
@@ -52,7 +104,31 @@ std::optional<Level> parse_level(std::string_view word) {
 bool shows(Level level) { return logger().should_log(spdlog_level(level)); }
 
 void write(Level level, std::string_view message) {
+  if (told_listener(level, message)) return;
   logger().log(spdlog_level(level), "{}", message);
 }
 
 }  // namespace kiln::log
+
+namespace kiln {
+
+void set_log(LogCallback callback) {
+  using namespace log;
+  const NoCancel whole;
+  Listeners& all = listeners();
+  std::shared_ptr<Listener> next;
+  if (callback) next = std::make_shared<Listener>(Listener{std::move(callback)});
+  std::unique_lock lock(all.mutex);
+  const std::shared_ptr<Listener> before = std::exchange(all.current, std::move(next));
+  all.any.store(all.current != nullptr, std::memory_order_release);
+  if (!before) return;
+  const auto own = std::count(inside.begin(), inside.begin() + depth, before.get());
+  all.left.wait(lock, [&] { return before->running == own; });
+}
+
+void set_log_level(LogLevel level) {
+  const NoCancel whole;
+  log::logger().set_level(log::spdlog_level(level));
+}
+
+}  // namespace kiln

@@ -1,26 +1,29 @@
 // kiln's log: sentences on stderr, never on stdout, through a logger of its own, so that the host
-// program's loggers and their levels stay as they are. Knows nothing of what is said.
+// program's loggers and their levels stay as they are; or to the program's callback (kiln/log.hpp).
+// Knows nothing of what is said.
 #pragma once
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "kiln/log.hpp"
+
 namespace kiln::log {
 
-/// In the order of $KILN_LOG's values: each shows itself and those before it.
-enum class Level : std::uint8_t { off, error, warn, info, debug };
+/// In the order of $KILN_LOG's values.
+using Level = LogLevel;
 
 /// Of "off", "error", "warn", "info" and "debug"; nothing for any other text.
 std::optional<Level> parse_level(std::string_view word);
 
-/// True when $KILN_LOG lets `level` through. The variable is read once, at the first message of the
-/// process; unset or empty it is "warn", and a value that is none is one warning that names it.
+/// True when set_log_level() or else $KILN_LOG lets `level` through. The variable is read once, at
+/// the first message of the process; unset or empty it is "warn", and a value that is none is one
+/// warning that names it.
 bool shows(Level level);
-/// Writes one line, "kiln: warning: …". Any thread may call it.
+/// Writes one line, "kiln: warning: …", or calls the program's callback. Any thread may call it.
 void write(Level level, std::string_view message);
 
 template <typename... Args>

@@ -13,7 +13,8 @@
  * the defaults for the fields that the program lacks and never writes beyond the size. A field that
  * only a newer header has must be 0 where an older library is called, or the call is refused.
  *
- * Warnings go to stderr; $KILN_LOG = off, error, warn (the default), info or debug sets the level.
+ * Warnings go to stderr, or to the callback of kiln_set_log(); $KILN_LOG = off, error, warn (the
+ * default), info or debug sets the level, as kiln_set_log_level() does.
  */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
@@ -99,6 +100,20 @@ typedef enum kiln_policy {
   KILN_POLICY_ERROR = 3               /**< return KILN_NOT_TUNED */
 } kiln_policy;
 
+/** How grave a message is: a level shows itself and those before it. */
+typedef enum kiln_log_level {
+  KILN_LOG_OFF = 0,   /**< none */
+  KILN_LOG_ERROR = 1, /**< what failed */
+  KILN_LOG_WARN = 2,  /**< what the program should know */
+  KILN_LOG_INFO = 3,  /**< what happens */
+  KILN_LOG_DEBUG = 4  /**< details */
+} kiln_log_level;
+
+/** Hears a message: one sentence, valid during the call. */
+typedef void (*kiln_log_callback)(void* user, kiln_log_level level, const char* message);
+/** Hears of an untuned problem (its text) before it is computed, on the thread of the call. */
+typedef void (*kiln_untuned_callback)(void* user, const char* problem);
+
 /** One of the problem's three sizes. */
 typedef enum kiln_size {
   KILN_SIZE_M = 0, /**< rows of D */
@@ -151,7 +166,42 @@ typedef struct kiln_options {
   const char* record;   /**< file to which calls are added, by problem; NULL: $KILN_RECORD */
   int batch_invariant;  /**< 1: a row of D has the same bits whatever m is and wherever the row
                              stands; not with any_order */
+  kiln_untuned_callback on_untuned; /**< told once about each untuned problem; NULL: a warning */
+  void* untuned_user;               /**< first argument of on_untuned */
 } kiln_options;
+
+/** Step of a search. */
+typedef enum kiln_stage {
+  KILN_STAGE_SPACE = 0,   /**< the legal configs are listed */
+  KILN_STAGE_COMPILE = 1, /**< candidates are compiled */
+  KILN_STAGE_SCREEN = 2,  /**< candidates are timed a few times */
+  KILN_STAGE_VERIFY = 3,  /**< results are verified */
+  KILN_STAGE_RACE = 4,    /**< finalists are timed interleaved */
+  KILN_STAGE_DONE = 5     /**< the search has ended */
+} kiln_stage;
+
+/** State of a search; see kiln_tune_options. */
+typedef struct kiln_progress {
+  kiln_stage stage;        /**< the step that reports */
+  int done;                /**< candidates of this step that are done */
+  int total;               /**< candidates of this step */
+  double seconds;          /**< since the call began */
+  double best_ns;          /**< best median so far; 0 = none */
+  const char* best_config; /**< canonical text; valid during the callback */
+} kiln_progress;
+
+/** How to tune. Set it with kiln_tune_options_init(). Callbacks run on the thread of the call; they
+ * may call kiln_gemm(), not kiln_tune_with(). */
+typedef struct kiln_tune_options {
+  size_t size;    /**< bytes, as in the caller's header; set by the init function */
+  double seconds; /**< budget; <= 0: 10 s for a problem, a minute for a range */
+  uint64_t seed;  /**< of the order of candidates and of the data; 1 after init */
+  int threads;    /**< 0 = the engine's default */
+  int force;      /**< 1: search anew even where a valid record exists; not for ranges */
+  void (*progress)(void* user, const kiln_progress* state); /**< told of every step, or NULL */
+  int (*cancelled)(void* user); /**< asked between candidates; 1 stops and keeps what is known */
+  void* user;                   /**< first argument of both */
+} kiln_tune_options;
 
 /** An open engine; see kiln_open(). */
 typedef struct kiln_engine kiln_engine;
@@ -213,6 +263,8 @@ KILN_API void kiln_options_init_sized(kiln_options* options, size_t size);
 KILN_API void kiln_operands_init_sized(kiln_operands* operands, size_t size);
 /** Called by kiln_tune_report_init(); see kiln_gemm_desc_init_sized(). */
 KILN_API void kiln_tune_report_init_sized(kiln_tune_report* report, size_t size);
+/** Called by kiln_tune_options_init(); see kiln_gemm_desc_init_sized(). */
+KILN_API void kiln_tune_options_init_sized(kiln_tune_options* options, size_t size);
 
 /** Row-major, tight, one batch; the usual accumulator and output of `dtype` (KILN_S8: s8*s8 to s32,
  * KILN_U8: u8*s8 to s32). Not validated: the call that uses it does that. */
@@ -233,6 +285,18 @@ static inline void kiln_tune_report_init(kiln_tune_report* report) {
   kiln_tune_report_init_sized(report, sizeof *report);
 }
 
+/** The defaults of tuning. */
+static inline void kiln_tune_options_init(kiln_tune_options* options) {
+  kiln_tune_options_init_sized(options, sizeof *options);
+}
+
+/** From now on `callback` gets the messages of this process, in place of stderr; NULL gives them
+ * back. When it returns, the callback before is not running any more, except on this thread from
+ * inside of it. Messages come from any thread, several at once. */
+KILN_API void kiln_set_log(kiln_log_callback callback, void* user);
+/** Lets messages up to this level through, whatever $KILN_LOG says. Errors: KILN_BAD_INPUT. */
+KILN_API kiln_status kiln_set_log_level(kiln_log_level level);
+
 /** Opens the databases. `options` may be NULL. *engine is NULL on failure.
  * Errors: KILN_BAD_INPUT (device, threads), KILN_DATABASE, KILN_DEVICE. */
 KILN_API kiln_status kiln_open(const kiln_options* options, kiln_engine** engine);
@@ -244,6 +308,10 @@ KILN_API void kiln_close(kiln_engine* engine);
  * not be stored is no error: see kiln_tune_report.stored. Errors: any. */
 KILN_API kiln_status kiln_tune(kiln_engine* engine, const kiln_gemm_desc* desc, double seconds,
                                int threads, kiln_tune_report* report);
+
+/** kiln_tune() with options; NULL: the defaults. Errors: any. */
+KILN_API kiln_status kiln_tune_with(kiln_engine* engine, const kiln_gemm_desc* desc,
+                                    const kiln_tune_options* options, kiln_tune_report* report);
 
 /** The same for all problems whose `size` runs from `first` to `last` (desc's own value of it is
  * not read): a few kernels and a table that says which serves which size; kiln_gemm() of any of
@@ -258,6 +326,12 @@ KILN_API kiln_status kiln_tune_range(kiln_engine* engine, const kiln_gemm_desc* 
  * KILN_NOT_TUNED. */
 KILN_API kiln_status kiln_gemm(kiln_engine* engine, const kiln_gemm_desc* desc,
                                const kiln_operands* operands);
+
+/** kiln_tune_range() with options; NULL: the defaults. Errors: any. */
+KILN_API kiln_status kiln_tune_range_with(kiln_engine* engine, const kiln_gemm_desc* desc,
+                                          kiln_size size, int64_t first, int64_t last,
+                                          const kiln_tune_options* options,
+                                          kiln_tune_report* report);
 
 /** Binds a problem to the kernel that kiln_gemm() would use now; release with kiln_plan_free(). */
 KILN_API kiln_status kiln_plan_make(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,

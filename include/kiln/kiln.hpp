@@ -9,5 +9,6 @@
 #include "kiln/engine.hpp"    // IWYU pragma: export
 #include "kiln/error.hpp"     // IWYU pragma: export
 #include "kiln/gemm.hpp"      // IWYU pragma: export
+#include "kiln/log.hpp"       // IWYU pragma: export
 #include "kiln/options.hpp"   // IWYU pragma: export
 #include "kiln/quantise.hpp"  // IWYU pragma: export

@@ -116,6 +116,102 @@ TEST(CApi, ARangeIsTunedPlannedAndRun) {
   kiln_range_plan_free(nullptr);
 }
 
+/// What callbacks of C were told.
+struct Told {
+  int progress = 0, asked = 0;
+  bool done = false;
+  std::vector<std::string> untuned, messages;
+};
+
+TEST(CApi, TuningHasSeedForceProgressAndCancel) {
+  TempDir dir;
+  Told told;
+  kiln_options options;
+  kiln_options_init(&options);
+  const std::string file = (dir / "kiln.db").string();
+  options.database = file.c_str();
+  options.threads = 1;
+  options.on_untuned = [](void* user, const char* problem) {
+    static_cast<Told*>(user)->untuned.emplace_back(problem);
+  };
+  options.untuned_user = &told;
+  kiln_engine* engine = nullptr;
+  ASSERT_EQ(kiln_open(&options, &engine), KILN_OK) << kiln_last_error();
+  kiln_gemm_desc desc;
+  kiln_gemm_desc_init(&desc, 32, 48, 40, KILN_FP32);
+  kiln_tune_options tuning;
+  kiln_tune_options_init(&tuning);
+  EXPECT_EQ(tuning.seed, 1u);
+  tuning.seconds = 0.7;
+  tuning.user = &told;
+  tuning.progress = [](void* user, const kiln_progress* state) {
+    auto& told = *static_cast<Told*>(user);
+    ++told.progress;
+    told.done |= state->stage == KILN_STAGE_DONE && state->best_ns > 0 &&
+                 std::string(state->best_config).starts_with("host_");
+  };
+  kiln_tune_report report;
+  kiln_tune_report_init(&report);
+  ASSERT_EQ(kiln_tune_with(engine, &desc, &tuning, &report), KILN_OK) << kiln_last_error();
+  EXPECT_GT(told.progress, 2);
+  EXPECT_TRUE(told.done);
+  ASSERT_EQ(kiln_tune_with(engine, &desc, &tuning, &report), KILN_OK);
+  EXPECT_EQ(report.already_tuned, 1);
+  tuning.force = 1;
+  tuning.seed = 7;
+  ASSERT_EQ(kiln_tune_with(engine, &desc, &tuning, &report), KILN_OK);
+  EXPECT_EQ(report.already_tuned, 0);
+  // Cancelled at once, a problem without a record has no winner.
+  tuning.cancelled = [](void* user) { return ++static_cast<Told*>(user)->asked; };
+  desc.m = 33;
+  EXPECT_NE(kiln_tune_with(engine, &desc, &tuning, nullptr), KILN_OK);
+  EXPECT_GT(told.asked, 0);
+  const std::vector<float> a(33 * 40, 1), b(40 * 48, 1);
+  std::vector<float> d(33 * 48);
+  kiln_operands operands;
+  kiln_operands_init(&operands);
+  operands.a = a.data(), operands.b = b.data(), operands.d = d.data();
+  ASSERT_EQ(kiln_gemm(engine, &desc, &operands), KILN_OK) << kiln_last_error();
+  EXPECT_EQ(d.back(), 40);
+  ASSERT_EQ(told.untuned.size(), 1u);
+  EXPECT_TRUE(told.untuned[0].find("33 48 40") != std::string::npos) << told.untuned[0];
+  tuning.size = 3;
+  EXPECT_EQ(kiln_tune_with(engine, &desc, &tuning, nullptr), KILN_BAD_INPUT);
+  EXPECT_TRUE(std::string(kiln_last_error()).starts_with("options->size = 3")) << kiln_last_error();
+  kiln_close(engine);
+}
+
+TEST(CApi, MessagesGoToACallback) {
+  Told told;
+  const kiln_log_callback hear = [](void* user, kiln_log_level level, const char* message) {
+    static_cast<Told*>(user)->messages.push_back(std::to_string(level) + " " + message);
+  };
+  TempDir dir;
+  const std::string file = (dir / "kiln.db").string();
+  kiln_options options;
+  kiln_options_init(&options);
+  options.database = file.c_str();
+  options.threads = 1;
+  kiln_engine* engine = nullptr;
+  ASSERT_EQ(kiln_open(&options, &engine), KILN_OK);
+  kiln_set_log(hear, &told);
+  kiln_gemm_desc desc;
+  kiln_gemm_desc_init(&desc, 5, 6, 7, KILN_FP64);
+  const std::vector<double> a(35, 1), b(42, 1);
+  std::vector<double> d(30);
+  kiln_operands operands;
+  kiln_operands_init(&operands);
+  operands.a = a.data(), operands.b = b.data(), operands.d = d.data();
+  EXPECT_EQ(kiln_gemm(engine, &desc, &operands), KILN_OK) << kiln_last_error();
+  kiln_set_log(nullptr, nullptr);
+  kiln_close(engine);
+  ASSERT_EQ(told.messages.size(), 1u);
+  EXPECT_TRUE(told.messages[0].starts_with("2 ")) << told.messages[0];
+  EXPECT_TRUE(told.messages[0].find("5 6 7") != std::string::npos) << told.messages[0];
+  EXPECT_EQ(kiln_set_log_level(static_cast<kiln_log_level>(9)), KILN_BAD_INPUT);
+  EXPECT_EQ(std::string(kiln_last_error()), "level = 9: no such level of messages");
+}
+
 TEST(CApi, ARangeThatIsNoneIsRefused) {
   kiln_options options;
   kiln_options_init(&options);

@@ -8,9 +8,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "support/child.h"
 #include "support/temp_dir.h"
@@ -85,6 +90,76 @@ TEST(Log, TheHostsOwnLoggerHearsNothingAndKeepsItsLevel) {
     return heard.str().empty() && log::shows(log::Level::debug) &&
            spdlog::default_logger()->level() == spdlog::level::critical &&
            spdlog::get("kiln") == nullptr;
+  }));
+}
+
+/// Messages as a program's callback hears them.
+struct Heard {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  LogCallback callback() {
+    return [this](LogLevel level, std::string_view message) {
+      const std::lock_guard lock(mutex);
+      lines.push_back(std::to_string(static_cast<int>(level)) + " " + std::string(message));
+    };
+  }
+};
+
+TEST(LogCallback, HearsWhatItsLevelLetsThroughInsteadOfStderr) {
+  EXPECT_TRUE(test::in_child([] {
+    Heard heard;
+    set_log_level(LogLevel::info);
+    set_log(heard.callback());
+    log::warn("one {}", 1);
+    log::info("two");
+    log::debug("three");
+    set_log(nullptr);
+    log::warn("to stderr again");
+    return heard.lines == std::vector<std::string>{"2 one 1", "3 two"};
+  }));
+}
+
+TEST(LogCallback, MayThrowLogAndReplaceItself) {
+  EXPECT_TRUE(test::in_child([] {
+    Heard heard;
+    int calls = 0;
+    set_log([&](LogLevel level, std::string_view message) {
+      if (++calls == 1) log::warn("from inside");  // reaches this callback again
+      if (message == "last") set_log(heard.callback());
+      heard.callback()(level, message);
+      throw std::runtime_error("dropped");
+    });
+    log::warn("first");
+    log::warn("last");
+    log::warn("to the next");
+    set_log(nullptr);
+    return heard.lines ==
+           std::vector<std::string>{"2 from inside", "2 first", "2 last", "2 to the next"};
+  }));
+}
+
+TEST(LogCallback, IsNotRunningWhenItsReplacementReturns) {
+  EXPECT_TRUE(test::in_child([] {
+    std::atomic<bool> stop{false}, good{true};
+    std::vector<std::thread> talkers;
+    for (int t = 0; t < 3; ++t)
+      talkers.emplace_back([&] {
+        while (!stop) log::warn("all the time");
+      });
+    for (int i = 0; i < 200; ++i) {
+      auto alive = std::make_unique<std::atomic<int>>(1);
+      set_log([&good, seen = alive.get()](LogLevel, std::string_view) {
+        if (*seen != 1) good = false;
+        std::this_thread::yield();
+        if (*seen != 1) good = false;
+      });
+      std::this_thread::yield();
+      set_log([](LogLevel, std::string_view) {});
+      *alive = 0;
+    }
+    stop = true;
+    for (std::thread& one : talkers) one.join();
+    return good.load();
   }));
 }
 
