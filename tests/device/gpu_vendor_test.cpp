@@ -74,6 +74,13 @@ TEST(GpuVendor, RunsWhereItWonAndIsAllowed) {
     auto engine = Engine::open(options_in(dir, true)).value();
     ASSERT_TRUE(engine.tune(gemm, {.budget = std::chrono::duration<double>(4)}));
   }
+  {
+    auto engine = Engine::open(options_in(dir, false)).value();
+    const auto race = engine.plan(gemm).value().library_race();
+    ASSERT_TRUE(race) << "cuBLASLt was raced, and is the one of this process";
+    EXPECT_GT(race->kernel_ns, 500);
+    EXPECT_GT(race->library_ns, 500);
+  }
   const auto favour = [&](const char* ns) {
     test::tamper(dir / "kiln.db",
                  fmt::format("UPDATE measurement SET median_ns = {0}, low_ns = {0}, high_ns = {0} "
