@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/gpu_workspace.h"
 #include "runtime/gpu/kernel.h"
 
 namespace kiln {
@@ -25,7 +26,9 @@ class GpuResources {
   /// Of a workspace's address, and of the counters at its front.
   static constexpr std::int64_t kAlignment = 256;
 
-  explicit GpuResources(gpu::SharedDevice device) : device_(std::move(device)) {}
+  explicit GpuResources(gpu::SharedDevice device)
+      : device_(std::move(device)),
+        tells_captures_apart_(CaptureWorkspaces::supported(device_->driver())) {}
 
   const gpu::SharedDevice& device() const { return device_; }
   /// The code, loaded once however often it is asked for. Errors: device.
@@ -34,27 +37,19 @@ class GpuResources {
   /// `bytes` of memory for this thread's calls on `stream`, as a call may be several launches, and
   /// those of two threads may alternate. Its front `counters` bytes, a multiple of kAlignment, were
   /// zeroed once; every kernel leaves them zero, and none writes anything else there, however many
-  /// of them its own front has. Takes no lock and allocates nothing unless it must grow, which may
-  /// happen while the stream is being captured; the device's context must be current. Errors:
-  /// device, bad_input (it must grow during a capture, and the driver cannot).
+  /// of them its own front has. Takes no lock and allocates nothing unless it must grow. While the
+  /// stream is being captured it is memory of that capture, where the driver can tell one from
+  /// another; else the same as before. The device's context must be current. Errors: device,
+  /// bad_input (it must grow during a capture, and the driver cannot).
   Result<void*> workspace(gpu::Stream stream, std::int64_t bytes, std::int64_t counters) const;
 
  private:
-  /// Counters end where partial sums begin, for every kernel.
-  struct Memory {
-    gpu::DeviceBuffer buffer;
-    std::int64_t counters, rest;
-    bool holds(std::int64_t bytes, std::int64_t front) const {
-      return front <= counters && bytes - front <= rest;
-    }
-    void* at(std::int64_t front) const { return buffer.data() + (counters - front); }
-  };
   struct Place {
     Place(gpu::Stream s, const Place* after) : stream(s), next(after) {}
     const gpu::Stream stream;
     const std::thread::id thread = std::this_thread::get_id();
     const Place* const next;
-    mutable std::atomic<const Memory*> memory{nullptr};  // stored by that thread alone
+    mutable std::atomic<const GpuWorkspace*> memory{nullptr};  // stored by that thread alone
   };
   static constexpr std::size_t kBuckets = 64;
 
@@ -62,15 +57,17 @@ class GpuResources {
   const Place& place(gpu::Stream stream, std::size_t bucket) const;
   Result<void*> grow(gpu::Stream stream, std::size_t bucket, std::int64_t bytes,
                      std::int64_t front) const;
-  Result<gpu::DeviceBuffer> zeroed(std::int64_t bytes, std::int64_t front) const;
+  bool captures(gpu::Stream stream) const;
   Status may_grow(gpu::Stream stream, std::int64_t bytes) const;
 
   const gpu::SharedDevice device_;
+  const bool tells_captures_apart_;
   std::map<std::string, gpu::SharedModule> modules_;  // by content_hash()
   mutable std::array<std::atomic<const Place*>, kBuckets> buckets_ = {};
   mutable std::deque<Place> places_;
-  mutable std::vector<std::unique_ptr<const Memory>> memory_;  // all that there ever was
-  mutable std::mutex mutex_;                                   // of what is not atomic
+  mutable std::vector<std::unique_ptr<const GpuWorkspace>> memory_;  // all there ever was
+  mutable CaptureWorkspaces captures_;
+  mutable std::mutex mutex_;  // of what is not atomic
 };
 
 }  // namespace kiln

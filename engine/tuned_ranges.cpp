@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cache/keys.h"
 #include "generator/problem/size.h"
 #include "tuner/verify/envelope.h"
 

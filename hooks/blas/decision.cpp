@@ -1,20 +1,14 @@
 #include "decision.h"
 
-#include <array>
-#include <atomic>
-#include <cstdio>
-#include <memory>
-#include <mutex>
-#include <unordered_map>
+#include <cstddef>
+
+#include "hooks/common/decision.h"
 
 namespace kiln::hooks {
 namespace {
 
-/// A kernel must be faster by what a challenger needs to replace a stored winner (less is noise),
-/// and by what a served call costs beside its kernel: a look-up and the checks of Plan::run().
-constexpr double kGain = 1.02, kCallNs = 60;
-/// Products beyond are passed on uncounted: a program that never repeats a shape has no use of it.
-constexpr std::size_t kMostProducts = 16384;
+/// Of a served call beside its kernel: a look-up and the checks of Plan::run().
+constexpr double kCallNs = 60;
 
 /// Independent multiplications, which overlap: a chain of them would take longer than the rest.
 struct Hash {
@@ -46,72 +40,10 @@ Gemm gemm_of(const Product& p) {
   return gemm;
 }
 
-/// Null where it cannot be opened: a warning says so, once.
-Engine* opened(Policy policy) {
-  OpenOptions options;
-  options.policy = policy;
-  options.on_untuned = [](const std::string&) {};
-  auto engine = Engine::open(std::move(options));
-  if (engine) return new Engine(std::move(*engine));
-  std::fprintf(stderr, "kiln: all products are passed on: %s\n", engine.error().message.c_str());
-  return nullptr;
+std::unique_ptr<const Decision> decide_product(const Product& product) {
+  static Engine* const engine = open_engine("cpu", Policy::error);
+  return engine == nullptr ? nullptr : decide(*engine, gemm_of(product), product.threads, kCallNs);
 }
-
-/// Never closed: products may be computed while the process ends. Untuned problems are errors, so
-/// that nothing is compiled in the caller's process.
-Engine* engine() {
-  static Engine* const made = opened(Policy::error);
-  return made;
-}
-
-std::unique_ptr<const Decision> decide(const Product& product) {
-  if (engine() == nullptr) return nullptr;
-  const Gemm gemm = gemm_of(product);
-  auto made = std::make_unique<Decision>();
-  auto plan = engine()->plan(gemm, product.threads);
-  if (plan)
-    if (const auto race = plan->library_race();
-        race && race->library_ns >= kGain * race->kernel_ns + kCallNs)
-      made->plan = std::move(*plan);
-  if (!made->plan)
-    if (auto log = engine()->call_log(gemm, product.threads)) made->log = std::move(*log);
-  return made->plan || made->log ? std::move(made) : nullptr;
-}
-
-/// What was found out about one product; never changed, never deleted.
-struct Known {
-  Product product;
-  std::unique_ptr<const Decision> decision;
-};
-
-/// Every product that was asked for, and those of late where they are found without a lock.
-class Decisions {
- public:
-  const Decision* of(const Product& product) {
-    std::atomic<const Known*>& recent = recent_[Hash{}(product) % recent_.size()];
-    const Known* known = recent.load(std::memory_order_acquire);
-    if (known == nullptr || known->product != product) {
-      known = find(product);
-      if (known == nullptr) return nullptr;
-      recent.store(known, std::memory_order_release);
-    }
-    return known->decision.get();
-  }
-
- private:
-  const Known* find(const Product& product) {
-    const std::lock_guard lock(mutex_);
-    const auto at = all_.find(product);
-    if (at != all_.end()) return at->second.get();
-    if (all_.size() >= kMostProducts) return nullptr;
-    auto made = std::make_unique<const Known>(Known{product, decide(product)});
-    return all_.emplace(product, std::move(made)).first->second.get();
-  }
-
-  std::array<std::atomic<const Known*>, 1024> recent_{};
-  std::mutex mutex_;
-  std::unordered_map<Product, std::unique_ptr<const Known>, Hash> all_;
-};
 
 }  // namespace
 
@@ -121,18 +53,36 @@ bool is_sound(const Product& p) {
          p.ldc >= p.n;
 }
 
+bool has_strides(const Product& p) {
+  return p.batch == 1 || (p.stride_a > 0 && p.stride_b > 0 && p.stride_c > 0);
+}
+
 const Decision* decision(const Product& product) {
-  static Decisions* const decisions = new Decisions;
+  static auto* const decisions = new Decisions<Product, Hash>(decide_product);
   return decisions->of(product);
 }
 
 Status compute(const Product& product, const Operands& operands) {
-  static Engine* const any = opened(Policy::use_best_known);
+  static Engine* const any = open_engine("cpu", Policy::use_best_known);
   if (any == nullptr)
     return tl::unexpected(Error{ErrorCode::database, "no engine could be opened"});
   Operands call = operands;
   call.threads = product.threads;
-  return any->gemm(gemm_of(product), call);
+  if (has_strides(product)) return any->gemm(gemm_of(product), call);
+  Product one = product;
+  one.batch = 1;
+  const Gemm gemm = gemm_of(one);
+  const auto skip = [](const void* from, std::int64_t elements, DType type) {
+    return static_cast<const std::byte*>(from) + elements * size_of(type);
+  };
+  for (std::int64_t i = 0; i < product.batch; ++i) {
+    call.a = skip(operands.a, i * product.stride_a, gemm.a.dtype);
+    call.b = skip(operands.b, i * product.stride_b, gemm.b.dtype);
+    call.c = skip(operands.c, i * product.stride_c, gemm.c.dtype);
+    call.d = const_cast<std::byte*>(static_cast<const std::byte*>(call.c));
+    if (Status ok = any->gemm(gemm, call); !ok) return ok;
+  }
+  return {};
 }
 
 }  // namespace kiln::hooks

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
+#include "hooks/common/decision.h"
 #include "kiln/kiln.hpp"
 
 namespace kiln::hooks {
@@ -25,11 +25,9 @@ struct Product {
 /// so that the library says what is wrong in its own way.
 bool is_sound(const Product& product);
 
-/// What was found out about a product. Lives until the process ends.
-struct Decision {
-  std::optional<Plan> plan;    // kiln's kernel, where it is faster than the system's library
-  std::optional<CallLog> log;  // where calls that are passed on are counted
-};
+/// Whether every matrix of a batch has a place of its own. A stride of 0, one matrix for all of
+/// them, cannot be said in a Gemm, where it means a tight one.
+bool has_strides(const Product& product);
 
 /// Looked up in the databases once for each product, then found in a table without a lock. Null
 /// where nothing is known of it and nothing is counted. A plan is there only where a stored race

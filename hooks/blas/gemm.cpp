@@ -99,7 +99,8 @@ void gemm(const Call<In, Out>& call, std::optional<bool> row_major, std::optiona
     return;
   }
   // Without alpha BLAS reads neither A nor B, whatever they hold.
-  const Decision* const known = call.alpha == 0 ? nullptr : decision(product);
+  const Decision* const known =
+      call.alpha == 0 || !has_strides(product) ? nullptr : decision(product);
   if (known == nullptr) return pass_on();
   if (known->plan && known->plan->run(operands_of(call, *row_major))) return;
   if (!known->log || !known->log->wants_time()) {

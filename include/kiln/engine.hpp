@@ -45,9 +45,10 @@ struct Operands {
   /// device's, and the call returns when the work is in the stream.
   void* stream = nullptr;
   /// Device memory of plan.workspace_bytes() bytes, 256-byte aligned, not shared by calls that may
-  /// overlap in time. Null: the engine's for this stream and thread, which its calls share. A graph
-  /// that may run beside other calls of the stream and thread on which it was captured, or beside
-  /// another graph captured there, needs a workspace of its own.
+  /// overlap in time. Null: the engine's, for this stream and thread, or for a capture into a
+  /// graph, which keeps it. Drivers that cannot tell captures apart (before CUDA 12, ROCm 5.3) give
+  /// the stream's: a graph that may run beside other calls of that stream needs one of its own
+  /// there.
   void* workspace = nullptr;
   std::int64_t workspace_bytes = 0;  ///< of the workspace
   const void* scale_a = nullptr;     ///< scales of A: fp32 or e8m0 (see Scale), 4-byte aligned

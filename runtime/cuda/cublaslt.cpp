@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
 #include <mutex>
 #include <optional>
 
@@ -63,9 +64,12 @@ struct Library {
                         Layout, const Algorithm*, void* workspace, std::size_t bytes, gpu::Stream);
 };
 
+/// The one that is named, else one that this process has loaded already, else the installed one.
 Result<Library> open_library() {
-  const auto library = gpu::SharedLibrary::open(
-      gpu::toolkit_names({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}));
+  auto names = gpu::toolkit_names({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
+  if (const char* named = std::getenv("KILN_CUBLASLT"); named != nullptr && *named != '\0')
+    names.insert(names.begin(), named);
+  const auto library = gpu::SharedLibrary::open(names);
   if (!library) return fail(ErrorCode::unsupported, "no cuBLASLt: " + library.error().message);
   Library l{};
   std::string missing;

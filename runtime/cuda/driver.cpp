@@ -64,6 +64,11 @@ Status open_driver(gpu::Driver& d) {
   load(d.cuEventDestroy, "cuEventDestroy_v2");
   if (!library->load(d.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled"))
     d.cuTensorMapEncodeTiled = nullptr;
+  if (!library->load(d.cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2") ||
+      !library->load(d.cuUserObjectCreate, "cuUserObjectCreate") ||
+      !library->load(d.cuGraphRetainUserObject, "cuGraphRetainUserObject"))
+    d.cuStreamGetCaptureInfo = nullptr, d.cuUserObjectCreate = nullptr,
+    d.cuGraphRetainUserObject = nullptr;
   if (!missing.empty())
     return fail(
         ErrorCode::device,

@@ -20,6 +20,7 @@ using Stream = struct CUstream_st*;
 using Event = struct CUevent_st*;
 using Graph = struct CUgraph_st*;
 using GraphExec = struct CUgraphExec_st*;
+using UserObject = struct CUuserObject_st*;
 
 inline constexpr Code kSuccess = 0;
 
@@ -105,6 +106,12 @@ struct Driver {
   Code (*cuStreamIsCapturing)(Stream, int* status);
   /// Null where the runtime has none.
   Code (*cuThreadExchangeStreamCaptureMode)(CaptureMode*);
+  /// These three are null where the runtime lacks one of them.
+  Code (*cuStreamGetCaptureInfo)(Stream, int* status, std::uint64_t* capture, Graph*,
+                                 const void** dependencies, std::size_t* count);
+  Code (*cuUserObjectCreate)(UserObject*, void* pointer, void (*destroy)(void*),
+                             unsigned references, unsigned flags);
+  Code (*cuGraphRetainUserObject)(Graph, UserObject, unsigned references, unsigned flags);
   Code (*cuStreamBeginCapture)(Stream, CaptureMode);
   Code (*cuStreamEndCapture)(Stream, Graph*);
   Code (*cuGraphInstantiateWithFlags)(GraphExec*, Graph, unsigned long long flags);

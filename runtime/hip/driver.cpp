@@ -129,6 +129,11 @@ Status open_runtime(gpu::Driver& d) {
   load(d.cuEventDestroy, "hipEventDestroy");
   if (!library->load(d.cuThreadExchangeStreamCaptureMode, "hipThreadExchangeStreamCaptureMode"))
     d.cuThreadExchangeStreamCaptureMode = nullptr;
+  if (!library->load(d.cuStreamGetCaptureInfo, "hipStreamGetCaptureInfo_v2") ||
+      !library->load(d.cuUserObjectCreate, "hipUserObjectCreate") ||
+      !library->load(d.cuGraphRetainUserObject, "hipGraphRetainUserObject"))
+    d.cuStreamGetCaptureInfo = nullptr, d.cuUserObjectCreate = nullptr,
+    d.cuGraphRetainUserObject = nullptr;
   load(hip.error_name, "hipGetErrorName");
   load(hip.error_string, "hipGetErrorString");
   load(hip.get_device, "hipGetDevice");

@@ -296,7 +296,39 @@ int hipStreamBeginCapture(void* stream, int mode) {
   if (on == nullptr || mode < 0 || mode > 2) return call.wrong("no stream to capture", kBadHandle);
   if (on->capturing) return call.wrong("twice", kCaptureForbids);
   on->capturing = std::make_unique<FakeGraph>();
+  on->capturing->capture = ++call->captures;
   return kOk;
+}
+int hipStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void** graph,
+                               const void**, std::size_t*) {
+  Call call("hipStreamGetCaptureInfo_v2");
+  if (!call->known_stream(stream)) return call.wrong("unknown stream", kBadHandle);
+  FakeStream* on = call->stream(stream);
+  *status = on != nullptr && on->capturing ? 1 : 0;
+  if (*status == 1) *id = on->capturing->capture, *graph = on->capturing.get();
+  return kOk;
+}
+int hipUserObjectCreate(void** object, void* pointer, void (*destroy)(void*), unsigned references,
+                        unsigned flags) {
+  Call call("hipUserObjectCreate");
+  if (references != 1 || flags != 1) return call.wrong("flags must be 1", kInvalidValue);
+  const std::shared_ptr<FakeUserObject> made(new FakeUserObject{pointer, destroy});
+  *object = made.get();
+  call->user_objects[*object] = made;
+  return kOk;
+}
+int hipGraphRetainUserObject(void* graph, void* object, unsigned references, unsigned flags) {
+  Call call("hipGraphRetainUserObject");
+  const auto found = call->user_objects.find(object);
+  if (found == call->user_objects.end() || references != 1 || flags != 1)
+    return call.wrong("unknown object", kBadHandle);
+  for (auto& [handle, stream] : call->streams)
+    if (stream->capturing.get() == graph) {
+      stream->capturing->held.push_back(std::move(found->second));
+      call->user_objects.erase(found);
+      return kOk;
+    }
+  return call.wrong("of a graph that is not being captured", kBadHandle);
 }
 int hipStreamEndCapture(void* stream, void** graph) {
   Call call("hipStreamEndCapture");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -58,8 +59,17 @@ struct FakeMemset {
   std::size_t bytes = 0;
 };
 
+/// Calls its function when the last graph that holds it is gone.
+struct FakeUserObject {
+  void* pointer;
+  void (*destroy)(void*);
+  ~FakeUserObject() { destroy(pointer); }
+};
+
 struct FakeGraph {
   std::vector<std::variant<FakeLaunch, FakeMemset>> nodes;
+  std::vector<std::shared_ptr<FakeUserObject>> held;
+  std::uint64_t capture = 0;
 };
 
 struct FakeStream {
@@ -92,6 +102,8 @@ struct FakeHip {
   std::map<void*, std::unique_ptr<FakeStream>> streams;
   std::map<void*, std::unique_ptr<FakeEvent>> events;
   std::map<void*, std::unique_ptr<FakeGraph>> graphs, graph_execs;
+  std::map<void*, std::shared_ptr<FakeUserObject>> user_objects;  // not yet held by a graph
+  std::uint64_t captures = 0;
 
   int live() const;
   /// Notes a wrong call and hands on the code that it gets.

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -104,8 +105,16 @@ bool wide() {
   b2.insert(b2.end(), b.begin(), b.end());
   cblas_sgemm_batch_strided(101, 111, 111, int(m), int(n), int(k), 1, a2.data(), int(k), int(m * k),
                             b2.data(), int(n), int(k * n), 0, e.data(), int(n), int(m * n), 2);
-  return c == d && std::vector<float>(e.begin(), e.begin() + m * n) == d &&
-         std::vector<float>(e.begin() + m * n, e.end()) == d;
+  const auto both_right = [&] {
+    return std::vector<float>(e.begin(), e.begin() + m * n) == d &&
+           std::vector<float>(e.begin() + m * n, e.end()) == d;
+  };
+  const bool strided = both_right();
+  // One B for both.
+  std::fill(e.begin(), e.end(), -1.0f);
+  cblas_sgemm_batch_strided(101, 111, 111, int(m), int(n), int(k), 1, a2.data(), int(k), int(m * k),
+                            b.data(), int(n), 0, 0, e.data(), int(n), int(m * n), 2);
+  return c == d && strided && both_right();
 }
 
 bool others() {

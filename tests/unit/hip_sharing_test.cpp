@@ -66,7 +66,8 @@ TEST_F(HipSharing, AWorkspaceBelongsToAStreamAndAThread) {
   EXPECT_EQ(workspace_of(shared, one.get(), 1000, 1024), first - 768)
       << "partial sums begin at one place, behind the counters of whichever kernel";
   EXPECT_EQ(workspace_of(shared, one.get(), 1000, 0), first + 256);
-  EXPECT_THAT(fake.calls(), testing::StrEq("")) << "the warm path asks the driver for nothing";
+  EXPECT_THAT(fake.calls(), testing::MatchesRegex("(hipStreamIsCapturing\\s?)*"))
+      << "the warm path asks the driver for nothing else";
   std::set<std::byte*> all{first, workspace_of(shared, other.get(), 1000, 256),
                            workspace_of(shared, nullptr, 1000, 256)};
   std::thread([&] { all.insert(workspace_of(shared, one.get(), 1000, 256)); }).join();
@@ -118,6 +119,54 @@ TEST_F(HipSharing, ACodeIsLoadedOnce) {
   EXPECT_NE(shared.module(other).value(), module);
   EXPECT_FALSE(shared.module(std::vector<std::byte>(64)));
   EXPECT_EQ(fake.live(), before + 2);
+}
+
+TEST_F(HipSharing, AWorkspaceOfACaptureIsItsGraphsUntilThatIsGone) {
+  const gpu::Driver& d = device_->driver();
+  const GpuResources shared(device_);
+  const auto on = stream();
+  const std::byte* const eager = workspace_of(shared, on.get(), 1000, 256);
+  const auto captured = [&](gpu::Graph& graph) {
+    begin_capture(on.get());
+    std::byte* const first = workspace_of(shared, on.get(), 1000, 256);
+    EXPECT_EQ(workspace_of(shared, on.get(), 500, 256), first) << "calls of a stream take turns";
+    EXPECT_EQ(d.cuStreamEndCapture(on.get(), &graph), 0);
+    return first;
+  };
+  gpu::Graph one = nullptr, other = nullptr, later = nullptr;
+  const std::byte* const of_one = captured(one);
+  const std::byte* const of_other = captured(other);
+  EXPECT_EQ((std::set<const std::byte*>{eager, of_one, of_other}).size(), 3u);
+  EXPECT_EQ(workspace_of(shared, on.get(), 1000, 256), eager);
+  // A graph that was instantiated lives on without its template.
+  gpu::GraphExec exec = nullptr;
+  ASSERT_EQ(d.cuGraphInstantiateWithFlags(&exec, one, 0), 0);
+  d.cuGraphDestroy(one);
+  EXPECT_EQ((std::set<const std::byte*>{of_one, of_other, captured(later)}).size(), 3u);
+  d.cuGraphDestroy(later);
+  d.cuGraphExecDestroy(exec);
+  const int before = fake.live();
+  EXPECT_NE(captured(one), of_other) << "another graph still has it";
+  EXPECT_NE(captured(later), of_other);
+  EXPECT_EQ(fake.live(), before + 2) << "two graphs, and no memory";
+  for (const gpu::Graph graph : {one, other, later}) d.cuGraphDestroy(graph);
+}
+
+TEST_F(HipSharing, AWorkspaceOfACaptureGrows) {
+  const GpuResources shared(device_);
+  const auto on = stream();
+  begin_capture(on.get());
+  const std::byte* const small = workspace_of(shared, on.get(), 1000, 256);
+  const std::byte* const large = workspace_of(shared, on.get(), 8 * kMiB, 256);
+  EXPECT_NE(small, large);
+  replay(on.get(), 0);
+  begin_capture(on.get());
+  fake.fail_mallocs(1);
+  EXPECT_TRUE(shared.workspace(on.get(), 8 * kMiB, 256)) << "the graph is gone";
+  fake.fail_mallocs(2);
+  EXPECT_FALSE(shared.workspace(on.get(), 20 * kMiB, 256));
+  fake.fail_mallocs(0);
+  replay(on.get(), 0);
 }
 
 TEST_F(HipSharing, ACaptureThatTheDriverCannotSuspendIsRefused) {

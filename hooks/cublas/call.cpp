@@ -1,0 +1,323 @@
+#include "hooks/cublas/call.h"
+
+#include <cuda_fp16.h>
+
+#include <cstring>
+
+namespace kiln::hooks {
+namespace {
+
+std::optional<DType> type_of(cudaDataType_t type) {
+  switch (type) {
+    case CUDA_R_32F:
+      return fp32;
+    case CUDA_R_64F:
+      return fp64;
+    case CUDA_R_16F:
+      return fp16;
+    case CUDA_R_16BF:
+      return bf16;
+    case CUDA_R_8I:
+      return s8;
+    case CUDA_R_32I:
+      return s32;
+    case CUDA_R_8F_E4M3:
+      return fp8_e4m3;
+    case CUDA_R_8F_E5M2:
+      return fp8_e5m2;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// How products are computed: in which type they are added, whether fp32 inputs may be read as
+/// tf32, and the type of alpha and beta.
+struct Computation {
+  DType accumulator;
+  bool tf32 = false;
+  cudaDataType_t scale;
+};
+
+/// Pedantic and emulated modes are the library's: they promise how it computes. fp16 products that
+/// may be added in fp16 are added in fp32.
+std::optional<Computation> computation_of(cublasComputeType_t type, bool tf32_allowed) {
+  switch (type) {
+    case CUBLAS_COMPUTE_16F:
+      return Computation{fp32, false, CUDA_R_16F};
+    case CUBLAS_COMPUTE_32F:
+      return Computation{fp32, tf32_allowed, CUDA_R_32F};
+    case CUBLAS_COMPUTE_32F_FAST_16F:
+    case CUBLAS_COMPUTE_32F_FAST_16BF:
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+      return Computation{fp32, true, CUDA_R_32F};
+    case CUBLAS_COMPUTE_64F:
+      return Computation{fp64, false, CUDA_R_64F};
+    case CUBLAS_COMPUTE_32I:
+      return Computation{s32, false, CUDA_R_32I};
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<double> number_at(const void* at, cudaDataType_t type) {
+  const auto read = [at](auto value) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  };
+  switch (type) {
+    case CUDA_R_16F:
+      return __half2float(read(__half{}));
+    case CUDA_R_32F:
+      return read(float{});
+    case CUDA_R_64F:
+      return read(double{});
+    case CUDA_R_32I:
+      return read(std::int32_t{});
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Real matrices: the conjugate transpose is the transpose.
+std::optional<bool> is_transposed(cublasOperation_t operation) {
+  switch (operation) {
+    case CUBLAS_OP_N:
+      return false;
+    case CUBLAS_OP_T:
+    case CUBLAS_OP_C:
+      return true;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// The element type of an input, where it is one of kiln's for this computation.
+std::optional<DType> input_type(cudaDataType_t type, const Computation& computation) {
+  const auto known = type_of(type);
+  return known == fp32 && computation.tf32 ? std::optional(tf32) : known;
+}
+
+/// A problem that promises no alignment is bound for addresses that are multiples of 16; for others
+/// the alignment is said, as far as pitches and strides have it too.
+bool state_alignment(Call& call) {
+  const auto bytes = [](const Matrix& m, std::int64_t elements) {
+    return static_cast<std::uintptr_t>(elements * size_of(m.dtype));
+  };
+  const Operands& o = call.operands;
+  std::uintptr_t all = 16;
+  for (const void* pointer : {o.a, o.b, o.c, static_cast<const void*>(o.d), o.bias})
+    all |= reinterpret_cast<std::uintptr_t>(pointer);
+  if (all % 16 == 0) return true;
+  const Gemm& g = call.gemm;
+  for (const Matrix* m : {&g.a, &g.b, &g.c, &g.d}) all |= bytes(*m, m->ld | m->batch_stride);
+  call.gemm.alignment = static_cast<int>(all & (~all + 1));
+  return call.gemm.alignment > 1;
+}
+
+/// Without alpha neither A nor B is read, whatever they hold. A pitch or stride of 0, one matrix
+/// for all batches, means a tight one to kiln.
+bool can_be_said(const Call& call) {
+  const Gemm& g = call.gemm;
+  for (const Matrix* m : {&g.a, &g.b, &g.c, &g.d})
+    if (m->ld <= 0 || (g.batch > 1 && m->batch_stride <= 0)) return false;
+  return g.m > 0 && g.n > 0 && g.k > 0 && g.batch > 0 && call.operands.alpha != 0;
+}
+
+template <typename Value>
+std::optional<Value> attribute_of(cublasLtMatmulDesc_t from, cublasLtMatmulDescAttributes_t which) {
+  Value value{};
+  std::size_t written = 0;
+  if (lt_getters().matmul(from, which, &value, sizeof value, &written) != CUBLAS_STATUS_SUCCESS)
+    return std::nullopt;
+  return value;
+}
+
+/// One that an older library does not know has its default there.
+template <typename Value>
+bool is(cublasLtMatmulDesc_t from, cublasLtMatmulDescAttributes_t which, Value wanted) {
+  return attribute_of<Value>(from, which).value_or(wanted) == wanted;
+}
+
+/// What kiln does not compute: scales, amax, a part of D, another number of multiprocessors, …
+bool is_plain(cublasLtMatmulDesc_t d) {
+  for (const auto pointer :
+       {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+        CUBLASLT_MATMUL_DESC_C_SCALE_POINTER, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER,
+        CUBLASLT_MATMUL_DESC_AMAX_D_POINTER})
+    if (!is<const void*>(d, pointer, nullptr)) return false;
+  return is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_HOST) &&
+         is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_TRANSC, CUBLAS_OP_N) &&
+         is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_FILL_MODE, CUBLAS_FILL_MODE_FULL) &&
+         is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, 0);
+}
+
+/// cuBLASLt's GELU is the one by tanh.
+bool set_epilogue(Call& call, cublasLtMatmulDesc_t d) {
+  Epilogue& epilogue = call.gemm.epilogue;
+  bool bias = false;
+  switch (attribute_of<std::int32_t>(d, CUBLASLT_MATMUL_DESC_EPILOGUE)
+              .value_or(CUBLASLT_EPILOGUE_DEFAULT)) {
+    case CUBLASLT_EPILOGUE_DEFAULT:
+      break;
+    case CUBLASLT_EPILOGUE_BIAS:
+      bias = true;
+      break;
+    case CUBLASLT_EPILOGUE_RELU:
+      epilogue.activation = Activation::relu;
+      break;
+    case CUBLASLT_EPILOGUE_RELU_BIAS:
+      epilogue.activation = Activation::relu, bias = true;
+      break;
+    case CUBLASLT_EPILOGUE_GELU:
+      epilogue.activation = Activation::gelu_tanh;
+      break;
+    case CUBLASLT_EPILOGUE_GELU_BIAS:
+      epilogue.activation = Activation::gelu_tanh, bias = true;
+      break;
+    default:
+      return false;
+  }
+  if (!bias) return true;
+  // kiln's bias has the type in which the epilogue is computed; cuBLASLt's that of D, unless said.
+  const DType wanted = call.gemm.accumulator == fp64 ? fp64 : fp32;
+  const auto said = attribute_of<std::int32_t>(d, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE).value_or(-1);
+  const auto type =
+      said < 0 ? std::optional(call.gemm.d.dtype) : type_of(static_cast<cudaDataType_t>(said));
+  if (type != wanted || !is<std::int64_t>(d, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, 0) ||
+      call.gemm.batch > 1)
+    return false;
+  epilogue.bias = Bias::per_row;
+  call.operands.bias =
+      attribute_of<const void*>(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER).value_or(nullptr);
+  return call.operands.bias != nullptr;
+}
+
+/// A matrix as cuBLASLt describes it.
+struct Stored {
+  cudaDataType_t type{};
+  std::int32_t order = 0, batch = 1;
+  std::uint64_t rows = 0, columns = 0;
+  std::int64_t ld = 0, stride = 0;
+};
+
+template <typename Value>
+bool read(cublasLtMatrixLayout_t from, cublasLtMatrixLayoutAttribute_t which, Value& value) {
+  std::size_t written = 0;
+  return lt_getters().layout(from, which, &value, sizeof value, &written) == CUBLAS_STATUS_SUCCESS;
+}
+
+std::optional<Stored> stored_as(cublasLtMatrixLayout_t layout) {
+  Stored s;
+  std::uint32_t type = 0;
+  const bool good = read(layout, CUBLASLT_MATRIX_LAYOUT_TYPE, type) &&
+                    read(layout, CUBLASLT_MATRIX_LAYOUT_ORDER, s.order) &&
+                    read(layout, CUBLASLT_MATRIX_LAYOUT_ROWS, s.rows) &&
+                    read(layout, CUBLASLT_MATRIX_LAYOUT_COLS, s.columns) &&
+                    read(layout, CUBLASLT_MATRIX_LAYOUT_LD, s.ld) &&
+                    read(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, s.batch) &&
+                    read(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, s.stride);
+  s.type = static_cast<cudaDataType_t>(type);
+  if (!good || (s.order != CUBLASLT_ORDER_COL && s.order != CUBLASLT_ORDER_ROW))
+    return std::nullopt;
+  // Batches as lists of pointers; unknown to libraries before 13.0.
+  std::int32_t mode = 0;
+  if (read(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, mode) && mode != 0) return std::nullopt;
+  return s;
+}
+
+Matrix matrix_of(const Stored& s, DType type, bool transposed) {
+  return {.dtype = type,
+          .order = s.order == CUBLASLT_ORDER_ROW ? Order::row_major : Order::column_major,
+          .transposed = transposed,
+          .ld = s.ld,
+          .batch_stride = s.batch > 1 ? s.stride : 0};
+}
+
+/// Sizes, types and layouts. False: kiln has no such product.
+bool set_matrices(Gemm& g, const LtCall& call, const Computation& computation) {
+  const auto a = stored_as(call.layout_a), b = stored_as(call.layout_b),
+             c = stored_as(call.layout_c), d = stored_as(call.layout_d);
+  if (!a || !b || !c || !d || a->batch != d->batch || b->batch != d->batch || c->batch != d->batch)
+    return false;
+  const auto operation = [&](cublasLtMatmulDescAttributes_t which) {
+    return is_transposed(static_cast<cublasOperation_t>(
+        attribute_of<std::int32_t>(call.description, which).value_or(CUBLAS_OP_N)));
+  };
+  const auto ta = operation(CUBLASLT_MATMUL_DESC_TRANSA);
+  const auto tb = operation(CUBLASLT_MATMUL_DESC_TRANSB);
+  const auto type_a = input_type(a->type, computation), type_b = input_type(b->type, computation);
+  const auto type_c = type_of(c->type), type_d = type_of(d->type);
+  if (!ta || !tb || !type_a || !type_b || !type_d || type_c != type_d) return false;
+  g.m = static_cast<std::int64_t>(d->rows), g.n = static_cast<std::int64_t>(d->columns);
+  g.k = static_cast<std::int64_t>(*ta ? a->rows : a->columns);
+  const auto b_rows = *tb ? b->columns : b->rows, b_columns = *tb ? b->rows : b->columns;
+  const auto a_rows = *ta ? a->columns : a->rows;
+  if (a_rows != d->rows || b_rows != static_cast<std::uint64_t>(g.k) || b_columns != d->columns ||
+      c->rows != d->rows || c->columns != d->columns)
+    return false;
+  g.batch = d->batch;
+  g.a = matrix_of(*a, *type_a, *ta), g.b = matrix_of(*b, *type_b, *tb);
+  g.c = matrix_of(*c, *type_c, false), g.d = matrix_of(*d, *type_d, false);
+  return true;
+}
+
+}  // namespace
+
+std::optional<Call> read_call(const CublasCall& from, cublasMath_t math_mode) {
+  // The flag about reductions is kept: kiln's partial sums are fp32.
+  const int mode = math_mode & ~CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+  const bool tf32_allowed = mode == CUBLAS_TF32_TENSOR_OP_MATH;
+  if (mode != CUBLAS_DEFAULT_MATH && mode != CUBLAS_TENSOR_OP_MATH && !tf32_allowed)
+    return std::nullopt;
+  const auto computation = computation_of(from.compute, tf32_allowed);
+  const auto ta = is_transposed(from.transpose_a), tb = is_transposed(from.transpose_b);
+  if (!computation || !ta || !tb || from.alpha == nullptr || from.beta == nullptr)
+    return std::nullopt;
+  const auto type_a = input_type(from.type_a, *computation);
+  const auto type_b = input_type(from.type_b, *computation), type_c = type_of(from.type_c);
+  const auto alpha = number_at(from.alpha, computation->scale);
+  const auto beta = number_at(from.beta, computation->scale);
+  if (!type_a || !type_b || !type_c || !alpha || !beta) return std::nullopt;
+  const bool batched = from.batch > 1;
+  const auto matrix = [&](DType type, bool transposed, std::int64_t ld, std::int64_t stride) {
+    return Matrix{type, Order::column_major, transposed, ld, batched ? stride : 0};
+  };
+  Call call;
+  Gemm& g = call.gemm;
+  g.m = from.m, g.n = from.n, g.k = from.k, g.batch = from.batch;
+  g.a = matrix(*type_a, *ta, from.lda, from.stride_a);
+  g.b = matrix(*type_b, *tb, from.ldb, from.stride_b);
+  g.c = g.d = matrix(*type_c, false, from.ldc, from.stride_c);
+  g.accumulator = computation->accumulator;
+  call.operands = {.a = from.a, .b = from.b, .c = from.c, .d = from.c};
+  call.operands.alpha = *alpha, call.operands.beta = *beta;
+  return can_be_said(call) && state_alignment(call) ? std::optional(call) : std::nullopt;
+}
+
+std::optional<Call> read_call(const LtCall& from) {
+  for (const void* given :
+       {from.alpha, from.beta, static_cast<const void*>(from.description),
+        static_cast<const void*>(from.layout_a), static_cast<const void*>(from.layout_b),
+        static_cast<const void*>(from.layout_c), static_cast<const void*>(from.layout_d)})
+    if (given == nullptr) return std::nullopt;
+  if (!is_plain(from.description)) return std::nullopt;
+  const auto compute =
+      attribute_of<std::int32_t>(from.description, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE);
+  const auto scale = attribute_of<std::int32_t>(from.description, CUBLASLT_MATMUL_DESC_SCALE_TYPE);
+  if (!compute || !scale) return std::nullopt;
+  const auto computation =
+      computation_of(static_cast<cublasComputeType_t>(*compute), /*tf32_allowed=*/false);
+  if (!computation) return std::nullopt;
+  Call call;
+  call.gemm.accumulator = computation->accumulator;
+  if (!set_matrices(call.gemm, from, *computation) || !set_epilogue(call, from.description))
+    return std::nullopt;
+  const auto alpha = number_at(from.alpha, static_cast<cudaDataType_t>(*scale));
+  const auto beta = number_at(from.beta, static_cast<cudaDataType_t>(*scale));
+  if (!alpha || !beta) return std::nullopt;
+  Operands& o = call.operands;
+  o.a = from.a, o.b = from.b, o.c = from.c, o.d = from.d, o.alpha = *alpha, o.beta = *beta;
+  return can_be_said(call) && state_alignment(call) ? std::optional(call) : std::nullopt;
+}
+
+}  // namespace kiln::hooks
