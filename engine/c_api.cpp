@@ -6,6 +6,7 @@
 #include <new>
 
 #include "engine/c_values.h"
+#include "kiln/host.hpp"
 #include "runtime/log.h"
 #include "runtime/no_cancel.h"
 
@@ -94,6 +95,30 @@ kiln_status tune_as(kiln_engine* engine, const kiln_tune_options* given, double 
   });
 }
 
+using Describe = Result<std::string> (Engine::*)(const Gemm&, int);
+
+kiln_status text_of(kiln_engine* engine, const kiln_gemm_desc* desc, int threads, char** text,
+                    Describe describe) {
+  return run([&]() -> Status {
+    if (engine == nullptr) return null_argument("engine");
+    if (text == nullptr) return null_argument("text");
+    *text = nullptr;
+    const auto gemm = gemm_of(desc);
+    if (!gemm) return tl::unexpected(gemm.error());
+    const auto found = (engine->engine.*describe)(*gemm, threads);
+    if (!found) return tl::unexpected(found.error());
+    *text = ::strdup(found->c_str());
+    if (*text == nullptr) throw std::bad_alloc();
+    return {};
+  });
+}
+
+/// C's answer of a pool is an int.
+struct CThreads {
+  int (*run)(void*, int, void (*)(void*, int), void*);
+  void* pool;
+};
+
 }  // namespace
 }  // namespace kiln
 
@@ -158,6 +183,21 @@ kiln_status kiln_set_log_level(kiln_log_level level) {
     kiln::set_log_level(*known);
     return {};
   });
+}
+
+void kiln_lend_threads(int (*run)(void*, int, void (*)(void*, int), void*), void* pool) {
+  if (run == nullptr) return kiln::lend_threads({});
+  const auto lent = [](void* of, int count, void (*task)(void*, int), void* context) {
+    const auto& threads = *static_cast<const kiln::CThreads*>(of);
+    return threads.run(threads.pool, count, task, context) != 0;
+  };
+  // Kept, as all that was lent.
+  kiln::lend_threads({.run = lent, .pool = new kiln::CThreads{run, pool}});
+}
+
+void kiln_lend_memory(void* (*allocate)(void*, size_t, size_t),
+                      void (*release)(void*, void*, size_t), void* user) {
+  kiln::lend_memory({allocate, release, user});
 }
 
 kiln_status kiln_range_plan_make(kiln_engine* engine, const kiln_gemm_desc* desc, kiln_size size,
@@ -290,18 +330,11 @@ void kiln_packed_b_free(kiln_packed_b* packed) {
 
 kiln_status kiln_explain(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
                          char** text) {
-  return kiln::run([&]() -> kiln::Status {
-    if (engine == nullptr) return kiln::null_argument("engine");
-    if (text == nullptr) return kiln::null_argument("text");
-    *text = nullptr;
-    const auto gemm = kiln::gemm_of(desc);
-    if (!gemm) return tl::unexpected(gemm.error());
-    const auto found = engine->engine.explain(*gemm, threads);
-    if (!found) return tl::unexpected(found.error());
-    *text = ::strdup(found->c_str());
-    if (*text == nullptr) throw std::bad_alloc();
-    return {};
-  });
+  return kiln::text_of(engine, desc, threads, text, &kiln::Engine::explain);
+}
+
+kiln_status kiln_source(kiln_engine* engine, const kiln_gemm_desc* desc, int threads, char** text) {
+  return kiln::text_of(engine, desc, threads, text, &kiln::Engine::source);
 }
 
 void kiln_string_free(char* text) { std::free(text); }

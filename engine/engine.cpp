@@ -158,6 +158,10 @@ Result<RangeReport> Engine::tune(const GemmRange& range, const TuneOptions& opti
   return shielded([&] { return impl_->tune_and_confirm(impl_->spelt(range), options); });
 }
 
+Result<std::string> Engine::source(const Gemm& gemm, int threads) {
+  return shielded([&] { return impl_->source(impl_->spelt(gemm), threads); });
+}
+
 Result<std::string> Engine::explain(const Gemm& gemm, int threads) {
   return shielded([&] { return impl_->explain(impl_->spelt(gemm), threads); });
 }

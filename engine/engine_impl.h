@@ -212,6 +212,7 @@ struct KILN_LOCAL Engine::Impl {
 
   // explain.cpp
   Result<std::string> explain(const Gemm& gemm, int threads);
+  Result<std::string> source(const Gemm& gemm, int threads);
 
   /// A failed write does not fail the call: it is reported once.
   void warn(const Status& status);

@@ -7,6 +7,7 @@
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/device_class.h"
+#include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "generator/space/summation.h"
 
@@ -93,6 +94,23 @@ std::string summed_text(const BestKey& key, const Plan::Impl& plan) {
   return order.empty() ? ", sums in an order of its own" : ", sums: " + order;
 }
 
+/// As it was compiled, behind the head that it would be rendered with now (the database keeps texts
+/// without, for they are shared); of a kernel that was stored without its text, as rendered now.
+std::string source_of(const BestKey& key, const Plan::Impl& plan,
+                      const std::optional<Record>& record) {
+  const auto config = parse_config(plan.config);
+  if (!config) return {};
+  const auto of_class = device_class(plan.made_for);
+  const DeviceCaps made_for = of_class ? limited_to_class(key.device, *of_class) : key.device;
+  const auto rendered = render(key.gemm, made_for, *config);
+  const bool stored = record && !record->source.empty() && record->measured.config == *config;
+  if (!rendered) return stored ? record->source : std::string();
+  if (!stored) return rendered->text;
+  const auto body = without_head(rendered->text);
+  const auto head = rendered->text.substr(0, rendered->text.size() - body.size());
+  return head + std::string(without_head(record->source));
+}
+
 }  // namespace
 
 std::string_view name(Match match) {
@@ -131,14 +149,19 @@ Result<std::string> Engine::Impl::explain(const Gemm& gemm, int threads) {
     const double peak = raised_peak(key, 0, rate(gemm, record->measured.timing()));
     out += evidence_text(gemm, *record, store->known(key, record->validators), peak);
   }
-  std::string source = record ? record->source : std::string();
-  if (const auto config = parse_config(p.config); source.empty() && config) {
-    const auto of_class = device_class(p.made_for);
-    const DeviceCaps made_for = of_class ? limited_to_class(key.device, *of_class) : key.device;
-    if (auto rendered = render(key.gemm, made_for, *config)) source = std::move(rendered->text);
-  }
+  const std::string source = source_of(key, p, record);
   if (!source.empty()) out += "source:\n" + source;
   return out;
+}
+
+Result<std::string> Engine::Impl::source(const Gemm& gemm, int threads) {
+  const auto plan = plan_for(gemm, threads);
+  if (!plan) return tl::unexpected(plan.error());
+  const BestKey key = key_of(gemm, (*plan)->threads);
+  std::string source = source_of(key, **plan, best(key, now));
+  if (!source.empty()) return source;
+  return fail(ErrorCode::unsupported,
+              fmt::format("{}: runs {}, which was not generated", text(gemm), (*plan)->config));
 }
 
 }  // namespace kiln

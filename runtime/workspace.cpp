@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/host.h"
+
 namespace kiln {
 namespace {
 
@@ -19,6 +21,16 @@ struct Arena {
   std::int64_t bytes = 0;
   void* mapping = nullptr;
   std::size_t mapped = 0;
+  const HostMemory* lender = nullptr;  // whose the mapping is; null: kiln's own
+
+  void end() {
+    if (mapping == nullptr) return;
+    if (lender == nullptr)
+      munmap(mapping, mapped);
+    else
+      lender->release(lender->user, mapping, mapped);
+    *this = {};
+  }
 };
 constinit thread_local Arena t_arena;
 // A line of its own: the threads of a call hammer it.
@@ -27,10 +39,7 @@ alignas(128) constinit thread_local unsigned t_barrier[32] = {};
 /// Frees the arena when its thread ends; touched only by growth.
 struct Reaper {
   bool armed = false;
-  ~Reaper() {
-    if (t_arena.mapping) munmap(t_arena.mapping, t_arena.mapped);
-    t_arena = {};
-  }
+  ~Reaper() { t_arena.end(); }
 };
 thread_local Reaper t_reaper;
 
@@ -45,31 +54,49 @@ void populate(std::byte* data, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += kPage) static_cast<volatile std::byte*>(data)[at] = {};
 }
 
-Result<void*> grow(std::int64_t bytes) {
-  // Doubling bounds the number of growths when a search tries ever larger configs.
-  const auto wanted = std::max(static_cast<std::size_t>(bytes),
-                               std::min<std::size_t>(2 * t_arena.bytes, std::size_t{64} << 20));
+Arena mapped_arena(std::size_t wanted) {
   const std::size_t alignment = wanted >= kHugePage ? kHugePage : kPage;
   const std::size_t usable = round_up(wanted, alignment);
   const std::size_t mapped = usable + (alignment == kHugePage ? kHugePage : 0);
   void* mapping = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED)
-    return fail(ErrorCode::device,
-                fmt::format("workspace of {} bytes: {}", bytes, std::strerror(errno)));
-  t_reaper.armed = true;
-  if (t_arena.mapping) munmap(t_arena.mapping, t_arena.mapped);
+  if (mapping == MAP_FAILED) return {};
   const std::size_t address = reinterpret_cast<std::size_t>(mapping);
   auto* data = static_cast<std::byte*>(mapping) + (round_up(address, alignment) - address);
   populate(data, usable);
-  t_arena = {data, static_cast<std::int64_t>(usable), mapping, mapped};
+  return {data, static_cast<std::int64_t>(usable), mapping, mapped};
+}
+
+Arena lent_arena(const HostMemory& lender, std::size_t wanted) {
+  const std::size_t bytes = round_up(wanted, kPage);
+  void* const data = lender.allocate(lender.user, bytes, kPage);
+  if (data == nullptr) return {};
+  return {data, static_cast<std::int64_t>(bytes), data, bytes, &lender};
+}
+
+Result<void*> grow(std::int64_t bytes, const HostMemory* lender) {
+  // Doubling bounds the number of growths when a search tries ever larger configs.
+  const std::int64_t before = t_arena.lender == lender ? t_arena.bytes : 0;
+  const auto wanted = std::max(static_cast<std::size_t>(bytes),
+                               std::min<std::size_t>(2 * before, std::size_t{64} << 20));
+  const Arena made = lender == nullptr ? mapped_arena(wanted) : lent_arena(*lender, wanted);
+  if (made.data == nullptr)
+    return fail(ErrorCode::device,
+                fmt::format("workspace of {} bytes: {}", bytes,
+                            lender == nullptr ? std::strerror(errno)
+                                              : "the program's allocator has none"));
+  t_reaper.armed = true;
+  t_arena.end();
+  t_arena = made;
   return t_arena.data;
 }
 
 }  // namespace
 
 Result<void*> workspace(std::int64_t bytes) {
-  if (bytes <= t_arena.bytes) return t_arena.data;
-  return grow(bytes);
+  const HostMemory* const lender = lent_memory();
+  if (bytes <= t_arena.bytes && (lender == t_arena.lender || bytes == 0)) [[likely]]
+    return t_arena.data;
+  return grow(bytes, lender);
 }
 
 unsigned* barrier_words() { return t_barrier; }

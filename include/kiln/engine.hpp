@@ -181,6 +181,10 @@ class KILN_API Engine {
   /// and the source, as text.
   Result<std::string> explain(const Gemm& gemm, int threads = 0);
 
+  /// The source alone, self-contained, with device, problem, config and compile command at its
+  /// head. Errors: unsupported (gemm() would run a plain loop or the vendor's library).
+  Result<std::string> source(const Gemm& gemm, int threads = 0);
+
   struct Impl;
   /// For kiln's own code.
   Impl& impl() { return *impl_; }

@@ -297,6 +297,20 @@ KILN_API void kiln_set_log(kiln_log_callback callback, void* user);
 /** Lets messages up to this level through, whatever $KILN_LOG says. Errors: KILN_BAD_INPUT. */
 KILN_API kiln_status kiln_set_log_level(kiln_log_level level);
 
+/** From now on calls of this process with more than one thread run on the program's own pool; NULL
+ * gives them back to kiln's. `run` runs task(context, i) for i = 0 .. count - 1, all at once, for
+ * they wait for one another, and returns 1 when all have returned; or 0, with nothing run, where it
+ * cannot: the calling thread computes alone then. It is called by any thread, several at once. What
+ * was lent stays usable until the process ends. */
+KILN_API void kiln_lend_threads(int (*run)(void* pool, int count,
+                                           void (*task)(void* context, int index), void* context),
+                                void* pool);
+/** From now on workspaces of calls on CPUs come from `allocate` (NULL from it is the error of that
+ * call) and go back to `release`; NULL: kiln's own. `alignment` is a power of two. Both are called
+ * by any thread, several at once, until the process ends. */
+KILN_API void kiln_lend_memory(void* (*allocate)(void* user, size_t bytes, size_t alignment),
+                               void (*release)(void* user, void* memory, size_t bytes), void* user);
+
 /** Opens the databases. `options` may be NULL. *engine is NULL on failure.
  * Errors: KILN_BAD_INPUT (device, threads), KILN_DATABASE, KILN_DEVICE. */
 KILN_API kiln_status kiln_open(const kiln_options* options, kiln_engine** engine);
@@ -388,7 +402,11 @@ KILN_API void kiln_packed_b_free(kiln_packed_b* packed);
  * release with kiln_string_free(). */
 KILN_API kiln_status kiln_explain(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
                                   char** text);
-/** Releases a text of kiln_explain(). NULL is allowed. */
+/** The kernel's source alone, as text; release with kiln_string_free(). Errors: KILN_UNSUPPORTED
+ * (a plain loop or the vendor's library would run). */
+KILN_API kiln_status kiln_source(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
+                                 char** text);
+/** Releases a text of kiln_explain() or kiln_source(). NULL is allowed. */
 KILN_API void kiln_string_free(char* text);
 
 /** One sentence about this thread's last failed call; "" before the first. Valid until the next. */

@@ -9,6 +9,7 @@
 #include "kiln/engine.hpp"    // IWYU pragma: export
 #include "kiln/error.hpp"     // IWYU pragma: export
 #include "kiln/gemm.hpp"      // IWYU pragma: export
+#include "kiln/host.hpp"      // IWYU pragma: export
 #include "kiln/log.hpp"       // IWYU pragma: export
 #include "kiln/options.hpp"   // IWYU pragma: export
 #include "kiln/quantise.hpp"  // IWYU pragma: export

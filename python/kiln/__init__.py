@@ -13,10 +13,10 @@ Arrays are NumPy's, or any that have ``__dlpack__`` (PyTorch, CuPy, JAX, …) or
 
 import atexit
 
-from ._kiln import PackedB, RangePart, RangeReport, TuneReport, matmul
+from ._kiln import PackedB, RangePart, RangeReport, TuneReport, matmul, set_log, set_log_level
 from ._kiln import close_default_engines as _close_default_engines
 from ._kiln import version as __version__
-from ._engine import Engine, explain, problem, tune
+from ._engine import Engine, explain, problem, record, source, tune
 from .errors import (
     BadInput,
     CompilerError,
@@ -48,6 +48,10 @@ __all__ = [
     "explain",
     "matmul",
     "problem",
+    "record",
+    "set_log",
+    "set_log_level",
+    "source",
     "tune",
 ]
 
@@ -56,3 +60,4 @@ __test__ = {"matmul": matmul.__doc__, "PackedB": PackedB.__doc__}
 
 # Recorded calls are written, and tuning in the background stops, while Python still runs.
 atexit.register(_close_default_engines)
+atexit.register(set_log, None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from types import TracebackType
-from typing import Any, Callable, Optional, Tuple, Union
+from typing import Any, Callable, Iterator, Optional, Tuple, Union
 
 from . import _kiln
 from ._kiln import PackedB, RangeReport, TuneReport
@@ -90,6 +92,45 @@ def explain(
     return _kiln.explain(line, threads=threads, engine=engine, device=device)
 
 
+def source(
+    a: Any,
+    b: Any = None,
+    *,
+    threads: int = 0,
+    engine: Optional[_kiln.Engine] = None,
+    **arguments: Any,
+) -> str:
+    """The source of the kernel that a product runs: one file, with device, problem, config and
+    compile command at its head. The product is given as for `tune`. Raises `Unsupported` where a
+    plain loop or the vendor's library would run.
+
+    >>> report = tune("fp32 N N 20 20 20", budget=0.5, threads=1)
+    >>> report.config in source("fp32 N N 20 20 20", threads=1)
+    True
+    """
+    line, device = _problem_on(a, b, engine, arguments)
+    return _kiln.source(line, threads=threads, engine=engine, device=device)
+
+
+@contextlib.contextmanager
+def record(file: Union[str, "os.PathLike[str]"]) -> Iterator[None]:
+    """Adds the calls of `matmul` that name no engine to ``file``, by problem, for
+    ``kiln tune --recorded FILE``; of one process at a time. `Engine` takes a file of its own.
+
+    >>> import numpy as np, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "calls.kcalls")
+    >>> with record(path):
+    ...     x = _kiln.matmul(np.eye(4, dtype="f"), np.eye(4, dtype="f"))
+    >>> os.path.getsize(path) > 0
+    True
+    """
+    before = _kiln.record_default_engines(os.fspath(file))
+    try:
+        yield
+    finally:
+        _kiln.record_default_engines(before)
+
+
 class Engine(_kiln.Engine):
     """One device, its databases, and what a call does on a miss.
 
@@ -130,6 +171,10 @@ class Engine(_kiln.Engine):
     def explain(self, a: Any, b: Any = None, **arguments: Any) -> str:
         """`kiln.explain` with this engine."""
         return explain(a, b, engine=self, **arguments)
+
+    def source(self, a: Any, b: Any = None, **arguments: Any) -> str:
+        """`kiln.source` with this engine."""
+        return source(a, b, engine=self, **arguments)
 
     def pack_b(self, b: Any, *, threads: int = 0) -> PackedB:
         """`kiln.PackedB` with this engine."""

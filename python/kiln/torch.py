@@ -8,12 +8,20 @@
 tensor([2., 2., 2.])
 
 Types and layouts are those of `kiln.matmul`, which says so where it cannot read a tensor as it lies.
-``torch.ops.kiln`` holds the operators below, which have no gradient of their own.
+``torch.ops.kiln.matmul`` and ``torch.ops.kiln.linear`` are the operators, for ``torch.compile`` too.
+`Linear` is a module, and `patch` makes one of every ``torch.nn.Linear`` of a model:
+
+>>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+>>> patch(model)
+['0', '2']
+>>> type(model[2])
+<class 'kiln.torch.Linear'>
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+import contextlib
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -34,7 +42,7 @@ _ACTIVATIONS = {
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """``a @ b`` of matrices, or of batches of them (see `kiln.matmul`)."""
-    return _Matmul.apply(a, b)
+    return torch.ops.kiln.matmul(a, b)
 
 
 def linear(
@@ -48,7 +56,41 @@ def linear(
     asked = any(t is not None and t.requires_grad for t in (x, weight, bias))
     if not (asked and torch.is_grad_enabled()):
         return torch.ops.kiln.linear(x, weight, bias, activation)
-    return _ACTIVATIONS[activation](_Linear.apply(x, weight, bias))
+    return _ACTIVATIONS[activation](torch.ops.kiln.linear(x, weight, bias, "none"))
+
+
+class Linear(torch.nn.Linear):
+    """``torch.nn.Linear`` by `linear`, with an activation if one is named: the same parameters and
+    the same state dict."""
+
+    activation = "none"
+
+    def __init__(self, *arguments: Any, activation: str = "none", **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        if activation not in _ACTIVATIONS:
+            known = ", ".join(_ACTIVATIONS)
+            raise ValueError(f"activation = {activation!r}: must be one of {known}")
+        self.activation = activation
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return linear(x, self.weight, self.bias, self.activation)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, activation={self.activation}"
+
+
+def patch(
+    model: torch.nn.Module, wanted: Callable[[str, torch.nn.Linear], bool] = lambda name, module: True
+) -> List[str]:
+    """Makes a `Linear` of every ``torch.nn.Linear`` of ``model`` (and of itself) that ``wanted``
+    accepts, in place: parameters, hooks and names stay. Returns their names. Subclasses of
+    ``torch.nn.Linear`` have reasons of their own and are left alone."""
+    names = []
+    for name, module in model.named_modules():
+        if type(module) is torch.nn.Linear and wanted(name, module):
+            module.__class__ = Linear
+            names.append(name)
+    return names
 
 
 def _product(a: torch.Tensor, b: torch.Tensor, **arguments: Any) -> torch.Tensor:
@@ -67,11 +109,27 @@ def _linear(
     return result.reshape(*x.shape[:-1], weight.shape[0])
 
 
+@contextlib.contextmanager
+def _below_autograd() -> Iterator[None]:
+    """Operators called meanwhile are those of the device. (PyTorch 1.13's guard, which ends with
+    its object, is no context manager yet.)"""
+    guard = torch._C._AutoDispatchBelowAutograd()
+    if not hasattr(guard, "__enter__"):
+        try:
+            yield
+        finally:
+            del guard
+    else:
+        with guard:
+            yield
+
+
 class _Matmul(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         context.save_for_backward(a, b)
-        return torch.ops.kiln.matmul(a, b)
+        with _below_autograd():
+            return torch.ops.kiln.matmul(a, b)
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
@@ -90,20 +148,41 @@ class _Matmul(torch.autograd.Function):
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(
-        context: Any, x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor]
+        context: Any,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: Optional[torch.Tensor],
+        activation: str,
     ) -> torch.Tensor:
+        if activation != "none":
+            raise ValueError(f"activation = {activation!r}: has no gradient; kiln.torch.linear has")
         context.save_for_backward(x, weight)
-        return torch.ops.kiln.linear(x, weight, bias, "none")
+        with _below_autograd():
+            return torch.ops.kiln.linear(x, weight, bias, "none")
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
         x, weight = context.saved_tensors
-        wanted_x, wanted_weight, wanted_bias = context.needs_input_grad
+        wanted_x, wanted_weight, wanted_bias = context.needs_input_grad[:3]
         d = gradients[0].reshape(-1, weight.shape[0]).contiguous()
         rows = x.reshape(-1, weight.shape[1])
         of_x = matmul(d, weight).reshape(x.shape) if wanted_x else None
         of_weight = matmul(d.T, rows) if wanted_weight else None
-        return of_x, of_weight, d.sum(0) if wanted_bias else None
+        return of_x, of_weight, d.sum(0) if wanted_bias else None, None
+
+
+def _matmul_with_gradient(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return _Matmul.apply(a, b)
+
+
+def _linear_with_gradient(
+    x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], activation: str
+) -> torch.Tensor:
+    asked = any(t is not None and t.requires_grad for t in (x, weight, bias))
+    if asked and torch.is_grad_enabled():
+        return _Linear.apply(x, weight, bias, activation)
+    with _below_autograd():
+        return torch.ops.kiln.linear(x, weight, bias, activation)
 
 
 # What torch.compile asks for: the result's shape and type.
@@ -120,5 +199,7 @@ def _linear_shape(
 for _device in ("CPU", "CUDA"):
     _library.impl("matmul", _product, _device)
     _library.impl("linear", _linear, _device)
+_library.impl("matmul", _matmul_with_gradient, "Autograd")
+_library.impl("linear", _linear_with_gradient, "Autograd")
 _library.impl("matmul", _matmul_shape, "Meta")
 _library.impl("linear", _linear_shape, "Meta")

@@ -5,6 +5,7 @@
 #include <pybind11/stl/filesystem.h>
 
 #include <map>
+#include <utility>
 
 #include "callback.h"
 #include "errors.h"
@@ -61,6 +62,18 @@ std::map<std::string, EngineObject>& default_engines() {
   return *engines;
 }
 
+/// Where their calls are recorded; empty: $KILN_RECORD.
+std::string& default_record() {
+  static auto* file = new std::string;
+  return *file;
+}
+
+/// Returns what was set before.
+std::string record_default_engines(std::string file) {
+  close_default_engines();
+  return std::exchange(default_record(), std::move(file));
+}
+
 std::shared_ptr<Engine> default_engine(const Place& place) {
   // The CPU's is what nearly every call uses.
   static EngineObject* cpu = nullptr;
@@ -69,7 +82,7 @@ std::shared_ptr<Engine> default_engine(const Place& place) {
   const std::string device = place.device();
   auto found = default_engines().find(device);
   if (found == default_engines().end() || found->second.closed()) {
-    EngineObject engine({.device = device});
+    EngineObject engine({.device = device, .record = default_record()});
     found = default_engines().insert_or_assign(device, std::move(engine)).first;
   }
   if (place == Place{}) cpu = &found->second;
@@ -121,6 +134,7 @@ void bind_engine(py::module_& module) {
       .def_property_readonly("closed", &EngineObject::closed)
       .def_property_readonly("device", &EngineObject::device);
   module.def("close_default_engines", &close_default_engines);
+  module.def("record_default_engines", &record_default_engines, py::arg("file"));
 }
 
 }  // namespace kiln::python

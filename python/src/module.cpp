@@ -7,6 +7,7 @@
 
 #include "engine.h"
 #include "errors.h"
+#include "log.h"
 #include "problem.h"
 #include "tune.h"
 
@@ -149,6 +150,7 @@ PYBIND11_MODULE(_kiln, module) {
   for (std::size_t i = 0; i < g_names.size(); ++i)
     g_names[i] = PyUnicode_InternFromString(kKeywords[i].name);
   bind_engine(module);
+  bind_log(module);
   bind_tune(module);
   if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
   module.attr("version") = version();

@@ -99,15 +99,17 @@ py::object tune(const std::string& line, double budget, std::uint64_t seed, int 
   return run(value_or_raise(parse_gemm(line)));
 }
 
-std::string explain(const std::string& line, int threads, const py::object& engine,
-                    const std::string& device) {
+/// explain() or source() of the engine.
+template <Result<std::string> (Engine::*kDescribe)(const Gemm&, int)>
+std::string described(const std::string& line, int threads, const py::object& engine,
+                      const std::string& device) {
   const auto keeper = engine_for(engine, device);
   const Gemm gemm = value_or_raise(parse_gemm(line));
-  auto explained = [&] {
+  auto text = [&] {
     const py::gil_scoped_release unlocked;
-    return keeper->explain(gemm, threads);
+    return ((*keeper).*kDescribe)(gemm, threads);
   }();
-  return value_or_raise(std::move(explained));
+  return value_or_raise(std::move(text));
 }
 
 std::unique_ptr<PackedObject> pack(const py::object& b, int threads, const py::object& engine) {
@@ -177,15 +179,18 @@ void bind_tune(py::module_& module) {
   module.def("tune", &tune, py::arg("problem"), py::kw_only(), py::arg("budget"), py::arg("seed"),
              py::arg("threads"), py::arg("force"), py::arg("progress"), py::arg("engine"),
              py::arg("device"));
-  module.def("explain", &explain, py::arg("problem"), py::kw_only(), py::arg("threads"),
-             py::arg("engine"), py::arg("device"));
+  module.def("explain", &described<&Engine::explain>, py::arg("problem"), py::kw_only(),
+             py::arg("threads"), py::arg("engine"), py::arg("device"));
+  module.def("source", &described<&Engine::source>, py::arg("problem"), py::kw_only(),
+             py::arg("threads"), py::arg("engine"), py::arg("device"));
   py::class_<PackedObject>(module, "PackedB", kPackedB)
       .def(py::init(&pack), py::arg("b"), py::kw_only(), py::arg("threads") = 0,
            py::arg("engine") = py::none())
       .def_property_readonly("nbytes", [](const PackedObject& p) { return p.packed.bytes(); })
       .def_property_readonly("dtype", [](const PackedObject& p) { return python_name(p.type); })
-      .def_property_readonly("shape", [](const PackedObject& p) {
-        return p.dims == 3 ? py::make_tuple(p.batch, p.k, p.n) : py::make_tuple(p.k, p.n);
+      .def_property_readonly("shape", [](const PackedObject& p) -> py::tuple {
+        if (p.dims == 3) return py::make_tuple(p.batch, p.k, p.n);
+        return py::make_tuple(p.k, p.n);
       });
 }
 

@@ -245,3 +245,44 @@ def test_forked_child_computes():
 def test_no_compiler_is_loaded_where_kernels_are_shipped():
     out = in_new_process("kiln.matmul(a, a)\nprint('LLVM' in open('/proc/self/maps').read())")
     assert out == "False\n" or os.uname().machine != "x86_64"
+
+
+def test_source():
+    with kiln.Engine(":memory:", threads=1) as engine:
+        config = engine.tune(LINE, budget=0.3).config
+        assert config in engine.source(A, B) and "extern" in engine.source(LINE)
+    with pytest.raises(kiln.BadInput):
+        kiln.source("fp32 N N 8 8")
+
+
+def test_recorded_for_a_while(tmp_path):
+    file = tmp_path / "calls.kcalls"
+    with kiln.record(file):
+        for _ in range(3):
+            kiln.matmul(A, B)
+    size = file.stat().st_size
+    assert size > 0
+    kiln.matmul(A, A.T)
+    assert file.stat().st_size == size
+    with pytest.raises(kiln.Error):
+        with kiln.record(tmp_path / "no" / "such" / "folder"):
+            kiln.matmul(A, B)
+    kiln.matmul(A, B)
+
+
+def test_messages(tmp_path):
+    heard = []
+    kiln.set_log(lambda level, message: heard.append((level, message)))
+    try:
+        kiln.set_log_level("off")
+        with kiln.Engine(":memory:", threads=1) as engine:
+            engine.matmul(A[:, :7], B[:7])
+            assert heard == []
+            kiln.set_log_level("warn")
+            engine.matmul(A[:, :9], B[:9])
+    finally:
+        kiln.set_log(None)
+        kiln.set_log_level("warn")
+    assert [level for level, _ in heard] == ["warn"] and "24 16 9" in heard[0][1]
+    with pytest.raises(kiln.BadInput, match="level = loud"):
+        kiln.set_log_level("loud")

@@ -40,6 +40,54 @@ def test_linear(activation, shape):
     assert torch.autograd.gradcheck(lambda *t: kt.linear(*t, activation), (x, w, bias))
 
 
+def test_operators_have_gradients():
+    a, b = torch.randn(4, 5, **DOUBLE), torch.randn(5, 3, **DOUBLE)
+    assert torch.autograd.gradcheck(torch.ops.kiln.matmul, (a, b))
+    x, w = torch.randn(4, 5, **DOUBLE), torch.randn(3, 5, **DOUBLE)
+    assert torch.autograd.gradcheck(lambda x, w: torch.ops.kiln.linear(x, w, None, "none"), (x, w))
+    with pytest.raises(ValueError, match="activation = 'relu'"):
+        torch.ops.kiln.linear(x, w, None, "relu")
+
+
+def test_a_model_is_patched_in_place():
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(5, 7), torch.nn.GELU(), torch.nn.ModuleDict({"last": torch.nn.Linear(7, 2)})
+    )
+    x, before = torch.randn(3, 5), {name: value.clone() for name, value in model.state_dict().items()}
+    wanted = model[2]["last"](model[1](model[0](x)))
+    assert kt.patch(model, lambda name, module: module.out_features == 2) == ["2.last"]
+    assert kt.patch(model) == ["0"] and kt.patch(model) == []
+    got = model[2]["last"](model[1](model[0](x)))
+    torch.testing.assert_close(got, wanted)
+    got.sum().backward()
+    assert model[0].weight.grad is not None
+    assert model.state_dict().keys() == before.keys()
+    one = torch.nn.Linear(5, 2)
+    assert kt.patch(one) == [""] and isinstance(one, kt.Linear)
+
+
+def test_linear_module():
+    module = kt.Linear(5, 3, bias=False, activation="silu")
+    x = torch.randn(2, 5)
+    torch.testing.assert_close(module(x), torch.nn.functional.silu(x @ module.weight.T))
+    assert "activation=silu" in repr(module)
+    with pytest.raises(ValueError, match="activation = 'tanh'"):
+        kt.Linear(5, 3, activation="tanh")
+
+
+def test_opcheck():
+    """Where PyTorch has it (2.4)."""
+    if not hasattr(torch.library, "opcheck"):
+        pytest.skip("this PyTorch has no opcheck")
+    for grad in (False, True):
+        x, w, bias = (torch.randn(*s, requires_grad=grad) for s in ((4, 8), (6, 8), (6,)))
+        torch.library.opcheck(torch.ops.kiln.linear.default, (x, w, bias, "none"))
+        torch.library.opcheck(torch.ops.kiln.matmul.default, (x, w.T))
+    with torch.no_grad():
+        torch.library.opcheck(torch.ops.kiln.linear.default, (x, w, bias, "relu"))
+
+
 def test_gradient_of_a_sum():
     x, w = torch.randn(6, 5, **DOUBLE), torch.randn(5, 4, **DOUBLE)
     kt.matmul(x, w).sum().backward()

@@ -18,6 +18,16 @@ struct Call {
   const KilnArgs* args;
 };
 
+/// `args` is the caller's own copy.
+Status run_alone(KilnGemmFn gemm, KilnArgs& args, std::int64_t workspace_bytes) {
+  Result<void*> memory = workspace(workspace_bytes);
+  if (!memory) return tl::unexpected(std::move(memory).error());
+  args.workspace = *memory;
+  args.barrier = barrier_words();
+  gemm(&args, 0, 1);
+  return {};
+}
+
 Status run_on_team(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& args, int threads,
                    std::int64_t workspace_bytes) {
   TeamLease team(threads);
@@ -27,25 +37,19 @@ Status run_on_team(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& arg
   args.workspace = *memory;
   args.barrier = barrier_words();
   Call call{gemm, &args};
-  team.run(
+  const bool ran = team.run(
       [](void* context, int thread, int count) {
         const Call& c = *static_cast<const Call*>(context);
         c.gemm(c.args, thread, count);
       },
       &call);
-  return {};
+  return ran ? Status{} : run_alone(gemm, args, ask_workspace(&args, 1));
 }
 
-/// `args` is the caller's own copy.
 Status run(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& args, int threads,
            std::int64_t workspace_bytes) {
   if (threads > 1) return run_on_team(gemm, ask_workspace, args, threads, workspace_bytes);
-  Result<void*> memory = workspace(workspace_bytes);
-  if (!memory) return tl::unexpected(std::move(memory).error());
-  args.workspace = *memory;
-  args.barrier = barrier_words();
-  gemm(&args, 0, 1);
-  return {};
+  return run_alone(gemm, args, workspace_bytes);
 }
 
 }  // namespace

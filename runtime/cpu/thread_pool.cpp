@@ -224,6 +224,8 @@ Pool& pool() {
 
 TeamLease::TeamLease(int threads) : threads_(std::max(threads, 1)) {
   if (threads_ == 1) return;
+  lent_ = lent_threads();
+  if (lent_ != nullptr) return;
   team_ = &pool().take();
   if (static_cast<int>(team_->workers.size()) + 1 < threads_) {
     grow(*team_, threads_);
@@ -236,8 +238,23 @@ TeamLease::~TeamLease() {
   if (team_) pool().give_back(*team_);
 }
 
-void TeamLease::run(Task task, void* context) {
-  if (threads_ == 1) return task(context, 0, 1);
+bool TeamLease::run(Task task, void* context) {
+  if (threads_ == 1) {
+    task(context, 0, 1);
+    return true;
+  }
+  if (lent_ != nullptr) {
+    struct Job {
+      Task task;
+      void* context;
+      int threads;
+    } job{task, context, threads_};
+    const auto one = [](void* of, int thread) {
+      const Job& j = *static_cast<const Job*>(of);
+      j.task(j.context, thread, j.threads);
+    };
+    return lent_->run(lent_->pool, threads_, one, &job);
+  }
   Team& team = *team_;
   team.task = task;
   team.context = context;
@@ -259,6 +276,7 @@ void TeamLease::run(Task task, void* context) {
         sched_yield();
     }
   }
+  return true;
 }
 
 }  // namespace kiln

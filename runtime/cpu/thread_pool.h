@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "runtime/host.h"
+
 namespace kiln {
 
 /// What every thread of a call runs; `thread` is 0..threads-1 and 0 is the caller itself.
@@ -13,7 +15,8 @@ using Task = void (*)(void* context, int thread, int threads);
 
 struct Team;
 
-/// A team of threads, this caller's alone until the lease ends. When warm, taking it, running on it
+/// A team of threads, this caller's alone until the lease ends, or the pool that the program lends.
+/// When warm, taking it, running on it
 /// and giving it back allocate nothing, take no lock and, while its threads still spin, make no
 /// system call. Threads spin ~0.1 ms for the next call, then sleep. After fork() the child starts
 /// with an empty pool of its own.
@@ -26,10 +29,12 @@ class TeamLease {
 
   /// As asked for, or fewer when the system refused to make a thread.
   int threads() const { return threads_; }
-  /// Returns when every thread has returned from `task`.
-  void run(Task task, void* context);
+  /// Returns when every thread has returned from `task`. False, and nothing ran: the program's own
+  /// pool cannot run so many at once.
+  [[nodiscard]] bool run(Task task, void* context);
 
  private:
+  const HostThreads* lent_ = nullptr;
   Team* team_ = nullptr;
   int threads_ = 1;
 };
@@ -38,12 +43,14 @@ class TeamLease {
 template <typename Body>
 int parallel(int threads, Body&& body) {
   TeamLease lease(threads);
-  lease.run(
+  const bool ran = lease.run(
       [](void* context, int thread, int count) {
         (*static_cast<std::remove_reference_t<Body>*>(context))(thread, count);
       },
       &body);
-  return lease.threads();
+  if (ran) return lease.threads();
+  body(0, 1);
+  return 1;
 }
 
 }  // namespace kiln

@@ -61,12 +61,12 @@ TEST(ThreadPool, ResultsAreVisibleAfterEachOfManyRuns) {
     long round;
   } context{values, 0};
   for (; context.round < 3000; ++context.round) {
-    team.run(
+    ASSERT_TRUE(team.run(
         [](void* c, int thread, int) {
           auto* mine = static_cast<Context*>(c);
           mine->values[thread] += mine->round;
         },
-        &context);
+        &context));
     for (long v : values) ASSERT_EQ(v, context.round * (context.round + 1) / 2);
   }
 }
