@@ -80,10 +80,10 @@ Result<void*> grow(std::int64_t bytes, const HostMemory* lender) {
                                std::min<std::size_t>(2 * before, std::size_t{64} << 20));
   const Arena made = lender == nullptr ? mapped_arena(wanted) : lent_arena(*lender, wanted);
   if (made.data == nullptr)
-    return fail(ErrorCode::device,
-                fmt::format("workspace of {} bytes: {}", bytes,
-                            lender == nullptr ? std::strerror(errno)
-                                              : "the program's allocator has none"));
+    return fail(
+        ErrorCode::device,
+        fmt::format("workspace of {} bytes: {}", bytes,
+                    lender == nullptr ? std::strerror(errno) : "the program's allocator has none"));
   t_reaper.armed = true;
   t_arena.end();
   t_arena = made;

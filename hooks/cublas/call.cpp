@@ -132,6 +132,12 @@ std::optional<Value> attribute_of(cublasLtMatmulDesc_t from, cublasLtMatmulDescA
   return value;
 }
 
+template <typename Value>
+bool read(cublasLtMatrixLayout_t from, cublasLtMatrixLayoutAttribute_t which, Value& value) {
+  std::size_t written = 0;
+  return lt_getters().layout(from, which, &value, sizeof value, &written) == CUBLAS_STATUS_SUCCESS;
+}
+
 /// One that an older library does not know has its default there.
 template <typename Value>
 bool is(cublasLtMatmulDesc_t from, cublasLtMatmulDescAttributes_t which, Value wanted) {
@@ -178,18 +184,26 @@ bool set_epilogue(Call& call, cublasLtMatmulDesc_t d) {
       return false;
   }
   if (!bias) return true;
-  // kiln's bias has the type in which the epilogue is computed; cuBLASLt's that of D, unless said.
-  const DType wanted = call.gemm.accumulator == fp64 ? fp64 : fp32;
-  const auto said = attribute_of<std::int32_t>(d, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE).value_or(-1);
-  const auto type =
-      said < 0 ? std::optional(call.gemm.d.dtype) : type_of(static_cast<cudaDataType_t>(said));
-  if (type != wanted || !is<std::int64_t>(d, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, 0) ||
-      call.gemm.batch > 1)
+  if (!is<std::int64_t>(d, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, 0) || call.gemm.batch > 1)
     return false;
   epilogue.bias = Bias::per_row;
   call.operands.bias =
       attribute_of<const void*>(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER).value_or(nullptr);
   return call.operands.bias != nullptr;
+}
+
+/// Whether there is a bias of another type than kiln's, which is that of the epilogue: looked at
+/// first, for most programs have one of D's type.
+bool has_foreign_bias(const LtCall& call) {
+  const auto epilogue = attribute_of<std::int32_t>(call.description, CUBLASLT_MATMUL_DESC_EPILOGUE)
+                            .value_or(CUBLASLT_EPILOGUE_DEFAULT);
+  if ((epilogue & CUBLASLT_EPILOGUE_BIAS) == 0) return false;
+  auto type = attribute_of<std::int32_t>(call.description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)
+                  .value_or(-1);
+  std::uint32_t of_d = 0;
+  if (!read(call.layout_d, CUBLASLT_MATRIX_LAYOUT_TYPE, of_d)) return true;
+  if (type < 0) type = static_cast<std::int32_t>(of_d);
+  return type != (of_d == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F);
 }
 
 /// A matrix as cuBLASLt describes it.
@@ -199,12 +213,6 @@ struct Stored {
   std::uint64_t rows = 0, columns = 0;
   std::int64_t ld = 0, stride = 0;
 };
-
-template <typename Value>
-bool read(cublasLtMatrixLayout_t from, cublasLtMatrixLayoutAttribute_t which, Value& value) {
-  std::size_t written = 0;
-  return lt_getters().layout(from, which, &value, sizeof value, &written) == CUBLAS_STATUS_SUCCESS;
-}
 
 std::optional<Stored> stored_as(cublasLtMatrixLayout_t layout) {
   Stored s;
@@ -300,7 +308,7 @@ std::optional<Call> read_call(const LtCall& from) {
         static_cast<const void*>(from.layout_a), static_cast<const void*>(from.layout_b),
         static_cast<const void*>(from.layout_c), static_cast<const void*>(from.layout_d)})
     if (given == nullptr) return std::nullopt;
-  if (!is_plain(from.description)) return std::nullopt;
+  if (has_foreign_bias(from) || !is_plain(from.description)) return std::nullopt;
   const auto compute =
       attribute_of<std::int32_t>(from.description, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE);
   const auto scale = attribute_of<std::int32_t>(from.description, CUBLASLT_MATMUL_DESC_SCALE_TYPE);

@@ -13,8 +13,8 @@ namespace kiln {
 struct HostThreads {
   /// Runs `task(context, i)` for i = 0 … count - 1, all of them at once, for they wait for one
   /// another; returns when all have returned. The calling thread may run one of them. False, and
-  /// nothing ran: it cannot run so many at once; the product is computed on the calling thread then.
-  /// Called by any thread, several at once; throws nothing.
+  /// nothing ran: it cannot run so many at once; the product is computed on the calling thread
+  /// then. Called by any thread, several at once; throws nothing.
   bool (*run)(void* pool, int count, void (*task)(void* context, int index),
               void* context) = nullptr;
   void* pool = nullptr;  ///< first argument of run
@@ -31,8 +31,8 @@ struct HostMemory {
 };
 
 /// From now on calls of this process with more than one thread run on the program's pool; with
-/// `run` = null on kiln's again. Pools that were lent stay usable until the process ends: calls that
-/// began before may still use them. Candidates of a search run in another process, on kiln's.
+/// `run` = null on kiln's again. Pools that were lent stay usable until the process ends: calls
+/// that began before may still use them. Candidates of a search run in another process, on kiln's.
 KILN_API void lend_threads(const HostThreads& threads);
 
 /// From now on workspaces of calls on CPUs, one for each calling thread, come from `memory`; with

@@ -42,6 +42,8 @@ _ACTIVATIONS = {
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """``a @ b`` of matrices, or of batches of them (see `kiln.matmul`)."""
+    if _is_direct(a, b):
+        return _product(a, b)
     return torch.ops.kiln.matmul(a, b)
 
 
@@ -53,8 +55,10 @@ def linear(
 ) -> torch.Tensor:
     """``activation(x @ weight.T + bias)``: x is [..., k], weight [n, k], bias [n]. The activation is
     part of the product where no gradient is asked for."""
-    asked = any(t is not None and t.requires_grad for t in (x, weight, bias))
-    if not (asked and torch.is_grad_enabled()):
+    given = (x, weight) if bias is None else (x, weight, bias)
+    if _is_direct(*given):
+        return _linear(x, weight, bias, activation)
+    if not (torch.is_grad_enabled() and any(t.requires_grad for t in given)):
         return torch.ops.kiln.linear(x, weight, bias, activation)
     return _ACTIVATIONS[activation](torch.ops.kiln.linear(x, weight, bias, "none"))
 
@@ -93,10 +97,53 @@ def patch(
     return names
 
 
+# PyTorch tells its current stream by DLPack's C functions since 2.10.
+_TELLS_STREAM = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+
+
 def _product(a: torch.Tensor, b: torch.Tensor, **arguments: Any) -> torch.Tensor:
-    if a.is_cuda:
+    if a.is_cuda and not _TELLS_STREAM:
         arguments["stream"] = torch.cuda.current_stream(a.device).cuda_stream
-    return _kiln.matmul(a.detach(), b.detach(), **arguments)
+    if a.requires_grad:
+        a = a.detach()
+    if b.requires_grad:
+        b = b.detach()
+    return _kiln.matmul(a, b, **arguments)
+
+
+def _find_watchers() -> Optional[Tuple[Callable[[], Any], ...]]:
+    """PyTorch 2's functions that tell whether somebody watches operators: the compiler, a mode,
+    vmap. None: this PyTorch has not all of them."""
+    core: Any = torch._C
+    try:
+        return (
+            torch.compiler.is_compiling,
+            core._len_torch_dispatch_stack,
+            core._len_torch_function_stack,
+            core._functorch.peek_interpreter_stack,
+        )
+    except AttributeError:
+        return None
+
+
+_WATCHERS = _find_watchers()
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_direct(*tensors: torch.Tensor) -> bool:
+    """Whether the operator may be left out: PyTorch takes several microseconds to call one that is
+    written in Python. No gradient is asked for, and nobody watches."""
+    if _WATCHERS is None:
+        return False
+    for watches in _WATCHERS:
+        if watches():
+            return False
+    grad = torch.is_grad_enabled()
+    for t in tensors:
+        if type(t) not in _PLAIN or (grad and t.requires_grad):
+            return False
+    return True
 
 
 def _linear(
@@ -104,6 +151,8 @@ def _linear(
 ) -> torch.Tensor:
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     terms = {} if bias is None else {"bias": bias.detach().to(wide)}
+    if x.dim() == 2:
+        return _product(x, weight.T, activation=activation, **terms)
     rows = x.detach().reshape(-1, x.shape[-1])
     result = _product(rows, weight.T, activation=activation, **terms)
     return result.reshape(*x.shape[:-1], weight.shape[0])

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "errors.h"
+#include "exchange.h"
 
 namespace kiln::python {
 namespace {
@@ -138,16 +139,7 @@ DType dlpack_type(const DLDataType& type, const char* name) {
       fmt::format("DLPack's code {}, {} bits, {} lanes", type.code, type.bits, type.lanes));
 }
 
-/// The array of a tensor whose capsule is kept; not taken over, it frees the tensor itself.
-void read_dlpack(py::handle object, void* stream, Array& array) {
-  // Without a stream the producer waits for its own, so that a GPU's default stream may read on.
-  const py::object export_to = object.attr("__dlpack__");
-  array.kept = stream == nullptr
-                   ? export_to()
-                   : export_to(py::arg("stream") = reinterpret_cast<std::uintptr_t>(stream));
-  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(array.kept.ptr(), "dltensor"));
-  if (managed == nullptr) throw py::error_already_set();
-  const DLTensor& tensor = managed->dl_tensor;
+void read_tensor(const DLTensor& tensor, Array& array) {
   check_dims(array, tensor.ndim);
   array.place = dlpack_place(tensor, array.name);
   array.type = dlpack_type(tensor.dtype, array.name);
@@ -158,6 +150,29 @@ void read_dlpack(py::handle object, void* stream, Array& array) {
     std::copy_n(tensor.strides, tensor.ndim, array.strides.begin());
   else
     set_tight_strides(array);
+}
+
+/// False: the array's type has no table of C functions, or it does not give this array.
+bool read_exchanged(PyObject* object, void* stream, Array& array) {
+  const Exchange* const exchange = Exchange::of(object);
+  DLTensor tensor{};
+  if (exchange == nullptr || !exchange->read(object, tensor)) return false;
+  read_tensor(tensor, array);
+  if (array.place.kind != Place::Kind::cpu)
+    array.stream = stream != nullptr ? stream : exchange->stream(tensor.device);
+  return true;
+}
+
+/// The array of a tensor whose capsule is kept; not taken over, it frees the tensor itself.
+void read_dlpack(py::handle object, void* stream, Array& array) {
+  // Without a stream the producer waits for its own, so that a GPU's default stream may read on.
+  const py::object export_to = object.attr("__dlpack__");
+  array.kept = stream == nullptr
+                   ? export_to()
+                   : export_to(py::arg("stream") = reinterpret_cast<std::uintptr_t>(stream));
+  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(array.kept.ptr(), "dltensor"));
+  if (managed == nullptr) throw py::error_already_set();
+  read_tensor(managed->dl_tensor, array);
 }
 
 /// numba's arrays, among others. They do not say which of the GPUs holds them: the first is taken.
@@ -195,6 +210,7 @@ Array read_array(PyObject* object, const char* name, void* stream) {
   Array array{.name = name};
   if (py::isinstance<py::array>(object)) {
     read_numpy(py::reinterpret_borrow<py::array>(object), array);
+  } else if (read_exchanged(object, stream, array)) {
   } else if (const py::handle handle = object; py::hasattr(handle, "__dlpack__")) {
     read_dlpack(handle, stream, array);
   } else if (py::hasattr(handle, "__cuda_array_interface__")) {
@@ -245,12 +261,33 @@ std::string_view python_name(DType type) {
   return name(type);
 }
 
-py::object empty_like(PyObject* like, int dims, const std::int64_t* sizes, DType type) {
+/// The device of an array in DLPack's words.
+DLDevice dlpack_device(const Place& place) {
+  switch (place.kind) {
+    case Place::Kind::cpu:
+      return {kDLCPU, 0};
+    case Place::Kind::cuda:
+      return {kDLCUDA, place.index};
+    case Place::Kind::hip:
+      return {kDLROCM, place.index};
+  }
+  return {kDLCPU, 0};
+}
+
+py::object empty_like(PyObject* like, const Place& place, int dims, const std::int64_t* sizes,
+                      DType type) {
   if (py::isinstance<py::array>(like) && type <= DType::s32 && type != DType::bf16) {
     static const char* const kFormats[] = {"f4", "f8", "f2", "", "i1", "u1", "i4"};
     const std::vector<py::ssize_t> shape(sizes, sizes + dims);
     return py::array(py::dtype(kFormats[static_cast<int>(type)]), shape);
   }
+  if (const Exchange* const exchange = Exchange::of(like); exchange != nullptr)
+    for (const TypeName& row : kTypes)
+      if (row.type == type)
+        return exchange->empty({.device = dlpack_device(place),
+                                .ndim = dims,
+                                .dtype = row.dlpack,
+                                .shape = const_cast<std::int64_t*>(sizes)});
   py::tuple shape(dims);
   for (int i = 0; i < dims; ++i) shape[i] = sizes[i];
   return py::module_::import("kiln._arrays")

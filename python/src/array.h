@@ -33,10 +33,12 @@ struct Array {
   std::array<std::int64_t, 3> sizes{}, strides{};
   bool writable = true;
   Place place;
-  py::object kept;  // what owns the memory, where that is not the argument itself
+  void* stream = nullptr;  // on which the array's library works, where it tells
+  py::object kept;         // what owns the memory, where that is not the argument itself
 };
 
-/// Reads the argument called `name`. `stream` is where a GPU's array will be used. Throws Python's
+/// Reads the argument called `name`. `stream` is where a GPU's array will be used; null: where its
+/// library works (Array::stream), else the default stream. Throws Python's
 /// TypeError (no array, an element type that kiln does not know) or kiln.BadInput (dimensions,
 /// strides).
 Array read_array(PyObject* object, const char* name, void* stream);
@@ -55,8 +57,9 @@ DType type_from(py::handle object, const char* name);
 /// The name of a type in Python's array libraries: "float32".
 std::string_view python_name(DType type);
 
-/// An array that nothing was stored to, row-major, of the library and on the device that `like`
-/// comes from.
-py::object empty_like(PyObject* like, int dims, const std::int64_t* sizes, DType type);
+/// An array that nothing was stored to, row-major, of the library that `like` comes from, on its
+/// device, which is `place`.
+py::object empty_like(PyObject* like, const Place& place, int dims, const std::int64_t* sizes,
+                      DType type);
 
 }  // namespace kiln::python

@@ -139,6 +139,7 @@ void Builder::read_factors() {
   const PackedObject* packed = packed_in(arguments_.b);
   const Array a = read_array(arguments_.a, "a", call_.operands.stream);
   call_.place = a.place;
+  call_.operands.stream = arguments_.stream ? call_.operands.stream : a.stream;
   if (a.kept) call_.kept.push_back(a.kept);
   const Array b = packed ? packed->as_array() : read(arguments_.b, "b");
   require_matrix(a);
@@ -177,7 +178,7 @@ void Builder::read_out() {
   if (arguments_.out_dtype) gemm = gemm.output(type_from(arguments_.out_dtype, "out_dtype"));
   if (!arguments_.out) {
     if (output_ == Output::described) return;
-    call_.out = empty_like(arguments_.a, dims_, shape_.data(), gemm.d.dtype);
+    call_.out = empty_like(arguments_.a, call_.place, dims_, shape_.data(), gemm.d.dtype);
     const Array made = read(call_.out.ptr(), "out");
     call_.operands.d = made.data;
     return;

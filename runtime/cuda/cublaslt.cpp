@@ -33,7 +33,10 @@ struct Choice {
 };
 
 // Attribute numbers of cublasLt.h.
-constexpr int kDescTransA = 3, kDescTransB = 4;
+constexpr int kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBias = 8,
+              kDescBiasType = 26;
+// cublasLtEpilogue_t: a sum of these.
+constexpr std::int32_t kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32;
 constexpr int kLayoutBatch = 5, kLayoutStride = 6;
 constexpr int kPreferenceWorkspace = 1;
 constexpr int kPreferenceAlignments[] = {5, 6, 7, 8};  // of A, B, C, D
@@ -131,6 +134,27 @@ std::optional<int> type_code(DType type) {
   return std::nullopt;
 }
 
+/// The library's number of an epilogue, for D^T: one value for each of its rows is one for each of
+/// our columns. Nothing for what it has not, an exact GELU say.
+std::optional<std::int32_t> epilogue_code(const Gemm& g) {
+  Gemm product = g;
+  product.epilogue.bias = Bias::none, product.epilogue.activation = Activation::none;
+  if (!is_plain_product(product) || g.epilogue.bias == Bias::per_row) return std::nullopt;
+  const std::int32_t bias = g.epilogue.bias == Bias::none ? 0 : kEpilogueBias;
+  switch (g.epilogue.activation) {
+    case Activation::none:
+      return bias == 0 ? kEpilogueNone : bias;
+    case Activation::relu:
+      return kEpilogueRelu + bias;
+    case Activation::gelu_tanh:
+      return kEpilogueGelu + bias;
+    case Activation::gelu_erf:
+    case Activation::silu:
+      break;
+  }
+  return std::nullopt;
+}
+
 struct ComputeTypes {
   int compute, scale;
 };
@@ -148,6 +172,7 @@ struct CublasLt::Impl {
   gpu::SharedDevice device;
   Handle handle = nullptr;
   int scale = 0;
+  bool has_bias = false;
   Description description = nullptr;
   Layout left = nullptr, right = nullptr, c = nullptr, d = nullptr;
   std::array<Choice, kMostChoices> found{};
@@ -190,6 +215,20 @@ struct CublasLt::Impl {
     return ok;
   }
 
+  Status describe_epilogue(const Gemm& g) {
+    const std::int32_t epilogue = epilogue_code(g).value_or(kEpilogueNone);
+    if (epilogue == kEpilogueNone) return {};
+    Status ok = check(
+        lt.cublasLtMatmulDescSetAttribute(description, kDescEpilogue, &epilogue, sizeof epilogue),
+        "cublasLtMatmulDescSetAttribute");
+    has_bias = g.epilogue.bias != Bias::none;
+    const std::int32_t type = g.accumulator == fp64 ? kR64F : kR32F;
+    if (ok && has_bias)
+      ok = check(lt.cublasLtMatmulDescSetAttribute(description, kDescBiasType, &type, sizeof type),
+                 "cublasLtMatmulDescSetAttribute");
+    return ok;
+  }
+
   /// The library's matrices are column-major: what it computes is D^T = op(B)^T op(A)^T, so our B
   /// is its left operand.
   Status describe(const Canonical& problem) {
@@ -204,6 +243,7 @@ struct CublasLt::Impl {
       if (ok)
         ok = check(lt.cublasLtMatmulDescSetAttribute(description, attribute, &op, sizeof op),
                    "cublasLtMatmulDescSetAttribute");
+    if (ok) ok = describe_epilogue(g);
     if (ok)
       ok = problem.b_k_major ? describe_matrix(left, g.b, g.k, g.n, g.batch)
                              : describe_matrix(left, g.b, g.n, g.k, g.batch);
@@ -277,8 +317,8 @@ Result<Handle> handle_for(const Library& lt, const gpu::GpuDevice& device) {
 Result<CublasLt> CublasLt::make(gpu::SharedDevice device, const Canonical& problem,
                                 std::size_t workspace_bytes) {
   const Gemm& g = problem.gemm;
-  if (!is_plain_product(g) || g.b_packed)
-    return fail(ErrorCode::unsupported, "cuBLASLt is raced on plain products only");
+  if (!epilogue_code(g) || g.b_packed)
+    return fail(ErrorCode::unsupported, "cuBLASLt has no such epilogue, scales or packed B");
   const Result<Library>& lt = library();
   if (!lt) return tl::unexpected(lt.error());
   auto impl = std::make_unique<Impl>(*lt, std::move(device));
@@ -310,6 +350,12 @@ Status CublasLt::enqueue(const KilnGpuArgs& args, int choice, gpu::Stream stream
   const void* beta = narrow + 1;
   if (impl_->scale == kR64F) alpha = wide, beta = wide + 1;
   if (impl_->scale == kR32I) alpha = whole, beta = whole + 1;
+  if (impl_->has_bias)
+    if (Status ok = impl_->check(impl_->lt.cublasLtMatmulDescSetAttribute(
+                                     impl_->description, kDescBias, &args.bias, sizeof args.bias),
+                                 "cublasLtMatmulDescSetAttribute");
+        !ok)
+      return ok;
   // C is not read without beta, and what stands in its place must then lie as D does.
   const bool reads_c = args.beta != 0;
   const int status = impl_->lt.cublasLtMatmul(

@@ -100,4 +100,21 @@ TEST(GpuVendor, RunsWhereItWonAndIsAllowed) {
   EXPECT_THAT(config_with(true), Not(HasSubstr("cublaslt")));
 }
 
+TEST(GpuVendor, IsRacedWithTheEpiloguesThatItHas) {
+  if (!cuda::open_device(0)) GTEST_SKIP() << "no NVIDIA GPU";
+  TempDir dir;
+  auto engine = Engine::open(options_in(dir, true)).value();
+  const Gemm plain = Gemm::row_major(128, 192, 256);
+  const auto is_raced = [&](const Gemm& gemm) {
+    EXPECT_TRUE(engine.tune(gemm, {.budget = std::chrono::duration<double>(1)}));
+    return engine.plan(gemm).value().library_race().has_value();
+  };
+  EXPECT_TRUE(is_raced(plain.with_activation(Activation::relu)));
+  // As cublasLtMatmul() describes it: its bias is one value for each row.
+  Gemm column_major = Gemm::column_major(192, 128, 256).with_bias(Bias::per_row);
+  EXPECT_TRUE(is_raced(column_major));
+  EXPECT_FALSE(is_raced(plain.with_activation(Activation::silu)));
+  EXPECT_FALSE(is_raced(plain.with_bias(Bias::per_row)));
+}
+
 }  // namespace kiln::gpu_vendor_test

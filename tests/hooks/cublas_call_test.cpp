@@ -195,6 +195,8 @@ TEST_F(LtMatmul, EpiloguesAreKilns) {
   EXPECT_EQ(made->gemm.epilogue.bias, Bias::per_row);
   EXPECT_EQ(made->gemm.epilogue.activation, Activation::relu);
   EXPECT_EQ(made->operands.bias, memory + 32);
+  d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, -1);
+  EXPECT_FALSE(call()) << "a bias of D's type, bf16";
   for (const auto other :
        {CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_DGELU}) {
     d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_EPILOGUE, other);
