@@ -12,7 +12,7 @@ endif()
 # kiln_hook(NAME FOLDER EXPORTS): lib<NAME>.so of hooks/FOLDER and hooks/common, which exports these
 # names and no others.
 function(kiln_hook name folder exports)
-  set(map ${CMAKE_BINARY_DIR}/hooks/${folder}/exports.map)
+  set(map ${CMAKE_BINARY_DIR}/hooks/${name}.map)
   file(CONFIGURE OUTPUT ${map} CONTENT "{\n  global: ${exports}\n  local: *;\n};\n" @ONLY)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/hooks/${folder}/*.cpp
        ${PROJECT_SOURCE_DIR}/hooks/common/*.cpp)
@@ -33,7 +33,8 @@ function(kiln_hook name folder exports)
   add_dependencies(installable ${name})
 endfunction()
 
-# BLAS: one jump and one exported name for each line of the list.
+# BLAS: one jump and one exported name for each line of the list. libkiln_blas.so is for LD_PRELOAD,
+# libkiln_blas_alternative.so for Debian's alternatives.
 set(stubs ${PROJECT_SOURCE_DIR}/hooks/blas/forward_${CMAKE_SYSTEM_PROCESSOR}.S)
 if(EXISTS ${stubs})
   enable_language(ASM)
@@ -43,16 +44,26 @@ if(EXISTS ${stubs})
   set(stub_lines "")
   set(exports "kiln_blas_hook; sgemm_; dgemm_; sbgemm_; sgemm*64_; dgemm*64_; cblas_?gemm;
     cblas_sbgemm; cblas_?gemm*64*; cblas_?gemm_batch_strided*;")
+  set(error_handlers "")
   set(index 0)
   foreach(name IN LISTS names)
     string(APPEND stub_lines "FORWARD(${name}, ${index})\n")
-    string(APPEND exports "\n    ${name};")
+    if(name MATCHES "xerbla")
+      string(APPEND error_handlers "\n    ${name};")
+    else()
+      string(APPEND exports "\n    ${name};")
+    endif()
     math(EXPR index "${index} + 1")
   endforeach()
   set(forwarded ${CMAKE_BINARY_DIR}/hooks/blas/forwarded.inc)
   file(CONFIGURE OUTPUT ${forwarded} CONTENT "${stub_lines}" @ONLY)
+  # A preloaded library's error handler would come before that of a program's extension (NumPy's);
+  # as the system's BLAS it is the one that LAPACK calls.
   kiln_hook(kiln_blas blas "${exports}")
-  target_sources(kiln_blas PRIVATE ${stubs})
+  kiln_hook(kiln_blas_alternative blas "${exports}${error_handlers}")
+  foreach(target kiln_blas kiln_blas_alternative)
+    target_sources(${target} PRIVATE ${stubs})
+  endforeach()
   set_property(SOURCE ${stubs} APPEND PROPERTY OBJECT_DEPENDS ${forwarded})
 elseif(NOT KILN_HOOKS STREQUAL "AUTO")
   message(FATAL_ERROR "KILN_HOOKS: no stubs for ${CMAKE_SYSTEM_PROCESSOR} in hooks/blas")
