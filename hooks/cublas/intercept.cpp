@@ -132,7 +132,7 @@ KILN_HOOK cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t descripti
   if (!kiln::hooks::PassingOn::now() && handle != nullptr)
     if (const auto call = kiln::hooks::read_call(
             {description, alpha, a, layout_a, b, layout_b, beta, c, layout_c, d, layout_d}))
-      if (serve(*call, stream, {workspace, workspace_bytes})) return CUBLAS_STATUS_SUCCESS;
+      if (serve(*call, stream)) return CUBLAS_STATUS_SUCCESS;
   static void* const real = kiln::hooks::cublaslt_function("cublasLtMatmul");
   return pass_on(real, handle, description, alpha, a, layout_a, b, layout_b, beta, c, layout_c, d,
                  layout_d, algorithm, workspace, workspace_bytes, stream);

@@ -54,7 +54,7 @@ std::unique_ptr<const Decision> decide_product(const Product& product) {
 
 }  // namespace
 
-bool serve(const Call& call, cudaStream_t stream, const LentWorkspace& workspace) {
+bool serve(const Call& call, cudaStream_t stream) {
   static auto* const decisions = new Decisions<Product, Hash>(decide_product);
   const int gpu = current_gpu();
   if (gpu < 0) return false;
@@ -63,13 +63,6 @@ bool serve(const Call& call, cudaStream_t stream, const LentWorkspace& workspace
   if (known->plan) {
     Operands operands = call.operands;
     operands.stream = stream;
-    const std::int64_t needed = known->plan->workspace_bytes();
-    const bool aligned = reinterpret_cast<std::uintptr_t>(workspace.memory) % 256 == 0;
-    if (workspace.memory != nullptr && aligned && needed > 0 &&
-        workspace.bytes >= static_cast<std::size_t>(needed)) {
-      operands.workspace = workspace.memory;
-      operands.workspace_bytes = static_cast<std::int64_t>(workspace.bytes);
-    }
     if (known->plan->run(operands)) return true;
   }
   if (known->log) known->log->add();

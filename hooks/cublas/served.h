@@ -5,15 +5,9 @@
 
 namespace kiln::hooks {
 
-/// Workspace that came with the call: of cublasLtMatmul().
-struct LentWorkspace {
-  void* memory = nullptr;
-  std::size_t bytes = 0;
-};
-
 /// True: the product is in the stream. False: it is the library's; the call is recorded where calls
 /// are. Nothing is compiled. The first call of a product looks it up and loads its code, also while
 /// the stream is being captured.
-bool serve(const Call& call, cudaStream_t stream, const LentWorkspace& workspace = {});
+bool serve(const Call& call, cudaStream_t stream);
 
 }  // namespace kiln::hooks

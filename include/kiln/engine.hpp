@@ -46,9 +46,8 @@ struct Operands {
   void* stream = nullptr;
   /// Device memory of plan.workspace_bytes() bytes, 256-byte aligned, not shared by calls that may
   /// overlap in time. Null: the engine's, for this stream and thread, or for a capture into a
-  /// graph, which keeps it. Drivers that cannot tell captures apart (before CUDA 12, ROCm 5.3) give
-  /// the stream's: a graph that may run beside other calls of that stream needs one of its own
-  /// there.
+  /// graph, which keeps it. Runtimes whose graphs hold no user objects (old ROCm) give the stream's
+  /// then: a graph that may run beside other calls of that stream needs one of its own there.
   void* workspace = nullptr;
   std::int64_t workspace_bytes = 0;  ///< of the workspace
   const void* scale_a = nullptr;     ///< scales of A: fp32 or e8m0 (see Scale), 4-byte aligned

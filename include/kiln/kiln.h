@@ -230,7 +230,7 @@ typedef struct kiln_operands {
   int threads;                   /**< 0 = the engine's default */
   void* stream;                  /**< a cudaStream_t or CUstream; NULL: the default stream */
   void* workspace;               /**< 256-byte aligned, or NULL: the engine keeps one for each
-                                    stream and thread */
+                                    stream and thread, and for each capture */
   int64_t workspace_bytes;       /**< bytes of the workspace */
   const void* scale_a;           /**< scales of A, 4-byte aligned */
   const void* scale_b;           /**< scales of B, 4-byte aligned */

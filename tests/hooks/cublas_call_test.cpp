@@ -204,6 +204,15 @@ TEST_F(LtMatmul, EpiloguesAreKilns) {
   }
 }
 
+TEST_F(LtMatmul, EightBitFloatsAreTakenWhereFastAccumulationIsAllowed) {
+  for (FakeAttributes* input : {&a_, &b_})
+    input->set<std::uint32_t>(CUBLASLT_MATRIX_LAYOUT_TYPE, CUDA_R_8F_E4M3);
+  EXPECT_FALSE(call());
+  d_.set<std::int8_t>(CUBLASLT_MATMUL_DESC_FAST_ACCUM, 1);
+  ASSERT_TRUE(call());
+  EXPECT_EQ(call()->gemm.a.dtype, fp8_e4m3);
+}
+
 TEST_F(LtMatmul, WhatKilnDoesNotComputeIsTheLibrarys) {
   for (const auto pointer :
        {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER,
