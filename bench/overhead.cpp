@@ -36,12 +36,10 @@ Result<std::vector<double>> host_call_times(Engine& engine, const Gemm& gemm,
   if (!inside.kernel)
     return fail(ErrorCode::not_tuned,
                 fmt::format("{}: no generated kernel to call directly; tune it first", text(gemm)));
-  KilnArgs args = make_args(inside.problem, operands, inside.args.division);
-  const auto workspace = aligned_bytes(inside.workspace_bytes);
-  unsigned barrier[4] = {};
-  args.workspace = workspace.get();
-  args.barrier = barrier;
-  const auto direct = calls_over(1, [&](int) { inside.kernel->gemm(&args, 0, 1); });
+  const auto args = with_workspace(make_args(inside.problem, operands, inside.args.division),
+                                   inside.workspace_bytes);
+  if (!args) return tl::unexpected(args.error());
+  const auto direct = calls_over(1, [&](int) { inside.kernel->gemm(&*args, 0, 1); });
   const auto by_plan = calls_over(1, [&](int) { (void)plan->run(operands); });
   const auto by_gemm = calls_over(1, [&](int) { (void)engine.gemm(gemm, operands); });
   MeasureOptions options;

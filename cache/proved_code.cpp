@@ -3,11 +3,14 @@
 #include <SQLiteCpp/Statement.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cache/codec.h"
 #include "cache/store_impl.h"
+#include "generator/space/code_class.h"
 #include "generator/space/launch_text.h"
 #include "runtime/backend.h"
 #include "tuner/verify/envelope.h"
@@ -20,26 +23,34 @@ struct OldProof {
   std::string binary_key, text;
 };
 
-std::vector<OldProof> old_proofs(SQLite::Database& db) {
+std::vector<OldProof> old_proofs(SQLite::Database& db, std::string_view prefix) {
   std::vector<OldProof> all;
   SQLite::Statement row(db,
                         "SELECT rowid, binary_key, problem_key FROM verification "
                         "WHERE problem_key LIKE ? || '%'");
-  row.bind(1, kEnvelopePrefix);
+  row.bind(1, std::string(prefix));
   while (row.executeStep())
     all.push_back(
         {row.getColumn(0).getInt64(), row.getColumn(1).getString(), row.getColumn(2).getString()});
   return all;
 }
 
-/// What such a proof said.
-std::string old_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+/// What a proof says of a kernel.
+using ProofText = std::string (*)(const Gemm&, const DeviceCaps&, const Config&);
+
+std::string text_without_code(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
   return fmt::format("{}1;launch={};{}", kEnvelopePrefix,
                      content_hash(launch_text(gemm, device, config)), text(gemm));
 }
 
+std::string text_of_schema7(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  return envelope_text(gemm, device, config,
+                       code_class_of_schema7(canonicalise(gemm), device, config));
+}
+
 /// The texts that a proof has now: one for each device and config with its code.
-std::vector<std::string> new_texts(SQLite::Database& db, const OldProof& proof) {
+std::vector<std::string> new_texts(SQLite::Database& db, const OldProof& proof,
+                                   ProofText old_text) {
   std::vector<std::string> texts;
   const auto shape = parse_gemm(proof.text.substr(proof.text.rfind(';') + 1));
   if (!shape) return texts;
@@ -53,17 +64,19 @@ std::vector<std::string> new_texts(SQLite::Database& db, const OldProof& proof) 
     const auto config = parse_config(row.getColumn(1).getString());
     if (!device || !config || on_host(*device)) continue;
     if (!broken_rule(canonicalise(*shape), *device, *config).empty()) continue;
-    if (proof.text == old_text(*shape, *device, *config))
-      texts.push_back(envelope_text(*shape, *device, *config));
+    const std::string today = envelope_text(*shape, *device, *config);
+    if (proof.text == old_text(*shape, *device, *config) || proof.text == today)
+      texts.push_back(today);
   }
   return texts;
 }
 
-}  // namespace
-
-void name_proved_code(SQLite::Database& db) {
-  for (const OldProof& proof : old_proofs(db)) {
-    for (const std::string& text : new_texts(db, proof)) {
+/// Proofs that begin with `prefix`.
+void rewrite(SQLite::Database& db, ProofText old_text, std::string_view prefix) {
+  for (const OldProof& proof : old_proofs(db, prefix)) {
+    const auto texts = new_texts(db, proof, old_text);
+    if (std::ranges::find(texts, proof.text) != texts.end()) continue;
+    for (const std::string& text : texts) {
       SQLite::Statement add(db,
                             "INSERT OR IGNORE INTO verification (binary_key, problem_key, runtime, "
                             "created) SELECT binary_key, ?2, runtime, created FROM verification "
@@ -76,6 +89,14 @@ void name_proved_code(SQLite::Database& db) {
     drop.bind(1, proof.id);
     drop.exec();
   }
+}
+
+}  // namespace
+
+void name_proved_code(SQLite::Database& db) { rewrite(db, text_without_code, kEnvelopePrefix); }
+
+void rename_proved_code(SQLite::Database& db) {
+  rewrite(db, text_of_schema7, fmt::format("{}{};", kEnvelopePrefix, kGpuEnvelope));
 }
 
 }  // namespace kiln

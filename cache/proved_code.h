@@ -11,4 +11,8 @@ namespace kiln {
 /// next tuned. Throws what SQLite throws.
 void name_proved_code(SQLite::Database& db);
 
+/// In schema 7 a GPU's code was named by a hash over values that are off too. Those of CPUs stay.
+/// Throws what SQLite throws.
+void rename_proved_code(SQLite::Database& db);
+
 }  // namespace kiln

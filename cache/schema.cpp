@@ -4,6 +4,9 @@
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "cache/code_by_tokens.h"
 #include "cache/proved_code.h"
 #include "cache/seal.h"
@@ -173,13 +176,37 @@ CREATE TABLE range (
   UNIQUE (device_id, rest, size, first, last, policy, determinism)) STRICT;
 )sql";
 
+// A bias of D's type: behind the fields there were, wherever keys are kept. Winners' seals cover
+// the problem's key: those that were whole are made anew.
+constexpr const char* kVersion8 =
+    "ALTER TABLE problem ADD COLUMN bias_as_d INTEGER NOT NULL DEFAULT 0";
+
+void to_version8(SQLite::Database& db) {
+  std::vector<std::int64_t> whole;
+  SQLite::Statement winners(db, "SELECT id FROM measurement WHERE winner = 1");
+  while (winners.executeStep()) {
+    const std::int64_t id = winners.getColumn(0).getInt64();
+    if (measurement_sealed(db, id)) whole.push_back(id);
+  }
+  winners.reset();
+  db.exec(R"sql(
+UPDATE problem SET key = key || 'bias_as_d=0;', class = class || 'bias_as_d=0;';
+UPDATE fit SET class = class || 'bias_as_d=0;';
+UPDATE range SET rest = rest || 'bias_as_d=0;';
+UPDATE verification SET problem_key = replace(problem_key, ' threads=', 'bias_as_d=0; threads=');
+)sql");
+  for (const std::int64_t id : whole) seal_measurement(db, id);
+  rename_proved_code(db);
+}
+
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},
                                      {3, kVersion3},
                                      {4, kVersion4, to_version4},
                                      {5, kVersion5},
                                      {6, kVersion6},
-                                     {7, kVersion7, name_proved_code}};
+                                     {7, kVersion7, name_proved_code},
+                                     {8, kVersion8, to_version8}};
 
 }  // namespace
 

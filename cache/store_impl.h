@@ -11,6 +11,7 @@
 #include "cache/layer.h"
 #include "cache/rows.h"
 #include "cache/store.h"
+#include "generator/space/code_class.h"
 #include "runtime/log.h"
 
 namespace kiln {
@@ -96,6 +97,8 @@ void bind_fit_key(SQLite::Statement& row, const BestKey& key);
 /// The same of a proof over the envelope of a problem's code: version, code class, launch, threads
 /// of a CPU, shape. The config breaks no rule.
 std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config);
+std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config,
+                          const CodeClass& code);
 /// What every such text begins with.
 inline constexpr const char* kEnvelopePrefix = "envelope=";
 

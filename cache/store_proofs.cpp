@@ -17,7 +17,11 @@ std::string proof_text(const BestKey& key, const Config& config) {
 }
 
 std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  const CodeClass code = code_class(canonicalise(gemm), device, config);
+  return envelope_text(gemm, device, config, code_class(canonicalise(gemm), device, config));
+}
+
+std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config,
+                          const CodeClass& code) {
   const bool host = on_host(device);
   return fmt::format("{}{};code={:x}{:016x};launch={};threads={};{}", kEnvelopePrefix,
                      host ? kHostEnvelope : kGpuEnvelope, code.high, code.low,

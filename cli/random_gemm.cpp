@@ -91,9 +91,12 @@ void draw_padding(Draw& draw, Gemm& g) {
 void draw_scales(Draw& draw, Gemm& g) {
   if (!is_floating(g.a.dtype) || bits_of(g.a.dtype) > 8 || draw.one_in(2)) return;
   Gemm scaled = g;
-  switch (draw.below(4)) {
+  switch (draw.below(5)) {
     case 0:
       scaled = g.scaled(Scale::line);
+      break;
+    case 3:
+      scaled = g.scaled(Scale::tensor, draw.one_in(2) ? Scale::tensor : Scale::line);
       break;
     case 1:
       scaled = g.scaled(Scale::none, Scale::line);
@@ -117,7 +120,11 @@ void draw_scales(Draw& draw, Gemm& g) {
 }
 
 void draw_epilogue(Draw& draw, Gemm& g) {
-  if (draw.one_in(3)) g.epilogue.bias = draw.one_in(2) ? Bias::per_row : Bias::per_column;
+  if (draw.one_in(3)) {
+    g.epilogue.bias = draw.one_in(2) ? Bias::per_row : Bias::per_column;
+    g.epilogue.bias_as_d = draw.one_in(2);
+    if (!validate(g)) g.epilogue.bias_as_d = false;
+  }
   if (draw.one_in(3))
     g.epilogue.activation = static_cast<Activation>(
         draw.between(static_cast<int>(Activation::relu), static_cast<int>(Activation::silu)));

@@ -71,6 +71,7 @@ struct TuneCommand {
   std::optional<double> budget;
   std::uint64_t seed = 1;
   bool force = false;
+  bool race = false;
   bool offline = false;
 };
 
@@ -143,6 +144,7 @@ TuneOptions options_for(const TuneCommand& command, const TuneItem& item, Progre
   options.seed = command.seed;
   options.threads = item.threads;
   options.force = command.force;
+  options.race = command.race;
   options.progress = [&bar](const Progress& progress) { bar.update(progress); };
   options.cancelled = interrupted;
   return options;
@@ -301,9 +303,14 @@ void add_tune(CLI::App& parent, Session& session) {
                           ->capture_default_str();
   CLI::Option* force =
       app->add_flag("--force", command->force, "Tune again even where a valid record exists");
+  CLI::Option* race =
+      app->add_flag("--race", command->race,
+                    "Where a valid record exists, time its kernel beside the library again, "
+                    "without a search: after an update of cuBLAS or the BLAS")
+          ->excludes(force);
   app->add_flag("--offline", command->offline,
                 "Rank without the device, by a static model; store what is predicted")
-      ->excludes(seed, force, recorded);
+      ->excludes(seed, force, race, recorded);
 }
 
 }  // namespace kiln::cli

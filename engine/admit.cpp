@@ -19,7 +19,7 @@ namespace {
 Status run_once(const HostKernel& kernel, const Config& config, const Canonical& problem,
                 const DeviceCaps& device, const Operands& operands) {
   const int threads = device.compute_units;
-  KilnArgs args = make_args(problem, operands, division_of(config));
+  HostArgs args = make_args(problem, operands, division_of(config));
   PackedCopy copy;
   if (problem.gemm.b_packed) {
     auto packed = pack_b(packed_layout(problem, device), problem, args.b, threads);

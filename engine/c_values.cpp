@@ -17,7 +17,7 @@ namespace {
 
 static_assert(EnumNames<DType>::names.size() == KILN_FP4_E2M1 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
-static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_MX_32 + 1);
+static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_TENSOR + 1);
 static_assert(EnumNames<Activation>::names.size() == KILN_SILU + 1);
 static_assert(static_cast<int>(Progress::Stage::done) == KILN_STAGE_DONE);
 static_assert(static_cast<int>(LogLevel::debug) == KILN_LOG_DEBUG);
@@ -42,14 +42,14 @@ struct Shape {
 template <typename D>
 constexpr auto desc_fields(D& desc) {
   auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
-         b_packed, scale_a, scale_b] = desc;
+         b_packed, scale_a, scale_b, bias_as_d] = desc;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
   };
-  return std::tuple_cat(
-      std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
-      std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b));
+  return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
+                        std::tie(accumulator, bias, activation, residual, alignment, b_packed,
+                                 scale_a, scale_b, bias_as_d));
 }
 
 /// Calls `f(name, field of the desc, field of the Gemm)` for every field.
@@ -268,6 +268,7 @@ Result<TuneOptions> options_of(const kiln_tune_options* given, double default_se
   options.seed = x.seed;
   options.threads = x.threads;
   options.force = x.force != 0;
+  options.race = x.race != 0;
   if (x.progress != nullptr)
     options.progress = [call = x.progress, user = x.user](const Progress& state) {
       const kiln_progress told{.stage = static_cast<kiln_stage>(state.stage),

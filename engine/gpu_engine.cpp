@@ -54,8 +54,10 @@ std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threa
   if (options.determinism == Determinism::batch_invariant) return std::nullopt;
   // Integer sums stored as they are: there the library knows no alpha and beta but 0 and 1.
   if (gemm.d.dtype == DType::s32) return std::nullopt;
-  // The library keeps the bias's address in what calls share.
-  if (gemm.epilogue.bias != Bias::none) return std::nullopt;
+  // The library keeps the addresses of bias and scales in what calls share.
+  if (gemm.epilogue.bias != Bias::none || gemm.scale_a != Scale::none ||
+      gemm.scale_b != Scale::none)
+    return std::nullopt;
   const auto version = cuda::cublaslt_version_number();
   if (!version) return std::nullopt;
   const std::vector<Measured> rows = store->known(record.key, record.validators);

@@ -83,15 +83,15 @@ bool ranges_meet(std::uintptr_t x, std::uintptr_t x_bytes, std::uintptr_t d,
   return (x_bytes != 0) & ((x - d < d_bytes) | (d - x < x_bytes));
 }
 
-KilnArgs bound_args(const Plan::Impl& plan, const Operands& operands) {
-  KilnArgs args = plan.args;
+HostArgs bound_args(const Plan::Impl& plan, const Operands& operands) {
+  HostArgs args = plan.args;
   bind_operands(args, operands, plan.problem.swapped);
   return args;
 }
 
 Status run_checked(const Plan::Impl& plan, const Operands& operands) {
   if (plan.gpu) return plan.gpu->run(operands);
-  KilnArgs args = bound_args(plan, operands);
+  const HostArgs args = bound_args(plan, operands);
   if (plan.kernel) return launch(*plan.kernel, args, plan.used_threads, plan.workspace_bytes);
   const PackedLayout* packed = plan.gemm.b_packed ? &plan.packed_layout : nullptr;
   parallel(plan.threads, [&](int thread, int threads) {
@@ -211,8 +211,9 @@ void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel,
   plan.args.division = division;
   plan.used_threads = threads_used(*kernel, plan.args, plan.threads);
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
-  plan.bare_call = plan.used_threads == 1 && plan.workspace_bytes == 0 && !plan.gemm.b_packed &&
-                   plan.counter == nullptr && plan.rules[Operand::d].bytes != 0;
+  plan.bare_call = plan.used_threads == 1 && bytes_of_call(plan.args, plan.workspace_bytes) == 0 &&
+                   !plan.gemm.b_packed && plan.counter == nullptr &&
+                   plan.rules[Operand::d].bytes != 0;
   const bool plain = std::ranges::all_of(kOperands, [&](Operand which) {
     return is_of_every_product(which) || plan.rules[which].bytes == 0;
   });

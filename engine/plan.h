@@ -16,6 +16,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "kiln/engine.hpp"
+#include "runtime/cpu/cpu.h"
 #include "runtime/cpu/kernel.h"
 #include "runtime/cpu/packed_b.h"
 
@@ -59,7 +60,7 @@ struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Im
   std::string made_for;  // the class of CPUs whose kernel it is; empty: made for this device
   std::shared_ptr<const HostKernel> kernel;  // null: on a GPU, or the kernel of last resort
   std::unique_ptr<const GpuPlan> gpu;
-  KilnArgs args = {};    // of every call, but for operands, alpha and beta
+  HostArgs args = {};    // of every call, but for operands, alpha and beta
   int used_threads = 1;  // of `threads`, those that the kernel has work for
   std::int64_t workspace_bytes = 0;
   // One thread, no workspace, not recorded: gemm() calls the code directly.

@@ -144,7 +144,7 @@ Result<TuneReport> Engine::Impl::tune_locked(const Gemm& gemm, const TuneOptions
   const auto compiler = this->compiler();
   Validators with = now;
   if (compiler) with.compiler = (*compiler)->version();
-  if (!options.force) {
+  if (!options.force && !(options.race && compiler)) {
     const auto record = best(key, with);
     const bool serves =
         record && (!of_range || has_envelope(key.gemm, key.device, record->measured.config));
@@ -185,8 +185,10 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   };
   const auto record = best(key, made_by);
   const Continued continued(record, options);
-  input.options.budget = std::chrono::duration<double>(continued.seconds_left());
-  if (!options.force) input.known = store->known(key, made_by);
+  input.race_alone = options.race && !options.force && record;
+  if (!input.race_alone)
+    input.options.budget = std::chrono::duration<double>(continued.seconds_left());
+  if (!options.force && !input.race_alone) input.known = store->known(key, made_by);
   if (record) input.incumbent = record->measured.config;
   // What was ranked for such a device before it was here.
   input.first = predicted_configs(*store, key.device, key.gemm, kPredictedTried);
@@ -215,14 +217,14 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   stored.binary_key = built->binary.key;
   note(store->put_binary(built->binary));
   note(store->put(key, made_by, stored));
-  const SearchExtent searched = continued.with(*result);
+  const auto searched = input.race_alone ? record->searched : continued.with(*result);
   // A search for a range leaves a faster kernel that serves this size alone where it is.
   const bool yields = of_range && record &&
                       record->measured.timing().median_ns < winner.timing().median_ns &&
                       !has_envelope(key.gemm, key.device, record->measured.config);
   if (!yields) {
     // Before make_winner(): a winner without an extent would count as complete.
-    note(store->put_search(key, made_by, searched));
+    if (searched) note(store->put_search(key, made_by, *searched));
     note(store->make_winner(key, made_by, winner.config));
     install(gemm, key, winner.config, "tuned for exactly this problem by this process",
             built->kernel);

@@ -60,7 +60,10 @@ const Matrix& matrix(const Gemm& gemm, Operand which) {
 
 DType dtype_of(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return matrix(gemm, which).dtype;
-  if (which == Operand::bias) return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  if (which == Operand::bias) {
+    if (gemm.epilogue.bias_as_d) return gemm.d.dtype;
+    return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  }
   return scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : DType::fp32;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "generator/problem/operand.h"
 #include "kiln/gemm.hpp"
@@ -40,8 +41,9 @@ std::int64_t span(const Gemm& gemm, Operand which);
 /// What a buffer of the operand must hold, in bytes.
 std::int64_t span_bytes(const Gemm& gemm, Operand which);
 
-/// How many elements share a scale of one kind: `lines` of them × `along` elements of k; 0 stands
-/// for all of k.
+/// How many elements share a scale of one kind: `lines` of them (kEveryLine: all) × `along`
+/// elements of k; 0 stands for all of k.
+inline constexpr int kEveryLine = std::numeric_limits<int>::max();
 struct ScaleBlock {
   int lines = 1, along = 0;
 };
@@ -53,6 +55,8 @@ constexpr ScaleBlock scale_block(Scale s) {
       return {128, 128};
     case Scale::mx_32:
       return {1, 32};
+    case Scale::tensor:
+      return {kEveryLine, 0};
     default:
       return {};
   }

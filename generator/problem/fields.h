@@ -38,15 +38,15 @@ struct EnumNames<Bias> {
 };
 template <>
 struct EnumNames<Scale> {
-  static constexpr std::array<std::string_view, 5> names{"none", "line", "line_128", "square_128",
-                                                         "mx_32"};
+  static constexpr std::array<std::string_view, 6> names{"none",       "line",  "line_128",
+                                                         "square_128", "mx_32", "tensor"};
 };
 /// Calls `f(name, field)` for every field of an Epilogue.
 template <typename E, typename F>
 constexpr void for_each_epilogue_field(E& epilogue, F&& f) {
-  auto& [bias, activation, residual] = epilogue;
+  auto& [bias, activation, residual, bias_as_d] = epilogue;
   f(std::string_view("bias"), bias), f(std::string_view("activation"), activation);
-  f(std::string_view("residual"), residual);
+  f(std::string_view("residual"), residual), f(std::string_view("bias_as_d"), bias_as_d);
 }
 
 /// References to every field of a Gemm (const or not), nested ones included.
@@ -54,14 +54,14 @@ template <typename G>
 constexpr auto gemm_fields(G& gemm) {
   auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b] =
       gemm;
-  auto& [bias, activation, residual] = epilogue;
+  auto& [bias, activation, residual, bias_as_d] = epilogue;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
   };
-  return std::tuple_cat(
-      std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
-      std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b));
+  return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
+                        std::tie(accumulator, bias, activation, residual, alignment, b_packed,
+                                 scale_a, scale_b, bias_as_d));
 }
 inline constexpr std::size_t kGemmFieldCount =
     std::tuple_size_v<decltype(gemm_fields(std::declval<Gemm&>()))>;
@@ -106,7 +106,8 @@ inline constexpr std::array kGemmFieldNames = std::to_array<std::string_view>({"
                                                                                "alignment",
                                                                                "b_packed",
                                                                                "scale_a",
-                                                                               "scale_b"});
+                                                                               "scale_b",
+                                                                               "bias_as_d"});
 static_assert(kGemmFieldNames.size() == kGemmFieldCount);
 
 /// Calls `f(name, field)` for every field of a Gemm.

@@ -106,6 +106,8 @@ std::string_view name(Scale s) {
       return "128x128";
     case Scale::mx_32:
       return "mx32";
+    case Scale::tensor:
+      return "tensor";
   }
   return "?";
 }

@@ -46,13 +46,17 @@ std::string order_word(Gemm g) {
   return word;
 }
 
+std::string bias_word(Bias where, bool as_d) {
+  return fmt::format("{}{}", name(where), as_d ? "_d" : "");
+}
+
 std::string epilogue_word(const Epilogue& e) {
   std::string word;
   const auto add = [&word](std::string_view step) {
     if (!word.empty()) word += '+';
     word += step;
   };
-  if (e.bias != Bias::none) add(name(e.bias));
+  if (e.bias != Bias::none) add(bias_word(e.bias, e.bias_as_d));
   if (e.activation != Activation::none) add(name(e.activation));
   if (e.residual) add("residual");
   return word;
@@ -107,12 +111,14 @@ Status read_step(std::string_view step, std::string_view whole, Epilogue& e) {
   const auto twice = [&](std::string_view kind) {
     return bad_input("epilogue = \"{}\": names more than one {}", whole, kind);
   };
-  for (Bias b : {Bias::per_row, Bias::per_column}) {
-    if (step != name(b)) continue;
-    if (e.bias != Bias::none) return twice("bias");
-    e.bias = b;
-    return {};
-  }
+  for (Bias b : {Bias::per_row, Bias::per_column})
+    for (bool as_d : {false, true}) {
+      if (step != bias_word(b, as_d)) continue;
+      if (e.bias != Bias::none) return twice("bias");
+      e.bias = b;
+      e.bias_as_d = as_d;
+      return {};
+    }
   for (Activation f :
        {Activation::relu, Activation::gelu_tanh, Activation::gelu_erf, Activation::silu}) {
     if (step != name(f)) continue;
@@ -126,8 +132,8 @@ Status read_step(std::string_view step, std::string_view whole, Epilogue& e) {
     return {};
   }
   return bad_input(
-      "epilogue = \"{}\": \"{}\" is none of bias_row, bias_col, relu, gelu, gelu_erf, silu, "
-      "residual",
+      "epilogue = \"{}\": \"{}\" is none of bias_row, bias_col, bias_row_d, bias_col_d, relu, "
+      "gelu, gelu_erf, silu, residual",
       whole, step);
 }
 
@@ -140,13 +146,14 @@ Status read_epilogue(std::string_view text, Epilogue& e) {
 }
 
 Status read_scale(std::string_view word, std::string_view whole, Scale& out) {
-  for (Scale s : {Scale::none, Scale::line, Scale::line_128, Scale::square_128, Scale::mx_32}) {
+  for (Scale s : {Scale::none, Scale::line, Scale::line_128, Scale::square_128, Scale::mx_32,
+                  Scale::tensor}) {
     if (word != name(s)) continue;
     out = s;
     return {};
   }
-  return bad_input("scale = \"{}\": \"{}\" is none of none, line, 1x128, 128x128, mx32", whole,
-                   word);
+  return bad_input("scale = \"{}\": \"{}\" is none of none, line, 1x128, 128x128, mx32, tensor",
+                   whole, word);
 }
 
 Status read_scales(std::string_view text, Gemm& g) {

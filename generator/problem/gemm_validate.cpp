@@ -32,7 +32,7 @@ Status check_enumerators(const Gemm& g) {
   if (g.epilogue.bias > Bias::per_column)
     return bad_input("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
   for (Operand which : {Operand::a, Operand::b})
-    if (scale_of(g, which) > Scale::mx_32)
+    if (scale_of(g, which) > Scale::tensor)
       return bad_input("scale_{} = {}: no such kind of scales", name(which),
                        static_cast<int>(scale_of(g, which)));
   return {};
@@ -84,6 +84,10 @@ Status check_scale(const Gemm& g, Operand which) {
   if (scale == Scale::mx_32 && g.k % scale_block(scale).along != 0)
     return bad_input("k = {}: scale_{} = {} needs a multiple of {}", g.k, name(which), name(scale),
                      scale_block(scale).along);
+  const std::int64_t lines = which == Operand::a ? g.m : g.n;
+  if (scale == Scale::tensor && lines > kEveryLine)
+    return bad_input("{} = {}: scale_{} = {} needs at most {}", which == Operand::a ? "m" : "n",
+                     lines, name(which), name(scale), kEveryLine);
   const Extent e = extent(g, scales_of(which));
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(e.lines, e.length, &bytes) ||
@@ -110,6 +114,17 @@ Status check_scales(const Gemm& g) {
                               name(g.scale_a), name(g.scale_b)));
   if (g.b_packed && (g.scale_a != Scale::none || g.scale_b != Scale::none))
     return refuse("b_packed = true: a packed B has no scales, nor has what it meets");
+  return {};
+}
+
+Status check_bias(const Gemm& g) {
+  if (!g.epilogue.bias_as_d) return {};
+  if (g.epilogue.bias == Bias::none)
+    return bad_input("epilogue.bias_as_d = true: epilogue.bias = none");
+  if (g.d.dtype != fp16 && g.d.dtype != bf16)
+    return fail(ErrorCode::unsupported,
+                fmt::format("epilogue.bias_as_d = true: d.dtype = {}: must be fp16 or bf16",
+                            name(g.d.dtype)));
   return {};
 }
 
@@ -190,7 +205,7 @@ Status check_alignment(const Gemm& g) {
 
 Status validate(const Gemm& gemm) {
   for (auto check :
-       {check_enumerators, check_sizes, check_types, check_scales, check_output_layout})
+       {check_enumerators, check_sizes, check_types, check_scales, check_bias, check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;

@@ -6,10 +6,16 @@
 #include <string_view>
 
 #include "generator/space/family.h"
+#include "generator/space/parameters.h"
 
 namespace kiln {
 
-CodeClass code_class(const Canonical& problem, const DeviceCaps& device, const Config& config) {
+namespace {
+
+/// `counts(name, value)`: whether a value that templates ask about is part of the class.
+template <typename F>
+CodeClass class_of(const Canonical& problem, const DeviceCaps& device, const Config& config,
+                   F&& counts) {
   const Family& family = family_of(config, device.vendor);
   const Parameters all = family.parameters(problem, device, config);
   std::string binding;
@@ -23,11 +29,26 @@ CodeClass code_class(const Canonical& problem, const DeviceCaps& device, const C
   // The host's templates also ask for hints, and for nothing that is not in a constant.
   if (family.launch != nullptr)
     for (const auto& [name, value] : all.values) {
+      if (!counts(name, value)) continue;
       add(name);
       add(value);
     }
   const XXH128_hash_t hash = XXH3_128bits(binding.data(), binding.size());
   return {hash.low64, hash.high64};
+}
+
+}  // namespace
+
+CodeClass code_class(const Canonical& problem, const DeviceCaps& device, const Config& config) {
+  return class_of(problem, device, config, [](std::string_view, std::string_view value) {
+    return value != value_of(false) && value != "none";
+  });
+}
+
+CodeClass code_class_of_schema7(const Canonical& problem, const DeviceCaps& device,
+                                const Config& config) {
+  return class_of(problem, device, config,
+                  [](std::string_view name, std::string_view) { return name != "bias_as_d"; });
 }
 
 }  // namespace kiln

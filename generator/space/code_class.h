@@ -9,7 +9,8 @@
 
 namespace kiln {
 
-/// A hash over all constants but hints, and over what the templates ask. Problems for which a
+/// A hash over all constants but hints, and over what the templates ask and what is not off: a
+/// value that is added later, and is off, leaves proofs of code as they are. Problems for which a
 /// config has the same class are computed by the same code.
 struct CodeClass {
   std::uint64_t low = 0, high = 0;
@@ -18,5 +19,9 @@ struct CodeClass {
 
 /// `config` breaks no rule for the problem.
 CodeClass code_class(const Canonical& problem, const DeviceCaps& device, const Config& config);
+
+/// What proofs in files of schema 7 name: a hash over values that are off as well.
+CodeClass code_class_of_schema7(const Canonical& problem, const DeviceCaps& device,
+                                const Config& config);
 
 }  // namespace kiln

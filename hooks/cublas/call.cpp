@@ -144,17 +144,56 @@ bool is(cublasLtMatmulDesc_t from, cublasLtMatmulDescAttributes_t which, Value w
   return attribute_of<Value>(from, which).value_or(wanted) == wanted;
 }
 
-/// What kiln does not compute: scales, amax, a part of D, another number of multiprocessors, …
+/// What kiln does not compute: scales of C and D, amax, a part of D, another number of
+/// multiprocessors, …
 bool is_plain(cublasLtMatmulDesc_t d) {
   for (const auto pointer :
-       {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
-        CUBLASLT_MATMUL_DESC_C_SCALE_POINTER, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER,
+       {CUBLASLT_MATMUL_DESC_C_SCALE_POINTER, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER,
         CUBLASLT_MATMUL_DESC_AMAX_D_POINTER})
     if (!is<const void*>(d, pointer, nullptr)) return false;
   return is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_HOST) &&
          is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_TRANSC, CUBLAS_OP_N) &&
          is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_FILL_MODE, CUBLAS_FILL_MODE_FULL) &&
          is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, 0);
+}
+
+/// One scale for an operand, or one for each of its lines. Those of blocks lie otherwise than
+/// kiln's.
+bool set_scale(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t pointer,
+               cublasLtMatmulDescAttributes_t mode, Scale& kind, const void*& to) {
+  to = attribute_of<const void*>(d, pointer).value_or(nullptr);
+  if (to == nullptr) return true;
+  switch (attribute_of<std::int32_t>(d, mode).value_or(CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F)) {
+    case CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F:
+      kind = Scale::tensor;
+      return true;
+    case CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F:
+      kind = Scale::line;
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// A scale of a batch is the library's for all of its products, kiln's has one for each.
+bool set_scales(Call& call, cublasLtMatmulDesc_t d) {
+  Gemm& g = call.gemm;
+  return set_scale(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_A_SCALE_MODE,
+                   g.scale_a, call.operands.scale_a) &&
+         set_scale(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
+                   g.scale_b, call.operands.scale_b) &&
+         (g.batch == 1 || (g.scale_a == Scale::none && g.scale_b == Scale::none));
+}
+
+constexpr std::int32_t kUsualBias = -1;  // that of D, but for 8-bit floats
+
+/// False for a type that kiln's bias has not.
+bool set_bias_type(Gemm& g, std::int32_t type) {
+  const DType of_d = g.d.dtype, wide = of_d == fp64 ? fp64 : fp32;
+  const auto named = type == kUsualBias ? of_d : type_of(static_cast<cudaDataType_t>(type));
+  if (named == wide) return true;
+  g.epilogue.bias_as_d = named == of_d && (of_d == fp16 || of_d == bf16);
+  return g.epilogue.bias_as_d;
 }
 
 /// cuBLASLt's GELU is the one by tanh.
@@ -186,24 +225,14 @@ bool set_epilogue(Call& call, cublasLtMatmulDesc_t d) {
   if (!bias) return true;
   if (!is<std::int64_t>(d, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, 0) || call.gemm.batch > 1)
     return false;
+  if (!set_bias_type(
+          call.gemm,
+          attribute_of<std::int32_t>(d, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE).value_or(kUsualBias)))
+    return false;
   epilogue.bias = Bias::per_row;
   call.operands.bias =
       attribute_of<const void*>(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER).value_or(nullptr);
   return call.operands.bias != nullptr;
-}
-
-/// Whether there is a bias of another type than kiln's, which is that of the epilogue: looked at
-/// first, for most programs have one of D's type.
-bool has_foreign_bias(const LtCall& call) {
-  const auto epilogue = attribute_of<std::int32_t>(call.description, CUBLASLT_MATMUL_DESC_EPILOGUE)
-                            .value_or(CUBLASLT_EPILOGUE_DEFAULT);
-  if ((epilogue & CUBLASLT_EPILOGUE_BIAS) == 0) return false;
-  auto type = attribute_of<std::int32_t>(call.description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)
-                  .value_or(-1);
-  std::uint32_t of_d = 0;
-  if (!read(call.layout_d, CUBLASLT_MATRIX_LAYOUT_TYPE, of_d)) return true;
-  if (type < 0) type = static_cast<std::int32_t>(of_d);
-  return type != (of_d == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F);
 }
 
 /// A matrix as cuBLASLt describes it.
@@ -308,7 +337,7 @@ std::optional<Call> read_call(const LtCall& from) {
         static_cast<const void*>(from.layout_a), static_cast<const void*>(from.layout_b),
         static_cast<const void*>(from.layout_c), static_cast<const void*>(from.layout_d)})
     if (given == nullptr) return std::nullopt;
-  if (has_foreign_bias(from) || !is_plain(from.description)) return std::nullopt;
+  if (!is_plain(from.description)) return std::nullopt;
   const auto compute =
       attribute_of<std::int32_t>(from.description, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE);
   const auto scale = attribute_of<std::int32_t>(from.description, CUBLASLT_MATMUL_DESC_SCALE_TYPE);
@@ -318,7 +347,8 @@ std::optional<Call> read_call(const LtCall& from) {
   if (!computation) return std::nullopt;
   Call call;
   call.gemm.accumulator = computation->accumulator;
-  if (!set_matrices(call.gemm, from, *computation) || !set_epilogue(call, from.description))
+  if (!set_matrices(call.gemm, from, *computation) || !set_epilogue(call, from.description) ||
+      !set_scales(call, from.description))
     return std::nullopt;
   // Unless it is said, 8-bit floats are added with more bits than the tensor core's accumulators
   // have, which not every kernel of kiln does.

@@ -44,6 +44,7 @@ enum class Scale : std::uint8_t {
   line_128,    ///< an fp32 for each 128 elements of a line
   square_128,  ///< an fp32 for each 128 lines × 128 elements
   mx_32,       ///< an e8m0 (one byte, a power of two) for each 32 elements of a line
+  tensor,      ///< an fp32 for the whole operand, in a batch one for each
 };
 
 /// How one matrix is stored. `transposed` says that what is stored is the transpose of what enters
@@ -65,9 +66,10 @@ struct Matrix {
 /// Everything up to the store is done in the accumulator's type (fp32 for s32 accumulators when any
 /// floating step is asked for).
 struct Epilogue {
-  Bias bias = Bias::none;                    ///< dtype fp32 (fp64 when D is fp64)
+  Bias bias = Bias::none;                    ///< of fp32 (fp64 when D is fp64) or as bias_as_d
   Activation activation = Activation::none;  ///< applied after the bias
-  bool residual = false;  ///< a matrix stored exactly as D is (dtype, order, ld, stride)
+  bool residual = false;   ///< a matrix stored exactly as D is (dtype, order, ld, stride)
+  bool bias_as_d = false;  ///< the bias has D's dtype, which is then fp16 or bf16
   /// Field by field, in order.
   auto operator<=>(const Epilogue&) const = default;
 };
@@ -115,9 +117,11 @@ struct KILN_API Gemm {
   Gemm transpose_b() const;
   Gemm output(DType t) const;              ///< dtype of C and D
   Gemm batched(std::int64_t count) const;  ///< tight strides
-  Gemm with_bias(Bias where) const {
+  /// `as_d`: its values have D's dtype.
+  Gemm with_bias(Bias where, bool as_d = false) const {
     Gemm copy = *this;
     copy.epilogue.bias = where;
+    copy.epilogue.bias_as_d = as_d;
     return copy;
   }
   Gemm with_activation(Activation f) const {

@@ -89,7 +89,8 @@ typedef enum kiln_scale {
   KILN_SCALE_LINE = 1,       /**< an fp32 for each line */
   KILN_SCALE_LINE_128 = 2,   /**< an fp32 for each 128 elements of a line */
   KILN_SCALE_SQUARE_128 = 3, /**< an fp32 for each 128 lines x 128 elements */
-  KILN_SCALE_MX_32 = 4       /**< an e8m0 byte for each 32 elements of a line */
+  KILN_SCALE_MX_32 = 4,      /**< an e8m0 byte for each 32 elements of a line */
+  KILN_SCALE_TENSOR = 5      /**< an fp32 for the whole operand, in a batch one for each */
 } kiln_scale;
 
 /** What kiln_gemm() does when the exact problem was never tuned. */
@@ -143,7 +144,7 @@ typedef struct kiln_gemm_desc {
   kiln_matrix c;              /**< C as stored, in D's order */
   kiln_matrix d;              /**< D as stored */
   kiln_dtype accumulator;     /**< type in which products are accumulated */
-  kiln_bias bias;             /**< fp32 values; fp64 when the accumulator is */
+  kiln_bias bias;             /**< fp32 values; fp64 when the accumulator is; see bias_as_d */
   kiln_activation activation; /**< applied after the bias */
   int residual;               /**< 1: a matrix stored exactly as D is added last */
   int alignment; /**< bytes: a power of two that divides every address, row pitch and, in a batch,
@@ -151,6 +152,7 @@ typedef struct kiln_gemm_desc {
   int b_packed;  /**< 1: B comes from kiln_pack_b() */
   kiln_scale scale_a; /**< scales of A */
   kiln_scale scale_b; /**< scales of B */
+  int bias_as_d;      /**< 1: the bias has D's dtype, which is then fp16 or bf16 */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */
@@ -201,6 +203,8 @@ typedef struct kiln_tune_options {
   void (*progress)(void* user, const kiln_progress* state); /**< told of every step, or NULL */
   int (*cancelled)(void* user); /**< asked between candidates; 1 stops and keeps what is known */
   void* user;                   /**< first argument of both */
+  int race; /**< 1: where a valid record exists, time its kernel again beside the library (cuBLASLt,
+                 the system's BLAS), without a further search; not for ranges */
 } kiln_tune_options;
 
 /** An open engine; see kiln_open(). */

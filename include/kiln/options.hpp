@@ -88,6 +88,10 @@ struct TuneOptions {
   std::uint64_t seed = 1;  ///< of the order of candidates and of the data
   int threads = 0;         ///< 0 = the engine's default
   bool force = false;      ///< search anew for the whole budget even when a valid record exists
+  /// Where a valid record exists, its kernel is timed again beside the library (cuBLASLt, the
+  /// system's BLAS), without a further search: the verdict by which the hooks and `allow_vendor`
+  /// choose belongs to one build of the library. Not for ranges.
+  bool race = false;
   std::function<void(const Progress&)> progress = nullptr;  ///< told of every step
   std::function<bool()> cancelled =
       nullptr;  ///< asked between candidates; true stops and keeps what is known

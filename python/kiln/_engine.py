@@ -43,6 +43,7 @@ def tune(
     seed: int = 1,
     threads: int = 0,
     force: bool = False,
+    race: bool = False,
     progress: Optional[Progress] = None,
     engine: Optional[_kiln.Engine] = None,
     **arguments: Any,
@@ -52,7 +53,8 @@ def tune(
     The product is that of ``matmul(a, b, **arguments)``, or a line: ``"fp32 N T 16 4096 4096"``,
     ``"fp32 N T 1..512 4096 4096"`` for a range of sizes. It belongs to ``threads``: tune with the
     number that you call with. ``budget`` is seconds of search in all; a later call with a larger
-    one continues. ``progress`` is called with the stage, candidates done and in all, and seconds.
+    one continues. ``race`` times the kernel of a tuned product beside the library again, without a
+    search (after an update of cuBLAS, say). ``progress`` is called with the stage, candidates done and in all, and seconds.
     Ctrl-C stops the search, keeps what was measured, and raises KeyboardInterrupt.
 
     >>> report = tune("fp32 N N 24 24 24", budget=0.5, threads=1)
@@ -68,6 +70,7 @@ def tune(
         seed=seed,
         threads=threads,
         force=force,
+        race=race,
         progress=progress,
         engine=engine,
         device=device,

@@ -31,6 +31,7 @@ def tune(
     seed: int,
     threads: int,
     force: bool,
+    race: bool,
     progress: Optional[Callable[[str, int, int, float], object]],
     engine: Optional[Engine],
     device: str,

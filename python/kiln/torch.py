@@ -149,8 +149,7 @@ def _is_direct(*tensors: torch.Tensor) -> bool:
 def _linear(
     x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], activation: str
 ) -> torch.Tensor:
-    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    terms = {} if bias is None else {"bias": bias.detach().to(wide)}
+    terms = {} if bias is None else {"bias": bias.detach()}
     if x.dim() == 2:
         return _product(x, weight.T, activation=activation, **terms)
     rows = x.detach().reshape(-1, x.shape[-1])

@@ -74,9 +74,10 @@ DType numpy_type(const py::dtype& dtype, const char* name) {
   raise_unknown_type(std::string(name) + ".dtype", py::str(dtype.attr("str")).cast<std::string>());
 }
 
-void check_dims(const Array& array, int dims) {
-  if (dims < 1 || dims > 3)
-    raise_bad_input(fmt::format("{} has {} dimensions: must be 1 to 3", array.name, dims));
+void check_dims(const Array& array, int dims, int least = 0) {
+  if (dims < least || dims > kMostDims)
+    raise_bad_input(
+        fmt::format("{} has {} dimensions: must be {} to {}", array.name, dims, least, kMostDims));
 }
 
 /// Strides in bytes become strides in elements.
@@ -206,7 +207,7 @@ std::string Place::device() const {
   return "cpu";
 }
 
-Array read_array(PyObject* object, const char* name, void* stream) {
+Array read_array(PyObject* object, const char* name, void* stream, int least_dims) {
   Array array{.name = name};
   if (py::isinstance<py::array>(object)) {
     read_numpy(py::reinterpret_borrow<py::array>(object), array);
@@ -221,6 +222,7 @@ Array read_array(PyObject* object, const char* name, void* stream) {
                     "__cuda_array_interface__",
                     name, Py_TYPE(object)->tp_name));
   }
+  check_dims(array, array.dims, least_dims);
   // Strides between elements that are not there may be anything.
   const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
   if (std::ranges::find(sizes, 0) != sizes.end()) set_tight_strides(array);

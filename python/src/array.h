@@ -24,13 +24,15 @@ struct Place {
   std::string device() const;
 };
 
+inline constexpr int kMostDims = 3;  // a batch of matrices
+
 /// One argument of a call. `strides` are in elements.
 struct Array {
   const char* name = "";
   void* data = nullptr;
   DType type = DType::fp32;
   int dims = 0;
-  std::array<std::int64_t, 3> sizes{}, strides{};
+  std::array<std::int64_t, kMostDims> sizes{}, strides{};
   bool writable = true;
   Place place;
   void* stream = nullptr;  // on which the array's library works, where it tells
@@ -41,7 +43,7 @@ struct Array {
 /// library works (Array::stream), else the default stream. Throws Python's
 /// TypeError (no array, an element type that kiln does not know) or kiln.BadInput (dimensions,
 /// strides).
-Array read_array(PyObject* object, const char* name, void* stream);
+Array read_array(PyObject* object, const char* name, void* stream, int least_dims = 1);
 
 /// Whether the elements lie row by row without gaps.
 bool is_tight(const Array& array);

@@ -116,12 +116,13 @@ as good), and rows, columns and batches may lie further apart than they need to.
 other strides raise ValueError.
 
 - ``out``: overlaps no other array but ``c``, which may be the same one.
-- ``bias``: shape (n,), or (m, 1) for a value a row; float32 (float64 where ``out`` is).
+- ``bias``: shape (n,), or (m, 1) for a value a row; float32 (float64 where ``out`` is), or
+  of ``out``'s dtype where that is float16 or bfloat16.
 - ``activation``: "relu", "gelu" (tanh), "gelu_erf" or "silu".
 - ``residual``: of the shape, dtype and strides of ``out``.
 - ``c``: of the shape, dtype and order of ``out``; needs ``beta``.
-- ``scale_a``, ``scale_b`` (8-bit floats): float32 of shape (lines,), (lines, k / 128) or
-  (lines / 128, k / 128), or uint8 of shape (lines, k / 32), rounded up; a line is a row of ``a`` or a
+- ``scale_a``, ``scale_b`` (8-bit floats): float32 of shape (), (lines,), (lines, k / 128)
+  or (lines / 128, k / 128), or uint8 of shape (lines, k / 32), rounded up; a line is a row of ``a`` or a
   column of ``b``. A batch comes before that.
 - ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.
 - ``threads``: 0 is the engine's number.

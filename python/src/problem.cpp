@@ -42,8 +42,8 @@ class Builder {
   void read_residual();
   void read_scales(const char* name, PyObject* object, std::int64_t lines, bool of_a);
 
-  Array read(PyObject* object, const char* name) {
-    Array array = read_array(object, name, call_.operands.stream);
+  Array read(PyObject* object, const char* name, int least_dims = 1) {
+    Array array = read_array(object, name, call_.operands.stream, least_dims);
     if (!(array.place == call_.place))
       raise_bad_input(fmt::format("{} is on {}, a on {}: must be the same device", name,
                                   array.place.device(), call_.place.device()));
@@ -214,10 +214,12 @@ void Builder::read_c() {
 void Builder::read_bias() {
   Gemm& gemm = call_.gemm;
   const Array bias = read(arguments_.bias, "bias");
-  const DType wanted = gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
-  if (bias.type != wanted)
-    raise_type_error(
-        fmt::format("bias.dtype = {}: must be {}", python_name(bias.type), python_name(wanted)));
+  const DType of_d = gemm.d.dtype, wide = of_d == fp64 ? fp64 : fp32;
+  const bool narrow = of_d == fp16 || of_d == bf16;
+  if (bias.type != wide && !(narrow && bias.type == of_d))
+    raise_type_error(fmt::format("bias.dtype = {}: must be {}{}", python_name(bias.type),
+                                 python_name(wide),
+                                 narrow ? fmt::format(" or {}", python_name(of_d)) : ""));
   const std::int64_t rows = bias.dims == 2 ? bias.sizes[0] : 1;
   const std::int64_t columns = bias.dims == 2 ? bias.sizes[1] : bias.sizes[0];
   const bool by_column = bias.dims <= 2 && rows == 1 && columns == gemm.n;
@@ -229,6 +231,7 @@ void Builder::read_bias() {
   if (bias.sizes[along] > 1 && bias.strides[along] != 1)
     raise_bad_input(described(bias) + ": must be contiguous");
   gemm.epilogue.bias = by_column ? Bias::per_column : Bias::per_row;
+  gemm.epilogue.bias_as_d = bias.type != wide;
   call_.operands.bias = bias.data;
 }
 
@@ -246,11 +249,12 @@ void Builder::read_residual() {
   call_.operands.residual = residual.data;
 }
 
-/// One scale a line is one dimension, blocks along k are two; a batch is one more before them.
+/// A scale for all is no dimension, one a line is one, blocks along k are two; a batch is one more
+/// before them.
 void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines, bool of_a) {
   constexpr std::int64_t kBlock = 128, kMxBlock = 32;
   Gemm& gemm = call_.gemm;
-  const Array scales = read(object, name);
+  const Array scales = read(object, name, /*least_dims=*/0);
   if (stacked_) raise_bad_input(std::string(name) + ": b must have the batch of a");
   const bool batched = dims_ == 3;
   const int dims = scales.dims - (batched ? 1 : 0);
@@ -264,14 +268,16 @@ void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines
     kind = Scale::mx_32;
   else if (scales.type == DType::fp32 && dims == 1 && sizes[0] == lines)
     kind = Scale::line;
+  else if (scales.type == DType::fp32 && (dims == 0 || (dims == 1 && sizes[0] == 1)))
+    kind = Scale::tensor;
   else if (scales.type == DType::fp32 && sizes == std::array{lines, along})
     kind = Scale::line_128;
   else if (scales.type == DType::fp32 && sizes == std::array{blocks(lines, kBlock), along})
     kind = Scale::square_128;
   if (kind == Scale::none || (batched && scales.sizes[0] != gemm.batch))
     raise_bad_input(
-        fmt::format("{}: must be float32 of shape ({},), ({}, {}) or ({}, {}), or uint8 "
-                    "of shape ({}, {})",
+        fmt::format("{}: must be float32 of shape (), ({},), ({}, {}) or ({}, {}), or "
+                    "uint8 of shape ({}, {})",
                     described(scales), lines, lines, along, blocks(lines, kBlock), along, lines,
                     blocks(gemm.k, kMxBlock)));
   if (!is_tight(scales)) raise_bad_input(described(scales) + ": must be contiguous");

@@ -78,13 +78,15 @@ std::shared_ptr<Engine> engine_for(const py::object& engine, const std::string& 
 }
 
 py::object tune(const std::string& line, double budget, std::uint64_t seed, int threads, bool force,
-                const py::object& progress, const py::object& engine, const std::string& device) {
+                bool race, const py::object& progress, const py::object& engine,
+                const std::string& device) {
   const auto keeper = engine_for(engine, device);
   Watch watch(progress);
   const TuneOptions options{.budget = std::chrono::duration<double>(budget),
                             .seed = seed,
                             .threads = threads,
                             .force = force,
+                            .race = race,
                             .progress = [&](const Progress& state) { watch.tell(state); },
                             .cancelled = [&] { return watch.cancelled(); }};
   const auto run = [&](const auto& problem) {
@@ -177,8 +179,8 @@ const PackedObject* packed_in(PyObject* object) {
 void bind_tune(py::module_& module) {
   bind_reports(module);
   module.def("tune", &tune, py::arg("problem"), py::kw_only(), py::arg("budget"), py::arg("seed"),
-             py::arg("threads"), py::arg("force"), py::arg("progress"), py::arg("engine"),
-             py::arg("device"));
+             py::arg("threads"), py::arg("force"), py::arg("race"), py::arg("progress"),
+             py::arg("engine"), py::arg("device"));
   module.def("explain", &described<&Engine::explain>, py::arg("problem"), py::kw_only(),
              py::arg("threads"), py::arg("engine"), py::arg("device"));
   module.def("source", &described<&Engine::source>, py::arg("problem"), py::kw_only(),

@@ -42,6 +42,11 @@ def test_bias(a, b, shape):
     near(kiln.matmul(a, b, bias=bias), a @ b + bias)
     doubles = a.astype(float), b.astype(float)
     near(kiln.matmul(*doubles, bias=bias.astype(float)), a @ b + bias)
+    halves = a.astype("e"), b.astype("e")
+    expected = np.matmul(*(x.astype("f4") for x in halves)) + bias
+    for kind in "fe":
+        result = kiln.matmul(*halves, bias=bias.astype(kind))
+        np.testing.assert_allclose(result, expected, rtol=2e-3, atol=2e-3)
 
 
 def test_all_at_once(a, b):

@@ -15,12 +15,27 @@ namespace kiln {
 /// Errors: bad_input (threads out of 1..cores).
 Result<DeviceCaps> detect_cpu(int threads = 0);
 
+/// Arguments of a call, and how the caller's bias is stored: kernels read fp32 (fp64), so that a
+/// bias of a 16-bit type is widened at each launch.
+struct HostArgs : KilnArgs {
+  HostArgs() = default;
+  HostArgs(const KilnArgs& args) : KilnArgs(args) {}
+  DType bias_type = DType::fp32;
+};
+
 /// Canonical arguments of one call (workspace and barrier left null). `problem` comes from
 /// canonicalise(), `division` from the kernel's config (division_of(); the reference has none);
 /// operands are the caller's, so this is where A and B are exchanged. For a packed problem
 /// `operands.b` must already point at the packed bytes: PackedB is opaque here.
-KilnArgs make_args(const Canonical& problem, const Operands& operands,
+HostArgs make_args(const Canonical& problem, const Operands& operands,
                    const KilnDivision& division = {});
+
+/// Bytes of this thread's workspace that a call needs for which the kernel asks `workspace_bytes`.
+std::int64_t bytes_of_call(const HostArgs& args, std::int64_t workspace_bytes);
+
+/// The arguments as a kernel takes them: with this thread's workspace and barrier, valid until its
+/// next call. Errors: device (no memory).
+Result<KilnArgs> with_workspace(const HostArgs& args, std::int64_t workspace_bytes);
 
 /// How many of `threads` threads the kernel has work for: waking the others would cost a
 /// microsecond.
@@ -30,14 +45,14 @@ int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads);
 /// returns when all are done. Uses this thread's workspace arena, which only ever grows: a repeated
 /// call allocates nothing and takes no lock. Safe from many threads at once. Should the system
 /// refuse to make a thread, the call runs on fewer. Errors: device (no memory for the workspace).
-Status launch(const HostKernel& kernel, const KilnArgs& args, int threads);
+Status launch(const HostKernel& kernel, const HostArgs& args, int threads);
 
 /// The same for a plan, which asked the kernel once how many threads it uses and for the bytes that
 /// those need.
-Status launch(const HostKernel& kernel, const KilnArgs& args, int threads,
+Status launch(const HostKernel& kernel, const HostArgs& args, int threads,
               std::int64_t workspace_bytes);
 /// The same for code that no HostKernel owns.
-Status launch(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs args, int threads,
+Status launch(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, const HostArgs& args, int threads,
               std::int64_t workspace_bytes);
 
 }  // namespace kiln

@@ -1,4 +1,6 @@
+#include "generator/problem/extent.h"
 #include "generator/problem/operands.h"
+#include "kiln/numeric.hpp"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/workspace.h"
@@ -18,25 +20,28 @@ struct Call {
   const KilnArgs* args;
 };
 
-/// `args` is the caller's own copy.
-Status run_alone(KilnGemmFn gemm, KilnArgs& args, std::int64_t workspace_bytes) {
-  Result<void*> memory = workspace(workspace_bytes);
-  if (!memory) return tl::unexpected(std::move(memory).error());
-  args.workspace = *memory;
-  args.barrier = barrier_words();
-  gemm(&args, 0, 1);
-  return {};
+bool widens_bias(const HostArgs& args) {
+  return args.bias_kind != 0 && size_of(args.bias_type) < size_of(DType::fp32);
 }
 
-Status run_on_team(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& args, int threads,
-                   std::int64_t workspace_bytes) {
+std::int64_t bias_length(const KilnArgs& args) {
+  return args.bias_kind == kBiasPerRow ? args.m : args.n;
+}
+
+/// Where the widened bias lies: behind what the kernel asked for.
+std::int64_t behind(std::int64_t workspace_bytes) { return (workspace_bytes + 63) / 64 * 64; }
+
+Status run_alone(KilnGemmFn gemm, const HostArgs& args, std::int64_t workspace_bytes) {
+  return with_workspace(args, workspace_bytes).map([&](const KilnArgs& own) { gemm(&own, 0, 1); });
+}
+
+Status run_on_team(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, const HostArgs& args,
+                   int threads, std::int64_t workspace_bytes) {
   TeamLease team(threads);
   if (team.threads() != threads) workspace_bytes = ask_workspace(&args, team.threads());
-  Result<void*> memory = workspace(workspace_bytes);
-  if (!memory) return tl::unexpected(std::move(memory).error());
-  args.workspace = *memory;
-  args.barrier = barrier_words();
-  Call call{gemm, &args};
+  const Result<KilnArgs> own = with_workspace(args, workspace_bytes);
+  if (!own) return tl::unexpected(own.error());
+  Call call{gemm, &*own};
   const bool ran = team.run(
       [](void* context, int thread, int count) {
         const Call& c = *static_cast<const Call*>(context);
@@ -46,48 +51,64 @@ Status run_on_team(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& arg
   return ran ? Status{} : run_alone(gemm, args, ask_workspace(&args, 1));
 }
 
-Status run(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs& args, int threads,
-           std::int64_t workspace_bytes) {
-  if (threads > 1) return run_on_team(gemm, ask_workspace, args, threads, workspace_bytes);
-  return run_alone(gemm, args, workspace_bytes);
-}
-
 }  // namespace
 
-KilnArgs make_args(const Canonical& problem, const Operands& operands,
+HostArgs make_args(const Canonical& problem, const Operands& operands,
                    const KilnDivision& division) {
-  auto args = kernel_args<KilnArgs>(problem, operands);
+  HostArgs args = kernel_args<KilnArgs>(problem, operands);
   args.division = division;
   // Structured bindings: what an epilogue gets later, kernels that take any must be told.
-  const auto& [bias, activation, residual] = problem.gemm.epilogue;
+  const auto& [bias, activation, residual, bias_as_d] = problem.gemm.epilogue;
   args.bias_kind = static_cast<int>(bias);
   args.activation = static_cast<int>(activation);
   args.adds_residual = residual;
+  if (bias_as_d) args.bias_type = problem.gemm.d.dtype;
   return args;
+}
+
+std::int64_t bytes_of_call(const HostArgs& args, std::int64_t workspace_bytes) {
+  if (!widens_bias(args)) return workspace_bytes;
+  return behind(workspace_bytes) + bias_length(args) * size_of(DType::fp32);
+}
+
+Result<KilnArgs> with_workspace(const HostArgs& args, std::int64_t workspace_bytes) {
+  const Result<void*> memory = workspace(bytes_of_call(args, workspace_bytes));
+  if (!memory) return tl::unexpected(memory.error());
+  Result<KilnArgs> own = args;
+  own->workspace = *memory;
+  own->barrier = barrier_words();
+  if (widens_bias(args)) {
+    auto* const wide =
+        reinterpret_cast<float*>(static_cast<std::byte*>(*memory) + behind(workspace_bytes));
+    for (std::int64_t i = 0; i < bias_length(args); ++i)
+      wide[i] = static_cast<float>(load_element(args.bias_type, args.bias, i));
+    own->bias = wide;
+  }
+  return own;
 }
 
 int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads) {
   return threads > 1 && kernel.threads != nullptr ? kernel.threads(&args, threads) : threads;
 }
 
-Status launch(const HostKernel& kernel, const KilnArgs& args, int threads) {
+Status launch(const HostKernel& kernel, const HostArgs& args, int threads) {
   threads = threads_used(kernel, args, threads);
   return launch(kernel, args, threads, kernel.workspace_bytes(&args, threads));
 }
 
-Status launch(const HostKernel& kernel, const KilnArgs& args, int threads,
+Status launch(const HostKernel& kernel, const HostArgs& args, int threads,
               std::int64_t workspace_bytes) {
-  if (kernel.direct != nullptr && threads == 1) {
+  if (kernel.direct != nullptr && threads == 1 && !widens_bias(args)) {
     kernel.direct(args.a, args.b, args.c, args.d, args.bias, args.residual, args.alpha, args.beta);
     return {};
   }
-  KilnArgs own = args;
-  return run(kernel.gemm, kernel.workspace_bytes, own, threads, workspace_bytes);
+  return launch(kernel.gemm, kernel.workspace_bytes, args, threads, workspace_bytes);
 }
 
-Status launch(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, KilnArgs args, int threads,
+Status launch(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, const HostArgs& args, int threads,
               std::int64_t workspace_bytes) {
-  return run(gemm, ask_workspace, args, threads, workspace_bytes);
+  if (threads > 1) return run_on_team(gemm, ask_workspace, args, threads, workspace_bytes);
+  return run_alone(gemm, args, workspace_bytes);
 }
 
 }  // namespace kiln

@@ -142,13 +142,13 @@ void finish(const Canonical& problem, const KilnArgs& args, std::int64_t batch, 
   const Epilogue& epilogue = problem.gemm.epilogue;
   const DType type = problem.gemm.d.dtype;
   const double alpha = static_cast<Real>(args.alpha), beta = static_cast<Real>(args.beta);
-  const auto* bias = static_cast<const Stored<Real>*>(args.bias);
+  const DType bias_type = dtype_of(problem.gemm, Operand::bias);
   for (std::int64_t j = column; j < column + count; ++j) {
     double value = alpha * static_cast<double>(sum[j - column]);
     if (beta != 0.0)
       value += beta * load_element(type, args.c, batch * args.stride_c + row * args.ldc + j);
-    if (epilogue.bias == Bias::per_row) value += bias[row].value;
-    if (epilogue.bias == Bias::per_column) value += bias[j].value;
+    if (epilogue.bias == Bias::per_row) value += load_element(bias_type, args.bias, row);
+    if (epilogue.bias == Bias::per_column) value += load_element(bias_type, args.bias, j);
     value = activated(epilogue.activation, value);
     const std::int64_t at = batch * args.stride_d + row * args.ldd + j;
     if (epilogue.residual) value += load_element(type, args.residual, at);

@@ -34,7 +34,11 @@ struct Choice {
 
 // Attribute numbers of cublasLt.h.
 constexpr int kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBias = 8,
-              kDescBiasType = 26;
+              kDescFastAccum = 25, kDescBiasType = 26;
+// Of our A and B, which are its right and left operands.
+constexpr int kDescScalePointerA = 18, kDescScalePointerB = 17, kDescScaleModeA = 32,
+              kDescScaleModeB = 31;
+constexpr std::int32_t kScaleScalar = 0, kScaleOuterVector = 3;
 // cublasLtEpilogue_t: a sum of these.
 constexpr std::int32_t kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32;
 constexpr int kLayoutBatch = 5, kLayoutStride = 6;
@@ -138,7 +142,9 @@ std::optional<int> type_code(DType type) {
 /// our columns. Nothing for what it has not, an exact GELU say.
 std::optional<std::int32_t> epilogue_code(const Gemm& g) {
   Gemm product = g;
-  product.epilogue.bias = Bias::none, product.epilogue.activation = Activation::none;
+  product.scale_a = product.scale_b = Scale::none;
+  product.epilogue.bias = Bias::none, product.epilogue.bias_as_d = false;
+  product.epilogue.activation = Activation::none;
   if (!is_plain_product(product) || g.epilogue.bias == Bias::per_row) return std::nullopt;
   const std::int32_t bias = g.epilogue.bias == Bias::none ? 0 : kEpilogueBias;
   switch (g.epilogue.activation) {
@@ -152,6 +158,16 @@ std::optional<std::int32_t> epilogue_code(const Gemm& g) {
     case Activation::silu:
       break;
   }
+  return std::nullopt;
+}
+
+/// The library's number of a kind of scales; it has one scalar for all products of a batch.
+std::optional<std::int32_t> scale_code(const Gemm& g, Operand which) {
+  const Scale scale = scale_of(g, which);
+  if (scale == Scale::none) return kScaleScalar;
+  if (g.batch > 1) return std::nullopt;
+  if (scale == Scale::tensor) return kScaleScalar;
+  if (scale == Scale::line) return kScaleOuterVector;
   return std::nullopt;
 }
 
@@ -172,7 +188,7 @@ struct CublasLt::Impl {
   gpu::SharedDevice device;
   Handle handle = nullptr;
   int scale = 0;
-  bool has_bias = false;
+  bool has_bias = false, has_scale_a = false, has_scale_b = false;
   Description description = nullptr;
   Layout left = nullptr, right = nullptr, c = nullptr, d = nullptr;
   std::array<Choice, kMostChoices> found{};
@@ -215,17 +231,45 @@ struct CublasLt::Impl {
     return ok;
   }
 
+  template <typename Value>
+  Status set(int attribute, const Value& value) const {
+    return check(lt.cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value),
+                 "cublasLtMatmulDescSetAttribute");
+  }
+
   Status describe_epilogue(const Gemm& g) {
     const std::int32_t epilogue = epilogue_code(g).value_or(kEpilogueNone);
     if (epilogue == kEpilogueNone) return {};
-    Status ok = check(
-        lt.cublasLtMatmulDescSetAttribute(description, kDescEpilogue, &epilogue, sizeof epilogue),
-        "cublasLtMatmulDescSetAttribute");
+    Status ok = set(kDescEpilogue, epilogue);
     has_bias = g.epilogue.bias != Bias::none;
-    const std::int32_t type = g.accumulator == fp64 ? kR64F : kR32F;
-    if (ok && has_bias)
-      ok = check(lt.cublasLtMatmulDescSetAttribute(description, kDescBiasType, &type, sizeof type),
-                 "cublasLtMatmulDescSetAttribute");
+    const std::int32_t type = type_code(dtype_of(g, Operand::bias)).value_or(kR32F);
+    if (ok && has_bias) ok = set(kDescBiasType, type);
+    return ok;
+  }
+
+  /// 8-bit floats are added in the tensor core's accumulators, as kiln's fastest kernels do.
+  Status describe_scales(const Gemm& g) {
+    if (is_floating(g.a.dtype) && bits_of(g.a.dtype) == 8)
+      if (Status ok = set(kDescFastAccum, std::int8_t{1}); !ok) return ok;
+    has_scale_a = g.scale_a != Scale::none;
+    has_scale_b = g.scale_b != Scale::none;
+    for (const auto& [which, mode] :
+         {std::pair{Operand::a, kDescScaleModeA}, {Operand::b, kDescScaleModeB}})
+      if (const auto code = scale_code(g, which).value_or(kScaleScalar); code != kScaleScalar)
+        if (Status ok = set(mode, code); !ok) return ok;
+    // The heuristic looks whether there are pointers.
+    return point_to({.scale_a = &g, .scale_b = &g});
+  }
+
+  /// What a call reads besides the matrices.
+  struct Vectors {
+    const void *bias = nullptr, *scale_a = nullptr, *scale_b = nullptr;
+  };
+  Status point_to(const Vectors& v) const {
+    Status ok;
+    if (has_bias && v.bias != nullptr) ok = set(kDescBias, v.bias);
+    if (ok && has_scale_a) ok = set(kDescScalePointerA, v.scale_a);
+    if (ok && has_scale_b) ok = set(kDescScalePointerB, v.scale_b);
     return ok;
   }
 
@@ -240,10 +284,9 @@ struct CublasLt::Impl {
     const std::int32_t left_op = problem.b_k_major ? kOpT : kOpN;
     const std::int32_t right_op = problem.a_k_major ? kOpN : kOpT;
     for (const auto& [attribute, op] : {std::pair{kDescTransA, left_op}, {kDescTransB, right_op}})
-      if (ok)
-        ok = check(lt.cublasLtMatmulDescSetAttribute(description, attribute, &op, sizeof op),
-                   "cublasLtMatmulDescSetAttribute");
+      if (ok) ok = set(attribute, op);
     if (ok) ok = describe_epilogue(g);
+    if (ok) ok = describe_scales(g);
     if (ok)
       ok = problem.b_k_major ? describe_matrix(left, g.b, g.k, g.n, g.batch)
                              : describe_matrix(left, g.b, g.n, g.k, g.batch);
@@ -317,7 +360,7 @@ Result<Handle> handle_for(const Library& lt, const gpu::GpuDevice& device) {
 Result<CublasLt> CublasLt::make(gpu::SharedDevice device, const Canonical& problem,
                                 std::size_t workspace_bytes) {
   const Gemm& g = problem.gemm;
-  if (!epilogue_code(g) || g.b_packed)
+  if (!epilogue_code(g) || !scale_code(g, Operand::a) || !scale_code(g, Operand::b) || g.b_packed)
     return fail(ErrorCode::unsupported, "cuBLASLt has no such epilogue, scales or packed B");
   const Result<Library>& lt = library();
   if (!lt) return tl::unexpected(lt.error());
@@ -350,12 +393,7 @@ Status CublasLt::enqueue(const KilnGpuArgs& args, int choice, gpu::Stream stream
   const void* beta = narrow + 1;
   if (impl_->scale == kR64F) alpha = wide, beta = wide + 1;
   if (impl_->scale == kR32I) alpha = whole, beta = whole + 1;
-  if (impl_->has_bias)
-    if (Status ok = impl_->check(impl_->lt.cublasLtMatmulDescSetAttribute(
-                                     impl_->description, kDescBias, &args.bias, sizeof args.bias),
-                                 "cublasLtMatmulDescSetAttribute");
-        !ok)
-      return ok;
+  if (Status ok = impl_->point_to({args.bias, args.scale_a, args.scale_b}); !ok) return ok;
   // C is not read without beta, and what stands in its place must then lie as D does.
   const bool reads_c = args.beta != 0;
   const int status = impl_->lt.cublasLtMatmul(

@@ -28,7 +28,7 @@ class CublasLt {
   /// Bytes of workspace that `choice` wants.
   std::size_t workspace_bytes(int choice) const;
   /// Puts one call into the stream; the device's context must be current, `args.workspace` large
-  /// enough. With a bias one thread at a time. Errors: device.
+  /// enough. With a bias or scales one thread at a time. Errors: device.
   Status enqueue(const KilnGpuArgs& args, int choice, gpu::Stream stream) const;
 
  private:

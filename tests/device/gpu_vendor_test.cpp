@@ -113,6 +113,13 @@ TEST(GpuVendor, IsRacedWithTheEpiloguesThatItHas) {
   // As cublasLtMatmul() describes it: its bias is one value for each row.
   Gemm column_major = Gemm::column_major(192, 128, 256).with_bias(Bias::per_row);
   EXPECT_TRUE(is_raced(column_major));
+  Gemm halves = Gemm::column_major(192, 128, 256, bf16).with_bias(Bias::per_row, true);
+  EXPECT_TRUE(is_raced(halves));
+  Gemm bytes = Gemm::row_major(128, 192, 256, fp8_e4m3).transpose_b();
+  bytes.alignment = 16;
+  EXPECT_TRUE(is_raced(bytes));
+  EXPECT_TRUE(is_raced(bytes.scaled(Scale::tensor)));
+  EXPECT_FALSE(is_raced(bytes.scaled(Scale::line_128)));
   EXPECT_FALSE(is_raced(plain.with_activation(Activation::silu)));
   EXPECT_FALSE(is_raced(plain.with_bias(Bias::per_row)));
 }

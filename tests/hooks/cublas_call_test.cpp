@@ -195,8 +195,15 @@ TEST_F(LtMatmul, EpiloguesAreKilns) {
   EXPECT_EQ(made->gemm.epilogue.bias, Bias::per_row);
   EXPECT_EQ(made->gemm.epilogue.activation, Activation::relu);
   EXPECT_EQ(made->operands.bias, memory + 32);
-  d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, -1);
-  EXPECT_FALSE(call()) << "a bias of D's type, bf16";
+  EXPECT_FALSE(made->gemm.epilogue.bias_as_d);
+  for (const std::int32_t of_d : {-1, std::int32_t{CUDA_R_16BF}}) {
+    d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, of_d);
+    ASSERT_TRUE(call());
+    EXPECT_TRUE(call()->gemm.epilogue.bias_as_d);
+    EXPECT_TRUE(validate(call()->gemm));
+  }
+  d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16F);
+  EXPECT_FALSE(call()) << "of another type than D, bf16";
   for (const auto other :
        {CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_DGELU}) {
     d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_EPILOGUE, other);
@@ -211,11 +218,23 @@ TEST_F(LtMatmul, EightBitFloatsAreTakenWhereFastAccumulationIsAllowed) {
   d_.set<std::int8_t>(CUBLASLT_MATMUL_DESC_FAST_ACCUM, 1);
   ASSERT_TRUE(call());
   EXPECT_EQ(call()->gemm.a.dtype, fp8_e4m3);
+  d_.set<const void*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, memory + 48);
+  d_.set<const void*>(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, memory + 64);
+  d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
+                       CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+  const auto scaled = call();
+  ASSERT_TRUE(scaled);
+  EXPECT_EQ(scaled->gemm.scale_a, Scale::tensor);
+  EXPECT_EQ(scaled->gemm.scale_b, Scale::line);
+  EXPECT_EQ(scaled->operands.scale_a, memory + 48);
+  EXPECT_EQ(scaled->operands.scale_b, memory + 64);
+  d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+  EXPECT_FALSE(call());
 }
 
 TEST_F(LtMatmul, WhatKilnDoesNotComputeIsTheLibrarys) {
   for (const auto pointer :
-       {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER,
+       {CUBLASLT_MATMUL_DESC_C_SCALE_POINTER, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER,
         CUBLASLT_MATMUL_DESC_AMAX_D_POINTER}) {
     d_.set<const void*>(pointer, memory);
     EXPECT_FALSE(call()) << pointer;

@@ -52,6 +52,10 @@ const Base kLines{
     "lines", "sm_90a", "fp8 N T 200 96 300 batch=2 align=1 scale=line",
     CudaWgmma{
         .left = 128, .right = 96, .stages = 3, .warpgroups = 2, .pack_a = true, .pack_b = true}};
+const Base kWhole{
+    "whole", "sm_90a", "fp8 N T 200 96 300 batch=2 align=1 scale=tensor",
+    CudaWgmma{
+        .left = 128, .right = 96, .stages = 3, .warpgroups = 2, .pack_a = true, .pack_b = true}};
 
 struct Mutant {
   const Base* base;
@@ -107,6 +111,9 @@ const std::vector<Mutant> kMutants{
      "product(x, out.scale_b[row])"},
     {&kLines, "forgets the batch of the rows' scales", "(args.scale_a) + batch * args.m",
      "(args.scale_a)"},
+    {&kWhole, "takes the row's scale", "product(x, *out.scale_a)", "product(x, out.scale_a[row])"},
+    {&kWhole, "forgets the batch of B's scale", "(args.scale_b) + batch", "(args.scale_b)"},
+    {&kWhole, "forgets B's scale", "x = product(x, *out.scale_b);", ";"},
     {&kLines, "scales by columns alone", "if (row < out.rows) x = product(x, out.scale_a[row]);",
      ";"},
 };

@@ -31,7 +31,8 @@ kiln_gemm_desc c_desc(const Gemm& g) {
           .alignment = g.alignment,
           .b_packed = g.b_packed ? 1 : 0,
           .scale_a = static_cast<kiln_scale>(g.scale_a),
-          .scale_b = static_cast<kiln_scale>(g.scale_b)};
+          .scale_b = static_cast<kiln_scale>(g.scale_b),
+          .bias_as_d = g.epilogue.bias_as_d ? 1 : 0};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {

@@ -111,10 +111,10 @@ constexpr Mistake kProblemMistakes[] = {
     {"activation 5", "activation", wrong_enum<&kiln_gemm_desc::activation, 5>},
     {"activation 256", "activation", wrong_enum<&kiln_gemm_desc::activation, 256>},
     {"scale_a -1", "scale_a", wrong_enum<&kiln_gemm_desc::scale_a, -1>},
-    {"scale_a 5", "scale_a", wrong_enum<&kiln_gemm_desc::scale_a, 5>},
+    {"scale_a 6", "scale_a", wrong_enum<&kiln_gemm_desc::scale_a, 6>},
     {"scale_a 256", "scale_a", wrong_enum<&kiln_gemm_desc::scale_a, 256>},
     {"scale_b -1", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, -1>},
-    {"scale_b 5", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, 5>},
+    {"scale_b 6", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, 6>},
     {"scale_b 256", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, 256>},
     {"scales of a type that has none", "scale_a",
      [](Arguments& x) {

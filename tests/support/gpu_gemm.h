@@ -55,6 +55,8 @@ class RandomGpuGemm {
     g.epilogue.bias = static_cast<Bias>(below(3));
     g.epilogue.activation = static_cast<Activation>(below(5));
     g.epilogue.residual = below(2) == 0;
+    g.epilogue.bias_as_d = below(2) == 0;
+    if (!validate(g)) g.epilogue.bias_as_d = false;
   }
 
   /// Leading dimensions and strides that are multiples of `bytes`, some more than tight.

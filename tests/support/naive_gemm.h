@@ -51,7 +51,8 @@ Real naive_activation(Activation f, Real x) {
 /// Acc sums products; Real is what the epilogue works in.
 template <typename Acc, typename Real>
 void naive_gemm_as(const Gemm& g, const Operands& in, const Faults& faults) {
-  const DType bias_dtype = g.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  const DType of_bias = g.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  const DType bias_dtype = g.epilogue.bias_as_d ? g.d.dtype : of_bias;
   for (std::int64_t batch = 0; batch < g.batch; ++batch)
     for (std::int64_t i = 0; i < g.m; ++i)
       for (std::int64_t j = 0; j < g.n; ++j) {

@@ -64,6 +64,8 @@ class RandomGemm {
     g.epilogue.bias = static_cast<Bias>(below(3));
     g.epilogue.activation = static_cast<Activation>(below(5));
     g.epilogue.residual = one_in(2);
+    g.epilogue.bias_as_d = one_in(2);
+    if (!validate(g)) g.epilogue.bias_as_d = false;
   }
 
   /// Leading dimensions and strides beyond the tight ones.

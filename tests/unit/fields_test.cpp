@@ -52,6 +52,7 @@ std::array<bool, kGemmFieldCount> differing(const Gemm& x, const Gemm& y) {
 TEST(Fields, EachChangesTheTextOrIsRefused) {
   const Gemm bases[] = {Gemm::row_major(32, 64, 128).batched(2),
                         Gemm::column_major(32, 64, 128, bf16),
+                        Gemm::row_major(32, 64, 128, fp16).with_bias(Bias::per_row),
                         Gemm::row_major(32, 64, 128, fp8_e4m3).scaled(Scale::line)};
   for (const Gemm& base : bases)
     for_each_changed(base, [&](std::string_view name, const Gemm& changed) {
@@ -68,7 +69,7 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
   EXPECT_TRUE(is_plain_product(base));
   for_each_changed(base, [](std::string_view name, const Gemm& changed) {
     const bool beyond = name == "bias" || name == "activation" || name == "residual" ||
-                        name == "scale_a" || name == "scale_b";
+                        name == "scale_a" || name == "scale_b" || name == "bias_as_d";
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }
@@ -98,7 +99,8 @@ kiln_gemm_desc full_desc() {
           .alignment = 16,
           .b_packed = 1,
           .scale_a = KILN_SCALE_LINE_128,
-          .scale_b = KILN_SCALE_MX_32};
+          .scale_b = KILN_SCALE_MX_32,
+          .bias_as_d = 1};
 }
 
 TEST(Fields, EachIsReadFromTheCStruct) {
@@ -110,7 +112,7 @@ TEST(Fields, EachIsReadFromTheCStruct) {
   expected.a = matrix(fp64, 20), expected.b = matrix(fp16, 30);
   expected.c = matrix(bf16, 40), expected.d = matrix(s8, 50);
   expected.accumulator = s32;
-  expected.epilogue = {Bias::per_column, Activation::silu, true};
+  expected.epilogue = {Bias::per_column, Activation::silu, true, true};
   expected.alignment = 16;
   expected.b_packed = true;
   expected.scale_a = Scale::line_128, expected.scale_b = Scale::mx_32;

@@ -86,6 +86,33 @@ TEST(Launch, GivesThreadsWorkspaceAndBarrier) {
   }
 }
 
+/// Thread 0 adds the bias up into D, and writes over its whole workspace first.
+void add_bias(const KilnArgs* args, int thread, int) {
+  if (thread != 0) return;
+  std::memset(args->workspace, 0xff, 100);
+  float sum = 0;
+  for (long long i = 0; i < args->n; ++i) sum += static_cast<const float*>(args->bias)[i];
+  *static_cast<float*>(args->d) = sum;
+}
+
+TEST(Launch, ANarrowBiasReachesTheKernelAsFp32) {
+  for (const auto& [type, one] : {std::pair{fp16, std::uint16_t{0x3c00}}, {bf16, {0x3f80}}})
+    for (int threads : {1, 2}) {
+      const std::vector<std::uint16_t> bias(37, one);
+      float d = 0;
+      HostArgs args;
+      args.n = 37;
+      args.bias = bias.data();
+      args.bias_kind = kBiasPerColumn;
+      args.bias_type = type;
+      args.d = &d;
+      EXPECT_EQ(bytes_of_call(args, 100), 128 + 37 * 4);
+      const auto ask = [](const KilnArgs*, int) { return 100LL; };
+      ASSERT_TRUE(launch(add_bias, ask, args, threads, 100));
+      EXPECT_EQ(d, 37) << name(type);
+    }
+}
+
 TEST(Launch, ManyCallersAtOnce) {
   std::vector<std::thread> callers;
   std::vector<long long> results(5);

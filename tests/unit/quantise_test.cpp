@@ -19,8 +19,8 @@ using testing::HasSubstr;
 
 constexpr DType kSmall[] = {fp8_e4m3, fp8_e5m2, fp8_e4m3fnuz, fp8_e5m2fnuz,
                             fp6_e2m3, fp6_e3m2, fp4_e2m1};
-constexpr Scale kScales[] = {Scale::none, Scale::line, Scale::line_128, Scale::square_128,
-                             Scale::mx_32};
+constexpr Scale kScales[] = {Scale::none,       Scale::line,  Scale::line_128,
+                             Scale::square_128, Scale::mx_32, Scale::tensor};
 
 bool allowed(DType type, Scale scale) { return scale != Scale::mx_32 || is_mx_element(type); }
 
@@ -144,6 +144,7 @@ TEST(Quantise, ProductsOfWhatComesOutAreProductsOfWhatItStandsFor) {
   constexpr std::int64_t kM = 37, kN = 141, kK = 160;
   const std::pair<Scale, Scale> kinds[] = {{Scale::line, Scale::line},
                                            {Scale::line, Scale::none},
+                                           {Scale::tensor, Scale::tensor},
                                            {Scale::line_128, Scale::square_128},
                                            {Scale::mx_32, Scale::mx_32}};
   for (const TypeRow& row : kAllTypeRows)

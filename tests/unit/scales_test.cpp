@@ -42,6 +42,11 @@ TEST(Scales, TheirExtentsAreThoseOfTheirBlocks) {
   const Gemm lines = fp8(300, 129, 260, Scale::line, Scale::none);
   EXPECT_EQ(span_bytes(lines, Operand::scale_a), 300 * 4);
   EXPECT_EQ(span_bytes(lines, Operand::scale_b), 0);
+  const Gemm whole = fp8(300, 129, 260, Scale::tensor, Scale::line);
+  EXPECT_EQ(span_bytes(whole, Operand::scale_a), 4);
+  EXPECT_EQ(span_bytes(whole.batched(3), Operand::scale_a), 3 * 4);
+  EXPECT_THAT(validate(fp8(3'000'000'000, 1, 1, Scale::tensor, Scale::line)).error().message,
+              HasSubstr("m = 3000000000: scale_a = tensor needs at most 2147483647"));
   const Gemm blocks = mx(5, 7, 96, fp4_e2m1, fp6_e3m2);
   EXPECT_EQ(span_bytes(blocks, Operand::scale_a), 5 * 3);
   EXPECT_EQ(span_bytes(blocks, Operand::scale_b), 7 * 3);
@@ -69,7 +74,7 @@ TEST(Scales, TextNamesThem) {
   for (const char* line :
        {"fp8 N T 1 2 3 scale=line", "fp8 N N 1 2 3 scale=none:line", "fp6 N T 4 4 32 scale=mx32",
         "e4m3e2m1 N T 4 4 32 out=fp32 scale=mx32", "fp8 T N 8 8 8 order=column scale=line:none",
-        "fp8 N T 9 9 300 scale=1x128"}) {
+        "fp8 N T 9 9 300 scale=1x128", "fp8 N T 9 9 300 scale=tensor"}) {
     const auto g = parse_gemm(line);
     ASSERT_TRUE(g) << line << ": " << g.error().message;
     EXPECT_EQ(text(*g), line);
@@ -158,6 +163,7 @@ std::vector<Gemm> problems() {
   std::vector<Gemm> out;
   const std::pair<Scale, Scale> kinds[] = {
       {Scale::line, Scale::line},           {Scale::none, Scale::line},
+      {Scale::tensor, Scale::tensor},       {Scale::tensor, Scale::line},
       {Scale::line_128, Scale::square_128}, {Scale::square_128, Scale::line_128},
       {Scale::line_128, Scale::line_128},   {Scale::mx_32, Scale::mx_32}};
   int turn = 0;
@@ -206,7 +212,7 @@ TEST(Scales, NeighboursOfProblemsAreProblems) {
 }
 
 TEST(Scales, TheVerifierMissesNoWrongScale) {
-  for (const Scale kind : {Scale::line, Scale::line_128, Scale::mx_32}) {
+  for (const Scale kind : {Scale::line, Scale::line_128, Scale::mx_32, Scale::tensor}) {
     const Gemm g = fp8(24, 20, 256, kind, kind);
     const Canonical problem = canonicalise(g);
     const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {

@@ -103,8 +103,41 @@ TEST(Seal, ExchangedCodeMultipliesNothing) {
   }
 }
 
-/// Turns a file of today into one of version 3, in which code was known by the hash of its whole
-/// text.
+/// Turns a file of today into one of version 7, before problems had `bias_as_d`.
+void to_version7(const std::filesystem::path& file) {
+  SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
+  for (const auto& [table, column] : {std::pair{"problem", "key"},
+                                      {"problem", "class"},
+                                      {"fit", "class"},
+                                      {"range", "rest"},
+                                      {"verification", "problem_key"}})
+    db.exec(fmt::format("UPDATE {0} SET {1} = replace({1}, 'bias_as_d=0;', '')", table, column));
+  db.exec("ALTER TABLE problem DROP COLUMN bias_as_d; PRAGMA user_version = 7");
+  seal_rows(db);
+}
+
+TEST(Migration, KeysOfEveryTableGetTheNewFieldAndWholeWinnersNewSeals) {
+  TempDir dir;
+  const BestKey one = key_of(64, 96, 128), other = key_of(65, 96, 128);
+  {
+    auto store = open_store(dir / "kiln.db");
+    store_winner(*store, one, 6);
+    store_winner(*store, other, 8);
+    const auto winner = store->best(one, kNow);
+    ASSERT_TRUE(winner);
+    ASSERT_TRUE(store->proved("binary6", one, winner->measured.config, kNow.runtime));
+  }
+  to_version7(dir / "kiln.db");
+  tamper(dir / "kiln.db", "UPDATE measurement SET launch = 'abi=2;' WHERE binary_key = 'binary8'");
+  auto store = open_store(dir / "kiln.db");
+  const auto winner = store->best(one, kNow);
+  ASSERT_TRUE(winner);
+  EXPECT_TRUE(store->proven("binary6", one, winner->measured.config, kNow.runtime));
+  EXPECT_FALSE(store->best(other, kNow)) << "edited before";
+}
+
+/// Turns a file of version 7 into one of version 3, in which code was known by the hash of its
+/// whole text.
 void to_version3(const std::filesystem::path& file) {
   tamper(file,
          "ALTER TABLE measurement DROP COLUMN launch; ALTER TABLE measurement DROP COLUMN seal; "
@@ -122,6 +155,7 @@ TEST(Migration, AnOlderFileIsSealedAsItStands) {
   TempDir dir;
   const BestKey key = key_of(64, 96, 128);
   store_winner(*open_store(dir / "kiln.db"), key, 6);
+  to_version7(dir / "kiln.db");
   to_version3(dir / "kiln.db");
   auto store = open_store(dir / "kiln.db");
   // Kernels of CPUs were called otherwise then: the row is there, and is not used.
@@ -149,6 +183,7 @@ TEST(Migration, ProofsNameTheCodeThatTheyWereMadeFor) {
     ASSERT_TRUE(store->put_binary(code_of(6)));
     ASSERT_TRUE(store->make_winner(key, kNow, config));
   }
+  to_version7(dir / "kiln.db");
   tamper(dir / "kiln.db",
          fmt::format("DROP TABLE range; PRAGMA user_version = 6; INSERT INTO verification VALUES "
                      "('binary6', 'envelope=1;launch={0};{1}', 'r1', 't'), "
@@ -252,6 +287,7 @@ TEST(Migration, CodeIsKnownByItsTokensAndStoredOnce) {
         ASSERT_TRUE(store->make_winner(key, kNow, *config));
       }
     }
+    to_version7(file);
     to_version3(file);
     {  // Version 3 kept each text whole.
       SQLite::Database db(file.string(), SQLite::OPEN_READWRITE, 5000);

@@ -234,21 +234,21 @@ TEST(Migrations, ColumnsAreTheFieldsOfTheKeys) {
             fields);
 }
 
-/// Rows of before operands could have scales are those of problems without.
-TEST(Migrations, OlderProblemsHaveNoScales) {
+/// Rows of before operands could have scales, or a bias D's type, are those of problems without.
+TEST(Migrations, OlderProblemsHaveNeitherScalesNorABiasAsD) {
   SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   const auto before = migrations().first(2);
   ASSERT_TRUE(migrate(db, "m", before));
   const Gemm gemm = Gemm::row_major(3, 5, 7, fp8_e4m3).transpose_b();
   const auto cut = [](std::string text) {
-    const std::string scales = "scale_a=none;scale_b=none;";
-    EXPECT_TRUE(text.ends_with(scales)) << text;
-    return text.substr(0, text.size() - scales.size());
+    const std::string since = "scale_a=none;scale_b=none;bias_as_d=0;";
+    EXPECT_TRUE(text.ends_with(since)) << text;
+    return text.substr(0, text.size() - since.size());
   };
   std::string names = "key, class",
               values = "'" + cut(key_text(gemm)) + "', '" + cut(class_text(gemm)) + "'";
   const auto add = [&](std::string_view name, const auto& field) {
-    if (name.starts_with("scale_")) return;
+    if (name.starts_with("scale_") || name == "bias_as_d") return;
     names += ", " + std::string(name);
     values += std::visit([](const auto& v) { return fmt::format(", '{}'", v); }, to_value(field));
   };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kiln/engine.hpp"
+#include "support/stored.h"
 #include "support/temp_dir.h"
 
 namespace kiln::vendor_test {
@@ -123,6 +124,30 @@ TEST(LibraryRatio, IsThatOfTheStoredRaceOfExactlyThisProblem) {
   EXPECT_EQ(plan.match(), Match::exact);
   EXPECT_EQ(plan.library_race().has_value(), there);
   EXPECT_FALSE(later.plan(Gemm::row_major(41, 48, 32)).value().library_race());
+}
+
+TEST(LibraryRatio, IsMeasuredAgainWithoutASearch) {
+  const TempDir dir;
+  auto engine = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
+  const Gemm gemm = Gemm::row_major(40, 48, 32);
+  const auto tuned = engine.tune(gemm, {.budget = std::chrono::milliseconds(1500)});
+  ASSERT_TRUE(tuned);
+  // What a machine without the library, or with another build of it, left behind.
+  test::tamper(dir / "kiln.db",
+               "DELETE FROM measurement WHERE config_id IN (SELECT id FROM config WHERE family = "
+               "'blas_library')");
+  auto later = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
+  EXPECT_FALSE(later.plan(gemm).value().library_race());
+  const auto raced = later.tune(gemm, {.race = true});
+  ASSERT_TRUE(raced) << raced.error().message;
+  EXPECT_FALSE(raced->already_tuned);
+  EXPECT_EQ(raced->config, tuned->config);
+  EXPECT_EQ(raced->measured, 1);
+  ASSERT_TRUE(raced->searched);
+  EXPECT_EQ(raced->searched->measured, tuned->searched->measured) << "nothing was searched";
+  auto last = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
+  EXPECT_EQ(last.plan(gemm).value().library_race().has_value(), !blas_library().empty());
+  EXPECT_TRUE(last.tune(gemm, {.budget = std::chrono::milliseconds(1500)})->already_tuned);
 }
 
 }  // namespace kiln::vendor_test

@@ -19,7 +19,7 @@ BoundKernel::BoundKernel(HostKernel kernel, const Config& config, const Gemm& ge
 Status BoundKernel::run(const Operands& operands) { return run(problem_, operands); }
 
 Status BoundKernel::run(const Canonical& problem, const Operands& operands) {
-  KilnArgs args = make_args(problem, operands, division_);
+  HostArgs args = make_args(problem, operands, division_);
   if (!layout_) return launch(kernel_, args, threads_);
   return pack_b(*layout_, problem, args.b, threads_).and_then([&](const PackedCopy& packed) {
     args.b = packed.data.get();
@@ -28,7 +28,7 @@ Status BoundKernel::run(const Canonical& problem, const Operands& operands) {
 }
 
 Result<Calls> BoundKernel::calls(const OperandSets& sets) {
-  std::vector<KilnArgs> args;
+  std::vector<HostArgs> args;
   packed_sets_.clear();
   for (int i = 0; i < sets.count(); ++i) {
     args.push_back(make_args(problem_, sets[i], division_));
@@ -41,7 +41,8 @@ Result<Calls> BoundKernel::calls(const OperandSets& sets) {
   const int threads = threads_used(kernel_, args.front(), threads_);
   const std::int64_t bytes = kernel_.workspace_bytes(&args.front(), threads);
   // Made here, for this thread: what can fail fails now, not in the timed loop.
-  if (const auto made = workspace(bytes); !made) return tl::unexpected(made.error());
+  if (const auto made = workspace(bytes_of_call(args.front(), bytes)); !made)
+    return tl::unexpected(made.error());
   return calls_over(sets.count(), [this, args = std::move(args), threads, bytes](int set) {
     (void)launch(kernel_, args[static_cast<std::size_t>(set)], threads, bytes);
   });

@@ -38,8 +38,10 @@ class Search {
     report(Progress::Stage::space);
     resume();
     screen_incumbent();
-    screen_first();
-    explore();
+    if (!input_.race_alone) {
+      screen_first();
+      explore();
+    }
     if (cancelled()) {
       result_.winner = best_when_cancelled();
     } else {

@@ -72,6 +72,7 @@ struct SearchInput {
   std::vector<Measured> known;      // earlier rows of this key: resumed, not rerun
   std::optional<Config> incumbent;  // yields only to a supported gain ≥ 2 %
   std::vector<Config> first = {};   // tried before anything else, best first
+  bool race_alone = false;          // the incumbent beside the library; nothing else is tried
   /// Which configs are searched; null: all that are legal.
   std::function<bool(const Config&)> allowed = nullptr;
   std::function<void(const Evidence&)> sink;  // called as each group's outcomes are known

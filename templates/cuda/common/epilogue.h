@@ -32,15 +32,19 @@ struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
   const TypeD* residual;
+  //% if bias_as_d
+  const TypeD* bias;
+  //% else
   const Real* bias;
+  //% end
   i64 ldd, ldc;
   i64 rows, columns;
   Real alpha, beta;
   //% if line_scale_a
-  const float* scale_a;  // one a row
+  const float* scale_a;  // one a row, or one
   //% end
   //% if line_scale_b
-  const float* scale_b;  // one a column
+  const float* scale_b;  // one a column, or one
   //% end
 };
 
@@ -49,18 +53,30 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
   out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
+  //% if bias_as_d
+  out.bias = static_cast<const TypeD*>(args.bias);
+  //% else
   out.bias = static_cast<const Real*>(args.bias);
+  //% end
   out.ldd = args.ldd;
   out.ldc = args.ldc;
   out.rows = args.m;
   out.columns = args.n;
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
+  //% if tensor_scale_a
+  out.scale_a = static_cast<const float*>(args.scale_a) + batch;
+  //% else
   //% if line_scale_a
   out.scale_a = static_cast<const float*>(args.scale_a) + batch * args.m;
   //% end
+  //% end
+  //% if tensor_scale_b
+  out.scale_b = static_cast<const float*>(args.scale_b) + batch;
+  //% else
   //% if line_scale_b
   out.scale_b = static_cast<const float*>(args.scale_b) + batch * args.n;
+  //% end
   //% end
   return out;
 }
@@ -68,11 +84,19 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
 
 /// A sum with the scales of its row and column; those outside D read nothing.
 KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
+  //% if tensor_scale_a
+  x = product(x, *out.scale_a);
+  //% else
   //% if line_scale_a
   if (row < out.rows) x = product(x, out.scale_a[row]);
   //% end
+  //% end
+  //% if tensor_scale_b
+  x = product(x, *out.scale_b);
+  //% else
   //% if line_scale_b
   if (column < out.columns) x = product(x, out.scale_b[column]);
+  //% end
   //% end
   return x;
 }
@@ -81,10 +105,18 @@ KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
 /// Bias and activation of one element; those outside D read nothing.
 KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   //% if bias == per_row
+  //% if bias_as_d
+  if (row < out.rows) x += to_real(out.bias[row]);
+  //% else
   if (row < out.rows) x += out.bias[row];
   //% end
+  //% end
   //% if bias == per_column
+  //% if bias_as_d
+  if (column < out.columns) x += to_real(out.bias[column]);
+  //% else
   if (column < out.columns) x += out.bias[column];
+  //% end
   //% end
   //% if activation
   x = activate(x);

@@ -77,7 +77,11 @@ struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
   const TypeD* residual;
+  //% if bias_as_d
+  const TypeD* bias;
+  //% else
   const Real* bias;
+  //% end
   i64 ldd, ldc;
   i64 rows, columns;
   Real alpha, beta;
@@ -88,7 +92,11 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
   out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
+  //% if bias_as_d
+  out.bias = static_cast<const TypeD*>(args.bias);
+  //% else
   out.bias = static_cast<const Real*>(args.bias);
+  //% end
   out.ldd = args.ldd;
   out.ldc = args.ldc;
   out.rows = args.m;
@@ -109,10 +117,18 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   Real x = out.alpha * Real(sum);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   //% if bias == per_row
+  //% if bias_as_d
+  x += to_real(out.bias[row]);
+  //% else
   x += out.bias[row];
   //% end
+  //% end
   //% if bias == per_column
+  //% if bias_as_d
+  x += to_real(out.bias[column]);
+  //% else
   x += out.bias[column];
+  //% end
   //% end
   //% if activation
   x = activate(x);

@@ -1,5 +1,7 @@
 #include "generator/families/cuda/common/cuda.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <utility>
 
@@ -94,8 +96,11 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   add_epilogue(v, g);
   v["integer"] = value_of(g.accumulator == s32);
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
-  v["line_scale_a"] = value_of(g.scale_a == Scale::line);
-  v["line_scale_b"] = value_of(g.scale_b == Scale::line);
+  for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
+    v[fmt::format("line_scale_{}", side)] =
+        value_of(scale == Scale::line || scale == Scale::tensor);
+    v[fmt::format("tensor_scale_{}", side)] = value_of(scale == Scale::tensor);
+  }
 }
 
 void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing, Along along,

@@ -116,8 +116,9 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
      }},
     {"right divides the lines of a block-wise scale",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
-       const int lines = scale_block(right_scale(p.gemm, c)).lines;
-       return lines == 1 || lines % c.right == 0;
+       const Scale scale = right_scale(p.gemm, c);
+       const int lines = scale_block(scale).lines;
+       return !blocks_along_k(scale) || lines == 1 || lines % c.right == 0;
      }},
     {"cluster_left*cluster_right is 1 or 2, and right a multiple of 8*cluster_left",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
