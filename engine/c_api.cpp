@@ -282,6 +282,16 @@ void kiln_plan_free(kiln_plan* plan) {
   delete plan;
 }
 
+kiln_status kiln_counted_calls(kiln_engine* engine, kiln_calls_callback tell, void* user) {
+  return kiln::run([&]() -> kiln::Status {
+    if (engine == nullptr) return kiln::null_argument("engine");
+    if (tell == nullptr) return kiln::null_argument("tell");
+    for (const kiln::CallCount& count : engine->engine.counted_calls())
+      tell(user, kiln::text(count.gemm).c_str(), count.threads, count.calls, count.ns_per_call);
+    return {};
+  });
+}
+
 kiln_status kiln_call_log_make(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
                                kiln_call_log** log) {
   return kiln::run([&]() -> kiln::Status {

@@ -57,6 +57,8 @@ CallRecorder::CallRecorder(std::filesystem::path file, DeviceCaps device)
 
 Result<std::shared_ptr<CallRecorder>> CallRecorder::open(std::filesystem::path file,
                                                          DeviceCaps device) {
+  if (file == kMemory)
+    return std::shared_ptr<CallRecorder>(new CallRecorder({}, std::move(device)));
   // The process may go elsewhere before it writes.
   std::error_code error;
   if (auto absolute = std::filesystem::absolute(file, error); !error) file = std::move(absolute);
@@ -90,6 +92,19 @@ CallCounter& CallRecorder::counter(const Gemm& gemm, int threads) {
   return place->counter;
 }
 
+std::vector<CallCount> CallRecorder::counts() {
+  const std::lock_guard lock(mutex_);
+  std::vector<CallCount> all;
+  for (const auto& [key, counted] : counted_) {
+    const CallCounter::Counts counts = counted->counter.counts();
+    if (counts.calls == 0) continue;
+    const RecordedCalls row{
+        .calls = counts.calls, .timed_calls = counts.timed_calls, .timed_ns = counts.timed_ns};
+    all.push_back({key.first, key.second, row.calls, row.ns_per_call()});
+  }
+  return all;
+}
+
 void CallRecorder::flush(std::chrono::milliseconds wait) {
   const NoCancel whole;
   const std::lock_guard lock(mutex_);
@@ -97,6 +112,7 @@ void CallRecorder::flush(std::chrono::milliseconds wait) {
 }
 
 Status CallRecorder::add_fresh(std::chrono::milliseconds wait) {
+  if (file_.empty()) return {};
   std::vector<RecordedCalls> fresh;
   std::vector<std::pair<Counted*, CallCounter::Counts>> now;
   for (const auto& [key, counted] : counted_) {
@@ -137,6 +153,7 @@ void CallRecorder::flush_or_warn(std::chrono::milliseconds wait) {
 void CallRecorder::start_thread() {
   const std::lock_guard lock(mutex_);
   if (running_.load(std::memory_order_relaxed) || closing_) return;
+  if (file_.empty()) return running_.store(true, std::memory_order_relaxed);
   stay_loaded();  // the thread runs this library's code until the recorder is destroyed
   // The program's signals are for its own threads.
   sigset_t all, before;

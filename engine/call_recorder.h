@@ -15,7 +15,7 @@
 #include "cache/recorded_calls.h"
 #include "engine/call_counter.h"
 #include "generator/problem/device_caps.h"
-#include "kiln/gemm.hpp"
+#include "kiln/engine.hpp"
 
 namespace kiln {
 
@@ -24,6 +24,8 @@ namespace kiln {
 /// zero, for itself.
 class CallRecorder {
  public:
+  /// Names no file: what is counted stays here.
+  static constexpr const char* kMemory = ":memory:";
   /// A file that cannot be written is an Error here, and later a warning, once for each message.
   static Result<std::shared_ptr<CallRecorder>> open(std::filesystem::path file, DeviceCaps device);
   ~CallRecorder();
@@ -32,6 +34,8 @@ class CallRecorder {
 
   /// The counter of a problem, in its normal spelling. It lives as long as the recorder.
   CallCounter& counter(const Gemm& gemm, int threads);
+  /// All that was counted, in the order of problems.
+  std::vector<CallCount> counts();
   /// Adds what was counted since the last time to the file. What cannot be added is kept for the
   /// next time.
   void flush(std::chrono::milliseconds wait = kLongWait);
@@ -55,7 +59,7 @@ class CallRecorder {
   void flush_or_warn(std::chrono::milliseconds wait);
   void begin_in_child();
 
-  const std::filesystem::path file_;
+  const std::filesystem::path file_;  // empty: none
   const DeviceCaps device_;
   std::mutex mutex_;
   std::map<std::pair<Gemm, int>, std::unique_ptr<Counted>> counted_;

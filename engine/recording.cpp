@@ -58,6 +58,10 @@ Result<std::optional<CallLog>> Engine::call_log(const Gemm& gemm, int threads) {
   });
 }
 
+std::vector<CallCount> Engine::counted_calls() const {
+  return impl_->recorder ? impl_->recorder->counts() : std::vector<CallCount>{};
+}
+
 bool CallLog::wants_time() const { return CallCounter::is_timed(impl_->counter->shard()); }
 
 void CallLog::add(double ns) const {

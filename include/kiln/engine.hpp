@@ -87,6 +87,14 @@ class KILN_API Plan {
   std::shared_ptr<const Impl> impl_;
 };
 
+/// Calls of one problem that an engine counted.
+struct CallCount {
+  Gemm gemm;               ///< the problem, as it is tuned
+  int threads = 1;         ///< of the calls; on a GPU its multiprocessors
+  std::int64_t calls = 0;  ///< since the engine was opened
+  double ns_per_call = 0;  ///< mean of those that were timed; 0: none was
+};
+
 /// Calls of one problem that a program makes elsewhere, in another library say, as they are added
 /// to the file that OpenOptions::record names beside those of gemm(). A shared handle, thread-safe;
 /// counting takes no lock, allocates nothing and does no I/O.
@@ -169,6 +177,10 @@ class KILN_API Engine {
   /// Where calls of a problem that are not made through this engine are counted; nothing where
   /// calls are not recorded. Errors: bad_input, unsupported (the problem, threads).
   Result<std::optional<CallLog>> call_log(const Gemm& gemm, int threads = 0);
+
+  /// What was counted since the engine was opened, by problem; empty where calls are not recorded.
+  /// Thread-safe.
+  std::vector<CallCount> counted_calls() const;
 
   /// Packs B (stored as `gemm.b` says, `gemm.b_packed` set or not) for later calls of packed
   /// problems with the same n, k, batch and type of B: of every m, thread count, epilogue, alpha

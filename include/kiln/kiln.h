@@ -115,6 +115,12 @@ typedef void (*kiln_log_callback)(void* user, kiln_log_level level, const char* 
 /** Hears of an untuned problem (its text) before it is computed, on the thread of the call. */
 typedef void (*kiln_untuned_callback)(void* user, const char* problem);
 
+/** Hears of calls that were counted: the problem's text, the threads of the calls (on a GPU its
+ * multiprocessors), how many there were, and the mean time in ns of those that were timed; 0: none
+ * was. */
+typedef void (*kiln_calls_callback)(void* user, const char* problem, int threads, int64_t calls,
+                                    double ns_per_call);
+
 /** One of the problem's three sizes. */
 typedef enum kiln_size {
   KILN_SIZE_M = 0, /**< rows of D */
@@ -165,7 +171,8 @@ typedef struct kiln_options {
   int any_order;        /**< 1: kernels whose summation order varies between runs are allowed */
   int threads;          /**< of calls that name none; 0 = every core this process may use */
   int allow_vendor;     /**< 1: the vendor's library may be called where it won the race */
-  const char* record;   /**< file to which calls are added, by problem; NULL: $KILN_RECORD */
+  const char* record;   /**< file to which calls are added, by problem; NULL: $KILN_RECORD;
+                             ":memory:": counted for kiln_counted_calls() alone */
   int batch_invariant;  /**< 1: a row of D has the same bits whatever m is and wherever the row
                              stands; not with any_order */
   kiln_untuned_callback on_untuned; /**< told once about each untuned problem; NULL: a warning */
@@ -380,6 +387,9 @@ KILN_API int64_t kiln_range_plan_workspace_bytes(const kiln_range_plan* plan);
 /** Releases a plan of a range. NULL is allowed. */
 KILN_API void kiln_range_plan_free(kiln_range_plan* plan);
 
+/** Tells what was counted since the engine was opened, problem by problem; nothing where calls are
+ * not recorded (kiln_options::record). The callback may call any function. */
+KILN_API kiln_status kiln_counted_calls(kiln_engine* engine, kiln_calls_callback tell, void* user);
 /** Where calls of a problem that are not made through this engine, but in another library say, are
  * counted in the file of recorded calls. *log is NULL where calls are not recorded. Release with
  * kiln_call_log_free(). */

@@ -55,7 +55,8 @@ struct OpenOptions {
   /// The file to which all calls are added, by problem: how often, and how long they took; see
   /// `kiln report` and `kiln tune --recorded`. Any number of processes may name the same one.
   /// Empty: $KILN_RECORD; without that nothing is recorded. One that is named here must open; that
-  /// of the variable is a warning where it does not.
+  /// of the variable is a warning where it does not. ":memory:": counted for
+  /// Engine::counted_calls() alone.
   std::filesystem::path record = {};
 };
 

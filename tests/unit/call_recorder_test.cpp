@@ -322,4 +322,39 @@ TEST(CallRecorder, WhatABusyFileDoesNotTakeIsAddedLater) {
   EXPECT_EQ(said.find("warning"), said.rfind("warning")) << "said once: " << said;
 }
 
+TEST(CountedCalls, AreToldWithoutAFile) {
+  TempDir dir;
+  kiln_options options;
+  kiln_options_init(&options);
+  const std::string database = dir / "kiln.db";
+  options.database = database.c_str();
+  options.threads = 1;
+  options.record = ":memory:";
+  options.on_untuned = [](void*, const char*) {};
+  kiln_engine* engine = nullptr;
+  ASSERT_EQ(kiln_open(&options, &engine), KILN_OK) << kiln_last_error();
+  kiln_gemm_desc desc;
+  kiln_gemm_desc_init(&desc, 3, 2, 2, KILN_FP8_E4M3);
+  desc.c.dtype = desc.d.dtype = KILN_FP32;
+  float a[64] = {}, d[64] = {};
+  kiln_operands operands;
+  kiln_operands_init(&operands);
+  operands.a = operands.b = a;
+  operands.d = d;
+  for (int i = 0; i < 5; ++i)
+    ASSERT_EQ(kiln_gemm(engine, &desc, &operands), KILN_OK) << kiln_last_error();
+  std::vector<std::string> told;
+  const auto tell = [](void* user, const char* problem, int threads, int64_t calls, double ns) {
+    EXPECT_GT(ns, 0);
+    static_cast<std::vector<std::string>*>(user)->push_back(
+        std::string(problem) + ": " + std::to_string(calls) + " on " + std::to_string(threads));
+  };
+  ASSERT_EQ(kiln_counted_calls(engine, tell, &told), KILN_OK) << kiln_last_error();
+  EXPECT_THAT(told, testing::ElementsAre("fp8 N N 3 2 2 out=fp32: 5 on 1"));
+  EXPECT_EQ(kiln_counted_calls(engine, nullptr, &told), KILN_BAD_INPUT);
+  EXPECT_STREQ(kiln_last_error(), "tell = null");
+  kiln_close(engine);
+  EXPECT_FALSE(std::filesystem::exists(":memory:"));
+}
+
 }  // namespace kiln::call_recorder_test
