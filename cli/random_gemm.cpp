@@ -95,14 +95,14 @@ void draw_scales(Draw& draw, Gemm& g) {
     case 0:
       scaled = g.scaled(Scale::line);
       break;
-    case 3:
-      scaled = g.scaled(Scale::tensor, draw.one_in(2) ? Scale::tensor : Scale::line);
-      break;
     case 1:
       scaled = g.scaled(Scale::none, Scale::line);
       break;
     case 2:
       scaled = g.scaled(Scale::line_128, Scale::square_128);
+      break;
+    case 3:
+      scaled = g.scaled(Scale::tensor, draw.one_in(2) ? Scale::tensor : Scale::line);
       break;
     default: {
       const TypeRow& row = kMxTypeRows[draw.below(kMxTypeRows.size())];

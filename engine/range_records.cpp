@@ -27,6 +27,7 @@ RangeReport report_of(const RangeRecord& record, int threads) {
 Result<RangeReport> Engine::Impl::tune_range(const GemmRange& range, const TuneOptions& options) {
   if (Status ok = validate(range); !ok) return tl::unexpected(ok.error());
   if (Status ok = check_budget(options); !ok) return tl::unexpected(ok.error());
+  if (options.race) return fail(ErrorCode::bad_input, "race = true: must be false for a range");
   const auto threads = threads_of(options.threads);
   if (!threads) return tl::unexpected(threads.error());
   const std::lock_guard lock(tuning);

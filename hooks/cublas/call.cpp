@@ -175,14 +175,18 @@ bool set_scale(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t pointer,
   }
 }
 
-/// A scale of a batch is the library's for all of its products, kiln's has one for each.
+/// Only 8-bit floats have scales in kiln. A scale of a batch is the library's for all of its
+/// products, where kiln has one for each.
 bool set_scales(Call& call, cublasLtMatmulDesc_t d) {
   Gemm& g = call.gemm;
+  const auto may_have = [&g](const Matrix& m, Scale scale) {
+    return scale == Scale::none || (g.batch == 1 && is_floating(m.dtype) && bits_of(m.dtype) == 8);
+  };
   return set_scale(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_A_SCALE_MODE,
                    g.scale_a, call.operands.scale_a) &&
          set_scale(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
                    g.scale_b, call.operands.scale_b) &&
-         (g.batch == 1 || (g.scale_a == Scale::none && g.scale_b == Scale::none));
+         may_have(g.a, g.scale_a) && may_have(g.b, g.scale_b);
 }
 
 constexpr std::int32_t kUsualBias = -1;  // that of D, but for 8-bit floats

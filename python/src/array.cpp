@@ -74,10 +74,10 @@ DType numpy_type(const py::dtype& dtype, const char* name) {
   raise_unknown_type(std::string(name) + ".dtype", py::str(dtype.attr("str")).cast<std::string>());
 }
 
-void check_dims(const Array& array, int dims, int least = 0) {
-  if (dims < least || dims > kMostDims)
-    raise_bad_input(
-        fmt::format("{} has {} dimensions: must be {} to {}", array.name, dims, least, kMostDims));
+void check_dims(const Array& array, int dims) {
+  if (dims < array.least_dims || dims > kMostDims)
+    raise_bad_input(fmt::format("{} has {} dimensions: must be {} to {}", array.name, dims,
+                                array.least_dims, kMostDims));
 }
 
 /// Strides in bytes become strides in elements.
@@ -208,7 +208,7 @@ std::string Place::device() const {
 }
 
 Array read_array(PyObject* object, const char* name, void* stream, int least_dims) {
-  Array array{.name = name};
+  Array array{.name = name, .least_dims = least_dims};
   if (py::isinstance<py::array>(object)) {
     read_numpy(py::reinterpret_borrow<py::array>(object), array);
   } else if (read_exchanged(object, stream, array)) {
@@ -222,7 +222,6 @@ Array read_array(PyObject* object, const char* name, void* stream, int least_dim
                     "__cuda_array_interface__",
                     name, Py_TYPE(object)->tp_name));
   }
-  check_dims(array, array.dims, least_dims);
   // Strides between elements that are not there may be anything.
   const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
   if (std::ranges::find(sizes, 0) != sizes.end()) set_tight_strides(array);

@@ -29,6 +29,7 @@ inline constexpr int kMostDims = 3;  // a batch of matrices
 /// One argument of a call. `strides` are in elements.
 struct Array {
   const char* name = "";
+  int least_dims = 1;  // that it must have
   void* data = nullptr;
   DType type = DType::fp32;
   int dims = 0;

@@ -234,7 +234,8 @@ TEST_F(LtMatmul, EightBitFloatsAreTakenWhereFastAccumulationIsAllowed) {
 
 TEST_F(LtMatmul, WhatKilnDoesNotComputeIsTheLibrarys) {
   for (const auto pointer :
-       {CUBLASLT_MATMUL_DESC_C_SCALE_POINTER, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER,
+       {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+        CUBLASLT_MATMUL_DESC_C_SCALE_POINTER, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER,
         CUBLASLT_MATMUL_DESC_AMAX_D_POINTER}) {
     d_.set<const void*>(pointer, memory);
     EXPECT_FALSE(call()) << pointer;

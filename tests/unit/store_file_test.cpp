@@ -234,7 +234,7 @@ TEST(Migrations, ColumnsAreTheFieldsOfTheKeys) {
             fields);
 }
 
-/// Rows of before operands could have scales, or a bias D's type, are those of problems without.
+/// Rows of before operands could have scales, or a bias of D's type, are those of problems without.
 TEST(Migrations, OlderProblemsHaveNeitherScalesNorABiasAsD) {
   SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   const auto before = migrations().first(2);

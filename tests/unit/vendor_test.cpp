@@ -148,6 +148,9 @@ TEST(LibraryRatio, IsMeasuredAgainWithoutASearch) {
   auto last = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
   EXPECT_EQ(last.plan(gemm).value().library_race().has_value(), !blas_library().empty());
   EXPECT_TRUE(last.tune(gemm, {.budget = std::chrono::milliseconds(1500)})->already_tuned);
+  const auto range = last.tune(gemm.with_m(1, 40), {.race = true});
+  ASSERT_FALSE(range);
+  EXPECT_EQ(range.error().message, "race = true: must be false for a range");
 }
 
 }  // namespace kiln::vendor_test
