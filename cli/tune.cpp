@@ -306,7 +306,8 @@ void add_tune(CLI::App& parent, Session& session) {
   CLI::Option* race =
       app->add_flag("--race", command->race,
                     "Where a valid record exists, time its kernel beside the library again, "
-                    "without a search: after an update of cuBLAS or the BLAS")
+                    "without a search: after an update of cuBLAS or the BLAS. Not for ranges: with "
+                    "--recorded, say --each")
           ->excludes(force);
   app->add_flag("--offline", command->offline,
                 "Rank without the device, by a static model; store what is predicted")

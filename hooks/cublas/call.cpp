@@ -175,8 +175,8 @@ bool set_scale(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t pointer,
   }
 }
 
-/// Only 8-bit floats have scales in kiln. A scale of a batch is the library's for all of its
-/// products, where kiln has one for each.
+/// Of the types that type_of() knows, kiln scales 8-bit floats alone. The library has one scale for
+/// all products of a batch, kiln one for each.
 bool set_scales(Call& call, cublasLtMatmulDesc_t d) {
   Gemm& g = call.gemm;
   const auto may_have = [&g](const Matrix& m, Scale scale) {

@@ -206,7 +206,7 @@ typedef struct kiln_tune_options {
   double seconds; /**< budget; <= 0: 10 s for a problem, a minute for a range */
   uint64_t seed;  /**< of the order of candidates and of the data; 1 after init */
   int threads;    /**< 0 = the engine's default */
-  int force;      /**< 1: search anew even where a valid record exists; not for ranges */
+  int force;      /**< 1: search anew even where a valid record exists */
   void (*progress)(void* user, const kiln_progress* state); /**< told of every step, or NULL */
   int (*cancelled)(void* user); /**< asked between candidates; 1 stops and keeps what is known */
   void* user;                   /**< first argument of both */

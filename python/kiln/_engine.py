@@ -54,8 +54,8 @@ def tune(
     ``"fp32 N T 1..512 4096 4096"`` for a range of sizes. It belongs to ``threads``: tune with the
     number that you call with. ``budget`` is seconds of search in all; a later call with a larger
     one continues. ``race`` times the kernel of a tuned product beside the library again, without a
-    search (after an update of cuBLAS, say). ``progress`` is called with the stage, candidates done
-    and in all, and seconds.
+    search (after an update of cuBLAS, say); not for ranges. ``progress`` is called with the stage,
+    candidates done and in all, and seconds.
     Ctrl-C stops the search, keeps what was measured, and raises KeyboardInterrupt.
 
     >>> report = tune("fp32 N N 24 24 24", budget=0.5, threads=1)
