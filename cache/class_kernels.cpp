@@ -16,9 +16,7 @@ Gemm class_problem(const Gemm& gemm) {
 }
 
 BestKey class_key(const DeviceCaps& of_class, const Gemm& gemm) {
-  return {.device = of_class,
-          .gemm = normalised(class_problem(gemm)),
-          .policy = std::string(kClassPolicy)};
+  return {.device = of_class, .gemm = class_problem(gemm), .policy = std::string(kClassPolicy)};
 }
 
 bool lies_alike(const Gemm& gemm, const DeviceCaps& device, const DeviceCaps& of_class) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/spelling.h"
 
 namespace kiln {
 namespace {
@@ -38,11 +39,27 @@ class KeyWriter {
   std::string text_;
 };
 
+/// Calls `f(name, field)` for the fields of a problem that its key text has.
+template <typename F>
+void for_each_key_field(const Gemm& gemm, F&& f) {
+  static const Gemm plain;
+  const auto defaults = gemm_fields(plain);
+  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>, const auto& fields) {
+    const auto visit = [&](std::size_t index, std::string_view name, const auto& field,
+                           const auto& usual) {
+      if (index < kGemmFieldsInEveryKey || field != usual) f(name, field);
+    };
+    (visit(kIndex, kGemmFieldNames[kIndex], std::get<kIndex>(fields), std::get<kIndex>(defaults)),
+     ...);
+  }
+  (std::make_index_sequence<kGemmFieldCount>{}, gemm_fields(gemm));
+}
+
 }  // namespace
 
 std::string key_text(const Gemm& gemm) {
   KeyWriter writer;
-  for_each_gemm_field(gemm, writer);
+  for_each_key_field(gemm, writer);
   return writer.take();
 }
 
@@ -62,7 +79,7 @@ std::string key_text(const BestKey& key) {
   const auto& [device, gemm, policy, determinism] = key;
   KeyWriter writer;
   for_each_device_field(device, writer);
-  for_each_gemm_field(gemm, writer);
+  for_each_key_field(gemm, writer);
   writer("policy", policy);
   writer("determinism", determinism);
   return writer.take();
@@ -77,7 +94,8 @@ std::string class_text(const Gemm& gemm) {
   return key_text(shapeless);
 }
 
-Gemm normalised(Gemm gemm) {
+Gemm normalised(const Gemm& given) {
+  Gemm gemm = with_joined_lines(given);
   Matrix* const stored[] = {&gemm.a, &gemm.b, &gemm.c, &gemm.d};
   for (const Operand which : kMatrices) {
     Matrix& x = *stored[static_cast<std::size_t>(which)];

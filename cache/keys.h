@@ -129,7 +129,11 @@ void for_each_search_field(S& searched, F&& f) {
   f("whole_space", whole_space), f("interrupted", interrupted);
 }
 
-/// Key texts: one line, "field=value;…", every field.
+/// Fields of a problem that stand in every key text. Those added later are left out where they have
+/// their default, so that keys, seals and proofs of before stay what they are.
+inline constexpr std::size_t kGemmFieldsInEveryKey = 33;
+
+/// Key texts: one line, "field=value;…", every field that kGemmFieldsInEveryKey does not leave out.
 std::string key_text(const Gemm& gemm);
 std::string key_text(const DeviceCaps& device);
 std::string key_text(const Validators& validators);
@@ -139,8 +143,8 @@ std::string key_text(const BestKey& key);
 /// epilogue, alignment, packing, scales. Nearest shapes are looked for within one class.
 std::string class_text(const Gemm& gemm);
 
-/// The same problem in its one spelling: a pitch or stride that equals the tight one becomes 0, and
-/// so do strides of a single batch.
-Gemm normalised(Gemm gemm);
+/// The same problem in its one spelling: lines that can be joined are (with_joined_lines()), a
+/// pitch or stride that equals the tight one becomes 0, and so do strides of a single batch.
+Gemm normalised(const Gemm& gemm);
 
 }  // namespace kiln

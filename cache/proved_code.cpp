@@ -48,9 +48,17 @@ std::string text_of_schema7(const Gemm& gemm, const DeviceCaps& device, const Co
                        code_class_of_schema7(canonicalise(gemm), device, config));
 }
 
+std::string text_of_schema8(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+  return envelope_text(gemm, device, config,
+                       code_class_of_schema8(canonicalise(gemm), device, config));
+}
+
+/// Whose code a step of the migrations knows anew.
+enum class Of { gpus, hosts };
+
 /// The texts that a proof has now: one for each device and config with its code.
-std::vector<std::string> new_texts(SQLite::Database& db, const OldProof& proof,
-                                   ProofText old_text) {
+std::vector<std::string> new_texts(SQLite::Database& db, const OldProof& proof, ProofText old_text,
+                                   Of of) {
   std::vector<std::string> texts;
   const auto shape = parse_gemm(proof.text.substr(proof.text.rfind(';') + 1));
   if (!shape) return texts;
@@ -62,7 +70,7 @@ std::vector<std::string> new_texts(SQLite::Database& db, const OldProof& proof,
   while (row.executeStep()) {
     const auto device = read_device(db, row.getColumn(0).getInt64());
     const auto config = parse_config(row.getColumn(1).getString());
-    if (!device || !config || on_host(*device)) continue;
+    if (!device || !config || on_host(*device) != (of == Of::hosts)) continue;
     if (!broken_rule(canonicalise(*shape), *device, *config).empty()) continue;
     const std::string today = envelope_text(*shape, *device, *config);
     if (proof.text == old_text(*shape, *device, *config) || proof.text == today)
@@ -72,9 +80,9 @@ std::vector<std::string> new_texts(SQLite::Database& db, const OldProof& proof,
 }
 
 /// Proofs that begin with `prefix`.
-void rewrite(SQLite::Database& db, ProofText old_text, std::string_view prefix) {
+void rewrite(SQLite::Database& db, ProofText old_text, std::string_view prefix, Of of) {
   for (const OldProof& proof : old_proofs(db, prefix)) {
-    const auto texts = new_texts(db, proof, old_text);
+    const auto texts = new_texts(db, proof, old_text, of);
     if (std::ranges::find(texts, proof.text) != texts.end()) continue;
     for (const std::string& text : texts) {
       SQLite::Statement add(db,
@@ -93,10 +101,16 @@ void rewrite(SQLite::Database& db, ProofText old_text, std::string_view prefix) 
 
 }  // namespace
 
-void name_proved_code(SQLite::Database& db) { rewrite(db, text_without_code, kEnvelopePrefix); }
+void name_proved_code(SQLite::Database& db) {
+  rewrite(db, text_without_code, kEnvelopePrefix, Of::gpus);
+}
 
 void rename_proved_code(SQLite::Database& db) {
-  rewrite(db, text_of_schema7, fmt::format("{}{};", kEnvelopePrefix, kGpuEnvelope));
+  rewrite(db, text_of_schema7, fmt::format("{}{};", kEnvelopePrefix, kGpuEnvelope), Of::gpus);
+}
+
+void name_layouts_of_proved_code(SQLite::Database& db) {
+  rewrite(db, text_of_schema8, fmt::format("{}{};", kEnvelopePrefix, kHostEnvelope), Of::hosts);
 }
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// The step of a migration: proofs over an envelope that do not say for which code they are.
+// Steps of migrations: proofs over an envelope that do not say for which code they are.
 #pragma once
 
 #include <SQLiteCpp/Database.h>
@@ -14,5 +14,9 @@ void name_proved_code(SQLite::Database& db);
 /// In schema 7 a GPU's code was named by a hash over values that are off too. Those of CPUs stay.
 /// Throws what SQLite throws.
 void rename_proved_code(SQLite::Database& db);
+
+/// Up to schema 8 the class of a CPU's code did not name the layouts of A and B. Throws what SQLite
+/// throws.
+void name_layouts_of_proved_code(SQLite::Database& db);
 
 }  // namespace kiln

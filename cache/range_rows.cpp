@@ -5,7 +5,9 @@
 
 namespace kiln {
 
-std::string rest_text(const Gemm& gemm, Size size) { return key_text(without_size(gemm, size)); }
+std::string rest_text(const Gemm& gemm, Size size) {
+  return key_text(without_size(normalised(gemm), size));
+}
 
 void put_range_row(SQLite::Database& db, const BestKey& key, const GemmRange& range,
                    const RangeTable& table) {

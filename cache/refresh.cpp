@@ -123,7 +123,7 @@ std::string_view name(Refreshed state) {
 }
 
 Result<std::vector<RefreshRow>> refresh(Store& store, bool write) {
-  const auto records = store.list();
+  const auto records = store.list_kernels();
   if (!records) return tl::unexpected(records.error());
   Refresh each(store, write);
   std::vector<Result<RefreshRow>> looked(records->size());

@@ -168,8 +168,10 @@ std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now)
         fmt::format(
             "SELECT {}, measurement.id, measurement.problem_id, measurement.created, "
             "measurement.toolchain_id FROM {} JOIN problem ON problem.id = measurement.problem_id "
-            "WHERE problem.class = ?2 AND measurement.winner = 1 AND {}",
-            kMeasuredColumns, kMeasurementJoin, kSettingCondition));
+            "WHERE problem.class = ?2 AND measurement.winner = 1 AND {} "
+            "GROUP BY measurement.problem_id, measurement.config_id, measurement.binary_key "
+            "ORDER BY measurement.id",
+            kMeasuredColumns, kMeasurementJoin, kKernelCondition));
     bind_key(row, key, now);
     row.bind(2, class_text(key.gemm));
     while (row.executeStep()) {
@@ -334,6 +336,22 @@ bool Store::knows(const DeviceCaps& device) {
     row.bind(1, key_text(device));
     return row.executeStep();
   });
+}
+
+std::vector<DeviceCaps> Store::devices() {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<DeviceCaps> all;
+  for (Layer& layer : impl_->layers) {
+    if (!layer.trusted) continue;
+    lookup(layer, [&] {
+      SQLite::Statement row(*layer.db, "SELECT id FROM device ORDER BY id");
+      while (row.executeStep())
+        if (auto device = read_device(*layer.db, row.getColumn(0).getInt64()))
+          if (std::ranges::find(all, *device) == all.end()) all.push_back(std::move(*device));
+      return true;
+    });
+  }
+  return all;
 }
 
 std::optional<StoredBinary> Store::code(const std::string& binary_key) {

@@ -130,19 +130,23 @@ class Store {
   /// The winner of exactly this key with its code and source. Validators as in Validators; a winner
   /// whose stored launch is not today's counts as a miss.
   std::optional<Record> best(const BestKey& key, const Validators& now);
-  /// Winners of the same device, policy and problem class (see class_text), without code, of any
+  /// Winners of the same device, policy and problem class (see class_text), and kernels of ranges
+  /// of it, without code, of any
   /// templates: they are proposals, proved before they run. Those whose file is not trusted name no
   /// code; seals are looked at by envelope_proven().
   std::vector<Record> tuned_like(const BestKey& key, const Validators& now);
   /// Whether a file whose machine code may be loaded has rows of this device.
   bool knows(const DeviceCaps& device);
+  /// Every device of files whose machine code may be loaded, the user's own file first.
+  std::vector<DeviceCaps> devices();
   /// Every time measured on the same device under the same policy for problems of the same class,
   /// newest first, of any templates.
   std::vector<TimedConfig> timed_like(const BestKey& key);
   /// The model of the key's class of problems, fitted to measurements.
   std::optional<FittedModel> fit(const BestKey& key);
   Status put_fit(const BestKey& key, const FittedModel& model);
-  /// Adds or replaces a range's table; the key's problem is any of the range.
+  /// Adds or replaces a range's table with rows for its kernels (cache/range_kernels.h), which are
+  /// stored and verified at the sizes that its cells name; the key's problem is any of the range.
   Status put_range(const BestKey& key, const GemmRange& range, const RangeTable& table);
   /// Ranges on the key's device under its policy and class of determinism, the user's own first.
   std::vector<RangeRecord> ranges_of(const BestKey& key);
@@ -205,6 +209,8 @@ class Store {
 
   /// Winners of every layer, without code; the user's own first.
   Result<std::vector<Record>> list();
+  /// The same with the kernels of ranges, whose policies name their range.
+  Result<std::vector<Record>> list_kernels();
   /// Ranges of every layer; the user's own first.
   Result<std::vector<RangeRecord>> list_ranges();
   Result<std::vector<StoreStats>> stats();

@@ -2,6 +2,7 @@
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 
+#include "cache/range_kernels.h"
 #include "cache/schema.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
@@ -24,7 +25,9 @@ StoreStats stats_of(Layer& layer) {
   s.file_bytes = none ? 0 : static_cast<std::int64_t>(bytes);
   s.devices = number(layer, "SELECT count(*) FROM device");
   s.problems = number(layer, "SELECT count(*) FROM problem");
-  s.winners = number(layer, "SELECT count(*) FROM measurement WHERE winner = 1");
+  s.winners = number(
+      layer, fmt::format("SELECT count(*) FROM measurement WHERE winner = 1 AND {}", kOfSingleSizes)
+                 .c_str());
   s.ranges = number(layer, "SELECT count(*) FROM range");
   s.measurements = number(layer, "SELECT count(*) FROM measurement");
   s.failures = number(layer, "SELECT count(*) FROM measurement WHERE failure IS NOT NULL");
@@ -156,7 +159,7 @@ std::int64_t repair(Layer& layer, const std::vector<BadRow>& bad) {
   return removed;
 }
 
-std::vector<Record> list_of(Layer& layer) {
+std::vector<Record> list_of(Layer& layer, const char* which) {
   std::vector<Record> records;
   SQLite::Statement row(
       *layer.db, fmt::format("SELECT {}, measurement.device_id, measurement.problem_id, "
@@ -164,8 +167,8 @@ std::vector<Record> list_of(Layer& layer) {
                              "measurement.determinism, measurement.created, "
                              "measurement.launch, measurement.id FROM {} "
                              "WHERE measurement.winner = 1 AND measurement.quarantined IS NULL "
-                             "ORDER BY measurement.id",
-                             kMeasuredColumns, kMeasurementJoin));
+                             "AND {} ORDER BY measurement.id",
+                             kMeasuredColumns, kMeasurementJoin, which));
   constexpr int kNext = 11;
   while (row.executeStep()) {
     auto measured = read_measured(row);
@@ -191,19 +194,23 @@ std::vector<Record> list_of(Layer& layer) {
   return records;
 }
 
-}  // namespace
-
-Result<std::vector<Record>> Store::list() {
-  const std::lock_guard lock(impl_->mutex);
+Result<std::vector<Record>> listed(Store::Impl& store, const char* which) {
+  const std::lock_guard lock(store.mutex);
   std::vector<Record> all;
-  for (Layer& layer : impl_->layers) {
+  for (Layer& layer : store.layers) {
     auto records =
-        guarded(layer.path, [&]() -> Result<std::vector<Record>> { return list_of(layer); });
+        guarded(layer.path, [&]() -> Result<std::vector<Record>> { return list_of(layer, which); });
     if (!records) return records;
     for (Record& record : *records) all.push_back(std::move(record));
   }
   return all;
 }
+
+}  // namespace
+
+Result<std::vector<Record>> Store::list() { return listed(*impl_, kOfSingleSizes); }
+
+Result<std::vector<Record>> Store::list_kernels() { return listed(*impl_, "true"); }
 
 Result<std::vector<StoreStats>> Store::stats() {
   const std::lock_guard lock(impl_->mutex);

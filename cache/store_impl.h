@@ -80,6 +80,12 @@ inline constexpr const char* kSettingCondition =
     "measurement.device_id = (SELECT id FROM device WHERE key = ?1) AND "
     "measurement.policy = ?3 AND measurement.determinism = ?4 AND "
     "(?6 = '' OR toolchain.compiler = ?6) AND measurement.quarantined IS NULL";
+/// The same with the kernels of ranges of the policy.
+inline constexpr const char* kKernelCondition =
+    "measurement.device_id = (SELECT id FROM device WHERE key = ?1) AND "
+    "(measurement.policy = ?3 OR substr(measurement.policy, 1, length(?3) + 1) = ?3 || ' ') AND "
+    "measurement.determinism = ?4 AND "
+    "(?6 = '' OR toolchain.compiler = ?6) AND measurement.quarantined IS NULL";
 /// Of those, the rows of today's templates.
 inline constexpr const char* kTemplateCondition = "toolchain.template_hash = ?5";
 /// Of those, the rows of one problem.
@@ -99,6 +105,9 @@ void bind_fit_key(SQLite::Statement& row, const BestKey& key);
 std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config);
 std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config,
                           const CodeClass& code);
+/// Code that no winner names is compiled again when it is asked for: its binary, proofs and source
+/// are removed. `key`: of the binary.
+void drop_unused_code(SQLite::Database& db, const std::string& key);
 /// What every such text begins with.
 inline constexpr const char* kEnvelopePrefix = "envelope=";
 

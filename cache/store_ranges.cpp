@@ -2,6 +2,7 @@
 #include <functional>
 #include <string>
 
+#include "cache/range_kernels.h"
 #include "cache/store_impl.h"
 #include "generator/problem/size.h"
 
@@ -54,6 +55,7 @@ std::vector<RangeRecord> ranges_where(Store::Impl& store, const BestKey& key, co
 Status Store::put_range(const BestKey& key, const GemmRange& range, const RangeTable& table) {
   return write(*impl_, [&](SQLite::Database& db) -> Status {
     put_range_row(db, key, range, table);
+    keep_range_kernels(db, key, range, table);
     return {};
   });
 }

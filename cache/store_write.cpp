@@ -79,9 +79,6 @@ Status Store::make_winner(const BestKey& key, const Validators& made_by, const C
   });
 }
 
-namespace {
-
-/// Code that no winner names is compiled again when it is asked for.
 void drop_unused_code(SQLite::Database& db, const std::string& key) {
   for (const char* statement : {"DELETE FROM binary WHERE key = ?1 AND NOT EXISTS "
                                 "(SELECT 1 FROM measurement WHERE winner = 1 AND binary_key = ?1)",
@@ -95,8 +92,6 @@ void drop_unused_code(SQLite::Database& db, const std::string& key) {
       "DELETE FROM source WHERE id NOT IN "
       "(SELECT source_id FROM binary WHERE source_id IS NOT NULL)");
 }
-
-}  // namespace
 
 Status Store::rename_code(const Record& record, const std::string& template_hash,
                           const StoredBinary& code) {

@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/sample.h"
+#include "generator/problem/spelling.h"
 #include "runtime/backend.h"
 
 namespace kiln::cli {

@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "engine/ranges.h"
+#include "generator/problem/spelling.h"
 #include "kiln/engine.hpp"
 
 namespace kiln::cli {

@@ -26,7 +26,8 @@ constexpr const char* kShapeHelp =
     "One problem, row-major: \"dtype ta tb m n k [key=value ...]\". dtype: fp32 fp64 fp16 bf16 "
     "int8 u8s8, on GPUs tf32 fp8 fp6 fp4; ta, tb: N as stored, T stored transposed. Keys: batch= "
     "lda= ldb= ldc= ldd= stride_a= stride_b= stride_c= stride_d= order= out= acc= epilogue= "
-    "align= packed_b=1 scale=. kiln tune, explain and bench --any-m take a size as a range, "
+    "align= packed_b=1 scale= numerics=. kiln tune, explain and bench --any-m take a size as a "
+    "range, "
     "1..8192. "
     "Repeatable";
 
@@ -142,12 +143,6 @@ void DeviceOptions::add_to(CLI::App& app) {
                  "units; 0 = those of its card")
       ->type_name("N")
       ->capture_default_str();
-}
-
-Gemm spelt_for(const Gemm& gemm, const DeviceCaps& caps) {
-  Gemm copy = gemm;
-  if (!on_host(caps) && gemm.alignment == 1) copy.alignment = natural_alignment(gemm);
-  return copy;
 }
 
 void advise(const Gemm& gemm, const DeviceCaps& caps) {

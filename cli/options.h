@@ -60,10 +60,6 @@ struct Target {
   bool emulated = false;      // "emu:ARCH": a GPU's code, run lane by lane on the CPU
 };
 
-/// The problem with the alignment that a GPU's kernels may take for granted where the line says
-/// nothing: that of its pitches. On a CPU as it is.
-Gemm spelt_for(const Gemm& gemm, const DeviceCaps& caps);
-
 /// Says on standard error, once for each problem, what slows its types down on this device.
 void advise(const Gemm& gemm, const DeviceCaps& caps);
 

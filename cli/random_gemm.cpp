@@ -119,6 +119,11 @@ void draw_scales(Draw& draw, Gemm& g) {
   if (validate(scaled)) g = scaled;
 }
 
+/// Only some types know the difference.
+void draw_numerics(Draw& draw, Gemm& g) {
+  if (const Gemm fast = g.with_numerics(Numerics::fast); draw.one_in(2) && validate(fast)) g = fast;
+}
+
 void draw_epilogue(Draw& draw, Gemm& g) {
   if (draw.one_in(3)) {
     g.epilogue.bias = draw.one_in(2) ? Bias::per_row : Bias::per_column;
@@ -150,6 +155,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_layouts(draw, g);
   draw_padding(draw, g);
   draw_scales(draw, g);
+  draw_numerics(draw, g);
   draw_epilogue(draw, g);
   draw_promises(draw, caps, g);
   return g;

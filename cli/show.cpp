@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/sample.h"
+#include "generator/problem/spelling.h"
 #include "generator/render/render.h"
 #include "kiln/engine.hpp"
 #include "runtime/compiler.h"

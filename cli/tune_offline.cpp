@@ -4,6 +4,7 @@
 
 #include "cache/offline.h"
 #include "cli/report.h"
+#include "generator/problem/spelling.h"
 
 namespace kiln::cli {
 namespace {

@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "cli/random_gemm.h"
 #include "cli/report.h"
+#include "generator/problem/spelling.h"
 #include "tuner/verify/check.h"
 #include "tuner/verify/envelope.h"
 
@@ -123,7 +124,7 @@ Status check_stored(const Session& session, const VerifyCommand& command, const 
                     VerifyTotals& totals) {
   const auto store = open_store(command.database);
   if (!store) return tl::unexpected(store.error());
-  auto records = (*store)->list();
+  auto records = (*store)->list_kernels();
   if (!records) return tl::unexpected(records.error());
   std::erase_if(*records, [&](const Record& record) {
     return record.key.device != target.caps || (*store)->envelope_proven(record) ||

@@ -8,15 +8,12 @@
 #include "engine/engine_impl.h"
 #include "engine/vendor.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/spelling.h"
 #include "tuner/measure/vendor_library.h"
 
 namespace kiln {
 
-Gemm Engine::Impl::spelt(const Gemm& gemm) const {
-  Gemm copy = gemm;
-  if (gpu && gemm.alignment == 1 && validate(gemm)) copy.alignment = natural_alignment(gemm);
-  return copy;
-}
+Gemm Engine::Impl::spelt(const Gemm& gemm) const { return spelt_for(gemm, device); }
 
 Result<Compiler*> Engine::Impl::compiler() const { return backend.compiler(); }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/engine_impl.h"
+#include "generator/problem/spelling.h"
 
 namespace kiln {
 namespace {
@@ -61,11 +62,12 @@ double Engine::Impl::expected_ns(const Gemm& gemm, int threads, Match match, con
   if (match == Match::exact)
     if (const auto record = best(key, now)) return record->measured.timing().median_ns;
   // A kernel for less aligned addresses may break a rule of the problem's own alignment.
-  Gemm as = key.gemm;
-  while (as.alignment > 1 && !broken_rule(canonicalise(as), key.device, config).empty())
-    as.alignment /= 2;
-  if (!broken_rule(canonicalise(as), key.device, config).empty()) return 0;
-  const double ns = predict_ns(canonicalise(as), key.device, config);
+  const std::vector<Gemm> all = served_by(key.gemm);
+  const auto as = std::ranges::find_if(all, [&](const Gemm& served) {
+    return broken_rule(canonicalise(served), key.device, config).empty();
+  });
+  if (as == all.end()) return 0;
+  const double ns = predict_ns(canonicalise(*as), key.device, config);
   const KernelClass& known = stored_kernels.of(key, *store, now);
   return ns * (known.model ? known.model->at(key.gemm).of(config) : model_error().value_or(1));
 }

@@ -7,6 +7,7 @@
 #include "engine/engine_impl.h"
 #include "engine/ranges.h"
 #include "generator/problem/size.h"
+#include "generator/problem/spelling.h"
 
 namespace kiln {
 namespace {
@@ -67,7 +68,12 @@ GemmRange Engine::Impl::spelt(const GemmRange& range) const {
   // Alignment differs from size to size, with a period of a few: the best that occurs, from the
   // first size that has it to the last.
   constexpr std::int64_t kPeriod = 32;
-  const auto alignment = [&](std::int64_t size) { return natural_alignment(range.at(size)); };
+  const auto alignment = [&](std::int64_t size) {
+    const Gemm gemm = range.at(size);
+    // Its lines have one element each: a problem of another layout.
+    if (with_joined_lines(gemm) != gemm) return 0;
+    return natural_alignment(gemm);
+  };
   int best = 0;
   for (std::int64_t i = range.first; i <= std::min(range.last(), range.first + kPeriod); ++i)
     if (alignment(i) > best) best = alignment(i), copy.first = i;

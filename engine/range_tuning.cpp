@@ -283,21 +283,22 @@ class RangeTuning {
     }
   }
 
-  /// The size whose stored winner this kernel is. One that won nowhere becomes the winner of a size
-  /// that has none.
+  /// A size at which this kernel is stored, another one for each kernel of a table.
   std::optional<std::int64_t> home_of(const RangeKernel& kernel) {
-    for (const auto& [size, config] : winners_)
+    for (const auto& [size, config] : homes_)
       if (config == kernel.config && serves_at(kernel, size)) return size;
+    for (const auto& [size, config] : winners_)
+      if (config == kernel.config && serves_at(kernel, size) && homes_.emplace(size, config).second)
+        return size;
     const Timed* best = nullptr;
     for (const Timed& timed : timed_[kernel.config]) {
-      if (winners_.contains(timed.size) || !serves_at(kernel, timed.size)) continue;
-      if (engine_.best(key_at(timed.size), made_by_)) continue;
+      if (homes_.contains(timed.size) || !serves_at(kernel, timed.size)) continue;
       if (best == nullptr || timed.row.timing().median_ns * double(best->size) <
                                  best->row.timing().median_ns * double(timed.size))
         best = &timed;
     }
-    if (best == nullptr || !make_winner(*best)) return std::nullopt;
-    winners_.emplace(best->size, kernel.config);
+    if (best == nullptr || !store_kernel(*best)) return std::nullopt;
+    homes_.emplace(best->size, kernel.config);
     return best->size;
   }
 
@@ -311,7 +312,8 @@ class RangeTuning {
     std::string code;  // in code_
   };
 
-  bool make_winner(const Timed& timed) {
+  /// Its code, proved, and what was measured.
+  bool store_kernel(const Timed& timed) {
     const BestKey key = key_at(timed.size);
     const StoredBinary& code = code_.at(timed.code);
     Measured stored = timed.row;
@@ -322,11 +324,8 @@ class RangeTuning {
         note(proof);
         return false;
       }
-    const SearchExtent none{.budget_seconds = options_.budget.count()};
     for (const Status& written :
-         {engine_.store->put_binary(code), engine_.store->put(key, made_by_, stored),
-          engine_.store->put_search(key, made_by_, none),
-          engine_.store->make_winner(key, made_by_, stored.config)})
+         {engine_.store->put_binary(code), engine_.store->put(key, made_by_, stored)})
       if (!written) {
         note(written);
         return false;
@@ -351,6 +350,7 @@ class RangeTuning {
   RangeReport report_;
   Validators made_by_;
   std::map<std::int64_t, Config> winners_;  // stored, by size
+  std::map<std::int64_t, Config> homes_;    // of the table's kernels, by size
   std::map<Config, std::vector<Timed>> timed_;
   const std::shared_ptr<IdleWorker> worker_ = std::make_shared<IdleWorker>();
   std::map<std::string, StoredBinary> code_;  // by code_key

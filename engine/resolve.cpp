@@ -8,6 +8,7 @@
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/spelling.h"
 #include "generator/render/code_key.h"
 #include "generator/space/summation.h"
 #include "runtime/cpu/cpu.h"
@@ -120,6 +121,7 @@ BestKey Engine::Impl::key_of(const Gemm& gemm, int threads) const {
               .gemm = normalised(gemm),
               .policy = std::string(backend.policy),
               .determinism = options.determinism};
+  key.gemm.numerics = numerics_on(gemm, device);
   key.device.compute_units = threads;
   return key;
 }
@@ -331,6 +333,7 @@ std::optional<SharedPlan> Engine::Impl::model_plan(const Gemm& gemm, int threads
 
 Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) {
   if (auto plan = stored_plan(gemm, threads)) return *plan;
+  if (auto plan = relative_plan(gemm, threads)) return *plan;
   if (auto plan = nearest_plan(gemm, threads)) return *plan;
   if (auto plan = model_plan(gemm, threads)) return *plan;
   if (gpu) {

@@ -6,7 +6,9 @@
 
 #include "cache/keys.h"
 #include "generator/problem/device_class.h"
+#include "generator/space/launch_text.h"
 #include "generator/space/summation.h"
+#include "runtime/backend.h"
 #include "tuner/verify/envelope.h"
 
 namespace kiln {
@@ -44,6 +46,16 @@ const std::vector<DeviceCaps>& StoredKernels::classes_of_cpus(const DeviceCaps& 
   return *classes_of_cpus_;
 }
 
+const std::vector<DeviceCaps>& StoredKernels::relatives(const DeviceCaps& device, Store& store) {
+  if (!relatives_) {
+    relatives_ = store.devices();
+    std::erase_if(*relatives_, [&](const DeviceCaps& other) {
+      return other == device || !are_relatives(device, other);
+    });
+  }
+  return *relatives_;
+}
+
 std::vector<RankedKernel> KernelClass::ranked(const BestKey& key) {
   const auto& [device, gemm, policy, determinism] = key;
   const Canonical problem = canonicalise(gemm);
@@ -62,7 +74,14 @@ std::vector<RankedKernel> KernelClass::ranked(const BestKey& key) {
 }
 
 bool serves(const StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device) {
-  return code_class(canonicalise(gemm), device, kernel.record.measured.config) == kernel.code_class;
+  const Config& config = kernel.record.measured.config;
+  const Canonical problem = canonicalise(gemm);
+  if (!broken_rule(problem, device, config).empty() ||
+      code_class(problem, device, config) != kernel.code_class)
+    return false;
+  const DeviceCaps& made_on = kernel.record.key.device;
+  return on_host(device) || made_on == device ||
+         launch_text(gemm, made_on, config) == launch_text(gemm, device, config);
 }
 
 }  // namespace kiln

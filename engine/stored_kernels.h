@@ -47,18 +47,22 @@ class StoredKernels {
   /// Classes of CPUs that `device` belongs to (generator/problem/device_class.h) and for which the
   /// store has kernels. Threads make no difference. Valid until forget().
   const std::vector<DeviceCaps>& classes_of_cpus(const DeviceCaps& device, Store& store);
+  /// Other GPUs of the store that are relatives of `device`. Valid until forget().
+  const std::vector<DeviceCaps>& relatives(const DeviceCaps& device, Store& store);
   /// After a search: its winner is new.
   void forget() {
     classes_.clear();
     classes_of_cpus_.reset();
+    relatives_.reset();
   }
 
  private:
   std::map<std::string, KernelClass> classes_;
-  std::optional<std::vector<DeviceCaps>> classes_of_cpus_;
+  std::optional<std::vector<DeviceCaps>> classes_of_cpus_, relatives_;
 };
 
 /// Whether the problem, which allows the kernel's config, is computed by its very code.
+/// One of another GPU also has the launch there that it would have here: it does the same.
 bool serves(const StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device);
 
 }  // namespace kiln

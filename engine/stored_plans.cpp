@@ -8,6 +8,7 @@
 #include "cache/class_kernels.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/size.h"
+#include "generator/problem/spelling.h"
 #include "generator/space/summation.h"
 
 namespace kiln {
@@ -37,6 +38,13 @@ std::string range_reason(const RangeRecord& range, const RangeCell& cell) {
   return fmt::format("tuned as {}: up to {} = {} the kernel of {} ({}, {})", text(range.range),
                      name(range.range.size), cell.last, cell.tuned_at, range.created,
                      range.database.string());
+}
+
+/// Whose measurements a choice among kernels of another GPU is of.
+std::string told_of(const DeviceCaps& owner, bool own) {
+  if (own) return {};
+  return fmt::format("; made and measured on {}, whose code and launch are this device's",
+                     owner.model);
 }
 
 }  // namespace
@@ -70,23 +78,31 @@ bool Engine::Impl::make_ready(StoredKernel& kernel) {
 }
 
 std::optional<SharedPlan> Engine::Impl::range_plan(const Gemm& gemm, int threads) {
-  // A kernel for rows at less aligned addresses serves this problem as well.
-  for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
-    const BestKey key = key_of(as, threads);
-    const Canonical problem = canonicalise(key.gemm);
-    const AllowedSummation order(key.gemm, key.device, key.determinism);
+  DeviceCaps own = device;
+  own.compute_units = threads;
+  return range_plan_of(own, gemm, threads);
+}
+
+std::optional<SharedPlan> Engine::Impl::range_plan_of(const DeviceCaps& owner, const Gemm& gemm,
+                                                      int threads) {
+  for (const Gemm& as : served_by(gemm)) {
+    const BestKey here = key_of(as, threads);
+    BestKey key = here;
+    key.device = owner;
+    const AllowedSummation order(key.gemm, here.device, key.determinism);
     for (const Size size : kSizes) {
       const std::int64_t value = key.gemm.*member_of(size);
       for (TunedRange& range : tuned_ranges.of(key, size, *store)) {
         if (value < range.record.range.first || value > range.record.range.last()) continue;
         const RangeCell& cell = range.record.table.at(value);
         StoredKernel* const kernel = kernel_of(range, cell, *store, now);
-        if (kernel == nullptr || !broken_rule(problem, key.device, cell.config).empty() ||
-            !order.allows(cell.config) || !serves(*kernel, key.gemm, key.device) ||
-            !make_ready(*kernel))
+        if (kernel == nullptr || !serves(*kernel, key.gemm, here.device) ||
+            !order.allows(cell.config) || !make_ready(*kernel))
           continue;
-        auto plan = bound_plan(gemm, threads, Match::range, cell.config,
-                               range_reason(range.record, cell), kernel->code, &key.gemm);
+        const bool own = owner == here.device;
+        auto plan = bound_plan(gemm, threads, own ? Match::range : Match::nearest, cell.config,
+                               range_reason(range.record, cell) + told_of(owner, own), kernel->code,
+                               &key.gemm);
         if (plan) return *plan;
         warn(tl::unexpected(plan.error()));
       }
@@ -137,20 +153,45 @@ std::optional<SharedPlan> Engine::Impl::class_plan(const Gemm& gemm, int threads
 }
 
 std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int threads) {
-  // As above.
-  for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
-    const BestKey key = key_of(as, threads);
+  DeviceCaps own = device;
+  own.compute_units = threads;
+  if (auto plan = stored_plan_of(own, gemm, threads)) return plan;
+  return class_plan(gemm, threads, std::numeric_limits<double>::infinity());
+}
+
+std::optional<SharedPlan> Engine::Impl::stored_plan_of(const DeviceCaps& owner, const Gemm& gemm,
+                                                       int threads) {
+  for (const Gemm& as : served_by(gemm)) {
+    const BestKey here = key_of(as, threads);
+    BestKey key = here;
+    key.device = owner;
+    const bool own = owner == here.device;
     KernelClass& known = stored_kernels.of(key, *store, now);
-    for (const auto& [ns, kernel] : known.ranked(key)) {
-      if (!serves(*kernel, key.gemm, key.device) || !make_ready(*kernel)) continue;
-      if (auto plan = class_plan(gemm, threads, ns)) return plan;
+    std::vector<RankedKernel> ranked = known.ranked(key);
+    // What won there for this very problem is known to be good.
+    if (const auto record = own ? std::nullopt : best(key, now))
+      std::ranges::stable_partition(ranked, [&](const RankedKernel& choice) {
+        return choice.kernel->record.measured.config == record->measured.config;
+      });
+    for (const auto& [ns, kernel] : ranked) {
+      if (!serves(*kernel, key.gemm, here.device) || !make_ready(*kernel)) continue;
+      if (auto plan = own ? class_plan(gemm, threads, ns) : std::nullopt) return plan;
       auto plan = bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,
-                             choice_reason(known, *kernel, ns), kernel->code, &key.gemm);
+                             choice_reason(known, *kernel, ns) + told_of(owner, own), kernel->code,
+                             &key.gemm);
       if (plan) return *plan;
       warn(tl::unexpected(plan.error()));
     }
   }
-  return class_plan(gemm, threads, std::numeric_limits<double>::infinity());
+  return std::nullopt;
+}
+
+std::optional<SharedPlan> Engine::Impl::relative_plan(const Gemm& gemm, int threads) {
+  for (const DeviceCaps& relative : stored_kernels.relatives(device, *store)) {
+    if (auto plan = range_plan_of(relative, gemm, threads)) return plan;
+    if (auto plan = stored_plan_of(relative, gemm, threads)) return plan;
+  }
+  return std::nullopt;
 }
 
 }  // namespace kiln

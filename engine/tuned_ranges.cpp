@@ -3,29 +3,34 @@
 #include <algorithm>
 
 #include "cache/keys.h"
+#include "cache/range_kernels.h"
 #include "generator/problem/size.h"
 #include "tuner/verify/envelope.h"
 
 namespace kiln {
 
-std::vector<TunedRange>& TunedRanges::of(const BestKey& key, Size size, Store& store) {
-  const int threads = key.device.compute_units;
-  const auto rest = [&](const Gemm& gemm, Size varying) {
-    return Key{plan_key(without_size(gemm, varying), threads), varying};
-  };
-  if (read_.insert(threads).second) {
-    for (RangeRecord& record : store.ranges_of(key)) {
-      const Size varying = record.range.size;
-      known_[rest(record.key.gemm, varying)].push_back({std::move(record)});
-    }
-    for (auto& [problems, ranges] : known_)
-      std::ranges::stable_sort(ranges, {}, [](const TunedRange& range) {
-        return range.record.range.last() - range.record.range.first;
-      });
+TunedRanges::Tables& TunedRanges::tables_of(const BestKey& key, Store& store) {
+  const auto entry = std::ranges::find(known_, key.device, [](const auto& x) { return x.first; });
+  if (entry != known_.end()) return entry->second;
+  Tables& tables = known_.emplace_back(key.device, Tables{}).second;
+  for (RangeRecord& record : store.ranges_of(key)) {
+    const Size varying = record.range.size;
+    const Gemm rest = without_size(normalised(record.key.gemm), varying);
+    tables[{plan_key(rest, key.device.compute_units), varying}].push_back({std::move(record)});
   }
-  if (known_.empty()) return none_;
-  const auto ranges = known_.find(rest(key.gemm, size));
-  return ranges == known_.end() ? none_ : ranges->second;
+  for (auto& [problems, ranges] : tables)
+    std::ranges::stable_sort(ranges, {}, [](const TunedRange& range) {
+      return range.record.range.last() - range.record.range.first;
+    });
+  return tables;
+}
+
+std::vector<TunedRange>& TunedRanges::of(const BestKey& key, Size size, Store& store) {
+  Tables& tables = tables_of(key, store);
+  if (tables.empty()) return none_;
+  const auto ranges =
+      tables.find({plan_key(without_size(key.gemm, size), key.device.compute_units), size});
+  return ranges == tables.end() ? none_ : ranges->second;
 }
 
 StoredKernel* kernel_of(TunedRange& range, const RangeCell& cell, Store& store,
@@ -35,6 +40,7 @@ StoredKernel* kernel_of(TunedRange& range, const RangeCell& cell, Store& store,
   if (fresh) {
     BestKey key = range.record.key;
     key.gemm = normalised(range.record.range.at(cell.tuned_at));
+    key.policy = range_policy(key.policy, range.record.range);
     auto record = store.best(key, now);
     if (!record || !record->measured.verified) return nullptr;
     const Config& config = record->measured.config;
@@ -47,7 +53,7 @@ StoredKernel* kernel_of(TunedRange& range, const RangeCell& cell, Store& store,
     kernel->record.image.clear();  // loaded by its key
     kernel->record.source.clear();
   }
-  // Another search of that size may have found another kernel since.
+  // A table and the rows of its kernels may come from different files.
   return kernel && kernel->record.measured.config == cell.config ? kernel.get() : nullptr;
 }
 

@@ -256,9 +256,19 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
 std::vector<Config> Engine::Impl::stored_configs(const BestKey& key) {
   const std::lock_guard lock(resolving);
   std::vector<Config> configs;
-  for (const auto& [ns, kernel] : stored_kernels.of(key, *store, now).ranked(key)) {
-    if (configs.size() == kStoredTried) break;
-    if (serves(*kernel, key.gemm, key.device)) configs.push_back(kernel->record.measured.config);
+  std::vector<DeviceCaps> owners{key.device};
+  for (const DeviceCaps& relative : stored_kernels.relatives(device, *store))
+    owners.push_back(relative);
+  for (const DeviceCaps& owner : owners) {
+    BestKey there = key;
+    there.device = owner;
+    for (const auto& [ns, kernel] : stored_kernels.of(there, *store, now).ranked(there)) {
+      const Config& config = kernel->record.measured.config;
+      if (configs.size() == kStoredTried) return configs;
+      if (serves(*kernel, key.gemm, key.device) &&
+          std::ranges::find(configs, config) == configs.end())
+        configs.push_back(config);
+    }
   }
   return configs;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/spelling.h"
 
 namespace kiln {
 namespace {
@@ -32,8 +33,9 @@ std::int64_t stride_of(const Gemm& gemm, Operand which) {
 
 }  // namespace
 
-Canonical canonicalise(const Gemm& gemm) {
-  assert(validate(gemm));
+Canonical canonicalise(const Gemm& given) {
+  assert(validate(given));
+  const Gemm gemm = with_joined_lines(given);
   Canonical out;
   out.swapped = gemm.d.order == Order::column_major;
   out.a_k_major = (gemm.a.order == Order::row_major) != gemm.a.transposed;

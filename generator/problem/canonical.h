@@ -19,6 +19,7 @@ struct Canonical {
 
 /// `gemm` must be valid. A packed B is never swapped: validate() refuses b_packed with a
 /// column-major D, whose canonical product would have the packed operand on the left.
+/// Lines that can be joined are (generator/problem/spelling.h).
 Canonical canonicalise(const Gemm& gemm);
 
 }  // namespace kiln

@@ -50,4 +50,14 @@ DeviceCaps limited_to_class(DeviceCaps device, const DeviceCaps& of_class) {
   return device;
 }
 
+bool are_relatives(const DeviceCaps& x, const DeviceCaps& y) {
+  if (x.vendor == Vendor::cpu) return false;
+  DeviceCaps like_x = y;
+  like_x.model = x.model;
+  like_x.gpu.memory_bytes = x.gpu.memory_bytes, like_x.gpu.memory_gbs = x.gpu.memory_gbs;
+  like_x.l1_bytes = x.l1_bytes, like_x.l2_bytes = x.l2_bytes, like_x.l3_bytes = x.l3_bytes;
+  like_x.ghz = x.ghz;
+  return like_x == x;
+}
+
 }  // namespace kiln

@@ -1,6 +1,6 @@
 // Classes of CPUs by what their instructions are. A kernel that was made and proved for a class is
 // stored under the class and serves every CPU that has its instructions, whatever its model, caches
-// and number of cores. Pure.
+// and number of cores. And GPUs that run each other's kernels. Pure.
 #pragma once
 
 #include <string_view>
@@ -29,5 +29,10 @@ std::vector<DeviceCaps> classes_of(const DeviceCaps& device);
 /// The CPU with the instructions of one of its classes and no others. Its threads, caches and clock
 /// are its own: they decide how kernels rank, never what they compute.
 DeviceCaps limited_to_class(DeviceCaps device, const DeviceCaps& of_class);
+
+/// Whether two GPUs are of one target with the same units and the same limits of each: code made
+/// for one is the other's, and so are most launches. Their names, memory, caches and clocks may
+/// differ, which decide how kernels rank.
+bool are_relatives(const DeviceCaps& x, const DeviceCaps& y);
 
 }  // namespace kiln

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "generator/problem/spelling.h"
+
 namespace kiln {
 namespace {
 
@@ -127,7 +129,8 @@ int natural_alignment(const Gemm& gemm) {
     const auto add = [&](std::int64_t elements) {
       bits |= (static_cast<std::uint64_t>(elements) * each + 7) / 8;
     };
-    add(leading_dimension(gemm, which));
+    const std::int64_t ld = leading_dimension(gemm, which);
+    add(ld == 1 ? leading_dimension(with_joined_lines(gemm), which) : ld);
     if (gemm.batch > 1) add(batch_stride(gemm, which));
   }
   return static_cast<int>(bits & (~bits + 1));

@@ -73,7 +73,8 @@ Scale scale_of(const Gemm& gemm, Operand which);
 constexpr int scale_size(Scale s) { return s == Scale::none ? 0 : s == Scale::mx_32 ? 1 : 4; }
 
 /// The largest power of two, up to the 16 bytes that GPU kernels have a use for, that divides every
-/// pitch and stride: the alignment of a problem whose addresses are all aligned.
+/// pitch (of lines that are joined where they can be) and stride: the alignment of a problem whose
+/// addresses are all aligned.
 int natural_alignment(const Gemm& gemm);
 
 }  // namespace kiln

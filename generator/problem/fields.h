@@ -41,6 +41,10 @@ struct EnumNames<Scale> {
   static constexpr std::array<std::string_view, 6> names{"none",       "line",  "line_128",
                                                          "square_128", "mx_32", "tensor"};
 };
+template <>
+struct EnumNames<Numerics> {
+  static constexpr std::array<std::string_view, 2> names{"ieee", "fast"};
+};
 /// Calls `f(name, field)` for every field of an Epilogue.
 template <typename E, typename F>
 constexpr void for_each_epilogue_field(E& epilogue, F&& f) {
@@ -52,8 +56,8 @@ constexpr void for_each_epilogue_field(E& epilogue, F&& f) {
 /// References to every field of a Gemm (const or not), nested ones included.
 template <typename G>
 constexpr auto gemm_fields(G& gemm) {
-  auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b] =
-      gemm;
+  auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b,
+         numerics] = gemm;
   auto& [bias, activation, residual, bias_as_d] = epilogue;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
@@ -61,7 +65,7 @@ constexpr auto gemm_fields(G& gemm) {
   };
   return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
                         std::tie(accumulator, bias, activation, residual, alignment, b_packed,
-                                 scale_a, scale_b, bias_as_d));
+                                 scale_a, scale_b, bias_as_d, numerics));
 }
 inline constexpr std::size_t kGemmFieldCount =
     std::tuple_size_v<decltype(gemm_fields(std::declval<Gemm&>()))>;
@@ -107,7 +111,8 @@ inline constexpr std::array kGemmFieldNames = std::to_array<std::string_view>({"
                                                                                "b_packed",
                                                                                "scale_a",
                                                                                "scale_b",
-                                                                               "bias_as_d"});
+                                                                               "bias_as_d",
+                                                                               "numerics"});
 static_assert(kGemmFieldNames.size() == kGemmFieldCount);
 
 /// Calls `f(name, field)` for every field of a Gemm.

@@ -112,4 +112,14 @@ std::string_view name(Scale s) {
   return "?";
 }
 
+std::string_view name(Numerics n) {
+  switch (n) {
+    case Numerics::ieee:
+      return "ieee";
+    case Numerics::fast:
+      return "fast";
+  }
+  return "?";
+}
+
 }  // namespace kiln

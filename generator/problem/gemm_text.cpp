@@ -34,7 +34,7 @@ constexpr NumberKey kNumberKeys[] = {
 
 constexpr std::string_view kKeys =
     "batch, lda, ldb, ldc, ldd, stride_a, stride_b, stride_c, stride_d, order, out, acc, epilogue, "
-    "align, packed_b, scale";
+    "align, packed_b, scale, numerics";
 
 std::array<Matrix*, 4> matrices(Gemm& g) { return {&g.a, &g.b, &g.c, &g.d}; }
 
@@ -162,6 +162,15 @@ Status read_scales(std::string_view text, Gemm& g) {
   return read_scale(colon == text.npos ? text : text.substr(colon + 1), text, g.scale_b);
 }
 
+Status read_numerics(std::string_view word, Numerics& out) {
+  for (const Numerics kind : {Numerics::ieee, Numerics::fast}) {
+    if (word != name(kind)) continue;
+    out = kind;
+    return {};
+  }
+  return bad_input("numerics = \"{}\": must be ieee or fast", word);
+}
+
 std::string scale_word(const Gemm& g) {
   if (g.scale_a == g.scale_b) return std::string(name(g.scale_a));
   return fmt::format("{}:{}", name(g.scale_a), name(g.scale_b));
@@ -192,6 +201,7 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
     return {};
   }
   if (key == "scale") return read_scales(value, g);
+  if (key == "numerics") return read_numerics(value, g.numerics);
   return bad_input("\"{}\": no such key; keys are {}", key, kKeys);
 }
 
@@ -242,6 +252,7 @@ std::string text(const Gemm& gemm) {
   if (gemm.alignment != 1) add("align", gemm.alignment);
   if (gemm.b_packed) add("packed_b", 1);
   if (gemm.scale_a != Scale::none || gemm.scale_b != Scale::none) add("scale", scale_word(gemm));
+  if (gemm.numerics != Numerics::ieee) add("numerics", name(gemm.numerics));
   return line;
 }
 

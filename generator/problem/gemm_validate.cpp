@@ -7,6 +7,7 @@
 #include "generator/problem/bad_input.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/spelling.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln {
@@ -31,6 +32,8 @@ Status check_enumerators(const Gemm& g) {
                      static_cast<int>(g.epilogue.activation));
   if (g.epilogue.bias > Bias::per_column)
     return bad_input("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
+  if (g.numerics > Numerics::fast)
+    return bad_input("numerics = {}: no such kind of numerics", static_cast<int>(g.numerics));
   for (Operand which : {Operand::a, Operand::b})
     if (scale_of(g, which) > Scale::tensor)
       return bad_input("scale_{} = {}: no such kind of scales", name(which),
@@ -117,6 +120,20 @@ Status check_scales(const Gemm& g) {
   return {};
 }
 
+Status check_numerics(const Gemm& g) {
+  if (g.numerics == Numerics::ieee) return {};
+  for (const Operand which : {Operand::a, Operand::b})
+    if (const DType type = matrix(g, which).dtype; !is_floating(type) || bits_of(type) != 8)
+      return fail(ErrorCode::unsupported,
+                  fmt::format("numerics = {}: {}.dtype = {} is no 8-bit float", name(g.numerics),
+                              name(which), name(type)));
+  if (blocks_along_k(g.scale_a))
+    return fail(ErrorCode::unsupported,
+                fmt::format("numerics = {}: scale_a = {} is applied to each block's sum in fp32",
+                            name(g.numerics), name(g.scale_a)));
+  return {};
+}
+
 Status check_bias(const Gemm& g) {
   if (!g.epilogue.bias_as_d) return {};
   if (g.epilogue.bias == Bias::none)
@@ -182,7 +199,8 @@ Status check_matrix(const Gemm& g, Operand which) {
   return {};
 }
 
-Status check_alignment(const Gemm& g) {
+Status check_alignment(const Gemm& given) {
+  const Gemm g = with_joined_lines(given);
   if (g.alignment < 1 || g.alignment > kMaxAlignment || (g.alignment & (g.alignment - 1)) != 0)
     return bad_input("alignment = {}: must be a power of two, 1 to {}", g.alignment, kMaxAlignment);
   for (Operand which : kMatrices) {
@@ -204,8 +222,8 @@ Status check_alignment(const Gemm& g) {
 }  // namespace
 
 Status validate(const Gemm& gemm) {
-  for (auto check :
-       {check_enumerators, check_sizes, check_types, check_scales, check_bias, check_output_layout})
+  for (auto check : {check_enumerators, check_sizes, check_types, check_scales, check_numerics,
+                     check_bias, check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;

@@ -15,7 +15,7 @@ namespace {
 /// `counts(name, value)`: whether a value that templates ask about is part of the class.
 template <typename F>
 CodeClass class_of(const Canonical& problem, const DeviceCaps& device, const Config& config,
-                   F&& counts) {
+                   bool with_layouts, F&& counts) {
   const Family& family = family_of(config, device.vendor);
   const Parameters all = family.parameters(problem, device, config);
   std::string binding;
@@ -26,7 +26,12 @@ CodeClass class_of(const Canonical& problem, const DeviceCaps& device, const Con
   for (const Constant& constant : all.constants)
     if (!constant.hint)
       for (const std::string* word : {&constant.type, &constant.name, &constant.value}) add(*word);
-  // The host's templates also ask for hints, and for nothing that is not in a constant.
+  // The host's templates also ask for hints, for the layouts, and for nothing else that is not in a
+  // constant.
+  if (family.launch == nullptr && with_layouts) {
+    add(value_of(problem.a_k_major));
+    add(value_of(problem.b_k_major && !problem.gemm.b_packed));
+  }
   if (family.launch != nullptr)
     for (const auto& [name, value] : all.values) {
       if (!counts(name, value)) continue;
@@ -37,17 +42,24 @@ CodeClass class_of(const Canonical& problem, const DeviceCaps& device, const Con
   return {hash.low64, hash.high64};
 }
 
+bool is_set(std::string_view, std::string_view value) {
+  return value != value_of(false) && value != "none";
+}
+
 }  // namespace
 
 CodeClass code_class(const Canonical& problem, const DeviceCaps& device, const Config& config) {
-  return class_of(problem, device, config, [](std::string_view, std::string_view value) {
-    return value != value_of(false) && value != "none";
-  });
+  return class_of(problem, device, config, true, is_set);
+}
+
+CodeClass code_class_of_schema8(const Canonical& problem, const DeviceCaps& device,
+                                const Config& config) {
+  return class_of(problem, device, config, false, is_set);
 }
 
 CodeClass code_class_of_schema7(const Canonical& problem, const DeviceCaps& device,
                                 const Config& config) {
-  return class_of(problem, device, config,
+  return class_of(problem, device, config, false,
                   [](std::string_view name, std::string_view) { return name != "bias_as_d"; });
 }
 

@@ -354,11 +354,11 @@ std::optional<Call> read_call(const LtCall& from) {
   if (!set_matrices(call.gemm, from, *computation) || !set_epilogue(call, from.description) ||
       !set_scales(call, from.description))
     return std::nullopt;
-  // Unless it is said, 8-bit floats are added with more bits than the tensor core's accumulators
-  // have, which not every kernel of kiln does.
-  if (bits_of(call.gemm.a.dtype) == 8 && call.gemm.a.dtype != s8 &&
-      attribute_of<std::int8_t>(from.description, CUBLASLT_MATMUL_DESC_FAST_ACCUM).value_or(0) == 0)
-    return std::nullopt;
+  const Gemm fast = call.gemm.with_numerics(Numerics::fast);
+  if (attribute_of<std::int8_t>(from.description, CUBLASLT_MATMUL_DESC_FAST_ACCUM).value_or(0) !=
+          0 &&
+      validate(fast))
+    call.gemm = fast;  // other types know no difference
   const auto alpha = number_at(from.alpha, static_cast<cudaDataType_t>(*scale));
   const auto beta = number_at(from.beta, static_cast<cudaDataType_t>(*scale));
   if (!alpha || !beta) return std::nullopt;

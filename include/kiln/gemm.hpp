@@ -47,6 +47,13 @@ enum class Scale : std::uint8_t {
   tensor,      ///< an fp32 for the whole operand, in a batch one for each
 };
 
+/// How much of its accumulator's type a product must keep.
+enum class Numerics : std::uint8_t {
+  ieee,  ///< what the type gives: 8-bit floats are summed in fp32 after each 128 elements of k
+  fast   ///< 8-bit floats may be summed along all of k in the few bits of a tensor core's
+         ///< accumulator (14 on Hopper): CUBLASLT_MATMUL_DESC_FAST_ACCUM
+};
+
 /// How one matrix is stored. `transposed` says that what is stored is the transpose of what enters
 /// the product: a row-major transposed A is stored as [k, m].
 struct Matrix {
@@ -98,6 +105,8 @@ struct KILN_API Gemm {
   /// or neither has; the fp6 and fp4 types need mx_32.
   Scale scale_a = Scale::none;
   Scale scale_b = Scale::none;  ///< as scale_a, of B
+  /// `fast` needs two operands of 8-bit floats without scales of blocks along k.
+  Numerics numerics = Numerics::ieee;
 
   /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
@@ -146,6 +155,11 @@ struct KILN_API Gemm {
     return copy;
   }
   Gemm scaled(Scale of_both) const { return scaled(of_both, of_both); }
+  Gemm with_numerics(Numerics kind) const {
+    Gemm copy = *this;
+    copy.numerics = kind;
+    return copy;
+  }
   /// @}
 
   /// @name Ranges of a size, `first` to `last`, to be tuned as one (kiln/range.hpp)
@@ -186,7 +200,7 @@ KILN_API Status validate(const Gemm& gemm);
 /// `int8` is s8·s8 → s32, `u8s8` and `s8u8` are the mixed pairs; `#` starts a comment. Keys: batch=
 /// lda= ldb= ldc= ldd= stride_a= … order= (row|column|per-matrix `rcrr`) out= acc= epilogue=
 /// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
-/// (none|line|1x128|128x128|mx32, of both operands or as A's:B's).
+/// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's) numerics=(ieee|fast).
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);
@@ -198,6 +212,7 @@ KILN_API Result<Gemm> parse_gemm(std::string_view line);
 KILN_API std::string_view name(Activation f);
 KILN_API std::string_view name(Bias b);
 KILN_API std::string_view name(Scale s);
+KILN_API std::string_view name(Numerics n);
 /// @}
 
 }  // namespace kiln

@@ -93,6 +93,14 @@ typedef enum kiln_scale {
   KILN_SCALE_TENSOR = 5      /**< an fp32 for the whole operand, in a batch one for each */
 } kiln_scale;
 
+/** How much of its accumulator's type a product must keep. */
+typedef enum kiln_numerics {
+  KILN_NUMERICS_IEEE = 0, /**< what the type gives: 8-bit floats are summed in fp32 after each 128
+                               elements of k */
+  KILN_NUMERICS_FAST = 1  /**< 8-bit floats may be summed along all of k in the few bits of a tensor
+                               core's accumulator, as with CUBLASLT_MATMUL_DESC_FAST_ACCUM */
+} kiln_numerics;
+
 /** What kiln_gemm() does when the exact problem was never tuned. */
 typedef enum kiln_policy {
   KILN_POLICY_USE_BEST_KNOWN = 0,     /**< run the best kernel known without tuning */
@@ -156,9 +164,11 @@ typedef struct kiln_gemm_desc {
   int alignment; /**< bytes: a power of two that divides every address, row pitch and, in a batch,
                     batch stride; 1 = none */
   int b_packed;  /**< 1: B comes from kiln_pack_b() */
-  kiln_scale scale_a; /**< scales of A */
-  kiln_scale scale_b; /**< scales of B */
-  int bias_as_d;      /**< 1: the bias has D's dtype, which is then fp16 or bf16 */
+  kiln_scale scale_a;     /**< scales of A */
+  kiln_scale scale_b;     /**< scales of B */
+  int bias_as_d;          /**< 1: the bias has D's dtype, which is then fp16 or bf16 */
+  kiln_numerics numerics; /**< KILN_NUMERICS_FAST needs two operands of 8-bit floats without scales
+                             of blocks along k */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */

@@ -18,6 +18,7 @@ def matmul(
     c: Any = None,
     scale_a: Any = None,
     scale_b: Any = None,
+    numerics: str = "ieee",
     out_dtype: Any = None,
     threads: int = 0,
     engine: Optional[Engine] = None,

@@ -29,6 +29,7 @@ constexpr Keyword kKeywords[] = {
     {"c", &Arguments::c},
     {"scale_a", &Arguments::scale_a},
     {"scale_b", &Arguments::scale_b},
+    {"numerics", &Arguments::numerics},
     {"out_dtype", &Arguments::out_dtype},
     {"threads", &Arguments::threads},
     {"engine", &Arguments::engine},
@@ -104,7 +105,7 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
 }
 
 constexpr const char* kMatmul =
-    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, out_dtype=None, threads=0, engine=None, stream=None)
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, numerics="ieee", out_dtype=None, threads=0, engine=None, stream=None)
 --
 
 ``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array.
@@ -124,6 +125,7 @@ other strides raise ValueError.
 - ``scale_a``, ``scale_b`` (8-bit floats): float32 of shape (), (lines,), (lines, k / 128)
   or (lines / 128, k / 128), or uint8 of shape (lines, k / 32), rounded up; a line is a row of ``a`` or a
   column of ``b``. A batch comes before that.
+- ``numerics``: "fast" lets 8-bit floats be summed in a tensor core's accumulator along all of k.
 - ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.
 - ``threads``: 0 is the engine's number.
 - ``engine``: where none is given, one of the whole process.

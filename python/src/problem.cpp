@@ -22,6 +22,7 @@ class Builder {
     read_numbers();
     read_factors();
     read_activation();
+    read_numerics();
     read_out();
     if (arguments_.c) read_c();
     if (arguments_.bias) read_bias();
@@ -36,6 +37,7 @@ class Builder {
   void read_factors();
   void read_sizes(const Array& a, const Array& b);
   void read_activation();
+  void read_numerics();
   void read_out();
   void read_c();
   void read_bias();
@@ -171,6 +173,17 @@ void Builder::read_activation() {
     }
   raise_bad_input(
       fmt::format("activation = {}: must be one of none, relu, gelu, gelu_erf, silu", wanted));
+}
+
+void Builder::read_numerics() {
+  if (!arguments_.numerics) return;
+  const std::string_view wanted = text(arguments_.numerics, "numerics");
+  for (const Numerics kind : {Numerics::ieee, Numerics::fast})
+    if (name(kind) == wanted) {
+      call_.gemm.numerics = kind;
+      return;
+    }
+  raise_bad_input(fmt::format("numerics = {}: must be ieee or fast", wanted));
 }
 
 void Builder::read_out() {

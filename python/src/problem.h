@@ -22,6 +22,7 @@ struct Arguments {
   PyObject* c = nullptr;
   PyObject* scale_a = nullptr;
   PyObject* scale_b = nullptr;
+  PyObject* numerics = nullptr;
   PyObject* out_dtype = nullptr;
   PyObject* threads = nullptr;
   PyObject* stream = nullptr;

@@ -48,6 +48,8 @@ def test_float8_with_scales():
     np.testing.assert_array_equal(out, expected)
     kiln.matmul(*operands, out=out, scale_a=np.array(3, np.float32), scale_b=lines[1])
     np.testing.assert_array_equal(out, 1536 * np.outer(np.ones(4), lines[1]))
+    kiln.matmul(*operands, out=out, scale_a=lines[0], scale_b=lines[1], numerics="fast")
+    np.testing.assert_array_equal(out, expected)
     blocks = [np.repeat(x[:, None], 2, 1) for x in lines]
     kiln.matmul(*operands, out=out, scale_a=blocks[0], scale_b=blocks[1])
     np.testing.assert_array_equal(out, expected)

@@ -131,6 +131,11 @@ def test_scales():
     refused(ValueError, "scale_b", A, B, scale_b=np.ones(4, "f4"))
 
 
+def test_numerics():
+    refused(kiln.Unsupported, "numerics = fast: a.dtype = fp32", A, B, numerics="fast")
+    refused(ValueError, "numerics = quick: must be ieee or fast", A, B, numerics="quick")
+
+
 def test_hierarchy():
     for name in kiln.__all__:
         thing = getattr(kiln, name)

@@ -142,7 +142,7 @@ std::optional<int> type_code(DType type) {
 /// our columns. Nothing for what it has not, an exact GELU say.
 std::optional<std::int32_t> epilogue_code(const Gemm& g) {
   Gemm product = g;
-  product.scale_a = product.scale_b = Scale::none;
+  product.scale_a = product.scale_b = Scale::none, product.numerics = Numerics::ieee;
   product.epilogue.bias = Bias::none, product.epilogue.bias_as_d = false;
   product.epilogue.activation = Activation::none;
   if (!is_plain_product(product) || g.epilogue.bias == Bias::per_row) return std::nullopt;
@@ -247,9 +247,8 @@ struct CublasLt::Impl {
     return ok;
   }
 
-  /// 8-bit floats are added in the tensor core's accumulators, as kiln's fastest kernels do.
   Status describe_scales(const Gemm& g) {
-    if (is_floating(g.a.dtype) && bits_of(g.a.dtype) == 8)
+    if (g.numerics == Numerics::fast)
       if (Status ok = set(kDescFastAccum, std::int8_t{1}); !ok) return ok;
     has_scale_a = g.scale_a != Scale::none;
     has_scale_b = g.scale_b != Scale::none;

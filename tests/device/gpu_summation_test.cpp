@@ -90,9 +90,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("bf16 N T 600 520 4096 align=16",
                     "bf16 N N 300 264 1032 epilogue=bias_col+silu align=16",
                     "fp16 N T 333 77 555 out=fp32", "fp16 T N 140 200 800 order=column",
-                    "fp8 N T 512 512 2048 align=16", "fp8 N T 200 256 1024 scale=1x128 align=16",
-                    "tf32 N T 260 132 900 align=16", "tf32 T N 260 132 900 align=16",
-                    "fp32 N N 300 200 700", "fp64 N N 150 96 500 align=16",
-                    "int8 N T 300 128 512 align=16"));
+                    "fp8 N T 512 512 2048 align=16", "fp8 N T 512 512 2048 align=16 numerics=fast",
+                    "fp8 N T 200 256 1024 scale=1x128 align=16", "tf32 N T 260 132 900 align=16",
+                    "tf32 T N 260 132 900 align=16", "fp32 N N 300 200 700",
+                    "fp64 N N 150 96 500 align=16", "int8 N T 300 128 512 align=16"));
 
 }  // namespace kiln::gpu_summation_test

@@ -119,6 +119,7 @@ TEST(GpuVendor, IsRacedWithTheEpiloguesThatItHas) {
   bytes.alignment = 16;
   EXPECT_TRUE(is_raced(bytes));
   EXPECT_TRUE(is_raced(bytes.scaled(Scale::tensor)));
+  EXPECT_TRUE(is_raced(bytes.with_numerics(Numerics::fast)));
   EXPECT_FALSE(is_raced(bytes.scaled(Scale::line_128)));
   EXPECT_FALSE(is_raced(plain.with_activation(Activation::silu)));
   EXPECT_FALSE(is_raced(plain.with_bias(Bias::per_row)));

@@ -211,13 +211,15 @@ TEST_F(LtMatmul, EpiloguesAreKilns) {
   }
 }
 
-TEST_F(LtMatmul, EightBitFloatsAreTakenWhereFastAccumulationIsAllowed) {
+TEST_F(LtMatmul, EightBitFloatsSayWhetherFastAccumulationIsAllowed) {
   for (FakeAttributes* input : {&a_, &b_})
     input->set<std::uint32_t>(CUBLASLT_MATRIX_LAYOUT_TYPE, CUDA_R_8F_E4M3);
-  EXPECT_FALSE(call());
+  ASSERT_TRUE(call());
+  EXPECT_EQ(call()->gemm.numerics, Numerics::ieee);
   d_.set<std::int8_t>(CUBLASLT_MATMUL_DESC_FAST_ACCUM, 1);
   ASSERT_TRUE(call());
   EXPECT_EQ(call()->gemm.a.dtype, fp8_e4m3);
+  EXPECT_EQ(call()->gemm.numerics, Numerics::fast);
   d_.set<const void*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, memory + 48);
   d_.set<const void*>(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, memory + 64);
   d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_B_SCALE_MODE,

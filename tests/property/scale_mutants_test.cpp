@@ -49,11 +49,11 @@ const Base kSwapped{
     CudaWgmma{
         .left = 64, .right = 64, .stages = 3, .warpgroups = 1, .swap = true, .promote = true}};
 const Base kLines{
-    "lines", "sm_90a", "fp8 N T 200 96 300 batch=2 align=1 scale=line",
+    "lines", "sm_90a", "fp8 N T 200 96 300 batch=2 align=1 scale=line numerics=fast",
     CudaWgmma{
         .left = 128, .right = 96, .stages = 3, .warpgroups = 2, .pack_a = true, .pack_b = true}};
 const Base kWhole{
-    "whole", "sm_90a", "fp8 N T 200 96 300 batch=2 align=1 scale=tensor",
+    "whole", "sm_90a", "fp8 N T 200 96 300 batch=2 align=1 scale=tensor numerics=fast",
     CudaWgmma{
         .left = 128, .right = 96, .stages = 3, .warpgroups = 2, .pack_a = true, .pack_b = true}};
 

@@ -32,7 +32,8 @@ kiln_gemm_desc c_desc(const Gemm& g) {
           .b_packed = g.b_packed ? 1 : 0,
           .scale_a = static_cast<kiln_scale>(g.scale_a),
           .scale_b = static_cast<kiln_scale>(g.scale_b),
-          .bias_as_d = g.epilogue.bias_as_d ? 1 : 0};
+          .bias_as_d = g.epilogue.bias_as_d ? 1 : 0,
+          .numerics = static_cast<kiln_numerics>(g.numerics)};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {

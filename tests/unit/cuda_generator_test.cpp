@@ -262,13 +262,13 @@ std::vector<CudaWgmma> first_guesses(const char* line) {
 /// with them may end before it finds a right kernel.
 TEST(CudaWgmmaModel, PromotesFirstWhereKIsLong) {
   const auto raw = [](const CudaWgmma& c) { return !c.promote && c.splits == 1; };
-  const auto longest = first_guesses("fp8 N T 16384 16384 16384 align=16");
+  const auto longest = first_guesses("fp8 N T 16384 16384 16384 align=16 numerics=fast");
   ASSERT_GE(longest.size(), 8u);
   EXPECT_EQ(std::count_if(longest.begin(), longest.end(), raw), 0);
-  const auto shorter = first_guesses("fp8 N T 4096 4096 4096 align=16");
+  const auto shorter = first_guesses("fp8 N T 4096 4096 4096 align=16 numerics=fast");
   EXPECT_GE(std::count_if(shorter.begin(), shorter.end(), raw), 4);
   // Cut k is as short as its parts.
-  const auto thin = first_guesses("fp8 N T 64 64 65536 align=16");
+  const auto thin = first_guesses("fp8 N T 64 64 65536 align=16 numerics=fast");
   EXPECT_TRUE(std::any_of(thin.begin(), thin.end(),
                           [](const CudaWgmma& c) { return !c.promote && c.splits > 4; }));
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "generator/problem/device_class.h"
 #include "runtime/cpu/affinity.h"
 #include "runtime/cpu/cpu.h"
 
@@ -176,6 +177,28 @@ TEST(Affinity, HelpersTakeOtherCoresFirst) {
   EXPECT_THAT(placement(paired, 1), ElementsAre(2, 0, 6, 4, 5));
   EXPECT_THAT(placement(paired, 5), ElementsAre(2, 0, 1, 6, 4));
   EXPECT_THAT(placement({{7}}, 7), ElementsAre());
+}
+
+/// Cards of one target with equal units run each other's kernels; what ranks kernels may differ.
+TEST(Relatives, DifferInMemoryCachesAndClocksAlone) {
+  const DeviceCaps card = caps_named("sm_90a").value();
+  EXPECT_TRUE(are_relatives(card, card));
+  const auto changed = [&](auto change) {
+    DeviceCaps other = card;
+    change(other);
+    return are_relatives(card, other);
+  };
+  EXPECT_TRUE(changed([](DeviceCaps& x) { x.model = "NVIDIA H100 80GB HBM3"; }));
+  EXPECT_TRUE(changed([](DeviceCaps& x) { x.gpu.memory_bytes /= 2; }));
+  EXPECT_TRUE(changed([](DeviceCaps& x) { x.gpu.memory_gbs /= 2; }));
+  EXPECT_TRUE(changed([](DeviceCaps& x) { x.l2_bytes /= 2; }));
+  EXPECT_TRUE(changed([](DeviceCaps& x) { x.ghz = 1; }));
+  EXPECT_FALSE(changed([](DeviceCaps& x) { --x.compute_units; }));
+  EXPECT_FALSE(changed([](DeviceCaps& x) { x.arch = "sm_90"; }));
+  EXPECT_FALSE(changed([](DeviceCaps& x) { x.gpu.shared_block_bytes -= 1024; }));
+  EXPECT_FALSE(changed([](DeviceCaps& x) { x.gpu.chiplets = 2; }));
+  const DeviceCaps cpu = caps_named("avx512").value();
+  EXPECT_FALSE(are_relatives(cpu, cpu)) << "CPUs have classes";
 }
 
 }  // namespace kiln::device_caps_test

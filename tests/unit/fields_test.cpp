@@ -53,7 +53,8 @@ TEST(Fields, EachChangesTheTextOrIsRefused) {
   const Gemm bases[] = {Gemm::row_major(32, 64, 128).batched(2),
                         Gemm::column_major(32, 64, 128, bf16),
                         Gemm::row_major(32, 64, 128, fp16).with_bias(Bias::per_row),
-                        Gemm::row_major(32, 64, 128, fp8_e4m3).scaled(Scale::line)};
+                        Gemm::row_major(32, 64, 128, fp8_e4m3).scaled(Scale::line),
+                        Gemm::row_major(32, 64, 128, fp8_e4m3)};
   for (const Gemm& base : bases)
     for_each_changed(base, [&](std::string_view name, const Gemm& changed) {
       if (!validate(changed)) return;
@@ -69,7 +70,8 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
   EXPECT_TRUE(is_plain_product(base));
   for_each_changed(base, [](std::string_view name, const Gemm& changed) {
     const bool beyond = name == "bias" || name == "activation" || name == "residual" ||
-                        name == "scale_a" || name == "scale_b" || name == "bias_as_d";
+                        name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
+                        name == "numerics";
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }
@@ -100,7 +102,8 @@ kiln_gemm_desc full_desc() {
           .b_packed = 1,
           .scale_a = KILN_SCALE_LINE_128,
           .scale_b = KILN_SCALE_MX_32,
-          .bias_as_d = 1};
+          .bias_as_d = 1,
+          .numerics = KILN_NUMERICS_FAST};
 }
 
 TEST(Fields, EachIsReadFromTheCStruct) {
@@ -116,6 +119,7 @@ TEST(Fields, EachIsReadFromTheCStruct) {
   expected.alignment = 16;
   expected.b_packed = true;
   expected.scale_a = Scale::line_128, expected.scale_b = Scale::mx_32;
+  expected.numerics = Numerics::fast;
   const kiln_gemm_desc desc = full_desc();
   const auto read = gemm_of(&desc);
   ASSERT_TRUE(read) << read.error().message;

@@ -4,6 +4,7 @@
 
 #include "cache/offline.h"
 #include "cache/recorded_calls.h"
+#include "engine/engine_impl.h"
 #include "generator/space/family.h"
 #include "kiln/engine.hpp"
 #include "runtime/backend.h"
@@ -112,6 +113,46 @@ TEST_F(HipEngine, TuningGoesThroughTheWorkerAndBeginsWithWhatWasPredicted) {
   const auto rows = store->known(key, {.template_hash = template_hash(Vendor::amd)});
   ASSERT_GE(rows.size(), 1u);
   EXPECT_EQ(rows[0].config, (*predicted)[0].config);
+}
+
+/// Another card of the same target with as many units runs what was tuned on this one.
+TEST_F(HipEngine, KernelsServeRelativesOfTheirDevice) {
+  const TempDir dir;
+  const Gemm tuned = test::problem("fp32 N N 16 16 16 align=16"),
+             other = test::problem("fp32 N N 12 16 20 align=16");
+  {
+    auto engine = Engine::open({.device = "hip:0", .database = dir / "kiln.db"});
+    ASSERT_TRUE(engine) << engine.error().message;
+    const auto report = engine->tune(tuned, {.budget = std::chrono::seconds(1)});
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_THAT(report->warnings, testing::IsEmpty());
+  }
+  const auto on = [&](auto change) {
+    auto engine = Engine::open({.device = "hip:0",
+                                .database = ":memory:",
+                                .shipped = {dir / "kiln.db"},
+                                .on_untuned = [](const std::string&) {}});
+    change(engine->impl().device);
+    return std::move(*engine);
+  };
+  Engine relative = on([](DeviceCaps& device) {
+    device.model = "a card with more memory";
+    device.gpu.memory_bytes *= 2;
+    device.gpu.memory_gbs += 1000;
+  });
+  const auto device = open_gpu("hip:0").value();
+  for (const Gemm& gemm : {tuned, other}) {
+    EXPECT_EQ(relative.plan(gemm)->match(), Match::nearest);
+    EXPECT_THAT(*relative.explain(gemm), HasSubstr("whose code and launch are this device's"));
+    const Verdict verdict = test::verify_there(
+        device, gemm, [&](const Operands& there) { return relative.gemm(gemm, there); });
+    EXPECT_TRUE(verdict) << text(gemm) << ": " << verdict.error().detail;
+  }
+  Engine stranger = on([](DeviceCaps& device) { device.compute_units /= 2; });
+  const auto plan = stranger.plan(tuned, stranger.impl().device.compute_units);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_NE(plan->match(), Match::exact);
+  EXPECT_THAT(*stranger.explain(tuned), testing::Not(HasSubstr("are this device's")));
 }
 
 TEST_F(HipEngine, RacesHaveTheReportThatCpusHave) {

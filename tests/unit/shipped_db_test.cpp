@@ -75,7 +75,7 @@ TEST(ShippedDatabase, NothingIsLeftToBeRaced) {
     ASSERT_TRUE(store) << store.error().message;
     const auto rows = refresh(**store, false);
     ASSERT_TRUE(rows) << rows.error().message;
-    EXPECT_EQ(rows->size(), winners);
+    EXPECT_GE(rows->size(), winners);  // with the kernels of ranges
     for (const RefreshRow& row : *rows)
       EXPECT_TRUE(row.state == Refreshed::same || row.state == Refreshed::recompiled)
           << text(row.key.gemm) << ": " << kiln::name(row.state) << ": " << row.reason;

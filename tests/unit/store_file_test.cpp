@@ -14,7 +14,9 @@
 #include "cache/codec.h"
 #include "cache/keys.h"
 #include "cache/layer.h"
+#include "cache/rows.h"
 #include "cache/schema.h"
+#include "cache/seal.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -248,7 +250,7 @@ TEST(Migrations, OlderProblemsHaveNeitherScalesNorABiasAsD) {
   std::string names = "key, class",
               values = "'" + cut(key_text(gemm)) + "', '" + cut(class_text(gemm)) + "'";
   const auto add = [&](std::string_view name, const auto& field) {
-    if (name.starts_with("scale_") || name == "bias_as_d") return;
+    if (name.starts_with("scale_") || name == "bias_as_d" || name == "numerics") return;
     names += ", " + std::string(name);
     values += std::visit([](const auto& v) { return fmt::format(", '{}'", v); }, to_value(field));
   };
@@ -262,6 +264,54 @@ TEST(Migrations, OlderProblemsHaveNeitherScalesNorABiasAsD) {
   EXPECT_EQ(db.execAndGet("SELECT scale_b FROM problem").getString(), "none");
   EXPECT_EQ(db.execAndGet("SELECT problem_key FROM verification").getString(),
             key_text(gemm) + " threads=4");
+}
+
+/// Kernels of 8-bit floats of before there were numerics sum as `fast` ones may, where the device's
+/// tensor cores truncate sums.
+TEST(Migrations, OlderProductsOfSmallFloatsAreFast) {
+  SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  ASSERT_TRUE(migrate(db, "m", migrations().first(8)));
+  const auto add = [&](const char* line, const char* device) {
+    const Gemm gemm = parse_gemm(line).value();
+    BestKey key{.device = caps_named(device).value(), .gemm = gemm, .policy = "p"};
+    std::string names = "key, class",
+                values = "'" + key_text(gemm) + "', '" + class_text(gemm) + "'";
+    for_each_gemm_field(gemm, [&](std::string_view name, const auto& field) {
+      if (name == "numerics") return;
+      names += ", " + std::string(name);
+      values += std::visit([](const auto& v) { return fmt::format(", '{}'", v); }, to_value(field));
+    });
+    db.exec("INSERT INTO problem (" + names + ") VALUES (" + values + ")");
+    const KeyIds ids{.device = device_row(db, key.device),
+                     .problem = db.execAndGet("SELECT max(id) FROM problem").getInt64(),
+                     .toolchain = toolchain_row(db, test::kNow)};
+    put_measurement(db, key, ids, test::timed(6, 1000), std::nullopt);
+    db.exec("UPDATE measurement SET winner = 1 WHERE problem_id = " + std::to_string(ids.problem));
+    stamp_winner(db, key, ids);
+  };
+  add("fp8 N T 64 64 64", "sm_90a");
+  add("fp8 N T 64 64 128", "gfx942");
+  add("fp8 N T 64 64 256 scale=1x128", "sm_90a");
+  add("bf16 N T 64 64 512", "sm_90a");
+  db.exec(
+      "INSERT INTO fit (device_id, class, policy, determinism, hash, bytes, data, created) "
+      "SELECT device_id, class, 'p', 'run_to_run', '', 0, x'', '' FROM measurement JOIN problem "
+      "ON problem.id = problem_id WHERE k = 64");
+  ASSERT_TRUE(migrate(db, "m"));
+  const auto numerics = [&](int k) {
+    return db.execAndGet("SELECT numerics FROM problem WHERE k = " + std::to_string(k)).getString();
+  };
+  EXPECT_EQ(numerics(64), "fast");
+  EXPECT_EQ(numerics(128), "ieee");
+  EXPECT_EQ(numerics(256), "ieee");
+  EXPECT_EQ(numerics(512), "ieee");
+  const Gemm fast = parse_gemm("fp8 N T 64 64 64 numerics=fast").value();
+  EXPECT_EQ(read_problem(db, 1), fast);
+  EXPECT_EQ(db.execAndGet("SELECT class FROM fit").getString(), class_text(fast));
+  for (int id = 1; id <= 4; ++id) {
+    EXPECT_TRUE(read_problem(db, id)) << id;
+    EXPECT_TRUE(measurement_sealed(db, id)) << id;
+  }
 }
 
 TEST(Journal, NetworkedFileSystemsAreKnown) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/range_kernels.h"
 #include "cache/store.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -96,6 +97,37 @@ TEST(StoreRanges, TheSameRangeIsReplacedAndOthersStay) {
   EXPECT_THAT(store->ranges_like(kKey, Size::m), SizeIs(2));
   EXPECT_THAT(*store->list_ranges(), SizeIs(2));
   EXPECT_EQ(store->stats()->front().ranges, 2);
+}
+
+/// Kernels of a table are rows of their own: another winner of the size that one was tuned at takes
+/// nothing away.
+TEST(StoreRanges, KernelsStayWhenTheirSizeGetsAnotherWinner) {
+  TempDir dir;
+  auto store = open_store(dir / "a.kiln");
+  BestKey at = kKey;
+  at.gemm.m = 16;
+  test::store_winner(*store, at, 6, 1000);
+  const RangeTable one{{{1000, 16, config_of(6), 1}}};
+  ASSERT_TRUE(store->put_range(kKey, range(), one));
+  test::store_winner(*store, at, 8, 500);
+  EXPECT_EQ(store->best(at, test::kNow)->measured.config, config_of(8));
+  BestKey kept = at;
+  kept.policy = range_policy(at.policy, range());
+  const auto kernel = store->best(kept, test::kNow);
+  ASSERT_TRUE(kernel);
+  EXPECT_EQ(kernel->measured.config, config_of(6));
+  EXPECT_EQ(kernel->image, test::code_of(6).image);
+  EXPECT_THAT(store->tuned_like(at, test::kNow), SizeIs(2));
+  EXPECT_THAT(*store->list(), SizeIs(1)) << "the range's kernel is no winner of a problem";
+  EXPECT_THAT(*store->list_kernels(), SizeIs(2));
+  EXPECT_EQ(store->stats()->front().winners, 1);
+  ASSERT_TRUE(store->check(false)->ok());
+  // They travel with the table, and go with it.
+  ASSERT_TRUE(store->export_to(dir / "b.kiln"));
+  EXPECT_TRUE(open_store(dir / "b.kiln")->best(kept, test::kNow));
+  ASSERT_TRUE(store->put_range(kKey, range(), {{{1000, 16, config_of(8), 1}}}));
+  EXPECT_EQ(store->best(kept, test::kNow)->measured.config, config_of(8));
+  EXPECT_THAT(*store->list_kernels(), SizeIs(2));
 }
 
 TEST(StoreRanges, TravelWithExportImportAndShippedLayers) {

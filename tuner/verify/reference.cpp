@@ -95,13 +95,21 @@ double summation_roundoffs(const Gemm& gemm) {
 }
 
 /// What a right fp8 kernel may lose, as a share of sum |a||b|. Hopper's matrix units truncate the
-/// accumulator towards zero to about 13 bits at every step of 32 products. A sum that ends z
-/// standard deviations from 0 on uniform [-1,1] data then loses about z sqrt(k) 2^-20: measured on
-/// an H200, 1.46 * 2^-11 in the worst of 8 million elements at k = 14336, where this gives 1.44 *
-/// 2^-11 at z = 5.5. Granted up to z = 8, at least 2^-11, and never more than 2^-10: longer sums
-/// must be promoted to fp32.
+/// accumulator towards zero to about 13 bits at every step of 32 products.
+///
+/// `fast`: a sum that ends z standard deviations from 0 on uniform [-1,1] data then loses about z
+/// sqrt(k) 2^-20: measured on an H200, 1.46 * 2^-11 in the worst of 8 million elements at k =
+/// 14336, where this gives 1.44 * 2^-11 at z = 5.5. Granted up to z = 16, at least 2^-11 and at
+/// most 2^-9.
+///
+/// `ieee`: sums of 128 products lose so much, z 2^-15.5 of their own sum |a||b|, and are added in
+/// fp32, in which their errors add up as independent ones do. Granted four times what z = 6 gives,
+/// at most 2^-12. The sum of one long chain loses more from k = 1024 on.
 double fp8_sum_roundoff(const Gemm& gemm) {
-  return std::clamp(std::sqrt(static_cast<double>(gemm.k)) * 0x1p-17, 0x1p-11, 0x1p-10);
+  const double k = static_cast<double>(gemm.k);
+  if (gemm.numerics == Numerics::fast) return std::clamp(std::sqrt(k) * 0x1p-16, 0x1p-11, 0x1p-9);
+  constexpr double kPromoted = 128;
+  return 0x1p-12 * std::min(1.0, 2 * std::sqrt(kPromoted / std::max(1.0, k)));
 }
 
 /// Roundings of scales that are no powers of two: their product, and its with each sum.

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "generator/families/cuda/mma/sizes.h"
+#include "generator/problem/spelling.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::mma {
@@ -87,6 +88,11 @@ constexpr Rule<CudaMma, MmaSizes> kRules[] = {
     {"stages fit shared memory",
      [](const Canonical&, const DeviceCaps& d, const CudaMma&, const MmaSizes& w) {
        return w.shared_bytes <= d.gpu.shared_block_bytes - 1024;
+     }},
+    {"8-bit floats need numerics=fast where tensor cores truncate their sums",
+     [](const Canonical& p, const DeviceCaps& d, const CudaMma&, const MmaSizes&) {
+       const bool small = is_floating(p.gemm.a.dtype) && bits_of(p.gemm.a.dtype) == 8;
+       return !small || !truncates_sums(d) || p.gemm.numerics == Numerics::fast;
      }},
     {"splits is 1 to 64, at most the stages of k, and 1 with stream=1",
      [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {

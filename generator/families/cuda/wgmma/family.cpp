@@ -104,15 +104,16 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
     {"promote=0 needs at most 15564 elements of k for one accumulator of 8-bit floats",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        // Tensor cores truncate such accumulators to about 13 bits, towards zero. The loss grows by
-       // about sqrt(k) / 2^17.5 of sum |a||b|, and verification grants 2^-10 at most (reference.cpp
-       // of the tuner), which is reached at about k = 2^14.7.
+       // about sqrt(k) / 2^17.5 of sum |a||b|: what verification grants (reference.cpp of the
+       // tuner) is no more than twice that of k = 2^14.
        constexpr double kLongest = 0x1p14 * 0.95;
        const bool truncated = size_of(p.gemm.a.dtype) == 1 && p.gemm.accumulator == DType::fp32;
        return c.promote || !truncated || double(p.gemm.k) / std::max(1, c.splits) <= kLongest;
      }},
-    {"scales of blocks along k need promote=1",
+    {"promote=0 of 8-bit floats needs numerics=fast",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
-       return c.promote || !blocks_along_k(p.gemm.scale_a);
+       return c.promote || !cuda::wgmma_type(p.gemm.a.dtype).starts_with('e') ||
+              p.gemm.numerics == Numerics::fast;
      }},
     {"right divides the lines of a block-wise scale",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
@@ -281,11 +282,12 @@ void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool wal
   for (const auto& [along, group] : orders(p, d, c, walks)) {
     c.along = along;
     c.group = group;
-    c.promote = false;
-    if (!blocks_along_k(p.gemm.scale_a)) visit_sharings(p, d, c, visit);
-    if (!cuda::wgmma_type(p.gemm.a.dtype).starts_with('e')) continue;
-    c.promote = true;
-    visit_sharings(p, d, c, visit);
+    const bool small_floats = cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
+    for (const bool promote : {false, true}) {
+      if (promote ? !small_floats : small_floats && p.gemm.numerics != Numerics::fast) continue;
+      c.promote = promote;
+      visit_sharings(p, d, c, visit);
+    }
   }
 }
 

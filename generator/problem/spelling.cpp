@@ -1,0 +1,59 @@
+#include "generator/problem/spelling.h"
+
+#include "generator/problem/extent.h"
+
+namespace kiln {
+
+bool truncates_sums(const DeviceCaps& device) {
+  return device.vendor == Vendor::nvidia && device.gpu.sm >= 89 && device.gpu.sm < 100;
+}
+
+Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device) {
+  return truncates_sums(device) ? gemm.numerics : Numerics::ieee;
+}
+
+Gemm spelt_for(const Gemm& gemm, const DeviceCaps& device) {
+  if (device.vendor == Vendor::cpu || gemm.alignment != 1 || !validate(gemm)) return gemm;
+  Gemm copy = gemm;
+  copy.alignment = natural_alignment(gemm);
+  return copy;
+}
+
+std::vector<Gemm> served_by(const Gemm& gemm) {
+  std::vector<Gemm> all;
+  for (Gemm as = gemm; as.alignment >= 1; as.alignment /= 2) {
+    all.push_back(as);
+    if (as.numerics != Numerics::ieee) all.push_back(as.with_numerics(Numerics::ieee));
+  }
+  return all;
+}
+
+namespace {
+
+bool is_column_of_one(const Gemm& gemm, Operand which) {
+  const Extent e = extent(gemm, which);
+  return e.length == 1 && e.lines > 1 && leading_dimension(gemm, which) == 1;
+}
+
+}  // namespace
+
+Gemm with_joined_lines(const Gemm& gemm) {
+  Gemm copy = gemm;
+  const auto turn = [&](Operand which, Matrix& stored) {
+    if (!is_column_of_one(gemm, which)) return;
+    stored.transposed = !stored.transposed;
+    stored.ld = 0;
+  };
+  if (gemm.m == 1) turn(Operand::a, copy.a);
+  if (gemm.n == 1 && !gemm.b_packed) turn(Operand::b, copy.b);
+  // C lies in D's order, and a packed B meets a row-major D.
+  if (gemm.b_packed || !is_column_of_one(gemm, Operand::c) || !is_column_of_one(gemm, Operand::d))
+    return copy;
+  for (Matrix* const stored : {&copy.c, &copy.d}) {
+    stored->order = stored->order == Order::row_major ? Order::column_major : Order::row_major;
+    stored->ld = 0;
+  }
+  return copy;
+}
+
+}  // namespace kiln

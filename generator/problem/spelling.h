@@ -1,0 +1,31 @@
+// One spelling for problems that are the same on a device or in memory. Pure.
+#pragma once
+
+#include <vector>
+
+#include "generator/problem/device_caps.h"
+#include "kiln/gemm.hpp"
+
+namespace kiln {
+
+/// Whether a device's tensor cores sum 8-bit floats in fewer bits than fp32 has: Ada's and Hopper's
+/// do.
+bool truncates_sums(const DeviceCaps& device);
+
+/// The numerics that make a difference on a device.
+Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device);
+
+/// The problem as a device's plans spell it: on a GPU one that promises no alignment has that of
+/// its pitches. A problem that is not valid is left as it is.
+Gemm spelt_for(const Gemm& gemm, const DeviceCaps& device);
+
+/// The problem and those that promise less, whose kernels serve it as well: with less alignment,
+/// and with numerics=ieee. Those that promise most come first.
+std::vector<Gemm> served_by(const Gemm& gemm);
+
+/// A matrix whose lines have one element each and lie side by side is one line, which its transpose
+/// says: a transposed A with m = 1, a B and a D with n = 1. The same memory and the same product;
+/// kernels read and write lines fast. Operands with k = 1 stay k-major, which some kernels need.
+Gemm with_joined_lines(const Gemm& gemm);
+
+}  // namespace kiln

@@ -1,0 +1,75 @@
+// Problems that are the same in memory or on a device have one spelling.
+#include "generator/problem/spelling.h"
+
+#include <gtest/gtest.h>
+
+#include "cache/keys.h"
+#include "generator/problem/canonical.h"
+#include "generator/problem/extent.h"
+
+namespace kiln::spelling_test {
+
+Gemm gemm(const char* line) { return parse_gemm(line).value(); }
+
+/// Both are one problem: they have one key, and generated code sees no difference.
+void expect_same(const char* given, const char* joined) {
+  const Gemm x = gemm(given), y = gemm(joined);
+  EXPECT_EQ(key_text(normalised(x)), key_text(normalised(y))) << given;
+  EXPECT_EQ(canonicalise(x).gemm, canonicalise(y).gemm) << given;
+  EXPECT_EQ(canonicalise(x).a_k_major, canonicalise(y).a_k_major) << given;
+  EXPECT_EQ(canonicalise(x).b_k_major, canonicalise(y).b_k_major) << given;
+  EXPECT_EQ(natural_alignment(x), natural_alignment(y)) << given;
+}
+
+TEST(Spelling, LinesOfOneElementAreJoined) {
+  expect_same("bf16 T N 1 512 4096", "bf16 N N 1 512 4096");
+  expect_same("bf16 T N 1 512 4096 batch=3", "bf16 N N 1 512 4096 batch=3");
+  expect_same("fp32 N N 40 1 64", "fp32 N T 40 1 64 order=rrcc");
+  expect_same("fp32 N N 40 1 64 epilogue=bias_row+residual",
+              "fp32 N T 40 1 64 epilogue=bias_row+residual order=rrcc");
+  EXPECT_EQ(natural_alignment(gemm("bf16 T N 1 512 4096")), 16);
+  EXPECT_EQ(natural_alignment(gemm("bf16 N N 64 1 64")), 16);
+}
+
+TEST(Spelling, OthersStayAsTheyAre) {
+  for (const char* line :
+       {"bf16 T N 1 512 4096 lda=8", "fp32 N N 40 2 64", "fp32 N N 1 1 1", "fp32 N T 40 50 1",
+        "fp32 N N 40 1 64 packed_b=1", "bf16 N T 1 512 4096"})
+    EXPECT_EQ(with_joined_lines(gemm(line)), gemm(line)) << line;
+  // A C that cannot be turned keeps D as it is.
+  const Gemm padded = gemm("fp32 N T 40 1 64 ldc=3");
+  EXPECT_EQ(with_joined_lines(padded), padded);
+}
+
+TEST(Spelling, TurningTwiceChangesNothing) {
+  for (const char* line : {"bf16 T N 1 512 4096", "fp32 N N 40 1 64"}) {
+    const Gemm joined = with_joined_lines(gemm(line));
+    EXPECT_NE(joined, gemm(line)) << line;
+    EXPECT_TRUE(validate(joined)) << line;
+    EXPECT_EQ(with_joined_lines(joined), joined) << line;
+    for (const Operand which : kMatrices)
+      EXPECT_EQ(span_bytes(joined, which), span_bytes(gemm(line), which)) << line;
+  }
+}
+
+TEST(Spelling, NumericsCountWhereSumsAreTruncated) {
+  const Gemm fast = gemm("fp8 N T 64 64 64 numerics=fast");
+  EXPECT_EQ(numerics_on(fast, caps_named("sm_90a").value()), Numerics::fast);
+  EXPECT_EQ(numerics_on(fast, caps_named("sm_89").value()), Numerics::fast);
+  EXPECT_EQ(numerics_on(fast, caps_named("gfx942").value()), Numerics::ieee);
+  EXPECT_EQ(numerics_on(fast, caps_named("sm_80").value()), Numerics::ieee);
+}
+
+TEST(Spelling, NumericsAreRefusedWhereTheySayNothing) {
+  const auto message = [](const char* line) { return parse_gemm(line).error().message; };
+  EXPECT_EQ(message("bf16 N T 64 64 64 numerics=fast"),
+            "numerics = fast: a.dtype = bf16 is no 8-bit float");
+  EXPECT_EQ(message("int8 N T 64 64 64 numerics=fast"),
+            "numerics = fast: a.dtype = s8 is no 8-bit float");
+  EXPECT_EQ(message("fp8 N T 64 64 128 scale=1x128 numerics=fast"),
+            "numerics = fast: scale_a = 1x128 is applied to each block's sum in fp32");
+  EXPECT_EQ(message("fp8 N T 64 64 128 numerics=quick"),
+            "numerics = \"quick\": must be ieee or fast");
+}
+
+}  // namespace kiln::spelling_test
