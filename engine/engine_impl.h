@@ -147,11 +147,10 @@ struct KILN_LOCAL Engine::Impl {
   // stored_plans.cpp
   std::optional<SharedPlan> range_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> stored_plan(const Gemm& gemm, int threads);
-  /// By kernels of other GPUs with this one's code and launches.
+  /// What was tuned for this problem, or for its range, on a GPU with this one's code and launches.
   std::optional<SharedPlan> relative_plan(const Gemm& gemm, int threads);
-  /// Of `owner`'s tables and kernels: this device or a relative.
+  /// Of the tables of this device or of a relative.
   std::optional<SharedPlan> range_plan_of(const DeviceCaps& owner, const Gemm& gemm, int threads);
-  std::optional<SharedPlan> stored_plan_of(const DeviceCaps& owner, const Gemm& gemm, int threads);
   /// Kernels of this CPU's classes whose configs the problem allows, by expected time: what the
   /// analytic model predicts, times `error`.
   std::vector<ClassChoice> class_choices(const BestKey& key, double error);

@@ -332,8 +332,8 @@ std::optional<SharedPlan> Engine::Impl::model_plan(const Gemm& gemm, int threads
 }
 
 Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) {
-  if (auto plan = stored_plan(gemm, threads)) return *plan;
   if (auto plan = relative_plan(gemm, threads)) return *plan;
+  if (auto plan = stored_plan(gemm, threads)) return *plan;
   if (auto plan = nearest_plan(gemm, threads)) return *plan;
   if (auto plan = model_plan(gemm, threads)) return *plan;
   if (gpu) {

@@ -14,7 +14,8 @@
 namespace kiln {
 namespace {
 
-std::string choice_reason(const KernelClass& known, const StoredKernel& kernel, double ns) {
+std::string choice_reason(const KernelClass& known, std::size_t count, const StoredKernel& kernel,
+                          double ns) {
   const std::string by = known.model
                              ? fmt::format(
                                    "the model fitted to {} shapes of this device "
@@ -24,7 +25,7 @@ std::string choice_reason(const KernelClass& known, const StoredKernel& kernel, 
   return fmt::format(
       "the choice of {} among {} stored kernels that have sizes as arguments: {:.1f} us "
       "expected, tuned for {}",
-      by, known.kernels.size(), ns / 1e3, text(kernel.record.key.gemm));
+      by, count, ns / 1e3, text(kernel.record.key.gemm));
 }
 
 std::string class_reason(std::size_t kernels, const StoredKernel& kernel, double ns) {
@@ -152,46 +153,56 @@ std::optional<SharedPlan> Engine::Impl::class_plan(const Gemm& gemm, int threads
   return std::nullopt;
 }
 
-std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int threads) {
-  DeviceCaps own = device;
-  own.compute_units = threads;
-  if (auto plan = stored_plan_of(own, gemm, threads)) return plan;
-  return class_plan(gemm, threads, std::numeric_limits<double>::infinity());
+std::optional<SharedPlan> Engine::Impl::relative_plan(const Gemm& gemm, int threads) {
+  for (const DeviceCaps& relative : stored_kernels.relatives(device, *store)) {
+    for (const Gemm& as : served_by(gemm)) {
+      BestKey key = key_of(as, threads);
+      key.device = relative;
+      const auto won = best(key, now);
+      if (!won) continue;
+      for (StoredKernel& kernel : stored_kernels.of(key, *store, now).kernels) {
+        const Config& config = kernel.record.measured.config;
+        if (config != won->measured.config || !serves(kernel, key.gemm, device) ||
+            !make_ready(kernel))
+          continue;
+        auto plan = bound_plan(gemm, threads, Match::nearest, config,
+                               fmt::format("tuned for this problem ({}, {}){}", won->created,
+                                           won->database.string(), told_of(relative, false)),
+                               kernel.code, &key.gemm);
+        if (plan) return *plan;
+        warn(tl::unexpected(plan.error()));
+      }
+    }
+    if (auto plan = range_plan_of(relative, gemm, threads)) return plan;
+  }
+  return std::nullopt;
 }
 
-std::optional<SharedPlan> Engine::Impl::stored_plan_of(const DeviceCaps& owner, const Gemm& gemm,
-                                                       int threads) {
+std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int threads) {
   for (const Gemm& as : served_by(gemm)) {
-    const BestKey here = key_of(as, threads);
-    BestKey key = here;
-    key.device = owner;
-    const bool own = owner == here.device;
+    const BestKey key = key_of(as, threads);
     KernelClass& known = stored_kernels.of(key, *store, now);
     std::vector<RankedKernel> ranked = known.ranked(key);
-    // What won there for this very problem is known to be good.
-    if (const auto record = own ? std::nullopt : best(key, now))
-      std::ranges::stable_partition(ranked, [&](const RankedKernel& choice) {
-        return choice.kernel->record.measured.config == record->measured.config;
-      });
+    for (const DeviceCaps& relative : stored_kernels.relatives(device, *store)) {
+      BestKey there = key;
+      there.device = relative;
+      for (const RankedKernel& choice : stored_kernels.of(there, *store, now).ranked(key))
+        ranked.push_back(choice);
+    }
+    std::ranges::stable_sort(ranked, {}, &RankedKernel::ns);
     for (const auto& [ns, kernel] : ranked) {
-      if (!serves(*kernel, key.gemm, here.device) || !make_ready(*kernel)) continue;
-      if (auto plan = own ? class_plan(gemm, threads, ns) : std::nullopt) return plan;
+      if (!serves(*kernel, key.gemm, key.device) || !make_ready(*kernel)) continue;
+      if (auto plan = class_plan(gemm, threads, ns)) return plan;
+      const DeviceCaps& made_on = kernel->record.key.device;
       auto plan = bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,
-                             choice_reason(known, *kernel, ns) + told_of(owner, own), kernel->code,
-                             &key.gemm);
+                             choice_reason(known, ranked.size(), *kernel, ns) +
+                                 told_of(made_on, made_on == key.device),
+                             kernel->code, &key.gemm);
       if (plan) return *plan;
       warn(tl::unexpected(plan.error()));
     }
   }
-  return std::nullopt;
-}
-
-std::optional<SharedPlan> Engine::Impl::relative_plan(const Gemm& gemm, int threads) {
-  for (const DeviceCaps& relative : stored_kernels.relatives(device, *store)) {
-    if (auto plan = range_plan_of(relative, gemm, threads)) return plan;
-    if (auto plan = stored_plan_of(relative, gemm, threads)) return plan;
-  }
-  return std::nullopt;
+  return class_plan(gemm, threads, std::numeric_limits<double>::infinity());
 }
 
 }  // namespace kiln

@@ -102,14 +102,15 @@ double summation_roundoffs(const Gemm& gemm) {
 /// 14336, where this gives 1.44 * 2^-11 at z = 5.5. Granted up to z = 16, at least 2^-11 and at
 /// most 2^-9.
 ///
-/// `ieee`: sums of 128 products lose so much, z 2^-15.5 of their own sum |a||b|, and are added in
-/// fp32, in which their errors add up as independent ones do. Granted four times what z = 6 gives,
-/// at most 2^-12. The sum of one long chain loses more from k = 1024 on.
+/// `ieee`: sums of 128 products lose as much of their own sum |a||b| as `fast` ones of so short a k
+/// do, for which 2^-11 is granted, and are added in fp32, in which their errors add up as
+/// independent ones do. (2^-12 was refused on an H100 for kernels that promote.) The sum of one
+/// long chain loses more from about k = 2048 on; a rule refuses it at every k.
 double fp8_sum_roundoff(const Gemm& gemm) {
   const double k = static_cast<double>(gemm.k);
   if (gemm.numerics == Numerics::fast) return std::clamp(std::sqrt(k) * 0x1p-16, 0x1p-11, 0x1p-9);
   constexpr double kPromoted = 128;
-  return 0x1p-12 * std::min(1.0, 2 * std::sqrt(kPromoted / std::max(1.0, k)));
+  return 0x1p-11 * std::min(1.0, 2 * std::sqrt(kPromoted / std::max(1.0, k)));
 }
 
 /// Roundings of scales that are no powers of two: their product, and its with each sum.
