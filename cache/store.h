@@ -117,6 +117,9 @@ struct ImportReport {
   bool trusted = false;                         // false: its machine code was left out
 };
 
+struct MergeOptions;
+struct MergeReport;
+
 /// Thread-safe; several processes may hold the same file. Lookups never fail: an unreadable row is
 /// quarantined, logged and counts as a miss. Writers get a Status and may go on without.
 class Store {
@@ -217,6 +220,11 @@ class Store {
   Status export_to(const std::filesystem::path& file, int fastest = 0);
   /// Merges a file; rows already here win. Errors: database, bad_input (no such file).
   Result<ImportReport> import_from(const std::filesystem::path& file);
+  /// Merges files of equal rank, weighing every row (cache/merge.h), in one transaction: all of
+  /// them or nothing. Errors: database (a file that is damaged, newer or not kiln's; a full disk),
+  /// bad_input (no such file, the database itself, no row of the device asked for).
+  Result<MergeReport> merge_from(const std::vector<std::filesystem::path>& files,
+                                 const MergeOptions& options);
   /// The user's own file; ":memory:" when there is none.
   std::filesystem::path path() const;
 

@@ -7,6 +7,7 @@
 #include "cache/offline.h"
 #include "cli/commands.h"
 #include "cli/db_class.h"
+#include "cli/db_merge.h"
 #include "cli/db_refresh.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -50,8 +51,9 @@ constexpr Manual kExport{"export", "Write every record, with its code, to one fi
                          "may time some again.",
                          "  kiln db export app.kiln\n  KILN_DB_PATH=/usr/share/app/app.kiln ./app"};
 
-constexpr Manual kImport{"import", "Merge a file that `kiln db export` wrote",
-                         "  Records that are already in the user's database win. Machine code is "
+constexpr Manual kImport{"import", "Add what a file holds and the user's database lacks",
+                         "  Records that are already in the user's database win; merge weighs them "
+                         "instead. Machine code is "
                          "taken only from a file\n"
                          "  that this user or root owns and no one else can write, in folders of "
                          "which the same is true;\n"
@@ -66,6 +68,7 @@ struct DbCommand {
   bool repair = false;
   bool only_check = false;  // of refresh
   ClassCommand classes;
+  MergeCommand merge;
 };
 
 Result<std::unique_ptr<Store>> open_store(const DbCommand& command, bool may_create) {
@@ -243,11 +246,16 @@ Result<Outcome> class_file(const Session& session, const DbCommand& command) {
   return make_classes(session, command.database, command.classes);
 }
 
+Result<Outcome> merge_files(const Session& session, const DbCommand& command) {
+  return merge_databases(session, command.database, command.merge);
+}
+
 }  // namespace
 
 void add_db(CLI::App& parent, Session& session) {
   CLI::App* db = parent.add_subcommand(
-      "db", "List, check, refresh, export and import databases; make kernels of classes of CPUs");
+      "db",
+      "List, check, merge, refresh, export and import databases; make kernels of classes of CPUs");
   db->require_subcommand(1);
   db->footer("\nExamples:\n  kiln db list\n  kiln db check --repair\n  kiln help db export");
   auto command = std::make_shared<DbCommand>();
@@ -272,6 +280,7 @@ void add_db(CLI::App& parent, Session& session) {
                    "Of each search, leave out candidates slower than its N fastest; none: keep all")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
+  command->merge.add_to(*add(kMergeManual, merge_files));
   add(kImport, import_file)->add_option("file", command->file, "File to read")->required();
 }
 
