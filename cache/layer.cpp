@@ -108,12 +108,15 @@ void judge_trust(Layer& layer, const WalkedFile& before) {
     log::warn("database {}: {}; its machine code is not loaded", layer.path.string(), reason);
 }
 
+enum class Schema { current, older_too };
+
 /// `walked` is what SQLite opens: it was canonical when it was looked at.
-Result<Layer> read_only_layer(const std::filesystem::path& file, const WalkedFile& walked) {
+Result<Layer> read_only_layer(const std::filesystem::path& file, const WalkedFile& walked,
+                              Schema schema = Schema::current) {
   Layer layer{.path = file, .db = open_read_only(walked.path)};
   const auto version = read_version(*layer.db, file.string());
   if (!version) return tl::unexpected(version.error());
-  if (*version != schema_version()) {
+  if (*version != schema_version() && (schema == Schema::current || *version == 0)) {
     return fail(ErrorCode::database,
                 fmt::format("database {}: schema version {} is older than {} and the file is read "
                             "only; open it once where it can be written",
@@ -184,6 +187,14 @@ Result<Layer> open_shipped(const std::filesystem::path& file) {
   });
 }
 
+Result<Layer> open_to_copy(const std::filesystem::path& file) {
+  return guarded(file, [&]() -> Result<Layer> {
+    const auto walked = walk_to(file);
+    if (!walked) return tl::unexpected(walked.error());
+    return read_only_layer(file, *walked, Schema::older_too);
+  });
+}
+
 Result<Layer> open_copy(const std::filesystem::path& file) {
   return guarded(file, [&]() -> Result<Layer> {
     Layer layer{
@@ -203,6 +214,14 @@ Result<Layer> open_in_memory() {
     layer.db->exec("PRAGMA foreign_keys = ON");
     if (Status done = migrate(*layer.db, name); !done) return tl::unexpected(done.error());
     return layer;
+  });
+}
+
+Result<Layer> open_scratch(const std::filesystem::path& path) {
+  return guarded(path, [&]() -> Result<Layer> {
+    return Layer{.path = path,
+                 .db = open_file("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE),
+                 .writable = true};
   });
 }
 

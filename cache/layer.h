@@ -31,8 +31,14 @@ bool is_networked(long magic);
 Result<Layer> open_own(const std::filesystem::path& file);
 /// A shipped file, never written to, on read-only media too.
 Result<Layer> open_shipped(const std::filesystem::path& file);
+/// The same for a file that is only copied: also one of an older schema, for the copy to be
+/// migrated.
+Result<Layer> open_to_copy(const std::filesystem::path& file);
 /// A private database that ends with the process.
 Result<Layer> open_in_memory();
+/// An empty one in a temporary file without a name, in $SQLITE_TMPDIR, $TMPDIR or /var/tmp; for
+/// what may not fit into memory. `path` is whose contents it will hold, for messages.
+Result<Layer> open_scratch(const std::filesystem::path& path);
 /// A file that this process has just made and no other process knows. Not trusted.
 Result<Layer> open_copy(const std::filesystem::path& file);
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -117,6 +118,13 @@ struct ImportReport {
   bool trusted = false;                         // false: its machine code was left out
 };
 
+struct MeasurementFilter;
+struct MergeOptions;
+struct MergeReport;
+struct PruneOptions;
+struct PruneReport;
+struct StoredMeasurement;
+
 /// Thread-safe; several processes may hold the same file. Lookups never fail: an unreadable row is
 /// quarantined, logged and counts as a miss. Writers get a Status and may go on without.
 class Store {
@@ -213,6 +221,14 @@ class Store {
   Result<std::vector<Record>> list_kernels();
   /// Ranges of every layer; the user's own first.
   Result<std::vector<RangeRecord>> list_ranges();
+  /// Every measurement that the filter takes (cache/measurements.h), the user's own file first, in
+  /// the order in which they were made. Rows that cannot be read are left out. `visit` must not
+  /// call the store. Errors: database.
+  Status each_measurement(const MeasurementFilter& filter,
+                          const std::function<void(const StoredMeasurement&)>& visit);
+  /// Adds measurements whose key and config are not in the user's own file, as evidence: without
+  /// code, none a winner. Returns how many.
+  Result<std::int64_t> add_evidence(const std::vector<StoredMeasurement>& rows);
   Result<std::vector<StoreStats>> stats();
   /// Integrity, hashes, parsable configs, valid problems. `repair` drops bad rows of the user's
   /// file.
@@ -223,6 +239,13 @@ class Store {
   Status export_to(const std::filesystem::path& file, int fastest = 0);
   /// Merges a file; rows already here win. Errors: database, bad_input (no such file).
   Result<ImportReport> import_from(const std::filesystem::path& file);
+  /// Merges files of equal rank, weighing every row (cache/merge.h), in one transaction: all of
+  /// them or nothing. Errors: database (a file that is damaged, newer or not kiln's; a full disk),
+  /// bad_input (no such file, the database itself, no row of the device asked for).
+  Result<MergeReport> merge_from(const std::vector<std::filesystem::path>& files,
+                                 const MergeOptions& options);
+  /// Makes the user's own file smaller (cache/prune.h). Errors: bad_input (no condition), database.
+  Result<PruneReport> prune(const PruneOptions& options);
   /// The user's own file; ":memory:" when there is none.
   std::filesystem::path path() const;
 

@@ -1,8 +1,6 @@
 // Export to and import from one self-contained file.
-#include <SQLiteCpp/Backup.h>
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
-#include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,65 +9,12 @@
 
 #include "cache/seal.h"
 #include "cache/store_impl.h"
+#include "cache/transfer.h"
 #include "cache/trust.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
 namespace {
-
-/// Names of a table's columns but the id, in order.
-std::string columns(SQLite::Database& db, const std::string& table) {
-  SQLite::Statement row(db, "SELECT name FROM pragma_table_info(?) WHERE name <> 'id'");
-  row.bind(1, table);
-  std::string names;
-  while (row.executeStep())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.getColumn(0).getString());
-  return names;
-}
-
-/// Adds rows of `other` that are missing here, with ids looked up by the tables' natural keys.
-void merge_values(SQLite::Database& db) {
-  for (const char* table : {"device", "toolchain", "problem", "config"}) {
-    const std::string names = columns(db, table);
-    db.exec(fmt::format("INSERT OR IGNORE INTO {0} ({1}) SELECT {1} FROM other.{0}", table, names));
-  }
-}
-
-std::int64_t merge_code(SQLite::Database& db) {
-  const std::string names = columns(db, "source");
-  db.exec(fmt::format("INSERT OR IGNORE INTO source ({0}) SELECT {0} FROM other.source", names));
-  const int added = db.exec(R"sql(
-    INSERT OR IGNORE INTO binary
-      (key, code_key, compiler, source_id, hash, bytes, seal, created, quarantined)
-    SELECT theirs.key, code_key, compiler, mine.id, theirs.hash, theirs.bytes, seal, created, NULL
-    FROM other.binary AS theirs LEFT JOIN other.source ON other.source.id = theirs.source_id
-      LEFT JOIN source AS mine ON mine.hash = other.source.hash
-    WHERE theirs.quarantined IS NULL)sql");
-  db.exec(R"sql(
-    INSERT OR IGNORE INTO binary_data (id, data)
-    SELECT mine.id, data FROM other.binary_data
-      JOIN other.binary AS theirs ON theirs.id = other.binary_data.id
-      JOIN binary AS mine ON mine.key = theirs.key AND mine.hash = theirs.hash)sql");
-  return added;
-}
-
-/// The other file's rows of a table with the key's columns, and this file's ids of that key.
-std::string their_rows(std::string_view table) {
-  return fmt::format(R"sql(
-    FROM other.{} AS theirs
-      JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key
-      JOIN other.problem AS p ON p.id = theirs.problem_id JOIN problem ON problem.key = p.key
-      JOIN other.toolchain AS t ON t.id = theirs.toolchain_id
-      JOIN toolchain ON toolchain.key = t.key)sql",
-                     table);
-}
-constexpr const char* kTheirConfig =
-    " JOIN other.config AS c ON c.id = theirs.config_id JOIN config ON config.text = c.text";
-/// Rows here with the key of one of theirs.
-constexpr const char* kSameKey = R"sql(
-      mine.device_id = device.id AND mine.problem_id = problem.id AND
-      mine.policy = theirs.policy AND mine.determinism = theirs.determinism AND
-      mine.toolchain_id = toolchain.id)sql";
 
 /// A search's extent goes with its winner: where the winner here stays, so does what is said of its
 /// search. Before merge_measurements(), which may make theirs the winner.
@@ -89,27 +34,6 @@ void merge_searches(SQLite::Database& db) {
           won.problem_id = theirs.problem_id AND won.policy = theirs.policy AND
           won.determinism = theirs.determinism AND won.toolchain_id = theirs.toolchain_id)))sql",
                       their_rows("search"), kSameKey, fields));
-}
-
-/// What was proved over its envelope is so wherever the same code lies. Other proofs speak of one
-/// machine.
-void merge_envelopes(SQLite::Database& db) {
-  db.exec(fmt::format(R"sql(
-    INSERT OR IGNORE INTO verification (binary_key, problem_key, runtime, created)
-    SELECT binary_key, problem_key, runtime, created FROM other.verification
-    WHERE problem_key LIKE '{}%')sql",
-                      kEnvelopePrefix));
-}
-
-/// The larger of two peaks is the peak.
-void merge_peaks(SQLite::Database& db) {
-  db.exec(R"sql(
-    INSERT INTO peak (device_id, dtype, flops, created)
-    SELECT device.id, theirs.dtype, theirs.flops, theirs.created FROM other.peak AS theirs
-      JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key
-    WHERE true
-    ON CONFLICT (device_id, dtype) DO UPDATE SET flops = excluded.flops, created = excluded.created
-    WHERE excluded.flops > flops)sql");
 }
 
 /// A model that is here stays; the next search fits it to all measurements.
@@ -171,32 +95,6 @@ std::string quoted(const std::filesystem::path& path) {
   for (const char c : path.string()) text += c == '\'' ? std::string("''") : std::string(1, c);
   return text + "'";
 }
-
-/// `from` as the schema "other" of `db`, sound, detached whatever happens in between. It is a copy
-/// of what that layer's connection reads: attaching by path would open whatever file lies there by
-/// then, and could not open a write-ahead log on read-only media.
-class Attached {
- public:
-  Attached(SQLite::Database& db, Layer& from) : db_(db) {
-    db_.exec("ATTACH '' AS other");  // a private temporary database
-    try {
-      SQLite::Backup copy(db_, "other", *from.db, "main");
-      if (const int code = copy.executeStep(); code != SQLITE_DONE)
-        throw SQLite::Exception(sqlite3_errstr(code), code);
-      if (const std::string found = db_.execAndGet("PRAGMA other.quick_check(1)"); found != "ok")
-        throw SQLite::Exception(found, SQLITE_CORRUPT);
-    } catch (...) {
-      db_.tryExec("DETACH other");
-      throw;
-    }
-  }
-  Attached(const Attached&) = delete;
-  Attached& operator=(const Attached&) = delete;
-  ~Attached() { db_.tryExec("DETACH other"); }
-
- private:
-  SQLite::Database& db_;
-};
 
 /// Machine code and what names it is taken from trusted layers only. Errors: database (names `from`
 /// where that file cannot be read or is damaged). Throws what SQLite throws of `db`.

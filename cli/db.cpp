@@ -7,6 +7,10 @@
 #include "cache/offline.h"
 #include "cli/commands.h"
 #include "cli/db_class.h"
+#include "cli/db_diff.h"
+#include "cli/db_measurements.h"
+#include "cli/db_merge.h"
+#include "cli/db_prune.h"
 #include "cli/db_refresh.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -50,14 +54,19 @@ constexpr Manual kExport{"export", "Write every record, with its code, to one fi
                          "may time some again.",
                          "  kiln db export app.kiln\n  KILN_DB_PATH=/usr/share/app/app.kiln ./app"};
 
-constexpr Manual kImport{"import", "Merge a file that `kiln db export` wrote",
-                         "  Records that are already in the user's database win. Machine code is "
+constexpr Manual kImport{"import", "Add what a file holds and the user's database lacks",
+                         "  Records that are already in the user's database win; merge weighs them "
+                         "instead. Machine code is "
                          "taken only from a file\n"
                          "  that this user or root owns and no one else can write, in folders of "
                          "which the same is true;\n"
                          "  otherwise records come without code, which is compiled again on first "
-                         "use.",
-                         "  kiln db import app.kiln"};
+                         "use.\n"
+                         "  --t4 reads Kernel Tuner's T4 results, as kiln db measurements --t4 "
+                         "writes them: evidence,\n"
+                         "  from which searches continue; none becomes a winner.",
+                         "  kiln db import app.kiln\n"
+                         "  kiln db import --t4 llama.t4.json"};
 
 struct DbCommand {
   DatabaseOptions database;
@@ -66,16 +75,12 @@ struct DbCommand {
   bool repair = false;
   bool only_check = false;  // of refresh
   ClassCommand classes;
+  MergeCommand merge;
+  DiffCommand diff;
+  PruneCommand prune;
+  MeasurementsCommand measurements;
+  T4Options t4;  // of import
 };
-
-Result<std::unique_ptr<Store>> open_store(const DbCommand& command, bool may_create) {
-  const std::string& file = command.database.file;
-  std::error_code code;
-  // Opening makes the file; a mistyped name must not look like an empty database.
-  if (!may_create && !file.empty() && file != kInMemory && !std::filesystem::exists(file, code))
-    return fail(ErrorCode::bad_input, fmt::format("db = \"{}\": there is no such file", file));
-  return kiln::cli::open_store(command.database);
-}
 
 std::string class_of(const BestKey& key) {
   return std::get<std::string>(to_value(key.determinism));
@@ -106,7 +111,7 @@ Json record_json(const Record& record) {
 }
 
 Result<Outcome> list(const Session& session, const DbCommand& command) {
-  const auto store = open_store(command, false);
+  const auto store = open_existing_store(command.database);
   if (!store) return tl::unexpected(store.error());
   const Result<std::vector<Record>> records = (*store)->list();
   if (!records) return tl::unexpected(records.error());
@@ -164,7 +169,7 @@ void print_stats(const StoreStats& s) {
 }
 
 Result<Outcome> stats(const Session& session, const DbCommand& command) {
-  const auto store = open_store(command, false);
+  const auto store = open_existing_store(command.database);
   if (!store) return tl::unexpected(store.error());
   const Result<std::vector<StoreStats>> files = (*store)->stats();
   if (!files) return tl::unexpected(files.error());
@@ -178,7 +183,7 @@ Result<Outcome> stats(const Session& session, const DbCommand& command) {
 }
 
 Result<Outcome> check(const Session& session, const DbCommand& command) {
-  const auto store = open_store(command, false);
+  const auto store = open_existing_store(command.database);
   if (!store) return tl::unexpected(store.error());
   const Result<CheckReport> found = (*store)->check(command.repair);
   if (!found) return tl::unexpected(found.error());
@@ -204,7 +209,7 @@ Result<Outcome> check(const Session& session, const DbCommand& command) {
 }
 
 Result<Outcome> export_file(const Session& session, const DbCommand& command) {
-  const auto store = open_store(command, false);
+  const auto store = open_existing_store(command.database);
   if (!store) return tl::unexpected(store.error());
   if (Status status = (*store)->export_to(command.file, command.fastest); !status)
     return tl::unexpected(status.error());
@@ -220,7 +225,8 @@ Result<Outcome> export_file(const Session& session, const DbCommand& command) {
 }
 
 Result<Outcome> import_file(const Session& session, const DbCommand& command) {
-  const auto store = open_store(command, true);
+  if (command.t4.given) return import_t4(session, command.database, command.file, command.t4);
+  const auto store = open_store(command.database);
   if (!store) return tl::unexpected(store.error());
   const Result<ImportReport> report = (*store)->import_from(command.file);
   if (!report) return tl::unexpected(report.error());
@@ -243,11 +249,28 @@ Result<Outcome> class_file(const Session& session, const DbCommand& command) {
   return make_classes(session, command.database, command.classes);
 }
 
+Result<Outcome> diff_files(const Session& session, const DbCommand& command) {
+  return diff_databases(session, command.database, command.diff);
+}
+
+Result<Outcome> prune_file(const Session& session, const DbCommand& command) {
+  return prune_database(session, command.database, command.prune);
+}
+
+Result<Outcome> list_measurements(const Session& session, const DbCommand& command) {
+  return print_measurements(session, command.database, command.measurements);
+}
+
+Result<Outcome> merge_files(const Session& session, const DbCommand& command) {
+  return merge_databases(session, command.database, command.merge);
+}
+
 }  // namespace
 
 void add_db(CLI::App& parent, Session& session) {
   CLI::App* db = parent.add_subcommand(
-      "db", "List, check, refresh, export and import databases; make kernels of classes of CPUs");
+      "db",
+      "List, check, merge, compare, prune, export and import databases; make kernels of classes");
   db->require_subcommand(1);
   db->footer("\nExamples:\n  kiln db list\n  kiln db check --repair\n  kiln help db export");
   auto command = std::make_shared<DbCommand>();
@@ -272,7 +295,13 @@ void add_db(CLI::App& parent, Session& session) {
                    "Of each search, leave out candidates slower than its N fastest; none: keep all")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
-  add(kImport, import_file)->add_option("file", command->file, "File to read")->required();
+  command->merge.add_to(*add(kMergeManual, merge_files));
+  CLI::App* const imported = add(kImport, import_file);
+  imported->add_option("file", command->file, "File to read")->required();
+  command->t4.add_to(*imported);
+  command->diff.add_to(*add(kDiffManual, diff_files));
+  command->prune.add_to(*add(kPruneManual, prune_file));
+  command->measurements.add_to(*add(kMeasurementsManual, list_measurements));
 }
 
 }  // namespace kiln::cli

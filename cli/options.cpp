@@ -256,6 +256,14 @@ Result<std::unique_ptr<Store>> open_store(const DatabaseOptions& database) {
        default_shipped()});
 }
 
+Result<std::unique_ptr<Store>> open_existing_store(const DatabaseOptions& database) {
+  const std::string& file = database.file;
+  std::error_code code;
+  if (!file.empty() && file != kInMemory && !std::filesystem::exists(file, code))
+    return fail(ErrorCode::bad_input, fmt::format("db = \"{}\": there is no such file", file));
+  return open_store(database);
+}
+
 void DeterminismOption::add_to(CLI::App& app) {
   std::vector<std::pair<std::string, Determinism>> classes;
   for (const std::string_view name : EnumNames<Determinism>::names)

@@ -85,6 +85,9 @@ struct DatabaseOptions {
 
 /// The user's database and the shipped ones. Errors: database.
 Result<std::unique_ptr<Store>> open_store(const DatabaseOptions& database);
+/// The same for a command that makes none: a mistyped name must not look like an empty database.
+/// Errors: also bad_input (--db names no file).
+Result<std::unique_ptr<Store>> open_existing_store(const DatabaseOptions& database);
 
 /// --determinism.
 struct DeterminismOption {

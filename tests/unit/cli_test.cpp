@@ -17,8 +17,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 const std::vector<std::string> kCommands = {
-    "devices", "compile", "tune",     "bench",    "demo",     "report",    "show",     "explain",
-    "verify",  "db list", "db stats", "db check", "db class", "db export", "db import"};
+    "devices", "compile", "tune",     "bench",    "demo",     "report",    "show",      "explain",
+    "verify",  "db list", "db stats", "db check", "db class", "db export", "db import", "db merge"};
 
 std::vector<std::string> words(const std::string& line) {
   std::istringstream in(line);
@@ -171,6 +171,11 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"tune", "--device", "portable", "--shape", kShape}, 3, "--device cpu"},
         Misuse{{"db", "list", "--db", "/nowhere/kiln.db"}, 2, "db = \"/nowhere/kiln.db\""},
         Misuse{{"db", "import", "/nowhere/app.kiln"}, 2, "/nowhere/app.kiln"},
+        Misuse{{"db", "diff", "/nowhere/a.db", "/nowhere/b.db"}, 2, "file = /nowhere/a.db"},
+        Misuse{{"db", "prune"}, 2, "give an age, a device or a size"},
+        Misuse{{"db", "prune", "--older-than", "3x"}, 2, "older-than = \"3x\""},
+        Misuse{{"db", "prune", "--max-size", "-1"}, 2, "max-size = \"-1\""},
+        Misuse{{"db", "merge", "/nowhere/a.db"}, 2, "file = /nowhere/a.db: no such file"},
         Misuse{{"tune", "--db", "/proc/kiln.db", "--shape", kShape}, 3, "/proc/kiln.db"}));
 
 TEST(Cli, ShapeFileErrorsNameFileAndLine) {
