@@ -84,6 +84,13 @@ const Case kCases[] = {
      "host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns "
      "parallel=none unroll=1 prefetch=16 stream_d=0 fetch_a=0 fetch_b=0",
      "cpu/common/panels.h cpu/packed/packed.cpp"},
+    {"host_dot_ahead", "avx512_bf16", 1, "bf16 N N 4008 3 1529",
+     "host_dot isa=avx512 mr=8 nr=3 kc=0 mc=0 parallel=none prefetch=0 pack_b=1 ahead=1",
+     "cpu/dot/dot.cpp"},
+    {"host_packed_bf16_transposed", "avx512_bf16", 1, "bf16 T N 4515 5 3407",
+     "host_packed isa=avx512 mr=5 nv=4 kc=16 mc=5 nc=4544 pack_a=1 pack_b=0 inner=rows "
+     "parallel=none unroll=4 prefetch=8 stream_d=0 fetch_a=0 fetch_b=0 swap=1",
+     "cpu/packed/transposed.h cpu/packed/packed.cpp"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
      "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
      "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",

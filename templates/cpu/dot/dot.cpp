@@ -79,6 +79,11 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
     KILN_UNROLL
     for (int j = 0; j < kNr; ++j) __builtin_prefetch(from_b[j] + at + kPrefetch * kStep);
     //% end
+    //% if ahead
+    // The next tile's rows: each is too short a run for the hardware's prefetchers.
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) __builtin_prefetch(from_a[i] + M * lda + at);
+    //% end
     step([&](const TypeA* p) { return load_units<kLanes>(p + at); },
          [&](const TypeB* p) { return load_units<kLanes>(p + at); });
   }

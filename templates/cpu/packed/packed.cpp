@@ -1,5 +1,6 @@
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h and the parameters.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h, transposed.h and the
+// parameters.
 
 //% if fetch_a || fetch_b
 /// What is read after the current tiles, of A and of B.
@@ -84,7 +85,7 @@ struct PanelRows {
 };
 //% end
 
-//% if !stream_d || fetch_a || fetch_b
+//% if fetch_d || fetch_a || fetch_b
 constexpr int kStepsPerFetch = 8;
 //% end
 /// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that
@@ -116,6 +117,22 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     KILN_UNROLL
     for (int i = 0; i < M; ++i) acc[i][j] = start;
   }
+  //% if swap
+  const auto width = [&](int j) { return kMasked ? columns - j * kLanes : kLanes; };
+  if (!pass.first) {
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      if (kRagged && i >= rows) continue;
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j)
+        //% if column_sums
+        acc[i][j] += load_first<kLanes>(waiting(out, row, column, i, j), width(j));
+      //% else
+      acc[i][j] = load_first<kLanes>(waiting(out, row, column, i, j), width(j));
+      //% end
+    }
+  }
+  //% end
   //% if packed_b
   PanelRows<N, kRagged> right(in.b, in.b_pitch, columns);
   //% end
@@ -184,7 +201,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   };
   const i64 whole = k / kGroup;
   i64 g = 0;
-  //% if !stream_d || fetch_a || fetch_b
+  //% if fetch_d || fetch_a || fetch_b
   // Fetches are spread over the steps: all at once they would hold every fill buffer while the
   // first steps wait for B (measured for D alone: 12 % at n = 1024, kc = 384).
   //% if fetch_a || fetch_b
@@ -199,7 +216,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     //% if fetch_b
     fetch<kFetchB>(in.next->b);
     //% end
-    //% if !stream_d
+    //% if fetch_d
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
       if (!kRagged && i < M)
@@ -217,6 +234,18 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   if (k % kGroup) step(whole, k % kGroup);
   //% end
 
+  //% if swap
+  if (pass.last)
+    return finish_transposed<M, N>(out, acc, row, column, kRagged ? rows : M,
+                                   kMasked ? columns : N * kLanes);
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) {
+    if (kRagged && i >= rows) continue;
+    KILN_UNROLL
+    for (int j = 0; j < N; ++j)
+      store_first<kLanes>(waiting(out, row, column, i, j), acc[i][j], width(j));
+  }
+  //% else
   if constexpr (kRagged) {
     AccVec sums[M][N];  // a copy: indexed at run time, accumulators would not stay in registers
     KILN_UNROLL
@@ -239,6 +268,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
                        kMasked && j == N - 1 ? columns - j * kLanes : kLanes, pass);
     }
   }
+  //% end
 }
 
 /// A ragged tile of as many vectors as the columns need or one more, N at most: a tile for each
@@ -473,13 +503,24 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
 }
 
 extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
+  //% if swap
+  return bytes_of_thread(transposed(*args)) * threads;
+  //% else
   return bytes_of_thread(*args) * threads;
+  //% end
 }
 
 extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  //% if swap
+  const Work work = transposed(work_of(*all, thread, threads));
+  const KilnArgs exchanged = transposed(*all);
+  all = &exchanged;
+  //% end
   KilnArgs args = *all;
   const Memory memory = thread_memory(args, thread);
+  //% if !swap
   const Work work = work_of(args, thread, threads);
+  //% end
   for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
     args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
     //% if b_packed

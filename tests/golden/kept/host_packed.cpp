@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_ac5af0e6af8c3d73.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_12c1436cd4febb78.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -632,9 +632,14 @@ KILN_INLINE void fetch(Ahead& next) {
   }
 }
 
+// ---- cpu/packed/transposed.h ----
+// What computes D^T: the call with its operands exchanged, and tiles that are transposed while they
+// are stored in D. Expects epilogue.h, pack.h, share.h and, from the parameters, kFinishLanes.
+
 // ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h and the parameters.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h, transposed.h and the
+// parameters.
 
 /// What is read after the current tiles, of A and of B.
 struct Next {

@@ -36,13 +36,21 @@ std::string_view c_type(DType t) {
   return "";
 }
 
+bool has(Isa isa, const DeviceCaps& device) {
+  return isa == Isa::portable || (isa == Isa::avx2 ? device.cpu.avx2_fma : device.cpu.avx512);
+}
+
 }  // namespace
 
 const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device) {
-  const bool here =
-      isa == Isa::portable || (isa == Isa::avx2 ? device.cpu.avx2_fma : device.cpu.avx512);
-  if (!here) return nullptr;
+  if (!has(isa, device)) return nullptr;
   return dot_instruction(isa, device.cpu, problem.gemm.a.dtype, problem.gemm.b.dtype);
+}
+
+const DotInstruction* widening_instruction(Isa isa, const Canonical& problem,
+                                           const DeviceCaps& device) {
+  if (!has(isa, device)) return nullptr;
+  return kiln::widening_instruction(isa, problem.gemm.a.dtype, problem.gemm.b.dtype);
 }
 
 std::vector<Isa> isas(const DeviceCaps& device) {
@@ -147,6 +155,13 @@ Rates rates(const DeviceCaps& device, Isa isa) {
   const double fma_per_cycle = isa == Isa::portable ? 1.0 : 2.0;
   const double line = isa == Isa::avx512 ? 1.0 : isa == Isa::avx2 ? 0.5 : 0.25;
   return {fma_per_cycle * ghz, 110 * ghz * line, 40 * ghz * line, 10 * ghz, 15};
+}
+
+bool slow_pairs(const DeviceCaps& device) { return device.cpu.amx_bf16; }
+
+double dots_per_ns(const DeviceCaps& device, const DotInstruction& row) {
+  const double all = rates(device, row.isa).dots_per_ns;
+  return row.kind == Kind::bf16 && slow_pairs(device) ? all / 4 : all;
 }
 
 }  // namespace kiln::host

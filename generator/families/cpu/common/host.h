@@ -14,6 +14,10 @@ namespace kiln::host {
 /// The row that computes the problem with `isa` on `device`, or null.
 const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device);
 
+/// The row that computes the problem as fp32, or null.
+const DotInstruction* widening_instruction(Isa isa, const Canonical& problem,
+                                           const DeviceCaps& device);
+
 /// Instruction sets that the device has, best first.
 std::vector<Isa> isas(const DeviceCaps& device);
 
@@ -53,5 +57,13 @@ struct Rates {
   double l1, l2, l3, dram;  // bytes a nanosecond
 };
 Rates rates(const DeviceCaps& device, Isa isa);
+
+/// Whether the CPU multiplies pairs of bf16 slower than it multiplies them as fp32. Intel's cores
+/// with AMX begin a vdpbf16ps every second cycle (measured: 1.7 a nanosecond at 3.9 GHz) and two
+/// vfmadd231ps in each; AMD's begin two of either.
+bool slow_pairs(const DeviceCaps& device);
+
+/// Of a row's instruction, as Rates.
+double dots_per_ns(const DeviceCaps& device, const DotInstruction& row);
 
 }  // namespace kiln::host

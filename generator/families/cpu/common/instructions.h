@@ -75,6 +75,14 @@ constexpr const DotInstruction* dot_instruction(Isa isa, const CpuFeatures& cpu,
   return nullptr;
 }
 
+/// The row that computes a·b as fp32 with `isa`: of bf16 the alternative to instructions that take
+/// pairs. Null where the types are no smaller floats.
+constexpr const DotInstruction* widening_instruction(Isa isa, DType a, DType b) {
+  for (const auto& row : kDotInstructions)
+    if (row.isa == isa && row.kind == Kind::f32 && computes(row.kind, a, b)) return &row;
+  return nullptr;
+}
+
 // The table checks itself: a lane's unit and its accumulator have one width.
 static_assert([] {
   for (const auto& row : kDotInstructions)

@@ -21,6 +21,7 @@ struct HostDot {
   bool pack_a = false;        // A is m-major: its rows are copied along k first
   bool pack_b = false;        // B is n-major: the columns of a tile are copied along k first
   bool any_epilogue = false;  // bias, activation and residual are arguments of the call
+  bool ahead = false;         // the rows of A of the next tile are prefetched
   auto operator<=>(const HostDot&) const = default;
 
   static constexpr auto fields() {
@@ -34,7 +35,8 @@ struct HostDot {
                       Field<C, int>{"prefetch", &C::prefetch},
                       Field<C, bool>{"pack_a", &C::pack_a, 1, true},
                       Field<C, bool>{"pack_b", &C::pack_b, 1, true},
-                      Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true}};
+                      Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true},
+                      Field<C, bool>{"ahead", &C::ahead, 1, true}};
   }
 };
 

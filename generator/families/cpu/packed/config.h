@@ -8,7 +8,9 @@
 
 namespace kiln {
 
-/// Packed macro-kernel: Goto/BLIS loops around an mr × (nv vectors) register tile.
+/// Packed macro-kernel: Goto/BLIS loops around an mr × (nv vectors) register tile. With `swap` all
+/// of it is about the transposed product: A^T is the right operand, whose columns fill the vectors.
+/// `parallel` alone keeps its meaning: rows and columns of D.
 struct HostPacked {
   static constexpr std::string_view kFamily = "host_packed";
   Isa isa = Isa::avx512;
@@ -27,6 +29,8 @@ struct HostPacked {
   // Lines of the next block of A, and of B, that 8 steps of a tile fetch into L2; 0 = none.
   int fetch_a = 0, fetch_b = 0;
   bool any_epilogue = false;  // bias, activation and residual are arguments of the call
+  bool swap = false;          // compute D^T, which is transposed while D is stored
+  bool widen = false;         // bf16 is multiplied as fp32, not in pairs
   auto operator<=>(const HostPacked&) const = default;
 
   static constexpr auto fields() {
@@ -46,7 +50,9 @@ struct HostPacked {
                       Field<C, bool>{"stream_d", &C::stream_d},
                       Field<C, int>{"fetch_a", &C::fetch_a},
                       Field<C, int>{"fetch_b", &C::fetch_b},
-                      Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true}};
+                      Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true},
+                      Field<C, bool>{"swap", &C::swap, 1, true},
+                      Field<C, bool>{"widen", &C::widen, 1, true}};
   }
 };
 

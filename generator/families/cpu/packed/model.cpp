@@ -29,6 +29,7 @@ struct Share {
         h(config),
         row(sizes.row),
         rate(rates(d, h.isa)),
+        dots_per_ns(host::dots_per_ns(d, row)),
         threads(h.parallel == Parallel::none ? 1 : d.compute_units),
         lanes(sizes.lanes),
         nr(h.nv * sizes.lanes),
@@ -67,6 +68,7 @@ struct Share {
   const HostPacked& h;
   const DotInstruction& row;
   const Rates rate;
+  const double dots_per_ns;
   const int threads, lanes, nr;
   double m, n, k, batch;
   double groups, k_blocks, tiles, unit;  // of k, of k, in all; bytes
@@ -75,12 +77,16 @@ struct Share {
   bool spills;
 };
 
-/// Where the caller's matrices are found, `bytes` of them being one thread's: a call that touches
-/// more than a quarter of L2 is one of many on other data, as it is measured. The threads' shares
+/// A call that touches more than a quarter of L2 is one of many on other data, as it is measured.
+bool in_cache(const Share& s) {
+  const double touched = s.bytes_a + s.bytes_b + s.m * s.n * size_of(s.p.gemm.d.dtype);
+  return touched < 0.25 * s.d.l2_bytes;
+}
+
+/// Where the caller's matrices are found, `bytes` of them being one thread's. The threads' shares
 /// come from one far memory together.
 double far_rate(const Share& s, double bytes) {
-  const double touched = s.bytes_a + s.bytes_b + s.m * s.n * size_of(s.p.gemm.d.dtype);
-  if (touched < 0.25 * s.d.l2_bytes) return s.rate.l2;
+  if (in_cache(s)) return s.rate.l2;
   return bytes * s.threads < kFarBytes ? s.rate.l3 : s.rate.dram;
 }
 
@@ -119,8 +125,8 @@ double compute_ns(const Share& s) {
   const double left = std::fmod(s.m, h.mr);
   const double rows =
       s.m - left + (left > 0 ? std::min<double>(h.mr, std::max(left, latency / h.nv)) : 0);
-  return rows * vectors * s.groups * step / s.rate.dots_per_ns +
-         s.tiles * (30 + 3 * dots) / s.rate.dots_per_ns +
+  return rows * vectors * s.groups * step / s.dots_per_ns +
+         s.tiles * (30 + 3 * dots) / s.dots_per_ns +
          (paged ? s.tiles / s.k_blocks * s.k * kPageNs : 0);
 }
 
@@ -147,19 +153,35 @@ double stream_ns(const Share& s) {
   return ns;
 }
 
+/// By how much longer an unpacked B takes from beyond L2 than one that is read in order. A tile's
+/// rows of it are pages apart, and prefetchers follow some 16 of them (4515×5×3407 bf16, A and B
+/// exchanged, with kc = 16, 24, 32, 64, 128: 2.5, 3.9, 4.9, 8 and 9 ms).
+double scattered_b(const Share& s) {
+  const Matrix& b = s.p.gemm.b;
+  if (s.h.pack_b || in_cache(s) || b.ld * size_of(b.dtype) < 1024) return 1;
+  const double rows = std::clamp(std::min<double>(s.h.kc, s.k) / 16, 1.0, 3.5);
+  return rows * (s.h.prefetch > 0 ? 1 : 1.1);
+}
+
 /// Operands, from where the caller has them.
 double operands_ns(const Share& s) {
   const auto& h = s.h;
   const double a_passes = std::ceil(s.n / h.nc), b_passes = h.pack_b ? 1 : std::ceil(s.m / h.mc);
   const double far = far_rate(s, s.bytes_a + s.bytes_b);
   const double again = std::max(far, s.bytes_a < 0.7 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3);
-  return (s.bytes_a + s.bytes_b * b_passes) / far + s.bytes_a * (a_passes - 1) / again;
+  return (s.bytes_a + s.bytes_b * b_passes * scattered_b(s)) / far +
+         s.bytes_a * (a_passes - 1) / again;
 }
 
 /// A stored line is read first, unless it is streamed; down the columns of D every tile is on other
 /// pages than the last (measured at k = 16: 20 to 30 %).
 double results_ns(const Share& s) {
   const double bytes = s.m * s.n * size_of(s.p.gemm.d.dtype);
+  if (s.h.swap) {  // accumulators wait in the workspace, D is written once
+    const double waiting = s.m * std::min<double>(s.h.nc, s.n) * s.unit;
+    const double level = waiting < 0.5 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3;
+    return 2 * bytes / far_rate(s, bytes) + 2 * s.m * s.n * s.unit * (s.k_blocks - 1) / level;
+  }
   const double touches = (s.h.stream_d ? 1 : 2) * (s.h.inner == Inner::rows ? 1.3 : 1) * s.k_blocks;
   return bytes * touches / far_rate(s, bytes);
 }
@@ -191,11 +213,26 @@ double packing_ns(const Share& s) {
   return ns;
 }
 
+/// `parallel` names rows and columns of D; those of the transposed product are exchanged.
+HostPacked seen_by_product(HostPacked h) {
+  if (h.swap && (h.parallel == Parallel::m || h.parallel == Parallel::n))
+    h.parallel = h.parallel == Parallel::m ? Parallel::n : Parallel::m;
+  return h;
+}
+
+/// Rows of D that a transposing store finishes one by one.
+double transposing_ns(const Share& s) {
+  if (!s.h.swap) return 0;
+  constexpr double kLineNs = 1.5;
+  return s.n * std::ceil(s.m / s.h.mr) * kLineNs;
+}
+
 }  // namespace
 
-double predict_packed(const Canonical& problem, const DeviceCaps& device, const HostPacked& config,
+double predict_packed(const DeviceCaps& device, const HostPacked& config,
                       const PackedSizes& sizes) {
-  const Share s(problem, device, config, sizes);
+  const HostPacked seen = seen_by_product(config);
+  const Share s(sizes.product, device, seen, sizes);
   const double compute = compute_ns(s), stream = stream_ns(s), results = results_ns(s);
   const double memory = operands_ns(s) + results;
   const double longest = std::max({compute, stream, memory});
@@ -211,7 +248,7 @@ double predict_packed(const Canonical& problem, const DeviceCaps& device, const 
   if (s.threads > 1) shared += kTeamNs;
   if (s.h.parallel == Parallel::k)
     shared += 2 * s.m * s.n * s.unit * s.threads / s.rate.l3 + kReduceNs;
-  return s.batch * (longest + exposed + packing_ns(s)) + shared;
+  return s.batch * (longest + exposed + packing_ns(s) + transposing_ns(s)) + shared;
 }
 
 }  // namespace kiln::host

@@ -9,8 +9,6 @@
 namespace kiln::host::small {
 namespace {
 
-using host::instruction;
-
 /// Beyond this many multiply-adds, packing pays for itself and constant sizes gain nothing.
 constexpr double kMostWork = 128.0 * 128 * 128;
 /// Instructions that a body unrolled over all of k may have.
@@ -19,6 +17,13 @@ constexpr double kMostSteps = 8192;
 constexpr std::array<std::string_view, 6> kFiles{"cpu/common/abi.h",    "cpu/common/types.h",
                                                  "cpu/common/vector.h", "cpu/common/epilogue.h",
                                                  "cpu/common/share.h",  "cpu/small/small.cpp"};
+
+/// Nothing is packed here, so pairs of bf16 would be put together anew in each step: they are
+/// widened to fp32.
+const DotInstruction* instruction(Isa isa, const Canonical& p, const DeviceCaps& d) {
+  const auto* row = host::widening_instruction(isa, p, d);
+  return row != nullptr ? row : host::instruction(isa, p, d);
+}
 
 struct SmallSizes {
   const DotInstruction& row;
@@ -158,8 +163,6 @@ constexpr TypedFamily<HostSmall, SmallSizes> kRow{
     .division = [](const HostSmall& c) { return host::division(0, 0, 0, Inner::rows, c.parallel); },
     .summation = [](const Canonical&, const DeviceCaps&, const HostSmall&,
                     const SmallSizes& w) { return host::chain(w.row); },
-    .flushed_by = [](const Gemm& g, const DeviceCaps& d,
-                     const HostSmall& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); }};
 
 }  // namespace

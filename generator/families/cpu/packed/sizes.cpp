@@ -1,0 +1,18 @@
+#include "generator/families/cpu/packed/sizes.h"
+
+#include <utility>
+
+namespace kiln::host {
+
+const DotInstruction* row_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
+  return c.widen ? widening_instruction(c.isa, p, d) : instruction(c.isa, p, d);
+}
+
+Canonical transposed(Canonical p) {
+  std::swap(p.gemm.m, p.gemm.n);
+  std::swap(p.gemm.a, p.gemm.b);
+  std::swap(p.a_k_major, p.b_k_major);
+  return p;
+}
+
+}  // namespace kiln::host

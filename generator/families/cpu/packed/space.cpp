@@ -1,0 +1,218 @@
+// The space of host_packed: which register tiles, blocks and forms are worth trying.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "generator/families/cpu/packed/sizes.h"
+
+namespace kiln::host::packed {
+namespace {
+
+/// The most of L2 that a prefetched block may take, so that it does not evict the one in use.
+constexpr double kAheadShare = 0.25;
+
+struct Fetches {
+  int a = 0, b = 0;
+};
+
+/// Which operands have a next block that prefetching helps, and at what rate: values of fetch_a and
+/// fetch_b worth trying. Rows of A that lie across pages have none: each k of a tile is a line of
+/// its own.
+Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
+  const Gemm& g = p.gemm;
+  const auto& row = *row_of(p, d, h);
+  const double room = kAheadShare * double(d.l2_bytes);
+  const double kc = double(std::min<std::int64_t>(h.kc, g.k));
+  const double calls = kc / row.group / 8;  // of one tile
+  const double column_tiles =
+      double(ceil_div(std::min<std::int64_t>(h.nc, g.n), h.nv * lanes(row)));
+  const double row_tiles = double(ceil_div(g.m, h.mr));
+  const auto lines = [&](double bytes, double tiles) {
+    if (bytes > room) return 0;
+    // Powers of two, so that more configs share their code.
+    const auto wanted =
+        static_cast<unsigned>(std::min<double>(kMostLines, std::ceil(bytes / 64 / tiles / calls)));
+    return int(std::bit_ceil(wanted));
+  };
+  Fetches out{};
+  if (calls < 1) return out;
+  if (h.pack_a && h.mc < g.m)
+    out.a = lines(h.mc * kc * size_of(g.a.dtype), double(h.mc) / h.mr * column_tiles);
+  if (!h.pack_a && p.a_k_major)
+    out.a = lines(h.mr * kc * size_of(g.a.dtype), h.inner == Inner::rows ? 1 : column_tiles);
+  if (!g.b_packed && (h.nc < g.n || h.kc < g.k))
+    out.b = lines(std::min<double>(h.nc, double(g.n)) * kc * size_of(g.b.dtype),
+                  row_tiles * column_tiles);
+  return out;
+}
+
+std::vector<int> distinct(std::vector<std::int64_t> values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return {values.begin(), values.end()};
+}
+
+struct TileShape {
+  int mr, nv;
+};
+
+/// Register tiles worth trying: full ones for long loops, thin ones for thin problems.
+std::vector<TileShape> tiles(Isa isa, const Canonical& p, int lane_count) {
+  const int registers = vector_registers(isa);
+  std::vector<TileShape> out;
+  for (int nv = 1; nv <= 6; ++nv) {
+    const int most = std::min((registers - 1 - nv) / nv, 14 * (nv > 1) + 28 * (nv == 1));
+    for (int mr = 1; mr <= most; ++mr) {
+      // Half of the registers hide the latency of the accumulators; a product of few columns is
+      // bound by memory, where few rows side by side do best (they may share a cache set).
+      const bool full = mr * nv >= registers / 2 || (nv * lane_count >= p.gemm.n && mr * nv >= 6);
+      const bool all_rows = mr == p.gemm.m;
+      const bool even_rows = p.gemm.m < 32 && p.gemm.m % mr == 0;
+      const bool covers_n = nv * lane_count < p.gemm.n + lane_count;
+      if (mr > p.gemm.m && mr > 1) continue;  // a tile of all rows is as good
+      if ((full || all_rows || even_rows) && (covers_n || nv == 1)) out.push_back({mr, nv});
+    }
+  }
+  return out;
+}
+
+// One step at a time was never ahead of four (1 to 5 % behind on squares from 256 to 2048).
+constexpr int kUnroll = 4;
+
+/// Values of kc.
+std::vector<int> blocks_of_k(const Gemm& g, int group) {
+  const std::int64_t k = std::max<std::int64_t>(8, ceil_div(g.k, 8) * 8);
+  std::vector<std::int64_t> values;
+  // Few rows read B once, at the memory's speed: short blocks read whole rows of it in order, no
+  // more of them at a time than the prefetchers follow.
+  if (g.m <= 16) values = {8, 16, 32, 64};
+  for (const int steps : {128, 256, 384, 512, 1024, 4096}) values.push_back(steps * group);
+  for (std::int64_t& value : values) value = std::min(k, value);
+  return distinct(values);
+}
+
+struct Blocks {
+  Inner inner;
+  int mc, nc;
+  auto operator<=>(const Blocks&) const = default;
+};
+
+/// The operand that the inner loop reads is held in L2 a block at a time; the other one is read
+/// strip by strip, and its block has no reason to be small. `m` and `n` are whole tiles.
+std::vector<Blocks> blocks(const Gemm& g, int mr, int nr, std::int64_t m, std::int64_t n) {
+  std::vector<Blocks> out;
+  const auto add = [&](Inner inner, std::int64_t mc, std::int64_t nc) {
+    out.push_back(
+        {inner, int(std::min(m, ceil_div(mc, mr) * mr)), int(std::min(n, ceil_div(nc, nr) * nr))});
+  };
+  for (const int mc : {96, 240, 480, 960}) add(Inner::rows, mc, 4096);
+  // Few rows: B may be packed one strip at a time, since all of A follows in cache.
+  if (g.m <= 512)
+    for (const int nc : {nr, 4 * nr}) add(Inner::rows, 512, nc);
+  for (const int nc : {128, 256, 512, 768, 1536, 4096}) add(Inner::columns, 1 << 20, nc);
+  // A packed block of A stays in L2 beside that of B.
+  for (const int mc : {48, 192})
+    for (const int nc : {256, 512, 768}) add(Inner::columns, mc, nc);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+/// What a product and a device allow of the axes besides tiles and blocks.
+struct Choices {
+  std::vector<Parallel> ways{Parallel::none};
+  std::vector<bool> streams{false};
+  std::vector<int> prefetches{0};
+};
+
+Choices choices(const Canonical& p, const DeviceCaps& d, bool swap) {
+  Choices out;
+  if (d.compute_units > 1) {
+    // One thread alone may win only where waking the others costs a share worth mentioning: below
+    // some 0.3 ms.
+    out.ways = {Parallel::m, Parallel::n};
+    if (!swap) out.ways.push_back(Parallel::k);
+    if (p.gemm.flops() < 64e6) out.ways.push_back(Parallel::none);
+    if (d.compute_units > 3) out.ways.push_back(Parallel::grid);
+    if (p.gemm.batch > 1) out.ways.push_back(Parallel::batch);
+  }
+  // Past the caches only what they could not hold anyway.
+  if (!swap && double(p.gemm.m) * double(p.gemm.n) * size_of(p.gemm.d.dtype) > double(d.l2_bytes))
+    out.streams.push_back(true);
+  // Strips that were packed just now are in cache. Packed weights are not: where few rows leave
+  // time, fetching them further ahead than the hardware does takes 5 to 20 % less.
+  constexpr std::int64_t kFewRows = 64;
+  if (!p.gemm.b_packed) out.prefetches.push_back(8);
+  if (p.gemm.b_packed && p.gemm.m <= kFewRows) out.prefetches.push_back(16);
+  return out;
+}
+
+/// What a config is made of besides tiles, blocks and what `Choices` has.
+struct Form {
+  bool swap = false, widen = false;
+};
+
+/// All configs of one form: `p` is the problem or, with `swap`, its transposed product.
+void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
+                    const std::function<void(const Config&)>& visit) {
+  const auto [ways, streams, prefetches] = choices(p, d, form.swap);
+  const bool weights = p.gemm.b_packed;
+  for (const Isa isa : isas(d)) {
+    HostPacked start{.isa = isa, .unroll = kUnroll, .swap = form.swap, .widen = form.widen};
+    const auto* row = row_of(p, d, start);
+    if (row == nullptr) continue;
+    const std::vector<int> kcs = blocks_of_k(p.gemm, row->group);
+    for (const auto [mr, nv] : tiles(isa, p, lanes(*row))) {
+      const int nr = nv * lanes(*row);
+      const std::int64_t m = ceil_div(std::max<std::int64_t>(p.gemm.m, 1), mr) * mr;
+      const std::int64_t n = ceil_div(std::max<std::int64_t>(p.gemm.n, 1), nr) * nr;
+      for (const Blocks& b : blocks(p.gemm, mr, nr, m, n))
+        for (const int kc : kcs)
+          for (const bool pack_a : {false, true})
+            for (const bool pack_b : {false, true})
+              for (const Parallel way : ways)
+                for (const int prefetch : prefetches)
+                  for (const bool stream : streams) {
+                    if (prefetch > 0 && pack_b && !weights) continue;
+                    // Columns within few rows only help an A that is packed.
+                    if (!pack_a && b.inner == Inner::columns && b.mc < m) continue;
+                    HostPacked h = start;
+                    h.mr = mr, h.nv = nv;
+                    h.kc = kc, h.mc = b.mc, h.nc = b.nc;
+                    h.pack_a = pack_a, h.pack_b = pack_b;
+                    h.inner = b.inner, h.parallel = way;
+                    h.prefetch = prefetch, h.stream_d = stream;
+                    visit(h);
+                    if (prefetch > 0) continue;
+                    const Fetches next = fetches(p, d, h);
+                    if (next.a + next.b == 0) continue;
+                    h.fetch_a = next.a;
+                    h.fetch_b = next.b;
+                    visit(h);
+                  }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln::host::packed
+
+namespace kiln::host {
+
+/// The transposed product is offered where D has few columns, which would fill few lanes.
+void enumerate_packed(const Canonical& p, const DeviceCaps& d,
+                      const std::function<void(const Config&)>& visit) {
+  constexpr std::int64_t kFewColumns = 64;
+  const bool weights = p.gemm.b_packed;
+  const bool swaps = !weights && p.gemm.n <= kFewColumns && p.gemm.n < p.gemm.m;
+  const auto* row = instruction(isas(d).front(), p, d);
+  const bool widens = !weights && row != nullptr && row->kind == Kind::bf16 && slow_pairs(d);
+  for (const bool widen : {false, true}) {
+    if (widen && !widens) continue;
+    packed::enumerate_form(p, d, {false, widen}, visit);
+    if (swaps) packed::enumerate_form(transposed(p), d, {true, widen}, visit);
+  }
+}
+
+}  // namespace kiln::host
