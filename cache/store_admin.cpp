@@ -43,7 +43,7 @@ StoreStats stats_of(Layer& layer) {
   return s;
 }
 
-std::vector<Record> list_of(Layer& layer) {
+std::vector<Record> list_of(Layer& layer, const char* which) {
   std::vector<Record> records;
   SQLite::Statement row(
       *layer.db, fmt::format("SELECT {}, measurement.device_id, measurement.problem_id, "
