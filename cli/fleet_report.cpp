@@ -21,8 +21,11 @@ Json merge_json(const KindMerge& merge) {
 void print_merge(const KindMerge& merge) {
   std::error_code code;
   const auto bytes = std::filesystem::file_size(merge.file, code);
-  fmt::print("{}: {} databases merged, {}, {:.1f} s\n", merge.file.string(), merge.parts,
-             human_bytes(double(bytes)), merge.seconds);
+  fmt::print("{}: {} databases merged, {}, {:.1f} s{}\n", merge.file.string(), merge.parts,
+             human_bytes(double(bytes)), merge.seconds,
+             merge.conflicts > 0
+                 ? fmt::format("; {} shapes with several winners, weighed", merge.conflicts)
+                 : "");
   for (const std::string& reason : merge.left_out)
     fmt::print(stderr, "kiln: left out: {}\n", reason);
 }

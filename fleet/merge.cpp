@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "cache/merge.h"
 #include "cache/store.h"
 #include "fleet/device_kind.h"
 
@@ -27,11 +28,24 @@ Status is_of_kind(const fs::path& file, const std::string& kind) {
   return {};
 }
 
-/// The one place that says how two files become one.
-Result<std::int64_t> add(Store& to, const fs::path& file) {
-  const auto added = to.import_from(file);
-  if (!added) return tl::unexpected(added.error());
-  return added->measurements;
+/// Parts of equal rank become one: in one go, or, where one of them cannot be read, one by one, so
+/// that the others are not lost with it. The order changes nothing.
+void add(Store& to, const std::vector<fs::path>& files, KindMerge& report) {
+  const auto merged = to.merge_from(files, {});
+  if (!merged && files.size() == 1) {
+    report.left_out.push_back(merged.error().message);
+    return;
+  }
+  if (!merged) {
+    for (const fs::path& file : files) add(to, {file}, report);
+    return;
+  }
+  report.parts += static_cast<int>(files.size());
+  report.conflicts += merged->conflicts.size();
+  for (const MergedFile& file : merged->files) {
+    report.measurements += file.measurements;
+    report.left_out.insert(report.left_out.end(), file.left_out.begin(), file.left_out.end());
+  }
 }
 
 }  // namespace
@@ -41,19 +55,19 @@ Result<KindMerge> merge_kind(const FleetFolder& folder, const std::string& kind)
   KindMerge report{.kind = kind, .file = folder.merged(kind)};
   const auto store = Store::open({kInMemory, {}});
   if (!store) return tl::unexpected(store.error());
+  std::vector<fs::path> parts;
   for (const fs::path& file : folder.databases(kind)) {
-    const Status same = is_of_kind(file, kind);
-    const auto rows = same ? add(**store, file) : tl::unexpected(same.error());
-    if (!rows) {
-      report.left_out.push_back(rows.error().message);
-      continue;
-    }
-    ++report.parts;
-    report.measurements += *rows;
+    if (const Status same = is_of_kind(file, kind))
+      parts.push_back(file);
+    else
+      report.left_out.push_back(same.error().message);
   }
+  if (!parts.empty()) add(**store, parts, report);
+  // What it holds of parts that are here no more. Unreadable, it must not be replaced.
   std::error_code code;
   if (fs::exists(report.file, code))
-    if (const auto rows = add(**store, report.file); !rows) return tl::unexpected(rows.error());
+    if (const auto old = (*store)->merge_from({report.file}, {}); !old)
+      return tl::unexpected(old.error());
   if (Status written = (*store)->export_to(report.file); !written)
     return tl::unexpected(written.error());
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
