@@ -70,6 +70,11 @@ bool merge_what_is_there(const FleetFolder& folder, const std::set<std::string>&
   return failed.has_value();
 }
 
+void tune_place(PartRun& run, std::size_t place, int rank) {
+  const FleetItem& item = run.part.items.at(place);
+  tune_part_item(run, item, fmt::format("[rank {}] {}", rank, text(item)));
+}
+
 /// Tunes what rank 0 hands out. Waiting for a device that ranks share comes before asking, so that
 /// nobody holds a place meanwhile.
 Status tune_places(const Session& session, const Rank& rank, const Mpi& mpi, Ranks& ranks,
@@ -79,25 +84,33 @@ Status tune_places(const Session& session, const Rank& rank, const Mpi& mpi, Ran
                                       FleetFolder::part_name(mpi.rank()),
                                       {user_database(rank.command.database)}});
   if (!part) {
-    ranks.next(RankAsks::give_back);
+    ranks.leave(RankAsks::give_back);
     return tl::unexpected(part.error());
   }
   PartRun run{*part, session, rank.command};
   const std::string queue = "queue-" + lock_name(rank.target.caps.vendor, rank.target.index);
-  RankAsks why = RankAsks::next;
-  for (;;) {
-    auto turn = DeviceLock::acquire(queue, kPatience, {}, interrupted);
-    if (interrupted()) why = RankAsks::leave;
+  const auto leave = [&](RankAsks why) {
     if (interrupted() && mpi.rank() == 0) ranks.stop();
-    if (!turn && why == RankAsks::next) why = RankAsks::give_back;
-    if (why != RankAsks::next) turn = fail(ErrorCode::device, "released");
-    const auto place = ranks.next(why);
+    ranks.leave(why);
     totals = run.totals;
-    if (!place) return {};
-    const int before = run.totals.environment;
-    const FleetItem& item = part->items.at(*place);
-    tune_part_item(run, item, fmt::format("[rank {}] {}", mpi.rank(), text(item)));
-    if (run.totals.environment > before) why = RankAsks::give_back;
+    return Status{};
+  };
+  for (;;) {
+    std::optional<std::size_t> place;
+    {
+      const auto turn = DeviceLock::acquire(queue, kPatience, {}, interrupted);
+      if (!turn && !interrupted()) {
+        leave(RankAsks::give_back);
+        return tl::unexpected(turn.error());
+      }
+      if (turn && !interrupted()) place = ranks.next();
+      if (place) tune_place(run, *place, mpi.rank());
+    }
+    if (interrupted()) return leave(RankAsks::leave);
+    if (run.totals.environment > 0) return leave(RankAsks::give_back);
+    if (place || ranks.more()) continue;
+    totals = run.totals;
+    return {};
   }
 }
 
@@ -123,7 +136,7 @@ Result<Outcome> run_ranks(const Session& session, const TuneCommand& command) {
                            return !rank || merge_what_is_there(rank->folder, kinds, merged);
                          });
     if (went_on && rank) tuned = tune_places(session, *rank, **mpi, ranks, totals);
-    if (went_on && !rank) ranks.next(RankAsks::give_back);
+    if (went_on && !rank) ranks.leave(RankAsks::give_back);
   }
   if (!rank) return tl::unexpected(rank.error());
   if (!merged) return tl::unexpected(merged.error());

@@ -21,6 +21,12 @@ std::optional<std::size_t> HandOut::next(int rank) {
   return asks.place;
 }
 
+bool HandOut::has(int rank) const {
+  const Rank& asks = ranks_.at(rank);
+  const Queue& queue = queues_.at(asks.kind);
+  return !asks.broken && (!queue.returned.empty() || queue.next < queue.places);
+}
+
 void HandOut::give_back(int rank) {
   Rank& gives = ranks_.at(rank);
   gives.broken = true;

@@ -17,6 +17,8 @@ class HandOut {
   void add(int rank, const std::string& kind, std::size_t places);
   /// The next place for this rank, which has none now; nothing when its kind's are all handed out.
   std::optional<std::size_t> next(int rank);
+  /// Whether next() would give this rank a place.
+  bool has(int rank) const;
   /// The rank's machine could not tune its place: another rank of the kind may, once. The rank gets
   /// no more.
   void give_back(int rank);

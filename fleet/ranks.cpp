@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kNone = -1, kGo = 0;
+constexpr std::int64_t kNone = -1, kGo = 0;  // a place, where one was asked for, is 0 or more
 
 }  // namespace
 
@@ -21,11 +21,15 @@ bool Ranks::join(const std::string& kind, std::size_t places,
   return ask(question).place == kGo;
 }
 
-std::optional<std::size_t> Ranks::next(RankAsks why) {
-  const std::int64_t place = ask({.rank = mpi_.rank(), .what = why}).place;
+std::optional<std::size_t> Ranks::next() {
+  const std::int64_t place = ask({.rank = mpi_.rank(), .what = RankAsks::next}).place;
   if (place < 0) return std::nullopt;
   return static_cast<std::size_t>(place);
 }
+
+bool Ranks::more() { return ask({.rank = mpi_.rank(), .what = RankAsks::wait}).place == kGo; }
+
+void Ranks::leave(RankAsks why) { ask({.rank = mpi_.rank(), .what = why}); }
 
 Ranks::Answer Ranks::ask(const Question& question) {
   Answer answer;
@@ -67,9 +71,31 @@ void Ranks::answer(int rank, std::int64_t place) {
 
 void Ranks::answer_who_waits(std::set<int>& waiting) {
   for (auto at = waiting.begin(); at != waiting.end();) {
-    const auto place = stopped_ ? std::nullopt : queues_.next(*at);
-    if (place) answer(*at, static_cast<std::int64_t>(*place));
-    at = place ? waiting.erase(at) : std::next(at);
+    const bool more = !stopped_ && queues_.has(*at);
+    if (more) answer(*at, kGo);
+    at = more ? waiting.erase(at) : std::next(at);
+  }
+}
+
+/// `waiting` are answered when there is more, `left` at the end.
+void Ranks::take(const Question& question, std::set<int>& waiting, std::set<int>& left) {
+  switch (question.what) {
+    case RankAsks::join:
+      return;
+    case RankAsks::next: {
+      const auto place = stopped_ ? std::nullopt : queues_.next(question.rank);
+      answer(question.rank, place ? static_cast<std::int64_t>(*place) : kNone);
+      return;
+    }
+    case RankAsks::wait:
+      waiting.insert(question.rank);
+      return;
+    case RankAsks::give_back:
+      queues_.give_back(question.rank);
+      left.insert(question.rank);
+      return;
+    case RankAsks::leave:
+      left.insert(question.rank);
   }
 }
 
@@ -86,11 +112,9 @@ void Ranks::serve(const std::function<bool(const std::set<std::string>&)>& prepa
   const bool ready = prepare(kinds);
   for (const int rank : joined) answer(rank, ready ? kGo : kNone);
   if (!ready) return;
-  std::set<int> waiting, left;  // `left` get no more, and wait for the end as well
+  std::set<int> waiting, left;
   while (waiting.size() + left.size() < all) {
-    const Question question = wait_for_question();
-    if (question.what == RankAsks::give_back) queues_.give_back(question.rank);
-    (question.what == RankAsks::next ? waiting : left).insert(question.rank);
+    take(wait_for_question(), waiting, left);
     answer_who_waits(waiting);
   }
   waiting.merge(left);

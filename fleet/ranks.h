@@ -17,10 +17,11 @@
 
 namespace kiln {
 
-/// How a rank comes to ask for its next place.
+/// What a rank asks rank 0.
 enum class RankAsks : std::int32_t {
-  join,       // it takes part, with a kind of device and a number of places
-  next,       // it has ended its place, or has none yet
+  join,       // to take part, with a kind of device and a number of places
+  next,       // for a place: it has ended its own, or has none yet
+  wait,       // whether there is more, after there was no place
   give_back,  // its machine could not tune its place: it gets no more
   leave       // it was interrupted: it gets no more
 };
@@ -37,9 +38,14 @@ class Ranks {
   /// between, with all kinds, before any rank goes on. False: rank 0's prepare() said so.
   bool join(const std::string& kind, std::size_t places,
             const std::function<bool(const std::set<std::string>&)>& prepare);
-  /// The next place; nothing when the ranks have ended them all. Waits for what others may give
-  /// back.
-  std::optional<std::size_t> next(RankAsks why);
+  /// A place; nothing when there is none at present. Answered at once: a rank may hold its device
+  /// meanwhile.
+  std::optional<std::size_t> next();
+  /// Waits until another rank has given back a place (true: ask again) or all places are ended
+  /// (false). Ranks that share a device must not hold it here, or the others would never ask.
+  bool more();
+  /// Waits for the end without getting another place; `why` is give_back or leave.
+  void leave(RankAsks why);
   /// From now on nobody gets a place. Of rank 0.
   void stop() { stopped_ = true; }
 
@@ -58,6 +64,7 @@ class Ranks {
   Question wait_for_question();
   void answer(int rank, std::int64_t place);
   void answer_who_waits(std::set<int>& waiting);
+  void take(const Question& question, std::set<int>& waiting, std::set<int>& left);
 
   Mpi& mpi_;
   HandOut queues_;

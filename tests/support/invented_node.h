@@ -4,11 +4,16 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <signal.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/kiln_command.h"
@@ -57,6 +62,40 @@ inline std::map<std::string, int> tuned_in(const std::filesystem::path& out) {
     }
   }
   return times;
+}
+
+/// Pids of `kiln tune` processes whose arguments name this folder.
+inline std::vector<pid_t> tuning_into(const std::string& out) {
+  std::vector<pid_t> found;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", code)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::string line = KilnCommand::read(entry.path() / "cmdline");
+    std::replace(line.begin(), line.end(), '\0', ' ');
+    if (line.starts_with(KILN_BINARY_DIR "/bin/kiln tune ") &&
+        line.find(' ' + out + ' ') != std::string::npos)
+      found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+/// Waits until so many shapes were tuned into a folder, then kills one of the processes at work.
+inline bool kill_one_after(const std::string& out, std::size_t tuned) {
+  for (int i = 0; i < 6000; ++i) {
+    std::error_code code;
+    const auto pids = tuning_into(out);
+    if (std::filesystem::exists(out, code) && tuned_in(out).size() >= tuned && !pids.empty())
+      return ::kill(pids.back(), SIGKILL) == 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
+/// How many shapes the long form of these tests has: $KILN_FLEET_SHAPES.
+inline int fleet_shapes() {
+  const char* shapes = std::getenv("KILN_FLEET_SHAPES");
+  return shapes == nullptr ? 8 : std::stoi(shapes);
 }
 
 }  // namespace kiln::test
