@@ -1,6 +1,7 @@
 #include "fleet/merge.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 
@@ -48,6 +49,46 @@ void add(Store& to, const std::vector<fs::path>& files, KindMerge& report) {
   }
 }
 
+/// Whether a process may have the file open with a log of its own, as after `kiln db check`, which
+/// opens it to write: a file that takes its place would get that log. Errors: those of
+/// Store::open() (unreadable, it must not be replaced).
+Result<bool> is_logged(const fs::path& file) {
+  const auto store = Store::open({kInMemory, {file}});
+  if (!store) return tl::unexpected(store.error());
+  const auto stats = (*store)->stats();
+  if (!stats) return tl::unexpected(stats.error());
+  std::error_code code;
+  return stats->back().journal == "wal" || fs::exists(file.string() + "-journal", code);
+}
+
+/// Adds the rows to the file in one transaction, beside whoever reads it.
+Status add_in_place(Store& parts, const fs::path& file) {
+  const fs::path passed = fmt::format("{}.{}.parts", file.string(), ::getpid());
+  if (Status written = parts.export_to(passed); !written) return written;
+  const auto add = [&]() -> Status {
+    const auto store = Store::open({file, {}});
+    if (!store) return tl::unexpected(store.error());
+    const auto merged = (*store)->merge_from({passed}, {});
+    return merged ? Status{} : tl::unexpected(merged.error());
+  };
+  const Status added = add();
+  std::error_code code;
+  fs::remove(passed, code);
+  return added;
+}
+
+/// What the file holds of parts that are here no more stays in it.
+Status write_merged(Store& parts, const fs::path& file) {
+  std::error_code code;
+  if (fs::exists(file, code)) {
+    const auto logged = is_logged(file);
+    if (!logged) return tl::unexpected(logged.error());
+    if (*logged) return add_in_place(parts, file);
+    if (const auto old = parts.merge_from({file}, {}); !old) return tl::unexpected(old.error());
+  }
+  return parts.export_to(file);
+}
+
 }  // namespace
 
 Result<KindMerge> merge_kind(const FleetFolder& folder, const std::string& kind) {
@@ -63,12 +104,7 @@ Result<KindMerge> merge_kind(const FleetFolder& folder, const std::string& kind)
       report.left_out.push_back(same.error().message);
   }
   if (!parts.empty()) add(**store, parts, report);
-  // What it holds of parts that are here no more. Unreadable, it must not be replaced.
-  std::error_code code;
-  if (fs::exists(report.file, code))
-    if (const auto old = (*store)->merge_from({report.file}, {}); !old)
-      return tl::unexpected(old.error());
-  if (Status written = (*store)->export_to(report.file); !written)
+  if (Status written = write_merged(**store, report.file); !written)
     return tl::unexpected(written.error());
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;

@@ -21,7 +21,8 @@ struct KindMerge {
 };
 
 /// Makes the kind's merged file anew from its parts' databases and what the old one holds beyond
-/// them. The new file takes the old one's place when it is whole. A part that cannot be read, is
+/// them. The new file takes the old one's place when it is whole; one with a write-ahead log, which
+/// others may be reading, takes the rows in one transaction instead. A part that cannot be read, is
 /// of another version or another device is left out, said so, and stays as it is. Errors: database
 /// (the merged file cannot be read or written).
 Result<KindMerge> merge_kind(const FleetFolder& folder, const std::string& kind);

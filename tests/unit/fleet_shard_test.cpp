@@ -67,6 +67,39 @@ TEST(FleetShards, CoverAListOnceAndAMergedFileIsNotRepeated) {
   EXPECT_THAT(node({"fleet", "status", node.out}).out, HasSubstr("5 of 5 shapes tuned"));
 }
 
+std::int64_t rows_in(const std::filesystem::path& file) {
+  SQLite::Database db(file.string(), SQLite::OPEN_READONLY);
+  return db.execAndGet("SELECT count(*) FROM measurement").getInt64();
+}
+
+TEST(FleetShards, AMergedFileThatWasOpenedToWriteAndIsReadIsMergedAgain) {
+  const InventedNode node;
+  node.write_list(3);
+  ASSERT_EQ(node(node.tune({"--device", "hip:0", "--shard", "1/2"})).exit_code, 0);
+  const auto half = node({"fleet", "merge", node.out, "--json"});
+  const std::string merged = half.json().at(0)["file"];
+  const auto before = rows_in(merged);
+  ASSERT_EQ(node({"db", "check", "--db", merged}).exit_code, 0);  // from now on it has a log
+  SQLite::Database reader(merged, SQLite::OPEN_READONLY);
+  ASSERT_EQ(reader.execAndGet("PRAGMA journal_mode").getString(), "wal");
+  ASSERT_TRUE(std::filesystem::exists(merged + "-wal"));
+
+  const auto same = node({"fleet", "merge", node.out});
+  EXPECT_THAT(same.err, testing::IsEmpty());
+  EXPECT_THAT(same.out, HasSubstr("2 of 3 shapes tuned"));
+  EXPECT_EQ(rows_in(merged), before);
+  ASSERT_EQ(node(node.tune({"--device", "hip:1", "--shard", "2/2"})).exit_code, 0);
+  const auto whole = node({"fleet", "merge", node.out});
+  EXPECT_EQ(whole.exit_code, 0) << whole.out << whole.err;
+  EXPECT_EQ(reader.execAndGet("SELECT count(*) FROM measurement WHERE winner = 1").getInt64(), 3)
+      << "who has it open sees what was added";
+
+  const auto copy = node.folder / "copy.kiln";  // without its log
+  std::filesystem::copy(merged, copy);
+  EXPECT_EQ(rows_in(copy), rows_in(merged));
+  EXPECT_THAT(files_in(node.out, ".parts"), testing::IsEmpty());
+}
+
 TEST(FleetShards, UnequalDevicesAreKeptApart) {
   const InventedNode node("0,1");
   node.write_list(2);
