@@ -9,6 +9,7 @@
 
 #include "cache/keys.h"
 #include "cache/store.h"
+#include "engine/held.h"
 #include "fleet/device_kind.h"
 #include "fleet/log.h"
 #include "runtime/backend.h"
@@ -112,7 +113,9 @@ std::string what_is_missing(const Holdings& all, const FleetItem& item) {
   const auto record = item.threads == 0 ? found->second.begin() : found->second.find(item.threads);
   if (record == found->second.end()) return "no record";
   const auto& searched = record->second.searched;
-  const bool cut = searched && searched->interrupted && !searched->whole_space;
+  // One that was cut after its budget, in its last race, is complete: nobody would continue it.
+  const bool cut =
+      searched && searched->interrupted && !is_complete(record->second, searched->budget_seconds);
   return cut ? fmt::format("interrupted after {:.1f} s of {:.1f} s", searched->spent_seconds,
                            searched->budget_seconds)
              : "";

@@ -11,6 +11,8 @@
 #include "fleet/log.h"
 #include "fleet/missing.h"
 #include "fleet/plan_file.h"
+#include "runtime/backend.h"
+#include "support/stored.h"
 #include "support/temp_dir.h"
 
 namespace kiln::fleet_test {
@@ -211,6 +213,36 @@ TEST(FleetProgress, CountsAnItemThatTwoPartsBeganOnce) {
   EXPECT_THAT(state->missing[0].reason, HasSubstr("failed: "));
   EXPECT_EQ(state->missing[1].reason, "begun, and not ended");
   EXPECT_THAT(state->missing[2].reason, HasSubstr("its record is in no database"));
+}
+
+TEST(FleetProgress, ASearchThatWasCutAfterItsBudgetIsNotMissing) {
+  const TempDir dir;
+  BestKey key = test::key_of(9, 8, 8);
+  key.policy = backend_of(key.device.vendor).policy;
+  const std::vector<FleetItem> list{item(text(key.gemm))};
+  const auto folder = FleetFolder::join(dir / "fleet", {list, 1}).value();
+  const std::string kind = kind_name(key.device);
+  ASSERT_TRUE(folder.add_kind(kind));
+  const auto missing_after = [&](double spent) {
+    const auto store = test::open_store(folder.merged(kind));
+    EXPECT_TRUE(store->put(key, test::kNow, test::timed(6, 1000)));
+    EXPECT_TRUE(store->make_winner(key, test::kNow, test::config_of(6)));
+    EXPECT_TRUE(store->put_search(key, test::kNow,
+                                  {.seconds = spent,
+                                   .budget_seconds = 20,
+                                   .spent_seconds = spent,
+                                   .measured = 3,
+                                   .enumerated = 40,
+                                   .interrupted = true}));
+    const KindState state = state_of(folder, kind).value();
+    EXPECT_EQ(state.wanted, 1u);
+    EXPECT_EQ(state.model, key.device.model);
+    return state.missing;
+  };
+  const auto missing = missing_after(19);
+  ASSERT_THAT(missing, testing::SizeIs(1));
+  EXPECT_EQ(missing[0].reason, "interrupted after 19.0 s of 20.0 s");
+  EXPECT_THAT(missing_after(20), testing::IsEmpty()) << "its last race was cut";
 }
 
 }  // namespace kiln::fleet_test
