@@ -44,7 +44,8 @@ void merge_code_of_keys(SQLite::Database& db, MergeReport& report) {
   report.binaries += merge_code(db) - exchanged;
 }
 
-/// Of two extents the one that measured more.
+/// Of two extents the one of the whole space, else the one that spent more of a budget: a search
+/// that was cut short does not hide one that ended, whose machine was slower.
 void merge_extents(SQLite::Database& db) {
   std::string fields, updates;
   const auto add = [&](std::string_view name, const auto&) {
@@ -55,7 +56,7 @@ void merge_extents(SQLite::Database& db) {
   for_each_search_field(any, add);
   const auto order = [](std::string_view row) {
     return fmt::format(
-        "({0}.measured, {0}.spent_seconds, {0}.enumerated, {0}.whole_space, {0}.created, "
+        "({0}.whole_space, {0}.spent_seconds, {0}.measured, {0}.enumerated, {0}.created, "
         "{0}.failed, {0}.seconds, {0}.budget_seconds, {0}.interrupted)",
         row);
   };

@@ -172,7 +172,11 @@ Status merge_pile(Layer& own, Layer& pile, const std::vector<std::filesystem::pa
       for (Contender* contender : {&conflict.kept, &conflict.other})
         name_files(*own.db, own.path, files, conflict.key, *contender);
     forget_merge(*own.db);
-    if (!dry_run) transaction.commit();
+    if (dry_run) return {};
+    transaction.commit();
+    // Not left to the last one who closes it, whose connection may be read only: a copy of the file
+    // without its log has the rows.
+    own.db->exec("PRAGMA wal_checkpoint(PASSIVE)");
     return {};
   });
 }

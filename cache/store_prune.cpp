@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cache/prune.h"
+#include "cache/range_kernels.h"
 #include "cache/store_impl.h"
 
 namespace kiln {
@@ -135,8 +136,9 @@ Result<PruneReport> Store::prune(const PruneOptions& options) {
     report.bytes_before = bytes_of(own.path, db);
     SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
     const auto before = count_rows(db);
-    constexpr const char* kWinners = "SELECT count(*) FROM measurement WHERE winner = 1";
-    const std::int64_t winners = db.execAndGet(kWinners).getInt64();
+    const std::string winners_query =
+        fmt::format("SELECT count(*) FROM measurement WHERE winner = 1 AND {}", kOfSingleSizes);
+    const std::int64_t winners = db.execAndGet(winners_query.c_str()).getInt64();
     db.exec(
         "DROP TABLE IF EXISTS temp.named;"
         "CREATE TEMP TABLE named AS SELECT DISTINCT binary_key FROM measurement");
@@ -145,7 +147,7 @@ Result<PruneReport> Store::prune(const PruneOptions& options) {
     if (options.most_bytes > 0) report.small_enough = shrink_to(db, options.most_bytes);
     for (const auto& [table, rows] : count_rows(db))
       if (before.at(table) != rows) report.dropped[table] = before.at(table) - rows;
-    report.winners = winners - db.execAndGet(kWinners).getInt64();
+    report.winners = winners - db.execAndGet(winners_query.c_str()).getInt64();
     report.bytes_after = used_bytes(db);
     if (options.dry_run || !report.small_enough) return {};
     transaction.commit();

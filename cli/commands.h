@@ -15,6 +15,7 @@ void add_show(CLI::App& app, Session& session);
 void add_explain(CLI::App& app, Session& session);
 void add_verify(CLI::App& app, Session& session);
 void add_db(CLI::App& app, Session& session);
+void add_fleet(CLI::App& app, Session& session);
 void add_examples(CLI::App& app, Session& session);
 
 }  // namespace kiln::cli

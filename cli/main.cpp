@@ -122,6 +122,7 @@ int run(int argc, char** argv) {
   add_explain(app, session);
   add_verify(app, session);
   add_db(app, session);
+  add_fleet(app, session);
   add_examples(app, session);
   add_help(app, session);
   const bool json = wants_json(argc, argv);

@@ -250,10 +250,12 @@ void DatabaseOptions::add_to(CLI::App& app) {
       ->type_name("FILE");
 }
 
+std::filesystem::path user_database(const DatabaseOptions& database) {
+  return database.file.empty() ? default_database() : std::filesystem::path(database.file);
+}
+
 Result<std::unique_ptr<Store>> open_store(const DatabaseOptions& database) {
-  return Store::open(
-      {database.file.empty() ? default_database() : std::filesystem::path(database.file),
-       default_shipped()});
+  return Store::open({user_database(database), default_shipped()});
 }
 
 Result<std::unique_ptr<Store>> open_existing_store(const DatabaseOptions& database) {

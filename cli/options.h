@@ -83,6 +83,8 @@ struct DatabaseOptions {
   void add_to(CLI::App& app);
 };
 
+/// The file that --db names, else the user's own.
+std::filesystem::path user_database(const DatabaseOptions& database);
 /// The user's database and the shipped ones. Errors: database.
 Result<std::unique_ptr<Store>> open_store(const DatabaseOptions& database);
 /// The same for a command that makes none: a mistyped name must not look like an empty database.

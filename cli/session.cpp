@@ -68,4 +68,6 @@ bool interrupted() { return g_interrupted != 0; }
 
 void watch_interrupts() { std::signal(SIGINT, on_interrupt); }
 
+void watch_termination() { std::signal(SIGTERM, on_interrupt); }
+
 }  // namespace kiln::cli

@@ -45,5 +45,7 @@ CLI::App* add_command(CLI::App& parent, Session& session, const Manual& manual,
 /// True once the user has asked to stop (Ctrl-C); a second Ctrl-C ends the process at once.
 bool interrupted();
 void watch_interrupts();
+/// The same where SIGTERM asks: Slurm and mpirun send it before they kill.
+void watch_termination();
 
 }  // namespace kiln::cli

@@ -21,7 +21,7 @@ endif()
 
 if("cli_test" MATCHES "${KILN_TESTS_MATCHING}")
   # The benchmark, the command that is run as a child process, compressed tables.
-  target_link_libraries(unit_tests PRIVATE kiln_bench kiln_zstd nlohmann_json::nlohmann_json)
+  target_link_libraries(unit_tests PRIVATE kiln_fleet kiln_zstd nlohmann_json::nlohmann_json)
   add_dependencies(unit_tests kiln_cli)
 endif()
 

@@ -120,7 +120,8 @@ int hipDeviceTotalMem(std::size_t* bytes, int device) {
 int hipDeviceGetPCIBusId(char* bus, int length, int device) {
   Call call("hipDeviceGetPCIBusId");
   if (!is_device(device) || length < 13) return call.wrong("no such device", kNoDevice);
-  std::strncpy(bus, "0000:0c:00.0", std::size_t(length));
+  const int number = fake_devices()[std::size_t(device)].bus;
+  std::strncpy(bus, fmt::format("0000:{:02x}:00.0", number).c_str(), std::size_t(length));
   return kOk;
 }
 int hipDeviceGetAttribute(int* value, int attribute, int device) {

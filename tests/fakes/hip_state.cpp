@@ -3,7 +3,10 @@
 #include <elf.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <sstream>
 
 #include "fakes/hip_control.h"
 
@@ -29,6 +32,29 @@ std::vector<std::byte> emulated_behind(const std::byte* end) {
   return {end + sizeof head, end + sizeof head + head.bytes};
 }
 
+/// "0,2" as numbers; no variable: none.
+std::optional<std::vector<std::size_t>> places_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  std::vector<std::size_t> places;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) places.push_back(std::stoul(word));
+  return places;
+}
+
+std::vector<FakeDevice> node_of(const std::vector<FakeDevice>& cards) {
+  std::vector<FakeDevice> node, visible;
+  const auto named = places_in("KILN_FAKE_HIP_CARDS");
+  for (const std::size_t place : named.value_or(std::vector<std::size_t>{})) {
+    node.push_back(cards.at(place));
+    node.back().bus += static_cast<int>(node.size());
+  }
+  const auto seen = places_in("ROCR_VISIBLE_DEVICES");
+  if (!seen) return node;
+  for (const std::size_t place : *seen) visible.push_back(node.at(place));
+  return visible;
+}
+
 }  // namespace
 
 FakeHip& FakeHip::get() {
@@ -37,11 +63,13 @@ FakeHip& FakeHip::get() {
 }
 
 const std::vector<FakeDevice>& fake_devices() {
-  static const std::vector<FakeDevice> devices{
+  static const std::vector<FakeDevice> cards{
       {"AMD Instinct MI300X", "gfx942:sramecc+:xnack-", 304, 8, std::size_t{192} << 30},
       {"AMD Instinct MI300X", "gfx942:sramecc+:xnack-", 38, 0, std::size_t{24} << 30},
       {"AMD Radeon RX 580", "gfx803", 36, 0, std::size_t{8} << 30}};
-  return devices;
+  static const std::vector<FakeDevice> here =
+      std::getenv("KILN_FAKE_HIP_CARDS") == nullptr ? cards : node_of(cards);
+  return here;
 }
 
 int FakeHip::live() const {

@@ -86,6 +86,7 @@ struct FakeDevice {
   const char *name, *arch;
   int units, chiplets;  // chiplets 0: this runtime does not tell
   std::size_t memory_bytes;
+  int bus = 0x0c;  // of its address
 };
 
 /// One for the process.
@@ -117,6 +118,9 @@ struct FakeHip {
   int launch(const FakeLaunch& launch, void** parameters);
 };
 
+/// Three cards; or a node of those that $KILN_FAKE_HIP_CARDS names by their places among the three,
+/// "0,0,0,1", each at an address of its own, of which a process sees what $ROCR_VISIBLE_DEVICES
+/// says.
 const std::vector<FakeDevice>& fake_devices();
 
 }  // namespace kiln::test

@@ -38,6 +38,7 @@ class KilnCommand {
   CommandResult operator()(const std::vector<std::string>& arguments) const {
     std::string line = "env -u KILN_DB_PATH";
     for (const auto& [name, value] : environment) line += ' ' + quoted(name + '=' + value);
+    for (const std::string& word : launcher) line += ' ' + quoted(word);
     line += ' ' + quoted(KILN_BINARY_DIR "/bin/kiln");
     for (const std::string& argument : arguments) line += ' ' + quoted(argument);
     const std::filesystem::path out = folder / "stdout", err = folder / "stderr";
@@ -53,6 +54,7 @@ class KilnCommand {
   }
 
   TempDir folder;
+  std::vector<std::string> launcher = {};  // words before the command: mpirun -n 4
   std::map<std::string, std::string> environment{{"KILN_DB", (folder / "kiln.db").string()}};
 
  private:

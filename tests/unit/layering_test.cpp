@@ -19,9 +19,9 @@ namespace kiln::layering_test {
 namespace fs = std::filesystem;
 
 /// In processing order. "kiln/…" is how include/kiln is spelled in an #include.
-constexpr std::array<std::string_view, 11> kOrder = {"kiln",  "templates", "generator", "runtime",
+constexpr std::array<std::string_view, 12> kOrder = {"kiln",  "templates", "generator", "runtime",
                                                      "tuner", "cache",     "engine",    "bench",
-                                                     "cli",   "python",    "hooks"};
+                                                     "fleet", "cli",       "python",    "hooks"};
 
 /// Folders that are users of kiln: the public headers are all they may include of it.
 constexpr std::array<std::string_view, 2> kUsers = {"python", "hooks"};
@@ -32,7 +32,7 @@ const std::multimap<std::string, std::string> kOwners = {
     {"lld/", "runtime"},     {"CLI/", "cli"},        {"dlfcn.h", "runtime"},  {"dlfcn.h", "bench"},
     {"hwloc", "runtime"},    {"oneapi/", "bench"},   {"Eigen/", "bench"},     {"libxsmm", "bench"},
     {"spdlog/", "runtime"},  {"Python.h", "python"}, {"pybind11/", "python"}, {"dlpack/", "python"},
-    {"dlfcn.h", "hooks"},    {"cublas", "hooks"},    {"cuda", "hooks"}};
+    {"dlfcn.h", "fleet"},    {"dlfcn.h", "hooks"},   {"cublas", "hooks"},     {"cuda", "hooks"}};
 
 struct Include {
   fs::path file;  // relative to the source tree

@@ -104,7 +104,7 @@ void draw_file(const std::filesystem::path& file, unsigned seed) {
       ASSERT_TRUE(store->put_search(key, made_by,
                                     {.seconds = 1,
                                      .budget_seconds = 9,
-                                     .spent_seconds = 2,
+                                     .spent_seconds = 2.0 + draw(2),
                                      .measured = 1 + draw(9),
                                      .enumerated = 40}));
       ASSERT_TRUE(store->raise_peak(key.device, fp32, 1e9 * (1 + draw(5))));
@@ -148,6 +148,34 @@ TEST(Merge, TheOrderOfFilesDoesNotMatter) {
     EXPECT_EQ(test::first_difference(database_dump(dir / "once.db"), once), "") << seed;
     EXPECT_EQ(again.added + again.replaced + again.dethroned + again.binaries, 0);
   }
+}
+
+TEST(Merge, ASearchThatWasCutShortDoesNotHideOneThatEnded) {
+  TempDir dir;
+  const SearchExtent cut{.budget_seconds = 20,
+                         .spent_seconds = 19,
+                         .measured = 300,
+                         .enumerated = 900,
+                         .interrupted = true};
+  const SearchExtent ended{
+      .budget_seconds = 20, .spent_seconds = 20, .measured = 290, .enumerated = 900};
+  const SearchExtent whole{.budget_seconds = 20,
+                           .spent_seconds = 5,
+                           .measured = 280,
+                           .enumerated = 900,
+                           .whole_space = true};
+  Files files;
+  for (const SearchExtent& searched : {cut, ended, whole}) {
+    files.push_back(
+        file_of(dir / fmt::format("{}.db", searched.measured), timed_so(6, {1000, 995, 1005, 31})));
+    ASSERT_TRUE(open_store(files.back())->put_search(kKey, kNow, searched));
+  }
+  const auto kept = [&](const Files& merged) {
+    merge(dir / fmt::format("own{}.db", merged.size()), merged);
+    return open_store(dir / fmt::format("own{}.db", merged.size()))->best(kKey, kNow)->searched;
+  };
+  EXPECT_EQ(kept({files[0], files[1]}), ended);
+  EXPECT_EQ(kept(files), whole);
 }
 
 TEST(Merge, AFewQuickSamplesDoNotBeatARace) {

@@ -1,0 +1,19 @@
+#include "engine/held.h"
+
+#include "engine/engine_impl.h"
+
+namespace kiln {
+
+std::optional<Record> held_record(Engine& engine, const Gemm& gemm, int threads) {
+  Engine::Impl& impl = engine.impl();
+  const auto count = impl.threads_of(threads);
+  if (!count || !validate(gemm)) return std::nullopt;
+  return impl.best(impl.key_of(impl.spelt(gemm), *count), impl.now);
+}
+
+bool is_complete(const Record& record, double budget_seconds) {
+  return !record.searched || record.searched->whole_space ||
+         record.searched->spent_seconds >= budget_seconds;
+}
+
+}  // namespace kiln

@@ -1,0 +1,19 @@
+// What a database holds of a problem already, for commands that plan before they tune.
+#pragma once
+
+#include <optional>
+
+#include "cache/store.h"
+#include "kiln/engine.hpp"
+
+namespace kiln {
+
+/// The record by which tune() of this problem would go, with its file and extent; `threads` 0: the
+/// engine's default. Empty: none, or no such number of threads.
+std::optional<Record> held_record(Engine& engine, const Gemm& gemm, int threads);
+
+/// Whether a search of this budget would add nothing to the record's. A record of before extents
+/// were stored counts as complete.
+bool is_complete(const Record& record, double budget_seconds);
+
+}  // namespace kiln
