@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "cache/merge_rows.h"
+#include "cache/range_kernels.h"
 #include "cache/rows.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
@@ -88,6 +89,10 @@ std::set<std::string> winners_of_ranges(SQLite::Database& db) {
       for (const RangeCell& cell : range->table.cells) {
         BestKey key = range->key;
         key.gemm = range->range.at(cell.tuned_at);
+        named.insert(key_text(key) + text(cell.config));
+        // The row that the table's kernel has of its own.
+        key.gemm = normalised(key.gemm);
+        key.policy = range_policy(key.policy, range->range);
         named.insert(key_text(key) + text(cell.config));
       }
   return named;

@@ -48,7 +48,8 @@ const std::vector<DeviceCaps>& StoredKernels::classes_of_cpus(const DeviceCaps& 
 
 const std::vector<DeviceCaps>& StoredKernels::relatives(const DeviceCaps& device, Store& store) {
   if (!relatives_) {
-    relatives_ = store.devices();
+    // A CPU has classes instead: its misses read nothing for this.
+    relatives_ = on_host(device) ? std::vector<DeviceCaps>{} : store.devices();
     std::erase_if(*relatives_, [&](const DeviceCaps& other) {
       return other == device || !are_relatives(device, other);
     });

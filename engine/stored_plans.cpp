@@ -159,7 +159,8 @@ std::optional<SharedPlan> Engine::Impl::relative_plan(const Gemm& gemm, int thre
       BestKey key = key_of(as, threads);
       key.device = relative;
       const auto won = best(key, now);
-      if (!won) continue;
+      const AllowedSummation order(key.gemm, device, key.determinism);
+      if (!won || !order.allows(won->measured.config)) continue;
       for (StoredKernel& kernel : stored_kernels.of(key, *store, now).kernels) {
         const Config& config = kernel.record.measured.config;
         if (config != won->measured.config || !serves(kernel, key.gemm, device) ||

@@ -7,6 +7,7 @@
 #include "cache/keys.h"
 #include "cache/offline.h"
 #include "engine/engine_impl.h"
+#include "engine/held.h"
 #include "generator/render/code_key.h"
 #include "runtime/log.h"
 #include "tuner/verify/envelope.h"
@@ -50,8 +51,7 @@ double fastest_rate(const Gemm& gemm, const SearchResult& result) {
 /// written (a shipped one) is complete: else every process that calls tune() would search its
 /// problem again. So is one of before extents were stored: nothing is known of its search.
 bool complete(const Record& record, double budget) {
-  if (!record.writable || !record.searched) return true;
-  return record.searched->whole_space || record.searched->spent_seconds >= budget;
+  return !record.writable || is_complete(record, budget);
 }
 
 /// What this search adds to the searches it continues, and how long it may take.

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "cache/keys.h"
+#include "cache/range_kernels.h"
 #include "cache/rows.h"
 #include "cache/schema.h"
 #include "support/child.h"
@@ -456,6 +457,36 @@ double cpu_seconds() {
   ::getrusage(RUSAGE_SELF, &usage);
   const auto seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// A kernel has the row that its table names, also where another file's table has another kernel of
+/// the same size that was faster there.
+TEST(MergeRanges, TheTableThatIsKeptKeepsItsKernel) {
+  TempDir dir;
+  BestKey at = kKey;
+  at.gemm.m = 16;
+  const GemmRange range = kKey.gemm.with_m(1, 64);
+  const auto fill = [&](const char* file, int kernel, double ns, const char* day) {
+    const auto store = open_store(dir / file);
+    store_winner(*store, at, kernel, ns);
+    ASSERT_TRUE(store->put_range(kKey, range, {{{64, 16, config_of(kernel), 1e3}}}));
+    tamper(dir / file, fmt::format("UPDATE range SET created = '{}T10:00:00Z'", day));
+  };
+  fill("new.db", 6, 900, "2030-01-02");
+  fill("old.db", 8, 500, "2030-01-01");
+  for (const auto& files :
+       {std::vector{dir / "new.db", dir / "old.db"}, std::vector{dir / "old.db", dir / "new.db"}}) {
+    const auto store = open_store(":memory:");
+    ASSERT_TRUE(store->merge_from(files, {}));
+    const auto ranges = store->ranges_like(kKey, Size::m);
+    ASSERT_EQ(ranges.size(), 1u);
+    EXPECT_EQ(ranges[0].table.cells[0].config, config_of(6));
+    BestKey own = at;
+    own.policy = range_policy(at.policy, range);
+    const auto kernel = store->best(own, kNow);
+    ASSERT_TRUE(kernel);
+    EXPECT_EQ(kernel->measured.config, config_of(6));
+  }
 }
 
 TEST(MergeTime, TenFilesOfTenThousandRowsTakeFiveSeconds) {
