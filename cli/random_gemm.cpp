@@ -121,7 +121,8 @@ void draw_scales(Draw& draw, Gemm& g) {
 
 /// Only some types know the difference.
 void draw_numerics(Draw& draw, Gemm& g) {
-  if (const Gemm fast = g.with_numerics(Numerics::fast); draw.one_in(2) && validate(fast)) g = fast;
+  for (const Numerics kind : {Numerics::fast, Numerics::tensor})
+    if (const Gemm other = g.with_numerics(kind); draw.one_in(2) && validate(other)) g = other;
 }
 
 void draw_epilogue(Draw& draw, Gemm& g) {

@@ -18,7 +18,7 @@ namespace {
 static_assert(EnumNames<DType>::names.size() == KILN_FP4_E2M1 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_TENSOR + 1);
-static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_FAST + 1);
+static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
 static_assert(EnumNames<Activation>::names.size() == KILN_SILU + 1);
 static_assert(static_cast<int>(Progress::Stage::done) == KILN_STAGE_DONE);
 static_assert(static_cast<int>(LogLevel::debug) == KILN_LOG_DEBUG);

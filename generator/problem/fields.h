@@ -43,7 +43,7 @@ struct EnumNames<Scale> {
 };
 template <>
 struct EnumNames<Numerics> {
-  static constexpr std::array<std::string_view, 2> names{"ieee", "fast"};
+  static constexpr std::array<std::string_view, 3> names{"ieee", "fast", "tensor"};
 };
 /// Calls `f(name, field)` for every field of an Epilogue.
 template <typename E, typename F>
@@ -126,7 +126,8 @@ constexpr void for_each_gemm_field(G& gemm, F&& f) {
 
 /// Whether D = op(A) * op(B) is all that a call computes, up to alpha and beta * C: what other
 /// libraries compute. A field that is not named here must have its default, a new one as well. A
-/// packed B counts as plain: a library may read B as it was.
+/// packed B counts as plain: a library may read B as it was. So do all numerics: what keeps all of
+/// the accumulator's type serves each.
 inline bool is_plain_product(const Gemm& gemm) {
   Gemm plain;
   plain.m = gemm.m, plain.n = gemm.n, plain.k = gemm.k, plain.batch = gemm.batch;
@@ -134,6 +135,7 @@ inline bool is_plain_product(const Gemm& gemm) {
   plain.accumulator = gemm.accumulator;
   plain.alignment = gemm.alignment;
   plain.b_packed = gemm.b_packed;
+  plain.numerics = gemm.numerics;
   return gemm == plain;
 }
 

@@ -118,6 +118,8 @@ std::string_view name(Numerics n) {
       return "ieee";
     case Numerics::fast:
       return "fast";
+    case Numerics::tensor:
+      return "tensor";
   }
   return "?";
 }

@@ -163,12 +163,12 @@ Status read_scales(std::string_view text, Gemm& g) {
 }
 
 Status read_numerics(std::string_view word, Numerics& out) {
-  for (const Numerics kind : {Numerics::ieee, Numerics::fast}) {
+  for (const Numerics kind : {Numerics::ieee, Numerics::fast, Numerics::tensor}) {
     if (word != name(kind)) continue;
     out = kind;
     return {};
   }
-  return bad_input("numerics = \"{}\": must be ieee or fast", word);
+  return bad_input("numerics = \"{}\": must be ieee, fast or tensor", word);
 }
 
 std::string scale_word(const Gemm& g) {

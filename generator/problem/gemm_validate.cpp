@@ -32,7 +32,7 @@ Status check_enumerators(const Gemm& g) {
                      static_cast<int>(g.epilogue.activation));
   if (g.epilogue.bias > Bias::per_column)
     return bad_input("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
-  if (g.numerics > Numerics::fast)
+  if (g.numerics > Numerics::tensor)
     return bad_input("numerics = {}: no such kind of numerics", static_cast<int>(g.numerics));
   for (Operand which : {Operand::a, Operand::b})
     if (scale_of(g, which) > Scale::tensor)
@@ -122,11 +122,15 @@ Status check_scales(const Gemm& g) {
 
 Status check_numerics(const Gemm& g) {
   if (g.numerics == Numerics::ieee) return {};
+  const bool tensor = g.numerics == Numerics::tensor;
+  const auto known = [&](DType type) {
+    return tensor ? type == DType::fp32 : is_floating(type) && bits_of(type) == 8;
+  };
   for (const Operand which : {Operand::a, Operand::b})
-    if (const DType type = matrix(g, which).dtype; !is_floating(type) || bits_of(type) != 8)
+    if (const DType type = matrix(g, which).dtype; !known(type))
       return fail(ErrorCode::unsupported,
-                  fmt::format("numerics = {}: {}.dtype = {} is no 8-bit float", name(g.numerics),
-                              name(which), name(type)));
+                  fmt::format("numerics = {}: {}.dtype = {} is {}", name(g.numerics), name(which),
+                              name(type), tensor ? "not fp32" : "no 8-bit float"));
   if (blocks_along_k(g.scale_a))
     return fail(ErrorCode::unsupported,
                 fmt::format("numerics = {}: scale_a = {} is applied to each block's sum in fp32",

@@ -8,8 +8,15 @@ bool truncates_sums(const DeviceCaps& device) {
   return device.vendor == Vendor::nvidia && device.gpu.sm >= 89 && device.gpu.sm < 100;
 }
 
+bool splits_fp32(const DeviceCaps& device) {
+  if (device.vendor == Vendor::cpu) return device.cpu.amx_bf16;
+  return device.vendor == Vendor::nvidia && device.gpu.sm == 90 && device.gpu.arch_specific;
+}
+
 Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device) {
-  return truncates_sums(device) ? gemm.numerics : Numerics::ieee;
+  const bool differs =
+      gemm.numerics == Numerics::tensor ? splits_fp32(device) : truncates_sums(device);
+  return differs ? gemm.numerics : Numerics::ieee;
 }
 
 Gemm spelt_for(const Gemm& gemm, const DeviceCaps& device) {

@@ -12,6 +12,9 @@ namespace kiln {
 /// do.
 bool truncates_sums(const DeviceCaps& device);
 
+/// Whether a family of the device multiplies fp32 in parts of 16 bits (numerics=tensor).
+bool splits_fp32(const DeviceCaps& device);
+
 /// The numerics that make a difference on a device.
 Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device);
 

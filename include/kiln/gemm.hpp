@@ -49,9 +49,12 @@ enum class Scale : std::uint8_t {
 
 /// How much of its accumulator's type a product must keep.
 enum class Numerics : std::uint8_t {
-  ieee,  ///< what the type gives: 8-bit floats are summed in fp32 after each 128 elements of k
-  fast   ///< 8-bit floats may be summed along all of k in the few bits of a tensor core's
-         ///< accumulator (14 on Hopper): CUBLASLT_MATMUL_DESC_FAST_ACCUM
+  ieee,   ///< what the type gives: 8-bit floats are summed in fp32 after each 128 elements of k
+  fast,   ///< 8-bit floats may be summed along all of k in the few bits of a tensor core's
+          ///< accumulator (14 on Hopper): CUBLASLT_MATMUL_DESC_FAST_ACCUM
+  tensor  ///< fp32 may be multiplied by tensor cores in parts of half precision, each line scaled
+          ///< by a power of two: errors of fp32's size, but an element below 2^-29 of the largest
+          ///< of its line keeps 2^-51 of that largest one, and an infinity counts as NaN
 };
 
 /// How one matrix is stored. `transposed` says that what is stored is the transpose of what enters
@@ -105,7 +108,8 @@ struct KILN_API Gemm {
   /// or neither has; the fp6 and fp4 types need mx_32.
   Scale scale_a = Scale::none;
   Scale scale_b = Scale::none;  ///< as scale_a, of B
-  /// `fast` needs two operands of 8-bit floats without scales of blocks along k.
+  /// `fast` needs two operands of 8-bit floats without scales of blocks along k, `tensor` two of
+  /// fp32.
   Numerics numerics = Numerics::ieee;
 
   /// Field by field, in order.
@@ -200,7 +204,8 @@ KILN_API Status validate(const Gemm& gemm);
 /// `int8` is s8·s8 → s32, `u8s8` and `s8u8` are the mixed pairs; `#` starts a comment. Keys: batch=
 /// lda= ldb= ldc= ldd= stride_a= … order= (row|column|per-matrix `rcrr`) out= acc= epilogue=
 /// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
-/// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's) numerics=(ieee|fast).
+/// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's)
+/// numerics=(ieee|fast|tensor).
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);

@@ -97,8 +97,12 @@ typedef enum kiln_scale {
 typedef enum kiln_numerics {
   KILN_NUMERICS_IEEE = 0, /**< what the type gives: 8-bit floats are summed in fp32 after each 128
                                elements of k */
-  KILN_NUMERICS_FAST = 1  /**< 8-bit floats may be summed along all of k in the few bits of a tensor
+  KILN_NUMERICS_FAST = 1, /**< 8-bit floats may be summed along all of k in the few bits of a tensor
                                core's accumulator, as with CUBLASLT_MATMUL_DESC_FAST_ACCUM */
+  KILN_NUMERICS_TENSOR = 2 /**< fp32 may be multiplied by tensor cores in parts of half precision,
+                                each line scaled by a power of two: errors of fp32's size, but an
+                                element below 2^-29 of the largest of its line keeps 2^-51 of that
+                                largest one, and an infinity counts as NaN */
 } kiln_numerics;
 
 /** What kiln_gemm() does when the exact problem was never tuned. */
@@ -168,7 +172,7 @@ typedef struct kiln_gemm_desc {
   kiln_scale scale_b;     /**< scales of B */
   int bias_as_d;          /**< 1: the bias has D's dtype, which is then fp16 or bf16 */
   kiln_numerics numerics; /**< KILN_NUMERICS_FAST needs two operands of 8-bit floats without scales
-                             of blocks along k */
+                             of blocks along k, KILN_NUMERICS_TENSOR two of fp32 */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */

@@ -125,7 +125,8 @@ other strides raise ValueError.
 - ``scale_a``, ``scale_b`` (8-bit floats): float32 of shape (), (lines,), (lines, k / 128)
   or (lines / 128, k / 128), or uint8 of shape (lines, k / 32), rounded up; a line is a row of ``a`` or a
   column of ``b``. A batch comes before that.
-- ``numerics``: "fast" lets 8-bit floats be summed in a tensor core's accumulator along all of k.
+- ``numerics``: "fast" lets 8-bit floats be summed in a tensor core's accumulator along all of k,
+  "tensor" lets tensor cores multiply float32 in parts.
 - ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.
 - ``threads``: 0 is the engine's number.
 - ``engine``: where none is given, one of the whole process.

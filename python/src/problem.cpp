@@ -178,12 +178,12 @@ void Builder::read_activation() {
 void Builder::read_numerics() {
   if (!arguments_.numerics) return;
   const std::string_view wanted = text(arguments_.numerics, "numerics");
-  for (const Numerics kind : {Numerics::ieee, Numerics::fast})
+  for (const Numerics kind : {Numerics::ieee, Numerics::fast, Numerics::tensor})
     if (name(kind) == wanted) {
       call_.gemm.numerics = kind;
       return;
     }
-  raise_bad_input(fmt::format("numerics = {}: must be ieee or fast", wanted));
+  raise_bad_input(fmt::format("numerics = {}: must be ieee, fast or tensor", wanted));
 }
 
 void Builder::read_out() {

@@ -133,7 +133,7 @@ def test_scales():
 
 def test_numerics():
     refused(kiln.Unsupported, "numerics = fast: a.dtype = fp32", A, B, numerics="fast")
-    refused(ValueError, "numerics = quick: must be ieee or fast", A, B, numerics="quick")
+    refused(ValueError, "numerics = quick: must be ieee, fast or tensor", A, B, numerics="quick")
 
 
 def test_hierarchy():

@@ -142,7 +142,7 @@ std::optional<int> type_code(DType type) {
 /// our columns. Nothing for what it has not, an exact GELU say.
 std::optional<std::int32_t> epilogue_code(const Gemm& g) {
   Gemm product = g;
-  product.scale_a = product.scale_b = Scale::none, product.numerics = Numerics::ieee;
+  product.scale_a = product.scale_b = Scale::none;
   product.epilogue.bias = Bias::none, product.epilogue.bias_as_d = false;
   product.epilogue.activation = Activation::none;
   if (!is_plain_product(product) || g.epilogue.bias == Bias::per_row) return std::nullopt;

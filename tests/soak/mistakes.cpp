@@ -117,7 +117,7 @@ constexpr Mistake kProblemMistakes[] = {
     {"scale_b 6", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, 6>},
     {"scale_b 256", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, 256>},
     {"numerics -1", "numerics", wrong_enum<&kiln_gemm_desc::numerics, -1>},
-    {"numerics 2", "numerics", wrong_enum<&kiln_gemm_desc::numerics, 2>},
+    {"numerics 3", "numerics", wrong_enum<&kiln_gemm_desc::numerics, 3>},
     {"numerics 256", "numerics", wrong_enum<&kiln_gemm_desc::numerics, 256>},
     {"scales of a type that has none", "scale_a",
      [](Arguments& x) {

@@ -30,8 +30,8 @@ class RandomGpuGemm {
     if (below(3) == 0) g.c.order = g.d.order = Order::column_major;
     if (below(4) == 0) g.batch = 2;
     if (below(3) == 0) add_epilogue(g);
-    if (const Gemm fast = g.with_numerics(Numerics::fast); below(2) == 0 && validate(fast))
-      g = fast;
+    for (const Numerics kind : {Numerics::fast, Numerics::tensor})
+      if (const Gemm other = g.with_numerics(kind); below(2) == 0 && validate(other)) g = other;
     lay_out(g, below(2) == 0 ? 16 : size_of(g.a.dtype) << below(3));
     return g;
   }

@@ -36,6 +36,8 @@ class RandomGemm {
     if (one_in(3)) g.batch = 2;
     if (one_in(2)) add_epilogue(g);
     if (one_in(2)) loosen(g);
+    if (const Gemm tensor = g.with_numerics(Numerics::tensor); validate(tensor) && one_in(2))
+      g = tensor;
     return g;
   }
 

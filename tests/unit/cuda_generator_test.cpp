@@ -309,7 +309,8 @@ TEST(CudaWgmmaRules, NameWhatIsWrong) {
   EXPECT_EQ(broken({.stages = 5}), "stages is 2 to 64, and stages fit shared memory");
   EXPECT_EQ(broken({.pingpong = true}),
             "accumulators, register operands and scales fit the registers");
-  EXPECT_EQ(broken({.right = 128, .promote = true}), "promote=1 needs 8-bit float operands");
+  EXPECT_EQ(broken({.right = 128, .promote = true}),
+            "promote=1 needs 8-bit float operands or halves=1");
   EXPECT_EQ(
       broken({.splits = 4}),
       "splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1");

@@ -70,8 +70,7 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
   EXPECT_TRUE(is_plain_product(base));
   for_each_changed(base, [](std::string_view name, const Gemm& changed) {
     const bool beyond = name == "bias" || name == "activation" || name == "residual" ||
-                        name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
-                        name == "numerics";
+                        name == "scale_a" || name == "scale_b" || name == "bias_as_d";
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }

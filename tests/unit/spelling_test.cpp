@@ -58,6 +58,11 @@ TEST(Spelling, NumericsCountWhereSumsAreTruncated) {
   EXPECT_EQ(numerics_on(fast, caps_named("sm_89").value()), Numerics::fast);
   EXPECT_EQ(numerics_on(fast, caps_named("gfx942").value()), Numerics::ieee);
   EXPECT_EQ(numerics_on(fast, caps_named("sm_80").value()), Numerics::ieee);
+  const Gemm tensor = gemm("fp32 N T 64 64 64 numerics=tensor");
+  EXPECT_EQ(numerics_on(tensor, caps_named("sm_90a").value()), Numerics::tensor);
+  EXPECT_EQ(numerics_on(tensor, caps_named("sm_80").value()), Numerics::ieee);
+  EXPECT_EQ(numerics_on(tensor, caps_named("amx").value()), Numerics::tensor);
+  EXPECT_EQ(numerics_on(tensor, caps_named("avx512").value()), Numerics::ieee);
 }
 
 TEST(Spelling, NumericsAreRefusedWhereTheySayNothing) {
@@ -68,8 +73,10 @@ TEST(Spelling, NumericsAreRefusedWhereTheySayNothing) {
             "numerics = fast: a.dtype = s8 is no 8-bit float");
   EXPECT_EQ(message("fp8 N T 64 64 128 scale=1x128 numerics=fast"),
             "numerics = fast: scale_a = 1x128 is applied to each block's sum in fp32");
+  EXPECT_EQ(message("tf32 N T 64 64 64 numerics=tensor"),
+            "numerics = tensor: a.dtype = tf32 is not fp32");
   EXPECT_EQ(message("fp8 N T 64 64 128 numerics=quick"),
-            "numerics = \"quick\": must be ieee or fast");
+            "numerics = \"quick\": must be ieee, fast or tensor");
 }
 
 }  // namespace kiln::spelling_test

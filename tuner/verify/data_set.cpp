@@ -73,8 +73,10 @@ void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const G
   Random random(seed, kStreamSpoil);
   const Activation f = gemm.epilogue.activation;
   const bool smooth = f != Activation::none && f != Activation::relu;
+  // In parts of half precision an infinity is a NaN.
+  const bool only_nan = smooth || gemm.numerics == Numerics::tensor;
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const double infinity = smooth ? nan : std::numeric_limits<double>::infinity();
+  const double infinity = only_nan ? nan : std::numeric_limits<double>::infinity();
   const auto anywhere = [&](std::int64_t extent) { return random.below(extent); };
   put(gemm, Operand::a, a, anywhere(gemm.m), anywhere(gemm.k), nan);
   put(gemm, Operand::a, a, gemm.m - 1, anywhere(gemm.k), infinity);

@@ -46,6 +46,9 @@ struct Output {
   //% if line_scale_b
   const float* scale_b;  // one a column, or one
   //% end
+  //% if halves
+  const i32 *exponents_a, *exponents_b;  // of the powers of two that rows and columns have
+  //% end
 };
 
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {

@@ -34,7 +34,7 @@ KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
     return;
   }
   //% end
-  //% if line_scale_a || line_scale_b
+  //% if line_scale_a || line_scale_b || halves
   Real x = product(scaled(out, Real(sum), row, column), out.alpha);
   //% else
   Real x = product(Real(sum), out.alpha);
@@ -79,7 +79,12 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
   const TileScheduler scheduler = scheduler_of(args, rank);
   Work work;
   scheduler.place(work, tile);
+  //% if halves
+  Output out = output_of(args, work.batch);
+  find_exponents(out, args, work.batch);
+  //% else
   const Output out = output_of(args, work.batch);
+  //% end
   // Four sums of a thread are two rows of the left operand by two of the right one.
   const int thread = quads % 4 * 32 + lane, quad = quads / 4 % (kSums / 4), s = quads / kSums;
   const i64 left = i64(work.left) * kLeftTile + region * kWarpgroupRows + s * 64 +

@@ -7,7 +7,11 @@
 constexpr int kCluster = kClusterLeft * kClusterRight;
 constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
 constexpr int kRightBytes = (kRightAcrossK ? (kRightTile + 63) / 64 * 64 : kRightTile) * 128;
+//% if halves
+constexpr int kStageBytes = 2 * (kLeftBytes + kRightBytes);  // both parts of either
+//% else
 constexpr int kStageBytes = kLeftBytes + kRightBytes;
+//% end
 constexpr int kSubtiles = kWarpgroupRows / 64;                           // of one warpgroup
 constexpr int kThreads = (kWarpgroups + 1) * 128;
 //% if store != direct
@@ -174,12 +178,24 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
           work.right * kRightTile, k, work.batch, rank_left, same_right, kRightHint);
       //% else
       mbarrier_expect(barrier, kStageBytes);
+      //% if halves
+      _Pragma("unroll") for (int part = 0; part < 2; ++part) {
+        const int batch = work.batch * 2 + part;
+        copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(
+            to + part * kLeftBytes, left, barrier, work.left * kLeftTile, k, batch, rank_right,
+            same_left, kLeftHint);
+        copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(
+            to + 2 * kLeftBytes + part * kRightBytes, right, barrier, work.right * kRightTile, k,
+            batch, rank_left, same_right, kRightHint);
+      }
+      //% else
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k,
                                                         work.batch, rank_right, same_left,
                                                         kLeftHint);
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
                                                          work.right * kRightTile, k, work.batch,
                                                          rank_left, same_right, kRightHint);
+      //% end
       //% end
       turn.step();
     }
@@ -225,6 +241,51 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
                 right + ((step * kRightStep) >> 4), accumulate | step);
   wgmma_commit();
   pin_all(sums);
+}
+//% end
+
+//% if halves
+/// One stage of the product of two parts; `accumulate` 0 lets its first step start anew.
+KILN_DEVICE void multiply_parts(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
+  _Pragma("unroll") for (int step = 0; step < 4; ++step)
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      wgmma_m64(sums[s], left + ((s * 64 * 128 + step * 32) >> 4), right + ((step * 32) >> 4),
+                accumulate | step);
+}
+
+/// The products of high parts are promoted stage by stage while the tensor cores multiply high by
+/// low parts, whose sums are 2^-11 of the others and stay in its accumulators for all of k.
+KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                                 int count, u64 left0, u64 right0, int lane) {
+  Acc part[kSubtiles][kSums], cross[kSubtiles][kSums];
+  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = cross[s][r] = 0;
+  u32 behind = 0;
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    const u64 left = left0 + u64(turn.stage) * (kStageBytes >> 4);
+    const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
+    pin_all(part);
+    wgmma_fence();
+    multiply_parts(part, left, right, 0);
+    wgmma_commit();
+    wgmma_wait<1>();
+    if (i > 0) release(behind, lane);
+    multiply_parts(cross, left + (kLeftBytes >> 4), right, i);
+    multiply_parts(cross, left, right + (kRightBytes >> 4), 1);
+    wgmma_commit();
+    wgmma_wait<1>();
+    pin_all(part);
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r];
+    behind = shared.empty + turn.stage * 8;
+    turn.step();
+  }
+  wgmma_wait<0>();
+  pin_all(cross);
+  release(behind, lane);
+  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += cross[s][r] * kLowUnit;
 }
 //% end
 
@@ -322,6 +383,13 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
   constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
   const u64 left0 = descriptor(kLeftLayout, shared.ring + row_offset * 128);
+  //% if halves
+  const u64 right0 = descriptor(kRightLayout, shared.ring + 2 * kLeftBytes);
+  multiply_halves(sums, shared, turn, count, left0, right0, lane);
+  //% if pingpong
+  named_barrier_arrive(kTurnBarrier + 1 - group, 256);
+  //% end
+  //% else
   const u64 right0 = descriptor(kRightLayout, shared.ring + kLeftBytes);
   //% if promote
   // The instruction keeps about 14 bits of 8-bit products' sums: each stage's are added in fp32.
@@ -370,6 +438,7 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   wgmma_wait<0>();
   pin_all(sums);
   release(behind, lane);
+  //% end
   //% end
   //% end
 }

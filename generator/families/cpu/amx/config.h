@@ -19,6 +19,7 @@ struct HostAmx {
   bool copy_left = false;  // copy the left operand's rows even where they could be read in place
   Parallel parallel = Parallel::none;
   bool any_epilogue = false;  // bias, activation and residual are arguments of the call
+  bool thirds = false;        // fp32: multiplied in three parts of bf16
   auto operator<=>(const HostAmx&) const = default;
 
   static constexpr auto fields() {
@@ -31,7 +32,8 @@ struct HostAmx {
                       Field<C, bool>{"swap", &C::swap},
                       Field<C, bool>{"copy_left", &C::copy_left},
                       argument("parallel", &C::parallel),
-                      Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true}};
+                      Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true},
+                      Field<C, bool>{"thirds", &C::thirds, 1, true}};
   }
 };
 

@@ -27,15 +27,26 @@ struct AmxSizes {
   int step;  // k of a tile
 };
 
-AmxSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostAmx&) {
-  const auto& row = *instruction(Isa::amx, p, d);
+/// The instruction that multiplies the operands, or their parts; null where there is none.
+const DotInstruction* instruction_of(const Canonical& p, const DeviceCaps& d, bool thirds) {
+  if (!thirds) return instruction(Isa::amx, p, d);
+  return p.gemm.numerics == Numerics::tensor ? dot_instruction(Isa::amx, d.cpu, bf16, bf16)
+                                             : nullptr;
+}
+
+/// Products of parts for each of the operands'.
+int products(const HostAmx& c) { return c.thirds ? 6 : 1; }
+int parts(const HostAmx& c) { return c.thirds ? 3 : 1; }
+
+AmxSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
+  const auto& row = *instruction_of(p, d, c.thirds);
   return {row, kTile * row.group};
 }
 
 constexpr FirstRule<HostAmx> kFirst[] = {
     {"isa has an instruction of this family for the types",
      [](const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
-       return c.isa == Isa::amx && instruction(Isa::amx, p, d) != nullptr;
+       return c.isa == Isa::amx && instruction_of(p, d, c.thirds) != nullptr;
      }}};
 
 constexpr Rule<HostAmx, AmxSizes> kRules[] = {
@@ -55,9 +66,13 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
        return !c.swap && c.parallel != Parallel::k && given.lanes == kTile && given.step == kTile &&
               given.group == w.row.group;
      }},
-    {"copy_left=1 needs a k-major left operand",
+    {"copy_left=1 needs a k-major left operand, and thirds=0, which always copies it",
      [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
-       return !c.copy_left || (c.swap ? p.b_k_major : p.a_k_major);
+       return !c.copy_left || (!c.thirds && (c.swap ? p.b_k_major : p.a_k_major));
+     }},
+    {"thirds=1 needs a B that is not packed",
+     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+       return !c.thirds || !p.gemm.b_packed;
      }},
     {"parallel=batch needs 2 or more products",
      [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
@@ -66,7 +81,8 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
 
 void enumerate(const Canonical& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
-  const auto* row = instruction(Isa::amx, p, d);
+  const bool thirds = p.gemm.numerics == Numerics::tensor;
+  const auto* row = instruction_of(p, d, thirds);
   if (row == nullptr) return;
   std::vector<Parallel> ways{Parallel::none};
   if (d.compute_units > 1) {
@@ -76,6 +92,9 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
   constexpr std::array<std::array<int, 2>, 6> shapes{
       {{2, 2}, {1, 3}, {3, 1}, {1, 2}, {2, 1}, {1, 1}}};
+  // Three parts of a left block of 16 or 32 rows stay in L1 where k is short.
+  const std::vector<int> depths =
+      thirds ? std::vector{128, 256, 512, 1024, 2048} : std::vector{512, 1024, 2048, 4096, 16384};
   const int step = kTile * row->group;
   const auto limit = [&](std::int64_t value, std::int64_t size, int unit) {
     return int(std::min(ceil_div(value, unit), ceil_div(std::max<std::int64_t>(size, 1), unit)) *
@@ -86,7 +105,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
       for (const bool copy : {false, true}) {
         const std::int64_t columns = swap ? p.gemm.m : p.gemm.n;
         int last_kc = 0;
-        for (const int kc : {512, 1024, 2048, 4096, 16384}) {
+        for (const int kc : depths) {
           const int block = limit(kc, p.gemm.k, step);
           if (block == last_kc) continue;
           last_kc = block;
@@ -96,7 +115,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
             if (strip == last_nc) continue;
             last_nc = strip;
             for (const Parallel way : ways)
-              visit(HostAmx{Isa::amx, mt, nt, block, strip, swap, copy, way});
+              visit(HostAmx{Isa::amx, mt, nt, block, strip, swap, copy, way, false, thirds});
           }
         }
       }
@@ -131,6 +150,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   v["b_packed"] = flag(g.b_packed);
   v["right_k_major"] = flag(h.swap ? p.a_k_major : p.b_k_major);
   v["column_sums"] = "0";
+  v["thirds"] = flag(h.thirds);
   if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
   return out;
 }
@@ -151,12 +171,13 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
   if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
   if (h.parallel == Parallel::grid) (m >= n ? m : n) = std::max(m, n) / threads;
   const double left = h.swap ? n : m, right = h.swap ? m : n;
-  const int bytes = size_of(g.a.dtype);
+  const int bytes = h.thirds ? parts(h) * size_of(bf16) : size_of(g.a.dtype);
   const double blocks = std::ceil(left / height) * std::ceil(right / width);
   const double steps = std::ceil(k / w.step), passes = std::ceil(k / h.kc);
   // A tile's dot takes 16 cycles, its load 8; cycles are half a vector dot's reciprocal rate.
   const double cycle = 2 / rate.dots_per_ns;
-  const double dots = 16.0 * h.mt * h.nt, loads = 8.0 * (h.mt + h.nt);
+  const double dots = 16.0 * h.mt * h.nt * products(h);
+  const double loads = 8.0 * (h.mt + h.nt) * (h.thirds ? 4 : 1);
   const double compute =
       blocks * (steps * std::max(dots, loads) + passes * (dots * 4 + 60)) * cycle;
   const double strip = std::min<double>(h.nc, right) * std::min<double>(h.kc, k) * bytes;
@@ -165,7 +186,8 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
   };
   // Both operands' tiles come from where their blocks stay while they are used again.
   const double block = height * std::min<double>(h.kc, k) * bytes;
-  const double stream = blocks * steps * 1024 * (h.nt / level(strip) + h.mt / level(block));
+  const double stream =
+      parts(h) * blocks * steps * 1024 * (h.nt / level(strip) + h.mt / level(block));
   const double left_bytes = left * k * bytes * std::ceil(right / h.nc);
   const double far = left_bytes < d.l2_bytes ? rate.l2 : left_bytes < 64e6 ? rate.l3 : rate.dram;
   const double memory = left_bytes / far;
@@ -174,7 +196,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
     const bool along = h.swap ? p.a_k_major : p.b_k_major;
     packing += right * k / row.group * (along ? 0.35 : 0.25) + right * k * bytes / rate.dram * 0.5;
   }
-  const bool in_place = h.swap ? p.b_k_major : p.a_k_major;
+  const bool in_place = !h.thirds && (h.swap ? p.b_k_major : p.a_k_major);
   if (h.copy_left || !in_place) packing += left_bytes / rate.l2 * (in_place ? 2 : 8);
   double shared = threads > 1 ? 2000 : 0;
   if (h.parallel == Parallel::k) shared += 2 * m * n * 4 * threads / rate.l3 + 1000;
@@ -194,14 +216,15 @@ Tile tile(const Canonical& p, const HostAmx& h, const AmxSizes&) {
 std::string summation(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
                       const AmxSizes& w) {
   const std::string blocks = h.kc < p.gemm.k ? fmt::format(" kc={}", h.kc) : "";
-  const std::string chain = host::chain(w.row) + blocks;
+  const std::string chain = host::chain(w.row) + (h.thirds ? " of thirds" : "") + blocks;
   return h.parallel == Parallel::k ? fmt::format("{} threads, each {}", d.compute_units, chain)
                                    : chain;
 }
 
 /// Square blocks of accumulators, and enough k a block that adding partial sums costs little.
-std::optional<HostAmx> plain(const Canonical&, const DeviceCaps&) {
-  return HostAmx{.mt = 2, .nt = 2, .kc = 2048, .nc = 512};
+std::optional<HostAmx> plain(const Canonical& p, const DeviceCaps&) {
+  return HostAmx{
+      .mt = 2, .nt = 2, .kc = 2048, .nc = 512, .thirds = p.gemm.numerics == Numerics::tensor};
 }
 
 constexpr TypedFamily<HostAmx, AmxSizes> kRow{
@@ -218,8 +241,11 @@ constexpr TypedFamily<HostAmx, AmxSizes> kRow{
     .tile = tile,
     .summation = summation,
     .plain = plain,
-    .flushed_by = [](const Gemm& g, const DeviceCaps& d,
-                     const HostAmx& c) { return host::flushed_by(c.isa, g, d); },
+    .flushed_by =
+        [](const Gemm& g, const DeviceCaps& d, const HostAmx& c) {
+          if (!c.thirds) return host::flushed_by(c.isa, g, d);
+          return dot_instruction(c.isa, d.cpu, bf16, bf16)->flushes ? 0x1p-126 : 0;
+        },
     .flags = [](const DeviceCaps& d, const HostAmx& c) { return host::flags(c.isa, d); }};
 
 }  // namespace

@@ -94,6 +94,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["has_fp8"] = value_of(is_fp8(g.a.dtype) || is_fp8(g.b.dtype));
   v["has_bf16_cvt"] = value_of(device.gpu.sm >= 80);
   add_epilogue(v, g);
+  v["halves"] = "0";
   v["integer"] = value_of(g.accumulator == s32);
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {

@@ -24,9 +24,10 @@ struct CudaWgmma {
   int group = 8;                        // tiles across a band; side of a Hilbert square
   bool pack_a = false, pack_b = false;  // copied into an aligned, k-major workspace first
   bool keep_right = false;              // L2 hint: keep the right operand, evict the left one first
-  bool promote = false;                 // 8-bit floats: each stage's accumulators are added in fp32
+  bool promote = false;                 // each stage's accumulators are added in fp32
   bool paired = false;  // rows of D at any address: stored by pairs straight from registers
   bool clip = false;    // copies end with the operand: none of rows that do not exist
+  bool halves = false;  // fp32: multiplied in two parts of half precision, split in the workspace
   auto operator<=>(const CudaWgmma&) const = default;
 
   static constexpr auto fields() {
@@ -48,7 +49,8 @@ struct CudaWgmma {
                       Field<C, bool>{"keep_right", &C::keep_right},
                       Field<C, bool>{"promote", &C::promote},
                       Field<C, bool>{"paired", &C::paired, 1, true},
-                      Field<C, bool>{"clip", &C::clip, 1, true}};
+                      Field<C, bool>{"clip", &C::clip, 1, true},
+                      Field<C, bool>{"halves", &C::halves, 1, true}};
   }
 };
 

@@ -16,20 +16,16 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 26> kFiles{
-    "cuda/common/abi.h",          "cuda/common/types.h",
-    "cuda/common/convert_ptx.h",  "cuda/common/convert.h",
-    "cuda/common/epilogue.h",     "cuda/common/workspace.h",
-    "cuda/common/hopper_ptx.h",   "cuda/common/grid_ptx.h",
-    "cuda/common/unaligned.h",    "cuda/wgmma/pack.cu",
-    "cuda/wgmma/wgmma_ptx.h",     "cuda/wgmma/wgmma.h",
-    "cuda/wgmma/registers_ptx.h", "cuda/wgmma/registers.h",
-    "cuda/common/hilbert.h",      "cuda/common/tile_scheduler.h",
-    "cuda/common/partials_ptx.h", "cuda/common/partials.h",
-    "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",
-    "cuda/wgmma/store_ptx.h",     "cuda/wgmma/store.h",
-    "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",
-    "cuda/wgmma/reduce.h",        "cuda/wgmma/kernel.cu"};
+constexpr std::array<std::string_view, 27> kFiles{
+    "cuda/common/abi.h",        "cuda/common/types.h",          "cuda/common/convert_ptx.h",
+    "cuda/common/convert.h",    "cuda/common/epilogue.h",       "cuda/common/workspace.h",
+    "cuda/common/hopper_ptx.h", "cuda/common/grid_ptx.h",       "cuda/common/unaligned.h",
+    "cuda/wgmma/pack.cu",       "cuda/wgmma/split.cu",          "cuda/wgmma/wgmma_ptx.h",
+    "cuda/wgmma/wgmma.h",       "cuda/wgmma/registers_ptx.h",   "cuda/wgmma/registers.h",
+    "cuda/common/hilbert.h",    "cuda/common/tile_scheduler.h", "cuda/common/partials_ptx.h",
+    "cuda/common/partials.h",   "cuda/wgmma/wgmma.cu",          "cuda/common/swizzle.h",
+    "cuda/wgmma/store_ptx.h",   "cuda/wgmma/store.h",           "cuda/wgmma/combine_ptx.h",
+    "cuda/wgmma/combine.h",     "cuda/wgmma/reduce.h",          "cuda/wgmma/kernel.cu"};
 
 constexpr int kMostSplits = 128;
 
@@ -45,6 +41,9 @@ bool may_run_across_k(DType t, bool left) { return size_of(t) == 2 || (left && s
 
 Scale right_scale(const Gemm& g, const CudaWgmma& c) { return c.swap ? g.scale_a : g.scale_b; }
 
+/// Whether fp32 may be multiplied in parts.
+bool splits(const Gemm& g) { return g.numerics == Numerics::tensor; }
+
 /// What a thread keeps of a stage's scales.
 int scale_registers(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
   if (!blocks_along_k(g.scale_a)) return 0;
@@ -58,10 +57,15 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
        return d.gpu.sm == 90 && d.gpu.arch_specific;
      }},
     {"wgmma has an instruction for the types; m, n, k are at least 1, B is not packed",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma&) {
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
        const Gemm& g = p.gemm;
-       return !cuda::wgmma_type(g.a.dtype).empty() && !cuda::wgmma_type(g.b.dtype).empty() &&
-              g.m >= 1 && g.n >= 1 && g.k >= 1 && !g.b_packed;
+       const auto known = [&](DType t) { return c.halves || !cuda::wgmma_type(t).empty(); };
+       return known(g.a.dtype) && known(g.b.dtype) && g.m >= 1 && g.n >= 1 && g.k >= 1 &&
+              !g.b_packed;
+     }},
+    {"halves=1 needs numerics=tensor and pack_a=1, pack_b=1, promote=1, clip=0",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+       return !c.halves || (splits(p.gemm) && c.pack_a && c.pack_b && c.promote && !c.clip);
      }},
     {"pack_a=0 needs an A that TMA can address",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
@@ -93,13 +97,16 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
        const auto registers = cuda::wgmma_registers(c);
        const int room = registers.launch <= 128 ? 96 : registers.multiply - 40;
        const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
-       return w.subtiles * w.accumulators * (c.promote ? 2 : 1) + words +
-                  scale_registers(p.gemm, c, w) <=
+       return w.subtiles * w.accumulators *
+                      (c.halves    ? 3
+                       : c.promote ? 2
+                                   : 1) +
+                  words + scale_registers(p.gemm, c, w) <=
               room;
      }},
-    {"promote=1 needs 8-bit float operands",
+    {"promote=1 needs 8-bit float operands or halves=1",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
-       return !c.promote || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
+       return !c.promote || c.halves || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
      }},
     {"promote=0 needs at most 15564 elements of k for one accumulator of 8-bit floats",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
@@ -274,7 +281,7 @@ void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool wal
   if (most < 2) return;
   c.stages = most;
   const auto w = wgmma_sizes(p, d, c);
-  if (!c.clip && (overhangs(w.left, c.left) || overhangs(w.right, c.right))) {
+  if (!c.clip && !c.halves && (overhangs(w.left, c.left) || overhangs(w.right, c.right))) {
     CudaWgmma clipped = c;
     clipped.clip = true;
     visit_orders(p, d, clipped, walks, visit);
@@ -283,8 +290,10 @@ void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool wal
     c.along = along;
     c.group = group;
     const bool small_floats = cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
+    const bool may = c.halves || small_floats;
+    const bool must = c.halves || (small_floats && p.gemm.numerics != Numerics::fast);
     for (const bool promote : {false, true}) {
-      if (promote ? !small_floats : small_floats && p.gemm.numerics != Numerics::fast) continue;
+      if (promote ? !may : must) continue;
       c.promote = promote;
       visit_sharings(p, d, c, visit);
     }
@@ -322,8 +331,13 @@ void visit_tiles(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
 void enumerate(const Canonical& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
-  if (d.gpu.sm != 90 || g.m < 1 || g.n < 1 || g.k < 1 || cuda::wgmma_type(g.a.dtype).empty())
-    return;
+  if (d.gpu.sm != 90 || g.m < 1 || g.n < 1 || g.k < 1) return;
+  if (splits(g))
+    for (const bool swap : {false, true})
+      visit_tiles(p, d,
+                  {.swap = swap, .pack_a = true, .pack_b = true, .promote = true, .halves = true},
+                  visit);
+  if (cuda::wgmma_type(g.a.dtype).empty()) return;
   const auto must_pack = [&](const Matrix& m, bool k_major, bool left) {
     return !aligned_for_copies(g, m) || (!k_major && !may_run_across_k(m.dtype, left));
   };
@@ -345,7 +359,9 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
 std::string summation(const Canonical&, const DeviceCaps&, const CudaWgmma& c,
                       const WgmmaSizes& w) {
   const std::string chain =
-      c.promote ? fmt::format("wgmma chain, each {} k added", w.depth) : "wgmma chain";
+      c.halves    ? fmt::format("wgmma chain of halves' products, each {} k added", w.depth)
+      : c.promote ? fmt::format("wgmma chain, each {} k added", w.depth)
+                  : "wgmma chain";
   switch (c.sharing) {
     case Sharing::tiles:
       return chain;
@@ -367,7 +383,8 @@ std::optional<CudaWgmma> plain(const Canonical& p, const DeviceCaps&) {
                    .warpgroups = 2,
                    .pack_a = true,
                    .pack_b = true,
-                   .promote = cuda::wgmma_type(p.gemm.a.dtype).starts_with('e')};
+                   .promote = splits(p.gemm) || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e'),
+                   .halves = splits(p.gemm)};
 }
 
 constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{

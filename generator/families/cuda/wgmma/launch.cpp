@@ -15,7 +15,7 @@ TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm&
   MapLines lines{.operand = s.operand,
                  .offset = s.packed.offset,
                  .type = s.type,
-                 .batch = g.batch,
+                 .batch = g.batch * w.parts,
                  .pitch = s.pack ? s.packed.pitch : s.ld * size,
                  .stride = s.pack ? s.packed.stride : s.batch_stride * size};
   lines.length = s.across_k ? s.rows : g.k;
@@ -48,6 +48,21 @@ GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w) 
   return step;
 }
 
+/// A block for each row that runs along k, or for 16 that do not, a few a unit in turn.
+GpuStep split_step(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w) {
+  GpuStep step;
+  step.entry = "kiln_split";
+  step.block.x = 256;
+  const std::int64_t most = std::int64_t{32} * d.compute_units;
+  std::int64_t blocks = 1;
+  for (const auto* side : {&w.left, &w.right})
+    blocks = std::max(blocks, ceil_div(side->rows, side->turned ? 16 : 1) * p.gemm.batch);
+  step.grid.x = static_cast<unsigned>(std::min(blocks, most));
+  step.grid.y = 2;
+  step.overlaps_previous = true;
+  return step;
+}
+
 /// Blocks that reduce the partials of 128 accumulators each, as templates/cuda/wgmma/reduce.h
 /// counts them.
 GpuStep sum_step(const WgmmaSizes& w, const CudaWgmma& c) {
@@ -69,7 +84,10 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   out.zeroed_bytes = w.counter_bytes;
   out.maps = {map_of(w, w.left, g, c.left, c.cluster_right),
               map_of(w, w.right, g, c.right, c.cluster_left)};
-  if (c.pack_a || c.pack_b) out.steps.push_back(pack_step(p, d, w));
+  if (c.halves)
+    out.steps.push_back(split_step(p, d, w));
+  else if (c.pack_a || c.pack_b)
+    out.steps.push_back(pack_step(p, d, w));
   GpuStep step;
   step.grid.x = static_cast<unsigned>(w.clusters * w.cluster);
   step.block.x = static_cast<unsigned>((c.warpgroups + 1) * 128);

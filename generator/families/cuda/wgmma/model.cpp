@@ -24,16 +24,20 @@ double misfit(const WgmmaSizes& w, const CudaWgmma& c) {
   return c.right % 32 == 0 ? 1.5 : 1.9;
 }
 
+/// Products of parts that a stage is multiplied by.
+double products(const CudaWgmma& c) { return c.halves ? 3 : 1; }
+
 /// Cycles of one stage: the instructions (right / 2 each, but no fewer than 57), what shared memory
 /// moves for them, or what L2 gives; and the turn-over between stages.
 double stage_cycles(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c, double ghz) {
-  const double multiply = 4.0 * c.left / 64 * std::max(c.right / 2.0, 57.0);
-  const double read = c.left / 64.0 * (64 + c.right) * 128;
-  const double moved = (read + double(c.left + c.right) * 128) * misfit(w, c) / shared_rate(c);
+  const double multiply = products(c) * 4.0 * c.left / 64 * std::max(c.right / 2.0, 57.0);
+  const double read = products(c) * c.left / 64.0 * (64 + c.right) * 128;
+  const double moved =
+      (read + w.parts * double(c.left + c.right) * 128) * misfit(w, c) / shared_rate(c);
   // 73 bytes a cycle and SM; rows that straddle lines came at 47 bytes a nanosecond.
   const auto from_l2 = [&](const WgmmaSizes::Side& s, bool is_a, int rows) {
     const bool whole = s.pack || in_whole_lines(is_a ? p.gemm.a : p.gemm.b);
-    return rows * 128.0 / (whole ? 73 : 47 / ghz);
+    return w.parts * rows * 128.0 / (whole ? 73 : 47 / ghz);
   };
   const double copied = from_l2(w.left, !c.swap, c.left) / c.cluster_right +
                         from_l2(w.right, c.swap, c.right) / c.cluster_left;

@@ -145,10 +145,11 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   v["hopper"] = v["overlaps"] = "1";
   add_tile_scheduler(v, p.gemm, c.sharing, c.along, w.cluster);
   v["promote"] = value_of(c.promote);
+  v["halves"] = value_of(c.halves);
   v["left_registers"] = value_of(w.left_registers);
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
   v["pingpong"] = value_of(c.pingpong);
-  v["pack"] = v["unaligned"] = value_of(c.pack_a || c.pack_b);
+  v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));
   v["swap"] = value_of(c.swap);
   v["store"] = w.store == WgmmaSizes::Store::tma      ? "tma"
                : w.store == WgmmaSizes::Store::staged ? "staged"

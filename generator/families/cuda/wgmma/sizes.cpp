@@ -29,12 +29,14 @@ WgmmaSizes::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
   const bool k_major = is_a ? p.a_k_major : p.b_k_major;
   // What lies across k keeps its direction while it is packed, where the instruction can turn it.
   const bool turned = pack && !k_major && size_of(m.dtype) != 2;
-  return {m.dtype,
+  return {c.halves ? DType::fp16 : m.dtype,
           is_a ? g.m : g.n,
           !k_major && !turned,
           pack,
           turned,
-          pack ? MapOperand::workspace : is_a ? MapOperand::a : MapOperand::b,
+          pack   ? MapOperand::workspace
+          : is_a ? MapOperand::a
+                 : MapOperand::b,
           m.ld,
           m.batch_stride,
           {}};
@@ -42,7 +44,7 @@ WgmmaSizes::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
 
 void add_shared(WgmmaSizes& w, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
-  w.stage_bytes = (c.left + right_rows) * kRowBytes;
+  w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
   w.shared_bytes = c.stages * w.stage_bytes + c.warpgroups * 4 * w.store_buffers * buffer +
                    c.stages * 16 + c.warpgroups * 4;
@@ -59,8 +61,9 @@ void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
     if (!side->pack) continue;
     const auto [length, lines] =
         side->across_k ? std::pair{side->rows, p.gemm.k} : std::pair{p.gemm.k, side->rows};
-    side->packed = packed(length, lines, p.gemm.batch, side->type, w.workspace_bytes);
-    w.workspace_bytes = round_up(side->packed.offset + side->packed.bytes, 256);
+    side->packed = packed(length, lines, p.gemm.batch * w.parts, side->type, w.workspace_bytes);
+    const std::int64_t exponents = c.halves ? side->rows * p.gemm.batch * 4 : 0;
+    w.workspace_bytes = round_up(side->packed.offset + side->packed.bytes + exponents, 256);
   }
   if (c.sharing == Sharing::tiles) return;
   const std::int64_t regions = c.pingpong ? 1 : c.warpgroups;
@@ -75,12 +78,13 @@ void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
 WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
   const Gemm& g = p.gemm;
   WgmmaSizes w{};
+  w.parts = c.halves ? 2 : 1;
   w.left = side(p, !c.swap, c);
   w.right = side(p, c.swap, c);
   w.left_registers = w.left.across_k && size_of(w.left.type) == 4;
   w.clip_left = c.clip && !w.left.across_k;
   w.clip_right = c.clip && !w.right.across_k;
-  w.depth = kRowBytes / size_of(g.a.dtype);
+  w.depth = kRowBytes / size_of(w.left.type);
   w.warpgroup_rows = c.pingpong ? c.left : c.left / c.warpgroups;
   w.accumulators = c.right / 2;
   w.subtiles = w.warpgroup_rows / 64;

@@ -12,18 +12,19 @@ namespace kiln::cuda {
 /// they feed.
 struct WgmmaSizes {
   struct Side {
-    DType type;
+    DType type;  // as the instruction sees it
     std::int64_t rows;
     bool across_k;  // neighbouring elements run along the rows, not along k
     bool pack;
     bool turned;  // transposed on the way to shared memory, so that it becomes k-major
     MapOperand operand;
     std::int64_t ld, batch_stride;  // elements
-    Packed packed;
+    Packed packed;                  // halves: with two matrices for each batch
   };
   enum class Store : std::uint8_t { tma, staged, direct };
 
   Side left, right;
+  int parts;  // of an operand
   /// A 4-byte operand that is not k-major: wgmma takes it from registers only.
   bool left_registers;
   int depth;           // elements of k in one stage
