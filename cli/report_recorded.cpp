@@ -1,9 +1,11 @@
 // `kiln report`: where the recorded calls spend their time, and what tuning would save; the page
 // that shows what a database holds is cli/report_page.h's.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
+#include "bench/bars.h"
 #include "cli/commands.h"
 #include "cli/recorded.h"
 #include "cli/report.h"
@@ -96,8 +98,13 @@ Json shape_json(const RecordedShape& shape, const ReportTotals& totals, const st
 std::string time_or_dash(double ns) { return ns > 0 ? human_time(ns) : "-"; }
 
 void print_table(const std::vector<RecordedShape>& shapes, const ReportTotals& totals) {
-  Table table({">calls", ">time", ">a call", "match", ">kernel", ">tuned", "by", ">saves",
-               ">threads", "shape"});
+  constexpr int kBarCells = 12;
+  const bool bars = draws_bars(STDOUT_FILENO);
+  std::vector<std::string> headers{">calls", ">time", ">a call", "match",    ">kernel",
+                                   ">tuned", "by",    ">saves",  ">threads", "shape"};
+  constexpr std::ptrdiff_t kBehindTime = 2;
+  if (bars) headers.insert(headers.begin() + kBehindTime, "");
+  Table table(std::move(headers));
   for (const RecordedShape& shape : shapes) {
     std::vector<std::string> row{fmt::format("{}", shape.recorded.calls),
                                  percent(totals.share_of(shape.total_ns())),
@@ -111,6 +118,9 @@ void print_table(const std::vector<RecordedShape>& shapes, const ReportTotals& t
       row.insert(row.end(), {std::string(name(shape.outlook.error().code)), "-", "-", "-", "-"});
     }
     row.insert(row.end(), {fmt::format("{}", shape.recorded.threads), text(shape.recorded.gemm)});
+    if (bars)
+      row.insert(row.begin() + kBehindTime,
+                 share_bar(totals.share_of(shape.total_ns()), kBarCells));
     table.add(std::move(row));
   }
   fmt::print("{}", table.text());
