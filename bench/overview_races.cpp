@@ -55,7 +55,8 @@ class RaceFile {
   std::size_t device(const std::string& name, int threads) {
     const auto [at, fresh] = devices_.try_emplace({name, threads}, to_.devices.size());
     if (fresh) {
-      const std::string of_cpu = fmt::format("{}, {} threads", name, threads);
+      const std::string of_cpu =
+          fmt::format("{}, {} thread{}", name, threads, threads == 1 ? "" : "s");
       to_.devices.push_back({.name = fmt::format("{} ({})", name == "cpu" ? of_cpu : name,
                                                  std::filesystem::path(file_).filename().string()),
                              .source = file_});

@@ -26,11 +26,11 @@ const regret = (view, width) => {
   return {
     plot: frame(width, 300, {
       x: { type: "log", base: 2, domain: low < high ? [low, high] : [low / 2, high * 2],
-           label: `${sizes} →`, ticks: logTicks(low, high, 2), tickFormat: (tick) => whole(tick),
-           grid: true },
+           label: `${sizes} →` },
       y: { domain: [0, Math.max(5, 1.1 * worst.regret)], grid: true,
            label: "↑ Slower than the fastest known (%)" },
       marks: [
+        ...logX(logTicks(low, high, 2), whole),
         Plot.line(points, { x: "size", y: "regret", z: "range", stroke: markColour(0),
                             strokeOpacity: single ? 1 : 0.25 }),
         Plot.dot(points, { ...dots, r: single ? 3 : 2, fill: markColour(0), className: "shapes",
@@ -87,10 +87,10 @@ const searchCurves = (view, width) => {
   const floor = Math.min(90, 10 * Math.floor(lowQuantile(found) / 10));
   return {
     plot: frame(width, 320, {
-      x: { type: "log", base: 2, domain: [1, longest], label: "Candidates measured →", grid: true,
-           ticks: logTicks(1, longest, 2), tickFormat: (tick) => whole(tick) },
+      x: { type: "log", base: 2, domain: [1, longest], label: "Candidates measured →" },
       y: { domain: [floor, 100], grid: true, label: "↑ Best so far, in % of the fastest known" },
       marks: [
+        ...logX(logTicks(1, longest, 2), whole),
         Plot.line(points, { ...curve, z: "index", stroke: "var(--mark-6)", strokeOpacity: 0.18,
                             strokeWidth: 1, className: "shapes", clip: true }),
         Plot.line(middle, { ...curve, stroke: markColour(0), strokeWidth: 3, clip: true }),

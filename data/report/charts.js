@@ -15,12 +15,16 @@ const kPeers = unique(kMeasured.flatMap((shape) => Object.keys(shape.peers))).so
 const kFamilies = unique(kilnData.failures.map((failure) => failure.family)).sort();
 
 const kFontSize = "12px";
-const kTip = { fontSize: 12, lineWidth: 30, stroke: "var(--edge)" };
+const kTip = { fontSize: 12, lineWidth: 30, lineHeight: 1.3, stroke: "var(--edge)" };
 /** What charts of every kind have in common. */
 const frame = (width, height, options) => ({
   width, height, marginTop: 26, marginRight: 16, marginBottom: 44, marginLeft: 52,
   style: { fontSize: kFontSize, fontFamily: "inherit", overflow: "visible" }, ...options,
 });
+
+/** Axes of logarithmic scales: left to itself, Plot writes only some of their marks' texts. */
+const logX = (ticks, text) => [Plot.gridX(ticks), Plot.axisX(ticks, { text })];
+const logY = (ticks, text) => [Plot.gridY(ticks), Plot.axisY(ticks, { text })];
 
 const intensity = (shape) => shape.flops / shape.bytes;
 const rate = (shape) => (shape.flops / shape.ns) * 1e9;
@@ -39,6 +43,12 @@ const roofsOf = (index, shapes, low, high) => {
   return [...roofs, { index, memory, top, known: true,
                       points: [[low, low * memory], [top / memory, top]] }];
 };
+
+const memoryText = (slopes) =>
+  slopes.length
+    ? ` Slopes are what memory allows: ${slopes.map((slope) =>
+        `${whole(slope.memory / 1e9)} GB/s of ${deviceName(slope.index)}`).join("; ")}.`
+    : "";
 
 const roofNotes = (roofs) => {
   const notes = [];
@@ -81,12 +91,11 @@ const roofline = (view, width) => {
   const dots = { x: intensity, y: (shape) => rate(shape) / unit.size, title };
   return {
     plot: frame(width, Math.min(460, Math.max(320, width * 0.55)), {
-      x: { type: "log", domain: [low, high], label: "Arithmetic intensity (FLOP/byte) →",
-           ticks: logTicks(low, high), tickFormat: (tick) => digits(tick), grid: true },
-      y: { type: "log", domain: [bottom, top], label: `↑ Rate (${unit.name})`,
-           ticks: logTicks(bottom, top), tickFormat: (tick) => digits(tick), grid: true },
+      x: { type: "log", domain: [low, high], label: "Arithmetic intensity (FLOP/byte) →" },
+      y: { type: "log", domain: [bottom, top], label: `↑ Rate (${unit.name})` },
       symbol: { type: "identity" },
       marks: [
+        ...logX(logTicks(low, high), digits), ...logY(logTicks(bottom, top), digits),
         line(true), line(false),
         Plot.dot(sorted, { ...dots, r: 3, fillOpacity: 0.65, className: "shapes",
                            fill: (shape) => markColour(kTypes.indexOf(shape.dtype)),
@@ -99,9 +108,7 @@ const roofline = (view, width) => {
     stops: sorted.map((shape) =>
       ({ x: intensity(shape), y: rate(shape) / unit.size, text: title(shape) })),
     summary: `${plural(shapes.length, "shape")}, from ${rateText(least(ys))} to ${rateText(most(ys))}.` +
-      roofs.filter((roof) => roof.memory).map((roof) =>
-        ` The slope is the memory of ${deviceName(roof.index)}: ${whole(roof.memory / 1e9)} GB/s.`)
-        .join(""),
+      memoryText(roofs.filter((roof) => roof.memory)),
     notes: roofNotes(roofs),
     columns: [{ name: "Shape" }, { name: "FLOP/byte", figure: true }, { name: "Rate", figure: true },
               { name: "Time", figure: true }, { name: "Family" }, { name: "Device" }],
@@ -120,7 +127,7 @@ const racedShapes = (view) =>
 
 /** Round ratios, 1 among them, as far apart as their texts need. */
 const ratioTicks = (low, high, room) => {
-  const apart = (Math.log(high / low) / room) * 44;
+  const apart = (Math.log(high / low) / room) * 34;
   const ticks = [1];
   for (const tick of [1.1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000])
     if (tick <= high && Math.log(tick / most(ticks)) >= apart) ticks.push(tick);
@@ -144,7 +151,6 @@ const speedup = (view, width) => {
   const low = Math.min(0.9, least(classes.map((one) => one.least)) / 1.05);
   const high = Math.max(1.1, most(classes.map((one) => one.most)) * 1.05);
   const left = 16 + 7 * most(order.map((kind) => kind.length)), right = 64;
-  const ticks = ratioTicks(low, high, width - left - right);
   const title = (shape) => `${shape.text}\n${timesText(shape.ratio)} of ${shape.peer}\n` +
     `kiln ${timeText(shape.ns)}${withDevice(view, shape)}`;
   const sorted = raced.sort((a, b) =>
@@ -154,12 +160,11 @@ const speedup = (view, width) => {
   return {
     plot: frame(width, 70 + 40 * order.length, {
       marginLeft: left, marginRight: right,
-      x: { type: "log", domain: [low, high], label: "Library’s time / kiln’s time →",
-           ticks,
-           tickFormat: (tick) => `${tick}×`, grid: true },
+      x: { type: "log", domain: [low, high], label: "Library’s time / kiln’s time →" },
       y: { domain: order, label: null, padding: 0.3 },
       symbol: { type: "identity" },
       marks: [
+        ...logX(ratioTicks(low, high, width - left - right), (tick) => `${tick}×`),
         Plot.ruleX([1], { stroke: "currentColor", strokeDasharray: "4 3" }),
         Plot.dot(sorted, { ...dots, r: 3, fillOpacity: 0.5, className: "shapes",
                            fill: (shape) => markColour(kPeers.indexOf(shape.peer)),

@@ -21,7 +21,7 @@ const draw = (id) => {
   const made = kSections[id](view, Math.max(240, slot.clientWidth));
   slot.replaceChildren();
   for (const control of section.querySelectorAll(".controls"))
-    control.hidden = Boolean(made.empty) && !control.querySelector("#problem");
+    control.hidden = [...control.querySelectorAll("select")].every((one) => one.length < 2);
   if (made.empty) {
     slot.append(element("p", { class: "note" }, made.empty));
     return;
@@ -104,7 +104,8 @@ const fillTiles = () => {
 };
 
 const start = () => {
-  byId("made").textContent = `Made ${kilnData.made} by kiln report.`;
+  byId("made").textContent = `Made ${kilnData.made} by kiln report. Charts take the ` +
+    "focus: arrow keys go from mark to mark.";
   byId("sources").textContent = `From ${kilnData.sources.join(", ")}.`;
   fill("device", [["", "all devices"], ...kilnData.devices.map((device, index) => [index, device.name])],
        "");

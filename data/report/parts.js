@@ -4,8 +4,7 @@
 
 const kilnData = JSON.parse(document.getElementById("data").textContent);
 
-const digits = (value, count = 3) =>
-  value.toLocaleString("en", { maximumSignificantDigits: count });
+const digits = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
 const whole = (value) => Math.round(value).toLocaleString("en");
 
 const timeText = (ns) =>

@@ -3,6 +3,7 @@
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_executable(report_invented report/invented.cpp)
 target_link_libraries(report_invented PRIVATE kiln_test_support)
+add_dependencies(report_invented kiln_cli)
 add_dependencies(kiln_tests report_invented)
 add_test(NAME report_page_test
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/report/page_test.py

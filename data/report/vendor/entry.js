@@ -1,9 +1,12 @@
 // The parts of Observable Plot that the report draws with; esbuild leaves the others out.
 export {
-  areaY,
+  axisX,
+  axisY,
   cell,
   barX,
   dot,
+  gridX,
+  gridY,
   legend,
   line,
   plot,
