@@ -38,7 +38,8 @@ std::string script_safe(std::string_view json) {
 std::string slot(std::string_view name, const std::string& title, const std::string& data) {
   if (name == "title") return html_escaped(title);
   if (name == "data") return script_safe(data);
-  return std::string(part(name));  // the file of that name
+  const std::string_view file = part(name);
+  return name.ends_with(".txt") ? html_escaped(file) : std::string(file);
 }
 
 /// "1 shape", "2 shapes".

@@ -26,8 +26,8 @@ struct PageOptions {
 /// The files of data/report that are parts of the page.
 std::span<const EmbeddedFile> embedded_page();
 
-/// The page: data/report/page.html with its slots, {{title}} and the like, filled. `data` is JSON
-/// and may hold any text: none of it ends the element that it stands in.
+/// The page: data/report/page.html with its slots filled: {{title}}, {{data}}, and names of files.
+/// `data` is JSON and may hold any text: none of it ends the element that it stands in.
 std::string page_text(const std::string& title, const std::string& data);
 
 /// Errors: bad_input (--db names no file, a file of races), database, device (cannot be written).

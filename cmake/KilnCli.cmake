@@ -8,7 +8,7 @@ target_link_libraries(kiln_cli PRIVATE kiln_fleet CLI11::CLI11)
 # The parts of the page that `kiln report --out` writes are compiled in, as templates are.
 set(page ${PROJECT_SOURCE_DIR}/data/report)
 file(GLOB KILN_PAGE CONFIGURE_DEPENDS ${page}/*.html ${page}/*.css ${page}/*.js
-     ${page}/vendor/plot.min.js)
+     ${page}/vendor/plot.min.js ${page}/vendor/LICENSES.txt)
 set(embedded_page ${CMAKE_BINARY_DIR}/generated/embedded_page.cpp)
 add_custom_command(OUTPUT ${embedded_page}
   COMMAND ${CMAKE_COMMAND} -DOUT=${embedded_page} "-DFILES=${KILN_PAGE}" -DROOT=${page}

@@ -23,6 +23,12 @@ MOST_SECONDS = 3.0
 # Marks of each chart: at least so many in these 500 shapes.
 CHARTS = {"roofline": SHAPES, "speedup": SHAPES, "regret": 10, "search": 100, "landscape": 6,
           "failures": 7, "holdings": 4}
+# Texts of an axis that lie on one another.
+OVERLAPS = """[...document.querySelectorAll('figure svg [aria-label$="axis tick label"]')].flatMap(axis => {
+  const boxes = [...axis.children].map(text => [text.textContent, text.getBoundingClientRect()]);
+  return boxes.flatMap(([text, a], i) => boxes.slice(i + 1).filter(([, b]) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+    .map(([other]) => text + ' and ' + other)); })"""
 MARKS = "document.querySelectorAll('#{} figure svg .shapes > *').length"
 
 
@@ -70,6 +76,7 @@ class PageTest(unittest.TestCase):
         for scheme in ("light", "dark"):
             self.browser.appear(1200, 900, scheme)
             self.assert_drawn()
+            self.assertEqual(self.value(OVERLAPS), [])
             self.screenshot(f"report-{scheme}")
         colours = [self.browser.appear(1200, 900, scheme) or
                    self.value("getComputedStyle(document.body).backgroundColor")
@@ -86,6 +93,7 @@ class PageTest(unittest.TestCase):
             "  const box = t.getBoundingClientRect();"
             "  return box.width && (box.left < 0 || box.right > 360); }).map(t => t.textContent)")
         self.assertEqual(beyond, [])
+        self.assertEqual(self.value(OVERLAPS), [])
         self.screenshot("report-phone")
         self.browser.appear(1200, 900, "light")
 
