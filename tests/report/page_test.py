@@ -18,7 +18,7 @@ import browser
 KILN, INVENTED, SCREENSHOTS = sys.argv[1:4]
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "report"
 SHAPES = 500
-# On a quiet machine it is 0.5 s; two cores that others use as well need longer.
+# It takes half a second; CI has two cores, and a browser that starts for the first time.
 MOST_SECONDS = 3.0
 # Marks of each chart: at least so many in these 500 shapes.
 CHARTS = {"roofline": SHAPES, "speedup": SHAPES, "regret": 10, "search": 100, "landscape": 6,
