@@ -13,7 +13,6 @@ export {
   pointer,
   pointerX,
   ruleX,
-  ruleY,
   text,
   tickX,
   tip,
