@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "bench/bars.h"
 #include "bench/geometric_mean.h"
 #include "tuner/measure/measure.h"
 
@@ -88,20 +89,22 @@ std::string quoted(const std::string& field) {
   return out + '"';
 }
 
-/// Rows of cells as aligned text; the first column is left-aligned, the others right.
+/// Rows of cells as aligned text; the first column is left-aligned, the others right. Cells of one
+/// character a column; bars have as many of them in each row.
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) {
       if (i == widths.size()) widths.push_back(0);
-      widths[i] = std::max(widths[i], row[i].size());
+      widths[i] = std::max(widths[i], columns_of(row[i]));
     }
   std::string out;
   for (const auto& row : rows) {
     std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += i == 0 ? fmt::format("{:<{}}", row[i], widths[i])
-                     : fmt::format("  {:>{}}", row[i], widths[i]);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - columns_of(row[i]), ' ');
+      line += i == 0 ? row[i] + pad : "  " + pad + row[i];
+    }
     out += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }
   return out;
@@ -216,18 +219,25 @@ OrderedJson to_json(const BenchSummary& s) {
   return {{"summary", json}};
 }
 
-std::string table(const BenchReport& report) {
+std::string table(const BenchReport& report, bool bars) {
   std::vector<std::vector<std::string>> rows{
       {"shape", "threads", "kiln", "GFLOP/s", "peak", "best peer", "its time", "ratio", "check"}};
+  // Between the ratio and its check.
+  const auto with_bar = [&](std::vector<std::string> row, const std::string& bar) {
+    if (bars) row.insert(row.end() - 1, bar);
+    return row;
+  };
+  rows.front() = with_bar(rows.front(), "");
   for (const ContestResult& row : report.rows) {
     const double share = share_of_peak(report, row);
     const std::string best = row.best_peer();
-    rows.push_back(
+    rows.push_back(with_bar(
         {text(row.gemm), std::to_string(row.threads), time_text(row.kiln.median_ns),
          fmt::format("{:.1f}", row.gemm.flops() / row.kiln.median_ns),
          share > 0 ? fmt::format("{:.0f} %", 100 * share) : "-", best.empty() ? "none" : best,
          best.empty() ? "-" : time_text(row.peers.at(best).median_ns),
-         best.empty() ? "-" : fmt::format("{:.2f}", row.ratio()), row.verified ? "ok" : "WRONG"});
+         best.empty() ? "-" : fmt::format("{:.2f}", row.ratio()), row.verified ? "ok" : "WRONG"},
+        ratio_bar(row.ratio())));
   }
   std::string out = aligned(rows);
   for (const ContestResult& row : report.rows) {

@@ -1,5 +1,5 @@
-// Benchmark results as JSON lines, a table and CSV, and their summary. Pure functions over results;
-// the field names of a JSON line are fixed: scripts rely on them.
+// Benchmark results as JSON lines, a table, CSV and a chart, and their summary. Pure functions over
+// results; the field names of a JSON line are fixed: scripts rely on them.
 #pragma once
 
 #include <map>
@@ -77,10 +77,12 @@ OrderedJson to_json(const MachineLine& machine);
 OrderedJson to_json(const BenchSummary& summary);
 
 /// Every row for people: times, the best peer, ratio, share of peak; then what is to be said of
-/// single rows, the conditions of a GPU's races among it.
-std::string table(const BenchReport& report);
+/// single rows, the conditions of a GPU's races among it. `bars`: the ratio as a bar, too.
+std::string table(const BenchReport& report, bool bars = false);
 std::string text(const BenchSummary& summary);
 /// RFC 4180, one line a row and peer ("kiln" is one), times in nanoseconds.
 std::string csv(const BenchReport& report);
+/// Speedups over the fastest peer by operations and class of problem: one panel a thread count.
+std::string svg(const BenchReport& report);
 
 }  // namespace kiln

@@ -27,16 +27,23 @@ std::string label(double x, double y, const std::string& text, const char* ancho
                      escaped(text));
 }
 
+/// "8192", "20k", "5G".
+std::string number(double value) {
+  int thousands = 0;
+  for (; value >= 1000 && std::fmod(value, 1000) == 0 && thousands < 4; ++thousands) value /= 1000;
+  return fmt::format("{:g}{}", value, std::array{"", "k", "M", "G", "T"}[std::size_t(thousands)]);
+}
+
 bool drawn(const ChartPanel& panel, const std::pair<double, double>& point) {
   return std::isfinite(point.first) && std::isfinite(point.second) &&
-         (!panel.log_x || point.first > 0);
+         (!panel.log_x || point.first > 0) && (!panel.log_y || point.second > 0);
 }
 
 /// From values to the places of one panel.
 class Scale2d {
  public:
-  Scale2d(const ChartPanel& panel, double top) : log_(panel.log_x), top_(top) {
-    low_y_ = high_y_ = panel.reference;
+  Scale2d(const ChartPanel& panel, double top) : log_(panel.log_x), log_y_(panel.log_y), top_(top) {
+    low_y_ = high_y_ = up(panel.reference);
     bool any = false;
     for (const ChartSeries& series : panel.series)
       for (const auto& point : series.points) {
@@ -45,8 +52,8 @@ class Scale2d {
         low_x_ = any ? std::min(low_x_, at) : at;
         high_x_ = any ? std::max(high_x_, at) : at;
         any = true;
-        low_y_ = std::min(low_y_, point.second);
-        high_y_ = std::max(high_y_, point.second);
+        low_y_ = std::min(low_y_, up(point.second));
+        high_y_ = std::max(high_y_, up(point.second));
       }
     if (high_x_ - low_x_ < 1e-9) high_x_ = low_x_ + 1;
     const double margin = std::max(0.02, 0.05 * (high_y_ - low_y_));
@@ -54,22 +61,45 @@ class Scale2d {
   }
   double x(double value) const { return share_x(along(value)); }
   double y(double value) const {
-    return top_ + kTop + (kPanelHeight - kTop - kBottom) * (high_y_ - value) / (high_y_ - low_y_);
+    return top_ + kTop +
+           (kPanelHeight - kTop - kBottom) * (high_y_ - up(value)) / (high_y_ - low_y_);
   }
   /// Marks of the axes: their values.
   std::vector<double> marks_x() const {
+    if (!log_) return even(low_x_, high_x_);
     std::vector<double> marks;
-    if (log_)
+    if (high_x_ < kMostBits)
       for (int power = int(std::ceil(low_x_ - 1e-9)); power <= high_x_ + 1e-9; ++power)
         marks.push_back(std::exp2(power));
     else
-      marks = even(low_x_, high_x_);
+      for (double power = std::floor(low_x_ / std::log2(10.0)); power < 20; ++power)
+        for (const double step : few_decades() ? std::vector{1.0, 2.0, 5.0} : std::vector{1.0})
+          if (const double mark = step * std::pow(10, power);
+              along(mark) >= low_x_ - 1e-9 && along(mark) <= high_x_ + 1e-9)
+            marks.push_back(mark);
     return marks;
   }
-  std::vector<double> marks_y() const { return even(low_y_, high_y_); }
+  std::vector<double> marks_y() const {
+    if (!log_y_) return even(low_y_, high_y_);
+    const std::vector<double> round{0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.8, 0.9, 1,  1.1,
+                                    1.25, 1.5, 2,   3,    5,   7,   10,  20,  50, 100};
+    // So many lines of text have room.
+    const double apart = (high_y_ - low_y_) / 12;
+    std::vector<double> marks{1};
+    for (const double mark : round)
+      if (mark > 1 && up(mark) <= high_y_ && up(mark) - up(marks.back()) >= apart)
+        marks.push_back(mark);
+    double last = 1;
+    for (auto mark = round.rbegin(); mark != round.rend(); ++mark)
+      if (*mark < 1 && up(*mark) >= low_y_ && up(last) - up(*mark) >= apart)
+        marks.push_back(last = *mark);
+    return marks;
+  }
 
  private:
+  bool few_decades() const { return high_x_ - low_x_ < 3 * std::log2(10.0); }
   double along(double value) const { return log_ ? std::log2(value) : value; }
+  double up(double value) const { return log_y_ ? std::log2(value) : value; }
   double share_x(double at) const {
     return kLeft + (kWidth - kLeft - kRight) * (at - low_x_) / (high_x_ - low_x_);
   }
@@ -86,7 +116,10 @@ class Scale2d {
     return marks;
   }
 
-  bool log_;
+  /// Larger sizes than these are marked at powers of ten: of two they are too long to be read.
+  static constexpr double kMostBits = 17;
+
+  bool log_, log_y_;
   double top_, low_x_ = 0, high_x_ = 1, low_y_ = 0, high_y_ = 1;
 };
 
@@ -98,7 +131,7 @@ std::string axes(const ChartPanel& panel, const Scale2d& scale, double top) {
         "<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" "
         "y2=\"{2:.1f}\"/>\n",
         scale.x(at), top + kTop, bottom);
-    out += label(scale.x(at), bottom + 15, fmt::format("{:g}", at));
+    out += label(scale.x(at), bottom + 15, number(at));
   }
   for (const double at : scale.marks_y()) {
     out += fmt::format(
@@ -124,12 +157,16 @@ std::string drawn_series(const ChartPanel& panel, const Scale2d& scale, std::siz
   const ChartSeries& series = panel.series[which];
   const char* colour = kColours[which % kColours.size()];
   std::string path, dots;
-  for (const auto& point : series.points) {
+  for (std::size_t i = 0; i < series.points.size(); ++i) {
+    const auto& point = series.points[i];
     if (!drawn(panel, point)) continue;
     const double x = scale.x(point.first), y = scale.y(point.second);
     path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", x, y);
-    dots +=
-        fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.2\" fill=\"{}\"/>\n", x, y, colour);
+    dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"", x, y,
+                        series.line ? 2.2 : 3.0, colour);
+    dots += i < series.labels.size()
+                ? fmt::format("><title>{}</title></circle>\n", escaped(series.labels[i]))
+                : "/>\n";
   }
   std::string out;
   if (series.line && !path.empty())

@@ -1,4 +1,4 @@
-// Charts as SVG text: points and lines over a logarithmic axis, one panel above the other. Pure.
+// Charts as SVG text: points and lines over axes of either scale, one panel above the other. Pure.
 #pragma once
 
 #include <string>
@@ -11,6 +11,7 @@ struct ChartSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;  // x > 0
   bool line = true;                               // joined; else dots alone
+  std::vector<std::string> labels = {};           // of the points, shown under the pointer
 };
 
 struct ChartPanel {
@@ -18,6 +19,7 @@ struct ChartPanel {
   std::vector<ChartSeries> series;
   double reference = 1;  // a horizontal line
   bool log_x = true;
+  bool log_y = false;
 };
 
 /// A whole SVG document. Values that are not finite are left out.

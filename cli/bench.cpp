@@ -2,6 +2,7 @@
 #include "bench/bench.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "bench/environment.h"
 #include "bench/leave_one_out.h"
@@ -170,8 +171,10 @@ Result<Outcome> race(const Session& session, const BenchCommand& command,
     commentary.add_to(last["summary"]);
     print_json(last);
   } else {
-    fmt::print("{}\n{}", table(*report), text(summarise(*report)));
+    fmt::print("{}\n{}", table(*report, draws_bars(STDOUT_FILENO)), text(summarise(*report)));
   }
+  if (Status written = write_text("svg", command.svg, svg(*report)); !written)
+    return tl::unexpected(written.error());
   if (Status status = write_text("csv", command.csv, csv(*report)); !status)
     return tl::unexpected(status.error());
   return all_well(*report) ? Outcome::done : Outcome::check_failed;
@@ -259,10 +262,10 @@ Result<std::vector<Shape>> drawn_shapes(const BenchCommand& command, const Devic
 Result<Outcome> run(const Session& session, const BenchCommand& command) {
   if (command.leave_one_out) return leave_out(session, command);
   if (command.search_curve) return draw_searches(session, command);
-  if (!command.svg.empty() && !command.ranges.wanted)
+  if (!command.svg.empty() && (command.extras.wanted() || !command.extras.ladder.empty()))
     return fail(ErrorCode::bad_input,
-                fmt::format("svg = \"{}\": only --any-m, --leave-one-out and --search-curve draw "
-                            "charts",
+                fmt::format("svg = \"{}\": --overhead, --cold-start, --search-quality and --ladder "
+                            "draw no charts",
                             command.svg));
   const Result<Target> target = resolve_engine_device(command.device);
   if (!target) return tl::unexpected(target.error());
@@ -342,9 +345,10 @@ void add_bench(CLI::App& parent, Session& session) {
                 "From the databases alone: what the first candidates of each search found of the "
                 "best time known")
       ->excludes(left_out);
-  app->add_option("--svg", command->svg,
-                  "With --any-m: write ratios over sizes as a chart; with --leave-one-out: over "
-                  "shapes; with --search-curve: over candidates")
+  app->add_option(
+         "--svg", command->svg,
+         "Write a chart: speedups over operations, by class of problem; with --any-m: over "
+         "sizes; with --leave-one-out: over shapes; with --search-curve: over candidates")
       ->type_name("FILE");
   command->ranges.add_to(*app);
   command->extras.add_to(*app);

@@ -6,17 +6,13 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdio>
+#include <cstdlib>
 
+#include "bench/bars.h"
 #include "tuner/measure/measured.h"
 
 namespace kiln::cli {
 namespace {
-
-/// Columns of a UTF-8 text: continuation bytes take none.
-std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 std::string bar(int done, int total) {
   constexpr int kCells = 24;
@@ -26,6 +22,17 @@ std::string bar(int done, int total) {
 }
 
 }  // namespace
+
+bool draws_bars(int descriptor) {
+  if (isatty(descriptor) != 1) return false;
+  // The first of them that is set decides, as for setlocale().
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (const char* locale = std::getenv(name); locale && *locale) {
+      const std::string_view text = locale;
+      return text.find("UTF-8") != text.npos || text.find("utf8") != text.npos;
+    }
+  return false;
+}
 
 void print_json(const Json& object) {
   fmt::print("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -65,12 +72,13 @@ void Table::add(std::vector<std::string> row) {
 std::string Table::text() const {
   std::vector<std::size_t> widths(right_.size(), 0);
   for (const auto& row : rows_)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], columns_of(row[i]));
   std::string out;
   for (const auto& row : rows_) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string pad(widths[i] - width(row[i]), ' ');
+      const std::string pad(widths[i] - columns_of(row[i]), ' ');
       line += (i ? "  " : "") + (right_[i] ? pad + row[i] : row[i] + pad);
     }
     line.erase(line.find_last_not_of(' ') + 1);
@@ -172,7 +180,7 @@ void ProgressReport::update(const Progress& p) {
   if (p.total == 0 && p.stage != Progress::Stage::done) return;
   const bool new_stage = static_cast<int>(p.stage) != stage_;
   stage_ = static_cast<int>(p.stage);
-  const std::string best =
+  std::string best =
       p.best_ns > 0 ? fmt::format("  best {}  {}", human_time(p.best_ns), p.best_config) : "";
   if (!terminal_) {
     if (new_stage)
@@ -184,6 +192,10 @@ void ProgressReport::update(const Progress& p) {
   if (!new_stage && p.seconds < last_drawn_ + kRedrawSeconds) return;
   last_drawn_ = p.seconds;
   drawn_ = true;
+  if (p.best_ns > 0) speeds_.push_back(1 / p.best_ns);
+  constexpr std::size_t kSparkCells = 12;
+  if (speeds_.size() > 1 && draws_bars(STDERR_FILENO))
+    best.insert(0, "  " + sparkline(speeds_, kSparkCells));
   // The terminal's own wrapping is switched off: a line that wraps cannot be redrawn in place.
   fmt::print(stderr, "\r\033[?7l\033[K{} {} {:7} {:>4}/{:<4} {:5.1f} s{}\033[?7h", label_,
              bar(p.done, p.total), name(p.stage), p.done, p.total, p.seconds, best);

@@ -30,6 +30,10 @@ std::string interruption_text(std::string_view shape, const Result<TuneReport>& 
 std::string human_time(double nanoseconds);
 /// "512 B", "48.0 KiB", "1.5 MiB".
 std::string human_bytes(double bytes);
+/// Whether what is printed may hold bars and sparklines: standard output (or that descriptor) is a
+/// terminal, and the locale's characters are UTF-8.
+bool draws_bars(int descriptor);
+
 /// "  3.4 %"-style share, without padding.
 std::string percent(double share);
 
@@ -47,7 +51,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;  // the header is row 0
 };
 
-/// Tuning progress on stderr: a bar redrawn in place on a terminal, else a plain line a stage.
+/// Tuning progress on stderr: a bar redrawn in place on a terminal, with a sparkline of how fast
+/// the best kernel was since tuning began; else a plain line a stage.
 class ProgressReport {
  public:
   /// `label` names the shape, e.g. "[3/17] fp32 N T 512 4096 4096".
@@ -63,7 +68,8 @@ class ProgressReport {
   bool terminal_;
   bool drawn_ = false;
   int stage_ = -1;
-  double last_drawn_ = -1;  // seconds since tune() began
+  double last_drawn_ = -1;      // seconds since tune() began
+  std::vector<double> speeds_;  // of the best kernel, at each drawing
 };
 
 /// Progress of a count on stderr: a bar on a terminal, else a line every tenth of the way.

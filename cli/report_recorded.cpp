@@ -1,18 +1,27 @@
-// `kiln report`: where the recorded calls spend their time, and what tuning would save.
+// `kiln report`: where the recorded calls spend their time, and what tuning would save; the page
+// that shows what a database holds is cli/report_page.h's.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
+#include "bench/bars.h"
 #include "cli/commands.h"
 #include "cli/recorded.h"
 #include "cli/report.h"
+#include "cli/report_page.h"
 
 namespace kiln::cli {
 namespace {
 
 constexpr Manual kReportManual{
-    "report", "Show where recorded calls spend their time, and what tuning them would save",
-    "  Reads a file that programs wrote with $KILN_RECORD, and the database; times nothing. Each\n"
+    "report", "Show what a database holds as a page, or where recorded calls spend their time",
+    "  --out writes one HTML file that needs no network: a roofline with every shape, the speedup\n"
+    "  over libraries, what ranges lose to kernels of single sizes, how soon searches came near "
+    "their\n"
+    "  best, candidates over two keys of their config, failures by reason, and what is stored for\n"
+    "  each device. It times nothing; --bench adds races that kiln bench --json printed.\n"
+    "  --recorded reads a file that programs wrote with $KILN_RECORD, and the database. Each\n"
     "  line is a problem on a number of threads: calls, their share of all recorded time, the "
     "mean\n"
     "  time of a call, how gemm() finds its kernel now (exact: tuned), the stored time (exact) or\n"
@@ -29,6 +38,9 @@ constexpr Manual kReportManual{
     "  kernel that is the model's own first choice shows no gain. `kiln tune --recorded` tunes "
     "what\n"
     "  is not tuned, most time first.",
+    "  kiln report --out report.html\n"
+    "  kiln bench --layers cpu --json > races.jsonl; kiln report --out report.html --bench "
+    "races.jsonl\n"
     "  KILN_RECORD=calls.kiln ./app                # any number of processes, at the same time "
     "too\n"
     "  kiln report --recorded calls.kiln\n"
@@ -36,6 +48,7 @@ constexpr Manual kReportManual{
     "  kiln tune --recorded calls.kiln --budget 20"};
 
 struct ReportCommand {
+  PageOptions page;
   std::string recorded;
   DeviceOptions device;
   DatabaseOptions database;
@@ -85,8 +98,13 @@ Json shape_json(const RecordedShape& shape, const ReportTotals& totals, const st
 std::string time_or_dash(double ns) { return ns > 0 ? human_time(ns) : "-"; }
 
 void print_table(const std::vector<RecordedShape>& shapes, const ReportTotals& totals) {
-  Table table({">calls", ">time", ">a call", "match", ">kernel", ">tuned", "by", ">saves",
-               ">threads", "shape"});
+  constexpr int kBarCells = 12;
+  const bool bars = draws_bars(STDOUT_FILENO);
+  std::vector<std::string> headers{">calls", ">time", ">a call", "match",    ">kernel",
+                                   ">tuned", "by",    ">saves",  ">threads", "shape"};
+  constexpr std::ptrdiff_t kBehindTime = 2;
+  if (bars) headers.insert(headers.begin() + kBehindTime, "");
+  Table table(std::move(headers));
   for (const RecordedShape& shape : shapes) {
     std::vector<std::string> row{fmt::format("{}", shape.recorded.calls),
                                  percent(totals.share_of(shape.total_ns())),
@@ -100,12 +118,15 @@ void print_table(const std::vector<RecordedShape>& shapes, const ReportTotals& t
       row.insert(row.end(), {std::string(name(shape.outlook.error().code)), "-", "-", "-", "-"});
     }
     row.insert(row.end(), {fmt::format("{}", shape.recorded.threads), text(shape.recorded.gemm)});
+    if (bars)
+      row.insert(row.begin() + kBehindTime,
+                 share_bar(totals.share_of(shape.total_ns()), kBarCells));
     table.add(std::move(row));
   }
   fmt::print("{}", table.text());
 }
 
-Result<Outcome> run(const Session& session, const ReportCommand& command) {
+Result<Outcome> report_calls(const Session& session, const ReportCommand& command) {
   const Result<Target> target = resolve_engine_device(command.device);
   if (!target) return tl::unexpected(target.error());
   DeviceOptions every_thread = command.device;
@@ -144,15 +165,22 @@ Result<Outcome> run(const Session& session, const ReportCommand& command) {
   return Outcome::done;
 }
 
+Result<Outcome> run(const Session& session, const ReportCommand& command) {
+  if (!command.page.out.empty()) return write_page(session, command.page, command.database);
+  if (!command.recorded.empty()) return report_calls(session, command);
+  return fail(ErrorCode::bad_input, "report: --out FILE or --recorded FILE is needed");
+}
+
 }  // namespace
 
 void add_report(CLI::App& parent, Session& session) {
   auto command = std::make_shared<ReportCommand>();
   CLI::App* app = add_command(parent, session, kReportManual,
                               [&session, command] { return run(session, *command); });
+  command->page.add_to(*app);
   app->add_option("--recorded", command->recorded, "File that $KILN_RECORD named")
       ->type_name("FILE")
-      ->required();
+      ->excludes(app->get_option("--out"));
   command->device.add_to(*app);
   command->database.add_to(*app);
 }

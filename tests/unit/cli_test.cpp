@@ -139,23 +139,24 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CliMisuse,
-    testing::Values(Misuse{{"explain", "--shape", "fp32 N X 8 8 8"}, 2, "tb = \"X\""},
-                    Misuse{{"explain", "--shape", "fp31 N N 8 8 8"}, 2, "dtype = \"fp31\""},
-                    Misuse{{"explain", "--shape", "fp32 N N -8 8 8"}, 2, "m = -8"},
-                    Misuse{{"explain", "--shape", "fp32 N N 8 8 8 lda=4"}, 2, "lda = 4"},
-                    Misuse{{"explain", "--file", "/nowhere/shapes.txt"},
-                           2,
-                           "file = \"/nowhere/shapes.txt\": No such file"},
-                    Misuse{{"explain", "--file", "/"}, 2, "file = \"/\""},
-                    Misuse{{"explain", "--file", "/dev/null"}, 2, "holds no shape"},
-                    Misuse{{"explain", "--shape", "fp32 N N 9..3 8 8"}, 2, "the range is reversed"},
-                    Misuse{{"verify", "--shape", "fp32 N N 1..3 8 8"}, 2, "takes single sizes"},
-                    Misuse{{"bench", "--any-m", "--shape", kShape}, 2, "draws from a range"},
-                    Misuse{{"bench", "--count", "3", "--shape", kShape}, 2, "--any-m"},
-                    Misuse{{"bench", "--svg", "x.svg", "--shape", kShape}, 2, "svg = \"x.svg\""},
-                    Misuse{{"bench", "--random", "3", "--shape", kShape}, 2, "random = 3"},
-                    Misuse{{"explain", "--layers", "gpt-17"}, 2, "layers = \"gpt-17\""},
-                    Misuse{{"explain", "--layers", "bert-base:x"}, 2, "layers = \"bert-base:x\""}));
+    testing::Values(
+        Misuse{{"explain", "--shape", "fp32 N X 8 8 8"}, 2, "tb = \"X\""},
+        Misuse{{"explain", "--shape", "fp31 N N 8 8 8"}, 2, "dtype = \"fp31\""},
+        Misuse{{"explain", "--shape", "fp32 N N -8 8 8"}, 2, "m = -8"},
+        Misuse{{"explain", "--shape", "fp32 N N 8 8 8 lda=4"}, 2, "lda = 4"},
+        Misuse{{"explain", "--file", "/nowhere/shapes.txt"},
+               2,
+               "file = \"/nowhere/shapes.txt\": No such file"},
+        Misuse{{"explain", "--file", "/"}, 2, "file = \"/\""},
+        Misuse{{"explain", "--file", "/dev/null"}, 2, "holds no shape"},
+        Misuse{{"explain", "--shape", "fp32 N N 9..3 8 8"}, 2, "the range is reversed"},
+        Misuse{{"verify", "--shape", "fp32 N N 1..3 8 8"}, 2, "takes single sizes"},
+        Misuse{{"bench", "--any-m", "--shape", kShape}, 2, "draws from a range"},
+        Misuse{{"bench", "--count", "3", "--shape", kShape}, 2, "--any-m"},
+        Misuse{{"bench", "--svg", "x.svg", "--overhead", "--shape", kShape}, 2, "svg = \"x.svg\""},
+        Misuse{{"bench", "--random", "3", "--shape", kShape}, 2, "random = 3"},
+        Misuse{{"explain", "--layers", "gpt-17"}, 2, "layers = \"gpt-17\""},
+        Misuse{{"explain", "--layers", "bert-base:x"}, 2, "layers = \"bert-base:x\""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Devices, CliMisuse,

@@ -1,0 +1,287 @@
+#include "bench/overview.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include "bench/device_name.h"
+#include "cache/measurements.h"
+#include "cache/offline.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/operand.h"
+#include "generator/problem/size.h"
+
+namespace kiln {
+namespace {
+
+struct Candidate {
+  Config config;
+  double ns = 0;  // 0: it failed
+  bool winner = false;
+  std::string created;
+};
+
+/// Every candidate of one problem, whatever templates made it.
+struct Search {
+  std::vector<Candidate> candidates;
+
+  /// The newest winner: each toolchain has one. Null where none has a time, or it is a library.
+  const Candidate* winner() const {
+    const Candidate* newest = nullptr;
+    for (const Candidate& one : candidates)
+      if (one.winner && one.ns > 0 && !is_library(one.config) &&
+          (!newest || one.created > newest->created))
+        newest = &one;
+    return newest;
+  }
+  double fastest() const {
+    double least = 0;
+    for (const Candidate& one : candidates)
+      if (one.ns > 0 && !is_library(one.config) && (least == 0 || one.ns < least)) least = one.ns;
+    return least;
+  }
+  double time_of(const Config& config) const {
+    for (const Candidate& one : candidates)
+      if (one.config == config) return one.ns;
+    return 0;
+  }
+};
+
+struct SearchKey {
+  std::size_t device = 0;
+  Gemm gemm;
+  Determinism determinism = Determinism::run_to_run;
+  auto operator<=>(const SearchKey&) const = default;
+};
+
+/// Rows of all layers, put together.
+class Gathered {
+ public:
+  explicit Gathered(Overview& to) : to_(to) {}
+
+  void take(const StoredMeasurement& row) {
+    const std::size_t at = device_of(row.key);
+    Overview::Device& device = to_.devices[at];
+    ++device.measurements;
+    device.winners += row.winner;
+    if (device.first.empty() || row.created < device.first) device.first = row.created;
+    device.last = std::max(device.last, row.created);
+    problems_[at].insert(row.key.gemm);
+    if (!row.measured.ok()) count_failure(at, row.measured);
+    // Kernels of ranges are copies of rows of single sizes.
+    if (device.predicted || row.key.policy.find(' ') != std::string::npos) return;
+    Search& search = searches_[{at, row.key.gemm, row.key.determinism}];
+    const double ns = row.measured.ok() ? row.measured.timing().median_ns : 0;
+    const Candidate fresh{row.measured.config, ns, row.winner, row.created};
+    const auto known =
+        std::ranges::find(search.candidates, row.measured.config, &Candidate::config);
+    // Of one toolchain after another, or of one file after another: what look-ups take stands.
+    if (known == search.candidates.end())
+      search.candidates.push_back(fresh);
+    else if (known->ns == 0 || (fresh.winner && fresh.created > known->created))
+      *known = fresh;
+  }
+
+  void finish() {
+    for (auto& [at, problems] : problems_)
+      to_.devices[at].problems = static_cast<std::int64_t>(problems.size());
+    for (auto& [key, failure] : failures_) to_.failures.push_back(failure);
+  }
+
+  std::size_t device_of(const BestKey& key) {
+    const auto [at, fresh] = devices_.try_emplace(fingerprint(key.device), to_.devices.size());
+    if (fresh)
+      to_.devices.push_back(
+          {.name = is_predicted(key) ? "any CPU with " + key.device.model : device_name(key.device),
+           .predicted = is_predicted(key),
+           .bytes_per_second = 1e9 * key.device.gpu.memory_gbs}),
+          caps_.push_back(key.device);
+    return at->second;
+  }
+
+  const std::map<SearchKey, Search>& searches() const { return searches_; }
+  const std::vector<DeviceCaps>& caps() const { return caps_; }
+
+ private:
+  void count_failure(std::size_t at, const Measured& measured) {
+    ++to_.devices[at].failures;
+    const std::string family(family_name(measured.config)), reason(name(measured.failure().kind));
+    auto& failure = failures_[{at, family, reason}];
+    if (failure.count++ == 0) failure = {at, family, reason, measured.failure().detail, 1};
+  }
+
+  Overview& to_;
+  std::map<std::string, std::size_t> devices_;
+  std::vector<DeviceCaps> caps_;
+  std::map<std::size_t, std::set<Gemm>> problems_;
+  std::map<SearchKey, Search> searches_;
+  std::map<std::tuple<std::size_t, std::string, std::string>, Overview::FailureCount> failures_;
+};
+
+std::string shape_text(const SearchKey& key) {
+  std::string line = text(key.gemm);
+  if (key.determinism == Determinism::batch_invariant) line += " (batch_invariant)";
+  return line;
+}
+
+void add_shapes(Overview& to, const std::map<SearchKey, Search>& searches) {
+  for (const auto& [key, search] : searches) {
+    const Candidate* kernel = search.winner();
+    if (!kernel) continue;
+    Overview::Shape shape{.device = key.device,
+                          .text = shape_text(key),
+                          .kind = kind_text(key.gemm),
+                          .dtype = type_text(key.gemm),
+                          .family = std::string(family_name(kernel->config)),
+                          .ns = kernel->ns,
+                          .flops = key.gemm.flops(),
+                          .bytes = least_traffic(key.gemm)};
+    for (const Candidate& one : search.candidates) {
+      if (!is_library(one.config) || one.ns == 0) continue;
+      double& ns = shape.peers[std::string(family_name(one.config))];
+      ns = ns == 0 ? one.ns : std::min(ns, one.ns);
+    }
+    to.shapes.push_back(std::move(shape));
+  }
+}
+
+void add_peaks(Overview& to, Store& store, const Gathered& gathered) {
+  for (const auto& [key, search] : gathered.searches()) {
+    double& peak = to.devices[key.device].peaks[type_text(key.gemm)];
+    if (peak == 0) peak = store.peak(gathered.caps()[key.device], key.gemm.a.dtype);
+  }
+  for (Overview::Device& device : to.devices)
+    std::erase_if(device.peaks, [](const auto& peak) { return peak.second == 0; });
+}
+
+void add_ranges(Overview& to, const std::vector<RangeRecord>& ranges, Gathered& gathered) {
+  for (const RangeRecord& record : ranges) {
+    const std::size_t device = gathered.device_of(record.key);
+    ++to.devices[device].ranges;
+    Overview::RangeRegret regret{
+        .device = device, .text = text(record.range), .size = std::string(name(record.range.size))};
+    for (const auto& [key, search] : gathered.searches()) {
+      const std::int64_t size = key.gemm.*member_of(record.range.size);
+      if (key.device != device || key.determinism != record.key.determinism ||
+          size < record.range.first || size > record.range.last() ||
+          key.gemm != record.range.at(size))
+        continue;
+      const double ns = search.time_of(record.table.at(size).config);
+      if (ns > 0) regret.points.push_back({size, ns, search.fastest()});
+    }
+    std::ranges::sort(regret.points, {}, &Overview::RangePoint::size);
+    to.ranges.push_back(std::move(regret));
+  }
+}
+
+/// "family key=value …" without its first word, as pairs.
+std::vector<std::pair<std::string, std::string>> fields_of(const Config& config) {
+  std::istringstream words(text(config));
+  std::string word;
+  words >> word;
+  std::vector<std::pair<std::string, std::string>> fields;
+  while (words >> word) {
+    const auto equals = word.find('=');
+    if (equals != std::string::npos)
+      fields.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return fields;
+}
+
+Overview::Landscape landscape_of(const SearchKey& key, const Search& search) {
+  std::map<std::string, std::size_t> families;
+  for (const Candidate& one : search.candidates)
+    if (!is_library(one.config)) ++families[std::string(family_name(one.config))];
+  Overview::Landscape landscape{.device = key.device, .text = shape_text(key)};
+  std::size_t most = 0;
+  for (const auto& [family, count] : families)
+    if (count > most) most = count, landscape.family = family;
+  std::map<std::string, std::set<std::string>> seen;
+  std::vector<std::map<std::string, std::string>> rows;
+  for (const Candidate& one : search.candidates) {
+    if (family_name(one.config) != landscape.family) continue;
+    auto& row = rows.emplace_back();
+    landscape.ns.push_back(one.ns);
+    for (const auto& [name, value] : fields_of(one.config)) {
+      if (seen[name].insert(value).second && seen[name].size() == 2) landscape.keys.push_back(name);
+      row[name] = value;
+    }
+  }
+  for (const auto& row : rows) {
+    auto& values = landscape.values.emplace_back();
+    for (const std::string& name : landscape.keys)
+      values.push_back(row.contains(name) ? row.at(name) : "");
+  }
+  return landscape;
+}
+
+void add_landscapes(Overview& to, const std::map<SearchKey, Search>& searches,
+                    const OverviewLimits& limits) {
+  std::vector<const std::pair<const SearchKey, Search>*> longest;
+  for (const auto& entry : searches)
+    if (entry.second.candidates.size() >= limits.least_candidates) longest.push_back(&entry);
+  std::ranges::stable_sort(longest, std::ranges::greater{},
+                           [](const auto* entry) { return entry->second.candidates.size(); });
+  for (const auto* entry : longest) {
+    if (to.landscapes.size() == limits.landscapes) return;
+    auto landscape = landscape_of(entry->first, entry->second);
+    if (landscape.keys.size() >= 2) to.landscapes.push_back(std::move(landscape));
+  }
+}
+
+Status add_searches(Overview& to, Store& store, const OverviewLimits& limits) {
+  auto curves = search_curves(store, limits.least_candidates);
+  if (!curves) return tl::unexpected(curves.error());
+  std::ranges::stable_sort(*curves, std::ranges::greater{},
+                           [](const SearchCurve& curve) { return curve.share.size(); });
+  if (curves->size() > limits.searches) curves->resize(limits.searches);
+  to.searches = std::move(*curves);
+  return {};
+}
+
+}  // namespace
+
+double least_traffic(const Gemm& gemm) {
+  double bytes = 0;
+  for (const Operand which : kOperands)
+    if (which != Operand::c && present(gemm, which)) bytes += double(span_bytes(gemm, which));
+  return bytes;
+}
+
+std::string type_text(const Gemm& gemm) {
+  const std::string line = text(gemm);
+  return line.substr(0, line.find(' '));
+}
+
+std::string kind_text(const Gemm& gemm) {
+  std::istringstream line(text(gemm));
+  std::string type, ta, tb;
+  line >> type >> ta >> tb;
+  std::string kind = type + ' ' + ta + ' ' + tb;
+  if (gemm.b_packed) kind += " packed";
+  if (gemm.numerics == Numerics::fast) kind += " fast";
+  return kind;
+}
+
+Result<Overview> overview_of(Store& store, const OverviewLimits& limits) {
+  Overview overview;
+  Gathered gathered(overview);
+  const auto stats = store.stats();
+  if (!stats) return tl::unexpected(stats.error());
+  for (const StoreStats& file : *stats) overview.sources.push_back(file.database.string());
+  if (Status read = store.each_measurement({}, [&](const auto& row) { gathered.take(row); }); !read)
+    return tl::unexpected(read.error());
+  const auto ranges = store.list_ranges();
+  if (!ranges) return tl::unexpected(ranges.error());
+  add_ranges(overview, *ranges, gathered);
+  gathered.finish();
+  add_shapes(overview, gathered.searches());
+  add_peaks(overview, store, gathered);
+  add_landscapes(overview, gathered.searches(), limits);
+  if (Status added = add_searches(overview, store, limits); !added)
+    return tl::unexpected(added.error());
+  return overview;
+}
+
+}  // namespace kiln
