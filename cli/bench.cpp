@@ -314,9 +314,7 @@ void add_bench(CLI::App& parent, Session& session) {
   command->database.add_to(*app);
   command->determinism.add_to(*app);
   app->add_flag("--tune", command->race.tune, "Tune what has no valid record before it is raced");
-  app->add_option("--budget", command->budget, "Seconds of tuning for each shape")
-      ->type_name("SECONDS")
-      ->check(seconds_given())
+  seconds(app->add_option("--budget", command->budget, "Time of tuning for each shape: 10, 5s, 2m"))
       ->capture_default_str();
   app->add_option("--seed", command->race.contest.seed, "Seed of the data and of tuning")
       ->type_name("S")

@@ -12,6 +12,7 @@
 #include "cli/help.h"
 #include "cli/report.h"
 #include "cli/version.h"
+#include "generator/problem/did_you_mean.h"
 #include "kiln/engine.hpp"
 
 namespace kiln::cli {
@@ -63,6 +64,21 @@ int report(const Error& error, bool json, int code) {
   return code;
 }
 
+/// The commands below one, in the order of its help page.
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
 /// The command that `words` name, one below the other; null when there is none.
 const CLI::App* find_command(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* found = &app;
@@ -86,7 +102,8 @@ void add_help(CLI::App& app, Session& session) {
       const CLI::App* page = find_command(app, *topic);
       if (!page)
         return fail(ErrorCode::bad_input,
-                    fmt::format("help \"{}\": there is no such command", words));
+                    fmt::format("help \"{}\": there is no such command{}", words,
+                                did_you_mean(topic->front(), command_names(app))));
       // App::help() would print the page of the command that was parsed: help's own.
       fmt::print("{}",
                  page->get_formatter()->make_help(page, words.empty() ? "kiln" : "kiln " + words,
@@ -96,13 +113,26 @@ void add_help(CLI::App& app, Session& session) {
   });
 }
 
-/// CLI11 says of a mistyped command only that one is required.
+/// CLI11 says of a mistyped command only that one is required, and of a mistyped option only that
+/// it was not expected.
 std::string complaint(const CLI::App& app, const CLI::ParseError& wrong) {
-  const std::vector<std::string> left = app.remaining();
-  if (app.get_subcommands().empty() && !left.empty())
-    return fmt::format("command = \"{}\": there is no such command (see kiln --help)",
-                       left.front());
-  return fmt::format("{} (see kiln --help)", wrong.what());
+  const CLI::App* chosen = &app;
+  std::string words = "kiln";
+  while (!chosen->get_subcommands().empty()) {
+    chosen = chosen->get_subcommands().front();
+    words += " " + chosen->get_name();
+  }
+  const std::vector<std::string> left = chosen->remaining();
+  if (left.empty()) return fmt::format("{} (see {} --help)", wrong.what(), words);
+  const std::string& word = left.front();
+  const bool unexpected = dynamic_cast<const CLI::ExtrasError*>(&wrong) != nullptr;
+  if (unexpected && word.starts_with('-'))
+    return fmt::format("option = \"{}\": {} has no such option{} (see {} --help)", word, words,
+                       did_you_mean(word, option_names(*chosen)), words);
+  if (const auto commands = command_names(*chosen); !commands.empty() && !word.starts_with('-'))
+    return fmt::format("command = \"{}\": there is no such command{} (see {} --help)", word,
+                       did_you_mean(word, commands), words);
+  return fmt::format("{} (see {} --help)", wrong.what(), words);
 }
 
 int run(int argc, char** argv) {

@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "generator/problem/did_you_mean.h"
+
 namespace kiln {
 namespace {
 
@@ -185,9 +187,12 @@ Result<DeviceCaps> caps_named(std::string_view name) {
   auto hip = hip_caps_named(name);
   if (hip || name.starts_with("gfx") || name.starts_with("mi")) return hip;
   if (auto cpu = cpu_caps_named(name)) return cpu;
-  return fail(ErrorCode::bad_input,
-              fmt::format("device = \"{}\": no device is known by this name; known: {}, {}, {}",
-                          name, known_cpus(), known_gpus(), known_hip_gpus()));
+  std::vector<std::string> known = gpu_targets();
+  for (const NamedCpu& row : kNamedCpus) known.emplace_back(row.name);
+  return fail(
+      ErrorCode::bad_input,
+      fmt::format("device = \"{}\": no device is known by this name; known: {}, {}, {}{}", name,
+                  known_cpus(), known_gpus(), known_hip_gpus(), did_you_mean(name, known)));
 }
 
 }  // namespace kiln
