@@ -9,6 +9,7 @@ void add_devices(CLI::App& app, Session& session);
 void add_compile(CLI::App& app, Session& session);
 void add_tune(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
+void add_sweep(CLI::App& app, Session& session);
 void add_demo(CLI::App& app, Session& session);
 void add_report(CLI::App& app, Session& session);
 void add_show(CLI::App& app, Session& session);

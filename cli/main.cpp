@@ -146,6 +146,7 @@ int run(int argc, char** argv) {
   add_compile(app, session);
   add_tune(app, session);
   add_bench(app, session);
+  add_sweep(app, session);
   add_demo(app, session);
   add_report(app, session);
   add_show(app, session);
