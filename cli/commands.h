@@ -17,6 +17,8 @@ void add_explain(CLI::App& app, Session& session);
 void add_verify(CLI::App& app, Session& session);
 void add_db(CLI::App& app, Session& session);
 void add_fleet(CLI::App& app, Session& session);
+void add_completion(CLI::App& app, Session& session);
+void add_man(CLI::App& app, Session& session);
 void add_examples(CLI::App& app, Session& session);
 
 }  // namespace kiln::cli

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/report.h"
+#include "cli/tree.h"
 #include "cli/version.h"
 #include "generator/problem/did_you_mean.h"
 #include "kiln/engine.hpp"
@@ -23,7 +24,8 @@ constexpr const char* kOverview =
     "D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual";
 
 constexpr const char* kFooter = R"(
-Shapes are one line, row-major: dtype ta tb m n k [key=value ...]
+Shapes:
+  one line, row-major: dtype ta tb m n k [key=value ...]
   fp32 N T 512 4096 4096            A is [512,4096], B is stored as [4096,4096] and transposed
   bf16 N T 16 14336 4096 packed_b=1 epilogue=silu
 
@@ -46,8 +48,9 @@ Examples:
   kiln explain --shape "fp32 N T 512 4096 4096"
   kiln help tune                    the manual of one command
 
-Exit codes: 0 done, 1 a check failed, 2 wrong usage or input, 3 device or environment,
-            130 interrupted (Ctrl-C))";
+Exit codes:
+  0 done, 1 a check failed, 2 wrong usage or input, 3 device or environment,
+  130 interrupted (Ctrl-C))";
 
 /// Whether `--json` was given, for errors found before or while parsing.
 bool wants_json(int argc, char** argv) {
@@ -67,15 +70,14 @@ int report(const Error& error, bool json, int code) {
 /// The commands below one, in the order of its help page.
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(sub->get_name());
+  for (const CLI::App* sub : commands_below(app)) names.push_back(sub->get_name());
   return names;
 }
 
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const CLI::Option* option : shown_options(app))
+    for (const std::string& name : spellings(*option)) names.push_back(name);
   return names;
 }
 
@@ -83,7 +85,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
 const CLI::App* find_command(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* found = &app;
   for (const std::string& word : words) {
-    const auto all = found->get_subcommands([](const CLI::App*) { return true; });
+    const auto all = commands_below(*found);
     const auto at = std::find_if(all.begin(), all.end(),
                                  [&](const CLI::App* sub) { return sub->get_name() == word; });
     if (at == all.end()) return nullptr;
@@ -155,6 +157,8 @@ int run(int argc, char** argv) {
   add_db(app, session);
   add_fleet(app, session);
   add_examples(app, session);
+  add_completion(app, session);
+  add_man(app, session);
   add_help(app, session);
   const bool json = wants_json(argc, argv);
   try {

@@ -172,6 +172,12 @@ Result<DeviceCaps> cuda_caps_named(std::string_view name) {
                           known_gpus()));
 }
 
+std::vector<std::string> cpu_names() {
+  std::vector<std::string> names;
+  for (const NamedCpu& row : kNamedCpus) names.emplace_back(row.name);
+  return names;
+}
+
 std::vector<std::string> gpu_targets() {
   std::vector<std::string> targets;
   for (const NamedGpu& row : kNamedGpus) {
@@ -188,7 +194,7 @@ Result<DeviceCaps> caps_named(std::string_view name) {
   if (hip || name.starts_with("gfx") || name.starts_with("mi")) return hip;
   if (auto cpu = cpu_caps_named(name)) return cpu;
   std::vector<std::string> known = gpu_targets();
-  for (const NamedCpu& row : kNamedCpus) known.emplace_back(row.name);
+  for (std::string& cpu : cpu_names()) known.push_back(std::move(cpu));
   return fail(
       ErrorCode::bad_input,
       fmt::format("device = \"{}\": no device is known by this name; known: {}, {}, {}{}", name,

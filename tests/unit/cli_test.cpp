@@ -17,9 +17,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 const std::vector<std::string> kCommands = {
-    "devices",  "compile",  "tune",      "bench",     "sweep",   "demo",
-    "report",   "show",     "explain",   "verify",    "db list", "db stats",
-    "db check", "db class", "db export", "db import", "db merge"};
+    "devices",  "compile",  "tune",      "bench",      "sweep",   "demo",    "report",
+    "show",     "explain",  "verify",    "completion", "man",     "db list", "db stats",
+    "db check", "db class", "db export", "db import",  "db merge"};
 
 std::vector<std::string> words(const std::string& line) {
   std::istringstream in(line);
