@@ -275,27 +275,6 @@ TEST(Engine, AlignmentIsHeldToItsPromise) {
   EXPECT_THAT(off.error().message, HasSubstr("alignment = 64"));
 }
 
-TEST(Engine, ProgressMovesWhileCandidatesAreCompiled) {
-  Opened kiln;
-  std::vector<Progress> compiling;
-  double before = 0;
-  const auto progress = [&](const Progress& p) {
-    EXPECT_GE(p.seconds, before);
-    before = p.seconds;
-    if (p.stage != Progress::Stage::compile) return;
-    EXPECT_LE(p.done, p.total);
-    compiling.push_back(p);
-  };
-  const auto report =
-      kiln->tune(Gemm::row_major(48, 64, 32), {.progress = progress, .cancelled = {}});
-  ASSERT_TRUE(report) << report.error().message;
-  ASSERT_FALSE(compiling.empty());
-  EXPECT_EQ(compiling.front().done, 0);
-  int some = 0;  // reports from within a group
-  for (const Progress& p : compiling) some += p.done > 0 && p.done < p.total;
-  EXPECT_GT(some, 0);
-}
-
 TEST(Engine, ExplainTellsConfigEvidenceAndSource) {
   Opened kiln;
   const Gemm gemm = Gemm::row_major(48, 64, 32);
