@@ -15,16 +15,10 @@ class SlowCompiler final : public Compiler {
  public:
   Result<Binary> compile(const Source&) override {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    ++compiled;
     return Binary{};
   }
   Result<std::string> assembly(const Source&) override { return std::string(); }
   std::string version() const override { return "slow"; }
-  std::atomic<int> compiled{0};
-};
-
-private:
-std::string version_ = "slow";
 };
 
 struct Told {
