@@ -22,15 +22,20 @@ std::vector<fs::path> documents() {
   return files;
 }
 
-/// A `kiln` for which every budget is a moment, so that pages may name those that people need.
+/// A `kiln` in a hurry: every budget is a moment and a race has one thread count, one library and
+/// few samples, so that pages may name what people need.
 constexpr const char* kHurried = R"(#!/bin/bash
-words=(); budget=
+words=(); given=" "
 while (($#)); do
-  words+=("$1")
-  if [[ $1 == --budget || $1 == --range-budget ]]; then words+=(0.2); budget=1; shift; fi
+  words+=("$1"); given+="$1 "
+  if [[ $1 == --budget || $1 == --range-budget ]]; then words+=(0.2); shift; fi
   shift
 done
-[[ ${words[0]} == tune && ! $budget ]] && words+=(--budget 0.2)
+add() { [[ $given == *" $1 "* ]] || words+=("$@"); }
+case ${words[0]} in
+  tune) add --budget 0.2 ;;
+  bench | sweep) add --threads 1; add --samples 7; add --peers openblas ;;
+esac
 exec ")" KILN_BINARY_DIR R"(/bin/kiln" "${words[@]}"
 )";
 
