@@ -9,6 +9,7 @@
 #include "bench/result_check.h"
 #include "bench/track.h"
 #include "engine/plan.h"
+#include "generator/problem/did_you_mean.h"
 #include "runtime/cpu/cpu.h"
 #include "tuner/measure/measure.h"
 #include "tuner/measure/operand_sets.h"
@@ -185,8 +186,9 @@ Status keep_named(PeerSet& set, const std::vector<std::string>& names) {
         if (name.starts_with(absent.name))
           return fail(ErrorCode::bad_input,
                       fmt::format("peer = \"{}\": not installed: {}", name, absent.reason));
-      return fail(ErrorCode::bad_input, fmt::format("peer = \"{}\": no such peer; there are {}",
-                                                    name, fmt::join(known, ", ")));
+      return fail(ErrorCode::bad_input,
+                  fmt::format("peer = \"{}\": no such peer; there are {}{}", name,
+                              fmt::join(known, ", "), did_you_mean(name, known)));
     }
   std::erase_if(set.present, [&](const auto& peer) {
     return std::find(names.begin(), names.end(), peer->name()) == names.end();

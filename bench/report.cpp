@@ -8,6 +8,7 @@
 
 #include "bench/bars.h"
 #include "bench/geometric_mean.h"
+#include "bench/traffic.h"
 #include "tuner/measure/measure.h"
 
 namespace kiln {
@@ -73,6 +74,11 @@ double share_of_peak(const BenchReport& report, const ContestResult& row) {
   return peak > 0 && row.verified && row.kiln.median_ns > 0
              ? row.gemm.flops() / row.kiln.median_ns * 1e9 / peak
              : 0;
+}
+
+/// What kiln's kernel moved at least.
+double bytes_per_second(const ContestResult& row) {
+  return row.kiln.median_ns > 0 ? least_bytes(row.gemm) / row.kiln.median_ns * 1e9 : 0;
 }
 
 bool is_counted_square(const Gemm& g) {
@@ -166,6 +172,8 @@ OrderedJson to_json(const ContestResult& row, const std::string& device) {
   json["kiln_low_ns"] = row.kiln.low_ns;
   json["kiln_high_ns"] = row.kiln.high_ns;
   json["samples"] = row.kiln.samples;
+  json["intensity"] = intensity(row.gemm);
+  json["bytes_per_second"] = bytes_per_second(row);
   if (row.peak_flops > 0) json["peak_flops"] = row.peak_flops;
   if (!row.fault.empty()) json["fault"] = row.fault;
   for (const Excluded& e : row.excluded) json["excluded"][e.peer] = e.reason;
@@ -220,8 +228,9 @@ OrderedJson to_json(const BenchSummary& s) {
 }
 
 std::string table(const BenchReport& report, bool bars) {
-  std::vector<std::vector<std::string>> rows{
-      {"shape", "threads", "kiln", "GFLOP/s", "peak", "best peer", "its time", "ratio", "check"}};
+  std::vector<std::vector<std::string>> rows{{"shape", "threads", "kiln", "GFLOP/s", "peak",
+                                              "flop/B", "GB/s", "best peer", "its time", "ratio",
+                                              "check"}};
   // Between the ratio and its check.
   const auto with_bar = [&](std::vector<std::string> row, const std::string& bar) {
     if (bars) row.insert(row.end() - 1, bar);
@@ -234,7 +243,9 @@ std::string table(const BenchReport& report, bool bars) {
     rows.push_back(with_bar(
         {text(row.gemm), std::to_string(row.threads), time_text(row.kiln.median_ns),
          fmt::format("{:.1f}", row.gemm.flops() / row.kiln.median_ns),
-         share > 0 ? fmt::format("{:.0f} %", 100 * share) : "-", best.empty() ? "none" : best,
+         share > 0 ? fmt::format("{:.0f} %", 100 * share) : "-",
+         fmt::format("{:.1f}", intensity(row.gemm)),
+         fmt::format("{:.1f}", bytes_per_second(row) * 1e-9), best.empty() ? "none" : best,
          best.empty() ? "-" : time_text(row.peers.at(best).median_ns),
          best.empty() ? "-" : fmt::format("{:.2f}", row.ratio()), row.verified ? "ok" : "WRONG"},
         ratio_bar(row.ratio())));
@@ -273,15 +284,17 @@ std::string text(const BenchSummary& s) {
 std::string csv(const BenchReport& report) {
   std::string out =
       "shape,dtype,ta,tb,m,n,k,threads,device,contestant,median_ns,low_ns,high_ns,samples,verified,"
-      "config\n";
+      "config,gflops,intensity,bytes_per_second\n";
   for (const ContestResult& row : report.rows) {
     const Words w = words_of(row.gemm);
     const auto line = [&](const std::string& who, const Timing& t, bool verified,
                           const std::string& config) {
-      out += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{},{},{}\n",
-                         quoted(text(row.gemm)), w.dtype, w.ta, w.tb, row.gemm.m, row.gemm.n,
-                         row.gemm.k, row.threads, report.device, who, t.median_ns, t.low_ns,
-                         t.high_ns, t.samples, verified, quoted(config));
+      out += fmt::format(
+          "{},{},{},{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{},{},{},{:.3f},{:.3f},{:.0f}\n",
+          quoted(text(row.gemm)), w.dtype, w.ta, w.tb, row.gemm.m, row.gemm.n, row.gemm.k,
+          row.threads, report.device, who, t.median_ns, t.low_ns, t.high_ns, t.samples, verified,
+          quoted(config), row.gemm.flops() / t.median_ns, intensity(row.gemm),
+          least_bytes(row.gemm) / t.median_ns * 1e9);
     };
     line("kiln", row.kiln, row.verified, row.config);
     for (const auto& [peer, timing] : row.peers) line(peer, timing, true, "");

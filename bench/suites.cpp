@@ -8,6 +8,8 @@
 #include <charconv>
 #include <optional>
 
+#include "generator/problem/did_you_mean.h"
+
 namespace kiln {
 namespace {
 
@@ -67,8 +69,8 @@ Result<std::vector<ListedShape>> suite(std::string_view name) {
                                  [&](const EmbeddedFile& f) { return list_name(f) == list; });
   if (file == files.end())
     return fail(ErrorCode::bad_input,
-                fmt::format("layers = \"{}\": there is no such list; there are {}", name,
-                            fmt::join(suite_names(), ", ")));
+                fmt::format("layers = \"{}\": there is no such list; there are {}{}", name,
+                            fmt::join(suite_names(), ", "), did_you_mean(list, suite_names())));
   auto shapes = parse_shapes(file->text, list);
   if (!shapes || list.size() == name.size()) return shapes;
 

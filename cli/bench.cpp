@@ -12,6 +12,7 @@
 #include "cli/bench_range.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/race.h"
 #include "cli/random_gemm.h"
 #include "cli/report.h"
 #include "runtime/backend.h"
@@ -36,6 +37,15 @@ constexpr Manual kBenchManual{
     "  --json prints one object a shape and thread count, then {\"summary\": ...}:\n"
     "    dtype ta tb m n k threads device kiln_ns peers{name: ns} best_peer ratio verified config\n"
     "    policy, and of a GPU that tells its clock conditions\n"
+    "  flop/B is the arithmetic intensity: operations for each byte of A, B, D and terms, read or\n"
+    "  written once; GB/s is how many of these bytes kiln moved a second.\n"
+    "  --against OLD.jsonl compares with an earlier --json of this machine: each shape's medians "
+    "by\n"
+    "  their 95 % intervals, at a level of 5 % for all shapes together (Holm); less than "
+    "--tolerance\n"
+    "  counts as the same. A shape that is slower makes the exit code 1. What the peers' times "
+    "did\n"
+    "  in between is printed beside it: they have not changed, so it is the machine's part.\n"
     "  --overhead, --cold-start and --search-quality measure the costs around a kernel instead, "
     "on\n"
     "  the first shape given: the cost of gemm() over calling its kernel, a new process's open "
@@ -59,125 +69,30 @@ constexpr Manual kBenchManual{
     "  kiln bench --layers cpu --tune --budget 10        # the whole CPU suite, at 1 and all "
     "threads\n"
     "  kiln bench --shape \"fp32 N T 512 4096 4096\" --threads 2 --json\n"
+    "  kiln bench --layers cpu --json > old.jsonl        # then, after an update:\n"
+    "  kiln bench --layers cpu --against old.jsonl\n"
     "  kiln bench --layers bert-base --peers openblas,onednn_matmul --csv bert.csv\n"
     "  kiln bench --shape \"fp32 N N 16 16 16\" --overhead\n"
     "  kiln bench --device cuda:0 --any-m --tune --shape \"bf16 N T 1..8192 6144 4096\" --count "
     "40\n"
     "  kiln bench --device cuda:0 --ladder"};
 
-struct BenchCommand {
+struct BenchCommand : RaceCommand {
   ShapeOptions shapes;
-  DeviceOptions device;  // its thread count is left alone: a race takes several
-  DatabaseOptions database;
-  DeterminismOption determinism;
-  BenchOptions race;
-  double budget = 10;
   int random = 0;
-  std::string csv, svg;
+  std::string svg;
   RangeRaceFlags ranges;
   bool leave_one_out = false, search_curve = false;
   Extras extras;
 };
 
-/// Everything that is said while the race runs, on stderr.
-class Commentary {
- public:
-  Commentary(BenchOptions& options, bool json) : device_(options.open.device), json_(json) {
-    options.on_start = [this](std::size_t races) { total_ = races; };
-    options.on_machine = [](const MachineLine& m) {
-      fmt::print(
-          stderr,
-          "{} threads: fp32 {:.0f} GFLOP/s, fp64 {:.0f}, bf16 {:.0f}, int8 {:.0f}, L3 {:.0f} GB/s, "
-          "memory {:.0f} GB/s\n",
-          m.threads, m.limits.fp32_flops * 1e-9, m.limits.fp64_flops * 1e-9,
-          m.limits.bf16_flops * 1e-9, m.limits.int8_flops * 1e-9, m.limits.l3_read * 1e-9,
-          m.limits.dram_read * 1e-9);
-    };
-    options.on_peer = [this](const Peer& peer) {
-      peers_[peer.name()] = peer.note();
-      fmt::print(stderr, "{}: {}\n", peer.name(), peer.note());
-    };
-    options.on_absent = [this](const AbsentPeer& peer) {
-      absent_[peer.name] = peer.reason;
-      fmt::print(stderr, "{}: absent: {}\n", peer.name, peer.reason);
-    };
-    options.on_row = [this](const ContestResult& row) { say(row); };
-    options.on_failure = [this](const ShapeFailure& failure) { say(failure); };
-    options.on_tune = [this](std::size_t shape, const Gemm& gemm, int threads, const Progress& p) {
-      if (!bar_ || p.stage == Progress::Stage::space)
-        bar_.emplace(fmt::format("[{}] {} x{}", shape + 1, text(gemm), threads));
-      bar_->update(p);
-      if (p.stage == Progress::Stage::done) bar_.reset();
-    };
-    options.on_tuned = [this](const Gemm& gemm, const Result<TuneReport>& report) {
-      bar_.reset();
-      if (interrupted()) fmt::print(stderr, "{}", interruption_text(text(gemm), report));
-    };
-  }
-
-  /// How each library ran, and which are missing, for the summary.
-  void add_to(OrderedJson& summary) const {
-    summary["peer_notes"] = peers_;
-    summary["absent_peers"] = absent_;
-  }
-
- private:
-  void say(const ContestResult& row) {
-    bar_.reset();
-    if (json_) print_json(to_json(row, device_));
-    const std::string best = row.best_peer();
-    fmt::print(stderr, "[{}/{}] {} x{}: {}{}{}\n", ++done_, total_, text(row.gemm), row.threads,
-               human_time(row.kiln.median_ns),
-               best.empty() ? "" : fmt::format(", {:.2f} of {}", row.ratio(), best),
-               row.verified ? "" : ", WRONG: " + row.fault);
-    for (const Excluded& out : row.excluded)
-      fmt::print(stderr, "  {} is left out of this race: {}\n", out.peer, out.reason);
-  }
-  void say(const ShapeFailure& failure) {
-    bar_.reset();
-    if (json_) print_json(to_json(failure, device_));
-    fmt::print(stderr, "[{}/{}] {} x{}: not raced: {}\n", ++done_, total_, text(failure.gemm),
-               failure.threads, failure.error.message);
-  }
-
-  std::string device_;
-  bool json_;
-  std::size_t total_ = 0, done_ = 0;
-  std::optional<ProgressReport> bar_;
-  std::map<std::string, std::string> peers_, absent_;
-};
-
-bool all_well(const BenchReport& report) {
-  if (report.cancelled || !report.failures.empty()) return false;
-  for (const ContestResult& row : report.rows)
-    if (!row.verified) return false;
-  return true;
-}
-
 Result<Outcome> race(const Session& session, const BenchCommand& command,
                      const std::vector<Shape>& shapes) {
-  BenchOptions options = command.race;
-  for (const Shape& shape : shapes) options.gemms.push_back(shape.gemm);
-  options.open = open_options(command.device, command.database, command.determinism);
-  options.budget = std::chrono::duration<double>(command.budget);
-  options.cancelled = interrupted;
-  Commentary commentary(options, session.json);
-  const Result<BenchReport> report = run_bench(options);
-  if (!report) return tl::unexpected(report.error());
-  if (session.json) {
-    OrderedJson last = to_json(summarise(*report));
-    for (const MachineLine& line : report->machine)
-      last["summary"]["machine"].push_back(to_json(line)["machine"]);
-    commentary.add_to(last["summary"]);
-    print_json(last);
-  } else {
-    fmt::print("{}\n{}", table(*report, draws_bars(STDOUT_FILENO)), text(summarise(*report)));
-  }
-  if (Status written = write_text("svg", command.svg, svg(*report)); !written)
-    return tl::unexpected(written.error());
-  if (Status status = write_text("csv", command.csv, csv(*report)); !status)
-    return tl::unexpected(status.error());
-  return all_well(*report) ? Outcome::done : Outcome::check_failed;
+  std::vector<Gemm> gemms;
+  for (const Shape& shape : shapes) gemms.push_back(shape.gemm);
+  return run_race(session, command, std::move(gemms), [&](const BenchReport& report) {
+    return write_text("svg", command.svg, svg(report));
+  });
 }
 
 Result<Outcome> climb(const Session& session, const BenchCommand& command) {
@@ -277,9 +192,7 @@ Result<Outcome> run(const Session& session, const BenchCommand& command) {
                                                 ? command.shapes.collect_ranges()
                                                 : command.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
-  if (names_gpu(command.device.name) && !command.race.threads.empty())
-    return fail(ErrorCode::bad_input, fmt::format("threads = {}: must be left out on a GPU",
-                                                  command.race.threads.front()));
+  if (Status ok = check_threads(command); !ok) return tl::unexpected(ok.error());
   if (command.ranges.wanted) {
     RangeRaceOptions options{
         .seed = command.race.contest.seed,
@@ -308,35 +221,12 @@ void add_bench(CLI::App& parent, Session& session) {
   CLI::App* app = add_command(parent, session, kBenchManual,
                               [&session, command] { return run(session, *command); });
   command->shapes.add_to(*app);
-  command->device.add_name_to(*app);
-  app->add_option("--threads", command->race.threads,
-                  "Thread counts, e.g. 1,2; none: 1 and every core allowed")
-      ->type_name("N[,N...]")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 65536));
-  command->database.add_to(*app);
-  command->determinism.add_to(*app);
-  app->add_flag("--tune", command->race.tune, "Tune what has no valid record before it is raced");
-  app->add_option("--budget", command->budget, "Seconds of tuning for each shape")
-      ->type_name("SECONDS")
-      ->check(seconds_given())
-      ->capture_default_str();
-  app->add_option("--seed", command->race.contest.seed, "Seed of the data and of tuning")
-      ->type_name("S")
-      ->capture_default_str();
-  app->add_option("--samples", command->race.contest.samples, "Samples of each contestant")
-      ->type_name("N")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  app->add_option("--peers", command->race.peers, "Race only these libraries")
-      ->type_name("NAME[,NAME...]")
-      ->delimiter(',');
+  command->add_to(*app);
   app->add_option("--random", command->random,
                   "Race so many random products: types and layouts that libraries have, sizes "
                   "log-uniform from 1 to 8192")
       ->type_name("N")
       ->check(CLI::Range(1, 100000));
-  app->add_option("--csv", command->csv, "Write every time as CSV too")->type_name("FILE");
   CLI::Option* left_out =
       app->add_flag("--leave-one-out", command->leave_one_out,
                     "From the databases alone: how good a kernel the model chooses for each "

@@ -19,9 +19,7 @@ void RangeRaceFlags::add_to(CLI::App& app) {
       ->check(CLI::Range(1, 100000))
       ->needs(any)
       ->capture_default_str();
-  app.add_option("--range-budget", range_budget, "Seconds of tuning a range, with --tune")
-      ->type_name("SECONDS")
-      ->check(seconds_given())
+  seconds(app.add_option("--range-budget", range_budget, "Time of tuning a range, with --tune"))
       ->needs(any)
       ->capture_default_str();
   app.add_flag("--dispatch-only", dispatch_only,

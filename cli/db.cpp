@@ -14,6 +14,7 @@
 #include "cli/db_refresh.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "cli/terminal.h"
 
 namespace kiln::cli {
 namespace {
@@ -23,6 +24,7 @@ constexpr Manual kList{
     "  One line a record, the user's own database first, then the shipped ones. A record of the\n"
     "  user's hides a shipped one of the same key. A predicted time is a model's "
     "(tune --offline, db class).\n"
+    "  On a terminal lines are as wide as it is; --wide, a file or a pipe gets all of it.\n"
     "  searched says how many of the space's candidates were measured, and how much of the budget "
     "was\n"
     "  spent; a later tune with a larger one continues from there.",
@@ -70,8 +72,9 @@ constexpr Manual kImport{"import", "Add what a file holds and the user's databas
 
 struct DbCommand {
   DatabaseOptions database;
-  std::string file;  // of export and import
-  int fastest = 0;   // of export
+  std::string file;   // of export and import
+  int fastest = 0;    // of export
+  bool wide = false;  // of list
   bool repair = false;
   bool only_check = false;  // of refresh
   ClassCommand classes;
@@ -110,13 +113,19 @@ Json record_json(const Record& record) {
   return row;
 }
 
+std::string listed(const Table& table, bool wide) {
+  const auto columns = terminal_columns();
+  if (table.empty()) return {};
+  return columns && !wide ? table.text(*columns) : table.text();
+}
+
 Result<Outcome> list(const Session& session, const DbCommand& command) {
   const auto store = open_existing_store(command.database);
   if (!store) return tl::unexpected(store.error());
   const Result<std::vector<Record>> records = (*store)->list();
   if (!records) return tl::unexpected(records.error());
   Table table(
-      {"shape", ">threads", ">median", ">GFLOP/s", "config", "searched", "class", "device"});
+      {"~shape", ">threads", ">median", ">GFLOP/s", "~config", "?searched", "?class", "?device"});
   for (const Record& record : *records) {
     if (session.json) {
       print_json(record_json(record));
@@ -134,7 +143,7 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
   if (session.json)
     print_json({{"summary", {{"records", records->size()}}}});
   else
-    fmt::print("{}{} records\n", table.empty() ? "" : table.text(), records->size());
+    fmt::print("{}{} records\n", listed(table, command.wide), records->size());
   return Outcome::done;
 }
 
@@ -281,7 +290,10 @@ void add_db(CLI::App& parent, Session& session) {
     command->database.add_to(*app);
     return app;
   };
-  add(kList, list);
+  add(kList, list)
+      ->add_flag(
+          "--wide", command->wide,
+          "Print every column in full, as into a file or a pipe: kiln db list --wide | less -S");
   add(kStats, stats);
   add(kCheck, check)
       ->add_flag("--repair", command->repair, "Remove bad rows from the user's database");

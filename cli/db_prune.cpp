@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
-
 #include "cache/prune.h"
+#include "cli/quantity.h"
 #include "cli/report.h"
 
 namespace kiln::cli {
@@ -25,24 +23,15 @@ const Manual kPruneManual{
 
 namespace {
 
-/// "90d" with the suffixes of `units`; nothing where it is none.
-std::optional<double> scaled(const std::string& text, std::string_view units,
-                             std::initializer_list<double> factors) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || !std::isfinite(number) || number < 0) return std::nullopt;
-  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (rest.empty()) return number;
-  const auto at = units.find(rest);
-  if (rest.size() != 1 || at == std::string_view::npos) return std::nullopt;
-  return number * factors.begin()[at];
-}
+constexpr Unit kDays[] = {{"h", 1.0 / 24}, {"d", 1}, {"w", 7}, {"y", 365}};
+constexpr Unit kBytes[] = {
+    {"K", 1024.0}, {"M", 1048576.0}, {"G", 1073741824.0}, {"T", 1099511627776.0}};
 
 Result<PruneOptions> options_of(const PruneCommand& command) {
   PruneOptions options{
       .device = command.device, .winners_too = command.winners_too, .dry_run = command.dry_run};
   if (!command.older_than.empty()) {
-    const auto days = scaled(command.older_than, "hdwy", {1.0 / 24, 1, 7, 365});
+    const auto days = quantity(command.older_than, kDays);
     constexpr double kMostDays = 36500;
     if (!days || *days > kMostDays)
       return fail(ErrorCode::bad_input,
@@ -52,8 +41,7 @@ Result<PruneOptions> options_of(const PruneCommand& command) {
     options.older_than_days = *days;
   }
   if (!command.max_size.empty()) {
-    const auto bytes =
-        scaled(command.max_size, "KMGT", {1024.0, 1048576.0, 1073741824.0, 1099511627776.0});
+    const auto bytes = quantity(command.max_size, kBytes);
     if (!bytes || *bytes < 1 || *bytes > 1e15)
       return fail(ErrorCode::bad_input,
                   fmt::format("max-size = \"{}\": must be bytes, or a number with K, M, G or T",

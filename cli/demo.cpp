@@ -110,9 +110,7 @@ void add_demo(CLI::App& parent, Session& session) {
                               [&session, command] { return run(session, *command); });
   command->device.add_to(*app);
   command->database.add_to(*app);
-  app->add_option("--budget", command->budget, "Seconds of tuning, of all layers together")
-      ->type_name("SECONDS")
-      ->check(seconds_given())
+  seconds(app->add_option("--budget", command->budget, "Time of tuning, of all layers together"))
       ->capture_default_str();
   app->add_option("--tokens", command->demo.tokens, "Llama's token counts (default 1,16,128)")
       ->type_name("N[,N...]")

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/report.h"
+#include "generator/problem/did_you_mean.h"
 #include "tuner/verify/mfma_example.h"
 
 namespace kiln::cli {
@@ -101,7 +102,9 @@ void print_example(const MfmaExample& e, const ExampleProof& proof, const Exampl
 
 Result<Outcome> run(const Session& session, const ExamplesCommand& command) {
   bool found = false, right = true;
+  std::vector<std::string_view> names;
   for (const MfmaExample& e : mfma_examples()) {
+    names.push_back(e.name);
     if (!command.only.empty() && e.name != command.only) continue;
     found = true;
     const Result<ExampleProof> proof = prove(e, command.seed);
@@ -116,8 +119,8 @@ Result<Outcome> run(const Session& session, const ExamplesCommand& command) {
     right = right && proof->right();
   }
   if (!found)
-    return fail(ErrorCode::bad_input,
-                fmt::format("only = \"{}\": there is no such example", command.only));
+    return fail(ErrorCode::bad_input, fmt::format("only = \"{}\": there is no such example{}",
+                                                  command.only, did_you_mean(command.only, names)));
   return right ? Outcome::done : Outcome::check_failed;
 }
 

@@ -1,10 +1,12 @@
 // `kiln explain`: which kernel a shape gets, why, and on what evidence.
 #include <fmt/format.h>
 
+#include "cache/keys.h"
 #include "cache/offline.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "engine/explanation.h"
 #include "engine/ranges.h"
 #include "generator/problem/spelling.h"
 #include "kiln/engine.hpp"
@@ -15,12 +17,14 @@ namespace {
 constexpr Manual kExplainManual{
     "explain", "Show which kernel a shape gets, why, and the measurements behind it",
     "  For each shape: the config that gemm() would use, where it comes from (an exact record, a\n"
-    "  tuned neighbour, the analytic model, the reference kernel), its timing, the next fastest\n"
-    "  candidates, and how many failed and why. Reads the database; measures nothing. For an AMD\n"
-    "  GPU that this machine lacks: the prediction of `kiln tune --offline`. For a tuned range: "
-    "its\n"
-    "  table from size to kernel.",
+    "  tuned neighbour, the analytic model, the reference kernel), its timing, by how much the "
+    "next\n"
+    "  fastest candidates are slower and what is other in them, and how many failed and why.\n"
+    "  Reads the database; measures nothing. It fits one screen; --source adds the kernel, --json\n"
+    "  has every value and all candidates. For an AMD GPU that this machine lacks: the prediction\n"
+    "  of `kiln tune --offline`. For a tuned range: its table from size to kernel.",
     "  kiln explain --shape \"fp32 N T 512 4096 4096\"\n"
+    "  kiln explain --shape \"fp32 N T 512 4096 4096\" --source | less\n"
     "  kiln explain --file shapes.txt --json | jq -r 'select(.match != \"exact\").shape'"};
 
 struct ExplainCommand {
@@ -28,23 +32,73 @@ struct ExplainCommand {
   DeviceOptions device;
   DatabaseOptions database;
   DeterminismOption determinism;
+  bool source = false;
 };
+
+Json timing_json(const Gemm& gemm, const Timing& timing) {
+  return {{"median_ns", timing.median_ns},
+          {"low_ns", timing.low_ns},
+          {"high_ns", timing.high_ns},
+          {"samples", timing.samples},
+          {"gflops", timing.median_ns > 0 ? gemm.flops() / timing.median_ns : 0}};
+}
+
+/// What was stored of the problem itself.
+Json evidence_json(const Explanation& why) {
+  const Record& record = *why.record;
+  const Gemm& gemm = why.key.gemm;
+  Json others = Json::array(), failures = Json::array();
+  for (const Measured& other : why.others) {
+    Json row{{"config", text(other.config)}, {"round", name(other.round)}};
+    row.update(timing_json(gemm, other.timing()));
+    others.push_back(std::move(row));
+  }
+  for (const auto& [kind, failed] : why.failures)
+    failures.push_back({{"kind", kind}, {"count", failed.count}, {"example", failed.example}});
+  return {{"config", text(record.measured.config)},
+          {"measured", timing_json(gemm, record.measured.timing())},
+          {"predicted_ns", record.measured.predicted_ns},
+          {"verified", record.measured.verified},
+          {"created", record.created},
+          {"database", record.database.string()},
+          {"searched", to_json(record.searched)},
+          {"compiler", record.validators.compiler},
+          {"runtime", record.validators.runtime},
+          {"templates", record.validators.template_hash},
+          {"older_templates", why.older_templates},
+          {"tried", why.tried},
+          {"others", others},
+          {"failures", failures}};
+}
+
+Json why_json(const Explanation& why, const ExplainCommand& command) {
+  Json row{{"shape", text(why.key.gemm)},
+           {"device", command.device.name},
+           {"fingerprint", fingerprint(why.key.device)},
+           {"threads", why.key.device.compute_units},
+           {"match", name(why.match)},
+           {"reason", why.reason},
+           {"config", why.config},
+           {"made_for", why.made_for.empty() ? Json(nullptr) : Json(why.made_for)},
+           {"policy", why.key.policy},
+           {"determinism", std::get<std::string>(to_value(why.key.determinism))},
+           {"summation", why.summation.empty() ? Json(nullptr) : Json(why.summation)},
+           {"peak_flops", why.peak_flops > 0 ? Json(why.peak_flops) : Json(nullptr)},
+           {"record", why.record ? evidence_json(why) : Json(nullptr)},
+           {"explanation", text(why)}};
+  if (command.source) row["source"] = why.source;
+  return row;
+}
 
 Status explain(const Session& session, const ExplainCommand& command, Engine& engine,
                const Gemm& gemm) {
-  const Result<std::string> story = engine.explain(gemm, command.device.threads);
-  if (!story) return tl::unexpected(story.error());
-  if (!session.json) {
-    fmt::print("{}{}", *story, story->ends_with('\n') ? "" : "\n");
-    return {};
-  }
-  const Result<Plan> plan = engine.plan(gemm, command.device.threads);
-  if (!plan) return tl::unexpected(plan.error());
-  print_json({{"shape", text(gemm)},
-              {"device", command.device.name},
-              {"match", name(plan->match())},
-              {"config", plan->config()},
-              {"explanation", *story}});
+  const auto why = explanation(engine, gemm, command.device.threads);
+  if (!why) return tl::unexpected(why.error());
+  if (session.json)
+    print_json(why_json(*why, command));
+  else
+    fmt::print("{}{}", text(*why),
+               command.source && !why->source.empty() ? "source:\n" + why->source : "");
   return {};
 }
 
@@ -137,6 +191,7 @@ void add_explain(CLI::App& parent, Session& session) {
   command->device.add_to(*app);
   command->database.add_to(*app);
   command->determinism.add_to(*app);
+  app->add_flag("--source", command->source, "Print the kernel's source, too");
 }
 
 }  // namespace kiln::cli

@@ -11,7 +11,9 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/report.h"
+#include "cli/tree.h"
 #include "cli/version.h"
+#include "generator/problem/did_you_mean.h"
 #include "kiln/engine.hpp"
 
 namespace kiln::cli {
@@ -22,7 +24,8 @@ constexpr const char* kOverview =
     "D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual";
 
 constexpr const char* kFooter = R"(
-Shapes are one line, row-major: dtype ta tb m n k [key=value ...]
+Shapes:
+  one line, row-major: dtype ta tb m n k [key=value ...]
   fp32 N T 512 4096 4096            A is [512,4096], B is stored as [4096,4096] and transposed
   bf16 N T 16 14336 4096 packed_b=1 epilogue=silu
 
@@ -45,8 +48,9 @@ Examples:
   kiln explain --shape "fp32 N T 512 4096 4096"
   kiln help tune                    the manual of one command
 
-Exit codes: 0 done, 1 a check failed, 2 wrong usage or input, 3 device or environment,
-            130 interrupted (Ctrl-C))";
+Exit codes:
+  0 done, 1 a check failed, 2 wrong usage or input, 3 device or environment,
+  130 interrupted (Ctrl-C))";
 
 /// Whether `--json` was given, for errors found before or while parsing.
 bool wants_json(int argc, char** argv) {
@@ -63,11 +67,25 @@ int report(const Error& error, bool json, int code) {
   return code;
 }
 
+/// The commands below one, in the order of its help page.
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : commands_below(app)) names.push_back(sub->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : shown_options(app))
+    for (const std::string& name : spellings(*option)) names.push_back(name);
+  return names;
+}
+
 /// The command that `words` name, one below the other; null when there is none.
 const CLI::App* find_command(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* found = &app;
   for (const std::string& word : words) {
-    const auto all = found->get_subcommands([](const CLI::App*) { return true; });
+    const auto all = commands_below(*found);
     const auto at = std::find_if(all.begin(), all.end(),
                                  [&](const CLI::App* sub) { return sub->get_name() == word; });
     if (at == all.end()) return nullptr;
@@ -86,7 +104,8 @@ void add_help(CLI::App& app, Session& session) {
       const CLI::App* page = find_command(app, *topic);
       if (!page)
         return fail(ErrorCode::bad_input,
-                    fmt::format("help \"{}\": there is no such command", words));
+                    fmt::format("help \"{}\": there is no such command{}", words,
+                                did_you_mean(topic->front(), command_names(app))));
       // App::help() would print the page of the command that was parsed: help's own.
       fmt::print("{}",
                  page->get_formatter()->make_help(page, words.empty() ? "kiln" : "kiln " + words,
@@ -96,13 +115,26 @@ void add_help(CLI::App& app, Session& session) {
   });
 }
 
-/// CLI11 says of a mistyped command only that one is required.
+/// CLI11 says of a mistyped command only that one is required, and of a mistyped option only that
+/// it was not expected.
 std::string complaint(const CLI::App& app, const CLI::ParseError& wrong) {
-  const std::vector<std::string> left = app.remaining();
-  if (app.get_subcommands().empty() && !left.empty())
-    return fmt::format("command = \"{}\": there is no such command (see kiln --help)",
-                       left.front());
-  return fmt::format("{} (see kiln --help)", wrong.what());
+  const CLI::App* chosen = &app;
+  std::string words = "kiln";
+  while (!chosen->get_subcommands().empty()) {
+    chosen = chosen->get_subcommands().front();
+    words += " " + chosen->get_name();
+  }
+  const std::vector<std::string> left = chosen->remaining();
+  if (left.empty()) return fmt::format("{} (see {} --help)", wrong.what(), words);
+  const std::string& word = left.front();
+  const bool unexpected = dynamic_cast<const CLI::ExtrasError*>(&wrong) != nullptr;
+  if (unexpected && word.starts_with('-'))
+    return fmt::format("option = \"{}\": {} has no such option{} (see {} --help)", word, words,
+                       did_you_mean(word, option_names(*chosen)), words);
+  if (const auto commands = command_names(*chosen); !commands.empty() && !word.starts_with('-'))
+    return fmt::format("command = \"{}\": there is no such command{} (see {} --help)", word,
+                       did_you_mean(word, commands), words);
+  return fmt::format("{} (see {} --help)", wrong.what(), words);
 }
 
 int run(int argc, char** argv) {
@@ -116,6 +148,7 @@ int run(int argc, char** argv) {
   add_compile(app, session);
   add_tune(app, session);
   add_bench(app, session);
+  add_sweep(app, session);
   add_demo(app, session);
   add_report(app, session);
   add_show(app, session);
@@ -124,6 +157,8 @@ int run(int argc, char** argv) {
   add_db(app, session);
   add_fleet(app, session);
   add_examples(app, session);
+  add_completion(app, session);
+  add_man(app, session);
   add_help(app, session);
   const bool json = wants_json(argc, argv);
   try {

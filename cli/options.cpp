@@ -13,6 +13,7 @@
 
 #include "bench/suites.h"
 #include "cache/keys.h"
+#include "cli/quantity.h"
 #include "generator/problem/device_class.h"
 #include "generator/problem/extent.h"
 #include "generator/render/emulated.h"
@@ -24,7 +25,9 @@ namespace {
 
 constexpr const char* kShapeHelp =
     "One problem, row-major: \"dtype ta tb m n k [key=value ...]\". dtype: fp32 fp64 fp16 bf16 "
-    "int8 u8s8, on GPUs tf32 fp8 fp6 fp4; ta, tb: N as stored, T stored transposed. Keys: batch= "
+    "int8 u8s8 (or f32, float, half, double, ...), on GPUs tf32 fp8 fp6 fp4; ta, tb: N as stored, "
+    "T "
+    "stored transposed. Keys: batch= "
     "lda= ldb= ldc= ldd= stride_a= stride_b= stride_c= stride_d= order= out= acc= epilogue= "
     "align= packed_b=1 scale= numerics=. kiln tune, explain and bench --any-m take a size as a "
     "range, "
@@ -71,16 +74,17 @@ Status append_file(std::vector<Shape>& to, const std::string& file) {
 
 }  // namespace
 
-CLI::Validator seconds_given() {
+CLI::Option* seconds(CLI::Option* option) {
   static constexpr double kLeast = 0.01, kMost = 86400;
-  return CLI::Validator(
-      [](const std::string& text) -> std::string {
-        double value = 0;
-        // Written so that a NaN is out of it.
-        if (CLI::detail::lexical_cast(text, value) && value >= kLeast && value <= kMost) return {};
-        return fmt::format("{}: not in [{} - {}]", text, kLeast, kMost);
-      },
-      fmt::format("FLOAT in [{} - {}]", kLeast, kMost));
+  const auto read = [](std::string& text) -> std::string {
+    const auto value = quantity(text, kSecondUnits);
+    if (!value || *value < kLeast || *value > kMost)
+      return fmt::format("{}: must be {} to {} seconds, or a number with ms, s, m, h or d", text,
+                         kLeast, kMost);
+    text = fmt::to_string(*value);
+    return {};
+  };
+  return option->type_name("TIME")->transform(CLI::Validator(read, ""));
 }
 
 void ShapeOptions::add_to(CLI::App& app) {

@@ -15,8 +15,8 @@
 
 namespace kiln::cli {
 
-/// Seconds that a person gives: 0.01 to a day.
-CLI::Validator seconds_given();
+/// Makes an option take seconds as people write them, 0.01 to a day: 10, 5s, 500ms, 2m, 1h.
+CLI::Option* seconds(CLI::Option* option);
 
 /// One problem, or a range of problems, and where it was asked for, e.g. "shapes.txt:12", for
 /// messages.

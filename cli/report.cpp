@@ -14,6 +14,15 @@
 namespace kiln::cli {
 namespace {
 
+/// The first columns of a UTF-8 text, with a sign where something is missing.
+std::string clipped(const std::string& text, std::size_t columns) {
+  if (columns_of(text) <= columns) return text;
+  std::size_t end = 0;
+  for (std::size_t kept = 0; end < text.size(); ++end)
+    if ((text[end] & 0xC0) != 0x80 && kept++ == columns - 1) break;
+  return text.substr(0, end) + "…";
+}
+
 std::string bar(int done, int total) {
   constexpr int kCells = 24;
   const double share = total > 0 ? std::clamp(double(done) / total, 0.0, 1.0) : 0.0;
@@ -58,33 +67,73 @@ std::string percent(double share) { return fmt::format("{:.1f} %", 100.0 * share
 
 Table::Table(std::vector<std::string> headers) {
   for (std::string& header : headers) {
-    right_.push_back(header.starts_with('>'));
-    if (right_.back()) header.erase(0, 1);
+    const bool marked = header.find_first_of(">~?") == 0;
+    sign_.push_back(marked ? header.front() : ' ');
+    if (marked) header.erase(0, 1);
   }
   rows_.push_back(std::move(headers));
 }
 
 void Table::add(std::vector<std::string> row) {
-  assert(row.size() == right_.size());
+  assert(row.size() == sign_.size());
   rows_.push_back(std::move(row));
 }
 
-std::string Table::text() const {
-  std::vector<std::size_t> widths(right_.size(), 0);
+std::vector<std::size_t> Table::widths() const {
+  std::vector<std::size_t> widths(sign_.size(), 0);
   for (const auto& row : rows_)
     for (std::size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], columns_of(row[i]));
+  return widths;
+}
+
+std::string Table::laid_out(const std::vector<std::size_t>& widths) const {
   std::string out;
   for (const auto& row : rows_) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string pad(widths[i] - columns_of(row[i]), ' ');
-      line += (i ? "  " : "") + (right_[i] ? pad + row[i] : row[i] + pad);
+      if (widths[i] == 0) continue;
+      const std::string cell = clipped(row[i], widths[i]);
+      const std::string pad(widths[i] - columns_of(cell), ' ');
+      line += (line.empty() ? "" : "  ") + (sign_[i] == '>' ? pad + cell : cell + pad);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + '\n';
   }
   return out;
+}
+
+std::string Table::text() const { return laid_out(widths()); }
+
+std::string Table::text(std::size_t columns) const {
+  constexpr std::size_t kLeast = 16;  // of a clipped column
+  std::vector<std::size_t> widths = this->widths();
+  const auto total = [&](bool at_least) {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      if (widths[i] > 0)
+        sum += 2 + (at_least && sign_[i] == '~' ? std::min(kLeast, widths[i]) : widths[i]);
+    return sum - 2;
+  };
+  while (total(true) > columns) {
+    std::size_t widest = widths.size();
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      if (sign_[i] == '?' && widths[i] > 0 &&
+          (widest == widths.size() || widths[i] > widths[widest]))
+        widest = i;
+    if (widest == widths.size()) break;
+    widths[widest] = 0;
+  }
+  for (std::size_t now = total(false); now > columns; now = total(false)) {
+    std::size_t widest = widths.size();
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      if (sign_[i] == '~' && widths[i] > kLeast &&
+          (widest == widths.size() || widths[i] > widths[widest]))
+        widest = i;
+    if (widest == widths.size()) break;
+    --widths[widest];
+  }
+  return laid_out(widths);
 }
 
 Json to_json(const std::optional<SearchExtent>& searched) {

@@ -40,15 +40,23 @@ std::string percent(double share);
 /// Left-aligned text and right-aligned figures, two spaces between columns.
 class Table {
  public:
-  /// A header that starts with '>' makes a right-aligned column (the '>' is not printed).
+  /// A header that starts with '>' makes a right-aligned column, with '~' one that may be clipped,
+  /// with '?' one that may be left out (the sign is not printed).
   explicit Table(std::vector<std::string> headers);
   void add(std::vector<std::string> row);
   std::string text() const;
+  /// In lines of `columns`: without the widest of the columns that may be left out, as many as is
+  /// needed, then with those clipped that may be.
+  std::string text(std::size_t columns) const;
   bool empty() const { return rows_.size() < 2; }
 
  private:
-  std::vector<bool> right_;
+  std::vector<char> sign_;                      // of each column, or ' '
   std::vector<std::vector<std::string>> rows_;  // the header is row 0
+
+  std::vector<std::size_t> widths() const;
+  /// A column of width 0 is left out; a wider cell is clipped.
+  std::string laid_out(const std::vector<std::size_t>& widths) const;
 };
 
 /// Tuning progress on stderr: a bar redrawn in place on a terminal, with a sparkline of how fast

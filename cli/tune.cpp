@@ -22,7 +22,7 @@ constexpr Manual kTuneManual{
     "tune", "Search the fastest kernel of each shape, verify it, store it in the database",
     "  Generates candidates, compiles them, checks each against a reference, times them in a "
     "worker\n"
-    "  process and keeps the winner, for every shape given. --budget is seconds of search for "
+    "  process and keeps the winner, for every shape given. --budget is the time of search for "
     "each\n"
     "  shape. A shape for which that budget (or its whole space) was spent before is skipped; one\n"
     "  with a part of it spent is searched for the rest; --force starts again. Records of shipped\n"

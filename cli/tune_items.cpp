@@ -153,14 +153,11 @@ ListOptions add_list_options(CLI::App& app, TuneCommand& command) {
   command.device.add_to(app);
   command.database.add_to(app);
   command.determinism.add_to(app);
-  app.add_option(
-         "--budget", command.budget,
-         fmt::format(
-             "Seconds for each shape: {} of search, {} for a range, or {} of compiling with "
-             "--offline",
-             kSearchSeconds, kRangeSeconds, kOfflineSeconds))
-      ->type_name("SECONDS")
-      ->check(seconds_given());
+  seconds(app.add_option(
+      "--budget", command.budget,
+      fmt::format("Time for each shape, in seconds or as 500ms, 5s, 2m: {} s of search, {} s for a "
+                  "range, or {} s of compiling with --offline",
+                  kSearchSeconds, kRangeSeconds, kOfflineSeconds)));
   CLI::Option* seed = app.add_option("--seed", command.seed, "Seed of the search")
                           ->type_name("S")
                           ->capture_default_str();

@@ -59,6 +59,25 @@ endif()
 if(TARGET kiln_cli)
   install(TARGETS kiln_cli)
 endif()
+if(TARGET kiln_cli AND NOT CMAKE_CROSSCOMPILING)
+  # Man pages and completions, by the command from its own help.
+  set(pages ${CMAKE_BINARY_DIR}/pages)
+  add_custom_command(OUTPUT ${pages}/bash/kiln ${pages}/zsh/_kiln ${pages}/fish/kiln.fish ${pages}/man1/kiln.1
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${pages}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}/bash ${pages}/zsh ${pages}/fish
+    COMMAND kiln_cli man --write ${pages}/man1
+    COMMAND kiln_cli completion bash > ${pages}/bash/kiln
+    COMMAND kiln_cli completion zsh > ${pages}/zsh/_kiln
+    COMMAND kiln_cli completion fish > ${pages}/fish/kiln.fish
+    DEPENDS kiln_cli VERBATIM)
+  add_custom_target(kiln_pages ALL DEPENDS ${pages}/man1/kiln.1)
+  add_dependencies(installable kiln_pages)
+  install(DIRECTORY ${pages}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
+  install(FILES ${pages}/bash/kiln DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${pages}/zsh/_kiln DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${pages}/fish/kiln.fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()
 
 configure_package_config_file(cmake/kilnConfig.cmake.in ${CMAKE_BINARY_DIR}/kilnConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)

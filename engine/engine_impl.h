@@ -30,6 +30,8 @@ namespace kiln {
 
 using SharedPlan = std::shared_ptr<const Plan::Impl>;
 
+struct Explanation;
+
 /// A stored kernel of a class of CPUs, and what a call is expected to take.
 struct ClassChoice {
   double ns = 0;
@@ -215,6 +217,7 @@ struct KILN_LOCAL Engine::Impl {
   double raised_peak(const BestKey& key, double probed, double kernel);
 
   // explain.cpp
+  Result<Explanation> explanation(const Gemm& gemm, int threads);
   Result<std::string> explain(const Gemm& gemm, int threads);
   Result<std::string> source(const Gemm& gemm, int threads);
 

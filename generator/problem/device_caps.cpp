@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "generator/problem/did_you_mean.h"
+
 namespace kiln {
 namespace {
 
@@ -170,6 +172,12 @@ Result<DeviceCaps> cuda_caps_named(std::string_view name) {
                           known_gpus()));
 }
 
+std::vector<std::string> cpu_names() {
+  std::vector<std::string> names;
+  for (const NamedCpu& row : kNamedCpus) names.emplace_back(row.name);
+  return names;
+}
+
 std::vector<std::string> gpu_targets() {
   std::vector<std::string> targets;
   for (const NamedGpu& row : kNamedGpus) {
@@ -185,9 +193,12 @@ Result<DeviceCaps> caps_named(std::string_view name) {
   auto hip = hip_caps_named(name);
   if (hip || name.starts_with("gfx") || name.starts_with("mi")) return hip;
   if (auto cpu = cpu_caps_named(name)) return cpu;
-  return fail(ErrorCode::bad_input,
-              fmt::format("device = \"{}\": no device is known by this name; known: {}, {}, {}",
-                          name, known_cpus(), known_gpus(), known_hip_gpus()));
+  std::vector<std::string> known = gpu_targets();
+  for (std::string& cpu : cpu_names()) known.push_back(std::move(cpu));
+  return fail(
+      ErrorCode::bad_input,
+      fmt::format("device = \"{}\": no device is known by this name; known: {}, {}, {}{}", name,
+                  known_cpus(), known_gpus(), known_hip_gpus(), did_you_mean(name, known)));
 }
 
 }  // namespace kiln

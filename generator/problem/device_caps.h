@@ -84,6 +84,8 @@ Result<DeviceCaps> hip_card(std::string_view arch, int units, std::int64_t memor
 /// The names above, as messages list them: "mi300x (gfx942), …".
 std::string known_hip_gpus();
 
+/// The CPUs that are known by name: "portable", "avx2", …
+std::vector<std::string> cpu_names();
 /// Compiler targets of the GPUs that are known by name: "sm_75", …, "gfx90a", …
 std::vector<std::string> gpu_targets();
 /// Those of AMD's among them.

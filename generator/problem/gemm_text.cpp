@@ -1,5 +1,6 @@
 // The one-line text form of a problem: `dtype ta tb m n k [key=value …]`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "generator/problem/bad_input.h"
+#include "generator/problem/did_you_mean.h"
 #include "generator/problem/gemm_types.h"
 #include "kiln/gemm.hpp"
 
@@ -32,9 +34,21 @@ constexpr NumberKey kNumberKeys[] = {
     {"stride_d", [](Gemm& g) -> std::int64_t& { return g.d.batch_stride; }},
 };
 
-constexpr std::string_view kKeys =
-    "batch, lda, ldb, ldc, ldd, stride_a, stride_b, stride_c, stride_d, order, out, acc, epilogue, "
-    "align, packed_b, scale, numerics";
+constexpr std::string_view kKeys[] = {
+    "batch", "lda", "ldb", "ldc",      "ldd",   "stride_a", "stride_b", "stride_c", "stride_d",
+    "order", "out", "acc", "epilogue", "align", "packed_b", "scale",    "numerics"};
+
+constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
+                                       "gelu",     "gelu_erf", "silu",       "residual"};
+
+constexpr std::string_view kScales[] = {"none", "line", "1x128", "128x128", "mx32", "tensor"};
+
+/// `word` is none of `known`.
+template <std::size_t kCount>
+std::string refusal(std::string_view word, const std::string_view (&known)[kCount]) {
+  return fmt::format("\"{}\" is none of {}{}", word, fmt::join(known, ", "),
+                     did_you_mean(word, known));
+}
 
 std::array<Matrix*, 4> matrices(Gemm& g) { return {&g.a, &g.b, &g.c, &g.d}; }
 
@@ -82,8 +96,9 @@ Status read_number(std::string_view field, std::string_view text, std::int64_t& 
 }
 
 Status read_transpose(std::string_view field, std::string_view text, bool& transposed) {
-  if (text != "N" && text != "T") return bad_input("{} = \"{}\": must be N or T", field, text);
-  transposed = text == "T";
+  if (text != "N" && text != "T" && text != "n" && text != "t")
+    return bad_input("{} = \"{}\": must be N or T", field, text);
+  transposed = text == "T" || text == "t";
   return {};
 }
 
@@ -101,8 +116,12 @@ Status read_order(std::string_view text, Gemm& g) {
 }
 
 Status read_dtype(std::string_view field, std::string_view text, DType& out) {
-  const std::optional<DType> type = dtype_from(text);
-  if (!type) return bad_input("{} = \"{}\": no such type", field, text);
+  const std::optional<DType> type = dtype_called(lower_case(text));
+  if (!type) {
+    std::vector<std::string_view> known;
+    for (const DTypeInfo& row : kDTypes) known.push_back(row.name);
+    return bad_input("{} = \"{}\": no such type{}", field, text, did_you_mean(text, known));
+  }
   out = *type;
   return {};
 }
@@ -131,10 +150,7 @@ Status read_step(std::string_view step, std::string_view whole, Epilogue& e) {
     e.residual = true;
     return {};
   }
-  return bad_input(
-      "epilogue = \"{}\": \"{}\" is none of bias_row, bias_col, bias_row_d, bias_col_d, relu, "
-      "gelu, gelu_erf, silu, residual",
-      whole, step);
+  return bad_input("epilogue = \"{}\": {}", whole, refusal(step, kSteps));
 }
 
 Status read_epilogue(std::string_view text, Epilogue& e) {
@@ -152,8 +168,7 @@ Status read_scale(std::string_view word, std::string_view whole, Scale& out) {
     out = s;
     return {};
   }
-  return bad_input("scale = \"{}\": \"{}\" is none of none, line, 1x128, 128x128, mx32, tensor",
-                   whole, word);
+  return bad_input("scale = \"{}\": {}", whole, refusal(word, kScales));
 }
 
 Status read_scales(std::string_view text, Gemm& g) {
@@ -202,21 +217,27 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
   }
   if (key == "scale") return read_scales(value, g);
   if (key == "numerics") return read_numerics(value, g.numerics);
-  return bad_input("\"{}\": no such key; keys are {}", key, kKeys);
+  return bad_input("\"{}\": no such key; keys are {}{}", key, fmt::join(kKeys, ", "),
+                   did_you_mean(key, kKeys));
 }
 
-std::string dtype_words() {
-  std::string words;
-  for (const TypeRow& row : kAllTypeRows)
-    words += fmt::format("{}{}", words.empty() ? "" : ", ", row.word);
-  return words;
+Result<const TypeRow*> read_types(std::string_view given) {
+  const std::string word = lower_case(given);
+  std::vector<std::string_view> known;
+  for (const TypeRow& row : kAllTypeRows) {
+    if (row.word == word) return &row;
+    known.push_back(row.word);
+  }
+  if (const auto type = dtype_called(word); type && default_types(*type))
+    return default_types(*type);
+  return bad_input("dtype = \"{}\": must be one of {}{}", given, fmt::join(known, ", "),
+                   did_you_mean(given, known));
 }
 
 Result<Gemm> read_head(const std::vector<std::string_view>& words) {
-  const TypeRow* types = nullptr;
-  for (const TypeRow& row : kAllTypeRows)
-    if (row.word == words[0]) types = &row;
-  if (!types) return bad_input("dtype = \"{}\": must be one of {}", words[0], dtype_words());
+  const auto found = read_types(words[0]);
+  if (!found) return tl::unexpected(found.error());
+  const TypeRow* types = *found;
   Gemm g;
   g.a.dtype = types->a;
   g.b.dtype = types->b;

@@ -74,6 +74,24 @@ inline constexpr TypeRow kAllTypeRows[] = {
     {"e2m1e3m2", fp4_e2m1, fp6_e3m2, fp32, kFp8Outputs},
 };
 
+/// What else people call a type: C, BLAS, LLVM, NumPy and PyTorch do. Read, never written.
+struct TypeAlias {
+  std::string_view word;
+  DType type;
+};
+inline constexpr TypeAlias kTypeAliases[] = {
+    {"f32", fp32},  {"float", fp32},   {"float32", fp32},  {"single", fp32},
+    {"f64", fp64},  {"double", fp64},  {"float64", fp64},  {"f16", fp16},
+    {"half", fp16}, {"float16", fp16}, {"bfloat16", bf16}, {"i8", s8},
+    {"int8", s8},   {"uint8", u8},     {"int32", s32},     {"i32", s32}};
+
+/// The type that a word in lower case names, or nothing.
+constexpr std::optional<DType> dtype_called(std::string_view word) {
+  for (const TypeAlias& row : kTypeAliases)
+    if (row.word == word) return row.type;
+  return dtype_from(word);
+}
+
 /// The pairs that need no scales, and those that do.
 inline constexpr std::span<const TypeRow> kTypeRows{kAllTypeRows, 14};
 inline constexpr std::span<const TypeRow> kMxTypeRows{kAllTypeRows + 14, 22};

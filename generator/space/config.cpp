@@ -5,6 +5,8 @@
 #include <charconv>
 #include <vector>
 
+#include "generator/problem/did_you_mean.h"
+
 namespace kiln {
 namespace {
 
@@ -47,6 +49,12 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
+template <typename C>
+std::vector<std::string_view> field_names() {
+  return std::apply([](auto... field) { return std::vector<std::string_view>{field.name...}; },
+                    C::fields());
+}
+
 /// Every field exactly once, so that a text never means a default that may change later; those that
 /// came later are zero where they do not stand.
 template <typename C>
@@ -69,8 +77,8 @@ Result<Config> parse_fields(const std::vector<std::string_view>& words) {
         },
         C::fields());
     if (!known)
-      return fail(ErrorCode::bad_input,
-                  fmt::format("config: {} has no field '{}'", C::kFamily, key));
+      return fail(ErrorCode::bad_input, fmt::format("config: {} has no field '{}'{}", C::kFamily,
+                                                    key, did_you_mean(key, field_names<C>())));
     if (!parsed)
       return fail(ErrorCode::bad_input,
                   fmt::format("config: {}={} is not a legal value", key, value));
@@ -92,10 +100,17 @@ Result<Config> parse_fields(const std::vector<std::string_view>& words) {
   return config;
 }
 
+template <std::size_t... kIndex>
+std::vector<std::string_view> family_words(std::index_sequence<kIndex...>) {
+  return {std::variant_alternative_t<kIndex, Config>::kFamily...};
+}
+
 template <std::size_t I = 0>
 Result<Config> parse_as(std::string_view family, const std::vector<std::string_view>& words) {
   if constexpr (I == std::variant_size_v<Config>) {
-    return fail(ErrorCode::bad_input, fmt::format("config: there is no family '{}'", family));
+    const auto known = family_words(std::make_index_sequence<I>{});
+    return fail(ErrorCode::bad_input, fmt::format("config: there is no family '{}'{}", family,
+                                                  did_you_mean(family, known)));
   } else {
     using C = std::variant_alternative_t<I, Config>;
     if (family == C::kFamily) return parse_fields<C>(words);

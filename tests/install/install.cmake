@@ -13,6 +13,14 @@ add_test(NAME install_names_no_build_path
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/no_build_path.sh ${prefix} ${CMAKE_BINARY_DIR})
 set_tests_properties(install_names_no_build_path PROPERTIES LABELS install
                      FIXTURES_REQUIRED installed)
+if(TARGET kiln_pages)  # man pages and completion, where man(1) and the shells look
+  add_test(NAME install_pages COMMAND ${CMAKE_COMMAND} -E md5sum
+    ${prefix}/${CMAKE_INSTALL_MANDIR}/man1/kiln.1 ${prefix}/${CMAKE_INSTALL_MANDIR}/man1/kiln-db-list.1
+    ${prefix}/${CMAKE_INSTALL_DATADIR}/bash-completion/completions/kiln
+    ${prefix}/${CMAKE_INSTALL_DATADIR}/zsh/site-functions/_kiln
+    ${prefix}/${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d/kiln.fish)
+  set_tests_properties(install_pages PROPERTIES LABELS install FIXTURES_REQUIRED installed)
+endif()
 if(TARGET kiln_python)
   add_test(NAME install_python
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/python.sh ${Python3_EXECUTABLE}

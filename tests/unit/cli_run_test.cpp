@@ -241,6 +241,62 @@ TEST_F(CliDatabase, ExplainAndShowGiveTheTunedKernel) {
   EXPECT_EQ(shown.at(0)["why"], "tuned");
 }
 
+/// Rows that a text takes on a screen of so many columns.
+std::size_t rows_of(const std::string& text, std::size_t columns) {
+  std::size_t rows = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto wide = std::count_if(line.begin(), line.end(), [](char c) {
+      return (c & 0xC0) != 0x80;  // no continuation of a UTF-8 character
+    });
+    rows += std::max<std::size_t>(1, (static_cast<std::size_t>(wide) + columns - 1) / columns);
+  }
+  return rows;
+}
+
+TEST_F(CliDatabase, ExplainFitsOneScreenAndHasTheSourceWhenAsked) {
+  const auto explained = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"explain", "--shape", kShape, "--threads", "1"});
+    return (*kiln_)(more);
+  };
+  const std::string page = explained({}).out;
+  EXPECT_LE(rows_of(page, 100), 24u) << page;
+  EXPECT_THAT(page, AllOf(HasSubstr("match:     exact"), HasSubstr("other candidates, slower by:"),
+                          testing::Not(HasSubstr("source:\n"))));
+  const std::string whole = explained({"--source"}).out;
+  EXPECT_EQ(whole.substr(0, page.size()), page);
+  EXPECT_THAT(whole, AllOf(HasSubstr("\nsource:\n"), HasSubstr("kiln_gemm")));
+  const auto bare = explained({"--json"}).json().at(0);
+  EXPECT_FALSE(bare.contains("source"));
+  const auto& record = bare["record"];
+  EXPECT_GT(record["measured"]["median_ns"], 0);
+  EXPECT_EQ(record["verified"], true);
+  EXPECT_EQ(
+      record["tried"], record["others"].size() + 1 + [&] {
+        int failed = 0;
+        for (const auto& row : record["failures"]) failed += row["count"].get<int>();
+        return failed;
+      }());
+  EXPECT_GT(record["others"].at(0)["gflops"], 0);
+  EXPECT_THAT(bare["fingerprint"].get<std::string>(), HasSubstr("units=1"));
+  EXPECT_THAT(explained({"--json", "--source"}).json().at(0)["source"].get<std::string>(),
+              HasSubstr("kiln_gemm"));
+}
+
+TEST_F(CliDatabase, ListFitsTheTerminal) {
+  KilnCommand narrow;
+  narrow.environment["KILN_DB"] = kiln_->environment["KILN_DB"];
+  for (const std::size_t columns : {80u, 120u, 200u}) {
+    narrow.environment["COLUMNS"] = std::to_string(columns);
+    const std::string list = narrow({"db", "list"}).out;
+    EXPECT_EQ(rows_of(list, columns), 3u) << list;
+    EXPECT_THAT(list, AllOf(HasSubstr(kShape), HasSubstr("host_")));
+  }
+  const std::string whole = narrow({"db", "list", "--wide"}).out;
+  EXPECT_EQ(whole, (*kiln_)({"db", "list"}).out);
+  EXPECT_THAT(whole, HasSubstr(tuned_->json()[0]["config"].get<std::string>()));
+}
+
 TEST_F(CliDatabase, ListStatsAndCheckSeeTheRecord) {
   const auto listed = (*kiln_)({"db", "list", "--json"}).json();
   ASSERT_EQ(listed.size(), 2u);

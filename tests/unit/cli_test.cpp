@@ -17,8 +17,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 const std::vector<std::string> kCommands = {
-    "devices", "compile", "tune",     "bench",    "demo",     "report",    "show",      "explain",
-    "verify",  "db list", "db stats", "db check", "db class", "db export", "db import", "db merge"};
+    "devices",  "compile",  "tune",      "bench",      "sweep",   "demo",    "report",
+    "show",     "explain",  "verify",    "completion", "man",     "db list", "db stats",
+    "db check", "db class", "db export", "db import",  "db merge"};
 
 std::vector<std::string> words(const std::string& line) {
   std::istringstream in(line);
@@ -95,6 +96,13 @@ TEST(Cli, OverviewNamesEveryCommand) {
     EXPECT_THAT(overview.out, HasSubstr("\n  " + words(command).front() + " ")) << command;
 }
 
+TEST(Cli, HelpForAMistypedCommandGuesses) {
+  const CommandResult result = KilnCommand{}({"help", "bnech"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("help \"bnech\": there is no such command; did you mean "
+                                    "\"bench\"?"));
+}
+
 struct Misuse {
   std::vector<std::string> arguments;
   int exit_code;
@@ -130,18 +138,27 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"tune", "--shape", kShape, "--budget", "soon"}, 2, "budget"},
         Misuse{{"tune", "--shape", kShape, "--budget", "-1"}, 2, "budget"},
         Misuse{{"tune", "--shape", kShape, "--budget", "nan"}, 2, "budget"},
+        Misuse{{"tune", "--shape", kShape, "--budget", "5 parsecs"}, 2, "5 parsecs: must be"},
+        Misuse{{"tune", "--shape", kShape, "--budget", "2d"}, 2, "2d: must be 0.01 to 86400"},
+        Misuse{{"tnue"}, 2, "command = \"tnue\": there is no such command; did you mean \"tune\"?"},
+        Misuse{{"db", "lits"}, 2, "command = \"lits\": there is no such command; did you mean"},
+        Misuse{{"tune", "--shpae", kShape}, 2, "did you mean \"--shape\"? (see kiln tune --help)"},
         Misuse{{"tune", "--shape", kShape, "--offline", "--force"}, 2, "force"},
         Misuse{{"tune", "--shape", kShape, "--threads", "100000"}, 2, "threads = 100000"},
         Misuse{{"compile", "--shape", kShape, "--threads", "-2"}, 2, "threads = -2"},
         Misuse{{"compile", "--shape", kShape, "--sample", "0"}, 2, "sample"},
         Misuse{{"verify", "--config", "host_small isa=portable"}, 2, "--config needs the shape"},
-        Misuse{{"verify", "--shape", kShape, "--config", "host_magic mr=1"}, 2, "host_magic"}));
+        Misuse{{"verify", "--shape", kShape, "--config", "host_magic mr=1"}, 2, "host_magic"},
+        Misuse{{"verify", "--shape", kShape, "--config", "host_smal mr=1"},
+               2,
+               "no family 'host_smal'; did you mean \"host_small\"?"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CliMisuse,
     testing::Values(
         Misuse{{"explain", "--shape", "fp32 N X 8 8 8"}, 2, "tb = \"X\""},
         Misuse{{"explain", "--shape", "fp31 N N 8 8 8"}, 2, "dtype = \"fp31\""},
+        Misuse{{"explain", "--shape", "fp31 N N 8 8 8"}, 2, "did you mean \"fp32\"?"},
         Misuse{{"explain", "--shape", "fp32 N N -8 8 8"}, 2, "m = -8"},
         Misuse{{"explain", "--shape", "fp32 N N 8 8 8 lda=4"}, 2, "lda = 4"},
         Misuse{{"explain", "--file", "/nowhere/shapes.txt"},
@@ -156,6 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"bench", "--svg", "x.svg", "--overhead", "--shape", kShape}, 2, "svg = \"x.svg\""},
         Misuse{{"bench", "--random", "3", "--shape", kShape}, 2, "random = 3"},
         Misuse{{"explain", "--layers", "gpt-17"}, 2, "layers = \"gpt-17\""},
+        Misuse{{"explain", "--layers", "bert-bsae"}, 2, "did you mean \"bert-base\"?"},
         Misuse{{"explain", "--layers", "bert-base:x"}, 2, "layers = \"bert-base:x\""}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -169,6 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
                "the emulator verifies kernels and times none"},
         Misuse{{"bench", "--device", "emu:sm_90a", "--shape", kShape}, 2, "kiln verify"},
         Misuse{{"compile", "--device", "z80", "--shape", kShape}, 2, "device = \"z80\""},
+        Misuse{{"compile", "--device", "axv2", "--shape", kShape}, 2, "did you mean \"avx2\"?"},
         Misuse{{"tune", "--device", "portable", "--shape", kShape}, 3, "--device cpu"},
         Misuse{{"db", "list", "--db", "/nowhere/kiln.db"}, 2, "db = \"/nowhere/kiln.db\""},
         Misuse{{"db", "import", "/nowhere/app.kiln"}, 2, "/nowhere/app.kiln"},

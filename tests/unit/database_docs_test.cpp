@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cache/schema.h"
+#include "support/fenced.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -25,19 +26,9 @@ std::string document() {
 }
 
 std::vector<std::string> queries() {
-  std::istringstream text(document());
   std::vector<std::string> found;
-  bool inside = false;
-  for (std::string line; std::getline(text, line);) {
-    if (line == "```sql") {
-      inside = true;
-      found.emplace_back();
-    } else if (line.starts_with("```")) {
-      inside = false;
-    } else if (inside) {
-      found.back() += line + "\n";
-    }
-  }
+  for (const test::Fenced& block : test::fenced_blocks(KILN_SOURCE_DIR "/docs/database.md"))
+    if (block.language == "sql") found.push_back(block.text);
   return found;
 }
 

@@ -349,7 +349,7 @@ TEST(GemmText, ErrorsNameFieldAndValue) {
   EXPECT_THAT(message("fp32 N N 1 2 # 3"), HasSubstr("5 of its 6 fields"));
   EXPECT_THAT(message("fp31 N N 1 2 3"), HasSubstr("dtype = \"fp31\""));
   EXPECT_THAT(message("fp32 X N 1 2 3"), HasSubstr("ta = \"X\""));
-  EXPECT_THAT(message("fp32 N n 1 2 3"), HasSubstr("tb = \"n\""));
+  EXPECT_THAT(message("fp32 N c 1 2 3"), HasSubstr("tb = \"c\""));
   EXPECT_THAT(message("fp32 N N 1x 2 3"), HasSubstr("m = \"1x\""));
   EXPECT_THAT(message("fp32 N N 1 +2 3"), HasSubstr("n = \"+2\""));
   EXPECT_THAT(message("fp32 N N 1 2 99999999999999999999"), HasSubstr("k = \"9999"));

@@ -79,8 +79,13 @@ class WorkerBench final : public Bench {
   }
 
   std::vector<Measured> screen(const std::vector<Config>& group) override {
-    report(Progress::Stage::compile, 0, group.size());
-    code_.compile(group);
+    const auto compiling = [this](std::size_t done, std::size_t total) {
+      report(Progress::Stage::compile, done, total);
+    };
+    compiling(0, group.size());
+    code_.compile(group, compiling);
+    // A GPU's are timed as they come: then screening is what moves.
+    if (!group.empty()) code_.of(group.front(), compiling);
     std::vector<Measured> rows;
     for (const Config& config : group) {
       if (begun_ && (out_of_time() || cancelled())) break;
@@ -96,8 +101,9 @@ class WorkerBench final : public Bench {
   std::vector<Measured> race(const std::vector<Measured>& finalists) override {
     std::vector<Config> configs;
     for (const Measured& row : finalists) configs.push_back(row.config);
-    report(Progress::Stage::compile, 0, configs.size());
-    code_.compile(configs);
+    code_.compile(configs, [this](std::size_t done, std::size_t total) {
+      report(Progress::Stage::compile, done, total);
+    });
     std::vector<Measured> rows = finalists;
     std::vector<std::size_t> running;
     for (std::size_t i = 0; i < rows.size(); ++i) {

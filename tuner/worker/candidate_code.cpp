@@ -1,6 +1,7 @@
 #include "tuner/worker/candidate_code.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "runtime/backend.h"
@@ -14,7 +15,7 @@ CandidateCode::CandidateCode(const SearchInput& input, Compiler& compiler)
       compiled_(input.compiled),
       compiler_(compiler) {}
 
-void CandidateCode::compile(const std::vector<Config>& group) {
+void CandidateCode::compile(const std::vector<Config>& group, const Told& told) {
   compiling_.clear();  // joins
   // What an earlier group was stopped before is begun anew.
   std::erase_if(slots_, [](const auto& one) {
@@ -26,21 +27,38 @@ void CandidateCode::compile(const std::vector<Config>& group) {
     const auto [it, added] = slots_.try_emplace(config);
     if (added) fresh.emplace_back(&it->first, &it->second);
   }
-  const auto next = std::make_shared<std::atomic<std::size_t>>(0);
-  const auto work = [this, next, fresh](const std::stop_token& stop) {
-    for (std::size_t i; (i = next->fetch_add(1)) < fresh.size();) {
+  const auto batch = batch_ = std::make_shared<Batch>();
+  batch->total = fresh.size();
+  const auto work = [this, batch, fresh](const std::stop_token& stop) {
+    for (std::size_t i; (i = batch->next.fetch_add(1)) < fresh.size();) {
       const auto& [config, slot] = fresh[i];
       if (!stop.stop_requested()) compile_one(*config, *slot);
       slot->rendered.store(true);
       slot->rendered.notify_all();
+      const std::lock_guard lock(batch->mutex);
+      ++batch->done;
+      batch->more.notify_all();
     }
   };
   const std::size_t helpers =
       std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), fresh.size());
   for (std::size_t i = 0; i < helpers; ++i) compiling_.emplace_back(work);
   if (!on_host(device_)) return;
+  wait(told, [&] { return batch->done == batch->total; });
   for (std::jthread& t : compiling_) t.join();
   compiling_.clear();
+}
+
+void CandidateCode::wait(const Told& told, const std::function<bool()>& over) const {
+  constexpr std::chrono::milliseconds kTold{200};
+  std::unique_lock lock(batch_->mutex);
+  while (!over()) {
+    const std::size_t done = batch_->done;
+    lock.unlock();
+    if (told) told(done, batch_->total);  // may throw
+    lock.lock();
+    batch_->more.wait_for(lock, kTold, [&] { return batch_->done != done; });
+  }
 }
 
 void CandidateCode::compile_one(const Config& config, Slot& out) {
@@ -78,8 +96,9 @@ void CandidateCode::compile_shared(const Source& source, Shared& out) const {
     out.failure = Failure{Failure::Kind::compile, binary.error().message};
 }
 
-const CompiledCode& CandidateCode::of(const Config& config) {
+const CompiledCode& CandidateCode::of(const Config& config, const Told& told) {
   Slot& slot = slots_.at(config);
+  if (told) wait(told, [&] { return slot.rendered.load(); });
   slot.rendered.wait(false);
   if (std::exchange(slot.answered, true)) return slot.answer;
   CompiledCode& answer = slot.answer;

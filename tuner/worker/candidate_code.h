@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,15 +28,20 @@ struct CompiledCode {
 
 class CandidateCode {
  public:
+  /// Told how many of a group are compiled, whenever that changes, and a few times a second: a
+  /// compile may take seconds.
+  using Told = std::function<void(std::size_t done, std::size_t total)>;
+
   /// `compiler` outlives it.
   CandidateCode(const SearchInput& input, Compiler& compiler);
 
   /// Begins to compile those that are new. For a CPU they are compiled when this returns: a compile
   /// beside a measurement would be measured too. A GPU's are timed as they come, the others
   /// compiling meanwhile.
-  void compile(const std::vector<Config>& group);
+  /// `told` as long as it waits, on this thread.
+  void compile(const std::vector<Config>& group, const Told& told = {});
   /// Of a config that was given to compile(); waits until it is compiled.
-  const CompiledCode& of(const Config& config);
+  const CompiledCode& of(const Config& config, const Told& told = {});
   /// Null where it was not asked for with of() yet, or could not be rendered.
   const Artifact* artifact(const Config& config) const;
 
@@ -57,6 +63,17 @@ class CandidateCode {
     bool answered = false;
   };
 
+  /// How far a group has come.
+  struct Batch {
+    std::atomic<std::size_t> next{0};
+    std::size_t total = 0;
+    std::mutex mutex;  // guards done
+    std::condition_variable more;
+    std::size_t done = 0;
+  };
+
+  /// Until `over`, which is asked after each config that is done.
+  void wait(const Told& told, const std::function<bool()>& over) const;
   void compile_one(const Config& config, Slot& out);
   void compile_shared(const Source& source, Shared& out) const;
 
@@ -66,7 +83,8 @@ class CandidateCode {
   const std::function<void(const Source&, const Binary&)> compiled_;
   Compiler& compiler_;
   std::map<Config, Slot> slots_;
-  std::mutex mutex_;  // guards by_key_
+  std::shared_ptr<Batch> batch_;  // the newest group
+  std::mutex mutex_;              // guards by_key_
   std::map<std::string, std::shared_ptr<Shared>> by_key_;
   std::vector<std::jthread> compiling_;  // last, so joined before the others are destroyed
 };

@@ -1,0 +1,112 @@
+// An explanation in words.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "cache/keys.h"
+#include "engine/explanation.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kListed = 3;
+
+std::string timing_text(const Gemm& gemm, const Timing& t) {
+  return fmt::format("{:.2f} us ({:.2f} to {:.2f}, {} samples), {:.1f} GFLOP/s", t.median_ns / 1e3,
+                     t.low_ns / 1e3, t.high_ns / 1e3, t.samples, gemm.flops() / t.median_ns);
+}
+
+std::vector<std::string> words_in(const std::string& line) {
+  std::istringstream words(line);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+/// The first line, and no more than a row of it: compilers say a lot.
+std::string first_row(const std::string& message) {
+  constexpr std::size_t kMost = 70;
+  const std::string line = message.substr(0, message.find('\n'));
+  return line.size() <= kMost ? line : line.substr(0, kMost) + "…";
+}
+
+std::string others_text(const Explanation& why) {
+  std::string out;
+  const Measured& winner = why.record->measured;
+  for (std::size_t i = 0; i < std::min(kListed, why.others.size()); ++i) {
+    const Measured& other = why.others[i];
+    out += fmt::format("  {:+6.1f} %  {}\n",
+                       (other.timing().median_ns / winner.timing().median_ns - 1) * 100,
+                       difference(winner.config, other.config));
+  }
+  return out.empty() ? "" : "other candidates, slower by:\n" + out;
+}
+
+std::string failures_text(const Explanation& why) {
+  std::string out;
+  for (const auto& [kind, failed] : why.failures)
+    out += fmt::format("  {} x {}: {}\n", failed.count, kind, first_row(failed.example));
+  return out.empty() ? "" : "failed candidates:\n" + out;
+}
+
+std::string evidence_text(const Explanation& why) {
+  const Record& record = *why.record;
+  const Gemm& gemm = why.key.gemm;
+  const Timing& timing = record.measured.timing();
+  std::string out;
+  if (text(record.measured.config) != why.config)
+    out += fmt::format("stored:    {}\n", text(record.measured.config));
+  out += fmt::format("measured:  {}\n", timing_text(gemm, timing));
+  if (why.peak_flops > 0)
+    out += fmt::format(
+        "peak:      {:.1f} GFLOP/s, the most these threads reached; this is {:.1f} %\n",
+        why.peak_flops * 1e-9, gemm.flops() / timing.median_ns * 1e9 / why.peak_flops * 100);
+  out += fmt::format("verified:  {}; policy {}; the model predicted {:.2f} us\n",
+                     record.measured.verified ? "yes" : "no", record.key.policy,
+                     record.measured.predicted_ns / 1e3);
+  out += fmt::format("tuned:     {} in {}\n", record.created, record.database.string());
+  out += fmt::format("searched:  {}\n", record.searched ? text(*record.searched) : "not recorded");
+  out += fmt::format("toolchain: {}; {}; made by {} templates\n", record.validators.compiler,
+                     record.validators.runtime, why.older_templates ? "older" : "today's");
+  int failed = 0;
+  for (const auto& [kind, seen] : why.failures) failed += seen.count;
+  out += fmt::format("evidence:  {} configs tried, {} failed\n", why.tried, failed);
+  return out + others_text(why) + failures_text(why);
+}
+
+}  // namespace
+
+std::string difference(const Config& config, const Config& other) {
+  const std::string line = text(other);
+  if (family_name(config) != family_name(other)) return line;
+  const std::vector<std::string> own = words_in(text(config)), others = words_in(line);
+  std::string out;
+  for (const std::string& word : others)
+    if (std::find(own.begin(), own.end(), word) == own.end())
+      out += (out.empty() ? "" : " ") + word;
+  // Keys that came later are written where they are not zero.
+  for (const std::string& word : own) {
+    const std::string key = word.substr(0, word.find('=') + 1);
+    const auto has = [&](const std::string& theirs) { return theirs.starts_with(key); };
+    if (!key.empty() && std::none_of(others.begin(), others.end(), has))
+      out += fmt::format("{}without {}", out.empty() ? "" : " ", word);
+  }
+  return out;
+}
+
+std::string text(const Explanation& why) {
+  const DeviceCaps& device = why.key.device;
+  std::string out = fmt::format("problem:   {}\n", text(why.key.gemm));
+  out += fmt::format(
+      "device:    {}, {}, {}\n", device.model, device.arch,
+      device.vendor == Vendor::cpu
+          ? fmt::format("{} thread{}", device.compute_units, device.compute_units == 1 ? "" : "s")
+          : fmt::format("{} units", device.compute_units));
+  out += fmt::format("config:    {}\n", why.config);
+  if (!why.made_for.empty()) out += fmt::format("made for:  every CPU with {}\n", why.made_for);
+  out += fmt::format("match:     {}: {}\n", name(why.match), why.reason);
+  out += fmt::format("class:     {}{}\n", std::get<std::string>(to_value(why.key.determinism)),
+                     why.summation.empty() ? "" : ", sums: " + why.summation);
+  return why.record ? out + evidence_text(why) : out;
+}
+
+}  // namespace kiln
