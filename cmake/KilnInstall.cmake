@@ -2,13 +2,13 @@
 #   bin/kiln  libexec/kiln/kiln-worker  lib/libkiln.*  lib/kiln/libkiln_clang.so  include/kiln
 include(CMakePackageConfigHelpers)
 
-set(objects "")
+set(kiln_objects "")
 foreach(layer generator runtime tuner cache engine)
-  list(APPEND objects $<TARGET_OBJECTS:kiln_${layer}>)
+  list(APPEND kiln_objects $<TARGET_OBJECTS:kiln_${layer}>)
 endforeach()
-set(packages kiln_fmt kiln_spdlog kiln_hwloc kiln_sqlite kiln_zstd kiln_xxhash kiln_fibers)
+set(kiln_packages kiln_fmt kiln_spdlog kiln_hwloc kiln_sqlite kiln_zstd kiln_xxhash kiln_fibers)
 # Not named kiln: the command's file is, and Ninja would take one for the other.
-add_library(kiln_library ${objects})
+add_library(kiln_library ${kiln_objects})
 add_library(kiln::kiln ALIAS kiln_library)
 set_target_properties(kiln_library PROPERTIES OUTPUT_NAME kiln EXPORT_NAME kiln
                                       LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
@@ -16,7 +16,7 @@ set_target_properties(kiln_library PROPERTIES OUTPUT_NAME kiln EXPORT_NAME kiln
 target_include_directories(kiln_library INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(kiln_library INTERFACE cxx_std_20)
-target_link_libraries(kiln_library PRIVATE ${packages} Threads::Threads ${CMAKE_DL_LIBS})
+target_link_libraries(kiln_library PRIVATE ${kiln_packages} Threads::Threads ${CMAKE_DL_LIBS})
 
 # What was linked in statically must not be seen, or it would stand in for the user's own copy.
 function(kiln_exports target)
@@ -31,7 +31,7 @@ if(KILN_KIND STREQUAL "SHARED_LIBRARY")
   kiln_exports(kiln_library)
   set(exported kiln_library)
 else()
-  set(exported kiln_library ${packages})
+  set(exported kiln_library ${kiln_packages})
 endif()
 if(KILN_STATIC AND NOT KILN_KIND STREQUAL "SHARED_LIBRARY")
   message(FATAL_ERROR "KILN_STATIC=ON makes a folder that needs no packages beside it, so libkiln "
