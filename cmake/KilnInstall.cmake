@@ -53,6 +53,19 @@ install(EXPORT kilnTargets NAMESPACE kiln:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/
         COMPONENT devel)
 install(DIRECTORY include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT devel)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT licence)
+if(KILN_STATIC OR KILN_PACKAGES)
+  # Who gives others' code away tells their names and terms.
+  set(KILN_NOTICES ${CMAKE_BINARY_DIR}/THIRD-PARTY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+               ${PROJECT_SOURCE_DIR}/cmake/third_party.txt ${PROJECT_SOURCE_DIR}/scripts/third_party)
+  set(linked_in "")
+  if(KILN_STATIC)
+    set(linked_in static)
+  endif()
+  execute_process(COMMAND ${PROJECT_SOURCE_DIR}/scripts/third_party ${linked_in}
+                  OUTPUT_FILE ${KILN_NOTICES} COMMAND_ERROR_IS_FATAL ANY)
+  install(FILES ${KILN_NOTICES} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT licence)
+endif()
 if(KILN_STATIC)
   # The public headers' one outside header goes along, so that the folder is enough.
   find_path(KILN_EXPECTED_DIR tl/expected.hpp REQUIRED)

@@ -23,6 +23,7 @@ function(kiln_gzip from to)
 endfunction()
 kiln_gzip(${debian}/changelog changelog.Debian.gz)
 kiln_gzip(${PROJECT_SOURCE_DIR}/CHANGELOG.md changelog.gz)
+kiln_gzip(${KILN_NOTICES} THIRD-PARTY.gz)
 
 # kiln_package(COMPONENT NAME DEPENDS … RECOMMENDS … SUGGESTS … SECTION … TEXT SUMMARY LINE …)
 set(CPACK_COMPONENTS_ALL "")
@@ -38,6 +39,7 @@ macro(kiln_package component name)
   list(JOIN package_TEXT "\n" CPACK_DEBIAN_${upper}_DESCRIPTION)
   set(doc ${CMAKE_INSTALL_DATADIR}/doc/${name})
   install(FILES cmake/debian/copyright ${debian}/gz/changelog.Debian.gz ${debian}/gz/changelog.gz
+                ${debian}/gz/THIRD-PARTY.gz
           DESTINATION ${doc} COMPONENT ${component})
   set(overrides ${PROJECT_SOURCE_DIR}/cmake/debian/${name}.lintian-overrides)
   if(EXISTS ${overrides})
