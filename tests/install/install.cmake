@@ -50,3 +50,8 @@ add_test(NAME install_pkg_config
           ${CMAKE_BINARY_DIR}/install-test/pkg-config ${KILN_SANITIZE})
 set_tests_properties(install_pkg_config PROPERTIES LABELS install FIXTURES_REQUIRED installed
                      ENVIRONMENT "${installed_parts}")
+
+add_test(NAME install_builds_no_tests
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+          -P ${CMAKE_CURRENT_SOURCE_DIR}/install/no_tests.cmake)
+set_tests_properties(install_builds_no_tests PROPERTIES LABELS install)
