@@ -5,7 +5,8 @@ if(KILN_SANITIZE)
   return()
 endif()
 find_program(KILN_ABIDIFF abidiff REQUIRED)
-target_compile_options(kiln_engine PRIVATE -g)
+target_compile_options(kiln_engine PRIVATE -g -fdebug-prefix-map=${CMAKE_BINARY_DIR}=.
+                                           -fdebug-prefix-map=${PROJECT_SOURCE_DIR}=.)
 add_library(kiln_abi SHARED ${kiln_objects})
 target_link_libraries(kiln_abi PRIVATE ${kiln_packages} Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(kiln_abi PROPERTIES OUTPUT_NAME kiln LINKER_LANGUAGE CXX
