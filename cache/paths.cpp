@@ -3,11 +3,13 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
 #include "cache/store.h"
 #include "runtime/log.h"
+#include "runtime/own_folder.h"
 
 namespace kiln {
 namespace {
@@ -26,6 +28,23 @@ std::filesystem::path home() {
     return {};
   const std::filesystem::path listed = user.pw_dir;
   return listed.is_absolute() ? listed : std::filesystem::path();
+}
+
+/// The databases of the installation that this code is part of: in share/kiln beside its bin/, lib/
+/// or lib/<architecture>/.
+std::vector<std::filesystem::path> installed_databases() {
+  std::vector<std::filesystem::path> files;
+  const auto own = own_folder();
+  if (own.empty()) return files;
+  for (const char* step : {"../share/kiln", "../../share/kiln"}) {
+    std::error_code code;
+    for (const auto& entry :
+         std::filesystem::directory_iterator((own / step).lexically_normal(), code))
+      if (entry.path().extension() == ".kiln") files.push_back(entry.path());
+    if (!files.empty()) break;
+  }
+  std::ranges::sort(files);
+  return files;
 }
 
 }  // namespace
@@ -54,7 +73,8 @@ std::vector<std::filesystem::path> split_paths(std::string_view list) {
 }
 
 std::vector<std::filesystem::path> default_shipped() {
-  return split_paths(variable("KILN_DB_PATH").native());
+  const char* listed = std::getenv("KILN_DB_PATH");
+  return listed == nullptr ? installed_databases() : split_paths(listed);
 }
 
 }  // namespace kiln

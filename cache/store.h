@@ -263,7 +263,7 @@ class Store {
 std::filesystem::path default_database();
 /// The non-empty parts of a colon-separated list.
 std::vector<std::filesystem::path> split_paths(std::string_view list);
-/// "$KILN_DB_PATH", split.
+/// "$KILN_DB_PATH", split; where it is not set, the databases in share/kiln of the installation.
 std::vector<std::filesystem::path> default_shipped();
 
 }  // namespace kiln

@@ -32,7 +32,8 @@ Shapes:
 Files:
   $KILN_DB                          the user's database, else $XDG_CACHE_HOME/kiln/kiln.db
                                     (:memory: = a private one, deleted at exit)
-  $KILN_DB_PATH                     shipped databases, colon-separated, read only
+  $KILN_DB_PATH                     shipped databases, colon-separated, read only; default: those
+                                    in share/kiln of the installation
   $KILN_LOCK_DIR                    lock files, one a device; default /dev/shm. Containers that share
                                     a device need one folder in common
   $KILN_PEERS                       more BLAS libraries for kiln bench: files, colon-separated

@@ -29,7 +29,8 @@ function(kiln_peer_module name source)
   target_link_libraries(kiln_peer_${name} PRIVATE kiln_options ${ARGN})
   target_compile_options(kiln_peer_${name} PRIVATE -O3 -DNDEBUG)
   add_dependencies(kiln_bench kiln_peer_${name})
-  install(TARGETS kiln_peer_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kiln)
+  install(TARGETS kiln_peer_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kiln
+          COMPONENT command)
 endfunction()
 
 find_package(Eigen3 QUIET NO_MODULE)

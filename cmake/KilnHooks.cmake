@@ -29,7 +29,7 @@ function(kiln_hook name folder exports)
     LINK_DEPENDS ${map}
     INSTALL_RPATH "$ORIGIN/.."
     BUILD_WITH_INSTALL_RPATH OFF)
-  install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kiln)
+  install(TARGETS ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kiln COMPONENT hooks)
   add_dependencies(installable ${name})
 endfunction()
 

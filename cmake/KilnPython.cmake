@@ -45,8 +45,8 @@ set(KILN_PYTHON_DIR lib/python${Python3_VERSION_MAJOR}.${Python3_VERSION_MINOR}/
     CACHE STRING "Where the Python package is installed, relative to the prefix")
 file(RELATIVE_PATH up "/p/${KILN_PYTHON_DIR}/kiln" "/p")
 set_target_properties(kiln_python PROPERTIES INSTALL_RPATH "$ORIGIN/${up}${CMAKE_INSTALL_LIBDIR}")
-install(TARGETS kiln_python LIBRARY DESTINATION ${KILN_PYTHON_DIR}/kiln)
-install(DIRECTORY python/kiln DESTINATION ${KILN_PYTHON_DIR}
+install(TARGETS kiln_python LIBRARY DESTINATION ${KILN_PYTHON_DIR}/kiln COMPONENT python)
+install(DIRECTORY python/kiln DESTINATION ${KILN_PYTHON_DIR} COMPONENT python
         PATTERN __pycache__ EXCLUDE PATTERN .mypy_cache EXCLUDE)
 add_dependencies(installable kiln_python)
 
@@ -73,5 +73,5 @@ foreach(part kiln_clang kiln_worker)
   add_custom_command(TARGET kiln_python POST_BUILD
     COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${part}> ${package}/${file})
   install(CODE "file(CREATE_LINK \"${up}${folder}/${file}\"
-    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${KILN_PYTHON_DIR}/kiln/${file}\" SYMBOLIC)")
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${KILN_PYTHON_DIR}/kiln/${file}\" SYMBOLIC)" COMPONENT python)
 endforeach()

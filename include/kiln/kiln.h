@@ -180,7 +180,8 @@ typedef struct kiln_options {
   size_t size;          /**< bytes, as in the caller's header; set by the init function */
   const char* device;   /**< "cpu", "cuda:N", "hip:N" */
   const char* database; /**< NULL: $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db */
-  const char* shipped;  /**< read-only databases, colon-separated; NULL: $KILN_DB_PATH */
+  const char* shipped;  /**< read-only databases, colon-separated; NULL: $KILN_DB_PATH, else
+                             those that were installed with kiln */
   kiln_policy policy;   /**< what to do on a miss */
   int any_order;        /**< 1: kernels whose summation order varies between runs are allowed */
   int threads;          /**< of calls that name none; 0 = every core this process may use */

@@ -39,7 +39,8 @@ struct OpenOptions {
   /// The user's own database; empty: $KILN_DB, else $XDG_CACHE_HOME/kiln/kiln.db (~/.cache).
   /// ":memory:": a private one that ends with the Engine; it leaves no file.
   std::filesystem::path database = {};
-  /// Shipped read-only databases, first wins; empty: $KILN_DB_PATH (colon-separated).
+  /// Shipped read-only databases, first wins; empty: $KILN_DB_PATH (colon-separated), else those
+  /// that were installed with kiln.
   std::vector<std::filesystem::path> shipped = {};
   Policy policy = Policy::use_best_known;             ///< on a miss
   Determinism determinism = Determinism::run_to_run;  ///< of the kernels chosen

@@ -28,6 +28,10 @@ if(TARGET kiln_python)
   set_tests_properties(install_python PROPERTIES LABELS install FIXTURES_REQUIRED installed)
 endif()
 if(CMAKE_GENERATOR MATCHES Ninja)
+  add_test(NAME install_third_party
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/third_party.sh ${PROJECT_SOURCE_DIR}
+            ${CMAKE_BINARY_DIR} ${CMAKE_MAKE_PROGRAM})
+  set_tests_properties(install_third_party PROPERTIES LABELS install)
   add_test(NAME install_after_demo
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/after_demo.sh ${PROJECT_SOURCE_DIR}
             ${CMAKE_BINARY_DIR} ${CMAKE_MAKE_PROGRAM})
@@ -54,3 +58,8 @@ add_test(NAME install_pkg_config
           ${CMAKE_BINARY_DIR}/install-test/pkg-config ${KILN_SANITIZE})
 set_tests_properties(install_pkg_config PROPERTIES LABELS install FIXTURES_REQUIRED installed
                      ENVIRONMENT "${installed_parts}")
+
+add_test(NAME install_builds_no_tests
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+          -P ${CMAKE_CURRENT_SOURCE_DIR}/install/no_tests.cmake)
+set_tests_properties(install_builds_no_tests PROPERTIES LABELS install)

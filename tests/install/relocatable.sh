@@ -23,6 +23,7 @@ if [ "$size" -gt 40 ]; then
 fi
 "$here/no_build_path.sh" "$moved" "$2"
 "$here/symbols.sh" "$moved/lib/libkiln.so" "$moved/include/kiln/kiln.h"
+grep -q '^==== SQLite (' "$moved"/share/doc/kiln/THIRD-PARTY || { echo "no notices of third parties" >&2; exit 1; }
 KILN_DB="$moved/kiln.db" "$moved/bin/kiln" devices
 for package in "$moved"/lib/python*/*-packages; do
   [ -d "$package/kiln" ] || continue

@@ -34,10 +34,11 @@ struct InventedNode : KilnCommand {
     environment["KILN_LOCK_DIR"] = folder.path().string();
   }
 
-  /// Writes a list of so many small products, which an emulator computes at once.
+  /// Writes a list of up to 64 products of one tile, which an emulator computes at once.
   void write_list(int shapes) const {
     std::ofstream file(list);
-    for (int i = 1; i <= shapes; ++i) file << fmt::format("fp32 N N 16 16 {}\n", 8 * i);
+    for (int i = 0; i < shapes; ++i)
+      file << fmt::format("fp32 N N {} {} 16\n", 9 + i % 8, 9 + i / 8);
   }
   /// "tune" of the list into `out` with a budget that ends after the first candidate.
   std::vector<std::string> tune(std::vector<std::string> more) const {
