@@ -6,7 +6,9 @@
 #include <optional>
 
 #include "bench/suites.h"
+#include "cache/keys.h"
 #include "cli/commands.h"
+#include "cli/report.h"
 #include "cli/tree.h"
 #include "generator/problem/device_caps.h"
 #include "generator/problem/fields.h"
@@ -228,11 +230,15 @@ std::string fish_completion(const CLI::App& root) {
 
 void add_completion(CLI::App& parent, Session& session) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* app =
-      add_command(parent, session, kCompletionManual, [&parent, shell]() -> Result<Outcome> {
-        fmt::print("{}", *shell == "bash"  ? bash_completion(parent)
-                         : *shell == "zsh" ? zsh_completion(parent)
-                                           : fish_completion(parent));
+  CLI::App* app = add_command(
+      parent, session, kCompletionManual, [&parent, &session, shell]() -> Result<Outcome> {
+        const std::string script = *shell == "bash"  ? bash_completion(parent)
+                                   : *shell == "zsh" ? zsh_completion(parent)
+                                                     : fish_completion(parent);
+        if (session.json)
+          print_json({{"shell", *shell}, {"script", script}});
+        else
+          fmt::print("{}", script);
         return Outcome::done;
       });
   app->add_option("shell", *shell, "bash, zsh or fish")

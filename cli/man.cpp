@@ -8,6 +8,7 @@
 
 #include "cli/bench_range.h"
 #include "cli/commands.h"
+#include "cli/report.h"
 #include "cli/tree.h"
 #include "generator/problem/did_you_mean.h"
 #include "kiln/engine.hpp"
@@ -156,7 +157,7 @@ std::string page(const CommandNode& node, const std::vector<CommandNode>& tree) 
   return out + see_also(node, tree);
 }
 
-Result<Outcome> run(const CLI::App& root, const ManCommand& command) {
+Result<Outcome> run(const Session& session, const CLI::App& root, const ManCommand& command) {
   const auto tree = command_tree(root);
   if (!command.write.empty()) {
     std::error_code code;
@@ -166,6 +167,7 @@ Result<Outcome> run(const CLI::App& root, const ManCommand& command) {
                                       page(node, tree));
           !written)
         return tl::unexpected(written.error());
+    if (session.json) print_json({{"folder", command.write}, {"pages", tree.size()}});
     return Outcome::done;
   }
   std::string words = root.get_name();
@@ -174,7 +176,10 @@ Result<Outcome> run(const CLI::App& root, const ManCommand& command) {
   for (const CommandNode& node : tree) {
     known.push_back(node.words);
     if (node.words != words) continue;
-    fmt::print("{}", page(node, tree));
+    if (session.json)
+      print_json({{"command", words}, {"page", page(node, tree)}});
+    else
+      fmt::print("{}", page(node, tree));
     return Outcome::done;
   }
   return fail(ErrorCode::bad_input, fmt::format("command = \"{}\": there is no such command{}",
@@ -185,8 +190,9 @@ Result<Outcome> run(const CLI::App& root, const ManCommand& command) {
 
 void add_man(CLI::App& parent, Session& session) {
   auto command = std::make_shared<ManCommand>();
-  CLI::App* app = add_command(parent, session, kManManual,
-                              [&parent, command] { return run(parent, *command); });
+  CLI::App* app = add_command(parent, session, kManManual, [&parent, &session, command] {
+    return run(session, parent, *command);
+  });
   app->add_option("command", command->topic, "The command; none: kiln itself");
   app->add_option("--write", command->write, "Write every page into this folder")
       ->type_name("FOLDER");

@@ -108,6 +108,9 @@ TEST(CliMan, APageHoldsWhatHelpSays) {
                     HasSubstr(".SH NAME\nkiln\\-db\\-list \\- List the best kernel"),
                     HasSubstr("\\fB\\-\\-wide\\fR"), HasSubstr(".SH EXAMPLES\n"),
                     HasSubstr(".SH EXIT STATUS\n"), HasSubstr("\\fBkiln\\-db\\-merge\\fR(1)")));
+  EXPECT_EQ(kiln({"man", "db", "list", "--json"}).json().at(0)["page"], page.out);
+  EXPECT_EQ(kiln({"completion", "bash", "--json"}).json().at(0)["script"],
+            kiln({"completion", "bash"}).out);
   const CommandResult wrong = kiln({"man", "db", "lst"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("did you mean \"kiln db list\"?"));
