@@ -12,6 +12,7 @@ Gemm class_problem(const Gemm& gemm) {
   if (problem.b_packed) problem.b.transposed = false;
   problem.alignment = 1;
   problem.epilogue = {};
+  problem.numerics = Numerics::ieee;  // which serves the others
   return problem;
 }
 

@@ -89,6 +89,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   add_epilogue(v, g);
   v["epilogue"] = any_epilogue ? "call" : "constant";
   v["stream_d"] = "0";
+  v["lone_column"] = "0";
   v["scales"] = "0";
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
 }
@@ -110,6 +111,10 @@ void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int
   if (split_k) return add("kKUnit", 4 * k_group, "k is divided among threads at multiples of this");
   add("kRowUnit", row_unit, "rows are divided among threads at multiples of this");
   add("kColumnUnit", column_unit, "columns are divided among threads at multiples of this");
+}
+
+bool stores_lone_column(const Gemm& gemm, int lanes, std::int64_t columns) {
+  return columns % lanes == 1 && size_of(gemm.d.dtype) < 4;
 }
 
 std::string chain(const DotInstruction& row) { return fmt::format("{} chain", row.name); }

@@ -35,6 +35,10 @@ void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int
 /// Whether accumulators of a part of k need a workspace, because D's type would round them.
 bool needs_partial_accumulators(const Canonical& problem);
 
+/// Whether a vector of columns, whose number is a constant of the code, has one that D stores in
+/// less than 4 bytes: what templates/cpu/common/vector.h must hide from the compiler.
+bool stores_lone_column(const Gemm& gemm, int lanes, std::int64_t columns);
+
 /// How an accumulator of this instruction takes one step of k after the other: see summation.h.
 /// Instructions of one name round alike, whatever the width of their vectors.
 std::string chain(const DotInstruction& row);

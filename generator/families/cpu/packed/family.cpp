@@ -116,6 +116,7 @@ Parameters parameters(const Canonical&, const DeviceCaps& d, const HostPacked& h
     add("kTailColumns", tail_columns, "columns that are left over, which have a tile of their own");
     out.constants.back().hint = true;
   }
+  out.values["lone_column"] = value_of(host::stores_lone_column(p.gemm, w.lanes, tail_columns));
   // In rows and columns of D.
   host::add_shares(out, h.parallel, h.swap ? nr : h.mr, h.swap ? h.mr : nr, row.group);
   if (h.swap)

@@ -131,6 +131,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostSmall& 
   v["whole_columns"] = flag(g.n >= nr);
   v["tail_rows"] = flag(tail_rows > 0);
   v["tail_vectors"] = flag(tail_vectors > 0);
+  v["lone_column"] = flag(host::stores_lone_column(g, w.lanes, g.n));
   v["batched"] = flag(g.batch > 1);
   host::add_shares(out, h.parallel, h.mr, nr, row.group);
   return out;
