@@ -38,9 +38,9 @@ std::vector<std::filesystem::path> installed_databases() {
   if (own.empty()) return files;
   for (const char* step : {"../share/kiln", "../../share/kiln"}) {
     std::error_code code;
-    for (const auto& entry :
-         std::filesystem::directory_iterator((own / step).lexically_normal(), code))
-      if (entry.path().extension() == ".kiln") files.push_back(entry.path());
+    std::filesystem::directory_iterator entry((own / step).lexically_normal(), code);
+    for (; !code && entry != std::filesystem::directory_iterator(); entry.increment(code))
+      if (entry->path().extension() == ".kiln") files.push_back(entry->path());
     if (!files.empty()) break;
   }
   std::ranges::sort(files);

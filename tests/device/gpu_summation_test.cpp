@@ -93,6 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "fp8 N T 512 512 2048 align=16", "fp8 N T 512 512 2048 align=16 numerics=fast",
                     "fp8 N T 200 256 1024 scale=1x128 align=16", "tf32 N T 260 132 900 align=16",
                     "tf32 T N 260 132 900 align=16", "fp32 N N 300 200 700",
-                    "fp64 N N 150 96 500 align=16", "int8 N T 300 128 512 align=16"));
+                    "fp32 N T 260 132 900 numerics=tensor", "fp64 N N 150 96 500 align=16",
+                    "int8 N T 300 128 512 align=16"));
 
 }  // namespace kiln::gpu_summation_test

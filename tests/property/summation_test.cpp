@@ -133,7 +133,7 @@ TEST_P(EmulatedOrders, OfOneTextGiveTheSameBits) {
   EXPECT_GE(compared, wanted);
 }
 
-/// Scales of rows and of blocks along k, which no general draw gives.
+/// Scales of rows and of blocks along k, and parts of fp32, which no general draw gives.
 TEST(EmulatedScaledOrders, OfOneTextGiveTheSameBits) {
   std::mt19937_64 random(test::seed_of_run());
   struct Scaled {
@@ -143,7 +143,8 @@ TEST(EmulatedScaledOrders, OfOneTextGiveTheSameBits) {
        {Scaled{"gfx950", "hip_mx", "fp8 N T 70 90 544 scale=mx32"},
         Scaled{"gfx950", "hip_simt", "fp8 N T 40 50 96 scale=mx32"},
         Scaled{"sm_90a", "cuda_wgmma", "fp8 N T 140 96 512 scale=1x128 align=16"},
-        Scaled{"sm_90a", "cuda_wgmma", "fp8 N T 90 104 640 scale=line align=16"}}) {
+        Scaled{"sm_90a", "cuda_wgmma", "fp8 N T 90 104 640 scale=line align=16"},
+        Scaled{"sm_90a", "cuda_wgmma", "fp32 N T 140 96 512 numerics=tensor"}}) {
     DeviceCaps device = caps_named(arch).value();
     device.compute_units = 12;
     const auto pairs = pairs_of(parse_gemm(line).value(), device, stated_order,

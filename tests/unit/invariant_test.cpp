@@ -122,6 +122,10 @@ TEST(InvariantOrder, IsThatOfTheMostCapableFamily) {
   EXPECT_EQ(order("fp8 N T 9 96 704", "sm_90a"), "wgmma chain, each 128 k added");
   EXPECT_EQ(order("bf16 N N 9 96 700", "sm_80"), "mma k16 chain");
   EXPECT_EQ(order("fp32 N N 9 96 700", "sm_90a"), "fma chain");
+  EXPECT_EQ(order("fp32 N N 9 96 700 numerics=tensor", "sm_90a"),
+            "wgmma chain of halves, A's low ones first, each 64 k added");
+  EXPECT_EQ(order("fp32 N N 9 96 700 numerics=tensor", "amx"),
+            "tdpbf16ps chain of thirds, A's on the left");
   EXPECT_EQ(order("bf16 N T 9 96 704", "gfx942"), "mfma 16x16x16 chain");
   EXPECT_EQ(order("fp4 N T 9 96 704 scale=mx32", "gfx950"), "scaled mfma 16x16 chain");
   EXPECT_EQ(order("int8 N N 9 96 700", "avx512"), "exact");

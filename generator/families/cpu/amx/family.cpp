@@ -212,11 +212,13 @@ Tile tile(const Canonical& p, const HostAmx& h, const AmxSizes&) {
 }
 
 /// Every instruction adds a tile's k to the accumulators; blocks of k as in host_packed. Which
-/// operand is the left one changes no product.
+/// operand is the left one changes no product, but the order of those of thirds.
 std::string summation(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
                       const AmxSizes& w) {
   const std::string blocks = h.kc < p.gemm.k ? fmt::format(" kc={}", h.kc) : "";
-  const std::string chain = host::chain(w.row) + (h.thirds ? " of thirds" : "") + blocks;
+  const std::string chain =
+      host::chain(w.row) +
+      (h.thirds ? fmt::format(" of thirds, {}'s on the left", h.swap ? 'B' : 'A') : "") + blocks;
   return h.parallel == Parallel::k ? fmt::format("{} threads, each {}", d.compute_units, chain)
                                    : chain;
 }

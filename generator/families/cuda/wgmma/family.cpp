@@ -187,10 +187,10 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
        return fits(w.left) && fits(w.right);
      }},
     {"m, n, k and batch fit 31 bits",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes&) {
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
        const std::int64_t most = std::int64_t{1} << 31;
        return p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512 &&
-              p.gemm.batch < most;
+              p.gemm.batch * w.parts < most;
      }}};
 
 /// A tile and who multiplies it.
@@ -355,11 +355,13 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
 /// The instruction's k is 32 bytes for all types. Accumulators of 8-bit floats are added in fp32
 /// after each stage with promote=1. Parts of split-K end with stages; the block that comes last
 /// adds them in the order of k, a launch of its own every eighth part first. Which operand is the
-/// left one changes no product. Where stream-K divides k follows from the number of tiles.
+/// left one changes no product, but which low parts of halves come first. Where stream-K divides k
+/// follows from the number of tiles.
 std::string summation(const Canonical&, const DeviceCaps&, const CudaWgmma& c,
                       const WgmmaSizes& w) {
   const std::string chain =
-      c.halves    ? fmt::format("wgmma chain of halves' products, each {} k added", w.depth)
+      c.halves    ? fmt::format("wgmma chain of halves, {}'s low ones first, each {} k added",
+                             c.swap ? 'B' : 'A', w.depth)
       : c.promote ? fmt::format("wgmma chain, each {} k added", w.depth)
                   : "wgmma chain";
   switch (c.sharing) {
@@ -379,7 +381,7 @@ std::string summation(const Canonical&, const DeviceCaps&, const CudaWgmma& c,
 std::optional<CudaWgmma> plain(const Canonical& p, const DeviceCaps&) {
   return CudaWgmma{.left = 128,
                    .right = 128,
-                   .stages = 4,
+                   .stages = splits(p.gemm) ? 3 : 4,  // a stage holds both parts
                    .warpgroups = 2,
                    .pack_a = true,
                    .pack_b = true,
