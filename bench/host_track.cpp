@@ -92,7 +92,7 @@ class HostContest final : public Contest {
   /// figure.
   Result<RaceTimes> race(int samples, double budget_ns) override {
     const auto probe = std::make_shared<SpeedGate>(threads_, gemm_.a.dtype);
-    const Gate gate = fma_gate(probe);
+    const SampleGate gate = fma_gate(probe);
     std::vector<Contestant> running = plans_;
     running.insert(running.end(), admitted_.begin(), admitted_.end());
     RaceTimes result;
@@ -148,7 +148,7 @@ class HostContest final : public Contest {
 
   /// Medians of one interleaved race, in the contestants' order.
   std::vector<Timing> timings(const std::vector<Contestant>& contestants, int samples,
-                              double budget_ns, const Gate& gate) const {
+                              double budget_ns, const SampleGate& gate) const {
     std::vector<Calls> calls;
     for (const Contestant& c : contestants) calls.push_back(c.calls);
     MeasureOptions measure;

@@ -45,15 +45,12 @@ std::optional<std::string> unwritten(const Gemm& g, const void* d) {
 std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const void* d,
                                        const Products& p) {
   const bool rows = p.lines.along == Lines::Along::rows;
-  const auto length = std::size_t(p.length);
+  const auto length = std::size_t(rows ? g.n : g.m);
   std::vector<double> value(length), error(length);
   TermReader terms(g, o, p.lines.batch, p.lines.along);
   for (std::size_t line = 0; line < p.lines.index.size(); ++line) {
     const std::int64_t index = p.lines.index[line];
-    expect(g, Scaling{},
-           terms.read(std::span(p.sum).subspan(line * length, length),
-                      std::span(p.magnitude).subspan(line * length, length), index, 0),
-           value, error);
+    expect(g, Scaling{}, terms.read(p, line, 0, std::int64_t(length)), value, error);
     for (std::size_t x = 0; x < length; ++x) {
       const std::int64_t i = rows ? index : std::int64_t(x), j = rows ? std::int64_t(x) : index;
       const double got = load_element(g.d.dtype, d, d_index(g, p.lines.batch, i, j));
@@ -83,7 +80,7 @@ ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64
                                  {operands.scale_a, operands.scale_b}));
   };
   for (std::int64_t batch : std::set<std::int64_t>{0, gemm.batch - 1}) {
-    expect_along(Lines::Along::rows, batch, gemm.m, gemm.n);
+    expect_along(Lines::Along::rows, batch, gemm.m, gemm.columns_of_b());
     expect_along(Lines::Along::columns, batch, gemm.n, gemm.m);
   }
 }

@@ -137,6 +137,18 @@ void draw_epilogue(Draw& draw, Gemm& g) {
   g.epilogue.residual = draw.one_in(4);
 }
 
+/// In the place of an activation.
+void draw_gate(Draw& draw, Gemm& g) {
+  if (!draw.one_in(5)) return;
+  Gemm gated = g.with_activation(Activation::none)
+                   .with_gate(static_cast<Gate>(draw.between(static_cast<int>(Gate::relu),
+                                                             static_cast<int>(Gate::sigmoid))),
+                              draw.one_in(2) ? GateOrder::interleaved : GateOrder::stacked);
+  // B's lines become twice as long where they run along n.
+  gated.b.ld = gated.b.batch_stride = 0;
+  if (validate(gated)) g = gated;
+}
+
 /// Promises that only some layouts can keep: taken back when this one cannot.
 void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   const int alignments[] = {4, 16, 64};
@@ -158,6 +170,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_scales(draw, g);
   draw_numerics(draw, g);
   draw_epilogue(draw, g);
+  draw_gate(draw, g);
   draw_promises(draw, caps, g);
   return g;
 }

@@ -19,6 +19,8 @@ static_assert(EnumNames<DType>::names.size() == KILN_FP4_E2M1 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_TENSOR + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
+static_assert(EnumNames<Gate>::names.size() == KILN_GATE_SIGMOID + 1);
+static_assert(EnumNames<GateOrder>::names.size() == KILN_GATE_INTERLEAVED + 1);
 static_assert(EnumNames<Activation>::names.size() == KILN_SILU + 1);
 static_assert(static_cast<int>(Progress::Stage::done) == KILN_STAGE_DONE);
 static_assert(static_cast<int>(LogLevel::debug) == KILN_LOG_DEBUG);
@@ -43,14 +45,14 @@ struct Shape {
 template <typename D>
 constexpr auto desc_fields(D& desc) {
   auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
-         b_packed, scale_a, scale_b, bias_as_d, numerics] = desc;
+         b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order] = desc;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
   };
   return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
                         std::tie(accumulator, bias, activation, residual, alignment, b_packed,
-                                 scale_a, scale_b, bias_as_d, numerics));
+                                 scale_a, scale_b, bias_as_d, numerics, gate, gate_order));
 }
 
 /// Calls `f(name, field of the desc, field of the Gemm)` for every field.
@@ -167,6 +169,8 @@ constexpr const char* kind_of(Bias) { return "bias"; }
 constexpr const char* kind_of(Activation) { return "activation"; }
 constexpr const char* kind_of(Scale) { return "kind of scales"; }
 constexpr const char* kind_of(Numerics) { return "kind of numerics"; }
+constexpr const char* kind_of(Gate) { return "gate"; }
+constexpr const char* kind_of(GateOrder) { return "order of columns"; }
 
 /// Copies as much of `text` as fits, whole UTF-8 characters only. False when it was cut.
 template <std::size_t N>

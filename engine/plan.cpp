@@ -66,6 +66,7 @@ OperandRules rules_for(const Gemm& g, Vendor vendor) {
     const int alignment = std::max(address_alignment(g, which), unit(dtype_of(g, which)));
     rule.bits = static_cast<std::uintptr_t>(alignment) - 1;
   }
+  rules.takes_c = present(g, Operand::c);
   rules.c_may_be_d = g.ldc() == g.ldd() && (g.batch == 1 || g.stride_c() == g.stride_d());
   return rules;
 }
@@ -107,7 +108,7 @@ inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
   const OperandRules& r = plan.rules;
   const std::uintptr_t d = address(o.d), d_bytes = r[Operand::d].bytes;
   const bool reads_c = o.beta != 0, c_is_d = o.c == o.d && r.c_may_be_d;
-  bool wrong = d == 0;
+  bool wrong = (d == 0) | (reads_c & !r.takes_c);
   for_each_operand([&](auto which) __attribute__((always_inline)) {
     constexpr Operand kWhich = which;
     if constexpr (Plain && !is_of_every_product(kWhich)) return;
@@ -151,6 +152,8 @@ Bytes2d shape_of(const Gemm& g, Operand which, const void* pointer, std::uintptr
 /// only the outlines meet (blocks of columns of one buffer, say).
 Status examine(const Plan::Impl& plan, const Operands& o, const void* b) {
   const Gemm& g = plan.gemm;
+  if (o.beta != 0 && !plan.rules.takes_c)
+    return fail(ErrorCode::bad_input, fmt::format("beta = {}: {} has no C", o.beta, text(g)));
   std::array<Named, kOperandCount> all;
   for (const Operand which : kOperands) {
     const void* at = which == Operand::b ? b : pointer(o, which);

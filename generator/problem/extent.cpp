@@ -13,7 +13,9 @@ namespace {
 Extent matrix_extent(const Gemm& gemm, Operand which) {
   const Matrix& stored = matrix(gemm, which);
   std::int64_t rows = which == Operand::b ? gemm.k : gemm.m;
-  std::int64_t columns = which == Operand::a ? gemm.k : gemm.n;
+  std::int64_t columns = which == Operand::a   ? gemm.k
+                         : which == Operand::b ? gemm.columns_of_b()
+                                               : gemm.n;
   if (stored.transposed) std::swap(rows, columns);
   if (stored.order == Order::row_major) return {.length = columns, .lines = rows};
   return {.length = rows, .lines = columns};
@@ -21,7 +23,7 @@ Extent matrix_extent(const Gemm& gemm, Operand which) {
 
 Extent scale_extent(const Gemm& gemm, Operand which) {
   const auto [lines, along] = scale_block(scale_of(gemm, which));
-  const std::int64_t of = which == Operand::scale_a ? gemm.m : gemm.n;
+  const std::int64_t of = which == Operand::scale_a ? gemm.m : gemm.columns_of_b();
   return {.length = along == 0 ? 1 : gemm.k / along + (gemm.k % along != 0),
           .lines = of / lines + (of % lines != 0)};
 }
@@ -32,9 +34,10 @@ bool present(const Gemm& gemm, Operand which) {
   switch (which) {
     case Operand::a:
     case Operand::b:
-    case Operand::c:
     case Operand::d:
       return true;
+    case Operand::c:
+      return gemm.epilogue.gate == Gate::none;
     case Operand::bias:
       return gemm.epilogue.bias != Bias::none;
     case Operand::residual:
@@ -73,7 +76,8 @@ Extent extent(const Gemm& gemm, Operand which) {
   if (!present(gemm, which)) return {};
   if (row_of(which).matrix) return matrix_extent(gemm, which);
   if (which == Operand::bias)
-    return {.length = gemm.epilogue.bias == Bias::per_row ? gemm.m : gemm.n, .lines = 1};
+    return {.length = gemm.epilogue.bias == Bias::per_row ? gemm.m : gemm.columns_of_b(),
+            .lines = 1};
   return scale_extent(gemm, which);
 }
 
@@ -125,7 +129,7 @@ int natural_alignment(const Gemm& gemm) {
   for (const Operand which : kMatrices) {
     // Unsigned: sizes that are not checked yet may wrap.
     const auto each = static_cast<std::uint64_t>(info(matrix(gemm, which).dtype).bits);
-    if (which == Operand::b && gemm.b_packed) continue;
+    if ((which == Operand::b && gemm.b_packed) || !present(gemm, which)) continue;
     const auto add = [&](std::int64_t elements) {
       bits |= (static_cast<std::uint64_t>(elements) * each + 7) / 8;
     };

@@ -17,7 +17,8 @@ struct Extent {
   std::int64_t lines = 0;
 };
 
-/// Whether calls of this problem have it. C counts as present: whether it is read is up to beta.
+/// Whether calls of this problem have it. C counts as present, but with a gate: whether it is read
+/// is up to beta.
 bool present(const Gemm& gemm, Operand which);
 /// How a matrix is stored, the residual as D is. `which` is a matrix.
 const Matrix& matrix(const Gemm& gemm, Operand which);

@@ -33,6 +33,15 @@ struct EnumNames<Activation> {
                                                          "silu"};
 };
 template <>
+struct EnumNames<Gate> {
+  static constexpr std::array<std::string_view, 6> names{"none",     "relu", "gelu_tanh",
+                                                         "gelu_erf", "silu", "sigmoid"};
+};
+template <>
+struct EnumNames<GateOrder> {
+  static constexpr std::array<std::string_view, 2> names{"stacked", "interleaved"};
+};
+template <>
 struct EnumNames<Bias> {
   static constexpr std::array<std::string_view, 3> names{"none", "per_row", "per_column"};
 };
@@ -48,9 +57,10 @@ struct EnumNames<Numerics> {
 /// Calls `f(name, field)` for every field of an Epilogue.
 template <typename E, typename F>
 constexpr void for_each_epilogue_field(E& epilogue, F&& f) {
-  auto& [bias, activation, residual, bias_as_d] = epilogue;
+  auto& [bias, activation, residual, bias_as_d, gate, gate_order] = epilogue;
   f(std::string_view("bias"), bias), f(std::string_view("activation"), activation);
   f(std::string_view("residual"), residual), f(std::string_view("bias_as_d"), bias_as_d);
+  f(std::string_view("gate"), gate), f(std::string_view("gate_order"), gate_order);
 }
 
 /// References to every field of a Gemm (const or not), nested ones included.
@@ -58,14 +68,14 @@ template <typename G>
 constexpr auto gemm_fields(G& gemm) {
   auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b,
          numerics] = gemm;
-  auto& [bias, activation, residual, bias_as_d] = epilogue;
+  auto& [bias, activation, residual, bias_as_d, gate, gate_order] = epilogue;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
   };
   return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
                         std::tie(accumulator, bias, activation, residual, alignment, b_packed,
-                                 scale_a, scale_b, bias_as_d, numerics));
+                                 scale_a, scale_b, bias_as_d, numerics, gate, gate_order));
 }
 inline constexpr std::size_t kGemmFieldCount =
     std::tuple_size_v<decltype(gemm_fields(std::declval<Gemm&>()))>;
@@ -112,7 +122,9 @@ inline constexpr std::array kGemmFieldNames = std::to_array<std::string_view>({"
                                                                                "scale_a",
                                                                                "scale_b",
                                                                                "bias_as_d",
-                                                                               "numerics"});
+                                                                               "numerics",
+                                                                               "gate",
+                                                                               "gate_order"});
 static_assert(kGemmFieldNames.size() == kGemmFieldCount);
 
 /// Calls `f(name, field)` for every field of a Gemm.

@@ -82,6 +82,24 @@ std::string_view name(Activation f) {
   return "?";
 }
 
+std::string_view name(Gate f) {
+  switch (f) {
+    case Gate::none:
+      return "none";
+    case Gate::relu:
+      return "relu";
+    case Gate::gelu_tanh:
+      return "gelu";
+    case Gate::gelu_erf:
+      return "gelu_erf";
+    case Gate::silu:
+      return "silu";
+    case Gate::sigmoid:
+      return "sigmoid";
+  }
+  return "?";
+}
+
 std::string_view name(Bias b) {
   switch (b) {
     case Bias::none:

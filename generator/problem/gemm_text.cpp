@@ -36,12 +36,14 @@ constexpr NumberKey kNumberKeys[] = {
 
 constexpr std::string_view kKeys[] = {
     "batch", "lda", "ldb", "ldc",      "ldd",   "stride_a", "stride_b", "stride_c", "stride_d",
-    "order", "out", "acc", "epilogue", "align", "packed_b", "scale",    "numerics"};
+    "order", "out", "acc", "epilogue", "align", "packed_b", "scale",    "numerics", "gate"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};
 
 constexpr std::string_view kScales[] = {"none", "line", "1x128", "128x128", "mx32", "tensor"};
+
+constexpr std::string_view kGates[] = {"relu", "gelu", "gelu_erf", "silu", "sigmoid"};
 
 /// `word` is none of `known`.
 template <std::size_t kCount>
@@ -186,6 +188,27 @@ Status read_numerics(std::string_view word, Numerics& out) {
   return bad_input("numerics = \"{}\": must be ieee, fast or tensor", word);
 }
 
+constexpr std::string_view kInterleaved = ":interleaved";
+
+std::string gate_word(const Epilogue& e) {
+  const bool stacked = e.gate_order == GateOrder::stacked;
+  return fmt::format("{}{}", name(e.gate), stacked ? "" : kInterleaved);
+}
+
+Status read_gate(std::string_view text, Epilogue& e) {
+  std::string_view word = text;
+  if (word.ends_with(kInterleaved)) {
+    word.remove_suffix(kInterleaved.size());
+    e.gate_order = GateOrder::interleaved;
+  }
+  for (const Gate f : {Gate::relu, Gate::gelu_tanh, Gate::gelu_erf, Gate::silu, Gate::sigmoid}) {
+    if (word != name(f)) continue;
+    e.gate = f;
+    return {};
+  }
+  return bad_input("gate = \"{}\": {}", text, refusal(word, kGates));
+}
+
 std::string scale_word(const Gemm& g) {
   if (g.scale_a == g.scale_b) return std::string(name(g.scale_a));
   return fmt::format("{}:{}", name(g.scale_a), name(g.scale_b));
@@ -217,6 +240,7 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
   }
   if (key == "scale") return read_scales(value, g);
   if (key == "numerics") return read_numerics(value, g.numerics);
+  if (key == "gate") return read_gate(value, g.epilogue);
   return bad_input("\"{}\": no such key; keys are {}{}", key, fmt::join(kKeys, ", "),
                    did_you_mean(key, kKeys));
 }
@@ -269,11 +293,12 @@ std::string text(const Gemm& gemm) {
   if (const std::string order = order_word(gemm); order != "row") add("order", order);
   if (!types || gemm.d.dtype != types->usual_output()) add("out", name(gemm.d.dtype));
   if (!types || gemm.accumulator != types->accumulator) add("acc", name(gemm.accumulator));
-  if (gemm.epilogue != Epilogue{}) add("epilogue", epilogue_word(gemm.epilogue));
+  if (const std::string word = epilogue_word(gemm.epilogue); !word.empty()) add("epilogue", word);
   if (gemm.alignment != 1) add("align", gemm.alignment);
   if (gemm.b_packed) add("packed_b", 1);
   if (gemm.scale_a != Scale::none || gemm.scale_b != Scale::none) add("scale", scale_word(gemm));
   if (gemm.numerics != Numerics::ieee) add("numerics", name(gemm.numerics));
+  if (gemm.epilogue.gate != Gate::none) add("gate", gate_word(gemm.epilogue));
   return line;
 }
 

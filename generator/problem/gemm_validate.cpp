@@ -30,6 +30,11 @@ Status check_enumerators(const Gemm& g) {
   if (g.epilogue.activation > Activation::silu)
     return bad_input("epilogue.activation = {}: no such activation",
                      static_cast<int>(g.epilogue.activation));
+  if (g.epilogue.gate > Gate::sigmoid)
+    return bad_input("epilogue.gate = {}: no such gate", static_cast<int>(g.epilogue.gate));
+  if (g.epilogue.gate_order > GateOrder::interleaved)
+    return bad_input("epilogue.gate_order = {}: no such order of columns",
+                     static_cast<int>(g.epilogue.gate_order));
   if (g.epilogue.bias > Bias::per_column)
     return bad_input("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
   if (g.numerics > Numerics::tensor)
@@ -47,7 +52,9 @@ Status check_sizes(const Gemm& g) {
   if (g.k < 0) return bad_input("k = {}: must be 0 or more", g.k);
   if (g.batch < 1) return bad_input("batch = {}: must be 1 or more", g.batch);
   std::int64_t product = 0;
-  if (__builtin_mul_overflow(g.m, g.n, &product) ||
+  const std::int64_t products = g.epilogue.gate == Gate::none ? 1 : 2;
+  if (__builtin_mul_overflow(products, g.n, &product) ||
+      __builtin_mul_overflow(product, g.m, &product) ||
       __builtin_mul_overflow(product, g.k, &product) ||
       __builtin_mul_overflow(product, g.batch, &product))
     return bad_input("m*n*k*batch = {}*{}*{}*{}: does not fit 64 bits", g.m, g.n, g.k, g.batch);
@@ -87,7 +94,7 @@ Status check_scale(const Gemm& g, Operand which) {
   if (scale == Scale::mx_32 && g.k % scale_block(scale).along != 0)
     return bad_input("k = {}: scale_{} = {} needs a multiple of {}", g.k, name(which), name(scale),
                      scale_block(scale).along);
-  const std::int64_t lines = which == Operand::a ? g.m : g.n;
+  const std::int64_t lines = which == Operand::a ? g.m : g.columns_of_b();
   if (scale == Scale::tensor && lines > kEveryLine)
     return bad_input("{} = {}: scale_{} = {} needs at most {}", which == Operand::a ? "m" : "n",
                      lines, name(which), name(scale), kEveryLine);
@@ -146,6 +153,25 @@ Status check_bias(const Gemm& g) {
     return fail(ErrorCode::unsupported,
                 fmt::format("epilogue.bias_as_d = true: d.dtype = {}: must be fp16 or bf16",
                             name(g.d.dtype)));
+  return {};
+}
+
+Status check_gate(const Gemm& g) {
+  const auto& [bias, activation, residual, bias_as_d, gate, order] = g.epilogue;
+  if (gate == Gate::none) {
+    if (order == GateOrder::stacked) return {};
+    return bad_input("epilogue.gate_order = {}: epilogue.gate = none", "interleaved");
+  }
+  const auto refuse = [&](std::string why) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("epilogue.gate = {}: {}", name(gate), std::move(why)));
+  };
+  if (activation != Activation::none)
+    return refuse(fmt::format("epilogue.activation = {}: must be none", name(activation)));
+  if (!is_floating(g.d.dtype))
+    return refuse(fmt::format("d.dtype = {}: must be a floating-point type", name(g.d.dtype)));
+  if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
+  if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
   return {};
 }
 
@@ -227,7 +253,7 @@ Status check_alignment(const Gemm& given) {
 
 Status validate(const Gemm& gemm) {
   for (auto check : {check_enumerators, check_sizes, check_types, check_scales, check_numerics,
-                     check_bias, check_output_layout})
+                     check_bias, check_gate, check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;

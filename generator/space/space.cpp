@@ -24,6 +24,9 @@ std::string_view broken_rule_of(const Family& family, const Canonical& problem,
   if (has_scales(problem.gemm) &&
       (family.applies_scales == nullptr || !family.applies_scales(problem.gemm)))
     return "the family applies the operands' scales";
+  if (problem.gemm.epilogue.gate != Gate::none &&
+      (family.computes_gates == nullptr || !family.computes_gates(problem.gemm)))
+    return "the family computes gated products";
   return family.broken_rule(problem, device, config);
 }
 

@@ -1,7 +1,8 @@
 /// @file
 /// The problem, as a value: D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual,
-/// where elements of A and B may have scales. Knows shapes, types and layouts; knows no device and
-/// no kernel.
+/// where elements of A and B may have scales; or, with a gate, D = gate(P1) * P2 + residual,
+/// element by element, where P1 and P2 are the halves of alpha * op(A) * op(B) + bias. Knows
+/// shapes, types and layouts; knows no device and no kernel.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +28,26 @@ enum class Activation : std::uint8_t {
   gelu_erf,   ///< GELU, exact
   silu        ///< x / (1 + exp(−x))
 };
+/// Function of the first of the two products of which a gated problem takes the elementwise
+/// product.
+enum class Gate : std::uint8_t {
+  none,       ///< no gate: one product
+  relu,       ///< max(x, 0)
+  gelu_tanh,  ///< GELU, tanh approximation
+  gelu_erf,   ///< GELU, exact
+  silu,       ///< x / (1 + exp(−x)): SwiGLU
+  sigmoid     ///< 1 / (1 + exp(−x)): GLU
+};
+/// Where the 2n columns of a gated problem's op(B), and of its bias, stand.
+enum class GateOrder : std::uint8_t {
+  stacked,     ///< n columns of the product that goes through the gate, then n of the other
+  interleaved  ///< alternately, one of either
+};
 /// Shape of the bias vector.
 enum class Bias : std::uint8_t {
   none,       ///< no bias
   per_row,    ///< m values, one for each row of D
-  per_column  ///< n values, one for each column of D
+  per_column  ///< n values, one for each column of op(B)
 };
 
 /// Scales of an operand: each of its elements is multiplied by one before the product. A line is a
@@ -80,6 +96,10 @@ struct Epilogue {
   Activation activation = Activation::none;  ///< applied after the bias
   bool residual = false;   ///< a matrix stored exactly as D is (dtype, order, ld, stride)
   bool bias_as_d = false;  ///< the bias has D's dtype, which is then fp16 or bf16
+  /// op(B) then has 2n columns, of two products of A, and D = gate(one) * other + residual. There
+  /// is no C (beta = 0) and no activation, and D is row-major.
+  Gate gate = Gate::none;
+  GateOrder gate_order = GateOrder::stacked;  ///< of op(B)'s columns, where there is a gate
   /// Field by field, in order.
   auto operator<=>(const Epilogue&) const = default;
 };
@@ -90,7 +110,7 @@ struct GemmRange;
 /// is not the default.
 struct KILN_API Gemm {
   std::int64_t m = 0;               ///< rows of D
-  std::int64_t n = 0;               ///< columns of D
+  std::int64_t n = 0;               ///< columns of D; op(B) has as many, with a gate twice as many
   std::int64_t k = 0;               ///< columns of op(A), rows of op(B)
   std::int64_t batch = 1;           ///< products of the same shape
   Matrix a;                         ///< A as stored
@@ -142,6 +162,12 @@ struct KILN_API Gemm {
     copy.epilogue.activation = f;
     return copy;
   }
+  Gemm with_gate(Gate f, GateOrder order = GateOrder::stacked) const {
+    Gemm copy = *this;
+    copy.epilogue.gate = f;
+    copy.epilogue.gate_order = order;
+    return copy;
+  }
   Gemm with_residual() const {
     Gemm copy = *this;
     copy.epilogue.residual = true;
@@ -190,8 +216,12 @@ struct KILN_API Gemm {
   std::int64_t stride_c() const;
   std::int64_t stride_d() const;
   /// @}
-  /// Floating-point operations of all batches: 2·m·n·k·batch.
-  double flops() const { return 2.0 * double(m) * double(n) * double(k) * double(batch); }
+  /// Columns of op(B): n, with a gate 2n.
+  std::int64_t columns_of_b() const { return epilogue.gate == Gate::none ? n : 2 * n; }
+  /// Floating-point operations of all batches: 2·m·n·k·batch, with a gate twice as many.
+  double flops() const {
+    return 2.0 * double(m) * double(columns_of_b()) * double(k) * double(batch);
+  }
 };
 
 /// Whether the problem is well-formed and supported: sizes ≥ 0, leading dimensions large
@@ -205,7 +235,8 @@ KILN_API Status validate(const Gemm& gemm);
 /// lda= ldb= ldc= ldd= stride_a= … order= (row|column|per-matrix `rcrr`) out= acc= epilogue=
 /// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
 /// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's)
-/// numerics=(ieee|fast|tensor).
+/// numerics=(ieee|fast|tensor) gate=(relu|gelu|gelu_erf|silu|sigmoid, with :interleaved behind it
+/// for such columns of B).
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);
@@ -215,6 +246,7 @@ KILN_API Result<Gemm> parse_gemm(std::string_view line);
 
 /// The name.
 KILN_API std::string_view name(Activation f);
+KILN_API std::string_view name(Gate f);
 KILN_API std::string_view name(Bias b);
 KILN_API std::string_view name(Scale s);
 KILN_API std::string_view name(Numerics n);

@@ -75,11 +75,29 @@ typedef enum kiln_activation {
   KILN_SILU = 4             /**< x / (1 + exp(-x)) */
 } kiln_activation;
 
+/** Function of the first of the two products of which a gated problem takes the elementwise
+ * product. */
+typedef enum kiln_gate {
+  KILN_GATE_NONE = 0,      /**< no gate: one product */
+  KILN_GATE_RELU = 1,      /**< max(x, 0) */
+  KILN_GATE_GELU_TANH = 2, /**< GELU, tanh approximation */
+  KILN_GATE_GELU_ERF = 3,  /**< GELU, exact (erf) */
+  KILN_GATE_SILU = 4,      /**< x / (1 + exp(-x)): SwiGLU */
+  KILN_GATE_SIGMOID = 5    /**< 1 / (1 + exp(-x)): GLU */
+} kiln_gate;
+
+/** Where the 2n columns of a gated problem's op(B), and of its bias, stand. */
+typedef enum kiln_gate_order {
+  KILN_GATE_STACKED = 0,    /**< n columns of the product that goes through the gate, then n of the
+                                 other */
+  KILN_GATE_INTERLEAVED = 1 /**< alternately, one of either */
+} kiln_gate_order;
+
 /** Shape of the bias vector. */
 typedef enum kiln_bias {
   KILN_BIAS_NONE = 0,      /**< no bias */
   KILN_BIAS_PER_ROW = 1,   /**< m values, one for each row of D */
-  KILN_BIAS_PER_COLUMN = 2 /**< n values, one for each column of D */
+  KILN_BIAS_PER_COLUMN = 2 /**< n values, one for each column of op(B), of which a gate has 2n */
 } kiln_bias;
 
 /** What elements of an operand of at most eight bits are multiplied by. A line is a row of op(A) or
@@ -173,6 +191,9 @@ typedef struct kiln_gemm_desc {
   int bias_as_d;          /**< 1: the bias has D's dtype, which is then fp16 or bf16 */
   kiln_numerics numerics; /**< KILN_NUMERICS_FAST needs two operands of 8-bit floats without scales
                              of blocks along k, KILN_NUMERICS_TENSOR two of fp32 */
+  kiln_gate gate;         /**< op(B) then has 2n columns, of two products of A, and D is gate(one)
+                             times the other, plus the residual; no C, no activation, D row-major */
+  kiln_gate_order gate_order; /**< of op(B)'s columns, where there is a gate */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */

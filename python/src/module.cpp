@@ -30,6 +30,7 @@ constexpr Keyword kKeywords[] = {
     {"scale_a", &Arguments::scale_a},
     {"scale_b", &Arguments::scale_b},
     {"numerics", &Arguments::numerics},
+    {"gate", &Arguments::gate},
     {"out_dtype", &Arguments::out_dtype},
     {"threads", &Arguments::threads},
     {"engine", &Arguments::engine},
@@ -105,10 +106,11 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
 }
 
 constexpr const char* kMatmul =
-    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, numerics="ieee", out_dtype=None, threads=0, engine=None, stream=None)
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, numerics="ieee", gate=None, out_dtype=None, threads=0, engine=None, stream=None)
 --
 
-``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array.
+``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array; with a gate,
+``gate(x) * y + residual``, where x and y are the halves of ``alpha * a @ b + bias``.
 
 ``a`` is [m, k] and ``b`` [k, n], or one or both are batches: [batch, m, k], [batch, k, n]. Where
 only ``a`` is one, its matrices lie one behind the other. ``b`` may be a `PackedB`. Of both,
@@ -127,6 +129,9 @@ other strides raise ValueError.
   column of ``b``. A batch comes before that.
 - ``numerics``: "fast" lets 8-bit floats be summed in a tensor core's accumulator along all of k,
   "tensor" lets tensor cores multiply float32 in parts.
+- ``gate``: "relu", "gelu", "gelu_erf", "silu" or "sigmoid"; ``b`` then has 2n columns, those of x
+  before those of y, or alternately with ":interleaved" behind the name. ``bias`` has shape (2n,), and
+  there is no ``c`` and no ``activation``.
 - ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.
 - ``threads``: 0 is the engine's number.
 - ``engine``: where none is given, one of the whole process.

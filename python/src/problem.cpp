@@ -28,7 +28,8 @@ class Builder {
     if (arguments_.bias) read_bias();
     if (arguments_.residual) read_residual();
     if (arguments_.scale_a) read_scales("scale_a", arguments_.scale_a, call_.gemm.m, true);
-    if (arguments_.scale_b) read_scales("scale_b", arguments_.scale_b, call_.gemm.n, false);
+    if (arguments_.scale_b)
+      read_scales("scale_b", arguments_.scale_b, call_.gemm.columns_of_b(), false);
     return std::move(call_);
   }
 
@@ -38,6 +39,7 @@ class Builder {
   void read_sizes(const Array& a, const Array& b);
   void read_activation();
   void read_numerics();
+  void read_gate();
   void read_out();
   void read_c();
   void read_bias();
@@ -129,10 +131,13 @@ void Builder::read_sizes(const Array& a_array, const Array& b_array) {
   if (batch > 1 && !stacked_ && a.shared())
     refuse("one a for a batch of b is not supported; give it the batch (a copy for each)");
   dims_ = std::max(a_array.dims, b_array.dims);
-  shape_ = dims_ == 3 ? std::array{batch, a.rows, b.columns} : std::array{a.rows, b.columns, 0L};
   Gemm& gemm = call_.gemm;
+  const bool gated = gemm.epilogue.gate != Gate::none;
+  if (gated && b.columns % 2 != 0)
+    refuse(fmt::format("b has {} columns: a gate needs an even number", b.columns));
+  gemm.n = gated ? b.columns / 2 : b.columns;
+  shape_ = dims_ == 3 ? std::array{batch, a.rows, gemm.n} : std::array{a.rows, gemm.n, 0L};
   gemm.m = batch == 0 ? 0 : stacked_ ? batch * a.rows : a.rows;
-  gemm.n = b.columns;
   gemm.k = a.columns;
   gemm.batch = stacked_ || batch == 0 ? 1 : batch;
 }
@@ -148,6 +153,7 @@ void Builder::read_factors() {
   require_matrix(b);
   call_.gemm = Gemm::row_major(0, 0, 0, a.type);
   call_.gemm.b.dtype = b.type;
+  read_gate();
   read_sizes(a, b);
   store_factor(call_.gemm.a, as_one(planes_of(a), a), a);
   call_.operands.a = a.data;
@@ -173,6 +179,23 @@ void Builder::read_activation() {
     }
   raise_bad_input(
       fmt::format("activation = {}: must be one of none, relu, gelu, gelu_erf, silu", wanted));
+}
+
+void Builder::read_gate() {
+  if (!arguments_.gate) return;
+  const std::string_view wanted = text(arguments_.gate, "gate");
+  const std::string_view f = wanted.substr(0, wanted.find(':'));
+  const bool interleaved = wanted.substr(f.size()) == ":interleaved";
+  for (const Gate gate : {Gate::relu, Gate::gelu_tanh, Gate::gelu_erf, Gate::silu, Gate::sigmoid}) {
+    if (name(gate) != f || (f.size() != wanted.size() && !interleaved)) continue;
+    call_.gemm.epilogue.gate = gate;
+    if (interleaved) call_.gemm.epilogue.gate_order = GateOrder::interleaved;
+    return;
+  }
+  raise_bad_input(
+      fmt::format("gate = {}: must be one of relu, gelu, gelu_erf, silu, sigmoid, with "
+                  ":interleaved behind it where columns of b alternate",
+                  wanted));
 }
 
 void Builder::read_numerics() {
@@ -235,11 +258,11 @@ void Builder::read_bias() {
                                  narrow ? fmt::format(" or {}", python_name(of_d)) : ""));
   const std::int64_t rows = bias.dims == 2 ? bias.sizes[0] : 1;
   const std::int64_t columns = bias.dims == 2 ? bias.sizes[1] : bias.sizes[0];
-  const bool by_column = bias.dims <= 2 && rows == 1 && columns == gemm.n;
+  const bool by_column = bias.dims <= 2 && rows == 1 && columns == gemm.columns_of_b();
   const bool by_row = bias.dims == 2 && columns == 1 && rows == gemm.m && !stacked_;
   if (!by_column && !by_row)
     raise_bad_input(fmt::format("{}: must have shape ({},), or ({}, 1) for one value a row",
-                                described(bias), gemm.n, shape_[dims_ - 2]));
+                                described(bias), gemm.columns_of_b(), shape_[dims_ - 2]));
   const auto along = by_column ? static_cast<std::size_t>(bias.dims - 1) : 0u;
   if (bias.sizes[along] > 1 && bias.strides[along] != 1)
     raise_bad_input(described(bias) + ": must be contiguous");

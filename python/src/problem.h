@@ -23,6 +23,7 @@ struct Arguments {
   PyObject* scale_a = nullptr;
   PyObject* scale_b = nullptr;
   PyObject* numerics = nullptr;
+  PyObject* gate = nullptr;
   PyObject* out_dtype = nullptr;
   PyObject* threads = nullptr;
   PyObject* stream = nullptr;

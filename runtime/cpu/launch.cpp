@@ -58,10 +58,11 @@ HostArgs make_args(const Canonical& problem, const Operands& operands,
   HostArgs args = kernel_args<KilnArgs>(problem, operands);
   args.division = division;
   // Structured bindings: what an epilogue gets later, kernels that take any must be told.
-  const auto& [bias, activation, residual, bias_as_d] = problem.gemm.epilogue;
+  const auto& [bias, activation, residual, bias_as_d, gate, gate_order] = problem.gemm.epilogue;
   args.bias_kind = static_cast<int>(bias);
   args.activation = static_cast<int>(activation);
   args.adds_residual = residual;
+  static_cast<void>(gate), static_cast<void>(gate_order);  // constants of all code that has them
   if (bias_as_d) args.bias_type = problem.gemm.d.dtype;
   return args;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 #include "kiln/numeric.hpp"
 
 namespace kiln {
@@ -75,6 +76,24 @@ double activated(Activation f, double x) {
   return x;
 }
 
+double through_gate(Gate f, double x) {
+  switch (f) {
+    case Gate::none:
+      return 1.0;
+    case Gate::relu:
+      return activated(Activation::relu, x);
+    case Gate::gelu_tanh:
+      return activated(Activation::gelu_tanh, x);
+    case Gate::gelu_erf:
+      return activated(Activation::gelu_erf, x);
+    case Gate::silu:
+      return activated(Activation::silu, x);
+    case Gate::sigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
+  }
+  return x;
+}
+
 constexpr std::int64_t kTile = 256;  // columns whose sums are kept at once: 2 KB, in L1
 
 /// Where the elements of B lie: of one batch, with the pitch in use.
@@ -82,9 +101,10 @@ struct Right {
   const void* first;
   std::int64_t ld;
   bool k_major;
+  FactorColumns columns;
 };
 
-/// sum[j] = sum over p of a[p] * B(p, column + j).
+/// sum[j] = sum over p of a[p] * B(p, columns(column + j)).
 template <typename B, typename Acc>
 void sum_tile(const std::vector<Acc>& a, const Right& right, std::int64_t column,
               std::int64_t count, Acc* sum) {
@@ -93,16 +113,17 @@ void sum_tile(const std::vector<Acc>& a, const Right& right, std::int64_t column
   std::fill_n(sum, count, Acc{});
   if (right.k_major) {
     for (std::int64_t j = 0; j < count; ++j) {
-      const auto* row = b + (column + j) * right.ld;
+      const auto* row = b + right.columns(column + j) * right.ld;
       for (std::int64_t p = 0; p < k; ++p)
         sum[j] = multiply_add(a[p], widened<Acc>(row[p].value), sum[j]);
     }
     return;
   }
   for (std::int64_t p = 0; p < k; ++p) {
-    const auto* row = b + p * right.ld + column;
+    const auto* row = b + p * right.ld + right.columns(column);
+    const std::int64_t step = right.columns.step;
     for (std::int64_t j = 0; j < count; ++j)
-      sum[j] = multiply_add(a[p], widened<Acc>(row[j].value), sum[j]);
+      sum[j] = multiply_add(a[p], widened<Acc>(row[j * step].value), sum[j]);
   }
 }
 
@@ -134,25 +155,41 @@ void sum_packed(const std::vector<Acc>& a, const PackedLayout& layout, const std
   }
 }
 
-/// alpha·sum + beta·C + bias, activation, + residual, rounded into D: elements of one row.
+/// Where a run of sums belongs.
+struct Place {
+  std::int64_t batch, row, column, count;
+};
+
+/// alpha·sum + beta·C + bias, activation, + residual, rounded into D: elements of one row. `other`:
+/// sums of the product that a gate lets through, else null.
 template <typename Acc>
-void finish(const Canonical& problem, const KilnArgs& args, std::int64_t batch, std::int64_t row,
-            std::int64_t column, std::int64_t count, const Acc* sum) {
+void finish(const Canonical& problem, const KilnArgs& args, const Place& at, const Acc* sum,
+            const Acc* other) {
   using Real = std::conditional_t<std::is_same_v<Acc, double>, double, float>;
-  const Epilogue& epilogue = problem.gemm.epilogue;
-  const DType type = problem.gemm.d.dtype;
+  const Gemm& gemm = problem.gemm;
+  const Epilogue& epilogue = gemm.epilogue;
+  const DType type = gemm.d.dtype;
   const double alpha = static_cast<Real>(args.alpha), beta = static_cast<Real>(args.beta);
-  const DType bias_type = dtype_of(problem.gemm, Operand::bias);
-  for (std::int64_t j = column; j < column + count; ++j) {
-    double value = alpha * static_cast<double>(sum[j - column]);
+  const DType bias_type = dtype_of(gemm, Operand::bias);
+  const FactorColumns first = columns_of(gemm, Factor::first),
+                      second = columns_of(gemm, Factor::second);
+  const auto bias = [&](std::int64_t column) {
+    if (epilogue.bias == Bias::none) return 0.0;
+    return load_element(bias_type, args.bias, epilogue.bias == Bias::per_row ? at.row : column);
+  };
+  for (std::int64_t i = 0; i < at.count; ++i) {
+    const std::int64_t j = at.column + i;
+    double value = alpha * static_cast<double>(sum[i]);
     if (beta != 0.0)
-      value += beta * load_element(type, args.c, batch * args.stride_c + row * args.ldc + j);
-    if (epilogue.bias == Bias::per_row) value += load_element(bias_type, args.bias, row);
-    if (epilogue.bias == Bias::per_column) value += load_element(bias_type, args.bias, j);
+      value += beta * load_element(type, args.c, at.batch * args.stride_c + at.row * args.ldc + j);
+    value += bias(first(j));
+    if (other != nullptr)
+      value = through_gate(epilogue.gate, value) *
+              (alpha * static_cast<double>(other[i]) + bias(second(j)));
     value = activated(epilogue.activation, value);
-    const std::int64_t at = batch * args.stride_d + row * args.ldd + j;
-    if (epilogue.residual) value += load_element(type, args.residual, at);
-    store_element(type, args.d, at, value);
+    const std::int64_t to = at.batch * args.stride_d + at.row * args.ldd + j;
+    if (epilogue.residual) value += load_element(type, args.residual, to);
+    store_element(type, args.d, to, value);
   }
 }
 
@@ -160,7 +197,8 @@ template <typename A, typename B, typename Acc>
 void run_typed(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed,
                int thread, int threads) {
   std::vector<Acc> a(static_cast<std::size_t>(args.k));
-  Acc sum[kTile];
+  Acc sum[kTile], other[kTile];
+  const bool two = gated(problem.gemm);
   const std::int64_t rows = args.batch * args.m;
   for (std::int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r) {
     const std::int64_t batch = r / args.m, row = r % args.m;
@@ -173,17 +211,20 @@ void run_typed(const Canonical& problem, const KilnArgs& args, const PackedLayou
       for (std::int64_t j = 0; j < args.n;
            j += packed->lanes, panel += packed->panel_bytes(args.k)) {
         sum_packed<B>(a, *packed, panel, sum);
-        finish<Acc>(problem, args, batch, row, j, std::min<std::int64_t>(packed->lanes, args.n - j),
-                    sum);
+        const std::int64_t count = std::min<std::int64_t>(packed->lanes, args.n - j);
+        finish<Acc>(problem, args, {batch, row, j, count}, sum, nullptr);
       }
       continue;
     }
-    const Right right{static_cast<const Stored<B>*>(args.b) + batch * args.stride_b, args.ldb,
-                      problem.b_k_major};
+    const auto right = [&](Factor which) {
+      return Right{static_cast<const Stored<B>*>(args.b) + batch * args.stride_b, args.ldb,
+                   problem.b_k_major, columns_of(problem.gemm, which)};
+    };
     for (std::int64_t j = 0; j < args.n; j += kTile) {
       const std::int64_t count = std::min<std::int64_t>(kTile, args.n - j);
-      sum_tile<B, Acc>(a, right, j, count, sum);
-      finish<Acc>(problem, args, batch, row, j, count, sum);
+      sum_tile<B, Acc>(a, right(Factor::first), j, count, sum);
+      if (two) sum_tile<B, Acc>(a, right(Factor::second), j, count, other);
+      finish<Acc>(problem, args, {batch, row, j, count}, sum, two ? other : nullptr);
     }
   }
 }
@@ -235,24 +276,29 @@ class ScaledLines {
 /// Some columns of B at a time, so that each element is decoded once a thread.
 void run_scaled(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
   constexpr std::int64_t kColumns = 16;
+  const Gemm& gemm = problem.gemm;
+  const std::int64_t halves = gated(gemm) ? 2 : 1;
   const ScaledLines left(problem, args, Operand::a), right(problem, args, Operand::b);
   const auto k = static_cast<std::size_t>(args.k);
-  std::vector<float> a(k), b(kColumns * k);
+  std::vector<float> a(k), b(2 * kColumns * k);
   const std::int64_t rows = args.batch * args.m;
   const std::int64_t begin = rows * thread / threads, end = rows * (thread + 1) / threads;
   for (std::int64_t r = begin; r < end;) {
     const std::int64_t batch = r / args.m, last = std::min<std::int64_t>(end, (batch + 1) * args.m);
     for (std::int64_t j = 0; j < args.n; j += kColumns) {
       const std::int64_t count = std::min<std::int64_t>(kColumns, args.n - j);
-      for (std::int64_t c = 0; c < count; ++c)
-        right.read(batch, j + c, args.k, b.data() + c * args.k);
+      // Columns of one product behind those of the other.
+      for (std::int64_t c = 0; c < halves * count; ++c)
+        right.read(batch, columns_of(gemm, kFactors[c / count])(j + c % count), args.k,
+                   b.data() + c * args.k);
       for (std::int64_t row = r; row < last; ++row) {
         left.read(batch, row - batch * args.m, args.k, a.data());
-        float sum[kColumns] = {};
-        for (std::int64_t c = 0; c < count; ++c)
+        float sum[2 * kColumns] = {};
+        for (std::int64_t c = 0; c < halves * count; ++c)
           for (std::size_t p = 0; p < k; ++p)
             sum[c] = multiply_add(a[p], b[static_cast<std::size_t>(c) * k + p], sum[c]);
-        finish<float>(problem, args, batch, row - batch * args.m, j, count, sum);
+        finish<float>(problem, args, {batch, row - batch * args.m, j, count}, sum,
+                      halves == 2 ? sum + count : nullptr);
       }
     }
     r = last;

@@ -175,6 +175,11 @@ const Case kCases[] = {
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=1 pack_b=1 keep_right=0 "
      "promote=1 halves=1",
      "cuda/common/workspace.h cuda/wgmma/split.cu cuda/wgmma/wgmma.cu"},
+    {"cuda_wgmma_gate", "sm_90a", 132, "bf16 N T 4096 14336 4096 align=16 gate=silu",
+     "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0",
+     "cuda/common/epilogue.h cuda/wgmma/wgmma.cu cuda/wgmma/store.h"},
     {"cuda_wgmma_tf32_registers", "sm_90a", 132, "tf32 N N 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "

@@ -16,6 +16,7 @@
 #include "soak/soak.h"
 #include "tuner/verify/judge.h"
 #include "tuner/verify/reference.h"
+#include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
 
 namespace kiln::soak {
@@ -202,24 +203,16 @@ std::optional<std::string> Call::wrong_values() const {
 
 std::optional<std::string> Call::wrong_row(std::int64_t batch, std::int64_t row) const {
   const auto n = static_cast<std::size_t>(gemm_.n);
-  std::vector<double> c(n), bias(n), residual(n), got(n), value(n), error(n);
+  std::vector<double> got(n), value(n), error(n);
   const Products products =
       kiln::products(gemm_, a_.data(), b_.data(), {Lines::Along::rows, batch, {row}},
                      {scale_a_.data(), scale_b_.data()});
-  const auto load = [&](Operand which, const Placed& from, std::vector<double>& out) {
-    load_block(view_of(gemm_, which, from.data(), batch), row, 1, 0, gemm_.n, out.data());
-  };
-  load(Operand::d, d_, got);
-  if (operands_.beta != 0) load(Operand::c, c_, c);
-  if (gemm_.epilogue.residual) load(Operand::d, residual_, residual);
-  for (std::size_t j = 0; j < n && gemm_.epilogue.bias != Bias::none; ++j)
-    bias[j] =
-        load_element(dtype_of(gemm_, Operand::bias), bias_.data(),
-                     gemm_.epilogue.bias == Bias::per_row ? row : static_cast<std::int64_t>(j));
-  Terms terms{products.sum, products.magnitude};
-  terms[Operand::c] = c;
-  terms[Operand::bias] = bias;
-  terms[Operand::residual] = residual;
+  load_block(view_of(gemm_, Operand::d, d_.data(), batch), row, 1, 0, gemm_.n, got.data());
+  // C may have been computed over.
+  const Operands before{
+      .c = c_.data(), .bias = bias_.data(), .residual = residual_.data(), .beta = operands_.beta};
+  TermReader reader(gemm_, before, batch, Lines::Along::rows);
+  const Terms terms = reader.read(products, 0, 0, gemm_.n);
   expect(gemm_, {operands_.alpha, operands_.beta, data_ == Data::exact}, terms, value, error);
   for (std::size_t j = 0; j < n; ++j)
     if (!accepts(gemm_.d.dtype, value[j], error[j], got[j]))

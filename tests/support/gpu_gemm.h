@@ -59,6 +59,11 @@ class RandomGpuGemm {
     g.epilogue.residual = below(2) == 0;
     g.epilogue.bias_as_d = below(2) == 0;
     if (!validate(g)) g.epilogue.bias_as_d = false;
+    if (below(3) != 0) return;
+    const auto gate = static_cast<Gate>(1 + below(5));
+    const Gemm gated =
+        g.with_activation(Activation::none).with_gate(gate, static_cast<GateOrder>(below(2)));
+    if (validate(gated)) g = gated;
   }
 
   /// Leading dimensions and strides that are multiples of `bytes`, some more than tight.

@@ -48,6 +48,25 @@ Real naive_activation(Activation f, Real x) {
   return x;
 }
 
+template <typename Real>
+Real naive_gate(Gate f, Real x) {
+  switch (f) {
+    case Gate::none:
+      return 1;
+    case Gate::relu:
+      return naive_activation(Activation::relu, x);
+    case Gate::gelu_tanh:
+      return naive_activation(Activation::gelu_tanh, x);
+    case Gate::gelu_erf:
+      return naive_activation(Activation::gelu_erf, x);
+    case Gate::silu:
+      return naive_activation(Activation::silu, x);
+    case Gate::sigmoid:
+      return 1 / (1 + std::exp(-x));
+  }
+  return x;
+}
+
 /// Acc sums products; Real is what the epilogue works in.
 template <typename Acc, typename Real>
 void naive_gemm_as(const Gemm& g, const Operands& in, const Faults& faults) {
@@ -56,25 +75,33 @@ void naive_gemm_as(const Gemm& g, const Operands& in, const Faults& faults) {
   for (std::int64_t batch = 0; batch < g.batch; ++batch)
     for (std::int64_t i = 0; i < g.m; ++i)
       for (std::int64_t j = 0; j < g.n; ++j) {
-        Acc sum = 0;
-        for (std::int64_t p = 0; p < g.k - faults.skip_last_k; ++p)
-          sum += static_cast<Acc>(load_element(g.a.dtype, in.a,
-                                               batch * g.stride_a() + offset(g.a, g.lda(), i, p))) *
-                 static_cast<Acc>(load_element(g.b.dtype, in.b,
-                                               batch * g.stride_b() + offset(g.b, g.ldb(), p, j)));
         const std::int64_t at_d = batch * g.stride_d() + offset(g.d, g.ldd(), i, j);
         const std::int64_t at_c = batch * g.stride_c() + offset(g.c, g.ldc(), i, j);
-        Real bias = 0, residual = 0, v = Real(sum);
-        if (g.epilogue.bias != Bias::none)
-          bias = load_element(bias_dtype, in.bias, g.epilogue.bias == Bias::per_row ? i : j);
+        Real residual = 0;
         if (g.epilogue.residual) residual = load_element(g.d.dtype, in.residual, at_d);
-        if (in.alpha != 1.0 || faults.alpha_factor != 1.0)
-          v *= Real(in.alpha * faults.alpha_factor);
-        if (in.beta != 0.0 || (faults.always_reads_c && in.c))
-          v += Real(in.beta) * Real(load_element(g.c.dtype, in.c, at_c));
-        if (faults.residual_before_activation) v += residual;
-        if (faults.activation_before_bias) v = naive_activation(g.epilogue.activation, v);
-        v += bias;
+        // Of one column of op(B), bias included.
+        const auto column = [&](std::int64_t x) {
+          Acc sum = 0;
+          for (std::int64_t p = 0; p < g.k - faults.skip_last_k; ++p)
+            sum += static_cast<Acc>(load_element(
+                       g.a.dtype, in.a, batch * g.stride_a() + offset(g.a, g.lda(), i, p))) *
+                   static_cast<Acc>(load_element(
+                       g.b.dtype, in.b, batch * g.stride_b() + offset(g.b, g.ldb(), p, x)));
+          Real bias = 0, v = Real(sum);
+          if (g.epilogue.bias != Bias::none)
+            bias = load_element(bias_dtype, in.bias, g.epilogue.bias == Bias::per_row ? i : x);
+          if (in.alpha != 1.0 || faults.alpha_factor != 1.0)
+            v *= Real(in.alpha * faults.alpha_factor);
+          if (in.beta != 0.0 || (faults.always_reads_c && in.c))
+            v += Real(in.beta) * Real(load_element(g.c.dtype, in.c, at_c));
+          if (faults.residual_before_activation) v += residual;
+          if (faults.activation_before_bias) v = naive_activation(g.epilogue.activation, v);
+          return v + bias;
+        };
+        const bool stacked = g.epilogue.gate_order == GateOrder::stacked;
+        Real v = column(stacked ? j : 2 * j);
+        if (g.epilogue.gate != Gate::none)
+          v = naive_gate(g.epilogue.gate, v) * column(stacked ? g.n + j : 2 * j + 1);
         if (!faults.activation_before_bias && g.epilogue.activation != Activation::none)
           v = naive_activation(g.epilogue.activation, v);
         if (!faults.residual_before_activation && g.epilogue.residual) v += residual;
@@ -93,7 +120,8 @@ inline void naive_gemm(const Gemm& g, const Operands& in, const Faults& faults =
   if (g.accumulator == DType::fp32) return naive_gemm_as<float, float>(g, in, faults);
   // fp32 would not hold every integer sum that is only stored.
   const bool floats = in.alpha != 1.0 || in.beta != 0.0 || g.epilogue.bias != Bias::none ||
-                      g.epilogue.residual || g.epilogue.activation != Activation::none;
+                      g.epilogue.residual || g.epilogue.activation != Activation::none ||
+                      g.epilogue.gate != Gate::none;
   return floats ? naive_gemm_as<std::int32_t, float>(g, in, faults)
                 : naive_gemm_as<std::int32_t, double>(g, in, faults);
 }

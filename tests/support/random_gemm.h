@@ -68,6 +68,11 @@ class RandomGemm {
     g.epilogue.residual = one_in(2);
     g.epilogue.bias_as_d = one_in(2);
     if (!validate(g)) g.epilogue.bias_as_d = false;
+    if (!one_in(4)) return;
+    const auto gate = static_cast<Gate>(1 + below(5));
+    const Gemm gated =
+        g.with_activation(Activation::none).with_gate(gate, static_cast<GateOrder>(below(2)));
+    if (validate(gated)) g = gated;
   }
 
   /// Leading dimensions and strides beyond the tight ones.

@@ -86,7 +86,7 @@ TEST(Measure, DropsWhatTheGateRefuses) {
   bool disturbed = false;
   const Calls calls = calls_over(1, [&](int) { spend(disturbed ? 1.8e6 : 0.6e6); });
   // Every third sample is disturbed, and the gate knows.
-  const Gate gate = [&] {
+  const SampleGate gate = [&] {
     const bool clean = !disturbed;
     disturbed = ++asked % 3 == 2;
     return clean;

@@ -47,8 +47,8 @@ Types types_of(const Canonical& problem) {
 
 /// `Allowance` of templates/cuda/check/check.cu.
 struct DeviceAllowance {
-  double per_sum, per_step, per_residual, unit, steepest, factor;
-  int bias, activation, residual;
+  double per_sum, per_step, per_residual, unit, steepest, factor, per_gate;
+  int bias, activation, residual, gate, interleaved;
 };
 
 unsigned blocks_for(std::int64_t count, std::int64_t unit) {
@@ -147,10 +147,12 @@ Result<std::uint64_t> GpuTools::checksum(const gpu::DeviceBuffer& buffer) const 
 Status GpuTools::products(const Canonical& problem, const KilnGpuArgs& args, double* sums,
                           float* magnitudes) const {
   const Gemm& g = problem.gemm;
+  KilnGpuArgs product = args;
+  product.n = g.columns_of_b();
   return call("check_products",
-              {blocks_for(g.n, kProductTile) * blocks_for(g.m, kProductTile) *
+              {blocks_for(product.n, kProductTile) * blocks_for(g.m, kProductTile) *
                static_cast<unsigned>(g.batch)},
-              args, types_of(problem), int{g.accumulator == fp64}, sums, magnitudes);
+              product, types_of(problem), int{g.accumulator == fp64}, sums, magnitudes);
 }
 
 Result<GpuTools::Count> GpuTools::judge(const Canonical& problem, const KilnGpuArgs& args,
@@ -164,9 +166,12 @@ Result<GpuTools::Count> GpuTools::judge(const Canonical& problem, const KilnGpuA
                               a.unit,
                               a.steepest,
                               a.factor,
+                              a.per_gate,
                               static_cast<int>(g.epilogue.bias),
                               static_cast<int>(g.epilogue.activation),
-                              g.epilogue.residual};
+                              g.epilogue.residual,
+                              static_cast<int>(g.epilogue.gate),
+                              g.epilogue.gate_order == GateOrder::interleaved};
   // "first" starts at the largest index, so that the least can be found.
   Status ok = poison(counters_.data(), 8, 0);
   if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});

@@ -58,7 +58,7 @@ std::size_t interval_rank(std::size_t n) {
 /// Holds samples back until the gate has spoken about the time they were taken in.
 class Admission {
  public:
-  explicit Admission(const Gate& gate) : gate_(gate) {}
+  explicit Admission(const SampleGate& gate) : gate_(gate) {}
 
   void add(Samples& to, double ns_per_call, double ns) {
     pending_.emplace_back(&to, ns_per_call);
@@ -92,7 +92,7 @@ class Admission {
   }
 
  private:
-  const Gate& gate_;
+  const SampleGate& gate_;
   bool open_ = false;
   double pending_ns_ = 0;
   std::vector<std::pair<Samples*, double>> pending_, refused_;
@@ -110,9 +110,9 @@ int rotation_sets(std::int64_t set_bytes, const DeviceCaps& device) {
       std::max<std::int64_t>(1, std::min(wanted, kRotationLimitBytes / set_bytes)));
 }
 
-Gate fma_gate(int threads) { return fma_gate(std::make_shared<SpeedGate>(threads)); }
+SampleGate fma_gate(int threads) { return fma_gate(std::make_shared<SpeedGate>(threads)); }
 
-Gate fma_gate(std::shared_ptr<SpeedGate> probe) {
+SampleGate fma_gate(std::shared_ptr<SpeedGate> probe) {
   return [probe = std::move(probe)] { return probe->sample() >= kUndisturbedSpeed; };
 }
 

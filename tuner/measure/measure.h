@@ -46,11 +46,11 @@ Calls calls_over(int sets, F call) {
 }
 
 /// Asked after samples were taken: did this core run undisturbed just now?
-using Gate = std::function<bool()>;
+using SampleGate = std::function<bool()>;
 /// A 0.1 ms FMA probe on `threads` threads whose slowest must reach 90 % of the recent best speed.
-Gate fma_gate(int threads);
+SampleGate fma_gate(int threads);
 /// The same with a probe that the caller keeps: it tells the peak of what ran beside the samples.
-Gate fma_gate(std::shared_ptr<SpeedGate> probe);
+SampleGate fma_gate(std::shared_ptr<SpeedGate> probe);
 
 struct MeasureOptions {
   int sets = 1;               ///< as from rotation_sets
@@ -58,7 +58,7 @@ struct MeasureOptions {
   int min_samples = 1;        ///< taken whatever they cost
   double sample_ns = 20'000;  ///< shortest batch worth two clock readings
   double budget_ns = 1e18;    ///< no sample is begun once these are spent (after min_samples)
-  Gate gate;                  ///< empty: every sample counts
+  SampleGate gate;            ///< empty: every sample counts
   /// In a race, calls shorter than this get one untimed call before each sample: it wakes threads
   /// that fell asleep while other contenders ran, which would otherwise cost each sample 5 to 50
   /// µs.

@@ -71,7 +71,8 @@ std::int64_t nonzeros(const Gemm& gemm) {
   constexpr std::int64_t kAdditions = std::int64_t{1} << 30;
   // With scales of up to 8 on both sides, sums of so many still fit fp32.
   constexpr std::int64_t kMostScaled = std::int64_t{1} << 17;
-  const std::int64_t elements = std::max<std::int64_t>(1, gemm.m * gemm.n * gemm.batch);
+  const std::int64_t elements =
+      std::max<std::int64_t>(1, gemm.m * gemm.columns_of_b() * gemm.batch);
   const std::int64_t affordable = std::max<std::int64_t>(16, kAdditions / elements);
   const bool scaled = gemm.scale_a != Scale::none || gemm.scale_b != Scale::none;
   return std::min({gemm.k, affordable, scaled ? kMostScaled : gemm.k});

@@ -50,7 +50,8 @@ std::vector<Lines> choose(const Gemm& gemm, std::uint64_t seed) {
     const std::int64_t work = std::max<std::int64_t>(1, work_per_line) * std::ssize(batches);
     return std::clamp<std::int64_t>(kLinesWork / work, 0, kMostLines);
   };
-  std::int64_t rows = affordable(gemm.k * gemm.n), columns = affordable(gemm.k * gemm.m);
+  std::int64_t rows = affordable(gemm.k * gemm.columns_of_b()),
+               columns = affordable(gemm.k * gemm.m);
   if (rows == 0 && columns == 0) (gemm.n <= gemm.m ? rows : columns) = 1;
   std::vector<Lines> lines;
   for (std::int64_t batch : batches) {
@@ -72,7 +73,7 @@ void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const G
   constexpr std::uint64_t kStreamSpoil = 33;
   Random random(seed, kStreamSpoil);
   const Activation f = gemm.epilogue.activation;
-  const bool smooth = f != Activation::none && f != Activation::relu;
+  const bool smooth = (f != Activation::none && f != Activation::relu) || gated(gemm);
   // In parts of half precision an infinity is a NaN.
   const bool only_nan = smooth || gemm.numerics == Numerics::tensor;
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -80,8 +81,8 @@ void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const G
   const auto anywhere = [&](std::int64_t extent) { return random.below(extent); };
   put(gemm, Operand::a, a, anywhere(gemm.m), anywhere(gemm.k), nan);
   put(gemm, Operand::a, a, gemm.m - 1, anywhere(gemm.k), infinity);
-  put(gemm, Operand::b, b, anywhere(gemm.k), anywhere(gemm.n), nan);
-  put(gemm, Operand::b, b, gemm.k - 1, gemm.n - 1, -infinity);
+  put(gemm, Operand::b, b, anywhere(gemm.k), anywhere(gemm.columns_of_b()), nan);
+  put(gemm, Operand::b, b, gemm.k - 1, gemm.columns_of_b() - 1, -infinity);
 }
 
 /// A NaN somewhere among the scales, but not where it would fill all of a small D.
@@ -138,7 +139,7 @@ std::optional<std::pair<int, int>> tiny_exponents(const Gemm& gemm) {
 }
 
 bool DataSet::whole_is_cheap(const Gemm& gemm) {
-  const std::int64_t elements = gemm.m * gemm.n * gemm.batch;
+  const std::int64_t elements = gemm.m * gemm.columns_of_b() * gemm.batch;
   return elements <= kWholeElements && elements * std::max<std::int64_t>(1, gemm.k) <= kWholeWork;
 }
 

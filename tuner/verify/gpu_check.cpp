@@ -96,11 +96,12 @@ struct GpuChecker::Impl {
   std::vector<Run> runs() const {
     const auto [alpha, beta] = uniform_scalars(gemm());
     const Gemm& g = gemm();
-    const bool alike = g.c.ld == g.d.ld && g.c.batch_stride == g.d.batch_stride;
+    const bool alike =
+        present(g, Operand::c) && g.c.ld == g.d.ld && g.c.batch_stride == g.d.batch_stride;
     std::vector<Run> list{{Contents::exact, 1.0, 0.0, false},
                           {Contents::uniform, alpha, beta, false}};
     if (alike) list.push_back({Contents::uniform, -alpha, 1.0, true});
-    const bool smooth = g.epilogue.activation > Activation::relu;
+    const bool smooth = g.epilogue.activation > Activation::relu || gated(g);
     if (is_floating(g.a.dtype) && !smooth && g.flops() <= kNonfiniteFlops)
       list.push_back({Contents::nonfinite, 1.0, 0.0, false});
     return list;
@@ -178,7 +179,7 @@ struct GpuChecker::Impl {
 
   Status make_set(InputSet& set) const {
     const Gemm& g = gemm();
-    const auto elements = static_cast<std::size_t>(g.m * g.n * g.batch);
+    const auto elements = static_cast<std::size_t>(g.m * g.columns_of_b() * g.batch);
     std::vector<std::pair<gpu::DeviceBuffer*, std::size_t>> wanted{
         {&set.sums, elements * sizeof(double)}, {&set.magnitudes, elements * sizeof(float)}};
     for (const Operand which : kOperands)
@@ -231,17 +232,32 @@ struct GpuChecker::Impl {
     const auto at = static_cast<std::int64_t>(count.first);
     const std::int64_t batch = at / (g.m * g.n), row = at / g.n % g.m, column = at % g.n;
     const std::int64_t d_at = batch * g.d.batch_stride + row * g.d.ld + column;
-    const double sum = read(fp64, set.sums.data(), at);
-    const double magnitude = read(fp32, set.magnitudes.data(), at);
+    // Of either product and either bias; without a gate the second ones are not looked at.
+    std::array<double, 2> sum{}, magnitude{}, bias{};
     std::array<double, kOperandCount> term{};
-    Terms terms{{&sum, 1}, {&magnitude, 1}};
+    Terms terms{{&sum[0], 1}, {&magnitude[0], 1}};
+    terms.second = {{&sum[1], 1}, {&magnitude[1], 1}, {&bias[1], 1}};
+    for (const Factor factor : kFactors) {
+      const auto which = static_cast<std::size_t>(factor);
+      const std::int64_t under = columns_of(g, factor)(column);
+      const std::int64_t place = (batch * g.m + row) * g.columns_of_b() + under;
+      sum[which] = read(fp64, set.sums.data(), place);
+      magnitude[which] = read(fp32, set.magnitudes.data(), place);
+      if (present(g, Operand::bias))
+        bias[which] = read(dtype_of(g, Operand::bias), set[Operand::bias].data(),
+                           view_of(g, Operand::bias, nullptr, 0).offset(row, under));
+    }
     for (const Operand which : kOperands) {
       if (!row_of(which).term || !present(g, which)) continue;
+      double& value = term[index_of(which)];
+      terms[which] = {&value, 1};
+      if (which == Operand::bias) {
+        value = bias[0];
+        continue;
+      }
       const std::int64_t index =
           batch * batch_stride(g, which) + view_of(g, which, nullptr, 0).offset(row, column);
-      double& value = term[index_of(which)];
       value = read(dtype_of(g, which), set[which].data(), index);
-      terms[which] = {&value, 1};
     }
     double value = 0, error = 0;
     expect(g, {run.alpha, run.beta, set.contents == Contents::exact}, terms, {&value, 1},
@@ -306,7 +322,7 @@ GpuChecker::~GpuChecker() = default;
 
 double GpuChecker::bytes_needed(const Gemm& gemm) {
   constexpr double kContents = 2;  // exact and uniform; small problems have a third
-  const double elements = double(gemm.m) * double(gemm.n) * double(gemm.batch);
+  const double elements = double(gemm.m) * double(gemm.columns_of_b()) * double(gemm.batch);
   return kContents * (DataSet::bytes_needed(gemm) + elements * (sizeof(double) + sizeof(float))) +
          double(span_bytes(gemm, Operand::d));
 }

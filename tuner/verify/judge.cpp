@@ -46,17 +46,16 @@ class Batch {
     d_ = along == Lines::Along::rows ? by_rows : by_rows.transposed();
   }
 
-  /// `sum` and `magnitude` are the line's; Sum is double, or int32 for exact data.
-  template <typename Sum>
-  std::optional<Failure> line(std::int64_t i, const Sum* sum, const Sum* magnitude) {
+  /// Line `i` of D; `terms(j, count)` gives those of its elements [j, j + count).
+  template <typename TermsOf>
+  std::optional<Failure> line(std::int64_t i, TermsOf&& terms) {
     for (std::int64_t j = 0; j < d_.columns; j += kChunk) {
       const std::int64_t count = std::min(kChunk, d_.columns - j);
-      std::copy_n(sum + j, count, sum_);
-      std::copy_n(magnitude + j, count, magnitude_);
-      if (auto failure = chunk(i, j, count)) return failure;
+      if (auto failure = chunk(i, j, count, terms(j, count))) return failure;
     }
     return std::nullopt;
   }
+  TermReader& terms() { return terms_; }
 
  private:
   static Operands inputs(const DataSet& set, const Run& run) {
@@ -65,13 +64,13 @@ class Batch {
     return operands;
   }
 
-  std::optional<Failure> chunk(std::int64_t i, std::int64_t j, std::int64_t count) {
+  std::optional<Failure> chunk(std::int64_t i, std::int64_t j, std::int64_t count,
+                               const Terms& terms) {
     const auto part = [count](double* values) {
       return std::span<double>(values, static_cast<std::size_t>(count));
     };
     load_block(d_, i, 1, j, count, got_);
-    expect(gemm_, scaling_, terms_.read(part(sum_), part(magnitude_), i, j), part(value_),
-           part(error_));
+    expect(gemm_, scaling_, terms, part(value_), part(error_));
     // Nearly all elements pass this test, which the compiler turns into a few vector instructions.
     // The lesser of the two magnitudes: an infinity must not excuse a finite value.
     const double spacing = half_spacing(gemm_.d.dtype);
@@ -109,19 +108,24 @@ class Batch {
   Scaling scaling_;
   MatrixView d_;
   TermReader terms_;
-  double sum_[kChunk], magnitude_[kChunk], got_[kChunk], value_[kChunk], error_[kChunk];
+  double got_[kChunk], value_[kChunk], error_[kChunk];
 };
 
 std::optional<Failure> judge_whole(const Gemm& gemm, DataSet& set, const Run& run, const void* d) {
   const bool rows = gemm.d.order == Order::row_major;
   const auto along = rows ? Lines::Along::rows : Lines::Along::columns;
-  const std::int64_t lines = rows ? gemm.m : gemm.n, length = rows ? gemm.n : gemm.m;
+  const std::int64_t lines = rows ? gemm.m : gemm.n;
+  const std::int64_t length = rows ? gemm.columns_of_b() : gemm.m;
   for (std::int64_t b = 0; b < gemm.batch; ++b) {
     const std::vector<std::int32_t>& sums = set.whole(gemm, b);
     Batch batch(gemm, set, run, d, b, along);
     for (std::int64_t i = 0; i < lines; ++i) {
-      const std::int32_t* line = sums.data() + i * length;
-      if (auto failure = batch.line(i, line, line)) return failure;
+      // A gate has a row-major D: its lines are rows.
+      const auto line = line_of(gemm, along, length, sums.data() + i * length);
+      const auto terms = [&](std::int64_t j, std::int64_t count) {
+        return batch.terms().read(line, line, i, j, count);
+      };
+      if (auto failure = batch.line(i, terms)) return failure;
     }
   }
   return std::nullopt;
@@ -132,10 +136,10 @@ std::optional<Failure> judge_sampled(const Gemm& gemm, DataSet& set, const Run& 
   for (const Products& some : set.sampled(gemm)) {
     Batch batch(gemm, set, run, d, some.lines.batch, some.lines.along);
     for (std::size_t i = 0; i < some.lines.index.size(); ++i) {
-      const std::int64_t at = static_cast<std::int64_t>(i) * some.length;
-      if (auto failure =
-              batch.line(some.lines.index[i], some.sum.data() + at, some.magnitude.data() + at))
-        return failure;
+      const auto terms = [&](std::int64_t j, std::int64_t count) {
+        return batch.terms().read(some, i, j, count);
+      };
+      if (auto failure = batch.line(some.lines.index[i], terms)) return failure;
     }
   }
   return std::nullopt;

@@ -130,7 +130,7 @@ bool smooth(Activation f) {
 /// Integer sums that are only stored, or clipped at zero, are never rounded.
 bool stays_integer(const Gemm& gemm, const Scaling& s) {
   return gemm.accumulator == DType::s32 && s.alpha == 1.0 && s.beta == 0.0 &&
-         gemm.epilogue.bias == Bias::none && !gemm.epilogue.residual &&
+         gemm.epilogue.bias == Bias::none && !gemm.epilogue.residual && !gated(gemm) &&
          !smooth(gemm.epilogue.activation);
 }
 
@@ -152,6 +152,24 @@ double activated(Activation f, double x) {
   return x;
 }
 
+/// The activation that a gate is; a sigmoid is none.
+Activation activation_of(Gate gate) {
+  switch (gate) {
+    case Gate::relu:
+      return Activation::relu;
+    case Gate::gelu_tanh:
+      return Activation::gelu_tanh;
+    case Gate::gelu_erf:
+      return Activation::gelu_erf;
+    case Gate::silu:
+      return Activation::silu;
+    case Gate::none:
+    case Gate::sigmoid:
+      break;
+  }
+  return Activation::none;
+}
+
 /// No activation is steeper than this anywhere (gelu peaks at 1.13, silu at 1.10).
 constexpr double kSteepest = 1.13;
 /// An approximated gelu or silu is x times a factor in [0,1]; the factor may be off by this many
@@ -168,6 +186,63 @@ void activate(Activation f, double u, std::span<double> value, std::span<double>
   }
 }
 
+/// As activate(). A sigmoid is such a factor by itself.
+void apply_gate(Gate gate, double u, std::span<double> value, std::span<double> error) {
+  if (gate != Gate::sigmoid) return activate(activation_of(gate), u, value, error);
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    value[i] = 1.0 / (1.0 + std::exp(-value[i]));
+    error[i] = kSteepest * error[i] + kFactorRoundoffs * u;
+  }
+}
+
+/// Which lines of the product the wanted lines of D are made of.
+std::vector<std::int64_t> lines_of_product(const Gemm& gemm, const Lines& wanted) {
+  if (!gated(gemm) || wanted.along == Lines::Along::rows) return wanted.index;
+  std::vector<std::int64_t> all;
+  for (const std::int64_t j : wanted.index)
+    for (const Factor factor : kFactors) all.push_back(columns_of(gemm, factor)(j));
+  return all;
+}
+
+/// alpha times a sum, plus beta times C where there is one, plus the bias.
+class Affine {
+ public:
+  Affine(const Gemm& gemm, const Scaling& scaling, const Allowance& allow)
+      : alpha_(scaling.alpha),
+        beta_(scaling.beta),
+        per_sum_(allow.per_sum),
+        per_step_(allow.per_step),
+        biased_(gemm.epilogue.bias != Bias::none),
+        // A sum that never leaves the denormal range may be lost again with each product.
+        flushed_(scaling.flushed * 2.0 * (static_cast<double>(gemm.k) + 1.0) *
+                 std::fabs(scaling.alpha)) {}
+
+  void apply(std::span<const double> sum, std::span<const double> magnitude,
+             std::span<const double> c, std::span<const double> bias, std::span<double> value,
+             std::span<double> error) const {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      value[i] = alpha_ * sum[i];
+      error[i] = per_sum_ * magnitude[i] + per_step_ * std::fabs(value[i]) + flushed_;
+    }
+    if (beta_ != 0.0) add(c, beta_, per_step_, value, error);
+    if (biased_) add(bias, 1.0, per_step_, value, error);
+  }
+
+  static void add(std::span<const double> term, double factor, double roundoff,
+                  std::span<double> value, std::span<double> error) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const double addend = factor * term[i];
+      error[i] += roundoff * (std::fabs(value[i]) + std::fabs(addend));
+      value[i] += addend;
+    }
+  }
+
+ private:
+  double alpha_, beta_, per_sum_, per_step_;
+  bool biased_;
+  double flushed_;
+};
+
 }  // namespace
 
 Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
@@ -176,12 +251,13 @@ Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
   Products out;
   out.lines = std::move(lines);
   out.length = views.b.columns;
-  out.sum.resize(out.lines.index.size() * out.length);
+  const std::vector<std::int64_t> wanted = lines_of_product(gemm, out.lines);
+  out.sum.resize(wanted.size() * out.length);
   out.magnitude.resize(out.sum.size());
   const std::int64_t padded_k = (gemm.k + kPanelDepth - 1) / kPanelDepth * kPanelDepth;
   // Lines in groups, so that the group's part of A and its sums stay in L2.
   constexpr std::size_t kGroup = 32;
-  const std::span<const std::int64_t> index = out.lines.index;
+  const std::span<const std::int64_t> index = wanted;
   for (std::size_t first = 0; first < index.size() && padded_k > 0; first += kGroup) {
     const auto group = index.subspan(first, std::min(kGroup, index.size() - first));
     const std::vector<double> rows = gather_lines(views.a, group, padded_k);
@@ -223,13 +299,15 @@ std::vector<std::int32_t> integer_products(const Gemm& gemm, const void* a, cons
 Allowance allowance(const Gemm& gemm, const Scaling& scaling) {
   const double u = unit_roundoff(gemm);
   const bool exact = scaling.exact || stays_integer(gemm, scaling);
-  // What a smooth activation yields is not an integer, so adding to it rounds even on exact data.
-  const bool inexact = !exact || smooth(gemm.epilogue.activation);
+  // What a smooth activation or a gate yields is not an integer, so adding to it rounds even on
+  // exact data.
+  const bool inexact = !exact || gated(gemm) || smooth(gemm.epilogue.activation);
   Allowance allow{.per_step = exact ? 0.0 : u * kStepRoundoffs,
                   .per_residual = inexact ? u * kStepRoundoffs : 0.0,
                   .unit = u,
                   .steepest = kSteepest,
-                  .factor = kFactorRoundoffs};
+                  .factor = kFactorRoundoffs,
+                  .per_gate = u * kStepRoundoffs};
   if (!exact)
     allow.per_sum = std::fabs(scaling.alpha) *
                     std::max(u * (summation_roundoffs(gemm) + scaling_roundoffs(gemm)),
@@ -242,27 +320,21 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
   const std::size_t count = t.sum.size();
   assert(value.size() == count && error.size() == count);
   const Allowance allow = allowance(gemm, scaling);
-  const double alpha = scaling.alpha, beta = scaling.beta;
-  const double per_sum = allow.per_sum, per_step = allow.per_step;
-  // A sum that never leaves the denormal range may be lost again with each product.
-  const double flushed =
-      scaling.flushed * 2.0 * (static_cast<double>(gemm.k) + 1.0) * std::fabs(alpha);
-
-  for (std::size_t i = 0; i < count; ++i) {
-    value[i] = alpha * t.sum[i];
-    error[i] = per_sum * t.magnitude[i] + per_step * std::fabs(value[i]) + flushed;
-  }
-  const auto add = [&](std::span<const double> term, double factor, double roundoff) {
+  const Affine affine(gemm, scaling, allow);
+  affine.apply(t.sum, t.magnitude, t[Operand::c], t[Operand::bias], value, error);
+  if (gated(gemm)) {
+    apply_gate(gemm.epilogue.gate, allow.unit, value, error);
+    std::vector<double> other(count), off(count);
+    affine.apply(t.second.sum, t.second.magnitude, {}, t.second.bias, other, off);
     for (std::size_t i = 0; i < count; ++i) {
-      const double addend = factor * term[i];
-      error[i] += roundoff * (std::fabs(value[i]) + std::fabs(addend));
-      value[i] += addend;
+      error[i] = error[i] * (std::fabs(other[i]) + off[i]) + std::fabs(value[i]) * off[i];
+      value[i] *= other[i];
+      error[i] += allow.per_gate * std::fabs(value[i]);
     }
-  };
-  if (beta != 0.0) add(t[Operand::c], beta, per_step);
-  if (gemm.epilogue.bias != Bias::none) add(t[Operand::bias], 1.0, per_step);
+  }
   activate(gemm.epilogue.activation, allow.unit, value, error);
-  if (gemm.epilogue.residual) add(t[Operand::residual], 1.0, allow.per_residual);
+  if (gemm.epilogue.residual)
+    Affine::add(t[Operand::residual], 1.0, allow.per_residual, value, error);
   for (std::size_t i = 0; i < count; ++i)
     error[i] = error[i] <= std::numeric_limits<double>::max() ? error[i] : 0.0;
 }
@@ -289,7 +361,7 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
     for (std::int64_t i = 0; i < gemm.m; ++i) {
       const Products row =
           products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}}, {in.scale_a, in.scale_b});
-      expect(gemm, {in.alpha, in.beta}, terms.read(row.sum, row.magnitude, i, 0), value, error);
+      expect(gemm, {in.alpha, in.beta}, terms.read(row, 0, 0, gemm.n), value, error);
       store_row(d, i, 0, gemm.n, value.data());
     }
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -21,10 +22,12 @@ struct Lines {
   std::vector<std::int64_t> index;
 };
 
-/// Sums of op(A)*op(B) before any epilogue, line after line.
+/// Sums of op(A)*op(B) before any epilogue, line after line. With a gate a row has 2n elements, as
+/// op(B) has columns, and a column of D two lines: of the product that goes through the gate, and
+/// of the other.
 struct Products {
   Lines lines;
-  std::int64_t length = 0;  ///< elements of one line: n for rows, m for columns
+  std::int64_t length = 0;  ///< elements of one line: columns of op(B) for rows, m for columns
   std::vector<double> sum;  ///< lines × length
   std::vector<double>
       magnitude;  ///< lines × length: sum of |a||b|, what rounding errors scale with
@@ -41,10 +44,35 @@ struct Scales {
 Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
                   const Scales& scales = {});
 
+/// Some sums of one line of D, from its element `begin` on, out of that line of products.
+template <typename Sum>
+struct LineOf {
+  const Sum *first = nullptr, *second = nullptr;  ///< of element 0; second: with a gate
+  std::int64_t stride = 1;                        ///< between elements of D
+  void read(std::int64_t begin, std::span<double> one, std::span<double> other) const {
+    const auto some = [&](const Sum* from, std::span<double> to) {
+      if (from == nullptr) return;
+      for (std::size_t i = 0; i < to.size(); ++i)
+        to[i] = static_cast<double>(from[(begin + static_cast<std::int64_t>(i)) * stride]);
+    };
+    some(first, one);
+    some(second, other);
+  }
+};
+/// `line` is where D's line stands among products, as Products says.
+template <typename Sum>
+LineOf<Sum> line_of(const Gemm& gemm, Lines::Along along, std::int64_t length, const Sum* line) {
+  if (!gated(gemm)) return {line};
+  if (along == Lines::Along::columns) return {line, line + length};
+  const FactorColumns second = columns_of(gemm, Factor::second);
+  return {line, line + second.offset, second.step};
+}
+
 /// Sums of one whole batch when op(A) and op(B), scales included, hold small integers, |b| ≤ 127, A
 /// mostly zeros. In
-/// the order of D's memory: rows × n when D is row-major, else columns × m. Costs about one
-/// addition for each nonzero of the operand that runs along lines and each element of the line.
+/// the order of D's memory: rows × columns of op(B) when D is row-major, else columns × m. Costs
+/// about one addition for each nonzero of the operand that runs along lines and each element of the
+/// line.
 std::vector<std::int32_t> integer_products(const Gemm& gemm, const void* a, const void* b,
                                            std::int64_t batch, const Scales& scales = {});
 
@@ -63,21 +91,28 @@ struct Allowance {
   double per_residual = 0;          ///< of the terms of the last addition
   double unit = 0;                  ///< roundoff of the arithmetic between accumulating and storing
   double steepest = 0, factor = 0;  ///< slope of a smooth activation; roundoffs of its factor
+  double per_gate = 0;              ///< of the product of a gate and what it lets through
 };
 Allowance allowance(const Gemm& gemm, const Scaling& scaling);
 
 /// A run of elements of D: of each operand that is a term, by its index, the values there. Those of
 /// an operand that the problem does not have, and C's where beta is 0, are not looked at.
 struct Terms {
+  /// Of a product, before alpha; of the second one with a gate, as its bias.
+  struct Second {
+    std::span<const double> sum, magnitude, bias;
+  };
   std::span<const double> sum, magnitude;
   std::array<std::span<const double>, kOperandCount> of = {};
+  Second second = {};
   std::span<const double>& operator[](Operand which) { return of[index_of(which)]; }
   const std::span<const double>& operator[](Operand which) const { return of[index_of(which)]; }
 };
 
-/// value[i] = activation(alpha*sum + beta*c + bias) + residual, before rounding to D's type, and
-/// error[i] = how far a right kernel's value may be from it there. error is 0 where only equality
-/// is right, and where value is NaN or infinite. All spans are of sum's length.
+/// value[i] = activation(alpha*sum + beta*c + bias) + residual, with a gate gate(alpha*sum + bias)
+/// * (alpha*second.sum + second.bias) + residual, before rounding to D's type, and error[i] = how
+/// far a right kernel's value may be from it there. error is 0 where only equality is right, and
+/// where value is NaN or infinite. All spans are of sum's length.
 void expect(const Gemm& gemm, const Scaling& scaling, const Terms& terms, std::span<double> value,
             std::span<double> error);
 

@@ -45,7 +45,7 @@ bool same_layout(const Gemm& gemm) {
 /// The cheapest and most telling first: most wrong kernels fall at once. Guards lie after the data
 /// on some runs and before on others, so that straying either way is seen without luck; the first
 /// run's D has canaries after it, which name a short overrun where a fault would only crash.
-std::vector<Case> cases_for(const Gemm& gemm, const VerifyOptions& options) {
+std::vector<Case> cases_with_c(const Gemm& gemm, const VerifyOptions& options) {
   const Effort effort = resolved(gemm, options.effort);
   const DataRecipe exact{.data = Data::exact, .seed = options.seed, .guard = Guard::before};
   const DataRecipe uniform{.data = Data::uniform, .seed = options.seed + 1, .guard = Guard::after};
@@ -74,6 +74,13 @@ std::vector<Case> cases_for(const Gemm& gemm, const VerifyOptions& options) {
     tiny.tiny = true;
     cases.push_back({tiny, {1.0, 0.0, Run::C::unread}});
   }
+  return cases;
+}
+
+std::vector<Case> cases_for(const Gemm& gemm, const VerifyOptions& options) {
+  std::vector<Case> cases = cases_with_c(gemm, options);
+  if (present(gemm, Operand::c)) return cases;
+  for (Case& one : cases) one.run.beta = 0.0, one.run.c = Run::C::absent;
   return cases;
 }
 
@@ -194,16 +201,16 @@ Verifier& Verifier::operator=(Verifier&&) noexcept = default;
 Verifier::~Verifier() = default;
 
 std::pair<double, double> uniform_scalars(const Gemm& gemm) {
-  constexpr double kBeta = -0.6;
-  if (gemm.accumulator != DType::s32 || size_of(gemm.d.dtype) > 2) return {0.7, kBeta};
+  const double beta = present(gemm, Operand::c) ? -0.6 : 0.0;
+  if (gemm.accumulator != DType::s32 || size_of(gemm.d.dtype) > 2) return {0.7, beta};
   const double typical_sum = 73.0 * 73.0 * std::sqrt(static_cast<double>(gemm.k) + 1.0);
-  return {40.0 / typical_sum, kBeta};
+  return {40.0 / typical_sum, beta};
 }
 
 // Sets beyond memory_share() are not kept beside one another, so one is the least; D has a buffer
 // for each side of its guard, and C one that must not be read.
 double Verifier::bytes_needed(const Gemm& gemm) {
-  const double elements = double(gemm.m) * double(gemm.n) * double(gemm.batch);
+  const double elements = double(gemm.m) * double(gemm.columns_of_b()) * double(gemm.batch);
   return DataSet::bytes_needed(gemm) + 2.0 * double(span_bytes(gemm, Operand::d)) +
          double(span_bytes(gemm, Operand::c)) + elements * sizeof(std::int32_t);
 }

@@ -159,7 +159,9 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
     view.data = static_cast<const std::byte*>(base) +
                 bytes_of(view.dtype, batch * batch_stride(gemm, which));
   view.rows = which == Operand::b ? gemm.k : gemm.m;
-  view.columns = which == Operand::a ? gemm.k : gemm.n;
+  view.columns = which == Operand::a                             ? gemm.k
+                 : which == Operand::b || which == Operand::bias ? gemm.columns_of_b()
+                                                                 : gemm.n;
   if (which == Operand::bias) {
     const bool per_row = gemm.epilogue.bias == Bias::per_row;
     view.row_stride = per_row ? 1 : 0;
@@ -173,6 +175,15 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
   view.row_stride = rows_contiguous ? ld : 1;
   view.column_stride = rows_contiguous ? 1 : ld;
   return view;
+}
+
+MatrixView columns_under(const Gemm& gemm, MatrixView of_product, Factor factor) {
+  const FactorColumns columns = columns_of(gemm, factor);
+  of_product.data = static_cast<const std::byte*>(of_product.data) +
+                    bytes_of(of_product.dtype, of_product.offset(0, columns.offset));
+  of_product.columns = gemm.n;
+  of_product.column_stride *= columns.step;
+  return of_product;
 }
 
 MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln {
@@ -38,8 +39,13 @@ struct MatrixView {
 };
 
 /// op(A) [m,k], op(B) [k,n], D or a term of it [m,n] of one batch; `base` is batch 0's first
-/// element. A bias has a stride of 0 where its values repeat.
+/// element. A bias has a stride of 0 where its values repeat. With a gate op(B) and the bias have
+/// 2n columns.
 MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64_t batch);
+/// Those columns of a matrix with as many as op(B) has (without scales) that make D's n columns in
+/// one of the two products. Without a gate all of them.
+MatrixView columns_under(const Gemm& gemm, MatrixView of_product, Factor factor);
+
 /// op(A) or op(B) with its scales, of which `scales` is batch 0's first.
 MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,
                           std::int64_t batch);

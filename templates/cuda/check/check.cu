@@ -293,8 +293,13 @@ extern "C" __global__ void check_products(const __grid_constant__ KilnGpuArgs g,
 struct Allowance {
   double per_sum, per_step, per_residual;  // shares of magnitudes
   double unit, steepest, factor;           // of a smooth activation
-  int bias, activation, residual;          // kiln's Bias and Activation
+  double per_gate;                         // of the product of a gate and what it lets through
+  int bias, activation, residual, gate;    // kiln's Bias, Activation and Gate
+  int interleaved;                         // columns of a gated product alternate
 };
+
+/// The only gate that is no activation.
+constexpr int kSigmoid = 5;
 
 KILN_DEVICE double activated(int f, double x) {
   switch (f) {
@@ -302,6 +307,7 @@ KILN_DEVICE double activated(int f, double x) {
     case 2: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
     case 3: return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
     case 4: return x / (1 + exp(-x));
+    case kSigmoid: return 1 / (1 + exp(-x));
     default: return x;
   }
 }
@@ -309,6 +315,24 @@ KILN_DEVICE double activated(int f, double x) {
 KILN_DEVICE void add_term(double term, double roundoff, double& value, double& error) {
   error += roundoff * (fabs(value) + fabs(term));
   value += term;
+}
+
+/// A function that gates and activations are, with what its approximation may be off.
+KILN_DEVICE void apply(int f, const Allowance& allow, double& value, double& error) {
+  if (f >= 2)
+    error = allow.steepest * error + allow.factor * allow.unit * (f == kSigmoid ? 1 : fabs(value));
+  value = activated(f, value);
+}
+
+/// alpha times a sum, plus beta times C (which no gated problem has), plus the bias of its column.
+KILN_DEVICE void affine(const KilnGpuArgs& g, const Types& t, const Allowance& allow, double sum,
+                        float magnitude, const void* c, i64 c_at, i64 row, i64 column, double& value,
+                        double& error) {
+  value = g.alpha * sum;
+  error = allow.per_sum * double(magnitude) + allow.per_step * fabs(value);
+  if (g.beta != 0) add_term(g.beta * load(c, t.d, c_at), allow.per_step, value, error);
+  if (allow.bias != 0)
+    add_term(load(g.bias, t.bias, allow.bias == 1 ? row : column), allow.per_step, value, error);
 }
 
 /// Compares every element of D. `c` is what C held before the run. out[0] counts the wrong ones,
@@ -322,16 +346,23 @@ extern "C" __global__ void check_judge(const __grid_constant__ KilnGpuArgs g,
        i += i64(gridDim.x) * blockDim.x) {
     const i64 batch = i / (g.m * g.n), row = i / g.n % g.m, column = i % g.n;
     const i64 d_at = batch * g.stride_d + row * g.ldd + column;
-    double value = g.alpha * sums[i];
-    double error = allow.per_sum * double(magnitudes[i]) + allow.per_step * fabs(value);
-    if (g.beta != 0)
-      add_term(g.beta * load(c, t.d, batch * g.stride_c + row * g.ldc + column), allow.per_step,
-               value, error);
-    if (allow.bias != 0)
-      add_term(load(g.bias, t.bias, allow.bias == 1 ? row : column), allow.per_step, value, error);
-    if (allow.activation >= 2)
-      error = allow.steepest * error + allow.factor * allow.unit * fabs(value);
-    value = activated(allow.activation, value);
+    const i64 c_at = batch * g.stride_c + row * g.ldc + column;
+    // Of the product's columns.
+    const i64 first = allow.interleaved ? 2 * column : column;
+    const i64 line = (batch * g.m + row) * (allow.gate != 0 ? 2 * g.n : g.n);
+    double value, error;
+    affine(g, t, allow, sums[line + first], magnitudes[line + first], c, c_at, row, first, value,
+           error);
+    apply(allow.gate != 0 ? allow.gate : allow.activation, allow, value, error);
+    if (allow.gate != 0) {
+      const i64 second = allow.interleaved ? first + 1 : g.n + column;
+      double other, off;
+      affine(g, t, allow, sums[line + second], magnitudes[line + second], c, c_at, row, second,
+             other, off);
+      error = error * (fabs(other) + off) + fabs(value) * off;
+      value *= other;
+      error += allow.per_gate * fabs(value);
+    }
     if (allow.residual) add_term(load(g.residual, t.d, d_at), allow.per_residual, value, error);
     if (!isfinite(error)) error = 0;
     const double got = load(g.d, t.d, d_at);

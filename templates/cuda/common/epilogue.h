@@ -2,23 +2,26 @@
 // convert.h, and from the parameters TypeD, Acc and Real.
 #pragma once
 
-//% if activation == relu
+//% if activation == relu || gate == relu
 KILN_DEVICE Real activate(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN stays NaN
 //% end
-//% if activation == silu
+//% if activation == silu || gate == silu
 KILN_DEVICE Real activate(Real x) { return x / (Real(1) + Real(exp(-x))); }
 //% end
-//% if activation == gelu_tanh
+//% if activation == gelu_tanh || gate == gelu_tanh
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
 KILN_DEVICE Real activate(Real x) {
   const Real u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
   return x / (Real(1) + Real(exp(-u2)));
 }
 //% end
-//% if activation == gelu_erf
+//% if activation == gelu_erf || gate == gelu_erf
 KILN_DEVICE Real activate(Real x) {
   return Real(0.5) * x * Real(erfc(Real(-0.70710678118654752) * x));
 }
+//% end
+//% if gate == sigmoid
+KILN_DEVICE Real activate(Real x) { return Real(1) / (Real(1) + Real(exp(-x))); }
 //% end
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
@@ -78,11 +81,75 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   out.scale_b = static_cast<const float*>(args.scale_b) + batch;
   //% else
   //% if line_scale_b
+  //% if gate
+  out.scale_b = static_cast<const float*>(args.scale_b) + batch * 2 * args.n;
+  //% else
   out.scale_b = static_cast<const float*>(args.scale_b) + batch * args.n;
+  //% end
   //% end
   //% end
   return out;
 }
+
+//% if gate
+/// Columns of the product under one of D: of what goes through the gate, and of the other factor.
+KILN_DEVICE i64 first_factor(const Output& out, i64 column) {
+  //% if gate_order == stacked
+  return column;
+  //% else
+  return 2 * column;
+  //% end
+}
+KILN_DEVICE i64 second_factor(const Output& out, i64 column) {
+  //% if gate_order == stacked
+  return out.columns + column;
+  //% else
+  return 2 * column + 1;
+  //% end
+}
+
+/// A sum with alpha, the scales of its row and of the product's column, and the bias.
+KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
+  //% if tensor_scale_a
+  x = product(x, *out.scale_a);
+  //% else
+  //% if line_scale_a
+  x = product(x, out.scale_a[row]);
+  //% end
+  //% end
+  //% if tensor_scale_b
+  x = product(x, *out.scale_b);
+  //% else
+  //% if line_scale_b
+  x = product(x, out.scale_b[column]);
+  //% end
+  //% end
+  x = product(x, out.alpha);
+  //% if bias == per_row
+  //% if bias_as_d
+  x += to_real(out.bias[row]);
+  //% else
+  x += out.bias[row];
+  //% end
+  //% end
+  //% if bias == per_column
+  //% if bias_as_d
+  x += to_real(out.bias[column]);
+  //% else
+  x += out.bias[column];
+  //% end
+  //% end
+  return x;
+}
+
+/// An element of D, but for the residual, from the sums of both products; one outside D reads
+/// nothing.
+KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
+  if (row >= out.rows || column >= out.columns) return Real(0);
+  return product(activate(factor(out, first, row, first_factor(out, column))),
+                 factor(out, second, row, second_factor(out, column)));
+}
+//% else
 //% if line_scale_a || line_scale_b
 
 /// A sum with the scales of its row and column; those outside D read nothing.
@@ -126,3 +193,4 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   //% end
   return x;
 }
+//% end

@@ -51,7 +51,11 @@ KILN_DEVICE i64 packed_b_at(const KilnGpuArgs& args) {
   return packed_a_at() + ceil_div(bytes, 256) * 256;
 }
 KILN_DEVICE i64 sums_at(const KilnGpuArgs& args) {
+  //% if gate
+  const i64 bytes = kPackB ? PackedB::of(2 * args.n, args.k).bytes() * args.batch : 0;
+  //% else
   const i64 bytes = kPackB ? PackedB::of(args.n, args.k).bytes() * args.batch : 0;
+  //% end
   return packed_b_at(args) + ceil_div(bytes, 256) * 256;
 }
 //% end

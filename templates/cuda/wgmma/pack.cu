@@ -83,9 +83,15 @@ extern "C" __global__ void __launch_bounds__(256, 8)
   const bool is_a = kPackA && blockIdx.y == 0;
   const Packing p = is_a ? packing_of<TypeA, kAlongKA, PackedA>(args.a, workspace + packed_a_at(),
                                                                 args.m, args.lda, args.stride_a, args)
+                         //% if gate
+                         : packing_of<TypeB, kAlongKB, PackedB>(
+                               args.b, workspace + packed_b_at(args), 2 * args.n, args.ldb,
+                               args.stride_b, args);
+                         //% else
                          : packing_of<TypeB, kAlongKB, PackedB>(
                                args.b, workspace + packed_b_at(args), args.n, args.ldb,
                                args.stride_b, args);
+                         //% end
   wait_for_previous_grid();
   let_next_grid_start();
   // What both do alike stands in the code once.

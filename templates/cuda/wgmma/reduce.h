@@ -25,7 +25,11 @@ KILN_DEVICE void keep_part(const Acc (&sums)[kSubtiles][kSums], const Work& work
       store_four(mine + (s * kSums + r) * 128, &sums[s][r]);
 }
 
+//% if gate
+KILN_DEVICE void finish_one(const Output& out, Acc sum, Acc other, i64 row, i64 column) {
+//% else
 KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
+//% end
   if (row >= out.rows || column >= out.columns) return;
   TypeD* d = out.d + row * out.ldd + column;
   //% if integer_d
@@ -34,6 +38,9 @@ KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
     return;
   }
   //% end
+  //% if gate
+  Real x = gated(out, Real(sum), Real(other), row, column);
+  //% else
   //% if line_scale_a || line_scale_b || halves
   Real x = product(scaled(out, Real(sum), row, column), out.alpha);
   //% else
@@ -41,25 +48,70 @@ KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
   //% end
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
+  //% end
   //% if residual
   x += to_real(out.residual[row * out.ldd + column]);
   //% end
   *d = from_real(x, TypeD{});
 }
 
+//% if gate
+/// Quads of four sums of D in 64 left rows: a warp's lie behind another's. Where the sums that a gate
+/// lets through stand, seen from those that go through it.
+constexpr int kDQuads = kSwap ? kSums : kSums / 2;
+constexpr int kOtherFactor = kSwap ? kSubtiles / 2 * kSums : kSums / 2;
+
+/// Four sums of each lane of one warp that multiplied, over all parts: `sum` is whole in the first
+/// of the warps that share the parts.
+KILN_DEVICE void add_parts(Acc (&sum)[4], Acc (&added)[kAdders][32][4], const KilnGpuArgs& args,
+                           u32 first_slot, u32 rank, int region, int quads, int lane, int adder) {
+  _Pragma("unroll") for (int i = 0; i < 4; ++i) sum[i] = 0;
+  for (int first = adder; first < kSplits; first += kAdders * kFetched) {
+    Acc some[kFetched][4];
+    // Past the end the last part is read again, and not added.
+    _Pragma("unroll") for (int p = 0; p < kFetched; ++p)
+      load_four(some[p], sums_of(args, first_slot + min(first + p * kAdders, kSplits - 1), rank,
+                                 region) + quads * 128 + lane * 4);
+    _Pragma("unroll") for (int p = 0; p < kFetched; ++p)
+      _Pragma("unroll") for (int i = 0; i < 4; ++i)
+        sum[i] += first + p * kAdders < kSplits ? some[p][i] : Acc(0);
+  }
+  __syncthreads();  // what was added before was read
+  _Pragma("unroll") for (int i = 0; i < 4; ++i) added[adder][lane][i] = sum[i];
+  __syncthreads();
+  if (adder != 0) return;
+  _Pragma("unroll") for (int other = 1; other < kAdders; ++other)
+    _Pragma("unroll") for (int i = 0; i < 4; ++i) sum[i] += added[other][lane][i];
+}
+
+//% end
 /// A block adds four sums of each lane of one warp that multiplied.
 extern "C" __global__ void __launch_bounds__(kAdders * 32)
     kiln_sum(const __grid_constant__ KilnGpuArgs args) {
   __shared__ Acc added[kAdders][32][4];
+  //% if gate
+  constexpr int kBlocks = kRegion / 256;  // of one region: half of its sums go through the gate
+  //% else
   constexpr int kBlocks = kRegion / 128;  // of one region
+  //% end
   const int lane = int(threadIdx.x) & 31, adder = int(threadIdx.x) / 32;
   const int any = int(blockIdx.x) / kBlocks, quads = int(blockIdx.x) - any * kBlocks;
   const int region = any % kRegions;
   const u32 rank = u32(any / kRegions % kCluster);
   const int tile = any / (kRegions * kCluster);
   const u32 first_slot = u32(tile) * kSplits;
+  //% if gate
+  const int first_quads = quads / kDQuads * kSums + quads % kDQuads;
+  //% end
   wait_for_previous_grid();
   let_next_grid_start();
+  //% if gate
+  // Those of the other factor are added the same way.
+  Acc sum[4], other[4];
+  add_parts(sum, added, args, first_slot, rank, region, first_quads, lane, adder);
+  add_parts(other, added, args, first_slot, rank, region, first_quads + kOtherFactor, lane, adder);
+  if (adder != 0) return;
+  //% else
   Acc sum[4] = {};
   for (int first = adder; first < kSplits; first += kAdders * kFetched) {
     Acc some[kFetched][4];
@@ -76,6 +128,7 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
   if (adder != 0) return;
   _Pragma("unroll") for (int other = 1; other < kAdders; ++other)
     _Pragma("unroll") for (int i = 0; i < 4; ++i) sum[i] += added[other][lane][i];
+  //% end
   const TileScheduler scheduler = scheduler_of(args, rank);
   Work work;
   scheduler.place(work, tile);
@@ -86,6 +139,18 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
   const Output out = output_of(args, work.batch);
   //% end
   // Four sums of a thread are two rows of the left operand by two of the right one.
+  //% if gate
+  const int thread = quads % 4 * 32 + lane, quad = quads / 4 % (kDQuads / 4), s = quads / kDQuads;
+  const i64 left = i64(work.left) * (kSwap ? kLeftTile / 2 : kLeftTile) +
+                   region * (kSwap ? kWarpgroupRows / 2 : kWarpgroupRows) + s * 64 +
+                   thread / 32 * 16 + lane / 4;
+  const i64 right =
+      i64(work.right) * (kSwap ? kRightTile : kRightTile / 2) + quad * 8 + lane % 4 * 2;
+  _Pragma("unroll") for (int i = 0; i < 4; ++i) {
+    const i64 l = left + (i & 2) * 4, r = right + (i & 1);
+    finish_one(out, sum[i], other[i], kSwap ? r : l, kSwap ? l : r);
+  }
+  //% else
   const int thread = quads % 4 * 32 + lane, quad = quads / 4 % (kSums / 4), s = quads / kSums;
   const i64 left = i64(work.left) * kLeftTile + region * kWarpgroupRows + s * 64 +
                    thread / 32 * 16 + lane / 4;
@@ -94,5 +159,6 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
     const i64 l = left + (i & 2) * 4, r = right + (i & 1);
     finish_one(out, sum[i], kSwap ? r : l, kSwap ? l : r);
   }
+  //% end
 }
 //% end

@@ -19,6 +19,13 @@ KILN_DEVICE float kept(Real x) { return x; }
 KILN_DEVICE Real first_real(float sum) { return sum; }
 //% end
 
+//% if gate
+/// D's tile, of half as many columns as B's has lines: what follows sees it alone.
+namespace of_d {
+constexpr int kSums = kSwap ? ::kSums : ::kSums / 2, kSubtiles = kSwap ? ::kSubtiles / 2 : ::kSubtiles;
+constexpr int kLeftTile = kSwap ? ::kLeftTile / 2 : ::kLeftTile;
+constexpr int kRightTile = kSwap ? ::kRightTile : ::kRightTile / 2;
+//% end
 //% if store == direct
 constexpr int kPart = kSums;
 //% else
@@ -38,6 +45,10 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
   }
 }
 
+//% if gate
+/// What is left for sums [i, i + kTogether) of D, in place.
+KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+//% else
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
   //% if line_scale_a || line_scale_b || halves
@@ -60,6 +71,7 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
     sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r)));
   }
   //% end
+//% end
   //% if residual
   Real residual[kTogether];
   load_under(residual, out.residual, out.ldd, out, left, right, i);
@@ -279,4 +291,37 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
     }
   //% end
 }
+//% if gate
+}  // namespace of_d
+
+/// The sums of both products of a warpgroup's tile become D's elements, but for the residual.
+/// (left, right) is D's under sum 0.
+KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums], const Acc (&sums)[kSubtiles][kSums],
+                           const Output& out, i64 left, i64 right) {
+  _Pragma("unroll") for (int s = 0; s < of_d::kSubtiles; ++s)
+    _Pragma("unroll") for (int i = 0; i < of_d::kSums; i += 4) {
+      _Pragma("unroll") for (int e = 0; e < 4; ++e) {
+        const Acc other = kSwap ? sums[s + of_d::kSubtiles][i + e] : sums[s][i + of_d::kSums + e];
+        const i64 l = left + s * 64 + (e & 2) * 4, r = right + i / 4 * 8 + (e & 1);
+        d[s][i + e] = kept(gated(out, first_real(sums[s][i + e]), first_real(other), row_of(l, r),
+                                 column_of(l, r)));
+      }
+      compiler_barrier();
+    }
+}
+
+/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`.
+KILN_DEVICE void store_gated(const Acc (&sums)[kSubtiles][kSums], const Work& work,
+                             const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                             u32 row_offset, int group, int thread) {
+  const Output out = output_of(args, work.batch);
+  const u32 first = kSwap ? row_offset / 2 : row_offset;
+  const int lane = thread & 31;
+  Acc d[of_d::kSubtiles][of_d::kSums];
+  pass_gate(d, sums, out,
+            i64(work.left) * of_d::kLeftTile + first + thread / 32 * 16 + lane / 4,
+            i64(work.right) * of_d::kRightTile + lane % 4 * 2);
+  of_d::store_tile(d, work, args, map_d, buffers, first, group, thread);
+}
+//% end
 //% end

@@ -110,8 +110,36 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
   }
 }
 
+//% if gate
+/// Lines of one block's tile of B: units of each factor's lines in turn.
+constexpr int kUnit = kSwap ? kWarpgroupRows / 2 : kRightTile / 2;
+
+/// As copy_rows(), of B's two factors, which the map counts as batches. `line`: of either factor.
+template <bool AcrossK, int Lines, int Sharers>
+KILN_DEVICE void copy_factors(u32 to, const KilnTensorMap* map, u32 barrier, int line, int k,
+                              int batch, u32 share, u16 mask, u64 hint) {
+  constexpr int kUnits = Lines / kUnit / Sharers, kBox = AcrossK ? 64 : kUnit;
+  _Pragma("unroll") for (int i = 0; i < kUnits; ++i) {
+    const int unit = int(share) * kUnits + i;
+    _Pragma("unroll") for (int at = 0; at < kUnit; at += kBox) {
+      const u32 there = to + (unit * kUnit + at) * 128;
+      const int first = line + unit / 2 * kUnit + at, factor = batch * 2 + unit % 2;
+      if constexpr (Sharers > 1)
+        tma_load_multicast_3d(there, map, barrier, AcrossK ? first : k, AcrossK ? k : first, factor,
+                              mask, hint);
+      else
+        tma_load_3d(there, map, barrier, AcrossK ? first : k, AcrossK ? k : first, factor, hint);
+    }
+  }
+}
+
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  const int left_rows = int(kSwap ? 2 * args.n : args.m);
+  const int right_rows = int(kSwap ? args.m : 2 * args.n);
+//% else
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
   const int left_rows = int(kSwap ? args.n : args.m), right_rows = int(kSwap ? args.m : args.n);
+//% end
   return TileScheduler::start(
       (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
       (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
@@ -170,12 +198,26 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
       const int k = (work.begin + i) * kDepth;
       //% if clip
       mbarrier_expect(barrier, bytes);
+      //% if gate && swap
+      copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(to, maps.left, barrier,
+                                                           work.left * (kLeftTile / 2), k,
+                                                           work.batch, rank_right, same_left,
+                                                           kLeftHint);
+      //% else
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(
           to, maps.left, maps.last_left, left_rows, barrier, work.left * kLeftTile, k, work.batch,
           rank_right, same_left, kLeftHint);
+      //% end
+      //% if gate && !swap
+      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, maps.right, barrier,
+                                                            work.right * (kRightTile / 2), k,
+                                                            work.batch, rank_left, same_right,
+                                                            kRightHint);
+      //% else
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(
           to + kLeftBytes, maps.right, maps.last_right, right_rows, barrier,
           work.right * kRightTile, k, work.batch, rank_left, same_right, kRightHint);
+      //% end
       //% else
       mbarrier_expect(barrier, kStageBytes);
       //% if halves
@@ -189,12 +231,26 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
             batch, rank_left, same_right, kRightHint);
       }
       //% else
+      //% if gate && swap
+      copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier,
+                                                           work.left * (kLeftTile / 2), k,
+                                                           work.batch, rank_right, same_left,
+                                                           kLeftHint);
+      //% else
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k,
                                                         work.batch, rank_right, same_left,
                                                         kLeftHint);
+      //% end
+      //% if gate && !swap
+      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
+                                                            work.right * (kRightTile / 2), k,
+                                                            work.batch, rank_left, same_right,
+                                                            kRightHint);
+      //% else
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
                                                          work.right * kRightTile, k, work.batch,
                                                          rank_left, same_right, kRightHint);
+      //% end
       //% end
       //% end
       turn.step();

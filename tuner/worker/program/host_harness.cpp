@@ -33,7 +33,7 @@ constexpr std::int64_t kAnotherBytes = std::int64_t{1} << 28;
 struct Timed {
   OperandSets sets;
   std::shared_ptr<SpeedGate> probe;
-  Gate gate = fma_gate(probe);
+  SampleGate gate = fma_gate(probe);
 };
 
 class HostContender final : public Contender {

@@ -8,6 +8,7 @@
 
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::wgmma {
@@ -38,6 +39,22 @@ bool aligned_for_copies(const Gemm& g, const Matrix& m) {
 /// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
 /// transposed on the way to registers, which feed the left side only.
 bool may_run_across_k(DType t, bool left) { return size_of(t) == 2 || (left && size_of(t) == 4); }
+
+/// Whether a batch's two factors of B lie as far apart as batches do from each other's, and a tile
+/// has as many lines of either: a warpgroup's sums of both are a thread's own.
+bool factors_fit(const Canonical& p, const CudaWgmma& c) {
+  const Gemm& g = p.gemm;
+  const bool stacked = g.epilogue.gate_order == GateOrder::stacked;
+  const int rows = c.pingpong ? c.left : c.left / std::max(1, c.warpgroups);
+  if (c.swap && rows % 128 != 0) return false;
+  // Packing turns over what is not of 2 bytes.
+  const bool across = !p.b_k_major && (!c.pack_b || size_of(g.b.dtype) == 2);
+  if (across)
+    return size_of(g.b.dtype) == 2 && stacked && g.batch == 1 && g.n % 8 == 0 &&
+           (c.swap || c.right % 128 == 0);
+  if (!c.swap && c.right % 16 != 0) return false;
+  return g.batch == 1 || (stacked && (c.pack_b || g.b.batch_stride == 2 * g.n * g.b.ld));
+}
 
 Scale right_scale(const Gemm& g, const CudaWgmma& c) { return c.swap ? g.scale_a : g.scale_b; }
 
@@ -82,6 +99,14 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
        const bool bytes = !is_floating(p.gemm.a.dtype);
        return c.right >= 8 && c.right <= 256 && c.right % (bytes && c.right > 32 ? 16 : 8) == 0 &&
               c.left >= 64 && c.left <= 256 && c.left % 64 == 0;
+     }},
+    {"gate: halves=0, and no sums scaled by blocks of k",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+       return !gated(p.gemm) || (!c.halves && !blocks_along_k(p.gemm.scale_a));
+     }},
+    {"gate: B's factors, two matrices to TMA, are whole tiles' halves",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+       return !gated(p.gemm) || factors_fit(p, c);
      }},
     {"warpgroups is 1 to 3 and divides left into multiples of 64; pingpong=1 needs warpgroups=2",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c) {
@@ -199,11 +224,13 @@ struct Shape {
   bool pingpong;
 };
 
-std::vector<Shape> shapes() {
+std::vector<Shape> shapes(bool gate) {
   std::vector<Shape> all;
   for (int right : {8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256}) {
     all.push_back({64, right, 1, false});
     all.push_back({128, right, 2, false});
+    // Both factors' 64 lines in one warpgroup, where B is the left operand.
+    if (gate && right <= 128) all.push_back({128, right, 1, false});
     if (right >= 64) all.push_back({64, right, 2, true});
     if (right >= 64 && right <= 208) all.push_back({128, right, 2, true});
     if (right >= 64 && right <= 208) all.push_back({256, right, 2, false});
@@ -271,7 +298,7 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
 /// Whether a thirtieth or more of the rows that tiles copy do not exist.
 bool overhangs(const WgmmaSizes::Side& side, int tile) {
   const std::int64_t copied = round_up(side.rows, tile);
-  return !side.across_k && (copied - side.rows) * 30 >= copied;
+  return !side.across_k && !side.factors && (copied - side.rows) * 30 >= copied;
 }
 
 /// All orders and sharings of a config's tiles, with as many stages as there is room for.
@@ -304,8 +331,9 @@ void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool wal
 void visit_tiles(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
                  const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
-  for (const auto& s : shapes()) {
-    const std::int64_t right_rows = c.swap ? g.m : g.n, left_rows = c.swap ? g.n : g.m;
+  const std::int64_t n = g.columns_of_b();
+  for (const auto& s : shapes(gated(g))) {
+    const std::int64_t right_rows = c.swap ? g.m : n, left_rows = c.swap ? n : g.m;
     // A tile much wider than the problem computes nothing but zeros.
     if (s.right >= 16 && s.right / 2 >= right_rows && s.right > 16) continue;
     if (s.left >= 128 && s.left / 2 >= left_rows) continue;
@@ -403,7 +431,8 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
         [](const Canonical&, const CudaWgmma& c, const WgmmaSizes& w) {
           const std::int64_t left = std::int64_t{c.left} * c.cluster_left;
           const std::int64_t right = std::int64_t{c.right} * c.cluster_right;
-          return c.swap ? Tile{right, left, w.depth} : Tile{left, right, w.depth};
+          const std::int64_t of_d = w.left.factors || w.right.factors ? 2 : 1;
+          return c.swap ? Tile{right, left / of_d, w.depth} : Tile{left, right / of_d, w.depth};
         },
     .summation = summation,
     .plain = plain,
@@ -413,7 +442,8 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
           clipped.clip = true;
           return clipped;
         },
-    .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; }};
+    .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; },
+    .computes_gates = [](const Gemm&) { return true; }};
 
 }  // namespace
 

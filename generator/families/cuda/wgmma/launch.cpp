@@ -3,14 +3,32 @@
 
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 
 namespace kiln::cuda {
 namespace {
 
 enum class BoxEnd : std::uint8_t { with_tile, with_rows };
 
-TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm& g, int tile,
-                     int sharers, BoxEnd end = BoxEnd::with_tile) {
+/// Both factors of B, one behind the other as batches are; a box holds lines of one of them.
+void see_factors(MapLines& lines, const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm& g,
+                 const CudaWgmma& c) {
+  const bool stacked = g.epilogue.gate_order == GateOrder::stacked;
+  lines.batch *= 2;
+  if (s.across_k) {
+    lines.length = g.n;
+    lines.stride = g.n * size_of(s.type);
+    lines.box_lines = w.depth;
+    return;
+  }
+  lines.lines = g.n;
+  lines.stride = stacked ? g.n * lines.pitch : lines.pitch;
+  if (!stacked) lines.pitch *= 2;
+  lines.box_lines = (c.swap ? w.warpgroup_rows : c.right) / 2;
+}
+
+TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm& g,
+                     const CudaWgmma& c, int tile, int sharers, BoxEnd end = BoxEnd::with_tile) {
   const std::int64_t size = size_of(s.type);
   MapLines lines{.operand = s.operand,
                  .offset = s.packed.offset,
@@ -25,6 +43,7 @@ TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm&
   // The last block's share of the rows.
   if (const std::int64_t rest = s.rows % lines.box_lines; rest != 0 && end == BoxEnd::with_rows)
     lines.box_lines = static_cast<int>(rest);
+  if (s.factors) see_factors(lines, w, s, g, c);
   return tensor_map(lines);
 }
 
@@ -63,13 +82,13 @@ GpuStep split_step(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w)
   return step;
 }
 
-/// Blocks that reduce the partials of 128 accumulators each, as templates/cuda/wgmma/reduce.h
-/// counts them.
-GpuStep sum_step(const WgmmaSizes& w, const CudaWgmma& c) {
+/// Blocks that reduce the partials of 128 accumulators each, with a gate of 128 of either factor,
+/// as templates/cuda/wgmma/reduce.h counts them.
+GpuStep sum_step(const WgmmaSizes& w, const CudaWgmma& c, bool gate) {
   GpuStep step;
   step.entry = "kiln_sum";
   step.block.x = 256;
-  step.grid.x = static_cast<unsigned>(w.tiles * w.cluster * c.left * c.right / 128);
+  step.grid.x = static_cast<unsigned>(w.tiles * w.cluster * c.left * c.right / (gate ? 256 : 128));
   step.overlaps_previous = true;
   return step;
 }
@@ -82,8 +101,8 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   GpuLaunch out;
   out.workspace_bytes = w.workspace_bytes;
   out.zeroed_bytes = w.counter_bytes;
-  out.maps = {map_of(w, w.left, g, c.left, c.cluster_right),
-              map_of(w, w.right, g, c.right, c.cluster_left)};
+  out.maps = {map_of(w, w.left, g, c, c.left, c.cluster_right),
+              map_of(w, w.right, g, c, c.right, c.cluster_left)};
   if (c.halves)
     out.steps.push_back(split_step(p, d, w));
   else if (c.pack_a || c.pack_b)
@@ -99,8 +118,8 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
     step.maps.push_back(static_cast<int>(out.maps.size()));
     out.maps.push_back(map);
   };
-  if (w.clip_left) add_map(map_of(w, w.left, g, c.left, c.cluster_right, BoxEnd::with_rows));
-  if (w.clip_right) add_map(map_of(w, w.right, g, c.right, c.cluster_left, BoxEnd::with_rows));
+  if (w.clip_left) add_map(map_of(w, w.left, g, c, c.left, c.cluster_right, BoxEnd::with_rows));
+  if (w.clip_right) add_map(map_of(w, w.right, g, c, c.right, c.cluster_left, BoxEnd::with_rows));
   if (w.store == WgmmaSizes::Store::tma) {
     const std::int64_t size = size_of(g.d.dtype);
     add_map(tensor_map({.operand = MapOperand::d,
@@ -115,7 +134,7 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
                         .box_lines = c.swap ? w.chunk : 16}));
   }
   out.steps.push_back(step);
-  if (c.sharing == Sharing::summed) out.steps.push_back(sum_step(w, c));
+  if (c.sharing == Sharing::summed) out.steps.push_back(sum_step(w, c, gated(g)));
   return out;
 }
 

@@ -49,7 +49,7 @@ double stage_cycles(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c,
 
 double bytes_of(const Gemm& g) {
   return double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
-                            double(g.n) * double(g.k) * size_of(g.b.dtype) +
+                            double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype) +
                             double(g.m) * double(g.n) * size_of(g.d.dtype));
 }
 
@@ -66,7 +66,7 @@ double out_of_registers(const Canonical& p, const WgmmaSizes& w, const CudaWgmma
 double bytes_beyond(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c) {
   const auto beyond = [&](const WgmmaSizes::Side& s, bool clipped, std::int64_t tile,
                           std::int64_t copies) {
-    if (s.across_k || clipped) return 0.0;
+    if (s.across_k || clipped || s.factors) return 0.0;
     return double(round_up(s.rows, tile) - s.rows) * double(copies);
   };
   const double rows =

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "generator/problem/gate.h"
+
 namespace kiln::cuda {
 namespace {
 
@@ -10,15 +12,15 @@ constexpr int kRowBytes = 128;  // of k in one stage: what one swizzle atom is w
 
 /// How many rows of the right operand one buffer of 2 KB takes: what divides the tile and, unless D
 /// is computed transposed, makes rows that a swizzle exists for.
-int chunk_of(const CudaWgmma& c, int size) {
+int chunk_of(const CudaWgmma& c, int right, int size) {
   const int most = 128 / size;
   if (c.swap) {
     for (int rows = most; rows >= 16; rows -= 16)
-      if (c.right % rows == 0) return rows;
+      if (right % rows == 0) return rows;
     return 8;
   }
   for (int columns = most; columns > 8; columns /= 2)
-    if (c.right % columns == 0) return columns;
+    if (right % columns == 0) return columns;
   return 8;
 }
 
@@ -30,7 +32,8 @@ WgmmaSizes::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
   // What lies across k keeps its direction while it is packed, where the instruction can turn it.
   const bool turned = pack && !k_major && size_of(m.dtype) != 2;
   return {c.halves ? DType::fp16 : m.dtype,
-          is_a ? g.m : g.n,
+          is_a ? g.m : g.columns_of_b(),
+          !is_a && gated(g),
           !k_major && !turned,
           pack,
           turned,
@@ -82,8 +85,9 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   w.left = side(p, !c.swap, c);
   w.right = side(p, c.swap, c);
   w.left_registers = w.left.across_k && size_of(w.left.type) == 4;
-  w.clip_left = c.clip && !w.left.across_k;
-  w.clip_right = c.clip && !w.right.across_k;
+  // Copies of factors end with either's rows.
+  w.clip_left = c.clip && !w.left.across_k && !w.left.factors;
+  w.clip_right = c.clip && !w.right.across_k && !w.right.factors;
   w.depth = kRowBytes / size_of(w.left.type);
   w.warpgroup_rows = c.pingpong ? c.left : c.left / c.warpgroups;
   w.accumulators = c.right / 2;
@@ -100,7 +104,7 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   w.store = !summed && tma            ? WgmmaSizes::Store::tma
             : w.pairable && !c.paired ? WgmmaSizes::Store::staged
                                       : WgmmaSizes::Store::direct;
-  w.chunk = chunk_of(c, std::max(w.d_bytes, 2));
+  w.chunk = chunk_of(c, w.right.factors ? c.right / 2 : c.right, std::max(w.d_bytes, 2));
   w.store_buffers = w.store == WgmmaSizes::Store::direct ? 0
                     : w.store == WgmmaSizes::Store::tma  ? 2
                                                          : 1;

@@ -14,6 +14,7 @@ struct WgmmaSizes {
   struct Side {
     DType type;  // as the instruction sees it
     std::int64_t rows;
+    bool factors;   // B of a gated problem: its rows are those of two factors
     bool across_k;  // neighbouring elements run along the rows, not along k
     bool pack;
     bool turned;  // transposed on the way to shared memory, so that it becomes k-major
