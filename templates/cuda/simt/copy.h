@@ -47,9 +47,16 @@ struct Lines {
   }
 };
 
+//% if gate
+/// Part of one operand's tile that a thread copies, `Width` neighbours at a time. `Factors`: the
+/// operand is B, and half of the tile's rows are lines of either factor.
+template <typename T, bool AlongK, int Rows, int Width, bool Factors = false>
+struct Copier {
+//% else
 /// Part of one operand's tile that a thread copies, `Width` neighbours at a time.
 template <typename T, bool AlongK, int Rows, int Width>
 struct Copier {
+//% end
   static constexpr int kReads = Rows * kBlockK / Width / kThreads;
   static_assert(kReads * Width * kThreads == Rows * kBlockK, "threads share the tile evenly");
   using Read = Some<T, Width>;
@@ -58,6 +65,11 @@ struct Copier {
   i64 ld;
   int row, k;     // of that element in the tile
   int rows;       // of the tile that exist
+  //% if gate
+  i64 other;      // lines from a factor's line to the same one of the other
+  static constexpr int kHalf = Rows / 2;
+  static_assert(!Factors || AlongK || kHalf % Width == 0, "neighbours are of one factor");
+  //% end
   //% if copy == registers
   Read held[kReads];
   //% end
@@ -71,6 +83,22 @@ struct Copier {
     const i64 r = first_row + row, depth = first_k + k;
     from = operand + (AlongK ? r * ld + depth : depth * ld + r);
   }
+  //% if gate
+  /// The same of B: its tile's factors are those of D's columns from `first_column` on.
+  __device__ __forceinline__ void start_factors(const T* operand, i64 pitch, i64 first_column,
+                                                i64 first_k, i64 columns, int thread) {
+    start(operand, pitch, 0, first_k, Rows, thread);
+    rows = int(min(columns - first_column, i64(kHalf)));
+    from = operand + first_column * kLine * along_rows() + (first_k + k) * (AlongK ? 1 : ld);
+    other = kLine == 1 ? columns : 1;
+  }
+  //% if gate_order == stacked
+  static constexpr int kLine = 1;  // lines from a column's to the next one's
+  //% else
+  static constexpr int kLine = 2;
+  //% end
+  __device__ __forceinline__ i64 along_rows() const { return AlongK ? ld : 1; }
+  //% end
 
   // Accesses of one thread lie constant distances apart.
   static __device__ __forceinline__ constexpr int rows_to(int i) {
@@ -80,11 +108,24 @@ struct Copier {
     return copied_k(i * kThreads, AlongK, Rows, Width, kBlockK);
   }
   __device__ __forceinline__ const T* at(int i) const {
+    //% if gate
+    if constexpr (Factors) {
+      const int line = row + rows_to(i);
+      const i64 there = line % kHalf * kLine + (line < kHalf ? 0 : other);
+      return from + there * along_rows() + k_to(i) * (AlongK ? 1 : ld);
+    }
+    //% end
     return from + (AlongK ? rows_to(i) * ld + k_to(i) : k_to(i) * ld + rows_to(i));
   }
   /// How many elements of access `i` exist, when `depth` lines do.
   __device__ __forceinline__ int valid(int i, int depth) const {
+    //% if gate
+    const int line_of_tile = row + rows_to(i);
+    const int rows_left = rows - (Factors ? line_of_tile % kHalf : line_of_tile);
+    const int k_left = depth - k - k_to(i);
+    //% else
     const int rows_left = rows - row - rows_to(i), k_left = depth - k - k_to(i);
+    //% end
     const int line = AlongK ? rows_left : k_left, along = AlongK ? k_left : rows_left;
     return line > 0 ? max(min(along, Width), 0) : 0;
   }

@@ -114,7 +114,11 @@ struct Factors {
 /// Both operands on their way, one pass of k after the other.
 struct Feed {
   Copier<TypeA, kAlongKA, kBlockM, kWidthA> a;
+  //% if gate
+  Copier<TypeB, kAlongKB, kBlockN, kWidthB, true> b;
+  //% else
   Copier<TypeB, kAlongKB, kBlockN, kWidthB> b;
+  //% end
   Acc* stages;
   i64 k;
   int pass, end;
@@ -171,11 +175,19 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
   const int end = work.begin + work.count;
   const i64 first_k = i64(work.begin) * kBlockK;
   feed.a.start(a, args.lda, i64(work.left) * kBlockM, first_k, args.m, thread);
+  //% if gate
+  feed.b.start_factors(b, args.ldb, i64(work.right) * (kBlockN / 2), first_k, args.n, thread);
+  //% else
   feed.b.start(b, args.ldb, i64(work.right) * kBlockN, first_k, args.n, thread);
+  //% end
   feed.pass = work.begin;
   feed.end = end;
   feed.k = args.k;
+  //% if gate
+  feed.whole = feed.a.rows == kBlockM && feed.b.rows == kBlockN / 2 ? int(args.k / kBlockK) : 0;
+  //% else
   feed.whole = feed.a.rows == kBlockM && feed.b.rows == kBlockN ? int(args.k / kBlockK) : 0;
+  //% end
   //% if stages == 1
   for (int pass = work.begin; pass < end; ++pass) {
     feed.begin(0);
@@ -225,6 +237,10 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
 //% end
 //% end
 
+//% if gate
+KILN_DEVICE TypeD finished(const Output& out, Acc sum, Acc other, i64 row, i64 column) {
+  Real x = gated(out, Real(sum), Real(other), row, column);
+//% else
 KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
   //% if integer_d
   if (out.alpha == Real(1) && !out.c) return sum;
@@ -236,6 +252,7 @@ KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
   //% end
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
+//% end
   //% if residual
   x += to_real(out.residual[row * out.ldd + column]);
   //% end
@@ -250,7 +267,12 @@ KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 
   TypeD* d = out.d + row * out.ldd + column;
   Several several;
   _Pragma("unroll") for (int e = 0; e < kStoreWidth; ++e)
+    //% if gate
+    if (column + e < out.columns)
+      several.x[e] = finished(out, sums[e], sums[e + kBlockN / 2], row, column + e);
+    //% else
     if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
+    //% end
   if (column + kStoreWidth <= out.columns) {
     *reinterpret_cast<Several*>(d) = several;
   } else {
@@ -281,9 +303,16 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
     //% else
     __syncthreads();
     //% end
+    //% if gate
+    constexpr int kColumns = kBlockN / 2;  // of D: those of the other factor stand behind them
+    _Pragma("unroll 1") for (int u = thread * kStoreWidth; u < kLines * kColumns;
+                             u += kThreads * kStoreWidth) {
+      const int line = u / kColumns, column = u % kColumns, q = line * kBlockN + column;
+    //% else
     _Pragma("unroll 1") for (int q = thread * kStoreWidth; q < kLines * kBlockN;
                              q += kThreads * kStoreWidth) {
       const int line = q / kBlockN, column = q % kBlockN;
+    //% end
       const i64 row = row0 + line / kLanesM * kHeight + line % kLanesM * kRunM +
                       apart(i, kThreadM, kLanesM);
       if (row < out.rows) store_several(out, lines + q, row, column0 + column);
@@ -308,7 +337,11 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
 //% end
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
+  //% if gate
+  return TileScheduler::start(int(ceil_div(args.m, kBlockM)), int(ceil_div(2 * args.n, kBlockN)),
+  //% else
   return TileScheduler::start(int(ceil_div(args.m, kBlockM)), int(ceil_div(args.n, kBlockN)),
+  //% end
                               int(ceil_div(args.k, kBlockK)), int(args.batch), 0);
 }
 
@@ -328,8 +361,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     //% if sharing != tiles
     if (!combine(sums, work, args.workspace, thread)) continue;
     //% end
+    //% if gate
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM,
+               i64(work.right) * (kBlockN / 2), first_m, first_n, thread);
+    //% else
     store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
                first_m, first_n, thread);
+    //% end
   }
 }
 //% end

@@ -97,7 +97,7 @@ void enumerate_simt(const Canonical& p, const DeviceCaps& d,
                    .lines = SimtLines::plain});
   for (const auto& s : kShapes) {
     if (s.block_m > 64 && s.block_m >= 4 * g.m) continue;
-    if (s.block_n > 64 && s.block_n >= 4 * g.n) continue;
+    if (s.block_n > 64 && s.block_n >= 4 * g.columns_of_b()) continue;
     for (const int block_k : {16, 32})
       for (const int group : {4, 8}) {
         CudaSimt c{.block_m = s.block_m,
@@ -112,6 +112,7 @@ void enumerate_simt(const Canonical& p, const DeviceCaps& d,
         const int threads = simt_sizes(p, d, c).threads;
         c.width_a = widest(g, g.a, p.a_k_major, c, c.block_m, threads);
         c.width_b = widest(g, g.b, p.b_k_major, c, c.block_n, threads);
+        if (!reads_one_factor(p, c)) c.width_b = 1;
         visit_fed(p, d, c, visit);
       }
     for (const auto& pipeline : kPipelines)
@@ -130,6 +131,7 @@ void enumerate_simt(const Canonical& p, const DeviceCaps& d,
         const int threads = simt_sizes(p, d, c).threads;
         c.width_a = widest(g, g.a, p.a_k_major, c, c.block_m, threads);
         c.width_b = widest(g, g.b, p.b_k_major, c, c.block_n, threads);
+        if (!reads_one_factor(p, c)) c.width_b = 1;
         for (const auto order : {SimtOrder::pairs, SimtOrder::columns})
           for (const int group : {4, 8}) {
             if (order != SimtOrder::pairs && c.thread_m * c.thread_n < 64) continue;

@@ -7,11 +7,13 @@
 #include <numeric>
 
 #include "generator/families/cuda/simt/sizes.h"
+#include "generator/problem/gate.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::simt {
 namespace {
 
+using cuda::reads_one_factor;
 using cuda::shares;
 using cuda::simt_sizes;
 using cuda::SimtSizes;
@@ -44,9 +46,9 @@ int run_of(const Gemm& g, const CudaSimt& c) {
 }
 
 /// Activations are long code: they are expanded once a row of accumulators, not once an
-/// accumulator.
+/// accumulator. The factors of a gate meet in shared memory.
 bool staged(const Canonical& p, const CudaSimt& c) {
-  return c.stages > 0 && p.gemm.epilogue.activation != Activation::none;
+  return c.stages > 0 && (p.gemm.epilogue.activation != Activation::none || gated(p.gemm));
 }
 
 bool copied_async(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
@@ -70,6 +72,11 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps& d, const CudaSimt&, const SimtSizes&) {
        const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
        return d.gpu.sm >= 89 || (!is_fp8(p.gemm.a.dtype) && !is_fp8(p.gemm.b.dtype));
+     }},
+    {"gate: stages >= 1 without copy=warps, an even block_n, and reads of B are of one factor",
+     [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
+       return !gated(p.gemm) || (c.stages >= 1 && c.copy != SimtCopy::warps && c.block_n % 2 == 0 &&
+                                 reads_one_factor(p, c));
      }},
     {"lanes_m is a power of two up to 32, block_m a multiple of lanes_m*thread_m and block_n "
      "of 32/lanes_m*thread_n, and the warps fit a block",
@@ -189,7 +196,7 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
     {"group is 1 to 64, and tile numbers and passes of all splits fit 31 bits",
      [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
        return c.group >= 1 && c.group <= 64 &&
-              cuda::band_fits(c.group, ceil_div(p.gemm.n, c.block_n)) &&
+              cuda::band_fits(c.group, ceil_div(p.gemm.columns_of_b(), c.block_n)) &&
               w.tiles * c.splits < std::int64_t{1} << 30 &&
               w.passes * c.splits < std::int64_t{1} << 31;
      }}};
@@ -221,7 +228,9 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c
     out.constants.push_back(number(name, value, gloss));
   };
   const int aligned = std::max(1, p.gemm.alignment / size_of(p.gemm.d.dtype));
-  const int together = std::min({run_of(p.gemm, c), aligned, 16 / size_of(p.gemm.d.dtype)});
+  // Of a tile's row in shared memory, where a gate has half of it.
+  const int run = gated(p.gemm) ? std::gcd(run_of(p.gemm, c), c.block_n / 2) : run_of(p.gemm, c);
+  const int together = std::min({run, aligned, 16 / size_of(p.gemm.d.dtype)});
   add("kBlockM", c.block_m, "rows of D in a block's tile");
   add("kBlockN", c.block_n, "columns of D in it");
   add("kBlockK", c.block_k, "k of one pass");
@@ -243,7 +252,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c
     add("kCopyRegisters", cuda::kSimtProducerRegisters, "of a thread that copies");
     add("kSumRegisters", w.consumer_registers, "of a thread that multiplies");
   }
-  add("kStoreWidth", std::gcd(together, run_of(p.gemm, c)), "elements of D stored at once");
+  add("kStoreWidth", std::gcd(together, run), "elements of D stored at once");
   add("kGroup", c.group, "rows of tiles in a band of the rasterization");
   if (c.sharing != Sharing::tiles)
     add("kCounterBytes", w.zeroed_bytes, "front of the workspace, counters of tiles");
@@ -269,6 +278,12 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaSimt&, const Sim
 }  // namespace kiln::cuda::simt
 
 namespace kiln::cuda {
+
+bool reads_one_factor(const Canonical& p, const CudaSimt& c) {
+  if (!gated(p.gemm) || p.b_k_major || c.width_b == 1) return true;
+  return p.gemm.epilogue.gate_order == GateOrder::stacked && p.gemm.n % c.width_b == 0 &&
+         c.block_n / 2 % c.width_b == 0;
+}
 
 bool shares(int rows, int width, bool along_k, int threads, int block_k) {
   const auto one_divides = [](int a, int b) {
@@ -308,7 +323,8 @@ SimtSizes simt_sizes(const Canonical& p, const DeviceCaps& d, const CudaSimt& c)
     // A ring is filled meanwhile for the next tile.
     w.shared_bytes = fed ? w.shared_bytes + lines : std::max(w.shared_bytes, lines);
   }
-  w.tiles = ceil_div(g.m, std::max(1, c.block_m)) * ceil_div(g.n, std::max(1, c.block_n)) * g.batch;
+  w.tiles = ceil_div(g.m, std::max(1, c.block_m)) *
+            ceil_div(g.columns_of_b(), std::max(1, c.block_n)) * g.batch;
   w.passes = ceil_div(g.k, std::max(1, c.block_k));
   if (c.sharing == Sharing::tiles) {
     w.blocks = w.tiles;
@@ -337,7 +353,7 @@ std::optional<CudaSimt> fallback(const Canonical& p, const DeviceCaps&) {
              .block_k = 16,
              .thread_m = 4,
              .thread_n = small ? 4 : 8};
-  if (!cuda::band_fits(c.group, ceil_div(p.gemm.n, c.block_n))) c.group = 1;
+  if (!cuda::band_fits(c.group, ceil_div(p.gemm.columns_of_b(), c.block_n))) c.group = 1;
   return c;
 }
 
@@ -365,13 +381,14 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .predict_ns = cuda::simt_ns,
     .launch = launch,
     .tile =
-        [](const Canonical&, const CudaSimt& c, const cuda::SimtSizes&) {
-          return Tile{c.block_m, c.block_n, c.block_k};
+        [](const Canonical& p, const CudaSimt& c, const cuda::SimtSizes&) {
+          return Tile{c.block_m, gated(p.gemm) ? c.block_n / 2 : c.block_n, c.block_k};
         },
     .summation = summation,
     .plain = plain,
     .fallback = fallback,
-    .applies_scales = cuda::only_line_scales};
+    .applies_scales = cuda::only_line_scales,
+    .computes_gates = [](const Gemm&) { return true; }};
 
 }  // namespace
 

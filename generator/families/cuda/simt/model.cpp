@@ -82,9 +82,10 @@ double simt_ns(const Canonical& p, const DeviceCaps& d, const CudaSimt& c, const
   const double tile_bytes =
       double(c.block_m) * size_of(g.a.dtype) + double(c.block_n) * size_of(g.b.dtype);
   const double from_l2 = double(w.tiles) * double(g.k) * tile_bytes / 4500;
-  const double bytes = double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
-                                          double(g.n) * double(g.k) * size_of(g.b.dtype) +
-                                          double(g.m) * double(g.n) * size_of(g.d.dtype));
+  const double bytes =
+      double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
+                         double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype) +
+                         double(g.m) * double(g.n) * size_of(g.d.dtype));
   const double memory = bytes / (0.8 * std::max(1, d.gpu.memory_gbs));
   return 3500 + std::max({cycles / ghz, from_l2, memory}) + rounds * 300;
 }

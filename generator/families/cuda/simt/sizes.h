@@ -25,6 +25,10 @@ SimtSizes simt_sizes(const Canonical& problem, const DeviceCaps& device, const C
 /// Registers of a producer thread.
 inline constexpr int kSimtProducerRegisters = 32;
 
+/// Whether reads of several elements of B across k are of one factor, at the alignment of all; true
+/// without a gate.
+bool reads_one_factor(const Canonical& problem, const CudaSimt& config);
+
 /// Whether a block's threads divide the copy of `rows` × `block_k` elements, `width` side by side,
 /// so that accesses of one thread lie constant distances apart.
 bool shares(int rows, int width, bool along_k, int threads, int block_k);

@@ -1,68 +1,15 @@
-// Gated products on Hopper's tensor cores, without a GPU: sampled configs of random ragged problems
-// run lane by lane, and mistakes in where factors come from and where they meet, planted one at a
-// time.
-#include <fmt/format.h>
+// Gated products on Hopper's tensor cores, without a GPU: mistakes in where factors come from and
+// where they meet, planted one at a time.
 #include <gtest/gtest.h>
 
-#include <random>
 #include <vector>
 
-#include "generator/problem/gate.h"
-#include "support/emulated.h"
-#include "support/gpu_gemm.h"
 #include "support/mutants.h"
-#include "support/seed.h"
 
-namespace kiln::emulated_gate_test {
+namespace kiln::wgmma_gate_mutants_test {
 
 using test::Base;
 using test::Mutant;
-
-std::vector<CudaWgmma> configs_of(const Gemm& gemm, const DeviceCaps& device) {
-  std::vector<CudaWgmma> mine;
-  if (const auto space = space_for(gemm, device))
-    for (const Config& config : space->legal)
-      if (const auto* c = std::get_if<CudaWgmma>(&config)) mine.push_back(*c);
-  return mine;
-}
-
-/// With a gate whether or not the drawn problem has one, of either order of columns in turn.
-Gemm gated_copy(const Gemm& drawn, int number) {
-  if (gated(drawn)) return drawn;
-  Gemm gemm = drawn.with_activation(Activation::none)
-                  .with_gate(Gate::silu, static_cast<GateOrder>(number % 2));
-  gemm.c.order = gemm.d.order = Order::row_major;
-  gemm.d.ld = gemm.b.ld = gemm.d.batch_stride = gemm.b.batch_stride = 0;
-  gemm.alignment = natural_alignment(gemm);
-  return gemm;
-}
-
-TEST(Gates, SampledConfigsAreRight) {
-  DeviceCaps device = caps_named("sm_90a").value();
-  device.compute_units = 4;  // persistent blocks then take several tiles each
-  const std::vector<TypeRow> rows{*type_row(bf16, bf16), *type_row(fp16, fp16),
-                                  *type_row(fp8_e4m3, fp8_e4m3), *type_row(s8, s8)};
-  std::mt19937_64 random(test::seed_of_run());
-  test::RandomGpuGemm draw(test::seed_of_run(), 300);
-  const int wanted = 24 * test::thorough();
-  int proven = 0;
-  for (int tries = 0; proven < wanted && tries < 50 * wanted; ++tries) {
-    const Gemm gemm = gated_copy(draw.next(rows), tries);
-    if (!validate(gemm)) continue;
-    const auto mine = configs_of(gemm, device);
-    if (mine.empty()) continue;
-    const Config config = mine[random() % mine.size()];
-    const std::string what =
-        fmt::format("KILN_SEED={}: {} | {}", test::seed_of_run(), text(gemm), text(config));
-    const auto kernel = test::emulated_kernel(gemm, device, config);
-    ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
-    const Verdict verdict = test::verify_emulated(
-        gemm, *kernel, proven % 3 == 0 ? 0 : static_cast<std::uint64_t>(proven) + 7);
-    EXPECT_TRUE(verdict) << what << ": " << (verdict ? "" : verdict.error().detail);
-    ++proven;
-  }
-  EXPECT_EQ(proven, wanted);
-}
 
 const Base kRight{"gate_right", "sm_90a",
                   "bf16 N T 150 200 200 gate=silu epilogue=bias_col align=16",
@@ -130,10 +77,10 @@ const std::vector<Mutant> kMutants{
      "packed_b_at(args), args.n, args.ldb"},
 };
 
-TEST(GateMutants, AreCaught) { test::expect_caught(kMutants); }
+TEST(WgmmaGateMutants, AreCaught) { test::expect_caught(kMutants); }
 
-TEST(GateMutants, UnchangedKernelsAreClean) {
+TEST(WgmmaGateMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kRight, &kLeft, &kShared, &kSummed, &kSummedLeft, &kAcross, &kPacked});
 }
 
-}  // namespace kiln::emulated_gate_test
+}  // namespace kiln::wgmma_gate_mutants_test
