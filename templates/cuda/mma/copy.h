@@ -3,8 +3,15 @@
 // read.h.
 #pragma once
 
+//% if gate
+/// `Factors`: the operand is B, and of each warp's lines the first half is one factor's, the second
+/// half the other's, of the same columns of D.
+template <typename T, typename Tile, bool AlongK, int Rows, bool Factors = false>
+struct Copier {
+//% else
 template <typename T, typename Tile, bool AlongK, int Rows>
 struct Copier {
+//% end
   static constexpr int kSize = int(sizeof(T));
   static constexpr int kUnits = Tile::kPitch / kUnit;  // of a line
   static constexpr int kLinesAtOnce = kThreads / kUnits;
@@ -30,13 +37,57 @@ struct Copier {
     c.tile_step = (AlongK ? 1 : ld) * kBlockK * kSize;
     c.lines = int(AlongK ? rows - row0 : k - k0) - c.line;
     c.bytes = int(min((AlongK ? k - k0 : rows - row0) * kSize, i64(1) << 30)) - c.byte;
+    //% if gate
+    if constexpr (Factors) {
+      c.pitch = ld * kSize;
+      c.other = kColumnLines == 1 ? rows : 1;
+      const i64 origin = batch * batch_stride + (AlongK ? k0 : first_line * ld);
+      const int place = AlongK ? 0 : c.byte / kSize;
+      c.from = static_cast<const unsigned char*>(operand) + origin * kSize;
+      if constexpr (AlongK) {
+        c.from += row0 * kColumnLines * c.pitch + c.byte;
+        c.lines = int(rows - row0);
+      } else {
+        c.from += (row0 + c.line_of_b(place)) * kSize;
+        c.bytes = int(min((rows - row0 - column_of(place)) * kSize, i64(1) << 30));
+      }
+    }
+    //% end
     return c;
   }
+  //% if gate
+  static constexpr int kWarpLines = Rows / (kThreads / 32 / kWarpsM), kHalf = kWarpLines / 2;
+  //% if gate_order == stacked
+  static constexpr int kColumnLines = 1;  // from a column's line to the next one's
+  //% else
+  static constexpr int kColumnLines = 2;
+  //% end
+  i64 pitch, other;  // bytes of a line of B; lines from one factor's to the other's
+  /// The column of D, from the tile's first, under line `line` of the tile.
+  static __device__ __forceinline__ int column_of(int line) {
+    return line / kWarpLines * kHalf + line % kHalf;
+  }
+  /// Its line of B, seen from that of the tile's first column.
+  __device__ __forceinline__ i64 line_of_b(int line) const {
+    return i64(column_of(line)) * kColumnLines + (line % kWarpLines < kHalf ? 0 : other);
+  }
+  //% end
 
   /// Bytes of copy `i` that exist.
   __device__ __forceinline__ int valid(int i) const {
+    //% if gate
+    if constexpr (Factors && AlongK)
+      return column_of(line + i * kLinesAtOnce) < lines ? max(0, min(bytes, kUnit)) : 0;
+    //% end
     return i * kLinesAtOnce < lines ? max(0, min(bytes, kUnit)) : 0;
   }
+  //% if gate
+  /// Where copy `i` comes from; `here`: the same of a matrix whose lines follow one another.
+  __device__ __forceinline__ const unsigned char* source(int i, const unsigned char* here) const {
+    if constexpr (Factors && AlongK) return from + line_of_b(line + i * kLinesAtOnce) * pitch;
+    return here;
+  }
+  //% end
   __device__ __forceinline__ bool mine(int i) const {
     return kEven || line + i * kLinesAtOnce < Tile::kLines;
   }
@@ -62,12 +113,22 @@ struct Copier {
     _Pragma("unroll") for (int i = 0; i < kCopies; ++i, here += step) {
       if (!mine(i)) continue;
       const u32 there = to + place(i);
+      //% if gate
+      const unsigned char* const at = source(i, here);
+      if constexpr (kUnit == 16)
+        cp_async_16(there, at, valid(i));
+      else if constexpr (kUnit == 8)
+        cp_async_8(there, at, valid(i));
+      else
+        cp_async_4(there, at, valid(i));
+      //% else
       if constexpr (kUnit == 16)
         cp_async_16(there, here, valid(i));
       else if constexpr (kUnit == 8)
         cp_async_8(there, here, valid(i));
       else
         cp_async_4(there, here, valid(i));
+      //% end
     }
     advance();
   }
@@ -87,7 +148,11 @@ struct Copier {
       const int left = mine(i) ? valid(i) : 0;
       held[i] = Unit{};
       _Pragma("unroll") for (int s = 0; s < kUnit / kWidth; ++s) {
+        //% if gate
+        const unsigned char* here = source(i, line_from) + s * kWidth;
+        //% else
         const unsigned char* here = line_from + s * kWidth;
+        //% end
         if (left >= (s + 1) * kWidth) {
           held[i].some[s] = *reinterpret_cast<const Some*>(here);
         } else {

@@ -7,7 +7,12 @@
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage
 using CopierA = Copier<TypeA, TileA, kAlongKA, kBlockM>;
+//% if gate
+using CopierB = Copier<TypeB, TileB, kAlongKB, kBlockN, true>;
+constexpr int kColumns = kBlockN / 2;  // of D in a tile
+//% else
 using CopierB = Copier<TypeB, TileB, kAlongKB, kBlockN>;
+//% end
 using ReaderA = TileA::Reader<kTilesM * 2>;
 using ReaderB = TileB::Reader<kTilesN>;
 
@@ -137,7 +142,11 @@ struct Place {
 /// The products of one tile, or of a part of its k.
 KILN_DEVICE void run_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {
   const Place my = Place::mine();
+  //% if gate
+  const i64 row0 = i64(work.left) * kBlockM, column0 = i64(work.right) * kColumns;
+  //% else
   const i64 row0 = i64(work.left) * kBlockM, column0 = i64(work.right) * kBlockN;
+  //% end
   const i64 k0 = i64(work.begin) * kBlockK;
   run(sums,
       CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread),
@@ -151,8 +160,14 @@ KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& arg
   //% if sharing != tiles
   if (!combine(sums, work, args.workspace, my.thread)) return;
   //% end
+  //% if gate
+  store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM + my.row,
+             i64(work.right) * kColumns + my.column / 2, ring + u32(my.warp * 16 * kRowPitch),
+             my.lane);
+  //% else
   store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM + my.row,
              i64(work.right) * kBlockN + my.column, ring + u32(my.warp * 16 * kRowPitch), my.lane);
+  //% end
 }
 
 KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
@@ -165,7 +180,11 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
   return TileScheduler::start((int(args.m) + kBlockM - 1) / kBlockM,
+                              //% if gate
+                              (int(args.n) + kColumns - 1) / kColumns,
+                              //% else
                               (int(args.n) + kBlockN - 1) / kBlockN,
+                              //% end
                               (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0);
 }
 

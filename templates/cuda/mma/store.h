@@ -70,8 +70,10 @@ KILN_DEVICE void store_some(TypeD* to, const TypeD (&x)[kTogether], i64 columns)
 /// Sums of neighbouring columns, finished and stored.
 KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, bool exact) {
   const i64 columns = out.columns - column;
+  //% if !gate
   Real c[kTogether] = {};
   if (out.c) load_under(c, out.c + row * out.ldc + column, columns);
+  //% end
   //% if residual
   Real residual[kTogether];
   load_under(residual, out.residual + row * out.ldd + column, columns);
@@ -80,6 +82,11 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
   _Pragma("unroll") for (int e = 0; e < kTogether; e += kWord) {
     Word word;
     load_shared_words(reinterpret_cast<u32(&)[4]>(word), from + e * int(sizeof(Acc)));
+    //% if gate
+    Word other;
+    load_shared_words(reinterpret_cast<u32(&)[4]>(other),
+                      from + (e + kWarpN / 2) * int(sizeof(Acc)));
+    //% end
     _Pragma("unroll") for (int s = 0; s < kWord; ++s) {
       //% if integer_d
       if (exact) {
@@ -87,9 +94,13 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
         continue;
       }
       //% end
+      //% if gate
+      Real y = gated(out, Real(word.sum[s]), Real(other.sum[s]), row, column + e + s);
+      //% else
       Real y = product(Real(word.sum[s]), out.alpha);
       if (out.c) y += out.beta * c[e + s];
       y = finish(out, y, row, column + e + s);
+      //% end
       //% if residual
       y += residual[e + s];
       //% end
@@ -107,7 +118,11 @@ KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 c
   //% else
   const bool exact = false;
   //% end
+  //% if gate
+  constexpr int kUnits = kWarpN / 2 / kTogether;  // of a row of D
+  //% else
   constexpr int kUnits = kWarpN / kTogether;  // of a row
+  //% end
   _Pragma("unroll") for (int i = 0; i < kTilesM; ++i) {
     put_down(sums[i], room, lane);
     __syncwarp();

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "generator/families/cuda/mma/sizes.h"
+#include "generator/problem/gate.h"
 #include "generator/problem/spelling.h"
 #include "generator/space/typed_family.h"
 
@@ -66,6 +67,17 @@ constexpr Rule<CudaMma, MmaSizes> kRules[] = {
        // Steps that are read ahead alternate between two sets of registers.
        return w.steps >= 1 && k % w.step_k == 0 && (!c.ahead || w.steps % 2 == 0);
      }},
+    {"gate: half of a warp's columns is whole reads of B and whole stores of D; columns that "
+     "alternate are k-major",
+     [](const Canonical& p, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
+       if (!gated(p.gemm)) return true;
+       const int together = std::max(w.store_width, 16 / size_of(p.gemm.accumulator));
+       const int half = w.warp_n / 2;
+       if (half % together != 0) return false;
+       return p.b_k_major || (p.gemm.epilogue.gate_order == GateOrder::stacked &&
+                              half * size_of(p.gemm.b.dtype) % w.unit == 0 &&
+                              p.gemm.n * size_of(p.gemm.b.dtype) % w.width == 0);
+     }},
     {"threads divide the copies of A and B evenly",
      [](const Canonical&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
        return shares(w.a, w) && shares(w.b, w);
@@ -113,8 +125,8 @@ constexpr Rule<CudaMma, MmaSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
        const std::int64_t most = std::int64_t{1} << 31;
        return w.tiles * c.splits < most / 2 && w.stages_of_k * c.splits < most &&
-              cuda::band_fits(c.group, ceil_div(p.gemm.n, c.block_n)) && p.gemm.m < most - 512 &&
-              p.gemm.n < most - 512 && p.gemm.k < most - 512;
+              cuda::band_fits(c.group, ceil_div(p.gemm.columns_of_b(), c.block_n)) &&
+              p.gemm.m < most - 512 && p.gemm.columns_of_b() < most - 512 && p.gemm.k < most - 512;
      }},
     {"k/splits elements are less than 1 GiB",
      [](const Canonical& p, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {
@@ -191,7 +203,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   for (const int instruction_k : cuda::mma_depths(g, d))
     for (const auto& s : kShapes) {
       // A tile much wider than the problem computes nothing but zeros.
-      if ((s.m >= 32 && s.m / 2 >= g.m) || (s.n >= 64 && s.n / 2 >= g.n)) continue;
+      if ((s.m >= 32 && s.m / 2 >= g.m) || (s.n >= 64 && s.n / 2 >= g.columns_of_b())) continue;
       for (const int bytes : {64, 128, 256}) {
         if ((bytes == 256 && size <= 2) || (few && bytes != 128)) continue;
         CudaMma c{.block_m = s.m,
@@ -206,7 +218,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
         c.bits_a = a->bits, c.base_a = a->base, c.shift_a = a->shift;
         c.bits_b = b->bits, c.base_b = b->base, c.shift_b = b->shift;
         for (const int group : {8, 16}) {
-          if (group == 16 && (few || g.m <= s.m * 8 || g.n <= s.n)) continue;
+          if (group == 16 && (few || g.m <= s.m * 8 || g.columns_of_b() <= s.n)) continue;
           c.group = group;
           visit_stages(p, d, c, few, visit);
         }
@@ -266,11 +278,12 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
     .predict_ns = cuda::mma_ns,
     .launch = launch,
     .tile =
-        [](const Canonical&, const CudaMma& c, const MmaSizes&) {
-          return Tile{c.block_m, c.block_n, c.block_k};
+        [](const Canonical& p, const CudaMma& c, const MmaSizes&) {
+          return Tile{c.block_m, gated(p.gemm) ? c.block_n / 2 : c.block_n, c.block_k};
         },
     .summation = summation,
-    .plain = plain};
+    .plain = plain,
+    .computes_gates = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -84,9 +84,10 @@ double mma_ns(const Canonical& p, const DeviceCaps& d, const CudaMma& c, const M
     const int parts = c.stream ? 2 : c.splits;
     cycles += 2500 + double(c.block_m) * c.block_n * size_of(g.accumulator) * (parts + 1) / 40;
   }
-  const double bytes = double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
-                                          double(g.n) * double(g.k) * size_of(g.b.dtype) +
-                                          double(g.m) * double(g.n) * size_of(g.d.dtype));
+  const double bytes =
+      double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
+                         double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype) +
+                         double(g.m) * double(g.n) * size_of(g.d.dtype));
   const double memory = bytes / (0.8 * std::max(1, d.gpu.memory_gbs));
   const double work = cycles / ghz;
   // Of configs that the model cannot tell apart one stands for all in the first guesses.

@@ -116,7 +116,8 @@ MmaSizes mma_sizes(const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
       std::int64_t{w.threads} / 32 * 16 * sums_pitch(w.warp_n, w.near_b, accumulator_size);
   w.shared_bytes = std::max(c.stages * w.stage_bytes, exchange_bytes);
   add_registers(w, p, d, c);
-  w.tiles = ceil_div(g.m, std::max(1, c.block_m)) * ceil_div(g.n, std::max(1, c.block_n)) * g.batch;
+  w.tiles = ceil_div(g.m, std::max(1, c.block_m)) *
+            ceil_div(g.columns_of_b(), std::max(1, c.block_n)) * g.batch;
   w.stages_of_k = ceil_div(g.k, std::max(1, c.block_k));
   w.grid = w.tiles * c.splits;
   if (c.stream)
