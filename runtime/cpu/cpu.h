@@ -21,6 +21,7 @@ struct HostArgs : KilnArgs {
   HostArgs() = default;
   HostArgs(const KilnArgs& args) : KilnArgs(args) {}
   DType bias_type = DType::fp32;
+  int products = 1;  // of A: a gate's two have biases of n values each, per column
 };
 
 /// Canonical arguments of one call (workspace and barrier left null). `problem` comes from

@@ -24,8 +24,8 @@ bool widens_bias(const HostArgs& args) {
   return args.bias_kind != 0 && size_of(args.bias_type) < size_of(DType::fp32);
 }
 
-std::int64_t bias_length(const KilnArgs& args) {
-  return args.bias_kind == kBiasPerRow ? args.m : args.n;
+std::int64_t bias_length(const HostArgs& args) {
+  return args.bias_kind == kBiasPerRow ? args.m : args.products * args.n;
 }
 
 /// Where the widened bias lies: behind what the kernel asked for.
@@ -62,7 +62,8 @@ HostArgs make_args(const Canonical& problem, const Operands& operands,
   args.bias_kind = static_cast<int>(bias);
   args.activation = static_cast<int>(activation);
   args.adds_residual = residual;
-  static_cast<void>(gate), static_cast<void>(gate_order);  // constants of all code that has them
+  static_cast<void>(gate_order);  // a constant of all code that has it, as the gate is
+  args.products = gate == Gate::none ? 1 : 2;
   if (bias_as_d) args.bias_type = problem.gemm.d.dtype;
   return args;
 }

@@ -91,6 +91,18 @@ const Case kCases[] = {
      "host_packed isa=avx512 mr=5 nv=4 kc=16 mc=5 nc=4544 pack_a=1 pack_b=0 inner=rows "
      "parallel=none unroll=4 prefetch=8 stream_d=0 fetch_a=0 fetch_b=0 swap=1",
      "cpu/packed/transposed.h cpu/packed/packed.cpp"},
+    {"host_packed_int8_gate", "avx512_bf16", 1,
+     "int8 N T 100 90 3000 out=bf16 gate=silu epilogue=bias_col",
+     "host_packed isa=avx512 mr=6 nv=4 kc=1024 mc=96 nc=96 pack_a=1 pack_b=1 inner=columns "
+     "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
+     "cpu/common/epilogue.h cpu/packed/packed.cpp"},
+    {"host_packed_bf16_gate_interleaved", "avx512_bf16", 1,
+     "bf16 N N 100 900 300 gate=sigmoid:interleaved epilogue=bias_col+residual",
+     "host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=96 pack_a=0 pack_b=0 inner=rows "
+     "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
+     "cpu/common/epilogue.h cpu/packed/packed.cpp"},
+    {"host_dot_gate", "avx512_bf16", 1, "bf16 N T 4 4096 2048 gate=gelu",
+     "host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=none prefetch=0", "cpu/dot/dot.cpp"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
      "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
      "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",

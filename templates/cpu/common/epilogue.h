@@ -18,6 +18,9 @@ struct Output {
   const Real* bias;
   i64 ldd, ldc;
   Real alpha, beta;
+  //% if stacked
+  i64 columns;  // of D
+  //% end
   Partial partial;
   //% if epilogue == call
   int bias_kind, activation;  // as KilnArgs has them
@@ -36,6 +39,9 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.ldc = args.ldc;
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
+  //% if stacked
+  out.columns = args.n;
+  //% end
   out.partial = {};
   //% if epilogue == call
   out.bias_kind = args.bias_kind;
@@ -51,7 +57,7 @@ struct Pass {
   bool first, last;
 };
 
-//% if activation == gelu_tanh || activation == gelu_erf || activation == silu || epilogue == call
+//% if exponential
 //% if kind == f64
 template <int L>
 KILN_INLINE Vec<double, L> exponential(Vec<double, L> x) {
@@ -84,19 +90,25 @@ KILN_INLINE Vec<float, L> exponential(Vec<float, L> x) {
 //% end
 //% end
 
-//% if activation == relu || epilogue == call
+//% if activation == relu || gate == relu || epilogue == call
 template <int L>
 KILN_INLINE Vec<Real, L> relu(Vec<Real, L> x) {
   return x < Real(0) ? Vec<Real, L>(Real(0)) : x;  // NaN stays NaN
 }
 //% end
-//% if activation == silu || epilogue == call
+//% if activation == silu || gate == silu || epilogue == call
 template <int L>
 KILN_INLINE Vec<Real, L> silu(Vec<Real, L> x) {
   return x / (Real(1) + exponential<L>(-x));
 }
 //% end
-//% if activation == gelu_tanh || epilogue == call
+//% if gate == sigmoid
+template <int L>
+KILN_INLINE Vec<Real, L> sigmoid(Vec<Real, L> x) {
+  return Real(1) / (Real(1) + exponential<L>(-x));
+}
+//% end
+//% if activation == gelu_tanh || gate == gelu_tanh || epilogue == call
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
 template <int L>
 KILN_INLINE Vec<Real, L> gelu_tanh(Vec<Real, L> x) {
@@ -105,7 +117,7 @@ KILN_INLINE Vec<Real, L> gelu_tanh(Vec<Real, L> x) {
   return x / (Real(1) + exponential<L>(-u2));
 }
 //% end
-//% if activation == gelu_erf || epilogue == call
+//% if activation == gelu_erf || gate == gelu_erf || epilogue == call
 //% if kind == f64
 template <int L>
 KILN_INLINE Vec<double, L> gelu_erf(Vec<double, L> x) {
@@ -154,6 +166,76 @@ __attribute__((noinline)) static Vec<Real, L> activate(int activation, Vec<Real,
 }
 //% end
 
+//% if gate
+//% if interleaved
+/// Elements of two vectors in turns become those of either.
+template <typename V, int... I>
+KILN_INLINE void separate(V& first, V& second, Sequence<int, I...>) {
+  const V low = first, high = second;
+  first = __builtin_shufflevector(low, high, (2 * I)...);
+  second = __builtin_shufflevector(low, high, (2 * I + 1)...);
+}
+//% end
+
+/// Finishes L elements of one row of D: `columns` of them exist, the first at (row, column). `low`
+/// and `high` are the accumulators of both factors, in the order of the columns of op(B). Those of
+/// earlier k lie side by side, two vectors for one of D.
+template <int L>
+KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> high, i64 row,
+                              i64 column, int columns, Pass pass) {
+  const auto waiting = [&](int which) { return out.partial.at(row, 2 * column) + which * L; };
+  if (!pass.first) {
+    low += load<Vec<Acc, L>>(waiting(0));
+    high += load<Vec<Acc, L>>(waiting(1));
+  }
+  if (!pass.last) {
+    store(waiting(0), low);
+    return store(waiting(1), high);
+  }
+  Vec<Real, L> first = __builtin_convertvector(low, Vec<Real, L>) * out.alpha;
+  Vec<Real, L> second = __builtin_convertvector(high, Vec<Real, L>) * out.alpha;
+  //% if bias == per_row
+  first += out.bias[row];
+  second += out.bias[row];
+  //% end
+  //% if bias == per_column && stacked
+  first += load_first<L>(out.bias + column, columns);
+  second += load_first<L>(out.bias + out.columns + column, columns);
+  //% end
+  //% if bias == per_column && interleaved
+  first += load_first<L>(out.bias + 2 * column, 2 * columns);
+  second += load_first<L>(out.bias + 2 * column + L, 2 * columns - L);
+  //% end
+  //% if interleaved
+  separate(first, second, Iota<L>{});
+  //% end
+  //% if gate == relu
+  Vec<Real, L> v = relu<L>(first) * second;
+  //% end
+  //% if gate == silu
+  Vec<Real, L> v = silu<L>(first) * second;
+  //% end
+  //% if gate == gelu_tanh
+  Vec<Real, L> v = gelu_tanh<L>(first) * second;
+  //% end
+  //% if gate == gelu_erf
+  Vec<Real, L> v = gelu_erf<L>(first) * second;
+  //% end
+  //% if gate == sigmoid
+  Vec<Real, L> v = sigmoid<L>(first) * second;
+  //% end
+  TypeD* d = out.d + row * out.ldd + column;
+  //% if residual
+  v += load_real<L>(out.residual + row * out.ldd + column, columns);
+  //% end
+  //% if stream_d
+  using Line = Vec<Raw<TypeD>, L>;
+  if (columns >= L && reinterpret_cast<unsigned long long>(d) % sizeof(Line) == 0)
+    return __builtin_nontemporal_store(from_real<L>(v, TypeD{}), reinterpret_cast<Line*>(d));
+  //% end
+  store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
+}
+//% else
 /// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
@@ -219,3 +301,4 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   //% end
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }
+//% end

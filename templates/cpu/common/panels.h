@@ -5,7 +5,11 @@
 // kNv, kPanelStep, kColumnSums.
 #pragma once
 
+//% if gate
+constexpr int kNr = kNv / 2 * kLanes;  // columns of D: a tile holds both factors of its elements
+//% else
 constexpr int kNr = kNv * kLanes;
+//% end
 /// Rows of units in a panel: a multiple of kPanelStep.
 KILN_INLINE i64 panel_groups(i64 k) { return round_up((k + kGroup - 1) / kGroup, kPanelStep); }
 /// Units that a panel takes, a row of column sums included.

@@ -21,6 +21,11 @@ constexpr int lanes_for(int columns) {
   return lanes;
 }
 
+//% if gate
+// A tile holds both factors of its elements of D.
+constexpr int kColumns = kNr / 2, kFinishLanes = lanes_for(kColumns);
+
+//% end
 /// M rows of A by kNr rows of B^T over k. A ragged tile has fewer rows of A and skips the missing
 /// ones, by branches that are predicted; missing rows of B^T repeat the last that exists.
 template <int M, bool Ragged>
@@ -50,7 +55,15 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
   KILN_UNROLL
   for (int i = 0; i < M; ++i) from_a[i] = a + i * lda;
   KILN_UNROLL
+  //% if stacked
+  for (int j = 0; j < kNr; ++j) {
+    // `b` is row `column` of B^T; the tile has those of each factor from half of that.
+    const i64 of_factor = column / 2 + smaller(j % kColumns, columns / 2 - 1);
+    from_b[j] = b + (of_factor + j / kColumns * out.columns - column) * ldb;
+  }
+  //% else
   for (int j = 0; j < kNr; ++j) from_b[j] = b + (j < columns ? j : columns - 1) * ldb;
+  //% end
 
   auto step = [&](auto units_of_a, auto units_of_b) __attribute__((always_inline)) {
     UnitVec right[kNr];
@@ -110,10 +123,24 @@ __attribute__((noinline)) static void tile(const TypeA* a, i64 lda, const TypeB*
   }
   //% end
   auto finish_row = [&](const AccVec(&of)[kNr], int i) __attribute__((always_inline)) {
+    //% if gate
+    //% if stacked
+    constexpr int kApart = kColumns;
+    //% else
+    constexpr int kApart = kFinishLanes;
+    //% end
+    Vec<Acc, kFinishLanes> both[2] = {Vec<Acc, kFinishLanes>(Acc(0)),
+                                      Vec<Acc, kFinishLanes>(Acc(0))};
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) both[j / kApart][j % kApart] = add_lanes<kLanes>(of[j]);
+    finish_gated<kFinishLanes>(out, both[0], both[1], row + i, column / 2, columns / 2,
+                               {true, true});
+    //% else
     Vec<Acc, lanes_for(kNr)> total = Acc(0);
     KILN_UNROLL
     for (int j = 0; j < kNr; ++j) total[j] = add_lanes<kLanes>(of[j]);
     finish<lanes_for(kNr)>(out, total, row + i, column, columns, {true, true});
+    //% end
   };
   if constexpr (Ragged) {
     AccVec copy[M][kNr];  // indexed at run time, accumulators would not stay in registers
@@ -176,6 +203,9 @@ KILN_INLINE i64 vectors_of_thread(const KilnArgs& args) {
 
 static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, Range rows,
                      Range columns) {
+  //% if gate
+  columns = {2 * columns.begin, 2 * columns.end};  // of op(B)
+  //% end
   const auto* a = static_cast<const TypeA*>(args.a);
   const auto* b = static_cast<const TypeB*>(args.b);
   //% if pack_a || pack_b

@@ -1,6 +1,9 @@
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
 // Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h, transposed.h and the
 // parameters.
+//% if gate
+// Columns are those of D, under each of which are two of op(B).
+//% end
 
 //% if fetch_a || fetch_b
 /// What is read after the current tiles, of A and of B.
@@ -32,6 +35,9 @@ struct Operand {
   const TypeB* b;
   i64 ldb;
   //% end
+  //% if stacked
+  i64 apart;  // from the columns of B of a factor, where they lie, to those of the other
+  //% end
   //% if fetch_a || fetch_b
   Next* next;
   //% end
@@ -57,7 +63,7 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
 }
 //% end
 
-//% if packed_b
+//% if packed_b && !stacked
 /// Rows of units of panels that lie beside one another, one k step of each. Two bases and a pitch
 /// reach six panels: a register for each would leave too few for the rows of an unpacked A, and the
 /// compiler would compute the addresses anew in each step (measured: half the speed at kNv = 6).
@@ -85,6 +91,30 @@ struct PanelRows {
 };
 //% end
 
+//% if packed_b && stacked
+/// Rows of units of panels, one k step of each: N / 2 of the first factor's that lie beside one
+/// another, and as many of the second's. A base for each and a pitch reach six panels.
+template <int N>
+struct FactorRows {
+  const char *first, *second;
+  i64 pitch;
+
+  __attribute__((always_inline)) FactorRows(const Unit* at, i64 apart, i64 bytes_apart)
+      : first(reinterpret_cast<const char*>(at)),
+        second(reinterpret_cast<const char*>(at + apart)),
+        pitch(bytes_apart) {
+    __asm__("" : "+r"(second), "+r"(pitch));
+  }
+  __attribute__((always_inline)) const char* of(int j) const {
+    return j < N / 2 ? first + j * pitch : second + (j - N / 2) * pitch;
+  }
+  __attribute__((always_inline)) void advance() {
+    first += sizeof(UnitVec);
+    second += sizeof(UnitVec);
+  }
+};
+
+//% end
 //% if fetch_d || fetch_a || fetch_b
 constexpr int kStepsPerFetch = 8;
 //% end
@@ -99,6 +129,9 @@ template <int M, int N, Lacks What>
 __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
                                            i64 row, i64 column, int rows, int columns, Pass pass) {
   constexpr bool kRagged = What == Lacks::both, kMasked = What != Lacks::nothing;
+  //% if interleaved
+  columns *= 2;  // of op(B)
+  //% end
   const Operand in = operands;  // copies that stores to D cannot alias
   const Output out = where;
   AccVec acc[M][N];
@@ -108,8 +141,12 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     // A's bytes were shifted by 128 to be unsigned; the column sums undo it.
     AccVec start = AccVec(0);
     if (in.sums) {
+      //% if stacked
+      start = load<AccVec>(FactorRows<N>(in.sums, in.apart, in.b_pitch).of(j)) * -128;
+      //% else
       const int panel = kRagged && j == N - 1 ? (columns - 1) / kLanes : j;  // as PanelRows
       start = load<AccVec>(reinterpret_cast<const char*>(in.sums) + panel * in.b_pitch) * -128;
+      //% end
     }
     //% else
     AccVec start = AccVec(Acc(0));
@@ -133,19 +170,46 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     }
   }
   //% end
-  //% if packed_b
+  //% if packed_b && stacked
+  FactorRows<N> right(in.b, in.apart, in.b_pitch);
+  //% end
+  //% if packed_b && !stacked
   PanelRows<N, kRagged> right(in.b, in.b_pitch, columns);
   //% end
-  //% if !packed_b && !grouped
+  //% if !packed_b && !grouped && !stacked
   Vec<bool, kLanes> live[N];
   KILN_UNROLL
   for (int j = 0; j < N; ++j)
     live[j] = first_lanes<kLanes>(kMasked ? columns - j * kLanes : kLanes, Iota<kLanes>{});
   //% end
+  //% if !packed_b && !grouped && stacked
+  Vec<bool, kLanes> live[N];
+  KILN_UNROLL
+  for (int j = 0; j < N; ++j)
+    live[j] =
+        first_lanes<kLanes>(kMasked ? columns - j % (N / 2) * kLanes : kLanes, Iota<kLanes>{});
+  //% end
+  //% if !packed_b && stacked
+  const auto column_of = [&](int j) { return j % (N / 2) * kLanes + j / (N / 2) * in.apart; };
+  //% end
 
   auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
     UnitVec b[N];
     //% if !packed_b && grouped
+    //% if stacked
+    KILN_UNROLL
+    for (int f = 0; f < N; f += N / 2) {
+      KILN_UNROLL
+      for (int j = 0; j < N / 2; j += kGroup) {
+        UnitVec units[kGroup];
+        const int left = (kMasked ? columns : N / 2 * kLanes) - j * kLanes;
+        load_panels(units, in.b + g * kGroup * in.ldb + column_of(f + j), in.ldb, count,
+                    int(smaller(kGroup * kLanes, left)));
+        KILN_UNROLL
+        for (int s = 0; s < kGroup && j + s < N / 2; ++s) b[f + j + s] = units[s];
+      }
+    }
+    //% else
     KILN_UNROLL
     for (int j = 0; j < N; j += kGroup) {
       UnitVec units[kGroup];
@@ -154,13 +218,18 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
       KILN_UNROLL
       for (int s = 0; s < kGroup && j + s < N; ++s) b[j + s] = units[s];
     }
+    //% end
     //% else
     KILN_UNROLL
     for (int j = 0; j < N; ++j) {
       //% if packed_b
       b[j] = load<UnitVec>(right.of(j));
       //% else
+      //% if stacked
+      const TypeB* from = in.b + g * in.ldb + column_of(j);
+      //% else
       const TypeB* from = in.b + g * in.ldb + j * kLanes;
+      //% end
       if constexpr (kMasked)
         b[j] = units_along<kLanes, TypeB>(__builtin_masked_load(
             live[j], reinterpret_cast<const Raw<TypeB>*>(from), Vec<Raw<TypeB>, kLanes>(0)));
@@ -175,7 +244,11 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
       //% if packed_b
       __builtin_prefetch(right.of(j) + kPrefetch * sizeof(UnitVec));
       //% else
+      //% if stacked
+      __builtin_prefetch(in.b + (g + kPrefetch) * kGroup * in.ldb + column_of(j));
+      //% else
       __builtin_prefetch(in.b + (g + kPrefetch) * kGroup * in.ldb + j * kLanes);
+      //% end
       //% end
     }
     //% end
@@ -216,7 +289,13 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     //% if fetch_b
     fetch<kFetchB>(in.next->b);
     //% end
-    //% if fetch_d
+    //% if fetch_d && gate
+    KILN_UNROLL
+    for (int j = 0; j < N / 2; ++j)
+      if (!kRagged && i < M)
+        __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
+    //% end
+    //% if fetch_d && !gate
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
       if (!kRagged && i < M)
@@ -246,6 +325,40 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
       store_first<kLanes>(waiting(out, row, column, i, j), acc[i][j], width(j));
   }
   //% else
+  //% if gate
+  // Where the vectors of both factors under vector s of D are.
+  //% if stacked
+  const auto low = [](int s) { return s; };
+  const auto high = [](int s) { return N / 2 + s; };
+  //% else
+  const auto low = [](int s) { return 2 * s; };
+  const auto high = [](int s) { return 2 * s + 1; };
+  columns /= 2;
+  //% end
+  if constexpr (kRagged) {
+    AccVec sums[M][N];  // a copy: indexed at run time, accumulators would not stay in registers
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) sums[i][j] = acc[i][j];
+    }
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < rows; ++i) {
+#pragma clang loop unroll(disable)
+      for (int s = 0; s < N / 2; ++s)
+        finish_gated<kLanes>(out, sums[i][low(s)], sums[i][high(s)], row + i, column + s * kLanes,
+                             columns - s * kLanes, pass);
+    }
+  } else {
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int s = 0; s < N / 2; ++s)
+        finish_gated<kLanes>(out, acc[i][low(s)], acc[i][high(s)], row + i, column + s * kLanes,
+                             kMasked && s == N / 2 - 1 ? columns - s * kLanes : kLanes, pass);
+    }
+  }
+  //% else
   if constexpr (kRagged) {
     AccVec sums[M][N];  // a copy: indexed at run time, accumulators would not stay in registers
     KILN_UNROLL
@@ -269,6 +382,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     }
   }
   //% end
+  //% end
 }
 
 /// A ragged tile of as many vectors as the columns need or one more, N at most: a tile for each
@@ -276,10 +390,16 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
 template <int N>
 KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
                              int rows, int columns, Pass pass) {
+  //% if gate
+  if constexpr (N > 2)
+    if (columns <= (N / 2 - 1) * kLanes)
+      return ragged_tile<N - 2>(in, k, out, row, column, rows, columns, pass);
+  //% else
   constexpr int kNarrower = N > 2 ? N - 2 : 1;
   if constexpr (N > 1)
     if (columns <= kNarrower * kLanes)
       return ragged_tile<kNarrower>(in, k, out, row, column, rows, columns, pass);
+  //% end
   tile<kMr, N, Lacks::both>(in, k, out, row, column, rows, columns, pass);
 }
 
@@ -289,7 +409,11 @@ KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, 
     return tile<kMr, kNv, Lacks::nothing>(in, k, out, row, column, rows, columns, pass);
   //% if tail_columns
   if (rows == kMr && columns == kTailColumns) {
+    //% if gate
+    constexpr int kVectors = (kTailColumns + kLanes - 1) / kLanes * 2;
+    //% else
     constexpr int kVectors = (kTailColumns + kLanes - 1) / kLanes;
+    //% end
     return tile<kMr, kVectors, Lacks::columns>(in, k, out, row, column, rows, columns, pass);
   }
   //% end
@@ -313,6 +437,18 @@ KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
   //% end
 }
 //% end
+//% if pack_b && gate
+
+/// Packs the columns of op(B) from `column` over k.
+KILN_INLINE void pack_columns(const KilnArgs& args, Unit* to, i64 column, i64 width, i64 k0,
+                              i64 k) {
+  //% if b_k_major
+  pack_panels_along(to, b_at(args, k0, column), args.ldb, width, k);
+  //% else
+  pack_panels_across(to, b_at(args, k0, column), args.ldb, width, k);
+  //% end
+}
+//% end
 
 /// What one thread keeps in the workspace, in bytes; see thread_memory().
 struct Memory {
@@ -330,21 +466,42 @@ KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
                 : 0;
 }
 KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
+  //% if gate
+  return kPackB ? round_up(2 *
+                               panels_units(smaller(args.division.nc, args.n),
+                                            smaller(args.division.kc, args.k)) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
+  //% else
   return kPackB ? round_up(panels_units(smaller(args.division.nc, args.n),
                                         smaller(args.division.kc, args.k)) *
                                i64(sizeof(Unit)),
                            kLine)
                 : 0;
+  //% end
 }
+//% if gate
+/// Accumulators of a row of a block: of both factors, whole vectors.
+KILN_INLINE i64 waiting_in_row(const KilnArgs& args) {
+  return 2 * round_up(smaller(args.division.nc, args.n), kLanes);
+}
+//% end
 /// Partial accumulators that later k is added to, where D's type would round them.
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   //% if split_k
   return round_up(args.m * args.n * i64(sizeof(Acc)), kLine);
   //% else
   //% if accumulate == workspace
+  //% if gate
+  return args.k > args.division.kc
+             ? round_up(args.m * waiting_in_row(args) * i64(sizeof(Acc)), kLine)
+             : 0;
+  //% else
   return args.k > args.division.kc
              ? round_up(args.m * smaller(args.division.nc, args.n) * i64(sizeof(Acc)), kLine)
              : 0;
+  //% end
   //% else
   return 0;
   //% end
@@ -429,15 +586,29 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
     //% end
     //% end
     //% if pack_b
+    //% if interleaved
+    in.b = memory.b + panels_units(2 * (j - columns.begin), k);
+    //% else
     in.b = memory.b + panels_units(j - columns.begin, k);
+    //% end
+    //% if stacked
+    in.apart = panels_units(columns.end - columns.begin, k);
+    //% end
     in.b_pitch = panel_units(k) * i64(sizeof(Unit));
     //% if column_sums
     in.sums = in.b + panel_groups(k) * kLanes;
     //% end
     //% end
     //% if !packed_b
+    //% if interleaved
+    in.b = static_cast<const TypeB*>(args.b) + k0 * args.ldb + 2 * j;
+    //% else
     in.b = static_cast<const TypeB*>(args.b) + k0 * args.ldb + j;
+    //% end
     in.ldb = args.ldb;
+    //% if stacked
+    in.apart = args.n;
+    //% end
     //% end
     any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
              pass);
@@ -469,8 +640,12 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
   const i64 mc = args.division.mc, nc = args.division.nc, kc = args.division.kc;
   for (i64 j = columns.begin; j < columns.end; j += nc) {
     const Range block_columns{j, smaller(j + nc, columns.end)};
+    //% if gate
+    out.partial = {memory.partial, waiting_in_row(args), rows.begin, 2 * j};
+    //% else
     //% if accumulate == workspace && !split_k
     out.partial = {memory.partial, smaller(nc, args.n), rows.begin, j};
+    //% end
     //% end
     for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
       const i64 k = smaller(kc, ks.end - k0);
@@ -479,7 +654,15 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
       //% else
       const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
       //% end
-      //% if pack_b
+      //% if pack_b && stacked
+      const i64 width = block_columns.end - j;
+      pack_columns(args, memory.b, j, width, k0, k);
+      pack_columns(args, memory.b + panels_units(width, k), args.n + j, width, k0, k);
+      //% end
+      //% if pack_b && interleaved
+      pack_columns(args, memory.b, 2 * j, 2 * (block_columns.end - j), k0, k);
+      //% end
+      //% if pack_b && !gate
       //% if b_k_major
       pack_panels_along(memory.b, b_at(args, k0, j), args.ldb, block_columns.end - j, k);
       //% else

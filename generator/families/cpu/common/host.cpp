@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "generator/problem/gate.h"
+
 namespace kiln::host {
 namespace {
 
@@ -64,7 +66,8 @@ bool shifts_a(const Canonical& problem, const DotInstruction& row) {
 }
 
 bool needs_partial_accumulators(const Canonical& problem) {
-  return problem.gemm.d.dtype != problem.gemm.accumulator || !is_floating(problem.gemm.d.dtype);
+  return gated(problem.gemm) || problem.gemm.d.dtype != problem.gemm.accumulator ||
+         !is_floating(problem.gemm.d.dtype);
 }
 
 void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device, Isa isa,
@@ -88,6 +91,10 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["b_k_major"] = value_of(problem.b_k_major);
   add_epilogue(v, g);
   v["epilogue"] = any_epilogue ? "call" : "constant";
+  v["exponential"] = value_of(any_epilogue || g.epilogue.activation > Activation::relu ||
+                              g.epilogue.gate > Gate::relu);
+  v["stacked"] = value_of(gated(g) && g.epilogue.gate_order == GateOrder::stacked);
+  v["interleaved"] = value_of(gated(g) && g.epilogue.gate_order == GateOrder::interleaved);
   v["stream_d"] = "0";
   v["lone_column"] = "0";
   v["scales"] = "0";

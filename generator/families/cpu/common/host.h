@@ -32,7 +32,8 @@ KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel);
 /// Whether k is divided among threads, and at which multiples the others are: what
 /// templates/cpu/common/share.h expects.
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
-/// Whether accumulators of a part of k need a workspace, because D's type would round them.
+/// Whether accumulators of a part of k need a workspace, because D's type would round them or D has
+/// no room for both factors'.
 bool needs_partial_accumulators(const Canonical& problem);
 
 /// Whether a vector of columns, whose number is a constant of the code, has one that D stores in

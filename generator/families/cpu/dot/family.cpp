@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "generator/families/cpu/common/host.h"
+#include "generator/problem/gate.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::dot {
@@ -21,11 +22,13 @@ struct DotSizes {
   const DotInstruction& row;
   int step;      // k of a vector
   bool shifted;  // A is shifted to unsigned bytes
+  int columns;   // of D in a tile
 };
 
 DotSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostDot& c) {
   const auto& row = *instruction(c.isa, p, d);
-  return {row, row.vector_bytes / row.acc_bytes * row.group, host::shifts_a(p, row)};
+  return {row, row.vector_bytes / row.acc_bytes * row.group, host::shifts_a(p, row),
+          c.nr / (gated(p.gemm) ? 2 : 1)};
 }
 
 constexpr FirstRule<HostDot> kFirst[] = {
@@ -39,6 +42,10 @@ constexpr Rule<HostDot, DotSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const HostDot& c, const DotSizes&) {
        return c.pack_a != p.a_k_major && c.pack_b != p.b_k_major && !(c.pack_a && c.pack_b) &&
               !p.gemm.b_packed;
+     }},
+    {"a gate needs an even nr, any_epilogue=0 and pack_b=0",
+     [](const Canonical& p, const DeviceCaps&, const HostDot& c, const DotSizes&) {
+       return !gated(p.gemm) || (c.nr % 2 == 0 && !c.any_epilogue && !c.pack_b);
      }},
     {"mc is 0 with pack_b: each block of rows would copy B again",
      [](const Canonical&, const DeviceCaps&, const HostDot& c, const DotSizes&) {
@@ -71,8 +78,9 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   constexpr std::int64_t kMostCopied = 64;
   const bool pack_a = !p.a_k_major, pack_b = !p.b_k_major;
   if ((pack_a && (pack_b || p.gemm.m > kMostCopied)) || (pack_b && p.gemm.n > kMostCopied) ||
-      p.gemm.b_packed)
+      p.gemm.b_packed || (pack_b && gated(p.gemm)))
     return;
+  const int factors = gated(p.gemm) ? 2 : 1;
   // Few columns stay in cache, and A is what is read from memory.
   constexpr std::int64_t kFewColumns = 16;
   const bool streams_a = !pack_a && p.gemm.n <= kFewColumns && p.gemm.m > p.gemm.n;
@@ -87,11 +95,11 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     const int registers = host::vector_registers(isa);
     const int step = row->vector_bytes / row->acc_bytes * row->group;
     for (int mr = 1; mr <= 8; ++mr)
-      for (int nr = 1; nr <= 12; ++nr) {
+      for (int nr = factors; nr <= 12; nr += factors) {
         const int accumulators = mr * nr;
         // One row of A cannot fill the registers: there, more than a few columns only cost reach.
-        const bool full =
-            accumulators * 2 >= registers || mr == 1 || mr == p.gemm.m || nr == p.gemm.n;
+        const bool full = accumulators * 2 >= registers || mr == 1 || mr == p.gemm.m ||
+                          nr == p.gemm.columns_of_b();
         if (mr > std::max<std::int64_t>(p.gemm.m, 1) || accumulators + nr + 1 > registers || !full)
           continue;
         for (const int kc : {0, 16 * step, 32 * step, 64 * step}) {
@@ -139,7 +147,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostDot& h,
   v["tail_rows"] = flag(tail_rows > 0);
   v["pack_a"] = flag(h.pack_a);
   v["pack_b"] = flag(h.pack_b);
-  host::add_shares(out, h.parallel, h.mr, h.nr, row.group);
+  host::add_shares(out, h.parallel, h.mr, w.columns, row.group);
   return out;
 }
 
@@ -148,7 +156,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostDot& h, const 
   const auto rate = host::rates(d, h.isa);
   const Gemm& g = p.gemm;
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
-  double m = double(g.m), n = double(g.n), batch = double(g.batch);
+  double m = double(g.m), n = double(g.columns_of_b()), batch = double(g.batch);
   const auto part = [&](double size, double unit) {
     return std::min(size, std::ceil(std::ceil(size / unit) / threads) * unit);
   };
@@ -211,12 +219,13 @@ constexpr TypedFamily<HostDot, DotSizes> kRow{
         [](const HostDot& c) { return host::division(c.mc, 0, c.kc, Inner::rows, c.parallel); },
     .tile =
         [](const Canonical& p, const HostDot& c, const DotSizes& w) {
-          return host::tile_of(p, {c.mr, c.nr, c.kc > 0 ? c.kc : w.step, c.mc, 0, 1, 0});
+          return host::tile_of(p, {c.mr, w.columns, c.kc > 0 ? c.kc : w.step, c.mc, 0, 1, 0});
         },
     .summation = summation,
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostDot& c) { return host::flushed_by(c.isa, g, d); },
-    .flags = [](const DeviceCaps& d, const HostDot& c) { return host::flags(c.isa, d); }};
+    .flags = [](const DeviceCaps& d, const HostDot& c) { return host::flags(c.isa, d); },
+    .computes_gates = [](const Gemm&) { return true; }};
 
 }  // namespace
 

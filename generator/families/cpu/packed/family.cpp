@@ -7,6 +7,7 @@
 
 #include "generator/families/cpu/common/packed_layout.h"
 #include "generator/families/cpu/packed/sizes.h"
+#include "generator/problem/gate.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::packed {
@@ -23,7 +24,8 @@ constexpr std::array<std::string_view, 10> kFiles{
 
 PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
   const auto& row = *row_of(p, d, c);
-  return {row, lanes(row), c.swap ? transposed(p) : p};
+  const int columns = c.nv * lanes(row) / (gated(p.gemm) ? 2 : 1);
+  return {row, lanes(row), columns, c.swap ? transposed(p) : p};
 }
 
 constexpr FirstRule<HostPacked> kFirst[] = {
@@ -40,13 +42,18 @@ constexpr FirstRule<HostPacked> kFirst[] = {
        // One register more holds the broadcast; an accumulator that spills costs a store a
        // step.
        return c.mr >= 1 && c.nv >= 1 && c.mr * c.nv + c.nv + 1 <= host::vector_registers(c.isa);
+     }},
+    {"a gate needs an even nv, any_epilogue=0, swap=0, fetch_b=0 and no parallel=k",
+     [](const Canonical& p, const DeviceCaps&, const HostPacked& c) {
+       return !gated(p.gemm) || (c.nv % 2 == 0 && !c.any_epilogue && !c.swap && c.fetch_b == 0 &&
+                                 c.parallel != Parallel::k);
      }}};
 
 constexpr Rule<HostPacked, PackedSizes> kRules[] = {
     {"mc is a multiple of mr, nc of the register tile's columns, kc of 8",
      [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
-       return c.mc >= c.mr && c.mc % c.mr == 0 && c.nc >= 1 && c.nc % (c.nv * w.lanes) == 0 &&
-              c.kc >= 8 && c.kc % 8 == 0;
+       return c.mc >= c.mr && c.mc % c.mr == 0 && c.nc >= 1 && c.nc % w.columns == 0 && c.kc >= 8 &&
+              c.kc % 8 == 0;
      }},
     {"pack_a=0 needs an A that is k-major or has one k a lane",
      [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
@@ -100,7 +107,7 @@ Parameters parameters(const Canonical&, const DeviceCaps& d, const HostPacked& h
   const Canonical& p = w.product;
   Parameters out;
   host::add_common(out, p, d, h.isa, row, row.vector_bytes, h.any_epilogue);
-  const int nr = h.nv * w.lanes;
+  const int nr = w.columns;
   const bool shifted = host::shifts_a(p, row);
   const bool pack_b = h.pack_b && !p.gemm.b_packed;
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
@@ -159,14 +166,15 @@ Parameters parameters(const Canonical&, const DeviceCaps& d, const HostPacked& h
 }
 
 Tile tile(const Canonical& p, const HostPacked& h, const PackedSizes& w) {
-  const int nr = h.nv * w.lanes;
+  const int nr = w.columns;
   return host::tile_of(p, h.swap ? Tile{nr, h.mr, h.kc, h.nc, h.mc, w.lanes, 1}
                                  : Tile{h.mr, nr, h.kc, h.mc, h.nc, 1, w.lanes});
 }
 
 /// One accumulator an element; partial sums are added where a block of k ends, in D itself or,
-/// where its type would round them, in the workspace. Which of both follows from the types alone
-/// but for parallel=k. With `swap` blocks of k change nothing: whole accumulators wait.
+/// where its type would round them or there is a gate, in the workspace. Which of both follows from
+/// types and gate alone but for parallel=k. With `swap` blocks of k change nothing: whole
+/// accumulators wait.
 std::string summation(const Canonical& p, const DeviceCaps& d, const HostPacked& h,
                       const PackedSizes& w) {
   const std::string blocks = h.kc < p.gemm.k && !h.swap ? fmt::format(" kc={}", h.kc) : "";
@@ -216,7 +224,8 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .fallback = fallback,
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostPacked& c) { return c.widen ? 0 : host::flushed_by(c.isa, g, d); },
-    .flags = [](const DeviceCaps& d, const HostPacked& c) { return host::flags(c.isa, d); }};
+    .flags = [](const DeviceCaps& d, const HostPacked& c) { return host::flags(c.isa, d); },
+    .computes_gates = [](const Gemm&) { return true; }};
 
 }  // namespace
 

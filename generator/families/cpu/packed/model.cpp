@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "generator/families/cpu/packed/sizes.h"
+#include "generator/problem/gate.h"
 
 namespace kiln::host {
 namespace {
@@ -33,8 +34,10 @@ struct Share {
         threads(h.parallel == Parallel::none ? 1 : d.compute_units),
         lanes(sizes.lanes),
         nr(h.nv * sizes.lanes),
+        factors(gated(p.gemm) ? 2 : 1),
         m(double(p.gemm.m)),
-        n(double(p.gemm.n)),
+        n(double(p.gemm.columns_of_b())),
+        nc(double(h.nc) * factors),
         k(double(p.gemm.k)),
         batch(double(p.gemm.batch)) {
     const auto part = [&](double size, double unit) {
@@ -54,11 +57,10 @@ struct Share {
     const double depth = groups / k_blocks * unit;
     strip_a = h.mr * depth;
     strip_b = nr * depth;
-    block = h.inner == Inner::rows ? std::min<double>(h.mc, m) * depth
-                                   : std::min<double>(h.nc, n) * depth;
+    block = h.inner == Inner::rows ? std::min<double>(h.mc, m) * depth : std::min(nc, n) * depth;
     // The packed operand that the inner loop does not hold comes from L3 when it is beyond L2: B
     // for every block of rows, A for every block of columns.
-    const double rest = h.inner == Inner::rows ? std::min<double>(h.nc, n) * depth * h.pack_b
+    const double rest = h.inner == Inner::rows ? std::min(nc, n) * depth * h.pack_b
                                                : std::min<double>(h.mc, m) * depth * h.pack_a;
     spills = rest > 0 && rest + block > 0.8 * d.l2_bytes;
   }
@@ -69,17 +71,19 @@ struct Share {
   const DotInstruction& row;
   const Rates rate;
   const double dots_per_ns;
-  const int threads, lanes, nr;
-  double m, n, k, batch;
+  const int threads, lanes, nr, factors;
+  double m, n, nc, k, batch;             // n, nc and nr of op(B)
   double groups, k_blocks, tiles, unit;  // of k, of k, in all; bytes
   double bytes_a, bytes_b;               // where the caller has them
   double strip_a, strip_b, block;        // bytes as tiles read them
   bool spills;
 };
 
+double bytes_of_d(const Share& s) { return s.m * s.n / s.factors * size_of(s.p.gemm.d.dtype); }
+
 /// A call that touches more than a quarter of L2 is one of many on other data, as it is measured.
 bool in_cache(const Share& s) {
-  const double touched = s.bytes_a + s.bytes_b + s.m * s.n * size_of(s.p.gemm.d.dtype);
+  const double touched = s.bytes_a + s.bytes_b + bytes_of_d(s);
   return touched < 0.25 * s.d.l2_bytes;
 }
 
@@ -148,7 +152,7 @@ double stream_ns(const Share& s) {
   if (!h.pack_b && double(b.ld) * size_of(b.dtype) >= 1024 && s.strip_b > 0.5 * s.d.l1_bytes)
     ns *= 3;
   if (s.spills)
-    ns += (by_rows ? std::ceil(s.m / h.mc) * s.n : std::ceil(s.n / h.nc) * s.m) * s.groups *
+    ns += (by_rows ? std::ceil(s.m / h.mc) * s.n : std::ceil(s.n / s.nc) * s.m) * s.groups *
           s.unit / s.rate.l3;
   return ns;
 }
@@ -166,7 +170,7 @@ double scattered_b(const Share& s) {
 /// Operands, from where the caller has them.
 double operands_ns(const Share& s) {
   const auto& h = s.h;
-  const double a_passes = std::ceil(s.n / h.nc), b_passes = h.pack_b ? 1 : std::ceil(s.m / h.mc);
+  const double a_passes = std::ceil(s.n / s.nc), b_passes = h.pack_b ? 1 : std::ceil(s.m / h.mc);
   const double far = far_rate(s, s.bytes_a + s.bytes_b);
   const double again = std::max(far, s.bytes_a < 0.7 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3);
   return (s.bytes_a + s.bytes_b * b_passes * scattered_b(s)) / far +
@@ -176,9 +180,9 @@ double operands_ns(const Share& s) {
 /// A stored line is read first, unless it is streamed; down the columns of D every tile is on other
 /// pages than the last (measured at k = 16: 20 to 30 %).
 double results_ns(const Share& s) {
-  const double bytes = s.m * s.n * size_of(s.p.gemm.d.dtype);
-  if (s.h.swap) {  // accumulators wait in the workspace, D is written once
-    const double waiting = s.m * std::min<double>(s.h.nc, s.n) * s.unit;
+  const double bytes = bytes_of_d(s);
+  if (s.h.swap || s.factors == 2) {  // accumulators wait in the workspace, D is written once
+    const double waiting = s.m * std::min(s.nc, s.n) * s.unit;
     const double level = waiting < 0.5 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3;
     return 2 * bytes / far_rate(s, bytes) + 2 * s.m * s.n * s.unit * (s.k_blocks - 1) / level;
   }
@@ -196,7 +200,7 @@ double late_ns(const Share& s) {
   if (s.p.gemm.b_packed)
     ns += std::ceil(s.n / s.lanes) * s.k_blocks * kPieceNs * (s.h.prefetch > 0 ? 0.3 : 1);
   if (!s.h.pack_a && s.p.a_k_major && row_bytes < 16384)
-    ns += s.bytes_a * std::ceil(s.n / s.h.nc) / far_rate(s, total) * (row_bytes < 2048 ? 0.6 : 0.3);
+    ns += s.bytes_a * std::ceil(s.n / s.nc) / far_rate(s, total) * (row_bytes < 2048 ? 0.6 : 0.3);
   return ns;
 }
 
@@ -205,7 +209,7 @@ double packing_ns(const Share& s) {
   const double spilled = s.spills ? 1.6 : 1;
   double ns = 0;
   if (h.pack_a)
-    ns += s.m * s.groups * std::ceil(s.n / h.nc) * (s.p.a_k_major ? kPackAlong : kPackAcross) *
+    ns += s.m * s.groups * std::ceil(s.n / s.nc) * (s.p.a_k_major ? kPackAlong : kPackAcross) *
           (h.inner == Inner::columns ? spilled : 1);
   if (h.pack_b && !s.p.gemm.b_packed)
     ns += s.n * s.groups * (s.p.b_k_major ? kPackAlong : kPackAcross) *

@@ -13,7 +13,8 @@ constexpr int lanes(const DotInstruction& row) { return row.vector_bytes / row.a
 
 struct PackedSizes {
   const DotInstruction& row;
-  int lanes;  // of a vector
+  int lanes;    // of a vector
+  int columns;  // of D in a register tile, of the transposed product with `swap`
   /// The product whose left operand is copied to strips and whose columns fill vectors: the problem
   /// itself or, with `swap`, its transposed product. Its D and epilogue are the problem's.
   Canonical product;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "generator/families/cpu/packed/sizes.h"
+#include "generator/problem/gate.h"
 
 namespace kiln::host::packed {
 namespace {
@@ -26,7 +27,7 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
   const double kc = double(std::min<std::int64_t>(h.kc, g.k));
   const double calls = kc / row.group / 8;  // of one tile
   const double column_tiles =
-      double(ceil_div(std::min<std::int64_t>(h.nc, g.n), h.nv * lanes(row)));
+      double(ceil_div(std::min<std::int64_t>(h.nc, g.n), h.nv * lanes(row) / (gated(g) ? 2 : 1)));
   const double row_tiles = double(ceil_div(g.m, h.mr));
   const auto lines = [&](double bytes, double tiles) {
     if (bytes > room) return 0;
@@ -41,7 +42,7 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
     out.a = lines(h.mc * kc * size_of(g.a.dtype), double(h.mc) / h.mr * column_tiles);
   if (!h.pack_a && p.a_k_major)
     out.a = lines(h.mr * kc * size_of(g.a.dtype), h.inner == Inner::rows ? 1 : column_tiles);
-  if (!g.b_packed && (h.nc < g.n || h.kc < g.k))
+  if (!g.b_packed && !gated(g) && (h.nc < g.n || h.kc < g.k))
     out.b = lines(std::min<double>(h.nc, double(g.n)) * kc * size_of(g.b.dtype),
                   row_tiles * column_tiles);
   return out;
@@ -57,21 +58,24 @@ struct TileShape {
   int mr, nv;
 };
 
-/// Register tiles worth trying: full ones for long loops, thin ones for thin problems.
+/// Register tiles worth trying: full ones for long loops, thin ones for thin problems. With a gate
+/// a vector of D takes two of the tile.
 std::vector<TileShape> tiles(Isa isa, const Canonical& p, int lane_count) {
   const int registers = vector_registers(isa);
   std::vector<TileShape> out;
-  for (int nv = 1; nv <= 6; ++nv) {
+  const int least = gated(p.gemm) ? 2 : 1;
+  for (int nv = least; nv <= 6; nv += least) {
     const int most = std::min((registers - 1 - nv) / nv, 14 * (nv > 1) + 28 * (nv == 1));
     for (int mr = 1; mr <= most; ++mr) {
       // Half of the registers hide the latency of the accumulators; a product of few columns is
       // bound by memory, where few rows side by side do best (they may share a cache set).
-      const bool full = mr * nv >= registers / 2 || (nv * lane_count >= p.gemm.n && mr * nv >= 6);
+      const std::int64_t columns = nv / least * lane_count;
+      const bool full = mr * nv >= registers / 2 || (columns >= p.gemm.n && mr * nv >= 6);
       const bool all_rows = mr == p.gemm.m;
       const bool even_rows = p.gemm.m < 32 && p.gemm.m % mr == 0;
-      const bool covers_n = nv * lane_count < p.gemm.n + lane_count;
+      const bool covers_n = columns < p.gemm.n + lane_count;
       if (mr > p.gemm.m && mr > 1) continue;  // a tile of all rows is as good
-      if ((full || all_rows || even_rows) && (covers_n || nv == 1)) out.push_back({mr, nv});
+      if ((full || all_rows || even_rows) && (covers_n || nv == least)) out.push_back({mr, nv});
     }
   }
   return out;
@@ -102,14 +106,15 @@ struct Blocks {
 /// strip by strip, and its block has no reason to be small. `m` and `n` are whole tiles.
 std::vector<Blocks> blocks(const Gemm& g, int mr, int nr, std::int64_t m, std::int64_t n) {
   std::vector<Blocks> out;
+  const std::int64_t factors = gated(g) ? 2 : 1;  // of B, whose columns `nc` is
   const auto add = [&](Inner inner, std::int64_t mc, std::int64_t nc) {
-    out.push_back(
-        {inner, int(std::min(m, ceil_div(mc, mr) * mr)), int(std::min(n, ceil_div(nc, nr) * nr))});
+    out.push_back({inner, int(std::min(m, ceil_div(mc, mr) * mr)),
+                   int(std::min(n, ceil_div(nc, nr * factors) * nr))});
   };
   for (const int mc : {96, 240, 480, 960}) add(Inner::rows, mc, 4096);
   // Few rows: B may be packed one strip at a time, since all of A follows in cache.
   if (g.m <= 512)
-    for (const int nc : {nr, 4 * nr}) add(Inner::rows, 512, nc);
+    for (const int nc : {nr, 4 * nr}) add(Inner::rows, 512, nc * factors);
   for (const int nc : {128, 256, 512, 768, 1536, 4096}) add(Inner::columns, 1 << 20, nc);
   // A packed block of A stays in L2 beside that of B.
   for (const int mc : {48, 192})
@@ -132,7 +137,7 @@ Choices choices(const Canonical& p, const DeviceCaps& d, bool swap) {
     // One thread alone may win only where waking the others costs a share worth mentioning: below
     // some 0.3 ms.
     out.ways = {Parallel::m, Parallel::n};
-    if (!swap) out.ways.push_back(Parallel::k);
+    if (!swap && !gated(p.gemm)) out.ways.push_back(Parallel::k);
     if (p.gemm.flops() < 64e6) out.ways.push_back(Parallel::none);
     if (d.compute_units > 3) out.ways.push_back(Parallel::grid);
     if (p.gemm.batch > 1) out.ways.push_back(Parallel::batch);
@@ -164,7 +169,7 @@ void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
     if (row == nullptr) continue;
     const std::vector<int> kcs = blocks_of_k(p.gemm, row->group);
     for (const auto [mr, nv] : tiles(isa, p, lanes(*row))) {
-      const int nr = nv * lanes(*row);
+      const int nr = nv * lanes(*row) / (gated(p.gemm) ? 2 : 1);
       const std::int64_t m = ceil_div(std::max<std::int64_t>(p.gemm.m, 1), mr) * mr;
       const std::int64_t n = ceil_div(std::max<std::int64_t>(p.gemm.n, 1), nr) * nr;
       for (const Blocks& b : blocks(p.gemm, mr, nr, m, n))
@@ -205,7 +210,7 @@ void enumerate_packed(const Canonical& p, const DeviceCaps& d,
                       const std::function<void(const Config&)>& visit) {
   constexpr std::int64_t kFewColumns = 64;
   const bool weights = p.gemm.b_packed;
-  const bool swaps = !weights && p.gemm.n <= kFewColumns && p.gemm.n < p.gemm.m;
+  const bool swaps = !weights && !gated(p.gemm) && p.gemm.n <= kFewColumns && p.gemm.n < p.gemm.m;
   const auto* row = instruction(isas(d).front(), p, d);
   const bool widens = !weights && row != nullptr && row->kind == Kind::bf16 && slow_pairs(d);
   for (const bool widen : {false, true}) {

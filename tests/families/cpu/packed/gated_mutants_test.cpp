@@ -1,0 +1,115 @@
+// Mistakes in the gated kernels of CPUs, planted one at a time: in where the columns of both
+// factors come from, where their sums wait and where they meet. Verification must find each of
+// them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/attempt.h"
+#include "support/compiled.h"
+#include "tuner/verify/verify.h"
+
+namespace kiln::gated_mutants_test {
+
+struct Base {
+  const char* cpu;
+  const char* shape;
+  Config config;
+};
+/// `from` becomes `to` wherever it stands.
+struct Mutant {
+  const Base* base;
+  const char* name;
+  const char* from;
+  const char* to;
+};
+
+const Base kPacked{"avx2", "fp32 N T 13 29 60 gate=silu epilogue=bias_col+residual",
+                   HostPacked{.isa = Isa::avx2, .mr = 3, .nv = 4, .kc = 16, .mc = 6, .nc = 16}};
+const Base kPairs{"avx2", "fp32 N N 13 29 60 gate=sigmoid:interleaved epilogue=bias_col",
+                  HostPacked{.isa = Isa::avx2, .mr = 3, .nv = 4, .kc = 16, .mc = 6, .nc = 16}};
+const Base kInPlace{"avx512", "fp32 N N 13 45 60 gate=relu ldb=99",
+                    HostPacked{.mr = 3, .nv = 4, .kc = 16, .mc = 6, .nc = 32, .pack_b = false}};
+const Base kDot{"avx2", "fp32 N T 5 11 70 gate=gelu epilogue=bias_col",
+                HostDot{.isa = Isa::avx2, .mr = 2, .nr = 4}};
+const Base kDotPairs{"avx2", "fp32 N T 5 11 70 gate=gelu_erf:interleaved epilogue=bias_col",
+                     HostDot{.isa = Isa::avx2, .mr = 2, .nr = 6}};
+
+const std::vector<Mutant> kMutants{
+    {&kPacked, "packs the first factor's columns twice", "args.n + j, width", "j, width"},
+    {&kPacked, "reads the first factor's panels twice", "second + (j - N / 2) * pitch",
+     "first + (j - N / 2) * pitch"},
+    {&kPacked, "takes the factors for each other", "silu<L>(first) * second",
+     "silu<L>(second) * first"},
+    {&kPacked, "adds the first factor's bias to both", "out.bias + out.columns + column",
+     "out.bias + column"},
+    {&kPacked, "passes the gate before k ends", "if (!pass.last) {", "if (false) {"},
+    {&kPacked, "keeps one factor's sums", "+ which * L;", ";"},
+    {&kPacked, "keeps sums where the next vector's are", "2 * round_up(smaller",
+     "round_up(smaller"},
+    {&kPacked, "forgets alpha of a factor",
+     "__builtin_convertvector(high, Vec<Real, L>) * out.alpha",
+     "__builtin_convertvector(high, Vec<Real, L>)"},
+    {&kPacked, "forgets the residual", "v += load_real<L>(out.residual",
+     "load_real<L>(out.residual"},
+    {&kPairs, "does not separate the factors", "separate(first, second, Iota<L>{});", ""},
+    {&kPairs, "packs half of a block's columns", "2 * (block_columns.end - j)",
+     "(block_columns.end - j)"},
+    {&kPairs, "has one bias for both vectors", "2 * column + L, 2 * columns - L",
+     "2 * column, 2 * columns"},
+    {&kInPlace, "masks as if the factors were one", "columns - j % (N / 2) * kLanes",
+     "columns - j * kLanes"},
+    {&kInPlace, "reads one factor twice", "in.apart = args.n;", "in.apart = 0;"},
+    {&kDot, "reads one factor twice", "j / kColumns * out.columns - column", "- column"},
+    {&kDot, "reads rows beyond a factor", "smaller(j % kColumns, columns / 2 - 1)",
+     "smaller(j % kColumns, columns - 1)"},
+    {&kDotPairs, "finishes columns of op(B)", "column / 2, columns / 2", "column / 2, columns"},
+    {&kDotPairs, "has the vectors of either factor full", "constexpr int kApart = kFinishLanes;",
+     "constexpr int kApart = kColumns;"},
+};
+
+/// Why the kernel is wrong, or nothing; `change` is done to its source.
+template <typename F>
+std::string caught(const Base& base, F&& change) {
+  const auto device = test::runnable(base.cpu, 1);
+  const Gemm gemm = parse_gemm(base.shape).value();
+  auto source = render(gemm, *device, base.config);
+  if (!source) return "not rendered: " + source.error().message;
+  change(source->text);
+  const auto binary = host_compiler().value()->compile(*source);
+  if (!binary) return "not compiled: " + binary.error().message;
+  BoundKernel kernel(HostKernel::load(binary->image).value(), base.config, gemm, *device);
+  auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full}).value();
+  const auto verdict =
+      verifier.check([&](const Operands& operands) { return kernel.run(operands); });
+  return verdict ? "" : "wrong: " + verdict.error().detail;
+}
+
+TEST(GatedMutants, AreCaught) {
+  test::Attempt attempt;
+  for (const Mutant& mutant : kMutants) {
+    if (!test::runnable(mutant.base->cpu, 1)) continue;
+    attempt.at(mutant.name);
+    bool planted = false;
+    const std::string why = caught(*mutant.base, [&](std::string& source) {
+      const std::string from = mutant.from, to = mutant.to;
+      for (auto at = source.find(from); at != source.npos; at = source.find(from, at + to.size())) {
+        source.replace(at, from.size(), to);
+        planted = true;
+      }
+    });
+    EXPECT_TRUE(planted) << mutant.name << ": the kernel has no such place";
+    EXPECT_TRUE(why.starts_with("wrong"))
+        << mutant.name << ": " << (why.empty() ? "survived" : why);
+  }
+}
+
+TEST(GatedMutants, UnchangedKernelsAreRight) {
+  for (const Base* base : {&kPacked, &kPairs, &kInPlace, &kDot, &kDotPairs})
+    if (test::runnable(base->cpu, 1))
+      EXPECT_EQ(caught(*base, [](std::string&) {}), "") << base->shape;
+}
+
+}  // namespace kiln::gated_mutants_test

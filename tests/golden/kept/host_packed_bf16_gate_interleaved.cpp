@@ -1,0 +1,361 @@
+// device:  x86-64-v4
+// problem: bf16 N N 100 900 300 epilogue=bias_col+residual gate=sigmoid:interleaved
+// config:  host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=96 pack_a=0 pack_b=0 inner=rows parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0
+
+// ---- parameters ----
+using TypeA = Bfloat;             // elements of A
+using TypeB = Bfloat;             // elements of B
+using TypeD = Bfloat;             // elements of C and D
+constexpr int kVectorBytes = 64;  // accumulators of vdpbf16ps
+constexpr int kMr = 6;            // rows of the register tile
+constexpr int kNv = 4;            // vectors across the register tile
+constexpr int kUnroll = 1;        // k steps in the inner loop's body
+constexpr int kRowUnit = 6;       // rows are divided among threads at multiples of this
+constexpr int kColumnUnit = 32;   // columns are divided among threads at multiples of this
+constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
+constexpr int kColumnSums = 0;    // rows of column sums behind a panel of B
+constexpr bool kPackA = false;    // A is copied to strips
+constexpr bool kPackB = false;    // B is copied to panels
+
+// ---- cpu/common/epilogue.h ----
+// From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
+// Expects vector.h, and from the parameters: TypeD.
+
+/// Partial accumulators of earlier k, where D's type would round them: that of element (row,
+/// column) of D lies at (row - row0, column - column0).
+struct Partial {
+  Acc* sums;
+  i64 ld, row0, column0;
+  Acc* at(i64 row, i64 column) const { return sums + (row - row0) * ld + (column - column0); }
+};
+
+/// Where results go. Pointers are those of one batch.
+struct Output {
+  TypeD* d;
+  const TypeD* c;         // null when beta == 0: C is then never read
+  const TypeD* residual;  // laid out as D
+  const Real* bias;
+  i64 ldd, ldc;
+  Real alpha, beta;
+  Partial partial;
+};
+
+KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
+  Output out;
+  out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
+  out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  out.residual =
+      static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
+  out.bias = static_cast<const Real*>(args.bias);
+  out.ldd = args.ldd;
+  out.ldc = args.ldc;
+  out.alpha = Real(args.alpha);
+  out.beta = Real(args.beta);
+  out.partial = {};
+  return out;
+}
+
+/// Whether accumulators hold the first and the last of k.
+struct Pass {
+  bool first, last;
+};
+
+/// e^x to about 1 ulp: 2^n times a polynomial in the rest, |rest| ≤ ln 2 / 2.
+template <int L>
+KILN_INLINE Vec<float, L> exponential(Vec<float, L> x) {
+  Vec<float, L> clamped = __builtin_elementwise_min(
+      __builtin_elementwise_max(x, Vec<float, L>(-104.0f)), Vec<float, L>(89.0f));
+  Vec<float, L> n = __builtin_elementwise_roundeven(clamped * 1.44269504f);
+  using V = Vec<float, L>;
+  V r = fused(n, V(-0.693359375f), clamped);  // ln 2 in two parts: the first is exact times n
+  r = fused(n, V(2.12194440e-4f), r);
+  V p = fused(r, V(1.0f / 5040), V(1.0f / 720));
+  p = fused(p, r, V(1.0f / 120));
+  p = fused(p, r, V(1.0f / 24));
+  p = fused(p, r, V(1.0f / 6));
+  p = fused(p, r, V(0.5f));
+  p = fused(p * r, r, r) + 1.0f;
+  // Two factors, because n reaches beyond the exponents of normal floats at both ends.
+  Vec<i32, L> whole = __builtin_convertvector(n, Vec<i32, L>), half = whole >> 1;
+  auto power = [](Vec<i32, L> e) { return bits_of<Vec<float, L>>((e + 127) << 23); };
+  Vec<float, L> y = p * power(half) * power(whole - half);
+  return x == x ? y : x;
+}
+
+template <int L>
+KILN_INLINE Vec<Real, L> sigmoid(Vec<Real, L> x) {
+  return Real(1) / (Real(1) + exponential<L>(-x));
+}
+
+/// Elements of two vectors in turns become those of either.
+template <typename V, int... I>
+KILN_INLINE void separate(V& first, V& second, Sequence<int, I...>) {
+  const V low = first, high = second;
+  first = __builtin_shufflevector(low, high, (2 * I)...);
+  second = __builtin_shufflevector(low, high, (2 * I + 1)...);
+}
+
+/// Finishes L elements of one row of D: `columns` of them exist, the first at (row, column). `low`
+/// and `high` are the accumulators of both factors, in the order of the columns of op(B). Those of
+/// earlier k lie side by side, two vectors for one of D.
+template <int L>
+KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> high, i64 row,
+                              i64 column, int columns, Pass pass) {
+  const auto waiting = [&](int which) { return out.partial.at(row, 2 * column) + which * L; };
+  if (!pass.first) {
+    low += load<Vec<Acc, L>>(waiting(0));
+    high += load<Vec<Acc, L>>(waiting(1));
+  }
+  if (!pass.last) {
+    store(waiting(0), low);
+    return store(waiting(1), high);
+  }
+  Vec<Real, L> first = __builtin_convertvector(low, Vec<Real, L>) * out.alpha;
+  Vec<Real, L> second = __builtin_convertvector(high, Vec<Real, L>) * out.alpha;
+  first += load_first<L>(out.bias + 2 * column, 2 * columns);
+  second += load_first<L>(out.bias + 2 * column + L, 2 * columns - L);
+  separate(first, second, Iota<L>{});
+  Vec<Real, L> v = sigmoid<L>(first) * second;
+  TypeD* d = out.d + row * out.ldd + column;
+  v += load_real<L>(out.residual + row * out.ldd + column, columns);
+  store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
+}
+
+// ---- cpu/packed/packed.cpp ----
+// Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h, transposed.h and the
+// parameters.
+// Columns are those of D, under each of which are two of op(B).
+
+/// The operands of one tile: A's rows and B's columns, packed or where the caller left them.
+struct Operand {
+  const TypeA* a;
+  i64 lda;
+  const TypeB* b;
+  i64 ldb;
+};
+
+/// The unit of A's row i that begins at k; `count` of its elements exist.
+KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
+  const TypeA* from = in.a + i * in.lda + k;
+  if (count >= kGroup) return load<Unit>(from);
+  // One load that ends with the row, where it has as many elements.
+  constexpr int kBits = 8 * sizeof(TypeA);
+  if (k >= kGroup) return load<Unit>(from - (kGroup - count)) >> ((kGroup - count) * kBits);
+  return gather_unit(from, 1, count);
+}
+
+constexpr int kStepsPerFetch = 8;
+/// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that
+/// vector.
+enum class Lacks { nothing, columns, both };
+
+/// One register tile: M rows by N vectors over k. A ragged tile, which may lack both, skips missing
+/// rows, by branches that are predicted. There are some of each width, so they are short: their
+/// loop is not unrolled (no difference in speed) and finish() is not repeated.
+template <int M, int N, Lacks What>
+__attribute__((noinline)) static void tile(const Operand& operands, i64 k, const Output& where,
+                                           i64 row, i64 column, int rows, int columns, Pass pass) {
+  constexpr bool kRagged = What == Lacks::both, kMasked = What != Lacks::nothing;
+  columns *= 2;  // of op(B)
+  const Operand in = operands;  // copies that stores to D cannot alias
+  const Output out = where;
+  AccVec acc[M][N];
+  KILN_UNROLL
+  for (int j = 0; j < N; ++j) {
+    AccVec start = AccVec(Acc(0));
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) acc[i][j] = start;
+  }
+
+  auto step = [&](i64 g, i64 count) __attribute__((always_inline)) {
+    UnitVec b[N];
+    KILN_UNROLL
+    for (int j = 0; j < N; j += kGroup) {
+      UnitVec units[kGroup];
+      load_panels(units, in.b + g * kGroup * in.ldb + j * kLanes, in.ldb, count,
+                  int(smaller(kGroup * kLanes, (kMasked ? columns : N * kLanes) - j * kLanes)));
+      KILN_UNROLL
+      for (int s = 0; s < kGroup && j + s < N; ++s) b[j + s] = units[s];
+    }
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      if (kRagged && i >= rows) continue;
+      UnitVec a = UnitVec(unit_of_a(in, i, g * kGroup, count));
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], a, b[j]);
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) complete(acc[i][j]);
+    }
+  };
+  const i64 whole = k / kGroup;
+  i64 g = 0;
+  // Fetches are spread over the steps: all at once they would hold every fill buffer while the
+  // first steps wait for B (measured for D alone: 12 % at n = 1024, kc = 384).
+  const i64 fetches = kRagged ? 0 : smaller(M, whole / kStepsPerFetch);  // D's rows
+  for (i64 i = 0; i < fetches; ++i) {
+    KILN_UNROLL
+    for (int j = 0; j < N / 2; ++j)
+      if (!kRagged && i < M)
+        __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
+#pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
+    for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
+  }
+#pragma clang loop unroll(disable) vectorize(disable)
+  for (; g < whole; ++g) step(g, kGroup);
+  if (k % kGroup) step(whole, k % kGroup);
+
+  // Where the vectors of both factors under vector s of D are.
+  const auto low = [](int s) { return 2 * s; };
+  const auto high = [](int s) { return 2 * s + 1; };
+  columns /= 2;
+  if constexpr (kRagged) {
+    AccVec sums[M][N];  // a copy: indexed at run time, accumulators would not stay in registers
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int j = 0; j < N; ++j) sums[i][j] = acc[i][j];
+    }
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < rows; ++i) {
+#pragma clang loop unroll(disable)
+      for (int s = 0; s < N / 2; ++s)
+        finish_gated<kLanes>(out, sums[i][low(s)], sums[i][high(s)], row + i, column + s * kLanes,
+                             columns - s * kLanes, pass);
+    }
+  } else {
+    KILN_UNROLL
+    for (int i = 0; i < M; ++i) {
+      KILN_UNROLL
+      for (int s = 0; s < N / 2; ++s)
+        finish_gated<kLanes>(out, acc[i][low(s)], acc[i][high(s)], row + i, column + s * kLanes,
+                             kMasked && s == N / 2 - 1 ? columns - s * kLanes : kLanes, pass);
+    }
+  }
+}
+
+/// A ragged tile of as many vectors as the columns need or one more, N at most: a tile for each
+/// number of vectors would take a fifth longer to compile.
+template <int N>
+KILN_INLINE void ragged_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
+                             int rows, int columns, Pass pass) {
+  if constexpr (N > 2)
+    if (columns <= (N / 2 - 1) * kLanes)
+      return ragged_tile<N - 2>(in, k, out, row, column, rows, columns, pass);
+  tile<kMr, N, Lacks::both>(in, k, out, row, column, rows, columns, pass);
+}
+
+KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, i64 column,
+                          int rows, int columns, Pass pass) {
+  if (rows == kMr && columns == kNr)
+    return tile<kMr, kNv, Lacks::nothing>(in, k, out, row, column, rows, columns, pass);
+  ragged_tile<kNv>(in, k, out, row, column, rows, columns, pass);
+}
+
+KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
+  return static_cast<const TypeA*>(args.a) + row * args.lda + k;
+}
+
+/// What one thread keeps in the workspace, in bytes; see thread_memory().
+struct Memory {
+  Unit* a;
+  Unit* b;
+  Acc* partial;
+};
+constexpr i64 kLine = 64;
+KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
+  return kPackA ? round_up((smaller(args.division.mc, round_up(args.m, kMr)) *
+                                (smaller(args.division.kc, args.k) / kGroup + 1) +
+                            kLanes) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
+}
+KILN_INLINE i64 bytes_of_b(const KilnArgs& args) {
+  return kPackB ? round_up(2 *
+                               panels_units(smaller(args.division.nc, args.n),
+                                            smaller(args.division.kc, args.k)) *
+                               i64(sizeof(Unit)),
+                           kLine)
+                : 0;
+}
+/// Accumulators of a row of a block: of both factors, whole vectors.
+KILN_INLINE i64 waiting_in_row(const KilnArgs& args) {
+  return 2 * round_up(smaller(args.division.nc, args.n), kLanes);
+}
+/// Partial accumulators that later k is added to, where D's type would round them.
+KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
+  return args.k > args.division.kc
+             ? round_up(args.m * waiting_in_row(args) * i64(sizeof(Acc)), kLine)
+             : 0;
+}
+KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
+  return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args);
+}
+KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
+  char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
+  return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
+          reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
+}
+
+/// Multiplies one block of A (rows) with one block of B (columns) over k.
+static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                  Range columns, i64 k0, i64 k, Pass pass) {
+  auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
+    Operand in;
+    in.a = a_at(args, i, k0);
+    in.lda = args.lda;
+    in.b = static_cast<const TypeB*>(args.b) + k0 * args.ldb + 2 * j;
+    in.ldb = args.ldb;
+    any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
+             pass);
+  };
+  // Both orders in one loop: the call of a tile is long, and stands here once.
+  const bool inner_columns = args.division.inner_columns != 0;
+  for (i64 i = rows.begin, j = columns.begin; i < rows.end && j < columns.end;) {
+    one(i, j);
+    if (inner_columns) {
+      if ((j += kNr) < columns.end) continue;
+      j = columns.begin;
+      i += kMr;
+    } else {
+      if ((i += kMr) < rows.end) continue;
+      i = rows.begin;
+      j += kNr;
+    }
+  }
+}
+
+/// One batch: everything that one thread does of it.
+static void multiply(const KilnArgs& args, const Memory& memory, Output out, Range rows,
+                     Range columns, Range ks) {
+  if (rows.begin == rows.end) return;
+  const i64 mc = args.division.mc, nc = args.division.nc, kc = args.division.kc;
+  for (i64 j = columns.begin; j < columns.end; j += nc) {
+    const Range block_columns{j, smaller(j + nc, columns.end)};
+    out.partial = {memory.partial, waiting_in_row(args), rows.begin, 2 * j};
+    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
+      const i64 k = smaller(kc, ks.end - k0);
+      const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
+      for (i64 i = rows.begin; i < rows.end; i += mc)
+        block(args, memory, out, {i, smaller(i + mc, rows.end)},
+              block_columns, k0, k, pass);
+    }
+  }
+}
+
+extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
+  return bytes_of_thread(*args) * threads;
+}
+
+extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  KilnArgs args = *all;
+  const Memory memory = thread_memory(args, thread);
+  const Work work = work_of(args, thread, threads);
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
+    args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
+    args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
+    Output out = output_of(args, batch);
+    multiply(args, memory, out, work.rows, work.columns, work.ks);
+  }
+}
