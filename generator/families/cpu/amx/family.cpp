@@ -17,10 +17,11 @@ using host::instruction;
 constexpr int kTile = 16;      // rows of a tile, and 32-bit columns of it
 constexpr int kTileCount = 8;  // tile registers
 
-constexpr std::array<std::string_view, 9> kFiles{
-    "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h",
-    "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/common/pack.h",
-    "cpu/common/panels.h",   "cpu/amx/amx.h",      "cpu/amx/amx.cpp"};
+constexpr std::array<std::string_view, 13> kFiles{
+    "cpu/common/abi.h",   "cpu/common/types.h", "cpu/common/vector.h", "cpu/common/epilogue.h",
+    "cpu/common/share.h", "cpu/common/pack.h",  "cpu/common/panels.h", "cpu/amx/amx.h",
+    "cpu/amx/tile.h",     "cpu/amx/copies.h",   "cpu/amx/memory.h",    "cpu/amx/blocks.h",
+    "cpu/amx/amx.cpp"};
 
 struct AmxSizes {
   const DotInstruction& row;
@@ -59,6 +60,12 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
        return c.kc >= w.step && c.kc % w.step == 0 && c.nc >= c.nt * kTile &&
               c.nc % (c.nt * kTile) == 0;
      }},
+    {"mc is a multiple of 16*mt", [](const Canonical&, const DeviceCaps&, const HostAmx& c,
+                                     const AmxSizes&) { return c.mc % (c.mt * kTile) == 0; }},
+    {"stream_d=1 needs mc > 0, swap=0, no parallel=k",
+     [](const Canonical&, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+       return !c.stream_d || (c.mc > 0 && !c.swap && c.parallel != Parallel::k);
+     }},
     {"packed weights need swap=0, no parallel=k, and an AVX-512 instruction of the same units",
      [](const Canonical& p, const DeviceCaps& d, const HostAmx& c, const AmxSizes& w) {
        if (!p.gemm.b_packed) return true;
@@ -66,9 +73,9 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
        return !c.swap && c.parallel != Parallel::k && given.lanes == kTile && given.step == kTile &&
               given.group == w.row.group;
      }},
-    {"copy_left=1 needs a k-major left operand, and thirds=0, which always copies it",
+    {"copy_left=1 needs a k-major left operand, thirds=0 and mc=0: those always copy it",
      [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
-       return !c.copy_left || (!c.thirds && (c.swap ? p.b_k_major : p.a_k_major));
+       return !c.copy_left || (!c.thirds && c.mc == 0 && (c.swap ? p.b_k_major : p.a_k_major));
      }},
     {"thirds=1 needs a B that is not packed",
      [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
@@ -151,6 +158,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   v["right_k_major"] = flag(h.swap ? p.a_k_major : p.b_k_major);
   v["column_sums"] = "0";
   v["thirds"] = flag(h.thirds);
+  v["blocked"] = flag(h.mc > 0);
+  v["stream_d"] = flag(h.stream_d);
   if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
   return out;
 }
@@ -208,14 +217,15 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
 Tile tile(const Canonical& p, const HostAmx& h, const AmxSizes&) {
   const int height = h.mt * kTile, width = h.nt * kTile;
   return host::tile_of(
-      p, h.swap ? Tile{width, height, h.kc, h.nc, 0} : Tile{height, width, h.kc, 0, h.nc});
+      p, h.swap ? Tile{width, height, h.kc, h.nc, h.mc} : Tile{height, width, h.kc, h.mc, h.nc});
 }
 
-/// Every instruction adds a tile's k to the accumulators; blocks of k as in host_packed. Which
-/// operand is the left one changes no product, but the order of those of thirds.
+/// Every instruction adds a tile's k to the accumulators; blocks of k as in host_packed, but that
+/// with mc the accumulators wait between them as they are. Which operand is the left one changes no
+/// product, but the order of those of thirds.
 std::string summation(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
                       const AmxSizes& w) {
-  const std::string blocks = h.kc < p.gemm.k ? fmt::format(" kc={}", h.kc) : "";
+  const std::string blocks = h.mc == 0 && h.kc < p.gemm.k ? fmt::format(" kc={}", h.kc) : "";
   const std::string chain =
       host::chain(w.row) +
       (h.thirds ? fmt::format(" of thirds, {}'s on the left", h.swap ? 'B' : 'A') : "") + blocks;
@@ -239,7 +249,9 @@ constexpr TypedFamily<HostAmx, AmxSizes> kRow{
     .parameters = parameters,
     .predict_ns = predict,
     .division =
-        [](const HostAmx& c) { return host::division(0, c.nc, c.kc, Inner::columns, c.parallel); },
+        [](const HostAmx& c) {
+          return host::division(c.mc, c.nc, c.kc, Inner::columns, c.parallel);
+        },
     .tile = tile,
     .summation = summation,
     .plain = plain,

@@ -89,6 +89,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   add_epilogue(v, g);
   v["epilogue"] = any_epilogue ? "call" : "constant";
   v["stream_d"] = "0";
+  v["blocked"] = "0";
   v["lone_column"] = "0";
   v["scales"] = "0";
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
