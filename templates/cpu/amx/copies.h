@@ -111,7 +111,7 @@ static void copy_left(char* to, const Left* from, i64 ld, int height, i64 k) {
   //% end
   //% if left_k_major && blocked
   // Rows are often pages apart: each visit reads several lines.
-  constexpr int kTogether = 4 * kStep;
+  constexpr int kTogether = 8 * kStep;
   for (i64 some = 0; some < k; some += kTogether)
     for (int r = 0; r < kHeight; ++r)
       for (i64 at = some; at < smaller(some + kTogether, k); at += kStep)
@@ -171,6 +171,22 @@ KILN_INLINE const Left* left_at(const KilnArgs& args, i64 row, i64 k) {
 __attribute__((noinline)) static void pack_parts(Unit* to, const float* from, i64 ld, i64 width,
                                                  i64 k) {
   const i64 groups = panel_groups(k);
+  //% if !right_k_major && blocked
+  // Rows are often pages apart: each visit reads all of their columns.
+  for (i64 g = 0; g < groups; ++g) {
+    Unit* row = to + part_row(g / kTileRows, 0, kTileRows, g % kTileRows) * kLanes;
+    const float* line = from + g * kGroup * ld;
+    const i64 left = k - g * kGroup;
+    for (i64 j = 0; j < width; j += kLanes, row += kParts * panel_units(k)) {
+      UnitVec parts[kParts];
+      split_pair(parts, left > 0 ? elements(line, j, width) : UnitVec(0),
+                 left > 1 ? elements(line + ld, j, width) : UnitVec(0));
+      KILN_UNROLL
+      for (int part = 0; part < kParts; ++part)
+        store(row + part_row(0, part, kTileRows, 0) * kLanes, parts[part]);
+    }
+  }
+  //% else
   for (i64 j = 0; j < width; j += kLanes, to += kParts * panel_units(k)) {
     const auto put = [&](i64 g, UnitVec first, UnitVec second) {
       UnitVec parts[kParts];
@@ -196,6 +212,7 @@ __attribute__((noinline)) static void pack_parts(Unit* to, const float* from, i6
     }
     //% end
   }
+  //% end
 }
 
 //% end

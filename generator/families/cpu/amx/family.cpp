@@ -16,6 +16,8 @@ using host::instruction;
 
 constexpr int kTile = 16;      // rows of a tile, and 32-bit columns of it
 constexpr int kTileCount = 8;  // tile registers
+// Cycles of a product of two tiles: 16, and what the clock loses to them.
+constexpr double kDotCycles = 17.5;
 
 constexpr std::array<std::string_view, 13> kFiles{
     "cpu/common/abi.h",   "cpu/common/types.h", "cpu/common/vector.h", "cpu/common/epilogue.h",
@@ -126,6 +128,25 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
           }
         }
       }
+  // Blocks: a strip of 32 rows and a panel of 32 columns over kc fit L1, or nearly; their
+  // accumulators take up to half of L2.
+  const auto within = [&](std::vector<int> sizes, std::int64_t size, int unit) {
+    for (int& value : sizes) value = limit(value, size, unit);
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    return sizes;
+  };
+  const int bytes = thirds ? 6 : size_of(p.gemm.a.dtype);
+  std::vector<int> block_depths{384, 512, 768, 1024, 2048};
+  for (int& depth : block_depths) depth /= bytes;
+  for (const bool swap : {false, true}) {
+    const std::int64_t rows = swap ? p.gemm.n : p.gemm.m, columns = swap ? p.gemm.m : p.gemm.n;
+    for (const int kc : within(block_depths, p.gemm.k, step))
+      for (const int nc : within({64, 128, 256, 512, 1024}, columns, 2 * kTile))
+        for (const int mc : within({32, 64, 128, 256, 512}, rows, 2 * kTile))
+          for (const bool stream : {false, true})
+            for (const Parallel way : ways)
+              visit(HostAmx{Isa::amx, 2, 2, kc, nc, swap, false, way, false, thirds, mc, stream});
+  }
 }
 
 Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
@@ -164,9 +185,12 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   return out;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
-  const auto& row = w.row;
-  const auto rate = host::rates(d, Isa::amx);
+/// What one thread does, in elements of the left operand's rows and the right one's columns.
+struct Share {
+  double left, right, k, batch;
+};
+
+Share share_of(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
   const Gemm& g = p.gemm;
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
   double m = double(g.m), n = double(g.n), k = double(g.k), batch = double(g.batch);
@@ -179,38 +203,92 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
   if (h.parallel == Parallel::k) k = part(k, w.step);
   if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
   if (h.parallel == Parallel::grid) (m >= n ? m : n) = std::max(m, n) / threads;
-  const double left = h.swap ? n : m, right = h.swap ? m : n;
+  return {h.swap ? n : m, h.swap ? m : n, k, batch};
+}
+
+/// One product of a share, of which neither operand's copy outlives its block.
+double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w,
+                      const Share& s) {
+  const auto rate = host::rates(d, Isa::amx);
+  const Gemm& g = p.gemm;
+  const int height = h.mt * kTile, width = h.nt * kTile;
   const int bytes = h.thirds ? parts(h) * size_of(bf16) : size_of(g.a.dtype);
-  const double blocks = std::ceil(left / height) * std::ceil(right / width);
-  const double steps = std::ceil(k / w.step), passes = std::ceil(k / h.kc);
-  // A tile's dot takes 16 cycles, its load 8; cycles are half a vector dot's reciprocal rate.
+  const double blocks = std::ceil(s.left / height) * std::ceil(s.right / width);
+  const double steps = std::ceil(s.k / w.step), passes = std::ceil(s.k / h.kc);
   const double cycle = 2 / rate.dots_per_ns;
-  const double dots = 16.0 * h.mt * h.nt * products(h);
+  const double dots = kDotCycles * h.mt * h.nt * products(h);
   const double loads = 8.0 * (h.mt + h.nt) * (h.thirds ? 4 : 1);
   const double compute =
-      blocks * (steps * std::max(dots, loads) + passes * (dots * 4 + 60)) * cycle;
-  const double strip = std::min<double>(h.nc, right) * std::min<double>(h.kc, k) * bytes;
+      blocks * (steps * std::max(dots, loads) + passes * (4 * 16.0 * h.mt * h.nt + 60)) * cycle;
+  const double strip = std::min<double>(h.nc, s.right) * std::min<double>(h.kc, s.k) * bytes;
   const auto level = [&](double held) {
     return held < 0.5 * d.l1_bytes ? rate.l1 : held < 0.6 * d.l2_bytes ? rate.l2 : rate.l3;
   };
   // Both operands' tiles come from where their blocks stay while they are used again.
-  const double block = height * std::min<double>(h.kc, k) * bytes;
+  const double block = height * std::min<double>(h.kc, s.k) * bytes;
   const double stream =
       parts(h) * blocks * steps * 1024 * (h.nt / level(strip) + h.mt / level(block));
-  const double left_bytes = left * k * bytes * std::ceil(right / h.nc);
+  const double work = std::max(compute, stream) + 0.3 * std::min(compute, stream);
+  // A strip's first tiles wait for its rows; where they are not in place, a copy does.
+  const double left_bytes = s.left * s.k * bytes * std::ceil(s.right / h.nc);
   const double far = left_bytes < d.l2_bytes ? rate.l2 : left_bytes < 64e6 ? rate.l3 : rate.dram;
-  const double memory = left_bytes / far;
-  double packing = 0;
+  const double panels = std::ceil(std::min<double>(h.nc, s.right) / width);
+  double time = std::max(left_bytes / far, work / panels) + work * (1 - 1 / panels);
   if (!g.b_packed) {
     const bool along = h.swap ? p.a_k_major : p.b_k_major;
-    packing += right * k / row.group * (along ? 0.35 : 0.25) + right * k * bytes / rate.dram * 0.5;
+    time += s.right * s.k * ((along ? 0.35 : 0.25) / w.row.group + bytes / rate.dram * 0.5);
   }
   const bool in_place = !h.thirds && (h.swap ? p.b_k_major : p.a_k_major);
-  if (h.copy_left || !in_place) packing += left_bytes / rate.l2 * (in_place ? 2 : 8);
+  if (h.copy_left || !in_place) time += left_bytes / rate.l2 * (in_place ? 8 : 32);
+  // D, and before it partial accumulators, far apart in memory.
+  const double d_bytes = s.left * s.right * size_of(g.d.dtype);
+  return time + 2 * d_bytes / rate.dram + 8 * (passes - 1) * s.left * s.right / rate.l3;
+}
+
+/// The same with mc. The cycles are those of a Xeon (Sapphire Rapids), whose core clocks lower
+/// while it multiplies tiles of dense data: docs/performance-log.md, 2026-11-25.
+double predict_blocks(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w,
+                      const Share& s) {
+  const auto rate = host::rates(d, Isa::amx);
+  const Gemm& g = p.gemm;
+  const int height = h.mt * kTile, width = h.nt * kTile;
+  const double source = size_of(g.a.dtype), bytes = h.thirds ? parts(h) * size_of(bf16) : source;
+  const double kc = std::min<double>(h.kc, s.k), mc = std::min<double>(h.mc, s.left),
+               nc = std::min<double>(h.nc, s.right);
+  const double blocks = std::ceil(s.left / height) * std::ceil(s.right / width);
+  const double steps = std::ceil(s.k / w.step), passes = std::ceil(s.k / h.kc);
+  // Tiles of the right operand come from L2; those of the left one do when a strip and a panel do
+  // not fit L1. So do accumulators, once each way in every pass.
+  const double spilled = std::clamp((height + width) * kc * bytes / d.l1_bytes / 0.8 - 1, 0.0, 1.0);
+  const double step =
+      kDotCycles * h.mt * h.nt * products(h) + parts(h) * (6 * h.nt + 20 * spilled * h.mt);
+  const double sums = 54.0 * h.mt * h.nt * (passes - 0.5);
+  const double held = 4 * mc * nc + (mc + nc) * kc * bytes;
+  const double crowded = std::max(0.0, held / (0.6 * d.l2_bytes) - 1);
+  double time = blocks * (steps * step + sums) * (2 / rate.dots_per_ns) * (1 + 0.3 * crowded);
+  // Copies that outlive L2 are read again for every block of the other operand.
+  const double rights = s.right * s.k * bytes, lefts = s.left * s.k * bytes;
+  if (nc * s.k * bytes > 0.5 * d.l2_bytes)
+    time += 0.5 * rights * (std::ceil(s.left / h.mc) - 1) / rate.l3;
+  time += 0.5 * lefts * (std::ceil(s.right / h.nc) - 1) / rate.l3;
+  // Copying reads memory as fast as it comes; splitting into parts and transposing take longer.
+  const double element = source / (0.75 * rate.dram) + (h.thirds ? 1.0 : 0);
+  const bool left_turned = !(h.swap ? p.b_k_major : p.a_k_major);
+  const bool right_turned = h.swap ? p.a_k_major : p.b_k_major;
+  time += s.left * s.k * (element + (left_turned ? 0.15 : 0));
+  if (!g.b_packed) time += s.right * s.k * (element + (right_turned ? 0.05 : 0));
+  // A line of D that is not streamed is read before it is written.
+  const double d_bytes = s.left * s.right * size_of(g.d.dtype);
+  return time + (h.stream_d ? 1.5 : 3) * d_bytes / rate.dram;
+}
+
+double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
+  const Share s = share_of(p, d, h, w);
+  const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
   double shared = threads > 1 ? 2000 : 0;
-  if (h.parallel == Parallel::k) shared += 2 * m * n * 4 * threads / rate.l3 + 1000;
-  return batch * (std::max({compute, stream, memory}) + 0.3 * std::min({compute, stream, memory}) +
-                  packing) +
+  if (h.parallel == Parallel::k)
+    shared += 2 * s.left * s.right * 4 * threads / host::rates(d, Isa::amx).l3 + 1000;
+  return s.batch * (h.mc > 0 ? predict_blocks(p, d, h, w, s) : predict_strips(p, d, h, w, s)) +
          shared + 60;
 }
 

@@ -159,7 +159,7 @@ std::vector<std::string> flags(Isa isa, const DeviceCaps& device) {
 Rates rates(const DeviceCaps& device, Isa isa) {
   const double ghz = device.ghz > 0 ? device.ghz : 3.0;
   const double fma_per_cycle = isa == Isa::portable ? 1.0 : 2.0;
-  const double line = isa == Isa::avx512 ? 1.0 : isa == Isa::avx2 ? 0.5 : 0.25;
+  const double line = isa == Isa::avx512 || isa == Isa::amx ? 1.0 : isa == Isa::avx2 ? 0.5 : 0.25;
   return {fma_per_cycle * ghz, 110 * ghz * line, 40 * ghz * line, 10 * ghz, 15};
 }
 
