@@ -77,7 +77,7 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
             //% end
             const i64 block = (i - i0) / kHeight * ((width + kNr - 1) / kNr) + j / kNr;
             tile({left, kTileBytes}, right, k, memory.sums + block * kMt * kNt * kTileSums,
-                 int(smaller(kNr, width - j)), k0 == ks.begin);
+                 int(smaller(kNr, width - j)), {k0 == ks.begin, false});
           }
         }
       }

@@ -76,82 +76,87 @@ KILN_INLINE void keep_sums(Acc* to, Sequence<int, I...>) {
   (tile_store<I>(to + I * kTileSums, kTileBytes), ...);
 }
 
+//% end
+//% if blocked
 /// One block of kHeight × kNr accumulators over a block of k, `width` columns of which exist. They
 /// lie tile by tile in `sums`, and are begun there by the first block of k.
+//% else
+/// One block of kHeight × kNr accumulators over k; `height` × `width` of them exist.
+//% end
 __attribute__((noinline)) static void tile(const LeftStrip& left, const RightPanels& right, i64 k,
-                                           Acc* sums, int width, bool first) {
-  //% else
-  /// One block of kHeight × kNr accumulators over k; `height` × `width` of them exist.
-  __attribute__((noinline)) static void tile(const LeftStrip& left, const RightPanels& right, i64 k,
-                                             const Output& where, i64 row, i64 column, int height,
-                                             int width, Pass pass) {
-    const Output out = where;  // a copy that stores to D cannot alias
-                               //% end
-    const Unit* panels[kNt];
-    KILN_UNROLL
-    for (int j = 0; j < kNt; ++j)  // in place of one that does not exist, the first is read
-      panels[j] = right.data + (j * kLanes < width ? j * right.pitch : 0);
-    //% if blocked
-    if (first)
-      zero_sums(Iota<kMt * kNt>{});
-    else
-      load_sums(sums, Iota<kMt * kNt>{});
-    //% else
+                                           //% if blocked
+                                           Acc* sums,
+                                           //% else
+                                           const Output& where, i64 row, i64 column, int height,
+                                           //% end
+                                           int width, Pass pass) {
+  //% if !blocked
+  // A copy that stores to D cannot alias.
+  const Output out = where;
+  //% end
+  const Unit* panels[kNt];
+  KILN_UNROLL
+  for (int j = 0; j < kNt; ++j)  // in place of one that does not exist, the first is read
+    panels[j] = right.data + (j * kLanes < width ? j * right.pitch : 0);
+  //% if blocked
+  if (pass.first)
     zero_sums(Iota<kMt * kNt>{});
-    //% end
-    for (i64 at = 0; at < k; at += kStep) {
-      //% if thirds
-      // The six products of parts above the last bit, each part loaded as seldom as the tiles
-      // allow.
-      const i64 step = at / kStep;
-      const auto left_part = [&](int part) {
-        load_left(
-            static_cast<const char*>(left.data) + part_row(step, part, kHeight, 0) * kTileBytes,
-            kTileBytes, Iota<kMt>{});
-      };
-      const auto right_part = [&](int part) {
-        load_right(panels, part_row(step, part, kTileRows, 0) * kLanes, Iota<kNt>{});
-      };
-      const auto multiply_parts = [] { dots(Iota<kMt>{}); };
-      right_part(1), left_part(1), multiply_parts();
-      left_part(0), multiply_parts();
-      right_part(2), multiply_parts();
-      right_part(0), left_part(2), multiply_parts();
-      left_part(1), multiply_parts();
-      left_part(0), multiply_parts();
-      //% else
-      load_right(panels, at / kGroup * kLanes, Iota<kNt>{});
-      //% if blocked
-      load_left(
-          static_cast<const char*>(left.data) + part_row(at / kStep, 0, kHeight, 0) * kTileBytes,
-          kTileBytes, Iota<kMt>{});
-      //% else
-      load_left(static_cast<const char*>(left.data) + at * i64(sizeof(Left)), left.row_bytes,
-                Iota<kMt>{});
-      //% end
-      dots(Iota<kMt>{});
-      //% end
-    }
+  else
+    load_sums(sums, Iota<kMt * kNt>{});
+  //% else
+  zero_sums(Iota<kMt * kNt>{});
+  //% end
+  for (i64 at = 0; at < k; at += kStep) {
+    //% if thirds
+    // The six products of parts above the last bit, each part loaded as seldom as the tiles allow.
+    const i64 step = at / kStep;
+    const auto left_part = [&](int part) {
+      load_left(static_cast<const char*>(left.data) + part_row(step, part, kHeight, 0) * kTileBytes,
+                kTileBytes, Iota<kMt>{});
+    };
+    const auto right_part = [&](int part) {
+      load_right(panels, part_row(step, part, kTileRows, 0) * kLanes, Iota<kNt>{});
+    };
+    const auto multiply_parts = [] { dots(Iota<kMt>{}); };
+    right_part(1), left_part(1), multiply_parts();
+    left_part(0), multiply_parts();
+    right_part(2), multiply_parts();
+    right_part(0), left_part(2), multiply_parts();
+    left_part(1), multiply_parts();
+    left_part(0), multiply_parts();
+    //% else
+    load_right(panels, at / kGroup * kLanes, Iota<kNt>{});
     //% if blocked
-    keep_sums(sums, Iota<kMt * kNt>{});
+    load_left(
+        static_cast<const char*>(left.data) + part_row(at / kStep, 0, kHeight, 0) * kTileBytes,
+        kTileBytes, Iota<kMt>{});
     //% else
-    alignas(64) Acc sums[kHeight][kNr];
-    store_sums(sums, Iota<kMt * kNt>{});
-    //% if swap
-    for (int i = 0; i < height; i += kLanes) {
-      for (int j = 0; j < width; j += kLanes) {
-        UnitVec block[kLanes];
-        KILN_UNROLL
-        for (int r = 0; r < kLanes; ++r) block[r] = load<UnitVec>(&sums[i + r][j]);
-        transpose<kLanes>(block);
-        for (int r = 0; r < kLanes && j + r < width; ++r)
-          finish<kLanes>(out, bits_of<AccVec>(block[r]), row + j + r, column + i, height - i, pass);
-      }
-    }
-    //% else
-    for (int i = 0; i < height; ++i)
-      for (int j = 0; j < width; j += kLanes)
-        finish<kLanes>(out, load<AccVec>(&sums[i][j]), row + i, column + j, width - j, pass);
+    load_left(static_cast<const char*>(left.data) + at * i64(sizeof(Left)), left.row_bytes,
+              Iota<kMt>{});
     //% end
+    dots(Iota<kMt>{});
     //% end
   }
+  //% if blocked
+  keep_sums(sums, Iota<kMt * kNt>{});
+  //% else
+  alignas(64) Acc sums[kHeight][kNr];
+  store_sums(sums, Iota<kMt * kNt>{});
+  //% if swap
+  for (int i = 0; i < height; i += kLanes) {
+    for (int j = 0; j < width; j += kLanes) {
+      UnitVec block[kLanes];
+      KILN_UNROLL
+      for (int r = 0; r < kLanes; ++r) block[r] = load<UnitVec>(&sums[i + r][j]);
+      transpose<kLanes>(block);
+      for (int r = 0; r < kLanes && j + r < width; ++r)
+        finish<kLanes>(out, bits_of<AccVec>(block[r]), row + j + r, column + i, height - i, pass);
+    }
+  }
+  //% else
+  for (int i = 0; i < height; ++i)
+    for (int j = 0; j < width; j += kLanes)
+      finish<kLanes>(out, load<AccVec>(&sums[i][j]), row + i, column + j, width - j, pass);
+  //% end
+  //% end
+}
