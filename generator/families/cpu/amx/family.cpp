@@ -128,8 +128,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
           }
         }
       }
-  // Blocks: a strip of 32 rows and a panel of 32 columns over kc fit L1, or nearly; their
-  // accumulators take up to half of L2.
+  // Blocks: a strip of rows and a panel of columns over kc fit L1, or nearly; their accumulators
+  // take up to half of L2.
   const auto within = [&](std::vector<int> sizes, std::int64_t size, int unit) {
     for (int& value : sizes) value = limit(value, size, unit);
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
@@ -138,15 +138,17 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   const int bytes = thirds ? 6 : size_of(p.gemm.a.dtype);
   std::vector<int> block_depths{384, 512, 768, 1024, 2048};
   for (int& depth : block_depths) depth /= bytes;
-  for (const bool swap : {false, true}) {
-    const std::int64_t rows = swap ? p.gemm.n : p.gemm.m, columns = swap ? p.gemm.m : p.gemm.n;
-    for (const int kc : within(block_depths, p.gemm.k, step))
-      for (const int nc : within({64, 128, 256, 512, 1024}, columns, 2 * kTile))
-        for (const int mc : within({32, 64, 128, 256, 512}, rows, 2 * kTile))
-          for (const bool stream : {false, true})
-            for (const Parallel way : ways)
-              visit(HostAmx{Isa::amx, 2, 2, kc, nc, swap, false, way, false, thirds, mc, stream});
-  }
+  for (const auto& [mt, nt] : {std::array{2, 2}, {2, 1}, {1, 2}, {1, 1}})
+    for (const bool swap : {false, true}) {
+      const std::int64_t rows = swap ? p.gemm.n : p.gemm.m, columns = swap ? p.gemm.m : p.gemm.n;
+      for (const int kc : within(block_depths, p.gemm.k, step))
+        for (const int nc : within({64, 128, 256, 512, 1024}, columns, nt * kTile))
+          for (const int mc : within({32, 64, 128, 256, 512}, rows, mt * kTile))
+            for (const bool stream : {false, true})
+              for (const Parallel way : ways)
+                visit(
+                    HostAmx{Isa::amx, mt, nt, kc, nc, swap, false, way, false, thirds, mc, stream});
+    }
 }
 
 Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
@@ -259,7 +261,8 @@ double predict_blocks(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   const double steps = std::ceil(s.k / w.step), passes = std::ceil(s.k / h.kc);
   // Tiles of the right operand come from L2; those of the left one do when a strip and a panel do
   // not fit L1. So do accumulators, once each way in every pass.
-  const double spilled = std::clamp((height + width) * kc * bytes / d.l1_bytes / 0.8 - 1, 0.0, 1.0);
+  const double in_l1 = (height + width) * kc * bytes / d.l1_bytes;
+  const double spilled = std::clamp((in_l1 - 0.6) / 0.9, 0.0, 1.0);
   const double step =
       kDotCycles * h.mt * h.nt * products(h) + parts(h) * (6 * h.nt + 20 * spilled * h.mt);
   const double sums = 54.0 * h.mt * h.nt * (passes - 0.5);
