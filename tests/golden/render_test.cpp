@@ -179,9 +179,12 @@ const Case kCases[] = {
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=1",
      "cuda/wgmma/wgmma.cu"},
+    {"host_amx_int8_blocks", "amx", 1, "int8 N N 1024 1024 1024",
+     "host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none mc=256 stream_d=1",
+     "cpu/amx/tile.h cpu/amx/copies.h cpu/amx/memory.h cpu/amx/blocks.h"},
     {"host_amx_fp32_thirds", "amx", 1, "fp32 N N 128 512 512 numerics=tensor",
      "host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none thirds=1",
-     "cpu/amx/amx.cpp"},
+     "cpu/amx/tile.h cpu/amx/copies.h"},
     {"cuda_wgmma_fp32_halves", "sm_90a", 132, "fp32 N N 4096 4096 4096 align=16 numerics=tensor",
      "cuda_wgmma left=128 right=128 stages=3 warpgroups=2 pingpong=0 swap=1 cluster_left=2 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=1 pack_b=1 keep_right=0 "

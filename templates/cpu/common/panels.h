@@ -86,8 +86,13 @@ template <typename T>
 __attribute__((noinline)) static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width,
                                                          i64 k) {
   //% if grouped
-  // Rows of the source are often pages apart: each visit reads 64 columns where there are as many.
+  // Rows of the source are often pages apart: each visit reads several lines where there are as
+  // many columns.
+  //% if blocked
+  constexpr int kColumns = kGroup * kLanes, kTogether = 256 / kColumns;
+  //% else
   constexpr int kColumns = kGroup * kLanes, kTogether = kColumns < 64 ? 64 / kColumns : 1;
+  //% end
   const i64 pitch = panel_units(k), groups = (k + kGroup - 1) / kGroup;
   Unit* panels = to;
   for (i64 j0 = 0; j0 < width; j0 += kTogether * kColumns, panels += kTogether * kGroup * pitch) {

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16 N T 128 512 512
 // config:  host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_cf7331128ca9f100.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_0a2c03cd8ad704f4.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -619,7 +619,8 @@ KILN_INLINE void load_panels(UnitVec (&units)[kGroup], const T* from, i64 ld, i6
 template <typename T>
 __attribute__((noinline)) static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width,
                                                          i64 k) {
-  // Rows of the source are often pages apart: each visit reads 64 columns where there are as many.
+  // Rows of the source are often pages apart: each visit reads several lines where there are as
+  // many columns.
   constexpr int kColumns = kGroup * kLanes, kTogether = kColumns < 64 ? 64 / kColumns : 1;
   const i64 pitch = panel_units(k), groups = (k + kGroup - 1) / kGroup;
   Unit* panels = to;
@@ -687,11 +688,9 @@ KILN_INLINE void tile_dot() {
   __builtin_ia32_tdpbf16ps(Sum, Left, Right);
 }
 
-// ---- cpu/amx/amx.cpp ----
-// Tile kernel: kMt × kNt tile registers of accumulators. The left operand's rows are read where
-// they lie (or copied, k padded, where they cannot be); the right operand is packed in panels, 16
-// rows of which are one tile. With `thirds` both are fp32, copied as three parts of bf16.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, amx.h and the parameters.
+// ---- cpu/amx/tile.h ----
+// The product of tiles: kMt × kNt tile registers of accumulators over a block of k.
+// Expects vector.h, epilogue.h, panels.h, amx.h and the parameters.
 
 constexpr int kStep = kTileBytes / int(sizeof(Unit)) * kGroup;  // k of one tile row
 constexpr int kHeight = kMt * kTileRows;
@@ -739,7 +738,8 @@ struct RightPanels {
 __attribute__((noinline)) static void tile(const LeftStrip& left, const RightPanels& right, i64 k,
                                            const Output& where, i64 row, i64 column, int height,
                                            int width, Pass pass) {
-  const Output out = where;  // a copy that stores to D cannot alias
+  // A copy that stores to D cannot alias.
+  const Output out = where;
   const Unit* panels[kNt];
   KILN_UNROLL
   for (int j = 0; j < kNt; ++j)  // in place of one that does not exist, the first is read
@@ -757,6 +757,11 @@ __attribute__((noinline)) static void tile(const LeftStrip& left, const RightPan
     for (int j = 0; j < width; j += kLanes)
       finish<kLanes>(out, load<AccVec>(&sums[i][j]), row + i, column + j, width - j, pass);
 }
+
+// ---- cpu/amx/copies.h ----
+// Copies of both operands: the left one's rows, k padded, and the right one's panels. With `thirds`
+// both are fp32, copied as three parts of bf16.
+// Expects pack.h, panels.h, share.h, tile.h and the parameters.
 
 /// Copies `height` rows of the left operand, both ends padded with zeros to whole tiles.
 static void copy_left(char* to, const Left* from, i64 ld, int height, i64 k) {
@@ -780,6 +785,10 @@ KILN_INLINE void pack_right(Unit* to, const KilnArgs& args, i64 k0, i64 column, 
   const i64 ld = args.ldb;
   pack_panels_along(to, from + column * ld + k0, ld, width, k);
 }
+
+// ---- cpu/amx/memory.h ----
+// What a thread keeps in the workspace: copies of operands, and accumulators.
+// Expects abi.h, share.h, panels.h, tile.h and the parameters.
 
 struct Memory {
   char* left;
@@ -810,6 +819,18 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
   return {base, reinterpret_cast<Unit*>(base + bytes_of_left(args)),
           reinterpret_cast<Acc*>(base + bytes_of_left(args) + bytes_of_right(args))};
 }
+
+// ---- cpu/amx/blocks.h ----
+// With `mc`: blocks of mc rows of the left operand and nc columns of the right one. Their
+// accumulators stay in L2 over all of k, tile by tile, and a block of k of both operands' copies
+// beside them; a strip of kHeight rows over that k stays in L1. Every copy is made once.
+// Expects tile.h, copies.h, memory.h.
+
+// ---- cpu/amx/amx.cpp ----
+// Tile kernel: kMt × kNt tile registers of accumulators. The left operand's rows are read where
+// they lie, or copied, k padded, where they cannot be; the right operand is packed in panels, 16
+// rows of which are one tile.
+// Expects abi.h, share.h, tile.h, copies.h, memory.h and, with `mc`, blocks.h.
 
 static void multiply(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
                      Range columns, Range ks) {

@@ -15,18 +15,16 @@ constexpr int kColumnSums = 0;    // rows of column sums behind a panel
 constexpr int kRowUnit = 32;      // rows are divided among threads at multiples of this
 constexpr int kColumnUnit = 32;   // columns are divided among threads at multiples of this
 
-// ---- cpu/amx/amx.cpp ----
-// Tile kernel: kMt × kNt tile registers of accumulators. The left operand's rows are read where
-// they lie (or copied, k padded, where they cannot be); the right operand is packed in panels, 16
-// rows of which are one tile. With `thirds` both are fp32, copied as three parts of bf16.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, amx.h and the parameters.
+// ---- cpu/amx/tile.h ----
+// The product of tiles: kMt × kNt tile registers of accumulators over a block of k.
+// Expects vector.h, epilogue.h, panels.h, amx.h and the parameters.
 
 constexpr int kStep = kTileBytes / int(sizeof(Unit)) * kGroup;  // k of one tile row
 constexpr int kHeight = kMt * kTileRows;
 
 using Left = TypeA;
 
-// Parts lie tile by tile: rows of a power of two of bytes would share a few sets of the cache.
+// Copies lie tile by tile: rows of a power of two of bytes would share a few sets of the cache.
 constexpr int kParts = 3;
 /// The number of a tile row among those of all steps and parts, `height` of each.
 KILN_INLINE i64 part_row(i64 step, int part, i64 height, i64 row) {
@@ -74,7 +72,8 @@ struct RightPanels {
 __attribute__((noinline)) static void tile(const LeftStrip& left, const RightPanels& right, i64 k,
                                            const Output& where, i64 row, i64 column, int height,
                                            int width, Pass pass) {
-  const Output out = where;  // a copy that stores to D cannot alias
+  // A copy that stores to D cannot alias.
+  const Output out = where;
   const Unit* panels[kNt];
   KILN_UNROLL
   for (int j = 0; j < kNt; ++j)  // in place of one that does not exist, the first is read
@@ -104,6 +103,11 @@ __attribute__((noinline)) static void tile(const LeftStrip& left, const RightPan
     for (int j = 0; j < width; j += kLanes)
       finish<kLanes>(out, load<AccVec>(&sums[i][j]), row + i, column + j, width - j, pass);
 }
+
+// ---- cpu/amx/copies.h ----
+// Copies of both operands: the left one's rows, k padded, and the right one's panels. With `thirds`
+// both are fp32, copied as three parts of bf16.
+// Expects pack.h, panels.h, share.h, tile.h and the parameters.
 
 using FloatVec = Vec<float, kLanes>;
 
@@ -213,81 +217,4 @@ KILN_INLINE void pack_right(Unit* to, const KilnArgs& args, i64 k0, i64 column, 
   const auto* from = static_cast<const TypeB*>(args.b);
   const i64 ld = args.ldb;
   pack_parts(to, from + k0 * ld + column, ld, width, k);
-}
-
-struct Memory {
-  char* left;
-  Unit* right;
-  Acc* partial;
-};
-constexpr i64 kLine = 64;
-KILN_INLINE i64 right_columns(const KilnArgs& args) {
-  return args.n;
-}
-KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
-  return part_row(round_up(smaller(args.division.kc, args.k), kStep) / kStep, 0, kHeight, 0) *
-         kTileBytes;
-}
-KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
-  return round_up(kParts *
-                      panels_units(smaller(args.division.nc, right_columns(args)),
-                                   smaller(args.division.kc, args.k)) *
-                      i64(sizeof(Unit)),
-                  kLine);
-}
-KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
-  return 0;
-}
-KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
-  return bytes_of_left(args) + bytes_of_right(args) + bytes_of_partial(args);
-}
-KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
-  char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
-  return {base, reinterpret_cast<Unit*>(base + bytes_of_left(args)),
-          reinterpret_cast<Acc*>(base + bytes_of_left(args) + bytes_of_right(args))};
-}
-
-static void multiply(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
-                     Range columns, Range ks) {
-  if (rows.begin == rows.end || columns.begin == columns.end) return;
-  const Range lefts = rows, rights = columns;
-  const i64 left_ld = args.lda;
-  const i64 nc = args.division.nc, kc = args.division.kc;
-  for (i64 j0 = rights.begin; j0 < rights.end; j0 += nc) {
-    const i64 j1 = smaller(j0 + nc, rights.end);
-    for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
-      const i64 k = smaller(kc, ks.end - k0);
-      const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
-      pack_right(memory.right, args, k0, j0, j1 - j0, k);
-      for (i64 i = lefts.begin; i < lefts.end; i += kHeight) {
-        const int height = int(smaller(kHeight, lefts.end - i));
-        LeftStrip left;
-        copy_left(memory.left, left_at(args, i, k0), left_ld, height, k);
-        left = {memory.left, kTileBytes};
-        for (i64 j = j0; j < j1; j += kNr) {
-          const RightPanels right{memory.right + kParts * panels_units(j - j0, k),
-                                  kParts * panel_units(k)};
-          tile(left, right, k, out, i, j, height, int(smaller(kNr, j1 - j)), pass);
-        }
-      }
-    }
-  }
-}
-
-extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
-  return bytes_of_thread(*args) * threads;
-}
-
-extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
-  KilnArgs args = *all;
-  const Memory memory = thread_memory(args, thread);
-  const Work work = work_of(args, thread, threads);
-  TileSession tiles;
-  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
-    args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
-    args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
-    Output out = output_of(args, batch);
-    out.partial = {memory.partial, args.n, 0, 0};
-    multiply(args, memory, out, work.rows, work.columns, work.ks);
-  }
 }

@@ -8,7 +8,8 @@
 
 namespace kiln {
 
-/// AMX: mt × nt accumulator tiles, the left operand read in place, the right one packed.
+/// AMX: mt × nt accumulator tiles, the left operand read in place, the right one packed. With mc >
+/// 0 both are packed, and accumulators of mc × nc elements stay in L2 over all of k.
 struct HostAmx {
   static constexpr std::string_view kFamily = "host_amx";
   Isa isa = Isa::amx;
@@ -20,6 +21,8 @@ struct HostAmx {
   Parallel parallel = Parallel::none;
   bool any_epilogue = false;  // bias, activation and residual are arguments of the call
   bool thirds = false;        // fp32: multiplied in three parts of bf16
+  int mc = 0;                 // rows of the left operand in a block that stays in L2; 0 = no blocks
+  bool stream_d = false;      // store D with non-temporal stores
   auto operator<=>(const HostAmx&) const = default;
 
   static constexpr auto fields() {
@@ -33,7 +36,9 @@ struct HostAmx {
                       Field<C, bool>{"copy_left", &C::copy_left},
                       argument("parallel", &C::parallel),
                       Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true},
-                      Field<C, bool>{"thirds", &C::thirds, 1, true}};
+                      Field<C, bool>{"thirds", &C::thirds, 1, true},
+                      Field<C, int>{"mc", &C::mc, kAnyLength, true, true},
+                      Field<C, bool>{"stream_d", &C::stream_d, 1, true}};
   }
 };
 

@@ -16,11 +16,14 @@ using host::instruction;
 
 constexpr int kTile = 16;      // rows of a tile, and 32-bit columns of it
 constexpr int kTileCount = 8;  // tile registers
+// Cycles of a product of two tiles: 16, and what the clock loses to them.
+constexpr double kDotCycles = 17.5;
 
-constexpr std::array<std::string_view, 9> kFiles{
-    "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h",
-    "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/common/pack.h",
-    "cpu/common/panels.h",   "cpu/amx/amx.h",      "cpu/amx/amx.cpp"};
+constexpr std::array<std::string_view, 13> kFiles{
+    "cpu/common/abi.h",   "cpu/common/types.h", "cpu/common/vector.h", "cpu/common/epilogue.h",
+    "cpu/common/share.h", "cpu/common/pack.h",  "cpu/common/panels.h", "cpu/amx/amx.h",
+    "cpu/amx/tile.h",     "cpu/amx/copies.h",   "cpu/amx/memory.h",    "cpu/amx/blocks.h",
+    "cpu/amx/amx.cpp"};
 
 struct AmxSizes {
   const DotInstruction& row;
@@ -59,6 +62,12 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
        return c.kc >= w.step && c.kc % w.step == 0 && c.nc >= c.nt * kTile &&
               c.nc % (c.nt * kTile) == 0;
      }},
+    {"mc is a multiple of 16*mt", [](const Canonical&, const DeviceCaps&, const HostAmx& c,
+                                     const AmxSizes&) { return c.mc % (c.mt * kTile) == 0; }},
+    {"stream_d=1 needs mc > 0, swap=0, no parallel=k",
+     [](const Canonical&, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+       return !c.stream_d || (c.mc > 0 && !c.swap && c.parallel != Parallel::k);
+     }},
     {"packed weights need swap=0, no parallel=k, and an AVX-512 instruction of the same units",
      [](const Canonical& p, const DeviceCaps& d, const HostAmx& c, const AmxSizes& w) {
        if (!p.gemm.b_packed) return true;
@@ -66,9 +75,9 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
        return !c.swap && c.parallel != Parallel::k && given.lanes == kTile && given.step == kTile &&
               given.group == w.row.group;
      }},
-    {"copy_left=1 needs a k-major left operand, and thirds=0, which always copies it",
+    {"copy_left=1 needs a k-major left operand, thirds=0 and mc=0: those always copy it",
      [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
-       return !c.copy_left || (!c.thirds && (c.swap ? p.b_k_major : p.a_k_major));
+       return !c.copy_left || (!c.thirds && c.mc == 0 && (c.swap ? p.b_k_major : p.a_k_major));
      }},
     {"thirds=1 needs a B that is not packed",
      [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
@@ -119,6 +128,27 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
           }
         }
       }
+  // Blocks: a strip of rows and a panel of columns over kc fit L1, or nearly; their accumulators
+  // take up to half of L2.
+  const auto within = [&](std::vector<int> sizes, std::int64_t size, int unit) {
+    for (int& value : sizes) value = limit(value, size, unit);
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    return sizes;
+  };
+  const int bytes = thirds ? 6 : size_of(p.gemm.a.dtype);
+  std::vector<int> block_depths{384, 512, 768, 1024, 2048};
+  for (int& depth : block_depths) depth /= bytes;
+  for (const auto& [mt, nt] : {std::array{2, 2}, {2, 1}, {1, 2}, {1, 1}})
+    for (const bool swap : {false, true}) {
+      const std::int64_t rows = swap ? p.gemm.n : p.gemm.m, columns = swap ? p.gemm.m : p.gemm.n;
+      for (const int kc : within(block_depths, p.gemm.k, step))
+        for (const int nc : within({64, 128, 256, 512, 1024}, columns, nt * kTile))
+          for (const int mc : within({32, 64, 128, 256, 512}, rows, mt * kTile))
+            for (const bool stream : {false, true})
+              for (const Parallel way : ways)
+                visit(
+                    HostAmx{Isa::amx, mt, nt, kc, nc, swap, false, way, false, thirds, mc, stream});
+    }
 }
 
 Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
@@ -151,13 +181,18 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   v["right_k_major"] = flag(h.swap ? p.a_k_major : p.b_k_major);
   v["column_sums"] = "0";
   v["thirds"] = flag(h.thirds);
+  v["blocked"] = flag(h.mc > 0);
+  v["stream_d"] = flag(h.stream_d);
   if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
   return out;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
-  const auto& row = w.row;
-  const auto rate = host::rates(d, Isa::amx);
+/// What one thread does, in elements of the left operand's rows and the right one's columns.
+struct Share {
+  double left, right, k, batch;
+};
+
+Share share_of(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
   const Gemm& g = p.gemm;
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
   double m = double(g.m), n = double(g.n), k = double(g.k), batch = double(g.batch);
@@ -170,52 +205,108 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
   if (h.parallel == Parallel::k) k = part(k, w.step);
   if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
   if (h.parallel == Parallel::grid) (m >= n ? m : n) = std::max(m, n) / threads;
-  const double left = h.swap ? n : m, right = h.swap ? m : n;
+  return {h.swap ? n : m, h.swap ? m : n, k, batch};
+}
+
+/// One product of a share, of which neither operand's copy outlives its block.
+double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w,
+                      const Share& s) {
+  const auto rate = host::rates(d, Isa::amx);
+  const Gemm& g = p.gemm;
+  const int height = h.mt * kTile, width = h.nt * kTile;
   const int bytes = h.thirds ? parts(h) * size_of(bf16) : size_of(g.a.dtype);
-  const double blocks = std::ceil(left / height) * std::ceil(right / width);
-  const double steps = std::ceil(k / w.step), passes = std::ceil(k / h.kc);
-  // A tile's dot takes 16 cycles, its load 8; cycles are half a vector dot's reciprocal rate.
+  const double blocks = std::ceil(s.left / height) * std::ceil(s.right / width);
+  const double steps = std::ceil(s.k / w.step), passes = std::ceil(s.k / h.kc);
   const double cycle = 2 / rate.dots_per_ns;
-  const double dots = 16.0 * h.mt * h.nt * products(h);
+  const double dots = kDotCycles * h.mt * h.nt * products(h);
   const double loads = 8.0 * (h.mt + h.nt) * (h.thirds ? 4 : 1);
   const double compute =
-      blocks * (steps * std::max(dots, loads) + passes * (dots * 4 + 60)) * cycle;
-  const double strip = std::min<double>(h.nc, right) * std::min<double>(h.kc, k) * bytes;
+      blocks * (steps * std::max(dots, loads) + passes * (4 * 16.0 * h.mt * h.nt + 60)) * cycle;
+  const double strip = std::min<double>(h.nc, s.right) * std::min<double>(h.kc, s.k) * bytes;
   const auto level = [&](double held) {
     return held < 0.5 * d.l1_bytes ? rate.l1 : held < 0.6 * d.l2_bytes ? rate.l2 : rate.l3;
   };
   // Both operands' tiles come from where their blocks stay while they are used again.
-  const double block = height * std::min<double>(h.kc, k) * bytes;
+  const double block = height * std::min<double>(h.kc, s.k) * bytes;
   const double stream =
       parts(h) * blocks * steps * 1024 * (h.nt / level(strip) + h.mt / level(block));
-  const double left_bytes = left * k * bytes * std::ceil(right / h.nc);
+  const double work = std::max(compute, stream) + 0.3 * std::min(compute, stream);
+  // A strip's first tiles wait for its rows; where they are not in place, a copy does.
+  const double left_bytes = s.left * s.k * bytes * std::ceil(s.right / h.nc);
   const double far = left_bytes < d.l2_bytes ? rate.l2 : left_bytes < 64e6 ? rate.l3 : rate.dram;
-  const double memory = left_bytes / far;
-  double packing = 0;
+  const double panels = std::ceil(std::min<double>(h.nc, s.right) / width);
+  double time = std::max(left_bytes / far, work / panels) + work * (1 - 1 / panels);
   if (!g.b_packed) {
     const bool along = h.swap ? p.a_k_major : p.b_k_major;
-    packing += right * k / row.group * (along ? 0.35 : 0.25) + right * k * bytes / rate.dram * 0.5;
+    time += s.right * s.k * ((along ? 0.35 : 0.25) / w.row.group + bytes / rate.dram * 0.5);
   }
   const bool in_place = !h.thirds && (h.swap ? p.b_k_major : p.a_k_major);
-  if (h.copy_left || !in_place) packing += left_bytes / rate.l2 * (in_place ? 2 : 8);
+  if (h.copy_left || !in_place) time += left_bytes / rate.l2 * (in_place ? 8 : 32);
+  // D, and before it partial accumulators, far apart in memory.
+  const double d_bytes = s.left * s.right * size_of(g.d.dtype);
+  return time + 2 * d_bytes / rate.dram + 8 * (passes - 1) * s.left * s.right / rate.l3;
+}
+
+/// The same with mc. The cycles are those of a Xeon (Sapphire Rapids), whose core clocks lower
+/// while it multiplies tiles of dense data: docs/performance-log.md, 2026-11-25.
+double predict_blocks(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w,
+                      const Share& s) {
+  const auto rate = host::rates(d, Isa::amx);
+  const Gemm& g = p.gemm;
+  const int height = h.mt * kTile, width = h.nt * kTile;
+  const double source = size_of(g.a.dtype), bytes = h.thirds ? parts(h) * size_of(bf16) : source;
+  const double kc = std::min<double>(h.kc, s.k), mc = std::min<double>(h.mc, s.left),
+               nc = std::min<double>(h.nc, s.right);
+  const double blocks = std::ceil(s.left / height) * std::ceil(s.right / width);
+  const double steps = std::ceil(s.k / w.step), passes = std::ceil(s.k / h.kc);
+  // Tiles of the right operand come from L2; those of the left one do when a strip and a panel do
+  // not fit L1. So do accumulators, once each way in every pass.
+  const double in_l1 = (height + width) * kc * bytes / d.l1_bytes;
+  const double spilled = std::clamp((in_l1 - 0.6) / 0.9, 0.0, 1.0);
+  const double step =
+      kDotCycles * h.mt * h.nt * products(h) + parts(h) * (6 * h.nt + 20 * spilled * h.mt);
+  const double sums = 54.0 * h.mt * h.nt * (passes - 0.5);
+  const double held = 4 * mc * nc + (mc + nc) * kc * bytes;
+  const double crowded = std::max(0.0, held / (0.6 * d.l2_bytes) - 1);
+  double time = blocks * (steps * step + sums) * (2 / rate.dots_per_ns) * (1 + 0.3 * crowded);
+  // Copies that outlive L2 are read again for every block of the other operand.
+  const double rights = s.right * s.k * bytes, lefts = s.left * s.k * bytes;
+  if (nc * s.k * bytes > 0.5 * d.l2_bytes)
+    time += 0.5 * rights * (std::ceil(s.left / h.mc) - 1) / rate.l3;
+  time += 0.5 * lefts * (std::ceil(s.right / h.nc) - 1) / rate.l3;
+  // Copying reads memory as fast as it comes; splitting into parts and transposing take longer.
+  const double element = source / (0.75 * rate.dram) + (h.thirds ? 1.0 : 0);
+  const bool left_turned = !(h.swap ? p.b_k_major : p.a_k_major);
+  const bool right_turned = h.swap ? p.a_k_major : p.b_k_major;
+  time += s.left * s.k * (element + (left_turned ? 0.15 : 0));
+  if (!g.b_packed) time += s.right * s.k * (element + (right_turned ? 0.05 : 0));
+  // A line of D that is not streamed is read before it is written.
+  const double d_bytes = s.left * s.right * size_of(g.d.dtype);
+  return time + (h.stream_d ? 1.5 : 3) * d_bytes / rate.dram;
+}
+
+double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
+  const Share s = share_of(p, d, h, w);
+  const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
   double shared = threads > 1 ? 2000 : 0;
-  if (h.parallel == Parallel::k) shared += 2 * m * n * 4 * threads / rate.l3 + 1000;
-  return batch * (std::max({compute, stream, memory}) + 0.3 * std::min({compute, stream, memory}) +
-                  packing) +
+  if (h.parallel == Parallel::k)
+    shared += 2 * s.left * s.right * 4 * threads / host::rates(d, Isa::amx).l3 + 1000;
+  return s.batch * (h.mc > 0 ? predict_blocks(p, d, h, w, s) : predict_strips(p, d, h, w, s)) +
          shared + 60;
 }
 
 Tile tile(const Canonical& p, const HostAmx& h, const AmxSizes&) {
   const int height = h.mt * kTile, width = h.nt * kTile;
   return host::tile_of(
-      p, h.swap ? Tile{width, height, h.kc, h.nc, 0} : Tile{height, width, h.kc, 0, h.nc});
+      p, h.swap ? Tile{width, height, h.kc, h.nc, h.mc} : Tile{height, width, h.kc, h.mc, h.nc});
 }
 
-/// Every instruction adds a tile's k to the accumulators; blocks of k as in host_packed. Which
-/// operand is the left one changes no product, but the order of those of thirds.
+/// Every instruction adds a tile's k to the accumulators; blocks of k as in host_packed, but that
+/// with mc the accumulators wait between them as they are. Which operand is the left one changes no
+/// product, but the order of those of thirds.
 std::string summation(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
                       const AmxSizes& w) {
-  const std::string blocks = h.kc < p.gemm.k ? fmt::format(" kc={}", h.kc) : "";
+  const std::string blocks = h.mc == 0 && h.kc < p.gemm.k ? fmt::format(" kc={}", h.kc) : "";
   const std::string chain =
       host::chain(w.row) +
       (h.thirds ? fmt::format(" of thirds, {}'s on the left", h.swap ? 'B' : 'A') : "") + blocks;
@@ -239,7 +330,9 @@ constexpr TypedFamily<HostAmx, AmxSizes> kRow{
     .parameters = parameters,
     .predict_ns = predict,
     .division =
-        [](const HostAmx& c) { return host::division(0, c.nc, c.kc, Inner::columns, c.parallel); },
+        [](const HostAmx& c) {
+          return host::division(c.mc, c.nc, c.kc, Inner::columns, c.parallel);
+        },
     .tile = tile,
     .summation = summation,
     .plain = plain,

@@ -96,6 +96,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["stacked"] = value_of(gated(g) && g.epilogue.gate_order == GateOrder::stacked);
   v["interleaved"] = value_of(gated(g) && g.epilogue.gate_order == GateOrder::interleaved);
   v["stream_d"] = "0";
+  v["blocked"] = "0";
   v["lone_column"] = "0";
   v["scales"] = "0";
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
@@ -165,7 +166,7 @@ std::vector<std::string> flags(Isa isa, const DeviceCaps& device) {
 Rates rates(const DeviceCaps& device, Isa isa) {
   const double ghz = device.ghz > 0 ? device.ghz : 3.0;
   const double fma_per_cycle = isa == Isa::portable ? 1.0 : 2.0;
-  const double line = isa == Isa::avx512 ? 1.0 : isa == Isa::avx2 ? 0.5 : 0.25;
+  const double line = isa == Isa::avx512 || isa == Isa::amx ? 1.0 : isa == Isa::avx2 ? 0.5 : 0.25;
   return {fma_per_cycle * ghz, 110 * ghz * line, 40 * ghz * line, 10 * ghz, 15};
 }
 

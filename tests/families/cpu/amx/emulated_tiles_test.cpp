@@ -75,7 +75,7 @@ Result<Source> emulated(const Gemm& gemm, const DeviceCaps& device, const HostAm
   auto source = render(gemm, device, config);
   if (!source) return source;
   const auto begin = source->text.find("// ---- cpu/amx/amx.h ----");
-  const auto end = source->text.find("// ---- cpu/amx/amx.cpp ----");
+  const auto end = source->text.find("// ---- cpu/amx/tile.h ----");
   if (begin == std::string::npos || end == std::string::npos)
     return fail(ErrorCode::internal, "no section of amx.h");
   const Gemm canonical = canonicalise(gemm).gemm;

@@ -1,0 +1,111 @@
+// What a thread keeps in the workspace: copies of operands, and accumulators.
+// Expects abi.h, share.h, panels.h, tile.h and the parameters.
+#pragma once
+
+struct Memory {
+  char* left;
+  Unit* right;
+  Acc* partial;
+  //% if blocked
+  Acc* sums;
+  //% end
+};
+constexpr i64 kLine = 64;
+KILN_INLINE i64 right_columns(const KilnArgs& args) {
+  //% if swap
+  return args.m;
+  //% else
+  return args.n;
+  //% end
+}
+//% if blocked
+KILN_INLINE i64 left_rows(const KilnArgs& args) {
+  //% if swap
+  return args.n;
+  //% else
+  return args.m;
+  //% end
+}
+/// Whether the left operand's copy is read by several blocks of columns, so that all of it is kept.
+KILN_INLINE bool keeps_left(const KilnArgs& args) { return right_columns(args) > args.division.nc; }
+/// Of the left operand's copy, a strip of kHeight rows over k.
+KILN_INLINE i64 strip_bytes(i64 k) {
+  return part_row((k + kStep - 1) / kStep, 0, kHeight, 0) * kTileBytes;
+}
+KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
+  const i64 all = left_rows(args);
+  const i64 rows = keeps_left(args) ? all : smaller(args.division.mc, all);
+  const i64 k = keeps_left(args) ? args.k : smaller(args.division.kc, args.k);
+  return round_up(rows, kHeight) / kHeight * strip_bytes(k);
+}
+/// Panels over all of k, block after block of k.
+KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
+  //% if b_packed
+  return 0;
+  //% else
+  return kParts * panels_units(smaller(args.division.nc, right_columns(args)), args.k) *
+         i64(sizeof(Unit));
+  //% end
+}
+/// Accumulators of a block of rows and columns.
+KILN_INLINE i64 bytes_of_sums(const KilnArgs& args) {
+  return round_up(smaller(args.division.mc, left_rows(args)), kHeight) *
+         round_up(smaller(args.division.nc, right_columns(args)), kNr) * i64(sizeof(Acc));
+}
+//% else
+KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
+  //% if thirds
+  return part_row(round_up(smaller(args.division.kc, args.k), kStep) / kStep, 0, kHeight, 0) *
+         kTileBytes;
+  //% else
+  return kHeight * round_up(smaller(args.division.kc, args.k), kStep) * i64(sizeof(Left));
+  //% end
+}
+KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
+  //% if b_packed
+  return 0;
+  //% else
+  //% if thirds
+  return round_up(kParts *
+                      panels_units(smaller(args.division.nc, right_columns(args)),
+                                   smaller(args.division.kc, args.k)) *
+                      i64(sizeof(Unit)),
+                  kLine);
+  //% else
+  return round_up(panels_units(smaller(args.division.nc, right_columns(args)),
+                               smaller(args.division.kc, args.k)) *
+                      i64(sizeof(Unit)),
+                  kLine);
+  //% end
+  //% end
+}
+//% end
+KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
+  //% if split_k
+  return round_up(args.m * args.n * i64(sizeof(Acc)), kLine);
+  //% else
+  //% if accumulate == workspace && !blocked
+  return args.k > args.division.kc ? round_up(args.m * args.n * i64(sizeof(Acc)), kLine) : 0;
+  //% else
+  return 0;
+  //% end
+  //% end
+}
+KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
+  //% if blocked
+  return bytes_of_left(args) + bytes_of_right(args) + bytes_of_sums(args) + bytes_of_partial(args);
+  //% else
+  return bytes_of_left(args) + bytes_of_right(args) + bytes_of_partial(args);
+  //% end
+}
+KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
+  char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
+  //% if blocked
+  char* sums = base + bytes_of_left(args) + bytes_of_right(args);
+  return {base, reinterpret_cast<Unit*>(base + bytes_of_left(args)),
+          reinterpret_cast<Acc*>(sums + bytes_of_sums(args)), reinterpret_cast<Acc*>(sums)};
+  //% else
+  return {base, reinterpret_cast<Unit*>(base + bytes_of_left(args)),
+          reinterpret_cast<Acc*>(base + bytes_of_left(args) + bytes_of_right(args))};
+  //% end
+}

@@ -1,0 +1,162 @@
+// The product of tiles: kMt × kNt tile registers of accumulators over a block of k.
+// Expects vector.h, epilogue.h, panels.h, amx.h and the parameters.
+#pragma once
+
+constexpr int kStep = kTileBytes / int(sizeof(Unit)) * kGroup;  // k of one tile row
+constexpr int kHeight = kMt * kTileRows;
+
+//% if swap
+// D^T is computed: B's columns are the left operand, A's rows the right one.
+using Left = TypeB;
+//% else
+using Left = TypeA;
+//% end
+
+//% if thirds || blocked
+// Copies lie tile by tile: rows of a power of two of bytes would share a few sets of the cache.
+//% if thirds
+constexpr int kParts = 3;
+//% else
+constexpr int kParts = 1;
+//% end
+/// The number of a tile row among those of all steps and parts, `height` of each.
+KILN_INLINE i64 part_row(i64 step, int part, i64 height, i64 row) {
+  return (step * kParts + part) * height + row;
+}
+
+//% end
+/// Rows of the left operand over a block of k: `row_bytes` apart, k contiguous.
+struct LeftStrip {
+  const void* data;
+  i64 row_bytes;
+};
+
+template <int N, int Row, int... I>
+KILN_INLINE void dots_of_row(Sequence<int, I...>) {
+  (tile_dot<Row * N + I, kMt * kNt + Row, kMt * kNt + kMt + I>(), ...);
+}
+template <int... I>
+KILN_INLINE void load_left(const char* at, i64 row_bytes, Sequence<int, I...>) {
+  (tile_load<kMt * kNt + I>(at + I * kTileRows * row_bytes, row_bytes), ...);
+}
+template <int... I>
+KILN_INLINE void load_right(const Unit* const (&panels)[kNt], i64 offset, Sequence<int, I...>) {
+  (tile_load<kMt * kNt + kMt + I>(panels[I] + offset, kLanes * sizeof(Unit)), ...);
+}
+template <int... I>
+KILN_INLINE void dots(Sequence<int, I...>) {
+  (dots_of_row<kNt, I>(Iota<kNt>{}), ...);
+}
+template <int... I>
+KILN_INLINE void zero_sums(Sequence<int, I...>) {
+  (tile_zero<I>(), ...);
+}
+//% if !blocked
+template <int... I>
+KILN_INLINE void store_sums(Acc (*to)[kNr], Sequence<int, I...>) {
+  (tile_store<I>(&to[I / kNt * kTileRows][I % kNt * kLanes], sizeof(to[0])), ...);
+}
+//% end
+
+/// Panels of the right operand over a block of k, `pitch` units apart.
+struct RightPanels {
+  const Unit* data;
+  i64 pitch;
+};
+
+//% if blocked
+constexpr int kTileSums = kTileRows * kLanes;
+
+template <int... I>
+KILN_INLINE void load_sums(const Acc* from, Sequence<int, I...>) {
+  (tile_load<I>(from + I * kTileSums, kTileBytes), ...);
+}
+template <int... I>
+KILN_INLINE void keep_sums(Acc* to, Sequence<int, I...>) {
+  (tile_store<I>(to + I * kTileSums, kTileBytes), ...);
+}
+
+//% end
+//% if blocked
+/// One block of kHeight × kNr accumulators over a block of k, `width` columns of which exist. They
+/// lie tile by tile in `sums`, and are begun there by the first block of k.
+//% else
+/// One block of kHeight × kNr accumulators over k; `height` × `width` of them exist.
+//% end
+__attribute__((noinline)) static void tile(const LeftStrip& left, const RightPanels& right, i64 k,
+                                           //% if blocked
+                                           Acc* sums,
+                                           //% else
+                                           const Output& where, i64 row, i64 column, int height,
+                                           //% end
+                                           int width, Pass pass) {
+  //% if !blocked
+  // A copy that stores to D cannot alias.
+  const Output out = where;
+  //% end
+  const Unit* panels[kNt];
+  KILN_UNROLL
+  for (int j = 0; j < kNt; ++j)  // in place of one that does not exist, the first is read
+    panels[j] = right.data + (j * kLanes < width ? j * right.pitch : 0);
+  //% if blocked
+  if (pass.first)
+    zero_sums(Iota<kMt * kNt>{});
+  else
+    load_sums(sums, Iota<kMt * kNt>{});
+  //% else
+  zero_sums(Iota<kMt * kNt>{});
+  //% end
+  for (i64 at = 0; at < k; at += kStep) {
+    //% if thirds
+    // The six products of parts above the last bit, each part loaded as seldom as the tiles allow.
+    const i64 step = at / kStep;
+    const auto left_part = [&](int part) {
+      load_left(static_cast<const char*>(left.data) + part_row(step, part, kHeight, 0) * kTileBytes,
+                kTileBytes, Iota<kMt>{});
+    };
+    const auto right_part = [&](int part) {
+      load_right(panels, part_row(step, part, kTileRows, 0) * kLanes, Iota<kNt>{});
+    };
+    const auto multiply_parts = [] { dots(Iota<kMt>{}); };
+    right_part(1), left_part(1), multiply_parts();
+    left_part(0), multiply_parts();
+    right_part(2), multiply_parts();
+    right_part(0), left_part(2), multiply_parts();
+    left_part(1), multiply_parts();
+    left_part(0), multiply_parts();
+    //% else
+    load_right(panels, at / kGroup * kLanes, Iota<kNt>{});
+    //% if blocked
+    load_left(
+        static_cast<const char*>(left.data) + part_row(at / kStep, 0, kHeight, 0) * kTileBytes,
+        kTileBytes, Iota<kMt>{});
+    //% else
+    load_left(static_cast<const char*>(left.data) + at * i64(sizeof(Left)), left.row_bytes,
+              Iota<kMt>{});
+    //% end
+    dots(Iota<kMt>{});
+    //% end
+  }
+  //% if blocked
+  keep_sums(sums, Iota<kMt * kNt>{});
+  //% else
+  alignas(64) Acc sums[kHeight][kNr];
+  store_sums(sums, Iota<kMt * kNt>{});
+  //% if swap
+  for (int i = 0; i < height; i += kLanes) {
+    for (int j = 0; j < width; j += kLanes) {
+      UnitVec block[kLanes];
+      KILN_UNROLL
+      for (int r = 0; r < kLanes; ++r) block[r] = load<UnitVec>(&sums[i + r][j]);
+      transpose<kLanes>(block);
+      for (int r = 0; r < kLanes && j + r < width; ++r)
+        finish<kLanes>(out, bits_of<AccVec>(block[r]), row + j + r, column + i, height - i, pass);
+    }
+  }
+  //% else
+  for (int i = 0; i < height; ++i)
+    for (int j = 0; j < width; j += kLanes)
+      finish<kLanes>(out, load<AccVec>(&sums[i][j]), row + i, column + j, width - j, pass);
+  //% end
+  //% end
+}
