@@ -213,6 +213,12 @@ void to_version9(SQLite::Database& db) {
   name_layouts_of_proved_code(db);
 }
 
+// Weights of four and eight bits, which keys of other problems do not name.
+constexpr const char* kVersion10 = R"sql(
+ALTER TABLE problem ADD COLUMN scale_type TEXT NOT NULL DEFAULT 'fp32';
+ALTER TABLE problem ADD COLUMN zero TEXT NOT NULL DEFAULT 'none';
+)sql";
+
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},
                                      {3, kVersion3},
@@ -221,7 +227,8 @@ constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {6, kVersion6},
                                      {7, kVersion7, name_proved_code},
                                      {8, kVersion8, to_version8},
-                                     {9, kVersion9, to_version9}};
+                                     {9, kVersion9, to_version9},
+                                     {10, kVersion10}};
 
 }  // namespace
 

@@ -15,9 +15,10 @@
 namespace kiln {
 namespace {
 
-static_assert(EnumNames<DType>::names.size() == KILN_FP4_E2M1 + 1);
+static_assert(EnumNames<DType>::names.size() == KILN_U4 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
-static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_TENSOR + 1);
+static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_LINE_64 + 1);
+static_assert(EnumNames<Zero>::names.size() == KILN_ZERO_FLOATING + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
 static_assert(EnumNames<Activation>::names.size() == KILN_SILU + 1);
 static_assert(static_cast<int>(Progress::Stage::done) == KILN_STAGE_DONE);
@@ -43,14 +44,14 @@ struct Shape {
 template <typename D>
 constexpr auto desc_fields(D& desc) {
   auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
-         b_packed, scale_a, scale_b, bias_as_d, numerics] = desc;
+         b_packed, scale_a, scale_b, bias_as_d, numerics, scale_type, zero] = desc;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
   };
   return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
                         std::tie(accumulator, bias, activation, residual, alignment, b_packed,
-                                 scale_a, scale_b, bias_as_d, numerics));
+                                 scale_a, scale_b, bias_as_d, numerics, scale_type, zero));
 }
 
 /// Calls `f(name, field of the desc, field of the Gemm)` for every field.
@@ -167,6 +168,7 @@ constexpr const char* kind_of(Bias) { return "bias"; }
 constexpr const char* kind_of(Activation) { return "activation"; }
 constexpr const char* kind_of(Scale) { return "kind of scales"; }
 constexpr const char* kind_of(Numerics) { return "kind of numerics"; }
+constexpr const char* kind_of(Zero) { return "kind of zero points"; }
 
 /// Copies as much of `text` as fits, whole UTF-8 characters only. False when it was cut.
 template <std::size_t N>
@@ -338,7 +340,7 @@ extern "C" {
 
 void kiln_gemm_desc_init_sized(kiln_gemm_desc* desc, size_t size, int64_t m, int64_t n, int64_t k,
                                int dtype) {
-  const bool known = dtype >= 0 && dtype <= KILN_FP4_E2M1;
+  const bool known = dtype >= 0 && dtype <= KILN_U4;
   const auto g = kiln::Gemm::row_major(m, n, k, static_cast<kiln::DType>(known ? dtype : 0));
   kiln_gemm_desc full = kiln::desc_of(g);
   // Kept as it was given, so that the call that uses it can name it.

@@ -53,8 +53,9 @@ Gemm with_joined_lines(const Gemm& gemm) {
   };
   if (gemm.m == 1) turn(Operand::a, copy.a);
   if (gemm.n == 1 && !gemm.b_packed) turn(Operand::b, copy.b);
-  // C lies in D's order, and a packed B meets a row-major D.
-  if (gemm.b_packed || !is_column_of_one(gemm, Operand::c) || !is_column_of_one(gemm, Operand::d))
+  // C lies in D's order, and packed B and weights meet a row-major D.
+  if (gemm.b_packed || has_weights(gemm) || !is_column_of_one(gemm, Operand::c) ||
+      !is_column_of_one(gemm, Operand::d))
     return copy;
   for (Matrix* const stored : {&copy.c, &copy.d}) {
     stored->order = stored->order == Order::row_major ? Order::column_major : Order::row_major;

@@ -76,6 +76,8 @@ struct Family {
   std::vector<std::string> (*flags)(const DeviceCaps&, const Config&) = nullptr;
   /// Whether the kernels apply the scales that the operands have; null: they know of none.
   bool (*applies_scales)(const Gemm&) = nullptr;
+  /// Whether the kernels multiply weights (has_weights); null: they know of none.
+  bool (*takes_weights)(const Gemm&) = nullptr;
   /// Bumped by hand when code that was rendered before is found to be wrong: stored winners of
   /// older revisions are not used any more. Never for speed, and never for text.
   int revision = 1;

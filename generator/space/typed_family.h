@@ -57,6 +57,7 @@ struct TypedFamily {
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
   std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
   bool (*applies_scales)(const Gemm&) = nullptr;
+  bool (*takes_weights)(const Gemm&) = nullptr;
   int revision = 1;
 };
 
@@ -69,6 +70,7 @@ Family family_row() {
              .files = kRow.files,
              .enumerate = kRow.enumerate,
              .applies_scales = kRow.applies_scales,
+             .takes_weights = kRow.takes_weights,
              .revision = kRow.revision};
   row.broken_rule = [](const Canonical& p, const DeviceCaps& d,
                        const Config& config) -> std::string_view {

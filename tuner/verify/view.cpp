@@ -80,6 +80,8 @@ auto with_type(DType dtype, F&& f) {
     case DType::fp6_e2m3:  // codes of fewer bits have no address: see load_codes
     case DType::fp6_e3m2:
     case DType::fp4_e2m1:
+    case DType::s4:
+    case DType::u4:
       break;
   }
   return f(static_cast<std::int32_t*>(nullptr));
@@ -147,9 +149,9 @@ void load_values(const MatrixView& view, std::int64_t row, std::int64_t rows, st
 }  // namespace
 
 double ScaleView::at(std::int64_t r, std::int64_t c) const {
-  const std::int64_t index = r / rows * row_stride + c / columns * column_stride;
-  if (kind == Scale::mx_32) return decode(kE8m0, static_cast<const std::uint8_t*>(data)[index]);
-  return load_element(DType::fp32, data, index);
+  const std::int64_t index = first + r / rows * row_stride + c / columns * column_stride;
+  if (e8m0) return decode(kE8m0, static_cast<const std::uint8_t*>(data)[index]);
+  return load_element(type, data, index);
 }
 
 MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64_t batch) {
@@ -176,20 +178,25 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
 }
 
 MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,
-                          std::int64_t batch) {
+                          const void* zeros, std::int64_t batch) {
   MatrixView view = view_of(gemm, which, base, batch);
   const Scale kind = scale_of(gemm, which);
   if (kind == Scale::none) return view;
   const Extent e = extent(gemm, scales_of(which));
   const auto [lines, along] = scale_block(kind);
-  const std::int64_t first = batch * e.lines * e.length * scale_size(kind);
-  const ScaleView by_line{static_cast<const std::byte*>(scales) + first,
-                          kind,
-                          lines,
-                          along == 0 ? std::numeric_limits<std::int64_t>::max() : along,
-                          e.length,
-                          1};
+  ScaleView by_line{scales,
+                    kind == Scale::mx_32,
+                    dtype_of(gemm, scales_of(which)),
+                    batch * e.lines * e.length,
+                    lines,
+                    along == 0 ? std::numeric_limits<std::int64_t>::max() : along,
+                    e.length,
+                    1};
   view.scale = which == Operand::a ? by_line : by_line.transposed();
+  if (which == Operand::a || gemm.zero == Zero::none) return view;
+  by_line.data = zeros;
+  by_line.type = dtype_of(gemm, Operand::zero_b);
+  view.zero = by_line.transposed();
   return view;
 }
 
@@ -197,6 +204,10 @@ void load_block(const MatrixView& view, std::int64_t row, std::int64_t rows, std
                 std::int64_t columns, double* out) {
   assert(row + rows <= view.rows && column + columns <= view.columns);
   load_values(view, row, rows, column, columns, out);
+  if (view.zero.data != nullptr)
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; ++c)
+        out[r * columns + c] -= view.zero.at(row + r, column + c);
   if (view.scale.data == nullptr) return;
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < columns; ++c)

@@ -31,6 +31,8 @@ std::string_view c_type(DType t) {
     case DType::fp6_e2m3:
     case DType::fp6_e3m2:
     case DType::fp4_e2m1:
+    case DType::s4:
+    case DType::u4:
       break;  // no row of the instruction table computes them
   }
   return "";
@@ -90,7 +92,8 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["epilogue"] = any_epilogue ? "call" : "constant";
   v["stream_d"] = "0";
   v["lone_column"] = "0";
-  v["scales"] = "0";
+  v["scales"] = value_of(g.scale_b != Scale::none);
+  v["zeros"] = value_of(g.zero != Zero::none);
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
 }
 
