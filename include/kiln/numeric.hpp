@@ -131,19 +131,20 @@ inline void store_code(const SmallFormat& f, void* data, std::int64_t index, std
 
 /// Integer number `index` of four bits each, the first in the low half of its byte.
 inline int load_nibble(DType type, const void* data, std::int64_t index) {
-  const int byte = static_cast<const unsigned char*>(data)[index / 2];
-  const int code = index % 2 == 0 ? byte & 15 : byte >> 4;
+  const auto at = static_cast<std::uint64_t>(index);
+  const int code = static_cast<const unsigned char*>(data)[at / 2] >> (at % 2 * 4) & 15;
   return type == DType::s4 ? (code ^ 8) - 8 : code;
 }
 
 /// Stores what load_nibble() reads; its neighbour keeps its bits.
 inline void store_nibble(DType type, void* data, std::int64_t index, double value) {
   const double low = type == DType::s4 ? -8 : 0;
-  const double whole = std::isnan(value) ? 0 : std::nearbyint(std::clamp(value, low, low + 15));
-  const unsigned code = static_cast<unsigned>(static_cast<int>(whole)) & 15u;
-  unsigned char& byte = static_cast<unsigned char*>(data)[index / 2];
-  byte = static_cast<unsigned char>(index % 2 == 0 ? (byte & 0xf0u) | code
-                                                   : (byte & 0x0fu) | code << 4);
+  const long whole = std::isnan(value) ? 0 : std::lrint(std::clamp(value, low, low + 15));
+  const auto at = static_cast<std::uint64_t>(index);
+  const int shift = static_cast<int>(at % 2 * 4);
+  unsigned char& byte = static_cast<unsigned char*>(data)[at / 2];
+  byte = static_cast<unsigned char>((byte & ~(15u << shift)) | (static_cast<unsigned>(whole) & 15u)
+                                                                   << shift);
 }
 
 /// Element `index` of an array of `type`, exactly.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "kiln/numeric.hpp"
 
@@ -119,6 +120,12 @@ std::byte* bytes_at(const MatrixView& view, std::int64_t row, std::int64_t colum
 /// Loads codes that no pointer reaches.
 void load_codes(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
                 std::int64_t columns, double* out) {
+  if (view.dtype == DType::s4 || view.dtype == DType::u4) {
+    for (std::int64_t c = 0; c < columns; ++c)
+      for (std::int64_t r = 0; r < rows; ++r)
+        out[r * columns + c] = load_nibble(view.dtype, view.data, view.offset(row + r, column + c));
+    return;
+  }
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
       out[r * columns + c] = load_element(view.dtype, view.data, view.offset(row + r, column + c));
@@ -144,6 +151,24 @@ void load_values(const MatrixView& view, std::int64_t row, std::int64_t rows, st
       for (std::int64_t r = 0; r < rows; ++r)
         out[r * columns + c] = as_double(first(view.offset(r, c)));
   });
+}
+
+struct Block {
+  std::int64_t row, rows, column, columns;
+};
+
+/// Calls `f(element, number)` for all of a block, tight in `out`; rows that share numbers read them
+/// once.
+template <typename F>
+void for_each_with(const ScaleView& numbers, const Block& b, double* out, F f) {
+  std::vector<double> line(static_cast<std::size_t>(b.columns));
+  for (std::int64_t r = 0; r < b.rows; ++r) {
+    if (r == 0 || (b.row + r) % numbers.rows == 0)
+      for (std::int64_t c = 0; c < b.columns; ++c)
+        line[static_cast<std::size_t>(c)] = numbers.at(b.row + r, b.column + c);
+    for (std::int64_t c = 0; c < b.columns; ++c)
+      f(out[r * b.columns + c], line[static_cast<std::size_t>(c)]);
+  }
 }
 
 }  // namespace
@@ -205,18 +230,22 @@ void load_block(const MatrixView& view, std::int64_t row, std::int64_t rows, std
   assert(row + rows <= view.rows && column + columns <= view.columns);
   load_values(view, row, rows, column, columns, out);
   if (view.zero.data != nullptr)
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t c = 0; c < columns; ++c)
-        out[r * columns + c] -= view.zero.at(row + r, column + c);
-  if (view.scale.data == nullptr) return;
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < columns; ++c)
-      out[r * columns + c] *= view.scale.at(row + r, column + c);
+    for_each_with(view.zero, {row, rows, column, columns}, out,
+                  [](double& x, double zero) { x -= zero; });
+  if (view.scale.data != nullptr)
+    for_each_with(view.scale, {row, rows, column, columns}, out,
+                  [](double& x, double scale) { x *= scale; });
 }
 
 void store_row(const MatrixView& view, std::int64_t row, std::int64_t column, std::int64_t count,
                const double* values) {
   assert(row < view.rows && column + count <= view.columns);
+  if (view.dtype == DType::s4 || view.dtype == DType::u4) {
+    for (std::int64_t i = 0; i < count; ++i)
+      store_nibble(view.dtype, const_cast<void*>(view.data), view.offset(row, column + i),
+                   values[i]);
+    return;
+  }
   if (bits_of(view.dtype) < 8) {
     for (std::int64_t i = 0; i < count; ++i)
       store_element(view.dtype, const_cast<void*>(view.data), view.offset(row, column + i),

@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace kiln::host {
-namespace {
 
 std::string_view c_type(DType t) {
   switch (t) {
@@ -20,6 +19,8 @@ std::string_view c_type(DType t) {
     case DType::s8:
       return "i8";
     case DType::u8:
+    case DType::s4:  // two to a byte
+    case DType::u4:
       return "u8";
     case DType::s32:
       return "i32";
@@ -31,12 +32,12 @@ std::string_view c_type(DType t) {
     case DType::fp6_e2m3:
     case DType::fp6_e3m2:
     case DType::fp4_e2m1:
-    case DType::s4:
-    case DType::u4:
       break;  // no row of the instruction table computes them
   }
   return "";
 }
+
+namespace {
 
 bool has(Isa isa, const DeviceCaps& device) {
   return isa == Isa::portable || (isa == Isa::avx2 ? device.cpu.avx2_fma : device.cpu.avx512);
