@@ -213,9 +213,12 @@ void to_version9(SQLite::Database& db) {
   name_layouts_of_proved_code(db);
 }
 
+// Gates, and weights of four and eight bits: keys of other problems name neither.
 constexpr const char* kVersion10 = R"sql(
 ALTER TABLE problem ADD COLUMN gate TEXT NOT NULL DEFAULT 'none';
 ALTER TABLE problem ADD COLUMN gate_order TEXT NOT NULL DEFAULT 'stacked';
+ALTER TABLE problem ADD COLUMN scale_type TEXT NOT NULL DEFAULT 'fp32';
+ALTER TABLE problem ADD COLUMN zero TEXT NOT NULL DEFAULT 'none';
 )sql";
 
 constexpr Migration kMigrations[] = {{1, kVersion1},

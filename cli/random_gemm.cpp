@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
 #include "runtime/backend.h"
 
@@ -119,6 +120,26 @@ void draw_scales(Draw& draw, Gemm& g) {
   if (validate(scaled)) g = scaled;
 }
 
+/// Weights on a CPU, in place of B: tight, with sizes that whole groups and bytes divide.
+void draw_weights(Draw& draw, const DeviceCaps& caps, Gemm& g) {
+  if (!on_host(caps) || !draw.one_in(8)) return;
+  const TypeRow& row = kWeightTypeRows[draw.below(kWeightTypeRows.size())];
+  const Scale groups[] = {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128};
+  const DType types[] = {fp32, bf16, fp16};
+  Gemm weights = g.with_weights(row.b, groups[draw.below(4)], types[draw.below(3)],
+                                static_cast<Zero>(draw.between(0, 2)));
+  weights.a.dtype = row.a;
+  weights.accumulator = row.accumulator;
+  weights.c.dtype = weights.d.dtype = row.usual_output();
+  weights.c.order = weights.d.order = Order::row_major;
+  weights.scale_a = Scale::none;
+  const std::int64_t block = std::max(2, whole_blocks(weights));
+  weights.k = (g.k + block - 1) / block * block;
+  weights.n = (g.n + 1) / 2 * 2;
+  for (Matrix* m : {&weights.a, &weights.b, &weights.c, &weights.d}) m->ld = m->batch_stride = 0;
+  if (validate(weights)) g = weights;
+}
+
 /// Only some types know the difference.
 void draw_numerics(Draw& draw, Gemm& g) {
   for (const Numerics kind : {Numerics::fast, Numerics::tensor})
@@ -168,6 +189,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_layouts(draw, g);
   draw_padding(draw, g);
   draw_scales(draw, g);
+  draw_weights(draw, caps, g);
   draw_numerics(draw, g);
   draw_epilogue(draw, g);
   draw_gate(draw, g);

@@ -15,9 +15,10 @@
 namespace kiln {
 namespace {
 
-static_assert(EnumNames<DType>::names.size() == KILN_FP4_E2M1 + 1);
+static_assert(EnumNames<DType>::names.size() == KILN_U4 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
-static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_TENSOR + 1);
+static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_LINE_64 + 1);
+static_assert(EnumNames<Zero>::names.size() == KILN_ZERO_FLOATING + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
 static_assert(EnumNames<Gate>::names.size() == KILN_GATE_SIGMOID + 1);
 static_assert(EnumNames<GateOrder>::names.size() == KILN_GATE_INTERLEAVED + 1);
@@ -45,14 +46,16 @@ struct Shape {
 template <typename D>
 constexpr auto desc_fields(D& desc) {
   auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
-         b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order] = desc;
+         b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order, scale_type, zero] =
+      desc;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
   };
-  return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
-                        std::tie(accumulator, bias, activation, residual, alignment, b_packed,
-                                 scale_a, scale_b, bias_as_d, numerics, gate, gate_order));
+  return std::tuple_cat(
+      std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
+      std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
+               bias_as_d, numerics, gate, gate_order, scale_type, zero));
 }
 
 /// Calls `f(name, field of the desc, field of the Gemm)` for every field.
@@ -171,6 +174,7 @@ constexpr const char* kind_of(Scale) { return "kind of scales"; }
 constexpr const char* kind_of(Numerics) { return "kind of numerics"; }
 constexpr const char* kind_of(Gate) { return "gate"; }
 constexpr const char* kind_of(GateOrder) { return "order of columns"; }
+constexpr const char* kind_of(Zero) { return "kind of zero points"; }
 
 /// Copies as much of `text` as fits, whole UTF-8 characters only. False when it was cut.
 template <std::size_t N>
@@ -342,7 +346,7 @@ extern "C" {
 
 void kiln_gemm_desc_init_sized(kiln_gemm_desc* desc, size_t size, int64_t m, int64_t n, int64_t k,
                                int dtype) {
-  const bool known = dtype >= 0 && dtype <= KILN_FP4_E2M1;
+  const bool known = dtype >= 0 && dtype <= KILN_U4;
   const auto g = kiln::Gemm::row_major(m, n, k, static_cast<kiln::DType>(known ? dtype : 0));
   kiln_gemm_desc full = kiln::desc_of(g);
   // Kept as it was given, so that the call that uses it can name it.

@@ -49,6 +49,8 @@ std::uint64_t pattern(DType type) {
     case DType::fp6_e2m3:  // these have no NaN
     case DType::fp6_e3m2:
     case DType::fp4_e2m1:
+    case DType::s4:
+    case DType::u4:
       break;
   }
   return 0xA5A5A5A5A5A5A5A5;

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "generator/problem/gemm_types.h"
 #include "generator/problem/spelling.h"
 
 namespace kiln {
@@ -45,6 +46,8 @@ bool present(const Gemm& gemm, Operand which) {
     case Operand::scale_a:
     case Operand::scale_b:
       return scale_of(gemm, which) != Scale::none;
+    case Operand::zero_b:
+      return gemm.zero != Zero::none;
   }
   return false;
 }
@@ -69,7 +72,8 @@ DType dtype_of(const Gemm& gemm, Operand which) {
     if (gemm.epilogue.bias_as_d) return gemm.d.dtype;
     return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
   }
-  return scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : DType::fp32;
+  if (which == Operand::zero_b && gemm.zero == Zero::integer) return gemm.b.dtype;
+  return scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : gemm.scale_type;
 }
 
 Extent extent(const Gemm& gemm, Operand which) {
@@ -84,6 +88,7 @@ Extent extent(const Gemm& gemm, Operand which) {
 int address_alignment(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return gemm.alignment;
   if (which == Operand::bias) return 1;
+  if (has_weights(gemm)) return size_of(dtype_of(gemm, which));
   return 4;  // scales are read four bytes at a time
 }
 
@@ -117,10 +122,20 @@ Scale scale_of(const Gemm& gemm, Operand which) {
       return gemm.scale_a;
     case Operand::b:
     case Operand::scale_b:
+    case Operand::zero_b:
       return gemm.scale_b;
     default:
       return Scale::none;
   }
+}
+
+bool has_weights(const Gemm& gemm) { return are_weights(gemm.a.dtype, gemm.b.dtype); }
+
+int whole_blocks(const Gemm& gemm) {
+  for (const Scale scale : {gemm.scale_a, gemm.scale_b})
+    if (scale == Scale::mx_32 || (has_weights(gemm) && blocks_along_k(scale)))
+      return scale_block(scale).along;
+  return 0;
 }
 
 int natural_alignment(const Gemm& gemm) {

@@ -52,6 +52,10 @@ constexpr ScaleBlock scale_block(Scale s) {
   switch (s) {
     case Scale::line_128:
       return {1, 128};
+    case Scale::line_32:
+      return {1, 32};
+    case Scale::line_64:
+      return {1, 64};
     case Scale::square_128:
       return {128, 128};
     case Scale::mx_32:
@@ -70,8 +74,12 @@ constexpr Operand scales_of(Operand which) {
 }
 /// The kind of A or B's scales; `which` names the matrix or its scales.
 Scale scale_of(const Gemm& gemm, Operand which);
-/// Bytes of one scale.
+/// Bytes of one scale of operands that are no weights.
 constexpr int scale_size(Scale s) { return s == Scale::none ? 0 : s == Scale::mx_32 ? 1 : 4; }
+/// Whether B holds weights (Gemm::zero).
+bool has_weights(const Gemm& gemm);
+/// The block of k of which k must be a multiple, or 0: mx_32 and groups of weights are whole.
+int whole_blocks(const Gemm& gemm);
 
 /// The largest power of two, up to the 16 bytes that GPU kernels have a use for, that divides every
 /// pitch (of lines that are joined where they can be) and stride: the alignment of a problem whose

@@ -18,10 +18,10 @@ template <typename E>
 struct EnumNames;
 template <>
 struct EnumNames<DType> {
-  static constexpr std::array<std::string_view, 15> names{
-      "fp32",         "fp64",         "fp16",     "bf16",     "s8",
-      "u8",           "s32",          "fp8_e4m3", "fp8_e5m2", "tf32",
-      "fp8_e4m3fnuz", "fp8_e5m2fnuz", "fp6_e2m3", "fp6_e3m2", "fp4_e2m1"};
+  static constexpr std::array<std::string_view, 17> names{
+      "fp32",     "fp64",     "fp16", "bf16",         "s8",           "u8",       "s32",
+      "fp8_e4m3", "fp8_e5m2", "tf32", "fp8_e4m3fnuz", "fp8_e5m2fnuz", "fp6_e2m3", "fp6_e3m2",
+      "fp4_e2m1", "s4",       "u4"};
 };
 template <>
 struct EnumNames<Order> {
@@ -47,8 +47,12 @@ struct EnumNames<Bias> {
 };
 template <>
 struct EnumNames<Scale> {
-  static constexpr std::array<std::string_view, 6> names{"none",       "line",  "line_128",
-                                                         "square_128", "mx_32", "tensor"};
+  static constexpr std::array<std::string_view, 8> names{
+      "none", "line", "line_128", "square_128", "mx_32", "tensor", "line_32", "line_64"};
+};
+template <>
+struct EnumNames<Zero> {
+  static constexpr std::array<std::string_view, 3> names{"none", "integer", "floating"};
 };
 template <>
 struct EnumNames<Numerics> {
@@ -67,15 +71,16 @@ constexpr void for_each_epilogue_field(E& epilogue, F&& f) {
 template <typename G>
 constexpr auto gemm_fields(G& gemm) {
   auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b,
-         numerics] = gemm;
+         numerics, scale_type, zero] = gemm;
   auto& [bias, activation, residual, bias_as_d, gate, gate_order] = epilogue;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
   };
-  return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
-                        std::tie(accumulator, bias, activation, residual, alignment, b_packed,
-                                 scale_a, scale_b, bias_as_d, numerics, gate, gate_order));
+  return std::tuple_cat(
+      std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
+      std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
+               bias_as_d, numerics, gate, gate_order, scale_type, zero));
 }
 inline constexpr std::size_t kGemmFieldCount =
     std::tuple_size_v<decltype(gemm_fields(std::declval<Gemm&>()))>;
@@ -124,7 +129,10 @@ inline constexpr std::array kGemmFieldNames = std::to_array<std::string_view>({"
                                                                                "bias_as_d",
                                                                                "numerics",
                                                                                "gate",
-                                                                               "gate_order"});
+                                                                               "gate_order",
+
+                                                                               "scale_type",
+                                                                               "zero"});
 static_assert(kGemmFieldNames.size() == kGemmFieldCount);
 
 /// Calls `f(name, field)` for every field of a Gemm.

@@ -126,6 +126,22 @@ std::string_view name(Scale s) {
       return "mx32";
     case Scale::tensor:
       return "tensor";
+    case Scale::line_32:
+      return "1x32";
+    case Scale::line_64:
+      return "1x64";
+  }
+  return "?";
+}
+
+std::string_view name(Zero z) {
+  switch (z) {
+    case Zero::none:
+      return "none";
+    case Zero::integer:
+      return "int";
+    case Zero::floating:
+      return "float";
   }
   return "?";
 }

@@ -35,8 +35,9 @@ constexpr NumberKey kNumberKeys[] = {
 };
 
 constexpr std::string_view kKeys[] = {
-    "batch", "lda", "ldb", "ldc",      "ldd",   "stride_a", "stride_b", "stride_c", "stride_d",
-    "order", "out", "acc", "epilogue", "align", "packed_b", "scale",    "numerics", "gate"};
+    "batch",    "lda",      "ldb",      "ldc",   "ldd",        "stride_a", "stride_b",
+    "stride_c", "stride_d", "order",    "out",   "acc",        "epilogue", "align",
+    "packed_b", "scale",    "numerics", "group", "scale_type", "zero",     "gate"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};
@@ -44,6 +45,13 @@ constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bi
 constexpr std::string_view kScales[] = {"none", "line", "1x128", "128x128", "mx32", "tensor"};
 
 constexpr std::string_view kGates[] = {"relu", "gelu", "gelu_erf", "silu", "sigmoid"};
+/// Groups of weights along k that share a scale; `k` is the whole column.
+struct GroupWord {
+  std::string_view word;
+  Scale scale;
+};
+constexpr GroupWord kGroups[] = {
+    {"32", Scale::line_32}, {"64", Scale::line_64}, {"128", Scale::line_128}, {"k", Scale::line}};
 
 /// `word` is none of `known`.
 template <std::size_t kCount>
@@ -173,7 +181,28 @@ Status read_scale(std::string_view word, std::string_view whole, Scale& out) {
   return bad_input("scale = \"{}\": {}", whole, refusal(word, kScales));
 }
 
+Status read_group(std::string_view word, Gemm& g) {
+  if (g.scale_a != Scale::none || g.scale_b != Scale::none)
+    return bad_input("group = {}: scale names the scales", word);
+  for (const GroupWord& row : kGroups) {
+    if (row.word != word) continue;
+    g.scale_b = row.scale;
+    return {};
+  }
+  return bad_input("group = \"{}\": must be 32, 64, 128 or k", word);
+}
+
+Status read_zero(std::string_view word, Zero& out) {
+  for (const Zero kind : {Zero::none, Zero::integer, Zero::floating}) {
+    if (word != name(kind)) continue;
+    out = kind;
+    return {};
+  }
+  return bad_input("zero = \"{}\": must be none, int or float", word);
+}
+
 Status read_scales(std::string_view text, Gemm& g) {
+  if (g.scale_b != Scale::none) return bad_input("scale = {}: group names the scales", text);
   const std::size_t colon = text.find(':');
   if (Status status = read_scale(text.substr(0, colon), text, g.scale_a); !status) return status;
   return read_scale(colon == text.npos ? text : text.substr(colon + 1), text, g.scale_b);
@@ -209,6 +238,14 @@ Status read_gate(std::string_view text, Epilogue& e) {
   return bad_input("gate = \"{}\": {}", text, refusal(word, kGates));
 }
 
+/// The word of weights' scales, or nothing where they are no groups along k.
+std::string_view group_word(const Gemm& g) {
+  if (g.scale_a != Scale::none || !are_weights(g.a.dtype, g.b.dtype)) return {};
+  for (const GroupWord& row : kGroups)
+    if (row.scale == g.scale_b) return row.word;
+  return {};
+}
+
 std::string scale_word(const Gemm& g) {
   if (g.scale_a == g.scale_b) return std::string(name(g.scale_a));
   return fmt::format("{}:{}", name(g.scale_a), name(g.scale_b));
@@ -241,6 +278,9 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
   if (key == "scale") return read_scales(value, g);
   if (key == "numerics") return read_numerics(value, g.numerics);
   if (key == "gate") return read_gate(value, g.epilogue);
+  if (key == "group") return read_group(value, g);
+  if (key == "scale_type") return read_dtype(key, value, g.scale_type);
+  if (key == "zero") return read_zero(value, g.zero);
   return bad_input("\"{}\": no such key; keys are {}{}", key, fmt::join(kKeys, ", "),
                    did_you_mean(key, kKeys));
 }
@@ -296,7 +336,12 @@ std::string text(const Gemm& gemm) {
   if (const std::string word = epilogue_word(gemm.epilogue); !word.empty()) add("epilogue", word);
   if (gemm.alignment != 1) add("align", gemm.alignment);
   if (gemm.b_packed) add("packed_b", 1);
-  if (gemm.scale_a != Scale::none || gemm.scale_b != Scale::none) add("scale", scale_word(gemm));
+  if (const std::string_view group = group_word(gemm); !group.empty())
+    add("group", group);
+  else if (gemm.scale_a != Scale::none || gemm.scale_b != Scale::none)
+    add("scale", scale_word(gemm));
+  if (gemm.scale_type != DType::fp32) add("scale_type", name(gemm.scale_type));
+  if (gemm.zero != Zero::none) add("zero", name(gemm.zero));
   if (gemm.numerics != Numerics::ieee) add("numerics", name(gemm.numerics));
   if (gemm.epilogue.gate != Gate::none) add("gate", gate_word(gemm.epilogue));
   return line;

@@ -72,6 +72,13 @@ inline constexpr TypeRow kAllTypeRows[] = {
     {"e2m1e5m2", fp4_e2m1, fp8_e5m2, fp32, kFp8Outputs},
     {"e2m1e2m3", fp4_e2m1, fp6_e2m3, fp32, kFp8Outputs},
     {"e2m1e3m2", fp4_e2m1, fp6_e3m2, fp32, kFp8Outputs},
+    // Weights: integers with scales, which are multiplied as numbers.
+    {"bf16_int4", bf16, s4, fp32, "bf16 fp16 fp32"},
+    {"bf16_uint4", bf16, u4, fp32, "bf16 fp16 fp32"},
+    {"bf16_int8", bf16, s8, fp32, "bf16 fp16 fp32"},
+    {"fp16_int4", fp16, s4, fp32, "fp16 bf16 fp32"},
+    {"fp16_uint4", fp16, u4, fp32, "fp16 bf16 fp32"},
+    {"fp16_int8", fp16, s8, fp32, "fp16 bf16 fp32"},
 };
 
 /// What else people call a type: C, BLAS, LLVM, NumPy and PyTorch do. Read, never written.
@@ -80,10 +87,10 @@ struct TypeAlias {
   DType type;
 };
 inline constexpr TypeAlias kTypeAliases[] = {
-    {"f32", fp32},  {"float", fp32},   {"float32", fp32},  {"single", fp32},
-    {"f64", fp64},  {"double", fp64},  {"float64", fp64},  {"f16", fp16},
-    {"half", fp16}, {"float16", fp16}, {"bfloat16", bf16}, {"i8", s8},
-    {"int8", s8},   {"uint8", u8},     {"int32", s32},     {"i32", s32}};
+    {"f32", fp32},      {"float", fp32},   {"float32", fp32}, {"single", fp32}, {"f64", fp64},
+    {"double", fp64},   {"float64", fp64}, {"f16", fp16},     {"half", fp16},   {"float16", fp16},
+    {"bfloat16", bf16}, {"i8", s8},        {"int8", s8},      {"uint8", u8},    {"int32", s32},
+    {"i32", s32},       {"int4", s4},      {"uint4", u4}};
 
 /// The type that a word in lower case names, or nothing.
 constexpr std::optional<DType> dtype_called(std::string_view word) {
@@ -92,10 +99,12 @@ constexpr std::optional<DType> dtype_called(std::string_view word) {
   return dtype_from(word);
 }
 
-/// The pairs that need no scales, and those that do.
+/// The pairs that need no scales, those that need mx_32 of both operands, and weights.
 inline constexpr std::span<const TypeRow> kTypeRows{kAllTypeRows, 14};
 inline constexpr std::span<const TypeRow> kMxTypeRows{kAllTypeRows + 14, 22};
-static_assert(std::size(kAllTypeRows) == kTypeRows.size() + kMxTypeRows.size());
+inline constexpr std::span<const TypeRow> kWeightTypeRows{kAllTypeRows + 36, 6};
+static_assert(std::size(kAllTypeRows) ==
+              kTypeRows.size() + kMxTypeRows.size() + kWeightTypeRows.size());
 
 /// The first rows are those that CPU kernels compute; the others need a GPU's matrix units.
 inline constexpr std::span<const TypeRow> kCpuTypeRows{kAllTypeRows, 7};
@@ -108,7 +117,14 @@ constexpr const TypeRow* type_row(DType a, DType b) {
 }
 
 /// Whether the pair is there for operands with mx_32 scales alone.
-constexpr bool needs_mx(const TypeRow& row) { return &row >= kMxTypeRows.data(); }
+constexpr bool needs_mx(const TypeRow& row) {
+  return &row >= kMxTypeRows.data() && &row < kWeightTypeRows.data();
+}
+
+/// Whether B holds weights: integers with scales, beside an A of 16 bits.
+constexpr bool are_weights(DType a, DType b) {
+  return (a == bf16 || a == fp16) && (b == s4 || b == u4 || b == s8);
+}
 
 /// True of the formats that microscaled blocks hold.
 constexpr bool is_mx_element(DType t) {

@@ -40,9 +40,13 @@ Status check_enumerators(const Gemm& g) {
   if (g.numerics > Numerics::tensor)
     return bad_input("numerics = {}: no such kind of numerics", static_cast<int>(g.numerics));
   for (Operand which : {Operand::a, Operand::b})
-    if (scale_of(g, which) > Scale::tensor)
+    if (scale_of(g, which) > Scale::line_64)
       return bad_input("scale_{} = {}: no such kind of scales", name(which),
                        static_cast<int>(scale_of(g, which)));
+  if (static_cast<std::size_t>(g.scale_type) >= kDTypes.size())
+    return bad_input("scale_type = {}: no such type", static_cast<int>(g.scale_type));
+  if (g.zero > Zero::floating)
+    return bad_input("zero = {}: no such kind of zero points", static_cast<int>(g.zero));
   return {};
 }
 
@@ -81,6 +85,32 @@ Status check_types(const Gemm& g) {
   return {};
 }
 
+/// The scales and zero points of B, and that A has none.
+Status check_weights(const Gemm& g) {
+  const auto refuse = [](std::string text) {
+    return fail(ErrorCode::unsupported, std::move(text));
+  };
+  const std::string_view word = type_row(g.a.dtype, g.b.dtype)->word;
+  if (g.scale_a != Scale::none)
+    return refuse(
+        fmt::format("scale_a = {}: a.dtype = {} has no scales", name(g.scale_a), name(g.a.dtype)));
+  if (g.scale_b != Scale::line && g.scale_b != Scale::line_32 && g.scale_b != Scale::line_64 &&
+      g.scale_b != Scale::line_128)
+    return refuse(
+        fmt::format("scale_b = {}: {} needs scales of groups along k: 1x32, 1x64, 1x128 "
+                    "or line",
+                    name(g.scale_b), word));
+  if (g.scale_type != fp32 && g.scale_type != bf16 && g.scale_type != fp16)
+    return refuse(fmt::format("scale_type = {}: must be fp32, bf16 or fp16", name(g.scale_type)));
+  if (const int along = scale_block(g.scale_b).along; along != 0 && g.k % along != 0)
+    return bad_input("k = {}: groups of {} (scale_b = {}) need a multiple of {}", g.k, along,
+                     name(g.scale_b), along);
+  // D's transpose would have the weights on the left.
+  if (g.d.order == Order::column_major)
+    return refuse(fmt::format("d.order = column: {} needs a row-major D", word));
+  return {};
+}
+
 Status check_scale(const Gemm& g, Operand which) {
   const Scale scale = scale_of(g, which);
   const DType type = matrix(g, which).dtype;
@@ -89,7 +119,9 @@ Status check_scale(const Gemm& g, Operand which) {
                                                     name(scale), name(which), name(type), why));
   };
   if (scale == Scale::none) return {};
-  if (!is_floating(type) || bits_of(type) > 8) return refuse("has no scales");
+  if (!has_weights(g) && (!is_floating(type) || bits_of(type) > 8)) return refuse("has no scales");
+  if (!has_weights(g) && (scale == Scale::line_32 || scale == Scale::line_64))
+    return refuse("is no type of weights");
   if (scale == Scale::mx_32 && !is_mx_element(type)) return refuse("is no format of such blocks");
   if (scale == Scale::mx_32 && g.k % scale_block(scale).along != 0)
     return bad_input("k = {}: scale_{} = {} needs a multiple of {}", g.k, name(which), name(scale),
@@ -101,14 +133,23 @@ Status check_scale(const Gemm& g, Operand which) {
   const Extent e = extent(g, scales_of(which));
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(e.lines, e.length, &bytes) ||
-      __builtin_mul_overflow(bytes, g.batch, &bytes) ||
-      __builtin_mul_overflow(bytes, scale_size(scale), &bytes))
+      __builtin_mul_overflow(bytes, g.batch, &bytes) || __builtin_mul_overflow(bytes, 4, &bytes))
     return bad_input("scale_{} = {}: {} lines of {} scales do not fit 64 bits", name(which),
                      name(scale), e.lines, e.length);
   return {};
 }
 
 Status check_scales(const Gemm& g) {
+  if (has_weights(g)) {
+    if (Status status = check_weights(g); !status) return status;
+    return check_scale(g, Operand::b);
+  }
+  if (g.scale_type != fp32)
+    return fail(ErrorCode::unsupported, fmt::format("scale_type = {}: b.dtype = {} is no weights'",
+                                                    name(g.scale_type), name(g.b.dtype)));
+  if (g.zero != Zero::none)
+    return fail(ErrorCode::unsupported, fmt::format("zero = {}: b.dtype = {} is no weights'",
+                                                    name(g.zero), name(g.b.dtype)));
   for (Operand which : {Operand::a, Operand::b})
     if (Status status = check_scale(g, which); !status) return status;
   const auto refuse = [](std::string text) {

@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-enum class Operand : std::uint8_t { a, b, c, d, bias, residual, scale_a, scale_b };
+enum class Operand : std::uint8_t { a, b, c, d, bias, residual, scale_a, scale_b, zero_b };
 
 /// What is the same for all problems.
 struct OperandRow {
@@ -39,6 +39,7 @@ inline constexpr std::array kOperandRows{
                .term = true},
     OperandRow{.which = Operand::scale_a, .name = "scale_a", .swapped = Operand::scale_b},
     OperandRow{.which = Operand::scale_b, .name = "scale_b", .swapped = Operand::scale_a},
+    OperandRow{.which = Operand::zero_b, .name = "zero_b", .swapped = Operand::zero_b},
 };
 inline constexpr std::size_t kOperandCount = kOperandRows.size();
 
@@ -78,9 +79,11 @@ constexpr auto& pointer(Pointers& pointers) {
     return pointers.residual;
   } else if constexpr (kWhich == Operand::scale_a) {
     return pointers.scale_a;
-  } else {
-    static_assert(kWhich == Operand::scale_b);
+  } else if constexpr (kWhich == Operand::scale_b) {
     return pointers.scale_b;
+  } else {
+    static_assert(kWhich == Operand::zero_b);
+    return pointers.zero_b;
   }
 }
 

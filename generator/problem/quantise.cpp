@@ -82,7 +82,7 @@ Status check(std::span<const float> values, std::int64_t lines, std::int64_t k, 
     return bad(fmt::format("k = {}: must be a multiple of {}, whole bytes of {}", k,
                            elements_of_whole_bytes(type), name(type)));
   // The rules of a product in which both operands are stored so.
-  if (scale > Scale::tensor)
+  if (scale > Scale::tensor)  // those of weights come after it
     return bad(fmt::format("scale = {}: no such kind of scales", static_cast<int>(scale)));
   if (scale == Scale::mx_32 && k % scale_block(scale).along != 0)
     return bad(

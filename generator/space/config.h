@@ -12,6 +12,7 @@
 #include "generator/families/cpu/library/config.h"
 #include "generator/families/cpu/packed/config.h"
 #include "generator/families/cpu/small/config.h"
+#include "generator/families/cpu/weights/config.h"
 #include "generator/families/cuda/gemv/config.h"
 #include "generator/families/cuda/library/config.h"
 #include "generator/families/cuda/mma/config.h"
@@ -24,8 +25,9 @@
 
 namespace kiln {
 
-using Config = std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt,
-                            CudaGemv, CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary>;
+using Config =
+    std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt, CudaGemv,
+                 CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary, HostWeights>;
 
 /// "family field=value …", fields in declaration order; `parse_config(text(c)) == c`.
 std::string text(const Config& config);

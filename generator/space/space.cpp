@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "generator/problem/extent.h"
 #include "generator/space/family.h"
 #include "generator/space/platform.h"
 #include "generator/space/summation.h"
@@ -21,8 +22,11 @@ std::string_view broken_rule_of(const Family& family, const Canonical& problem,
   const Platform& platform = platform_of(device.vendor);
   if (platform.refuses != nullptr)
     if (const auto why = platform.refuses(problem.gemm); !why.empty()) return why;
-  if (has_scales(problem.gemm) &&
-      (family.applies_scales == nullptr || !family.applies_scales(problem.gemm)))
+  if (has_weights(problem.gemm)) {
+    if (family.takes_weights == nullptr || !family.takes_weights(problem.gemm))
+      return "the family multiplies weights in groups";
+  } else if (has_scales(problem.gemm) &&
+             (family.applies_scales == nullptr || !family.applies_scales(problem.gemm)))
     return "the family applies the operands' scales";
   if (problem.gemm.epilogue.gate != Gate::none &&
       (family.computes_gates == nullptr || !family.computes_gates(problem.gemm)))

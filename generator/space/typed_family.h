@@ -58,6 +58,7 @@ struct TypedFamily {
   std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
   bool (*applies_scales)(const Gemm&) = nullptr;
   bool (*computes_gates)(const Gemm&) = nullptr;
+  bool (*takes_weights)(const Gemm&) = nullptr;
   int revision = 1;
 };
 
@@ -71,6 +72,7 @@ Family family_row() {
              .enumerate = kRow.enumerate,
              .applies_scales = kRow.applies_scales,
              .computes_gates = kRow.computes_gates,
+             .takes_weights = kRow.takes_weights,
              .revision = kRow.revision};
   row.broken_rule = [](const Canonical& p, const DeviceCaps& d,
                        const Config& config) -> std::string_view {

@@ -9,8 +9,9 @@
 
 namespace kiln {
 
-/// Type of an element. The fp6 and fp4 types are for operands with block scales; their elements lie
-/// side by side without gaps, the first one in the lowest bits of the first byte.
+/// Type of an element. The fp6 and fp4 types are for operands with block scales, s4 and u4 for
+/// weights (Gemm::zero); elements of fewer than eight bits lie side by side without gaps, the first
+/// one in the lowest bits of the first byte.
 enum class DType : std::uint8_t {
   fp32,          ///< IEEE binary32
   fp64,          ///< IEEE binary64
@@ -26,7 +27,9 @@ enum class DType : std::uint8_t {
   fp8_e5m2fnuz,  ///< gfx942's e5m2: neither infinity nor −0
   fp6_e2m3,      ///< OCP 6-bit float
   fp6_e3m2,      ///< OCP 6-bit float
-  fp4_e2m1       ///< OCP 4-bit float
+  fp4_e2m1,      ///< OCP 4-bit float
+  s4,            ///< signed 4-bit integer, two's complement
+  u4             ///< unsigned 4-bit integer
 };
 
 /// @name Short names of the types
@@ -48,6 +51,8 @@ inline constexpr DType fp8_e5m2fnuz = DType::fp8_e5m2fnuz;
 inline constexpr DType fp6_e2m3 = DType::fp6_e2m3;
 inline constexpr DType fp6_e3m2 = DType::fp6_e3m2;
 inline constexpr DType fp4_e2m1 = DType::fp4_e2m1;
+inline constexpr DType s4 = DType::s4;
+inline constexpr DType u4 = DType::u4;
 /// @}
 
 /// A type's name and size.
@@ -59,7 +64,7 @@ struct DTypeInfo {
 };
 
 /// One row per type, in enum order.
-inline constexpr std::array<DTypeInfo, 15> kDTypes{{
+inline constexpr std::array<DTypeInfo, 17> kDTypes{{
     {DType::fp32, "fp32", 32, true},
     {DType::fp64, "fp64", 64, true},
     {DType::fp16, "fp16", 16, true},
@@ -75,6 +80,8 @@ inline constexpr std::array<DTypeInfo, 15> kDTypes{{
     {DType::fp6_e2m3, "fp6_e2m3", 6, true},
     {DType::fp6_e3m2, "fp6_e3m2", 6, true},
     {DType::fp4_e2m1, "fp4_e2m1", 4, true},
+    {DType::s4, "s4", 4, false},
+    {DType::u4, "u4", 4, false},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < kDTypes.size(); ++i)

@@ -51,7 +51,8 @@ struct Operands {
   void* workspace = nullptr;
   std::int64_t workspace_bytes = 0;  ///< of the workspace
   const void* scale_a = nullptr;     ///< scales of A: fp32 or e8m0 (see Scale), 4-byte aligned
-  const void* scale_b = nullptr;     ///< scales of B, likewise
+  const void* scale_b = nullptr;     ///< scales of B, likewise; of weights aligned as their type
+  const void* zero_b = nullptr;      ///< zero points of weights (see Zero)
 };
 
 /// Medians of a race, in nanoseconds of one call.

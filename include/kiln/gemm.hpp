@@ -61,6 +61,16 @@ enum class Scale : std::uint8_t {
   square_128,  ///< an fp32 for each 128 lines × 128 elements
   mx_32,       ///< an e8m0 (one byte, a power of two) for each 32 elements of a line
   tensor,      ///< an fp32 for the whole operand, in a batch one for each
+  line_32,     ///< one for each 32 elements of a column of weights
+  line_64,     ///< one for each 64 elements of a column of weights
+};
+
+/// Zero points of weights, one for each scale and lying as the scales do: an element of B counts as
+/// (code − zero point) · scale.
+enum class Zero : std::uint8_t {
+  none,      ///< no zero points: they count as 0
+  integer,   ///< of B's type; four bits each lie side by side without gaps
+  floating,  ///< of the scales' type
 };
 
 /// How much of its accumulator's type a product must keep.
@@ -125,12 +135,15 @@ struct KILN_API Gemm {
   /// B arrives packed by `Engine::pack_b`: another problem, tuned on its own.
   bool b_packed = false;
   /// Scales, for operands of at most eight bits. Either both operands have scales of blocks along k
-  /// or neither has; the fp6 and fp4 types need mx_32.
+  /// or neither has; the fp6 and fp4 types need mx_32. Weights, a B of integers that meets an A of
+  /// 16 bits, have scales of B alone: of groups of 32, 64 or 128 elements along k, or line.
   Scale scale_a = Scale::none;
   Scale scale_b = Scale::none;  ///< as scale_a, of B
   /// `fast` needs two operands of 8-bit floats without scales of blocks along k, `tensor` two of
   /// fp32.
   Numerics numerics = Numerics::ieee;
+  DType scale_type = DType::fp32;  ///< of the scales of weights: fp32, bf16 or fp16
+  Zero zero = Zero::none;          ///< zero points of weights
 
   /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
@@ -185,6 +198,16 @@ struct KILN_API Gemm {
     return copy;
   }
   Gemm scaled(Scale of_both) const { return scaled(of_both, of_both); }
+  /// B holds weights: s4, u4 or s8, a scale (and a zero point) for each `group` along k.
+  Gemm with_weights(DType type, Scale group, DType of_scales = DType::fp32,
+                    Zero points = Zero::none) const {
+    Gemm copy = *this;
+    copy.b.dtype = type;
+    copy.scale_b = group;
+    copy.scale_type = of_scales;
+    copy.zero = points;
+    return copy;
+  }
   Gemm with_numerics(Numerics kind) const {
     Gemm copy = *this;
     copy.numerics = kind;
@@ -236,7 +259,8 @@ KILN_API Status validate(const Gemm& gemm);
 /// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
 /// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's)
 /// numerics=(ieee|fast|tensor) gate=(relu|gelu|gelu_erf|silu|sigmoid, with :interleaved behind it
-/// for such columns of B).
+/// for such columns of B) and of weights (bf16_int4, fp16_uint4, …) group=(32|64|128|k)
+/// scale_type= zero=(none|int|float).
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);
@@ -250,6 +274,7 @@ KILN_API std::string_view name(Gate f);
 KILN_API std::string_view name(Bias b);
 KILN_API std::string_view name(Scale s);
 KILN_API std::string_view name(Numerics n);
+KILN_API std::string_view name(Zero z);
 /// @}
 
 }  // namespace kiln

@@ -57,7 +57,9 @@ typedef enum kiln_dtype {
   KILN_FP8_E5M2FNUZ = 11, /**< gfx942's e5m2: neither infinity nor -0 */
   KILN_FP6_E2M3 = 12,     /**< OCP 6-bit float; packed without gaps, lowest bits first */
   KILN_FP6_E3M2 = 13,     /**< OCP 6-bit float; packed without gaps, lowest bits first */
-  KILN_FP4_E2M1 = 14      /**< OCP 4-bit float; packed without gaps, lowest bits first */
+  KILN_FP4_E2M1 = 14,     /**< OCP 4-bit float; packed without gaps, lowest bits first */
+  KILN_S4 = 15,           /**< signed 4-bit integer; two to a byte, the first in the low half */
+  KILN_U4 = 16            /**< unsigned 4-bit integer; two to a byte, the first in the low half */
 } kiln_dtype;
 
 /** How a matrix lies in memory. */
@@ -108,8 +110,18 @@ typedef enum kiln_scale {
   KILN_SCALE_LINE_128 = 2,   /**< an fp32 for each 128 elements of a line */
   KILN_SCALE_SQUARE_128 = 3, /**< an fp32 for each 128 lines x 128 elements */
   KILN_SCALE_MX_32 = 4,      /**< an e8m0 byte for each 32 elements of a line */
-  KILN_SCALE_TENSOR = 5      /**< an fp32 for the whole operand, in a batch one for each */
+  KILN_SCALE_TENSOR = 5,     /**< an fp32 for the whole operand, in a batch one for each */
+  KILN_SCALE_LINE_32 = 6,    /**< one for each 32 elements of a column of weights */
+  KILN_SCALE_LINE_64 = 7     /**< one for each 64 elements of a column of weights */
 } kiln_scale;
+
+/** Zero points of weights, a B of integers that meets an A of 16 bits; one for each scale and lying
+ * as the scales do. An element of B counts as (code - zero point) * scale. */
+typedef enum kiln_zero {
+  KILN_ZERO_NONE = 0,    /**< no zero points: they count as 0 */
+  KILN_ZERO_INTEGER = 1, /**< of B's type; four bits each lie side by side without gaps */
+  KILN_ZERO_FLOATING = 2 /**< of the scales' type */
+} kiln_zero;
 
 /** How much of its accumulator's type a product must keep. */
 typedef enum kiln_numerics {
@@ -194,6 +206,8 @@ typedef struct kiln_gemm_desc {
   kiln_gate gate;         /**< op(B) then has 2n columns, of two products of A, and D is gate(one)
                              times the other, plus the residual; no C, no activation, D row-major */
   kiln_gate_order gate_order; /**< of op(B)'s columns, where there is a gate */
+  kiln_dtype scale_type;      /**< of the scales of weights: KILN_FP32, KILN_BF16 or KILN_FP16 */
+  kiln_zero zero;             /**< zero points of weights */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */
@@ -280,7 +294,8 @@ typedef struct kiln_operands {
                                     stream and thread, and for each capture */
   int64_t workspace_bytes;       /**< bytes of the workspace */
   const void* scale_a;           /**< scales of A, 4-byte aligned */
-  const void* scale_b;           /**< scales of B, 4-byte aligned */
+  const void* scale_b;           /**< scales of B, 4-byte aligned; of weights as their type */
+  const void* zero_b;            /**< zero points of weights */
 } kiln_operands;
 
 /** What kiln_tune() found. */

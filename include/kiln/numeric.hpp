@@ -129,8 +129,27 @@ inline void store_code(const SmallFormat& f, void* data, std::int64_t index, std
   if (mask > 0xff) at[1] = static_cast<unsigned char>((at[1] & ~(mask >> 8)) | wide >> 8);
 }
 
+/// Integer number `index` of four bits each, the first in the low half of its byte.
+inline int load_nibble(DType type, const void* data, std::int64_t index) {
+  const auto at = static_cast<std::uint64_t>(index);
+  const int code = static_cast<const unsigned char*>(data)[at / 2] >> (at % 2 * 4) & 15;
+  return type == DType::s4 ? (code ^ 8) - 8 : code;
+}
+
+/// Stores what load_nibble() reads; its neighbour keeps its bits.
+inline void store_nibble(DType type, void* data, std::int64_t index, double value) {
+  const double low = type == DType::s4 ? -8 : 0;
+  const long whole = std::isnan(value) ? 0 : std::lrint(std::clamp(value, low, low + 15));
+  const auto at = static_cast<std::uint64_t>(index);
+  const int shift = static_cast<int>(at % 2 * 4);
+  unsigned char& byte = static_cast<unsigned char*>(data)[at / 2];
+  byte = static_cast<unsigned char>((byte & ~(15u << shift)) | (static_cast<unsigned>(whole) & 15u)
+                                                                   << shift);
+}
+
 /// Element `index` of an array of `type`, exactly.
 inline double load_element(DType type, const void* data, std::int64_t index) {
+  if (type == DType::s4 || type == DType::u4) return load_nibble(type, data, index);
   if (bits_of(type) < 8)
     return decode(small_format_of(type), load_code(small_format_of(type), data, index));
   const auto* at = static_cast<const unsigned char*>(data) + index * size_of(type);
@@ -163,6 +182,8 @@ inline double load_element(DType type, const void* data, std::int64_t index) {
     case DType::fp6_e2m3:
     case DType::fp6_e3m2:
     case DType::fp4_e2m1:
+    case DType::s4:
+    case DType::u4:
       break;
   }
   std::abort();  // no type at all
@@ -171,6 +192,7 @@ inline double load_element(DType type, const void* data, std::int64_t index) {
 /// Stores `value` as element `index`, rounded. To the 16-bit types it goes through float, as
 /// kernels with a float accumulator do.
 inline void store_element(DType type, void* data, std::int64_t index, double value) {
+  if (type == DType::s4 || type == DType::u4) return store_nibble(type, data, index, value);
   if (bits_of(type) < 8) {
     const SmallFormat& f = small_format_of(type);
     return store_code(f, data, index, float_to_fp8(f, static_cast<float>(value)));
@@ -202,6 +224,8 @@ inline void store_element(DType type, void* data, std::int64_t index, double val
     case DType::fp6_e2m3:
     case DType::fp6_e3m2:
     case DType::fp4_e2m1:
+    case DType::s4:
+    case DType::u4:
       break;
   }
 }

@@ -237,10 +237,13 @@ class ScaledLines {
       : matrix_(matrix(problem.gemm, which)),
         scale_(scale_of(problem.gemm, which)),
         of_scales_(extent(problem.gemm, scales_of(which))),
-        block_(scale_block(scale_)) {
+        block_(scale_block(scale_)),
+        scale_type_(problem.gemm.scale_type),
+        zero_type_(dtype_of(problem.gemm, Operand::zero_b)) {
     const bool a = which == Operand::a;
     data_ = a ? args.a : args.b;
     scales_ = a ? args.scale_a : args.scale_b;
+    zeros_ = a || problem.gemm.zero == Zero::none ? nullptr : args.zero_b;
     ld_ = a ? args.lda : args.ldb;
     stride_ = a ? args.stride_a : args.stride_b;
     k_major_ = a ? problem.a_k_major : problem.b_k_major;
@@ -253,22 +256,28 @@ class ScaledLines {
           static_cast<float>(load_element(matrix_.dtype, data_, first + p * (k_major_ ? 1 : ld_)));
     if (scale_ == Scale::none) return;
     const std::int64_t row = (batch * of_scales_.lines + line / block_.lines) * of_scales_.length;
-    for (std::int64_t p = 0; p < k; ++p)
-      out[p] *= scale_at(row + (block_.along == 0 ? 0 : p / block_.along));
+    const auto of = [&](std::int64_t p) {
+      return row + (block_.along == 0 ? 0 : p / block_.along);
+    };
+    if (zeros_ != nullptr)
+      for (std::int64_t p = 0; p < k; ++p)
+        out[p] -= static_cast<float>(load_element(zero_type_, zeros_, of(p)));
+    for (std::int64_t p = 0; p < k; ++p) out[p] *= scale_at(of(p));
   }
 
  private:
   float scale_at(std::int64_t index) const {
     if (scale_ == Scale::mx_32)
       return static_cast<float>(decode(kE8m0, static_cast<const std::uint8_t*>(scales_)[index]));
-    return static_cast<float>(load_element(DType::fp32, scales_, index));
+    return static_cast<float>(load_element(scale_type_, scales_, index));
   }
 
   const Matrix& matrix_;
   Scale scale_;
   Extent of_scales_;
   ScaleBlock block_;
-  const void *data_, *scales_;
+  DType scale_type_, zero_type_;
+  const void *data_, *scales_, *zeros_;
   std::int64_t ld_, stride_;
   bool k_major_;
 };

@@ -133,6 +133,8 @@ std::optional<int> type_code(DType type) {
     case DType::fp6_e2m3:
     case DType::fp6_e3m2:
     case DType::fp4_e2m1:
+    case DType::s4:
+    case DType::u4:
       break;
   }
   return std::nullopt;

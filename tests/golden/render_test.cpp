@@ -45,6 +45,8 @@ const Case kCases[] = {
      "host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none"},
     {"host_amx", "amx", 1, "bf16 N T 128 512 512",
      "host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none"},
+    {"host_weights", "avx512", 2, "bf16_uint4 N T 1 4096 4096 group=128 scale_type=bf16 zero=int",
+     "host_weights isa=avx512 pairs=0 mr=1 nr=4 ahead=1 parallel=n"},
     {"cuda_wgmma", "sm_90a", 132, "bf16 N T 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
@@ -87,6 +89,11 @@ const Case kCases[] = {
     {"host_dot_ahead", "avx512_bf16", 1, "bf16 N N 4008 3 1529",
      "host_dot isa=avx512 mr=8 nr=3 kc=0 mc=0 parallel=none prefetch=0 pack_b=1 ahead=1",
      "cpu/dot/dot.cpp"},
+    {"host_weights_pairs", "avx512_bf16", 1, "bf16_int4 N T 2 4096 4096 group=128 zero=int",
+     "host_weights isa=avx512 pairs=1 mr=2 nr=4 ahead=0 parallel=none", "cpu/weights/weights.cpp"},
+    {"host_weights_groups_of_32_avx2", "avx2", 1,
+     "fp16_int4 T T 3 4096 4096 group=32 scale_type=fp16 zero=float",
+     "host_weights isa=avx2 pairs=0 mr=3 nr=2 ahead=0 parallel=none", "cpu/weights/weights.cpp"},
     {"host_packed_bf16_transposed", "avx512_bf16", 1, "bf16 T N 4515 5 3407",
      "host_packed isa=avx512 mr=5 nv=4 kc=16 mc=5 nc=4544 pack_a=1 pack_b=0 inner=rows "
      "parallel=none unroll=4 prefetch=8 stream_d=0 fetch_a=0 fetch_b=0 swap=1",

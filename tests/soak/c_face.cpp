@@ -33,7 +33,9 @@ kiln_gemm_desc c_desc(const Gemm& g) {
           .scale_a = static_cast<kiln_scale>(g.scale_a),
           .scale_b = static_cast<kiln_scale>(g.scale_b),
           .bias_as_d = g.epilogue.bias_as_d ? 1 : 0,
-          .numerics = static_cast<kiln_numerics>(g.numerics)};
+          .numerics = static_cast<kiln_numerics>(g.numerics),
+          .scale_type = static_cast<kiln_dtype>(g.scale_type),
+          .zero = static_cast<kiln_zero>(g.zero)};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
@@ -52,7 +54,8 @@ kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
           .workspace = nullptr,
           .workspace_bytes = 0,
           .scale_a = x.scale_a,
-          .scale_b = x.scale_b};
+          .scale_b = x.scale_b,
+          .zero_b = x.zero_b};
 }
 
 Status status_of(kiln_status status) {

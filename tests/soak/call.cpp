@@ -41,8 +41,6 @@ bool same_layout(const Gemm& g) {
 std::int64_t bytes_of_bias(const Gemm& g) {
   return bytes_of(dtype_of(g, Operand::bias), span(g, Operand::bias));
 }
-DType scale_type(Scale s) { return s == Scale::mx_32 ? DType::u8 : DType::fp32; }
-constexpr int kScaleAlignment = 4;  // bytes, whatever the matrices promise
 
 }  // namespace
 
@@ -58,6 +56,11 @@ Placed::Placed(Random& random, DType type, std::int64_t bytes, int alignment)
       }()) {
   std::fill_n(buffer_.data(), buffer_.size(), kSlack);
   poison(type, {data(), size_});
+}
+
+/// Scales or zero points, aligned as they must be, whatever the matrices promise.
+Placed scales(Random& random, const Gemm& gemm, Operand which) {
+  return {random, dtype_of(gemm, which), span_bytes(gemm, which), address_alignment(gemm, which)};
 }
 
 void Placed::seal() { hash_ = hash_of(data(), size_); }
@@ -88,10 +91,9 @@ Call::Call(const Gemm& gemm, Random& random)
       bias_(random, dtype_of(gemm, Operand::bias), bytes_of_bias(gemm), 1),
       residual_(random, gemm.d.dtype, gemm.epilogue.residual ? span_bytes(gemm, Operand::d) : 0,
                 gemm.alignment),
-      scale_a_(random, scale_type(gemm.scale_a), span_bytes(gemm, Operand::scale_a),
-               kScaleAlignment),
-      scale_b_(random, scale_type(gemm.scale_b), span_bytes(gemm, Operand::scale_b),
-               kScaleAlignment) {
+      scale_a_(scales(random, gemm, Operand::scale_a)),
+      scale_b_(scales(random, gemm, Operand::scale_b)),
+      zero_b_(scales(random, gemm, Operand::zero_b)) {
   draw_scalars(random);
   fill_inputs(random);
   const auto pointer = [](const Placed& placed) -> const void* {
@@ -105,13 +107,14 @@ Call::Call(const Gemm& gemm, Random& random)
   operands_.residual = pointer(residual_);
   operands_.scale_a = pointer(scale_a_);
   operands_.scale_b = pointer(scale_b_);
+  operands_.zero_b = pointer(zero_b_);
   if (operands_.beta == 0 && one_in(random, 2)) operands_.c = nullptr;
   in_place_ = operands_.beta != 0 && same_layout(gemm) && one_in(random, 2);
   if (in_place_) {
     std::memcpy(d_.data(), c_.data(), c_.size());
     operands_.c = d_.data();
   }
-  for (Placed* input : {&a_, &b_, &c_, &d_, &bias_, &residual_, &scale_a_, &scale_b_})
+  for (Placed* input : {&a_, &b_, &c_, &d_, &bias_, &residual_, &scale_a_, &scale_b_, &zero_b_})
     input->seal();
 }
 
@@ -144,6 +147,7 @@ void Call::fill_inputs(Random& random) {
   if (gemm_.epilogue.residual) fill(gemm_, Operand::residual, data_, seed, residual_.data());
   fill(gemm_, Operand::scale_a, data_, seed, scale_a_.data());
   fill(gemm_, Operand::scale_b, data_, seed, scale_b_.data());
+  fill(gemm_, Operand::zero_b, data_, seed, zero_b_.data());
   nonfinite_ = data_ == Data::uniform && is_floating(gemm_.a.dtype) && gemm_.flops() > 0 &&
                bits_of(gemm_.a.dtype) > 8 && one_in(random, 6);
   if (nonfinite_) spoil(random);
@@ -171,7 +175,8 @@ std::optional<std::string> Call::wrong() const {
                                                           {"bias", &bias_},
                                                           {"residual", &residual_},
                                                           {"scale_a", &scale_a_},
-                                                          {"scale_b", &scale_b_}};
+                                                          {"scale_b", &scale_b_},
+                                                          {"zero_b", &zero_b_}};
   for (const auto& [name, input] : inputs)
     if (const auto found = input->changes()) return fmt::format("{}: {}", name, *found);
   if (const auto found = d_.damage()) return "d: " + *found;
@@ -188,7 +193,8 @@ std::optional<std::string> Call::written() const {
                                                        {"bias", &bias_},
                                                        {"residual", &residual_},
                                                        {"scale_a", &scale_a_},
-                                                       {"scale_b", &scale_b_}};
+                                                       {"scale_b", &scale_b_},
+                                                       {"zero_b", &zero_b_}};
   for (const auto& [name, operand] : all)
     if (const auto found = operand->changes()) return fmt::format("{}: {}", name, *found);
   return std::nullopt;
@@ -206,7 +212,7 @@ std::optional<std::string> Call::wrong_row(std::int64_t batch, std::int64_t row)
   std::vector<double> got(n), value(n), error(n);
   const Products products =
       kiln::products(gemm_, a_.data(), b_.data(), {Lines::Along::rows, batch, {row}},
-                     {scale_a_.data(), scale_b_.data()});
+                     {scale_a_.data(), scale_b_.data(), zero_b_.data()});
   load_block(view_of(gemm_, Operand::d, d_.data(), batch), row, 1, 0, gemm_.n, got.data());
   // C may have been computed over.
   const Operands before{

@@ -58,7 +58,7 @@ class Call {
   Operands operands_;
   Data data_ = Data::uniform;
   bool nonfinite_ = false, in_place_ = false;
-  Placed a_, b_, c_, d_, bias_, residual_, scale_a_, scale_b_;
+  Placed a_, b_, c_, d_, bias_, residual_, scale_a_, scale_b_, zero_b_;
 };
 
 }  // namespace kiln::soak

@@ -111,14 +111,24 @@ constexpr Mistake kProblemMistakes[] = {
     {"activation 5", "activation", wrong_enum<&kiln_gemm_desc::activation, 5>},
     {"activation 256", "activation", wrong_enum<&kiln_gemm_desc::activation, 256>},
     {"scale_a -1", "scale_a", wrong_enum<&kiln_gemm_desc::scale_a, -1>},
-    {"scale_a 6", "scale_a", wrong_enum<&kiln_gemm_desc::scale_a, 6>},
+    {"scale_a 8", "scale_a", wrong_enum<&kiln_gemm_desc::scale_a, 8>},
     {"scale_a 256", "scale_a", wrong_enum<&kiln_gemm_desc::scale_a, 256>},
     {"scale_b -1", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, -1>},
-    {"scale_b 6", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, 6>},
+    {"scale_b 8", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, 8>},
     {"scale_b 256", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, 256>},
     {"numerics -1", "numerics", wrong_enum<&kiln_gemm_desc::numerics, -1>},
     {"numerics 3", "numerics", wrong_enum<&kiln_gemm_desc::numerics, 3>},
     {"numerics 256", "numerics", wrong_enum<&kiln_gemm_desc::numerics, 256>},
+    {"zero -1", "zero", wrong_enum<&kiln_gemm_desc::zero, -1>},
+    {"zero 3", "zero", wrong_enum<&kiln_gemm_desc::zero, 3>},
+    {"scale_type 256", "scale_type", wrong_enum<&kiln_gemm_desc::scale_type, 256>},
+    {"scale_type s8", "scale_type", wrong_enum<&kiln_gemm_desc::scale_type, KILN_S8>},
+    {"zero points of a type that has none", "zero",
+     [](Arguments& x) {
+       x.desc.zero = KILN_ZERO_INTEGER;
+       return !has_weights(x.gemm) && x.gemm.scale_a == Scale::none &&
+              x.gemm.scale_b == Scale::none;
+     }},
     {"scales of a type that has none", "scale_a",
      [](Arguments& x) {
        x.desc.scale_a = KILN_SCALE_LINE;
@@ -247,6 +257,7 @@ constexpr Mistake kOperandMistakes[] = {
     {"no residual", "residual", no_operand<&kiln_operands::residual>},
     {"no scale_a", "scale_a", no_operand<&kiln_operands::scale_a>},
     {"no scale_b", "scale_b", no_operand<&kiln_operands::scale_b>},
+    {"no zero_b", "zero_b", no_operand<&kiln_operands::zero_b>},
     {"a over d", "a", over_d<&kiln_operands::a>},
     {"b over d", "b",
      [](Arguments& x) { return !x.gemm.b_packed && over_d<&kiln_operands::b>(x); }},
@@ -254,6 +265,7 @@ constexpr Mistake kOperandMistakes[] = {
     {"residual over d", "residual", over_d<&kiln_operands::residual>},
     {"scale_a over d", "scale_a", over_d<&kiln_operands::scale_a>},
     {"scale_b over d", "scale_b", over_d<&kiln_operands::scale_b>},
+    {"zero_b over d", "zero_b", over_d<&kiln_operands::zero_b>},
     {"c a little further than d", "c",
      [](Arguments& x) {
        const int bytes = size_of(x.gemm.d.dtype);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
 #include "soak/soak.h"
 #include "support/random_gemm.h"
@@ -41,6 +42,9 @@ void use_types(const TypeRow& row, Gemm& g) {
   g.c.dtype = g.d.dtype = row.usual_output();
 }
 
+constexpr Scale kGroups[] = {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128};
+constexpr DType kScaleTypes[] = {fp32, bf16, fp16};
+
 /// A pair that only the reference kernel computes on a CPU.
 void draw_other_types(Random& random, Gemm& g) {
   const TypeRow& row = any_of(random, kAllTypeRows);
@@ -49,6 +53,15 @@ void draw_other_types(Random& random, Gemm& g) {
   if (needs_mx(row)) {
     g.scale_a = g.scale_b = Scale::mx_32;
     return fit_blocks(g);
+  }
+  if (are_weights(row.a, row.b)) {
+    g.scale_b = any_of(random, kGroups);
+    g.scale_type = any_of(random, kScaleTypes);
+    g.zero = static_cast<Zero>(random.below(3));
+    g.c.order = g.d.order = Order::row_major;
+    g.k = rounded_up(g.k, std::max(2, whole_blocks(g)));
+    g.n = rounded_up(g.n, 2);
+    return make_tight(g);
   }
   if (!is_floating(row.a) || bits_of(row.a) > 8) return;
   switch (random.below(5)) {

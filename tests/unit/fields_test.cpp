@@ -55,7 +55,8 @@ TEST(Fields, EachChangesTheTextOrIsRefused) {
                         Gemm::row_major(32, 64, 128, fp16).with_bias(Bias::per_row),
                         Gemm::row_major(32, 64, 128, fp8_e4m3).scaled(Scale::line),
                         Gemm::row_major(32, 64, 128, fp8_e4m3),
-                        Gemm::row_major(32, 64, 128, bf16).with_gate(Gate::silu)};
+                        Gemm::row_major(32, 64, 128, bf16).with_gate(Gate::silu),
+                        Gemm::row_major(32, 64, 128, bf16).with_weights(s4, Scale::line_64)};
   for (const Gemm& base : bases)
     for_each_changed(base, [&](std::string_view name, const Gemm& changed) {
       if (!validate(changed)) return;
@@ -72,7 +73,9 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
   for_each_changed(base, [](std::string_view name, const Gemm& changed) {
     const bool beyond = name == "bias" || name == "activation" || name == "residual" ||
                         name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
-                        name == "gate" || name == "gate_order";
+                        name == "gate" || name == "gate_order" ||
+
+                        name == "scale_type" || name == "zero";
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }
@@ -106,7 +109,9 @@ kiln_gemm_desc full_desc() {
           .bias_as_d = 1,
           .numerics = KILN_NUMERICS_FAST,
           .gate = KILN_GATE_SILU,
-          .gate_order = KILN_GATE_INTERLEAVED};
+          .gate_order = KILN_GATE_INTERLEAVED,
+          .scale_type = KILN_FP16,
+          .zero = KILN_ZERO_FLOATING};
 }
 
 TEST(Fields, EachIsReadFromTheCStruct) {
@@ -124,6 +129,7 @@ TEST(Fields, EachIsReadFromTheCStruct) {
   expected.b_packed = true;
   expected.scale_a = Scale::line_128, expected.scale_b = Scale::mx_32;
   expected.numerics = Numerics::fast;
+  expected.scale_type = fp16, expected.zero = Zero::floating;
   const kiln_gemm_desc desc = full_desc();
   const auto read = gemm_of(&desc);
   ASSERT_TRUE(read) << read.error().message;

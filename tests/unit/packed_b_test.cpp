@@ -114,6 +114,7 @@ TEST(PackB, PutsEveryElementInItsPlace) {
   for (int i = 0; i < 150; ++i) {
     Gemm g = random.next();
     g.d.order = g.c.order = Order::row_major;
+    g.epilogue.gate = Gate::none, g.epilogue.gate_order = GateOrder::stacked;
     g.c.ld = g.d.ld = g.c.batch_stride = g.d.batch_stride = 0;
     g = g.with_packed_b();
     ASSERT_TRUE(validate(g)) << text(g);

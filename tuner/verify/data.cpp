@@ -44,6 +44,10 @@ void uniform_values(DType type, Random& random, std::vector<double>& out) {
       return integers(-128, 256, random, out);
     case DType::u8:
       return integers(0, 256, random, out);
+    case DType::s4:
+      return integers(-8, 16, random, out);
+    case DType::u4:
+      return integers(0, 16, random, out);
     case DType::s32:
       return integers(-1000, 2001, random, out);
     case DType::fp64:  // every bit of the fraction in use
@@ -62,7 +66,7 @@ void uniform_values(DType type, Random& random, std::vector<double>& out) {
 
 /// Integers of [-limit, limit], or [0, limit] in a type without a sign.
 void small_integers(DType type, std::int64_t limit, Random& random, std::vector<double>& out) {
-  const std::int64_t lowest = type == DType::u8 ? 0 : -limit;
+  const std::int64_t lowest = type == DType::u8 || type == DType::u4 ? 0 : -limit;
   integers(static_cast<double>(lowest), limit - lowest + 1, random, out);
 }
 
@@ -119,6 +123,7 @@ namespace {
 
 void fill_matrix(const Gemm& gemm, Operand which, Data kind, Random& random, void* data) {
   const bool sparse_a = gemm.d.order == Order::row_major;
+  const bool weights = which == Operand::b && has_weights(gemm);
   const bool sparse = kind == Data::exact && which == (sparse_a ? Operand::a : Operand::b);
   std::vector<double> line;
   for (std::int64_t batch = 0; batch < gemm.batch; ++batch) {
@@ -133,7 +138,7 @@ void fill_matrix(const Gemm& gemm, Operand which, Data kind, Random& random, voi
       if (kind == Data::uniform)
         uniform_values(view.dtype, random, line);
       else
-        small_integers(view.dtype, exact_limit(which), random, line);
+        small_integers(view.dtype, weights ? kExactWeights : exact_limit(which), random, line);
       store_row(view, i, 0, view.columns, line.data());
     }
   }
@@ -141,6 +146,7 @@ void fill_matrix(const Gemm& gemm, Operand which, Data kind, Random& random, voi
 
 void fill_scales(const Gemm& gemm, Operand which, Data kind, Random& random, void* data) {
   const Scale scale = scale_of(gemm, which);
+  const DType type = dtype_of(gemm, which);
   constexpr std::int64_t kWidest = 6;
   for (std::int64_t i = 0; i < span(gemm, which); ++i) {
     const std::int64_t exponent =
@@ -148,10 +154,24 @@ void fill_scales(const Gemm& gemm, Operand which, Data kind, Random& random, voi
     if (scale == Scale::mx_32)
       static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(kE8m0.bias + exponent);
     else if (kind == Data::exact)
-      store_element(DType::fp32, data, i, std::ldexp(1.0, static_cast<int>(exponent)));
+      store_element(type, data, i, std::ldexp(1.0, static_cast<int>(exponent)));
     else
-      store_element(DType::fp32, data, i,
+      store_element(type, data, i,
                     0.25 + 3.75 * static_cast<double>(random.next() >> 11) * 0x1p-53);
+  }
+}
+
+/// Those of integers' uniform data are as the codes are; others lie among the codes, not on them.
+void fill_zeros(const Gemm& gemm, Data kind, Random& random, void* data) {
+  const DType type = dtype_of(gemm, Operand::zero_b), of_codes = gemm.b.dtype;
+  std::vector<double> values(static_cast<std::size_t>(span(gemm, Operand::zero_b)));
+  if (kind == Data::uniform)
+    uniform_values(of_codes, random, values);
+  else
+    small_integers(of_codes, kExactWeights, random, values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool between = kind == Data::uniform && is_floating(type);
+    store_element(type, data, static_cast<std::int64_t>(i), values[i] + (between ? 0.3 : 0.0));
   }
 }
 
@@ -173,6 +193,7 @@ void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* 
   Random random(seed, index_of(which));
   if (row_of(which).matrix) return fill_matrix(gemm, which, kind, random, data);
   if (row_of(which).term) return fill_vector(gemm, which, kind, random, data);
+  if (which == Operand::zero_b) return fill_zeros(gemm, kind, random, data);
   fill_scales(gemm, which, kind, random, data);
 }
 

@@ -24,6 +24,10 @@ std::string_view name(Data data);
 /// type is too short for a result, the one right rounding is known, since what is rounded is exact.
 inline constexpr int kExactLargest = 8;
 
+/// Largest codes and zero points of weights on exact data: twice that times a scale of 8 is at most
+/// 127, which integer_products() wants.
+inline constexpr int kExactWeights = 7;
+
 /// A stream of 64-bit values (splitmix64): the same seed gives the same values on every machine.
 class Random {
  public:

@@ -85,19 +85,20 @@ void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const G
   put(gemm, Operand::b, b, gemm.k - 1, gemm.columns_of_b() - 1, -infinity);
 }
 
-/// A NaN somewhere among the scales, but not where it would fill all of a small D.
+/// A NaN somewhere among the scales or zero points, but not where it would fill all of a small D.
 void spoil_scales(const Gemm& gemm, Operand which, std::uint64_t seed,
                   const GuardedBuffer& scales) {
   const Scale scale = scale_of(gemm, which);
+  const DType type = dtype_of(gemm, which);
   if (scales.size() == 0 || scale == Scale::square_128) return;
+  if (which == Operand::zero_b && !is_floating(type)) return;
   constexpr std::uint64_t kStreamSpoil = 34;
   Random random(seed, kStreamSpoil + index_of(which));
-  const auto count = static_cast<std::int64_t>(scales.size()) / scale_size(scale);
-  const std::int64_t at = random.below(count);
+  const std::int64_t at = random.below(span(gemm, which));
   if (scale == Scale::mx_32)
     static_cast<std::uint8_t*>(static_cast<void*>(scales.data()))[at] = kE8m0.nan;
   else
-    store_element(DType::fp32, scales.data(), at, std::numeric_limits<double>::quiet_NaN());
+    store_element(type, scales.data(), at, std::numeric_limits<double>::quiet_NaN());
 }
 
 /// Every element, which the exponent leaves exact.
@@ -169,7 +170,7 @@ void DataSet::change_inputs(const Gemm& gemm) {
   }
   if (!recipe_.nonfinite) return;
   spoil(gemm, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
-  for (const Operand which : {Operand::scale_a, Operand::scale_b})
+  for (const Operand which : {Operand::scale_a, Operand::scale_b, Operand::zero_b})
     if (present(gemm, which)) spoil_scales(gemm, which, recipe_.seed, input(which).buffer);
 }
 
@@ -225,14 +226,15 @@ const std::vector<Products>& DataSet::sampled(const Gemm& gemm) {
   }
   const Operands o = pointers();
   for (Lines& some : lines)
-    sampled_.push_back(products(gemm, o.a, o.b, std::move(some), {o.scale_a, o.scale_b}));
+    sampled_.push_back(products(gemm, o.a, o.b, std::move(some), {o.scale_a, o.scale_b, o.zero_b}));
   return sampled_;
 }
 
 const std::vector<std::int32_t>& DataSet::whole(const Gemm& gemm, std::int64_t batch) {
   const Operands o = pointers();
   while (std::ssize(whole_) <= batch)
-    whole_.push_back(integer_products(gemm, o.a, o.b, std::ssize(whole_), {o.scale_a, o.scale_b}));
+    whole_.push_back(
+        integer_products(gemm, o.a, o.b, std::ssize(whole_), {o.scale_a, o.scale_b, o.zero_b}));
   return whole_[batch];
 }
 

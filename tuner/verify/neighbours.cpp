@@ -39,8 +39,8 @@ std::int64_t odd_below(std::int64_t size, std::int64_t by) {
 
 /// The same of k, which blocks with a scale fill evenly.
 std::int64_t odd_depth_below(const Gemm& gemm, std::int64_t by) {
-  if (gemm.scale_a != Scale::mx_32) return odd_below(gemm.k, by);
-  const std::int64_t block = scale_block(gemm.scale_a).along;
+  const std::int64_t block = whole_blocks(gemm);
+  if (block == 0) return odd_below(gemm.k, by);
   return odd_below(gemm.k / block, (by + block - 1) / block) * block;
 }
 

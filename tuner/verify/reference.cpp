@@ -24,8 +24,8 @@ struct Oriented {
 
 Oriented oriented(const Gemm& gemm, const void* a, const void* b, std::int64_t batch,
                   Lines::Along along, const Scales& scales) {
-  const MatrixView left = scaled_view_of(gemm, Operand::a, a, scales.a, batch);
-  const MatrixView right = scaled_view_of(gemm, Operand::b, b, scales.b, batch);
+  const MatrixView left = scaled_view_of(gemm, Operand::a, a, scales.a, nullptr, batch);
+  const MatrixView right = scaled_view_of(gemm, Operand::b, b, scales.b, scales.zero_b, batch);
   if (along == Lines::Along::rows) return {left, right};
   return {right.transposed(), left.transposed()};
 }
@@ -359,8 +359,8 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
     const MatrixView d = view_of(gemm, Operand::d, in.d, batch);
     TermReader terms(gemm, in, batch, Lines::Along::rows);
     for (std::int64_t i = 0; i < gemm.m; ++i) {
-      const Products row =
-          products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}}, {in.scale_a, in.scale_b});
+      const Products row = products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}},
+                                    {in.scale_a, in.scale_b, in.zero_b});
       expect(gemm, {in.alpha, in.beta}, terms.read(row, 0, 0, gemm.n), value, error);
       store_row(d, i, 0, gemm.n, value.data());
     }

@@ -33,10 +33,11 @@ struct Products {
       magnitude;  ///< lines × length: sum of |a||b|, what rounding errors scale with
 };
 
-/// Of the operands that have them; batch 0's first.
+/// Of the operands that have them, and zero points; batch 0's first.
 struct Scales {
   const void* a = nullptr;
   const void* b = nullptr;
+  const void* zero_b = nullptr;
 };
 
 /// Costs lines × length × k multiply-adds. `a` and `b` are batch 0's first elements; `gemm` is

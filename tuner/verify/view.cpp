@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "kiln/numeric.hpp"
 
@@ -80,6 +81,8 @@ auto with_type(DType dtype, F&& f) {
     case DType::fp6_e2m3:  // codes of fewer bits have no address: see load_codes
     case DType::fp6_e3m2:
     case DType::fp4_e2m1:
+    case DType::s4:
+    case DType::u4:
       break;
   }
   return f(static_cast<std::int32_t*>(nullptr));
@@ -117,6 +120,12 @@ std::byte* bytes_at(const MatrixView& view, std::int64_t row, std::int64_t colum
 /// Loads codes that no pointer reaches.
 void load_codes(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
                 std::int64_t columns, double* out) {
+  if (view.dtype == DType::s4 || view.dtype == DType::u4) {
+    for (std::int64_t c = 0; c < columns; ++c)
+      for (std::int64_t r = 0; r < rows; ++r)
+        out[r * columns + c] = load_nibble(view.dtype, view.data, view.offset(row + r, column + c));
+    return;
+  }
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
       out[r * columns + c] = load_element(view.dtype, view.data, view.offset(row + r, column + c));
@@ -144,12 +153,30 @@ void load_values(const MatrixView& view, std::int64_t row, std::int64_t rows, st
   });
 }
 
+struct Block {
+  std::int64_t row, rows, column, columns;
+};
+
+/// Calls `f(element, number)` for all of a block, tight in `out`; rows that share numbers read them
+/// once.
+template <typename F>
+void for_each_with(const ScaleView& numbers, const Block& b, double* out, F f) {
+  std::vector<double> line(static_cast<std::size_t>(b.columns));
+  for (std::int64_t r = 0; r < b.rows; ++r) {
+    if (r == 0 || (b.row + r) % numbers.rows == 0)
+      for (std::int64_t c = 0; c < b.columns; ++c)
+        line[static_cast<std::size_t>(c)] = numbers.at(b.row + r, b.column + c);
+    for (std::int64_t c = 0; c < b.columns; ++c)
+      f(out[r * b.columns + c], line[static_cast<std::size_t>(c)]);
+  }
+}
+
 }  // namespace
 
 double ScaleView::at(std::int64_t r, std::int64_t c) const {
-  const std::int64_t index = r / rows * row_stride + c / columns * column_stride;
-  if (kind == Scale::mx_32) return decode(kE8m0, static_cast<const std::uint8_t*>(data)[index]);
-  return load_element(DType::fp32, data, index);
+  const std::int64_t index = first + r / rows * row_stride + c / columns * column_stride;
+  if (e8m0) return decode(kE8m0, static_cast<const std::uint8_t*>(data)[index]);
+  return load_element(type, data, index);
 }
 
 MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64_t batch) {
@@ -187,20 +214,25 @@ MatrixView columns_under(const Gemm& gemm, MatrixView of_product, Factor factor)
 }
 
 MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,
-                          std::int64_t batch) {
+                          const void* zeros, std::int64_t batch) {
   MatrixView view = view_of(gemm, which, base, batch);
   const Scale kind = scale_of(gemm, which);
   if (kind == Scale::none) return view;
   const Extent e = extent(gemm, scales_of(which));
   const auto [lines, along] = scale_block(kind);
-  const std::int64_t first = batch * e.lines * e.length * scale_size(kind);
-  const ScaleView by_line{static_cast<const std::byte*>(scales) + first,
-                          kind,
-                          lines,
-                          along == 0 ? std::numeric_limits<std::int64_t>::max() : along,
-                          e.length,
-                          1};
+  ScaleView by_line{scales,
+                    kind == Scale::mx_32,
+                    dtype_of(gemm, scales_of(which)),
+                    batch * e.lines * e.length,
+                    lines,
+                    along == 0 ? std::numeric_limits<std::int64_t>::max() : along,
+                    e.length,
+                    1};
   view.scale = which == Operand::a ? by_line : by_line.transposed();
+  if (which == Operand::a || gemm.zero == Zero::none) return view;
+  by_line.data = zeros;
+  by_line.type = dtype_of(gemm, Operand::zero_b);
+  view.zero = by_line.transposed();
   return view;
 }
 
@@ -208,15 +240,23 @@ void load_block(const MatrixView& view, std::int64_t row, std::int64_t rows, std
                 std::int64_t columns, double* out) {
   assert(row + rows <= view.rows && column + columns <= view.columns);
   load_values(view, row, rows, column, columns, out);
-  if (view.scale.data == nullptr) return;
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < columns; ++c)
-      out[r * columns + c] *= view.scale.at(row + r, column + c);
+  if (view.zero.data != nullptr)
+    for_each_with(view.zero, {row, rows, column, columns}, out,
+                  [](double& x, double zero) { x -= zero; });
+  if (view.scale.data != nullptr)
+    for_each_with(view.scale, {row, rows, column, columns}, out,
+                  [](double& x, double scale) { x *= scale; });
 }
 
 void store_row(const MatrixView& view, std::int64_t row, std::int64_t column, std::int64_t count,
                const double* values) {
   assert(row < view.rows && column + count <= view.columns);
+  if (view.dtype == DType::s4 || view.dtype == DType::u4) {
+    for (std::int64_t i = 0; i < count; ++i)
+      store_nibble(view.dtype, const_cast<void*>(view.data), view.offset(row, column + i),
+                   values[i]);
+    return;
+  }
   if (bits_of(view.dtype) < 8) {
     for (std::int64_t i = 0; i < count; ++i)
       store_element(view.dtype, const_cast<void*>(view.data), view.offset(row, column + i),

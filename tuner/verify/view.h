@@ -1,5 +1,6 @@
 // One matrix of one batch seen as rows and columns, whatever its layout and type; values are read
-// as double, times their scales. Knows storage; knows nothing of products or checks.
+// as double, less their zero points and times their scales. Knows storage; knows nothing of
+// products or checks.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +11,19 @@
 
 namespace kiln {
 
-/// Scale (r / rows, c / columns) lies `that · row_stride + this · column_stride` scales from
-/// `data`.
+/// Scale or zero point (r / rows, c / columns) is number `first + that · row_stride + this ·
+/// column_stride` from `data`.
 struct ScaleView {
   const void* data = nullptr;  // null: none
-  Scale kind = Scale::none;
+  bool e8m0 = false;           // else of this type
+  DType type = DType::fp32;
+  std::int64_t first = 0;
   std::int64_t rows = 1, columns = 1;
   std::int64_t row_stride = 0, column_stride = 0;
 
-  ScaleView transposed() const { return {data, kind, columns, rows, column_stride, row_stride}; }
+  ScaleView transposed() const {
+    return {data, e8m0, type, first, columns, rows, column_stride, row_stride};
+  }
   double at(std::int64_t r, std::int64_t c) const;
 };
 
@@ -28,10 +33,17 @@ struct MatrixView {
   DType dtype = DType::fp32;
   std::int64_t rows = 0, columns = 0;
   std::int64_t row_stride = 0, column_stride = 0;
-  ScaleView scale = {};
+  ScaleView scale = {}, zero = {};
 
   MatrixView transposed() const {
-    return {data, dtype, columns, rows, column_stride, row_stride, scale.transposed()};
+    return {data,
+            dtype,
+            columns,
+            rows,
+            column_stride,
+            row_stride,
+            scale.transposed(),
+            zero.transposed()};
   }
   std::int64_t offset(std::int64_t r, std::int64_t c) const {
     return r * row_stride + c * column_stride;
@@ -46,9 +58,10 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
 /// one of the two products. Without a gate all of them.
 MatrixView columns_under(const Gemm& gemm, MatrixView of_product, Factor factor);
 
-/// op(A) or op(B) with its scales, of which `scales` is batch 0's first.
+/// op(A) or op(B) with its scales and zero points, of which `scales` and `zeros` are batch 0's
+/// first.
 MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,
-                          std::int64_t batch);
+                          const void* zeros, std::int64_t batch);
 
 /// Rows [row, row+rows) × columns [column, column+columns), row-major and tight, into `out`.
 void load_block(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,

@@ -44,6 +44,9 @@ struct KilnArgs {
   const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
   const void* scale_b;
   //% end
+  //% if zeros
+  const void* zero_b;  // as kiln's Zero says
+  //% end
 };
 
 /// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.

@@ -21,6 +21,9 @@ struct KilnGpuArgs {
   const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
   const void* scale_b;
   //% end
+  //% if zeros
+  const void* zero_b;  // as kiln's Zero says
+  //% end
 };
 
 /// What the driver fills to describe a matrix to the copy engine; 64-byte aligned as it demands.

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_50b68caec782e3e6.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_40a37acf59f7654e.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -465,11 +465,8 @@ KILN_INLINE Work work_of(const KilnArgs& args, int thread, int threads) {
   return work;
 }
 
-// ---- cpu/dot/dot.cpp ----
-// Dot products: both operands k-major and left where they are, or transposed first where they are
-// not; vectors run along k, and a tile of kMr × kNr accumulators is reduced across its lanes at the
-// end.
-// Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
+// ---- cpu/common/lanes.h ----
+// Reduction across the lanes of a vector. Expects vector.h.
 
 template <int L>
 KILN_INLINE Acc add_lanes(Vec<Acc, L> v) {
@@ -488,6 +485,12 @@ constexpr int lanes_for(int columns) {
   while (lanes < columns) lanes *= 2;
   return lanes;
 }
+
+// ---- cpu/dot/dot.cpp ----
+// Dot products: both operands k-major and left where they are, or transposed first where they are
+// not; vectors run along k, and a tile of kMr × kNr accumulators is reduced across its lanes at the
+// end.
+// Expects abi.h, vector.h, epilogue.h, share.h, lanes.h and the parameters.
 
 /// M rows of A by kNr rows of B^T over k. A ragged tile has fewer rows of A and skips the missing
 /// ones, by branches that are predicted; missing rows of B^T repeat the last that exists.

@@ -7,7 +7,6 @@
 #include "generator/problem/gate.h"
 
 namespace kiln::host {
-namespace {
 
 std::string_view c_type(DType t) {
   switch (t) {
@@ -22,6 +21,8 @@ std::string_view c_type(DType t) {
     case DType::s8:
       return "i8";
     case DType::u8:
+    case DType::s4:  // two to a byte
+    case DType::u4:
       return "u8";
     case DType::s32:
       return "i32";
@@ -37,6 +38,8 @@ std::string_view c_type(DType t) {
   }
   return "";
 }
+
+namespace {
 
 bool has(Isa isa, const DeviceCaps& device) {
   return isa == Isa::portable || (isa == Isa::avx2 ? device.cpu.avx2_fma : device.cpu.avx512);
@@ -98,7 +101,8 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["stream_d"] = "0";
   v["blocked"] = "0";
   v["lone_column"] = "0";
-  v["scales"] = "0";
+  v["scales"] = value_of(g.scale_b != Scale::none);
+  v["zeros"] = value_of(g.zero != Zero::none);
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
 }
 

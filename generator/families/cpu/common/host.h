@@ -18,6 +18,9 @@ const DotInstruction* instruction(Isa isa, const Canonical& problem, const Devic
 const DotInstruction* widening_instruction(Isa isa, const Canonical& problem,
                                            const DeviceCaps& device);
 
+/// What the templates call a type; empty where no host kernel reads it.
+std::string_view c_type(DType t);
+
 /// Instruction sets that the device has, best first.
 std::vector<Isa> isas(const DeviceCaps& device);
 

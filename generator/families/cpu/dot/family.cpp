@@ -14,9 +14,9 @@ namespace {
 
 using host::instruction;
 
-constexpr std::array<std::string_view, 6> kFiles{"cpu/common/abi.h",    "cpu/common/types.h",
-                                                 "cpu/common/vector.h", "cpu/common/epilogue.h",
-                                                 "cpu/common/share.h",  "cpu/dot/dot.cpp"};
+constexpr std::array<std::string_view, 7> kFiles{
+    "cpu/common/abi.h",   "cpu/common/types.h", "cpu/common/vector.h", "cpu/common/epilogue.h",
+    "cpu/common/share.h", "cpu/common/lanes.h", "cpu/dot/dot.cpp"};
 
 struct DotSizes {
   const DotInstruction& row;

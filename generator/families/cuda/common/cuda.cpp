@@ -36,6 +36,8 @@ std::string_view c_type(DType t) {
     case DType::fp6_e2m3:
     case DType::fp6_e3m2:
     case DType::fp4_e2m1:
+    case DType::s4:
+    case DType::u4:
       break;  // no NVIDIA GPU computes them
   }
   return "";
@@ -97,6 +99,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["halves"] = "0";
   v["integer"] = value_of(g.accumulator == s32);
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
+  v["zeros"] = "0";
   for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
     v[fmt::format("line_scale_{}", side)] =
         value_of(scale == Scale::line || scale == Scale::tensor);

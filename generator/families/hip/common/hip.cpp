@@ -39,6 +39,8 @@ std::string_view c_type(DType t) {
     case DType::fp6_e2m3:
     case DType::fp6_e3m2:
     case DType::fp4_e2m1:
+    case DType::s4:
+    case DType::u4:
       return "u8";  // what holds them: several share one
   }
   return "";
@@ -61,6 +63,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["integer"] = value_of(g.accumulator == s32);
   v["double"] = value_of(g.accumulator == fp64);
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
+  v["zeros"] = "0";
 }
 
 /// HIP fuses products with additions unless a pragma forbids it, as

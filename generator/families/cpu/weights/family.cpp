@@ -1,0 +1,195 @@
+// Family host_weights: axes, rules, parameters and model of templates/cpu/weights/weights.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "generator/families/cpu/common/host.h"
+#include "generator/problem/extent.h"
+#include "generator/space/typed_family.h"
+
+namespace kiln::host::weights {
+namespace {
+
+constexpr std::array<std::string_view, 7> kFiles{
+    "cpu/common/abi.h",   "cpu/common/types.h", "cpu/common/vector.h",    "cpu/common/epilogue.h",
+    "cpu/common/share.h", "cpu/common/lanes.h", "cpu/weights/weights.cpp"};
+
+/// The instruction that multiplies A by weights that became A's type, or fp32.
+const DotInstruction* row_of(const Canonical& p, const DeviceCaps& d, const HostWeights& c) {
+  Canonical decoded = p;
+  decoded.gemm.b.dtype = p.gemm.a.dtype;
+  if (!has_weights(p.gemm) || c.isa == Isa::amx) return nullptr;
+  const auto* row =
+      c.pairs ? instruction(c.isa, decoded, d) : widening_instruction(c.isa, decoded, d);
+  return row != nullptr && c.pairs == (row->kind == Kind::bf16) ? row : nullptr;
+}
+
+struct WeightsSizes {
+  const DotInstruction& row;
+  int lanes;
+  int chunk;     // codes of a vector
+  int along;     // codes that share a scale; 0: a whole column
+  bool several;  // groups in a chunk, not chunks in a group
+  bool table;    // codes are indices of a vector of numbers
+};
+
+WeightsSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostWeights& c) {
+  const auto& row = *row_of(p, d, c);
+  const int bits = bits_of(p.gemm.b.dtype), along = scale_block(p.gemm.scale_b).along;
+  const int lanes = row.vector_bytes / row.acc_bytes, chunk = row.vector_bytes * 8 / bits;
+  return {row, lanes, chunk, along, along > 0 && along < chunk, c.isa == Isa::avx512 && bits == 4};
+}
+
+constexpr FirstRule<HostWeights> kFirst[] = {
+    {"B holds weights, and isa multiplies A by numbers of A's type (pairs=1) or fp32",
+     [](const Canonical& p, const DeviceCaps& d, const HostWeights& c) {
+       return row_of(p, d, c) != nullptr;
+     }}};
+
+constexpr Rule<HostWeights, WeightsSizes> kRules[] = {
+    {"B is k-major and not packed",
+     [](const Canonical& p, const DeviceCaps&, const HostWeights&, const WeightsSizes&) {
+       return p.b_k_major && !p.gemm.b_packed;
+     }},
+    {"pairs=1 needs codes of four bits, and zero points that are integers of whole chunks",
+     [](const Canonical& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes& w) {
+       if (!c.pairs) return true;
+       return w.table &&
+              (p.gemm.zero == Zero::none || (p.gemm.zero == Zero::integer && !w.several));
+     }},
+    {"mr and nr are at least 1, and accumulators, the sums of a chunk and codes fit the registers",
+     [](const Canonical&, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
+       return c.mr >= 1 && c.nr >= 1 && c.mr * c.nr + c.mr + 4 <= host::vector_registers(c.isa);
+     }},
+    {"parallel is none, n, or batch with 2 or more products",
+     [](const Canonical& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
+       return c.parallel == Parallel::none || c.parallel == Parallel::n ||
+              (c.parallel == Parallel::batch && p.gemm.batch > 1);
+     }}};
+
+// Beyond, the rows of A that each tile reads anew cost more than packing B.
+constexpr std::int64_t kMostRows = 32;
+
+void enumerate(const Canonical& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  if (!has_weights(p.gemm) || p.gemm.m > kMostRows) return;
+  std::vector<Parallel> ways{Parallel::none};
+  if (d.compute_units > 1) {
+    ways.push_back(Parallel::n);
+    if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
+  }
+  for (const Isa isa : host::isas(d))
+    for (const bool pairs : {false, true})
+      for (int mr = 1; mr <= std::clamp<std::int64_t>(p.gemm.m, 1, 8); ++mr)
+        for (int nr = 1; nr <= 8; ++nr)
+          for (const bool ahead : {false, true})
+            for (const Parallel way : ways) visit(HostWeights{isa, pairs, mr, nr, ahead, way});
+}
+
+Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostWeights& h,
+                      const WeightsSizes& w) {
+  const Gemm& g = p.gemm;
+  Parameters out;
+  host::add_common(out, p, d, h.isa, w.row, w.row.vector_bytes);
+  const int bits = bits_of(g.b.dtype);
+  const bool is_signed = g.b.dtype != u4;
+  auto add = [&](const char* name, std::int64_t value, const char* gloss) {
+    out.constants.push_back(number(name, value, gloss));
+  };
+  const auto use = [&](const char* name, std::string_view type, const char* gloss) {
+    out.constants.push_back({"using", name, std::string(type), gloss});
+  };
+  use("TypeScale", c_type(g.scale_type), "scales of B");
+  if (g.zero != Zero::none)
+    use("TypeZero", c_type(dtype_of(g, Operand::zero_b)), "zero points of B");
+  add("kCodeBits", bits, "bits of an element of B");
+  if (w.along > 0) add("kGroupK", w.along, "elements along k that share a scale");
+  if (h.pairs)
+    out.constants.push_back(
+        {"bool", "kSignedCodes", is_signed ? "true" : "false", "codes are two's complement"});
+  add("kMr", h.mr, "rows of A in the tile");
+  add("kNr", h.nr, "columns of B in the tile");
+  auto& v = out.values;
+  v["code_bits"] = std::to_string(bits);
+  v["signed_codes"] = value_of(is_signed);
+  v["integer_zeros"] = value_of(g.zero == Zero::integer);
+  v["table"] = value_of(w.table);
+  v["several_groups"] = value_of(w.several);
+  v["whole_column"] = value_of(w.along == 0);
+  // Elsewhere the table's numbers are less the zero point.
+  v["subtract"] = value_of(g.zero != Zero::none && (!w.table || w.several));
+  v["ahead"] = value_of(h.ahead);
+  host::add_shares(out, h.parallel, h.mr, h.nr, w.row.group);
+  return out;
+}
+
+double predict(const Canonical& p, const DeviceCaps& d, const HostWeights& h,
+               const WeightsSizes& w) {
+  const Gemm& g = p.gemm;
+  const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
+  const auto rate = host::rates(d, h.isa);
+  double n = double(g.n), batch = double(g.batch);
+  if (h.parallel == Parallel::n) n = std::min(n, std::ceil(std::ceil(n / h.nr) / threads) * h.nr);
+  if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
+  const double k = double(g.k), tiles = std::ceil(double(g.m) / h.mr) * std::ceil(n / h.nr);
+  const double chunks = std::ceil(k / w.chunk);
+  const int slices = w.chunk / w.lanes / w.row.group;
+  // A shift and a table's look-up, or two shifts, a conversion and the zero point.
+  const double decode = w.table ? 2 : 3.5;
+  const double chunk =
+      slices * (decode + h.mr * (w.row.kind == Kind::bf16 && host::slow_pairs(d) ? 4 : 1)) + h.mr +
+      4;
+  const double compute = tiles * h.nr * (chunks * chunk + 8.0 * h.mr) / rate.dots_per_ns;
+  const double bytes = n * k * bits_of(g.b.dtype) / 8;
+  const double memory = bytes / rate.dram * (h.ahead ? 1 : 1.1);
+  const double arrange = double(g.m) * k * 0.15;
+  return batch * (arrange + std::max(compute, memory) + 0.2 * std::min(compute, memory)) +
+         (threads > 1 ? 2000 : 0);
+}
+
+/// Lane i takes the codes of its own part of each chunk in turn; the sum of a chunk is scaled and
+/// added. Lanes meet at the end of k, halves added to halves.
+std::string summation(const Canonical&, const DeviceCaps&, const HostWeights&,
+                      const WeightsSizes& w) {
+  return fmt::format("{} lanes, each chunks of {} {}, scaled", w.lanes, w.chunk / w.lanes,
+                     host::chain(w.row));
+}
+
+std::optional<HostWeights> fallback(const Canonical& p, const DeviceCaps& d) {
+  HostWeights h{.isa = host::isas(d).front(), .mr = int(std::clamp<std::int64_t>(p.gemm.m, 1, 4))};
+  h.nr = h.isa == Isa::avx512 ? 4 : 2;
+  if (!p.b_k_major || p.gemm.b_packed || row_of(p, d, h) == nullptr) return std::nullopt;
+  if (d.compute_units > 1)
+    h.parallel = p.gemm.batch >= d.compute_units ? Parallel::batch : Parallel::n;
+  return h;
+}
+
+constexpr TypedFamily<HostWeights, WeightsSizes> kRow{
+    .vendor = Vendor::cpu,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .division =
+        [](const HostWeights& c) { return host::division(0, 0, 0, Inner::rows, c.parallel); },
+    .tile =
+        [](const Canonical& p, const HostWeights& c, const WeightsSizes& w) {
+          return host::tile_of(p, {c.mr, c.nr, w.chunk, 0, 0, 1, 0});
+        },
+    .summation = summation,
+    .fallback = fallback,
+    .flushed_by = [](const Gemm&, const DeviceCaps&,
+                     const HostWeights& c) { return c.pairs ? 0x1p-126 : 0; },
+    .flags = [](const DeviceCaps& d, const HostWeights& c) { return host::flags(c.isa, d); },
+    .takes_weights = has_weights};
+
+}  // namespace
+
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::host::weights

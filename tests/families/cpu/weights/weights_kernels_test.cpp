@@ -1,0 +1,124 @@
+// host_weights: every format and kind of zero points on every instruction set, and its rules.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "generator/space/space.h"
+#include "generator/space/summation.h"
+#include "support/attempt.h"
+#include "support/compiled.h"
+#include "tuner/verify/verify.h"
+
+namespace kiln::weights_kernels_test {
+
+struct Drawn {
+  const char* shape;
+  HostWeights config;
+};
+
+/// Groups that are shorter and longer than a vector's codes, tails of k, rows and columns, layouts.
+const std::vector<Drawn> kDrawn{
+    {"bf16_int4 N T 3 37 608 group=32 zero=float scale_type=fp16", {.mr = 2, .nr = 4}},
+    {"bf16_uint4 N T 1 33 576 group=64 zero=int scale_type=bf16",
+     {.mr = 1, .nr = 5, .ahead = true}},
+    {"fp16_uint4 N T 2 9 640 batch=3 group=128 zero=int epilogue=bias_col+silu+residual",
+     {.mr = 2, .nr = 2}},
+    {"bf16_int4 N T 5 19 302 group=k zero=int ldb=310", {.mr = 4, .nr = 2}},
+    {"fp16_int4 T T 4 11 256 group=128 lda=7 out=fp32", {.mr = 1, .nr = 8}},
+    {"bf16_int8 N T 3 19 301 group=k zero=int", {.mr = 3, .nr = 1}},
+    {"fp16_int8 T T 2 11 224 group=32 zero=float", {.mr = 2, .nr = 2}},
+};
+const std::vector<Drawn> kPairs{
+    {"bf16_int4 N T 3 21 96 group=32 scale_type=bf16", {.pairs = true, .mr = 2, .nr = 3}},
+    {"bf16_uint4 N T 1 33 640 group=128 zero=int", {.pairs = true, .mr = 1, .nr = 4}},
+    {"bf16_int4 T T 2 9 300 group=k zero=int out=fp32", {.pairs = true, .mr = 1, .nr = 2}},
+};
+
+void expect_right(const char* cpu, const Drawn& drawn, test::Attempt& attempt) {
+  const auto device = test::runnable(cpu, 2);
+  if (!device) return;
+  const Gemm gemm = parse_gemm(drawn.shape).value();
+  HostWeights config = drawn.config;
+  config.isa = device->cpu.avx512 ? Isa::avx512 : device->cpu.avx2_fma ? Isa::avx2 : Isa::portable;
+  config.parallel = Parallel::n;
+  const std::string what = fmt::format("{} | {} | {}", cpu, drawn.shape, text(config));
+  attempt.at(what);
+  ASSERT_EQ(broken_rule(canonicalise(gemm), *device, config), "") << what;
+  auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full});
+  ASSERT_TRUE(verifier) << what;
+  auto kernel = test::compiled(gemm, *device, config);
+  ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
+  const auto verdict =
+      verifier->check([&](const Operands& operands) { return kernel->run(operands); },
+                      flushed_by(gemm, *device, config));
+  EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
+}
+
+TEST(HostWeights, EveryFormatOnEveryInstructionSet) {
+  test::Attempt attempt;
+  for (const char* cpu : {"portable", "avx2", "avx512"})
+    for (const Drawn& drawn : kDrawn) expect_right(cpu, drawn, attempt);
+  for (const Drawn& drawn : kPairs) expect_right("avx512_bf16", drawn, attempt);
+}
+
+TEST(HostWeights, RulesNameWhatIsMissing) {
+  const DeviceCaps device = cpu_caps_named("avx512_bf16").value();
+  const auto rule = [&](const char* shape, const HostWeights& config) {
+    return std::string(broken_rule(canonicalise(parse_gemm(shape).value()), device, config));
+  };
+  EXPECT_EQ(rule("bf16_int4 N T 1 8 128 group=64", {}), "");
+  EXPECT_NE(rule("bf16_int4 N N 1 8 128 group=64", {}).find("k-major"), std::string::npos);
+  EXPECT_NE(rule("bf16 N T 1 8 128", {}).find("B holds weights"), std::string::npos);
+  EXPECT_NE(rule("fp16_int4 N T 1 8 128 group=128", {.pairs = true}).find("pairs=1"),
+            std::string::npos);
+  for (const char* shape :
+       {"bf16_int8 N T 1 8 128 group=128", "bf16_int4 N T 1 8 128 group=64 zero=int",
+        "bf16_int4 N T 1 8 128 group=128 zero=float"})
+    EXPECT_NE(rule(shape, {.pairs = true}).find("pairs=1 needs"), std::string::npos) << shape;
+  EXPECT_NE(rule("bf16_int4 N T 1 8 128 group=64", {.mr = 4, .nr = 7}).find("registers"),
+            std::string::npos);
+  EXPECT_EQ(rule("bf16_int4 N T 64 64 128 group=128",
+                 HostWeights{.mr = 2, .nr = 2, .parallel = Parallel::m})
+                .find("parallel"),
+            0u);
+  const Canonical products = canonicalise(parse_gemm("bf16_int4 N T 64 64 128 group=128").value());
+  EXPECT_EQ(broken_rule(products, device, HostDot{}), "the family multiplies weights in groups");
+}
+
+/// One order for every tile: m, the rows of a tile and its columns change no bits.
+TEST(HostWeights, TilesOfOneOrderGiveTheSameBits) {
+  const auto device = test::runnable("avx2", 1);
+  if (!device) GTEST_SKIP() << "no AVX2";
+  const Gemm gemm =
+      parse_gemm("bf16_uint4 N T 5 7 224 group=32 scale_type=fp16 zero=int out=fp32").value();
+  const Canonical problem = canonicalise(gemm);
+  std::vector<std::byte> memory[kOperandCount];
+  Operands operands;
+  for_each_operand([&](auto which) {
+    auto& bytes = memory[index_of(which)];
+    bytes.resize(static_cast<std::size_t>(span_bytes(gemm, which)));
+    if constexpr (which != Operand::d) {
+      fill(gemm, which, Data::uniform, 9, bytes.data());
+      pointer<which>(operands) = present(gemm, which) ? bytes.data() : nullptr;
+    } else {
+      operands.d = bytes.data();
+    }
+  });
+  std::vector<std::byte> first;
+  for (const HostWeights config :
+       {HostWeights{.isa = Isa::avx2, .mr = 1, .nr = 1},
+        HostWeights{.isa = Isa::avx2, .mr = 2, .nr = 3},
+        HostWeights{.isa = Isa::avx2, .mr = 5, .nr = 1, .ahead = true}}) {
+    auto kernel = test::compiled(gemm, *device, config);
+    ASSERT_TRUE(kernel) << kernel.error().message;
+    ASSERT_TRUE(kernel->run(operands));
+    if (first.empty()) first = memory[index_of(Operand::d)];
+    EXPECT_EQ(memory[index_of(Operand::d)], first) << text(config);
+    EXPECT_EQ(summation(problem, *device, config),
+              summation(problem, *device, HostWeights{.isa = Isa::avx2}));
+  }
+}
+
+}  // namespace kiln::weights_kernels_test

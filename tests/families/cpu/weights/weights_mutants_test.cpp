@@ -1,0 +1,109 @@
+// Are the checks strict enough for weights? Bugs of decoding, of scales and of zero points are
+// planted in rendered kernels, one at a time; every one must be caught. None writes anything but
+// elements of D, since the kernels run in this process.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "generator/render/render.h"
+#include "generator/space/space.h"
+#include "support/attempt.h"
+#include "support/compiled.h"
+#include "tuner/verify/verify.h"
+
+namespace kiln::weights_mutants_test {
+
+struct Base {
+  const char* cpu;
+  const char* shape;
+  HostWeights config;
+};
+
+const Base kShort{"avx2", "bf16_int4 N T 3 9 352 batch=2 group=32 scale_type=fp16 zero=float",
+                  HostWeights{.isa = Isa::avx2, .mr = 2, .nr = 2}};
+const Base kPacked{"avx2", "fp16_uint4 N T 2 7 192 batch=3 group=64 scale_type=bf16 zero=int",
+                   HostWeights{.isa = Isa::avx2, .mr = 2, .nr = 2}};
+const Base kTable{"avx512", "bf16_uint4 N T 2 7 384 group=128 zero=int",
+                  HostWeights{.isa = Isa::avx512, .mr = 2, .nr = 4}};
+const Base kPairs{"avx512_bf16", "bf16_int4 N T 2 7 384 group=128 zero=int",
+                  HostWeights{.isa = Isa::avx512, .pairs = true, .mr = 2, .nr = 4}};
+
+struct Mutant {
+  const Base* base;
+  const char* name;
+  const char* from;
+  const char* to;
+};
+
+const std::vector<Mutant> kMutants{
+    {&kShort, "takes codes for unsigned", "using Codes = Vec<i32, kLanes>",
+     "using Codes = Vec<u32, kLanes>"},
+    {&kShort, "exchanges the halves of a byte", "kCodeBits * (J + 1)", "kCodeBits * ((J ^ 1) + 1)"},
+    {&kShort, "one group's scale for the whole chunk", "I * kGroupsOfChunk / kLanes", "I * 0"},
+    {&kShort, "forgets the batch of scales", "(batch * args.n + j + at) * groups",
+     "(j + at) * groups"},
+    {&kShort, "ignores the zero points", "b -= zero;", ";"},
+    {&kShort, "ignores the tail of k", "if (k % kChunk)", "if (false)"},
+    {&kShort, "reads the tail's scales from the first chunk", "step(whole, [&]", "step(0, [&]"},
+    {&kShort, "arranges A in order", "I * kSlices + J", "J * kLanes + I"},
+    {&kShort, "puts rows of A in the wrong place", "+ row % kMr;", ";"},
+    {&kShort, "adds sums without scales", "fused(part[i], scale, acc[i][j])",
+     "part[i] + acc[i][j]"},
+    {&kPacked, "reads zero points from whole bytes", "const i64 at = first + g;",
+     "const i64 at = 2 * (first / 2) + g;"},
+    {&kPacked, "takes the other half of a zero point's byte", "(at % 2 * 4)", "(4 - at % 2 * 4)"},
+    {&kPacked, "takes the first column's scales", "scales + at * padded", "scales"},
+    {&kTable, "forgets the zero point in the table", "numbers_of_codes(Iota<kLanes>{}) - zero",
+     "numbers_of_codes(Iota<kLanes>{})"},
+    {&kTable, "the next group's scale", "numbers[chunk / (kGroupK / kChunk)]",
+     "numbers[chunk ? 0 : 1]"},
+    {&kPairs, "rounds numbers to powers of two", "float(value)) >> 16)",
+     "float(value)) >> 16 & 0xff80)"},
+    {&kPairs, "takes the zero point for unsigned", "code_value(zero));", "zero);"},
+    {&kPairs, "shifts by the wrong slice", "codes >> (J * kCodeBits)", "codes >> (J / 2 * 8)"},
+};
+
+/// Why a kernel is wrong, or nothing. Fails the test where it does not compile.
+std::string caught(const Base& base, const Mutant* mutant) {
+  const auto device = test::runnable(base.cpu, 1);
+  const Gemm gemm = parse_gemm(base.shape).value();
+  auto source = render(gemm, *device, base.config);
+  EXPECT_TRUE(source) << source.error().message;
+  if (mutant != nullptr) {
+    const std::size_t at = source->text.find(mutant->from);
+    EXPECT_NE(at, std::string::npos) << mutant->name << ": the kernel has no such place";
+    if (at != std::string::npos)
+      source->text.replace(at, std::string_view(mutant->from).size(), mutant->to);
+  }
+  const auto binary = host_compiler().value()->compile(*source);
+  EXPECT_TRUE(binary) << (mutant ? mutant->name : base.shape) << ": " << binary.error().message;
+  if (!binary) return "";
+  BoundKernel kernel(HostKernel::load(binary->image).value(), base.config, gemm, *device);
+  auto verifier = Verifier::make(gemm, {.seed = 2, .effort = Effort::full});
+  const auto verdict =
+      verifier->check([&](const Operands& operands) { return kernel.run(operands); },
+                      flushed_by(gemm, *device, base.config));
+  return verdict ? "" : verdict.error().detail;
+}
+
+TEST(WeightsMutants, AreCaught) {
+  test::Attempt attempt;
+  std::string survivors;
+  for (const Mutant& mutant : kMutants) {
+    if (!test::runnable(mutant.base->cpu, 1)) continue;
+    attempt.at(mutant.name);
+    if (caught(*mutant.base, &mutant).empty()) survivors += fmt::format("\n  {}", mutant.name);
+  }
+  EXPECT_EQ(survivors, "") << "planted bugs that nothing caught";
+}
+
+TEST(WeightsMutants, UnchangedKernelsAreClean) {
+  for (const Base* base : {&kShort, &kPacked, &kTable, &kPairs})
+    if (test::runnable(base->cpu, 1)) {
+      EXPECT_EQ(caught(*base, nullptr), "") << base->shape;
+    }
+}
+
+}  // namespace kiln::weights_mutants_test

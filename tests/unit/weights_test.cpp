@@ -1,0 +1,236 @@
+// Products of floats with integer weights in groups: their rules, their text, where scales and zero
+// points lie, and the two references against sums written out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/plan.h"
+#include "generator/problem/canonical.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
+#include "generator/space/space.h"
+#include "kiln/numeric.hpp"
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reference_kernel.h"
+#include "support/opened_engine.h"
+#include "tuner/verify/data.h"
+#include "tuner/verify/reference.h"
+#include "tuner/verify/verify.h"
+
+namespace kiln::weights_test {
+
+using testing::HasSubstr;
+
+constexpr Scale kGroups[] = {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128};
+constexpr Zero kZeros[] = {Zero::none, Zero::integer, Zero::floating};
+
+TEST(Nibbles, AreIntegersOfTheirType) {
+  const std::uint8_t bytes[] = {0x8f, 0x70};
+  const int as_signed[] = {-1, -8, 0, 7}, as_unsigned[] = {15, 8, 0, 7};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(load_element(s4, bytes, i), as_signed[i]);
+    EXPECT_EQ(load_element(u4, bytes, i), as_unsigned[i]);
+  }
+  std::uint8_t out[] = {0xff, 0xff};
+  store_element(s4, out, 1, -9.0);
+  store_element(u4, out, 2, 2.5);
+  EXPECT_EQ(out[0], 0x8f);
+  EXPECT_EQ(out[1], 0xf2);
+  store_element(u4, out, 0, std::numeric_limits<double>::quiet_NaN());
+  store_element(s4, out, 3, 100);
+  EXPECT_EQ(out[0], 0x80);
+  EXPECT_EQ(out[1], 0x72);
+}
+
+TEST(Weights, TextNamesThem) {
+  for (const char* line :
+       {"bf16_int4 N T 1 4096 4096 group=128", "bf16_uint4 N T 1 8 64 group=64 zero=int",
+        "fp16_int4 N N 3 8 96 group=32 scale_type=fp16 zero=float", "bf16_int8 N T 2 3 5 group=k",
+        "fp16_uint4 N T 2 3 64 out=fp32 group=k scale_type=bf16",
+        "fp16_int8 T N 2 3 32 group=32"}) {
+    const auto g = parse_gemm(line);
+    ASSERT_TRUE(g) << line << ": " << g.error().message;
+    EXPECT_EQ(text(*g), line);
+  }
+  const Gemm built = Gemm::row_major(1, 8, 64, bf16)
+                         .with_weights(u4, Scale::line_64, bf16, Zero::integer)
+                         .transpose_b();
+  EXPECT_EQ(text(built), "bf16_uint4 N T 1 8 64 group=64 scale_type=bf16 zero=int");
+  EXPECT_EQ(parse_gemm("bf16_int4 N T 1 8 128 scale=none:1x128").value(),
+            parse_gemm("bf16_int4 N T 1 8 128 group=128").value());
+}
+
+TEST(Weights, RefusalsNameTheField) {
+  const auto message = [](const std::string& line) {
+    const auto g = parse_gemm(line);
+    return g ? "accepted " + line : g.error().message;
+  };
+  EXPECT_THAT(message("bf16_int4 N T 1 2 64"), HasSubstr("scale_b = none: bf16_int4 needs scales"));
+  EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=16"), HasSubstr("group = \"16\""));
+  EXPECT_THAT(message("bf16_int4 N T 1 2 96 group=64"), HasSubstr("k = 96: groups of 64"));
+  EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=64 zero=yes"), HasSubstr("zero = \"yes\""));
+  EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=64 scale_type=s8"),
+              HasSubstr("scale_type = s8: must be fp32, bf16 or fp16"));
+  EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=64 scale=line"), HasSubstr("scale = line"));
+  EXPECT_THAT(message("bf16_int4 N T 1 2 64 scale=tensor:line"), HasSubstr("scale_a = tensor"));
+  EXPECT_THAT(message("bf16_int4 N T 1 2 64 scale=none:mx32"), HasSubstr("scale_b = mx32"));
+  EXPECT_THAT(message("bf16_int4 N T 1 2 63 group=k"), HasSubstr("ldb = 63"));
+  EXPECT_THAT(message("bf16_int4 N N 1 3 64 group=k"), HasSubstr("ldb = 3"));
+  EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=k order=column"), HasSubstr("d.order = column"));
+  EXPECT_THAT(message("bf16 N T 1 2 64 zero=int"), HasSubstr("zero = int: b.dtype = bf16"));
+  EXPECT_THAT(message("fp8 N T 1 2 64 scale_type=bf16"), HasSubstr("scale_type = bf16: b.dtype"));
+  EXPECT_THAT(message("fp8 N T 1 2 64 group=64"), HasSubstr("scale_b = 1x64"));
+  Gemm g = parse_gemm("bf16_int4 N T 1 2 64 group=64").value();
+  g.zero = static_cast<Zero>(7);
+  EXPECT_THAT(validate(g).error().message, HasSubstr("zero = 7"));
+}
+
+TEST(Weights, ScalesAndZeroPointsLieByColumn) {
+  const Gemm g =
+      parse_gemm("bf16_int4 N T 2 5 96 batch=3 group=32 scale_type=fp16 zero=int").value();
+  EXPECT_EQ(span_bytes(g, Operand::b), 3 * 5 * 48);
+  EXPECT_EQ(span_bytes(g, Operand::scale_b), 3 * 5 * 3 * 2);
+  EXPECT_EQ(span(g, Operand::zero_b), 3 * 5 * 3);
+  EXPECT_EQ(span_bytes(g, Operand::zero_b), 23);
+  EXPECT_EQ(dtype_of(g, Operand::zero_b), s4);
+  Gemm floating = g;
+  floating.zero = Zero::floating;
+  EXPECT_EQ(dtype_of(floating, Operand::zero_b), fp16);
+  EXPECT_EQ(address_alignment(floating, Operand::scale_b), 2);
+}
+
+/// Every pair, group and kind of zero points, in turns of scales' types and layouts.
+std::vector<Gemm> problems() {
+  std::vector<Gemm> out;
+  const DType scale_types[] = {fp32, bf16, fp16};
+  std::size_t turn = 0;
+  for (const TypeRow& row : kWeightTypeRows)
+    for (const Scale group : kGroups)
+      for (const Zero zero : kZeros) {
+        Gemm g = Gemm::row_major(7, 18, 256, row.a)
+                     .with_weights(row.b, group, scale_types[turn++ % 3], zero);
+        if (turn % 2 == 0) g = g.transpose_b();
+        if (turn % 3 == 0) g = g.transpose_a();
+        if (turn % 5 == 0) g.b.order = Order::column_major;
+        if (turn % 7 == 0) g = g.batched(3);
+        if (turn % 4 == 0) g = g.output(fp32);
+        EXPECT_TRUE(validate(g)) << text(g) << ": " << validate(g).error().message;
+        out.push_back(g);
+      }
+  return out;
+}
+
+TEST(Weights, ReferenceSumsAreTheSumsWrittenOut) {
+  for (const Gemm& g : problems()) {
+    std::array<std::vector<std::byte>, kOperandCount> memory;
+    Operands operands;
+    for (const Operand which : kOperands) {
+      auto& bytes = memory[index_of(which)];
+      bytes.resize(static_cast<std::size_t>(span_bytes(g, which)) + 1);
+      if (which != Operand::d) fill(g, which, Data::uniform, 3, bytes.data());
+    }
+    const auto at = [&](Operand which, std::int64_t index) {
+      return load_element(dtype_of(g, which), memory[index_of(which)].data(), index);
+    };
+    const auto data = [&](Operand which) { return memory[index_of(which)].data(); };
+    operands.a = data(Operand::a), operands.b = data(Operand::b), operands.d = data(Operand::d);
+    operands.scale_b = data(Operand::scale_b), operands.zero_b = data(Operand::zero_b);
+    ASSERT_TRUE(reference_gemm(g, operands)) << text(g);
+    const int along = g.scale_b == Scale::line ? int(g.k) : scale_block(g.scale_b).along;
+    const bool b_lines_are_columns = g.b.transposed != (g.b.order == Order::column_major);
+    for (std::int64_t z = 0; z < g.batch; ++z)
+      for (std::int64_t i = 0; i < g.m; i += 3)
+        for (std::int64_t j = 0; j < g.n; ++j) {
+          double sum = 0, size = 0;
+          for (std::int64_t p = 0; p < g.k; ++p) {
+            const std::int64_t a = g.a.transposed ? p * g.m + i : i * g.k + p;
+            const std::int64_t b = b_lines_are_columns ? j * g.k + p : p * g.n + j;
+            const std::int64_t group = (z * g.n + j) * (g.k / along) + p / along;
+            const double zero = g.zero == Zero::none ? 0 : at(Operand::zero_b, group);
+            const double term =
+                at(Operand::a, z * g.m * g.k + a) *
+                ((at(Operand::b, z * g.n * g.k + b) - zero) * at(Operand::scale_b, group));
+            sum += term, size += std::fabs(term);
+          }
+          const double got = at(Operand::d, (z * g.m + i) * g.n + j);
+          const double unit = g.d.dtype == fp32 ? 0x1p-23 : g.d.dtype == fp16 ? 0x1p-10 : 0x1p-7;
+          if (std::fabs(sum) < 60000) {
+            ASSERT_NEAR(got, sum, unit * std::fabs(sum) + size * 1e-9) << text(g);
+          }
+        }
+  }
+}
+
+TEST(Weights, TheReferenceKernelComputesThemAll) {
+  for (const Gemm& g : problems()) {
+    const Canonical problem = canonicalise(g);
+    const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
+      const KilnArgs args = make_args(problem, operands);
+      for (int t = 0; t < 2; ++t) run_reference(problem, args, nullptr, t, 2);
+      return {};
+    });
+    EXPECT_TRUE(verdict) << text(g) << ": " << verdict.error().detail;
+  }
+}
+
+/// Each operand that only weights have is wrong in one place.
+TEST(Weights, TheVerifierMissesNoWrongScaleOrZeroPoint) {
+  for (const Scale group : kGroups)
+    for (const Zero zero : kZeros)
+      for (const Operand which : {Operand::scale_b, Operand::zero_b}) {
+        const Gemm g =
+            Gemm::row_major(5, 6, 256, bf16).transpose_b().with_weights(u4, group, bf16, zero);
+        if (!present(g, which)) continue;
+        const Canonical problem = canonicalise(g);
+        const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
+          KilnArgs args = make_args(problem, operands);
+          const auto* from = static_cast<const std::byte*>(pointer(operands, which));
+          std::vector<std::byte> wrong(from, from + span_bytes(g, which));
+          wrong.back() ^=
+              which == Operand::zero_b && zero == Zero::integer ? std::byte{0x10} : std::byte{0x80};
+          (which == Operand::scale_b ? args.scale_b : args.zero_b) = wrong.data();
+          run_reference(problem, args, nullptr, 0, 1);
+          return {};
+        });
+        EXPECT_FALSE(verdict) << text(g) << " " << name(which);
+      }
+}
+
+TEST(Weights, NeighboursOfProblemsAreProblems) {
+  for (const Gemm& g : problems())
+    for (const Gemm& near : ragged_neighbours(g))
+      EXPECT_TRUE(validate(near)) << text(near) << ": " << validate(near).error().message;
+}
+
+TEST(Weights, GpuFamiliesRefuseThemByName) {
+  for (const char* device : {"sm_90a", "gfx942"}) {
+    const auto space = space_for(parse_gemm("bf16_int4 N T 64 128 256 group=128 align=16").value(),
+                                 caps_named(device).value(), Determinism::run_to_run);
+    ASSERT_FALSE(space) << device;
+    EXPECT_EQ(space.error().code, ErrorCode::unsupported);
+  }
+}
+
+TEST(Weights, CallsNeedScalesAndZeroPoints) {
+  const Gemm g = parse_gemm("bf16_uint4 N T 2 3 64 group=32 zero=int").value();
+  const auto plan = bare_plan(g, 1);
+  std::vector<std::uint8_t> a(2 * 64 * 2), b(3 * 32), d(2 * 3 * 2), zeros(3);
+  std::vector<float> scales(6);
+  Operands operands{.a = a.data(), .b = b.data(), .d = d.data()};
+  EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("scale_b = null"));
+  operands.scale_b = scales.data();
+  EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("zero_b = null"));
+  operands.zero_b = d.data();
+  EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("zero_b = "));
+  operands.zero_b = zeros.data();
+  EXPECT_TRUE(run_plan(*plan, operands));
+}
+
+TEST(Weights, TheEngineRunsThemAll) {
+  test::Opened engine;
+  for (const Gemm& g : problems()) {
+    const Verdict verdict = test::check(*engine.engine, g);
+    EXPECT_TRUE(verdict) << text(g) << ": " << test::why(verdict);
+  }
+}
+
+}  // namespace kiln::weights_test
