@@ -109,8 +109,7 @@ TEST(GatedProductsRules, NameWhatATileCannotHold) {
   EXPECT_NE(broken("fp32 N T 40 96 300", plain), "") << "96 is half of a tile more than its own";
   for (const auto& change : std::vector<void (*)(HostPacked&)>{
            [](HostPacked& c) { c.nv = 3; }, [](HostPacked& c) { c.any_epilogue = true; },
-           [](HostPacked& c) { c.swap = true; }, [](HostPacked& c) { c.fetch_b = 1; },
-           [](HostPacked& c) { c.parallel = Parallel::k; }}) {
+           [](HostPacked& c) { c.swap = true; }, [](HostPacked& c) { c.parallel = Parallel::k; }}) {
     HostPacked config = plain;
     change(config);
     EXPECT_NE(broken(shape, config).find("a gate needs"), std::string::npos) << text(config);
