@@ -7,11 +7,18 @@
 struct Ahead {
   const char *at, *begin, *end;  // the next line; the row it is of
   i64 pitch, rows;               // rows that are left, this one included
+  //% if stacked
+  i64 other;  // the pitch after the next: rows of both factors take turns
+  //% end
 };
 
 KILN_INLINE Ahead piece(const void* first, i64 pitch, i64 row_bytes, i64 rows) {
   const char* begin = static_cast<const char*>(first);
+  //% if stacked
+  return {begin, begin, begin + row_bytes, pitch, rows, pitch};
+  //% else
   return {begin, begin, begin + row_bytes, pitch, rows};
+  //% end
 }
 
 /// The same few instructions each time: a count that changed would be mispredicted (measured: 12 %
@@ -28,6 +35,11 @@ KILN_INLINE void fetch(Ahead& next) {
     next.begin += step;
     next.end += step;
     next.at = next.begin;
+    //% if stacked
+    const i64 other = next.other;
+    next.other = next.pitch;
+    next.pitch = other;
+    //% end
   }
 }
 //% end

@@ -540,9 +540,25 @@ KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64
   const i64 size = sizeof(TypeB), k = smaller(blocks.kc, ks.end - k0);
   const i64 width = smaller(blocks.nc, columns.end - j);
   const TypeB* b = static_cast<const TypeB*>(args.b);
+  //% if stacked
   //% if b_k_major
-  return piece(b + j * args.ldb + k0, args.ldb * size, k * size, width);
+  Ahead next = piece(b + j * args.ldb + k0, args.n * args.ldb * size, k * size, 2 * width);
   //% else
+  Ahead next = piece(b + k0 * args.ldb + j, args.n * size, width * size, 2 * k);
+  //% end
+  next.other = args.ldb * size - next.pitch;
+  return next;
+  //% end
+  //% if interleaved && b_k_major
+  return piece(b + 2 * j * args.ldb + k0, args.ldb * size, k * size, 2 * width);
+  //% end
+  //% if interleaved && !b_k_major
+  return piece(b + k0 * args.ldb + 2 * j, args.ldb * size, 2 * width * size, k);
+  //% end
+  //% if !gate && b_k_major
+  return piece(b + j * args.ldb + k0, args.ldb * size, k * size, width);
+  //% end
+  //% if !gate && !b_k_major
   return piece(b + k0 * args.ldb + j, args.ldb * size, width * size, k);
   //% end
 }

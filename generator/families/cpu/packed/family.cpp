@@ -43,10 +43,10 @@ constexpr FirstRule<HostPacked> kFirst[] = {
        // step.
        return c.mr >= 1 && c.nv >= 1 && c.mr * c.nv + c.nv + 1 <= host::vector_registers(c.isa);
      }},
-    {"a gate needs an even nv, any_epilogue=0, swap=0, fetch_b=0 and no parallel=k",
+    {"a gate needs an even nv, any_epilogue=0, swap=0 and no parallel=k",
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c) {
-       return !gated(p.gemm) || (c.nv % 2 == 0 && !c.any_epilogue && !c.swap && c.fetch_b == 0 &&
-                                 c.parallel != Parallel::k);
+       return !gated(p.gemm) ||
+              (c.nv % 2 == 0 && !c.any_epilogue && !c.swap && c.parallel != Parallel::k);
      }}};
 
 constexpr Rule<HostPacked, PackedSizes> kRules[] = {

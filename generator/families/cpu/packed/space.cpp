@@ -26,8 +26,9 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
   const double room = kAheadShare * double(d.l2_bytes);
   const double kc = double(std::min<std::int64_t>(h.kc, g.k));
   const double calls = kc / row.group / 8;  // of one tile
+  const int factors = gated(g) ? 2 : 1;
   const double column_tiles =
-      double(ceil_div(std::min<std::int64_t>(h.nc, g.n), h.nv * lanes(row) / (gated(g) ? 2 : 1)));
+      double(ceil_div(std::min<std::int64_t>(h.nc, g.n), h.nv * lanes(row) / factors));
   const double row_tiles = double(ceil_div(g.m, h.mr));
   const auto lines = [&](double bytes, double tiles) {
     if (bytes > room) return 0;
@@ -42,8 +43,8 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
     out.a = lines(h.mc * kc * size_of(g.a.dtype), double(h.mc) / h.mr * column_tiles);
   if (!h.pack_a && p.a_k_major)
     out.a = lines(h.mr * kc * size_of(g.a.dtype), h.inner == Inner::rows ? 1 : column_tiles);
-  if (!g.b_packed && !gated(g) && (h.nc < g.n || h.kc < g.k))
-    out.b = lines(std::min<double>(h.nc, double(g.n)) * kc * size_of(g.b.dtype),
+  if (!g.b_packed && (h.nc < g.n || h.kc < g.k))
+    out.b = lines(std::min<double>(h.nc, double(g.n)) * factors * kc * size_of(g.b.dtype),
                   row_tiles * column_tiles);
   return out;
 }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "generator/problem/gate.h"
-#include "generator/space/family.h"
 #include "generator/space/space.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
@@ -51,11 +50,12 @@ class GatedProducts : public testing::TestWithParam<const char*> {};
 TEST_P(GatedProducts, AreRight) {
   int checked = 0;
   test::Attempt attempt;
-  test::RandomGemm random(test::seed_of_run() + 77);
-  for (int i = 0; i < 7 * test::thorough(); ++i) {
+  const unsigned of_cpu = unsigned(std::ranges::find(kCpus, std::string_view(GetParam())) - kCpus);
+  test::RandomGemm random(test::seed_of_run() + 77 + 1000 * of_cpu);
+  for (int i = 0; i < 4 * test::thorough(); ++i) {
     const auto device = test::runnable(GetParam(), 1 + i % 2);
     if (!device) GTEST_SKIP() << "this machine cannot run its code";
-    const auto& types = kCpuTypeRows[std::size_t(i) % kCpuTypeRows.size()];
+    const auto& types = kCpuTypeRows[random.below(kCpuTypeRows.size())];
     const Gemm gemm = gated_copy(random.next(types), random);
     ASSERT_TRUE(validate(gemm)) << text(gemm) << ": " << validate(gemm).error().message;
     auto configs = configs_of(gemm, *device, int(random.below(4)));
@@ -74,7 +74,7 @@ TEST_P(GatedProducts, AreRight) {
     EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
     ++checked;
   }
-  EXPECT_GE(checked, 7);
+  EXPECT_GE(checked, 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpus, GatedProducts, testing::ValuesIn(kCpus),
@@ -87,9 +87,7 @@ TEST(GatedProductsRules, LeaveAConfigToEveryProblem) {
     const auto& types = kCpuTypeRows[random.below(kCpuTypeRows.size())];
     const Gemm gemm = gated_copy(random.next(types), random);
     const Canonical problem = canonicalise(gemm);
-    const bool computed = space_for(gemm.with_gate(Gate::none), device).has_value();
-    EXPECT_EQ(has_fallback(problem, device), computed) << device.arch << " " << text(gemm);
-    if (!has_fallback(problem, device)) continue;
+    ASSERT_TRUE(has_fallback(problem, device)) << device.arch << " " << text(gemm);
     EXPECT_EQ(broken_rule(problem, device, fallback_config(problem, device)), "") << text(gemm);
     const auto space = space_for(gemm, device);
     ASSERT_TRUE(space) << text(gemm);
@@ -111,8 +109,7 @@ TEST(GatedProductsRules, NameWhatATileCannotHold) {
   EXPECT_NE(broken("fp32 N T 40 96 300", plain), "") << "96 is half of a tile more than its own";
   for (const auto& change : std::vector<void (*)(HostPacked&)>{
            [](HostPacked& c) { c.nv = 3; }, [](HostPacked& c) { c.any_epilogue = true; },
-           [](HostPacked& c) { c.swap = true; }, [](HostPacked& c) { c.fetch_b = 1; },
-           [](HostPacked& c) { c.parallel = Parallel::k; }}) {
+           [](HostPacked& c) { c.swap = true; }, [](HostPacked& c) { c.parallel = Parallel::k; }}) {
     HostPacked config = plain;
     change(config);
     EXPECT_NE(broken(shape, config).find("a gate needs"), std::string::npos) << text(config);
