@@ -68,10 +68,9 @@ inline constexpr const char* kRunsNatively =
 inline constexpr FamilySample kFamilySamples[] = {
     {"host_packed", "avx2", "fp32 N N 33 40 70",
      "host_packed isa=avx2 mr=4 nv=3 kc=32 mc=96 nc=768 pack_a=1 pack_b=1 inner=rows "
-     "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
-     kRunsNatively},
+     "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0"},
     {"host_dot", "avx2", "fp32 N T 5 40 70",
-     "host_dot isa=avx2 mr=2 nr=4 kc=0 mc=0 parallel=none prefetch=0", kRunsNatively},
+     "host_dot isa=avx2 mr=2 nr=4 kc=0 mc=0 parallel=none prefetch=0"},
     {"host_small", "avx2", "fp32 N N 13 24 9",
      "host_small isa=avx2 bytes=32 mr=4 nv=2 unroll=1 parallel=none", kRunsNatively},
     {"host_amx", "amx", "bf16 N T 40 50 70",

@@ -1,6 +1,6 @@
 // Mistakes in the gated kernels of CPUs, planted one at a time: in where the columns of both
 // factors come from, where their sums wait and where they meet. Verification must find each of
-// them.
+// them. They run natively, so none reaches beyond the operands and the workspace.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +63,9 @@ const std::vector<Mutant> kMutants{
      "columns - j * kLanes"},
     {&kInPlace, "reads one factor twice", "in.apart = args.n;", "in.apart = 0;"},
     {&kDot, "reads one factor twice", "j / kColumns * out.columns - column", "- column"},
+    {&kDot, "adds the first factor's bias to both", "out.bias + out.columns + column",
+     "out.bias + column"},
+    {&kDotPairs, "does not separate the factors", "separate(first, second, Iota<L>{});", ""},
     {&kDot, "repeats a factor's first row", "smaller(j % kColumns, columns / 2 - 1)", "0"},
     {&kDotPairs, "has the vectors of either factor full", "constexpr int kApart = kFinishLanes;",
      "constexpr int kApart = kColumns;"},
