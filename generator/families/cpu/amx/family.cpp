@@ -16,7 +16,7 @@ using host::instruction;
 
 constexpr int kTile = 16;      // rows of a tile, and 32-bit columns of it
 constexpr int kTileCount = 8;  // tile registers
-// Cycles of a product of two tiles: 16, and what the clock loses to them.
+// Cycles of a product of two tiles: 16, and what dense data add.
 constexpr double kDotCycles = 17.5;
 
 constexpr std::array<std::string_view, 13> kFiles{
@@ -247,8 +247,8 @@ double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   return time + 2 * d_bytes / rate.dram + 8 * (passes - 1) * s.left * s.right / rate.l3;
 }
 
-/// The same with mc. The cycles are those of a Xeon (Sapphire Rapids), whose core clocks lower
-/// while it multiplies tiles of dense data: docs/performance-log.md, 2026-11-25.
+/// The same with mc. Cycles were measured on a Xeon (Sapphire Rapids) with dense data:
+/// docs/performance-log.md, 2026-11-25.
 double predict_blocks(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w,
                       const Share& s) {
   const auto rate = host::rates(d, Isa::amx);
