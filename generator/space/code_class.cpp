@@ -42,8 +42,17 @@ CodeClass class_of(const Canonical& problem, const DeviceCaps& device, const Con
   return {hash.low64, hash.high64};
 }
 
-bool is_set(std::string_view, std::string_view value) {
-  return value != value_of(false) && value != "none";
+/// Whether a value is neither off nor what every epilogue has unless told otherwise: a new field
+/// leaves the classes of all other problems as they are.
+bool is_set(std::string_view name, std::string_view value) {
+  if (value == value_of(false) || value == "none") return false;
+  static const TemplateValues kDefaults = [] {
+    TemplateValues values;
+    add_epilogue(values, Gemm{});
+    return values;
+  }();
+  const auto found = kDefaults.find(name);
+  return found == kDefaults.end() || found->second != value;
 }
 
 }  // namespace

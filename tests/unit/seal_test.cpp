@@ -103,7 +103,7 @@ TEST(Seal, ExchangedCodeMultipliesNothing) {
   }
 }
 
-/// Turns a file of today into one of version 7, before problems had `bias_as_d` and `numerics`.
+/// Turns a file of today into one of version 7, before problems had these columns.
 void to_version7(const std::filesystem::path& file) {
   SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
   for (const auto& [table, column] : {std::pair{"problem", "key"},
@@ -112,9 +112,9 @@ void to_version7(const std::filesystem::path& file) {
                                       {"range", "rest"},
                                       {"verification", "problem_key"}})
     db.exec(fmt::format("UPDATE {0} SET {1} = replace({1}, 'bias_as_d=0;', '')", table, column));
-  db.exec(
-      "ALTER TABLE problem DROP COLUMN bias_as_d; ALTER TABLE problem DROP COLUMN numerics; "
-      "PRAGMA user_version = 7");
+  for (const char* column : {"bias_as_d", "numerics", "gate", "gate_order", "scale_type", "zero"})
+    db.exec(fmt::format("ALTER TABLE problem DROP COLUMN {}", column));
+  db.exec("PRAGMA user_version = 7");
   seal_rows(db);
 }
 

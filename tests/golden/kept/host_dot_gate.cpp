@@ -16,25 +16,7 @@ constexpr int kColumnUnit = 3;    // columns are divided among threads at multip
 // Dot products: both operands k-major and left where they are, or transposed first where they are
 // not; vectors run along k, and a tile of kMr × kNr accumulators is reduced across its lanes at the
 // end.
-// Expects abi.h, vector.h, epilogue.h, share.h and the parameters.
-
-template <int L>
-KILN_INLINE Acc add_lanes(Vec<Acc, L> v) {
-  if constexpr (L == 2) {
-    return v[0] + v[1];
-  } else {
-    using HalfVec = Vec<Acc, L / 2>;
-    HalfVec halves[2];
-    __builtin_memcpy(halves, &v, sizeof v);
-    return add_lanes<L / 2>(halves[0] + halves[1]);
-  }
-}
-
-constexpr int lanes_for(int columns) {
-  int lanes = 2;
-  while (lanes < columns) lanes *= 2;
-  return lanes;
-}
+// Expects abi.h, vector.h, epilogue.h, share.h, lanes.h and the parameters.
 
 // A tile holds both factors of its elements of D.
 constexpr int kColumns = kNr / 2, kFinishLanes = lanes_for(kColumns);
