@@ -221,6 +221,9 @@ ALTER TABLE problem ADD COLUMN scale_type TEXT NOT NULL DEFAULT 'fp32';
 ALTER TABLE problem ADD COLUMN zero TEXT NOT NULL DEFAULT 'none';
 )sql";
 
+constexpr const char* kVersion11 =
+    "ALTER TABLE problem ADD COLUMN grouping TEXT NOT NULL DEFAULT 'none';";
+
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},
                                      {3, kVersion3},
@@ -230,7 +233,8 @@ constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {7, kVersion7, name_proved_code},
                                      {8, kVersion8, to_version8},
                                      {9, kVersion9, to_version9},
-                                     {10, kVersion10}};
+                                     {10, kVersion10},
+                                     {11, kVersion11}};
 
 }  // namespace
 

@@ -19,6 +19,7 @@ static_assert(EnumNames<DType>::names.size() == KILN_U4 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_LINE_64 + 1);
 static_assert(EnumNames<Zero>::names.size() == KILN_ZERO_FLOATING + 1);
+static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_MASKED + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
 static_assert(EnumNames<Gate>::names.size() == KILN_GATE_SIGMOID + 1);
 static_assert(EnumNames<GateOrder>::names.size() == KILN_GATE_INTERLEAVED + 1);
@@ -46,7 +47,7 @@ struct Shape {
 template <typename D>
 constexpr auto desc_fields(D& desc) {
   auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
-         b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order, scale_type, zero] =
+         b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping] =
       desc;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
@@ -55,7 +56,7 @@ constexpr auto desc_fields(D& desc) {
   return std::tuple_cat(
       std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
       std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
-               bias_as_d, numerics, gate, gate_order, scale_type, zero));
+               bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping));
 }
 
 /// Calls `f(name, field of the desc, field of the Gemm)` for every field.
@@ -175,6 +176,7 @@ constexpr const char* kind_of(Numerics) { return "kind of numerics"; }
 constexpr const char* kind_of(Gate) { return "gate"; }
 constexpr const char* kind_of(GateOrder) { return "order of columns"; }
 constexpr const char* kind_of(Zero) { return "kind of zero points"; }
+constexpr const char* kind_of(Grouping) { return "kind of groups"; }
 
 /// Copies as much of `text` as fits, whole UTF-8 characters only. False when it was cut.
 template <std::size_t N>

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "engine/overlap.h"
+#include "generator/problem/groups.h"
 #include "generator/problem/operands.h"
 #include "runtime/backend.h"
 #include "runtime/cpu/cpu.h"
@@ -215,7 +216,7 @@ void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel,
   plan.used_threads = threads_used(*kernel, plan.args, plan.threads);
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
   plan.bare_call = plan.used_threads == 1 && bytes_of_call(plan.args, plan.workspace_bytes) == 0 &&
-                   !plan.gemm.b_packed && plan.counter == nullptr &&
+                   !plan.gemm.b_packed && !grouped(plan.gemm) && plan.counter == nullptr &&
                    plan.rules[Operand::d].bytes != 0;
   const bool plain = std::ranges::all_of(kOperands, [&](Operand which) {
     return is_of_every_product(which) || plan.rules[which].bytes == 0;

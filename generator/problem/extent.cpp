@@ -48,6 +48,8 @@ bool present(const Gemm& gemm, Operand which) {
       return scale_of(gemm, which) != Scale::none;
     case Operand::zero_b:
       return gemm.zero != Zero::none;
+    case Operand::groups:
+      return gemm.grouping != Grouping::none;
   }
   return false;
 }
@@ -67,6 +69,7 @@ const Matrix& matrix(const Gemm& gemm, Operand which) {
 }
 
 DType dtype_of(const Gemm& gemm, Operand which) {
+  if (which == Operand::groups) return DType::s32;
   if (row_of(which).matrix) return matrix(gemm, which).dtype;
   if (which == Operand::bias) {
     if (gemm.epilogue.bias_as_d) return gemm.d.dtype;
@@ -82,14 +85,24 @@ Extent extent(const Gemm& gemm, Operand which) {
   if (which == Operand::bias)
     return {.length = gemm.epilogue.bias == Bias::per_row ? gemm.m : gemm.columns_of_b(),
             .lines = 1};
+  if (which == Operand::groups) return {.length = gemm.batch, .lines = 1};
   return scale_extent(gemm, which);
 }
 
 int address_alignment(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return gemm.alignment;
   if (which == Operand::bias) return 1;
+  if (which == Operand::groups) return size_of(DType::s32);
   if (has_weights(gemm)) return size_of(dtype_of(gemm, which));
   return 4;  // scales are read four bytes at a time
+}
+
+bool shared_by_batches(const Gemm& gemm, Operand which) {
+  if (which == Operand::groups) return true;
+  const bool rows = gemm.grouping == Grouping::rows;
+  if (which == Operand::bias)
+    return gemm.grouping == Grouping::none || (rows && gemm.epilogue.bias == Bias::per_row);
+  return rows && which != Operand::b && which != Operand::scale_b && which != Operand::zero_b;
 }
 
 std::int64_t leading_dimension(const Gemm& gemm, Operand which) {
@@ -98,7 +111,7 @@ std::int64_t leading_dimension(const Gemm& gemm, Operand which) {
 }
 
 std::int64_t batch_stride(const Gemm& gemm, Operand which) {
-  if (which == Operand::bias) return 0;
+  if (shared_by_batches(gemm, which)) return 0;
   const std::int64_t stride = row_of(which).matrix ? matrix(gemm, which).batch_stride : 0;
   if (stride != 0) return stride;
   return std::max<std::int64_t>(1, leading_dimension(gemm, which) * extent(gemm, which).lines);
@@ -149,6 +162,9 @@ int natural_alignment(const Gemm& gemm) {
       bits |= (static_cast<std::uint64_t>(elements) * each + 7) / 8;
     };
     const std::int64_t ld = leading_dimension(gemm, which);
+    const bool k_major = (gemm.a.order == Order::row_major) != gemm.a.transposed;
+    // A group begins at any of the elements that lie side by side.
+    if (which == Operand::a && gemm.grouping == Grouping::rows && !k_major) add(1);
     add(ld == 1 ? leading_dimension(with_joined_lines(gemm), which) : ld);
     if (gemm.batch > 1) add(batch_stride(gemm, which));
   }

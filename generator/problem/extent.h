@@ -32,8 +32,11 @@ int address_alignment(const Gemm& gemm, Operand which);
 
 /// Elements between lines, with 0 resolved; at least 1.
 std::int64_t leading_dimension(const Gemm& gemm, Operand which);
-/// Elements between batches, with 0 resolved; at least 1, but 0 for the bias, which all batches
-/// share. `gemm` must be valid.
+/// Whether all batches see one of it: a bias without groups, of groups that share m rows whatever
+/// has their rows, and the list of groups.
+bool shared_by_batches(const Gemm& gemm, Operand which);
+/// Elements between batches, with 0 resolved; at least 1, but 0 for what all batches share. `gemm`
+/// must be valid.
 std::int64_t batch_stride(const Gemm& gemm, Operand which);
 /// Elements from the first of the first batch to one past the last of the last: what a buffer must
 /// hold. 0 when the operand is empty or not present. `gemm` must be valid.

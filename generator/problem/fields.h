@@ -58,6 +58,10 @@ template <>
 struct EnumNames<Numerics> {
   static constexpr std::array<std::string_view, 3> names{"ieee", "fast", "tensor"};
 };
+template <>
+struct EnumNames<Grouping> {
+  static constexpr std::array<std::string_view, 3> names{"none", "rows", "masked"};
+};
 /// Calls `f(name, field)` for every field of an Epilogue.
 template <typename E, typename F>
 constexpr void for_each_epilogue_field(E& epilogue, F&& f) {
@@ -71,7 +75,7 @@ constexpr void for_each_epilogue_field(E& epilogue, F&& f) {
 template <typename G>
 constexpr auto gemm_fields(G& gemm) {
   auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b,
-         numerics, scale_type, zero] = gemm;
+         numerics, scale_type, zero, grouping] = gemm;
   auto& [bias, activation, residual, bias_as_d, gate, gate_order] = epilogue;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
@@ -80,7 +84,7 @@ constexpr auto gemm_fields(G& gemm) {
   return std::tuple_cat(
       std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
       std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
-               bias_as_d, numerics, gate, gate_order, scale_type, zero));
+               bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping));
 }
 inline constexpr std::size_t kGemmFieldCount =
     std::tuple_size_v<decltype(gemm_fields(std::declval<Gemm&>()))>;
@@ -130,9 +134,9 @@ inline constexpr std::array kGemmFieldNames = std::to_array<std::string_view>({"
                                                                                "numerics",
                                                                                "gate",
                                                                                "gate_order",
-
                                                                                "scale_type",
-                                                                               "zero"});
+                                                                               "zero",
+                                                                               "grouping"});
 static_assert(kGemmFieldNames.size() == kGemmFieldCount);
 
 /// Calls `f(name, field)` for every field of a Gemm.

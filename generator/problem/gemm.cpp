@@ -112,6 +112,18 @@ std::string_view name(Bias b) {
   return "?";
 }
 
+std::string_view name(Grouping g) {
+  switch (g) {
+    case Grouping::none:
+      return "none";
+    case Grouping::rows:
+      return "rows";
+    case Grouping::masked:
+      return "masked";
+  }
+  return "?";
+}
+
 std::string_view name(Scale s) {
   switch (s) {
     case Scale::none:

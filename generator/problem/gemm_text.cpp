@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "generator/problem/bad_input.h"
@@ -37,7 +38,8 @@ constexpr NumberKey kNumberKeys[] = {
 constexpr std::string_view kKeys[] = {
     "batch",    "lda",      "ldb",      "ldc",   "ldd",        "stride_a", "stride_b",
     "stride_c", "stride_d", "order",    "out",   "acc",        "epilogue", "align",
-    "packed_b", "scale",    "numerics", "group", "scale_type", "zero",     "gate"};
+    "packed_b", "scale",    "numerics", "group", "scale_type", "zero",     "gate",
+    "groups",   "grouped"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};
@@ -217,6 +219,15 @@ Status read_numerics(std::string_view word, Numerics& out) {
   return bad_input("numerics = \"{}\": must be ieee, fast or tensor", word);
 }
 
+Status read_grouping(std::string_view word, Grouping& out) {
+  for (const Grouping kind : {Grouping::rows, Grouping::masked}) {
+    if (word != name(kind)) continue;
+    out = kind;
+    return {};
+  }
+  return bad_input("grouped = \"{}\": must be rows or masked", word);
+}
+
 constexpr std::string_view kInterleaved = ":interleaved";
 
 std::string gate_word(const Epilogue& e) {
@@ -281,6 +292,8 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
   if (key == "group") return read_group(value, g);
   if (key == "scale_type") return read_dtype(key, value, g.scale_type);
   if (key == "zero") return read_zero(value, g.zero);
+  if (key == "groups") return read_number(key, value, g.batch);
+  if (key == "grouped") return read_grouping(value, g.grouping);
   return bad_input("\"{}\": no such key; keys are {}{}", key, fmt::join(kKeys, ", "),
                    did_you_mean(key, kKeys));
 }
@@ -328,6 +341,10 @@ std::string text(const Gemm& gemm) {
     fmt::format_to(std::back_inserter(line), " {}={}", key, value);
   };
   Gemm copy = gemm, fresh;
+  if (gemm.grouping != Grouping::none) {
+    add("groups", std::exchange(copy.batch, fresh.batch));
+    add("grouped", name(gemm.grouping));
+  }
   for (const NumberKey& row : kNumberKeys)
     if (row.field(copy) != row.field(fresh)) add(row.key, row.field(copy));
   if (const std::string order = order_word(gemm); order != "row") add("order", order);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "generator/problem/bad_input.h"
@@ -47,6 +48,8 @@ Status check_enumerators(const Gemm& g) {
     return bad_input("scale_type = {}: no such type", static_cast<int>(g.scale_type));
   if (g.zero > Zero::floating)
     return bad_input("zero = {}: no such kind of zero points", static_cast<int>(g.zero));
+  if (g.grouping > Grouping::masked)
+    return bad_input("grouping = {}: no such kind of groups", static_cast<int>(g.grouping));
   return {};
 }
 
@@ -216,6 +219,26 @@ Status check_gate(const Gemm& g) {
   return {};
 }
 
+Status check_groups(const Gemm& g) {
+  if (g.grouping == Grouping::none) return {};
+  const auto refuse = [&](std::string why) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("grouping = {}: {}", name(g.grouping), std::move(why)));
+  };
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (g.m > kMost || g.batch > kMost)
+    return bad_input("m = {}, batch = {}: groups are counted in 32 bits", g.m, g.batch);
+  if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
+  if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
+  if (g.grouping != Grouping::rows) return {};
+  for (const Operand which : {Operand::a, Operand::c, Operand::d})
+    if (const std::int64_t stride = matrix(g, which).batch_stride; stride != 0)
+      return bad_input("stride_{} = {}: all groups are in one matrix", name(which), stride);
+  if (g.scale_a == Scale::square_128)
+    return refuse("scale_a = 128x128: a group may begin within a square");
+  return {};
+}
+
 Status check_output_layout(const Gemm& g) {
   if (g.c.transposed) return bad_input("c.transposed = true: use c.order");
   if (g.d.transposed) return bad_input("d.transposed = true: use d.order");
@@ -230,7 +253,7 @@ Status check_output_layout(const Gemm& g) {
 /// A batch of D may lie behind the one before it, or beside it within the same lines.
 bool batches_overlap(const Gemm& g, Operand which) {
   const Extent e = extent(g, which);
-  if (g.batch == 1 || e.length == 0 || e.lines == 0) return false;
+  if (g.batch == 1 || e.length == 0 || e.lines == 0 || shared_by_batches(g, which)) return false;
   const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
   const bool behind = stride >= (e.lines - 1) * ld + e.length;
   const bool beside = stride >= e.length && (g.batch - 1) * stride + e.length <= ld;
@@ -270,6 +293,9 @@ Status check_matrix(const Gemm& g, Operand which) {
   return {};
 }
 
+/// Whether neighbouring elements of A run along k.
+bool is_k_major(const Gemm& g) { return (g.a.order == Order::row_major) != g.a.transposed; }
+
 Status check_alignment(const Gemm& given) {
   const Gemm g = with_joined_lines(given);
   if (g.alignment < 1 || g.alignment > kMaxAlignment || (g.alignment & (g.alignment - 1)) != 0)
@@ -283,6 +309,11 @@ Status check_alignment(const Gemm& given) {
     if (bytes_of(type, ld) % g.alignment != 0)
       return bad_input("alignment = {}: ld{} = {} is {} bytes, not a multiple of it", g.alignment,
                        name(which), ld, bytes_of(type, ld));
+    // A group begins at any of the elements that lie side by side.
+    if (which == Operand::a && g.grouping == Grouping::rows && !is_k_major(g) &&
+        size_of(type) % g.alignment != 0)
+      return bad_input("alignment = {}: groups begin at any element of a line of A, {} bytes",
+                       g.alignment, size_of(type));
     if (g.batch > 1 && bytes_of(type, stride) % g.alignment != 0)
       return bad_input("alignment = {}: stride_{} = {} is {} bytes, not a multiple of it",
                        g.alignment, name(which), stride, bytes_of(type, stride));
@@ -294,7 +325,7 @@ Status check_alignment(const Gemm& given) {
 
 Status validate(const Gemm& gemm) {
   for (auto check : {check_enumerators, check_sizes, check_types, check_scales, check_numerics,
-                     check_bias, check_gate, check_output_layout})
+                     check_bias, check_gate, check_groups, check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;

@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-enum class Operand : std::uint8_t { a, b, c, d, bias, residual, scale_a, scale_b, zero_b };
+enum class Operand : std::uint8_t { a, b, c, d, bias, residual, scale_a, scale_b, zero_b, groups };
 
 /// What is the same for all problems.
 struct OperandRow {
@@ -40,6 +40,7 @@ inline constexpr std::array kOperandRows{
     OperandRow{.which = Operand::scale_a, .name = "scale_a", .swapped = Operand::scale_b},
     OperandRow{.which = Operand::scale_b, .name = "scale_b", .swapped = Operand::scale_a},
     OperandRow{.which = Operand::zero_b, .name = "zero_b", .swapped = Operand::zero_b},
+    OperandRow{.which = Operand::groups, .name = "groups", .swapped = Operand::groups},
 };
 inline constexpr std::size_t kOperandCount = kOperandRows.size();
 
@@ -81,9 +82,11 @@ constexpr auto& pointer(Pointers& pointers) {
     return pointers.scale_a;
   } else if constexpr (kWhich == Operand::scale_b) {
     return pointers.scale_b;
-  } else {
-    static_assert(kWhich == Operand::zero_b);
+  } else if constexpr (kWhich == Operand::zero_b) {
     return pointers.zero_b;
+  } else {
+    static_assert(kWhich == Operand::groups);
+    return pointers.groups;
   }
 }
 

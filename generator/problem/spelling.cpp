@@ -53,8 +53,9 @@ Gemm with_joined_lines(const Gemm& gemm) {
   };
   if (gemm.m == 1) turn(Operand::a, copy.a);
   if (gemm.n == 1 && !gemm.b_packed) turn(Operand::b, copy.b);
-  // C lies in D's order; packed B, weights and a gate meet a row-major D.
+  // C lies in D's order; packed B, weights, a gate and groups meet a row-major D.
   if (gemm.b_packed || has_weights(gemm) || gemm.epilogue.gate != Gate::none ||
+      gemm.grouping != Grouping::none ||
       !is_column_of_one(gemm, Operand::c) || !is_column_of_one(gemm, Operand::d))
     return copy;
   for (Matrix* const stored : {&copy.c, &copy.d}) {

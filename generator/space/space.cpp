@@ -31,6 +31,9 @@ std::string_view broken_rule_of(const Family& family, const Canonical& problem,
   if (problem.gemm.epilogue.gate != Gate::none &&
       (family.computes_gates == nullptr || !family.computes_gates(problem.gemm)))
     return "the family computes gated products";
+  if (problem.gemm.grouping != Grouping::none &&
+      (family.computes_groups == nullptr || !family.computes_groups(problem.gemm)))
+    return "the family computes grouped products";
   return family.broken_rule(problem, device, config);
 }
 

@@ -3,6 +3,7 @@
 // sizes are derived once for all rules.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "generator/problem/groups.h"
 #include "generator/space/family.h"
 
 namespace kiln {
@@ -59,8 +61,21 @@ struct TypedFamily {
   bool (*applies_scales)(const Gemm&) = nullptr;
   bool (*computes_gates)(const Gemm&) = nullptr;
   bool (*takes_weights)(const Gemm&) = nullptr;
+  bool (*computes_groups)(const Gemm&) = nullptr;
   int revision = 1;
 };
+
+/// The problem that a family sees: a CPU's kernels are called for one group after the other, each
+/// taken to have an equal share of the rows, or half of those that it may have.
+template <const auto& kRow, typename F>
+decltype(auto) as_seen(const Canonical& p, F&& f) {
+  if constexpr (kRow.vendor == Vendor::cpu)
+    if (grouped(p.gemm)) {
+      const std::int64_t parts = p.gemm.grouping == Grouping::rows ? p.gemm.batch : 2;
+      return f(alone(p, std::max<std::int64_t>(1, p.gemm.m / parts)));
+    }
+  return f(p);
+}
 
 /// `kRow` is a constexpr TypedFamily of static storage.
 template <const auto& kRow>
@@ -69,28 +84,39 @@ Family family_row() {
   Family row{.name = C::kFamily,
              .vendor = kRow.vendor,
              .files = kRow.files,
-             .enumerate = kRow.enumerate,
              .applies_scales = kRow.applies_scales,
              .computes_gates = kRow.computes_gates,
              .takes_weights = kRow.takes_weights,
+             .computes_groups = kRow.computes_groups,
              .revision = kRow.revision};
-  row.broken_rule = [](const Canonical& p, const DeviceCaps& d,
-                       const Config& config) -> std::string_view {
-    const C& c = std::get<C>(config);
-    for (const auto& rule : kRow.first_rules)
-      if (!rule.allows(p, d, c)) return rule.name;
-    const auto sizes = kRow.sizes(p, d, c);
-    for (const auto& rule : kRow.rules)
-      if (!rule.allows(p, d, c, sizes)) return rule.name;
-    return {};
+  row.enumerate = [](const Canonical& p, const DeviceCaps& d,
+                     const std::function<void(const Config&)>& visit) {
+    as_seen<kRow>(p, [&](const Canonical& seen) { kRow.enumerate(seen, d, visit); });
+  };
+  row.broken_rule = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
+    return as_seen<kRow>(p, [&](const Canonical& seen) -> std::string_view {
+      const C& c = std::get<C>(config);
+      for (const auto& rule : kRow.first_rules)
+        if (!rule.allows(seen, d, c)) return rule.name;
+      const auto sizes = kRow.sizes(seen, d, c);
+      for (const auto& rule : kRow.rules)
+        if (!rule.allows(seen, d, c, sizes)) return rule.name;
+      return {};
+    });
   };
   row.parameters = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-    const C& c = std::get<C>(config);
-    return kRow.parameters(p, d, c, kRow.sizes(p, d, c));
+    return as_seen<kRow>(p, [&](const Canonical& seen) {
+      const C& c = std::get<C>(config);
+      return kRow.parameters(seen, d, c, kRow.sizes(seen, d, c));
+    });
   };
   row.predict_ns = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-    const C& c = std::get<C>(config);
-    return kRow.predict_ns(p, d, c, kRow.sizes(p, d, c));
+    const double ns = as_seen<kRow>(p, [&](const Canonical& seen) {
+      const C& c = std::get<C>(config);
+      return kRow.predict_ns(seen, d, c, kRow.sizes(seen, d, c));
+    });
+    const bool for_each = kRow.vendor == Vendor::cpu && grouped(p.gemm);
+    return for_each ? ns * double(p.gemm.batch) : ns;
   };
   if (kRow.launch != nullptr)
     row.launch = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
@@ -101,23 +127,31 @@ Family family_row() {
     row.division = [](const Config& config) { return kRow.division(std::get<C>(config)); };
   if (kRow.tile != nullptr)
     row.tile = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-      const C& c = std::get<C>(config);
-      return kRow.tile(p, c, kRow.sizes(p, d, c));
+      return as_seen<kRow>(p, [&](const Canonical& seen) {
+        const C& c = std::get<C>(config);
+        return kRow.tile(seen, c, kRow.sizes(seen, d, c));
+      });
     };
   if (kRow.summation != nullptr)
     row.summation = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-      const C& c = std::get<C>(config);
-      return kRow.summation(p, d, c, kRow.sizes(p, d, c));
+      return as_seen<kRow>(p, [&](const Canonical& seen) {
+        const C& c = std::get<C>(config);
+        return kRow.summation(seen, d, c, kRow.sizes(seen, d, c));
+      });
     };
   if (kRow.plain != nullptr)
-    row.plain = [](const Canonical& p, const DeviceCaps& d) -> std::optional<Config> {
-      if (const auto config = kRow.plain(p, d)) return *config;
-      return std::nullopt;
+    row.plain = [](const Canonical& p, const DeviceCaps& d) {
+      return as_seen<kRow>(p, [&](const Canonical& seen) -> std::optional<Config> {
+        if (const auto config = kRow.plain(seen, d)) return *config;
+        return std::nullopt;
+      });
     };
   if (kRow.fallback != nullptr)
-    row.fallback = [](const Canonical& p, const DeviceCaps& d) -> std::optional<Config> {
-      if (const auto config = kRow.fallback(p, d)) return *config;
-      return std::nullopt;
+    row.fallback = [](const Canonical& p, const DeviceCaps& d) {
+      return as_seen<kRow>(p, [&](const Canonical& seen) -> std::optional<Config> {
+        if (const auto config = kRow.fallback(seen, d)) return *config;
+        return std::nullopt;
+      });
     };
   if (kRow.ragged != nullptr)
     row.ragged = [](const Config& config) -> Config { return kRow.ragged(std::get<C>(config)); };

@@ -53,6 +53,7 @@ struct Operands {
   const void* scale_a = nullptr;     ///< scales of A: fp32 or e8m0 (see Scale), 4-byte aligned
   const void* scale_b = nullptr;     ///< scales of B, likewise; of weights aligned as their type
   const void* zero_b = nullptr;      ///< zero points of weights (see Zero)
+  const void* groups = nullptr;      ///< of a grouped problem: an int32 for each (see Grouping)
 };
 
 /// Medians of a race, in nanoseconds of one call.

@@ -43,7 +43,7 @@ enum class GateOrder : std::uint8_t {
   stacked,     ///< n columns of the product that goes through the gate, then n of the other
   interleaved  ///< alternately, one of either
 };
-/// Shape of the bias vector.
+/// Shape of the bias vector, which all batches share; groups have one each, behind one another.
 enum class Bias : std::uint8_t {
   none,       ///< no bias
   per_row,    ///< m values, one for each row of D
@@ -81,6 +81,17 @@ enum class Numerics : std::uint8_t {
   tensor  ///< fp32 may be multiplied by tensor cores in parts of half precision, each line scaled
           ///< by a power of two: errors of fp32's size, but an element below 2^-29 of the largest
           ///< of its line keeps 2^-51 of that largest one, and an infinity counts as NaN
+};
+
+/// What the `batch` products of a grouped problem are: each group has a B of its own and a number
+/// of rows that the operand `groups` says, in memory of the device, when the call runs.
+enum class Grouping : std::uint8_t {
+  none,   ///< no groups: a batch of equal products
+  rows,   ///< the rows of all groups are those of one A and one D, group behind group; `groups` has
+          ///< the row behind the last one of each, rising and at most m. Rows of D behind the last
+          ///< group are not written
+  masked  ///< each group has an A and a D of m rows; `groups` has the number of those that are
+          ///< there, at most m. Other rows of A are not used, those of D not written
 };
 
 /// How one matrix is stored. `transposed` says that what is stored is the transpose of what enters
@@ -122,7 +133,7 @@ struct KILN_API Gemm {
   std::int64_t m = 0;               ///< rows of D
   std::int64_t n = 0;               ///< columns of D; op(B) has as many, with a gate twice as many
   std::int64_t k = 0;               ///< columns of op(A), rows of op(B)
-  std::int64_t batch = 1;           ///< products of the same shape
+  std::int64_t batch = 1;           ///< products of the same shape, or groups
   Matrix a;                         ///< A as stored
   Matrix b;                         ///< B as stored
   Matrix c;                         ///< C as stored, in D's order
@@ -144,6 +155,8 @@ struct KILN_API Gemm {
   Numerics numerics = Numerics::ieee;
   DType scale_type = DType::fp32;  ///< of the scales of weights: fp32, bf16 or fp16
   Zero zero = Zero::none;          ///< zero points of weights
+  /// With groups a bias has values of each group's own, D is row-major and B is not packed.
+  Grouping grouping = Grouping::none;
 
   /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
@@ -164,6 +177,12 @@ struct KILN_API Gemm {
   Gemm output(DType t) const;              ///< dtype of C and D
   Gemm batched(std::int64_t count) const;  ///< tight strides
   /// `as_d`: its values have D's dtype.
+  /// `count` groups; m is the rows of all of them (rows) or the most of one (masked).
+  Gemm grouped(std::int64_t count, Grouping how) const {
+    Gemm copy = batched(count);
+    copy.grouping = how;
+    return copy;
+  }
   Gemm with_bias(Bias where, bool as_d = false) const {
     Gemm copy = *this;
     copy.epilogue.bias = where;
@@ -241,9 +260,14 @@ struct KILN_API Gemm {
   /// @}
   /// Columns of op(B): n, with a gate 2n.
   std::int64_t columns_of_b() const { return epilogue.gate == Gate::none ? n : 2 * n; }
-  /// Floating-point operations of all batches: 2·m·n·k·batch, with a gate twice as many.
+  /// Elements of D of all batches: m·n·batch; of groups that share m rows m·n.
+  double outputs() const {
+    return double(m) * double(n) * (grouping == Grouping::rows ? 1.0 : double(batch));
+  }
+  /// Floating-point operations of all batches: 2·m·n·k·batch, with a gate twice as many; of groups
+  /// at most so many.
   double flops() const {
-    return 2.0 * double(m) * double(columns_of_b()) * double(k) * double(batch);
+    return 2.0 * outputs() * double(k) * (epilogue.gate == Gate::none ? 1.0 : 2.0);
   }
 };
 
@@ -259,7 +283,7 @@ KILN_API Status validate(const Gemm& gemm);
 /// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
 /// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's)
 /// numerics=(ieee|fast|tensor) gate=(relu|gelu|gelu_erf|silu|sigmoid, with :interleaved behind it
-/// for such columns of B) and of weights (bf16_int4, fp16_uint4, …) group=(32|64|128|k)
+/// for such columns of B), groups= with grouped=(rows|masked) in place of batch=, and of weights (bf16_int4, fp16_uint4, …) group=(32|64|128|k)
 /// scale_type= zero=(none|int|float).
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
@@ -275,6 +299,7 @@ KILN_API std::string_view name(Bias b);
 KILN_API std::string_view name(Scale s);
 KILN_API std::string_view name(Numerics n);
 KILN_API std::string_view name(Zero z);
+KILN_API std::string_view name(Grouping g);
 /// @}
 
 }  // namespace kiln

@@ -123,6 +123,16 @@ typedef enum kiln_zero {
   KILN_ZERO_FLOATING = 2 /**< of the scales' type */
 } kiln_zero;
 
+/** What the `batch` products of a grouped problem are: each group has a B of its own and a number
+ * of rows that kiln_operands.groups says, in memory of the device, when the call runs. */
+typedef enum kiln_grouping {
+  KILN_GROUPING_NONE = 0, /**< no groups: a batch of equal products */
+  KILN_GROUPING_ROWS = 1, /**< the rows of all groups are those of one A and one D; `groups` has the
+                               row behind the last one of each, rising and at most m */
+  KILN_GROUPING_MASKED = 2 /**< each group has an A and a D of m rows; `groups` has the number of
+                                those that are there */
+} kiln_grouping;
+
 /** How much of its accumulator's type a product must keep. */
 typedef enum kiln_numerics {
   KILN_NUMERICS_IEEE = 0, /**< what the type gives: 8-bit floats are summed in fp32 after each 128
@@ -208,6 +218,8 @@ typedef struct kiln_gemm_desc {
   kiln_gate_order gate_order; /**< of op(B)'s columns, where there is a gate */
   kiln_dtype scale_type;      /**< of the scales of weights: KILN_FP32, KILN_BF16 or KILN_FP16 */
   kiln_zero zero;             /**< zero points of weights */
+  kiln_grouping grouping;     /**< what the `batch` products are; with groups a bias has values of
+                                 each group's own, D is row-major and B is not packed */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */
@@ -296,6 +308,7 @@ typedef struct kiln_operands {
   const void* scale_a;           /**< scales of A, 4-byte aligned */
   const void* scale_b;           /**< scales of B, 4-byte aligned; of weights as their type */
   const void* zero_b;            /**< zero points of weights */
+  const void* groups;            /**< of a grouped problem: an int32 for each group */
 } kiln_operands;
 
 /** What kiln_tune() found. */

@@ -22,12 +22,15 @@ struct HostArgs : KilnArgs {
   HostArgs(const KilnArgs& args) : KilnArgs(args) {}
   DType bias_type = DType::fp32;
   int products = 1;  // of A: a gate's two have biases of n values each, per column
+  /// Of a grouped problem, whose kernel is called for each group: lives as long as the arguments.
+  const Canonical* groups_of = nullptr;
 };
 
 /// Canonical arguments of one call (workspace and barrier left null). `problem` comes from
 /// canonicalise(), `division` from the kernel's config (division_of(); the reference has none);
 /// operands are the caller's, so this is where A and B are exchanged. For a packed problem
-/// `operands.b` must already point at the packed bytes: PackedB is opaque here.
+/// `operands.b` must already point at the packed bytes: PackedB is opaque here. Those of a grouped
+/// problem keep a pointer to `problem`.
 HostArgs make_args(const Canonical& problem, const Operands& operands,
                    const KilnDivision& division = {});
 

@@ -1,4 +1,5 @@
 #include "generator/problem/extent.h"
+#include "generator/problem/groups.h"
 #include "generator/problem/operands.h"
 #include "kiln/numeric.hpp"
 #include "runtime/cpu/cpu.h"
@@ -51,6 +52,21 @@ Status run_on_team(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, const HostArg
   return ran ? Status{} : run_alone(gemm, args, ask_workspace(&args, 1));
 }
 
+Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads) {
+  const Gemm& gemm = args.groups_of->gemm;
+  for (std::int64_t group = 0; group < gemm.batch; ++group) {
+    const GroupRows rows = rows_of_group(gemm, args.groups, group);
+    if (rows.count == 0) continue;
+    HostArgs one = args;
+    one.groups_of = nullptr;
+    one.m = rows.count;
+    one.batch = 1;
+    move_to_group(gemm, one, group, rows);
+    if (Status ran = launch(kernel, one, threads); !ran) return ran;
+  }
+  return {};
+}
+
 }  // namespace
 
 HostArgs make_args(const Canonical& problem, const Operands& operands,
@@ -65,6 +81,7 @@ HostArgs make_args(const Canonical& problem, const Operands& operands,
   static_cast<void>(gate_order);  // a constant of all code that has it, as the gate is
   args.products = gate == Gate::none ? 1 : 2;
   if (bias_as_d) args.bias_type = problem.gemm.d.dtype;
+  if (grouped(problem.gemm)) args.groups_of = &problem;
   return args;
 }
 
@@ -94,12 +111,14 @@ int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads) {
 }
 
 Status launch(const HostKernel& kernel, const HostArgs& args, int threads) {
+  if (args.groups_of != nullptr) return launch_groups(kernel, args, threads);
   threads = threads_used(kernel, args, threads);
   return launch(kernel, args, threads, kernel.workspace_bytes(&args, threads));
 }
 
 Status launch(const HostKernel& kernel, const HostArgs& args, int threads,
               std::int64_t workspace_bytes) {
+  if (args.groups_of != nullptr) return launch_groups(kernel, args, threads);
   if (kernel.direct != nullptr && threads == 1 && !widens_bias(args)) {
     kernel.direct(args.a, args.b, args.c, args.d, args.bias, args.residual, args.alpha, args.beta);
     return {};

@@ -6,6 +6,7 @@
 #include <numbers>
 #include <vector>
 
+#include "generator/problem/groups.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "kiln/numeric.hpp"
@@ -332,6 +333,17 @@ void run_fp8(const Canonical& problem, const KilnArgs& args, const PackedLayout*
 
 void run_reference(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed,
                    int thread, int threads) {
+  if (grouped(problem.gemm)) {
+    for (std::int64_t group = 0; group < problem.gemm.batch; ++group) {
+      const GroupRows rows = rows_of_group(problem.gemm, args.groups, group);
+      KilnArgs one = args;
+      one.m = rows.count;
+      one.batch = 1;
+      move_to_group(problem.gemm, one, group, rows);
+      run_reference(alone(problem, rows.count), one, packed, thread, threads);
+    }
+    return;
+  }
   const auto typed = [&]<typename A, typename B, typename Acc>() {
     run_typed<A, B, Acc>(problem, args, packed, thread, threads);
   };

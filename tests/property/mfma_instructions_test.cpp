@@ -39,7 +39,7 @@ std::string file(std::string_view path) {
   for (const EmbeddedFile& f : embedded_templates())
     if (f.path == path)
       return fmt::format("\n// ---- {} ----\n{}", path,
-                         expand(f.text, {{"scales", "0"}, {"zeros", "0"}}).value());
+                         expand(f.text, {{"scales", "0"}, {"zeros", "0"}, {"groups", "0"}}).value());
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "kiln/numeric.hpp"
@@ -75,8 +76,9 @@ std::int64_t nonzeros(const Gemm& gemm) {
   constexpr std::int64_t kAdditions = std::int64_t{1} << 30;
   // With scales of up to 8 on both sides, sums of so many still fit fp32.
   constexpr std::int64_t kMostScaled = std::int64_t{1} << 17;
+  const std::int64_t products = gated(gemm) ? 2 : 1;
   const std::int64_t elements =
-      std::max<std::int64_t>(1, gemm.m * gemm.columns_of_b() * gemm.batch);
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(gemm.outputs()) * products);
   const std::int64_t affordable = std::max<std::int64_t>(16, kAdditions / elements);
   const bool scaled = gemm.scale_a != Scale::none || gemm.scale_b != Scale::none;
   return std::min({gemm.k, affordable, scaled ? kMostScaled : gemm.k});
@@ -126,7 +128,8 @@ void fill_matrix(const Gemm& gemm, Operand which, Data kind, Random& random, voi
   const bool weights = which == Operand::b && has_weights(gemm);
   const bool sparse = kind == Data::exact && which == (sparse_a ? Operand::a : Operand::b);
   std::vector<double> line;
-  for (std::int64_t batch = 0; batch < gemm.batch; ++batch) {
+  const std::int64_t batches = shared_by_batches(gemm, which) ? 1 : gemm.batch;
+  for (std::int64_t batch = 0; batch < batches; ++batch) {
     MatrixView view = view_of(gemm, which, data, batch);
     if (sparse) {
       fill_sparse(sparse_a ? view : view.transposed(), nonzeros(gemm), random);
@@ -186,6 +189,39 @@ void fill_vector(const Gemm& gemm, Operand which, Data kind, Random& random, voi
   store_row({data, type, 1, count, count, 1}, 0, 0, count, values.data());
 }
 
+/// Rows of one group on exact data, of `left` that there are: few, or beside a boundary that tiles
+/// have.
+std::int64_t hostile_rows(Random& random, std::int64_t left) {
+  constexpr std::int64_t kTiles[] = {8, 16, 32, 64, 128, 192, 256};
+  std::int64_t rows = random.below(4);
+  if (rows == 1) rows = random.below(20);
+  if (rows > 1) rows = kTiles[random.below(std::ssize(kTiles))] + random.below(3) - 1;
+  return std::min(rows, left);
+}
+
+/// Uniform data have groups of about the same size: all rows, or of masked ones half. Exact data
+/// have empty ones, and rows that are of none.
+void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
+  auto* const list = static_cast<std::int32_t*>(data);
+  const bool rows = gemm.grouping == Grouping::rows;
+  std::vector<double> shares(static_cast<std::size_t>(gemm.batch));
+  for (double& share : shares) share = 0.7 + 0.6 * static_cast<double>(random.below(1001)) / 1000;
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  double so_far = 0;
+  std::int64_t end = 0;
+  for (std::int64_t group = 0; group < gemm.batch; ++group) {
+    so_far += shares[static_cast<std::size_t>(group)];
+    if (kind == Data::exact) {
+      const std::int64_t count = hostile_rows(random, gemm.m - (rows ? end : 0));
+      end = rows ? end + count : count;
+    } else {
+      const double share = rows ? so_far / all : shares[static_cast<std::size_t>(group)] / 2;
+      end = std::llround(share * static_cast<double>(gemm.m));
+    }
+    list[group] = static_cast<std::int32_t>(end);
+  }
+}
+
 }  // namespace
 
 void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data) {
@@ -194,6 +230,7 @@ void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* 
   if (row_of(which).matrix) return fill_matrix(gemm, which, kind, random, data);
   if (row_of(which).term) return fill_vector(gemm, which, kind, random, data);
   if (which == Operand::zero_b) return fill_zeros(gemm, kind, random, data);
+  if (which == Operand::groups) return fill_groups(gemm, kind, random, data);
   fill_scales(gemm, which, kind, random, data);
 }
 

@@ -43,7 +43,8 @@ class Random {
 /// Fills every element of one operand, of all batches; what lies between lines is left alone, and
 /// so is an operand that the problem does not have. `data` is batch 0's first element and reaches
 /// as far as span() says. Uniform scales lie between a quarter and 4; those of mx_32 are powers of
-/// two between 2⁻⁶ and 2⁶.
+/// two between 2⁻⁶ and 2⁶. Groups are about equal on uniform data; on exact ones some are empty and
+/// most are beside usual tile boundaries.
 void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data);
 
 /// Largest whole number that exact data hold.

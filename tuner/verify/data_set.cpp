@@ -40,14 +40,16 @@ std::vector<std::int64_t> choose_lines(std::int64_t extent, std::int64_t count, 
   return {chosen.begin(), chosen.end()};
 }
 
-std::vector<Lines> choose(const Gemm& gemm, std::uint64_t seed) {
+/// `parts` products share the work.
+std::vector<Lines> choose(const Gemm& gemm, std::uint64_t seed, std::size_t parts) {
   constexpr std::uint64_t kStreamLines = 32;
   Random random(seed, kStreamLines);
   std::vector<std::int64_t> batches{0};
   if (gemm.batch > 1) batches.push_back(gemm.batch - 1);
   if (gemm.batch > 2) batches.push_back(1 + random.below(gemm.batch - 2));
   const auto affordable = [&](std::int64_t work_per_line) {
-    const std::int64_t work = std::max<std::int64_t>(1, work_per_line) * std::ssize(batches);
+    const std::int64_t work = std::max<std::int64_t>(1, work_per_line) * std::ssize(batches) *
+                              static_cast<std::int64_t>(parts);
     return std::clamp<std::int64_t>(kLinesWork / work, 0, kMostLines);
   };
   std::int64_t rows = affordable(gemm.k * gemm.columns_of_b()),
@@ -140,12 +142,13 @@ std::optional<std::pair<int, int>> tiny_exponents(const Gemm& gemm) {
 }
 
 bool DataSet::whole_is_cheap(const Gemm& gemm) {
-  const std::int64_t elements = gemm.m * gemm.columns_of_b() * gemm.batch;
+  const std::int64_t elements =
+      static_cast<std::int64_t>(gemm.outputs()) * (gated(gemm) ? 2 : 1);
   return elements <= kWholeElements && elements * std::max<std::int64_t>(1, gemm.k) <= kWholeWork;
 }
 
 Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
-  DataSet set(recipe);
+  DataSet set(gemm, recipe);
   for (const Operand which : kOperands) {
     if (which == Operand::d || !present(gemm, which)) continue;
     const DType type = dtype_of(gemm, which);
@@ -159,7 +162,21 @@ Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
   }
   set.change_inputs(gemm);
   for (Input& input : set.inputs_) input.hash = hash_of(input.buffer);
+  set.find_parts();
   return set;
+}
+
+void DataSet::find_parts() {
+  if (!grouped(gemm_)) {
+    parts_.push_back({gemm_, 0, {0, gemm_.m}});
+  } else {
+    const void* const list = input(Operand::groups).buffer.data();
+    for (std::int64_t group = 0; group < gemm_.batch; ++group)
+      if (const GroupRows rows = rows_of_group(gemm_, list, group); rows.count > 0)
+        parts_.push_back({alone(gemm_, rows.count), group, rows});
+  }
+  sampled_.resize(parts_.size());
+  whole_.resize(parts_.size());
 }
 
 /// What a recipe asks for beyond its kind of data.
@@ -187,10 +204,9 @@ void DataSet::bind(Operands& operands) const {
   });
 }
 
-Operands DataSet::pointers() const {
-  Operands operands;
+void DataSet::bind(Operands& operands, const ProductPart& part) const {
   bind(operands);
-  return operands;
+  if (grouped(gemm_)) move_to_group(gemm_, operands, part.group, part.rows);
 }
 
 std::optional<std::string> DataSet::tampering() const {
@@ -213,29 +229,35 @@ std::size_t DataSet::bytes() const {
   return sum;
 }
 
-const std::vector<Products>& DataSet::sampled(const Gemm& gemm) {
-  if (!sampled_.empty() || gemm.m == 0 || gemm.n == 0) return sampled_;
+const std::vector<Products>& DataSet::sampled(std::size_t part) {
+  const Gemm& gemm = parts_[part].gemm;
+  std::vector<Products>& known = sampled_[part];
+  if (!known.empty() || gemm.m == 0 || gemm.n == 0) return known;
   std::vector<Lines> lines;
-  if (whole_is_cheap(gemm)) {
+  if (whole_is_cheap(gemm_)) {
     Lines all;
     all.index.resize(gemm.m);
     std::iota(all.index.begin(), all.index.end(), 0);
     for (all.batch = 0; all.batch < gemm.batch; ++all.batch) lines.push_back(all);
   } else {
-    lines = choose(gemm, recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed);
+    lines = choose(gemm, recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed,
+                   parts_.size());
   }
-  const Operands o = pointers();
+  Operands o;
+  bind(o, parts_[part]);
   for (Lines& some : lines)
-    sampled_.push_back(products(gemm, o.a, o.b, std::move(some), {o.scale_a, o.scale_b, o.zero_b}));
-  return sampled_;
+    known.push_back(products(gemm, o.a, o.b, std::move(some), {o.scale_a, o.scale_b, o.zero_b}));
+  return known;
 }
 
-const std::vector<std::int32_t>& DataSet::whole(const Gemm& gemm, std::int64_t batch) {
-  const Operands o = pointers();
-  while (std::ssize(whole_) <= batch)
-    whole_.push_back(
-        integer_products(gemm, o.a, o.b, std::ssize(whole_), {o.scale_a, o.scale_b, o.zero_b}));
-  return whole_[batch];
+const std::vector<std::int32_t>& DataSet::whole(std::size_t part, std::int64_t batch) {
+  std::vector<std::vector<std::int32_t>>& known = whole_[part];
+  Operands o;
+  bind(o, parts_[part]);
+  while (std::ssize(known) <= batch)
+    known.push_back(integer_products(parts_[part].gemm, o.a, o.b, std::ssize(known),
+                                     {o.scale_a, o.scale_b, o.zero_b}));
+  return known[batch];
 }
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "generator/problem/groups.h"
 #include "kiln/engine.hpp"
 #include "runtime/buffers.h"
 #include "tuner/verify/data.h"
@@ -37,6 +38,13 @@ struct DataRecipe {
 /// Nothing where the types leave no room for that or an epilogue would hide it.
 std::optional<std::pair<int, int>> tiny_exponents(const Gemm& gemm);
 
+/// One product with its inputs in memory: the whole problem, or one group of it.
+struct ProductPart {
+  Gemm gemm;  // without groups
+  std::int64_t group = 0;
+  GroupRows rows;
+};
+
 /// Move-only.
 class DataSet {
  public:
@@ -50,10 +58,16 @@ class DataSet {
   /// Whether the reference of the whole of D is cheap enough for uniform data.
   static bool whole_is_cheap(const Gemm& gemm);
 
+  const Gemm& gemm() const { return gemm_; }
   const DataRecipe& recipe() const { return recipe_; }
   /// Pointers to the inputs; C included, null where the problem has none. D and the scalars are
   /// left alone.
   void bind(Operands& operands) const;
+
+  /// The products of which D is made: groups that have rows, or the one that is the problem.
+  const std::vector<ProductPart>& parts() const { return parts_; }
+  /// Pointers as bind() gives them, moved to a part's.
+  void bind(Operands& operands, const ProductPart& part) const;
 
   /// Which input no longer holds what it was filled with, or was written around, as a sentence.
   std::optional<std::string> tampering() const;
@@ -61,11 +75,12 @@ class DataSet {
   bool owns(const void* address) const;
   std::size_t bytes() const;  ///< of all inputs
 
-  /// Of uniform data: the whole of D by rows when that is cheap, else some rows and columns, the
-  /// first and last and those beside usual tile boundaries among them. Computed on first use.
-  const std::vector<Products>& sampled(const Gemm& gemm);
+  /// Of uniform data, for one of the parts: the whole of D by rows when that is cheap, else some
+  /// rows and columns, the first and last and those beside usual tile boundaries among them.
+  /// Computed on first use.
+  const std::vector<Products>& sampled(std::size_t part);
   /// Of exact data: all sums of one batch, in the order of integer_products. Computed on first use.
-  const std::vector<std::int32_t>& whole(const Gemm& gemm, std::int64_t batch);
+  const std::vector<std::int32_t>& whole(std::size_t part, std::int64_t batch);
 
  private:
   struct Input {
@@ -74,15 +89,17 @@ class DataSet {
     std::uint64_t hash = 0;
   };
 
-  explicit DataSet(DataRecipe recipe) : recipe_(recipe) {}
+  DataSet(const Gemm& gemm, DataRecipe recipe) : gemm_(gemm), recipe_(recipe) {}
   Input& input(Operand which);
   void change_inputs(const Gemm& gemm);
-  Operands pointers() const;
+  void find_parts();
 
+  Gemm gemm_;
   DataRecipe recipe_;
   std::vector<Input> inputs_;  // those that the problem has
-  std::vector<Products> sampled_;
-  std::vector<std::vector<std::int32_t>> whole_;
+  std::vector<ProductPart> parts_;
+  std::vector<std::vector<Products>> sampled_;            // by part
+  std::vector<std::vector<std::vector<std::int32_t>>> whole_;  // by part and batch
 };
 
 }  // namespace kiln

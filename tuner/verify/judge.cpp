@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/problem/groups.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
@@ -33,16 +34,21 @@ double half_spacing(DType type) {
 /// References of all lines of one batch, transposed so that lines are rows.
 class Batch {
  public:
-  Batch(const Gemm& gemm, const DataSet& set, const Run& run, const void* d, std::int64_t batch,
-        Lines::Along along)
-      : gemm_(gemm),
+  /// `d`: of the whole problem.
+  Batch(const DataSet& set, const ProductPart& part, const Run& run, const void* d,
+        std::int64_t batch, Lines::Along along)
+      : gemm_(part.gemm),
         set_(set),
+        part_(part),
         run_(run),
         batch_(batch),
         along_(along),
-        terms_(gemm, inputs(set, run), batch, along) {
+        terms_(part.gemm, inputs(set, part, run), batch, along) {
     scaling_ = {run.alpha, run.beta, set.recipe().data == Data::exact, run.flushed};
-    const MatrixView by_rows = view_of(gemm, Operand::d, d, batch);
+    Operands output;
+    output.d = const_cast<void*>(d);
+    if (grouped(set.gemm())) move_to_group(set.gemm(), output, part.group, part.rows);
+    const MatrixView by_rows = view_of(part.gemm, Operand::d, output.d, batch);
     d_ = along == Lines::Along::rows ? by_rows : by_rows.transposed();
   }
 
@@ -58,9 +64,9 @@ class Batch {
   TermReader& terms() { return terms_; }
 
  private:
-  static Operands inputs(const DataSet& set, const Run& run) {
+  static Operands inputs(const DataSet& set, const ProductPart& part, const Run& run) {
     Operands operands{.beta = run.beta};
-    set.bind(operands);
+    set.bind(operands, part);
     return operands;
   }
 
@@ -89,19 +95,21 @@ class Batch {
     const std::int64_t column = along_ == Lines::Along::rows ? j : i;
     const bool unwritten = is_poison(gemm_.d.dtype, d_.data, d_.offset(i, j));
     return {Failure::Kind::wrong_result,
-            fmt::format("batch {} row {} column {}: got {}{}, expected {} within {:.3g} before "
+            fmt::format("{} {} row {} column {}: got {}{}, expected {} within {:.3g} before "
                         "rounding to {} ({} data{}, seed {}, alpha {}, beta {}{}; {})",
-                        batch_, row, column, got_[x], unwritten ? " (never written)" : "",
+                        grouped(set_.gemm()) ? "group" : "batch",
+                        grouped(set_.gemm()) ? part_.group : batch_, row, column, got_[x], unwritten ? " (never written)" : "",
                         value_[x], error_[x], name(gemm_.d.dtype), name(set_.recipe().data),
                         set_.recipe().nonfinite ? " with NaN and infinity"
                         : set_.recipe().tiny    ? " with denormal results"
                                                 : "",
                         set_.recipe().seed, run_.alpha, run_.beta,
-                        run_.c == Run::C::in_place ? ", C in place" : "", text(gemm_))};
+                        run_.c == Run::C::in_place ? ", C in place" : "", text(set_.gemm()))};
   }
 
   const Gemm& gemm_;
   const DataSet& set_;
+  const ProductPart& part_;
   const Run& run_;
   std::int64_t batch_;
   Lines::Along along_;
@@ -111,14 +119,15 @@ class Batch {
   double got_[kChunk], value_[kChunk], error_[kChunk];
 };
 
-std::optional<Failure> judge_whole(const Gemm& gemm, DataSet& set, const Run& run, const void* d) {
+std::optional<Failure> judge_whole(DataSet& set, std::size_t part, const Run& run, const void* d) {
+  const Gemm& gemm = set.parts()[part].gemm;
   const bool rows = gemm.d.order == Order::row_major;
   const auto along = rows ? Lines::Along::rows : Lines::Along::columns;
   const std::int64_t lines = rows ? gemm.m : gemm.n;
   const std::int64_t length = rows ? gemm.columns_of_b() : gemm.m;
   for (std::int64_t b = 0; b < gemm.batch; ++b) {
-    const std::vector<std::int32_t>& sums = set.whole(gemm, b);
-    Batch batch(gemm, set, run, d, b, along);
+    const std::vector<std::int32_t>& sums = set.whole(part, b);
+    Batch batch(set, set.parts()[part], run, d, b, along);
     for (std::int64_t i = 0; i < lines; ++i) {
       // A gate has a row-major D: its lines are rows.
       const auto line = line_of(gemm, along, length, sums.data() + i * length);
@@ -131,10 +140,10 @@ std::optional<Failure> judge_whole(const Gemm& gemm, DataSet& set, const Run& ru
   return std::nullopt;
 }
 
-std::optional<Failure> judge_sampled(const Gemm& gemm, DataSet& set, const Run& run,
+std::optional<Failure> judge_sampled(DataSet& set, std::size_t part, const Run& run,
                                      const void* d) {
-  for (const Products& some : set.sampled(gemm)) {
-    Batch batch(gemm, set, run, d, some.lines.batch, some.lines.along);
+  for (const Products& some : set.sampled(part)) {
+    Batch batch(set, set.parts()[part], run, d, some.lines.batch, some.lines.along);
     for (std::size_t i = 0; i < some.lines.index.size(); ++i) {
       const auto terms = [&](std::int64_t j, std::int64_t count) {
         return batch.terms().read(some, i, j, count);
@@ -145,22 +154,53 @@ std::optional<Failure> judge_sampled(const Gemm& gemm, DataSet& set, const Run& 
   return std::nullopt;
 }
 
+/// Lines of D that exist but are no group's.
+std::optional<Failure> judge_unused_rows(DataSet& set, const void* d) {
+  const Gemm& gemm = set.gemm();
+  const std::int64_t matrices = gemm.grouping == Grouping::rows ? 1 : gemm.batch;
+  std::vector<bool> used(static_cast<std::size_t>(gemm.m * matrices));
+  for (const ProductPart& part : set.parts()) {
+    const std::int64_t matrix = matrices == 1 ? 0 : part.group;
+    for (std::int64_t i = 0; i < part.rows.count; ++i)
+      used[static_cast<std::size_t>(matrix * gemm.m + part.rows.first + i)] = true;
+  }
+  for (std::int64_t at = 0; at < std::ssize(used); ++at) {
+    if (used[static_cast<std::size_t>(at)]) continue;
+    const std::int64_t matrix = at / gemm.m, row = at % gemm.m;
+    const MatrixView view = view_of(gemm, Operand::d, d, matrix);
+    for (std::int64_t j = 0; j < gemm.n; ++j)
+      if (!is_poison(gemm.d.dtype, view.data, view.offset(row, j)))
+        return Failure{Failure::Kind::out_of_bounds,
+                       fmt::format("D's row {} (of matrix {}), which is no group's, was written at "
+                                   "column {} ({})",
+                                   row, matrix, j, text(gemm))};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-std::optional<Failure> judge_values(const Gemm& gemm, DataSet& set, const Run& run, const void* d) {
+std::optional<Failure> judge_values(DataSet& set, const Run& run, const void* d) {
   const bool integers = set.recipe().data == Data::exact && !set.recipe().tiny;
-  return integers ? judge_whole(gemm, set, run, d) : judge_sampled(gemm, set, run, d);
+  for (std::size_t part = 0; part < set.parts().size(); ++part)
+    if (auto failure = integers ? judge_whole(set, part, run, d) : judge_sampled(set, part, run, d))
+      return failure;
+  // Where C was in D's place its rows remain.
+  const bool poisoned = run.c != Run::C::in_place;
+  return grouped(set.gemm()) && poisoned ? judge_unused_rows(set, d) : std::nullopt;
 }
 
 std::optional<Failure> judge_padding(const Gemm& gemm, const void* d) {
   const Extent e = extent(gemm, Operand::d);
   const std::int64_t ld = leading_dimension(gemm, Operand::d);
   const std::int64_t stride = batch_stride(gemm, Operand::d);
-  const bool tight = ld == e.length && (gemm.batch == 1 || stride == e.lines * ld);
+  const bool one = gemm.batch == 1 || stride == 0;
+  const bool tight = ld == e.length && (one || stride == e.lines * ld);
   if (tight || span(gemm, Operand::d) == 0) return std::nullopt;
   // Batches of D may be adjacent within lines, so its runs are visited in the order of memory.
-  const bool beside = gemm.batch > 1 && stride < (e.lines - 1) * ld + e.length;
-  const std::int64_t outer = beside ? e.lines : gemm.batch, inner = beside ? gemm.batch : e.lines;
+  const std::int64_t batches = one ? 1 : gemm.batch;
+  const bool beside = !one && stride < (e.lines - 1) * ld + e.length;
+  const std::int64_t outer = beside ? e.lines : batches, inner = beside ? batches : e.lines;
   std::int64_t end = 0;
   for (std::int64_t o = 0; o < outer; ++o)
     for (std::int64_t i = 0; i < inner; ++i) {

@@ -22,8 +22,9 @@ struct Run {
   double flushed = 0;  // what each product or addition may lose, as in Scaling
 };
 
-/// Compares the elements of D. `set` provided the inputs.
-std::optional<Failure> judge_values(const Gemm& gemm, DataSet& set, const Run& run, const void* d);
+/// Compares the elements of D. `set` provided the inputs. Of a grouped problem it also looks for
+/// changes in rows that are no group's, where D was poisoned.
+std::optional<Failure> judge_values(DataSet& set, const Run& run, const void* d);
 
 /// Looks for changes in what lies between D's lines and batches, which was poisoned before.
 std::optional<Failure> judge_padding(const Gemm& gemm, const void* d);

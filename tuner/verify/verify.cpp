@@ -190,7 +190,7 @@ Verdict Verifier::Impl::judge(DataSet& set, const Run& run, const GuardedBuffer&
   if (run.c == Run::C::unread)
     if (auto damage = unread_c->damage()) return strayed("C: " + *damage);
   if (auto failure = judge_padding(gemm, d.data())) return tl::unexpected(std::move(*failure));
-  if (auto failure = judge_values(gemm, set, run, d.data()))
+  if (auto failure = judge_values(set, run, d.data()))
     return tl::unexpected(std::move(*failure));
   return {};
 }
@@ -210,7 +210,7 @@ std::pair<double, double> uniform_scalars(const Gemm& gemm) {
 // Sets beyond memory_share() are not kept beside one another, so one is the least; D has a buffer
 // for each side of its guard, and C one that must not be read.
 double Verifier::bytes_needed(const Gemm& gemm) {
-  const double elements = double(gemm.m) * double(gemm.columns_of_b()) * double(gemm.batch);
+  const double elements = gemm.outputs() * (present(gemm, Operand::c) ? 1 : 2);
   return DataSet::bytes_needed(gemm) + 2.0 * double(span_bytes(gemm, Operand::d)) +
          double(span_bytes(gemm, Operand::c)) + elements * sizeof(std::int32_t);
 }

@@ -47,6 +47,9 @@ struct KilnArgs {
   //% if zeros
   const void* zero_b;  // as kiln's Zero says
   //% end
+  //% if groups
+  const void* groups;  // not read: a kernel is called for each group
+  //% end
 };
 
 /// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.

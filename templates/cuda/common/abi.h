@@ -17,12 +17,15 @@ struct KilnGpuArgs {
   long long lda, ldb, ldc, ldd;
   long long stride_a, stride_b, stride_c, stride_d;
   double alpha, beta;
-  //% if scales
+  //% if scales || groups
   const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
   const void* scale_b;
   //% end
-  //% if zeros
+  //% if zeros || groups
   const void* zero_b;  // as kiln's Zero says
+  //% end
+  //% if groups
+  const void* groups;  // an int for each, as kiln's Grouping says
   //% end
 };
 

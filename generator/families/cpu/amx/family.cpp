@@ -341,7 +341,8 @@ constexpr TypedFamily<HostAmx, AmxSizes> kRow{
           if (!c.thirds) return host::flushed_by(c.isa, g, d);
           return dot_instruction(c.isa, d.cpu, bf16, bf16)->flushes ? 0x1p-126 : 0;
         },
-    .flags = [](const DeviceCaps& d, const HostAmx& c) { return host::flags(c.isa, d); }};
+    .flags = [](const DeviceCaps& d, const HostAmx& c) { return host::flags(c.isa, d); },
+    .computes_groups = [](const Gemm&) { return true; }};
 
 }  // namespace
 

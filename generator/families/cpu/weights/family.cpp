@@ -186,7 +186,8 @@ constexpr TypedFamily<HostWeights, WeightsSizes> kRow{
     .flushed_by = [](const Gemm&, const DeviceCaps&,
                      const HostWeights& c) { return c.pairs ? 0x1p-126 : 0; },
     .flags = [](const DeviceCaps& d, const HostWeights& c) { return host::flags(c.isa, d); },
-    .takes_weights = has_weights};
+    .takes_weights = has_weights,
+    .computes_groups = [](const Gemm&) { return true; }};
 
 }  // namespace
 

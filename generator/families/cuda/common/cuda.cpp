@@ -100,6 +100,8 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["integer"] = value_of(g.accumulator == s32);
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   v["zeros"] = "0";
+  v["groups"] = value_of(g.grouping != Grouping::none);
+  v["masked"] = value_of(g.grouping == Grouping::masked);
   for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
     v[fmt::format("line_scale_{}", side)] =
         value_of(scale == Scale::line || scale == Scale::tensor);

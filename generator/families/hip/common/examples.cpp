@@ -43,7 +43,7 @@ Parameters parameters(const MfmaExample& e) {
   c.push_back({"define", "KILN_MFMA_BUILTIN", fmt::format("__builtin_amdgcn_{}", i.builtin), ""});
   out.values["scaled"] = value_of(i.scaled());
   out.values["two_runs"] = value_of(two_runs);
-  out.values["zeros"] = value_of(false);
+  out.values["zeros"] = out.values["groups"] = value_of(false);
   out.values["scales"] = value_of(false);  // of a whole problem: see abi.h
   return out;
 }

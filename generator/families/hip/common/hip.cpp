@@ -63,7 +63,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["integer"] = value_of(g.accumulator == s32);
   v["double"] = value_of(g.accumulator == fp64);
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
-  v["zeros"] = "0";
+  v["zeros"] = v["groups"] = "0";
 }
 
 /// HIP fuses products with additions unless a pragma forbids it, as

@@ -1,0 +1,43 @@
+// A grouped problem as the products of its groups. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "generator/problem/canonical.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/operand.h"
+
+namespace kiln {
+
+inline bool grouped(const Gemm& gemm) { return gemm.grouping != Grouping::none; }
+
+/// Rows of A and D, counted from the first of its matrix.
+struct GroupRows {
+  std::int64_t first = 0, count = 0;
+};
+/// Those of one group, by the list of groups. What the list may not say is taken to be the nearest
+/// that it may, as kernels do.
+GroupRows rows_of_group(const Gemm& gemm, const void* groups, std::int64_t group);
+
+/// The product of one group alone: a problem without groups, whose pitches are spelt out.
+Gemm alone(const Gemm& gemm, std::int64_t rows);
+/// The same in canonical form, whatever the rows are.
+Canonical alone(const Canonical& problem, std::int64_t rows);
+
+/// Elements of an operand from its first to a group's first.
+std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, std::int64_t first_row);
+
+/// Moves a call's pointers to one group's, `groups` aside. Null stays null.
+template <typename Pointers>
+void move_to_group(const Gemm& gemm, Pointers& pointers, std::int64_t group, const GroupRows& rows) {
+  for_each_operand([&](auto which) {
+    auto& at = pointer<which>(pointers);
+    if (which == Operand::groups || at == nullptr || !present(gemm, which)) return;
+    // D alone is written, and what is read is const in every struct of pointers.
+    auto* const bytes = static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(at)));
+    at = bytes + bytes_of(dtype_of(gemm, which), to_group(gemm, which, group, rows.first));
+  });
+}
+
+}  // namespace kiln
