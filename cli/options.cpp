@@ -29,7 +29,8 @@ constexpr const char* kShapeHelp =
     "T "
     "stored transposed. Keys: batch= "
     "lda= ldb= ldc= ldd= stride_a= stride_b= stride_c= stride_d= order= out= acc= epilogue= "
-    "align= packed_b=1 scale= numerics= gate=. kiln tune, explain and bench --any-m take a size as a "
+    "align= packed_b=1 scale= numerics= gate=; of weights (bf16_int4, fp16_uint4, ...) group= "
+    "scale_type= zero=. kiln tune, explain and bench --any-m take a size as a "
     "range, "
     "1..8192. "
     "Repeatable";

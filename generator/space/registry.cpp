@@ -66,10 +66,9 @@ namespace {
 /// one that offers a plain config (summation.h).
 std::vector<Family>& family_rows() {
   static std::vector<Family> rows{
-      host::amx::family(),   host::packed::family(),  host::dot::family(),
-      host::small::family(), host::weights::family(), host::library::family(),
-      cuda::wgmma::family(), cuda::mma::family(),     cuda::simt::family(),
-      cuda::gemv::family(),  cuda::library::family(), hip::mfma::family(),
+      host::amx::family(),   host::weights::family(), host::packed::family(),  host::dot::family(),
+      host::small::family(), host::library::family(), cuda::wgmma::family(),   cuda::mma::family(),
+      cuda::simt::family(),  cuda::gemv::family(),    cuda::library::family(), hip::mfma::family(),
       hip::mx::family(),     hip::simt::family()};
   return rows;
 }

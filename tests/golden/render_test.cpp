@@ -89,6 +89,15 @@ const Case kCases[] = {
     {"host_dot_ahead", "avx512_bf16", 1, "bf16 N N 4008 3 1529",
      "host_dot isa=avx512 mr=8 nr=3 kc=0 mc=0 parallel=none prefetch=0 pack_b=1 ahead=1",
      "cpu/dot/dot.cpp"},
+    {"host_packed_uint4", "avx512", 1,
+     "bf16_uint4 N T 512 4096 4096 group=128 scale_type=bf16 zero=int",
+     "host_packed isa=avx512 mr=8 nv=3 kc=512 mc=192 nc=528 pack_a=1 pack_b=1 inner=columns "
+     "parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
+     "cpu/common/decode.h"},
+    {"host_packed_int8_n_major_avx2", "avx2", 1, "fp16_int8 N N 64 128 256 group=k zero=float",
+     "host_packed isa=avx2 mr=4 nv=2 kc=64 mc=96 nc=64 pack_a=1 pack_b=1 inner=rows "
+     "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
+     "cpu/common/decode.h"},
     {"host_weights_pairs", "avx512_bf16", 1, "bf16_int4 N T 2 4096 4096 group=128 zero=int",
      "host_weights isa=avx512 pairs=1 mr=2 nr=4 ahead=0 parallel=none", "cpu/weights/weights.cpp"},
     {"host_weights_groups_of_32_avx2", "avx2", 1,

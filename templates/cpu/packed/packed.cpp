@@ -1,5 +1,5 @@
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h, transposed.h and the
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h and the
 // parameters.
 //% if gate
 // Columns are those of D, under each of which are two of op(B).
@@ -651,6 +651,9 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
 
 /// One batch: everything that one thread does of it.
 static void multiply(const KilnArgs& args, const Memory& memory, Output out, Range rows,
+                     //% if weights
+                     const Weights& weights,
+                     //% end
                      Range columns, Range ks) {
   if (rows.begin == rows.end) return;
   const i64 mc = args.division.mc, nc = args.division.nc, kc = args.division.kc;
@@ -678,7 +681,10 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
       //% if pack_b && interleaved
       pack_columns(args, memory.b, 2 * j, 2 * (block_columns.end - j), k0, k);
       //% end
-      //% if pack_b && !gate
+      //% if pack_b && weights
+      pack_weights(memory.b, weights, k0, j, block_columns.end - j, k);
+      //% end
+      //% if pack_b && !weights && !gate
       //% if b_k_major
       pack_panels_along(memory.b, b_at(args, k0, j), args.ldb, block_columns.end - j, k);
       //% else
@@ -724,7 +730,8 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
     //% if b_packed
     args.b = static_cast<const Unit*>(all->b) + batch * panels_units(args.n, args.k);
-    //% else
+    //% end
+    //% if !b_packed && !weights
     args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
     //% end
     Output out = output_of(args, batch);
@@ -737,7 +744,11 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
            thread, threads);
     wait_for_all(args.barrier, threads);
     //% else
-    multiply(args, memory, out, work.rows, work.columns, work.ks);
+    multiply(args, memory, out, work.rows,
+             //% if weights
+             weights_of(*all, batch),
+             //% end
+             work.columns, work.ks);
     //% end
   }
   //% if stream_d

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_12c1436cd4febb78.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_2e30de581efcff3a.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -600,6 +600,11 @@ __attribute__((noinline)) static void pack_panels_across(Unit* to, const T* from
   end_panels(to, width, k);
 }
 
+// ---- cpu/common/decode.h ----
+// Panels of B from weights of four or eight bits: codes become numbers, less zero points and times
+// scales, while they are packed. Expects panels.h, kCodeBits, TypeScale and, unless whole columns
+// share a scale, kGroupK, of which blocks of k hold whole ones or which hold whole runs.
+
 // ---- cpu/packed/ahead.h ----
 // Lines of memory that are read soon, fetched a few at a time while tiles compute: what no hardware
 // prefetcher can know, since the next block of an operand begins on other pages.
@@ -638,7 +643,7 @@ KILN_INLINE void fetch(Ahead& next) {
 
 // ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h, transposed.h and the
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h and the
 // parameters.
 
 /// What is read after the current tiles, of A and of B.
@@ -911,6 +916,7 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
     args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
     Output out = output_of(args, batch);
-    multiply(args, memory, out, work.rows, work.columns, work.ks);
+    multiply(args, memory, out, work.rows,
+             work.columns, work.ks);
   }
 }

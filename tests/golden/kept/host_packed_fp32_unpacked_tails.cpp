@@ -23,7 +23,7 @@ constexpr int kFetchB = 1;        // lines of B's next block that 8 steps fetch 
 
 // ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, ahead.h, transposed.h and the
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h and the
 // parameters.
 
 /// What is read after the current tiles, of A and of B.
@@ -287,6 +287,7 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
     args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
     Output out = output_of(args, batch);
-    multiply(args, memory, out, work.rows, work.columns, work.ks);
+    multiply(args, memory, out, work.rows,
+             work.columns, work.ks);
   }
 }

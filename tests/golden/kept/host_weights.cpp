@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16_uint4 N T 1 4096 4096 group=128 scale_type=bf16 zero=int
 // config:  host_weights isa=avx512 pairs=0 mr=1 nr=4 ahead=1 parallel=n
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_weights_af0754f3e2ca310a.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_weights_ea9176577bd0c275.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -101,7 +101,7 @@ using TypeB = u8;                 // elements of B
 using TypeD = Bfloat;             // elements of C and D
 constexpr int kVectorBytes = 64;  // accumulators of vfmadd231ps
 using TypeScale = Bfloat;         // scales of B
-using TypeZero = u8;              // zero points of B
+using TypeZero = u8;              // its zero points
 constexpr int kCodeBits = 4;      // bits of an element of B
 constexpr int kGroupK = 128;      // elements along k that share a scale
 constexpr int kMr = 1;            // rows of A in the tile

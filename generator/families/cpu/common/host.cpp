@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 
 namespace kiln::host {
@@ -49,6 +50,7 @@ bool has(Isa isa, const DeviceCaps& device) {
 
 const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device) {
   if (!has(isa, device)) return nullptr;
+  if (has_weights(problem.gemm)) return kiln::widening_instruction(isa, fp32, fp32);
   return dot_instruction(isa, device.cpu, problem.gemm.a.dtype, problem.gemm.b.dtype);
 }
 
@@ -105,6 +107,25 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["zeros"] = value_of(g.zero != Zero::none);
   v["groups"] = value_of(false);
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
+}
+
+void add_weights(Parameters& to, const Gemm& gemm) {
+  const int bits = bits_of(gemm.b.dtype), along = scale_block(gemm.scale_b).along;
+  auto& v = to.values;
+  v["weights"] = value_of(has_weights(gemm));
+  v["code_bits"] = std::to_string(bits);
+  v["signed_codes"] = value_of(gemm.b.dtype != u4);
+  v["integer_zeros"] = value_of(gemm.zero == Zero::integer);
+  v["whole_column"] = value_of(along == 0);
+  if (!has_weights(gemm)) return;
+  const auto use = [&](const char* name, DType type, const char* gloss) {
+    to.constants.push_back({"using", name, std::string(c_type(type)), gloss});
+  };
+  use("TypeScale", gemm.scale_type, "scales of B");
+  if (gemm.zero != Zero::none) use("TypeZero", dtype_of(gemm, Operand::zero_b), "its zero points");
+  to.constants.push_back(number("kCodeBits", bits, "bits of an element of B"));
+  if (along > 0)
+    to.constants.push_back(number("kGroupK", along, "elements along k that share a scale"));
 }
 
 KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel) {

@@ -11,7 +11,7 @@
 
 namespace kiln::host {
 
-/// The row that computes the problem with `isa` on `device`, or null.
+/// The row that computes the problem with `isa` on `device`, or null. Weights become fp32.
 const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device);
 
 /// The row that computes the problem as fp32, or null.
@@ -30,6 +30,9 @@ bool shifts_a(const Canonical& problem, const DotInstruction& row);
 /// The values and constants that templates/cpu/common/vector.h and epilogue.h expect.
 void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device, Isa isa,
                 const DotInstruction& row, int vector_bytes, bool any_epilogue = false);
+/// Constants and values of weights in groups, if B holds such: what decode.h and weights.cpp
+/// expect.
+void add_weights(Parameters& to, const Gemm& gemm);
 /// Divides a call's work as a config's keys say; 0 stands for a key that the family has not.
 KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel);
 /// Whether k is divided among threads, and at which multiples the others are: what

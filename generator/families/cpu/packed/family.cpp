@@ -7,6 +7,7 @@
 
 #include "generator/families/cpu/common/packed_layout.h"
 #include "generator/families/cpu/packed/sizes.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/space/typed_family.h"
 
@@ -16,11 +17,11 @@ namespace {
 using host::instruction;
 using host::PackedSizes;
 
-constexpr std::array<std::string_view, 10> kFiles{
-    "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h",
-    "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/common/pack.h",
-    "cpu/common/panels.h",   "cpu/packed/ahead.h", "cpu/packed/transposed.h",
-    "cpu/packed/packed.cpp"};
+constexpr std::array<std::string_view, 11> kFiles{
+    "cpu/common/abi.h",        "cpu/common/types.h",   "cpu/common/vector.h",
+    "cpu/common/epilogue.h",   "cpu/common/share.h",   "cpu/common/pack.h",
+    "cpu/common/panels.h",     "cpu/common/decode.h",  "cpu/packed/ahead.h",
+    "cpu/packed/transposed.h", "cpu/packed/packed.cpp"};
 
 PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
   const auto& row = *row_of(p, d, c);
@@ -69,6 +70,11 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
     {"packed weights need pack_b=1, swap=0, widen=0 and no parallel=k",
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return !p.gemm.b_packed || (c.pack_b && !c.swap && !c.widen && c.parallel != Parallel::k);
+     }},
+    {"weights in groups need pack_b=1, swap=0, fetch_b=0, no parallel=k and kc of whole runs of 32",
+     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+       return !has_weights(p.gemm) || (c.pack_b && !c.swap && c.fetch_b == 0 &&
+                                       c.parallel != Parallel::k && c.kc % 32 == 0);
      }},
     {"swap=1 needs stream_d=0 and no parallel=k",
      [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
@@ -158,6 +164,7 @@ Parameters parameters(const Canonical&, const DeviceCaps& d, const HostPacked& h
   v["stream_d"] = flag(h.stream_d);
   v["fetch_d"] = flag(!h.stream_d && !h.swap);
   v["swap"] = flag(h.swap);
+  host::add_weights(out, p.gemm);
   // Units stand in memory as they are, so that one load reads one.
   v["direct_a"] = flag((row.kind == Kind::f32 && p.gemm.a.dtype == fp32) || row.kind == Kind::f64 ||
                        row.kind == Kind::bf16 || row.kind == Kind::vnni);
@@ -185,7 +192,8 @@ std::string summation(const Canonical& p, const DeviceCaps& d, const HostPacked&
 
 /// A plain blocking for whatever the best instruction set of the device computes.
 std::optional<HostPacked> fallback(const Canonical& p, const DeviceCaps& d) {
-  if (p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none) return std::nullopt;
+  const bool scaled = p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none;
+  if (scaled && !has_weights(p.gemm)) return std::nullopt;
   const Isa isa = host::isas(d).front();
   const auto* row = instruction(isa, p, d);
   if (row == nullptr) return std::nullopt;
@@ -225,7 +233,8 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostPacked& c) { return c.widen ? 0 : host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostPacked& c) { return host::flags(c.isa, d); },
-    .computes_gates = [](const Gemm&) { return true; },
+    .computes_gates = [](const Gemm& g) { return !has_weights(g); },
+    .takes_weights = has_weights,
     .computes_groups = [](const Gemm&) { return true; }};
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "generator/families/cpu/packed/sizes.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 
 namespace kiln::host::packed {
@@ -43,7 +44,7 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
     out.a = lines(h.mc * kc * size_of(g.a.dtype), double(h.mc) / h.mr * column_tiles);
   if (!h.pack_a && p.a_k_major)
     out.a = lines(h.mr * kc * size_of(g.a.dtype), h.inner == Inner::rows ? 1 : column_tiles);
-  if (!g.b_packed && (h.nc < g.n || h.kc < g.k))
+  if (!g.b_packed && !has_weights(g) && (h.nc < g.n || h.kc < g.k))
     out.b = lines(std::min<double>(h.nc, double(g.n)) * factors * kc * size_of(g.b.dtype),
                   row_tiles * column_tiles);
   return out;
@@ -92,8 +93,11 @@ std::vector<int> blocks_of_k(const Gemm& g, int group) {
   // Few rows read B once, at the memory's speed: short blocks read whole rows of it in order, no
   // more of them at a time than the prefetchers follow.
   if (g.m <= 16) values = {8, 16, 32, 64};
+  // Runs of weights are whole.
+  if (has_weights(g)) values.clear();
   for (const int steps : {128, 256, 384, 512, 1024, 4096}) values.push_back(steps * group);
-  for (std::int64_t& value : values) value = std::min(k, value);
+  const std::int64_t most = has_weights(g) ? ceil_div(k, 32) * 32 : k;
+  for (std::int64_t& value : values) value = std::min(most, value);
   return distinct(values);
 }
 
@@ -138,7 +142,7 @@ Choices choices(const Canonical& p, const DeviceCaps& d, bool swap) {
     // One thread alone may win only where waking the others costs a share worth mentioning: below
     // some 0.3 ms.
     out.ways = {Parallel::m, Parallel::n};
-    if (!swap && !gated(p.gemm)) out.ways.push_back(Parallel::k);
+    if (!swap && !gated(p.gemm) && !has_weights(p.gemm)) out.ways.push_back(Parallel::k);
     if (p.gemm.flops() < 64e6) out.ways.push_back(Parallel::none);
     if (d.compute_units > 3) out.ways.push_back(Parallel::grid);
     if (p.gemm.batch > 1) out.ways.push_back(Parallel::batch);
@@ -176,7 +180,8 @@ void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
       for (const Blocks& b : blocks(p.gemm, mr, nr, m, n))
         for (const int kc : kcs)
           for (const bool pack_a : {false, true})
-            for (const bool pack_b : {false, true})
+            for (const bool pack_b : {false, true}) {
+              if (!pack_b && has_weights(p.gemm)) continue;
               for (const Parallel way : ways)
                 for (const int prefetch : prefetches)
                   for (const bool stream : streams) {
@@ -197,6 +202,7 @@ void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
                     h.fetch_b = next.b;
                     visit(h);
                   }
+            }
     }
   }
 }
@@ -211,7 +217,8 @@ void enumerate_packed(const Canonical& p, const DeviceCaps& d,
                       const std::function<void(const Config&)>& visit) {
   constexpr std::int64_t kFewColumns = 64;
   const bool weights = p.gemm.b_packed;
-  const bool swaps = !weights && !gated(p.gemm) && p.gemm.n <= kFewColumns && p.gemm.n < p.gemm.m;
+  const bool swaps = !weights && !has_weights(p.gemm) && !gated(p.gemm) &&
+                     p.gemm.n <= kFewColumns && p.gemm.n < p.gemm.m;
   const auto* row = instruction(isas(d).front(), p, d);
   const bool widens = !weights && row != nullptr && row->kind == Kind::bf16 && slow_pairs(d);
   for (const bool widen : {false, true}) {

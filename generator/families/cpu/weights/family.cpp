@@ -93,31 +93,19 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostWeights
   const Gemm& g = p.gemm;
   Parameters out;
   host::add_common(out, p, d, h.isa, w.row, w.row.vector_bytes);
-  const int bits = bits_of(g.b.dtype);
   const bool is_signed = g.b.dtype != u4;
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
-  const auto use = [&](const char* name, std::string_view type, const char* gloss) {
-    out.constants.push_back({"using", name, std::string(type), gloss});
-  };
-  use("TypeScale", c_type(g.scale_type), "scales of B");
-  if (g.zero != Zero::none)
-    use("TypeZero", c_type(dtype_of(g, Operand::zero_b)), "zero points of B");
-  add("kCodeBits", bits, "bits of an element of B");
-  if (w.along > 0) add("kGroupK", w.along, "elements along k that share a scale");
+  host::add_weights(out, g);
   if (h.pairs)
     out.constants.push_back(
         {"bool", "kSignedCodes", is_signed ? "true" : "false", "codes are two's complement"});
   add("kMr", h.mr, "rows of A in the tile");
   add("kNr", h.nr, "columns of B in the tile");
   auto& v = out.values;
-  v["code_bits"] = std::to_string(bits);
-  v["signed_codes"] = value_of(is_signed);
-  v["integer_zeros"] = value_of(g.zero == Zero::integer);
   v["table"] = value_of(w.table);
   v["several_groups"] = value_of(w.several);
-  v["whole_column"] = value_of(w.along == 0);
   // Elsewhere the table's numbers are less the zero point.
   v["subtract"] = value_of(g.zero != Zero::none && (!w.table || w.several));
   v["ahead"] = value_of(h.ahead);
@@ -158,6 +146,7 @@ std::string summation(const Canonical&, const DeviceCaps&, const HostWeights&,
 }
 
 std::optional<HostWeights> fallback(const Canonical& p, const DeviceCaps& d) {
+  if (p.gemm.m > kMostRows) return std::nullopt;
   HostWeights h{.isa = host::isas(d).front(), .mr = int(std::clamp<std::int64_t>(p.gemm.m, 1, 4))};
   h.nr = h.isa == Isa::avx512 ? 4 : 2;
   if (!p.b_k_major || p.gemm.b_packed || row_of(p, d, h) == nullptr) return std::nullopt;

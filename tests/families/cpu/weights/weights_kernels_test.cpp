@@ -1,48 +1,69 @@
-// host_weights: every format and kind of zero points on every instruction set, and its rules.
+// host_weights and the panels of host_packed: every format and kind of zero points on every
+// instruction set, and its rules.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "generator/problem/operand.h"
 #include "generator/space/space.h"
 #include "generator/space/summation.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
+#include "tuner/verify/data.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln::weights_kernels_test {
 
 struct Drawn {
   const char* shape;
-  HostWeights config;
+  Config config;
 };
 
 /// Groups that are shorter and longer than a vector's codes, tails of k, rows and columns, layouts.
 const std::vector<Drawn> kDrawn{
-    {"bf16_int4 N T 3 37 608 group=32 zero=float scale_type=fp16", {.mr = 2, .nr = 4}},
+    {"bf16_int4 N T 3 37 608 group=32 zero=float scale_type=fp16", HostWeights{.mr = 2, .nr = 4}},
     {"bf16_uint4 N T 1 33 576 group=64 zero=int scale_type=bf16",
-     {.mr = 1, .nr = 5, .ahead = true}},
+     HostWeights{.mr = 1, .nr = 5, .ahead = true}},
     {"fp16_uint4 N T 2 9 640 batch=3 group=128 zero=int epilogue=bias_col+silu+residual",
-     {.mr = 2, .nr = 2}},
-    {"bf16_int4 N T 5 19 302 group=k zero=int ldb=310", {.mr = 4, .nr = 2}},
-    {"fp16_int4 T T 4 11 256 group=128 lda=7 out=fp32", {.mr = 1, .nr = 8}},
-    {"bf16_int8 N T 3 19 301 group=k zero=int", {.mr = 3, .nr = 1}},
-    {"fp16_int8 T T 2 11 224 group=32 zero=float", {.mr = 2, .nr = 2}},
+     HostWeights{.mr = 2, .nr = 2}},
+    {"bf16_int4 N T 5 19 302 group=k zero=int ldb=310", HostWeights{.mr = 4, .nr = 2}},
+    {"fp16_int4 T T 4 11 256 group=128 lda=7 out=fp32", HostWeights{.mr = 1, .nr = 8}},
+    {"bf16_int8 N T 3 19 301 group=k zero=int", HostWeights{.mr = 3, .nr = 1}},
+    {"fp16_int8 T T 2 11 224 group=32 zero=float", HostWeights{.mr = 2, .nr = 2}},
+};
+/// Panels: codes along k and along n, tails of both, groups that end within blocks of k.
+constexpr HostPacked panels(int kc, Parallel way = Parallel::n) {
+  return {.mr = 3, .nv = 2, .kc = kc, .mc = 6, .nc = 64, .inner = Inner::rows, .parallel = way};
+}
+const std::vector<Drawn> kPanels{
+    {"bf16_int4 N N 7 38 224 group=32 zero=float scale_type=fp16", panels(96)},
+    {"bf16_uint4 N T 8 37 640 batch=3 group=128 zero=int", panels(160)},
+    {"fp16_int8 T N 5 35 301 group=k zero=int epilogue=bias_row+relu", panels(64)},
+    {"fp16_uint4 T T 9 21 302 group=k zero=int ldb=306 out=fp32", panels(320, Parallel::m)},
+    {"bf16_int8 N T 4 19 192 group=64 scale_type=bf16", panels(96)},
 };
 const std::vector<Drawn> kPairs{
-    {"bf16_int4 N T 3 21 96 group=32 scale_type=bf16", {.pairs = true, .mr = 2, .nr = 3}},
-    {"bf16_uint4 N T 1 33 640 group=128 zero=int", {.pairs = true, .mr = 1, .nr = 4}},
-    {"bf16_int4 T T 2 9 300 group=k zero=int out=fp32", {.pairs = true, .mr = 1, .nr = 2}},
+    {"bf16_int4 N T 3 21 96 group=32 scale_type=bf16",
+     HostWeights{.pairs = true, .mr = 2, .nr = 3}},
+    {"bf16_uint4 N T 1 33 640 group=128 zero=int", HostWeights{.pairs = true, .mr = 1, .nr = 4}},
+    {"bf16_int4 T T 2 9 300 group=k zero=int out=fp32",
+     HostWeights{.pairs = true, .mr = 1, .nr = 2}},
 };
 
 void expect_right(const char* cpu, const Drawn& drawn, test::Attempt& attempt) {
   const auto device = test::runnable(cpu, 2);
   if (!device) return;
   const Gemm gemm = parse_gemm(drawn.shape).value();
-  HostWeights config = drawn.config;
-  config.isa = device->cpu.avx512 ? Isa::avx512 : device->cpu.avx2_fma ? Isa::avx2 : Isa::portable;
-  config.parallel = Parallel::n;
+  const Isa isa = device->cpu.avx512     ? Isa::avx512
+                  : device->cpu.avx2_fma ? Isa::avx2
+                                         : Isa::portable;
+  Config config = drawn.config;
+  if (auto* const few = std::get_if<HostWeights>(&config))
+    few->isa = isa, few->parallel = Parallel::n;
+  if (auto* const packed = std::get_if<HostPacked>(&config)) packed->isa = isa;
   const std::string what = fmt::format("{} | {} | {}", cpu, drawn.shape, text(config));
   attempt.at(what);
   ASSERT_EQ(broken_rule(canonicalise(gemm), *device, config), "") << what;
@@ -59,7 +80,8 @@ void expect_right(const char* cpu, const Drawn& drawn, test::Attempt& attempt) {
 TEST(HostWeights, EveryFormatOnEveryInstructionSet) {
   test::Attempt attempt;
   for (const char* cpu : {"portable", "avx2", "avx512"})
-    for (const Drawn& drawn : kDrawn) expect_right(cpu, drawn, attempt);
+    for (const std::vector<Drawn>& all : {kDrawn, kPanels})
+      for (const Drawn& drawn : all) expect_right(cpu, drawn, attempt);
   for (const Drawn& drawn : kPairs) expect_right("avx512_bf16", drawn, attempt);
 }
 

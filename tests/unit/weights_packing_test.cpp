@@ -1,0 +1,219 @@
+// Weights from fp32 and from the layouts of checkpoints: codes, scales and zero points are where
+// and what they should be, and a product of them is the product of what they stand for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "generator/problem/extent.h"
+#include "kiln/numeric.hpp"
+#include "kiln/quantise.hpp"
+#include "tuner/verify/reference.h"
+
+namespace kiln::weights_packing_test {
+
+using testing::HasSubstr;
+
+std::vector<float> normal_values(std::int64_t count, std::uint64_t seed, float mean = 0) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(mean, 1);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& x : values) x = normal(random);
+  return values;
+}
+
+TEST(QuantiseWeights, NumbersAreWithinHalfAStep) {
+  constexpr std::int64_t kN = 6, kK = 256;
+  const auto values = normal_values(kN * kK, 1, 0.5f);
+  for (const Scale group : {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128})
+    for (const DType scales : {fp32, bf16, fp16})
+      for (const DType type : {s4, u4, s8})
+        for (const Zero zero : {Zero::none, Zero::integer, Zero::floating}) {
+          if (type == u4 && zero == Zero::none) continue;
+          const auto w = quantise_weights(values, kN, kK, type, group, scales, zero);
+          ASSERT_TRUE(w) << w.error().message;
+          ASSERT_TRUE(validate(w->problem(3, fp16)));
+          EXPECT_EQ(static_cast<std::int64_t>(w->codes.size()),
+                    span_bytes(w->problem(1, bf16), Operand::b));
+          EXPECT_EQ(static_cast<std::int64_t>(w->scales.size()),
+                    span_bytes(w->problem(1, bf16), Operand::scale_b));
+          EXPECT_EQ(static_cast<std::int64_t>(w->zeros.size()),
+                    span_bytes(w->problem(1, bf16), Operand::zero_b));
+          const auto back = dequantise(*w);
+          const int along = scale_block(group).along == 0 ? int(kK) : scale_block(group).along;
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            const double step =
+                load_element(scales, w->scales.data(), static_cast<std::int64_t>(i) / along);
+            // A rounded scale or zero point moves the ends of the range by a part of a step.
+            EXPECT_NEAR(back[i], values[i],
+                        step * (scales == fp32 ? 0.51
+                                : type == s8   ? 1.6
+                                               : 0.85))
+                << i;
+          }
+        }
+}
+
+TEST(QuantiseWeights, RefusalsNameTheField) {
+  const auto message = [](std::int64_t n, std::int64_t k, DType type, Scale group,
+                          DType scales = fp32, Zero zero = Zero::none, float value = 1) {
+    const std::vector<float> values(static_cast<std::size_t>(n * k), value);
+    const auto w = quantise_weights(values, n, k, type, group, scales, zero);
+    return w ? std::string("accepted") : w.error().message;
+  };
+  EXPECT_THAT(message(2, 64, fp8_e4m3, Scale::line), HasSubstr("type = fp8_e4m3"));
+  EXPECT_THAT(message(2, 96, s4, Scale::line_64), HasSubstr("k = 96"));
+  EXPECT_THAT(message(2, 63, s4, Scale::line), HasSubstr("k = 63"));
+  EXPECT_THAT(message(2, 64, s4, Scale::tensor), HasSubstr("scale_b = tensor"));
+  EXPECT_THAT(message(2, 64, u4, Scale::line), HasSubstr("zero = none"));
+  EXPECT_THAT(message(2, 64, s4, Scale::line, s8), HasSubstr("scale_type = s8"));
+  EXPECT_THAT(message(2, 64, s4, Scale::line, fp16, Zero::none, 1e9f), HasSubstr("beyond fp16"));
+  EXPECT_THAT(message(2, 64, s4, Scale::line, fp32, Zero::none, NAN), HasSubstr("column 0 at 0"));
+  EXPECT_THAT(quantise_weights(std::vector<float>(5), 2, 4, s4, Scale::line).error().message,
+              HasSubstr("5 values"));
+  EXPECT_EQ(dequantise(*quantise_weights(std::vector<float>(64), 1, 64, s4, Scale::line_32)),
+            std::vector<float>(64));
+}
+
+/// Codes 0 to 15 and zero points, as they should come out.
+struct Layer {
+  static constexpr std::int64_t kN = 16, kK = 64, kGroups = 2;
+  std::vector<int> codes, zeros;  // [n, k], [n, groups]
+  std::vector<double> scales;     // [n, groups]
+
+  explicit Layer(int most_zero) {
+    std::mt19937 random(3);
+    for (std::int64_t i = 0; i < kN * kK; ++i) codes.push_back(static_cast<int>(random() % 16));
+    for (std::int64_t i = 0; i < kN * kGroups; ++i) {
+      zeros.push_back(1 + static_cast<int>(random() % static_cast<unsigned>(most_zero)));
+      scales.push_back(std::ldexp(1.0 + static_cast<double>(random() % 1024) / 1024, -4));
+    }
+  }
+  std::vector<float> numbers() const {
+    std::vector<float> out;
+    for (std::int64_t j = 0; j < kN; ++j)
+      for (std::int64_t p = 0; p < kK; ++p) {
+        const auto g = static_cast<std::size_t>(j * kGroups + p / 32);
+        out.push_back(static_cast<float>((codes[static_cast<std::size_t>(j * kK + p)] - zeros[g]) *
+                                         scales[g]));
+      }
+    return out;
+  }
+};
+
+/// A checkpoint's tensors, written as its own packing code does.
+struct Tensors {
+  std::vector<std::uint32_t> codes, zeros;
+  std::vector<std::uint16_t> scales;
+
+  Tensors(const Layer& layer, StoredAs as) {
+    constexpr std::int64_t n = Layer::kN, k = Layer::kK, groups = Layer::kGroups;
+    constexpr int kOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};
+    const auto code = [&](std::int64_t p, std::int64_t j) {
+      return static_cast<std::uint32_t>(layer.codes[static_cast<std::size_t>(j * k + p)]);
+    };
+    const auto zero = [&](std::int64_t g, std::int64_t j) {
+      return static_cast<std::uint32_t>(layer.zeros[static_cast<std::size_t>(j * groups + g)] -
+                                        (as == StoredAs::gptq ? 1 : 0));
+    };
+    if (as == StoredAs::awq) {
+      for (std::int64_t p = 0; p < k; ++p)
+        for (std::int64_t j = 0; j < n; j += 8) {
+          codes.push_back(0);
+          for (int i = 0; i < 8; ++i) codes.back() |= code(p, j + kOrder[i]) << (4 * i);
+        }
+    } else {
+      for (std::int64_t p = 0; p < k; p += 8)
+        for (std::int64_t j = 0; j < n; ++j) {
+          codes.push_back(0);
+          for (int i = 0; i < 8; ++i) codes.back() |= code(p + i, j) << (4 * i);
+        }
+    }
+    for (std::int64_t g = 0; g < groups; ++g)
+      for (std::int64_t j = 0; j < n; j += 8) {
+        zeros.push_back(0);
+        for (int i = 0; i < 8; ++i)
+          zeros.back() |= zero(g, j + (as == StoredAs::awq ? kOrder[i] : i)) << (4 * i);
+      }
+    for (std::int64_t g = 0; g < groups; ++g)
+      for (std::int64_t j = 0; j < n; ++j)
+        scales.push_back(float_to_fp16(
+            static_cast<float>(layer.scales[static_cast<std::size_t>(j * groups + g)])));
+  }
+  StoredWeights stored(StoredAs as) const {
+    return {as,   Layer::kN,    Layer::kK,     Scale::line_32,
+            fp16, codes.data(), scales.data(), zeros.data()};
+  }
+};
+
+TEST(WeightsFrom, CheckpointsAreTheirNumbers) {
+  for (const StoredAs as : {StoredAs::gptq, StoredAs::gptq_v2, StoredAs::awq})
+    for (const int most_zero : {15, 16}) {
+      if (most_zero == 16 && as != StoredAs::gptq) continue;
+      const Layer layer(most_zero);
+      const Tensors tensors(layer, as);
+      const auto w = weights_from(tensors.stored(as));
+      ASSERT_TRUE(w) << w.error().message;
+      EXPECT_EQ(w->zero, most_zero == 16 ? Zero::floating : Zero::integer);
+      EXPECT_EQ(dequantise(*w), layer.numbers()) << static_cast<int>(as);
+    }
+  Layer layer(15);
+  std::vector<std::uint8_t> codes(layer.codes.begin(), layer.codes.end());
+  std::vector<std::uint8_t> zeros(layer.zeros.begin(), layer.zeros.end());
+  std::vector<float> scales(layer.scales.begin(), layer.scales.end());
+  StoredWeights plain{StoredAs::plain, Layer::kN,     Layer::kK,   Scale::line_32, fp32,
+                      codes.data(),    scales.data(), zeros.data()};
+  EXPECT_EQ(dequantise(*weights_from(plain)), layer.numbers());
+  codes[Layer::kK + 3] = 16;
+  EXPECT_THAT(weights_from(plain).error().message, HasSubstr("codes: 16 in column 1 at 3"));
+  codes[Layer::kK + 3] = 0;
+  plain.zeros = nullptr;
+  layer.zeros.assign(layer.zeros.size(), 8);
+  layer.codes[Layer::kK + 3] = 0;
+  EXPECT_EQ(dequantise(*weights_from(plain)), layer.numbers());
+}
+
+TEST(WeightsFrom, RefusalsNameTheField) {
+  const Layer layer(15);
+  const Tensors tensors(layer, StoredAs::awq);
+  const auto message = [&](auto change) {
+    StoredWeights s = tensors.stored(StoredAs::awq);
+    change(s);
+    const auto w = weights_from(s);
+    return w ? std::string("accepted") : w.error().message;
+  };
+  EXPECT_THAT(message([](auto& s) { s.n = 12; }), HasSubstr("n = 12"));
+  EXPECT_THAT(message([](auto& s) { s.k = 60; }), HasSubstr("k = 60"));
+  EXPECT_THAT(message([](auto& s) { s.k = 48; }), HasSubstr("k = 48: groups of 32"));
+  EXPECT_THAT(message([](auto& s) { s.codes = nullptr; }), HasSubstr("codes = null"));
+  EXPECT_THAT(message([](auto& s) { s.scales = nullptr; }), HasSubstr("scales = null"));
+  EXPECT_THAT(message([](auto& s) { s.scale_type = s8; }), HasSubstr("scale_type = s8"));
+  EXPECT_THAT(message([](auto& s) { s.as = static_cast<StoredAs>(9); }), HasSubstr("as = 9"));
+}
+
+TEST(WeightsFrom, AProductIsThatOfTheirNumbers) {
+  const Layer layer(16);
+  const Tensors tensors(layer, StoredAs::gptq);
+  const auto w = weights_from(tensors.stored(StoredAs::gptq)).value();
+  const Gemm gemm = w.problem(2, fp16).output(fp32);
+  std::vector<std::uint16_t> a;
+  const auto x = normal_values(2 * Layer::kK, 5);
+  for (const float value : x) a.push_back(float_to_fp16(value));
+  std::vector<float> d(2 * Layer::kN);
+  Operands operands{.a = a.data(), .b = w.codes.data(), .d = d.data()};
+  operands.scale_b = w.scales.data(), operands.zero_b = w.zeros.data();
+  ASSERT_TRUE(reference_gemm(gemm, operands));
+  const auto numbers = layer.numbers();
+  for (std::int64_t i = 0; i < 2; ++i)
+    for (std::int64_t j = 0; j < Layer::kN; ++j) {
+      double sum = 0;
+      for (std::int64_t p = 0; p < Layer::kK; ++p)
+        sum += double(fp16_to_float(a[static_cast<std::size_t>(i * Layer::kK + p)])) *
+               numbers[static_cast<std::size_t>(j * Layer::kK + p)];
+      EXPECT_NEAR(d[static_cast<std::size_t>(i * Layer::kN + j)], sum, 1e-4);
+    }
+}
+
+}  // namespace kiln::weights_packing_test
