@@ -201,17 +201,17 @@ Status check_bias(const Gemm& g) {
 }
 
 Status check_gate(const Gemm& g) {
-  const auto& [bias, activation, residual, bias_as_d, gate, order] = g.epilogue;
-  if (gate == Gate::none) {
-    if (order == GateOrder::stacked) return {};
+  const Epilogue& e = g.epilogue;
+  if (e.gate == Gate::none) {
+    if (e.gate_order == GateOrder::stacked) return {};
     return bad_input("epilogue.gate_order = {}: epilogue.gate = none", "interleaved");
   }
   const auto refuse = [&](std::string why) {
     return fail(ErrorCode::unsupported,
-                fmt::format("epilogue.gate = {}: {}", name(gate), std::move(why)));
+                fmt::format("epilogue.gate = {}: {}", name(e.gate), std::move(why)));
   };
-  if (activation != Activation::none)
-    return refuse(fmt::format("epilogue.activation = {}: must be none", name(activation)));
+  if (e.activation != Activation::none)
+    return refuse(fmt::format("epilogue.activation = {}: must be none", name(e.activation)));
   if (!is_floating(g.d.dtype))
     return refuse(fmt::format("d.dtype = {}: must be a floating-point type", name(g.d.dtype)));
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "runtime/gpu/shared_library.h"
 
