@@ -24,6 +24,15 @@ GroupRows rows_of_group(const Gemm& gemm, const void* groups, std::int64_t group
   return {first, std::max<std::int64_t>(0, listed(group) - first)};
 }
 
+std::vector<ProductPart> parts_of(const Gemm& gemm, const void* groups) {
+  if (!grouped(gemm)) return {{gemm, 0, {0, gemm.m}}};
+  std::vector<ProductPart> parts;
+  for (std::int64_t group = 0; group < gemm.batch; ++group)
+    if (const GroupRows rows = rows_of_group(gemm, groups, group); rows.count > 0)
+      parts.push_back({alone(gemm, rows.count), group, rows});
+  return parts;
+}
+
 Gemm alone(const Gemm& gemm, std::int64_t rows) {
   Gemm one = gemm;
   one.a.ld = gemm.lda(), one.b.ld = gemm.ldb(), one.c.ld = gemm.ldc(), one.d.ld = gemm.ldd();

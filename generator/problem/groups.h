@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
@@ -27,6 +28,16 @@ Canonical alone(const Canonical& problem, std::int64_t rows);
 
 /// Elements of an operand from its first to a group's first.
 std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, std::int64_t first_row);
+
+/// One product: the whole problem, or one group of it.
+struct ProductPart {
+  Gemm gemm;  // without groups
+  std::int64_t group = 0;
+  GroupRows rows;
+};
+/// The products of which D is made: of groups those that have rows. The list is read where there
+/// are groups.
+std::vector<ProductPart> parts_of(const Gemm& gemm, const void* groups);
 
 /// Moves a call's pointers to one group's, `groups` aside. Null stays null.
 template <typename Pointers>

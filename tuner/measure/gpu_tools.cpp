@@ -182,17 +182,37 @@ Result<GpuTools::Count> GpuTools::judge(const Canonical& problem, const KilnGpuA
   return counted();
 }
 
+Status GpuTools::forget(const Gemm& gemm, const ProductPart& part, const gpu::DeviceBuffer& buffer,
+                        std::size_t first, std::uint64_t pattern) const {
+  const std::int64_t size = size_of(gemm.d.dtype);
+  const std::int64_t at = to_group(gemm, Operand::d, part.group, part.rows.first) * size;
+  return call("check_forget", {kBlocks}, buffer.data(), pattern,
+              static_cast<std::int64_t>(first) + at, gemm.n * size, part.rows.count,
+              gemm.ldd() * size);
+}
+
 Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, const gpu::DeviceBuffer& buffer,
                                          std::size_t first, std::uint64_t pattern) const {
   const Extent e = extent(gemm, Operand::d);
-  const std::int64_t size = size_of(gemm.d.dtype);
+  const std::int64_t size = size_of(gemm.d.dtype), stride = batch_stride(gemm, Operand::d);
+  return changed_beside(buffer, pattern,
+                        {static_cast<std::int64_t>(first), e.length * size, e.lines,
+                         leading_dimension(gemm, Operand::d) * size, stride == 0 ? 1 : gemm.batch,
+                         stride * size});
+}
+
+Result<GpuTools::Count> GpuTools::changed(const gpu::DeviceBuffer& buffer,
+                                          std::uint64_t pattern) const {
+  return changed_beside(buffer, pattern, {.batch = 0});
+}
+
+Result<GpuTools::Count> GpuTools::changed_beside(const gpu::DeviceBuffer& buffer,
+                                                 std::uint64_t pattern, const DLines& d) const {
   Status ok = poison(counters_.data(), 8, 0);
   if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});
   if (ok)
     ok = call("check_around", {kBlocks}, buffer.data(), static_cast<std::int64_t>(buffer.bytes()),
-              pattern, static_cast<std::int64_t>(first), e.length * size, e.lines,
-              leading_dimension(gemm, Operand::d) * size, gemm.batch,
-              batch_stride(gemm, Operand::d) * size, counters_.data());
+              pattern, d.first, d.line, d.lines, d.pitch, d.batch, d.stride, counters_.data());
   if (!ok) return tl::unexpected(ok.error());
   return counted();
 }

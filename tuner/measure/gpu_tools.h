@@ -8,6 +8,7 @@
 #include <string>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/groups.h"
 #include "runtime/gpu/kernel.h"
 #include "runtime/gpu/telemetry.h"
 #include "tuner/verify/data_set.h"
@@ -43,9 +44,14 @@ class GpuTools {
   };
   Result<Count> judge(const Canonical& problem, const KilnGpuArgs& args, const Scaling& scaling,
                       const double* sums, const float* magnitudes, const void* c) const;
+  /// Gives the elements of one part of D the pattern back.
+  Status forget(const Gemm& gemm, const ProductPart& part, const gpu::DeviceBuffer& buffer,
+                std::size_t first, std::uint64_t pattern) const;
   /// Bytes of D's buffer that are no element of D and lost the pattern; `first` is where D begins.
   Result<Count> around(const Gemm& gemm, const gpu::DeviceBuffer& buffer, std::size_t first,
                        std::uint64_t pattern) const;
+  /// The same where no byte is an element of D.
+  Result<Count> changed(const gpu::DeviceBuffer& buffer, std::uint64_t pattern) const;
 
   /// Errors: device, when `bytes` are more than the device has free; as kiln::room_for.
   Status room_for(double bytes, const std::string& what) const;
@@ -63,6 +69,12 @@ class GpuTools {
   template <typename... Args>
   Status call(const char* entry, Dim3 grid, Args... args) const;
   Result<Count> counted() const;
+  /// Elements of D in a buffer, in bytes.
+  struct DLines {
+    std::int64_t first = 0, line = 1, lines = 0, pitch = 1, batch = 1, stride = 1;
+  };
+  Result<Count> changed_beside(const gpu::DeviceBuffer& buffer, std::uint64_t pattern,
+                               const DLines& d) const;
   Status upload(void* to, std::span<const std::byte> from) const;
 
   gpu::SharedDevice device_;

@@ -162,21 +162,10 @@ Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
   }
   set.change_inputs(gemm);
   for (Input& input : set.inputs_) input.hash = hash_of(input.buffer);
-  set.find_parts();
+  set.parts_ = parts_of(gemm, grouped(gemm) ? set.input(Operand::groups).buffer.data() : nullptr);
+  set.sampled_.resize(set.parts_.size());
+  set.whole_.resize(set.parts_.size());
   return set;
-}
-
-void DataSet::find_parts() {
-  if (!grouped(gemm_)) {
-    parts_.push_back({gemm_, 0, {0, gemm_.m}});
-  } else {
-    const void* const list = input(Operand::groups).buffer.data();
-    for (std::int64_t group = 0; group < gemm_.batch; ++group)
-      if (const GroupRows rows = rows_of_group(gemm_, list, group); rows.count > 0)
-        parts_.push_back({alone(gemm_, rows.count), group, rows});
-  }
-  sampled_.resize(parts_.size());
-  whole_.resize(parts_.size());
 }
 
 /// What a recipe asks for beyond its kind of data.

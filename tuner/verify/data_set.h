@@ -38,13 +38,6 @@ struct DataRecipe {
 /// Nothing where the types leave no room for that or an epilogue would hide it.
 std::optional<std::pair<int, int>> tiny_exponents(const Gemm& gemm);
 
-/// One product with its inputs in memory: the whole problem, or one group of it.
-struct ProductPart {
-  Gemm gemm;  // without groups
-  std::int64_t group = 0;
-  GroupRows rows;
-};
-
 /// Move-only.
 class DataSet {
  public:
@@ -64,7 +57,7 @@ class DataSet {
   /// left alone.
   void bind(Operands& operands) const;
 
-  /// The products of which D is made: groups that have rows, or the one that is the problem.
+  /// The products of which D is made.
   const std::vector<ProductPart>& parts() const { return parts_; }
   /// Pointers as bind() gives them, moved to a part's.
   void bind(Operands& operands, const ProductPart& part) const;
@@ -92,7 +85,6 @@ class DataSet {
   DataSet(const Gemm& gemm, DataRecipe recipe) : gemm_(gemm), recipe_(recipe) {}
   Input& input(Operand which);
   void change_inputs(const Gemm& gemm);
-  void find_parts();
 
   Gemm gemm_;
   DataRecipe recipe_;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "generator/problem/groups.h"
 #include "generator/problem/operands.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/data.h"
@@ -64,9 +65,20 @@ Failure failure_of(const Error& error) { return {Failure::Kind::resources, error
 struct InputSet {
   Contents contents = Contents::exact;
   std::array<gpu::DeviceBuffer, kOperandCount> inputs;  // empty: not there, or D
+  std::vector<ProductPart> parts;                       // of the canonical problem
   gpu::DeviceBuffer sums, magnitudes;
   std::uint64_t checksum = 0;
   const gpu::DeviceBuffer& operator[](Operand which) const { return inputs[index_of(which)]; }
+};
+
+/// One part of a run, as a problem without groups.
+struct PartOfRun {
+  Canonical problem;
+  std::int64_t group = 0;
+  KilnGpuArgs args;
+  const void* c = nullptr;  // what was given, which D may have taken the place of
+  double* sums = nullptr;
+  float* magnitudes = nullptr;
 };
 
 }  // namespace
@@ -107,10 +119,18 @@ struct GpuChecker::Impl {
     return list;
   }
 
+  Data kind_of(const InputSet& set) const {
+    return set.contents == Contents::exact ? Data::exact : Data::uniform;
+  }
+  std::uint64_t seed_of(const InputSet& set) const {
+    return seed * 4 + static_cast<std::uint64_t>(set.contents);
+  }
+
   Status fill(InputSet& set) const {
     const Gemm& g = gemm();
-    const bool exact = set.contents == Contents::exact;
-    const std::uint64_t own = seed * 4 + static_cast<std::uint64_t>(set.contents);
+    std::vector<std::int32_t> groups(grouped(g) ? static_cast<std::size_t>(g.batch) : 0);
+    kiln::fill(g, Operand::groups, kind_of(set), seed_of(set), groups.data());
+    set.parts = parts_of(g, groups.data());
     Status ok;
     const auto then = [&](Status step) {
       if (ok) ok = std::move(step);
@@ -121,7 +141,7 @@ struct GpuChecker::Impl {
       // Not behind the bias: a store beyond D that adds it would leave D's own poison, unseen.
       if (which != Operand::bias)
         then(tools->poison(x.data(), x.bytes(), poison_pattern(g.d.dtype)));
-      then(tools->fill(g, which, exact ? Data::exact : Data::uniform, own, x.data()));
+      then(tools->fill(g, which, kind_of(set), seed_of(set), x.data()));
     }
     if (set.contents == Contents::nonfinite) then(spoil(set));
     return ok;
@@ -166,6 +186,30 @@ struct GpuChecker::Impl {
     return args;
   }
 
+  PartOfRun part_of(const InputSet& set, const ProductPart& part, const KilnGpuArgs& args) const {
+    const Gemm& g = gemm();
+    PartOfRun one{.problem = problem,
+                  .group = part.group,
+                  .args = args,
+                  .c = set[Operand::c].data(),
+                  .sums = reinterpret_cast<double*>(set.sums.data()),
+                  .magnitudes = reinterpret_cast<float*>(set.magnitudes.data())};
+    if (!grouped(g)) return one;
+    one.problem = alone(problem, part.rows.count);
+    move_to_group(g, one.args, part.group, part.rows);
+    one.args.m = part.rows.count;
+    one.args.batch = 1;
+    KilnGpuArgs given = args;
+    given.c = one.c;
+    move_to_group(g, given, part.group, part.rows);
+    one.c = given.c;
+    const std::int64_t row =
+        part.rows.first + (g.grouping == Grouping::masked ? part.group * g.m : 0);
+    one.sums += row * g.columns_of_b();
+    one.magnitudes += row * g.columns_of_b();
+    return one;
+  }
+
   Result<std::uint64_t> checksum(const InputSet& set) const {
     std::uint64_t sum = 0;
     for (const gpu::DeviceBuffer& x : set.inputs) {
@@ -179,7 +223,7 @@ struct GpuChecker::Impl {
 
   Status make_set(InputSet& set) const {
     const Gemm& g = gemm();
-    const auto elements = static_cast<std::size_t>(g.m * g.columns_of_b() * g.batch);
+    const auto elements = static_cast<std::size_t>(g.outputs() * (gated(g) ? 2 : 1));
     std::vector<std::pair<gpu::DeviceBuffer*, std::size_t>> wanted{
         {&set.sums, elements * sizeof(double)}, {&set.magnitudes, elements * sizeof(float)}};
     for (const Operand which : kOperands)
@@ -192,10 +236,11 @@ struct GpuChecker::Impl {
     }
     if (Status ok = fill(set); !ok) return ok;
     const KilnGpuArgs args = args_of(set, {set.contents, 1.0, 0.0, false});
-    if (Status ok = tools->products(problem, args, reinterpret_cast<double*>(set.sums.data()),
-                                    reinterpret_cast<float*>(set.magnitudes.data()));
-        !ok)
-      return ok;
+    for (const ProductPart& part : set.parts) {
+      const PartOfRun one = part_of(set, part, args);
+      if (Status ok = tools->products(one.problem, one.args, one.sums, one.magnitudes); !ok)
+        return ok;
+    }
     const auto sum = checksum(set);
     if (!sum) return tl::unexpected(sum.error());
     set.checksum = *sum;
@@ -226,9 +271,9 @@ struct GpuChecker::Impl {
     return load_element(type, &bits, 0);
   }
 
-  Failure wrong(const InputSet& set, const Run& run, const KilnGpuArgs& args,
+  Failure wrong(const InputSet& set, const Run& run, const PartOfRun& part,
                 GpuTools::Count count) const {
-    const Gemm& g = gemm();
+    const Gemm& g = part.problem.gemm;
     const auto at = static_cast<std::int64_t>(count.first);
     const std::int64_t batch = at / (g.m * g.n), row = at / g.n % g.m, column = at % g.n;
     const std::int64_t d_at = batch * g.d.batch_stride + row * g.d.ld + column;
@@ -241,10 +286,10 @@ struct GpuChecker::Impl {
       const auto which = static_cast<std::size_t>(factor);
       const std::int64_t under = columns_of(g, factor)(column);
       const std::int64_t place = (batch * g.m + row) * g.columns_of_b() + under;
-      sum[which] = read(fp64, set.sums.data(), place);
-      magnitude[which] = read(fp32, set.magnitudes.data(), place);
+      sum[which] = read(fp64, part.sums, place);
+      magnitude[which] = read(fp32, part.magnitudes, place);
       if (present(g, Operand::bias))
-        bias[which] = read(dtype_of(g, Operand::bias), set[Operand::bias].data(),
+        bias[which] = read(dtype_of(g, Operand::bias), part.args.bias,
                            view_of(g, Operand::bias, nullptr, 0).offset(row, under));
     }
     for (const Operand which : kOperands) {
@@ -257,15 +302,17 @@ struct GpuChecker::Impl {
       }
       const std::int64_t index =
           batch * batch_stride(g, which) + view_of(g, which, nullptr, 0).offset(row, column);
-      value = read(dtype_of(g, which), set[which].data(), index);
+      value = read(dtype_of(g, which), which == Operand::c ? part.c : pointer(part.args, which),
+                   index);
     }
     double value = 0, error = 0;
     expect(g, {run.alpha, run.beta, set.contents == Contents::exact}, terms, {&value, 1},
            {&error, 1});
     return {Failure::Kind::wrong_result,
-            fmt::format("batch {} row {} column {} and {} more: got {}, expected {} within {:.3g} "
+            fmt::format("{} {} row {} column {} and {} more: got {}, expected {} within {:.3g} "
                         "before rounding to {} ({}, seed {}, alpha {}, beta {}{}; {})",
-                        batch, row, column, count.wrong - 1, read(g.d.dtype, args.d, d_at), value,
+                        grouped(gemm()) ? "group" : "batch", grouped(gemm()) ? part.group : batch,
+                        row, column, count.wrong - 1, read(g.d.dtype, part.args.d, d_at), value,
                         error, kiln::name(g.d.dtype), name(set.contents), seed, run.alpha, run.beta,
                         run.in_place ? ", C in place" : "", text(asked))};
   }
@@ -293,13 +340,22 @@ struct GpuChecker::Impl {
 
   Verdict compare(const InputSet& set, const Run& run, const KilnGpuArgs& args) const {
     const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
-    const auto values =
-        tools->judge(problem, args, {run.alpha, run.beta, set.contents == Contents::exact},
-                     reinterpret_cast<const double*>(set.sums.data()),
-                     reinterpret_cast<const float*>(set.magnitudes.data()), set[Operand::c].data());
-    if (!values) return broken(values.error());
-    if (values->wrong > 0) return tl::unexpected(wrong(set, run, args, *values));
-    const auto around = tools->around(gemm(), d, kGuard, poison_pattern(gemm().d.dtype));
+    const std::uint64_t pattern = poison_pattern(gemm().d.dtype);
+    // Where C was in D's place, its rows that are no group's remain.
+    const bool exactly = grouped(gemm()) && !run.in_place;
+    for (const ProductPart& part : set.parts) {
+      const PartOfRun one = part_of(set, part, args);
+      const auto values = tools->judge(one.problem, one.args,
+                                       {run.alpha, run.beta, set.contents == Contents::exact},
+                                       one.sums, one.magnitudes, one.c);
+      if (!values) return broken(values.error());
+      if (values->wrong > 0) return tl::unexpected(wrong(set, run, one, *values));
+      if (!exactly) continue;
+      if (Status ok = tools->forget(gemm(), part, d, kGuard, pattern); !ok)
+        return broken(ok.error());
+    }
+    const auto around =
+        exactly ? tools->changed(d, pattern) : tools->around(gemm(), d, kGuard, pattern);
     if (!around) return broken(around.error());
     if (around->wrong > 0)
       return tl::unexpected(Failure{
@@ -322,7 +378,7 @@ GpuChecker::~GpuChecker() = default;
 
 double GpuChecker::bytes_needed(const Gemm& gemm) {
   constexpr double kContents = 2;  // exact and uniform; small problems have a third
-  const double elements = double(gemm.m) * double(gemm.columns_of_b()) * double(gemm.batch);
+  const double elements = gemm.outputs() * (gated(gemm) ? 2 : 1);
   return kContents * (DataSet::bytes_needed(gemm) + elements * (sizeof(double) + sizeof(float))) +
          double(span_bytes(gemm, Operand::d));
 }

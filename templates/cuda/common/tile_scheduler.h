@@ -6,12 +6,19 @@
 //% if group_along == hilbert
 // Expects hilbert.h.
 //% end
+//% if groups
+// Tiles of one group lie behind those of the group before it, so that an empty group has none.
+// Expects groups.h.
+//% end
 #pragma once
 
 struct Work {
   int left, right;    // tile coordinates of this block
   int batch;
   int begin, count;   // stages of k
+  //% if groups
+  int first_row, rows;  // of the group
+  //% end
   //% if sharing != tiles
   int part, parts;    // which of how many parts of the tile's k
   int tile;           // number of the cluster's tile
@@ -26,6 +33,9 @@ struct TileScheduler {
   int next;
   int clusters;
   u32 rank;           // of the block in its cluster
+  //% if groups
+  Groups groups;
+  //% end
   //% if sharing == stream
   int divided_tiles;  // the first ones, whose k is divided evenly among all clusters
   int position, end;  // of this cluster's part of their k, in stages
@@ -65,6 +75,18 @@ struct TileScheduler {
   /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   //% end
   __device__ __forceinline__ void place(Work& work, int tile) const {
+    //% if groups
+    work.batch = groups.holding(tile);
+    work.first_row = groups.first_row(work.batch);
+    work.rows = groups.rows(work.batch);
+    const int at = tile - groups.tiles_before(work.batch);
+    const int of_rows = (work.rows + kGroupRows - 1) / kGroupRows;
+    //% if swap
+    const int lefts = this->lefts, rights = of_rows;
+    //% else
+    const int lefts = of_rows, rights = this->rights;
+    //% end
+    //% else
     //% if batched
     const int area = lefts * rights;
     work.batch = tile / area;
@@ -72,6 +94,7 @@ struct TileScheduler {
     //% else
     work.batch = 0;
     const int at = tile;
+    //% end
     //% end
     //% if group_along == left
     const int band = at / (kGroup * rights), in_band = at - band * kGroup * rights;

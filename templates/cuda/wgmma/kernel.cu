@@ -34,7 +34,11 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   const int region = group;
   //% if sharing == tiles
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
+  //% if groups
+  if (group > 0 && scheduler.next < scheduler.tiles)  // blocks may be left without a tile
+  //% else
   if (group > 0)
+  //% end
     mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
   //% end
   while (scheduler.take(work)) {
@@ -108,12 +112,25 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     }
     mbarrier_init_fence();
   }
+  //% if groups
+  const Groups groups = Groups::at(shared.flags, args);
+  // The list may be the work of the grid before.
+  wait_for_previous_grid();
+  groups.read(args, int(threadIdx.x), kThreads);
+  __syncthreads();
+  if (group == kWarpgroups && int(threadIdx.x) < kThreads - 96)
+    groups.count_tiles(tiles_across(args), int(threadIdx.x) & 31);
+  //% end
   //% if cluster
   cluster_sync();
   //% else
   __syncthreads();
   //% end
+  //% if groups
+  const TileScheduler scheduler = scheduler_of(args, rank, groups);
+  //% else
   const TileScheduler scheduler = scheduler_of(args, rank);
+  //% end
   if (group == kWarpgroups) {
     give_registers<kCopyRegisters>();
     //% if clip

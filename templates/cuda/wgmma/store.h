@@ -200,6 +200,29 @@ KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int la
 //% end
 //% end
 
+//% if store == tma && groups
+constexpr int kBufferRows = kSwap ? kChunk : 16;  // of D
+
+struct alignas(16) Words {
+  u32 word[4];
+};
+
+/// Those rows of a buffer that exist, to D, 16 bytes at a time: lines of D are whole ones.
+/// (row0, column0) is the buffer's first element.
+KILN_DEVICE void drain_rows(u32 buffer, const Output& out, i64 row0, i64 column0, int lane) {
+  constexpr int kEach = 16 / int(sizeof(TypeD)), kUnits = kPitch / 16;
+  const int rows = int(min(i64(kBufferRows), out.rows - row0));
+  for (int t = lane; t < rows * kUnits; t += 32) {
+    const int row = t / kUnits, unit = t % kUnits;
+    const i64 column = column0 + unit * kEach;
+    if (column >= out.columns) continue;
+    Words some;
+    load_shared_words(some.word, buffer + swizzled(row, unit));
+    *reinterpret_cast<Words*>(out.d + (row0 + row) * out.ldd + column) = some;
+  }
+}
+//% end
+
 //% if store == staged
 struct alignas(8) FourD {
   TypeD element[4];
@@ -239,7 +262,11 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   Output out = output_of(args, work.batch);
   find_exponents(out, args, work.batch);
   //% else
+  //% if groups
+  const Output out = output_of_group(args, work.batch, work.first_row, work.rows);
+  //% else
   const Output out = output_of(args, work.batch);
+  //% end
   //% end
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
@@ -278,10 +305,28 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
       fill_buffer(sums[s], chunk * (kChunk / 8), here, lane, exact);
       fence_async_shared();
       __syncwarp();
+      //% if groups
+      // The copy engine knows where D ends, not where a group does.
+      const bool whole = row_of(l, r) + kBufferRows <= out.rows;
+      if (!whole) {
+        drain_rows(here, out, row_of(l, r), column_of(l, r), lane);
+        __syncwarp();
+      }
+      if (lane == 0) {
+        //% if masked
+        if (whole) tma_store_3d(map_d, here, int(column_of(l, r)), int(row_of(l, r)), work.batch);
+        //% else
+        if (whole)
+          tma_store_3d(map_d, here, int(column_of(l, r)), int(row_of(l, r)) + work.first_row, 0);
+        //% end
+        tma_store_commit();  // an empty one too: buffers are counted by them
+      }
+      //% else
       if (lane == 0) {
         tma_store_3d(map_d, here, int(column_of(l, r)), int(row_of(l, r)), work.batch);
         tma_store_commit();
       }
+      //% end
       //% else
       __syncwarp();
       fill_buffer(sums[s], chunk * (kChunk / 8), here, lane, exact);
@@ -314,7 +359,11 @@ KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums], const Acc (&s
 KILN_DEVICE void store_gated(const Acc (&sums)[kSubtiles][kSums], const Work& work,
                              const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
                              u32 row_offset, int group, int thread) {
+  //% if groups
+  const Output out = output_of_group(args, work.batch, work.first_row, work.rows);
+  //% else
   const Output out = output_of(args, work.batch);
+  //% end
   const u32 first = kSwap ? row_offset / 2 : row_offset;
   const int lane = thread & 31;
   Acc d[of_d::kSubtiles][of_d::kSums];

@@ -27,7 +27,7 @@ static_assert(kRightLines % kRightTile == 0 || kRightLines == 1, "a tile is in o
 
 /// Shared memory: the ring, buffers of stores, barriers.
 struct Shared {
-  u32 ring, buffers, full, empty, flags;
+  u32 ring, buffers, full, empty, flags;  // flags of shared k, or the tables of groups
   static __device__ __forceinline__ Shared at(u32 base) {
     Shared s;
     s.ring = base;
@@ -133,18 +133,52 @@ KILN_DEVICE void copy_factors(u32 to, const KilnTensorMap* map, u32 barrier, int
   }
 }
 
-KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank
+                                       //% if groups
+                                       ,
+                                       const Groups& groups
+                                       //% end
+) {
   const int left_rows = int(kSwap ? 2 * args.n : args.m);
   const int right_rows = int(kSwap ? args.m : 2 * args.n);
 //% else
-KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank
+                                       //% if groups
+                                       ,
+                                       const Groups& groups
+                                       //% end
+) {
   const int left_rows = int(kSwap ? args.n : args.m), right_rows = int(kSwap ? args.m : args.n);
 //% end
+  //% if groups
+  // Groups' rows are counted in their tables.
+  TileScheduler scheduler = TileScheduler::start(
+      (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
+      (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
+      (int(args.k) + kDepth - 1) / kDepth, 1, rank);
+  scheduler.groups = groups;
+  scheduler.tiles = groups.tiles_before(groups.count);
+  return scheduler;
+  //% else
   return TileScheduler::start(
       (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
       (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
       (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+  //% end
 }
+
+//% if groups
+/// Clusters' tiles across the lines of B.
+KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
+  //% if gate
+  const int lines = int(2 * args.n);
+  //% else
+  const int lines = int(args.n);
+  //% end
+  constexpr int kLines = kSwap ? kLeftTile * kClusterLeft : kRightTile * kClusterRight;
+  return (lines + kLines - 1) / kLines;
+}
+//% end
 
 //% if clip
 /// The maps of both operands; `last_` ones end with the operand's rows.
@@ -190,6 +224,12 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
     constexpr int right_rows = kRightTile;
     const u32 bytes = left_rows * 128 + kRightBytes;
     //% end
+    //% end
+    //% if groups && masked
+    const int batch_of_a = work.batch;
+    //% end
+    //% if groups && !masked
+    constexpr int batch_of_a = 0;
     //% end
     for (int i = 0; i < work.count; ++i) {
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
@@ -237,9 +277,15 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                                                            work.batch, rank_right, same_left,
                                                            kLeftHint);
       //% else
+      //% if groups && !swap
+      copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(
+          to, left, barrier, work.first_row + work.left * kLeftTile, k, batch_of_a, rank_right,
+          same_left, kLeftHint);
+      //% else
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k,
                                                         work.batch, rank_right, same_left,
                                                         kLeftHint);
+      //% end
       //% end
       //% if gate && !swap
       copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
@@ -247,9 +293,15 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                                                             work.batch, rank_left, same_right,
                                                             kRightHint);
       //% else
+      //% if groups && swap
+      copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(
+          to + kLeftBytes, right, barrier, work.first_row + work.right * kRightTile, k, batch_of_a,
+          rank_left, same_right, kRightHint);
+      //% else
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
                                                          work.right * kRightTile, k, work.batch,
                                                          rank_left, same_right, kRightHint);
+      //% end
       //% end
       //% end
       //% end
@@ -377,6 +429,17 @@ struct TileScales {
                                          kSwap ? args.n : args.m, args.k, work.batch);
     t.right = BlockScales<kRightLines>::of(kSwap ? args.scale_a : args.scale_b,
                                            kSwap ? args.m : args.n, args.k, work.batch);
+    //% if groups
+    //% if swap
+    auto& of_a = t.right;
+    //% else
+    auto& of_a = t.left;
+    //% end
+    of_a.rows = work.rows;
+    //% if !masked
+    of_a.from = static_cast<const float*>(args.scale_a) + work.first_row * of_a.pitch;
+    //% end
+    //% end
     t.first_left = i64(work.left) * kLeftTile + row_offset + thread / 32 * 16 + thread % 32 / 4;
     t.first_right = i64(work.right) * kRightTile + thread % 4 * 2;
     t.begin = work.begin;

@@ -9,6 +9,7 @@
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
+#include "generator/problem/groups.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::wgmma {
@@ -17,13 +18,14 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 27> kFiles{
+constexpr std::array<std::string_view, 29> kFiles{
     "cuda/common/abi.h",        "cuda/common/types.h",          "cuda/common/convert_ptx.h",
     "cuda/common/convert.h",    "cuda/common/epilogue.h",       "cuda/common/workspace.h",
     "cuda/common/hopper_ptx.h", "cuda/common/grid_ptx.h",       "cuda/common/unaligned.h",
     "cuda/wgmma/pack.cu",       "cuda/wgmma/split.cu",          "cuda/wgmma/wgmma_ptx.h",
     "cuda/wgmma/wgmma.h",       "cuda/wgmma/registers_ptx.h",   "cuda/wgmma/registers.h",
-    "cuda/common/hilbert.h",    "cuda/common/tile_scheduler.h", "cuda/common/partials_ptx.h",
+    "cuda/common/hilbert.h",    "cuda/common/groups_ptx.h",   "cuda/common/groups.h",
+    "cuda/common/tile_scheduler.h", "cuda/common/partials_ptx.h",
     "cuda/common/partials.h",   "cuda/wgmma/wgmma.cu",          "cuda/common/swizzle.h",
     "cuda/wgmma/store_ptx.h",   "cuda/wgmma/store.h",           "cuda/wgmma/combine_ptx.h",
     "cuda/wgmma/combine.h",     "cuda/wgmma/reduce.h",          "cuda/wgmma/kernel.cu"};
@@ -103,6 +105,11 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
     {"gate: halves=0, and no sums scaled by blocks of k",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
        return !gated(p.gemm) || (!c.halves && !blocks_along_k(p.gemm.scale_a));
+     }},
+    {"groups: sharing=tiles, halves=0, pack_a=0, pack_b=0, clip=0, and at most 4096 of them",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+       return !grouped(p.gemm) || (c.sharing == Sharing::tiles && !c.halves && !c.pack_a &&
+                                   !c.pack_b && !c.clip && p.gemm.batch <= cuda::kMostGroups);
      }},
     {"gate: B's factors, two matrices to TMA, are whole tiles' halves",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
@@ -270,6 +277,7 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
   c.sharing = Sharing::tiles;
   c.splits = 1;
   visit(c);
+  if (grouped(p.gemm)) return;
   const auto w = wgmma_sizes(p, d, c);
   const std::int64_t room = std::max(1, d.compute_units / w.cluster);
   if (w.tiles % room != 0 && w.stages_of_k >= 4 && w.tiles < 8 * room) {
@@ -308,7 +316,7 @@ void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool wal
   if (most < 2) return;
   c.stages = most;
   const auto w = wgmma_sizes(p, d, c);
-  if (!c.clip && !c.halves && (overhangs(w.left, c.left) || overhangs(w.right, c.right))) {
+  if (!c.clip && !c.halves && !grouped(p.gemm) && (overhangs(w.left, c.left) || overhangs(w.right, c.right))) {
     CudaWgmma clipped = c;
     clipped.clip = true;
     visit_orders(p, d, clipped, walks, visit);
@@ -443,7 +451,8 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
           return clipped;
         },
     .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; },
-    .computes_gates = [](const Gemm&) { return true; }};
+    .computes_gates = [](const Gemm&) { return true; },
+    .computes_groups = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -33,7 +33,7 @@ TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm&
   MapLines lines{.operand = s.operand,
                  .offset = s.packed.offset,
                  .type = s.type,
-                 .batch = g.batch * w.parts,
+                 .batch = (s.batch_stride == 0 ? 1 : g.batch) * w.parts,
                  .pitch = s.pack ? s.packed.pitch : s.ld * size,
                  .stride = s.pack ? s.packed.stride : s.batch_stride * size};
   lines.length = s.across_k ? s.rows : g.k;
@@ -127,7 +127,7 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
                         .type = g.d.dtype,
                         .length = g.n,
                         .lines = g.m,
-                        .batch = g.batch,
+                        .batch = g.d.batch_stride == 0 ? 1 : g.batch,
                         .pitch = g.d.ld * size,
                         .stride = g.d.batch_stride * size,
                         .box_length = c.swap ? 16 : w.chunk,

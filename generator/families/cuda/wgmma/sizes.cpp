@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "generator/problem/gate.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::cuda {
 namespace {
@@ -50,7 +51,24 @@ void add_shared(WgmmaSizes& w, const CudaWgmma& c) {
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
   w.shared_bytes = c.stages * w.stage_bytes + c.warpgroups * 4 * w.store_buffers * buffer +
-                   c.stages * 16 + c.warpgroups * 4;
+                   c.stages * 16 + c.warpgroups * 4 +
+                   (w.most_groups > 0 ? (2 * w.most_groups + 1) * 4 : 0);
+}
+
+/// Some sizes stand for all, so that few kernels serve any number of groups.
+int room_for_groups(const Gemm& g) {
+  if (!grouped(g)) return 0;
+  for (const int most : {64, 256, 1024})
+    if (g.batch <= most) return most;
+  return kMostGroups;
+}
+
+/// Clusters' tiles along A's rows, of all groups: where they share m rows each may add one that is
+/// not full.
+std::int64_t tiles_of_rows(const Gemm& g, std::int64_t tile) {
+  const std::int64_t full = ceil_div(g.m, tile);
+  if (!grouped(g)) return full * g.batch;
+  return g.grouping == Grouping::rows ? full + std::min(g.batch, g.m) : full * g.batch;
 }
 
 void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
@@ -82,6 +100,7 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   const Gemm& g = p.gemm;
   WgmmaSizes w{};
   w.parts = c.halves ? 2 : 1;
+  w.most_groups = room_for_groups(g);
   w.left = side(p, !c.swap, c);
   w.right = side(p, c.swap, c);
   w.left_registers = w.left.across_k && size_of(w.left.type) == 4;
@@ -115,7 +134,8 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   w.cluster = cluster_left * cluster_right;
   w.tiles_left = ceil_div(w.left.rows, std::int64_t{c.left} * cluster_left);
   w.tiles_right = ceil_div(w.right.rows, std::int64_t{c.right} * cluster_right);
-  w.tiles = w.tiles_left * w.tiles_right * g.batch;
+  w.tiles = c.swap ? w.tiles_left * tiles_of_rows(g, std::int64_t{c.right} * cluster_right)
+                   : w.tiles_right * tiles_of_rows(g, std::int64_t{c.left} * cluster_left);
   w.stages_of_k = ceil_div(g.k, w.depth);
   const std::int64_t room = std::max(1, d.compute_units / w.cluster);
   switch (c.sharing) {

@@ -11,6 +11,7 @@ namespace kiln::cuda {
 /// Derived sizes of a problem and a config; operands are named by the side of the instruction that
 /// they feed.
 struct WgmmaSizes {
+  int most_groups;  // whose tables have room in shared memory; 0 without groups
   struct Side {
     DType type;  // as the instruction sees it
     std::int64_t rows;

@@ -1,0 +1,97 @@
+//% if groups
+// A grouped problem's groups: which rows of A and D each has, and which tiles. The list of them
+// lies in the device's memory, so each block reads it and counts tiles before its first one.
+// Expects abi.h, epilogue.h, groups_ptx.h.
+#pragma once
+
+/// Two tables in shared memory, of kMostGroups words and one more.
+struct Groups {
+  u32 ends;   // of each group the row behind its last one, or with masked rows their number
+  u32 tiles;  // before each group, and of all
+  int count;
+
+  static __device__ __forceinline__ Groups at(u32 base, const KilnGpuArgs& args) {
+    return {base, base + kMostGroups * 4, int(args.batch)};
+  }
+  /// What the list may not say becomes the nearest that it may. By all threads of a block.
+  __device__ __forceinline__ void read(const KilnGpuArgs& args, int thread, int threads) const {
+    const int* list = static_cast<const int*>(args.groups);
+    for (int i = thread; i < count; i += threads)
+      store_shared_word(ends + i * 4, u32(max(0, min(int(args.m), list[i]))));
+  }
+  /// By the lanes of one warp, once the ends are there. A group's rows are tiles of kGroupRows, each
+  /// of them `across` tiles.
+  __device__ __forceinline__ void count_tiles(int across, int lane) const {
+    int before = 0;
+    for (int first = 0; first < count; first += 32) {
+      const int i = first + lane;
+      const int own = i < count ? (rows(i) + kGroupRows - 1) / kGroupRows * across : 0;
+      int sum = own;
+      _Pragma("unroll") for (int step = 1; step < 32; step *= 2) {
+        const int other = __shfl_sync(0xffffffff, sum, max(0, lane - step));
+        if (lane >= step) sum += other;
+      }
+      if (i < count) store_shared_word(tiles + i * 4, u32(before + sum - own));
+      before += __shfl_sync(0xffffffff, sum, 31);
+    }
+    if (lane == 0) store_shared_word(tiles + count * 4, u32(before));
+  }
+  __device__ __forceinline__ int first_row(int group) const {
+    //% if masked
+    return 0;
+    //% else
+    return group == 0 ? 0 : int(load_shared_word(ends + group * 4 - 4));
+    //% end
+  }
+  __device__ __forceinline__ int rows(int group) const {
+    return max(0, int(load_shared_word(ends + group * 4)) - first_row(group));
+  }
+  __device__ __forceinline__ int tiles_before(int group) const {
+    return int(load_shared_word(tiles + group * 4));
+  }
+  /// The group that has this tile.
+  __device__ __forceinline__ int holding(int tile) const {
+    int low = 0, high = count;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      if (tiles_before(middle) <= tile)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
+};
+
+/// Where the results of one group go.
+KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows) {
+  Output out = output_of(args, group);
+  out.rows = rows;
+  out.d += first_row * args.ldd;
+  if (out.c) out.c += first_row * args.ldc;
+  //% if residual
+  out.residual += first_row * args.ldd;
+  //% end
+  //% if bias == per_row && masked
+  out.bias += group * args.m;
+  //% end
+  //% if bias == per_row && !masked
+  out.bias += first_row;
+  //% end
+  //% if bias == per_column && gate
+  out.bias += group * 2 * args.n;
+  //% end
+  //% if bias == per_column && !gate
+  out.bias += group * args.n;
+  //% end
+  //% if line_scale_a && !masked
+  // All groups have rows of one A.
+  //% if tensor_scale_a
+  out.scale_a = static_cast<const float*>(args.scale_a);
+  //% else
+  out.scale_a = static_cast<const float*>(args.scale_a) + first_row;
+  //% end
+  //% end
+  return out;
+}
+//% end

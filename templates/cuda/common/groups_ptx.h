@@ -1,0 +1,19 @@
+//% if groups
+// Words of shared memory, by address.
+#pragma once
+
+KILN_DEVICE void store_shared_word(u32 to, u32 value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
+}
+KILN_DEVICE u32 load_shared_word(u32 from) {
+  u32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
+  return value;
+}
+KILN_DEVICE void load_shared_words(u32 (&r)[4], u32 from) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(from)
+               : "memory");
+}
+//% end
