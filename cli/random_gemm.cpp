@@ -170,6 +170,15 @@ void draw_gate(Draw& draw, Gemm& g) {
   if (validate(gated)) g = gated;
 }
 
+/// In the place of a batch: D in rows, of which what all groups share has one.
+void draw_groups(Draw& draw, const DeviceCaps& caps, Gemm& g) {
+  if (!draw.one_in(6) || !(on_host(caps) || caps.vendor == Vendor::nvidia)) return;
+  Gemm groups = g.grouped(draw.between(1, 6), draw.one_in(2) ? Grouping::rows : Grouping::masked);
+  groups.c.order = groups.d.order = Order::row_major;
+  groups.c.ld = groups.d.ld = 0;
+  if (validate(groups)) g = groups;
+}
+
 /// Promises that only some layouts can keep: taken back when this one cannot.
 void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   const int alignments[] = {4, 16, 64};
@@ -193,6 +202,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_numerics(draw, g);
   draw_epilogue(draw, g);
   draw_gate(draw, g);
+  draw_groups(draw, caps, g);
   draw_promises(draw, caps, g);
   return g;
 }

@@ -47,8 +47,8 @@ struct Shape {
 template <typename D>
 constexpr auto desc_fields(D& desc) {
   auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
-         b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping] =
-      desc;
+         b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order, scale_type, zero,
+         grouping] = desc;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);

@@ -36,10 +36,9 @@ constexpr NumberKey kNumberKeys[] = {
 };
 
 constexpr std::string_view kKeys[] = {
-    "batch",    "lda",      "ldb",      "ldc",   "ldd",        "stride_a", "stride_b",
-    "stride_c", "stride_d", "order",    "out",   "acc",        "epilogue", "align",
-    "packed_b", "scale",    "numerics", "group", "scale_type", "zero",     "gate",
-    "groups",   "grouped"};
+    "batch",    "lda",   "ldb",        "ldc",  "ldd",      "stride_a", "stride_b", "stride_c",
+    "stride_d", "order", "out",        "acc",  "epilogue", "align",    "packed_b", "scale",
+    "numerics", "group", "scale_type", "zero", "gate",     "groups",   "grouped"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};

@@ -41,7 +41,8 @@ std::vector<ProductPart> parts_of(const Gemm& gemm, const void* groups);
 
 /// Moves a call's pointers to one group's, `groups` aside. Null stays null.
 template <typename Pointers>
-void move_to_group(const Gemm& gemm, Pointers& pointers, std::int64_t group, const GroupRows& rows) {
+void move_to_group(const Gemm& gemm, Pointers& pointers, std::int64_t group,
+                   const GroupRows& rows) {
   for_each_operand([&](auto which) {
     auto& at = pointer<which>(pointers);
     if (which == Operand::groups || at == nullptr || !present(gemm, which)) return;

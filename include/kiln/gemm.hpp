@@ -283,8 +283,8 @@ KILN_API Status validate(const Gemm& gemm);
 /// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
 /// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's)
 /// numerics=(ieee|fast|tensor) gate=(relu|gelu|gelu_erf|silu|sigmoid, with :interleaved behind it
-/// for such columns of B), groups= with grouped=(rows|masked) in place of batch=, and of weights (bf16_int4, fp16_uint4, …) group=(32|64|128|k)
-/// scale_type= zero=(none|int|float).
+/// for such columns of B), groups= with grouped=(rows|masked) in place of batch=, and of weights
+/// (bf16_int4, fp16_uint4, …) group=(32|64|128|k) scale_type= zero=(none|int|float).
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);

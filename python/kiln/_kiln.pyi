@@ -19,6 +19,8 @@ def matmul(
     scale_a: Any = None,
     scale_b: Any = None,
     numerics: str = "ieee",
+    gate: Optional[str] = None,
+    groups: Any = None,
     out_dtype: Any = None,
     threads: int = 0,
     engine: Optional[Engine] = None,

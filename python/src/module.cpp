@@ -31,6 +31,7 @@ constexpr Keyword kKeywords[] = {
     {"scale_b", &Arguments::scale_b},
     {"numerics", &Arguments::numerics},
     {"gate", &Arguments::gate},
+    {"groups", &Arguments::groups},
     {"out_dtype", &Arguments::out_dtype},
     {"threads", &Arguments::threads},
     {"engine", &Arguments::engine},
@@ -106,7 +107,7 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
 }
 
 constexpr const char* kMatmul =
-    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, numerics="ieee", gate=None, out_dtype=None, threads=0, engine=None, stream=None)
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, numerics="ieee", gate=None, groups=None, out_dtype=None, threads=0, engine=None, stream=None)
 --
 
 ``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array; with a gate,
@@ -132,6 +133,10 @@ other strides raise ValueError.
 - ``gate``: "relu", "gelu", "gelu_erf", "silu" or "sigmoid"; ``b`` then has 2n columns, those of x
   before those of y, or alternately with ":interleaved" behind the name. ``bias`` has shape (2n,), and
   there is no ``c`` and no ``activation``.
+- ``groups`` (int32, one for each of ``b``'s [groups, k, n] matrices, in memory of the device): ``a``
+  is [m, k] with the rows of all groups, and ``groups`` has the row behind the last one of each; or
+  ``a`` is [groups, m, k], and ``groups`` has the number of rows that count. Other rows of ``out``
+  are not written. ``bias`` has shape (groups, n).
 - ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.
 - ``threads``: 0 is the engine's number.
 - ``engine``: where none is given, one of the whole process.

@@ -21,6 +21,7 @@ class Builder {
   Call build() {
     read_numbers();
     read_factors();
+    if (arguments_.groups) read_groups();
     read_activation();
     read_numerics();
     read_out();
@@ -40,6 +41,7 @@ class Builder {
   void read_activation();
   void read_numerics();
   void read_gate();
+  void read_groups();
   void read_out();
   void read_c();
   void read_bias();
@@ -127,10 +129,16 @@ void Builder::read_sizes(const Array& a_array, const Array& b_array) {
   if (a.batch != b.batch && a.batch != 1 && b.batch != 1)
     refuse(fmt::format("batches of {} and {}", a.batch, b.batch));
   const std::int64_t batch = a.batch == 1 ? b.batch : a.batch;
+  if (arguments_.groups) {
+    if (b_array.dims != 3 || (a_array.dims == 3 && a.batch != b.batch))
+      refuse("groups need a matrix of b each, and one a or one for each");
+    call_.gemm.grouping = a_array.dims == 3 ? Grouping::masked : Grouping::rows;
+  }
+  const bool rows = call_.gemm.grouping == Grouping::rows;
   stacked_ = batch > 1 && b.shared() && a.batch == batch;
-  if (batch > 1 && !stacked_ && a.shared())
+  if (batch > 1 && !stacked_ && a.shared() && !rows)
     refuse("one a for a batch of b is not supported; give it the batch (a copy for each)");
-  dims_ = std::max(a_array.dims, b_array.dims);
+  dims_ = rows ? 2 : std::max(a_array.dims, b_array.dims);
   Gemm& gemm = call_.gemm;
   const bool gated = gemm.epilogue.gate != Gate::none;
   if (gated && b.columns % 2 != 0)
@@ -166,6 +174,18 @@ void Builder::read_factors() {
   if (stacked_ || planes.batch == 0) planes.batch = 1;
   store_factor(call_.gemm.b, planes, b);
   call_.operands.b = b.data;
+}
+
+void Builder::read_groups() {
+  const Array groups = read(arguments_.groups, "groups");
+  const Gemm& gemm = call_.gemm;
+  if (groups.type != DType::s32)
+    raise_type_error(
+        fmt::format("groups.dtype = {}: must be {}", python_name(groups.type), python_name(s32)));
+  if (groups.dims != 1 || groups.sizes[0] != gemm.batch || !is_tight(groups))
+    raise_bad_input(
+        fmt::format("{}: must have shape ({},), contiguous", described(groups), gemm.batch));
+  call_.operands.groups = groups.data;
 }
 
 void Builder::read_activation() {
@@ -258,8 +278,14 @@ void Builder::read_bias() {
                                  narrow ? fmt::format(" or {}", python_name(of_d)) : ""));
   const std::int64_t rows = bias.dims == 2 ? bias.sizes[0] : 1;
   const std::int64_t columns = bias.dims == 2 ? bias.sizes[1] : bias.sizes[0];
-  const bool by_column = bias.dims <= 2 && rows == 1 && columns == gemm.columns_of_b();
-  const bool by_row = bias.dims == 2 && columns == 1 && rows == gemm.m && !stacked_;
+  const bool grouped = gemm.grouping != Grouping::none;
+  const bool by_column = bias.dims <= 2 && rows == (grouped ? gemm.batch : 1) &&
+                         columns == gemm.columns_of_b() && (!grouped || is_tight(bias));
+  const bool by_row =
+      bias.dims == 2 && columns == 1 && rows == gemm.m && !stacked_ && !grouped;
+  if (grouped && !by_column)
+    raise_bad_input(fmt::format("{}: must have shape ({}, {}), contiguous", described(bias),
+                                gemm.batch, gemm.columns_of_b()));
   if (!by_column && !by_row)
     raise_bad_input(fmt::format("{}: must have shape ({},), or ({}, 1) for one value a row",
                                 described(bias), gemm.columns_of_b(), shape_[dims_ - 2]));
@@ -292,7 +318,8 @@ void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines
   Gemm& gemm = call_.gemm;
   const Array scales = read(object, name, /*least_dims=*/0);
   if (stacked_) raise_bad_input(std::string(name) + ": b must have the batch of a");
-  const bool batched = dims_ == 3;
+  // Rows of all groups have scales of one A.
+  const bool batched = gemm.grouping == Grouping::rows ? !of_a : dims_ == 3;
   const int dims = scales.dims - (batched ? 1 : 0);
   const auto first = static_cast<std::size_t>(batched ? 1 : 0);
   const std::array<std::int64_t, 2> sizes{dims >= 1 ? scales.sizes[first] : 0,

@@ -24,6 +24,7 @@ struct Arguments {
   PyObject* scale_b = nullptr;
   PyObject* numerics = nullptr;
   PyObject* gate = nullptr;
+  PyObject* groups = nullptr;
   PyObject* out_dtype = nullptr;
   PyObject* threads = nullptr;
   PyObject* stream = nullptr;

@@ -42,8 +42,8 @@ std::int64_t bytes_of_call(const HostArgs& args, std::int64_t workspace_bytes);
 Result<KilnArgs> with_workspace(const HostArgs& args, std::int64_t workspace_bytes);
 
 /// How many of `threads` threads the kernel has work for: waking the others would cost a
-/// microsecond.
-int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads);
+/// microsecond. Of groups all of them: each may take groups of its own.
+int threads_used(const HostKernel& kernel, const HostArgs& args, int threads);
 
 /// Runs the kernel on `threads` threads of the persistent pool, the caller's being thread 0, and
 /// returns when all are done. Uses this thread's workspace arena, which only ever grows: a repeated

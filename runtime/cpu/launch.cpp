@@ -1,3 +1,5 @@
+#include <atomic>
+
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/operands.h"
@@ -52,18 +54,59 @@ Status run_on_team(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, const HostArg
   return ran ? Status{} : run_alone(gemm, args, ask_workspace(&args, 1));
 }
 
-Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads) {
-  const Gemm& gemm = args.groups_of->gemm;
-  for (std::int64_t group = 0; group < gemm.batch; ++group) {
-    const GroupRows rows = rows_of_group(gemm, args.groups, group);
-    if (rows.count == 0) continue;
+/// The calls of a grouped problem's kernel.
+struct GroupCalls {
+  const HostKernel& kernel;
+  const HostArgs& args;
+  std::int64_t large;  // rows from which on a group is divided among threads
+  std::atomic<std::int64_t> next = 0;
+  std::atomic<bool> failed = false;
+
+  const Gemm& gemm() const { return args.groups_of->gemm; }
+  GroupRows rows(std::int64_t group) const { return rows_of_group(gemm(), args.groups, group); }
+
+  Status run(std::int64_t group, const GroupRows& of, int threads) const {
     HostArgs one = args;
     one.groups_of = nullptr;
-    one.m = rows.count;
+    one.m = of.count;
     one.batch = 1;
-    move_to_group(gemm, one, group, rows);
-    if (Status ran = launch(kernel, one, threads); !ran) return ran;
+    move_to_group(gemm(), one, group, of);
+    return launch(kernel, one, threads);
   }
+  /// Whole groups, as long as there are some.
+  void take_small() {
+    for (std::int64_t group = next++; group < gemm().batch; group = next++)
+      if (const GroupRows of = rows(group); of.count > 0 && of.count < large)
+        if (!run(group, of, 1)) failed = true;
+  }
+};
+
+/// Groups that are more than half a thread's share are divided among all threads, one after the
+/// other; threads take the others whole.
+Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads) {
+  GroupCalls calls{kernel, args, 1};
+  const std::int64_t groups = calls.gemm().batch;
+  if (threads > 1) {
+    std::int64_t all = 0;
+    for (std::int64_t group = 0; group < groups; ++group) all += calls.rows(group).count;
+    calls.large = all / (2 * threads) + 1;
+  }
+  bool any_small = false;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const GroupRows of = calls.rows(group);
+    any_small |= of.count > 0 && of.count < calls.large;
+    if (of.count < calls.large) continue;
+    if (Status ran = calls.run(group, of, threads); !ran) return ran;
+  }
+  if (!any_small) return {};
+  {
+    TeamLease team(threads);
+    const auto take = [](void* context, int, int) {
+      static_cast<GroupCalls*>(context)->take_small();
+    };
+    if (!team.run(take, &calls)) calls.take_small();
+  }
+  if (calls.failed) return fail(ErrorCode::device, "no memory for the workspace of a group");
   return {};
 }
 
@@ -106,7 +149,8 @@ Result<KilnArgs> with_workspace(const HostArgs& args, std::int64_t workspace_byt
   return own;
 }
 
-int threads_used(const HostKernel& kernel, const KilnArgs& args, int threads) {
+int threads_used(const HostKernel& kernel, const HostArgs& args, int threads) {
+  if (args.groups_of != nullptr) return threads;
   return threads > 1 && kernel.threads != nullptr ? kernel.threads(&args, threads) : threads;
 }
 

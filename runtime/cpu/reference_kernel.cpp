@@ -6,9 +6,9 @@
 #include <numbers>
 #include <vector>
 
-#include "generator/problem/groups.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
+#include "generator/problem/groups.h"
 #include "kiln/numeric.hpp"
 
 namespace kiln {

@@ -211,6 +211,12 @@ const Case kCases[] = {
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
      "cuda/common/epilogue.h cuda/wgmma/wgmma.cu cuda/wgmma/store.h"},
+    {"cuda_wgmma_groups", "sm_90a", 132, "bf16 N T 8192 4096 7168 groups=8 grouped=rows align=16",
+     "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0",
+     "cuda/common/groups_ptx.h cuda/common/groups.h cuda/common/tile_scheduler.h "
+     "cuda/wgmma/store.h"},
     {"cuda_wgmma_tf32_registers", "sm_90a", 132, "tf32 N N 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "

@@ -73,9 +73,8 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
   for_each_changed(base, [](std::string_view name, const Gemm& changed) {
     const bool beyond = name == "bias" || name == "activation" || name == "residual" ||
                         name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
-                        name == "gate" || name == "gate_order" ||
-
-                        name == "scale_type" || name == "zero";
+                        name == "gate" || name == "gate_order" || name == "scale_type" ||
+                        name == "zero" || name == "grouping";
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }
@@ -111,7 +110,8 @@ kiln_gemm_desc full_desc() {
           .gate = KILN_GATE_SILU,
           .gate_order = KILN_GATE_INTERLEAVED,
           .scale_type = KILN_FP16,
-          .zero = KILN_ZERO_FLOATING};
+          .zero = KILN_ZERO_FLOATING,
+          .grouping = KILN_GROUPING_MASKED};
 }
 
 TEST(Fields, EachIsReadFromTheCStruct) {
@@ -130,6 +130,7 @@ TEST(Fields, EachIsReadFromTheCStruct) {
   expected.scale_a = Scale::line_128, expected.scale_b = Scale::mx_32;
   expected.numerics = Numerics::fast;
   expected.scale_type = fp16, expected.zero = Zero::floating;
+  expected.grouping = Grouping::masked;
   const kiln_gemm_desc desc = full_desc();
   const auto read = gemm_of(&desc);
   ASSERT_TRUE(read) << read.error().message;

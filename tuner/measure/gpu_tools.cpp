@@ -195,10 +195,10 @@ Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, const gpu::DeviceBuff
                                          std::size_t first, std::uint64_t pattern) const {
   const Extent e = extent(gemm, Operand::d);
   const std::int64_t size = size_of(gemm.d.dtype), stride = batch_stride(gemm, Operand::d);
-  return changed_beside(buffer, pattern,
-                        {static_cast<std::int64_t>(first), e.length * size, e.lines,
-                         leading_dimension(gemm, Operand::d) * size, stride == 0 ? 1 : gemm.batch,
-                         stride * size});
+  return changed_beside(
+      buffer, pattern,
+      {static_cast<std::int64_t>(first), e.length * size, e.lines,
+       leading_dimension(gemm, Operand::d) * size, stride == 0 ? 1 : gemm.batch, stride * size});
 }
 
 Result<GpuTools::Count> GpuTools::changed(const gpu::DeviceBuffer& buffer,

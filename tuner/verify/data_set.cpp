@@ -142,8 +142,7 @@ std::optional<std::pair<int, int>> tiny_exponents(const Gemm& gemm) {
 }
 
 bool DataSet::whole_is_cheap(const Gemm& gemm) {
-  const std::int64_t elements =
-      static_cast<std::int64_t>(gemm.outputs()) * (gated(gemm) ? 2 : 1);
+  const std::int64_t elements = static_cast<std::int64_t>(gemm.outputs()) * (gated(gemm) ? 2 : 1);
   return elements <= kWholeElements && elements * std::max<std::int64_t>(1, gemm.k) <= kWholeWork;
 }
 
@@ -229,8 +228,8 @@ const std::vector<Products>& DataSet::sampled(std::size_t part) {
     std::iota(all.index.begin(), all.index.end(), 0);
     for (all.batch = 0; all.batch < gemm.batch; ++all.batch) lines.push_back(all);
   } else {
-    lines = choose(gemm, recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed,
-                   parts_.size());
+    lines =
+        choose(gemm, recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed, parts_.size());
   }
   Operands o;
   bind(o, parts_[part]);

@@ -90,7 +90,7 @@ class DataSet {
   DataRecipe recipe_;
   std::vector<Input> inputs_;  // those that the problem has
   std::vector<ProductPart> parts_;
-  std::vector<std::vector<Products>> sampled_;            // by part
+  std::vector<std::vector<Products>> sampled_;                 // by part
   std::vector<std::vector<std::vector<std::int32_t>>> whole_;  // by part and batch
 };
 

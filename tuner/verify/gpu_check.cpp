@@ -302,8 +302,8 @@ struct GpuChecker::Impl {
       }
       const std::int64_t index =
           batch * batch_stride(g, which) + view_of(g, which, nullptr, 0).offset(row, column);
-      value = read(dtype_of(g, which), which == Operand::c ? part.c : pointer(part.args, which),
-                   index);
+      value =
+          read(dtype_of(g, which), which == Operand::c ? part.c : pointer(part.args, which), index);
     }
     double value = 0, error = 0;
     expect(g, {run.alpha, run.beta, set.contents == Contents::exact}, terms, {&value, 1},

@@ -98,8 +98,9 @@ class Batch {
             fmt::format("{} {} row {} column {}: got {}{}, expected {} within {:.3g} before "
                         "rounding to {} ({} data{}, seed {}, alpha {}, beta {}{}; {})",
                         grouped(set_.gemm()) ? "group" : "batch",
-                        grouped(set_.gemm()) ? part_.group : batch_, row, column, got_[x], unwritten ? " (never written)" : "",
-                        value_[x], error_[x], name(gemm_.d.dtype), name(set_.recipe().data),
+                        grouped(set_.gemm()) ? part_.group : batch_, row, column, got_[x],
+                        unwritten ? " (never written)" : "", value_[x], error_[x],
+                        name(gemm_.d.dtype), name(set_.recipe().data),
                         set_.recipe().nonfinite ? " with NaN and infinity"
                         : set_.recipe().tiny    ? " with denormal results"
                                                 : "",

@@ -190,8 +190,7 @@ Verdict Verifier::Impl::judge(DataSet& set, const Run& run, const GuardedBuffer&
   if (run.c == Run::C::unread)
     if (auto damage = unread_c->damage()) return strayed("C: " + *damage);
   if (auto failure = judge_padding(gemm, d.data())) return tl::unexpected(std::move(*failure));
-  if (auto failure = judge_values(set, run, d.data()))
-    return tl::unexpected(std::move(*failure));
+  if (auto failure = judge_values(set, run, d.data())) return tl::unexpected(std::move(*failure));
   return {};
 }
 

@@ -49,17 +49,14 @@ struct Groups {
   __device__ __forceinline__ int tiles_before(int group) const {
     return int(load_shared_word(tiles + group * 4));
   }
-  /// The group that has this tile.
+  /// The group that has this tile. Without branches, on which lanes of a warp might part.
   __device__ __forceinline__ int holding(int tile) const {
-    int low = 0, high = count;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      if (tiles_before(middle) <= tile)
-        low = middle;
-      else
-        high = middle;
+    int group = 0;
+    _Pragma("unroll") for (int step = kMostGroups / 2; step > 0; step /= 2) {
+      const int further = min(group + step, count - 1);
+      group = tiles_before(further) <= tile ? further : group;
     }
-    return low;
+    return group;
   }
 };
 

@@ -10,10 +10,4 @@ KILN_DEVICE u32 load_shared_word(u32 from) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
   return value;
 }
-KILN_DEVICE void load_shared_words(u32 (&r)[4], u32 from) {
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(from)
-               : "memory");
-}
 //% end

@@ -81,7 +81,7 @@ struct TileScheduler {
     work.rows = groups.rows(work.batch);
     const int at = tile - groups.tiles_before(work.batch);
     const int of_rows = (work.rows + kGroupRows - 1) / kGroupRows;
-    //% if swap
+    //% if groups_right
     const int lefts = this->lefts, rights = of_rows;
     //% else
     const int lefts = of_rows, rights = this->rights;

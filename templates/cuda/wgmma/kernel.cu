@@ -127,7 +127,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   //% end
   //% if groups
-  const TileScheduler scheduler = scheduler_of(args, rank, groups);
+  TileScheduler scheduler = scheduler_of(args, rank);
+  scheduler.groups = groups;
+  // Through a shuffle as well: the assembler serialises wgmma in a loop on whose end the lanes of a
+  // warp may not agree.
+  scheduler.tiles = __shfl_sync(0xffffffff, groups.tiles_before(groups.count), 0);
   //% else
   const TileScheduler scheduler = scheduler_of(args, rank);
   //% end

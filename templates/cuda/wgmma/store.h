@@ -201,25 +201,15 @@ KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int la
 //% end
 
 //% if store == tma && groups
-constexpr int kBufferRows = kSwap ? kChunk : 16;  // of D
-
-struct alignas(16) Words {
-  u32 word[4];
-};
-
-/// Those rows of a buffer that exist, to D, 16 bytes at a time: lines of D are whole ones.
-/// (row0, column0) is the buffer's first element.
-KILN_DEVICE void drain_rows(u32 buffer, const Output& out, i64 row0, i64 column0, int lane) {
-  constexpr int kEach = 16 / int(sizeof(TypeD)), kUnits = kPitch / 16;
-  const int rows = int(min(i64(kBufferRows), out.rows - row0));
-  for (int t = lane; t < rows * kUnits; t += 32) {
-    const int row = t / kUnits, unit = t % kUnits;
-    const i64 column = column0 + unit * kEach;
-    if (column >= out.columns) continue;
-    Words some;
-    load_shared_words(some.word, buffer + swizzled(row, unit));
-    *reinterpret_cast<Words*>(out.d + (row0 + row) * out.ldd + column) = some;
-  }
+/// The copy engine knows where a matrix ends, not where a group does. So D's map has a dimension of
+/// as many rows as a buffer's, before D's first, and one of D's rows behind it: that row of D at
+/// which a box must end is the coordinate of the second, and what of the box lies beyond it is
+/// outside of the first.
+KILN_DEVICE void store_rows(const KilnTensorMap* map_d, u32 from, const Output& out, i64 row0,
+                            i64 column0, int first_row) {
+  constexpr int kRows = kSwap ? kChunk : 16;
+  const int row = int(row0), end = int(min(out.rows, row0 + kRows));
+  tma_store_3d(map_d, from, int(column0), kRows - (end - row), first_row + end);
 }
 //% end
 
@@ -268,6 +258,13 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const Output out = output_of(args, work.batch);
   //% end
   //% end
+  //% if groups && store == tma
+  //% if masked
+  const int first_row = work.batch * int(args.stride_d / args.ldd);
+  //% else
+  const int first_row = work.first_row;
+  //% end
+  //% end
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
   const i64 right = i64(work.right) * kRightTile;
@@ -306,20 +303,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
       fence_async_shared();
       __syncwarp();
       //% if groups
-      // The copy engine knows where D ends, not where a group does.
-      const bool whole = row_of(l, r) + kBufferRows <= out.rows;
-      if (!whole) {
-        drain_rows(here, out, row_of(l, r), column_of(l, r), lane);
-        __syncwarp();
-      }
       if (lane == 0) {
-        //% if masked
-        if (whole) tma_store_3d(map_d, here, int(column_of(l, r)), int(row_of(l, r)), work.batch);
-        //% else
-        if (whole)
-          tma_store_3d(map_d, here, int(column_of(l, r)), int(row_of(l, r)) + work.first_row, 0);
-        //% end
-        tma_store_commit();  // an empty one too: buffers are counted by them
+        store_rows(map_d, here, out, row_of(l, r), column_of(l, r), first_row);
+        tma_store_commit();
       }
       //% else
       if (lane == 0) {

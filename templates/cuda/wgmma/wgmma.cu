@@ -133,38 +133,17 @@ KILN_DEVICE void copy_factors(u32 to, const KilnTensorMap* map, u32 barrier, int
   }
 }
 
-KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank
-                                       //% if groups
-                                       ,
-                                       const Groups& groups
-                                       //% end
-) {
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
   const int left_rows = int(kSwap ? 2 * args.n : args.m);
   const int right_rows = int(kSwap ? args.m : 2 * args.n);
 //% else
-KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank
-                                       //% if groups
-                                       ,
-                                       const Groups& groups
-                                       //% end
-) {
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
   const int left_rows = int(kSwap ? args.n : args.m), right_rows = int(kSwap ? args.m : args.n);
 //% end
-  //% if groups
-  // Groups' rows are counted in their tables.
-  TileScheduler scheduler = TileScheduler::start(
-      (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
-      (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
-      (int(args.k) + kDepth - 1) / kDepth, 1, rank);
-  scheduler.groups = groups;
-  scheduler.tiles = groups.tiles_before(groups.count);
-  return scheduler;
-  //% else
   return TileScheduler::start(
       (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
       (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
       (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
-  //% end
 }
 
 //% if groups
@@ -429,19 +408,18 @@ struct TileScales {
                                          kSwap ? args.n : args.m, args.k, work.batch);
     t.right = BlockScales<kRightLines>::of(kSwap ? args.scale_a : args.scale_b,
                                            kSwap ? args.m : args.n, args.k, work.batch);
-    //% if groups
-    //% if swap
-    auto& of_a = t.right;
-    //% else
-    auto& of_a = t.left;
-    //% end
-    of_a.rows = work.rows;
-    //% if !masked
-    of_a.from = static_cast<const float*>(args.scale_a) + work.first_row * of_a.pitch;
-    //% end
-    //% end
     t.first_left = i64(work.left) * kLeftTile + row_offset + thread / 32 * 16 + thread % 32 / 4;
     t.first_right = i64(work.right) * kRightTile + thread % 4 * 2;
+    //% if groups && !masked
+    // Rows of the matrix that all groups share. Scales beyond the group's meet no row that is stored.
+    //% if swap
+    t.right.from = static_cast<const float*>(args.scale_a);
+    t.first_right += work.first_row;
+    //% else
+    t.left.from = static_cast<const float*>(args.scale_a);
+    t.first_left += work.first_row;
+    //% end
+    //% end
     t.begin = work.begin;
     return t;
   }

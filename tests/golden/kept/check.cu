@@ -167,6 +167,16 @@ extern "C" __global__ void check_poison(u64* base, i64 words, u64 pattern) {
     base[i] = pattern;
 }
 
+/// Writes the pattern to `lines` of D from `first` (bytes) on, each `line` bytes, `pitch` apart.
+extern "C" __global__ void check_forget(u8* base, u64 pattern, i64 first, i64 line, i64 lines,
+                                        i64 pitch) {
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < line * lines;
+       i += i64(gridDim.x) * blockDim.x) {
+    const i64 at = first + i / line * pitch + i % line;
+    base[at] = u8(pattern >> 8 * (at & 7));
+  }
+}
+
 /// Counts the bytes that no longer hold the pattern, among those of [0, bytes) that are no element
 /// of D: its lines start at `first` (bytes), each `line` bytes, `pitch` bytes apart, in batches
 /// `stride` bytes apart. out[0] counts, out[1] becomes the least offset.

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_efd8ae829c57cc83.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_2de8ac47d6c85a8f.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -545,7 +545,7 @@ static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle 
 
 /// Shared memory: the ring, buffers of stores, barriers.
 struct Shared {
-  u32 ring, buffers, full, empty, flags;
+  u32 ring, buffers, full, empty, flags;  // flags of shared k, or the tables of groups
   static __device__ __forceinline__ Shared at(u32 base) {
     Shared s;
     s.ring = base;

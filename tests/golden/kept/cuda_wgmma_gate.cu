@@ -154,7 +154,7 @@ static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle 
 
 /// Shared memory: the ring, buffers of stores, barriers.
 struct Shared {
-  u32 ring, buffers, full, empty, flags;
+  u32 ring, buffers, full, empty, flags;  // flags of shared k, or the tables of groups
   static __device__ __forceinline__ Shared at(u32 base) {
     Shared s;
     s.ring = base;

@@ -24,8 +24,11 @@ Source gpu_check_source(const DeviceCaps& device) {
   for (const std::string_view path : platform.check_files)
     for (const EmbeddedFile& file : embedded_templates()) {
       if (file.path != path) continue;
-      const auto part = expand(
-          file.text, {{"scales", "1"}, {"zeros", "0"}, {"groups", "0"}, {"has_fp8", "0"}, {"has_bf16_cvt", "0"}});
+      const auto part = expand(file.text, {{"scales", "1"},
+                                           {"zeros", "0"},
+                                           {"groups", "0"},
+                                           {"has_fp8", "0"},
+                                           {"has_bf16_cvt", "0"}});
       assert(part);  // they ask about nothing else
       source.text += fmt::format("\n// ---- {} ----\n{}", path, *part);
       if (path.ends_with("types.h")) source.text += parameters;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::cuda {
 namespace {
@@ -111,12 +112,13 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
 
 void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing, Along along,
                         int cluster_blocks) {
+  to["groups_right"] = value_of(false);
   // The same split-K, whichever launch reduces it.
   to["sharing"] = name(sharing == Sharing::summed ? Sharing::split : sharing);
   to["summed"] = value_of(sharing == Sharing::summed);
   to["group_along"] = name(along);
   to["cluster"] = value_of(cluster_blocks > 1);
-  to["batched"] = value_of(gemm.batch > 1);
+  to["batched"] = value_of(gemm.batch > 1 && !grouped(gemm));
 }
 
 Packed packed(std::int64_t length, std::int64_t lines, std::int64_t batch, DType type,

@@ -18,17 +18,35 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 29> kFiles{
-    "cuda/common/abi.h",        "cuda/common/types.h",          "cuda/common/convert_ptx.h",
-    "cuda/common/convert.h",    "cuda/common/epilogue.h",       "cuda/common/workspace.h",
-    "cuda/common/hopper_ptx.h", "cuda/common/grid_ptx.h",       "cuda/common/unaligned.h",
-    "cuda/wgmma/pack.cu",       "cuda/wgmma/split.cu",          "cuda/wgmma/wgmma_ptx.h",
-    "cuda/wgmma/wgmma.h",       "cuda/wgmma/registers_ptx.h",   "cuda/wgmma/registers.h",
-    "cuda/common/hilbert.h",    "cuda/common/groups_ptx.h",   "cuda/common/groups.h",
-    "cuda/common/tile_scheduler.h", "cuda/common/partials_ptx.h",
-    "cuda/common/partials.h",   "cuda/wgmma/wgmma.cu",          "cuda/common/swizzle.h",
-    "cuda/wgmma/store_ptx.h",   "cuda/wgmma/store.h",           "cuda/wgmma/combine_ptx.h",
-    "cuda/wgmma/combine.h",     "cuda/wgmma/reduce.h",          "cuda/wgmma/kernel.cu"};
+constexpr std::array<std::string_view, 29> kFiles{"cuda/common/abi.h",
+                                                  "cuda/common/types.h",
+                                                  "cuda/common/convert_ptx.h",
+                                                  "cuda/common/convert.h",
+                                                  "cuda/common/epilogue.h",
+                                                  "cuda/common/workspace.h",
+                                                  "cuda/common/hopper_ptx.h",
+                                                  "cuda/common/grid_ptx.h",
+                                                  "cuda/common/unaligned.h",
+                                                  "cuda/wgmma/pack.cu",
+                                                  "cuda/wgmma/split.cu",
+                                                  "cuda/wgmma/wgmma_ptx.h",
+                                                  "cuda/wgmma/wgmma.h",
+                                                  "cuda/wgmma/registers_ptx.h",
+                                                  "cuda/wgmma/registers.h",
+                                                  "cuda/common/hilbert.h",
+                                                  "cuda/common/groups_ptx.h",
+                                                  "cuda/common/groups.h",
+                                                  "cuda/common/tile_scheduler.h",
+                                                  "cuda/common/partials_ptx.h",
+                                                  "cuda/common/partials.h",
+                                                  "cuda/wgmma/wgmma.cu",
+                                                  "cuda/common/swizzle.h",
+                                                  "cuda/wgmma/store_ptx.h",
+                                                  "cuda/wgmma/store.h",
+                                                  "cuda/wgmma/combine_ptx.h",
+                                                  "cuda/wgmma/combine.h",
+                                                  "cuda/wgmma/reduce.h",
+                                                  "cuda/wgmma/kernel.cu"};
 
 constexpr int kMostSplits = 128;
 
@@ -63,11 +81,11 @@ Scale right_scale(const Gemm& g, const CudaWgmma& c) { return c.swap ? g.scale_a
 /// Whether fp32 may be multiplied in parts.
 bool splits(const Gemm& g) { return g.numerics == Numerics::tensor; }
 
-/// What a thread keeps of a stage's scales.
+/// What a thread keeps of a stage's scales, and of the group that they are of.
 int scale_registers(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
   if (!blocks_along_k(g.scale_a)) return 0;
   const int lines = scale_block(right_scale(g, c)).lines;
-  return 2 * w.subtiles + (lines == 1 ? w.accumulators / 2 : 1) + 8;
+  return 2 * w.subtiles + (lines == 1 ? w.accumulators / 2 : 1) + (grouped(g) ? 20 : 8);
 }
 
 constexpr FirstRule<CudaWgmma> kFirst[] = {
@@ -316,7 +334,8 @@ void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool wal
   if (most < 2) return;
   c.stages = most;
   const auto w = wgmma_sizes(p, d, c);
-  if (!c.clip && !c.halves && !grouped(p.gemm) && (overhangs(w.left, c.left) || overhangs(w.right, c.right))) {
+  if (!c.clip && !c.halves && !grouped(p.gemm) &&
+      (overhangs(w.left, c.left) || overhangs(w.right, c.right))) {
     CudaWgmma clipped = c;
     clipped.clip = true;
     visit_orders(p, d, clipped, walks, visit);

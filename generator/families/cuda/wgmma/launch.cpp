@@ -4,6 +4,7 @@
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::cuda {
 namespace {
@@ -44,6 +45,31 @@ TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm&
   if (const std::int64_t rest = s.rows % lines.box_lines; rest != 0 && end == BoxEnd::with_rows)
     lines.box_lines = static_cast<int>(rest);
   if (s.factors) see_factors(lines, w, s, g, c);
+  return tensor_map(lines);
+}
+
+/// With groups the second dimension is a box's rows, the third all of D's, as store_rows() of
+/// templates/cuda/wgmma/store.h wants them.
+TensorMapSpec map_of_d(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
+  const std::int64_t size = size_of(g.d.dtype), pitch = g.d.ld * size;
+  const int rows = c.swap ? w.chunk : 16;
+  MapLines lines{.operand = MapOperand::d,
+                 .offset = 0,
+                 .type = g.d.dtype,
+                 .length = g.n,
+                 .lines = g.m,
+                 .batch = g.batch,
+                 .pitch = pitch,
+                 .stride = g.d.batch_stride * size,
+                 .box_length = c.swap ? 16 : w.chunk,
+                 .box_lines = rows};
+  if (grouped(g)) {
+    lines.offset = -rows * pitch;
+    lines.lines = rows;
+    // One more, where the last group ends.
+    lines.batch = (g.batch - 1) * (g.d.batch_stride / g.d.ld) + g.m + 1;
+    lines.stride = pitch;
+  }
   return tensor_map(lines);
 }
 
@@ -120,19 +146,7 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   };
   if (w.clip_left) add_map(map_of(w, w.left, g, c, c.left, c.cluster_right, BoxEnd::with_rows));
   if (w.clip_right) add_map(map_of(w, w.right, g, c, c.right, c.cluster_left, BoxEnd::with_rows));
-  if (w.store == WgmmaSizes::Store::tma) {
-    const std::int64_t size = size_of(g.d.dtype);
-    add_map(tensor_map({.operand = MapOperand::d,
-                        .offset = 0,
-                        .type = g.d.dtype,
-                        .length = g.n,
-                        .lines = g.m,
-                        .batch = g.d.batch_stride == 0 ? 1 : g.batch,
-                        .pitch = g.d.ld * size,
-                        .stride = g.d.batch_stride * size,
-                        .box_length = c.swap ? 16 : w.chunk,
-                        .box_lines = c.swap ? w.chunk : 16}));
-  }
+  if (w.store == WgmmaSizes::Store::tma) add_map(map_of_d(w, g, c));
   out.steps.push_back(step);
   if (c.sharing == Sharing::summed) out.steps.push_back(sum_step(w, c, gated(g)));
   return out;

@@ -157,6 +157,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));
   v["swap"] = value_of(c.swap);
+  v["groups_right"] = value_of(c.swap && grouped(p.gemm));
   v["store"] = w.store == WgmmaSizes::Store::tma      ? "tma"
                : w.store == WgmmaSizes::Store::staged ? "staged"
                                                       : "direct";

@@ -118,7 +118,8 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   // behind lines of 1,022 bytes was overwritten.
   const bool whole = g.n * w.d_bytes % 16 == 0;
   const bool summed = c.sharing == Sharing::summed;
-  const bool tma = g.alignment >= 16 && w.d_bytes >= 2 && whole;
+  const bool one_pitch = !grouped(g) || g.d.batch_stride % g.d.ld == 0;  // of all groups' rows
+  const bool tma = g.alignment >= 16 && w.d_bytes >= 2 && whole && one_pitch;
   w.pairable = !summed && !tma && w.d_bytes == 2;
   w.store = !summed && tma            ? WgmmaSizes::Store::tma
             : w.pairable && !c.paired ? WgmmaSizes::Store::staged

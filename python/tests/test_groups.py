@@ -1,0 +1,59 @@
+"""Products with a gate and grouped ones."""
+
+import numpy as np
+import pytest
+
+import kiln
+
+RANDOM = np.random.default_rng(3)
+GROUPS, M, N, K = 3, 20, 8, 12
+B = RANDOM.uniform(-1, 1, (GROUPS, K, N)).astype(np.float32)
+BIAS = RANDOM.uniform(-1, 1, (GROUPS, N)).astype(np.float32)
+
+
+def near(result, expected):
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("order", ["stacked", "interleaved"])
+def test_gate(order):
+    a = RANDOM.uniform(-1, 1, (M, K)).astype(np.float32)
+    x, y = (a @ B[0, :, :4], a @ B[0, :, 4:]) if order == "stacked" else (
+        a @ B[0, :, ::2], a @ B[0, :, 1::2])
+    gate = "silu" if order == "stacked" else "silu:interleaved"
+    near(kiln.matmul(a, B[0], gate=gate), x / (1 + np.exp(-x)) * y)
+
+
+def test_rows_of_one_matrix():
+    a = RANDOM.uniform(-1, 1, (M, K)).astype(np.float32)
+    ends = np.array([7, 7, 15], np.int32)
+    out = np.full((M, N), -1, np.float32)
+    kiln.matmul(a, B, groups=ends, bias=BIAS, out=out)
+    near(out[:7], a[:7] @ B[0] + BIAS[0])
+    near(out[7:15], a[7:15] @ B[2] + BIAS[2])
+    assert (out[15:] == -1).all()
+
+
+def test_masked_rows():
+    a = RANDOM.uniform(-1, 1, (GROUPS, M, K)).astype(np.float32)
+    counts = np.array([0, M, 5], np.int32)
+    out = np.full((GROUPS, M, N), -1, np.float32)
+    kiln.matmul(a, B, groups=counts, out=out)
+    assert (out[0] == -1).all() and (out[2, 5:] == -1).all()
+    near(out[1], a[1] @ B[1])
+    near(out[2, :5], a[2, :5] @ B[2])
+
+
+@pytest.mark.parametrize(
+    "error, words, change",
+    [
+        (kiln.BadInput, "must have shape (3,)", {"groups": np.array([1, 2], np.int32)}),
+        (TypeError, "groups.dtype = float32: must be int32", {"groups": np.ones(3, np.float32)}),
+        (kiln.BadInput, "groups need a matrix of b each", {"b": B[0]}),
+        (kiln.BadInput, "must have shape (3, 8)", {"bias": BIAS[0]}),
+    ],
+)
+def test_what_is_refused(error, words, change):
+    arguments = {"b": B, "groups": np.array([1, 2, 3], np.int32), **change}
+    with pytest.raises(error, match=words.replace("(", r"\(").replace(")", r"\)")):
+        kiln.matmul(np.ones((M, K), np.float32), **arguments)

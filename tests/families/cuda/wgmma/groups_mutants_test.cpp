@@ -1,0 +1,71 @@
+// Grouped products on Hopper's tensor cores, without a GPU: mistakes in which rows and tiles are a
+// group's, planted one at a time.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/mutants.h"
+
+namespace kiln::wgmma_groups_mutants_test {
+
+using test::Base;
+using test::Mutant;
+
+const Base kRows{"groups_rows", "sm_90a",
+                 "bf16 N T 500 200 104 groups=7 grouped=rows epilogue=bias_row+residual align=16",
+                 CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2}};
+const Base kMasked{"groups_masked", "sm_90a",
+                   "bf16 N T 150 200 104 groups=4 grouped=masked epilogue=bias_col align=16",
+                   CudaWgmma{.left = 64, .right = 48, .stages = 3, .warpgroups = 1, .swap = true}};
+const Base kMany{"groups_many", "sm_90a", "bf16 N T 900 64 64 groups=70 grouped=rows align=16",
+                 CudaWgmma{.left = 64, .right = 64, .stages = 3, .warpgroups = 1}};
+const Base kBlocks{
+    "groups_blocks", "sm_90a", "fp8 N T 300 96 272 groups=5 grouped=rows scale=1x128 align=16",
+    CudaWgmma{.left = 128, .right = 32, .stages = 3, .warpgroups = 2, .promote = true}};
+
+const Base kIdle{"groups_idle", "sm_90a", "bf16 N T 100 64 64 groups=8 grouped=rows align=16",
+                 CudaWgmma{.left = 128, .right = 64, .stages = 3, .warpgroups = 2}, 16};
+
+const std::vector<Mutant> kMutants{
+    {&kRows, "copies rows of the matrix, not of the group",
+     "work.first_row + work.left * kLeftTile, k, batch_of_a",
+     "work.left * kLeftTile, k, batch_of_a"},
+    {&kRows, "takes the B of the first group", "work.batch = groups.holding(tile);",
+     "work.batch = 0;"},
+    {&kRows, "counts tiles from the first group's", "tile - groups.tiles_before(work.batch);",
+     "tile;"},
+    {&kRows, "stores whole boxes over the next group's rows",
+     "kRows - (end - row), first_row + end", "0, first_row + row + kRows"},
+    {&kRows, "stores at the matrix's first rows", "const int first_row = work.first_row;",
+     "const int first_row = 0;"},
+    {&kMasked, "stores in the first matrix", "const int first_row = work.batch * int(",
+     "const int first_row = 0 * int("},
+    {&kRows, "adds the residual of other rows", "out.residual += first_row * args.ldd;", ""},
+    {&kRows, "adds C of other rows", "if (out.c) out.c += first_row * args.ldc;", ""},
+    {&kRows, "adds the bias of other rows", "out.bias += first_row;", ""},
+    {&kRows, "forgets a tile that is not full", "(rows(i) + kGroupRows - 1) / kGroupRows",
+     "rows(i) / kGroupRows"},
+    {&kRows, "ends with the first group", "store_shared_word(tiles + count * 4, u32(before));",
+     "store_shared_word(tiles + count * 4, load_shared_word(tiles + 4));"},
+    {&kIdle, "waits for a stage that no tile fills",
+     "if (group > 0 && scheduler.next < scheduler.tiles)", "if (group > 0)"},
+    {&kMasked, "copies rows of the first matrix", "const int batch_of_a = work.batch;",
+     "const int batch_of_a = 0;"},
+    {&kMasked, "adds the first group's bias", "out.bias += group * args.n;", ""},
+    {&kMasked, "stores all rows of a matrix", "out.rows = rows;", ""},
+    {&kMany, "counts the groups of a warp once", "before += __shfl_sync(0xffffffff, sum, 31);", ""},
+    {&kMany, "adds no other lane's tiles", "if (lane >= step) sum += other;", ""},
+    {&kMany, "reads the list with one warp", "for (int i = thread; i < count; i += threads)",
+     "for (int i = thread; i < 32; i += threads)"},
+    {&kBlocks, "takes scales of other rows", "t.first_left += work.first_row;", ""},
+    {&kBlocks, "takes scales behind the matrix's",
+     "t.left.from = static_cast<const float*>(args.scale_a);", ""},
+};
+
+TEST(WgmmaGroupsMutants, AreCaught) { test::expect_caught(kMutants); }
+
+TEST(WgmmaGroupsMutants, UnchangedKernelsAreClean) {
+  test::expect_clean({&kRows, &kMasked, &kMany, &kBlocks, &kIdle});
+}
+
+}  // namespace kiln::wgmma_groups_mutants_test

@@ -1,0 +1,179 @@
+// Grouped products as problems: their text, what is refused, sizes of operands, a group alone, and
+// what the verification sees.
+#include "generator/problem/groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "engine/plan.h"
+#include "kiln/engine.hpp"
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reference_kernel.h"
+#include "support/random_gemm.h"
+#include "support/seed.h"
+#include "tuner/verify/data.h"
+#include "tuner/verify/verify.h"
+
+namespace kiln::groups_test {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string refusal(const Gemm& gemm) {
+  const Status status = validate(gemm);
+  return status ? std::string() : status.error().message;
+}
+
+TEST(Groups, AreWrittenAndReadAsText) {
+  const Gemm g = parse_gemm("bf16 N T 4096 7168 2048 groups=8 grouped=rows").value();
+  EXPECT_EQ(g.grouping, Grouping::rows);
+  EXPECT_EQ(g.batch, 8);
+  EXPECT_EQ(text(g), "bf16 N T 4096 7168 2048 groups=8 grouped=rows");
+  EXPECT_EQ(g, Gemm::row_major(4096, 7168, 2048, bf16).transpose_b().grouped(8, Grouping::rows));
+  EXPECT_EQ(text(parse_gemm("fp32 N N 3 5 7 grouped=masked groups=1").value()),
+            "fp32 N N 3 5 7 groups=1 grouped=masked");
+  const auto wrong = parse_gemm("bf16 N T 3 5 7 groups=2 grouped=columns");
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message, HasSubstr("grouped = \"columns\""));
+}
+
+TEST(Groups, ShareRowsOrHaveTheirOwn) {
+  const Gemm rows = Gemm::row_major(40, 6, 8).grouped(3, Grouping::rows);
+  EXPECT_EQ(span(rows, Operand::a), 40 * 8);
+  EXPECT_EQ(span(rows, Operand::b), 3 * 8 * 6);
+  EXPECT_EQ(span(rows, Operand::d), 40 * 6);
+  EXPECT_EQ(span(rows, Operand::groups), 3);
+  EXPECT_EQ(span(rows.with_bias(Bias::per_column), Operand::bias), 3 * 6);
+  EXPECT_EQ(span(rows.with_bias(Bias::per_row), Operand::bias), 40);
+  EXPECT_EQ(rows.flops(), 2.0 * 40 * 6 * 8);
+  const Gemm masked = Gemm::row_major(40, 6, 8).grouped(3, Grouping::masked);
+  EXPECT_EQ(span(masked, Operand::d), 3 * 40 * 6);
+  EXPECT_EQ(span(masked.with_bias(Bias::per_row), Operand::bias), 3 * 40);
+  EXPECT_EQ(masked.flops(), 3 * 2.0 * 40 * 6 * 8);
+}
+
+TEST(Groups, RefuseWhatTheyDoNotKnow) {
+  const Gemm g = Gemm::row_major(40, 6, 8, bf16).grouped(3, Grouping::rows);
+  EXPECT_EQ(refusal(g), "");
+  EXPECT_THAT(refusal(g.with_packed_b()), HasSubstr("grouping = rows: b_packed = true"));
+  EXPECT_THAT(refusal(Gemm::column_major(4, 6, 8).grouped(2, Grouping::masked)),
+              HasSubstr("grouping = masked: d.order = column"));
+  Gemm strided = g;
+  strided.d.batch_stride = 240;
+  EXPECT_THAT(refusal(strided), HasSubstr("stride_d = 240: all groups are in one matrix"));
+  Gemm many = g;
+  many.m = std::int64_t{1} << 31;
+  EXPECT_THAT(refusal(many), HasSubstr("counted in 32 bits"));
+  Gemm across = g.transpose_a();
+  across.alignment = 4;
+  EXPECT_THAT(refusal(across), HasSubstr("alignment = 4: groups begin at any element"));
+  across.alignment = 2;
+  EXPECT_EQ(refusal(across), "");
+  EXPECT_EQ(natural_alignment(across), 2);
+  EXPECT_THAT(refusal(Gemm::row_major(40, 6, 256, DType::fp8_e4m3)
+                          .scaled(Scale::square_128)
+                          .grouped(3, Grouping::rows)),
+              HasSubstr("a group may begin within a square"));
+}
+
+TEST(Groups, ListsThatSayTooMuchAreCut) {
+  const Gemm rows = Gemm::row_major(10, 6, 8).grouped(5, Grouping::rows);
+  const std::vector<std::int32_t> list{-3, 4, 2, 7, 99};
+  std::vector<std::int64_t> first, count;
+  for (int group = 0; group < 5; ++group) {
+    const GroupRows of = rows_of_group(rows, list.data(), group);
+    first.push_back(of.first), count.push_back(of.count);
+  }
+  EXPECT_THAT(count, ElementsAre(0, 4, 0, 5, 3));
+  EXPECT_THAT(first, ElementsAre(0, 0, 4, 2, 7));
+  const Gemm masked = Gemm::row_major(10, 6, 8).grouped(5, Grouping::masked);
+  EXPECT_EQ(rows_of_group(masked, list.data(), 4).count, 10);
+  EXPECT_EQ(rows_of_group(masked, list.data(), 0).count, 0);
+}
+
+TEST(Groups, OneAloneIsAProblemOfItsOwn) {
+  Gemm g = Gemm::row_major(40, 6, 8, bf16).grouped(3, Grouping::rows);
+  g.a.ld = 11;
+  const Gemm one = alone(g, 5);
+  EXPECT_EQ(refusal(one), "");
+  EXPECT_EQ(text(one), "bf16 N N 5 6 8 lda=11 ldb=6 ldc=6 ldd=6");
+  EXPECT_EQ(to_group(g, Operand::a, 2, 7), 7 * 11);
+  EXPECT_EQ(to_group(g, Operand::b, 2, 7), 2 * 6 * 8);
+  EXPECT_EQ(to_group(g, Operand::d, 2, 7), 7 * 6);
+  EXPECT_EQ(to_group(g.transpose_a(), Operand::a, 2, 7), 7);
+  EXPECT_EQ(to_group(g.with_bias(Bias::per_column), Operand::bias, 2, 7), 2 * 6);
+  EXPECT_EQ(to_group(g.with_bias(Bias::per_row), Operand::bias, 2, 7), 7);
+}
+
+TEST(Groups, ExactDataAreHostileAndUniformOnesEven) {
+  const Gemm g = Gemm::row_major(3000, 6, 8).grouped(40, Grouping::rows);
+  std::vector<std::int32_t> list(40);
+  fill(g, Operand::groups, Data::exact, 3, list.data());
+  EXPECT_TRUE(std::ranges::is_sorted(list));
+  EXPECT_LE(list.back(), 3000);
+  EXPECT_NE(std::ranges::adjacent_find(list), list.end());  // an empty one
+  fill(g, Operand::groups, Data::uniform, 3, list.data());
+  EXPECT_EQ(list.back(), 3000);
+  for (int group = 0; group < 40; ++group)
+    EXPECT_NEAR(double(rows_of_group(g, list.data(), group).count), 75, 26);
+}
+
+/// Runs the reference kernel on a grouped problem; `also` is told of D afterwards.
+Verdict run(const Gemm& gemm, const std::function<void(const Operands&)>& also) {
+  const Canonical problem = canonicalise(gemm);
+  return verify(gemm, [&](const Operands& operands) -> Status {
+    const KilnArgs args = make_args(problem, operands);
+    for (int thread = 0; thread < 2; ++thread) run_reference(problem, args, nullptr, thread, 2);
+    also(operands);
+    return {};
+  });
+}
+
+TEST(Groups, TheReferenceKernelIsRight) {
+  test::RandomGemm random(test::seed_of_run(), 40);
+  int checked = 0;
+  for (int i = 0; i < 60; ++i) {
+    Gemm gemm = random.next();
+    gemm.b_packed = false;
+    gemm = gemm.grouped(1 + random.below(6), i % 2 == 0 ? Grouping::rows : Grouping::masked);
+    gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
+    gemm.alignment = 1;
+    if (!validate(gemm)) continue;
+    ++checked;
+    const Verdict verdict = run(gemm, [](const Operands&) {});
+    EXPECT_TRUE(verdict) << text(gemm) << ": " << verdict.error().detail;
+  }
+  EXPECT_GT(checked, 15);
+}
+
+TEST(Groups, RowsThatAreNoGroupsMustStayAsTheyWere) {
+  for (const Grouping how : {Grouping::rows, Grouping::masked}) {
+    const Gemm gemm = Gemm::row_major(2000, 4, 8).grouped(3, how);
+    const Verdict verdict = run(gemm, [&](const Operands& operands) {
+      static_cast<float*>(operands.d)[span(gemm, Operand::d) - 1] = 0;
+    });
+    ASSERT_FALSE(verdict);
+    EXPECT_THAT(verdict.error().detail, HasSubstr("which is no group's, was written at column 3"));
+  }
+}
+
+TEST(Groups, ACallNeedsItsList) {
+  const Gemm gemm = Gemm::row_major(8, 4, 4).grouped(2, Grouping::rows);
+  const auto plan = bare_plan(gemm, 1);
+  std::vector<float> a(32, 1), b(32, 1), d(32, -1);
+  Operands operands{.a = a.data(), .b = b.data(), .d = d.data()};
+  EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("groups = null"));
+  const std::vector<std::int32_t> list{3, 5};
+  operands.groups = list.data();
+  ASSERT_TRUE(run_plan(*plan, operands));
+  EXPECT_EQ(std::accumulate(d.begin(), d.begin() + 20, 0.0F), 80);
+  EXPECT_EQ(std::accumulate(d.begin() + 20, d.end(), 0.0F), -12);
+  operands.groups = d.data();
+  EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("groups = "));
+}
+
+}  // namespace kiln::groups_test
