@@ -194,6 +194,32 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   const u32 ring = shared_address(shared_bytes);
   // In shared memory, because registers are full while the block multiplies.
   __shared__ Work work;
+  //% if groups
+  __shared__ u32 tables[2 * kMostGroups + 1];
+  __shared__ bool any;
+  const Groups groups = Groups::at(shared_address(tables), args);
+  //% if overlaps
+  // The list may be the work of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  //% end
+  groups.read(args, int(threadIdx.x), kThreads);
+  __syncthreads();
+  if (threadIdx.x < 32)
+    groups.count_tiles(scheduler_of(args).rights, int(threadIdx.x));
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    TileScheduler scheduler = scheduler_of(args);
+    scheduler.groups = groups;
+    scheduler.tiles = groups.tiles_before(groups.count);
+    any = scheduler.take(work);
+  }
+  __syncthreads();
+  if (!any) return;
+  work_on(work,
+          args_of_group(args, work.batch, work.first_row, work.rows, kAlongKA ? args.lda : 1),
+          ring);
+  //% else
   //% if sharing == stream
   __shared__ TileScheduler scheduler;
   __shared__ bool more;
@@ -218,5 +244,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   //% else
   __syncthreads();
   work_on(work, args, ring);
+  //% end
   //% end
 }

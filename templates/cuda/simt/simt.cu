@@ -352,8 +352,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
   const int first_m = warp % kWarpsM * kLanesM * kThreadM + lane_part(lane, kLanesM, true) * kRunM;
   const int first_n = warp / kWarpsM * kLanesN * kThreadN + lane_part(lane, kLanesM, false) * kRunN;
   TileScheduler scheduler = scheduler_of(args);
+  //% if groups
+  __shared__ u32 tables[2 * kMostGroups + 1];
+  scheduler.groups = Groups::at(u32(__cvta_generic_to_shared(tables)), args);
+  scheduler.groups.read(args, thread, kThreads);
+  __syncthreads();
+  if (warp == 0) scheduler.groups.count_tiles(scheduler.rights, lane);
+  __syncthreads();
+  scheduler.tiles = scheduler.groups.tiles_before(scheduler.groups.count);
+  const KilnGpuArgs& whole = args;
+  //% end
   Work work;
   while (scheduler.take(work)) {
+    //% if groups
+    const KilnGpuArgs args = args_of_group(whole, work.batch, work.first_row, work.rows,
+                                           kAlongKA ? whole.lda : 1);
+    //% end
     const auto* a = static_cast<const TypeA*>(args.a) + work.batch * args.stride_a;
     const auto* b = static_cast<const TypeB*>(args.b) + work.batch * args.stride_b;
     Acc sums[kThreadM][kThreadN] = {};

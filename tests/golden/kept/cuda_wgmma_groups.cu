@@ -20,7 +20,7 @@ constexpr int kRegions = 2;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
 constexpr int kGroup = 8;                       // tiles across a band of the rasterization
-constexpr int kGroupRows = 128;                 // rows of A in a cluster's tile
+constexpr int kGroupRows = 128;                 // rows of A in a tile, of a cluster if any
 constexpr int kMostGroups = 64;                 // room in the tables of groups
 constexpr int kChunk = 64;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 2;                // of each warp
@@ -146,13 +146,23 @@ struct Groups {
   }
 };
 
+/// The call of one group's product, seen as a batch's: `step_a` elements lie between rows of A.
+KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows,
+                                      i64 step_a) {
+  KilnGpuArgs own = args;
+  own.m = rows;
+  own.a = static_cast<const TypeA*>(args.a) + first_row * step_a;
+  own.d = static_cast<TypeD*>(args.d) + first_row * args.ldd;
+  own.c = static_cast<const TypeD*>(args.c) + first_row * args.ldc;
+  own.residual = static_cast<const TypeD*>(args.residual) + first_row * args.ldd;
+  using TypeBias = Real;
+  // Less what output_of() adds for a batch.
+  return own;
+}
+
 /// Where the results of one group go.
 KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows) {
-  Output out = output_of(args, group);
-  out.rows = rows;
-  out.d += first_row * args.ldd;
-  if (out.c) out.c += first_row * args.ldc;
-  return out;
+  return output_of(args_of_group(args, group, first_row, rows, 0), group);
 }
 
 // ---- cuda/common/tile_scheduler.h ----

@@ -29,8 +29,6 @@ constexpr bool band_fits(std::int64_t group, std::int64_t across) {
 /// Counters of split-K and stream-K at the front of the workspace. The size is fixed, so that the
 /// offset of what follows does not depend on the number of tiles.
 inline constexpr std::int64_t kCounterBytes = 64 << 10;
-/// Groups of a grouped problem whose tables fit shared memory.
-inline constexpr int kMostGroups = 4096;
 
 /// Where a repacked operand lies in the workspace: lines `pitch` bytes apart, batches `stride`
 /// bytes apart.

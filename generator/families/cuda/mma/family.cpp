@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/problem/gate.h"
+#include "generator/problem/groups.h"
 #include "generator/problem/spelling.h"
 #include "generator/space/typed_family.h"
 
@@ -17,14 +19,27 @@ using cuda::mma_sizes;
 using cuda::MmaSizes;
 using cuda::TileLines;
 
-constexpr std::array<std::string_view, 19> kFiles{
-    "cuda/common/abi.h",        "cuda/common/types.h",    "cuda/common/convert_ptx.h",
-    "cuda/common/convert.h",    "cuda/common/epilogue.h", "cuda/common/banks.h",
-    "cuda/common/ampere_ptx.h", "cuda/common/grid_ptx.h", "cuda/common/mma_ptx.h",
-    "cuda/common/mma.h",        "cuda/mma/read.h",        "cuda/common/tile_scheduler.h",
-    "cuda/mma/copy.h",          "cuda/mma/store.h",       "cuda/common/partials_ptx.h",
-    "cuda/common/partials.h",   "cuda/mma/combine_ptx.h", "cuda/mma/combine.h",
-    "cuda/mma/mma.cu"};
+constexpr std::array<std::string_view, 21> kFiles{"cuda/common/abi.h",
+                                                  "cuda/common/types.h",
+                                                  "cuda/common/convert_ptx.h",
+                                                  "cuda/common/convert.h",
+                                                  "cuda/common/epilogue.h",
+                                                  "cuda/common/banks.h",
+                                                  "cuda/common/ampere_ptx.h",
+                                                  "cuda/common/grid_ptx.h",
+                                                  "cuda/common/mma_ptx.h",
+                                                  "cuda/common/mma.h",
+                                                  "cuda/mma/read.h",
+                                                  "cuda/common/groups_ptx.h",
+                                                  "cuda/common/groups.h",
+                                                  "cuda/common/tile_scheduler.h",
+                                                  "cuda/mma/copy.h",
+                                                  "cuda/mma/store.h",
+                                                  "cuda/common/partials_ptx.h",
+                                                  "cuda/common/partials.h",
+                                                  "cuda/mma/combine_ptx.h",
+                                                  "cuda/mma/combine.h",
+                                                  "cuda/mma/mma.cu"};
 
 /// Every derived size depends on these; mma_sizes() has no meaning for other configs.
 bool sizes_known(const CudaMma& c) {
@@ -78,6 +93,11 @@ constexpr Rule<CudaMma, MmaSizes> kRules[] = {
                               half * size_of(p.gemm.b.dtype) % w.unit == 0 &&
                               p.gemm.n * size_of(p.gemm.b.dtype) % w.width == 0);
      }},
+    {"groups: no splits, stream=0, and at most 4096 of them",
+     [](const Canonical& p, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {
+       return !grouped(p.gemm) ||
+              (c.sharing() == Sharing::tiles && p.gemm.batch <= cuda::kMostGroups);
+     }},
     {"threads divide the copies of A and B evenly",
      [](const Canonical&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
        return shares(w.a, w) && shares(w.b, w);
@@ -99,7 +119,7 @@ constexpr Rule<CudaMma, MmaSizes> kRules[] = {
      }},
     {"stages fit shared memory",
      [](const Canonical&, const DeviceCaps& d, const CudaMma&, const MmaSizes& w) {
-       return w.shared_bytes <= d.gpu.shared_block_bytes - 1024;
+       return w.shared_bytes + w.table_bytes <= d.gpu.shared_block_bytes - 1024;
      }},
     {"8-bit floats need numerics=fast where tensor cores truncate their sums",
      [](const Canonical& p, const DeviceCaps& d, const CudaMma&, const MmaSizes&) {
@@ -153,6 +173,7 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaMma c,
                     const std::function<void(const Config&)>& visit) {
   c.splits = 1;
   visit(c);
+  if (grouped(p.gemm)) return;
   const auto w = mma_sizes(p, d, c);
   if (w.instruction == nullptr) return;
   const std::int64_t room = std::int64_t{w.blocks} * std::max(1, d.compute_units);
@@ -283,7 +304,8 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
-    .computes_gates = [](const Gemm&) { return true; }};
+    .computes_gates = [](const Gemm&) { return true; },
+    .computes_groups = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // What a config of cuda_mma becomes in its source: constants, macros, choices.
 #include <fmt/format.h>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/mma/sizes.h"
 
 namespace kiln::cuda {
@@ -124,6 +125,7 @@ Parameters mma_parameters(const Canonical& p, const DeviceCaps& d, const CudaMma
   out.constants.push_back(
       {"using", "Fragment", wide ? "double" : "u32", "a register of an operand"});
   add_sizes(out, w, c);
+  add_groups(out, p.gemm, c.block_m);
   out.constants.push_back(flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));
   out.constants.push_back(flag("kAlongKB", p.b_k_major, "B's neighbours run along k"));
   add_mma_lists(out, *w.instruction, p.gemm);

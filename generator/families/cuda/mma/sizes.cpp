@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include "generator/families/cuda/common/groups.h"
+
 #define KILN_DEVICE inline
 #include "templates/cuda/common/banks.h"
 
@@ -64,7 +66,7 @@ void add_registers(MmaSizes& w, const Canonical& p, const DeviceCaps& d, const C
   const std::int64_t by_registers =
       d.gpu.registers_unit / (round_up(w.registers, 8) * std::int64_t{w.threads});
   // The driver keeps 1 KB of shared memory for itself in every block.
-  const std::int64_t by_shared = d.gpu.shared_unit_bytes / (w.shared_bytes + 1024);
+  const std::int64_t by_shared = d.gpu.shared_unit_bytes / (w.shared_bytes + w.table_bytes + 1024);
   const std::int64_t by_threads = d.gpu.threads_unit / w.threads;
   w.blocks = static_cast<int>(
       std::clamp<std::int64_t>(std::min({by_registers, by_shared, by_threads}), 1, 8));
@@ -115,9 +117,10 @@ MmaSizes mma_sizes(const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
   const std::int64_t exchange_bytes =
       std::int64_t{w.threads} / 32 * 16 * sums_pitch(w.warp_n, w.near_b, accumulator_size);
   w.shared_bytes = std::max(c.stages * w.stage_bytes, exchange_bytes);
+  w.table_bytes = bytes_of_tables(room_for_groups(g));
   add_registers(w, p, d, c);
-  w.tiles = ceil_div(g.m, std::max(1, c.block_m)) *
-            ceil_div(g.columns_of_b(), std::max(1, c.block_n)) * g.batch;
+  w.tiles =
+      tiles_of_rows(g, std::max(1, c.block_m)) * ceil_div(g.columns_of_b(), std::max(1, c.block_n));
   w.stages_of_k = ceil_div(g.k, std::max(1, c.block_k));
   w.grid = w.tiles * c.splits;
   if (c.stream)

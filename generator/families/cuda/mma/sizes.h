@@ -44,7 +44,8 @@ struct MmaSizes {
   int registers;    // an estimate, of one thread
   int blocks;       // that fit one SM
   std::int64_t stage_bytes, shared_bytes;
-  std::int64_t tiles;  // of D, in all batches
+  std::int64_t table_bytes;  // static shared memory of groups
+  std::int64_t tiles;        // of D, in all batches
   std::int64_t stages_of_k;
   std::int64_t grid;      // blocks
   std::int64_t counters;  // in use, of kCounterBytes / 4

@@ -6,8 +6,10 @@
 #include <bit>
 #include <numeric>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/simt/sizes.h"
 #include "generator/problem/gate.h"
+#include "generator/problem/groups.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::simt {
@@ -18,7 +20,7 @@ using cuda::shares;
 using cuda::simt_sizes;
 using cuda::SimtSizes;
 
-constexpr std::array<std::string_view, 18> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 20> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/convert_ptx.h",
                                                   "cuda/common/convert.h",
@@ -28,6 +30,8 @@ constexpr std::array<std::string_view, 18> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/hopper_ptx.h",
                                                   "cuda/simt/ring.h",
                                                   "cuda/simt/lanes.h",
+                                                  "cuda/common/groups_ptx.h",
+                                                  "cuda/common/groups.h",
                                                   "cuda/common/tile_scheduler.h",
                                                   "cuda/common/partials_ptx.h",
                                                   "cuda/common/partials.h",
@@ -77,6 +81,11 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
        return !gated(p.gemm) || (c.stages >= 1 && c.copy != SimtCopy::warps && c.block_n % 2 == 0 &&
                                  reads_one_factor(p, c));
+     }},
+    {"groups: sharing=tiles without copy=warps, and at most 4096 of them",
+     [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
+       return !grouped(p.gemm) || (c.sharing == Sharing::tiles && c.copy != SimtCopy::warps &&
+                                   p.gemm.batch <= cuda::kMostGroups);
      }},
     {"lanes_m is a power of two up to 32, block_m a multiple of lanes_m*thread_m and block_n "
      "of 32/lanes_m*thread_n, and the warps fit a block",
@@ -168,7 +177,7 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
      }},
     {"stages of resident blocks fit shared memory",
      [](const Canonical&, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
-       const auto bytes = w.shared_bytes;
+       const auto bytes = w.shared_bytes + w.table_bytes;
        // 16 bytes more for the flag of a split tile.
        return bytes + 16 <= d.gpu.shared_block_bytes &&
               (bytes + 1024) * c.resident <= d.gpu.shared_unit_bytes;
@@ -253,6 +262,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c
     add("kSumRegisters", w.consumer_registers, "of a thread that multiplies");
   }
   add("kStoreWidth", std::gcd(together, run), "elements of D stored at once");
+  cuda::add_groups(out, p.gemm, c.block_m);
   add("kGroup", c.group, "rows of tiles in a band of the rasterization");
   if (c.sharing != Sharing::tiles)
     add("kCounterBytes", w.zeroed_bytes, "front of the workspace, counters of tiles");
@@ -313,6 +323,7 @@ SimtSizes simt_sizes(const Canonical& p, const DeviceCaps& d, const CudaSimt& c)
     const int given = d.gpu.registers_unit / (w.block_threads * c.resident) / 8 * 8;
     if (given <= 128) w.consumer_registers = std::max(0, 2 * given - kSimtProducerRegisters);
   }
+  w.table_bytes = bytes_of_tables(room_for_groups(g));
   const int pad = c.lines == SimtLines::padded ? 2 * simt::quad_of(g) : 0;
   w.shared_bytes =
       std::int64_t{c.stages} *
@@ -323,11 +334,14 @@ SimtSizes simt_sizes(const Canonical& p, const DeviceCaps& d, const CudaSimt& c)
     // A ring is filled meanwhile for the next tile.
     w.shared_bytes = fed ? w.shared_bytes + lines : std::max(w.shared_bytes, lines);
   }
-  w.tiles = ceil_div(g.m, std::max(1, c.block_m)) *
-            ceil_div(g.columns_of_b(), std::max(1, c.block_n)) * g.batch;
+  w.tiles =
+      tiles_of_rows(g, std::max(1, c.block_m)) * ceil_div(g.columns_of_b(), std::max(1, c.block_n));
   w.passes = ceil_div(g.k, std::max(1, c.block_k));
   if (c.sharing == Sharing::tiles) {
-    w.blocks = w.tiles;
+    // Each block counts the tiles of groups once.
+    w.blocks = grouped(g)
+                   ? std::min(w.tiles, std::int64_t{d.compute_units} * std::max(1, c.resident))
+                   : w.tiles;
     return w;
   }
   const bool stream = c.sharing == Sharing::stream;
@@ -388,7 +402,8 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .plain = plain,
     .fallback = fallback,
     .applies_scales = cuda::only_line_scales,
-    .computes_gates = [](const Gemm&) { return true; }};
+    .computes_gates = [](const Gemm&) { return true; },
+    .computes_groups = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -14,6 +14,7 @@ struct SimtSizes {
   int consumer_registers;     // of a consumer thread with copy=warps; 0: too few or too many
   int words;                  // of 32 bits in an accumulator
   std::int64_t shared_bytes;  // of a block
+  std::int64_t table_bytes;   // static shared memory of groups
   std::int64_t tiles, passes, blocks;
   std::int64_t workspace_bytes, zeroed_bytes;
 };

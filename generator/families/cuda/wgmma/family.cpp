@@ -6,6 +6,7 @@
 #include <bit>
 #include <set>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"

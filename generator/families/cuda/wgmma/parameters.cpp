@@ -1,6 +1,7 @@
 // What a config of cuda_wgmma becomes in its source: constants, macros, choices.
 #include <fmt/format.h>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
@@ -100,11 +101,7 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
   add("kClusterLeft", c.cluster_left, "blocks of a cluster along the left rows");
   add("kClusterRight", c.cluster_right, "and along the right rows");
   add("kGroup", c.group, "tiles across a band of the rasterization");
-  if (grouped(p.gemm)) {
-    add("kGroupRows", c.swap ? c.right * c.cluster_right : c.left * c.cluster_left,
-        "rows of A in a cluster's tile");
-    add("kMostGroups", w.most_groups, "room in the tables of groups");
-  }
+  add_groups(out, p.gemm, c.swap ? c.right * c.cluster_right : c.left * c.cluster_left);
   if (blocks_along_k(p.gemm.scale_a)) {
     const auto lines = [](Scale s) { return scale_block(s).lines; };
     add("kLeftLines", lines(c.swap ? p.gemm.scale_b : p.gemm.scale_a),

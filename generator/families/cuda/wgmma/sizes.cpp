@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 
@@ -51,24 +52,7 @@ void add_shared(WgmmaSizes& w, const CudaWgmma& c) {
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
   w.shared_bytes = c.stages * w.stage_bytes + c.warpgroups * 4 * w.store_buffers * buffer +
-                   c.stages * 16 + c.warpgroups * 4 +
-                   (w.most_groups > 0 ? (2 * w.most_groups + 1) * 4 : 0);
-}
-
-/// Some sizes stand for all, so that few kernels serve any number of groups.
-int room_for_groups(const Gemm& g) {
-  if (!grouped(g)) return 0;
-  for (const int most : {64, 256, 1024})
-    if (g.batch <= most) return most;
-  return kMostGroups;
-}
-
-/// Clusters' tiles along A's rows, of all groups: where they share m rows each may add one that is
-/// not full.
-std::int64_t tiles_of_rows(const Gemm& g, std::int64_t tile) {
-  const std::int64_t full = ceil_div(g.m, tile);
-  if (!grouped(g)) return full * g.batch;
-  return g.grouping == Grouping::rows ? full + std::min(g.batch, g.m) : full * g.batch;
+                   c.stages * 16 + c.warpgroups * 4 + bytes_of_tables(w.most_groups);
 }
 
 void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {

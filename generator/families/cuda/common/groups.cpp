@@ -1,0 +1,29 @@
+#include "generator/families/cuda/common/groups.h"
+
+#include <algorithm>
+
+#include "generator/families/cuda/common/cuda.h"
+#include "generator/problem/groups.h"
+
+namespace kiln::cuda {
+
+int room_for_groups(const Gemm& gemm) {
+  if (!grouped(gemm)) return 0;
+  for (const int room : {64, 256, 1024})
+    if (gemm.batch <= room) return room;
+  return kMostGroups;
+}
+
+std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile) {
+  const std::int64_t full = ceil_div(gemm.m, tile);
+  return gemm.grouping == Grouping::rows ? full + std::min(gemm.batch, gemm.m) : full * gemm.batch;
+}
+
+void add_groups(Parameters& to, const Gemm& gemm, std::int64_t tile) {
+  if (!grouped(gemm)) return;
+  to.constants.push_back(number("kGroupRows", tile, "rows of A in a tile, of a cluster if any"));
+  to.constants.push_back(
+      number("kMostGroups", room_for_groups(gemm), "room in the tables of groups"));
+}
+
+}  // namespace kiln::cuda

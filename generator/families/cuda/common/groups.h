@@ -1,0 +1,25 @@
+// What kernels of grouped problems need beside others (templates/cuda/common/groups.h). Knows no
+// family.
+#pragma once
+
+#include "generator/space/parameters.h"
+
+namespace kiln::cuda {
+
+/// Groups whose tables fit shared memory.
+inline constexpr int kMostGroups = 4096;
+
+/// Groups that a kernel's tables have room for; 0 without groups. Some sizes stand for all, so that
+/// few kernels serve any number of groups.
+int room_for_groups(const Gemm& gemm);
+/// Bytes of those tables.
+constexpr std::int64_t bytes_of_tables(int room) { return room == 0 ? 0 : (2 * room + 1) * 4; }
+
+/// Tiles of `tile` rows along A's rows, of all batches: of groups that share m rows each may add
+/// one that is not full.
+std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile);
+
+/// Constants of the template: `tile` rows of A are a tile.
+void add_groups(Parameters& to, const Gemm& gemm, std::int64_t tile);
+
+}  // namespace kiln::cuda
