@@ -14,6 +14,11 @@ std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, std::
   return at + first_row * (along_rows ? 1 : leading_dimension(gemm, which));
 }
 
+std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile) {
+  const std::int64_t full = (gemm.m + tile - 1) / tile;
+  return gemm.grouping == Grouping::rows ? full + std::min(gemm.batch, gemm.m) : full * gemm.batch;
+}
+
 GroupRows rows_of_group(const Gemm& gemm, const void* groups, std::int64_t group) {
   const auto listed = [&](std::int64_t at) {
     return std::clamp<std::int64_t>(static_cast<const std::int32_t*>(groups)[at], 0, gemm.m);

@@ -26,6 +26,10 @@ Gemm alone(const Gemm& gemm, std::int64_t rows);
 /// The same in canonical form, whatever the rows are.
 Canonical alone(const Canonical& problem, std::int64_t rows);
 
+/// Tiles of `tile` rows along A's rows, of all batches: of groups that share m rows each may add
+/// one that is not full.
+std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile);
+
 /// Elements of an operand from its first to a group's first.
 std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, std::int64_t first_row);
 

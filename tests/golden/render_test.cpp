@@ -215,7 +215,8 @@ const Case kCases[] = {
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
-     "cuda/common/groups_ptx.h cuda/common/groups.h cuda/common/tile_scheduler.h "
+     "cuda/common/groups_ptx.h cuda/common/group_args.h cuda/common/groups.h "
+     "cuda/common/tile_scheduler.h "
      "cuda/wgmma/store.h"},
     {"cuda_wgmma_tf32_registers", "sm_90a", 132, "tf32 N N 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
@@ -231,6 +232,10 @@ const Case kCases[] = {
      "hip_mfma rows=16 k=16 tile_m=128 tile_n=128 depth=128 waves_m=2 waves_n=2 staging=single "
      "banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=interleaved turn=0",
      "hip/mfma/pace.h hip/mfma/mfma.hip hip/mfma/mainloop.h"},
+    {"hip_mfma_groups", "gfx942", 0, "bf16 N T 8192 4096 7168 groups=8 grouped=rows align=16",
+     "hip_mfma rows=16 k=16 tile_m=128 tile_n=64 depth=128 waves_m=2 waves_n=2 staging=single "
+     "banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=interleaved turn=0",
+     "hip/common/groups.h hip/mfma/kernel.hip"},
     {"hip_mfma_bf16_turned_pingpong", "gfx950", 0, "bf16 T T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
      "banks=by_row splits=1 chunk=64 group=4 priority=0 fence=0 pace=pingpong turn=1",

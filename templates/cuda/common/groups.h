@@ -1,7 +1,7 @@
 //% if groups
 // A grouped problem's groups: which rows of A and D each has, and which tiles. The list of them
 // lies in the device's memory, so each block reads it and counts tiles before its first one.
-// Expects abi.h, epilogue.h, groups_ptx.h.
+// Expects abi.h, epilogue.h, groups_ptx.h, group_args.h.
 #pragma once
 
 /// Two tables in shared memory, of kMostGroups words and one more.
@@ -59,45 +59,6 @@ struct Groups {
     return group;
   }
 };
-
-/// The call of one group's product, seen as a batch's: `step_a` elements lie between rows of A.
-KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows,
-                                      i64 step_a) {
-  KilnGpuArgs own = args;
-  own.m = rows;
-  own.a = static_cast<const TypeA*>(args.a) + first_row * step_a;
-  own.d = static_cast<TypeD*>(args.d) + first_row * args.ldd;
-  own.c = static_cast<const TypeD*>(args.c) + first_row * args.ldc;
-  own.residual = static_cast<const TypeD*>(args.residual) + first_row * args.ldd;
-  //% if bias_as_d
-  using TypeBias = TypeD;
-  //% else
-  using TypeBias = Real;
-  //% end
-  //% if bias == per_row && masked
-  own.bias = static_cast<const TypeBias*>(args.bias) + group * args.m;
-  //% end
-  //% if bias == per_row && !masked
-  own.bias = static_cast<const TypeBias*>(args.bias) + first_row;
-  //% end
-  //% if bias == per_column && gate
-  own.bias = static_cast<const TypeBias*>(args.bias) + group * 2 * args.n;
-  //% end
-  //% if bias == per_column && !gate
-  own.bias = static_cast<const TypeBias*>(args.bias) + group * args.n;
-  //% end
-  // Less what output_of() adds for a batch.
-  //% if tensor_scale_a && !masked
-  own.scale_a = static_cast<const float*>(args.scale_a) - group;
-  //% end
-  //% if line_scale_a && !tensor_scale_a && !masked
-  own.scale_a = static_cast<const float*>(args.scale_a) + first_row - group * rows;
-  //% end
-  //% if line_scale_a && !tensor_scale_a && masked
-  own.scale_a = static_cast<const float*>(args.scale_a) + group * (args.m - rows);
-  //% end
-  return own;
-}
 
 /// Where the results of one group go.
 KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows) {

@@ -3,7 +3,15 @@
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;
   const u32 wave_m = wave / kWavesN * kWaveM, wave_n = wave % kWavesN * kWaveN;
+  //% if groups
+  const GroupBlock own = group_of(args, block_index(), u32(ceil_div(args.n, kTileN)));
+  if (own.rows == 0) return;
+  args = args_of_group(args, own.group, own.first_row, own.rows, kAlongA ? args.lda : 1);
+  Work work = work_of(args, own.block);
+  work.batch = own.group;
+  //% else
   const Work work = work_of(args, block_index());
+  //% end
   const i64 row = i64(work.tile_m) * kTileM, column = i64(work.tile_n) * kTileN;
   const SourceA a = SourceA::start(static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
                                    args.lda, row, args.m, work.k_begin, work.k_end);

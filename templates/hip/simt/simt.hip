@@ -113,8 +113,17 @@ KILN_DEVICE void multiply(Acc (&sums)[kEachM][kEachN], int row, int column) {
 
 KILN_KERNEL(kThreads, 1) kiln_gemm(KilnGpuArgs args) {
   const int thread = int(thread_index());
+  //% if groups
+  const GroupBlock own = group_of(args, block_index(), u32(ceil_div(args.n, kTileN)));
+  if (own.rows == 0) return;
+  args = args_of_group(args, own.group, own.first_row, own.rows, kAlongA ? args.lda : 1);
+  //% end
   const i64 tiles_m = ceil_div(args.m, kTileM), tiles_n = ceil_div(args.n, kTileN);
+  //% if groups
+  const i64 block = own.block, batch = own.group;
+  //% else
   const i64 block = block_index(), batch = block / (tiles_m * tiles_n);
+  //% end
   const i64 in_batch = block % (tiles_m * tiles_n);
   const i64 row = in_batch % tiles_m * kTileM, column = in_batch / tiles_m * kTileN;
   //% if scales

@@ -89,10 +89,29 @@ KILN_DEVICE u32 load_shared_word(u32 from) {
   return value;
 }
 
+// ---- cuda/common/group_args.h ----
+// One group of a grouped problem as a product of its own. Expects abi.h and, from the parameters,
+// the types.
+
+/// The call of one group's product, seen as a batch's: `step_a` elements lie between rows of A.
+KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows,
+                                      i64 step_a) {
+  KilnGpuArgs own = args;
+  own.m = rows;
+  own.batch = 1;
+  own.a = static_cast<const TypeA*>(args.a) + first_row * step_a;
+  own.d = static_cast<TypeD*>(args.d) + first_row * args.ldd;
+  own.c = static_cast<const TypeD*>(args.c) + first_row * args.ldc;
+  own.residual = static_cast<const TypeD*>(args.residual) + first_row * args.ldd;
+  using TypeBias = Real;
+  // Less what output_of() adds for a batch.
+  return own;
+}
+
 // ---- cuda/common/groups.h ----
 // A grouped problem's groups: which rows of A and D each has, and which tiles. The list of them
 // lies in the device's memory, so each block reads it and counts tiles before its first one.
-// Expects abi.h, epilogue.h, groups_ptx.h.
+// Expects abi.h, epilogue.h, groups_ptx.h, group_args.h.
 
 /// Two tables in shared memory, of kMostGroups words and one more.
 struct Groups {
@@ -145,20 +164,6 @@ struct Groups {
     return group;
   }
 };
-
-/// The call of one group's product, seen as a batch's: `step_a` elements lie between rows of A.
-KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows,
-                                      i64 step_a) {
-  KilnGpuArgs own = args;
-  own.m = rows;
-  own.a = static_cast<const TypeA*>(args.a) + first_row * step_a;
-  own.d = static_cast<TypeD*>(args.d) + first_row * args.ldd;
-  own.c = static_cast<const TypeD*>(args.c) + first_row * args.ldc;
-  own.residual = static_cast<const TypeD*>(args.residual) + first_row * args.ldd;
-  using TypeBias = Real;
-  // Less what output_of() adds for a batch.
-  return own;
-}
 
 /// Where the results of one group go.
 KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows) {

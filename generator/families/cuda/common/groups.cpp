@@ -1,7 +1,5 @@
 #include "generator/families/cuda/common/groups.h"
 
-#include <algorithm>
-
 #include "generator/families/cuda/common/cuda.h"
 #include "generator/problem/groups.h"
 
@@ -12,11 +10,6 @@ int room_for_groups(const Gemm& gemm) {
   for (const int room : {64, 256, 1024})
     if (gemm.batch <= room) return room;
   return kMostGroups;
-}
-
-std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile) {
-  const std::int64_t full = ceil_div(gemm.m, tile);
-  return gemm.grouping == Grouping::rows ? full + std::min(gemm.batch, gemm.m) : full * gemm.batch;
 }
 
 void add_groups(Parameters& to, const Gemm& gemm, std::int64_t tile) {

@@ -15,10 +15,6 @@ int room_for_groups(const Gemm& gemm);
 /// Bytes of those tables.
 constexpr std::int64_t bytes_of_tables(int room) { return room == 0 ? 0 : (2 * room + 1) * 4; }
 
-/// Tiles of `tile` rows along A's rows, of all batches: of groups that share m rows each may add
-/// one that is not full.
-std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile);
-
 /// Constants of the template: `tile` rows of A are a tile.
 void add_groups(Parameters& to, const Gemm& gemm, std::int64_t tile);
 

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/problem/groups.h"
 
 #define KILN_DEVICE inline
 #include "templates/cuda/common/banks.h"

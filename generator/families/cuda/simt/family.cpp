@@ -20,7 +20,7 @@ using cuda::shares;
 using cuda::simt_sizes;
 using cuda::SimtSizes;
 
-constexpr std::array<std::string_view, 20> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 21> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/convert_ptx.h",
                                                   "cuda/common/convert.h",
@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, 20> kFiles{"cuda/common/abi.h",
                                                   "cuda/simt/ring.h",
                                                   "cuda/simt/lanes.h",
                                                   "cuda/common/groups_ptx.h",
+                                                  "cuda/common/group_args.h",
                                                   "cuda/common/groups.h",
                                                   "cuda/common/tile_scheduler.h",
                                                   "cuda/common/partials_ptx.h",

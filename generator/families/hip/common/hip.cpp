@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "generator/problem/groups.h"
+
 namespace kiln::hip {
 namespace {
 
@@ -63,7 +65,11 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["integer"] = value_of(g.accumulator == s32);
   v["double"] = value_of(g.accumulator == fp64);
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
-  v["zeros"] = v["groups"] = "0";
+  v["zeros"] = "0";
+  v["groups"] = value_of(grouped(g));
+  v["masked"] = value_of(g.grouping == Grouping::masked);
+  // Of no family that computes groups.
+  v["line_scale_a"] = v["tensor_scale_a"] = "0";
 }
 
 /// HIP fuses products with additions unless a pragma forbids it, as

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "generator/families/hip/mfma/sizes.h"
+#include "generator/problem/groups.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::hip::mfma {
@@ -14,13 +15,14 @@ using hip::Element;
 using hip::mfma_sizes;
 using hip::MfmaSizes;
 
-constexpr std::array<std::string_view, 18> kFiles{
-    "cuda/common/abi.h",       "hip/common/types.h",  "hip/common/device.h",
-    "hip/common/memory_gcn.h", "hip/common/memory.h", "hip/common/convert.h",
-    "hip/common/epilogue.h",   "hip/mfma/mfma.h",     "hip/mfma/stage.h",
-    "hip/mfma/turned_gcn.h",   "hip/mfma/turned.h",   "hip/mfma/pace.h",
-    "hip/common/schedule.h",   "hip/mfma/mfma.hip",   "hip/mfma/mainloop.h",
-    "hip/common/combine.h",    "hip/common/store.h",  "hip/mfma/kernel.hip"};
+constexpr std::array<std::string_view, 20> kFiles{
+    "cuda/common/abi.h",       "hip/common/types.h",       "hip/common/device.h",
+    "hip/common/memory_gcn.h", "hip/common/memory.h",      "hip/common/convert.h",
+    "hip/common/epilogue.h",   "hip/mfma/mfma.h",          "hip/mfma/stage.h",
+    "hip/mfma/turned_gcn.h",   "hip/mfma/turned.h",        "hip/mfma/pace.h",
+    "hip/common/schedule.h",   "cuda/common/group_args.h", "hip/common/groups.h",
+    "hip/mfma/mfma.hip",       "hip/mfma/mainloop.h",      "hip/common/combine.h",
+    "hip/common/store.h",      "hip/mfma/kernel.hip"};
 
 bool shares_evenly(const HipMfma& c) {
   return c.waves_m >= 1 && c.waves_n >= 1 && c.waves_m * c.waves_n <= 16 && c.tile_m >= 1 &&
@@ -49,6 +51,8 @@ constexpr FirstRule<HipMfma> kFirst[] = {
      [](const Canonical&, const DeviceCaps&, const HipMfma& c) { return shares_evenly(c); }}};
 
 constexpr Rule<HipMfma, MfmaSizes> kRules[] = {
+    {"groups: splits=1", [](const Canonical& p, const DeviceCaps&, const HipMfma& c,
+                            const MfmaSizes&) { return !grouped(p.gemm) || c.splits == 1; }},
     {"depth is 32 to 512, a multiple of 16 and whole steps of the instruction",
      [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
        if (c.depth < 32 || c.depth > 512 || c.depth % 16 != 0) return false;
@@ -391,7 +395,8 @@ constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
-    .flushed_by = flushed_by};
+    .flushed_by = flushed_by,
+    .computes_groups = [](const Gemm&) { return true; }};
 
 }  // namespace
 

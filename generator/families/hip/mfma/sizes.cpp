@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "generator/problem/groups.h"
+
 namespace kiln::hip {
 namespace {
 
@@ -118,7 +120,8 @@ void add_loads(MfmaSizes& p, const Canonical& problem, const HipMfma& c, ArchSet
   p.along_b = problem.b_k_major;
   p.turned_a = c.turn && !p.along_a;
   p.turned_b = c.turn && !p.along_b;
-  p.width_a = load_width(g, g.a, p.along_a ? g.k : g.m);
+  // Rows of a group may end at any element.
+  p.width_a = load_width(g, g.a, p.along_a ? g.k : grouped(g) ? 1 : g.m);
   p.width_b = load_width(g, g.b, p.along_b ? g.k : g.n);
   const auto narrowed = [&](bool whole_units, int width, int rows) {
     if (whole_units) return rows * units % p.threads == 0 ? width : 0;
@@ -175,7 +178,7 @@ MfmaSizes mfma_sizes(const Canonical& problem, const DeviceCaps& device, const H
                 32;
   p.tiles_m = ceil_div(g.m, c.tile_m);
   p.tiles_n = ceil_div(g.n, c.tile_n);
-  p.tiles = p.tiles_m * p.tiles_n * g.batch;
+  p.tiles = tiles_of_rows(g, c.tile_m) * p.tiles_n;
   p.blocks = p.tiles * c.splits;
   if (c.splits > 1) {
     p.counter_bytes = round_up(p.tiles * 4, 256);

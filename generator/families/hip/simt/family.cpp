@@ -4,15 +4,17 @@
 
 #include "generator/families/hip/common/hip.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/groups.h"
 #include "generator/space/typed_family.h"
 #include "kiln/numeric.hpp"
 
 namespace kiln::hip::simt {
 namespace {
 
-constexpr std::array<std::string_view, 6> kFiles{"cuda/common/abi.h",     "hip/common/types.h",
-                                                 "hip/common/device.h",   "hip/common/convert.h",
-                                                 "hip/common/epilogue.h", "hip/simt/simt.hip"};
+constexpr std::array<std::string_view, 8> kFiles{
+    "cuda/common/abi.h",    "hip/common/types.h",    "hip/common/device.h",
+    "hip/common/convert.h", "hip/common/epilogue.h", "cuda/common/group_args.h",
+    "hip/common/groups.h",  "hip/simt/simt.hip"};
 
 struct SimtSizes {
   int threads;  // of a block
@@ -22,7 +24,7 @@ struct SimtSizes {
 SimtSizes sizes_of(const Canonical& p, const DeviceCaps&, const HipSimt& c) {
   const int tile_m = std::max(1, c.tile_m), tile_n = std::max(1, c.tile_n);
   return {c.tile_m / std::max(1, c.each_m) * (c.tile_n / std::max(1, c.each_n)),
-          ceil_div(p.gemm.m, tile_m) * ceil_div(p.gemm.n, tile_n) * p.gemm.batch};
+          tiles_of_rows(p.gemm, tile_m) * ceil_div(p.gemm.n, tile_n)};
 }
 
 constexpr Rule<HipSimt, SimtSizes> kRules[] = {
@@ -132,7 +134,9 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
-    .applies_scales = [](const Gemm&) { return true; }};
+    .applies_scales = [](const Gemm&) { return true; },
+    // Scales of A would need their own place in each group.
+    .computes_groups = [](const Gemm& g) { return g.scale_a == Scale::none; }};
 
 }  // namespace
 

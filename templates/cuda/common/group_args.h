@@ -1,0 +1,45 @@
+//% if groups
+// One group of a grouped problem as a product of its own. Expects abi.h and, from the parameters,
+// the types.
+#pragma once
+
+/// The call of one group's product, seen as a batch's: `step_a` elements lie between rows of A.
+KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows,
+                                      i64 step_a) {
+  KilnGpuArgs own = args;
+  own.m = rows;
+  own.batch = 1;
+  own.a = static_cast<const TypeA*>(args.a) + first_row * step_a;
+  own.d = static_cast<TypeD*>(args.d) + first_row * args.ldd;
+  own.c = static_cast<const TypeD*>(args.c) + first_row * args.ldc;
+  own.residual = static_cast<const TypeD*>(args.residual) + first_row * args.ldd;
+  //% if bias_as_d
+  using TypeBias = TypeD;
+  //% else
+  using TypeBias = Real;
+  //% end
+  //% if bias == per_row && masked
+  own.bias = static_cast<const TypeBias*>(args.bias) + group * args.m;
+  //% end
+  //% if bias == per_row && !masked
+  own.bias = static_cast<const TypeBias*>(args.bias) + first_row;
+  //% end
+  //% if bias == per_column && gate
+  own.bias = static_cast<const TypeBias*>(args.bias) + group * 2 * args.n;
+  //% end
+  //% if bias == per_column && !gate
+  own.bias = static_cast<const TypeBias*>(args.bias) + group * args.n;
+  //% end
+  // Less what output_of() adds for a batch.
+  //% if tensor_scale_a && !masked
+  own.scale_a = static_cast<const float*>(args.scale_a) - group;
+  //% end
+  //% if line_scale_a && !tensor_scale_a && !masked
+  own.scale_a = static_cast<const float*>(args.scale_a) + first_row - group * rows;
+  //% end
+  //% if line_scale_a && !tensor_scale_a && masked
+  own.scale_a = static_cast<const float*>(args.scale_a) + group * (args.m - rows);
+  //% end
+  return own;
+}
+//% end
