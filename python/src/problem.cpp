@@ -281,8 +281,7 @@ void Builder::read_bias() {
   const bool grouped = gemm.grouping != Grouping::none;
   const bool by_column = bias.dims <= 2 && rows == (grouped ? gemm.batch : 1) &&
                          columns == gemm.columns_of_b() && (!grouped || is_tight(bias));
-  const bool by_row =
-      bias.dims == 2 && columns == 1 && rows == gemm.m && !stacked_ && !grouped;
+  const bool by_row = bias.dims == 2 && columns == 1 && rows == gemm.m && !stacked_ && !grouped;
   if (grouped && !by_column)
     raise_bad_input(fmt::format("{}: must have shape ({}, {}), contiguous", described(bias),
                                 gemm.batch, gemm.columns_of_b()));
