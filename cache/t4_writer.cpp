@@ -98,10 +98,11 @@ void T4Writer::add(const StoredMeasurement& row) {
 
 void T4Writer::finish() {
   std::map<std::size_t, OrderedJson> devices, toolchains;
-  for (const auto& [device, number] : devices_)
-    devices[number] = fields_of([&](auto&& add) { for_each_device_field(device, add); });
-  for (const auto& [validators, number] : toolchains_)
-    toolchains[number] = fields_of([&](auto&& add) { for_each_validator_field(validators, add); });
+  for (const auto& row : devices_)
+    devices[row.second] = fields_of([&](auto&& add) { for_each_device_field(row.first, add); });
+  for (const auto& row : toolchains_)
+    toolchains[row.second] =
+        fields_of([&](auto&& add) { for_each_validator_field(row.first, add); });
   const OrderedJson own{{"devices", numbered(devices)}, {"toolchains", numbered(toolchains)}};
   out_ << "\n],\n\"kiln\": " << line_of(own) << "}\n";
 }
