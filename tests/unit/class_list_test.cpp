@@ -3,6 +3,7 @@
 #include "tuner/search/class_list.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
