@@ -108,6 +108,7 @@ Status check_weights(const Gemm& g) {
   if (const int along = scale_block(g.scale_b).along; along != 0 && g.k % along != 0)
     return bad_input("k = {}: groups of {} (scale_b = {}) need a multiple of {}", g.k, along,
                      name(g.scale_b), along);
+  if (g.b_packed) return refuse("b_packed = true: weights are read as they lie, for every m");
   // D's transpose would have the weights on the left.
   if (g.d.order == Order::column_major)
     return refuse(fmt::format("d.order = column: {} needs a row-major D", word));

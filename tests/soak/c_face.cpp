@@ -34,8 +34,11 @@ kiln_gemm_desc c_desc(const Gemm& g) {
           .scale_b = static_cast<kiln_scale>(g.scale_b),
           .bias_as_d = g.epilogue.bias_as_d ? 1 : 0,
           .numerics = static_cast<kiln_numerics>(g.numerics),
+          .gate = static_cast<kiln_gate>(g.epilogue.gate),
+          .gate_order = static_cast<kiln_gate_order>(g.epilogue.gate_order),
           .scale_type = static_cast<kiln_dtype>(g.scale_type),
-          .zero = static_cast<kiln_zero>(g.zero)};
+          .zero = static_cast<kiln_zero>(g.zero),
+          .grouping = static_cast<kiln_grouping>(g.grouping)};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
@@ -55,7 +58,8 @@ kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
           .workspace_bytes = 0,
           .scale_a = x.scale_a,
           .scale_b = x.scale_b,
-          .zero_b = x.zero_b};
+          .zero_b = x.zero_b,
+          .groups = x.groups};
 }
 
 Status status_of(kiln_status status) {

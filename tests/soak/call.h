@@ -4,7 +4,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "generator/problem/groups.h"
 #include "kiln/engine.hpp"
 #include "runtime/buffers.h"
 #include "tuner/verify/data.h"
@@ -52,13 +54,17 @@ class Call {
   void fill_inputs(Random& random);
   void spoil(Random& random);
   std::optional<std::string> wrong_values() const;
-  std::optional<std::string> wrong_row(std::int64_t batch, std::int64_t row) const;
+  std::optional<std::string> wrong_row(const ProductPart& part, std::int64_t batch,
+                                       std::int64_t row) const;
+  Placed& placed(Operand which) { return placed_[index_of(which)]; }
+  const Placed& placed(Operand which) const { return placed_[index_of(which)]; }
 
   Gemm gemm_;
   Operands operands_;
   Data data_ = Data::uniform;
   bool nonfinite_ = false, in_place_ = false;
-  Placed a_, b_, c_, d_, bias_, residual_, scale_a_, scale_b_, zero_b_;
+  std::vector<Placed> placed_;  // by operand; those that the problem has not are empty
+  std::vector<ProductPart> parts_;
 };
 
 }  // namespace kiln::soak

@@ -119,6 +119,26 @@ constexpr Mistake kProblemMistakes[] = {
     {"numerics -1", "numerics", wrong_enum<&kiln_gemm_desc::numerics, -1>},
     {"numerics 3", "numerics", wrong_enum<&kiln_gemm_desc::numerics, 3>},
     {"numerics 256", "numerics", wrong_enum<&kiln_gemm_desc::numerics, 256>},
+    {"gate -1", "gate", wrong_enum<&kiln_gemm_desc::gate, -1>},
+    {"gate 6", "gate", wrong_enum<&kiln_gemm_desc::gate, 6>},
+    {"gate 256", "gate", wrong_enum<&kiln_gemm_desc::gate, 256>},
+    {"gate_order -1", "gate_order", wrong_enum<&kiln_gemm_desc::gate_order, -1>},
+    {"gate_order 2", "gate_order", wrong_enum<&kiln_gemm_desc::gate_order, 2>},
+    {"a gate and an activation", "gate",
+     [](Arguments& x) {
+       x.desc.gate = KILN_GATE_SILU;
+       x.desc.activation = KILN_RELU;
+       return true;
+     }},
+    {"grouping -1", "grouping", wrong_enum<&kiln_gemm_desc::grouping, -1>},
+    {"grouping 3", "grouping", wrong_enum<&kiln_gemm_desc::grouping, 3>},
+    {"grouping 256", "grouping", wrong_enum<&kiln_gemm_desc::grouping, 256>},
+    {"packed B of groups", "b_packed",
+     [](Arguments& x) {
+       x.desc.grouping = KILN_GROUPING_ROWS;
+       x.desc.b_packed = 1;
+       return x.gemm.d.order == Order::row_major;
+     }},
     {"zero -1", "zero", wrong_enum<&kiln_gemm_desc::zero, -1>},
     {"zero 3", "zero", wrong_enum<&kiln_gemm_desc::zero, 3>},
     {"scale_type 256", "scale_type", wrong_enum<&kiln_gemm_desc::scale_type, 256>},
@@ -250,7 +270,7 @@ constexpr Mistake kOperandMistakes[] = {
      [](Arguments& x) {
        x.operands.c = nullptr;
        x.operands.beta = 1;
-       return true;
+       return present(x.gemm, Operand::c);
      }},
     {"no d", "d", no_operand<&kiln_operands::d>},
     {"no bias", "bias", no_operand<&kiln_operands::bias>},
@@ -258,6 +278,7 @@ constexpr Mistake kOperandMistakes[] = {
     {"no scale_a", "scale_a", no_operand<&kiln_operands::scale_a>},
     {"no scale_b", "scale_b", no_operand<&kiln_operands::scale_b>},
     {"no zero_b", "zero_b", no_operand<&kiln_operands::zero_b>},
+    {"no groups", "groups", no_operand<&kiln_operands::groups>},
     {"a over d", "a", over_d<&kiln_operands::a>},
     {"b over d", "b",
      [](Arguments& x) { return !x.gemm.b_packed && over_d<&kiln_operands::b>(x); }},
@@ -266,12 +287,13 @@ constexpr Mistake kOperandMistakes[] = {
     {"scale_a over d", "scale_a", over_d<&kiln_operands::scale_a>},
     {"scale_b over d", "scale_b", over_d<&kiln_operands::scale_b>},
     {"zero_b over d", "zero_b", over_d<&kiln_operands::zero_b>},
+    {"groups over d", "groups", over_d<&kiln_operands::groups>},
     {"c a little further than d", "c",
      [](Arguments& x) {
        const int bytes = size_of(x.gemm.d.dtype);
        x.operands.c = static_cast<const char*>(x.operands.d) + bytes;
        x.operands.beta = 1;
-       return extent(x.gemm, Operand::d).length > 1;
+       return present(x.gemm, Operand::c) && extent(x.gemm, Operand::d).length > 1;
      }},
     {"misaligned a", "a", misaligned<&kiln_operands::a>},
     {"misaligned b", "b",
@@ -286,6 +308,7 @@ constexpr Mistake kOperandMistakes[] = {
      }},
     {"misaligned scale_a", "scale_a", misaligned_scale<&kiln_operands::scale_a>},
     {"misaligned scale_b", "scale_b", misaligned_scale<&kiln_operands::scale_b>},
+    {"misaligned groups", "groups", misaligned_scale<&kiln_operands::groups>},
     {"no packed B", "packed_b",
      [](Arguments& x) { return x.gemm.b_packed && no_operand<&kiln_operands::packed_b>(x); }},
     {"B packed for another problem", "packed_b",

@@ -104,6 +104,15 @@ void draw_strides(Random& random, Gemm& g) {
   if (one_in(random, 6)) g.a.batch_stride = 1 + random.below(8);
 }
 
+/// Groups whose matrices are dense in one another, as loosened ones need not be.
+void draw_groups(Random& random, Gemm& g) {
+  g.b_packed = false;
+  g.a.order = g.c.order = g.d.order = Order::row_major;
+  g.a.transposed = false;
+  make_tight(g);
+  g = g.grouped(1 + random.below(5), one_in(random, 2) ? Grouping::rows : Grouping::masked);
+}
+
 }  // namespace
 
 Gemm draw_problem(Random& random, std::int64_t largest) {
@@ -111,6 +120,7 @@ Gemm draw_problem(Random& random, std::int64_t largest) {
   change(gemm, [&](Gemm& g) { draw_sizes(random, g); });
   if (one_in(random, 5)) change(gemm, [&](Gemm& g) { draw_other_types(random, g); });
   change(gemm, [&](Gemm& g) { draw_strides(random, g); });
+  if (one_in(random, 6)) change(gemm, [&](Gemm& g) { draw_groups(random, g); });
   if (one_in(random, 4)) change(gemm, [&](Gemm& g) { g.alignment = 1 << random.below(7); });
   if (one_in(random, 6)) change(gemm, [](Gemm& g) { g.b_packed = true; });
   return gemm;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine_impl.h"
+#include "generator/problem/gate.h"
 #include "soak/c_face.h"
 #include "soak/call.h"
 #include "soak/mistakes.h"
@@ -225,7 +226,7 @@ class Problems {
     }
     // It sets b_packed itself, which some mistakes are about.
     if (x.desc.b_packed != 0 || x.gemm.scale_a != Scale::none || x.gemm.scale_b != Scale::none ||
-        x.gemm.d.order == Order::column_major)
+        x.gemm.d.order == Order::column_major || x.gemm.grouping != Grouping::none || gated(x.gemm))
       return kiln_gemm(faces_.of_c(), &x.desc, &x.operands);
     return kiln_pack_b(faces_.of_c(), &x.desc, x.operands.b, 0, &packed);
   }

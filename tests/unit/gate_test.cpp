@@ -1,4 +1,5 @@
-// Gated products as problems: their text, what is refused, sizes of operands, the reference by hand.
+// Gated products as problems: their text, what is refused, sizes of operands, the reference by
+// hand.
 #include "generator/problem/gate.h"
 
 #include <gmock/gmock.h>

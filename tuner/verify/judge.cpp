@@ -155,12 +155,24 @@ std::optional<Failure> judge_sampled(DataSet& set, std::size_t part, const Run& 
   return std::nullopt;
 }
 
-/// Lines of D that exist but are no group's.
-std::optional<Failure> judge_unused_rows(DataSet& set, const void* d) {
-  const Gemm& gemm = set.gemm();
+}  // namespace
+
+std::optional<Failure> judge_values(DataSet& set, const Run& run, const void* d) {
+  const bool integers = set.recipe().data == Data::exact && !set.recipe().tiny;
+  for (std::size_t part = 0; part < set.parts().size(); ++part)
+    if (auto failure = integers ? judge_whole(set, part, run, d) : judge_sampled(set, part, run, d))
+      return failure;
+  // Where C was in D's place its rows remain.
+  const bool poisoned = run.c != Run::C::in_place;
+  return poisoned ? judge_unused_rows(set.gemm(), set.parts(), d) : std::nullopt;
+}
+
+std::optional<Failure> judge_unused_rows(const Gemm& gemm, std::span<const ProductPart> parts,
+                                         const void* d) {
+  if (!grouped(gemm)) return std::nullopt;
   const std::int64_t matrices = gemm.grouping == Grouping::rows ? 1 : gemm.batch;
   std::vector<bool> used(static_cast<std::size_t>(gemm.m * matrices));
-  for (const ProductPart& part : set.parts()) {
+  for (const ProductPart& part : parts) {
     const std::int64_t matrix = matrices == 1 ? 0 : part.group;
     for (std::int64_t i = 0; i < part.rows.count; ++i)
       used[static_cast<std::size_t>(matrix * gemm.m + part.rows.first + i)] = true;
@@ -177,18 +189,6 @@ std::optional<Failure> judge_unused_rows(DataSet& set, const void* d) {
                                    row, matrix, j, text(gemm))};
   }
   return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<Failure> judge_values(DataSet& set, const Run& run, const void* d) {
-  const bool integers = set.recipe().data == Data::exact && !set.recipe().tiny;
-  for (std::size_t part = 0; part < set.parts().size(); ++part)
-    if (auto failure = integers ? judge_whole(set, part, run, d) : judge_sampled(set, part, run, d))
-      return failure;
-  // Where C was in D's place its rows remain.
-  const bool poisoned = run.c != Run::C::in_place;
-  return grouped(set.gemm()) && poisoned ? judge_unused_rows(set, d) : std::nullopt;
 }
 
 std::optional<Failure> judge_padding(const Gemm& gemm, const void* d) {

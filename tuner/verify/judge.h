@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "tuner/measure/measured.h"
@@ -25,6 +26,11 @@ struct Run {
 /// Compares the elements of D. `set` provided the inputs. Of a grouped problem it also looks for
 /// changes in rows that are no group's, where D was poisoned.
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const void* d);
+
+/// Looks for changes in rows of a grouped D, which was poisoned before, that are of none of
+/// `parts`.
+std::optional<Failure> judge_unused_rows(const Gemm& gemm, std::span<const ProductPart> parts,
+                                         const void* d);
 
 /// Looks for changes in what lies between D's lines and batches, which was poisoned before.
 std::optional<Failure> judge_padding(const Gemm& gemm, const void* d);

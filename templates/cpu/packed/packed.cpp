@@ -1,6 +1,6 @@
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h and the
-// parameters.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h
+// and the parameters.
 //% if gate
 // Columns are those of D, under each of which are two of op(B).
 //% end
