@@ -17,6 +17,7 @@
 #include "generator/families/cuda/library/config.h"
 #include "generator/families/cuda/mma/config.h"
 #include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/weights/config.h"
 #include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/hip/mfma/config.h"
 #include "generator/families/hip/mx/config.h"
@@ -27,7 +28,7 @@ namespace kiln {
 
 using Config =
     std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt, CudaGemv,
-                 CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary, HostWeights>;
+                 CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary, HostWeights, CudaWeights>;
 
 /// "family field=value …", fields in declaration order; `parse_config(text(c)) == c`.
 std::string text(const Config& config);

@@ -43,6 +43,9 @@ Family family();
 namespace gemv {
 Family family();
 }
+namespace weights {
+Family family();
+}
 namespace library {
 Family family();
 }
@@ -66,10 +69,11 @@ namespace {
 /// one that offers a plain config (summation.h).
 std::vector<Family>& family_rows() {
   static std::vector<Family> rows{
-      host::amx::family(),   host::weights::family(), host::packed::family(),  host::dot::family(),
-      host::small::family(), host::library::family(), cuda::wgmma::family(),   cuda::mma::family(),
-      cuda::simt::family(),  cuda::gemv::family(),    cuda::library::family(), hip::mfma::family(),
-      hip::mx::family(),     hip::simt::family()};
+      host::amx::family(),   host::weights::family(), host::packed::family(),
+      host::dot::family(),   host::small::family(),   host::library::family(),
+      cuda::wgmma::family(), cuda::mma::family(),     cuda::simt::family(),
+      cuda::gemv::family(),  cuda::weights::family(), cuda::library::family(),
+      hip::mfma::family(),   hip::mx::family(),       hip::simt::family()};
   return rows;
 }
 

@@ -70,7 +70,7 @@ enum class Scale : std::uint8_t {
 enum class Zero : std::uint8_t {
   none,      ///< no zero points: they count as 0
   integer,   ///< of B's type; four bits each lie side by side without gaps
-  floating,  ///< of the scales' type
+  floating,  ///< of the scales' type; an infinity of A counts as one or as NaN
 };
 
 /// How much of its accumulator's type a product must keep.

@@ -209,6 +209,26 @@ KILN_DEVICE void mma_sync(Acc* sums, const Fragment* a, const Fragment* b) {
 }
 #endif
 
+KILN_DEVICE u32 masked_bits(u32 x, u32 mask, u32 bits) { return (x & mask) ^ bits; }
+/// The two small floats of a register are of A's type.
+template <typename T>
+KILN_DEVICE KilnEmuFloat kiln_emu_pair(T) {
+  return kKilnEmuHalf;
+}
+KILN_DEVICE KilnEmuFloat kiln_emu_pair(Bfloat) { return kKilnEmuBfloat; }
+KILN_DEVICE u32 fma_pairs(u32 x, u32 y, u32 z) {
+  const KilnEmuFloat type = kiln_emu_pair(TypeA{});
+  u32 r = 0;
+  // A double holds the exact result of such small numbers.
+  for (int half = 0; half < 32; half += 16)
+    r |= kiln_emu_bits(float(double(kiln_emu_float(x >> half & 0xffff, type)) *
+                                 kiln_emu_float(y >> half & 0xffff, type) +
+                             kiln_emu_float(z >> half & 0xffff, type)),
+                       type)
+         << half;
+  return r;
+}
+
 // ---- warpgroup products
 
 KILN_DEVICE void wgmma_fence() { kiln_emu_ops->wgmma_fence(); }

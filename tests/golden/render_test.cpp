@@ -60,6 +60,8 @@ const Case kCases[] = {
      "splits=1 group=8"},
     {"cuda_gemv", "sm_90a", 132, "bf16 N T 3 5000 777 epilogue=bias_row+silu",
      "cuda_gemv rows=2 width=1 warps=4 swap=0"},
+    {"cuda_weights", "sm_90a", 132, "bf16_int4 N T 16 4096 4096 group=128 scale_type=bf16 align=16",
+     "cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1"},
     {"hip_mfma", "gfx950", 0, "bf16 N T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
      "banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0"},
@@ -223,6 +225,13 @@ const Case kCases[] = {
      "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
      "cuda/wgmma/registers_ptx.h cuda/wgmma/registers.h cuda/wgmma/wgmma.cu"},
+    {"cuda_weights_int8_columns", "sm_80", 108, "bf16_int8 N T 64 4096 4096 group=k zero=float",
+     "cuda_weights tile_n=64 tile_m=32 block_k=64 warps=2 stages=3 group=8 splits=1",
+     "cuda/weights/decode.h cuda/weights/copy.h cuda/weights/scaling.h cuda/weights/weights.cu"},
+    {"cuda_weights_fp16_integer_zeros", "sm_80", 108,
+     "fp16_uint4 N T 4 4096 4096 group=32 zero=int scale_type=fp16 align=16",
+     "cuda_weights tile_n=64 tile_m=8 block_k=128 warps=4 stages=4 group=8 splits=1",
+     "cuda/weights/decode_ptx.h cuda/weights/decode.h cuda/weights/scaling.h"},
     {"cuda_gemv_bf16_matrix", "sm_90a", 132, "bf16 N T 3 5000 777",
      "cuda_gemv rows=16 width=0 warps=4 swap=0 matrix=1",
      "cuda/gemv/words.h cuda/common/unaligned.h cuda/gemv/matrix.cu"},

@@ -32,8 +32,8 @@ inline Gemm with_rows(Gemm gemm, std::int64_t m) {
 /// Inputs of one problem, and D.
 class Rows {
  public:
-  /// Uniform contents for every operand. Elements are whole bytes, and scales, if any, belong to
-  /// one row each.
+  /// Uniform contents for every operand. Those of A and D are whole bytes, and A's scales, if any,
+  /// belong to one row each.
   explicit Rows(const Gemm& gemm, std::uint64_t seed = 1) : gemm_(gemm) {
     for (const Operand which : kAll) {
       at(which).resize(static_cast<std::size_t>(span_bytes(gemm, which)) + 64);
@@ -61,6 +61,7 @@ class Rows {
                       .beta = 0.3};
     operands.scale_a = aligned(Operand::scale_a);
     operands.scale_b = aligned(Operand::scale_b);
+    if (present(gemm_, Operand::zero_b)) operands.zero_b = aligned(Operand::zero_b);
     if (!present(gemm_, Operand::bias)) operands.bias = nullptr;
     if (!present(gemm_, Operand::residual)) operands.residual = nullptr;
     if (gemm_.scale_a == Scale::none) operands.scale_a = nullptr;
@@ -82,9 +83,9 @@ class Rows {
   }
 
  private:
-  static constexpr Operand kAll[] = {Operand::a,       Operand::b,      Operand::c,
-                                     Operand::d,       Operand::bias,   Operand::residual,
-                                     Operand::scale_a, Operand::scale_b};
+  static constexpr Operand kAll[] = {Operand::a,       Operand::b,       Operand::c,
+                                     Operand::d,       Operand::bias,    Operand::residual,
+                                     Operand::scale_a, Operand::scale_b, Operand::zero_b};
 
   std::vector<std::byte>& at(Operand which) { return bytes_[static_cast<std::size_t>(which)]; }
   const std::vector<std::byte>& at(Operand which) const {
@@ -95,8 +96,8 @@ class Rows {
     return reinterpret_cast<std::byte*>((address + 63) / 64 * 64);
   }
 
-  /// Of a matrix: element (i, j) of op(A), op(B) or D's shape; of a vector or of scales: element j
-  /// of line i.
+  /// Of a matrix: element (i, j) of op(A) or D's shape; of a vector or of scales: element j of line
+  /// i.
   const std::byte* element(Operand which, std::int64_t batch, std::int64_t i,
                            std::int64_t j) const {
     auto* self = const_cast<Rows*>(this);
@@ -111,17 +112,10 @@ class Rows {
     return const_cast<std::byte*>(std::as_const(*this).element(which, batch, i, j));
   }
 
-  std::int64_t rows(Operand which) const {
-    if (which == Operand::b) return gemm_.k;
-    if (which == Operand::bias) return gemm_.epilogue.bias == Bias::per_row ? gemm_.m : 1;
-    if (which == Operand::scale_a) return gemm_.m;
-    if (which == Operand::scale_b) return gemm_.n;
-    return gemm_.m;
-  }
   std::int64_t columns(Operand which) const {
     if (which == Operand::a) return gemm_.k;
-    if (which == Operand::bias) return gemm_.epilogue.bias == Bias::per_row ? 1 : gemm_.n;
-    if (which == Operand::scale_a || which == Operand::scale_b) {
+    if (which == Operand::bias) return 1;
+    if (which == Operand::scale_a) {
       const int along = scale_block(scale_of(gemm_, which)).along;
       return along == 0 ? 1 : (gemm_.k + along - 1) / along;
     }
@@ -130,14 +124,19 @@ class Rows {
 
   void copy(Operand which, const Rows& tall, std::int64_t first) {
     const bool by_rows = which != Operand::b && which != Operand::scale_b &&
+                         which != Operand::zero_b &&
                          !(which == Operand::bias && gemm_.epilogue.bias != Bias::per_row);
+    if (!by_rows) {  // the same in both problems, which are tight
+      std::memcpy(aligned(which), const_cast<Rows&>(tall).aligned(which),
+                  static_cast<std::size_t>(span_bytes(gemm_, which)));
+      return;
+    }
     const auto size = static_cast<std::size_t>(size_of(dtype_of(gemm_, which)));
     const std::int64_t batches = which == Operand::bias ? 1 : gemm_.batch;
     for (std::int64_t batch = 0; batch < batches; ++batch)
-      for (std::int64_t i = 0; i < rows(which); ++i)
+      for (std::int64_t i = 0; i < gemm_.m; ++i)
         for (std::int64_t j = 0; j < columns(which); ++j)
-          std::memcpy(element(which, batch, i, j),
-                      tall.element(which, batch, by_rows ? first + i : i, j), size);
+          std::memcpy(element(which, batch, i, j), tall.element(which, batch, first + i, j), size);
   }
 
   Gemm gemm_;

@@ -66,7 +66,13 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16 N T 1 4096 4096 align=16", "cuda_gemv"},
     {"sm_90a", "bf16 N T 8 300 8", "cuda_gemv"},
     {"sm_80", "fp16 T T 5 3000 1001", "cuda_gemv"},
-    {"sm_120a", "fp64 N T 16 100 100", "cuda_gemv"}};
+    {"sm_120a", "fp64 N T 16 100 100", "cuda_gemv"},
+    {"sm_90a", "bf16_int4 N T 1 4096 4096 group=128 scale_type=bf16 align=16", "cuda_weights"},
+    {"sm_90a", "bf16_int4 N T 64 28672 4096 group=128 align=16", "cuda_weights"},
+    {"sm_90a", "bf16_int4 N T 512 28672 4096 group=128 align=16", "cuda_weights"},
+    {"sm_80", "fp16_uint4 N T 16 4096 14336 group=32 scale_type=fp16 zero=int", "cuda_weights"},
+    {"sm_80", "bf16_int8 N T 128 4096 4096 group=k zero=float align=16", "cuda_weights"},
+    {"sm_120a", "fp16_int8 N T 32 4096 4096 group=64 zero=int align=16", "cuda_weights"}};
 
 /// The model's first choices in a family.
 std::vector<Config> favourites(const Target& t, std::size_t count) {

@@ -140,19 +140,24 @@ struct Bed {
 TEST_F(Hip, ItsProductsAreTheHosts) {
   const Bed bed;
   for (const char* line : {"bf16 N N 37 40 51", "fp16 T N 37 40 51", "fp64 N T 37 40 51",
-                           "int8 T T 37 40 51", "fp8fnuz N T 37 40 51", "fp8 N N 37 40 51"}) {
+                           "int8 T T 37 40 51", "fp8fnuz N T 37 40 51", "fp8 N N 37 40 51",
+                           "bf16_int4 N T 37 40 96 group=32 scale_type=bf16 zero=int",
+                           "fp16_uint4 N N 37 40 128 group=64 scale_type=fp16 zero=float",
+                           "bf16_int8 N T 37 40 51 group=k zero=int"}) {
     const Gemm gemm = test::problem(line);
     const Canonical problem = canonicalise(gemm);
-    const auto filled = [&](Operand which) {
-      const auto bytes = span(problem.gemm, which) * size_of(matrix(problem.gemm, which).dtype);
-      auto buffer = gpu::DeviceBuffer::make(bed.device, std::size_t(bytes)).value();
-      EXPECT_TRUE(bed.tools->fill(problem.gemm, which, Data::uniform, 7, buffer.data()));
-      return buffer;
-    };
-    const auto a = filled(Operand::a), b = filled(Operand::b);
+    std::vector<gpu::DeviceBuffer> buffers;
     KilnGpuArgs args = gpu::gpu_args(problem, {});
-    args.a = a.data();
-    args.b = b.data();
+    for (const Operand which :
+         {Operand::a, Operand::b, Operand::scale_a, Operand::scale_b, Operand::zero_b}) {
+      if (!present(gemm, which)) continue;
+      const auto bytes = static_cast<std::size_t>(span_bytes(problem.gemm, which));
+      buffers.push_back(gpu::DeviceBuffer::make(bed.device, bytes).value());
+      EXPECT_TRUE(bed.tools->fill(problem.gemm, which, Data::uniform, 7, buffers.back().data()));
+      for_each_operand([&](auto each) {
+        if (each == which) pointer<each>(args) = buffers.back().data();
+      });
+    }
     const auto count = static_cast<std::size_t>(gemm.m * gemm.n);
     const auto sums = gpu::DeviceBuffer::make(bed.device, count * 8).value();
     const auto sizes = gpu::DeviceBuffer::make(bed.device, count * 4).value();
@@ -161,7 +166,8 @@ TEST_F(Hip, ItsProductsAreTheHosts) {
     ASSERT_TRUE(bed.tools->wait());
     std::vector<std::int64_t> lines;
     for (std::int64_t i = 0; i < gemm.m; ++i) lines.push_back(i);
-    const Products want = products(gemm, args.a, args.b, {Lines::Along::rows, 0, std::move(lines)});
+    const Products want = products(gemm, args.a, args.b, {Lines::Along::rows, 0, std::move(lines)},
+                                   {args.scale_a, args.scale_b, args.zero_b});
     double spread = 0;
     for (std::size_t i = 0; i < count; ++i) {
       double value = 0;

@@ -27,6 +27,7 @@ struct Types {
   int a_k_major, b_k_major;
   int a_lines, a_along, b_lines, b_along;  // elements that share a scale, 0: without
   int mx;                                  // scales are bytes of e8m0
+  int scale, zero;                         // types of other scales and of zero points; -1: without
 };
 
 Types types_of(const Canonical& problem) {
@@ -42,6 +43,8 @@ Types types_of(const Canonical& problem) {
   block(g.scale_a, t.a_lines, t.a_along);
   block(g.scale_b, t.b_lines, t.b_along);
   t.mx = g.scale_a == Scale::mx_32;
+  t.scale = static_cast<int>(g.scale_type);
+  t.zero = g.zero == Zero::none ? -1 : static_cast<int>(dtype_of(g, Operand::zero_b));
   return t;
 }
 

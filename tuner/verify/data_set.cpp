@@ -76,8 +76,9 @@ void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const G
   Random random(seed, kStreamSpoil);
   const Activation f = gemm.epilogue.activation;
   const bool smooth = (f != Activation::none && f != Activation::relu) || gated(gemm);
-  // In parts of half precision an infinity is a NaN.
-  const bool only_nan = smooth || gemm.numerics == Numerics::tensor;
+  // In parts of half precision an infinity is a NaN, and it is where zero points that are no
+  // integers are taken off the sum of a group.
+  const bool only_nan = smooth || gemm.numerics == Numerics::tensor || gemm.zero == Zero::floating;
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = only_nan ? nan : std::numeric_limits<double>::infinity();
   const auto anywhere = [&](std::int64_t extent) { return random.below(extent); };

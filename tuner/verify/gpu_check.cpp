@@ -156,8 +156,9 @@ struct GpuChecker::Impl {
     if (Status ok = put(g.a.dtype, set[Operand::a], span(g, Operand::a) - 1, kNan); !ok) return ok;
     if (Status ok = put(g.b.dtype, set[Operand::b], 0, kNan); !ok) return ok;
     // fp8_e4m3 has none: the store would make a large number of it. In parts of half precision it
-    // is a NaN.
-    if (g.a.dtype == DType::fp8_e4m3 || g.numerics == Numerics::tensor) return {};
+    // is a NaN, and so it is beside zero points that are no integers.
+    if (g.a.dtype == DType::fp8_e4m3 || g.numerics == Numerics::tensor || g.zero == Zero::floating)
+      return {};
     return put(g.a.dtype, set[Operand::a], (g.a.ld) * (extent(g, Operand::a).lines / 2), kInfinity);
   }
 

@@ -6,7 +6,8 @@
 
 /// The order of kiln's DType.
 enum TypeCode {
-  kFp32, kFp64, kFp16, kBf16, kS8, kU8, kS32, kE4m3, kE5m2, kTf32, kE4m3Fnuz, kE5m2Fnuz
+  kFp32, kFp64, kFp16, kBf16, kS8, kU8, kS32, kE4m3, kE5m2, kTf32, kE4m3Fnuz, kE5m2Fnuz, kE2m3,
+  kE3m2, kE2m1, kS4, kU4
 };
 
 KILN_DEVICE float brain_to_float(u16 bits) { return __int_as_float(int(u32(bits) << 16)); }
@@ -51,11 +52,11 @@ KILN_DEVICE u8 to_small_float_fnuz(float x, int mantissa, int bias) {
   return bits == 0x80 ? 0 : bits;
 }
 
-/// Packed codes, whose types stand behind the others: e2m3, e3m2, e2m1.
-constexpr int kFirstPacked = 12;
+/// Codes of fewer than eight bits side by side, whose types stand behind the others.
+constexpr int kFirstPacked = kE2m3;
 KILN_DEVICE float packed_float(const void* base, int type, i64 at) {
-  const int number = type - kFirstPacked, bits = number == 2 ? 4 : 6;
-  const int mantissa = number == 0 ? 3 : number == 1 ? 2 : 1, bias = number == 1 ? 3 : 1;
+  const int bits = type == kE2m1 ? 4 : 6;
+  const int mantissa = type == kE2m3 ? 3 : type == kE3m2 ? 2 : 1, bias = type == kE3m2 ? 3 : 1;
   const i64 bit = at * bits;
   const u8* bytes = (const u8*)base + bit / 8;
   u32 code = bytes[0];
@@ -68,7 +69,13 @@ KILN_DEVICE float packed_float(const void* base, int type, i64 at) {
   return sign * ldexpf(float(whole), (exponent == 0 ? 1 : exponent) - bias - mantissa);
 }
 
+KILN_DEVICE int packed_integer(const void* base, int type, i64 at) {
+  const int code = ((const u8*)base)[at / 2] >> at % 2 * 4 & 15;
+  return type == kS4 ? (code ^ 8) - 8 : code;
+}
+
 KILN_DEVICE double load(const void* base, int type, i64 at) {
+  if (type >= kS4) return packed_integer(base, type, at);
   if (type >= kFirstPacked) return packed_float(base, type, at);
   switch (type) {
     case kFp64: return ((const double*)base)[at];
@@ -213,15 +220,21 @@ struct Types {
   int a_k_major, b_k_major;
   int a_lines, a_along, b_lines, b_along;  // elements that share a scale, 0: without
   int mx;                                  // scales are bytes of e8m0
+  int scale, zero;                         // types of other scales and of zero points; -1: without
 };
 
-/// The scale of element `p` of a line, as kiln's Scale says: an fp32, or of 32 elements a byte.
-KILN_DEVICE double scale_at(const void* scales, int lines, int along, int mx, i64 count, i64 k,
-                            i64 batch, i64 line, i64 p) {
-  if (lines == 0) return 1;
+/// The scale, or zero point, of element `p` of a line: which of all, as kiln's Scale says.
+KILN_DEVICE i64 scale_place(int lines, int along, i64 count, i64 k, i64 batch, i64 line, i64 p) {
   const i64 rows = (count + lines - 1) / lines, blocks = (k + along - 1) / along;
-  const i64 at = (batch * rows + line / lines) * blocks + p / along;
-  if (mx == 0) return ((const float*)scales)[at];
+  return (batch * rows + line / lines) * blocks + p / along;
+}
+
+/// The scale of element `p` of a line: a number, or of 32 elements a byte.
+KILN_DEVICE double scale_at(const void* scales, int lines, int along, const Types& t, i64 count,
+                            i64 k, i64 batch, i64 line, i64 p) {
+  if (lines == 0) return 1;
+  const i64 at = scale_place(lines, along, count, k, batch, line, p);
+  if (t.mx == 0) return load(scales, t.scale, at);
   const u8 code = ((const u8*)scales)[at];
   return code == 255 ? __int_as_float(0x7fc00000) : ldexpf(1.0f, int(code) - 127);
 }
@@ -230,13 +243,15 @@ KILN_DEVICE double a_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 i, 
   if (i >= g.m || p >= g.k) return 0;
   const i64 at = batch * g.stride_a + (t.a_k_major ? i * g.lda + p : p * g.lda + i);
   return load(g.a, t.a, at) *
-         scale_at(g.scale_a, t.a_lines, t.a_along, t.mx, g.m, g.k, batch, i, p);
+         scale_at(g.scale_a, t.a_lines, t.a_along, t, g.m, g.k, batch, i, p);
 }
 KILN_DEVICE double b_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 p, i64 j) {
   if (j >= g.n || p >= g.k) return 0;
   const i64 at = batch * g.stride_b + (t.b_k_major ? j * g.ldb + p : p * g.ldb + j);
-  return load(g.b, t.b, at) *
-         scale_at(g.scale_b, t.b_lines, t.b_along, t.mx, g.n, g.k, batch, j, p);
+  double value = load(g.b, t.b, at);
+  if (t.zero >= 0)
+    value -= load(g.zero_b, t.zero, scale_place(t.b_lines, t.b_along, g.n, g.k, batch, j, p));
+  return value * scale_at(g.scale_b, t.b_lines, t.b_along, t, g.n, g.k, batch, j, p);
 }
 
 constexpr int kTile = 64, kDepth = 16, kOwn = 4;

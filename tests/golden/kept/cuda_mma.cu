@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_4cacc53c3f2b52f4.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_b94cd9eb262f5c9f.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -595,9 +595,9 @@ struct Copier {
   }
 };
 
-// ---- cuda/mma/store.h ----
-// Sums to D: through a part of shared memory that each warp has for itself, 16 rows at a time, so
-// that whole lines of D are written and C is read alike. Expects read.h, epilogue.h.
+// ---- cuda/mma/place.h ----
+// Sums on their way to D: into a part of shared memory that each warp has for itself, 16 rows at a
+// time. Expects read.h.
 
 using Sums = Acc[kTilesM][kTilesN][4];
 constexpr int kNear = TileB::kNear;
@@ -627,6 +627,10 @@ KILN_DEVICE void put_down(const Acc (&sums)[kTilesN][4], u32 to, int lane) {
       store_shared_pair(there, words[0], words[1]);
     }
 }
+
+// ---- cuda/mma/finish.h ----
+// Sums in shared memory, those of a row of D side by side, become elements of D: whole words are
+// stored, and C is read alike. Expects epilogue.h, ampere_ptx.h, and Word, SomeD and their sizes.
 
 /// Neighbours in a row of a matrix like D; zero outside.
 KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 columns) {
@@ -674,6 +678,9 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
   }
   store_some(out.d + row * out.ldd + column, x, columns);
 }
+
+// ---- cuda/mma/store.h ----
+// Sums to D: through shared memory, so that whole lines of D are written. Expects place.h, finish.h.
 
 /// (row0, column0): the warp's first element of D; `room`: its part of shared memory.
 KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 column0, u32 room,

@@ -25,7 +25,7 @@ Source gpu_check_source(const DeviceCaps& device) {
     for (const EmbeddedFile& file : embedded_templates()) {
       if (file.path != path) continue;
       const auto part = expand(file.text, {{"scales", "1"},
-                                           {"zeros", "0"},
+                                           {"zeros", "1"},
                                            {"groups", "0"},
                                            {"has_fp8", "0"},
                                            {"has_bf16_cvt", "0"}});

@@ -11,39 +11,6 @@
 namespace kiln::cuda {
 namespace {
 
-std::string_view c_type(DType t) {
-  switch (t) {
-    case DType::fp32:
-    case DType::tf32:
-      return "float";
-    case DType::fp64:
-      return "double";
-    case DType::fp16:
-      return "Half";
-    case DType::bf16:
-      return "Bfloat";
-    case DType::s8:
-      return "i8";
-    case DType::u8:
-      return "u8";
-    case DType::s32:
-      return "i32";
-    case DType::fp8_e4m3:
-      return "Float8E4";
-    case DType::fp8_e5m2:
-      return "Float8E5";
-    case DType::fp8_e4m3fnuz:
-    case DType::fp8_e5m2fnuz:
-    case DType::fp6_e2m3:
-    case DType::fp6_e3m2:
-    case DType::fp4_e2m1:
-    case DType::s4:
-    case DType::u4:
-      break;  // no NVIDIA GPU computes them
-  }
-  return "";
-}
-
 MapElement map_element(DType t) {
   switch (t) {
     case DType::fp16:
@@ -77,6 +44,39 @@ MapSwizzle swizzle_of(int row_bytes) {
 }
 
 }  // namespace
+
+std::string_view c_type(DType t) {
+  switch (t) {
+    case DType::fp32:
+    case DType::tf32:
+      return "float";
+    case DType::fp64:
+      return "double";
+    case DType::fp16:
+      return "Half";
+    case DType::bf16:
+      return "Bfloat";
+    case DType::s8:
+      return "i8";
+    case DType::u8:
+    case DType::s4:  // two codes to a byte
+    case DType::u4:
+      return "u8";
+    case DType::s32:
+      return "i32";
+    case DType::fp8_e4m3:
+      return "Float8E4";
+    case DType::fp8_e5m2:
+      return "Float8E5";
+    case DType::fp8_e4m3fnuz:
+    case DType::fp8_e5m2fnuz:
+    case DType::fp6_e2m3:
+    case DType::fp6_e3m2:
+    case DType::fp4_e2m1:
+      break;  // no NVIDIA GPU computes them
+  }
+  return "";
+}
 
 bool only_line_scales(const Gemm& g) {
   return !blocks_along_k(g.scale_a) && !blocks_along_k(g.scale_b);

@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "generator/families/cuda/common/choices.h"
 #include "generator/space/parameters.h"
 
 namespace kiln::cuda {
+
+/// What a kernel calls the storage of an element; empty for types that no NVIDIA GPU computes.
+std::string_view c_type(DType type);
 
 /// Scales of whole lines, or none: what any epilogue can apply.
 bool only_line_scales(const Gemm& gemm);

@@ -19,15 +19,30 @@ using cuda::mma_sizes;
 using cuda::MmaSizes;
 using cuda::TileLines;
 
-constexpr std::array<std::string_view, 22> kFiles{
-    "cuda/common/abi.h",        "cuda/common/types.h",    "cuda/common/convert_ptx.h",
-    "cuda/common/convert.h",    "cuda/common/epilogue.h", "cuda/common/banks.h",
-    "cuda/common/ampere_ptx.h", "cuda/common/grid_ptx.h", "cuda/common/mma_ptx.h",
-    "cuda/common/mma.h",        "cuda/mma/read.h",        "cuda/common/groups_ptx.h",
-    "cuda/common/group_args.h", "cuda/common/groups.h",   "cuda/common/tile_scheduler.h",
-    "cuda/mma/copy.h",          "cuda/mma/store.h",       "cuda/common/partials_ptx.h",
-    "cuda/common/partials.h",   "cuda/mma/combine_ptx.h", "cuda/mma/combine.h",
-    "cuda/mma/mma.cu"};
+constexpr std::array<std::string_view, 24> kFiles{"cuda/common/abi.h",
+                                                  "cuda/common/types.h",
+                                                  "cuda/common/convert_ptx.h",
+                                                  "cuda/common/convert.h",
+                                                  "cuda/common/epilogue.h",
+                                                  "cuda/common/banks.h",
+                                                  "cuda/common/ampere_ptx.h",
+                                                  "cuda/common/grid_ptx.h",
+                                                  "cuda/common/mma_ptx.h",
+                                                  "cuda/common/mma.h",
+                                                  "cuda/mma/read.h",
+                                                  "cuda/common/groups_ptx.h",
+                                                  "cuda/common/group_args.h",
+                                                  "cuda/common/groups.h",
+                                                  "cuda/common/tile_scheduler.h",
+                                                  "cuda/mma/copy.h",
+                                                  "cuda/mma/place.h",
+                                                  "cuda/mma/finish.h",
+                                                  "cuda/mma/store.h",
+                                                  "cuda/common/partials_ptx.h",
+                                                  "cuda/common/partials.h",
+                                                  "cuda/mma/combine_ptx.h",
+                                                  "cuda/mma/combine.h",
+                                                  "cuda/mma/mma.cu"};
 
 /// Every derived size depends on these; mma_sizes() has no meaning for other configs.
 bool sizes_known(const CudaMma& c) {

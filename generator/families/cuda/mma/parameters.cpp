@@ -66,9 +66,6 @@ void add_mma_lists(Parameters& out, const MmaInstruction& m, const Gemm& g) {
          operands(operand, "a", a) + ", \\\n  " + operands(operand, "b", b));
 }
 
-namespace {
-
-/// How pairs of accumulators are stored to the workspace and read back.
 void add_pairs(Parameters& out, const Gemm& g) {
   const auto define = [&](const char* name, std::string value) {
     out.constants.push_back({"define", name, std::move(value), ""});
@@ -81,6 +78,8 @@ void add_pairs(Parameters& out, const Gemm& g) {
   define("KILN_LOAD_PAIR", fmt::format("\"ld.global.cg.v2.{} {{%0, %1}}, [%2];\"", bits));
   define("KILN_STORE_PAIR", fmt::format("\"st.global.v2.{} [%0], {{%1, %2}};\"", bits));
 }
+
+namespace {
 
 void add_sizes(Parameters& out, const MmaSizes& w, const CudaMma& c) {
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {

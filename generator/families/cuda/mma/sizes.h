@@ -57,6 +57,10 @@ MmaSizes mma_sizes(const Canonical& problem, const DeviceCaps& device, const Cud
 /// The macros of templates/cuda/common/mma.h: lists that only text can give.
 void add_mma_lists(Parameters& out, const MmaInstruction& instruction, const Gemm& gemm);
 
+/// The macros of templates/cuda/mma/combine_ptx.h: how pairs of accumulators are stored to the
+/// workspace and read back.
+void add_pairs(Parameters& out, const Gemm& gemm);
+
 /// The constants, macros and choices of the templates.
 Parameters mma_parameters(const Canonical& problem, const DeviceCaps& device, const CudaMma& config,
                           const MmaSizes& sizes);

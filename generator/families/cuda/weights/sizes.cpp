@@ -1,0 +1,85 @@
+#include "generator/families/cuda/weights/sizes.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "generator/problem/extent.h"
+
+namespace kiln::cuda {
+namespace {
+
+/// Registers of a thread, and blocks that then fit.
+void add_registers(WeightsSizes& w, const Canonical& p, const DeviceCaps& d) {
+  const Gemm& g = p.gemm;
+  const int steps = w.decode_k / 16, sums = w.tiles_m * w.tiles_n * 4;
+  const bool grouped = w.along > 0, rest = g.zero == Zero::floating;
+  const int parts = grouped ? w.tiles_m * w.at_once * 4 : 0;
+  const int left_sums = rest ? (grouped ? w.at_once : w.tiles_n) * 4 : 0;
+  // Tiles of A that come later meet the same numbers; else only the codes wait.
+  const bool kept = grouped && w.at_once < w.tiles_n;
+  const int numbers = kept ? w.tiles_m * steps * 4 : w.tiles_m * (steps * w.code_bits / 8 + 8);
+  // Of a column and group: the scale and the zero point that are fetched, and what they become.
+  const int offsets = g.a.dtype == fp16 && w.code_bits == 4 ? 2 : 1;
+  const int each = g.zero == Zero::none ? 2 : 3 + offsets + (rest ? 2 : 0);
+  const int factors = w.tiles_m * 2 * ((grouped ? w.decode_k / w.along : 1) * each + 1);
+  const bool smooth = g.epilogue.activation > Activation::relu;
+  w.registers = sums + parts + left_sums + numbers + factors + 48 + (w.async ? 0 : 8) +
+                (kept ? 8 : 0) + (smooth ? 16 : 0);
+  const std::int64_t by_registers =
+      d.gpu.registers_unit / (round_up(w.registers, 8) * std::int64_t{w.threads});
+  // The driver keeps 1 KB of shared memory for itself in every block.
+  const std::int64_t by_shared = d.gpu.shared_unit_bytes / (w.shared_bytes + 1024);
+  const std::int64_t by_threads = d.gpu.threads_unit / w.threads;
+  w.blocks = static_cast<int>(
+      std::clamp<std::int64_t>(std::min({by_registers, by_shared, by_threads}), 1, 8));
+}
+
+}  // namespace
+
+Exchange exchange_of_codes(int pitch) {
+  // Lines that share 128 bytes of banks already differ; the others exchange units of 16 bytes.
+  const int near = std::min(pitch, 128);
+  return {std::countr_zero(static_cast<unsigned>(near / 16)), 4,
+          std::countr_zero(static_cast<unsigned>(128 / near))};
+}
+
+Exchange exchange_of_left(int code_bits) {
+  // A word of every lane of two rows, or half a word of four, covers all banks.
+  return code_bits == 4 ? Exchange{1, 6, 0} : Exchange{2, 5, 0};
+}
+
+WeightsSizes weights_sizes(const Canonical& p, const DeviceCaps& d, const CudaWeights& c) {
+  const Gemm& g = p.gemm;
+  WeightsSizes w{};
+  w.code_bits = bits_of(g.b.dtype);
+  w.along = scale_block(g.scale_b).along;
+  w.decode_k = w.along == 0 ? std::min(128, c.block_k) : std::max(256 / w.code_bits, w.along);
+  w.tiles_m = c.tile_n / 16 / c.warps;
+  w.tiles_n = c.tile_m / 8;
+  // Chains of products enough to cover their latency; fewer where registers also keep numbers.
+  const int chains = w.tiles_n * w.tiles_m <= 8 ? 8 : 4;
+  w.at_once = std::min(w.tiles_n, std::max(1, chains / std::max(1, w.tiles_m)));
+  w.pitch_a = c.block_k * size_of(g.a.dtype);
+  w.pitch_b = c.block_k * w.code_bits / 8;
+  w.exchange_a = exchange_of_left(w.code_bits);
+  w.exchange_b = exchange_of_codes(w.pitch_b);
+  w.threads = c.warps * 32;
+  w.overlaps = d.gpu.sm >= 90;
+  w.async = g.alignment >= 4;
+  w.unit = w.async ? std::min(g.alignment, 16) : 4;
+  const int d_size = size_of(g.d.dtype);
+  w.store_width = std::min({8, std::max(1, g.alignment / d_size), 16 / d_size});
+  w.stage_bytes = std::int64_t{c.tile_n} * w.pitch_b + std::int64_t{c.tile_m} * w.pitch_a;
+  // After the main loop accumulators pass through the same memory, 8 rows of a warp at a time.
+  const std::int64_t exchange_bytes = std::int64_t{c.warps} * 8 * (w.tiles_m * 16 * 4 + 16);
+  w.shared_bytes = std::max(c.stages * w.stage_bytes, exchange_bytes);
+  add_registers(w, p, d);
+  w.tiles = ceil_div(g.m, c.tile_m) * ceil_div(g.n, c.tile_n) * g.batch;
+  w.stages_of_k = ceil_div(g.k, c.block_k);
+  w.grid = w.tiles * c.splits;
+  if (c.splits > 1)
+    w.workspace_bytes = kCounterBytes + w.grid * c.tile_m * c.tile_n * size_of(g.accumulator);
+  return w;
+}
+
+}  // namespace kiln::cuda

@@ -1,0 +1,27 @@
+// Arithmetic on two small floats in one register, and on their bits. Expects types.h.
+#pragma once
+
+/// (x & mask) ^ bits. Left to the compiler it becomes two instructions, of one constant each.
+KILN_DEVICE u32 masked_bits(u32 x, u32 mask, u32 bits) {
+  u32 r;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(r) : "r"(x), "r"(mask), "r"(bits));
+  return r;
+}
+
+/// x · y + z, rounded once.
+//% if type_a == bf16
+KILN_DEVICE u32 fma_pairs(u32 x, u32 y, u32 z) {
+  u32 r;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
+  return r;
+}
+//% else
+KILN_DEVICE u32 fma_pairs(u32 x, u32 y, u32 z) {
+  u32 r;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
+  return r;
+}
+//% end
+KILN_DEVICE void store_shared_one(u32 to, u32 x) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
+}

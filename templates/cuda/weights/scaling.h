@@ -1,0 +1,103 @@
+// Scales and zero points of a lane's columns of op(B): fetched a chunk before they are needed.
+// Expects decode.h, convert.h.
+#pragma once
+
+constexpr int kLaneColumns = kTilesM * 2;
+//% if whole_column
+constexpr int kGroups = 1;  // that a chunk has of a column
+//% else
+constexpr int kGroups = kDecodeK / kGroupK;
+//% end
+
+/// As they come from memory: a conversion would wait for it.
+struct Fetched {
+  TypeScale scale[kLaneColumns][kGroups];
+  //% if zeros
+  TypeZero zero[kLaneColumns][kGroups];
+  //% end
+};
+
+/// As they are used.
+struct Factors {
+  float scale[kLaneColumns][kGroups];
+  Offset offset[kLaneColumns][kGroups];
+  //% if zero == float
+  float rest[kLaneColumns][kGroups];  // of the zero point, whose whole part is in the offset
+  //% end
+};
+
+struct Scaling {
+  const TypeScale* scales;
+  //% if zeros
+  const TypeZero* zeros;
+  //% end
+  u32 first[kLaneColumns];  // group of each column, of all groups
+  int groups;               // of a column
+
+  /// `column0`: the warp's first column. Columns that do not exist repeat the last one.
+  static __device__ __forceinline__ Scaling at(const KilnGpuArgs& args, i64 batch, int column0,
+                                               int lane) {
+    Scaling s;
+    //% if whole_column
+    s.groups = 1;
+    //% else
+    s.groups = int(args.k) / kGroupK;
+    //% end
+    s.scales = static_cast<const TypeScale*>(args.scale_b);
+    //% if zeros
+    s.zeros = static_cast<const TypeZero*>(args.zero_b);
+    //% end
+    _Pragma("unroll") for (int c = 0; c < kLaneColumns; ++c) {
+      const int column = min(column0 + c * 8 + lane / 4, int(args.n) - 1);
+      s.first[c] = u32(int(batch) * int(args.n) + column) * u32(s.groups);
+    }
+    return s;
+  }
+
+  /// Those of chunk `chunk` of all of k. Groups beyond k have scale 0.
+  __device__ __forceinline__ void fetch(Fetched& to, int chunk) const {
+    _Pragma("unroll") for (int g = 0; g < kGroups; ++g) {
+      const int group = chunk * kGroups + g;
+      const bool exists = group < groups;
+      _Pragma("unroll") for (int c = 0; c < kLaneColumns; ++c) {
+        const u32 at = first[c] + u32(exists ? group : 0);
+        to.scale[c][g] = exists ? scales[at] : TypeScale{};
+        //% if zeros
+        //% if zero == int && code_bits == 4
+        to.zero[c][g] = exists ? zeros[at / 2] : TypeZero{};
+        //% else
+        to.zero[c][g] = exists ? zeros[at] : TypeZero{};
+        //% end
+        //% end
+      }
+    }
+  }
+
+  __device__ __forceinline__ Factors factors(const Fetched& from, int chunk) const {
+    Factors f;
+    _Pragma("unroll") for (int g = 0; g < kGroups; ++g)
+      _Pragma("unroll") for (int c = 0; c < kLaneColumns; ++c) {
+        f.scale[c][g] = to_real(from.scale[c][g]);
+        //% if zero == none
+        f.offset[c][g] = offset_of(0);
+        //% end
+        //% if zero == int
+        //% if code_bits == 4
+        const u32 at = first[c] + u32(chunk * kGroups + g);
+        const int code = from.zero[c][g] >> at % 2 * 4 & 15;
+        f.offset[c][g] = offset_of(kSignedCodes ? (code ^ 8) - 8 : code);
+        //% else
+        f.offset[c][g] = offset_of(from.zero[c][g]);
+        //% end
+        //% end
+        //% if zero == float
+        const float zero = to_real(from.zero[c][g]);
+        constexpr int kLeast = kSignedCodes ? -(1 << (kCodeBits - 1)) : 0;
+        const int whole = max(kLeast, min(float_to_int(zero), kLeast + (1 << kCodeBits) - 1));
+        f.offset[c][g] = offset_of(whole);
+        f.rest[c][g] = zero - float(whole);
+        //% end
+      }
+    return f;
+  }
+};

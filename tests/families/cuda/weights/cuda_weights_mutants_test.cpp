@@ -1,0 +1,100 @@
+// The planted bugs of the family of weights: dropped waits, wrong stages, codes, scales and edges.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/mutants.h"
+
+namespace kiln::cuda_weights_mutants_test {
+
+using test::Base;
+using test::Mutant;
+
+/// A ring of copies, signed codes, a group a chunk, ragged rows and columns; the last stage lies
+/// where sums pass through.
+const Base kRing{"ring", "sm_80",
+                 "bf16_int4 N T 21 75 512 group=128 lda=520 ldb=544 ldc=80 ldd=80 align=16",
+                 CudaWeights{.tile_n = 64, .tile_m = 16, .warps = 2, .stages = 3}};
+/// Several chunks a stage and groups a chunk, integer zero points, words that are copied byte by
+/// byte.
+const Base kZeros{"zeros", "sm_80", "fp16_uint4 N T 9 37 352 group=32 zero=int scale_type=bf16",
+                  CudaWeights{.tile_n = 32, .tile_m = 16, .warps = 2, .stages = 3}};
+/// One scale a column, zero points between codes, k that ends within a word.
+const Base kColumns{
+    "columns", "sm_80", "bf16_int8 N T 13 40 301 group=k zero=float lda=310",
+    CudaWeights{.tile_n = 32, .tile_m = 16, .block_k = 64, .warps = 2, .stages = 3}};
+/// Split-K behind another grid.
+const Base kParts{
+    "parts", "sm_90a", "fp16_int8 N T 10 70 640 group=64 zero=int align=4 ldc=72 ldd=72",
+    CudaWeights{.tile_n = 64, .tile_m = 8, .block_k = 64, .warps = 4, .stages = 4, .splits = 3}};
+
+const std::vector<Mutant> kMutants{
+    // The ring.
+    {&kRing, "does not wait for copies", "    cp_async_wait<kStages - 2>();\n", "\n"},
+    {&kRing, "waits for one group too few", "    cp_async_wait<kStages - 2>();\n",
+     "    cp_async_wait<kStages - 1>();\n"},
+    {&kRing, "does not wait for the others' copies", "    __syncthreads();\n    copy_next();\n",
+     "    copy_next();\n"},
+    {&kRing, "fills a stage before all have read it", "    __syncthreads();\n    copy_next();\n",
+     "    copy_next();\n    __syncthreads();\n"},
+    {&kRing, "forgets to commit", "    cp_async_commit();\n", "\n"},
+    {&kRing, "fills the stage that is read", "u32 to = ring;", "u32 to = ring + kStageBytes;"},
+    {&kRing, "reads the stage behind", "u32 stage = ring;", "u32 stage = ring + kStageBytes;"},
+    {&kRing, "forgets the last stage", "for (int i = 0; i < count; ++i) {\n    cp_async",
+     "for (int i = 0; i + 1 < count; ++i) {\n    cp_async"},
+    {&kZeros, "multiplies the first chunk of a stage only", "of_chunk(stage, c)",
+     "of_chunk(stage, 0)"},
+    {&kParts, "starts before the grid in front has ended", "  wait_for_previous_grid();\n", "\n"},
+    // Codes.
+    {&kRing, "takes signed codes for unsigned ones", "kSignedCodes ? 0x00080008 : 0", "0"},
+    {&kRing, "takes neighbouring codes for a pair", "codes >> i * 4", "codes >> i * 2"},
+    {&kRing, "leaves A's elements in their order", "i % 2 == 0 ? 0x5410 : 0x7632", "0x5410"},
+    {&kRing, "takes the first eight columns twice", "codes[s / kWordSteps * 2 + e % 2]",
+     "codes[s / kWordSteps * 2]"},
+    {&kRing, "takes the other half of k", "s % kWordSteps * 2 + e / 2,",
+     "s % kWordSteps * 2 + 1 - e / 2,"},
+    {&kZeros, "counts sixteenths as ones", "0xd400 | more << 4", "0xd400 | more"},
+    {&kColumns, "forgets the sign", "0xc300c300", "0xc380c380"},
+    {&kParts, "takes the upper bytes twice", "i == 0 ? 0x4140 : 0x4342", "0x4342"},
+    // Layouts.
+    {&kRing, "reads codes where they were not put",
+     "exchanged_byte(column, lane / 16 * 16, kBitsB, 4, kShiftB)", "lane / 16 * 16"},
+    {&kRing, "reads A where it was not put",
+     "exchanged_byte(row, lane % 4 * kPairs * 4, kBitsA, kBaseA, 0)", "lane % 4 * kPairs * 4"},
+    {&kRing, "multiplies the first warp's columns", "Reader::at(own, lane)", "Reader::at(0, lane)"},
+    // Scales and zero points.
+    {&kRing, "scales by the neighbour's scale", "factors.scale[i * 2 + e / 2][group] * parts",
+     "factors.scale[i * 2][group] * parts"},
+    {&kRing, "keeps the scales of the chunk before", "fetch(fetched, ++chunk)",
+     "fetch(fetched, chunk++)"},
+    {&kRing, "adds a group twice", "      Acc parts[kTilesM][kAtOnce][4] = {};\n",
+     "      static thread_local Acc parts[kTilesM][kAtOnce][4];\n"},
+    {&kZeros, "takes the other zero point of a byte", "at % 2 * 4 & 15", "(at + 1) % 2 * 4 & 15"},
+    {&kColumns, "rounds zero points",
+     "        sums[i][j][e] -= factors.rest[i * 2 + e / 2][0] * left_sums[j][e % 2];\n", "\n"},
+    {&kColumns, "takes zero points off another row", "left_sums[j][e % 2]", "left_sums[j][e / 2]"},
+    {&kParts, "scales every part as the first", "int chunk = begin * kChunks;", "int chunk = 0;"},
+    // Edges.
+    {&kColumns, "copies k beyond the last", "bytes -= Pitch;", ";"},
+    {&kRing, "copies lines beyond the last", "down < lines ? there : 0", "there"},
+    {&kRing, "stores a row beyond the last", "row < out.rows && column",
+     "row <= out.rows && column"},
+    {&kRing, "stores a column beyond the last", "if (e + s < columns)", "if (e + s <= columns)", 1},
+    // Sums on their way to D.
+    {&kRing, "puts sums down where others still read", "  __syncthreads();\n  store_sums(",
+     "  store_sums("},
+    {&kRing, "reads sums before they are there", "    __syncwarp();\n", "\n"},
+    {&kRing, "puts sums down before the last are read", "    __syncwarp();\n", "\n", 1},
+    {&kRing, "puts two rows in one place", "(lane % 4 * 2 + e % 2) * kRowPitch",
+     "lane % 4 * 2 * kRowPitch"},
+    {&kRing, "gives all warps one place", "u32(warp * 8 * kRowPitch)",
+     "u32(warp / 2 * 8 * kRowPitch)"},
+};
+
+TEST(CudaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
+
+TEST(CudaWeightsMutants, UnchangedKernelsAreClean) {
+  test::expect_clean({&kRing, &kZeros, &kColumns, &kParts});
+}
+
+}  // namespace kiln::cuda_weights_mutants_test
