@@ -209,6 +209,7 @@ KILN_DEVICE void mma_sync(Acc* sums, const Fragment* a, const Fragment* b) {
 }
 #endif
 
+#if defined(KILN_MMA_NAME) || defined(KILN_WGMMA_NAME)
 KILN_DEVICE u32 masked_bits(u32 x, u32 mask, u32 bits) { return (x & mask) ^ bits; }
 /// The two small floats of a register are of A's type.
 template <typename T>
@@ -228,6 +229,7 @@ KILN_DEVICE u32 fma_pairs(u32 x, u32 y, u32 z) {
          << half;
   return r;
 }
+#endif
 
 // ---- warpgroup products
 

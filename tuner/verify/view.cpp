@@ -1,5 +1,7 @@
 #include "tuner/verify/view.h"
 
+#include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstring>
@@ -117,13 +119,66 @@ std::byte* bytes_at(const MatrixView& view, std::int64_t row, std::int64_t colum
          view.offset(row, column) * std::int64_t{sizeof(T)};
 }
 
+/// Values of the two codes of a byte, the low one first.
+using PairOfByte = std::array<double, 2>;
+std::array<PairOfByte, 256> pairs_of(DType type) {
+  std::array<PairOfByte, 256> pairs;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(i);
+    for (std::size_t half = 0; half < 2; ++half)
+      pairs[i][half] = load_nibble(type, &byte, static_cast<std::int64_t>(half));
+  }
+  return pairs;
+}
+
+/// Codes of four bits that lie side by side, `apart` apart in `out`.
+void load_nibbles(DType type, const void* data, std::int64_t first, std::int64_t count, double* out,
+                  std::int64_t apart) {
+  static const std::array<PairOfByte, 256> kSigned = pairs_of(DType::s4),
+                                           kUnsigned = pairs_of(DType::u4);
+  const auto& pairs = type == DType::s4 ? kSigned : kUnsigned;
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  std::int64_t i = 0;
+  if (first % 2 != 0 && count > 0) out[i++] = pairs[bytes[first / 2]][1];
+  for (const unsigned char* at = bytes + (first + i) / 2; i < count; ++at) {
+    out[i++ * apart] = pairs[*at][0];
+    if (i < count) out[i++ * apart] = pairs[*at][1];
+  }
+}
+
+/// `count` codes of four bits side by side from `first` on, rounded as store_nibble() does.
+void store_nibbles(DType type, void* data, std::int64_t first, std::int64_t count,
+                   const double* values) {
+  const double low = type == DType::s4 ? -8 : 0;
+  const auto code = [low](double x) {
+    constexpr double kWhole = 0x1.8p52;  // added and taken away, leaves the nearest integer
+    x = x == x ? std::clamp(x, low, low + 15) : 0;
+    return static_cast<unsigned>(static_cast<int>((x + kWhole) - kWhole)) & 15u;
+  };
+  auto* const bytes = static_cast<unsigned char*>(data);
+  std::int64_t i = 0;
+  if (first % 2 != 0 && count > 0) store_nibble(type, data, first, values[i++]);
+  for (unsigned char* at = bytes + (first + i) / 2; i + 1 < count; i += 2)
+    *at++ = static_cast<unsigned char>(code(values[i]) | code(values[i + 1]) << 4);
+  if (i < count) store_nibble(type, data, first + i, values[i]);
+}
+
 /// Loads codes that no pointer reaches.
 void load_codes(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
                 std::int64_t columns, double* out) {
   if (view.dtype == DType::s4 || view.dtype == DType::u4) {
-    for (std::int64_t c = 0; c < columns; ++c)
+    if (view.column_stride == 1)
       for (std::int64_t r = 0; r < rows; ++r)
-        out[r * columns + c] = load_nibble(view.dtype, view.data, view.offset(row + r, column + c));
+        load_nibbles(view.dtype, view.data, view.offset(row + r, column), columns,
+                     out + r * columns, 1);
+    else if (view.row_stride == 1)
+      for (std::int64_t c = 0; c < columns; ++c)
+        load_nibbles(view.dtype, view.data, view.offset(row, column + c), rows, out + c, columns);
+    else
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < columns; ++c)
+          out[r * columns + c] =
+              load_nibble(view.dtype, view.data, view.offset(row + r, column + c));
     return;
   }
   for (std::int64_t r = 0; r < rows; ++r)
@@ -157,15 +212,19 @@ struct Block {
   std::int64_t row, rows, column, columns;
 };
 
-/// Calls `f(element, number)` for all of a block, tight in `out`; rows that share numbers read them
-/// once.
+/// Calls `f(element, number)` for all of a block, tight in `out`. Numbers that rows share are read
+/// once, and those that neighbours in a row share once a row.
 template <typename F>
 void for_each_with(const ScaleView& numbers, const Block& b, double* out, F f) {
   std::vector<double> line(static_cast<std::size_t>(b.columns));
   for (std::int64_t r = 0; r < b.rows; ++r) {
     if (r == 0 || (b.row + r) % numbers.rows == 0)
-      for (std::int64_t c = 0; c < b.columns; ++c)
-        line[static_cast<std::size_t>(c)] = numbers.at(b.row + r, b.column + c);
+      for (std::int64_t c = 0; c < b.columns;) {
+        const std::int64_t left = numbers.columns - (b.column + c) % numbers.columns;
+        const std::int64_t run = std::min(left, b.columns - c);
+        std::fill_n(line.begin() + c, run, numbers.at(b.row + r, b.column + c));
+        c += run;
+      }
     for (std::int64_t c = 0; c < b.columns; ++c)
       f(out[r * b.columns + c], line[static_cast<std::size_t>(c)]);
   }
@@ -252,9 +311,11 @@ void store_row(const MatrixView& view, std::int64_t row, std::int64_t column, st
                const double* values) {
   assert(row < view.rows && column + count <= view.columns);
   if (view.dtype == DType::s4 || view.dtype == DType::u4) {
+    void* const data = const_cast<void*>(view.data);
+    if (view.column_stride == 1)
+      return store_nibbles(view.dtype, data, view.offset(row, column), count, values);
     for (std::int64_t i = 0; i < count; ++i)
-      store_nibble(view.dtype, const_cast<void*>(view.data), view.offset(row, column + i),
-                   values[i]);
+      store_nibble(view.dtype, data, view.offset(row, column + i), values[i]);
     return;
   }
   if (bits_of(view.dtype) < 8) {

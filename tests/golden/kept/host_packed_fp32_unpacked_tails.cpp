@@ -23,8 +23,8 @@ constexpr int kFetchB = 1;        // lines of B's next block that 8 steps fetch 
 
 // ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h and the
-// parameters.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h
+// and the parameters.
 
 /// What is read after the current tiles, of A and of B.
 struct Next {

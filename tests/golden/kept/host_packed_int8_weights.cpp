@@ -38,8 +38,8 @@ KILN_INLINE i64 panels_units(i64 columns, i64 k) {
 
 // ---- cpu/packed/packed.cpp ----
 // Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h and the
-// parameters.
+// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h
+// and the parameters.
 
 /// The operands of one tile: A's rows and B's columns, packed or where the caller left them.
 struct Operand {
