@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "generator/families/cpu/amx/config.h"
+#include "generator/families/cpu/amx_weights/config.h"
 #include "generator/families/cpu/dot/config.h"
 #include "generator/families/cpu/library/config.h"
 #include "generator/families/cpu/packed/config.h"
@@ -26,9 +27,9 @@
 
 namespace kiln {
 
-using Config =
-    std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt, CudaGemv,
-                 CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary, HostWeights, CudaWeights>;
+using Config = std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt,
+                            CudaGemv, CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary,
+                            HostWeights, CudaWeights, HostAmxWeights>;
 
 /// "family field=value …", fields in declaration order; `parse_config(text(c)) == c`.
 std::string text(const Config& config);

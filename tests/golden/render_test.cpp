@@ -47,6 +47,8 @@ const Case kCases[] = {
      "host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none"},
     {"host_weights", "avx512", 2, "bf16_uint4 N T 1 4096 4096 group=128 scale_type=bf16 zero=int",
      "host_weights isa=avx512 pairs=0 mr=1 nr=4 ahead=1 parallel=n"},
+    {"host_amx_weights", "amx", 2, "bf16_int4 N T 128 4096 4096 group=128 scale_type=bf16",
+     "host_amx_weights isa=amx mt=2 nt=2 kc=1024 nc=256 mc=128 parallel=n"},
     {"cuda_wgmma", "sm_90a", 132, "bf16 N T 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
@@ -105,6 +107,9 @@ const Case kCases[] = {
     {"host_weights_groups_of_32_avx2", "avx2", 1,
      "fp16_int4 T T 3 4096 4096 group=32 scale_type=fp16 zero=float",
      "host_weights isa=avx2 pairs=0 mr=3 nr=2 ahead=0 parallel=none", "cpu/weights/weights.cpp"},
+    {"host_amx_weights_int8_columns", "amx", 1, "bf16_int8 T T 40 512 1000 group=k zero=int",
+     "host_amx_weights isa=amx mt=3 nt=1 kc=512 nc=96 mc=48 parallel=none",
+     "cpu/amx_weights/decode.h cpu/amx_weights/weights.cpp"},
     {"host_packed_bf16_transposed", "avx512_bf16", 1, "bf16 T N 4515 5 3407",
      "host_packed isa=avx512 mr=5 nv=4 kc=16 mc=5 nc=4544 pack_a=1 pack_b=0 inner=rows "
      "parallel=none unroll=4 prefetch=8 stream_d=0 fetch_a=0 fetch_b=0 swap=1",

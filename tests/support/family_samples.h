@@ -78,6 +78,8 @@ inline constexpr FamilySample kFamilySamples[] = {
      "host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none", kRunsNatively},
     {"host_weights", "avx2", "bf16_uint4 N T 3 21 224 group=32 zero=int",
      "host_weights isa=avx2 pairs=0 mr=2 nr=3 ahead=1 parallel=none"},
+    {"host_amx_weights", "amx", "bf16_uint4 N T 37 41 320 group=64 zero=int",
+     "host_amx_weights isa=amx mt=2 nt=1 kc=128 nc=32 mc=32 parallel=none"},
     {"cuda_wgmma", "sm_90a", "bf16 N T 130 70 100 lda=104 ldb=104 ldc=72 ldd=72 align=16",
      "cuda_wgmma left=64 right=64 stages=3 warpgroups=1 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
