@@ -15,13 +15,14 @@ namespace {
 using cuda::weights_sizes;
 using cuda::WeightsSizes;
 
-constexpr std::array<std::string_view, 21> kFiles{
+constexpr std::array<std::string_view, 23> kFiles{
     "cuda/common/abi.h",          "cuda/common/types.h",
     "cuda/common/convert_ptx.h",  "cuda/common/convert.h",
     "cuda/common/epilogue.h",     "cuda/common/banks.h",
     "cuda/common/ampere_ptx.h",   "cuda/common/grid_ptx.h",
     "cuda/common/mma_ptx.h",      "cuda/weights/decode_ptx.h",
-    "cuda/weights/decode.h",      "cuda/weights/copy.h",
+    "cuda/weights/store_ptx.h",   "cuda/weights/decode.h",
+    "cuda/weights/pairs.h",       "cuda/weights/copy.h",
     "cuda/weights/scaling.h",     "cuda/weights/store.h",
     "cuda/mma/finish.h",          "cuda/common/tile_scheduler.h",
     "cuda/common/partials_ptx.h", "cuda/common/partials.h",
