@@ -112,11 +112,11 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[0][r] = 0;
   //% end
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     //% if !whole_column
     const Factors factors = scales.scaling.factors(fetched, chunk);
     scales.scaling.fetch(fetched, ++chunk);
     //% end
-    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     const u32 stage = shared.ring + turn.stage * kStageBytes;
     const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
     //% if whole_column

@@ -16,7 +16,7 @@ int registers_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeigh
   const int groups = w.along > 0 ? c.block_k / w.along : 1;
   const int each = g.zero == Zero::none ? 2 : w.code_bits == 4 && g.a.dtype == fp16 ? 5 : 4;
   const bool smooth = g.epilogue.activation > Activation::relu;
-  return sums + 16 + 16 + 2 * groups * each + 40 + (smooth ? 8 : 0);
+  return sums + 16 + 16 + 2 * groups * each + 24 + (smooth ? 8 : 0);
 }
 
 }  // namespace
