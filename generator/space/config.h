@@ -20,6 +20,7 @@
 #include "generator/families/cuda/simt/config.h"
 #include "generator/families/cuda/weights/config.h"
 #include "generator/families/cuda/wgmma/config.h"
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "generator/families/hip/mfma/config.h"
 #include "generator/families/hip/mx/config.h"
 #include "generator/families/hip/simt/config.h"
@@ -29,7 +30,7 @@ namespace kiln {
 
 using Config = std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt,
                             CudaGemv, CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary,
-                            HostWeights, CudaWeights, HostAmxWeights>;
+                            HostWeights, CudaWeights, HostAmxWeights, CudaWgmmaWeights>;
 
 /// "family field=value …", fields in declaration order; `parse_config(text(c)) == c`.
 std::string text(const Config& config);

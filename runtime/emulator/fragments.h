@@ -18,10 +18,12 @@ constexpr Element in_wgmma_accumulators(int lane, int i) {
   return {warp * 16 + in_warp / 4 + i / 2 % 2 * 8, i / 4 * 8 + in_warp % 4 * 2 + i % 2};
 }
 
-/// wgmma: A from registers, 4-byte elements: word i of 4 as (row, k).
-constexpr Element in_wgmma_a(int lane, int i) {
-  const int in_warp = lane % 32;
-  return {lane / 32 * 16 + in_warp / 4 + i % 2 * 8, i / 2 * 4 + in_warp % 4};
+/// wgmma: A from registers: element e of a lane as (row, k), `packed` elements in a register, of 4
+/// or 2 bytes each. Registers go down 8 rows first, then along k by 4 · packed.
+constexpr Element in_wgmma_a(int lane, int e, int packed) {
+  const int in_warp = lane % 32, r = e / packed;
+  return {lane / 32 * 16 + in_warp / 4 + r % 2 * 8,
+          (r / 2 * 4 + in_warp % 4) * packed + e % packed};
 }
 
 /// mma.sync m16n8kK: sums, register i of 4.

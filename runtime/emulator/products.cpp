@@ -134,13 +134,16 @@ std::vector<T> operand(Machine& m, const Block& block, std::uint64_t descriptor,
 template <typename T>
 std::vector<T> words_of(const WgmmaOp& op, Type type, int k) {
   std::vector<T> out(static_cast<std::size_t>(kRows * k));
-  for (int lane = 0; lane < kWarpgroupLanes; ++lane)
-    for (int i = 0; i < 4; ++i) {
-      const Element at = in_wgmma_a(lane, i);
-      const auto* word =
-          reinterpret_cast<const unsigned char*>(op.words[static_cast<std::size_t>(lane)] + i);
-      out[static_cast<std::size_t>(at.column * kRows + at.row)] = element<T>(type, word);
+  const int size = bytes_of(type), packed = 4 / size;
+  for (int lane = 0; lane < kWarpgroupLanes; ++lane) {
+    const auto* words =
+        reinterpret_cast<const unsigned char*>(op.words[static_cast<std::size_t>(lane)]);
+    for (int e = 0; e < 4 * packed; ++e) {
+      const Element at = in_wgmma_a(lane, e, packed);
+      out[static_cast<std::size_t>(at.column * kRows + at.row)] =
+          element<T>(type, words + e * size);
     }
+  }
   return out;
 }
 
@@ -317,17 +320,20 @@ bool parse_wgmma(std::string_view name, std::string_view operands, WgmmaShape& s
   auto list = split(operands, ',');
   shape.a_registers = operands.starts_with('{');
   if (shape.a_registers) {
-    // Only of 4-byte elements is it known which word is which.
-    if (bytes_of(shape.a) != 4 || list.size() < 4 || !list[3].ends_with('}')) return false;
+    // Of bytes it is not known which word is which.
+    if (bytes_of(shape.a) == 1 || list.size() < 4 || !list[3].ends_with('}')) return false;
     list.erase(list.begin() + 1, list.begin() + 4);
   }
+  // Nothing turns what comes from registers.
   const bool floating = !shape.integer, transposes = bytes_of(shape.a) == 2;
-  if (list.size() != (transposes ? 7u : floating ? 5u : 3u)) return false;
+  const bool turns_a = transposes && !shape.a_registers;
+  if (list.size() != (turns_a ? 7u : transposes ? 6u : floating ? 5u : 3u)) return false;
   int values[4] = {1, 1, 0, 0};
   for (std::size_t i = 3; i < list.size(); ++i)
     if (!number(list[i], values[i - 3])) return false;
   shape.negate_a = values[0] == -1, shape.negate_b = values[1] == -1;
-  shape.a_across = values[2] != 0, shape.b_across = values[3] != 0;
+  shape.a_across = turns_a && values[2] != 0;
+  shape.b_across = values[turns_a ? 3 : 2] != 0;
   return true;
 }
 

@@ -64,6 +64,10 @@ const Case kCases[] = {
      "cuda_gemv rows=2 width=1 warps=4 swap=0"},
     {"cuda_weights", "sm_90a", 132, "bf16_int4 N T 16 4096 4096 group=128 scale_type=bf16 align=16",
      "cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1"},
+    {"cuda_wgmma_weights", "sm_90a", 132,
+     "bf16_int4 N T 512 4096 4096 group=128 scale_type=bf16 align=16",
+     "cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 "
+     "group=8"},
     {"hip_mfma", "gfx950", 0, "bf16 N T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
      "banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0"},
@@ -156,7 +160,7 @@ const Case kCases[] = {
      "cuda_wgmma left=64 right=96 stages=10 warpgroups=1 pingpong=0 swap=0 cluster_left=2 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0 clip=1",
-     "cuda/wgmma/wgmma.cu cuda/wgmma/kernel.cu"},
+     "cuda/wgmma/copy.h cuda/wgmma/kernel.cu"},
     {"cuda_wgmma_bf16_summed", "sm_90a", 132, "bf16 N T 256 256 32768 align=16",
      "cuda_wgmma left=128 right=128 stages=7 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=summed splits=32 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
@@ -212,31 +216,42 @@ const Case kCases[] = {
      "cuda_wgmma left=128 right=128 stages=3 warpgroups=2 pingpong=0 swap=1 cluster_left=2 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=1 pack_b=1 keep_right=0 "
      "promote=1 halves=1",
-     "cuda/common/workspace.h cuda/wgmma/split.cu cuda/wgmma/wgmma.cu"},
+     "cuda/common/workspace.h cuda/wgmma/split.cu cuda/wgmma/tile.h cuda/wgmma/copy.h "
+     "cuda/wgmma/wgmma.cu"},
     {"cuda_wgmma_gate", "sm_90a", 132, "bf16 N T 4096 14336 4096 align=16 gate=silu",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
-     "cuda/common/epilogue.h cuda/wgmma/wgmma.cu cuda/wgmma/store.h"},
+     "cuda/common/epilogue.h cuda/wgmma/copy.h cuda/wgmma/store.h"},
     {"cuda_wgmma_groups", "sm_90a", 132, "bf16 N T 8192 4096 7168 groups=8 grouped=rows align=16",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
      "cuda/common/groups_ptx.h cuda/common/group_args.h cuda/common/groups.h "
-     "cuda/common/tile_scheduler.h "
-     "cuda/wgmma/store.h"},
+     "cuda/common/tile_scheduler.h cuda/wgmma/copy.h cuda/wgmma/store.h"},
     {"cuda_wgmma_tf32_registers", "sm_90a", 132, "tf32 N N 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
-     "cuda/wgmma/registers_ptx.h cuda/wgmma/registers.h cuda/wgmma/wgmma.cu"},
+     "cuda/wgmma/registers.h cuda/wgmma/copy.h cuda/wgmma/wgmma.cu"},
     {"cuda_weights_int8_columns", "sm_80", 108, "bf16_int8 N T 64 4096 4096 group=k zero=float",
      "cuda_weights tile_n=64 tile_m=32 block_k=64 warps=2 stages=3 group=8 splits=1",
-     "cuda/weights/decode.h cuda/weights/copy.h cuda/weights/scaling.h cuda/weights/weights.cu"},
+     "cuda/weights/decode.h cuda/weights/pairs.h cuda/weights/copy.h cuda/weights/scaling.h "
+     "cuda/weights/weights.cu"},
     {"cuda_weights_fp16_integer_zeros", "sm_80", 108,
      "fp16_uint4 N T 4 4096 4096 group=32 zero=int scale_type=fp16 align=16",
      "cuda_weights tile_n=64 tile_m=8 block_k=128 warps=4 stages=4 group=8 splits=1",
-     "cuda/weights/decode_ptx.h cuda/weights/decode.h cuda/weights/scaling.h"},
+     "cuda/weights/decode_ptx.h cuda/weights/decode.h cuda/weights/pairs.h cuda/weights/scaling.h"},
+    {"cuda_wgmma_weights_fp16_integer_zeros", "sm_90a", 132,
+     "fp16_uint4 N T 512 4096 4096 group=32 zero=int scale_type=fp16 align=16",
+     "cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 "
+     "group=8",
+     "cuda/wgmma_weights/fragment.h"},
+    {"cuda_wgmma_weights_int8_columns", "sm_90a", 132,
+     "bf16_int8 N T 512 4096 4096 group=k align=16",
+     "cuda_wgmma_weights tile_m=256 warpgroups=2 block_k=64 stages=4 sharing=tiles splits=1 "
+     "group=8",
+     "cuda/wgmma_weights/fragment.h cuda/wgmma_weights/multiply.cu"},
     {"cuda_gemv_bf16_matrix", "sm_90a", 132, "bf16 N T 3 5000 777",
      "cuda_gemv rows=16 width=0 warps=4 swap=0 matrix=1",
      "cuda/gemv/words.h cuda/common/unaligned.h cuda/gemv/matrix.cu"},

@@ -72,7 +72,15 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16_int4 N T 512 28672 4096 group=128 align=16", "cuda_weights"},
     {"sm_80", "fp16_uint4 N T 16 4096 14336 group=32 scale_type=fp16 zero=int", "cuda_weights"},
     {"sm_80", "bf16_int8 N T 128 4096 4096 group=k zero=float align=16", "cuda_weights"},
-    {"sm_120a", "fp16_int8 N T 32 4096 4096 group=64 zero=int align=16", "cuda_weights"}};
+    {"sm_120a", "fp16_int8 N T 32 4096 4096 group=64 zero=int align=16", "cuda_weights"},
+    {"sm_90a", "bf16_int4 N T 512 28672 4096 group=128 scale_type=bf16 align=16",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_int4 N T 128 4096 4096 group=64 align=16 epilogue=bias_col+gelu+residual",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "fp16_uint4 N T 4096 4096 14336 group=32 zero=int scale_type=fp16 align=16",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_int8 N T 4096 4096 4096 group=k align=16 out=fp32", "cuda_wgmma_weights"},
+    {"sm_90a", "fp16_int8 N T 32 4096 4096 group=64 zero=int align=16", "cuda_wgmma_weights"}};
 
 /// The model's first choices in a family.
 std::vector<Config> favourites(const Target& t, std::size_t count) {
@@ -128,6 +136,32 @@ TEST(CudaCompileCurve, OrdersAlongACurveDoNotSpill) {
   expect_no_spills(target, {curve({}), curve({.left = 64, .right = 256, .pingpong = true}),
                             curve({.left = 192, .right = 160, .warpgroups = 3}),
                             curve({.right = 128, .cluster_left = 2, .sharing = Sharing::stream})});
+}
+
+// The largest tiles that the registers of a warpgroup allow, of each number of them.
+TEST(CudaCompileWeights, LargestTilesDoNotSpill) {
+  const auto largest = [](const Target& target) {
+    const auto device = cuda_caps_named(target.device).value();
+    const Canonical problem = canonicalise(parse_gemm(target.line).value());
+    std::vector<Config> all;
+    for (const int warpgroups : {1, 2, 3})
+      for (int tile_m = 256; tile_m >= 8; tile_m -= 8) {
+        const CudaWgmmaWeights c{.tile_m = tile_m, .warpgroups = warpgroups, .stages = 2};
+        if (!broken_rule(problem, device, c).empty()) continue;
+        all.emplace_back(c);
+        break;
+      }
+    return all;
+  };
+  for (const char* line : {"bf16_int4 N T 4096 4096 4096 group=128 align=16",
+                           "fp16_int4 N T 4096 4096 4096 group=32 zero=int align=16",
+                           "bf16_int8 N T 4096 4096 4096 group=k zero=int align=16 "
+                           "epilogue=bias_col+gelu+residual"}) {
+    const Target target{"sm_90a", line, "cuda_wgmma_weights"};
+    const auto configs = largest(target);
+    EXPECT_EQ(configs.size(), 3u) << line;
+    expect_no_spills(target, configs);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, CudaCompile, testing::ValuesIn(kTargets));

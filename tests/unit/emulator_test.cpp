@@ -218,9 +218,14 @@ TEST(Emulator, OnlyRealInstructionsAreParsed) {
                                "%128, %129, p, 1, 1, 0, 1", s));
   EXPECT_EQ(s.n, 256);
   EXPECT_TRUE(!s.a_across && s.b_across);
+  EXPECT_TRUE(emu::parse_wgmma("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16",
+                               "{%4, %5, %6, %7}, %8, p, 1, 1, 1", s));
+  EXPECT_TRUE(s.a_registers && !s.a_across && s.b_across);
   for (const auto& [name, operands] : std::vector<std::pair<const char*, const char*>>{
            {"wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16", "%6, %7, p, 1, 1, 0, 0"},
            {"wgmma.mma_async.sync.aligned.m64n8k8.f32.bf16.bf16", "%4, %5, p, 1, 1, 0, 0"},
+           {"wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16",
+            "{%4, %5, %6, %7}, %8, p, 1, 1, 0, 0"},
            {"wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8", "%20, %21, p"},
            {"wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3", "%4, %5, p, 1, 1, 0, 0"}})
     EXPECT_FALSE(emu::parse_wgmma(name, operands, s)) << name;

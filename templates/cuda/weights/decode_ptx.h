@@ -22,6 +22,3 @@ KILN_DEVICE u32 fma_pairs(u32 x, u32 y, u32 z) {
   return r;
 }
 //% end
-KILN_DEVICE void store_shared_one(u32 to, u32 x) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
-}

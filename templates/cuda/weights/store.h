@@ -1,5 +1,5 @@
 // Sums to D, which is computed transposed: through a part of shared memory that each warp has for
-// itself, 8 rows of D at a time. Expects epilogue.h, decode_ptx.h.
+// itself, 8 rows of D at a time. Expects epilogue.h, store_ptx.h.
 #pragma once
 
 using Sums = Acc[kTilesM][kTilesN][4];

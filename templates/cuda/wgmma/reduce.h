@@ -2,7 +2,7 @@
 // The reduction of split-K as a launch of its own: it works on all units of the device, where the
 // last block of a tile would reduce alone, and always in the same order, so that the same call gives
 // the same bits. The workspace holds the accumulators of all parts as the threads had them. Expects
-// wgmma.cu, partials.h, combine_ptx.h, epilogue.h.
+// tile.h, partials.h, combine_ptx.h, epilogue.h.
 #pragma once
 
 constexpr int kRegion = kSubtiles * kSums * 128;  // accumulators of one warpgroup

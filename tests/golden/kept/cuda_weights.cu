@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 16 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_weights_ab0f959fb3eba859.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_weights_4c498e5e01b75420.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -382,16 +382,18 @@ KILN_DEVICE u32 fma_pairs(u32 x, u32 y, u32 z) {
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
   return r;
 }
+
+// ---- cuda/weights/store_ptx.h ----
+// Sums on their way through shared memory. Expects types.h.
+
 KILN_DEVICE void store_shared_one(u32 to, u32 x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
 }
 
 // ---- cuda/weights/decode.h ----
 // Codes of weights to numbers of A's type, exactly, two in a register. A word of codes becomes
-// kPairs pairs. Of four bits, pair i holds codes i and i + 4, because one mask takes both out of the
-// word; of eight bits codes 2i and 2i + 1. A mask leaves the code in the low bits of a number whose
-// exponent makes them whole: 128 + code in bf16, 1024 + code in half precision. Expects
-// decode_ptx.h, convert.h.
+// kPairs pairs. A mask leaves the code in the low bits of a number whose exponent makes them whole:
+// 128 + code in bf16, 1024 + code in half precision. Expects decode_ptx.h, convert.h.
 
 constexpr int kPairs = 16 / kCodeBits;
 
@@ -409,6 +411,10 @@ KILN_DEVICE Offset offset_of(int zero) {
   offset.pair = (0xc300 | more) * 0x10001;  // -(128 + more), twice
   return offset;
 }
+
+// ---- cuda/weights/pairs.h ----
+// Which codes of a word are a pair: of four bits codes i and i + 4, because one mask takes both out
+// of the word; of eight bits codes 2i and 2i + 1. Expects decode.h.
 
 /// Pair `i` of a word.
 KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
@@ -546,7 +552,7 @@ struct Scaling {
 
 // ---- cuda/weights/store.h ----
 // Sums to D, which is computed transposed: through a part of shared memory that each warp has for
-// itself, 8 rows of D at a time. Expects epilogue.h, decode_ptx.h.
+// itself, 8 rows of D at a time. Expects epilogue.h, store_ptx.h.
 
 using Sums = Acc[kTilesM][kTilesN][4];
 constexpr int kWarpN = kTilesM * 16;          // columns of D of a warp

@@ -56,16 +56,11 @@ KILN_DEVICE u32 fma_pairs(u32 x, u32 y, u32 z) {
   asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
   return r;
 }
-KILN_DEVICE void store_shared_one(u32 to, u32 x) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
-}
 
 // ---- cuda/weights/decode.h ----
 // Codes of weights to numbers of A's type, exactly, two in a register. A word of codes becomes
-// kPairs pairs. Of four bits, pair i holds codes i and i + 4, because one mask takes both out of the
-// word; of eight bits codes 2i and 2i + 1. A mask leaves the code in the low bits of a number whose
-// exponent makes them whole: 128 + code in bf16, 1024 + code in half precision. Expects
-// decode_ptx.h, convert.h.
+// kPairs pairs. A mask leaves the code in the low bits of a number whose exponent makes them whole:
+// 128 + code in bf16, 1024 + code in half precision. Expects decode_ptx.h, convert.h.
 
 constexpr int kPairs = 16 / kCodeBits;
 
@@ -85,6 +80,10 @@ KILN_DEVICE Offset offset_of(int zero) {
   offset.pair_of_16 = (0xd400 | more << 4) * 0x10001;  // -(64 + more)
   return offset;
 }
+
+// ---- cuda/weights/pairs.h ----
+// Which codes of a word are a pair: of four bits codes i and i + 4, because one mask takes both out
+// of the word; of eight bits codes 2i and 2i + 1. Expects decode.h.
 
 /// Pair `i` of a word.
 KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {

@@ -40,10 +40,8 @@ constexpr int kMmaB = 2;             // registers of A
 
 // ---- cuda/weights/decode.h ----
 // Codes of weights to numbers of A's type, exactly, two in a register. A word of codes becomes
-// kPairs pairs. Of four bits, pair i holds codes i and i + 4, because one mask takes both out of the
-// word; of eight bits codes 2i and 2i + 1. A mask leaves the code in the low bits of a number whose
-// exponent makes them whole: 128 + code in bf16, 1024 + code in half precision. Expects
-// decode_ptx.h, convert.h.
+// kPairs pairs. A mask leaves the code in the low bits of a number whose exponent makes them whole:
+// 128 + code in bf16, 1024 + code in half precision. Expects decode_ptx.h, convert.h.
 
 constexpr int kPairs = 16 / kCodeBits;
 
@@ -59,6 +57,10 @@ KILN_DEVICE Offset offset_of(int zero) {
   offset.pair = pack_two(Real(-zero), Real(-zero), TypeA{});
   return offset;
 }
+
+// ---- cuda/weights/pairs.h ----
+// Which codes of a word are a pair: of four bits codes i and i + 4, because one mask takes both out
+// of the word; of eight bits codes 2i and 2i + 1. Expects decode.h.
 
 /// Pair `i` of a word.
 KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {

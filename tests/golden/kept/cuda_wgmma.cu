@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_2de8ac47d6c85a8f.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_13f23426c0136be9.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -71,7 +71,7 @@ using Acc = float;                              // accumulators
 using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
 constexpr int kRightTile = 128;                 // rows of the right operand in it
-constexpr int kDepth = 64;                      // k of one stage, 128 bytes
+constexpr int kDepth = 64;                      // k of one stage
 constexpr int kStages = 6;                      // places in the ring
 constexpr int kWarpgroups = 2;                  // that multiply
 constexpr int kWarpgroupRows = 128;             // left rows of each
@@ -526,12 +526,10 @@ struct TileScheduler {
   }
 };
 
-// ---- cuda/wgmma/wgmma.cu ----
-// Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
-// (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
-// 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
-// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper_ptx.h,
-// grid_ptx.h, wgmma_ptx.h, wgmma.h, tile_scheduler.h.
+// ---- cuda/wgmma/tile.h ----
+// Sizes of a tile and of what shared memory holds for it. "Left" is the operand whose rows are the
+// instruction's 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so
+// that D's tile is computed transposed. Expects types.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
 constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
@@ -542,6 +540,9 @@ constexpr int kThreads = (kWarpgroups + 1) * 128;
 constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
 constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
+
+// ---- cuda/wgmma/ring.h ----
+// The ring of pipeline stages in shared memory. Expects tile.h.
 
 /// Shared memory: the ring, buffers of stores, barriers.
 struct Shared {
@@ -573,6 +574,10 @@ struct Turn {
     stage = at % kStages;
   }
 };
+
+// ---- cuda/wgmma/copy.h ----
+// The warpgroup that copies: bulk tensor copies of both operands into the ring. Expects abi.h,
+// hopper_ptx.h, grid_ptx.h, tile_scheduler.h, ring.h.
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 template <bool AcrossK, int Rows, int Sharers>
@@ -639,6 +644,10 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   }
 }
 
+// ---- cuda/wgmma/consumer.h ----
+// What every warpgroup that multiplies does with the ring and its sums. Expects wgmma_ptx.h,
+// ring.h.
+
 /// This warp no longer reads a place of the ring: every block that writes to it must know.
 KILN_DEVICE void release(u32 empty, int lane) {
   if (lane == 0) mbarrier_arrive(empty);
@@ -649,6 +658,10 @@ KILN_DEVICE void pin_all(Acc (&sums)[kSubtiles][kSums]) {
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[s][r]);
 }
+
+// ---- cuda/wgmma/wgmma.cu ----
+// Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h.
 
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {

@@ -10,7 +10,7 @@ using Acc = float;                              // accumulators
 using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 64;                   // rows of the left operand in a block's tile
 constexpr int kRightTile = 96;                  // rows of the right operand in it
-constexpr int kDepth = 64;                      // k of one stage, 128 bytes
+constexpr int kDepth = 64;                      // k of one stage
 constexpr int kStages = 10;                     // places in the ring
 constexpr int kWarpgroups = 1;                  // that multiply
 constexpr int kWarpgroupRows = 64;              // left rows of each
@@ -55,48 +55,9 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/wgmma/wgmma.cu ----
-// Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
-// (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
-// 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
-// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper_ptx.h,
-// grid_ptx.h, wgmma_ptx.h, wgmma.h, tile_scheduler.h.
-
-constexpr int kCluster = kClusterLeft * kClusterRight;
-constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
-constexpr int kRightBytes = (kRightAcrossK ? (kRightTile + 63) / 64 * 64 : kRightTile) * 128;
-constexpr int kStageBytes = kLeftBytes + kRightBytes;
-constexpr int kSubtiles = kWarpgroupRows / 64;                           // of one warpgroup
-constexpr int kThreads = (kWarpgroups + 1) * 128;
-constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
-constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
-static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
-
-/// Shared memory: the ring, buffers of stores, barriers.
-struct Shared {
-  u32 ring, buffers, full, empty, flags;  // flags of shared k, or the tables of groups
-  static __device__ __forceinline__ Shared at(u32 base) {
-    Shared s;
-    s.ring = base;
-    s.buffers = base + kStages * kStageBytes;
-    s.full = s.buffers + kStoreBytes;
-    s.empty = s.full + kStages * 8;
-    s.flags = s.empty + kStages * 8;
-    return s;
-  }
-};
-
-/// Where in the ring a warp is, and the parity of that place's barriers.
-struct Turn {
-  int stage = 0;
-  u32 parity = 0;
-  __device__ __forceinline__ void step() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
+// ---- cuda/wgmma/copy.h ----
+// The warpgroup that copies: bulk tensor copies of both operands into the ring. Expects abi.h,
+// hopper_ptx.h, grid_ptx.h, tile_scheduler.h, ring.h.
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 /// `rows` of them exist from `row` on; `last` is the map whose box ends with them.
@@ -179,53 +140,6 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
       turn.step();
     }
   }
-}
-
-/// This warp no longer reads a place of the ring: every block that writes to it must know.
-KILN_DEVICE void release(u32 empty, int lane) {
-  if (lane < kCluster) mbarrier_arrive_at(empty, lane);
-}
-
-/// All sums, so that the compiler keeps what it does with them on its side of a wait.
-KILN_DEVICE void pin_all(Acc (&sums)[kSubtiles][kSums]) {
-  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-    _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[s][r]);
-}
-
-/// The instructions of one stage; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
-  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
-  pin_all(sums);
-  wgmma_fence();
-  _Pragma("unroll") for (int step = 0; step < 4; ++step)
-    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      wgmma_m64(sums[s], left + ((s * 64 * 128 + step * kLeftStep) >> 4),
-                right + ((step * kRightStep) >> 4), accumulate | step);
-  wgmma_commit();
-  pin_all(sums);
-}
-
-/// The products of `count` stages.
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group, int lane) {
-  constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
-  constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
-  const u64 left0 = descriptor(kLeftLayout, shared.ring + row_offset * 128);
-  const u64 right0 = descriptor(kRightLayout, shared.ring + kLeftBytes);
-  // One group of instructions stays in flight, so that a place is released one stage late.
-  u32 behind = 0;
-  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
-    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
-    const u64 place = u64(turn.stage) * (kStageBytes >> 4);
-    multiply_stage(sums, left0 + place, right0 + place, i);
-    wgmma_wait<1>();
-    if (i > 0) release(behind, lane);
-    behind = shared.empty + turn.stage * 8;
-    turn.step();
-  }
-  wgmma_wait<0>();
-  pin_all(sums);
-  release(behind, lane);
 }
 
 // ---- cuda/wgmma/kernel.cu ----

@@ -10,7 +10,7 @@ using Acc = float;                              // accumulators
 using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
 constexpr int kRightTile = 128;                 // rows of the right operand in it
-constexpr int kDepth = 64;                      // k of one stage, 128 bytes
+constexpr int kDepth = 64;                      // k of one stage
 constexpr int kStages = 7;                      // places in the ring
 constexpr int kWarpgroups = 2;                  // that multiply
 constexpr int kWarpgroupRows = 64;              // left rows of each
@@ -62,7 +62,7 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // The reduction of split-K as a launch of its own: it works on all units of the device, where the
 // last block of a tile would reduce alone, and always in the same order, so that the same call gives
 // the same bits. The workspace holds the accumulators of all parts as the threads had them. Expects
-// wgmma.cu, partials.h, combine_ptx.h, epilogue.h.
+// tile.h, partials.h, combine_ptx.h, epilogue.h.
 
 constexpr int kRegion = kSubtiles * kSums * 128;  // accumulators of one warpgroup
 constexpr int kAdders = 8;                        // warps of a block, which share the parts

@@ -10,7 +10,7 @@ using Acc = float;                              // accumulators
 using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
 constexpr int kRightTile = 128;                 // rows of the right operand in it
-constexpr int kDepth = 64;                      // k of one stage, 128 bytes
+constexpr int kDepth = 64;                      // k of one stage
 constexpr int kStages = 3;                      // places in the ring
 constexpr int kWarpgroups = 2;                  // that multiply
 constexpr int kWarpgroupRows = 64;              // left rows of each
@@ -257,12 +257,10 @@ KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
   return product(product(x, power_of_two(half)), power_of_two(e - half));
 }
 
-// ---- cuda/wgmma/wgmma.cu ----
-// Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
-// (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
-// 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
-// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper_ptx.h,
-// grid_ptx.h, wgmma_ptx.h, wgmma.h, tile_scheduler.h.
+// ---- cuda/wgmma/tile.h ----
+// Sizes of a tile and of what shared memory holds for it. "Left" is the operand whose rows are the
+// instruction's 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so
+// that D's tile is computed transposed. Expects types.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
 constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
@@ -274,31 +272,9 @@ constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a
 constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
 
-/// Shared memory: the ring, buffers of stores, barriers.
-struct Shared {
-  u32 ring, buffers, full, empty, flags;  // flags of shared k, or the tables of groups
-  static __device__ __forceinline__ Shared at(u32 base) {
-    Shared s;
-    s.ring = base;
-    s.buffers = base + kStages * kStageBytes;
-    s.full = s.buffers + kStoreBytes;
-    s.empty = s.full + kStages * 8;
-    s.flags = s.empty + kStages * 8;
-    return s;
-  }
-};
-
-/// Where in the ring a warp is, and the parity of that place's barriers.
-struct Turn {
-  int stage = 0;
-  u32 parity = 0;
-  __device__ __forceinline__ void step() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
+// ---- cuda/wgmma/copy.h ----
+// The warpgroup that copies: bulk tensor copies of both operands into the ring. Expects abi.h,
+// hopper_ptx.h, grid_ptx.h, tile_scheduler.h, ring.h.
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 template <bool AcrossK, int Rows, int Sharers>
@@ -368,16 +344,9 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   }
 }
 
-/// This warp no longer reads a place of the ring: every block that writes to it must know.
-KILN_DEVICE void release(u32 empty, int lane) {
-  if (lane < kCluster) mbarrier_arrive_at(empty, lane);
-}
-
-/// All sums, so that the compiler keeps what it does with them on its side of a wait.
-KILN_DEVICE void pin_all(Acc (&sums)[kSubtiles][kSums]) {
-  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-    _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[s][r]);
-}
+// ---- cuda/wgmma/wgmma.cu ----
+// Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h.
 
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {

@@ -10,7 +10,7 @@ using Acc = float;                              // accumulators
 using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
 constexpr int kRightTile = 128;                 // rows of the right operand in it
-constexpr int kDepth = 128;                     // k of one stage, 128 bytes
+constexpr int kDepth = 128;                     // k of one stage
 constexpr int kStages = 6;                      // places in the ring
 constexpr int kWarpgroups = 2;                  // that multiply
 constexpr int kWarpgroupRows = 64;              // left rows of each
@@ -62,124 +62,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_OUT(x) "=f"(x)
 
 // ---- cuda/wgmma/wgmma.cu ----
-// Hopper: one warpgroup copies (bulk tensor copies into a ring of kStages), the others multiply
-// (wgmma) and finish. Blocks are persistent. "Left" is the operand whose rows are the instruction's
-// 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so that D's tile is
-// computed transposed. Expects abi.h, types.h, convert.h, epilogue.h, hopper_ptx.h,
-// grid_ptx.h, wgmma_ptx.h, wgmma.h, tile_scheduler.h.
-
-constexpr int kCluster = kClusterLeft * kClusterRight;
-constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
-constexpr int kRightBytes = (kRightAcrossK ? (kRightTile + 63) / 64 * 64 : kRightTile) * 128;
-constexpr int kStageBytes = kLeftBytes + kRightBytes;
-constexpr int kSubtiles = kWarpgroupRows / 64;                           // of one warpgroup
-constexpr int kThreads = (kWarpgroups + 1) * 128;
-constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
-constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
-static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
-static_assert(kRightLines % kRightTile == 0 || kRightLines == 1, "a tile is in one square");
-
-/// Shared memory: the ring, buffers of stores, barriers.
-struct Shared {
-  u32 ring, buffers, full, empty, flags;  // flags of shared k, or the tables of groups
-  static __device__ __forceinline__ Shared at(u32 base) {
-    Shared s;
-    s.ring = base;
-    s.buffers = base + kStages * kStageBytes;
-    s.full = s.buffers + kStoreBytes;
-    s.empty = s.full + kStages * 8;
-    s.flags = s.empty + kStages * 8;
-    return s;
-  }
-};
-
-/// Where in the ring a warp is, and the parity of that place's barriers.
-struct Turn {
-  int stage = 0;
-  u32 parity = 0;
-  __device__ __forceinline__ void step() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
-/// Copies this block's share of one operand's rows and hands it to every block that needs it.
-template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
-                           u32 share, u16 mask, u64 hint) {
-  if constexpr (AcrossK) {
-    // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
-    constexpr int kShare = kDepth / Sharers;
-    const u32 offset = share * kShare * 128;
-    _Pragma("unroll") for (int block = 0; block < (Rows + 63) / 64; ++block) {
-      const u32 there = to + block * 64 * 128 + offset;
-      if constexpr (Sharers > 1)
-        tma_load_multicast_3d(there, map, barrier, row + block * 64, k + int(share) * kShare, batch,
-                              mask, hint);
-      else
-        tma_load_3d(there, map, barrier, row + block * 64, k, batch, hint);
-    }
-  } else {
-    constexpr int kShare = Rows / Sharers;
-    if constexpr (Sharers > 1)
-      tma_load_multicast_3d(to + share * kShare * 128, map, barrier, k, row + int(share) * kShare,
-                            batch, mask, hint);
-    else
-      tma_load_3d(to, map, barrier, k, row, batch, hint);
-  }
-}
-
-KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
-  const int left_rows = int(kSwap ? args.n : args.m), right_rows = int(kSwap ? args.m : args.n);
-  return TileScheduler::start(
-      (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
-      (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
-      (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
-}
-
-/// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
-                          const KilnTensorMap* right) {
-  const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
-  // The blocks with my rows of the left operand, and those with my rows of the right one.
-  const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
-  const u16 same_right = kClusterLeft > 1 ? (1 << kCluster) - 1 : 1;
-  Turn turn;
-  Work work;
-  bool more = scheduler.take(work);
-  // Everything before this overlaps with the end of the grid before.
-  wait_for_previous_grid();
-  let_next_grid_start();
-  for (; more; more = scheduler.take(work)) {
-    for (int i = 0; i < work.count; ++i) {
-      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
-      const u32 barrier = shared.full + turn.stage * 8;
-      const u32 to = shared.ring + turn.stage * kStageBytes;
-      const int k = (work.begin + i) * kDepth;
-      mbarrier_expect(barrier, kStageBytes);
-      copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k,
-                                                        work.batch, rank_right, same_left,
-                                                        kLeftHint);
-      copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
-                                                         work.right * kRightTile, k, work.batch,
-                                                         rank_left, same_right, kRightHint);
-      turn.step();
-    }
-  }
-}
-
-/// This warp no longer reads a place of the ring: every block that writes to it must know.
-KILN_DEVICE void release(u32 empty, int lane) {
-  if (lane == 0) mbarrier_arrive(empty);
-}
-
-/// All sums, so that the compiler keeps what it does with them on its side of a wait.
-KILN_DEVICE void pin_all(Acc (&sums)[kSubtiles][kSums]) {
-  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-    _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[s][r]);
-}
+// Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h.
 
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {

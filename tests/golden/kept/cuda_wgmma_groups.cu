@@ -10,7 +10,7 @@ using Acc = float;                              // accumulators
 using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
 constexpr int kRightTile = 256;                 // rows of the right operand in it
-constexpr int kDepth = 64;                      // k of one stage, 128 bytes
+constexpr int kDepth = 64;                      // k of one stage
 constexpr int kStages = 4;                      // places in the ring
 constexpr int kWarpgroups = 2;                  // that multiply
 constexpr int kWarpgroupRows = 64;              // left rows of each
@@ -236,6 +236,83 @@ struct TileScheduler {
     return true;
   }
 };
+
+// ---- cuda/wgmma/copy.h ----
+// The warpgroup that copies: bulk tensor copies of both operands into the ring. Expects abi.h,
+// hopper_ptx.h, grid_ptx.h, tile_scheduler.h, ring.h.
+
+/// Copies this block's share of one operand's rows and hands it to every block that needs it.
+template <bool AcrossK, int Rows, int Sharers>
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
+                           u32 share, u16 mask, u64 hint) {
+  if constexpr (AcrossK) {
+    // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
+    constexpr int kShare = kDepth / Sharers;
+    const u32 offset = share * kShare * 128;
+    _Pragma("unroll") for (int block = 0; block < (Rows + 63) / 64; ++block) {
+      const u32 there = to + block * 64 * 128 + offset;
+      if constexpr (Sharers > 1)
+        tma_load_multicast_3d(there, map, barrier, row + block * 64, k + int(share) * kShare, batch,
+                              mask, hint);
+      else
+        tma_load_3d(there, map, barrier, row + block * 64, k, batch, hint);
+    }
+  } else {
+    constexpr int kShare = Rows / Sharers;
+    if constexpr (Sharers > 1)
+      tma_load_multicast_3d(to + share * kShare * 128, map, barrier, k, row + int(share) * kShare,
+                            batch, mask, hint);
+    else
+      tma_load_3d(to, map, barrier, k, row, batch, hint);
+  }
+}
+
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  const int left_rows = int(kSwap ? args.n : args.m), right_rows = int(kSwap ? args.m : args.n);
+  return TileScheduler::start(
+      (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
+      (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
+      (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+}
+
+/// Clusters' tiles across the lines of B.
+KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
+  const int lines = int(args.n);
+  constexpr int kLines = kSwap ? kLeftTile * kClusterLeft : kRightTile * kClusterRight;
+  return (lines + kLines - 1) / kLines;
+}
+
+/// One thread fills the ring.
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
+                          const KilnTensorMap* right) {
+  const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
+  // The blocks with my rows of the left operand, and those with my rows of the right one.
+  const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
+  const u16 same_right = kClusterLeft > 1 ? (1 << kCluster) - 1 : 1;
+  Turn turn;
+  Work work;
+  bool more = scheduler.take(work);
+  // Everything before this overlaps with the end of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  for (; more; more = scheduler.take(work)) {
+    constexpr int batch_of_a = 0;
+    for (int i = 0; i < work.count; ++i) {
+      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+      const u32 barrier = shared.full + turn.stage * 8;
+      const u32 to = shared.ring + turn.stage * kStageBytes;
+      const int k = (work.begin + i) * kDepth;
+      mbarrier_expect(barrier, kStageBytes);
+      copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(
+          to, left, barrier, work.first_row + work.left * kLeftTile, k, batch_of_a, rank_right,
+          same_left, kLeftHint);
+      copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
+                                                         work.right * kRightTile, k, work.batch,
+                                                         rank_left, same_right, kRightHint);
+      turn.step();
+    }
+  }
+}
 
 // ---- cuda/wgmma/store.h ----
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its

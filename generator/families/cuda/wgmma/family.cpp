@@ -19,17 +19,24 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 30> kFiles{
-    "cuda/common/abi.h",        "cuda/common/types.h",          "cuda/common/convert_ptx.h",
-    "cuda/common/convert.h",    "cuda/common/epilogue.h",       "cuda/common/workspace.h",
-    "cuda/common/hopper_ptx.h", "cuda/common/grid_ptx.h",       "cuda/common/unaligned.h",
-    "cuda/wgmma/pack.cu",       "cuda/wgmma/split.cu",          "cuda/wgmma/wgmma_ptx.h",
-    "cuda/wgmma/wgmma.h",       "cuda/wgmma/registers_ptx.h",   "cuda/wgmma/registers.h",
-    "cuda/common/hilbert.h",    "cuda/common/groups_ptx.h",     "cuda/common/group_args.h",
-    "cuda/common/groups.h",     "cuda/common/tile_scheduler.h", "cuda/common/partials_ptx.h",
-    "cuda/common/partials.h",   "cuda/wgmma/wgmma.cu",          "cuda/common/swizzle.h",
-    "cuda/wgmma/store_ptx.h",   "cuda/wgmma/store.h",           "cuda/wgmma/combine_ptx.h",
-    "cuda/wgmma/combine.h",     "cuda/wgmma/reduce.h",          "cuda/wgmma/kernel.cu"};
+constexpr std::array<std::string_view, 34> kFiles{
+    "cuda/common/abi.h",          "cuda/common/types.h",
+    "cuda/common/convert_ptx.h",  "cuda/common/convert.h",
+    "cuda/common/epilogue.h",     "cuda/common/workspace.h",
+    "cuda/common/hopper_ptx.h",   "cuda/common/grid_ptx.h",
+    "cuda/common/unaligned.h",    "cuda/wgmma/pack.cu",
+    "cuda/wgmma/split.cu",        "cuda/wgmma/wgmma_ptx.h",
+    "cuda/wgmma/wgmma.h",         "cuda/wgmma/registers_ptx.h",
+    "cuda/wgmma/registers.h",     "cuda/common/hilbert.h",
+    "cuda/common/groups_ptx.h",   "cuda/common/group_args.h",
+    "cuda/common/groups.h",       "cuda/common/tile_scheduler.h",
+    "cuda/common/partials_ptx.h", "cuda/common/partials.h",
+    "cuda/wgmma/tile.h",          "cuda/wgmma/ring.h",
+    "cuda/wgmma/copy.h",          "cuda/wgmma/consumer.h",
+    "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",
+    "cuda/wgmma/store_ptx.h",     "cuda/wgmma/store.h",
+    "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",
+    "cuda/wgmma/reduce.h",        "cuda/wgmma/kernel.cu"};
 
 constexpr int kMostSplits = 128;
 

@@ -68,7 +68,8 @@ void add_lists(Parameters& out, const WgmmaSizes& w, const CudaWgmma& c, bool in
                        : fmt::format("%{}", w.accumulators);
   std::string operands = fmt::format("\"{}, %{}, p", left_text, w.accumulators + words);
   if (!integer) operands += ", 1, 1";
-  if (transposes) operands += fmt::format(", {}, {}", int(w.left.across_k), int(w.right.across_k));
+  if (transposes && !w.left_registers) operands += fmt::format(", {}", int(w.left.across_k));
+  if (transposes) operands += fmt::format(", {}", int(w.right.across_k));
   define("KILN_WGMMA_NAME",
          fmt::format("\"wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{}\"", c.right,
                      32 / size_of(w.left.type), integer ? "s32" : "f32", left, right));
@@ -91,7 +92,7 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
   const WgmmaRegisters registers = wgmma_registers(c);
   add("kLeftTile", c.left, "rows of the left operand in a block's tile");
   add("kRightTile", c.right, "rows of the right operand in it");
-  add("kDepth", w.depth, "k of one stage, 128 bytes");
+  add("kDepth", w.depth, "k of one stage");
   add("kStages", c.stages, "places in the ring");
   add("kWarpgroups", c.warpgroups, "that multiply");
   add("kWarpgroupRows", w.warpgroup_rows, "left rows of each");
@@ -149,6 +150,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   add_tile_scheduler(v, p.gemm, c.sharing, c.along, w.cluster);
   v["promote"] = value_of(c.promote);
   v["halves"] = value_of(c.halves);
+  v["weights"] = "0";
   v["left_registers"] = value_of(w.left_registers);
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
   v["pingpong"] = value_of(c.pingpong);

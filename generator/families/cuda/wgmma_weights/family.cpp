@@ -1,0 +1,220 @@
+// Family cuda_wgmma_weights: axes and rules of templates/cuda/wgmma_weights/multiply.cu.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "generator/families/cuda/wgmma_weights/sizes.h"
+#include "generator/problem/extent.h"
+#include "generator/space/typed_family.h"
+
+namespace kiln::cuda::wgmma_weights {
+namespace {
+
+using cuda::wgmma_weights_sizes;
+using cuda::WgmmaWeightsSizes;
+
+constexpr std::array<std::string_view, 30> kFiles{"cuda/common/abi.h",
+                                                  "cuda/common/types.h",
+                                                  "cuda/common/convert_ptx.h",
+                                                  "cuda/common/convert.h",
+                                                  "cuda/common/epilogue.h",
+                                                  "cuda/common/workspace.h",
+                                                  "cuda/common/hopper_ptx.h",
+                                                  "cuda/common/grid_ptx.h",
+                                                  "cuda/wgmma/wgmma_ptx.h",
+                                                  "cuda/wgmma/wgmma.h",
+                                                  "cuda/wgmma/registers_ptx.h",
+                                                  "cuda/common/swizzle.h",
+                                                  "cuda/weights/decode_ptx.h",
+                                                  "cuda/weights/decode.h",
+                                                  "cuda/weights/scaling.h",
+                                                  "cuda/wgmma_weights/read_ptx.h",
+                                                  "cuda/wgmma_weights/fragment.h",
+                                                  "cuda/common/tile_scheduler.h",
+                                                  "cuda/common/partials_ptx.h",
+                                                  "cuda/common/partials.h",
+                                                  "cuda/wgmma/tile.h",
+                                                  "cuda/wgmma/ring.h",
+                                                  "cuda/wgmma/consumer.h",
+                                                  "cuda/wgmma_weights/multiply.cu",
+                                                  "cuda/wgmma/store_ptx.h",
+                                                  "cuda/wgmma/store.h",
+                                                  "cuda/wgmma/combine_ptx.h",
+                                                  "cuda/wgmma/combine.h",
+                                                  "cuda/wgmma/reduce.h",
+                                                  "cuda/wgmma/kernel.cu"};
+
+constexpr int kMostSplits = 128;
+
+bool aligned_for_copies(const Gemm& g, const Matrix& m) {
+  const std::int64_t bits = bits_of(m.dtype);
+  return g.alignment >= 16 && m.ld * bits % 128 == 0 &&
+         (g.batch == 1 || m.batch_stride * bits % 128 == 0);
+}
+
+bool computes(const Gemm& g, const DeviceCaps& d) {
+  return has_weights(g) && d.gpu.sm == 90 && d.gpu.arch_specific && g.m >= 1 && g.n >= 1 &&
+         g.k >= 1;
+}
+
+constexpr FirstRule<CudaWgmmaWeights> kFirst[] = {
+    {"B holds weights, the device is sm_90a, m, n and k are at least 1",
+     [](const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights&) {
+       return computes(p.gemm, d);
+     }},
+    {"tile_m is a multiple of 8 up to 256, warpgroups 1 to 3, block_k 64, 128 or 256, stages 2 to "
+     "64, group 1 to 64",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c) {
+       return c.tile_m >= 8 && c.tile_m <= 256 && c.tile_m % 8 == 0 && c.warpgroups >= 1 &&
+              c.warpgroups <= 3 && (c.block_k == 64 || c.block_k == 128 || c.block_k == 256) &&
+              c.stages >= 2 && c.stages <= 64 && c.group >= 1 && c.group <= 64;
+     }}};
+
+constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
+    {"A and B are k-major, B is not packed",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
+       return p.a_k_major && p.b_k_major && !p.gemm.b_packed;
+     }},
+    {"TMA can address A and B: 16-byte aligned addresses, pitches and batch strides",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
+       return aligned_for_copies(p.gemm, p.gemm.a) && aligned_for_copies(p.gemm, p.gemm.b);
+     }},
+    {"zero points are integers, or there are none",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
+       return p.gemm.zero != Zero::floating;
+     }},
+    {"a stage holds whole groups, and at most 128 bytes of a column's codes",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
+        const WgmmaWeightsSizes& w) {
+       return (w.along == 0 || c.block_k % w.along == 0) && w.code_pitch <= 128;
+     }},
+    {"accumulators and numbers fit the registers",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
+       // Where the kernel starts with 128 registers a thread, the assembler gives up on
+       // instructions that alone need as many.
+       const auto registers = cuda::wgmma_registers(w.wgmma_config);
+       return w.registers <= registers.multiply &&
+              (registers.launch > 128 || w.wgmma.accumulators <= 64);
+     }},
+    {"stages fit shared memory",
+     [](const Canonical&, const DeviceCaps& d, const CudaWgmmaWeights&,
+        const WgmmaWeightsSizes& w) { return w.wgmma.shared_bytes <= d.gpu.shared_block_bytes; }},
+    {"splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
+        const WgmmaWeightsSizes& w) {
+       const bool cut = c.sharing == Sharing::split || c.sharing == Sharing::summed;
+       if (!cut) return c.splits == 1;
+       return c.splits >= 2 && c.splits <= kMostSplits && w.wgmma.stages_of_k >= c.splits;
+     }},
+    {"the counters of split-K and stream-K fit 64 KiB",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
+       return w.wgmma.counters * 4 <= cuda::kCounterBytes;
+     }},
+    {"stream-K shares of k fit 31 bits",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
+        const WgmmaWeightsSizes& w) {
+       const double clusters = w.wgmma.clusters;
+       return c.sharing != Sharing::stream ||
+              2.0 * clusters * double(w.wgmma.stages_of_k) * (clusters + 1) < 2e9;
+     }},
+    {"tile numbers, stages of all splits, scales, m, n, k and batch fit 31 bits",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
+        const WgmmaWeightsSizes& w) {
+       const Gemm& g = p.gemm;
+       const std::int64_t most = std::int64_t{1} << 31;
+       const std::int64_t groups = w.along == 0 ? 1 : g.k / w.along;
+       return w.wgmma.tiles * c.splits < most / 2 &&
+              w.wgmma.tiles * c.tile_m * 64 * c.warpgroups < std::int64_t{1} << 37 &&
+              w.wgmma.stages_of_k * (c.splits + 1) < most &&
+              cuda::band_fits(c.group, w.wgmma.tiles_right) && g.m < most - 512 &&
+              g.n < most - 512 && g.k < most - 512 && g.batch < most &&
+              double(g.batch) * double(g.n) * double(groups) < double(most);
+     }}};
+
+void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
+                    const std::function<void(const Config&)>& visit) {
+  visit(c);
+  const auto w = wgmma_weights_sizes(p, d, c).wgmma;
+  const std::int64_t room = std::max(1, d.compute_units);
+  if (w.tiles % room != 0 && w.stages_of_k >= 4 && w.tiles < 8 * room) {
+    c.sharing = Sharing::stream;
+    visit(c);
+  }
+  for (const Sharing sharing : {Sharing::split, Sharing::summed}) {
+    c.sharing = sharing;
+    const auto filled = static_cast<int>(std::min<std::int64_t>(room / w.tiles, kMostSplits));
+    for (const int splits : std::set<int>{2, 3, 4, 6, 8, 12, 16, filled}) {
+      if (splits < 2 || w.tiles * splits > 2 * room || splits * 2 > w.stages_of_k) continue;
+      c.splits = splits;
+      visit(c);
+    }
+  }
+}
+
+/// As many stages as shared memory holds, k has use for, and the ring's bookkeeping stays small.
+void visit_stages(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
+                  const std::function<void(const Config&)>& visit) {
+  for (const int block_k : {64, 128, 256}) {
+    c.block_k = block_k;
+    c.stages = 0;
+    const auto w = wgmma_weights_sizes(p, d, c).wgmma;
+    const std::int64_t fit = (d.gpu.shared_block_bytes - w.shared_bytes) / (w.stage_bytes + 16);
+    c.stages = static_cast<int>(std::min<std::int64_t>(fit, 16));
+    if (c.stages < 2) break;
+    visit_sharings(p, d, c, visit);
+  }
+}
+
+void enumerate(const Canonical& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  const Gemm& g = p.gemm;
+  if (!computes(g, d)) return;
+  for (const int tile_m : {8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256}) {
+    // A tile much wider than the problem computes nothing but zeros.
+    if (tile_m > 16 && tile_m / 2 >= g.m) continue;
+    for (const int warpgroups : {1, 2, 3}) {
+      if (warpgroups > 1 && 32 * warpgroups >= g.n) continue;
+      for (const int group : {8, 16})
+        if (group == 8 || (g.m > tile_m * 8 && g.n > std::int64_t{512} * warpgroups))
+          visit_stages(p, d, {.tile_m = tile_m, .warpgroups = warpgroups, .group = group}, visit);
+    }
+  }
+}
+
+/// The sum of a group, or of a whole column, is scaled, then added. Parts of split-K end with
+/// stages; a launch of its own adds every eighth part first.
+std::string summation(const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
+                      const WgmmaWeightsSizes& w) {
+  if (c.sharing == Sharing::stream) return {};
+  const std::string all = w.along == 0
+                              ? "wgmma k16 chain, scaled"
+                              : fmt::format("groups of {}, each wgmma k16 chain, scaled", w.along);
+  if (c.sharing == Sharing::tiles) return all;
+  return fmt::format("{} parts of {} k{}, each {}", c.splits, c.block_k,
+                     c.sharing == Sharing::summed ? " by eights" : "", all);
+}
+
+constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
+    .vendor = Vendor::nvidia,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = wgmma_weights_sizes,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = cuda::wgmma_weights_parameters,
+    .predict_ns = cuda::wgmma_weights_ns,
+    .launch = cuda::wgmma_weights_launch,
+    .tile =
+        [](const Canonical&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
+          return Tile{c.tile_m, 64 * c.warpgroups, c.block_k};
+        },
+    .summation = summation,
+    .takes_weights = has_weights};
+
+}  // namespace
+
+Family family() { return family_row<kRow>(); }
+
+}  // namespace kiln::cuda::wgmma_weights

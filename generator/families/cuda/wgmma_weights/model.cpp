@@ -1,0 +1,67 @@
+// The model that ranks configs of cuda_wgmma_weights: that of cuda_wgmma (fitted on an H200), with
+// what decoding and scaling add, counted in instructions.
+#include <algorithm>
+#include <cmath>
+
+#include "generator/families/cuda/wgmma_weights/sizes.h"
+#include "generator/problem/extent.h"
+
+namespace kiln::cuda {
+namespace {
+
+/// Cycles of one stage: the instructions of all warpgroups, which share the tensor cores; one
+/// warpgroup's own turn of decoding, multiplying and scaling; what shared memory moves; what L2
+/// gives.
+double stage_cycles(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
+  const double steps = c.block_k / 16.0, groups = c.warpgroups;
+  const double instruction = std::max(c.tile_m / 2.0, 57.0);
+  // Of a warp, which has a scheduler for itself among its warpgroup's.
+  const double decode = 4 * (w.code_bits == 4 && p.gemm.a.dtype == bf16 ? 4
+                             : w.code_bits == 4                         ? 3
+                             : p.gemm.a.dtype == bf16                   ? 4
+                                                                        : 3) +
+                        (w.code_bits == 4 ? 2 : 4);
+  const double scale =
+      w.along == 0 ? 0 : c.block_k / double(w.along) * (w.wgmma.accumulators + 12.0);
+  const double issue = steps * (decode + 6) + scale + 40;
+  // Words of four steps wait for their instructions: about a latency each time.
+  const double flights = steps / (w.along == 32 ? 2 : 4);
+  const double own = steps * instruction + issue + flights * 60;
+  const double read = groups * steps * c.tile_m * 32 + groups * 64 * w.code_pitch;
+  const double moved = (read + double(w.wgmma.stage_bytes)) / 128;
+  const double copied = double(w.wgmma.stage_bytes) / 73;
+  return std::max({groups * steps * instruction, own, groups * issue, moved, copied}) + 15;
+}
+
+}  // namespace
+
+double wgmma_weights_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
+                        const WgmmaWeightsSizes& w) {
+  const Gemm& g = p.gemm;
+  const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 2.0);  // the clock under load
+  const double tile = double(c.tile_m) * 64 * c.warpgroups;
+  const double per_block = double(w.wgmma.tiles) * c.splits / w.wgmma.clusters;
+  const double rounds = c.sharing == Sharing::stream ? per_block + 0.1 : std::ceil(per_block);
+  const double finish = tile * 0.044 * size_of(g.d.dtype) / 2 / c.warpgroups + 650;
+  const double cycles = rounds * double(w.wgmma.stages_of_k) / c.splits * stage_cycles(p, c, w) +
+                        (rounds - 1) * 1.1 * finish;
+  double after = finish / ghz;
+  if (c.sharing == Sharing::summed) {
+    after += 1700 + double(w.wgmma.tiles) * c.splits * tile * 4 / 1500;
+  } else if (c.sharing != Sharing::tiles) {
+    const double parts = c.sharing == Sharing::split ? c.splits : 3;
+    after +=
+        (4200 + std::max(std::ceil(parts / w.wgmma.partials_at_once) * 80, parts * tile * 4 / 43)) /
+        ghz;
+  }
+  const double bytes = double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
+                                          double(g.n) * double(g.k) * w.code_bits / 8 +
+                                          double(g.m) * double(g.n) * size_of(g.d.dtype));
+  const double memory = bytes / (0.94 * std::max(1, d.gpu.memory_gbs));
+  const double work = cycles / ghz;
+  // Of configs that the model cannot tell apart one stands for all in the first guesses.
+  return (940 + after + std::max(work, memory) + 0.21 * std::min(work, memory)) *
+         (c.group == 8 ? 1.0 : 1.015);
+}
+
+}  // namespace kiln::cuda

@@ -1,0 +1,58 @@
+#include "generator/families/cuda/wgmma_weights/sizes.h"
+
+#include <algorithm>
+
+#include "generator/problem/extent.h"
+
+namespace kiln::cuda {
+namespace {
+
+/// Registers of a thread that multiplies: sums, those of a group, the words of the instructions on
+/// their way, codes of this read and the next, scales and zero points of two columns as they are
+/// fetched and as they are used, and the rest.
+int registers_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
+  const Gemm& g = p.gemm;
+  const int sums = w.wgmma.accumulators * (w.along > 0 ? 2 : 1);
+  const int groups = w.along > 0 ? c.block_k / w.along : 1;
+  const int each = g.zero == Zero::none ? 2 : w.code_bits == 4 && g.a.dtype == fp16 ? 5 : 4;
+  const bool smooth = g.epilogue.activation > Activation::relu;
+  return sums + 16 + 16 + 2 * groups * each + 24 + (smooth ? 8 : 0);
+}
+
+}  // namespace
+
+WgmmaWeightsSizes wgmma_weights_sizes(const Canonical& p, const DeviceCaps& d,
+                                      const CudaWgmmaWeights& c) {
+  WgmmaWeightsSizes w{.numbers = p,
+                      .wgmma_config = {.left = 64 * c.warpgroups,
+                                       .right = c.tile_m,
+                                       .stages = c.stages,
+                                       .warpgroups = c.warpgroups,
+                                       .swap = true,
+                                       .sharing = c.sharing,
+                                       .splits = c.splits,
+                                       .group = c.group},
+                      .wgmma = {},
+                      .code_bits = bits_of(p.gemm.b.dtype),
+                      .along = scale_block(p.gemm.scale_b).along,
+                      .code_pitch = 0,
+                      .registers = 0};
+  w.numbers.gemm.b.dtype = p.gemm.a.dtype;
+  w.wgmma = wgmma_sizes(w.numbers, d, w.wgmma_config);
+  w.code_pitch = c.block_k * w.code_bits / 8;
+  WgmmaSizes& own = w.wgmma;
+  own.left_registers = true;
+  own.depth = c.block_k;
+  own.stages_of_k = ceil_div(p.gemm.k, c.block_k);
+  const std::int64_t stage_bytes = std::int64_t{64} * c.warpgroups * w.code_pitch +
+                                   std::int64_t{c.tile_m} * c.block_k * size_of(p.gemm.a.dtype);
+  own.shared_bytes += c.stages * (stage_bytes - own.stage_bytes);
+  own.stage_bytes = stage_bytes;
+  if (c.sharing == Sharing::stream)
+    own.clusters = static_cast<int>(
+        std::min<std::int64_t>(std::max(1, d.compute_units), own.tiles * own.stages_of_k));
+  w.registers = registers_of(p, c, w);
+  return w;
+}
+
+}  // namespace kiln::cuda

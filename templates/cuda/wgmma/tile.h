@@ -1,0 +1,30 @@
+// Sizes of a tile and of what shared memory holds for it. "Left" is the operand whose rows are the
+// instruction's 64 rows, "right" the one whose rows are its columns; kSwap says that left is B, so
+// that D's tile is computed transposed. Expects types.h.
+#pragma once
+
+constexpr int kCluster = kClusterLeft * kClusterRight;
+//% if weights
+constexpr int kLeftBytes = kLeftTile * kCodePitch;       // of one stage
+constexpr int kRightBytes = kRightTile * (kDepth / 64) * 128;  // lines of 64 k
+//% else
+constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
+constexpr int kRightBytes = (kRightAcrossK ? (kRightTile + 63) / 64 * 64 : kRightTile) * 128;
+//% end
+//% if halves
+constexpr int kStageBytes = 2 * (kLeftBytes + kRightBytes);  // both parts of either
+//% else
+constexpr int kStageBytes = kLeftBytes + kRightBytes;
+//% end
+constexpr int kSubtiles = kWarpgroupRows / 64;                           // of one warpgroup
+constexpr int kThreads = (kWarpgroups + 1) * 128;
+//% if store != direct
+constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
+constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
+//% else
+constexpr int kStoreBytes = 0;
+//% end
+static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
+//% if block_scales && !weights
+static_assert(kRightLines % kRightTile == 0 || kRightLines == 1, "a tile is in one square");
+//% end

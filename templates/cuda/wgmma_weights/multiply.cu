@@ -1,0 +1,133 @@
+// A times weights of four or eight bits by the instruction of a warpgroup: the weights are the left
+// operand, from registers, so that D is computed transposed; A's rows are the right one, from shared
+// memory. A stage holds codes as they are stored and A's lines of 64 k. While one warpgroup turns
+// codes into numbers, the tensor cores multiply another's. The sum of a group starts anew, is scaled
+// in fp32 and added. Expects fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
+
+constexpr int kSteps = kDepth / 16;  // instructions of a stage
+//% if whole_column
+constexpr int kFlight = 4;  // instructions on their way, whose words must stay
+//% else
+constexpr int kGroupSteps = kGroupK / 16;
+constexpr int kFlight = kGroupSteps < 4 ? kGroupSteps : 4;  // instructions on their way
+//% end
+
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
+                              (int(args.m) + kRightTile - 1) / kRightTile,
+                              (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+}
+
+/// One thread fills the ring.
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
+                          const KilnTensorMap* right) {
+  Turn turn;
+  Work work;
+  bool more = scheduler.take(work);
+  // Everything before this overlaps with the end of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  for (; more; more = scheduler.take(work))
+    for (int i = 0; i < work.count; ++i) {
+      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+      const u32 barrier = shared.full + turn.stage * 8;
+      const u32 to = shared.ring + turn.stage * kStageBytes;
+      const int stage = work.begin + i;
+      mbarrier_expect(barrier, kStageBytes);
+      tma_load_3d(to, left, barrier, stage * kCodePitch, work.left * kLeftTile, work.batch,
+                  kLeftHint);
+      _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
+        tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
+                    stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
+      turn.step();
+    }
+}
+
+/// Scales and zero points of a lane's two columns in a tile.
+struct TileScales {
+  Scaling scaling;
+  int begin;  // first stage of the work
+
+  static __device__ __forceinline__ TileScales of(const KilnGpuArgs& args, const Work& work,
+                                                  u32 row_offset, int thread) {
+    const int column0 = work.left * kLeftTile + int(row_offset) + thread / 32 * 16;
+    return {Scaling::at(args, work.batch, column0, thread % 32), work.begin};
+  }
+};
+
+//% if whole_column
+/// The instructions of one stage; `accumulate` 0 lets its first step start anew.
+KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& mine, u32 stage,
+                                u64 right, const Factors& factors, int accumulate) {
+  Acc(&part)[kSubtiles][kSums] = sums;
+//% else
+/// The products of one stage, group by group, scaled and added.
+KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& mine, u32 stage,
+                                u64 right, const Factors& factors) {
+  Acc part[kSubtiles][kSums];
+//% end
+  Codes codes[2];
+  u32 words[kFlight][4];
+  mine.fetch(codes[0], stage, 0);
+  _Pragma("unroll") for (int step = 0; step < kSteps; ++step) {
+    const int read = step / kReadSteps;
+    // The next codes come while these are decoded.
+    if (step % kReadSteps == 0 && step + kReadSteps < kSteps)
+      mine.fetch(codes[(read + 1) % 2], stage, read + 1);
+    //% if whole_column
+    const int group = 0, before = accumulate | step;
+    //% else
+    const int group = step / kGroupSteps, before = step % kGroupSteps;
+    //% end
+    u32(&left)[4] = words[step % kFlight];
+    mine.decode(left, codes[read % 2], step % kReadSteps, factors.offset[0][group],
+                factors.offset[1][group]);
+    if (step % kFlight == 0) pin_all(part);
+    wgmma_fence();
+    wgmma_m64(part[0], left, right + ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4), before);
+    wgmma_commit();
+    if (step % kFlight != kFlight - 1) continue;
+    wgmma_wait<0>();
+    pin_all(part);
+    //% if !whole_column
+    if (step % kGroupSteps == kGroupSteps - 1)
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r)
+        sums[0][r] += factors.scale[r / 2 % 2][group] * part[0][r];
+    //% end
+  }
+}
+
+/// The products of `count` stages.
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
+                          u32 row_offset, int, int lane, const TileScales& scales) {
+  const CodeLane mine = CodeLane::of(row_offset, int(threadIdx.x) & 127);
+  const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
+  Fetched fetched;
+  //% if whole_column
+  scales.scaling.fetch(fetched, 0);
+  const Factors factors = scales.scaling.factors(fetched, 0);
+  //% else
+  int chunk = scales.begin;
+  scales.scaling.fetch(fetched, chunk);
+  _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[0][r] = 0;
+  //% end
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    //% if !whole_column
+    const Factors factors = scales.scaling.factors(fetched, chunk);
+    scales.scaling.fetch(fetched, ++chunk);
+    //% end
+    const u32 stage = shared.ring + turn.stage * kStageBytes;
+    const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
+    //% if whole_column
+    multiply_stage(sums, mine, stage, right, factors, i);
+    //% else
+    multiply_stage(sums, mine, stage, right, factors);
+    //% end
+    release(shared.empty + turn.stage * 8, lane);
+    turn.step();
+  }
+  //% if whole_column
+  _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[0][r] *= factors.scale[r / 2 % 2][0];
+  //% end
+}

@@ -1,0 +1,106 @@
+// Weights by Hopper's warpgroup instruction, without a GPU: mistakes in what is decoded, where it
+// is read, when it is handed over and how it is scaled, planted one at a time.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/mutants.h"
+
+namespace kiln::cuda_wgmma_weights_mutants_test {
+
+using test::Base;
+using test::Mutant;
+
+/// Signed codes, a group a stage, ragged rows and columns, two warpgroups, several tiles a block.
+const Base kGroups{"groups", "sm_90a",
+                   "bf16_int4 N T 75 200 640 group=128 lda=648 ldb=672 ldc=208 ldd=208 align=16",
+                   CudaWgmmaWeights{.tile_m = 40, .warpgroups = 2, .block_k = 128, .stages = 2}};
+/// Several groups a stage, integer zero points, codes that stay in their bytes.
+const Base kZeros{
+    "zeros", "sm_90a",
+    "fp16_uint4 N T 30 100 416 group=32 zero=int scale_type=bf16 ldc=104 ldd=104 align=16",
+    CudaWgmmaWeights{.tile_m = 16, .warpgroups = 1, .block_k = 64, .stages = 3}};
+/// One scale a column, k that ends within a step, codes of eight bits.
+const Base kColumns{
+    "columns", "sm_90a",
+    "bf16_int8 N T 21 90 301 group=k zero=int lda=304 ldb=304 ldc=96 ldd=96 align=16",
+    CudaWgmmaWeights{.tile_m = 24, .warpgroups = 2, .block_k = 64, .stages = 2}};
+/// Split-K, halves of 8-bit codes.
+const Base kParts{"parts", "sm_90a", "fp16_int8 N T 20 70 640 group=64 ldc=72 ldd=72 align=16",
+                  CudaWgmmaWeights{.tile_m = 24,
+                                   .warpgroups = 1,
+                                   .block_k = 128,
+                                   .stages = 2,
+                                   .sharing = Sharing::split,
+                                   .splits = 3}};
+
+const std::vector<Mutant> kMutants{
+    // The ring.
+    {&kGroups, "reads before the copies are there",
+     "    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);\n    const Factors",
+     "    const Factors"},
+    {&kGroups, "copies before all have read",
+     "      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);\n", "\n"},
+    {&kGroups, "hands a stage back before it is multiplied", "    multiply_stage(sums, mine",
+     "    release(shared.empty + turn.stage * 8, lane);\n    multiply_stage(sums, mine"},
+    {&kGroups, "expects fewer bytes", "mbarrier_expect(barrier, kStageBytes)",
+     "mbarrier_expect(barrier, kStageBytes - 16)"},
+    {&kGroups, "copies the first 64 of k twice", "stage * kDepth + line * 64", "stage * kDepth"},
+    {&kGroups, "copies the codes of the first stage", "left, barrier, stage * kCodePitch",
+     "left, barrier, work.begin * kCodePitch"},
+    {&kGroups, "starts before the grid in front has ended",
+     "  wait_for_previous_grid();\n  let_next", "  let_next"},
+    // Words that instructions read.
+    {&kGroups, "decodes over words that are read", "u32(&left)[4] = words[step % kFlight];",
+     "u32(&left)[4] = words[0];"},
+    {&kGroups, "adds sums that are not there yet", "    wgmma_wait<0>();\n    pin_all(part);",
+     "    wgmma_wait<1>();\n    pin_all(part);"},
+    {&kGroups, "hands registers over without a fence", "    wgmma_fence();\n", "\n"},
+    {&kGroups, "waits for what was not committed", "    wgmma_commit();\n", "\n"},
+    {&kGroups, "adds a group to the one before", "before = step % kGroupSteps;", "before = 1;"},
+    {&kZeros, "starts anew within a group", "before = step % kGroupSteps;", "before = 0;"},
+    {&kColumns, "starts anew in each stage", "before = accumulate | step;", "before = step;"},
+    {&kGroups, "multiplies the first 64 of k twice", "(step / 4 * kRightTile * 128 + step",
+     "(step"},
+    {&kGroups, "multiplies one step of A", "step % 4 * 32) >> 4)", "0) >> 4)"},
+    // Codes.
+    {&kGroups, "takes signed codes for unsigned ones", "kSignedCodes ? 0x00080008 : 0", "0"},
+    {&kGroups, "takes the first code twice", "taken * 0x1001", "taken * 0x10001"},
+    {&kGroups, "takes the whole word's codes", "0x4440 | place", "0x4440"},
+    {&kZeros, "counts sixteenths as ones", "0x2c003c00", "0x3c003c00"},
+    {&kZeros, "has one offset for both codes",
+     "__byte_perm(offset.pair, offset.pair_of_16, 0x7610)", "offset.pair"},
+    {&kColumns, "forgets the sign", "0xc300c300", "0xc380c380"},
+    {&kParts, "takes signed bytes for unsigned ones", "0x64806480", "0x64006400"},
+    {&kParts, "takes one byte twice", "place * 2 | (place * 2 + 1) << 8", "place * 2 | place << 9"},
+    {&kGroups, "takes the second row's half of k", "(step * 2 + i / 2)", "(step * 2 + i % 2)"},
+    {&kGroups, "takes the first row twice", "codes[i % 2] +", "codes[0] +"},
+    {&kGroups, "fetches no codes but the first", "stage, read + 1)", "stage, 0)"},
+    {&kGroups, "reads codes where they were not put",
+     "swizzled_byte(row, 0, kCodePitch) - lane.line", "0"},
+    {&kGroups, "reads the first warpgroup's codes",
+     "int(row_offset) + thread / 32 * 16 + thread % 32", "thread / 32 * 16 + thread % 32"},
+    // Scales and zero points.
+    {&kGroups, "scales by the neighbour's scale", "factors.scale[r / 2 % 2][group] * part",
+     "factors.scale[0][group] * part"},
+    {&kGroups, "keeps the scales of the stage before", "fetch(fetched, ++chunk)",
+     "fetch(fetched, chunk++)"},
+    {&kGroups, "scales by another warpgroup's scales", "int(row_offset) + thread / 32 * 16;",
+     "thread / 32 * 16;"},
+    {&kZeros, "takes one zero point for both columns",
+     "const Offset& offset = i % 2 == 0 ? first : second;", "const Offset& offset = first;"},
+    {&kZeros, "has the first group's zero points", "factors.offset[0][group]",
+     "factors.offset[0][0]"},
+    {&kColumns, "scales all columns alike", "*= factors.scale[r / 2 % 2][0]",
+     "*= factors.scale[0][0]"},
+    {&kParts, "scales every part as the first", "int chunk = scales.begin;", "int chunk = 0;"},
+    {&kParts, "forgets what was summed before", "sums[0][r] += factors", "sums[0][r] = factors"},
+};
+
+TEST(CudaWgmmaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
+
+TEST(CudaWgmmaWeightsMutants, UnchangedKernelsAreClean) {
+  test::expect_clean({&kGroups, &kZeros, &kColumns, &kParts});
+}
+
+}  // namespace kiln::cuda_wgmma_weights_mutants_test
