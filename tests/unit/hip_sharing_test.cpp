@@ -14,6 +14,7 @@
 #include "engine/engine_impl.h"
 #include "engine/gpu_plan.h"
 #include "engine/gpu_resources.h"
+#include "generator/space/family.h"
 #include "runtime/backend.h"
 #include "support/fake_hip.h"
 #include "support/hip.h"
