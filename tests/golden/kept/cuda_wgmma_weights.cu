@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_860b99308d3f1b0b.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_0217474fe3f7dc6d.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -876,9 +876,9 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   scales.scaling.fetch(fetched, chunk);
   _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[0][r] = 0;
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     const Factors factors = scales.scaling.factors(fetched, chunk);
     scales.scaling.fetch(fetched, ++chunk);
-    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     const u32 stage = shared.ring + turn.stage * kStageBytes;
     const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
     multiply_stage(sums, mine, stage, right, factors);
