@@ -6,11 +6,11 @@
 
 constexpr int kSteps = kDepth / 16;  // instructions of a stage
 //% if whole_column
-constexpr int kFlight = 4;  // instructions on their way, whose words must stay
+constexpr int kChain = kSteps;  // of them that add up before their sums are read
 //% else
-constexpr int kGroupSteps = kGroupK / 16;
-constexpr int kFlight = kGroupSteps < 4 ? kGroupSteps : 4;  // instructions on their way
+constexpr int kChain = kGroupK / 16;  // of them that add up before their sums are read
 //% end
+constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
   return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
@@ -77,22 +77,23 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& m
     //% if whole_column
     const int group = 0, before = accumulate | step;
     //% else
-    const int group = step / kGroupSteps, before = step % kGroupSteps;
+    const int group = step / kChain, before = step % kChain;
     //% end
+    // The instruction that took these words has ended.
+    if (step % kChain >= kFlight) wgmma_wait<kFlight - 1>();
     u32(&left)[4] = words[step % kFlight];
     mine.decode(left, codes[read % 2], step % kReadSteps, factors.offset[0][group],
                 factors.offset[1][group]);
-    if (step % kFlight == 0) pin_all(part);
+    if (step % kChain == 0) pin_all(part);
     wgmma_fence();
     wgmma_m64(part[0], left, right + ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4), before);
     wgmma_commit();
-    if (step % kFlight != kFlight - 1) continue;
+    if (step % kChain != kChain - 1) continue;
     wgmma_wait<0>();
     pin_all(part);
     //% if !whole_column
-    if (step % kGroupSteps == kGroupSteps - 1)
-      _Pragma("unroll") for (int r = 0; r < kSums; ++r)
-        sums[0][r] += factors.scale[r / 2 % 2][group] * part[0][r];
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r)
+      sums[0][r] += factors.scale[r / 2 % 2][group] * part[0][r];
     //% end
   }
 }

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_0217474fe3f7dc6d.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_de67e281dfd179ea.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -791,8 +791,8 @@ KILN_DEVICE void pin_all(Acc (&sums)[kSubtiles][kSums]) {
 // in fp32 and added. Expects fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
 
 constexpr int kSteps = kDepth / 16;  // instructions of a stage
-constexpr int kGroupSteps = kGroupK / 16;
-constexpr int kFlight = kGroupSteps < 4 ? kGroupSteps : 4;  // instructions on their way
+constexpr int kChain = kGroupK / 16;  // of them that add up before their sums are read
+constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
   return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
@@ -849,20 +849,21 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& m
     // The next codes come while these are decoded.
     if (step % kReadSteps == 0 && step + kReadSteps < kSteps)
       mine.fetch(codes[(read + 1) % 2], stage, read + 1);
-    const int group = step / kGroupSteps, before = step % kGroupSteps;
+    const int group = step / kChain, before = step % kChain;
+    // The instruction that took these words has ended.
+    if (step % kChain >= kFlight) wgmma_wait<kFlight - 1>();
     u32(&left)[4] = words[step % kFlight];
     mine.decode(left, codes[read % 2], step % kReadSteps, factors.offset[0][group],
                 factors.offset[1][group]);
-    if (step % kFlight == 0) pin_all(part);
+    if (step % kChain == 0) pin_all(part);
     wgmma_fence();
     wgmma_m64(part[0], left, right + ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4), before);
     wgmma_commit();
-    if (step % kFlight != kFlight - 1) continue;
+    if (step % kChain != kChain - 1) continue;
     wgmma_wait<0>();
     pin_all(part);
-    if (step % kGroupSteps == kGroupSteps - 1)
-      _Pragma("unroll") for (int r = 0; r < kSums; ++r)
-        sums[0][r] += factors.scale[r / 2 % 2][group] * part[0][r];
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r)
+      sums[0][r] += factors.scale[r / 2 % 2][group] * part[0][r];
   }
 }
 

@@ -146,7 +146,8 @@ struct CodeLane {
 // in fp32 and added. Expects fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
 
 constexpr int kSteps = kDepth / 16;  // instructions of a stage
-constexpr int kFlight = 4;  // instructions on their way, whose words must stay
+constexpr int kChain = kSteps;  // of them that add up before their sums are read
+constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
   return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
@@ -204,14 +205,16 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& m
     if (step % kReadSteps == 0 && step + kReadSteps < kSteps)
       mine.fetch(codes[(read + 1) % 2], stage, read + 1);
     const int group = 0, before = accumulate | step;
+    // The instruction that took these words has ended.
+    if (step % kChain >= kFlight) wgmma_wait<kFlight - 1>();
     u32(&left)[4] = words[step % kFlight];
     mine.decode(left, codes[read % 2], step % kReadSteps, factors.offset[0][group],
                 factors.offset[1][group]);
-    if (step % kFlight == 0) pin_all(part);
+    if (step % kChain == 0) pin_all(part);
     wgmma_fence();
     wgmma_m64(part[0], left, right + ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4), before);
     wgmma_commit();
-    if (step % kFlight != kFlight - 1) continue;
+    if (step % kChain != kChain - 1) continue;
     wgmma_wait<0>();
     pin_all(part);
   }

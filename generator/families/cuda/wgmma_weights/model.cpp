@@ -9,28 +9,29 @@
 namespace kiln::cuda {
 namespace {
 
+/// Instructions of a warp for the words of one step: those of four pairs, and their reads.
+double decode_instructions(const Canonical& p, const WgmmaWeightsSizes& w) {
+  const bool wide = p.gemm.a.dtype == bf16;
+  return 4 * (wide ? 4 : 3) + (w.code_bits == 4 ? 2 : 4) + 6;
+}
+
 /// Cycles of one stage: the instructions of all warpgroups, which share the tensor cores; one
-/// warpgroup's own turn of decoding, multiplying and scaling; what shared memory moves; what L2
-/// gives.
+/// warpgroup's own turn of multiplying and, where a group ends, of waiting, scaling and decoding
+/// again; what shared memory moves; what L2 gives, and when a place of the ring is filled again.
 double stage_cycles(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
-  const double steps = c.block_k / 16.0, groups = c.warpgroups;
-  const double instruction = std::max(c.tile_m / 2.0, 57.0);
-  // Of a warp, which has a scheduler for itself among its warpgroup's.
-  const double decode = 4 * (w.code_bits == 4 && p.gemm.a.dtype == bf16 ? 4
-                             : w.code_bits == 4                         ? 3
-                             : p.gemm.a.dtype == bf16                   ? 4
-                                                                        : 3) +
-                        (w.code_bits == 4 ? 2 : 4);
-  const double scale =
-      w.along == 0 ? 0 : c.block_k / double(w.along) * (w.wgmma.accumulators + 12.0);
-  const double issue = steps * (decode + 6) + scale + 40;
-  // Words of four steps wait for their instructions: about a latency each time.
-  const double flights = steps / (w.along == 32 ? 2 : 4);
-  const double own = steps * instruction + issue + flights * 60;
-  const double read = groups * steps * c.tile_m * 32 + groups * 64 * w.code_pitch;
+  const double steps = c.block_k / 16.0, warpgroups = c.warpgroups;
+  const double multiply = steps * std::max(c.tile_m / 2.0, 57.0);
+  const double decode = decode_instructions(p, w);
+  const double groups = w.along == 0 ? 1 : c.block_k / double(w.along);
+  const double scale = w.along == 0 ? 0 : w.wgmma.accumulators + 12.0;
+  // A warp has a scheduler for itself among its warpgroup's.
+  const double issue = steps * decode + groups * scale + 40;
+  const double own = std::max(multiply, steps * decode) + groups * (scale + decode + 60) + 40;
+  const double read = warpgroups * (steps * c.tile_m * 32 + 64.0 * w.code_pitch);
   const double moved = (read + double(w.wgmma.stage_bytes)) / 128;
   const double copied = double(w.wgmma.stage_bytes) / 73;
-  return std::max({groups * steps * instruction, own, groups * issue, moved, copied}) + 15;
+  const double filled = (copied + 900) / std::max(1, c.stages - 1);
+  return std::max({warpgroups * multiply, own, warpgroups * issue, moved, copied, filled}) + 15;
 }
 
 }  // namespace
