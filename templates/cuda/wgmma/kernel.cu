@@ -1,8 +1,8 @@
 //% if summed
-// The kernel itself: who copies, who multiplies. Expects wgmma.cu and reduce.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), and reduce.h.
 //% else
-// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is divided,
-// combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
+// k is divided, combine.h.
 //% end
 
 KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,

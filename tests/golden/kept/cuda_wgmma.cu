@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_13f23426c0136be9.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_5128f964e721c32f.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -829,8 +829,8 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
 }
 
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is divided,
-// combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
+// k is divided, combine.h.
 
 KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                               const KilnTensorMap* map_d, int group) {

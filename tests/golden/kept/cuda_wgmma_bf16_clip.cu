@@ -143,8 +143,8 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
 }
 
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is divided,
-// combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
+// k is divided, combine.h.
 
 KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                               const KilnTensorMap* map_d, int group) {

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_de67e281dfd179ea.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_afaa943b2c4e8bb1.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -784,11 +784,11 @@ KILN_DEVICE void pin_all(Acc (&sums)[kSubtiles][kSums]) {
 }
 
 // ---- cuda/wgmma_weights/multiply.cu ----
-// A times weights of four or eight bits by the instruction of a warpgroup: the weights are the left
-// operand, from registers, so that D is computed transposed; A's rows are the right one, from shared
-// memory. A stage holds codes as they are stored and A's lines of 64 k. While one warpgroup turns
-// codes into numbers, the tensor cores multiply another's. The sum of a group starts anew, is scaled
-// in fp32 and added. Expects fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
+// A times weights of four or eight bits by the instruction of a warpgroup. The weights are the left
+// operand, from registers, so that D is computed transposed; A's rows are the right one, from
+// shared memory. A stage holds codes as they are stored and A's lines of 64 k. While one warpgroup
+// turns codes into numbers, the tensor cores multiply another's. The sum of a group starts anew, is
+// scaled in fp32 and added. Expects fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
 
 constexpr int kSteps = kDepth / 16;  // instructions of a stage
 constexpr int kChain = kGroupK / 16;  // of them that add up before their sums are read
@@ -868,8 +868,8 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& m
 }
 
 /// The products of `count` stages.
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int, int lane, const TileScales& scales) {
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                          int count, u32 row_offset, int, int lane, const TileScales& scales) {
   const CodeLane mine = CodeLane::of(row_offset, int(threadIdx.x) & 127);
   const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
   Fetched fetched;
@@ -995,8 +995,8 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
 }
 
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects wgmma.cu, store.h and, where k is divided,
-// combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
+// k is divided, combine.h.
 
 KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                               const KilnTensorMap* map_d, int group) {

@@ -139,11 +139,11 @@ struct CodeLane {
 };
 
 // ---- cuda/wgmma_weights/multiply.cu ----
-// A times weights of four or eight bits by the instruction of a warpgroup: the weights are the left
-// operand, from registers, so that D is computed transposed; A's rows are the right one, from shared
-// memory. A stage holds codes as they are stored and A's lines of 64 k. While one warpgroup turns
-// codes into numbers, the tensor cores multiply another's. The sum of a group starts anew, is scaled
-// in fp32 and added. Expects fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
+// A times weights of four or eight bits by the instruction of a warpgroup. The weights are the left
+// operand, from registers, so that D is computed transposed; A's rows are the right one, from
+// shared memory. A stage holds codes as they are stored and A's lines of 64 k. While one warpgroup
+// turns codes into numbers, the tensor cores multiply another's. The sum of a group starts anew, is
+// scaled in fp32 and added. Expects fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
 
 constexpr int kSteps = kDepth / 16;  // instructions of a stage
 constexpr int kChain = kSteps;  // of them that add up before their sums are read
@@ -221,8 +221,8 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& m
 }
 
 /// The products of `count` stages.
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int, int lane, const TileScales& scales) {
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                          int count, u32 row_offset, int, int lane, const TileScales& scales) {
   const CodeLane mine = CodeLane::of(row_offset, int(threadIdx.x) & 127);
   const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
   Fetched fetched;
