@@ -222,6 +222,11 @@ constexpr Mistake kProblemMistakes[] = {
        x.desc.b_packed = 1;
        return x.gemm.scale_a != Scale::none && x.gemm.d.order == Order::row_major;
      }},
+    {"packed B of weights", "b_packed",
+     [](Arguments& x) {
+       x.desc.b_packed = 1;
+       return has_weights(x.gemm);
+     }},
     {"desc size 0", "desc->size", wrong_number<&kiln_gemm_desc::size, 0>},
     {"desc size 3", "desc->size", wrong_number<&kiln_gemm_desc::size, 3>},
 };

@@ -15,6 +15,7 @@
 #include "tuner/verify/data.h"
 #include "tuner/verify/reference.h"
 #include "tuner/verify/verify.h"
+#include "tuner/verify/view.h"
 
 namespace kiln::weights_test {
 
@@ -39,6 +40,28 @@ TEST(Nibbles, AreIntegersOfTheirType) {
   store_element(s4, out, 3, 100);
   EXPECT_EQ(out[0], 0x80);
   EXPECT_EQ(out[1], 0x72);
+}
+
+TEST(Nibbles, RowsAreWrittenAndReadAsElementsAre) {
+  const std::vector<double> values{-10, -8.5, -0.5, 0.5, 1.5, 7, 7.5, 15, 1e9, NAN, -1};
+  for (const DType type : {s4, u4})
+    for (std::int64_t first = 0; first < 4; ++first)
+      for (std::int64_t count = 0; count <= std::ssize(values); ++count) {
+        std::vector<std::uint8_t> rows(9, 0xa5), elements = rows;
+        const MatrixView along{rows.data(), type, 1, 16, 16, 1};
+        store_row(along, 0, first, count, values.data());
+        for (std::int64_t i = 0; i < count; ++i)
+          store_element(type, elements.data(), first + i, values[static_cast<std::size_t>(i)]);
+        EXPECT_EQ(rows, elements) << name(type) << " " << first << " " << count;
+        std::vector<double> read(16), across(16);
+        load_block(along, 0, 1, first, count, read.data());
+        load_block(along.transposed(), first, count, 0, 1, across.data());
+        for (std::int64_t i = 0; i < count; ++i) {
+          const double expected = load_element(type, elements.data(), first + i);
+          EXPECT_EQ(read[static_cast<std::size_t>(i)], expected);
+          EXPECT_EQ(across[static_cast<std::size_t>(i)], expected);
+        }
+      }
 }
 
 TEST(Weights, TextNamesThem) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -152,7 +153,7 @@ void store_nibbles(DType type, void* data, std::int64_t first, std::int64_t coun
   const double low = type == DType::s4 ? -8 : 0;
   const auto code = [low](double x) {
     constexpr double kWhole = 0x1.8p52;  // added and taken away, leaves the nearest integer
-    x = x == x ? std::clamp(x, low, low + 15) : 0;
+    x = !std::isnan(x) ? std::clamp(x, low, low + 15) : 0;
     return static_cast<unsigned>(static_cast<int>((x + kWhole) - kWhole)) & 15u;
   };
   auto* const bytes = static_cast<unsigned char*>(data);

@@ -17,11 +17,11 @@ struct Tables {
     for (int zero = 0; zero < 16; ++zero)
       for (int i = 0; i < 32; ++i) of[zero][i] = bfloat_of(code_value(i & 15) - zero_value(zero));
   }
-  static constexpr int zero_value(int zero) {
+  static constexpr int zero_value([[maybe_unused]] int zero) {
     //% if zeros
     return code_value(zero);
     //% else
-    return 0 * zero;
+    return 0;
     //% end
   }
 };

@@ -163,8 +163,8 @@ KILN_INLINE void decode(const Memory& memory, const Column (&columns)[kHeight], 
     const int zero = 0;
     //% end
     // Of the next strip: a column's share of a block is too short for the processor to look ahead.
-    for (i64 byte = 0; byte < count * kCodeBits / 8; byte += kLine)
-      __builtin_prefetch(from + ahead + byte);
+    for (i64 byte = round_up(at, kLine); byte < at + count * kCodeBits / 8; byte += kLine)
+      __builtin_prefetch(columns[c].codes + ahead + byte);
     i64 left = count;
     for (; left >= kStep; left -= kStep, from += kStepBytes, to += kMt * kTileOfNumbers)
       store(to, numbers(load<Bytes>(from), zero));

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16_int4 N T 128 4096 4096 group=128 scale_type=bf16
 // config:  host_amx_weights isa=amx mt=2 nt=2 kc=1024 nc=256 mc=128 parallel=n
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_weights_92228c7e2203cf11.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_weights_76b3ad6e04f08c93.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -722,8 +722,8 @@ struct Tables {
     for (int zero = 0; zero < 16; ++zero)
       for (int i = 0; i < 32; ++i) of[zero][i] = bfloat_of(code_value(i & 15) - zero_value(zero));
   }
-  static constexpr int zero_value(int zero) {
-    return 0 * zero;
+  static constexpr int zero_value([[maybe_unused]] int zero) {
+    return 0;
   }
 };
 static constexpr Tables kTables;
@@ -861,8 +861,8 @@ KILN_INLINE void decode(const Memory& memory, const Column (&columns)[kHeight], 
     char* to = memory.numbers + c / kTileRows * kTileOfNumbers + c % kTileRows * kTileBytes;
     const int zero = 0;
     // Of the next strip: a column's share of a block is too short for the processor to look ahead.
-    for (i64 byte = 0; byte < count * kCodeBits / 8; byte += kLine)
-      __builtin_prefetch(from + ahead + byte);
+    for (i64 byte = round_up(at, kLine); byte < at + count * kCodeBits / 8; byte += kLine)
+      __builtin_prefetch(columns[c].codes + ahead + byte);
     i64 left = count;
     for (; left >= kStep; left -= kStep, from += kStepBytes, to += kMt * kTileOfNumbers)
       store(to, numbers(load<Bytes>(from), zero));

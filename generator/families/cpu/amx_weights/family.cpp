@@ -115,7 +115,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmxWeig
   return out;
 }
 
-/// Cycles, of a Xeon (Sapphire Rapids): docs/performance-log.md.
+/// Cycles of products are those of host_amx; those of scaling and decoding are counted in
+/// instructions.
 double predict(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& h,
                const AmxWeightsSizes& w) {
   constexpr double kDotCycles = 17.5, kScaleCycles = 30;  // of a product, of a tile that is scaled

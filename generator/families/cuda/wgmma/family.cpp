@@ -38,14 +38,6 @@ constexpr std::array<std::string_view, 34> kFiles{
     "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",
     "cuda/wgmma/reduce.h",        "cuda/wgmma/kernel.cu"};
 
-constexpr int kMostSplits = 128;
-
-bool aligned_for_copies(const Gemm& g, const Matrix& m) {
-  const std::int64_t size = size_of(m.dtype);
-  return g.alignment >= 16 && m.ld * size % 16 == 0 &&
-         (g.batch == 1 || m.batch_stride * size % 16 == 0);
-}
-
 /// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
 /// transposed on the way to registers, which feed the left side only.
 bool may_run_across_k(DType t, bool left) { return size_of(t) == 2 || (left && size_of(t) == 4); }
@@ -182,9 +174,7 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
      }},
     {"splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
-       const bool cut = c.sharing == Sharing::split || c.sharing == Sharing::summed;
-       if (!cut) return c.splits == 1;
-       return c.splits >= 2 && c.splits <= kMostSplits && w.stages_of_k >= c.splits;
+       return cuda::splits_fit(c.sharing, c.splits, w);
      }},
     {"clip=1 needs an operand that is k-major",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
@@ -197,7 +187,7 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
      }},
     {"the counters of split-K and stream-K fit 64 KiB",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
-       return w.counters * 4 <= cuda::kCounterBytes;
+       return cuda::counters_fit(w);
      }},
     {"group is 1 to 64", [](const Canonical&, const DeviceCaps&, const CudaWgmma& c,
                             const WgmmaSizes&) { return c.group >= 1 && c.group <= 64; }},
@@ -207,8 +197,7 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
      }},
     {"stream-K shares of k fit 31 bits",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
-       if (c.sharing != Sharing::stream) return true;
-       return 2.0 * w.clusters * double(w.stages_of_k) * (w.clusters + 1) < 2e9;
+       return cuda::stream_fits(c.sharing, w);
      }},
     {"tile numbers and stages of all splits fit 31 bits",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {

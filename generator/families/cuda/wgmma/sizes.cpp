@@ -139,4 +139,23 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   return w;
 }
 
+bool aligned_for_copies(const Gemm& g, const Matrix& m) {
+  const std::int64_t bits = bits_of(m.dtype);
+  return g.alignment >= 16 && m.ld * bits % 128 == 0 &&
+         (g.batch == 1 || m.batch_stride * bits % 128 == 0);
+}
+
+bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& w) {
+  const bool cut = sharing == Sharing::split || sharing == Sharing::summed;
+  if (!cut) return splits == 1;
+  return splits >= 2 && splits <= kMostSplits && w.stages_of_k >= splits;
+}
+
+bool counters_fit(const WgmmaSizes& w) { return w.counters * 4 <= kCounterBytes; }
+
+bool stream_fits(Sharing sharing, const WgmmaSizes& w) {
+  if (sharing != Sharing::stream) return true;
+  return 2.0 * w.clusters * double(w.stages_of_k) * (w.clusters + 1) < 2e9;
+}
+
 }  // namespace kiln::cuda

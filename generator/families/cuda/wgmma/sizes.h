@@ -56,6 +56,16 @@ WgmmaSizes wgmma_sizes(const Canonical& problem, const DeviceCaps& device, const
 /// Rows that do not begin at a line of the cache cost the copies two lines for every 128 bytes.
 bool in_whole_lines(const Matrix& m);
 
+inline constexpr int kMostSplits = 128;
+
+/// Whether TMA can address a matrix as it lies: 16-byte aligned addresses, pitches and strides.
+bool aligned_for_copies(const Gemm& gemm, const Matrix& matrix);
+/// Whether `splits` parts suit the sharing: 1 where k is not cut, else at least a stage of k each.
+bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& sizes);
+bool counters_fit(const WgmmaSizes& sizes);
+/// Whether the positions at which stream-K cuts fit 31 bits.
+bool stream_fits(Sharing sharing, const WgmmaSizes& sizes);
+
 /// How the instruction names an operand's type; empty when it has none.
 std::string_view wgmma_type(DType type);
 

@@ -46,14 +46,6 @@ constexpr std::array<std::string_view, 30> kFiles{"cuda/common/abi.h",
                                                   "cuda/wgmma/reduce.h",
                                                   "cuda/wgmma/kernel.cu"};
 
-constexpr int kMostSplits = 128;
-
-bool aligned_for_copies(const Gemm& g, const Matrix& m) {
-  const std::int64_t bits = bits_of(m.dtype);
-  return g.alignment >= 16 && m.ld * bits % 128 == 0 &&
-         (g.batch == 1 || m.batch_stride * bits % 128 == 0);
-}
-
 bool computes(const Gemm& g, const DeviceCaps& d) {
   return has_weights(g) && d.gpu.sm == 90 && d.gpu.arch_specific && g.m >= 1 && g.n >= 1 &&
          g.k >= 1;
@@ -103,22 +95,14 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
         const WgmmaWeightsSizes& w) { return w.wgmma.shared_bytes <= d.gpu.shared_block_bytes; }},
     {"splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1",
      [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
-        const WgmmaWeightsSizes& w) {
-       const bool cut = c.sharing == Sharing::split || c.sharing == Sharing::summed;
-       if (!cut) return c.splits == 1;
-       return c.splits >= 2 && c.splits <= kMostSplits && w.wgmma.stages_of_k >= c.splits;
-     }},
+        const WgmmaWeightsSizes& w) { return cuda::splits_fit(c.sharing, c.splits, w.wgmma); }},
     {"the counters of split-K and stream-K fit 64 KiB",
      [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
-       return w.wgmma.counters * 4 <= cuda::kCounterBytes;
+       return cuda::counters_fit(w.wgmma);
      }},
     {"stream-K shares of k fit 31 bits",
      [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
-        const WgmmaWeightsSizes& w) {
-       const double clusters = w.wgmma.clusters;
-       return c.sharing != Sharing::stream ||
-              2.0 * clusters * double(w.wgmma.stages_of_k) * (clusters + 1) < 2e9;
-     }},
+        const WgmmaWeightsSizes& w) { return cuda::stream_fits(c.sharing, w.wgmma); }},
     {"tile numbers, stages of all splits, scales, m, n, k and batch fit 31 bits",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
         const WgmmaWeightsSizes& w) {
