@@ -47,9 +47,8 @@ Result<void*> CallOperands::copied(const void* from, std::int64_t bytes) {
   const auto size = static_cast<std::size_t>(bytes);
   auto buffer = gpu::DeviceBuffer::make(gpu_, size);
   if (!buffer) return tl::unexpected(buffer.error());
-  const gpu::Guest guest(*gpu_);
-  const gpu::Driver& d = gpu_->driver();
-  if (Status ok = gpu::check(d, d.cuMemcpyHtoD(buffer->pointer(), from, size), "cuMemcpyHtoD"); !ok)
+  const std::span bytes_of_it{static_cast<const std::byte*>(from), size};
+  if (Status ok = gpu::upload(*gpu_, buffer->pointer(), bytes_of_it); !ok)
     return tl::unexpected(ok.error());
   copies_.push_back(std::move(*buffer));
   return copies_.back().data();

@@ -43,7 +43,7 @@ Status open_driver(gpu::Driver& d) {
   load(d.cuMemAlloc, "cuMemAlloc_v2");
   load(d.cuMemFree, "cuMemFree_v2");
   load(d.cuMemGetInfo, "cuMemGetInfo_v2");
-  load(d.cuMemcpyHtoD, "cuMemcpyHtoD_v2");
+  load(d.cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
   load(d.cuMemcpyDtoH, "cuMemcpyDtoH_v2");
   load(d.cuMemsetD8Async, "cuMemsetD8Async");
   load(d.cuStreamCreate, "cuStreamCreate");

@@ -34,6 +34,14 @@ Result<DeviceBuffer> DeviceBuffer::make(SharedDevice device, std::size_t bytes) 
   return buffer;
 }
 
+Status upload(const GpuDevice& device, DevicePointer to, std::span<const std::byte> from,
+              Stream stream) {
+  const Guest guest(device);
+  const Driver& d = device.driver();
+  Status ok = check(d, d.cuMemcpyHtoDAsync(to, from.data(), from.size(), stream), "cuMemcpyHtoD");
+  return ok ? check(d, d.cuStreamSynchronize(stream), "cuStreamSynchronize") : ok;
+}
+
 DeviceBuffer::~DeviceBuffer() {
   if (pointer_ == 0) return;
   const Guest guest(*device_);

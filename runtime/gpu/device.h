@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -119,6 +120,12 @@ class DeviceBuffer {
   DevicePointer pointer_ = 0;
   std::size_t bytes_ = 0;
 };
+
+/// Copies from the host behind what is in the stream, and waits until it is there. (The driver's
+/// copy without a stream may return before, and a kernel in another stream then reads what was
+/// there.) Errors: device.
+Status upload(const GpuDevice& device, DevicePointer to, std::span<const std::byte> from,
+              Stream stream = nullptr);
 
 /// A stream of its own, or an event: created and destroyed with the scope.
 class OwnedStream {

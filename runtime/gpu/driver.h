@@ -97,7 +97,7 @@ struct Driver {
   Code (*cuMemAlloc)(DevicePointer*, std::size_t);
   Code (*cuMemFree)(DevicePointer);
   Code (*cuMemGetInfo)(std::size_t* free, std::size_t* total);
-  Code (*cuMemcpyHtoD)(DevicePointer, const void*, std::size_t);
+  Code (*cuMemcpyHtoDAsync)(DevicePointer, const void*, std::size_t, Stream);
   Code (*cuMemcpyDtoH)(void*, DevicePointer, std::size_t);
   Code (*cuMemsetD8Async)(DevicePointer, unsigned char, std::size_t, Stream);
   Code (*cuStreamCreate)(Stream*, unsigned flags);

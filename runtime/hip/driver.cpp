@@ -109,7 +109,7 @@ Status open_runtime(gpu::Driver& d) {
   load(d.cuMemAlloc, "hipMalloc");
   load(d.cuMemFree, "hipFree");
   load(d.cuMemGetInfo, "hipMemGetInfo");
-  load(d.cuMemcpyHtoD, "hipMemcpyHtoD");
+  load(d.cuMemcpyHtoDAsync, "hipMemcpyHtoDAsync");
   load(d.cuMemcpyDtoH, "hipMemcpyDtoH");
   load(d.cuMemsetD8Async, "hipMemsetD8Async");
   load(d.cuStreamCreate, "hipStreamCreateWithFlags");

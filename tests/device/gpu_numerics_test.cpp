@@ -92,8 +92,7 @@ struct Errors {
 
 gpu::DeviceBuffer on_device(const gpu::SharedDevice& device, const std::vector<float>& host) {
   auto buffer = gpu::DeviceBuffer::make(device, host.size() * 4).value();
-  const gpu::Guest guest(*device);
-  device->driver().cuMemcpyHtoD(buffer.pointer(), host.data(), host.size() * 4);
+  EXPECT_TRUE(gpu::upload(*device, buffer.pointer(), std::as_bytes(std::span(host))));
   return buffer;
 }
 

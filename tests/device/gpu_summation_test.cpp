@@ -45,7 +45,8 @@ Result<Run> started(const std::shared_ptr<GpuResources>& gpu, const Gemm& gemm,
       if (from == nullptr) return nullptr;
       const auto bytes = static_cast<std::size_t>(span_bytes(gemm, which));
       buffers.push_back(gpu::DeviceBuffer::make(gpu->device(), bytes).value());
-      driver.cuMemcpyHtoD(buffers.back().pointer(), from, bytes);
+      EXPECT_TRUE(gpu::upload(*gpu->device(), buffers.back().pointer(),
+                              {static_cast<const std::byte*>(from), bytes}));
       return buffers.back().data();
     };
     Operands operands = host;

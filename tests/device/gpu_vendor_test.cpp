@@ -35,8 +35,7 @@ std::string wrong_with_ones(Engine& engine, gpu::SharedDevice device, const Gemm
   const auto filled = [&](std::int64_t elements, float value) {
     const std::vector<float> host(static_cast<std::size_t>(elements), value);
     auto buffer = gpu::DeviceBuffer::make(device, host.size() * 4).value();
-    const gpu::Guest guest(*device);
-    device->driver().cuMemcpyHtoD(buffer.pointer(), host.data(), host.size() * 4);
+    EXPECT_TRUE(gpu::upload(*device, buffer.pointer(), std::as_bytes(std::span(host))));
     return buffer;
   };
   const auto a = filled(gemm.m * gemm.k, 1), b = filled(gemm.k * gemm.n, 1);

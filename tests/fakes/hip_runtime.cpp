@@ -232,8 +232,8 @@ int hipMemGetInfo(std::size_t* free, std::size_t* total) {
   *free = *total = fake_devices()[std::size_t(current_device)].memory_bytes;
   return kOk;
 }
-int hipMemcpyHtoD(void* to, const void* from, std::size_t bytes) {
-  Call call("hipMemcpyHtoD");
+int hipMemcpyHtoDAsync(void* to, const void* from, std::size_t bytes, void*) {
+  Call call("hipMemcpyHtoDAsync");
   if (call.capturing()) return call.wrong("during a capture", kCaptureForbids);
   if (!call->inside(to, bytes)) return call.wrong("to what is no device memory", kBadPointer);
   std::memcpy(to, from, bytes);

@@ -29,8 +29,7 @@ class Problem {
     d_ = Bytes(bytes(Operand::d));
     for (const auto& [from, to] : {std::pair{&a_, &on_a_}, {&b_, &on_b_}, {&d_, &on_d_}}) {
       *to = gpu::DeviceBuffer::make(device_, from->size() + shift).value();
-      const gpu::Guest guest(*device_);
-      device_->driver().cuMemcpyHtoD(to->pointer() + shift, from->data(), from->size());
+      EXPECT_TRUE(gpu::upload(*device_, to->pointer() + shift, *from));
     }
   }
 

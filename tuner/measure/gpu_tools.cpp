@@ -88,9 +88,9 @@ Status GpuTools::fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t 
   if (span(gemm, which) == 0) return {};
   const DType type = dtype_of(gemm, which);
   const bool numbers = row_of(which).matrix || row_of(which).term;
-  // Scales are few and of their own range; of fewer than eight bits, threads of the device could
-  // not write to one byte at a time what shares it.
-  if (!numbers || bits_of(type) < 8) {
+  const bool nibbles = type == DType::s4 || type == DType::u4;
+  // Scales are few and of their own range; floats of fewer than eight bits are few, too.
+  if (!numbers || (bits_of(type) < 8 && !nibbles)) {
     std::vector<std::byte> values(static_cast<std::size_t>(span_bytes(gemm, which)));
     kiln::fill(gemm, which, kind, seed, values.data());
     return upload(data, values);
@@ -100,19 +100,19 @@ Status GpuTools::fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t 
   const Extent e = extent(gemm, which);
   // A stride of 0 would have every batch write the same elements.
   const std::int64_t stride = batch_stride(gemm, which), batch = stride == 0 ? 1 : gemm.batch;
-  return call("check_fill", {kBlocks}, data, static_cast<int>(type), e.length, e.lines,
-              leading_dimension(gemm, which), batch, stride, seed * kStreams + index_of(which),
-              kind == Data::exact ? exact_limit(which) : 0);
+  const std::uint64_t stream = seed * kStreams + index_of(which);
+  const int code = static_cast<int>(type),
+            limit = kind == Data::exact ? exact_limit(gemm, which) : 0;
+  const std::int64_t pitch = leading_dimension(gemm, which);
+  if (nibbles)
+    return call("check_fill_nibbles", {kBlocks}, data, code, e.length, e.lines, pitch, batch,
+                stride, stream, limit, span_bytes(gemm, which));
+  return call("check_fill", {kBlocks}, data, code, e.length, e.lines, pitch, batch, stride, stream,
+              limit);
 }
 
 Status GpuTools::upload(void* to, std::span<const std::byte> from) const {
-  // The copy is not in the stream, and what was written there before must not come after it.
-  if (Status ok = wait(); !ok) return ok;
-  const gpu::Guest guest(*device_);
-  return gpu::check(device_->driver(),
-                    device_->driver().cuMemcpyHtoD(std::bit_cast<gpu::DevicePointer>(to),
-                                                   from.data(), from.size()),
-                    "cuMemcpyHtoD");
+  return gpu::upload(*device_, std::bit_cast<gpu::DevicePointer>(to), from, stream());
 }
 
 Status GpuTools::poison(void* data, std::size_t bytes, std::uint64_t pattern) const {

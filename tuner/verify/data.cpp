@@ -110,6 +110,11 @@ void fill_sparse(const MatrixView& view, std::int64_t count, Random& random) {
 
 std::string_view name(Data data) { return data == Data::uniform ? "uniform" : "exact"; }
 
+int exact_limit(const Gemm& gemm, Operand which) {
+  if (row_of(which).term) return kExactLargest;
+  return which == Operand::b && has_weights(gemm) ? kExactWeights : 1;
+}
+
 Random::Random(std::uint64_t seed, std::uint64_t stream)
     : state_(mixed(seed * kGolden + mixed(stream + 1))) {}
 
@@ -125,7 +130,6 @@ namespace {
 
 void fill_matrix(const Gemm& gemm, Operand which, Data kind, Random& random, void* data) {
   const bool sparse_a = gemm.d.order == Order::row_major;
-  const bool weights = which == Operand::b && has_weights(gemm);
   const bool sparse = kind == Data::exact && which == (sparse_a ? Operand::a : Operand::b);
   std::vector<double> line;
   const std::int64_t batches = shared_by_batches(gemm, which) ? 1 : gemm.batch;
@@ -141,7 +145,7 @@ void fill_matrix(const Gemm& gemm, Operand which, Data kind, Random& random, voi
       if (kind == Data::uniform)
         uniform_values(view.dtype, random, line);
       else
-        small_integers(view.dtype, weights ? kExactWeights : exact_limit(which), random, line);
+        small_integers(view.dtype, exact_limit(gemm, which), random, line);
       store_row(view, i, 0, view.columns, line.data());
     }
   }
@@ -185,7 +189,7 @@ void fill_vector(const Gemm& gemm, Operand which, Data kind, Random& random, voi
   if (kind == Data::uniform)
     uniform_values(type, random, values);
   else
-    small_integers(type, exact_limit(which), random, values);
+    small_integers(type, exact_limit(gemm, which), random, values);
   store_row({data, type, 1, count, count, 1}, 0, 0, count, values.data());
 }
 

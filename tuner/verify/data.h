@@ -47,7 +47,7 @@ class Random {
 /// most are beside usual tile boundaries.
 void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data);
 
-/// Largest whole number that exact data hold.
-constexpr int exact_limit(Operand which) { return row_of(which).term ? kExactLargest : 1; }
+/// Largest whole number that exact data of an operand hold.
+int exact_limit(const Gemm& gemm, Operand which);
 
 }  // namespace kiln

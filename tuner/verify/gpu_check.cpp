@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "generator/problem/groups.h"
@@ -152,7 +153,6 @@ struct GpuChecker::Impl {
     const Gemm& g = gemm();
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    if (Status ok = tools->wait(); !ok) return ok;
     if (Status ok = put(g.a.dtype, set[Operand::a], span(g, Operand::a) - 1, kNan); !ok) return ok;
     if (Status ok = put(g.b.dtype, set[Operand::b], 0, kNan); !ok) return ok;
     // fp8_e4m3 has none: the store would make a large number of it. In parts of half precision it
@@ -166,12 +166,9 @@ struct GpuChecker::Impl {
     if (bits_of(type) < 8) return {};  // these have neither
     std::uint64_t bits = 0;
     store_element(type, &bits, 0, value);
-    const gpu::Guest guest(device());
-    return gpu::check(device().driver(),
-                      device().driver().cuMemcpyHtoD(
-                          to.pointer() + static_cast<std::uint64_t>(at * size_of(type)), &bits,
-                          static_cast<std::size_t>(size_of(type))),
-                      "cuMemcpyHtoD");
+    const std::span all = std::as_bytes(std::span(&bits, 1));
+    return gpu::upload(device(), to.pointer() + static_cast<std::uint64_t>(at * size_of(type)),
+                       all.first(static_cast<std::size_t>(size_of(type))), tools->stream());
   }
 
   KilnGpuArgs args_of(const InputSet& set, const Run& run) const {

@@ -166,6 +166,29 @@ extern "C" __global__ void check_fill(void* base, int type, i64 length, i64 line
   }
 }
 
+/// The same for codes of four bits, two to a byte, of which a thread writes both. `bytes` from the
+/// first line on; codes between lines are left as they are.
+extern "C" __global__ void check_fill_nibbles(u8* base, int type, i64 length, i64 lines, i64 pitch,
+                                              i64 batch, i64 stride, u64 seed, int limit,
+                                              i64 bytes) {
+  const u64 count = u64(limit) * (type == kS4 ? 2 : 1) + 1;  // of different codes
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < bytes;
+       i += i64(gridDim.x) * blockDim.x) {
+    u64 bits = mixed(mixed(seed + 0x9e3779b97f4a7c15ull) + u64(i) * 0x9e3779b97f4a7c15ull);
+    int byte = base[i];
+    for (int half = 0; half < 2; ++half, bits >>= 32) {
+      const i64 at = i * 2 + half, b = batch == 1 ? 0 : at / stride;
+      const i64 within = at - b * stride;
+      if (b >= batch || within / pitch >= lines || within % pitch >= length) continue;
+      const int lowest = type == kS4 ? -limit : 0;
+      const int code = limit == 0 ? int(bits & 15)
+                                  : (lowest + int((bits & 0xffffffff) * count >> 32)) & 15;
+      byte = (byte & ~(15 << half * 4)) | code << half * 4;
+    }
+    base[i] = u8(byte);
+  }
+}
+
 /// Repeats an 8-byte pattern over `words` words.
 extern "C" __global__ void check_poison(u64* base, i64 words, u64 pattern) {
   for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < words;

@@ -9,7 +9,8 @@ namespace kiln {
 /// Threads of a block of every entry.
 inline constexpr unsigned kCheckThreads = 256;
 
-/// Entries: check_fill, check_poison, check_around, check_sum, check_products, check_judge.
+/// Entries: check_fill, check_fill_nibbles, check_poison, check_around, check_sum, check_products,
+/// check_judge.
 Source gpu_check_source(const DeviceCaps& device);
 
 }  // namespace kiln
