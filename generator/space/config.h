@@ -15,6 +15,7 @@
 #include "generator/families/cpu/small/config.h"
 #include "generator/families/cpu/weights/config.h"
 #include "generator/families/cuda/gemv/config.h"
+#include "generator/families/cuda/gemv_weights/config.h"
 #include "generator/families/cuda/library/config.h"
 #include "generator/families/cuda/mma/config.h"
 #include "generator/families/cuda/simt/config.h"
@@ -28,9 +29,10 @@
 
 namespace kiln {
 
-using Config = std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt,
-                            CudaGemv, CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary,
-                            HostWeights, CudaWeights, HostAmxWeights, CudaWgmmaWeights>;
+using Config =
+    std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt, CudaGemv,
+                 CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary, HostWeights, CudaWeights,
+                 HostAmxWeights, CudaWgmmaWeights, CudaGemvWeights>;
 
 /// "family field=value …", fields in declaration order; `parse_config(text(c)) == c`.
 std::string text(const Config& config);

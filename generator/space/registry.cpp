@@ -52,6 +52,9 @@ Family family();
 namespace wgmma_weights {
 Family family();
 }
+namespace gemv_weights {
+Family family();
+}
 namespace library {
 Family family();
 }
@@ -87,6 +90,7 @@ std::vector<Family>& family_rows() {
                                   cuda::gemv::family(),
                                   cuda::weights::family(),
                                   cuda::wgmma_weights::family(),
+                                  cuda::gemv_weights::family(),
                                   cuda::library::family(),
                                   hip::mfma::family(),
                                   hip::mx::family(),

@@ -190,6 +190,11 @@ template <typename T>
 KILN_DEVICE void load_past_l1(T& x, const T* from) {
   x = *from;
 }
+template <int Words>
+KILN_DEVICE void load_streamed(u32 (&to)[Words], const void* from) {
+  kiln_emu_ops->before_shared_work();
+  for (int i = 0; i < Words; ++i) to[i] = static_cast<const u32*>(from)[i];
+}
 KILN_DEVICE u32 count_arrival(u32* counter) {
   return __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL);
 }

@@ -64,6 +64,9 @@ const Case kCases[] = {
      "cuda_gemv rows=2 width=1 warps=4 swap=0"},
     {"cuda_weights", "sm_90a", 132, "bf16_int4 N T 16 4096 4096 group=128 scale_type=bf16 align=16",
      "cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1"},
+    {"cuda_gemv_weights", "sm_90a", 132,
+     "bf16_int4 N T 1 4096 4096 group=128 scale_type=bf16 align=16",
+     "cuda_gemv_weights tile_n=16 tile_m=8 warps=8 ahead=4"},
     {"cuda_wgmma_weights", "sm_90a", 132,
      "bf16_int4 N T 512 4096 4096 group=128 scale_type=bf16 align=16",
      "cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 "
@@ -252,6 +255,9 @@ const Case kCases[] = {
      "cuda_wgmma_weights tile_m=256 warpgroups=2 block_k=64 stages=4 sharing=tiles splits=1 "
      "group=8",
      "cuda/wgmma_weights/fragment.h cuda/wgmma_weights/multiply.cu"},
+    {"cuda_gemv_weights_columns", "sm_80", 108,
+     "bf16_int8 N T 4 4096 4096 group=k zero=float align=16",
+     "cuda_gemv_weights tile_n=32 tile_m=8 warps=4 ahead=2", "cuda/gemv_weights/gemv_weights.cu"},
     {"cuda_gemv_bf16_matrix", "sm_90a", 132, "bf16 N T 3 5000 777",
      "cuda_gemv rows=16 width=0 warps=4 swap=0 matrix=1",
      "cuda/gemv/words.h cuda/common/unaligned.h cuda/gemv/matrix.cu"},

@@ -50,6 +50,7 @@ inline constexpr DrawnElsewhere kDrawnElsewhere[] = {
     {"hip_mx", "emulated_mx_test.cpp"},  // pairs of MX formats
     {"cuda_weights", "emulated_weights_test.cpp"},
     {"cuda_wgmma_weights", "emulated_wgmma_weights_test.cpp"},
+    {"cuda_gemv_weights", "emulated_gemv_weights_test.cpp"},
 };
 
 /// A problem of which the family has configs, and one of them.
@@ -100,6 +101,9 @@ inline constexpr FamilySample kFamilySamples[] = {
      "bf16_uint4 N T 51 83 384 group=64 zero=int ldc=88 ldd=88 align=16",
      "cuda_wgmma_weights tile_m=32 warpgroups=2 block_k=64 stages=3 sharing=split splits=2 "
      "group=8"},
+    {"cuda_gemv_weights", "sm_80",
+     "bf16_uint4 N T 5 83 384 group=64 zero=int ldc=88 ldd=88 align=16",
+     "cuda_gemv_weights tile_n=16 tile_m=8 warps=2 ahead=2"},
     {"hip_mfma", "gfx942", "bf16 N T 100 120 203 lda=208 ldb=208 ldc=123 ldd=121 align=2",
      "hip_mfma rows=16 k=16 tile_m=64 tile_n=64 depth=64 waves_m=2 waves_n=2 staging=twice "
      "banks=by_row splits=1 chunk=0 group=4 priority=0 fence=0 pace=free turn=0"},

@@ -80,7 +80,11 @@ constexpr Target kTargets[] = {
     {"sm_90a", "fp16_uint4 N T 4096 4096 14336 group=32 zero=int scale_type=fp16 align=16",
      "cuda_wgmma_weights"},
     {"sm_90a", "bf16_int8 N T 4096 4096 4096 group=k align=16 out=fp32", "cuda_wgmma_weights"},
-    {"sm_90a", "fp16_int8 N T 32 4096 4096 group=64 zero=int align=16", "cuda_wgmma_weights"}};
+    {"sm_90a", "fp16_int8 N T 32 4096 4096 group=64 zero=int align=16", "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_int4 N T 1 4096 4096 group=128 scale_type=bf16 align=16", "cuda_gemv_weights"},
+    {"sm_80", "fp16_uint4 N T 16 4096 14336 group=32 zero=int scale_type=fp16 align=16",
+     "cuda_gemv_weights"},
+    {"sm_120a", "bf16_int8 N T 30 8192 8192 group=k zero=float align=16", "cuda_gemv_weights"}};
 
 /// The model's first choices in a family.
 std::vector<Config> favourites(const Target& t, std::size_t count) {

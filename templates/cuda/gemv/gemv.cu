@@ -1,65 +1,6 @@
 // A thin operand (at most 16 rows) times a wide one whose rows run along k: each warp takes kRows
 // wide rows, its lanes walk along k together, and their sums meet at the end. Bound by memory, and
-// content with any address. "Thin" is A, or B when kSwap. Expects convert.h, epilogue.h.
-
-using TypeThin = KILN_THIN;
-using TypeWide = KILN_WIDE;
-
-KILN_DEVICE Acc widened(float x) { return Acc(x); }
-KILN_DEVICE Acc widened(double x) { return Acc(x); }
-KILN_DEVICE Acc widened(i8 x) { return Acc(x); }
-KILN_DEVICE Acc widened(u8 x) { return Acc(x); }
-template <typename T>
-KILN_DEVICE Acc widened(T x) {
-  return Acc(to_real(x));
-}
-
-//% if !by_words
-template <typename T>
-struct alignas(kWidth * sizeof(T)) Some {
-  T x[kWidth];
-};
-
-/// kWidth neighbours along k of one row, zero behind its end. `at` points to the first of them.
-template <typename T, bool AlongK>
-KILN_DEVICE void load_some(Acc (&to)[kWidth], const T* at, i64 ld, i64 left) {
-  if constexpr (AlongK) {
-    if (left >= kWidth) {
-      const auto some = *reinterpret_cast<const Some<T>*>(at);
-      _Pragma("unroll") for (int e = 0; e < kWidth; ++e) to[e] = widened(some.x[e]);
-      return;
-    }
-  }
-  _Pragma("unroll") for (int e = 0; e < kWidth; ++e) to[e] =
-      e < left ? widened(at[AlongK ? e : e * ld]) : Acc(0);
-}
-
-KILN_DEVICE Acc sum_of_warp(Acc x) {
-  _Pragma("unroll") for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffff, x, step);
-  return x;
-}
-
-//% end
-KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
-  TypeD* d = out.d + row * out.ldd + column;
-  //% if integer_d
-  if (out.alpha == Real(1) && !out.c) {
-    *d = sum;
-    return;
-  }
-  //% end
-  //% if line_scale_a || line_scale_b
-  Real x = product(scaled(out, Real(sum), row, column), out.alpha);
-  //% else
-  Real x = product(Real(sum), out.alpha);
-  //% end
-  if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
-  x = finish(out, x, row, column);
-  //% if residual
-  x += to_real(out.residual[row * out.ldd + column]);
-  //% end
-  *d = from_real(x, TypeD{});
-}
+// content with any address. "Thin" is A, or B when kSwap. Expects read.h, store.h.
 
 //% if !by_words
 extern "C" __global__ void __launch_bounds__(kWarps * 32)

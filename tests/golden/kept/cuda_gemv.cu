@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777 epilogue=bias_row+silu
 // config:  cuda_gemv rows=2 width=1 warps=4 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_191dd827a1106e6c.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_17c11a42c689271d.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -202,10 +202,9 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
-// ---- cuda/gemv/gemv.cu ----
-// A thin operand (at most 16 rows) times a wide one whose rows run along k: each warp takes kRows
-// wide rows, its lanes walk along k together, and their sums meet at the end. Bound by memory, and
-// content with any address. "Thin" is A, or B when kSwap. Expects convert.h, epilogue.h.
+// ---- cuda/gemv/read.h ----
+// Elements of the thin and of the wide operand on their way to sums, and the sum of a warp. Expects
+// convert.h.
 
 using TypeThin = KILN_THIN;
 using TypeWide = KILN_WIDE;
@@ -243,6 +242,9 @@ KILN_DEVICE Acc sum_of_warp(Acc x) {
   return x;
 }
 
+// ---- cuda/gemv/store.h ----
+// A sum becomes an element of D. Expects convert.h, epilogue.h.
+
 KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   TypeD* d = out.d + row * out.ldd + column;
   Real x = product(Real(sum), out.alpha);
@@ -250,6 +252,11 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   x = finish(out, x, row, column);
   *d = from_real(x, TypeD{});
 }
+
+// ---- cuda/gemv/gemv.cu ----
+// A thin operand (at most 16 rows) times a wide one whose rows run along k: each warp takes kRows
+// wide rows, its lanes walk along k together, and their sums meet at the end. Bound by memory, and
+// content with any address. "Thin" is A, or B when kSwap. Expects read.h, store.h.
 
 extern "C" __global__ void __launch_bounds__(kWarps * 32)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 16 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_weights_4c498e5e01b75420.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_weights_4cb0a9caa83ffc32.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -72,9 +72,10 @@ using TypeD = Bfloat;                // elements of C and D
 using Acc = float;                   // accumulators
 using Real = float;                  // what the epilogue computes in
 using TypeScale = Bfloat;            // scales of B
-using Fragment = u32;                // a register of an operand
 constexpr int kCodeBits = 4;         // bits of an element of B
 constexpr int kGroupK = 128;         // elements along k that share a scale
+constexpr bool kSignedCodes = true;  // codes are two's complement
+using Fragment = u32;                // a register of an operand
 constexpr int kTileN = 128;          // columns of D in a block's tile
 constexpr int kTileM = 16;           // rows of D in it
 constexpr int kBlockK = 128;         // k of one stage
@@ -92,7 +93,6 @@ constexpr int kBitsB = 2;            // the same for B, from bit 4 on
 constexpr int kShiftB = 1;           // with bits of the line's number from here on
 constexpr int kStoreWidth = 8;       // elements of D stored at once
 constexpr int kGroup = 8;            // tiles along n in a band of the rasterization
-constexpr bool kSignedCodes = true;  // codes are two's complement
 constexpr int kMmaSums = 4;          // registers of sums of the matrix instruction
 constexpr int kMmaA = 4;             // registers of weights
 constexpr int kMmaB = 2;             // registers of A

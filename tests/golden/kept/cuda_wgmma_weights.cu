@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_afaa943b2c4e8bb1.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_f18c9eb898106ccc.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -101,11 +101,11 @@ constexpr u64 kLeftHint = 0x1000000000000000;   // L2 policy: evict first, or no
 constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or normal
 using TypeScale = Bfloat;                       // scales of B
 constexpr int kCodeBits = 4;                    // bits of an element of B
-constexpr int kCodePitch = 64;                  // bytes of a column's codes in a stage
 constexpr int kGroupK = 128;                    // elements along k that share a scale
+constexpr bool kSignedCodes = true;             // codes are two's complement
+constexpr int kCodePitch = 64;                  // bytes of a column's codes in a stage
 constexpr int kDecodeK = 128;                   // k whose scales are fetched together
 constexpr int kTilesM = 1;                      // 16 columns each, of a warp
-constexpr bool kSignedCodes = true;             // codes are two's complement
 #define KILN_WGMMA_NAME "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
 #define KILN_WGMMA_SUMS "{%0, %1, %2, %3, %4, %5, %6, %7, " \
   "%8, %9, %10, %11, %12, %13, %14, %15, " \

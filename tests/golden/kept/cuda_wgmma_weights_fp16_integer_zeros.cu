@@ -39,11 +39,11 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 using TypeScale = Half;                         // scales of B
 using TypeZero = u8;                            // zero points of B
 constexpr int kCodeBits = 4;                    // bits of an element of B
-constexpr int kCodePitch = 64;                  // bytes of a column's codes in a stage
 constexpr int kGroupK = 32;                     // elements along k that share a scale
+constexpr bool kSignedCodes = false;            // codes are two's complement
+constexpr int kCodePitch = 64;                  // bytes of a column's codes in a stage
 constexpr int kDecodeK = 128;                   // k whose scales are fetched together
 constexpr int kTilesM = 1;                      // 16 columns each, of a warp
-constexpr bool kSignedCodes = false;            // codes are two's complement
 #define KILN_WGMMA_NAME "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
 #define KILN_WGMMA_SUMS "{%0, %1, %2, %3, %4, %5, %6, %7, " \
   "%8, %9, %10, %11, %12, %13, %14, %15, " \

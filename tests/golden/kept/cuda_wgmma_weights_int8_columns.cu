@@ -38,10 +38,10 @@ constexpr u64 kLeftHint = 0x1000000000000000;   // L2 policy: evict first, or no
 constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or normal
 using TypeScale = float;                        // scales of B
 constexpr int kCodeBits = 8;                    // bits of an element of B
+constexpr bool kSignedCodes = true;             // codes are two's complement
 constexpr int kCodePitch = 64;                  // bytes of a column's codes in a stage
 constexpr int kDecodeK = 64;                    // k whose scales are fetched together
 constexpr int kTilesM = 1;                      // 16 columns each, of a warp
-constexpr bool kSignedCodes = true;             // codes are two's complement
 #define KILN_WGMMA_NAME "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16"
 #define KILN_WGMMA_SUMS "{%0, %1, %2, %3, %4, %5, %6, %7, " \
   "%8, %9, %10, %11, %12, %13, %14, %15, " \

@@ -13,12 +13,12 @@ namespace {
 /// Accumulators of more rows than this do not fit the registers beside the operands.
 constexpr std::int64_t kMostThin = 16;
 
-constexpr std::array<std::string_view, 13> kFiles{
-    "cuda/common/abi.h",     "cuda/common/types.h",     "cuda/common/convert_ptx.h",
-    "cuda/common/convert.h", "cuda/common/epilogue.h",  "cuda/gemv/gemv.cu",
-    "cuda/gemv/words.h",     "cuda/common/grid_ptx.h",  "cuda/common/mma_ptx.h",
-    "cuda/common/mma.h",     "cuda/common/unaligned.h", "cuda/gemv/shifted.cu",
-    "cuda/gemv/matrix.cu"};
+constexpr std::array<std::string_view, 15> kFiles{
+    "cuda/common/abi.h",       "cuda/common/types.h",    "cuda/common/convert_ptx.h",
+    "cuda/common/convert.h",   "cuda/common/epilogue.h", "cuda/gemv/read.h",
+    "cuda/gemv/store.h",       "cuda/gemv/gemv.cu",      "cuda/gemv/words.h",
+    "cuda/common/grid_ptx.h",  "cuda/common/mma_ptx.h",  "cuda/common/mma.h",
+    "cuda/common/unaligned.h", "cuda/gemv/shifted.cu",   "cuda/gemv/matrix.cu"};
 
 std::int64_t thin_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.n : g.m; }
 DType wide_type(const Gemm& g, const CudaGemv& c) { return c.swap ? g.a.dtype : g.b.dtype; }

@@ -1,7 +1,7 @@
 // What a config of cuda_weights becomes in its source: constants, macros, choices.
+#include "generator/families/cuda/common/weights.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/families/cuda/weights/sizes.h"
-#include "generator/problem/extent.h"
 
 namespace kiln::cuda {
 namespace {
@@ -10,8 +10,6 @@ void add_sizes(Parameters& out, const WeightsSizes& w, const CudaWeights& c) {
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
-  add("kCodeBits", w.code_bits, "bits of an element of B");
-  if (w.along > 0) add("kGroupK", w.along, "elements along k that share a scale");
   add("kTileN", c.tile_n, "columns of D in a block's tile");
   add("kTileM", c.tile_m, "rows of D in it");
   add("kBlockK", c.block_k, "k of one stage");
@@ -42,15 +40,9 @@ Parameters weights_parameters(const Canonical& p, const DeviceCaps& d, const Cud
   const Gemm& g = p.gemm;
   Parameters out;
   add_common(out, p, d);
-  const auto use = [&](const char* name, std::string_view type, const char* gloss) {
-    out.constants.push_back({"using", name, std::string(type), gloss});
-  };
-  use("TypeScale", c_type(g.scale_type), "scales of B");
-  if (g.zero != Zero::none)
-    use("TypeZero", c_type(dtype_of(g, Operand::zero_b)), "zero points of B");
-  use("Fragment", "u32", "a register of an operand");
+  add_weights(out, g);
+  out.constants.push_back({"using", "Fragment", "u32", "a register of an operand"});
   add_sizes(out, w, c);
-  out.constants.push_back(flag("kSignedCodes", g.b.dtype != u4, "codes are two's complement"));
   // What is multiplied are numbers of A's type.
   Gemm numbers = g;
   numbers.b.dtype = g.a.dtype;
@@ -62,13 +54,6 @@ Parameters weights_parameters(const Canonical& p, const DeviceCaps& d, const Cud
   add_mma_lists(out, instruction, numbers);
   if (c.splits > 1) add_pairs(out, numbers);
   auto& v = out.values;
-  // Scales of a whole column are the kernel's own business too.
-  v["line_scale_b"] = "0";
-  v["zeros"] = value_of(g.zero != Zero::none);
-  v["zero"] = name(g.zero);
-  v["type_a"] = name(g.a.dtype);
-  v["code_bits"] = std::to_string(w.code_bits);
-  v["whole_column"] = value_of(w.along == 0);
   v["matrix"] = value_of(true);
   v["async"] = value_of(w.async);
   v["overlaps"] = value_of(w.overlaps);

@@ -1,0 +1,23 @@
+// A sum becomes an element of D. Expects convert.h, epilogue.h.
+#pragma once
+
+KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
+  TypeD* d = out.d + row * out.ldd + column;
+  //% if integer_d
+  if (out.alpha == Real(1) && !out.c) {
+    *d = sum;
+    return;
+  }
+  //% end
+  //% if line_scale_a || line_scale_b
+  Real x = product(scaled(out, Real(sum), row, column), out.alpha);
+  //% else
+  Real x = product(Real(sum), out.alpha);
+  //% end
+  if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
+  x = finish(out, x, row, column);
+  //% if residual
+  x += to_real(out.residual[row * out.ldd + column]);
+  //% end
+  *d = from_real(x, TypeD{});
+}

@@ -1,0 +1,150 @@
+// Few rows of A times weights of four or eight bits that are k-major, bound by memory: codes go from
+// memory to the registers in which they are decoded. A block has 16·kTilesM columns, its warps share
+// k in chunks, one after the other in turn, and each has kAhead chunks on their way. The weights are
+// the left operand of the matrix instruction; any order of k will do as long as both operands agree,
+// so that the bytes that a lane reads serve as they lie. A is read through L1, which all warps of an
+// SM share. Expects source.h, mma_ptx.h, grid_ptx.h, cuda/gemv/store.h.
+
+/// Sums of 16 columns and 8 rows each.
+using Sums = Acc[kTilesM][kTilesN][4];
+//% if zero == float
+/// Sums of A's elements, as accumulators are laid out.
+using LeftSums = Acc[kTilesN][4];
+//% end
+
+/// Adds the products of a chunk.
+//% if zero == float
+KILN_DEVICE void multiply(Sums& sums, LeftSums& left_sums, const Codes& codes, const Left& left,
+                          const Factors& factors) {
+  const u32 ones[4] = {kOnes, kOnes, kOnes, kOnes};
+//% else
+KILN_DEVICE void multiply(Sums& sums, const Codes& codes, const Left& left,
+                          const Factors& factors) {
+//% end
+  _Pragma("unroll") for (int r = 0; r < kReads; ++r)
+    _Pragma("unroll") for (int w = 0; w < kWords; ++w)
+      _Pragma("unroll") for (int s = 0; s < kWordSteps; ++s) {
+        _Pragma("unroll") for (int i = 0; i < kTilesM; ++i) {
+          u32 numbers[4];
+          _Pragma("unroll") for (int e = 0; e < 4; ++e) numbers[e] =
+              pair_of(codes[r][i * 2 + e % 2][w], s * 2 + e / 2, factors.offset[i * 2 + e % 2][0]);
+          _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
+            mma_sync(sums[i][j], numbers, left[r][j][w] + s * 2);
+        }
+        //% if zero == float
+        _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
+          mma_sync(left_sums[j], ones, left[r][j][w] + s * 2);
+        //% end
+      }
+}
+
+/// What the codes' scales, and zero points between codes, make of sums.
+//% if zero == float
+KILN_DEVICE void add_scaled(Sums& to, const Sums& sums, const LeftSums& left_sums,
+                            const Factors& factors) {
+//% else
+KILN_DEVICE void add_scaled(Sums& to, const Sums& sums, const Factors& factors) {
+//% end
+  _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
+    _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
+      _Pragma("unroll") for (int e = 0; e < 4; ++e) {
+        Acc sum = sums[i][j][e];
+        //% if zero == float
+        sum -= factors.rest[i * 2 + e / 2][0] * left_sums[j][e % 2];
+        //% end
+        to[i][j][e] += factors.scale[i * 2 + e / 2][0] * sum;
+      }
+}
+
+/// The sums of a warp's chunks of `chunks` in all.
+KILN_DEVICE void run(Sums& sums, const Source& source, const Scaling& scaling, int warp,
+                     int chunks) {
+  Codes codes[kAhead];
+  Left left;
+  Fetched fetched[kAhead];
+  _Pragma("unroll") for (int s = 0; s < kAhead; ++s) {
+    source.fetch(codes[s], warp + s * kWarps);
+    //% if !whole_column
+    scaling.fetch(fetched[s], warp + s * kWarps);
+    //% end
+  }
+  source.fetch(left, warp);
+  //% if whole_column
+  scaling.fetch(fetched[0], 0);
+  const Factors factors = scaling.factors(fetched[0], 0);
+  Sums parts = {};
+  //% if zero == float
+  LeftSums left_sums = {};
+  //% end
+  //% end
+  _Pragma("unroll 1") for (int first = warp; first < chunks; first += kAhead * kWarps)
+    _Pragma("unroll") for (int s = 0; s < kAhead; ++s) {
+      const int chunk = first + s * kWarps;
+      if (chunk >= chunks) break;
+      Left here;
+      _Pragma("unroll") for (int i = 0; i < int(sizeof(Left) / sizeof(u32)); ++i)
+        (&here[0][0][0][0])[i] = (&left[0][0][0][0])[i];
+      source.fetch(left, chunk + kWarps);
+      //% if whole_column
+      //% if zero == float
+      multiply(parts, left_sums, codes[s], here, factors);
+      //% else
+      multiply(parts, codes[s], here, factors);
+      //% end
+      //% else
+      const Factors factors = scaling.factors(fetched[s], chunk);
+      Sums parts = {};
+      //% if zero == float
+      LeftSums left_sums = {};
+      multiply(parts, left_sums, codes[s], here, factors);
+      add_scaled(sums, parts, left_sums, factors);
+      //% else
+      multiply(parts, codes[s], here, factors);
+      add_scaled(sums, parts, factors);
+      //% end
+      scaling.fetch(fetched[s], chunk + kAhead * kWarps);
+      //% end
+      source.fetch(codes[s], chunk + kAhead * kWarps);
+    }
+  //% if whole_column
+  //% if zero == float
+  add_scaled(sums, parts, left_sums, factors);
+  //% else
+  add_scaled(sums, parts, factors);
+  //% end
+  //% end
+}
+
+extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks)
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
+  __shared__ Acc parts[kWarps][kTileM][kTileN + 1];
+  const int lane = int(threadIdx.x) % 32;
+  // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
+  const int warp = __shfl_sync(0xffffffff, int(threadIdx.x) / 32, 0);
+  const u32 down = u32(args.m + kTileM - 1) / kTileM, across = u32(args.n + kTileN - 1) / kTileN;
+  // Rows first: their blocks read the same codes.
+  const u32 tile = blockIdx.x / down, batch = tile / across;
+  const i64 row0 = i64(blockIdx.x % down) * kTileM, column0 = i64(tile % across) * kTileN;
+  const Source source = Source::at(args, batch, row0, column0, lane);
+  const Scaling scaling = Scaling::at(args, batch, int(column0), lane);
+  //% if overlaps
+  // Everything before this overlaps with the end of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  //% end
+  Sums sums = {};
+  run(sums, source, scaling, warp, int((args.k + kDecodeK - 1) / kDecodeK));
+  _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
+    _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
+      _Pragma("unroll") for (int e = 0; e < 4; ++e)
+        parts[warp][j * 8 + lane % 4 * 2 + e % 2][i * 16 + e / 2 * 8 + lane / 4] = sums[i][j][e];
+  __syncthreads();
+  const Output out = output_of(args, batch);
+  for (int i = int(threadIdx.x); i < kTileM * kTileN; i += kWarps * 32) {
+    const int row = i / kTileN, column = i % kTileN;
+    if (row0 + row >= out.rows || column0 + column >= out.columns) continue;
+    Acc sum = parts[0][row][column];
+    _Pragma("unroll") for (int w = 1; w < kWarps; ++w) sum += parts[w][row][column];
+    store_one(out, sum, row0 + row, column0 + column);
+  }
+}

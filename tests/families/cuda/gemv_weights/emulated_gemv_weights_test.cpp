@@ -1,0 +1,72 @@
+// Few rows times weights without a GPU: every pair of types, every group, every kind of zero
+// points, sampled configs of random ragged problems, run lane by lane and checked as the tuner
+// checks.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "generator/problem/gemm_types.h"
+#include "support/prove.h"
+
+namespace kiln::emulated_gemv_weights_test {
+
+using test::RandomGpuGemm;
+using test::Target;
+
+constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::line};
+constexpr DType kScaleTypes[] = {fp32, bf16, fp16};
+constexpr Zero kZeros[] = {Zero::none, Zero::integer, Zero::floating};
+constexpr DType kOutputs[] = {bf16, fp16, fp32};
+
+/// Rows aligned to the 16 bytes that a lane reads, some longer than tight.
+void lay_out(Gemm& g, RandomGpuGemm& random) {
+  g.alignment = 16;
+  for (const Operand which : kMatrices) {
+    Matrix& m = which == Operand::a   ? g.a
+                : which == Operand::b ? g.b
+                : which == Operand::c ? g.c
+                                      : g.d;
+    const std::int64_t step = 128 / bits_of(m.dtype);
+    const auto up = [&](std::int64_t x) { return (x + step - 1) / step * step; };
+    m.ld = up(leading_dimension(g, which) + std::int64_t(random.below(20)));
+    if (g.batch > 1) m.batch_stride = up(batch_stride(g, which) + std::int64_t(random.below(40)));
+  }
+}
+
+/// k is whole groups, or whole reads of 16 bytes.
+Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero) {
+  const int along = std::max(scale_block(group).along, 32);
+  const auto up_to = [&](std::uint64_t limit) { return 1 + std::int64_t(random.below(limit)); };
+  const std::int64_t k = along * up_to(1200 / std::uint64_t(along));
+  Gemm g = Gemm::row_major(up_to(32), up_to(150), k, row.a)
+               .transpose_b()
+               .with_weights(row.b, group, kScaleTypes[random.below(3)], zero)
+               .output(kOutputs[random.below(3)]);
+  if (random.below(4) == 0) g = g.batched(2);
+  if (random.below(3) == 0) {
+    g.epilogue.bias = static_cast<Bias>(random.below(3));
+    g.epilogue.activation = static_cast<Activation>(random.below(5));
+    g.epilogue.residual = random.below(2) == 0;
+  }
+  lay_out(g, random);
+  return g;
+}
+
+class EmulatedGemvWeights : public testing::TestWithParam<const char*> {};
+
+TEST_P(EmulatedGemvWeights, SampledConfigsAreRight) {
+  constexpr std::size_t kTypes = kWeightTypeRows.size(), kPairs = kTypes * std::size(kGroups);
+  const Target target{
+      .arch = GetParam(), .family = "cuda_gemv_weights", .configs = int(kPairs), .largest = 200};
+  std::size_t turn = 0;
+  test::prove(target, [&](RandomGpuGemm& random) {
+    const std::size_t type = turn % kTypes, group = turn / kTypes % std::size(kGroups);
+    const Zero zero = kZeros[(type + group + turn++ / kPairs) % std::size(kZeros)];
+    return problem(random, kWeightTypeRows[type], kGroups[group], zero);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, EmulatedGemvWeights, testing::Values("sm_80", "sm_90a"));
+
+}  // namespace kiln::emulated_gemv_weights_test
