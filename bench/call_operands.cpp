@@ -1,5 +1,7 @@
 #include "bench/call_operands.h"
 
+#include <span>
+
 #include "bench/result_check.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/operands.h"

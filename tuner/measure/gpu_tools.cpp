@@ -89,7 +89,8 @@ Status GpuTools::fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t 
   const DType type = dtype_of(gemm, which);
   const bool numbers = row_of(which).matrix || row_of(which).term;
   const bool nibbles = type == DType::s4 || type == DType::u4;
-  // Scales are few and of their own range; floats of fewer than eight bits are few, too.
+  // Scales are few and of their own range; the device's code stores no floats of fewer than eight
+  // bits.
   if (!numbers || (bits_of(type) < 8 && !nibbles)) {
     std::vector<std::byte> values(static_cast<std::size_t>(span_bytes(gemm, which)));
     kiln::fill(gemm, which, kind, seed, values.data());

@@ -166,6 +166,13 @@ extern "C" __global__ void check_fill(void* base, int type, i64 length, i64 line
   }
 }
 
+/// The batch that holds a place, if any does. Batches lie behind one another or, where they are closer
+/// together than their lines reach, beside one another within the same lines.
+KILN_DEVICE i64 batch_at(i64 at, i64 length, i64 lines, i64 pitch, i64 batch, i64 stride) {
+  if (batch == 1) return 0;
+  return stride >= (lines - 1) * pitch + length ? at / stride : at % pitch / stride;
+}
+
 /// The same for codes of four bits, two to a byte, of which a thread writes both. `bytes` from the
 /// first line on; codes between lines are left as they are.
 extern "C" __global__ void check_fill_nibbles(u8* base, int type, i64 length, i64 lines, i64 pitch,
@@ -177,7 +184,7 @@ extern "C" __global__ void check_fill_nibbles(u8* base, int type, i64 length, i6
     u64 bits = mixed(mixed(seed + 0x9e3779b97f4a7c15ull) + u64(i) * 0x9e3779b97f4a7c15ull);
     int byte = base[i];
     for (int half = 0; half < 2; ++half, bits >>= 32) {
-      const i64 at = i * 2 + half, b = batch == 1 ? 0 : at / stride;
+      const i64 at = i * 2 + half, b = batch_at(at, length, lines, pitch, batch, stride);
       const i64 within = at - b * stride;
       if (b >= batch || within / pitch >= lines || within % pitch >= length) continue;
       const int lowest = type == kS4 ? -limit : 0;
@@ -217,9 +224,7 @@ extern "C" __global__ void check_around(const u8* base, i64 bytes, u64 pattern, 
     const i64 from = i - first;
     bool inside = false;
     if (from >= 0) {
-      // Batches lie behind one another or beside one another within the same lines.
-      const bool behind = batch == 1 || stride >= (lines - 1) * pitch + line;
-      const i64 b = behind ? (batch == 1 ? 0 : from / stride) : from % pitch / stride;
+      const i64 b = batch_at(from, line, lines, pitch, batch, stride);
       const i64 within = from - b * stride;
       inside = b < batch && within / pitch < lines && within % pitch < line;
     }
