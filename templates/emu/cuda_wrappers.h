@@ -127,6 +127,19 @@ KILN_DEVICE u32 load_shared_word(u32 from) {
   return value;
 }
 
+KILN_DEVICE void store_scale(u32 to, float scale) { kiln_emu_ops->shared_store(to, &scale, 4); }
+KILN_DEVICE float load_scale(u32 from) {
+  float scale;
+  kiln_emu_ops->shared_load(&scale, from, 4);
+  return scale;
+}
+KILN_DEVICE void load_scales(float& x, float& y, u32 from) {
+  float pair[2];
+  kiln_emu_ops->shared_load(pair, from, 8);
+  x = pair[0];
+  y = pair[1];
+}
+
 KILN_DEVICE void ldmatrix_x4(u32 (&r)[4], u32 from) { kiln_emu_ops->matrix_load(r, from, 4, 0); }
 KILN_DEVICE void ldmatrix_x4_trans(u32 (&r)[4], u32 from) {
   kiln_emu_ops->matrix_load(r, from, 4, 1);

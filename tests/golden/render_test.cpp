@@ -205,10 +205,27 @@ const Case kCases[] = {
      "cuda_gemv rows=4 width=0 warps=4 swap=0", "cuda/gemv/shifted.cu"},
     {"cuda_wgmma_fp8_block_scales", "sm_90a", 132,
      "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128",
-     "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cuda_wgmma left=128 right=192 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=1",
      "cuda/wgmma/wgmma.cu"},
+    {"cuda_wgmma_fp8_scales", "sm_90a", 132, "fp8 N T 64 7168 2048 align=16 scale=1x128:128x128",
+     "cuda_wgmma left=64 right=64 stages=12 warpgroups=1 pingpong=0 swap=1 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=1 "
+     "promote=1",
+     "cuda/wgmma/scales.h"},
+    {"cuda_wgmma_fp8_gate_scales", "sm_90a", 132,
+     "fp8 N T 64 14336 4096 align=16 scale=1x128:128x128 gate=silu",
+     "cuda_wgmma left=64 right=128 stages=8 warpgroups=2 pingpong=1 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=1",
+     "cuda/wgmma/scales.h"},
+    {"cuda_wgmma_fp8_scales_ptx", "sm_90a", 132,
+     "fp8 N T 256 4096 7168 align=16 scale=1x128:128x128",
+     "cuda_wgmma left=128 right=64 stages=7 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=right group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=1",
+     "cuda/wgmma/scales_ptx.h"},
     {"host_amx_int8_blocks", "amx", 1, "int8 N N 1024 1024 1024",
      "host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none mc=256 stream_d=1",
      "cpu/amx/tile.h cpu/amx/copies.h cpu/amx/memory.h cpu/amx/blocks.h"},

@@ -42,6 +42,11 @@ Gemm problem(std::mt19937_64& random, const Kind& kind) {
   constexpr DType kOutputs[] = {bf16, fp16, fp32};
   g = g.output(kOutputs[below(random, 3)]).batched(1 + static_cast<std::int64_t>(below(random, 2)));
   if (below(random, 3) == 0) g.epilogue.bias = Bias::per_column;
+  // Blocks of two factors' columns begin where either's do, in every order.
+  if (blocks_along_k(kind.a) && below(random, 3) == 0) {
+    g.epilogue = {.gate = Gate::silu, .gate_order = static_cast<GateOrder>(below(random, 2))};
+    g.c.order = g.d.order = Order::row_major;
+  }
   if (below(random, 2) == 0) {
     g.alignment = 16;
     for (Matrix* m : {&g.a, &g.b, &g.c, &g.d}) {

@@ -38,14 +38,20 @@ const Base kSixes{"sixes", "gfx950", "e2m3e5m2 N T 70 60 416 scale=mx32",
                         .staging = Staging::single}};
 const Base kBlocks{"blocks", "sm_90a", "fp8 N T 200 256 800 batch=2 align=16 scale=1x128:128x128",
                    CudaWgmma{.left = 128,
-                             .right = 64,
+                             .right = 96,
                              .stages = 2,
                              .warpgroups = 2,
                              .sharing = Sharing::split,
                              .splits = 2,
                              .promote = true}};
+const Base kGate{"gate", "sm_90a", "fp8 N T 100 152 400 align=16 scale=1x128:128x128 gate=silu",
+                 CudaWgmma{.left = 64, .right = 96, .stages = 3, .warpgroups = 1, .promote = true}};
+const Base kTurns{
+    "turns", "sm_90a", "fp8 N T 40 200 400 align=16 scale=1x128 gate=silu:interleaved",
+    CudaWgmma{
+        .left = 256, .right = 32, .stages = 3, .warpgroups = 2, .swap = true, .promote = true}};
 const Base kSwapped{
-    "swapped", "sm_90a", "fp8 N T 130 200 400 align=16 scale=1x128:128x128",
+    "swapped", "sm_90a", "fp8 N T 130 200 800 align=16 scale=1x128:128x128",
     CudaWgmma{
         .left = 64, .right = 64, .stages = 3, .warpgroups = 1, .swap = true, .promote = true}};
 const Base kLines{
@@ -95,18 +101,28 @@ const std::vector<Mutant> kMutants{
     {&kSixes, "starts at another unit", "first + begin / 16 * 16;", "first + group * 16;"},
     {&kSixes, "takes the neighbour's byte", "s * kGroupsOfK % 4 + group;",
      "s * kGroupsOfK % 4 + (group ^ 1);"},
-    {&kBlocks, "scales of a piece begin at k = 0", "tile.begin + i;", "i;"},
-    {&kBlocks, "one scale for both rows", "left[s][r / 2 % 2]", "left[s][0]"},
-    {&kBlocks, "forgets the batch", "batch * ceil_div(rows, Lines) * s.pitch", "0"},
+    {&kBlocks, "scales of a piece begin at k = 0", "from[e] += work.begin;", ";"},
+    {&kBlocks, "one scale for both rows", "kRows == 2 ? r / 2 % 2 : 0", "0"},
+    {&kBlocks, "forgets the batch", "batch * ((lines + Lines - 1) / Lines)", "0"},
     {&kBlocks, "forgets the warp", "thread / 32 * 16 + thread % 32 / 4", "thread % 32 / 4"},
-    {&kBlocks, "adds without scales", "part[s][r] * now.of(s, r)", "part[s][r]"},
-    {&kBlocks, "takes the scales of the stage after", "now.load(scales, i);",
-     "now.load(scales, i + 1 < count ? i + 1 : i);"},
-    {&kSwapped, "exchanges the operands' scales", "kSwap ? args.scale_b : args.scale_a",
-     "kSwap ? args.scale_a : args.scale_b"},
+    {&kBlocks, "forgets the warpgroup", "int(row_offset) + s * 64", "s * 64"},
+    {&kBlocks, "adds without scales", "part[s][r] * scales.of(s, r)", "part[s][r]"},
+    {&kBlocks, "reads the scales of the place before", "StageScales::of(shared.scales + turn.stage",
+     "StageScales::of(shared.scales + (turn.stage ^ 1)"},
+    {&kSwapped, "repeats the first stages' scales", "scales[j][e] = from[e][i + kAhead];", ";"},
+    {&kBlocks, "brings scales to a place that is being read",
+     "mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);\n        const u32 to",
+     "const u32 to"},
+    {&kBlocks, "does not wait for scales", "1 + kScaleWarps", "1"},
+    {&kBlocks, "one square for all columns", "r / 4 * 8 / kRightShare", "0"},
+    {&kSwapped, "exchanges the operands' scales", "if (right == kSwap)", "if (right != kSwap)"},
     {&kSwapped, "one column's scale for both", "r / 4 * 2 + r % 2", "r / 4 * 2"},
-    {&kSwapped, "forgets the tile", "i64(work.right) * kRightTile + thread % 4 * 2",
-     "thread % 4 * 2"},
+    {&kSwapped, "forgets the tile", "kSwap ? work.right * kRightTile", "kSwap ? 0"},
+    {&kSwapped, "forgets the tile of B", "kSwap ? work.left * kLeftTile", "kSwap ? 0"},
+    {&kGate, "takes the first factor's scales", "factor * args.n + j", "j"},
+    {&kGate, "counts a factor's lines as both", "work.right) * (kTile / 2)", "work.right) * kTile"},
+    {&kTurns, "takes the first factor's scales", "2 * j + factor", "2 * j"},
+    {&kTurns, "takes one unit for all", "unit / 2 * kUnit + at % kUnit", "at % kUnit"},
     {&kLines, "takes the row's scale for the column", "product(x, out.scale_b[column])",
      "product(x, out.scale_b[row])"},
     {&kLines, "forgets the batch of the rows' scales", "(args.scale_a) + batch * args.m",
@@ -162,7 +178,7 @@ TEST(ScaleMutants, AreCaught) {
 }
 
 TEST(ScaleMutants, UnchangedKernelsAreClean) {
-  for (const Base* base : {&kMixed, &kSixes, &kBlocks, &kSwapped, &kLines}) {
+  for (const Base* base : {&kMixed, &kSixes, &kBlocks, &kSwapped, &kGate, &kTurns, &kLines}) {
     const Bound b = bind(*base);
     const auto kernel = test::emulated_kernel(b.gemm, b.device, b.config);
     ASSERT_TRUE(kernel) << base->name << ": " << kernel.error().message;

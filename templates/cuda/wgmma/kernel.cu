@@ -22,7 +22,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
       continue;
     }
     named_barrier_sync(kTurnBarrier + group, 256);
-    //% if block_scales
+    //% if weights
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
              TileScales::of(args, work, kRowOffset, thread));
     //% else
@@ -42,7 +42,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
     mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
   //% end
   while (scheduler.take(work)) {
-    //% if block_scales
+    //% if weights
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
              TileScales::of(args, work, kRowOffset, thread));
     //% else
@@ -107,7 +107,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   }
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
+      //% if block_scales
+      mbarrier_init(shared.full + i * 8, 1 + kScaleWarps);
+      //% else
       mbarrier_init(shared.full + i * 8, 1);
+      //% end
       mbarrier_init(shared.empty + i * 8, kReaders * kCluster);
     }
     mbarrier_init_fence();
@@ -148,6 +152,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, args, maps);
     //% else
     if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, &map_left, &map_right);
+    //% end
+    //% if block_scales
+    const int warp = __shfl_sync(0xffffffff, int(threadIdx.x) / 32, 0) - kWarpgroups * 4 - 1;
+    if (warp >= 0 && warp < kScaleWarps)
+      copy_scales(shared, scheduler, args, warp, int(threadIdx.x) & 31);
     //% end
   } else {
     take_registers<kMultiplyRegisters>();

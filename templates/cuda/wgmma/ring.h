@@ -4,11 +4,19 @@
 /// Shared memory: the ring, buffers of stores, barriers.
 struct Shared {
   u32 ring, buffers, full, empty, flags;  // flags of shared k, or the tables of groups
+  //% if block_scales
+  u32 scales;  // of each place of the ring
+  //% end
   static __device__ __forceinline__ Shared at(u32 base) {
     Shared s;
     s.ring = base;
     s.buffers = base + kStages * kStageBytes;
+    //% if block_scales
+    s.scales = s.buffers + kStoreBytes;
+    s.full = s.scales + kStages * kScaleBytes;
+    //% else
     s.full = s.buffers + kStoreBytes;
+    //% end
     s.empty = s.full + kStages * 8;
     s.flags = s.empty + kStages * 8;
     return s;

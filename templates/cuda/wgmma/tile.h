@@ -25,6 +25,12 @@ constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
 constexpr int kStoreBytes = 0;
 //% end
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
-//% if block_scales && !weights
-static_assert(kRightLines % kRightTile == 0 || kRightLines == 1, "a tile is in one square");
+//% if block_scales
+// A place of the ring has one scale for every kRightShare rows of the right tile and, behind them,
+// kLeftShare rows of the left one.
+constexpr int kLeftScales = kLeftTile / kLeftShare, kRightScales = kRightTile / kRightShare;
+constexpr int kScaleBytes = (kLeftScales + kRightScales + 1) / 2 * 8;
+constexpr int kScaleWarps = kLeftScales + kRightScales > 64   ? 3
+                            : kLeftScales + kRightScales > 32 ? 2
+                                                              : 1;  // that bring them
 //% end

@@ -1,5 +1,8 @@
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
 // persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h.
+//% if block_scales
+// Expects scales.h, too.
+//% end
 
 //% if left_registers
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
@@ -73,82 +76,9 @@ KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& sh
 }
 //% end
 
-//% if block_scales
-/// One operand's scales in one batch: kLines of its rows share one for every stage of k.
-template <int Lines>
-struct BlockScales {
-  const float* from;
-  i64 rows, pitch;
-  static __device__ __forceinline__ BlockScales of(const void* scales, i64 rows, i64 k, i64 batch) {
-    BlockScales s;
-    s.rows = rows;
-    s.pitch = ceil_div(k, kDepth);
-    s.from = static_cast<const float*>(scales) + batch * ceil_div(rows, Lines) * s.pitch;
-    return s;
-  }
-  __device__ __forceinline__ float at(i64 row, int stage) const {
-    return row < rows ? from[row / Lines * pitch + stage] : 0.0f;
-  }
-};
-
-/// The scales that one thread's sums of a tile meet.
-struct TileScales {
-  BlockScales<kLeftLines> left;
-  BlockScales<kRightLines> right;
-  i64 first_left, first_right;  // rows of sum 0
-  int begin;                    // first stage of the work
-
-  static __device__ __forceinline__ TileScales of(const KilnGpuArgs& args, const Work& work,
-                                                  u32 row_offset, int thread) {
-    TileScales t;
-    t.left = BlockScales<kLeftLines>::of(kSwap ? args.scale_b : args.scale_a,
-                                         kSwap ? args.n : args.m, args.k, work.batch);
-    t.right = BlockScales<kRightLines>::of(kSwap ? args.scale_a : args.scale_b,
-                                           kSwap ? args.m : args.n, args.k, work.batch);
-    t.first_left = i64(work.left) * kLeftTile + row_offset + thread / 32 * 16 + thread % 32 / 4;
-    t.first_right = i64(work.right) * kRightTile + thread % 4 * 2;
-    //% if groups && !masked
-    // Rows of the matrix that all groups share. Scales beyond the group's meet no row that is stored.
-    //% if swap
-    t.right.from = static_cast<const float*>(args.scale_a);
-    t.first_right += work.first_row;
-    //% else
-    t.left.from = static_cast<const float*>(args.scale_a);
-    t.first_left += work.first_row;
-    //% end
-    //% end
-    t.begin = work.begin;
-    return t;
-  }
-};
-
-/// Those of one stage: of two rows in each 64 of the left operand, and of the right one's columns,
-/// which have one each or, as parts of one square, one together.
-struct StageScales {
-  static constexpr int kColumns = kRightLines == 1 ? kSums / 2 : 1;
-  float left[kSubtiles][2], right[kColumns];
-
-  __device__ __forceinline__ void load(const TileScales& tile, int i) {
-    const int stage = tile.begin + i;
-    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      _Pragma("unroll") for (int half = 0; half < 2; ++half)
-        left[s][half] = tile.left.at(tile.first_left + s * 64 + half * 8, stage);
-    _Pragma("unroll") for (int c = 0; c < kColumns; ++c)
-      right[c] = tile.right.at(tile.first_right + c / 2 * 8 + c % 2, stage);
-  }
-  __device__ __forceinline__ float of(int s, int r) const {
-    return left[s][r / 2 % 2] * right[kRightLines == 1 ? r / 4 * 2 + r % 2 : 0];
-  }
-};
-
-//% end
 /// The products of `count` stages.
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          //% if block_scales
-                          u32 row_offset, int group, int lane, const TileScales& scales) {
-                          //% else
                           u32 row_offset, int group, int lane) {
-                          //% end
   //% if left_registers
   const LeftLane mine = LeftLane::of(row_offset, int(threadIdx.x) & 127);
   const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
@@ -191,20 +121,24 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
-    //% if block_scales
-    StageScales now;
-    now.load(scales, i);
-    //% end
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     multiply_stage(part, left0 + place, right0 + place, 0);
+    //% if block_scales
+    const auto scales = StageScales::of(shared.scales + turn.stage * kScaleBytes, row_offset,
+                                        int(threadIdx.x) & 127);
+    //% end
     wgmma_wait<0>();
     pin_all(part);
+    //% if block_scales
+    __syncwarp();  // all lanes have their scales
+    //% end
     release(shared.empty + turn.stage * 8, lane);
     turn.step();
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
       //% if block_scales
-      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r] * now.of(s, r);
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r)
+        sums[s][r] += part[s][r] * scales.of(s, r);
       //% else
       _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r];
       //% end

@@ -1,6 +1,6 @@
 // device:  sm_90a
 // problem: fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128
-// config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=0 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=1
+// config:  cuda_wgmma left=128 right=192 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=1
 
 // ---- parameters ----
 using TypeA = Float8E4;                         // elements of A
@@ -9,12 +9,12 @@ using TypeD = Bfloat;                           // elements of C and D
 using Acc = float;                              // accumulators
 using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
-constexpr int kRightTile = 128;                 // rows of the right operand in it
+constexpr int kRightTile = 192;                 // rows of the right operand in it
 constexpr int kDepth = 128;                     // k of one stage
-constexpr int kStages = 6;                      // places in the ring
+constexpr int kStages = 4;                      // places in the ring
 constexpr int kWarpgroups = 2;                  // that multiply
 constexpr int kWarpgroupRows = 64;              // left rows of each
-constexpr int kSums = 64;                       // of a thread, for 64 left rows
+constexpr int kSums = 96;                       // of a thread, for 64 left rows
 constexpr int kReaders = 8;                     // warps that read one stage
 constexpr int kRegions = 2;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
@@ -22,6 +22,8 @@ constexpr int kClusterRight = 1;                // and along the right rows
 constexpr int kGroup = 8;                       // tiles across a band of the rasterization
 constexpr int kLeftLines = 1;                   // rows of the left operand that share a scale
 constexpr int kRightLines = 128;                // and of the right one
+constexpr int kLeftShare = 1;                   // rows of its tile for which a stage has one scale
+constexpr int kRightShare = 64;                 // and of the right one's
 constexpr int kChunk = 64;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 2;                // of each warp
 constexpr int kCopyRegisters = 40;              // of the warps that copy
@@ -38,7 +40,7 @@ constexpr bool kLeftAcrossK = false;            // the left operand's rows are n
 constexpr bool kRightAcrossK = false;           // the right operand's rows are neighbours
 constexpr u64 kLeftHint = 0x1000000000000000;   // L2 policy: evict first, or normal
 constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or normal
-#define KILN_WGMMA_NAME "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3"
+#define KILN_WGMMA_NAME "wgmma.mma_async.sync.aligned.m64n192k32.f32.e4m3.e4m3"
 #define KILN_WGMMA_SUMS "{%0, %1, %2, %3, %4, %5, %6, %7, " \
   "%8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, " \
@@ -46,9 +48,13 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
   "%32, %33, %34, %35, %36, %37, %38, %39, " \
   "%40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, " \
-  "%56, %57, %58, %59, %60, %61, %62, %63}"
-#define KILN_WGMMA_OPERANDS "%64, %65, p, 1, 1"
-#define KILN_WGMMA_ACCUMULATE "66"
+  "%56, %57, %58, %59, %60, %61, %62, %63, " \
+  "%64, %65, %66, %67, %68, %69, %70, %71, " \
+  "%72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, " \
+  "%88, %89, %90, %91, %92, %93, %94, %95}"
+#define KILN_WGMMA_OPERANDS "%96, %97, p, 1, 1"
+#define KILN_WGMMA_ACCUMULATE "98"
 #define KILN_WGMMA_TIED(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3]), "+f"((d)[4]), "+f"((d)[5]), "+f"((d)[6]), "+f"((d)[7]), \
   "+f"((d)[8]), "+f"((d)[9]), "+f"((d)[10]), "+f"((d)[11]), "+f"((d)[12]), "+f"((d)[13]), "+f"((d)[14]), "+f"((d)[15]), \
   "+f"((d)[16]), "+f"((d)[17]), "+f"((d)[18]), "+f"((d)[19]), "+f"((d)[20]), "+f"((d)[21]), "+f"((d)[22]), "+f"((d)[23]), \
@@ -56,7 +62,11 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
   "+f"((d)[32]), "+f"((d)[33]), "+f"((d)[34]), "+f"((d)[35]), "+f"((d)[36]), "+f"((d)[37]), "+f"((d)[38]), "+f"((d)[39]), \
   "+f"((d)[40]), "+f"((d)[41]), "+f"((d)[42]), "+f"((d)[43]), "+f"((d)[44]), "+f"((d)[45]), "+f"((d)[46]), "+f"((d)[47]), \
   "+f"((d)[48]), "+f"((d)[49]), "+f"((d)[50]), "+f"((d)[51]), "+f"((d)[52]), "+f"((d)[53]), "+f"((d)[54]), "+f"((d)[55]), \
-  "+f"((d)[56]), "+f"((d)[57]), "+f"((d)[58]), "+f"((d)[59]), "+f"((d)[60]), "+f"((d)[61]), "+f"((d)[62]), "+f"((d)[63])
+  "+f"((d)[56]), "+f"((d)[57]), "+f"((d)[58]), "+f"((d)[59]), "+f"((d)[60]), "+f"((d)[61]), "+f"((d)[62]), "+f"((d)[63]), \
+  "+f"((d)[64]), "+f"((d)[65]), "+f"((d)[66]), "+f"((d)[67]), "+f"((d)[68]), "+f"((d)[69]), "+f"((d)[70]), "+f"((d)[71]), \
+  "+f"((d)[72]), "+f"((d)[73]), "+f"((d)[74]), "+f"((d)[75]), "+f"((d)[76]), "+f"((d)[77]), "+f"((d)[78]), "+f"((d)[79]), \
+  "+f"((d)[80]), "+f"((d)[81]), "+f"((d)[82]), "+f"((d)[83]), "+f"((d)[84]), "+f"((d)[85]), "+f"((d)[86]), "+f"((d)[87]), \
+  "+f"((d)[88]), "+f"((d)[89]), "+f"((d)[90]), "+f"((d)[91]), "+f"((d)[92]), "+f"((d)[93]), "+f"((d)[94]), "+f"((d)[95])
 #define KILN_WGMMA_REGISTER "f"
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
@@ -64,6 +74,7 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // ---- cuda/wgmma/wgmma.cu ----
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
 // persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h.
+// Expects scales.h, too.
 
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
@@ -78,66 +89,9 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
   pin_all(sums);
 }
 
-/// One operand's scales in one batch: kLines of its rows share one for every stage of k.
-template <int Lines>
-struct BlockScales {
-  const float* from;
-  i64 rows, pitch;
-  static __device__ __forceinline__ BlockScales of(const void* scales, i64 rows, i64 k, i64 batch) {
-    BlockScales s;
-    s.rows = rows;
-    s.pitch = ceil_div(k, kDepth);
-    s.from = static_cast<const float*>(scales) + batch * ceil_div(rows, Lines) * s.pitch;
-    return s;
-  }
-  __device__ __forceinline__ float at(i64 row, int stage) const {
-    return row < rows ? from[row / Lines * pitch + stage] : 0.0f;
-  }
-};
-
-/// The scales that one thread's sums of a tile meet.
-struct TileScales {
-  BlockScales<kLeftLines> left;
-  BlockScales<kRightLines> right;
-  i64 first_left, first_right;  // rows of sum 0
-  int begin;                    // first stage of the work
-
-  static __device__ __forceinline__ TileScales of(const KilnGpuArgs& args, const Work& work,
-                                                  u32 row_offset, int thread) {
-    TileScales t;
-    t.left = BlockScales<kLeftLines>::of(kSwap ? args.scale_b : args.scale_a,
-                                         kSwap ? args.n : args.m, args.k, work.batch);
-    t.right = BlockScales<kRightLines>::of(kSwap ? args.scale_a : args.scale_b,
-                                           kSwap ? args.m : args.n, args.k, work.batch);
-    t.first_left = i64(work.left) * kLeftTile + row_offset + thread / 32 * 16 + thread % 32 / 4;
-    t.first_right = i64(work.right) * kRightTile + thread % 4 * 2;
-    t.begin = work.begin;
-    return t;
-  }
-};
-
-/// Those of one stage: of two rows in each 64 of the left operand, and of the right one's columns,
-/// which have one each or, as parts of one square, one together.
-struct StageScales {
-  static constexpr int kColumns = kRightLines == 1 ? kSums / 2 : 1;
-  float left[kSubtiles][2], right[kColumns];
-
-  __device__ __forceinline__ void load(const TileScales& tile, int i) {
-    const int stage = tile.begin + i;
-    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      _Pragma("unroll") for (int half = 0; half < 2; ++half)
-        left[s][half] = tile.left.at(tile.first_left + s * 64 + half * 8, stage);
-    _Pragma("unroll") for (int c = 0; c < kColumns; ++c)
-      right[c] = tile.right.at(tile.first_right + c / 2 * 8 + c % 2, stage);
-  }
-  __device__ __forceinline__ float of(int s, int r) const {
-    return left[s][r / 2 % 2] * right[kRightLines == 1 ? r / 4 * 2 + r % 2 : 0];
-  }
-};
-
 /// The products of `count` stages.
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group, int lane, const TileScales& scales) {
+                          u32 row_offset, int group, int lane) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
   constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
   const u64 left0 = descriptor(kLeftLayout, shared.ring + row_offset * 128);
@@ -147,16 +101,18 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
-    StageScales now;
-    now.load(scales, i);
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     multiply_stage(part, left0 + place, right0 + place, 0);
+    const auto scales = StageScales::of(shared.scales + turn.stage * kScaleBytes, row_offset,
+                                        int(threadIdx.x) & 127);
     wgmma_wait<0>();
     pin_all(part);
+    __syncwarp();  // all lanes have their scales
     release(shared.empty + turn.stage * 8, lane);
     turn.step();
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r] * now.of(s, r);
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r)
+        sums[s][r] += part[s][r] * scales.of(s, r);
   }
 }

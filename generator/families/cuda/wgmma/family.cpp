@@ -19,7 +19,7 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 34> kFiles{
+constexpr std::array<std::string_view, 36> kFiles{
     "cuda/common/abi.h",          "cuda/common/types.h",
     "cuda/common/convert_ptx.h",  "cuda/common/convert.h",
     "cuda/common/epilogue.h",     "cuda/common/workspace.h",
@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, 34> kFiles{
     "cuda/common/partials_ptx.h", "cuda/common/partials.h",
     "cuda/wgmma/tile.h",          "cuda/wgmma/ring.h",
     "cuda/wgmma/copy.h",          "cuda/wgmma/consumer.h",
+    "cuda/wgmma/scales_ptx.h",    "cuda/wgmma/scales.h",
     "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",
     "cuda/wgmma/store_ptx.h",     "cuda/wgmma/store.h",
     "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",
@@ -58,16 +59,15 @@ bool factors_fit(const Canonical& p, const CudaWgmma& c) {
   return g.batch == 1 || (stacked && (c.pack_b || g.b.batch_stride == 2 * g.n * g.b.ld));
 }
 
-Scale right_scale(const Gemm& g, const CudaWgmma& c) { return c.swap ? g.scale_a : g.scale_b; }
-
 /// Whether fp32 may be multiplied in parts.
 bool splits(const Gemm& g) { return g.numerics == Numerics::tensor; }
 
-/// What a thread keeps of a stage's scales, and of the group that they are of.
-int scale_registers(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
-  if (!blocks_along_k(g.scale_a)) return 0;
-  const int lines = scale_block(right_scale(g, c)).lines;
-  return 2 * w.subtiles + (lines == 1 ? w.accumulators / 2 : 1) + (grouped(g) ? 20 : 8);
+/// What a thread keeps of a stage's scales.
+int scale_registers(const CudaWgmma& c, const WgmmaSizes& w) {
+  if (w.scale_bytes == 0) return 0;
+  const int rows = w.left.scale_share < 64 ? 2 : 1;
+  const int columns = w.right.scale_share == 1 ? w.accumulators / 2 : c.right / w.right.scale_share;
+  return rows * w.subtiles + columns;
 }
 
 constexpr FirstRule<CudaWgmma> kFirst[] = {
@@ -102,10 +102,8 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
        return c.right >= 8 && c.right <= 256 && c.right % (bytes && c.right > 32 ? 16 : 8) == 0 &&
               c.left >= 64 && c.left <= 256 && c.left % 64 == 0;
      }},
-    {"gate: halves=0, and no sums scaled by blocks of k",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
-       return !gated(p.gemm) || (!c.halves && !blocks_along_k(p.gemm.scale_a));
-     }},
+    {"gate: halves=0", [](const Canonical& p, const DeviceCaps&,
+                          const CudaWgmma& c) { return !gated(p.gemm) || !c.halves; }},
     {"groups: sharing=tiles, halves=0, pack_a=0, pack_b=0, clip=0, and at most 4096 of them",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
        return !grouped(p.gemm) || (c.sharing == Sharing::tiles && !c.halves && !c.pack_a &&
@@ -123,18 +121,14 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
 
 constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
     {"accumulators, register operands and scales fit the registers",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        // Where the kernel starts with 128 registers a thread, the assembler gives up on
        // instructions that alone need as many.
        const auto registers = cuda::wgmma_registers(c);
        const int room = registers.launch <= 128 ? 96 : registers.multiply - 40;
        const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
-       return w.subtiles * w.accumulators *
-                      (c.halves    ? 3
-                       : c.promote ? 2
-                                   : 1) +
-                  words + scale_registers(p.gemm, c, w) <=
-              room;
+       const int sums = w.subtiles * w.accumulators * (c.halves ? 3 : c.promote ? 2 : 1);
+       return sums + words <= room && sums + scale_registers(c, w) <= registers.multiply - 10;
      }},
     {"promote=1 needs 8-bit float operands or halves=1",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
@@ -153,12 +147,6 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return c.promote || !cuda::wgmma_type(p.gemm.a.dtype).starts_with('e') ||
               p.gemm.numerics == Numerics::fast;
-     }},
-    {"right divides the lines of a block-wise scale",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
-       const Scale scale = right_scale(p.gemm, c);
-       const int lines = scale_block(scale).lines;
-       return !blocks_along_k(scale) || lines == 1 || lines % c.right == 0;
      }},
     {"cluster_left*cluster_right is 1 or 2, and right a multiple of 8*cluster_left",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
@@ -265,7 +253,8 @@ std::vector<std::pair<Along, int>> orders(const Canonical& p, const DeviceCaps& 
 int most_stages(const Canonical& p, const DeviceCaps& d, CudaWgmma c) {
   c.stages = 0;
   const auto w = wgmma_sizes(p, d, c);
-  const std::int64_t fit = (d.gpu.shared_block_bytes - w.shared_bytes) / (w.stage_bytes + 16);
+  const std::int64_t fit =
+      (d.gpu.shared_block_bytes - w.shared_bytes) / (w.stage_bytes + w.scale_bytes + 16);
   return static_cast<int>(std::min<std::int64_t>(fit, 16));
 }
 

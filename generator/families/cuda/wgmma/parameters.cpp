@@ -108,6 +108,8 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
     add("kLeftLines", lines(c.swap ? p.gemm.scale_b : p.gemm.scale_a),
         "rows of the left operand that share a scale");
     add("kRightLines", lines(c.swap ? p.gemm.scale_a : p.gemm.scale_b), "and of the right one");
+    add("kLeftShare", w.left.scale_share, "rows of its tile for which a stage has one scale");
+    add("kRightShare", w.right.scale_share, "and of the right one's");
   }
   if (c.sharing == Sharing::split || c.sharing == Sharing::summed)
     add("kSplits", c.splits, "parts that k is divided into");

@@ -1,9 +1,11 @@
 #include "generator/families/cuda/wgmma/sizes.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 
@@ -26,6 +28,21 @@ int chunk_of(const CudaWgmma& c, int right, int size) {
   return 8;
 }
 
+/// Rows of a tile of either side that lie in one block of scales wherever the tile begins. Of a
+/// gate's factors the second one's blocks begin n lines behind the first one's, or both lie in
+/// turn.
+int scale_share(const Gemm& g, bool is_a, const CudaWgmma& c) {
+  const int lines = scale_block(is_a ? g.scale_a : g.scale_b).lines;
+  if (lines == 1) return 1;
+  const bool left = is_a != c.swap, factors = !is_a && gated(g);
+  const int rows = std::gcd(lines, left ? 64 : factors ? c.right / 2 : c.right);
+  if (!factors) return rows;
+  if (g.epilogue.gate_order == GateOrder::interleaved) return std::gcd(lines / 2, rows);
+  // A thread's columns of the right operand share one by eights or not at all.
+  const int share = static_cast<int>(std::gcd(std::int64_t{rows}, g.n));
+  return left || share >= 8 ? share : 1;
+}
+
 WgmmaSizes::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
   const Gemm& g = p.gemm;
   const Matrix& m = is_a ? g.a : g.b;
@@ -44,15 +61,19 @@ WgmmaSizes::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
                  : MapOperand::b,
           m.ld,
           m.batch_stride,
+          scale_share(g, is_a, c),
           {}};
 }
 
-void add_shared(WgmmaSizes& w, const CudaWgmma& c) {
+void add_shared(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
-  w.shared_bytes = c.stages * w.stage_bytes + c.warpgroups * 4 * w.store_buffers * buffer +
-                   c.stages * 16 + c.warpgroups * 4 + bytes_of_tables(w.most_groups);
+  if (blocks_along_k(p.gemm.scale_a))
+    w.scale_bytes = round_up(c.left / w.left.scale_share + c.right / w.right.scale_share, 2) * 4;
+  w.shared_bytes = c.stages * (w.stage_bytes + w.scale_bytes) +
+                   c.warpgroups * 4 * w.store_buffers * buffer + c.stages * 16 + c.warpgroups * 4 +
+                   bytes_of_tables(w.most_groups);
 }
 
 void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
@@ -112,7 +133,7 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   w.store_buffers = w.store == WgmmaSizes::Store::direct ? 0
                     : w.store == WgmmaSizes::Store::tma  ? 2
                                                          : 1;
-  add_shared(w, c);
+  add_shared(w, p, c);
   // Rules see the sizes of clusters that one of them refuses.
   const int cluster_left = std::max(1, c.cluster_left);
   const int cluster_right = std::max(1, c.cluster_right);

@@ -21,6 +21,7 @@ struct WgmmaSizes {
     bool turned;  // transposed on the way to shared memory, so that it becomes k-major
     MapOperand operand;
     std::int64_t ld, batch_stride;  // elements
+    int scale_share;                // rows of a tile for which a stage has one scale
     Packed packed;                  // halves: with two matrices for each batch
   };
   enum class Store : std::uint8_t { tma, staged, direct };
@@ -42,6 +43,7 @@ struct WgmmaSizes {
   int chunk;          // rows of the right operand that one buffer of D holds
   int store_buffers;  // of each warp
   std::int64_t stage_bytes, shared_bytes;
+  std::int64_t scale_bytes;                     // of a stage, where scales are of blocks along k
   std::int64_t tiles_left, tiles_right, tiles;  // of a cluster, and of all batches
   std::int64_t stages_of_k;
   int cluster, clusters;  // blocks of a cluster; clusters of the grid

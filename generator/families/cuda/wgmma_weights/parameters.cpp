@@ -18,8 +18,6 @@ Parameters wgmma_weights_parameters(const Canonical& p, const DeviceCaps& d,
   add("kTilesM", 1, "16 columns each, of a warp");
   auto& v = out.values;
   v["weights"] = "1";
-  // Each stage has scales of its own.
-  v["block_scales"] = "1";
   return out;
 }
 

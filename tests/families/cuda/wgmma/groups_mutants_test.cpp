@@ -63,9 +63,8 @@ const std::vector<Mutant> kMutants{
     {&kMany, "adds no other lane's tiles", "if (lane >= step) sum += other;", ""},
     {&kMany, "reads the list with one warp", "for (int i = thread; i < count; i += threads)",
      "for (int i = thread; i < 32; i += threads)"},
-    {&kBlocks, "takes scales of other rows", "t.first_left += work.first_row;", ""},
-    {&kBlocks, "takes scales behind the matrix's",
-     "t.left.from = static_cast<const float*>(args.scale_a);", ""},
+    {&kBlocks, "takes scales of other rows", "line += work.first_row;", ""},
+    {&kBlocks, "takes scales behind the matrix's", "batch = 0;", ""},
 };
 
 TEST(WgmmaGroupsMutants, AreCaught) { test::expect_caught(kMutants); }

@@ -1,0 +1,119 @@
+//% if block_scales
+// Scales of blocks of k: a stage's lie beside its operands. Warps that copy no operand bring them.
+// Expects abi.h, grid_ptx.h, tile_scheduler.h, ring.h, scales_ptx.h.
+#pragma once
+
+/// Lines of an operand that share a scale, and where the scales of one line begin: one for each
+/// stage of all of k. Null for a line that does not exist.
+template <int Lines>
+KILN_DEVICE const float* scales_of_line(const void* scales, i64 lines, i64 line, i64 batch, i64 k) {
+  if (line < 0 || line >= lines) return nullptr;
+  const i64 row = batch * ((lines + Lines - 1) / Lines) + line / Lines;
+  return static_cast<const float*>(scales) + row * ((k + kDepth - 1) / kDepth);
+}
+
+//% if gate
+/// The line of B that is number `at` of this block's tile; -1 where there is none.
+KILN_DEVICE i64 line_of_b(const KilnGpuArgs& args, const Work& work, int at) {
+  constexpr int kTile = kSwap ? kLeftTile : kRightTile;
+  const int unit = at / kUnit, factor = unit % 2;
+  const i64 j = i64(kSwap ? work.left : work.right) * (kTile / 2) + unit / 2 * kUnit + at % kUnit;
+  //% if gate_order == interleaved
+  return j < args.n ? 2 * j + factor : -1;
+  //% else
+  return j < args.n ? factor * args.n + j : -1;
+  //% end
+}
+
+//% end
+/// The scales that are number `index` of those in a place of the ring.
+KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, int index) {
+  if (index >= kRightScales + kLeftScales) return nullptr;
+  const bool right = index < kRightScales;
+  const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
+  if (right == kSwap) {
+    i64 batch = work.batch, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
+    //% if groups && !masked
+    // Rows of the matrix that all groups share. Scales beyond the group's meet no row that is stored.
+    batch = 0;
+    line += work.first_row;
+    //% end
+    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.m, line, batch, args.k);
+  }
+  //% if gate
+  const i64 line = line_of_b(args, work, at), lines = 2 * args.n;
+  //% else
+  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at, lines = args.n;
+  //% end
+  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, work.batch,
+                                                          args.k);
+}
+
+/// Fills the ring's scales, by each warp of kScaleWarps. They are read kAhead stages before their
+/// place is free.
+KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
+                             int warp, int lane) {
+  constexpr int kLanes = kScaleWarps * 32, kAhead = 4;
+  constexpr int kEach = (kLeftScales + kRightScales + kLanes - 1) / kLanes;  // of a lane
+  const int first_index = warp * 32 + lane;
+  Turn turn;
+  Work work;
+  bool more = scheduler.take(work);
+  wait_for_previous_grid();
+  for (; more; more = scheduler.take(work)) {
+    const float* from[kEach];
+    float scales[kAhead][kEach];
+    _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+      from[e] = scales_at(args, work, first_index + e * kLanes);
+      if (from[e]) from[e] += work.begin;
+      _Pragma("unroll") for (int j = 0; j < kAhead; ++j)
+        scales[j][e] = from[e] && j < work.count ? from[e][j] : 0.0f;
+    }
+    _Pragma("unroll 1") for (int first = 0; first < work.count; first += kAhead) {
+      _Pragma("unroll") for (int j = 0; j < kAhead; ++j) {
+        const int i = first + j;
+        if (i >= work.count) break;
+        mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+        const u32 to = shared.scales + turn.stage * kScaleBytes + first_index * 4;
+        _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+          if (first_index + e * kLanes < kRightScales + kLeftScales)
+            store_scale(to + e * kLanes * 4, scales[j][e]);
+          if (from[e] && i + kAhead < work.count) scales[j][e] = from[e][i + kAhead];
+        }
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(shared.full + turn.stage * 8);
+        turn.step();
+      }
+    }
+  }
+}
+
+/// What one thread's sums of a stage are multiplied by: scales of two rows in each 64 of the left
+/// operand, or of all 64, and of its columns or of columns that share one.
+struct StageScales {
+  static constexpr int kRows = kLeftShare < 64 ? 2 : 1;
+  static constexpr int kColumns = kRightShare == 1 ? kSums / 2 : kRightScales;
+  float left[kSubtiles][kRows], right[kColumns];
+
+  static __device__ __forceinline__ StageScales of(u32 from, u32 row_offset, int thread) {
+    StageScales to;
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      _Pragma("unroll") for (int half = 0; half < kRows; ++half) {
+        const int in_64 = kLeftShare < 64 ? thread / 32 * 16 + thread % 32 / 4 + half * 8 : 0;
+        const int row = int(row_offset) + s * 64 + in_64;
+        to.left[s][half] = load_scale(from + (kRightScales + row / kLeftShare) * 4);
+      }
+    if constexpr (kRightShare == 1) {
+      _Pragma("unroll") for (int c = 0; c < kColumns; c += 2)
+        load_scales(to.right[c], to.right[c + 1], from + (c * 4 + thread % 4 * 2) * 4);
+    } else {
+      _Pragma("unroll") for (int c = 0; c < kColumns; ++c) to.right[c] = load_scale(from + c * 4);
+    }
+    return to;
+  }
+  __device__ __forceinline__ float of(int s, int r) const {
+    const int column = kRightShare == 1 ? r / 4 * 2 + r % 2 : r / 4 * 8 / kRightShare;
+    return left[s][kRows == 2 ? r / 2 % 2 : 0] * right[column];
+  }
+};
+//% end

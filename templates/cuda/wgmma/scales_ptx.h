@@ -1,0 +1,16 @@
+//% if block_scales
+// Scales in shared memory, by address.
+#pragma once
+
+KILN_DEVICE void store_scale(u32 to, float scale) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(scale) : "memory");
+}
+KILN_DEVICE float load_scale(u32 from) {
+  float scale;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(scale) : "r"(from) : "memory");
+  return scale;
+}
+KILN_DEVICE void load_scales(float& x, float& y, u32 from) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(from) : "memory");
+}
+//% end

@@ -1,0 +1,151 @@
+// device:  sm_90a
+// problem: fp8 N T 64 7168 2048 align=16 scale=1x128:128x128
+// config:  cuda_wgmma left=64 right=64 stages=12 warpgroups=1 pingpong=0 swap=1 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=1 promote=1
+
+// ---- parameters ----
+using TypeA = Float8E4;                         // elements of A
+using TypeB = Float8E4;                         // elements of B
+using TypeD = Bfloat;                           // elements of C and D
+using Acc = float;                              // accumulators
+using Real = float;                             // what the epilogue computes in
+constexpr int kLeftTile = 64;                   // rows of the left operand in a block's tile
+constexpr int kRightTile = 64;                  // rows of the right operand in it
+constexpr int kDepth = 128;                     // k of one stage
+constexpr int kStages = 12;                     // places in the ring
+constexpr int kWarpgroups = 1;                  // that multiply
+constexpr int kWarpgroupRows = 64;              // left rows of each
+constexpr int kSums = 32;                       // of a thread, for 64 left rows
+constexpr int kReaders = 4;                     // warps that read one stage
+constexpr int kRegions = 1;                     // warpgroups that share a tile
+constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
+constexpr int kClusterRight = 1;                // and along the right rows
+constexpr int kGroup = 8;                       // tiles across a band of the rasterization
+constexpr int kLeftLines = 128;                 // rows of the left operand that share a scale
+constexpr int kRightLines = 1;                  // and of the right one
+constexpr int kLeftShare = 64;                  // rows of its tile for which a stage has one scale
+constexpr int kRightShare = 1;                  // and of the right one's
+constexpr int kChunk = 64;                      // right rows that one store buffer holds
+constexpr int kStoreBuffers = 2;                // of each warp
+constexpr int kCopyRegisters = 56;              // of the warps that copy
+constexpr int kMultiplyRegisters = 240;         // of the warps that multiply
+constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
+constexpr int kGroupBarrier = 3;                // named barriers from 3 on: one a warpgroup
+constexpr int kCounterBytes = 0;                // front of the workspace
+constexpr bool kPackA = false;                  // A is copied into the workspace first
+constexpr bool kPackB = false;                  // B is copied into the workspace first
+constexpr bool kAlongKA = true;                 // A's neighbours run along k
+constexpr bool kAlongKB = true;                 // B's neighbours run along k
+constexpr bool kSwap = true;                    // left is B: D's tile is computed transposed
+constexpr bool kLeftAcrossK = false;            // the left operand's rows are neighbours in memory
+constexpr bool kRightAcrossK = false;           // the right operand's rows are neighbours
+constexpr u64 kLeftHint = 0x12F0000000000000;   // L2 policy: evict first, or normal
+constexpr u64 kRightHint = 0x14F0000000000000;  // L2 policy: evict last, or normal
+#define KILN_WGMMA_NAME "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3"
+#define KILN_WGMMA_SUMS "{%0, %1, %2, %3, %4, %5, %6, %7, " \
+  "%8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31}"
+#define KILN_WGMMA_OPERANDS "%32, %33, p, 1, 1"
+#define KILN_WGMMA_ACCUMULATE "34"
+#define KILN_WGMMA_TIED(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3]), "+f"((d)[4]), "+f"((d)[5]), "+f"((d)[6]), "+f"((d)[7]), \
+  "+f"((d)[8]), "+f"((d)[9]), "+f"((d)[10]), "+f"((d)[11]), "+f"((d)[12]), "+f"((d)[13]), "+f"((d)[14]), "+f"((d)[15]), \
+  "+f"((d)[16]), "+f"((d)[17]), "+f"((d)[18]), "+f"((d)[19]), "+f"((d)[20]), "+f"((d)[21]), "+f"((d)[22]), "+f"((d)[23]), \
+  "+f"((d)[24]), "+f"((d)[25]), "+f"((d)[26]), "+f"((d)[27]), "+f"((d)[28]), "+f"((d)[29]), "+f"((d)[30]), "+f"((d)[31])
+#define KILN_WGMMA_REGISTER "f"
+#define KILN_ACC_IN(x) "f"(x)
+#define KILN_ACC_OUT(x) "=f"(x)
+
+// ---- cuda/wgmma/scales.h ----
+// Scales of blocks of k: a stage's lie beside its operands. Warps that copy no operand bring them.
+// Expects abi.h, grid_ptx.h, tile_scheduler.h, ring.h, scales_ptx.h.
+
+/// Lines of an operand that share a scale, and where the scales of one line begin: one for each
+/// stage of all of k. Null for a line that does not exist.
+template <int Lines>
+KILN_DEVICE const float* scales_of_line(const void* scales, i64 lines, i64 line, i64 batch, i64 k) {
+  if (line < 0 || line >= lines) return nullptr;
+  const i64 row = batch * ((lines + Lines - 1) / Lines) + line / Lines;
+  return static_cast<const float*>(scales) + row * ((k + kDepth - 1) / kDepth);
+}
+
+/// The scales that are number `index` of those in a place of the ring.
+KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, int index) {
+  if (index >= kRightScales + kLeftScales) return nullptr;
+  const bool right = index < kRightScales;
+  const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
+  if (right == kSwap) {
+    i64 batch = work.batch, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
+    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.m, line, batch, args.k);
+  }
+  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at, lines = args.n;
+  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, work.batch,
+                                                          args.k);
+}
+
+/// Fills the ring's scales, by each warp of kScaleWarps. They are read kAhead stages before their
+/// place is free.
+KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
+                             int warp, int lane) {
+  constexpr int kLanes = kScaleWarps * 32, kAhead = 4;
+  constexpr int kEach = (kLeftScales + kRightScales + kLanes - 1) / kLanes;  // of a lane
+  const int first_index = warp * 32 + lane;
+  Turn turn;
+  Work work;
+  bool more = scheduler.take(work);
+  wait_for_previous_grid();
+  for (; more; more = scheduler.take(work)) {
+    const float* from[kEach];
+    float scales[kAhead][kEach];
+    _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+      from[e] = scales_at(args, work, first_index + e * kLanes);
+      if (from[e]) from[e] += work.begin;
+      _Pragma("unroll") for (int j = 0; j < kAhead; ++j)
+        scales[j][e] = from[e] && j < work.count ? from[e][j] : 0.0f;
+    }
+    _Pragma("unroll 1") for (int first = 0; first < work.count; first += kAhead) {
+      _Pragma("unroll") for (int j = 0; j < kAhead; ++j) {
+        const int i = first + j;
+        if (i >= work.count) break;
+        mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+        const u32 to = shared.scales + turn.stage * kScaleBytes + first_index * 4;
+        _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+          if (first_index + e * kLanes < kRightScales + kLeftScales)
+            store_scale(to + e * kLanes * 4, scales[j][e]);
+          if (from[e] && i + kAhead < work.count) scales[j][e] = from[e][i + kAhead];
+        }
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(shared.full + turn.stage * 8);
+        turn.step();
+      }
+    }
+  }
+}
+
+/// What one thread's sums of a stage are multiplied by: scales of two rows in each 64 of the left
+/// operand, or of all 64, and of its columns or of columns that share one.
+struct StageScales {
+  static constexpr int kRows = kLeftShare < 64 ? 2 : 1;
+  static constexpr int kColumns = kRightShare == 1 ? kSums / 2 : kRightScales;
+  float left[kSubtiles][kRows], right[kColumns];
+
+  static __device__ __forceinline__ StageScales of(u32 from, u32 row_offset, int thread) {
+    StageScales to;
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      _Pragma("unroll") for (int half = 0; half < kRows; ++half) {
+        const int in_64 = kLeftShare < 64 ? thread / 32 * 16 + thread % 32 / 4 + half * 8 : 0;
+        const int row = int(row_offset) + s * 64 + in_64;
+        to.left[s][half] = load_scale(from + (kRightScales + row / kLeftShare) * 4);
+      }
+    if constexpr (kRightShare == 1) {
+      _Pragma("unroll") for (int c = 0; c < kColumns; c += 2)
+        load_scales(to.right[c], to.right[c + 1], from + (c * 4 + thread % 4 * 2) * 4);
+    } else {
+      _Pragma("unroll") for (int c = 0; c < kColumns; ++c) to.right[c] = load_scale(from + c * 4);
+    }
+    return to;
+  }
+  __device__ __forceinline__ float of(int s, int r) const {
+    const int column = kRightShare == 1 ? r / 4 * 2 + r % 2 : r / 4 * 8 / kRightShare;
+    return left[s][kRows == 2 ? r / 2 % 2 : 0] * right[column];
+  }
+};
