@@ -133,11 +133,9 @@ KILN_DEVICE float load_scale(u32 from) {
   kiln_emu_ops->shared_load(&scale, from, 4);
   return scale;
 }
-KILN_DEVICE void load_scales(float& x, float& y, u32 from) {
-  float pair[2];
-  kiln_emu_ops->shared_load(pair, from, 8);
-  x = pair[0];
-  y = pair[1];
+template <int Scales>
+KILN_DEVICE void load_scales(float (&r)[Scales], u32 from) {
+  kiln_emu_ops->shared_load(r, from, sizeof(r));
 }
 
 KILN_DEVICE void ldmatrix_x4(u32 (&r)[4], u32 from) { kiln_emu_ops->matrix_load(r, from, 4, 0); }

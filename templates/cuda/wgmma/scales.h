@@ -49,6 +49,16 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
                                                           args.k);
 }
 
+/// Where scale `index` lies in a place of the ring. The instructions that multiply read as much
+/// shared memory as it gives, so the fewer reads of scales, the better.
+KILN_DEVICE constexpr int place_of_scale(int index) {
+  if (index < kRightScales)
+    return kRightShare == 1 ? index % 8 / 2 * kLaneScales + index / 8 * 2 + index % 2 : index;
+  const int row = index - kRightScales;
+  // Rows of one lane beside each other.
+  return kRightPlaces + (kLeftShare == 1 ? (row / 16 * 8 + row % 8) * 2 + row / 8 % 2 : row);
+}
+
 /// Fills the ring's scales, by each warp of kScaleWarps. They are read kAhead stages before their
 /// place is free.
 KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
@@ -74,10 +84,11 @@ KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, cons
         const int i = first + j;
         if (i >= work.count) break;
         mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
-        const u32 to = shared.scales + turn.stage * kScaleBytes + first_index * 4;
+        const u32 to = shared.scales + turn.stage * kScaleBytes;
         _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
-          if (first_index + e * kLanes < kRightScales + kLeftScales)
-            store_scale(to + e * kLanes * 4, scales[j][e]);
+          const int index = first_index + e * kLanes;
+          if (index < kRightScales + kLeftScales)
+            store_scale(to + place_of_scale(index) * 4, scales[j][e]);
           if (from[e] && i + kAhead < work.count) scales[j][e] = from[e][i + kAhead];
         }
         __syncwarp();
@@ -93,27 +104,30 @@ KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, cons
 struct StageScales {
   static constexpr int kRows = kLeftShare < 64 ? 2 : 1;
   static constexpr int kColumns = kRightShare == 1 ? kSums / 2 : kRightScales;
-  float left[kSubtiles][kRows], right[kColumns];
+  static constexpr int kReads = (kColumns + 3) / 4;
+  float left[kSubtiles][2], right[kReads][4];
 
   static __device__ __forceinline__ StageScales of(u32 from, u32 row_offset, int thread) {
     StageScales to;
-    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      _Pragma("unroll") for (int half = 0; half < kRows; ++half) {
-        const int in_64 = kLeftShare < 64 ? thread / 32 * 16 + thread % 32 / 4 + half * 8 : 0;
-        const int row = int(row_offset) + s * 64 + in_64;
-        to.left[s][half] = load_scale(from + (kRightScales + row / kLeftShare) * 4);
+    const u32 first_right = kRightShare == 1 ? from + thread % 4 * (kLaneScales * 4) : from;
+    _Pragma("unroll") for (int i = 0; i < kReads; ++i)
+      load_scales(to.right[i], first_right + i * 16);
+    const int in_64 = kRows == 2 ? thread / 32 * 16 + thread % 32 / 4 : 0;
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s) {
+      const int row = int(row_offset) + s * 64 + in_64;
+      if constexpr (kLeftShare == 1) {
+        load_scales(to.left[s], from + place_of_scale(kRightScales + row) * 4);
+      } else {
+        _Pragma("unroll") for (int half = 0; half < kRows; ++half)
+          to.left[s][half] =
+              load_scale(from + place_of_scale(kRightScales + (row + half * 8) / kLeftShare) * 4);
       }
-    if constexpr (kRightShare == 1) {
-      _Pragma("unroll") for (int c = 0; c < kColumns; c += 2)
-        load_scales(to.right[c], to.right[c + 1], from + (c * 4 + thread % 4 * 2) * 4);
-    } else {
-      _Pragma("unroll") for (int c = 0; c < kColumns; ++c) to.right[c] = load_scale(from + c * 4);
     }
     return to;
   }
   __device__ __forceinline__ float of(int s, int r) const {
     const int column = kRightShare == 1 ? r / 4 * 2 + r % 2 : r / 4 * 8 / kRightShare;
-    return left[s][kRows == 2 ? r / 2 % 2 : 0] * right[column];
+    return left[s][kRows == 2 ? r / 2 % 2 : 0] * right[column / 4][column % 4];
   }
 };
 //% end

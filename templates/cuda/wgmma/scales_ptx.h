@@ -10,7 +10,13 @@ KILN_DEVICE float load_scale(u32 from) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(scale) : "r"(from) : "memory");
   return scale;
 }
-KILN_DEVICE void load_scales(float& x, float& y, u32 from) {
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(from) : "memory");
+KILN_DEVICE void load_scales(float (&r)[2], u32 from) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(from) : "memory");
+}
+KILN_DEVICE void load_scales(float (&r)[4], u32 from) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3])
+               : "r"(from)
+               : "memory");
 }
 //% end

@@ -27,9 +27,12 @@ constexpr int kStoreBytes = 0;
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
 //% if block_scales
 // A place of the ring has one scale for every kRightShare rows of the right tile and, behind them,
-// kLeftShare rows of the left one.
+// one for every kLeftShare of the left one. Those of single right rows lie as a lane wants them,
+// kLaneScales of each quarter of the warp, which four lanes read from different banks.
 constexpr int kLeftScales = kLeftTile / kLeftShare, kRightScales = kRightTile / kRightShare;
-constexpr int kScaleBytes = (kLeftScales + kRightScales + 1) / 2 * 8;
+constexpr int kLaneScales = ((kRightTile + 15) / 16 + ((kRightTile + 15) / 16 % 4 == 0)) * 4;
+constexpr int kRightPlaces = kRightShare == 1 ? 4 * kLaneScales : (kRightScales + 3) / 4 * 4;
+constexpr int kScaleBytes = (kRightPlaces + kLeftScales + 3) / 4 * 16;
 constexpr int kScaleWarps = kLeftScales + kRightScales > 64   ? 3
                             : kLeftScales + kRightScales > 32 ? 2
                                                               : 1;  // that bring them

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "generator/families/cuda/wgmma/sizes.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::cuda {
 namespace {
@@ -47,10 +48,22 @@ double stage_cycles(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c,
   return std::max({multiply, moved, copied}) + turn + fetched + (w.cluster > 1 ? 10 : 0);
 }
 
+/// Groups of rows share one A and one D; half of the rows that masked groups may have count.
+double rows_of(const Gemm& g) {
+  if (g.grouping == Grouping::rows) return double(g.m);
+  return double(g.m) * double(g.batch) / (g.grouping == Grouping::masked ? 2 : 1);
+}
+
+/// Clusters' tiles; of groups as many as are expected, half of the last one of each being empty.
+double tiles_of(const Gemm& g, const WgmmaSizes& w, const CudaWgmma& c) {
+  if (!grouped(g)) return double(w.tiles);
+  const double rows = c.swap ? double(c.right) * c.cluster_right : double(c.left) * c.cluster_left;
+  return (rows_of(g) / rows + double(g.batch) / 2) * double(c.swap ? w.tiles_left : w.tiles_right);
+}
+
 double bytes_of(const Gemm& g) {
-  return double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
-                            double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype) +
-                            double(g.m) * double(g.n) * size_of(g.d.dtype));
+  return rows_of(g) * (double(g.k) * size_of(g.a.dtype) + double(g.n) * size_of(g.d.dtype)) +
+         double(g.batch) * double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype);
 }
 
 /// Cycles of a warpgroup to store one element of D. Where rows of D stand at any
@@ -66,7 +79,7 @@ double out_of_registers(const Canonical& p, const WgmmaSizes& w, const CudaWgmma
 double bytes_beyond(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c) {
   const auto beyond = [&](const WgmmaSizes::Side& s, bool clipped, std::int64_t tile,
                           std::int64_t copies) {
-    if (s.across_k || clipped || s.factors) return 0.0;
+    if (s.across_k || clipped || s.factors || grouped(p.gemm)) return 0.0;
     return double(round_up(s.rows, tile) - s.rows) * double(copies);
   };
   const double rows =
@@ -90,7 +103,7 @@ double memory_ns(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w, c
   const double one = std::min(port, flight / kLatency);
   const double two = std::min(port, 2 * flight / kLatency);
   if (c.sharing == Sharing::stream) return bytes / std::min(rate, groups * two);
-  const double items = double(w.tiles) * c.splits;
+  const double items = tiles_of(p.gemm, w, c) * c.splits;
   const double item = bytes / items;
   const double whole = std::floor(items / groups), rest = items - whole * groups;
   double ns = 0;
@@ -107,7 +120,7 @@ double wgmma_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c, con
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 2.0);  // the clock under load
   const double tile = double(c.left) * c.right;
   const int splits = c.splits;
-  const double per_cluster = double(w.tiles) * splits / w.clusters;
+  const double per_cluster = tiles_of(p.gemm, w, c) * splits / w.clusters;
   const double rounds = c.sharing == Sharing::stream ? per_cluster + 0.1 : std::ceil(per_cluster);
   // Where another tile follows, pingpong hides half of the epilogue.
   const double finish = tile * out_of_registers(p, w, c) / c.warpgroups + 650;

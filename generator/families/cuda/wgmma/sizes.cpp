@@ -65,12 +65,20 @@ WgmmaSizes::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
           {}};
 }
 
+/// kScaleBytes of templates/cuda/wgmma/tile.h.
+std::int64_t scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
+  const int of_lane = ceil_div(c.right, 16) + (ceil_div(c.right, 16) % 4 == 0 ? 1 : 0);
+  const int share = w.right.scale_share;
+  const int right = share == 1 ? 4 * 4 * of_lane : round_up(c.right / share, 4);
+  return std::int64_t{round_up(right + c.left / w.left.scale_share, 4)} * 4;
+}
+
 void add_shared(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
   if (blocks_along_k(p.gemm.scale_a))
-    w.scale_bytes = round_up(c.left / w.left.scale_share + c.right / w.right.scale_share, 2) * 4;
+    w.scale_bytes = scale_bytes(w, c);
   w.shared_bytes = c.stages * (w.stage_bytes + w.scale_bytes) +
                    c.warpgroups * 4 * w.store_buffers * buffer + c.stages * 16 + c.warpgroups * 4 +
                    bytes_of_tables(w.most_groups);
