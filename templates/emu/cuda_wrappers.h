@@ -127,6 +127,9 @@ KILN_DEVICE u32 load_shared_word(u32 from) {
   return value;
 }
 
+KILN_DEVICE void read_four_scales(float (&r)[4], const float* from) {
+  for (int i = 0; i < 4; ++i) r[i] = from[i];
+}
 KILN_DEVICE void store_scale(u32 to, float scale) { kiln_emu_ops->shared_store(to, &scale, 4); }
 KILN_DEVICE float load_scale(u32 from) {
   float scale;

@@ -44,6 +44,13 @@ const Base kBlocks{"blocks", "sm_90a", "fp8 N T 200 256 800 batch=2 align=16 sca
                              .sharing = Sharing::split,
                              .splits = 2,
                              .promote = true}};
+const Base kTurned{"turned", "sm_90a", "fp8 N T 200 200 1024 align=16 scale=1x128:128x128",
+                   CudaWgmma{.left = 128,
+                             .right = 64,
+                             .stages = 3,
+                             .warpgroups = 2,
+                             .promote = true,
+                             .alternate = true}};
 const Base kGate{"gate", "sm_90a", "fp8 N T 100 152 400 align=16 scale=1x128:128x128 gate=silu",
                  CudaWgmma{.left = 64, .right = 96, .stages = 3, .warpgroups = 1, .promote = true}};
 const Base kTurns{
@@ -109,7 +116,8 @@ const std::vector<Mutant> kMutants{
     {&kBlocks, "adds without scales", "part[s][r] * scales.of(s, r)", "part[s][r]"},
     {&kBlocks, "reads the scales of the place before", "StageScales::of(shared.scales + turn.stage",
      "StageScales::of(shared.scales + (turn.stage ^ 1)"},
-    {&kSwapped, "repeats the first stages' scales", "scales[j][e] = from[e][i + kAhead];", ";"},
+    {&kSwapped, "repeats the first stages' scales",
+     "if (from[e] != nullptr) from[e] += kScaleChunk;", ""},
     {&kBlocks, "brings scales to a place that is being read",
      "mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);\n        const u32 to",
      "const u32 to"},
@@ -119,6 +127,11 @@ const std::vector<Mutant> kMutants{
     {&kSwapped, "one column's scale for both", "r / 4 * 2 + r % 2", "r / 4 * 2"},
     {&kSwapped, "forgets the tile", "kSwap ? work.right * kRightTile", "kSwap ? 0"},
     {&kSwapped, "forgets the tile of B", "kSwap ? work.left * kLeftTile", "kSwap ? 0"},
+    {&kTurned, "gives nobody the first turn",
+     "if (group == 1) named_barrier_arrive(kTurnBarrier, 256);", ""},
+    {&kTurned, "leaves out a step", "multiply_steps<3, 4>(", "multiply_steps<3, 3>("},
+    {&kTurned, "reads four scales as one line's", "read_four_scales(to, from);",
+     "read_four_scales(to, from + 1);"},
     {&kGate, "takes the first factor's scales", "factor * args.n + j", "j"},
     {&kGate, "counts a factor's lines as both", "work.right) * (kTile / 2)", "work.right) * kTile"},
     {&kTurns, "takes the first factor's scales", "2 * j + factor", "2 * j"},
@@ -178,7 +191,8 @@ TEST(ScaleMutants, AreCaught) {
 }
 
 TEST(ScaleMutants, UnchangedKernelsAreClean) {
-  for (const Base* base : {&kMixed, &kSixes, &kBlocks, &kSwapped, &kGate, &kTurns, &kLines}) {
+  for (const Base* base :
+       {&kMixed, &kSixes, &kBlocks, &kSwapped, &kTurned, &kGate, &kTurns, &kLines}) {
     const Bound b = bind(*base);
     const auto kernel = test::emulated_kernel(b.gemm, b.device, b.config);
     ASSERT_TRUE(kernel) << base->name << ": " << kernel.error().message;

@@ -32,7 +32,10 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
     //% else
   const u32 kRowOffset = group * kWarpgroupRows;
   const int region = group;
-  //% if sharing == tiles
+  //% if alternate
+  if (group == 1) named_barrier_arrive(kTurnBarrier, 256);
+  //% end
+  //% if sharing == tiles && !alternate
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
   //% if groups
   if (group > 0 && scheduler.next < scheduler.tiles)  // blocks may be left without a tile

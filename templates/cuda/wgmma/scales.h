@@ -59,11 +59,24 @@ KILN_DEVICE constexpr int place_of_scale(int index) {
   return kRightPlaces + (kLeftShare == 1 ? (row / 16 * 8 + row % 8) * 2 + row / 8 % 2 : row);
 }
 
-/// Fills the ring's scales, by each warp of kScaleWarps. They are read kAhead stages before their
-/// place is free.
+constexpr int kScaleChunk = 4;  // stages whose scales are read together
+
+/// A chunk, of which `count` exist. A warp's reads of different lines are as many accesses of the
+/// memory that the instructions multiply from: one brings all four where it can.
+KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
+  if (count >= kScaleChunk && from != nullptr && (reinterpret_cast<u64>(from) & 15) == 0) {
+    read_four_scales(to, from);
+    return;
+  }
+  _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j)
+    to[j] = from != nullptr && j < count ? from[j] : 0.0f;
+}
+
+/// Fills the ring's scales, by each warp of kScaleWarps. A chunk is read while the one before it is
+/// handed out.
 KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                              int warp, int lane) {
-  constexpr int kLanes = kScaleWarps * 32, kAhead = 4;
+  constexpr int kLanes = kScaleWarps * 32;
   constexpr int kEach = (kLeftScales + kRightScales + kLanes - 1) / kLanes;  // of a lane
   const int first_index = warp * 32 + lane;
   Turn turn;
@@ -72,24 +85,26 @@ KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, cons
   wait_for_previous_grid();
   for (; more; more = scheduler.take(work)) {
     const float* from[kEach];
-    float scales[kAhead][kEach];
+    float now[kEach][kScaleChunk], next[kEach][kScaleChunk];
     _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
       from[e] = scales_at(args, work, first_index + e * kLanes);
       if (from[e]) from[e] += work.begin;
-      _Pragma("unroll") for (int j = 0; j < kAhead; ++j)
-        scales[j][e] = from[e] && j < work.count ? from[e][j] : 0.0f;
+      read_scales(next[e], from[e], work.count);
     }
-    _Pragma("unroll 1") for (int first = 0; first < work.count; first += kAhead) {
-      _Pragma("unroll") for (int j = 0; j < kAhead; ++j) {
-        const int i = first + j;
-        if (i >= work.count) break;
+    _Pragma("unroll 1") for (int first = 0; first < work.count; first += kScaleChunk) {
+      _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+        _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j) now[e][j] = next[e][j];
+        if (from[e] != nullptr) from[e] += kScaleChunk;
+        read_scales(next[e], from[e], work.count - first - kScaleChunk);
+      }
+      _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j) {
+        if (first + j >= work.count) break;
         mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
         const u32 to = shared.scales + turn.stage * kScaleBytes;
         _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
           const int index = first_index + e * kLanes;
           if (index < kRightScales + kLeftScales)
-            store_scale(to + place_of_scale(index) * 4, scales[j][e]);
-          if (from[e] && i + kAhead < work.count) scales[j][e] = from[e][i + kAhead];
+            store_scale(to + place_of_scale(index) * 4, now[e][j]);
         }
         __syncwarp();
         if (lane == 0) mbarrier_arrive(shared.full + turn.stage * 8);

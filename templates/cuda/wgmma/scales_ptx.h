@@ -1,6 +1,14 @@
 //% if block_scales
-// Scales in shared memory, by address.
+// Scales: four of memory at once, and those in shared memory, by address.
 #pragma once
+
+/// `from` is a multiple of 16 bytes.
+KILN_DEVICE void read_four_scales(float (&r)[4], const float* from) {
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3])
+               : "l"(from)
+               : "memory");
+}
 
 KILN_DEVICE void store_scale(u32 to, float scale) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(scale) : "memory");

@@ -17,6 +17,16 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const LeftWords& 
   pin_all(sums);
 }
 //% else
+//% if alternate
+/// Steps of a stage's four.
+template <int First, int End>
+KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
+  _Pragma("unroll") for (int step = First; step < End; ++step)
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      wgmma_m64(sums[s], left + ((s * 64 * 128 + step * 32) >> 4), right + ((step * 32) >> 4),
+                accumulate | step);
+}
+//% else
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
   constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
@@ -29,6 +39,7 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
   wgmma_commit();
   pin_all(sums);
 }
+//% end
 //% end
 
 //% if halves
@@ -123,7 +134,21 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
+    //% if alternate
+    // The tensor cores serve warps in turn: two warpgroups that issue together end together, and
+    // promote while nothing is multiplied. So each waits until the other's last step is left.
+    named_barrier_sync(kTurnBarrier + group, 256);
+    pin_all(part);
+    wgmma_fence();
+    multiply_steps<0, 3>(part, left0 + place, right0 + place, 0);
+    wgmma_commit();
+    multiply_steps<3, 4>(part, left0 + place, right0 + place, 1);
+    wgmma_commit();
+    wgmma_wait<1>();
+    named_barrier_arrive(kTurnBarrier + 1 - group, 256);
+    //% else
     multiply_stage(part, left0 + place, right0 + place, 0);
+    //% end
     //% if block_scales
     const auto scales = StageScales::of(shared.scales + turn.stage * kScaleBytes, row_offset,
                                         int(threadIdx.x) & 127);

@@ -1,6 +1,6 @@
 // device:  sm_90a
 // problem: fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128
-// config:  cuda_wgmma left=128 right=192 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=1
+// config:  cuda_wgmma left=128 right=192 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=1 alternate=1
 
 // ---- parameters ----
 using TypeA = Float8E4;                         // elements of A
@@ -76,17 +76,13 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h.
 // Expects scales.h, too.
 
-/// The instructions of one stage; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
-  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
-  pin_all(sums);
-  wgmma_fence();
-  _Pragma("unroll") for (int step = 0; step < 4; ++step)
+/// Steps of a stage's four.
+template <int First, int End>
+KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
+  _Pragma("unroll") for (int step = First; step < End; ++step)
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      wgmma_m64(sums[s], left + ((s * 64 * 128 + step * kLeftStep) >> 4),
-                right + ((step * kRightStep) >> 4), accumulate | step);
-  wgmma_commit();
-  pin_all(sums);
+      wgmma_m64(sums[s], left + ((s * 64 * 128 + step * 32) >> 4), right + ((step * 32) >> 4),
+                accumulate | step);
 }
 
 /// The products of `count` stages.
@@ -103,7 +99,17 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
-    multiply_stage(part, left0 + place, right0 + place, 0);
+    // The tensor cores serve warps in turn: two warpgroups that issue together end together, and
+    // promote while nothing is multiplied. So each waits until the other's last step is left.
+    named_barrier_sync(kTurnBarrier + group, 256);
+    pin_all(part);
+    wgmma_fence();
+    multiply_steps<0, 3>(part, left0 + place, right0 + place, 0);
+    wgmma_commit();
+    multiply_steps<3, 4>(part, left0 + place, right0 + place, 1);
+    wgmma_commit();
+    wgmma_wait<1>();
+    named_barrier_arrive(kTurnBarrier + 1 - group, 256);
     const auto scales = StageScales::of(shared.scales + turn.stage * kScaleBytes, row_offset,
                                         int(threadIdx.x) & 127);
     wgmma_wait<0>();

@@ -98,11 +98,34 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
                                                           args.k);
 }
 
-/// Fills the ring's scales, by each warp of kScaleWarps. They are read kAhead stages before their
-/// place is free.
+/// Where scale `index` lies in a place of the ring. The instructions that multiply read as much
+/// shared memory as it gives, so the fewer reads of scales, the better.
+KILN_DEVICE constexpr int place_of_scale(int index) {
+  if (index < kRightScales)
+    return kRightShare == 1 ? index % 8 / 2 * kLaneScales + index / 8 * 2 + index % 2 : index;
+  const int row = index - kRightScales;
+  // Rows of one lane beside each other.
+  return kRightPlaces + (kLeftShare == 1 ? (row / 16 * 8 + row % 8) * 2 + row / 8 % 2 : row);
+}
+
+constexpr int kScaleChunk = 4;  // stages whose scales are read together
+
+/// A chunk, of which `count` exist. A warp's reads of different lines are as many accesses of the
+/// memory that the instructions multiply from: one brings all four where it can.
+KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
+  if (count >= kScaleChunk && from != nullptr && (reinterpret_cast<u64>(from) & 15) == 0) {
+    read_four_scales(to, from);
+    return;
+  }
+  _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j)
+    to[j] = from != nullptr && j < count ? from[j] : 0.0f;
+}
+
+/// Fills the ring's scales, by each warp of kScaleWarps. A chunk is read while the one before it is
+/// handed out.
 KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                              int warp, int lane) {
-  constexpr int kLanes = kScaleWarps * 32, kAhead = 4;
+  constexpr int kLanes = kScaleWarps * 32;
   constexpr int kEach = (kLeftScales + kRightScales + kLanes - 1) / kLanes;  // of a lane
   const int first_index = warp * 32 + lane;
   Turn turn;
@@ -111,23 +134,26 @@ KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, cons
   wait_for_previous_grid();
   for (; more; more = scheduler.take(work)) {
     const float* from[kEach];
-    float scales[kAhead][kEach];
+    float now[kEach][kScaleChunk], next[kEach][kScaleChunk];
     _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
       from[e] = scales_at(args, work, first_index + e * kLanes);
       if (from[e]) from[e] += work.begin;
-      _Pragma("unroll") for (int j = 0; j < kAhead; ++j)
-        scales[j][e] = from[e] && j < work.count ? from[e][j] : 0.0f;
+      read_scales(next[e], from[e], work.count);
     }
-    _Pragma("unroll 1") for (int first = 0; first < work.count; first += kAhead) {
-      _Pragma("unroll") for (int j = 0; j < kAhead; ++j) {
-        const int i = first + j;
-        if (i >= work.count) break;
+    _Pragma("unroll 1") for (int first = 0; first < work.count; first += kScaleChunk) {
+      _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+        _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j) now[e][j] = next[e][j];
+        if (from[e] != nullptr) from[e] += kScaleChunk;
+        read_scales(next[e], from[e], work.count - first - kScaleChunk);
+      }
+      _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j) {
+        if (first + j >= work.count) break;
         mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
-        const u32 to = shared.scales + turn.stage * kScaleBytes + first_index * 4;
+        const u32 to = shared.scales + turn.stage * kScaleBytes;
         _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
-          if (first_index + e * kLanes < kRightScales + kLeftScales)
-            store_scale(to + e * kLanes * 4, scales[j][e]);
-          if (from[e] && i + kAhead < work.count) scales[j][e] = from[e][i + kAhead];
+          const int index = first_index + e * kLanes;
+          if (index < kRightScales + kLeftScales)
+            store_scale(to + place_of_scale(index) * 4, now[e][j]);
         }
         __syncwarp();
         if (lane == 0) mbarrier_arrive(shared.full + turn.stage * 8);
@@ -142,26 +168,29 @@ KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, cons
 struct StageScales {
   static constexpr int kRows = kLeftShare < 64 ? 2 : 1;
   static constexpr int kColumns = kRightShare == 1 ? kSums / 2 : kRightScales;
-  float left[kSubtiles][kRows], right[kColumns];
+  static constexpr int kReads = (kColumns + 3) / 4;
+  float left[kSubtiles][2], right[kReads][4];
 
   static __device__ __forceinline__ StageScales of(u32 from, u32 row_offset, int thread) {
     StageScales to;
-    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      _Pragma("unroll") for (int half = 0; half < kRows; ++half) {
-        const int in_64 = kLeftShare < 64 ? thread / 32 * 16 + thread % 32 / 4 + half * 8 : 0;
-        const int row = int(row_offset) + s * 64 + in_64;
-        to.left[s][half] = load_scale(from + (kRightScales + row / kLeftShare) * 4);
+    const u32 first_right = kRightShare == 1 ? from + thread % 4 * (kLaneScales * 4) : from;
+    _Pragma("unroll") for (int i = 0; i < kReads; ++i)
+      load_scales(to.right[i], first_right + i * 16);
+    const int in_64 = kRows == 2 ? thread / 32 * 16 + thread % 32 / 4 : 0;
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s) {
+      const int row = int(row_offset) + s * 64 + in_64;
+      if constexpr (kLeftShare == 1) {
+        load_scales(to.left[s], from + place_of_scale(kRightScales + row) * 4);
+      } else {
+        _Pragma("unroll") for (int half = 0; half < kRows; ++half)
+          to.left[s][half] =
+              load_scale(from + place_of_scale(kRightScales + (row + half * 8) / kLeftShare) * 4);
       }
-    if constexpr (kRightShare == 1) {
-      _Pragma("unroll") for (int c = 0; c < kColumns; c += 2)
-        load_scales(to.right[c], to.right[c + 1], from + (c * 4 + thread % 4 * 2) * 4);
-    } else {
-      _Pragma("unroll") for (int c = 0; c < kColumns; ++c) to.right[c] = load_scale(from + c * 4);
     }
     return to;
   }
   __device__ __forceinline__ float of(int s, int r) const {
     const int column = kRightShare == 1 ? r / 4 * 2 + r % 2 : r / 4 * 8 / kRightShare;
-    return left[s][kRows == 2 ? r / 2 % 2 : 0] * right[column];
+    return left[s][kRows == 2 ? r / 2 % 2 : 0] * right[column / 4][column % 4];
   }
 };

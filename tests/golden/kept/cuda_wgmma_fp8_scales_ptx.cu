@@ -56,7 +56,15 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_OUT(x) "=f"(x)
 
 // ---- cuda/wgmma/scales_ptx.h ----
-// Scales in shared memory, by address.
+// Scales: four of memory at once, and those in shared memory, by address.
+
+/// `from` is a multiple of 16 bytes.
+KILN_DEVICE void read_four_scales(float (&r)[4], const float* from) {
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3])
+               : "l"(from)
+               : "memory");
+}
 
 KILN_DEVICE void store_scale(u32 to, float scale) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(scale) : "memory");
@@ -66,6 +74,12 @@ KILN_DEVICE float load_scale(u32 from) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(scale) : "r"(from) : "memory");
   return scale;
 }
-KILN_DEVICE void load_scales(float& x, float& y, u32 from) {
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(from) : "memory");
+KILN_DEVICE void load_scales(float (&r)[2], u32 from) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(from) : "memory");
+}
+KILN_DEVICE void load_scales(float (&r)[4], u32 from) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3])
+               : "r"(from)
+               : "memory");
 }

@@ -28,6 +28,7 @@ struct CudaWgmma {
   bool paired = false;  // rows of D at any address: stored by pairs straight from registers
   bool clip = false;    // copies end with the operand: none of rows that do not exist
   bool halves = false;  // fp32: multiplied in two parts of half precision, split in the workspace
+  bool alternate = false;  // promote: the two warpgroups of a tile take turns at the tensor cores
   auto operator<=>(const CudaWgmma&) const = default;
 
   static constexpr auto fields() {
@@ -50,7 +51,8 @@ struct CudaWgmma {
                       Field<C, bool>{"promote", &C::promote},
                       Field<C, bool>{"paired", &C::paired, 1, true},
                       Field<C, bool>{"clip", &C::clip, 1, true},
-                      Field<C, bool>{"halves", &C::halves, 1, true}};
+                      Field<C, bool>{"halves", &C::halves, 1, true},
+                      Field<C, bool>{"alternate", &C::alternate, 1, true}};
   }
 };
 

@@ -134,6 +134,10 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return !c.promote || c.halves || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
      }},
+    {"alternate=1 needs promote=1, halves=0, pingpong=0 and warpgroups=2",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+       return !c.alternate || (c.promote && !c.halves && !c.pingpong && c.warpgroups == 2);
+     }},
     {"promote=0 needs at most 15564 elements of k for one accumulator of 8-bit floats",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        // Tensor cores truncate such accumulators to about 13 bits, towards zero. The loss grows by
@@ -317,7 +321,11 @@ void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool wal
     for (const bool promote : {false, true}) {
       if (promote ? !may : must) continue;
       c.promote = promote;
+      c.alternate = false;
       visit_sharings(p, d, c, visit);
+      c.alternate = promote && !c.halves && !c.pingpong && c.warpgroups == 2;
+      if (c.alternate) visit_sharings(p, d, c, visit);
+      c.alternate = false;
     }
   }
 }

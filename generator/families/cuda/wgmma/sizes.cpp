@@ -77,8 +77,7 @@ void add_shared(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
-  if (blocks_along_k(p.gemm.scale_a))
-    w.scale_bytes = scale_bytes(w, c);
+  if (blocks_along_k(p.gemm.scale_a)) w.scale_bytes = scale_bytes(w, c);
   w.shared_bytes = c.stages * (w.stage_bytes + w.scale_bytes) +
                    c.warpgroups * 4 * w.store_buffers * buffer + c.stages * 16 + c.warpgroups * 4 +
                    bytes_of_tables(w.most_groups);
