@@ -110,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   }
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
-      //% if block_scales
+      //% if block_scales && !weights
       mbarrier_init(shared.full + i * 8, 1 + kScaleWarps);
       //% else
       mbarrier_init(shared.full + i * 8, 1);
@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     //% else
     if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, &map_left, &map_right);
     //% end
-    //% if block_scales
+    //% if block_scales && !weights
     const int warp = __shfl_sync(0xffffffff, int(threadIdx.x) / 32, 0) - kWarpgroups * 4 - 1;
     if (warp >= 0 && warp < kScaleWarps)
       copy_scales(shared, scheduler, args, warp, int(threadIdx.x) & 31);

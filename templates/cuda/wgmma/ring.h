@@ -4,14 +4,14 @@
 /// Shared memory: the ring, buffers of stores, barriers.
 struct Shared {
   u32 ring, buffers, full, empty, flags;  // flags of shared k, or the tables of groups
-  //% if block_scales
+  //% if block_scales && !weights
   u32 scales;  // of each place of the ring
   //% end
   static __device__ __forceinline__ Shared at(u32 base) {
     Shared s;
     s.ring = base;
     s.buffers = base + kStages * kStageBytes;
-    //% if block_scales
+    //% if block_scales && !weights
     s.scales = s.buffers + kStoreBytes;
     s.full = s.scales + kStages * kScaleBytes;
     //% else

@@ -25,10 +25,11 @@ constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
 constexpr int kStoreBytes = 0;
 //% end
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
-//% if block_scales
-// A place of the ring has one scale for every kRightShare rows of the right tile and, behind them,
-// one for every kLeftShare of the left one. Those of single right rows lie as a lane wants them,
-// kLaneScales of each quarter of the warp, which four lanes read from different banks.
+//% if block_scales && !weights
+// A stage has one scale for every kRightShare rows of the right tile and, behind them, one for every
+// kLeftShare of the left one. Where each right row has its own, those of one lane (of lanes that are
+// equal modulo 4) lie together, in kLaneScales words: a pitch at which four lanes read from
+// different banks.
 constexpr int kLeftScales = kLeftTile / kLeftShare, kRightScales = kRightTile / kRightShare;
 constexpr int kLaneScales = ((kRightTile + 15) / 16 + ((kRightTile + 15) / 16 % 4 == 0)) * 4;
 constexpr int kRightPlaces = kRightShare == 1 ? 4 * kLaneScales : (kRightScales + 3) / 4 * 4;

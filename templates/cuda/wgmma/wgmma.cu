@@ -1,8 +1,6 @@
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
-// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h.
-//% if block_scales
-// Expects scales.h, too.
-//% end
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h and, where there are scales
+// of blocks, scales.h.
 
 //% if left_registers
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
@@ -17,8 +15,8 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const LeftWords& 
   pin_all(sums);
 }
 //% else
-//% if alternate
-/// Steps of a stage's four.
+//% if alternate || halves
+/// Some of a stage's four steps, of operands that are k-major; `accumulate` 0 lets step 0 start anew.
 template <int First, int End>
 KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
   _Pragma("unroll") for (int step = First; step < End; ++step)
@@ -43,14 +41,6 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
 //% end
 
 //% if halves
-/// One stage of the product of two parts; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_parts(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
-  _Pragma("unroll") for (int step = 0; step < 4; ++step)
-    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      wgmma_m64(sums[s], left + ((s * 64 * 128 + step * 32) >> 4), right + ((step * 32) >> 4),
-                accumulate | step);
-}
-
 /// The products of high parts are promoted stage by stage while the tensor cores multiply high by
 /// low parts, whose sums are 2^-11 of the others and stay in its accumulators for all of k.
 KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
@@ -65,12 +55,12 @@ KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& sh
     const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
     pin_all(part);
     wgmma_fence();
-    multiply_parts(part, left, right, 0);
+    multiply_steps<0, 4>(part, left, right, 0);
     wgmma_commit();
     wgmma_wait<1>();
     if (i > 0) release(behind, lane);
-    multiply_parts(cross, left + (kLeftBytes >> 4), right, i);
-    multiply_parts(cross, left, right + (kRightBytes >> 4), 1);
+    multiply_steps<0, 4>(cross, left + (kLeftBytes >> 4), right, i);
+    multiply_steps<0, 4>(cross, left, right + (kRightBytes >> 4), 1);
     wgmma_commit();
     wgmma_wait<1>();
     pin_all(part);
@@ -135,8 +125,8 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     //% if alternate
-    // The tensor cores serve warps in turn: two warpgroups that issue together end together, and
-    // promote while nothing is multiplied. So each waits until the other's last step is left.
+    // Each warpgroup waits until the other has one step left, so that it promotes while this one
+    // multiplies: faster in small products, slower in large ones (docs/performance-log.md).
     named_barrier_sync(kTurnBarrier + group, 256);
     pin_all(part);
     wgmma_fence();

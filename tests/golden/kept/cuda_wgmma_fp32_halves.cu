@@ -346,24 +346,13 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
 
 // ---- cuda/wgmma/wgmma.cu ----
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
-// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h.
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h and, where there are scales
+// of blocks, scales.h.
 
-/// The instructions of one stage; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
-  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
-  pin_all(sums);
-  wgmma_fence();
-  _Pragma("unroll") for (int step = 0; step < 4; ++step)
-    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      wgmma_m64(sums[s], left + ((s * 64 * 128 + step * kLeftStep) >> 4),
-                right + ((step * kRightStep) >> 4), accumulate | step);
-  wgmma_commit();
-  pin_all(sums);
-}
-
-/// One stage of the product of two parts; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_parts(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
-  _Pragma("unroll") for (int step = 0; step < 4; ++step)
+/// Some of a stage's four steps, of operands that are k-major; `accumulate` 0 lets step 0 start anew.
+template <int First, int End>
+KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
+  _Pragma("unroll") for (int step = First; step < End; ++step)
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
       wgmma_m64(sums[s], left + ((s * 64 * 128 + step * 32) >> 4), right + ((step * 32) >> 4),
                 accumulate | step);
@@ -383,12 +372,12 @@ KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& sh
     const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
     pin_all(part);
     wgmma_fence();
-    multiply_parts(part, left, right, 0);
+    multiply_steps<0, 4>(part, left, right, 0);
     wgmma_commit();
     wgmma_wait<1>();
     if (i > 0) release(behind, lane);
-    multiply_parts(cross, left + (kLeftBytes >> 4), right, i);
-    multiply_parts(cross, left, right + (kRightBytes >> 4), 1);
+    multiply_steps<0, 4>(cross, left + (kLeftBytes >> 4), right, i);
+    multiply_steps<0, 4>(cross, left, right + (kRightBytes >> 4), 1);
     wgmma_commit();
     wgmma_wait<1>();
     pin_all(part);

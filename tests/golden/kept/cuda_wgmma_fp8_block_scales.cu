@@ -73,10 +73,10 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 
 // ---- cuda/wgmma/wgmma.cu ----
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
-// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h.
-// Expects scales.h, too.
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h and, where there are scales
+// of blocks, scales.h.
 
-/// Steps of a stage's four.
+/// Some of a stage's four steps, of operands that are k-major; `accumulate` 0 lets step 0 start anew.
 template <int First, int End>
 KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
   _Pragma("unroll") for (int step = First; step < End; ++step)
@@ -99,8 +99,8 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
-    // The tensor cores serve warps in turn: two warpgroups that issue together end together, and
-    // promote while nothing is multiplied. So each waits until the other's last step is left.
+    // Each warpgroup waits until the other has one step left, so that it promotes while this one
+    // multiplies: faster in small products, slower in large ones (docs/performance-log.md).
     named_barrier_sync(kTurnBarrier + group, 256);
     pin_all(part);
     wgmma_fence();

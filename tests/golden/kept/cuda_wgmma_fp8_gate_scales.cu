@@ -64,11 +64,12 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_OUT(x) "=f"(x)
 
 // ---- cuda/wgmma/scales.h ----
-// Scales of blocks of k: a stage's lie beside its operands. Warps that copy no operand bring them.
+// Scales of blocks of k. A stage's lie beside its operands in shared memory; warps of the producer
+// that copy no operand bring them.
 // Expects abi.h, grid_ptx.h, tile_scheduler.h, ring.h, scales_ptx.h.
 
-/// Lines of an operand that share a scale, and where the scales of one line begin: one for each
-/// stage of all of k. Null for a line that does not exist.
+/// Where one line's scales begin, of which there is one for each stage of all of k; `Lines` lines
+/// share them. Null for a line that does not exist.
 template <int Lines>
 KILN_DEVICE const float* scales_of_line(const void* scales, i64 lines, i64 line, i64 batch, i64 k) {
   if (line < 0 || line >= lines) return nullptr;
@@ -84,7 +85,8 @@ KILN_DEVICE i64 line_of_b(const KilnGpuArgs& args, const Work& work, int at) {
   return j < args.n ? factor * args.n + j : -1;
 }
 
-/// The scales that are number `index` of those in a place of the ring.
+/// The line's scales whose current one is number `index` of a stage: those of the right tile come
+/// first.
 KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, int index) {
   if (index >= kRightScales + kLeftScales) return nullptr;
   const bool right = index < kRightScales;
@@ -98,20 +100,20 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
                                                           args.k);
 }
 
-/// Where scale `index` lies in a place of the ring. The instructions that multiply read as much
-/// shared memory as it gives, so the fewer reads of scales, the better.
+/// Where scale `index` lies in a stage, so that a lane reads several at once: reads of scales
+/// compete with those of the instructions that multiply.
 KILN_DEVICE constexpr int place_of_scale(int index) {
   if (index < kRightScales)
     return kRightShare == 1 ? index % 8 / 2 * kLaneScales + index / 8 * 2 + index % 2 : index;
   const int row = index - kRightScales;
-  // Rows of one lane beside each other.
+  // A lane's two rows lie beside each other.
   return kRightPlaces + (kLeftShare == 1 ? (row / 16 * 8 + row % 8) * 2 + row / 8 % 2 : row);
 }
 
 constexpr int kScaleChunk = 4;  // stages whose scales are read together
 
-/// A chunk, of which `count` exist. A warp's reads of different lines are as many accesses of the
-/// memory that the instructions multiply from: one brings all four where it can.
+/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line that
+/// a warp reads is an access of its own of L1, which is shared memory too.
 KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
   if (count >= kScaleChunk && from != nullptr && (reinterpret_cast<u64>(from) & 15) == 0) {
     read_four_scales(to, from);
@@ -121,8 +123,7 @@ KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int co
     to[j] = from != nullptr && j < count ? from[j] : 0.0f;
 }
 
-/// Fills the ring's scales, by each warp of kScaleWarps. A chunk is read while the one before it is
-/// handed out.
+/// What each of kScaleWarps warps does. A chunk is read while the one before it is handed out.
 KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                              int warp, int lane) {
   constexpr int kLanes = kScaleWarps * 32;

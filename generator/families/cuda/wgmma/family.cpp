@@ -62,6 +62,11 @@ bool factors_fit(const Canonical& p, const CudaWgmma& c) {
 /// Whether fp32 may be multiplied in parts.
 bool splits(const Gemm& g) { return g.numerics == Numerics::tensor; }
 
+/// Whether two warpgroups promote the sums of one tile.
+bool may_alternate(const CudaWgmma& c) {
+  return c.promote && !c.halves && !c.pingpong && c.warpgroups == 2;
+}
+
 /// What a thread keeps of a stage's scales.
 int scale_registers(const CudaWgmma& c, const WgmmaSizes& w) {
   if (w.scale_bytes == 0) return 0;
@@ -136,7 +141,7 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
      }},
     {"alternate=1 needs promote=1, halves=0, pingpong=0 and warpgroups=2",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
-       return !c.alternate || (c.promote && !c.halves && !c.pingpong && c.warpgroups == 2);
+       return !c.alternate || may_alternate(c);
      }},
     {"promote=0 needs at most 15564 elements of k for one accumulator of 8-bit floats",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
@@ -321,11 +326,11 @@ void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool wal
     for (const bool promote : {false, true}) {
       if (promote ? !may : must) continue;
       c.promote = promote;
-      c.alternate = false;
-      visit_sharings(p, d, c, visit);
-      c.alternate = promote && !c.halves && !c.pingpong && c.warpgroups == 2;
-      if (c.alternate) visit_sharings(p, d, c, visit);
-      c.alternate = false;
+      for (const bool alternate : {false, true}) {
+        if (alternate && !may_alternate(c)) continue;
+        c.alternate = alternate;
+        visit_sharings(p, d, c, visit);
+      }
     }
   }
 }

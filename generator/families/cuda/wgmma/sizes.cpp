@@ -28,9 +28,8 @@ int chunk_of(const CudaWgmma& c, int right, int size) {
   return 8;
 }
 
-/// Rows of a tile of either side that lie in one block of scales wherever the tile begins. Of a
-/// gate's factors the second one's blocks begin n lines behind the first one's, or both lie in
-/// turn.
+/// For how many rows of a tile one scale is enough, wherever the tile begins. A gate's factors are
+/// n lines apart (stacked) or alternate (interleaved), so their rows share fewer.
 int scale_share(const Gemm& g, bool is_a, const CudaWgmma& c) {
   const int lines = scale_block(is_a ? g.scale_a : g.scale_b).lines;
   if (lines == 1) return 1;

@@ -18,6 +18,8 @@ Parameters wgmma_weights_parameters(const Canonical& p, const DeviceCaps& d,
   add("kTilesM", 1, "16 columns each, of a warp");
   auto& v = out.values;
   v["weights"] = "1";
+  // Each stage has scales of its own. Stored proofs name this value.
+  v["block_scales"] = "1";
   return out;
 }
 

@@ -23,6 +23,10 @@ const Base kBlocks{
     "groups_blocks", "sm_90a", "fp8 N T 300 96 272 groups=5 grouped=rows scale=1x128 align=16",
     CudaWgmma{.left = 128, .right = 32, .stages = 3, .warpgroups = 2, .promote = true}};
 
+const Base kGated{
+    "groups_gated", "sm_90a",
+    "fp8 N T 150 96 272 groups=3 grouped=masked gate=silu scale=1x128:128x128 align=16",
+    CudaWgmma{.left = 128, .right = 64, .stages = 3, .warpgroups = 2, .promote = true}};
 const Base kIdle{"groups_idle", "sm_90a", "bf16 N T 100 64 64 groups=8 grouped=rows align=16",
                  CudaWgmma{.left = 128, .right = 64, .stages = 3, .warpgroups = 2}, 16};
 
@@ -65,12 +69,16 @@ const std::vector<Mutant> kMutants{
      "for (int i = thread; i < 32; i += threads)"},
     {&kBlocks, "takes scales of other rows", "line += work.first_row;", ""},
     {&kBlocks, "takes scales behind the matrix's", "batch = 0;", ""},
+    {&kGated, "takes the scales of the first group's B", "lines, line, work.batch,",
+     "lines, line, 0,"},
+    {&kGated, "takes the scales of the first group's A", "i64 batch = work.batch,",
+     "i64 batch = 0,"},
 };
 
 TEST(WgmmaGroupsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(WgmmaGroupsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kRows, &kMasked, &kMany, &kBlocks, &kIdle});
+  test::expect_clean({&kRows, &kMasked, &kMany, &kBlocks, &kGated, &kIdle});
 }
 
 }  // namespace kiln::wgmma_groups_mutants_test
