@@ -51,6 +51,9 @@ const Base kTurned{"turned", "sm_90a", "fp8 N T 200 200 1024 align=16 scale=1x12
                              .warpgroups = 2,
                              .promote = true,
                              .alternate = true}};
+const Base kTall{
+    "tall", "sm_90a", "fp8 N T 300 136 784 align=16 scale=1x128:128x128",
+    CudaWgmma{.left = 256, .right = 128, .stages = 2, .warpgroups = 2, .promote = true}};
 const Base kGate{"gate", "sm_90a", "fp8 N T 100 152 400 align=16 scale=1x128:128x128 gate=silu",
                  CudaWgmma{.left = 64, .right = 96, .stages = 3, .warpgroups = 1, .promote = true}};
 const Base kTurns{
@@ -132,6 +135,10 @@ const std::vector<Mutant> kMutants{
     {&kTurned, "leaves out a step", "multiply_steps<3, 4>(", "multiply_steps<3, 3>("},
     {&kTurned, "reads four scales as one line's", "read_four_scales(to, from);",
      "read_four_scales(to, from + 1);"},
+    {&kTall, "multiplies the first 64 rows twice", "((s * 64 * 128) >> 4)", "0"},
+    {&kTall, "gives a place back too early", "if (s + 1 == kSubtiles) {", "if (s == 0) {"},
+    {&kTall, "scales by the first rows'", "part[r] * scales.of(s, r)",
+     "part[r] * scales.of(0, r)"},
     {&kGate, "takes the first factor's scales", "factor * args.n + j", "j"},
     {&kGate, "counts a factor's lines as both", "work.right) * (kTile / 2)", "work.right) * kTile"},
     {&kTurns, "takes the first factor's scales", "2 * j + factor", "2 * j"},
@@ -192,7 +199,7 @@ TEST(ScaleMutants, AreCaught) {
 
 TEST(ScaleMutants, UnchangedKernelsAreClean) {
   for (const Base* base :
-       {&kMixed, &kSixes, &kBlocks, &kSwapped, &kTurned, &kGate, &kTurns, &kLines}) {
+       {&kMixed, &kSixes, &kBlocks, &kSwapped, &kTurned, &kTall, &kGate, &kTurns, &kLines}) {
     const Bound b = bind(*base);
     const auto kernel = test::emulated_kernel(b.gemm, b.device, b.config);
     ASSERT_TRUE(kernel) << base->name << ": " << kernel.error().message;

@@ -16,3 +16,8 @@ KILN_DEVICE void pin_all(Acc (&sums)[kSubtiles][kSums]) {
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[s][r]);
 }
+//% if in_turn
+KILN_DEVICE void pin_sums(Acc (&sums)[kSums]) {
+  _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[r]);
+}
+//% end

@@ -61,20 +61,31 @@ KILN_DEVICE constexpr int place_of_scale(int index) {
   return kRightPlaces + (kLeftShare == 1 ? (row / 16 * 8 + row % 8) * 2 + row / 8 % 2 : row);
 }
 
+//% if scales_at_once
+constexpr int kScaleChunk = 2;
+//% else
 constexpr int kScaleChunk = 4;  // stages whose scales are read together
+//% end
 
 /// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line that
 /// a warp reads is an access of its own of L1, which is shared memory too.
 KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
+  //% if !scales_at_once
   if (count >= kScaleChunk && from != nullptr && (reinterpret_cast<u64>(from) & 15) == 0) {
     read_four_scales(to, from);
     return;
   }
+  //% end
   _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j)
     to[j] = from != nullptr && j < count ? from[j] : 0.0f;
 }
 
+//% if scales_at_once
+/// What each of kScaleWarps warps does. A lane brings so many scales that its registers hold one
+/// chunk.
+//% else
 /// What each of kScaleWarps warps does. A chunk is read while the one before it is handed out.
+//% end
 KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                              int warp, int lane) {
   constexpr int kLanes = kScaleWarps * 32;
@@ -86,17 +97,28 @@ KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, cons
   wait_for_previous_grid();
   for (; more; more = scheduler.take(work)) {
     const float* from[kEach];
+    //% if scales_at_once
+    float now[kEach][kScaleChunk];
+    //% else
     float now[kEach][kScaleChunk], next[kEach][kScaleChunk];
+    //% end
     _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
       from[e] = scales_at(args, work, first_index + e * kLanes);
       if (from[e]) from[e] += work.begin;
+      //% if !scales_at_once
       read_scales(next[e], from[e], work.count);
+      //% end
     }
     _Pragma("unroll 1") for (int first = 0; first < work.count; first += kScaleChunk) {
       _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+        //% if scales_at_once
+        read_scales(now[e], from[e], work.count - first);
+        if (from[e] != nullptr) from[e] += kScaleChunk;
+        //% else
         _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j) now[e][j] = next[e][j];
         if (from[e] != nullptr) from[e] += kScaleChunk;
         read_scales(next[e], from[e], work.count - first - kScaleChunk);
+        //% end
       }
       _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j) {
         if (first + j >= work.count) break;

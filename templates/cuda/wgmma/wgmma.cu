@@ -25,6 +25,19 @@ KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
                 accumulate | step);
 }
 //% else
+//% if in_turn
+/// A stage's products of 64 rows.
+KILN_DEVICE void multiply_64(Acc (&part)[kSums], u64 left, u64 right) {
+  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
+  pin_sums(part);
+  wgmma_fence();
+  _Pragma("unroll") for (int step = 0; step < 4; ++step)
+    wgmma_m64(part, left + ((step * kLeftStep) >> 4), right + ((step * kRightStep) >> 4), step);
+  wgmma_commit();
+  wgmma_wait<0>();
+  pin_sums(part);
+}
+//% else
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
   constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
@@ -37,6 +50,7 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
   wgmma_commit();
   pin_all(sums);
 }
+//% end
 //% end
 //% end
 
@@ -74,6 +88,39 @@ KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& sh
   release(behind, lane);
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += cross[s][r] * kLowUnit;
+}
+//% end
+
+//% if in_turn
+/// Sums are promoted for 64 rows after the other, so that only theirs are there twice.
+KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                                  int count, u64 left0, u64 right0, u32 row_offset, int lane) {
+  Acc part[kSums];
+  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    const u64 place = u64(turn.stage) * (kStageBytes >> 4);
+    //% if block_scales
+    const auto scales = StageScales::of(shared.scales + turn.stage * kScaleBytes, row_offset,
+                                        int(threadIdx.x) & 127);
+    //% end
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s) {
+      multiply_64(part, left0 + place + ((s * 64 * 128) >> 4), right0 + place);
+      if (s + 1 == kSubtiles) {
+        //% if block_scales
+        __syncwarp();  // all lanes have their scales
+        //% end
+        release(shared.empty + turn.stage * 8, lane);
+      }
+      //% if block_scales
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[r] * scales.of(s, r);
+      //% else
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[r];
+      //% end
+    }
+    turn.step();
+  }
 }
 //% end
 
@@ -118,6 +165,9 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   const u64 right0 = descriptor(kRightLayout, shared.ring + kLeftBytes);
   //% if promote
   // The instruction keeps about 14 bits of 8-bit products' sums: each stage's are added in fp32.
+  //% if in_turn
+  multiply_in_turn(sums, shared, turn, count, left0, right0, row_offset, lane);
+  //% else
   Acc part[kSubtiles][kSums];
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
@@ -158,6 +208,7 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
       _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r];
       //% end
   }
+  //% end
   //% if pingpong
   named_barrier_arrive(kTurnBarrier + 1 - group, 256);
   //% end

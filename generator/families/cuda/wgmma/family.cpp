@@ -67,14 +67,6 @@ bool may_alternate(const CudaWgmma& c) {
   return c.promote && !c.halves && !c.pingpong && c.warpgroups == 2;
 }
 
-/// What a thread keeps of a stage's scales.
-int scale_registers(const CudaWgmma& c, const WgmmaSizes& w) {
-  if (w.scale_bytes == 0) return 0;
-  const int rows = w.left.scale_share < 64 ? 2 : 1;
-  const int columns = w.right.scale_share == 1 ? w.accumulators / 2 : c.right / w.right.scale_share;
-  return rows * w.subtiles + columns;
-}
-
 constexpr FirstRule<CudaWgmma> kFirst[] = {
     {"the device is sm_90a",
      [](const Canonical&, const DeviceCaps& d, const CudaWgmma&) {
@@ -127,21 +119,19 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
 constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
     {"accumulators, register operands and scales fit the registers",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
-       // Where the kernel starts with 128 registers a thread, the assembler gives up on
-       // instructions that alone need as many.
-       const auto registers = cuda::wgmma_registers(c);
-       const int room = registers.launch <= 128 ? 96 : registers.multiply - 40;
-       const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
-       const int sums = w.subtiles * w.accumulators * (c.halves ? 3 : c.promote ? 2 : 1);
-       return sums + words <= room && sums + scale_registers(c, w) <= registers.multiply - 10;
+       const int all = w.subtiles * w.accumulators;
+       return sums_fit(c, w, c.halves    ? 3 * all
+                             : w.in_turn ? all + w.accumulators
+                             : c.promote ? 2 * all
+                                         : all);
      }},
     {"promote=1 needs 8-bit float operands or halves=1",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return !c.promote || c.halves || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
      }},
-    {"alternate=1 needs promote=1, halves=0, pingpong=0 and warpgroups=2",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
-       return !c.alternate || may_alternate(c);
+    {"alternate=1 needs promote=1, halves=0, pingpong=0, warpgroups=2 and all of their sums at once",
+     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       return !c.alternate || (may_alternate(c) && !w.in_turn);
      }},
     {"promote=0 needs at most 15564 elements of k for one accumulator of 8-bit floats",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {

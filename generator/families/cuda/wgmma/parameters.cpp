@@ -152,7 +152,9 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   add_tile_scheduler(v, p.gemm, c.sharing, c.along, w.cluster);
   v["promote"] = value_of(c.promote);
   v["halves"] = value_of(c.halves);
+  v["in_turn"] = value_of(w.in_turn);
   v["alternate"] = value_of(c.alternate);
+  v["scales_at_once"] = value_of(w.scales_at_once);
   v["weights"] = "0";
   v["left_registers"] = value_of(w.left_registers);
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));

@@ -72,6 +72,14 @@ std::int64_t scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
   return std::int64_t{round_up(right + c.left / w.left.scale_share, 4)} * 4;
 }
 
+void add_scale_registers(WgmmaSizes& w, const CudaWgmma& c) {
+  const int rows = w.left.scale_share < 64 ? 2 : 1;
+  const int columns = w.right.scale_share == 1 ? w.accumulators / 2 : c.right / w.right.scale_share;
+  w.scale_registers = rows * w.subtiles + columns;
+  // Three warps bring them. More than two a lane, twice, spill.
+  w.scales_at_once = c.left / w.left.scale_share + c.right / w.right.scale_share > 2 * 3 * 32;
+}
+
 void add_shared(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
@@ -122,6 +130,9 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   w.warpgroup_rows = c.pingpong ? c.left : c.left / c.warpgroups;
   w.accumulators = c.right / 2;
   w.subtiles = w.warpgroup_rows / 64;
+  if (blocks_along_k(g.scale_a)) add_scale_registers(w, c);
+  w.in_turn = c.promote && !c.halves && w.subtiles > 1 &&
+              !sums_fit(c, w, 2 * w.subtiles * w.accumulators);
   // As many as fit the registers beside the accumulators.
   w.partials_at_once = std::clamp(96 / std::max(1, w.subtiles * w.accumulators), 1, 8);
   w.d_bytes = size_of(g.d.dtype);
@@ -170,6 +181,15 @@ bool aligned_for_copies(const Gemm& g, const Matrix& m) {
   const std::int64_t bits = bits_of(m.dtype);
   return g.alignment >= 16 && m.ld * bits % 128 == 0 &&
          (g.batch == 1 || m.batch_stride * bits % 128 == 0);
+}
+
+bool sums_fit(const CudaWgmma& c, const WgmmaSizes& w, int sums) {
+  // Where the kernel starts with 128 registers a thread, the assembler gives up on instructions that
+  // alone need as many.
+  const auto registers = wgmma_registers(c);
+  const int room = registers.launch <= 128 ? 96 : registers.multiply - 40;
+  const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
+  return sums + words <= room && sums + w.scale_registers <= registers.multiply - 10;
 }
 
 bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& w) {

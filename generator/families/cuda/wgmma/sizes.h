@@ -34,6 +34,7 @@ struct WgmmaSizes {
   int warpgroup_rows;  // of the left operand
   int accumulators;    // of one thread, for 64 rows
   int subtiles;        // of 64 rows, of one warpgroup
+  bool in_turn;        // which are promoted one after the other: all sums twice do not fit
   Store store;
   /// k-major operands whose last box ends with their rows (clip=1). Rows beyond them keep what
   /// shared memory held: they feed only rows and columns of D that do not exist.
@@ -43,7 +44,9 @@ struct WgmmaSizes {
   int chunk;          // rows of the right operand that one buffer of D holds
   int store_buffers;  // of each warp
   std::int64_t stage_bytes, shared_bytes;
-  std::int64_t scale_bytes;                     // of a stage, where scales are of blocks along k
+  int scale_registers;       // of a thread that multiplies, where scales are of blocks along k
+  bool scales_at_once;       // lanes that bring them hold no second chunk
+  std::int64_t scale_bytes;  // of a stage
   std::int64_t tiles_left, tiles_right, tiles;  // of a cluster, and of all batches
   std::int64_t stages_of_k;
   int cluster, clusters;  // blocks of a cluster; clusters of the grid
@@ -64,6 +67,8 @@ inline constexpr int kMostSplits = 128;
 bool aligned_for_copies(const Gemm& gemm, const Matrix& matrix);
 /// Whether `splits` parts suit the sharing: 1 where k is not cut, else at least a stage of k each.
 bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& sizes);
+/// Whether a thread has registers for `sums`, beside register operands and scales.
+bool sums_fit(const CudaWgmma& config, const WgmmaSizes& sizes, int sums);
 bool counters_fit(const WgmmaSizes& sizes);
 /// Whether the positions at which stream-K cuts fit 31 bits.
 bool stream_fits(Sharing sharing, const WgmmaSizes& sizes);
