@@ -6,6 +6,7 @@
 #include "bench/gpu_peer.h"
 #include "bench/track.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/spelling.h"
 #include "tuner/measure/gpu_timing.h"
 
 namespace kiln {
@@ -136,8 +137,7 @@ class GpuTrack final : public RaceTrack {
   Result<std::optional<MachineLimits>> limits(int) const override { return std::nullopt; }
   Result<std::unique_ptr<Contest>> prepare(const Gemm& asked, int,
                                            std::uint64_t seed) const override {
-    Gemm gemm = asked;
-    if (gemm.alignment == 1) gemm.alignment = natural_alignment(gemm);
+    const Gemm gemm = spelt_for(asked, tools_->device()->caps());
     const Canonical problem = canonicalise(gemm);
     auto sets = GpuOperandSets::make(*tools_, problem, seed);
     if (!sets) return tl::unexpected(sets.error());

@@ -4,7 +4,7 @@
 
 #include "bench/gpu_peer.h"
 #include "generator/problem/canonical.h"
-#include "generator/problem/extent.h"
+#include "generator/problem/spelling.h"
 #include "generator/render/render.h"
 #include "runtime/backend.h"
 #include "runtime/compiler.h"
@@ -122,7 +122,7 @@ Result<Climb> prepared(const LadderOptions& options, const Gemm& gemm) {
 Result<LadderResult> climb(const Ladder& ladder, const LadderOptions& options) {
   LadderResult result;
   result.gemm = options.gemm;
-  if (result.gemm.alignment == 1) result.gemm.alignment = natural_alignment(result.gemm);
+  if (result.gemm.alignment == 1) result.gemm.alignment = kUsualAlignment;
   auto climb = prepared(options, result.gemm);
   if (!climb) return tl::unexpected(climb.error());
   climb->time_library(result);

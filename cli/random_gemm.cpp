@@ -179,11 +179,9 @@ void draw_groups(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (validate(groups)) g = groups;
 }
 
-/// Promises that only some layouts can keep: taken back when this one cannot.
 void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   const int alignments[] = {4, 16, 64};
   if (draw.one_in(3)) g.alignment = alignments[draw.below(3)];
-  if (!validate(g)) g.alignment = 1;
   if (!on_host(caps)) return;  // no packed operands there
   g.b_packed = draw.one_in(6);
   if (!validate(g)) g.b_packed = false;

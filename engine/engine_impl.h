@@ -87,10 +87,10 @@ struct KILN_LOCAL Engine::Impl {
 
   /// `threads` as a call gave it, 0 resolved. Errors: bad_input.
   Result<int> threads_of(int threads) const;
-  /// The problem as its plans and records spell it: on a GPU one that promises no alignment has
-  /// that of its pitches.
+  /// The problem as its plans and records spell it: on a GPU one that promises no alignment has the
+  /// usual one.
   Gemm spelt(const Gemm& gemm) const;
-  /// The same with the alignment of its pitches and of a call's addresses.
+  /// The same with the alignment of a call's addresses.
   Gemm spelt(const Gemm& gemm, const Operands& operands) const;
   /// gemm() of a problem in that form. The warm path.
   Status run(const Gemm& gemm, const Operands& operands);
@@ -101,6 +101,8 @@ struct KILN_LOCAL Engine::Impl {
   BestKey key_of(const Gemm& gemm, int threads) const;
   /// The stored winner, where the engine's class of determinism allows its config today.
   std::optional<Record> best(const BestKey& key, const Validators& with);
+  /// The winner of this very problem, whose key may be that of with_alignment_of_pitches().
+  std::optional<Record> exact_record(const Gemm& gemm, int threads);
 
   // recording.cpp
   /// Opens the file that the options or $KILN_RECORD name. Errors: database, where the options do.
@@ -198,8 +200,7 @@ struct KILN_LOCAL Engine::Impl {
                const std::string& reason, const KernelCode& code);
 
   // range_records.cpp
-  /// On a GPU one that promises no alignment has the best that its pitches have at any size, and
-  /// begins and ends with a size that has it.
+  /// As its problems are.
   GemmRange spelt(const GemmRange& range) const;
   Result<RangeReport> tune_range(const GemmRange& range, const TuneOptions& options);
   std::optional<RangeRecord> stored_range(const GemmRange& range, int threads);

@@ -60,7 +60,7 @@ std::string source_of(const BestKey& key, const Plan::Impl& plan,
   if (!config) return {};
   const auto of_class = device_class(plan.made_for);
   const DeviceCaps made_for = of_class ? limited_to_class(key.device, *of_class) : key.device;
-  const auto rendered = render(key.gemm, made_for, *config);
+  const auto rendered = render(record ? record->key.gemm : key.gemm, made_for, *config);
   const bool stored = record && !record->source.empty() && record->measured.config == *config;
   if (!rendered) return stored ? record->source : std::string();
   if (!stored) return rendered->text;
@@ -97,13 +97,13 @@ Result<Explanation> Engine::Impl::explanation(const Gemm& gemm, int threads) {
                   .match = p.match,
                   .reason = p.reason};
   why.summation = summed_text(why.key, p);
-  why.record = best(why.key, now);
+  why.record = exact_record(gemm, p.threads);
   if (why.record) {
     const Record& record = *why.record;
     why.peak_flops = raised_peak(why.key, 0, rate(gemm, record.measured.timing()));
     why.older_templates =
         record.validators.template_hash != template_hash(record.key.device.vendor);
-    add_evidence(why, store->known(why.key, record.validators));
+    add_evidence(why, store->known(record.key, record.validators));
   }
   why.source = source_of(why.key, p, why.record);
   return why;
@@ -126,7 +126,7 @@ Result<std::string> Engine::Impl::source(const Gemm& gemm, int threads) {
   const auto plan = plan_for(gemm, threads);
   if (!plan) return tl::unexpected(plan.error());
   const BestKey key = key_of(gemm, (*plan)->threads);
-  std::string source = source_of(key, **plan, best(key, now));
+  std::string source = source_of(key, **plan, exact_record(gemm, (*plan)->threads));
   if (!source.empty()) return source;
   return fail(ErrorCode::unsupported,
               fmt::format("{}: runs {}, which was not generated", text(gemm), (*plan)->config));

@@ -32,8 +32,8 @@ Gemm Engine::Impl::spelt(const Gemm& gemm, const Operands& operands) const {
   for (const Matrix* m : {&gemm.a, &gemm.b, &gemm.c, &gemm.d})
     if (static_cast<std::size_t>(m->dtype) >= kDTypes.size()) [[unlikely]]
       return gemm;  // C programs give any number; validate() names it
-  // What the addresses and pitches have in common.
-  auto all = static_cast<std::uintptr_t>(natural_alignment(gemm));
+  // What the addresses have in common.
+  std::uintptr_t all = kUsualAlignment;
   for_each_operand([&](auto which) {
     if constexpr (row_of(which).matrix)
       if (which != Operand::c || operands.beta != 0)

@@ -60,7 +60,7 @@ std::optional<double> Engine::Impl::model_error() {
 double Engine::Impl::expected_ns(const Gemm& gemm, int threads, Match match, const Config& config) {
   const BestKey key = key_of(gemm, threads);
   if (match == Match::exact)
-    if (const auto record = best(key, now)) return record->measured.timing().median_ns;
+    if (const auto record = exact_record(gemm, threads)) return record->measured.timing().median_ns;
   // A kernel for less aligned addresses may break a rule of the problem's own alignment.
   const std::vector<Gemm> all = served_by(key.gemm);
   const auto as = std::ranges::find_if(all, [&](const Gemm& served) {

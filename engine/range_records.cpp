@@ -62,25 +62,7 @@ Result<RangeReport> Engine::Impl::tune_range(const GemmRange& range, const TuneO
 
 GemmRange Engine::Impl::spelt(const GemmRange& range) const {
   GemmRange copy = range;
-  if (!gpu || range.gemm.alignment != 1 || !validate(range)) return copy;
-  copy.gemm.alignment = natural_alignment(range.gemm);
-  if (!sets_pitch(range.gemm, range.size)) return copy;
-  // Alignment differs from size to size, with a period of a few: the best that occurs, from the
-  // first size that has it to the last.
-  constexpr std::int64_t kPeriod = 32;
-  const auto alignment = [&](std::int64_t size) {
-    const Gemm gemm = range.at(size);
-    // Its lines have one element each: a problem of another layout.
-    if (with_joined_lines(gemm) != gemm) return 0;
-    return natural_alignment(gemm);
-  };
-  int best = 0;
-  for (std::int64_t i = range.first; i <= std::min(range.last(), range.first + kPeriod); ++i)
-    if (alignment(i) > best) best = alignment(i), copy.first = i;
-  std::int64_t last = range.last();
-  while (alignment(last) < best) --last;
-  copy.gemm = range.at(last);
-  copy.gemm.alignment = best;
+  if (validate(range)) copy.gemm = spelt_for(range.gemm, device);
   return copy;
 }
 

@@ -85,7 +85,8 @@ Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match
   plan->made_for = made_for;
   if (match == Match::exact)
     plan->raced =
-        raced_libraries(store->winners_and_libraries(key_of(gemm, threads)), plan->config);
+        raced_libraries(
+        store->winners_and_libraries(key_of(as != nullptr ? *as : gemm, threads)), plan->config);
   if (code.gpu) {
     const Canonical problem = as != nullptr ? canonicalise(*as) : plan->problem;
     auto bound = GpuPlan::make(gpu_shared, std::move(code.gpu), problem, device, config);
@@ -133,6 +134,13 @@ std::optional<Record> Engine::Impl::best(const BestKey& key, const Validators& w
   const bool allowed = broken_rule(canonicalise(key.gemm), key.device, config).empty() &&
                        allowed_by(key).allows(config);
   return allowed ? std::move(record) : std::nullopt;
+}
+
+std::optional<Record> Engine::Impl::exact_record(const Gemm& gemm, int threads) {
+  auto record = best(key_of(gemm, threads), now);
+  if (record || !gpu) return record;
+  const Gemm earlier = with_alignment_of_pitches(gemm);
+  return earlier == gemm ? std::nullopt : best(key_of(earlier, threads), now);
 }
 
 void Engine::Impl::warn(const Status& status) {
@@ -210,7 +218,7 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
 }
 
 std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads) {
-  auto record = best(key_of(gemm, threads), now);
+  auto record = exact_record(gemm, threads);
   if (!record) return std::nullopt;
   if (auto library = library_plan(gemm, threads, *record)) return library;
   const Config& config = record->measured.config;
@@ -241,7 +249,7 @@ std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads
   auto plan = bound_plan(gemm, threads, Match::exact, config,
                          fmt::format("tuned for exactly this problem ({}, {})", record->created,
                                      record->database.string()),
-                         std::move(kernel));
+                         std::move(kernel), &record->key.gemm);
   if (plan) return *plan;
   warn(tl::unexpected(plan.error()));
   return std::nullopt;

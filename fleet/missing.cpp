@@ -88,12 +88,11 @@ std::string reason_of(const std::map<std::string, FleetEvent>& last, const Fleet
   return "never begun";
 }
 
-/// Whether a table is that of an item: on a GPU it is stored with the alignment of its pitches, for
-/// the sizes that have it.
+/// Whether a table is that of an item, as either is spelt.
 bool is_table_of(const GemmRange& table, const GemmRange& asked) {
   GemmRange as = table;
   as.gemm.alignment = asked.gemm.alignment;
-  return as.size == asked.size && as.first >= asked.first && as.last() <= asked.last() &&
+  return as.size == asked.size && as.first == asked.first && as.last() == asked.last() &&
          as.at(1) == asked.at(1);
 }
 

@@ -9,7 +9,7 @@
 
 #include "cache/keys.h"
 #include "cache/recorded_work.h"
-#include "generator/problem/extent.h"
+#include "generator/problem/spelling.h"
 #include "runtime/backend.h"
 
 namespace kiln {
@@ -65,8 +65,7 @@ std::vector<FleetItem> of_device(const std::vector<FleetItem>& list, const Devic
   std::set<FleetItem> seen;
   for (FleetItem item : list) {
     if (!is_for(item, device)) continue;
-    const bool lifted = !on_host(device) && !item.range && item.gemm.alignment == 1;
-    if (lifted) item.gemm.alignment = natural_alignment(item.gemm);
+    if (!item.range) item.gemm = spelt_for(item.gemm, device);
     if (seen.insert(item).second) own.push_back(std::move(item));
   }
   return own;

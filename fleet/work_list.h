@@ -34,8 +34,7 @@ std::vector<FleetItem> ordered(std::vector<FleetItem> items);
 std::vector<FleetItem> recorded_list(const std::vector<RecordedCalls>& rows, int threads,
                                      bool each);
 
-/// Those of a list that concern a device, in the list's order: with the alignment of their pitches
-/// where a GPU's kernels take that for granted, each once.
+/// Those of a list that concern a device, in the list's order: spelt as its plans are, each once.
 std::vector<FleetItem> of_device(const std::vector<FleetItem>& list, const DeviceCaps& device);
 
 }  // namespace kiln

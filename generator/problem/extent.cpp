@@ -97,6 +97,28 @@ int address_alignment(const Gemm& gemm, Operand which) {
   return 4;  // scales are read four bytes at a time
 }
 
+int line_alignment(const Gemm& gemm, Operand which) {
+  if (which == Operand::b && gemm.b_packed) return gemm.alignment;
+  // Unsigned: sizes that are not checked yet may wrap.
+  const auto each = static_cast<std::uint64_t>(bits_of(matrix(gemm, which).dtype));
+  std::uint64_t bits = std::uint64_t{8} * static_cast<std::uint64_t>(gemm.alignment);
+  const auto add = [&](std::int64_t elements) {
+    bits |= static_cast<std::uint64_t>(elements) * each;
+  };
+  add(leading_dimension(gemm, which));
+  if (gemm.batch > 1) add(batch_stride(gemm, which));
+  // A group begins at any of the elements that lie side by side.
+  const bool k_major = (gemm.a.order == Order::row_major) != gemm.a.transposed;
+  if (which == Operand::a && gemm.grouping == Grouping::rows && !k_major) add(1);
+  return static_cast<int>(std::max<std::uint64_t>(8, bits & (~bits + 1)) / 8);
+}
+
+int alignment_of_d(const Gemm& gemm) {
+  // The residual is stored as D is.
+  const int d = line_alignment(gemm, Operand::d);
+  return present(gemm, Operand::c) ? std::min(d, line_alignment(gemm, Operand::c)) : d;
+}
+
 bool shared_by_batches(const Gemm& gemm, Operand which) {
   if (which == Operand::groups) return true;
   const bool rows = gemm.grouping == Grouping::rows;
@@ -149,26 +171,6 @@ int whole_blocks(const Gemm& gemm) {
     if (scale == Scale::mx_32 || (has_weights(gemm) && blocks_along_k(scale)))
       return scale_block(scale).along;
   return 0;
-}
-
-int natural_alignment(const Gemm& gemm) {
-  constexpr std::uint64_t kMost = 16;
-  std::uint64_t bits = kMost;
-  for (const Operand which : kMatrices) {
-    // Unsigned: sizes that are not checked yet may wrap.
-    const auto each = static_cast<std::uint64_t>(info(matrix(gemm, which).dtype).bits);
-    if ((which == Operand::b && gemm.b_packed) || !present(gemm, which)) continue;
-    const auto add = [&](std::int64_t elements) {
-      bits |= (static_cast<std::uint64_t>(elements) * each + 7) / 8;
-    };
-    const std::int64_t ld = leading_dimension(gemm, which);
-    const bool k_major = (gemm.a.order == Order::row_major) != gemm.a.transposed;
-    // A group begins at any of the elements that lie side by side.
-    if (which == Operand::a && gemm.grouping == Grouping::rows && !k_major) add(1);
-    add(ld == 1 ? leading_dimension(with_joined_lines(gemm), which) : ld);
-    if (gemm.batch > 1) add(batch_stride(gemm, which));
-  }
-  return static_cast<int>(bits & (~bits + 1));
 }
 
 }  // namespace kiln

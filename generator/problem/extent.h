@@ -30,6 +30,12 @@ Extent extent(const Gemm& gemm, Operand which);
 /// element is as well.
 int address_alignment(const Gemm& gemm, Operand which);
 
+/// A power of two, at most the problem's alignment, that divides where each line of a matrix begins,
+/// in bytes: its address, pitch and stride.
+int line_alignment(const Gemm& gemm, Operand which);
+/// The same of D and of the matrices that are added to it.
+int alignment_of_d(const Gemm& gemm);
+
 /// Elements between lines, with 0 resolved; at least 1.
 std::int64_t leading_dimension(const Gemm& gemm, Operand which);
 /// Whether all batches see one of it: a bias without groups, of groups that share m rows whatever
@@ -83,10 +89,5 @@ constexpr int scale_size(Scale s) { return s == Scale::none ? 0 : s == Scale::mx
 bool has_weights(const Gemm& gemm);
 /// The block of k of which k must be a multiple, or 0: mx_32 and groups of weights are whole.
 int whole_blocks(const Gemm& gemm);
-
-/// The largest power of two, up to the 16 bytes that GPU kernels have a use for, that divides every
-/// pitch (of lines that are joined where they can be) and stride: the alignment of a problem whose
-/// addresses are all aligned.
-int natural_alignment(const Gemm& gemm);
 
 }  // namespace kiln

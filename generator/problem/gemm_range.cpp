@@ -148,10 +148,4 @@ Gemm without_size(Gemm gemm, Size size) {
   return gemm;
 }
 
-bool sets_pitch(const Gemm& gemm, Size size) {
-  for (const Operand which : kMatrices)
-    if (depends_on(gemm, size, which).pitch && matrix(gemm, which).ld == 0) return true;
-  return false;
-}
-
 }  // namespace kiln

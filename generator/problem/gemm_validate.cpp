@@ -294,31 +294,9 @@ Status check_matrix(const Gemm& g, Operand which) {
   return {};
 }
 
-/// Whether neighbouring elements of A run along k.
-bool is_k_major(const Gemm& g) { return (g.a.order == Order::row_major) != g.a.transposed; }
-
-Status check_alignment(const Gemm& given) {
-  const Gemm g = with_joined_lines(given);
+Status check_alignment(const Gemm& g) {
   if (g.alignment < 1 || g.alignment > kMaxAlignment || (g.alignment & (g.alignment - 1)) != 0)
     return bad_input("alignment = {}: must be a power of two, 1 to {}", g.alignment, kMaxAlignment);
-  for (Operand which : kMatrices) {
-    if (which == Operand::b && g.b_packed) continue;  // packed bytes have their own pitch
-    const Extent e = extent(g, which);
-    if (e.length == 0 || e.lines == 0) continue;  // no line lies a pitch behind another
-    const DType type = matrix(g, which).dtype;
-    const std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
-    if (bytes_of(type, ld) % g.alignment != 0)
-      return bad_input("alignment = {}: ld{} = {} is {} bytes, not a multiple of it", g.alignment,
-                       name(which), ld, bytes_of(type, ld));
-    // A group begins at any of the elements that lie side by side.
-    if (which == Operand::a && g.grouping == Grouping::rows && !is_k_major(g) &&
-        size_of(type) % g.alignment != 0)
-      return bad_input("alignment = {}: groups begin at any element of a line of A, {} bytes",
-                       g.alignment, size_of(type));
-    if (g.batch > 1 && bytes_of(type, stride) % g.alignment != 0)
-      return bad_input("alignment = {}: stride_{} = {} is {} bytes, not a multiple of it",
-                       g.alignment, name(which), stride, bytes_of(type, stride));
-  }
   return {};
 }
 

@@ -20,7 +20,7 @@ struct OperandRow {
   Operand which;
   std::string_view name;  ///< of its pointer in Operands, KilnArgs and KilnGpuArgs
   Operand swapped;        ///< what it is in the problem that computes D transposed
-  bool matrix = false;    ///< stored as a Matrix says, and covered by Gemm::alignment
+  bool matrix = false;    ///< stored as a Matrix says, whose address Gemm::alignment divides
   bool term = false;      ///< added to the product: one value for each element of D
 };
 

@@ -16,8 +16,4 @@ inline constexpr Size kSizes[] = {Size::m, Size::n, Size::k};
 /// and of pitches and strides those are left out that are tight whatever that size is.
 Gemm without_size(Gemm gemm, Size size);
 
-/// Whether rows of the operands lie further apart where the size is larger: then their alignment
-/// depends on it.
-bool sets_pitch(const Gemm& gemm, Size size);
-
 }  // namespace kiln

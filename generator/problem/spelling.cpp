@@ -1,5 +1,7 @@
 #include "generator/problem/spelling.h"
 
+#include <algorithm>
+
 #include "generator/problem/extent.h"
 
 namespace kiln {
@@ -22,7 +24,15 @@ Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device) {
 Gemm spelt_for(const Gemm& gemm, const DeviceCaps& device) {
   if (device.vendor == Vendor::cpu || gemm.alignment != 1 || !validate(gemm)) return gemm;
   Gemm copy = gemm;
-  copy.alignment = natural_alignment(gemm);
+  copy.alignment = kUsualAlignment;
+  return copy;
+}
+
+Gemm with_alignment_of_pitches(const Gemm& gemm) {
+  Gemm copy = gemm;
+  const Gemm joined = with_joined_lines(gemm);
+  for (const Operand which : kMatrices)
+    if (present(gemm, which)) copy.alignment = std::min(copy.alignment, line_alignment(joined, which));
   return copy;
 }
 

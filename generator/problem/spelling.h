@@ -18,9 +18,17 @@ bool splits_fp32(const DeviceCaps& device);
 /// The numerics that make a difference on a device.
 Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device);
 
-/// The problem as a device's plans spell it: on a GPU one that promises no alignment has that of
-/// its pitches. A problem that is not valid is left as it is.
+/// Bytes of which addresses are multiples where a problem for a GPU promises nothing: no kernel has
+/// a use for more.
+inline constexpr int kUsualAlignment = 16;
+
+/// The problem as a device's plans spell it: on a GPU one that promises no alignment has the usual
+/// one. A problem that is not valid is left as it is.
 Gemm spelt_for(const Gemm& gemm, const DeviceCaps& device);
+
+/// The problem as databases of kiln 0.2 and before spell it, whose alignment was that of pitches as
+/// well: no more than each of them has.
+Gemm with_alignment_of_pitches(const Gemm& gemm);
 
 /// The problem and those that promise less, whose kernels serve it as well: with less alignment,
 /// and with numerics=ieee. Those that promise most come first.

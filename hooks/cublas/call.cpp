@@ -98,18 +98,13 @@ std::optional<DType> input_type(cudaDataType_t type, const Computation& computat
 }
 
 /// A problem that promises no alignment is bound for addresses that are multiples of 16; for others
-/// the alignment is said, as far as pitches and strides have it too.
+/// their alignment is said.
 bool state_alignment(Call& call) {
-  const auto bytes = [](const Matrix& m, std::int64_t elements) {
-    return static_cast<std::uintptr_t>(elements * size_of(m.dtype));
-  };
   const Operands& o = call.operands;
   std::uintptr_t all = 16;
   for (const void* pointer : {o.a, o.b, o.c, static_cast<const void*>(o.d), o.bias})
     all |= reinterpret_cast<std::uintptr_t>(pointer);
   if (all % 16 == 0) return true;
-  const Gemm& g = call.gemm;
-  for (const Matrix* m : {&g.a, &g.b, &g.c, &g.d}) all |= bytes(*m, m->ld | m->batch_stride);
   call.gemm.alignment = static_cast<int>(all & (~all + 1));
   return call.gemm.alignment > 1;
 }

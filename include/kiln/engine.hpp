@@ -167,8 +167,8 @@ class KILN_API Engine {
   Status gemm(const Gemm& gemm, const Operands& operands);
 
   /// Binds a problem to the kernel `gemm()` would use now. On a GPU a problem that promises no
-  /// alignment is bound for addresses that are multiples of 16 bytes, as far as its pitches are:
-  /// for others say so (alignment = 2, say), or call gemm(), which looks at each call's addresses.
+  /// alignment is bound for addresses that are multiples of 16 bytes: for others say so
+  /// (alignment = 2, say), or call gemm(), which looks at each call's addresses.
   Result<Plan> plan(const Gemm& gemm, int threads = 0);
 
   /// The same for all sizes of a range: the kernels that its table names are loaded now, so that no

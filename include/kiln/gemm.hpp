@@ -140,8 +140,9 @@ struct KILN_API Gemm {
   Matrix d;                         ///< D as stored
   DType accumulator = DType::fp32;  ///< type in which products are accumulated
   Epilogue epilogue;                ///< what follows the product
-  /// A power of two that divides every operand's address and row pitch and, in a batch, its batch
-  /// stride, in bytes; kernels may rely on it. 1 promises nothing.
+  /// A power of two that divides the address of A, B, C, D and the residual, in bytes; kernels may
+  /// rely on it, and see for each operand how far its pitch and stride have it too. 1 promises
+  /// nothing.
   int alignment = 1;
   /// B arrives packed by `Engine::pack_b`: another problem, tuned on its own.
   bool b_packed = false;

@@ -205,8 +205,8 @@ typedef struct kiln_gemm_desc {
   kiln_bias bias;             /**< fp32 values; fp64 when the accumulator is; see bias_as_d */
   kiln_activation activation; /**< applied after the bias */
   int residual;               /**< 1: a matrix stored exactly as D is added last */
-  int alignment; /**< bytes: a power of two that divides every address, row pitch and, in a batch,
-                    batch stride; 1 = none */
+  int alignment; /**< bytes: a power of two that divides the addresses of A, B, C, D and the
+                    residual; 1 = none */
   int b_packed;  /**< 1: B comes from kiln_pack_b() */
   kiln_scale scale_a;     /**< scales of A */
   kiln_scale scale_b;     /**< scales of B */

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "generator/problem/gate.h"
+#include "generator/problem/spelling.h"
 #include "support/emulated.h"
 #include "support/gpu_gemm.h"
 #include "support/seed.h"
@@ -22,7 +23,7 @@ Gemm gated_copy(const Gemm& drawn, int number) {
                   .with_gate(Gate::silu, static_cast<GateOrder>(number % 2));
   gemm.c.order = gemm.d.order = Order::row_major;
   gemm.d.ld = gemm.b.ld = gemm.d.batch_stride = gemm.b.batch_stride = 0;
-  gemm.alignment = natural_alignment(gemm);
+  gemm.alignment = kUsualAlignment;
   return gemm;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "generator/problem/groups.h"
+#include "generator/problem/spelling.h"
 #include "support/emulated.h"
 #include "support/gpu_gemm.h"
 #include "support/seed.h"
@@ -30,7 +31,7 @@ Gemm grouped_copy(Gemm gemm, int number, std::mt19937_64& random) {
     gemm.a.order = Order::row_major;
     gemm.a.transposed = false;
   }
-  gemm.alignment = natural_alignment(gemm);
+  gemm.alignment = kUsualAlignment;
   return gemm;
 }
 

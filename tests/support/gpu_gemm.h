@@ -66,7 +66,8 @@ class RandomGpuGemm {
     if (validate(gated)) g = gated;
   }
 
-  /// Leading dimensions and strides that are multiples of `bytes`, some more than tight.
+  /// Leading dimensions and strides that are multiples of `bytes`, some more than tight; of every
+  /// eighth matrix of one element.
   void lay_out(Gemm& g, int bytes) {
     g.alignment = std::min(bytes, 16);
     for (const Operand which : {Operand::a, Operand::b, Operand::c, Operand::d}) {
@@ -74,7 +75,8 @@ class RandomGpuGemm {
                        : which == Operand::b ? g.b
                        : which == Operand::c ? g.c
                                              : g.d;
-      const std::int64_t step = std::max<std::int64_t>(1, g.alignment / size_of(matrix.dtype));
+      const std::int64_t step =
+          below(8) == 0 ? 1 : std::max<std::int64_t>(1, g.alignment / size_of(matrix.dtype));
       const auto up = [&](std::int64_t x) { return (x + step - 1) / step * step; };
       matrix.ld = up(leading_dimension(g, which) + static_cast<std::int64_t>(below(20)));
       if (g.batch > 1)

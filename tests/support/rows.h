@@ -21,11 +21,10 @@ namespace kiln::test {
 
 using Run = std::function<Status(const Operands&)>;
 
-/// The problem with another m, tight, and as aligned as that allows where it was at all.
+/// The problem with another m, tight.
 inline Gemm with_rows(Gemm gemm, std::int64_t m) {
   gemm.m = m;
   for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d}) matrix->ld = matrix->batch_stride = 0;
-  if (gemm.alignment > 1) gemm.alignment = natural_alignment(gemm);
   return gemm;
 }
 

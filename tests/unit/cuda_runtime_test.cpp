@@ -133,19 +133,6 @@ TEST(SharedLibrary, EverythingTriedIsNamed) {
                   {"libx.so", "/usr/local/cuda/lib64/libx.so", "/usr/local/cuda/lib/libx.so"}));
 }
 
-TEST(NaturalAlignment, IsThatOfThePitches) {
-  EXPECT_EQ(natural_alignment(Gemm::row_major(64, 64, 64, bf16)), 16);
-  EXPECT_EQ(natural_alignment(Gemm::row_major(64, 63, 64, bf16)), 2);
-  EXPECT_EQ(natural_alignment(Gemm::row_major(64, 68, 64, bf16)), 8);
-  EXPECT_EQ(natural_alignment(Gemm::row_major(3, 5000, 777, bf16).transpose_b()), 2);
-  EXPECT_EQ(natural_alignment(Gemm::row_major(64, 64, 63, s8)), 1);
-  // Half a byte counts as a whole one: whatever is natural is also valid.
-  Gemm half = parse_gemm("fp4 N T 1 64 64 lda=65 scale=mx32").value();
-  half.alignment = natural_alignment(half);
-  EXPECT_EQ(half.alignment, 1);
-  EXPECT_TRUE(validate(half));
-}
-
 TEST(GpuRotation, OutlastsTheCache) {
   constexpr std::int64_t kL2 = 60 << 20;
   for (const std::int64_t bytes : {1 << 20, 10 << 20, 100 << 20})

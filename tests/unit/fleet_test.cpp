@@ -80,7 +80,7 @@ TEST(FleetList, ADevicesShareIsSpeltAsItsKernelsAreAndHasEachOnce) {
       {item("fp32 N N 16 16 16"), item("fp32 N N 16 16 16 align=16"), item("fp32 N N 5 5 5")});
   const DeviceCaps gpu = hip_caps_named("mi300x").value(), cpu = cpu_caps_named("avx2").value();
   EXPECT_THAT(lines(of_device(list, gpu)),
-              ElementsAre("fp32 N N 16 16 16 align=16", "fp32 N N 5 5 5 align=4"));
+              ElementsAre("fp32 N N 16 16 16 align=16", "fp32 N N 5 5 5 align=16"));
   EXPECT_EQ(of_device(list, cpu).size(), 3u);
 }
 

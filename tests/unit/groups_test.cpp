@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/plan.h"
+#include "generator/problem/extent.h"
 #include "kiln/engine.hpp"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/reference_kernel.h"
@@ -69,11 +70,9 @@ TEST(Groups, RefuseWhatTheyDoNotKnow) {
   many.m = std::int64_t{1} << 31;
   EXPECT_THAT(refusal(many), HasSubstr("counted in 32 bits"));
   Gemm across = g.transpose_a();
-  across.alignment = 4;
-  EXPECT_THAT(refusal(across), HasSubstr("alignment = 4: groups begin at any element"));
-  across.alignment = 2;
-  EXPECT_EQ(refusal(across), "");
-  EXPECT_EQ(natural_alignment(across), 2);
+  across.alignment = 16;
+  EXPECT_EQ(line_alignment(across, Operand::a), 2) << "groups begin at any element";
+  EXPECT_EQ(line_alignment(across, Operand::d), 4);
   EXPECT_THAT(refusal(Gemm::row_major(40, 6, 256, DType::fp8_e4m3)
                           .scaled(Scale::square_128)
                           .grouped(3, Grouping::rows)),

@@ -9,6 +9,7 @@
 #include "cache/refresh.h"
 #include "cache/store.h"
 #include "engine/stored_kernels.h"
+#include "generator/problem/spelling.h"
 #include "generator/render/render.h"
 #include "support/temp_dir.h"
 #include "tuner/search/class_list.h"
@@ -98,9 +99,8 @@ TEST(ShippedDatabase, HasAProvedKernelForEverySize) {
                             "fp8 N T 33 4096 1024", "int8 N T 17 4096 4096", "tf32 N T 77 1028 44",
                             "fp32 N N 100 36 28", "fp64 N N 35 66 18", "bf16 N T 777 333 555"}) {
     key.gemm = parse_gemm(shape).value();
-    key.gemm.alignment = natural_alignment(key.gemm);
     int serving = 0;
-    for (int alignment = key.gemm.alignment; alignment >= 1; alignment /= 2) {
+    for (int alignment = kUsualAlignment; alignment >= 1; alignment /= 2) {
       key.gemm.alignment = alignment;
       for (const auto& [ns, kernel] : kernels.of(key, **store, {}).ranked(key)) {
         EXPECT_GT(ns, 0);

@@ -11,6 +11,11 @@ namespace kiln::spelling_test {
 
 Gemm gemm(const char* line) { return parse_gemm(line).value(); }
 
+Gemm aligned(Gemm gemm) {
+  gemm.alignment = kUsualAlignment;
+  return gemm;
+}
+
 /// Both are one problem: they have one key, and generated code sees no difference.
 void expect_same(const char* given, const char* joined) {
   const Gemm x = gemm(given), y = gemm(joined);
@@ -18,7 +23,9 @@ void expect_same(const char* given, const char* joined) {
   EXPECT_EQ(canonicalise(x).gemm, canonicalise(y).gemm) << given;
   EXPECT_EQ(canonicalise(x).a_k_major, canonicalise(y).a_k_major) << given;
   EXPECT_EQ(canonicalise(x).b_k_major, canonicalise(y).b_k_major) << given;
-  EXPECT_EQ(natural_alignment(x), natural_alignment(y)) << given;
+  EXPECT_EQ(with_alignment_of_pitches(aligned(x)).alignment,
+            with_alignment_of_pitches(aligned(y)).alignment)
+      << given;
 }
 
 TEST(Spelling, LinesOfOneElementAreJoined) {
@@ -27,8 +34,27 @@ TEST(Spelling, LinesOfOneElementAreJoined) {
   expect_same("fp32 N N 40 1 64", "fp32 N T 40 1 64 order=rrcc");
   expect_same("fp32 N N 40 1 64 epilogue=bias_row+residual",
               "fp32 N T 40 1 64 epilogue=bias_row+residual order=rrcc");
-  EXPECT_EQ(natural_alignment(gemm("bf16 T N 1 512 4096")), 16);
-  EXPECT_EQ(natural_alignment(gemm("bf16 N N 64 1 64")), 16);
+}
+
+TEST(Spelling, AProblemForAGpuHasTheUsualAlignmentWhateverItsPitches) {
+  const DeviceCaps gpu = caps_named("sm_90a").value(), cpu = caps_named("avx2").value();
+  EXPECT_EQ(spelt_for(gemm("bf16 N T 3 5 7"), gpu).alignment, 16);
+  EXPECT_EQ(spelt_for(gemm("bf16 N T 3 5 7 align=2"), gpu).alignment, 2);
+  EXPECT_EQ(spelt_for(gemm("bf16 N T 3 5 7"), cpu).alignment, 1);
+}
+
+TEST(Spelling, EarlierDatabasesHadTheAlignmentOfPitches) {
+  const auto earlier = [](const char* line) {
+    return with_alignment_of_pitches(aligned(gemm(line))).alignment;
+  };
+  EXPECT_EQ(earlier("bf16 N N 64 64 64"), 16);
+  EXPECT_EQ(earlier("bf16 N N 64 63 64"), 2);
+  EXPECT_EQ(earlier("bf16 N N 64 68 64"), 8);
+  EXPECT_EQ(earlier("bf16 N T 3 5000 777"), 2);
+  EXPECT_EQ(earlier("int8 N N 64 64 63"), 1);
+  EXPECT_EQ(earlier("fp4 N T 1 64 64 lda=65 scale=mx32"), 1);
+  EXPECT_EQ(earlier("bf16 T N 1 512 4096"), 16);
+  EXPECT_EQ(earlier("bf16 N N 64 1 64"), 16);
 }
 
 TEST(Spelling, OthersStayAsTheyAre) {

@@ -62,7 +62,7 @@ class Envelope {
     one.n = sizes[1];
     one.k = sizes[2];
     one.batch = std::max(batch, least_batch_);
-    loosen_pitches(one, extra);
+    loosen_pitches(one, gemm_, extra);
     if (one.flops() / 2 > most_work_) return true;
     if (!validate(one)) return false;
     const Canonical problem = canonicalise(one);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/spelling.h"
 #include "tuner/verify/ragged.h"
 #include "tuner/verify/verify.h"
 
@@ -21,13 +22,16 @@ void cut_down(Gemm& gemm) {
 }
 
 /// A leading dimension `extra` alignments (or elements) beyond tight, and batches after one
-/// another.
-void loosen(Gemm& gemm, Operand which, Matrix& matrix, std::int64_t extra) {
+/// another. Lines begin at multiples of `aligned` bytes, and of no more where that is less than the
+/// problem's alignment.
+void loosen(Gemm& gemm, Operand which, Matrix& matrix, int aligned, std::int64_t extra) {
   // Whole alignments, which of codes of six bits only so many fill.
   const int bits = bits_of(matrix.dtype);
-  const std::int64_t unit = bits == 6 ? 4 * gemm.alignment : std::max(1, gemm.alignment * 8 / bits);
+  const std::int64_t unit = bits == 6 ? 4 * aligned : std::max(1, aligned * 8 / bits);
   const std::int64_t length = std::max<std::int64_t>(1, extent(gemm, which).length);
-  matrix.ld = ((length + unit - 1) / unit + extra) * unit;
+  std::int64_t units = (length + unit - 1) / unit + extra;
+  if (aligned < gemm.alignment) units |= 1;
+  matrix.ld = units * unit;
   matrix.batch_stride = 0;
 }
 
@@ -46,11 +50,13 @@ std::int64_t odd_depth_below(const Gemm& gemm, std::int64_t by) {
 
 }  // namespace
 
-void loosen_pitches(Gemm& gemm, std::int64_t extra) {
-  loosen(gemm, Operand::a, gemm.a, extra);
-  loosen(gemm, Operand::b, gemm.b, extra);
-  loosen(gemm, Operand::c, gemm.c, extra);
-  loosen(gemm, Operand::d, gemm.d, extra);
+void loosen_pitches(Gemm& gemm, const Gemm& like, std::int64_t extra) {
+  const Gemm joined = with_joined_lines(like);
+  const auto aligned = [&](Operand which) { return line_alignment(joined, which); };
+  loosen(gemm, Operand::a, gemm.a, aligned(Operand::a), extra);
+  loosen(gemm, Operand::b, gemm.b, aligned(Operand::b), extra);
+  loosen(gemm, Operand::c, gemm.c, aligned(Operand::c), extra);
+  loosen(gemm, Operand::d, gemm.d, aligned(Operand::d), extra);
 }
 
 std::vector<Gemm> ragged_neighbours(const Gemm& gemm) {
@@ -62,11 +68,11 @@ std::vector<Gemm> ragged_neighbours(const Gemm& gemm) {
   near.m = odd_below(base.m, 1);
   near.n = odd_below(base.n, 1);
   near.k = odd_depth_below(base, 1);
-  loosen_pitches(near, 1);
+  loosen_pitches(near, gemm, 1);
   far.m = odd_below(base.m, base.m / 5 + 2);
   far.n = odd_below(base.n, base.n / 7 + 4);
   far.k = odd_depth_below(base, base.k / 3 + 6);
-  loosen_pitches(far, 3);
+  loosen_pitches(far, gemm, 3);
   return {near, far};
 }
 

@@ -8,8 +8,8 @@
 namespace kiln {
 
 /// Leading dimensions `extra` alignments (or elements) beyond the least for the sizes, and batches
-/// after one another.
-void loosen_pitches(Gemm& gemm, std::int64_t extra);
+/// after one another. Lines are as aligned as those of `like`.
+void loosen_pitches(Gemm& gemm, const Gemm& like, std::int64_t extra);
 
 /// Multiply-adds that a core makes in about a tenth of a second.
 inline constexpr double kCheapToProve = 0x1p26;

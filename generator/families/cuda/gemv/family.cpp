@@ -77,7 +77,8 @@ GemvSizes sizes_of(const Canonical& p, const DeviceCaps& d, const CudaGemv& c) {
   w.wide_type = wide_type(g, c);
   w.elements = elements_of(g, c);
   w.words = g.k / w.elements;
-  w.classes = by_words(c) && !(c.matrix && g.alignment >= 16) ? w.elements : 1;
+  const bool aligned = line_alignment(g, c.swap ? Operand::a : Operand::b) >= 16;
+  w.classes = by_words(c) && !(c.matrix && aligned) ? w.elements : 1;
   const std::int64_t each = c.matrix ? kMatrixRows : std::int64_t{c.warps} * c.rows;
   w.blocks = w.classes * ceil_div(ceil_div(w.wide, w.classes), each) * g.batch;
   w.steps = std::max<std::int64_t>(1, ceil_div(w.words, std::int64_t{4} * c.warps));
@@ -126,12 +127,13 @@ constexpr Rule<CudaGemv, GemvSizes> kRules[] = {
      }},
     {"a read of several elements is 2 to 16 bytes, a power of two that divides the alignment",
      [](const Canonical& p, const DeviceCaps&, const CudaGemv& c, const GemvSizes&) {
-       const auto fits = [&](DType t) {
-         const int bytes = c.width * size_of(t);
+       const auto fits = [&](Operand which) {
+         const int bytes = c.width * size_of(dtype_of(p.gemm, which));
          return by_words(c) || c.width == 1 ||
-                (bytes <= 16 && (bytes & (bytes - 1)) == 0 && p.gemm.alignment % bytes == 0);
+                (bytes <= 16 && (bytes & (bytes - 1)) == 0 &&
+                 line_alignment(p.gemm, which) % bytes == 0);
        };
-       return fits(p.gemm.a.dtype) && fits(p.gemm.b.dtype);
+       return fits(Operand::a) && fits(Operand::b);
      }},
     {"width=0 needs rows whose 16-byte words are counted in 31 bits",
      [](const Canonical&, const DeviceCaps&, const CudaGemv& c, const GemvSizes& w) {
@@ -144,12 +146,14 @@ constexpr Rule<CudaGemv, GemvSizes> kRules[] = {
 
 void enumerate(const Canonical& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
+  const int aligned =
+      std::min(line_alignment(p.gemm, Operand::a), line_alignment(p.gemm, Operand::b));
   for (const bool swap : {false, true}) {
     if ((swap ? p.gemm.n : p.gemm.m) > kMostThin) continue;
     for (const int rows : {1, 2, 4})
       for (const int width : {0, 1, 2, 4, 8, 16}) {
         // Where words are aligned anyway, nothing need be shifted.
-        if (width == 0 && p.gemm.alignment >= 16) continue;
+        if (width == 0 && aligned >= 16) continue;
         for (const int warps : {4, 8}) visit(CudaGemv{rows, width, warps, swap});
       }
     for (const int warps : {2, 4, 8, 16})

@@ -94,7 +94,8 @@ constexpr Rule<C, Sizes> kRules[] = {
     {"the alignment is that of a lane's reads, and k is whole reads",
      [](const Canonical& p, const DeviceCaps&, const C&, const Sizes& w) {
        const int left = 32 / w.code_bits * size_of(p.gemm.a.dtype);  // of A, for a word of codes
-       return p.gemm.alignment >= std::max(w.read, left) &&
+       return line_alignment(p.gemm, Operand::b) >= w.read &&
+              line_alignment(p.gemm, Operand::a) >= left &&
               p.gemm.k * w.code_bits / 8 % w.read == 0 && p.gemm.k * w.code_bits % 8 == 0;
      }},
     {"codes on their way, elements of A and sums fit the registers",

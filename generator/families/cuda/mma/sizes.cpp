@@ -106,12 +106,13 @@ MmaSizes mma_sizes(const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
   w.tiles_m = w.warp_m / 16;
   w.tiles_n = w.warp_n / 8;
   w.threads = std::max(1, c.warps_m * c.warps_n) * 32;
-  w.width = std::clamp(std::max(g.alignment, size), 1, 16);
+  const int aligned = std::min(line_alignment(g, Operand::a), line_alignment(g, Operand::b));
+  w.width = std::clamp(std::max(aligned, size), 1, 16);
   w.overlaps = d.gpu.sm >= 90;
   w.async = d.gpu.sm >= 80 && w.width >= 4;
   w.unit = w.async ? w.width : 16;
   const int d_size = size_of(g.d.dtype);
-  w.store_width = std::min({8, std::max(1, g.alignment / d_size), 16 / d_size});
+  w.store_width = std::min({8, std::max(1, alignment_of_d(g) / d_size), 16 / d_size});
   w.stage_bytes = std::int64_t{w.a.pitch()} * w.a.lines() + std::int64_t{w.b.pitch()} * w.b.lines();
   const int accumulator_size = size_of(g.accumulator);
   // After the main loop accumulators pass through the same memory, 16 rows of a warp at a time.

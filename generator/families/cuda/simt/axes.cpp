@@ -57,10 +57,10 @@ void visit_sharing(const Canonical& p, const DeviceCaps& d, CudaSimt c,
 }
 
 /// The most elements of an operand that layout, alignment and threads let be read at once.
-int widest(const Gemm& g, const Matrix& m, bool along_k, const CudaSimt& c, int rows, int threads) {
-  const int size = size_of(m.dtype);
+int widest(const Gemm& g, Operand which, bool along_k, const CudaSimt& c, int rows, int threads) {
+  const int size = size_of(dtype_of(g, which));
   const bool turned = along_k && c.copy != SimtCopy::registers;
-  for (int width = turned ? 1 : std::min(16, g.alignment) / size; width > 1; width /= 2)
+  for (int width = turned ? 1 : std::min(16, line_alignment(g, which)) / size; width > 1; width /= 2)
     if (cuda::shares(rows, width, along_k, threads, c.block_k)) return width;
   return 1;
 }
@@ -110,8 +110,8 @@ void enumerate_simt(const Canonical& p, const DeviceCaps& d,
                    .resident = s.resident,
                    .group = group};
         const int threads = simt_sizes(p, d, c).threads;
-        c.width_a = widest(g, g.a, p.a_k_major, c, c.block_m, threads);
-        c.width_b = widest(g, g.b, p.b_k_major, c, c.block_n, threads);
+        c.width_a = widest(g, Operand::a, p.a_k_major, c, c.block_m, threads);
+        c.width_b = widest(g, Operand::b, p.b_k_major, c, c.block_n, threads);
         if (!reads_one_factor(p, c)) c.width_b = 1;
         visit_fed(p, d, c, visit);
       }
@@ -129,8 +129,8 @@ void enumerate_simt(const Canonical& p, const DeviceCaps& d,
                    .lines = pipeline.lines,
                    .resident = s.resident};
         const int threads = simt_sizes(p, d, c).threads;
-        c.width_a = widest(g, g.a, p.a_k_major, c, c.block_m, threads);
-        c.width_b = widest(g, g.b, p.b_k_major, c, c.block_n, threads);
+        c.width_a = widest(g, Operand::a, p.a_k_major, c, c.block_m, threads);
+        c.width_b = widest(g, Operand::b, p.b_k_major, c, c.block_n, threads);
         if (!reads_one_factor(p, c)) c.width_b = 1;
         for (const auto order : {SimtOrder::pairs, SimtOrder::columns})
           for (const int group : {4, 8}) {

@@ -109,12 +109,12 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
      }},
     {"a read of several elements is 2 to 16 bytes, a power of two that divides the alignment",
      [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
-       const auto fits = [&](int width, DType t) {
-         const int bytes = width * size_of(t);
-         return width == 1 ||
-                (bytes <= 16 && is_power_of_two(bytes) && p.gemm.alignment % bytes == 0);
+       const auto fits = [&](int width, Operand which) {
+         const int bytes = width * size_of(dtype_of(p.gemm, which));
+         return width == 1 || (bytes <= 16 && is_power_of_two(bytes) &&
+                               line_alignment(p.gemm, which) % bytes == 0);
        };
-       return fits(c.width_a, p.gemm.a.dtype) && fits(c.width_b, p.gemm.b.dtype);
+       return fits(c.width_a, Operand::a) && fits(c.width_b, Operand::b);
      }},
     {"copy=async and copy=warps need sm_80 and copies of 4, 8 or 16 bytes of the accumulator's "
      "type (or tf32), of one element along k",
@@ -237,7 +237,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
-  const int aligned = std::max(1, p.gemm.alignment / size_of(p.gemm.d.dtype));
+  const int aligned = std::max(1, alignment_of_d(p.gemm) / size_of(p.gemm.d.dtype));
   // Of a tile's row in shared memory, where a gate has half of it.
   const int run = gated(p.gemm) ? std::gcd(run_of(p.gemm, c), c.block_n / 2) : run_of(p.gemm, c);
   const int together = std::min({run, aligned, 16 / size_of(p.gemm.d.dtype)});

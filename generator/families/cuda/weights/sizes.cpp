@@ -65,10 +65,11 @@ WeightsSizes weights_sizes(const Canonical& p, const DeviceCaps& d, const CudaWe
   w.exchange_b = exchange_of_codes(w.pitch_b);
   w.threads = c.warps * 32;
   w.overlaps = d.gpu.sm >= 90;
-  w.async = g.alignment >= 4;
-  w.unit = w.async ? std::min(g.alignment, 16) : 4;
+  const int aligned = std::min(line_alignment(g, Operand::a), line_alignment(g, Operand::b));
+  w.async = aligned >= 4;
+  w.unit = w.async ? std::min(aligned, 16) : 4;
   const int d_size = size_of(g.d.dtype);
-  w.store_width = std::min({8, std::max(1, g.alignment / d_size), 16 / d_size});
+  w.store_width = std::min({8, std::max(1, alignment_of_d(g) / d_size), 16 / d_size});
   w.stage_bytes = std::int64_t{c.tile_n} * w.pitch_b + std::int64_t{c.tile_m} * w.pitch_a;
   // After the main loop accumulators pass through the same memory, 8 rows of a warp at a time.
   const std::int64_t exchange_bytes = std::int64_t{c.warps} * 8 * (w.tiles_m * 16 * 4 + 16);

@@ -85,12 +85,12 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
      }},
     {"pack_a=0 needs an A that TMA can address",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
-       return c.pack_a || (aligned_for_copies(p.gemm, p.gemm.a) &&
+       return c.pack_a || (aligned_for_copies(p.gemm, Operand::a) &&
                            (p.a_k_major || may_run_across_k(p.gemm.a.dtype, !c.swap)));
      }},
     {"pack_b=0 needs a B that TMA can address",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
-       return c.pack_b || (aligned_for_copies(p.gemm, p.gemm.b) &&
+       return c.pack_b || (aligned_for_copies(p.gemm, Operand::b) &&
                            (p.b_k_major || may_run_across_k(p.gemm.b.dtype, c.swap)));
      }},
     {"left is a multiple of 64, right of 8 (of 16 above 32 for integers), both at most 256",
@@ -364,12 +364,13 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
                   {.swap = swap, .pack_a = true, .pack_b = true, .promote = true, .halves = true},
                   visit);
   if (cuda::wgmma_type(g.a.dtype).empty()) return;
-  const auto must_pack = [&](const Matrix& m, bool k_major, bool left) {
-    return !aligned_for_copies(g, m) || (!k_major && !may_run_across_k(m.dtype, left));
+  const auto must_pack = [&](Operand which, bool k_major, bool left) {
+    return !aligned_for_copies(g, which) ||
+           (!k_major && !may_run_across_k(dtype_of(g, which), left));
   };
   for (const bool swap : {false, true}) {
-    const bool pack_a = must_pack(g.a, p.a_k_major, !swap);
-    const bool pack_b = must_pack(g.b, p.b_k_major, swap);
+    const bool pack_a = must_pack(Operand::a, p.a_k_major, !swap);
+    const bool pack_b = must_pack(Operand::b, p.b_k_major, swap);
     visit_tiles(p, d, {.swap = swap, .pack_a = pack_a, .pack_b = pack_b}, visit);
     // What comes from registers may also be packed, k-major, first.
     const bool left_across = swap ? !p.b_k_major : !p.a_k_major;

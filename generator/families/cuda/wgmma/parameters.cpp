@@ -170,7 +170,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   v["clip_left"] = value_of(w.clip_left);
   v["clip_right"] = value_of(w.clip_right);
   v["wide_d"] = value_of(w.d_bytes == 4);
-  v["pairs"] = value_of(p.gemm.alignment >= 2 * size_of(p.gemm.d.dtype));
+  v["pairs"] = value_of(alignment_of_d(p.gemm) >= 2 * size_of(p.gemm.d.dtype));
   return out;
 }
 

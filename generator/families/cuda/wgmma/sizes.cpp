@@ -141,7 +141,7 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   const bool whole = g.n * w.d_bytes % 16 == 0;
   const bool summed = c.sharing == Sharing::summed;
   const bool one_pitch = !grouped(g) || g.d.batch_stride % g.d.ld == 0;  // of all groups' rows
-  const bool tma = g.alignment >= 16 && w.d_bytes >= 2 && whole && one_pitch;
+  const bool tma = line_alignment(g, Operand::d) >= 16 && w.d_bytes >= 2 && whole && one_pitch;
   w.pairable = !summed && !tma && w.d_bytes == 2;
   w.store = !summed && tma            ? WgmmaSizes::Store::tma
             : w.pairable && !c.paired ? WgmmaSizes::Store::staged
@@ -177,11 +177,7 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   return w;
 }
 
-bool aligned_for_copies(const Gemm& g, const Matrix& m) {
-  const std::int64_t bits = bits_of(m.dtype);
-  return g.alignment >= 16 && m.ld * bits % 128 == 0 &&
-         (g.batch == 1 || m.batch_stride * bits % 128 == 0);
-}
+bool aligned_for_copies(const Gemm& g, Operand which) { return line_alignment(g, which) >= 16; }
 
 bool sums_fit(const CudaWgmma& c, const WgmmaSizes& w, int sums) {
   // Where the kernel starts with 128 registers a thread, the assembler gives up on instructions that

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "generator/families/cuda/common/cuda.h"
+#include "generator/problem/extent.h"
 
 namespace kiln::cuda {
 
@@ -64,7 +65,7 @@ bool in_whole_lines(const Matrix& m);
 inline constexpr int kMostSplits = 128;
 
 /// Whether TMA can address a matrix as it lies: 16-byte aligned addresses, pitches and strides.
-bool aligned_for_copies(const Gemm& gemm, const Matrix& matrix);
+bool aligned_for_copies(const Gemm& gemm, Operand which);
 /// Whether `splits` parts suit the sharing: 1 where k is not cut, else at least a stage of k each.
 bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& sizes);
 /// Whether a thread has registers for `sums`, beside register operands and scales.

@@ -71,7 +71,7 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
      }},
     {"TMA can address A and B: 16-byte aligned addresses, pitches and batch strides",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
-       return aligned_for_copies(p.gemm, p.gemm.a) && aligned_for_copies(p.gemm, p.gemm.b);
+       return aligned_for_copies(p.gemm, Operand::a) && aligned_for_copies(p.gemm, Operand::b);
      }},
     {"zero points are integers, or there are none",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {

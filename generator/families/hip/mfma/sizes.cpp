@@ -16,10 +16,9 @@ int power_of_two_in(std::int64_t value) {
 
 /// Bytes that one load of an operand may take: they never straddle the end of a line, and buffer
 /// loads of more than two bytes want addresses that are multiples of four.
-int load_width(const Gemm& g, const Matrix& m, std::int64_t line) {
-  const int element = size_of(m.dtype);
-  int aligned = std::max(g.alignment, element);
-  if (g.batch > 1) aligned = std::min(aligned, power_of_two_in(m.batch_stride * element));
+int load_width(const Gemm& g, Operand which, std::int64_t line) {
+  const int element = size_of(dtype_of(g, which));
+  const int aligned = std::max(line_alignment(g, which), element);
   const int width = power_of_two_in(line * element);
   return aligned >= 4 ? width : std::min(width, aligned);
 }
@@ -121,8 +120,8 @@ void add_loads(MfmaSizes& p, const Canonical& problem, const HipMfma& c, ArchSet
   p.turned_a = c.turn && !p.along_a;
   p.turned_b = c.turn && !p.along_b;
   // Rows of a group may end at any element.
-  p.width_a = load_width(g, g.a, p.along_a ? g.k : grouped(g) ? 1 : g.m);
-  p.width_b = load_width(g, g.b, p.along_b ? g.k : g.n);
+  p.width_a = load_width(g, Operand::a, p.along_a ? g.k : grouped(g) ? 1 : g.m);
+  p.width_b = load_width(g, Operand::b, p.along_b ? g.k : g.n);
   const auto narrowed = [&](bool whole_units, int width, int rows) {
     if (whole_units) return rows * units % p.threads == 0 ? width : 0;
     return shared_width(width, rows, p, units);

@@ -41,11 +41,9 @@ int power_of_two_in(std::int64_t value, int most) {
 
 /// Bytes of one load of codes, as in hip_mfma: within a line, and of more than two only where
 /// addresses are multiples of four.
-int load_width(const Gemm& g, const Matrix& m) {
-  int aligned = g.alignment;
-  if (g.batch > 1)
-    aligned = std::min(aligned, power_of_two_in(bytes_of(m.dtype, m.batch_stride), 16));
-  const int width = power_of_two_in(bytes_of(m.dtype, g.k), 16);
+int load_width(const Gemm& g, Operand which) {
+  const int aligned = line_alignment(g, which);
+  const int width = power_of_two_in(bytes_of(dtype_of(g, which), g.k), 16);
   return aligned >= 4 ? width : std::min(width, aligned);
 }
 
@@ -210,8 +208,8 @@ void add_sizes(Parameters& out, const Canonical& p, const DeviceCaps& d, const H
   add("kSums", c.rows * c.rows / 64, "accumulators of a lane, for one instruction");
   add("kStages", w.stages, "in shared memory");
   add("kSharedBytes", w.shared_bytes, "of all stages");
-  add("kWidthA", load_width(g, g.a), "bytes of a load of A");
-  add("kWidthB", load_width(g, g.b), "bytes of a load of B");
+  add("kWidthA", load_width(g, Operand::a), "bytes of a load of A");
+  add("kWidthB", load_width(g, Operand::b), "bytes of a load of B");
   add("kScaleWidth", power_of_two_in(g.k / 32, 4), "bytes of a load of scales");
   add("kFormatA", format_code(g.b.dtype), "of the instruction's first operand, B");
   add("kFormatB", format_code(g.a.dtype), "of the second, A");
@@ -229,8 +227,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMx& c, c
   Parameters out;
   hip::add_common(out, p, d);
   const int d_bytes = size_of(g.d.dtype);
-  const bool wide = g.n % 4 == 0 && g.alignment >= 4 * d_bytes && g.d.ld % 4 == 0 &&
-                    (g.batch == 1 || g.d.batch_stride % 4 == 0);
+  const bool wide = g.n % 4 == 0 && alignment_of_d(g) >= 4 * d_bytes;
   if (wide)
     out.constants.push_back(
         {"using", "Four", fmt::format("Vector<u{}, 4>", 8 * d_bytes), "four elements of D"});
