@@ -89,6 +89,7 @@ std::string class_text(const Gemm& gemm) {
   Gemm shapeless = gemm;
   shapeless.m = shapeless.n = shapeless.k = 0;
   shapeless.batch = 1;
+  shapeless.expected_rows = 0;
   for (Matrix* x : {&shapeless.a, &shapeless.b, &shapeless.c, &shapeless.d})
     x->ld = x->batch_stride = 0;
   return key_text(shapeless);

@@ -224,6 +224,9 @@ ALTER TABLE problem ADD COLUMN zero TEXT NOT NULL DEFAULT 'none';
 constexpr const char* kVersion11 =
     "ALTER TABLE problem ADD COLUMN grouping TEXT NOT NULL DEFAULT 'none';";
 
+constexpr const char* kVersion12 =
+    "ALTER TABLE problem ADD COLUMN expected_rows INTEGER NOT NULL DEFAULT 0;";
+
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},
                                      {3, kVersion3},
@@ -234,7 +237,8 @@ constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {8, kVersion8, to_version8},
                                      {9, kVersion9, to_version9},
                                      {10, kVersion10},
-                                     {11, kVersion11}};
+                                     {11, kVersion11},
+                                     {12, kVersion12}};
 
 }  // namespace
 

@@ -174,6 +174,8 @@ void draw_gate(Draw& draw, Gemm& g) {
 void draw_groups(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (!draw.one_in(6) || !(on_host(caps) || caps.vendor == Vendor::nvidia)) return;
   Gemm groups = g.grouped(draw.between(1, 6), draw.one_in(2) ? Grouping::rows : Grouping::masked);
+  if (groups.grouping == Grouping::masked && draw.one_in(2))
+    groups.expected_rows = draw.between(0, static_cast<int>(groups.m));
   groups.c.order = groups.d.order = Order::row_major;
   groups.c.ld = groups.d.ld = 0;
   if (validate(groups)) g = groups;

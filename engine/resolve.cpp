@@ -84,8 +84,7 @@ Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match
   plan->reason = std::move(reason);
   plan->made_for = made_for;
   if (match == Match::exact)
-    plan->raced =
-        raced_libraries(
+    plan->raced = raced_libraries(
         store->winners_and_libraries(key_of(as != nullptr ? *as : gemm, threads)), plan->config);
   if (code.gpu) {
     const Canonical problem = as != nullptr ? canonicalise(*as) : plan->problem;

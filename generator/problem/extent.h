@@ -30,8 +30,8 @@ Extent extent(const Gemm& gemm, Operand which);
 /// element is as well.
 int address_alignment(const Gemm& gemm, Operand which);
 
-/// A power of two, at most the problem's alignment, that divides where each line of a matrix begins,
-/// in bytes: its address, pitch and stride.
+/// A power of two, at most the problem's alignment, that divides where each line of a matrix
+/// begins, in bytes: its address, pitch and stride.
 int line_alignment(const Gemm& gemm, Operand which);
 /// The same of D and of the matrices that are added to it.
 int alignment_of_d(const Gemm& gemm);

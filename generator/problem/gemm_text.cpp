@@ -33,12 +33,13 @@ constexpr NumberKey kNumberKeys[] = {
     {"stride_b", [](Gemm& g) -> std::int64_t& { return g.b.batch_stride; }},
     {"stride_c", [](Gemm& g) -> std::int64_t& { return g.c.batch_stride; }},
     {"stride_d", [](Gemm& g) -> std::int64_t& { return g.d.batch_stride; }},
+    {"expected_rows", [](Gemm& g) -> std::int64_t& { return g.expected_rows; }},
 };
 
 constexpr std::string_view kKeys[] = {
     "batch",    "lda",   "ldb",        "ldc",  "ldd",      "stride_a", "stride_b", "stride_c",
     "stride_d", "order", "out",        "acc",  "epilogue", "align",    "packed_b", "scale",
-    "numerics", "group", "scale_type", "zero", "gate",     "groups",   "grouped"};
+    "numerics", "group", "scale_type", "zero", "gate",     "groups",   "grouped",  "expected_rows"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};

@@ -221,6 +221,10 @@ Status check_gate(const Gemm& g) {
 }
 
 Status check_groups(const Gemm& g) {
+  const bool masked = g.grouping == Grouping::masked;
+  if (g.expected_rows < 0 || (g.expected_rows > 0 && !masked))
+    return bad_input("expected_rows = {}: must be {}", g.expected_rows,
+                     masked ? "0 or more" : "0 without masked groups");
   if (g.grouping == Grouping::none) return {};
   const auto refuse = [&](std::string why) {
     return fail(ErrorCode::unsupported,

@@ -19,6 +19,10 @@ std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile) {
   return gemm.grouping == Grouping::rows ? full + std::min(gemm.batch, gemm.m) : full * gemm.batch;
 }
 
+double expected_rows_of(const Gemm& gemm) {
+  return gemm.expected_rows > 0 ? double(std::min(gemm.expected_rows, gemm.m)) : double(gemm.m) / 2;
+}
+
 GroupRows rows_of_group(const Gemm& gemm, const void* groups, std::int64_t group) {
   const auto listed = [&](std::int64_t at) {
     return std::clamp<std::int64_t>(static_cast<const std::int32_t*>(groups)[at], 0, gemm.m);
@@ -44,6 +48,7 @@ Gemm alone(const Gemm& gemm, std::int64_t rows) {
   one.m = rows;
   one.batch = 1;
   one.grouping = Grouping::none;
+  one.expected_rows = 0;
   return one;
 }
 

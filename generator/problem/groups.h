@@ -29,6 +29,8 @@ Canonical alone(const Canonical& problem, std::int64_t rows);
 /// Tiles of `tile` rows along A's rows, of all batches: of groups that share m rows each may add
 /// one that is not full.
 std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile);
+/// Rows of a masked group that count, on average.
+double expected_rows_of(const Gemm& gemm);
 
 /// Elements of an operand from its first to a group's first.
 std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, std::int64_t first_row);

@@ -32,7 +32,8 @@ Gemm with_alignment_of_pitches(const Gemm& gemm) {
   Gemm copy = gemm;
   const Gemm joined = with_joined_lines(gemm);
   for (const Operand which : kMatrices)
-    if (present(gemm, which)) copy.alignment = std::min(copy.alignment, line_alignment(joined, which));
+    if (present(gemm, which))
+      copy.alignment = std::min(copy.alignment, line_alignment(joined, which));
   return copy;
 }
 

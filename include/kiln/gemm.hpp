@@ -158,6 +158,9 @@ struct KILN_API Gemm {
   Zero zero = Zero::none;          ///< zero points of weights
   /// With groups a bias has values of each group's own, D is row-major and B is not packed.
   Grouping grouping = Grouping::none;
+  /// Of a masked group, on average: kernels are timed, and chosen, for so many (at most m). 0:
+  /// half of m. Any number of rows is computed.
+  std::int64_t expected_rows = 0;
 
   /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
@@ -178,10 +181,12 @@ struct KILN_API Gemm {
   Gemm output(DType t) const;              ///< dtype of C and D
   Gemm batched(std::int64_t count) const;  ///< tight strides
   /// `as_d`: its values have D's dtype.
-  /// `count` groups; m is the rows of all of them (rows) or the most of one (masked).
-  Gemm grouped(std::int64_t count, Grouping how) const {
+  /// `count` groups; m is the rows of all of them (rows) or the most of one (masked), of which
+  /// `expected` are used on average.
+  Gemm grouped(std::int64_t count, Grouping how, std::int64_t expected = 0) const {
     Gemm copy = batched(count);
     copy.grouping = how;
+    copy.expected_rows = expected;
     return copy;
   }
   Gemm with_bias(Bias where, bool as_d = false) const {
@@ -284,8 +289,9 @@ KILN_API Status validate(const Gemm& gemm);
 /// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
 /// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's)
 /// numerics=(ieee|fast|tensor) gate=(relu|gelu|gelu_erf|silu|sigmoid, with :interleaved behind it
-/// for such columns of B), groups= with grouped=(rows|masked) in place of batch=, and of weights
-/// (bf16_int4, fp16_uint4, …) group=(32|64|128|k) scale_type= zero=(none|int|float).
+/// for such columns of B), groups= with grouped=(rows|masked) and expected_rows= in place of
+/// batch=, and of weights (bf16_int4, fp16_uint4, …) group=(32|64|128|k) scale_type=
+/// zero=(none|int|float).
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);

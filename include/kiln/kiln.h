@@ -205,12 +205,12 @@ typedef struct kiln_gemm_desc {
   kiln_bias bias;             /**< fp32 values; fp64 when the accumulator is; see bias_as_d */
   kiln_activation activation; /**< applied after the bias */
   int residual;               /**< 1: a matrix stored exactly as D is added last */
-  int alignment; /**< bytes: a power of two that divides the addresses of A, B, C, D and the
-                    residual; 1 = none */
-  int b_packed;  /**< 1: B comes from kiln_pack_b() */
-  kiln_scale scale_a;     /**< scales of A */
-  kiln_scale scale_b;     /**< scales of B */
-  int bias_as_d;          /**< 1: the bias has D's dtype, which is then fp16 or bf16 */
+  int alignment;      /**< bytes: a power of two that divides the addresses of A, B, C, D and the
+                         residual; 1 = none */
+  int b_packed;       /**< 1: B comes from kiln_pack_b() */
+  kiln_scale scale_a; /**< scales of A */
+  kiln_scale scale_b; /**< scales of B */
+  int bias_as_d;      /**< 1: the bias has D's dtype, which is then fp16 or bf16 */
   kiln_numerics numerics; /**< KILN_NUMERICS_FAST needs two operands of 8-bit floats without scales
                              of blocks along k, KILN_NUMERICS_TENSOR two of fp32 */
   kiln_gate gate;         /**< op(B) then has 2n columns, of two products of A, and D is gate(one)
@@ -220,6 +220,8 @@ typedef struct kiln_gemm_desc {
   kiln_zero zero;             /**< zero points of weights */
   kiln_grouping grouping;     /**< what the `batch` products are; with groups a bias has values of
                                  each group's own, D is row-major and B is not packed */
+  int64_t expected_rows; /**< of a masked group, on average: kernels are timed and chosen for so
+                            many; 0: half of m */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */

@@ -21,6 +21,7 @@ def matmul(
     numerics: str = "ieee",
     gate: Optional[str] = None,
     groups: Any = None,
+    expected_rows: Optional[int] = None,
     out_dtype: Any = None,
     threads: int = 0,
     engine: Optional[Engine] = None,

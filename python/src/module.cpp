@@ -32,6 +32,7 @@ constexpr Keyword kKeywords[] = {
     {"numerics", &Arguments::numerics},
     {"gate", &Arguments::gate},
     {"groups", &Arguments::groups},
+    {"expected_rows", &Arguments::expected_rows},
     {"out_dtype", &Arguments::out_dtype},
     {"threads", &Arguments::threads},
     {"engine", &Arguments::engine},
@@ -107,7 +108,7 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
 }
 
 constexpr const char* kMatmul =
-    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, numerics="ieee", gate=None, groups=None, out_dtype=None, threads=0, engine=None, stream=None)
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, out_dtype=None, threads=0, engine=None, stream=None)
 --
 
 ``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array; with a gate,
@@ -137,6 +138,8 @@ other strides raise ValueError.
   is [m, k] with the rows of all groups, and ``groups`` has the row behind the last one of each; or
   ``a`` is [groups, m, k], and ``groups`` has the number of rows that count. Other rows of ``out``
   are not written. ``bias`` has shape (groups, n).
+- ``expected_rows``: of a group, on average, where ``a`` is [groups, m, k]: kernels are chosen for so
+  many. Any number is computed; m / 2 where it is not given.
 - ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.
 - ``threads``: 0 is the engine's number.
 - ``engine``: where none is given, one of the whole process.

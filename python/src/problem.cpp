@@ -114,6 +114,8 @@ void Builder::read_numbers() {
   if (arguments_.c && !arguments_.beta) raise_bad_input("c is given without beta");
   if (!arguments_.c && call_.operands.beta != 0)
     raise_bad_input(fmt::format("beta = {} is given without c", call_.operands.beta));
+  if (arguments_.expected_rows && !arguments_.groups)
+    raise_bad_input("expected_rows is given without groups");
   if (arguments_.threads) call_.operands.threads = integer(arguments_.threads, "threads");
   if (arguments_.stream) call_.operands.stream = address(arguments_.stream, "stream");
 }
@@ -186,6 +188,8 @@ void Builder::read_groups() {
     raise_bad_input(
         fmt::format("{}: must have shape ({},), contiguous", described(groups), gemm.batch));
   call_.operands.groups = groups.data;
+  if (arguments_.expected_rows)
+    call_.gemm.expected_rows = integer(arguments_.expected_rows, "expected_rows");
 }
 
 void Builder::read_activation() {

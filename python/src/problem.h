@@ -25,6 +25,7 @@ struct Arguments {
   PyObject* numerics = nullptr;
   PyObject* gate = nullptr;
   PyObject* groups = nullptr;
+  PyObject* expected_rows = nullptr;
   PyObject* out_dtype = nullptr;
   PyObject* threads = nullptr;
   PyObject* stream = nullptr;

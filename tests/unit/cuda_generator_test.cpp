@@ -321,7 +321,8 @@ TEST(CudaWgmmaRules, NameWhatIsWrong) {
   EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{.pack_a = true}),
             "pack_b=0 needs a B that TMA can address");
   EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{.pack_a = true, .pack_b = true}), "");
-  // An operand's pitch is its own affair: an odd n misaligns D alone, an odd m an A that lies across k.
+  // An operand's pitch is its own affair: an odd n misaligns D alone, an odd m an A that lies
+  // across k.
   const auto of_d = canonicalise(parse_gemm("bf16 N T 64 1023 1024 align=16").value());
   EXPECT_EQ(broken_rule(of_d, h200(), CudaWgmma{}), "");
   const auto of_a = canonicalise(parse_gemm("bf16 T N 1023 1024 1024 align=16").value());

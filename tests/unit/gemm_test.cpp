@@ -245,7 +245,8 @@ TEST(Gemm, LinesAreAsAlignedAsAddressPitchAndStrideAre) {
   g = g.batched(2);
   g.d.batch_stride = 16 * 40 + 4;
   EXPECT_EQ(line_alignment(g, Operand::d), 8);
-  EXPECT_EQ(line_alignment(g.with_packed_b(), Operand::b), 16) << "packed bytes have no pitch of B's";
+  EXPECT_EQ(line_alignment(g.with_packed_b(), Operand::b), 16)
+      << "packed bytes have no pitch of B's";
 }
 
 TEST(Gemm, EnumeratorsFromOutsideAreChecked) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/keys.h"
 #include "engine/plan.h"
 #include "generator/problem/extent.h"
 #include "kiln/engine.hpp"
@@ -61,6 +62,10 @@ TEST(Groups, RefuseWhatTheyDoNotKnow) {
   const Gemm g = Gemm::row_major(40, 6, 8, bf16).grouped(3, Grouping::rows);
   EXPECT_EQ(refusal(g), "");
   EXPECT_THAT(refusal(g.with_packed_b()), HasSubstr("grouping = rows: b_packed = true"));
+  EXPECT_THAT(refusal(Gemm::row_major(4, 6, 8).grouped(2, Grouping::rows, 2)),
+              HasSubstr("expected_rows = 2: must be 0 without masked groups"));
+  EXPECT_THAT(refusal(Gemm::row_major(4, 6, 8).grouped(2, Grouping::masked, -1)),
+              HasSubstr("expected_rows = -1: must be 0 or more"));
   EXPECT_THAT(refusal(Gemm::column_major(4, 6, 8).grouped(2, Grouping::masked)),
               HasSubstr("grouping = masked: d.order = column"));
   Gemm strided = g;
@@ -147,6 +152,27 @@ TEST(Groups, TheReferenceKernelIsRight) {
     EXPECT_TRUE(verdict) << text(gemm) << ": " << verdict.error().detail;
   }
   EXPECT_GT(checked, 15);
+}
+
+TEST(Groups, UniformDataHaveAsManyRowsAsAreExpected) {
+  const auto mean = [](const Gemm& gemm) {
+    std::vector<std::int32_t> counts(static_cast<std::size_t>(gemm.batch));
+    fill(gemm, Operand::groups, Data::uniform, 1, counts.data());
+    return std::accumulate(counts.begin(), counts.end(), 0.0) / double(gemm.batch);
+  };
+  const Gemm masked = Gemm::row_major(4096, 6, 8).grouped(64, Grouping::masked);
+  EXPECT_NEAR(mean(masked), 2048, 150);
+  EXPECT_NEAR(mean(masked.grouped(64, Grouping::masked, 20)), 20, 2);
+  EXPECT_LE(mean(masked.grouped(64, Grouping::masked, 1 << 20)), 4096) << "m is the most";
+}
+
+// What is expected is no part of the code: kernels of other expectations serve a problem.
+TEST(Groups, WhatIsExpectedChangesTheKeyAndNotTheClass) {
+  const Gemm masked = Gemm::row_major(4096, 6, 8).grouped(64, Grouping::masked);
+  const Gemm few = masked.grouped(64, Grouping::masked, 20);
+  EXPECT_NE(key_text(masked), key_text(few));
+  EXPECT_EQ(class_text(masked), class_text(few));
+  EXPECT_EQ(text(few), "fp32 N N 4096 6 8 groups=64 grouped=masked expected_rows=20");
 }
 
 TEST(Groups, RowsThatAreNoGroupsMustStayAsTheyWere) {

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "generator/problem/groups.h"
+
 namespace kiln {
 namespace {
 
@@ -27,9 +29,17 @@ constexpr std::size_t kMostShapes = 4096, kMostKernels = 4096;
 /// Rounding of a prediction, and of its text.
 constexpr double kSamePrediction = 1e-6;
 
+/// Of masked groups the rows that are expected count, not those that there may be.
+std::array<std::int64_t, 4> sizes_of(const Gemm& gemm) {
+  const bool masked = gemm.grouping == Grouping::masked;
+  const std::int64_t rows = masked ? std::llround(expected_rows_of(gemm)) : gemm.m;
+  return {std::max<std::int64_t>(1, rows), gemm.n, gemm.k, gemm.batch};
+}
+
 /// The problem of a class with these sizes, tightly laid out.
 Gemm with_sizes(Gemm gemm, const std::array<std::int64_t, 4>& sizes) {
   gemm.m = sizes[0], gemm.n = sizes[1], gemm.k = sizes[2], gemm.batch = sizes[3];
+  gemm.expected_rows = gemm.grouping == Grouping::masked ? gemm.m : 0;
   for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d})
     matrix->ld = 0, matrix->batch_stride = 0;
   return gemm;
@@ -86,7 +96,7 @@ struct FittedModel::Rows {
 
 FittedModel::Correction::Correction(const FittedModel& model, const Gemm& gemm,
                                     std::ptrdiff_t left_out)
-    : model_(model), weights_(model.weights_of({gemm.m, gemm.n, gemm.k, gemm.batch}, left_out)) {}
+    : model_(model), weights_(model.weights_of(sizes_of(gemm), left_out)) {}
 
 double FittedModel::Correction::of(const Config& config) const {
   const auto kernel = model_.kernels_.find(config);
@@ -192,7 +202,7 @@ FittedModel FittedModel::fit(std::span<const TimedConfig> timed, std::span<const
     const Canonical problem = canonicalise(one.gemm);
     if (!broken_rule(problem, device, one.config).empty()) continue;
     const double predicted = predict_ns(problem, device, one.config);
-    const Sizes sizes{one.gemm.m, one.gemm.n, one.gemm.k, one.gemm.batch};
+    const Sizes sizes = sizes_of(one.gemm);
     // The newest come first: what is beyond the bounds of parse() is left out.
     const bool full = places.size() == kMostShapes && !places.contains(sizes);
     const bool crowded =

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "generator/problem/groups.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/view.h"
 
@@ -203,8 +204,8 @@ std::int64_t hostile_rows(Random& random, std::int64_t left) {
   return std::min(rows, left);
 }
 
-/// Uniform data have groups of about the same size: all rows, or of masked ones half. Exact data
-/// have empty ones, and rows that are of none.
+/// Uniform data have groups of about the same size: all rows, or of masked ones those that are
+/// expected. Exact data have empty ones, and rows that are of none.
 void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
   auto* const list = static_cast<std::int32_t*>(data);
   const bool rows = gemm.grouping == Grouping::rows;
@@ -219,8 +220,9 @@ void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
       const std::int64_t count = hostile_rows(random, gemm.m - (rows ? end : 0));
       end = rows ? end + count : count;
     } else {
-      const double share = rows ? so_far / all : shares[static_cast<std::size_t>(group)] / 2;
-      end = std::llround(share * static_cast<double>(gemm.m));
+      const double share = rows ? so_far / all : shares[static_cast<std::size_t>(group)];
+      const double whole = rows ? static_cast<double>(gemm.m) : expected_rows_of(gemm);
+      end = std::min<std::int64_t>(gemm.m, std::llround(share * whole));
     }
     list[group] = static_cast<std::int32_t>(end);
   }

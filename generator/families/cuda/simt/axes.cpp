@@ -60,7 +60,8 @@ void visit_sharing(const Canonical& p, const DeviceCaps& d, CudaSimt c,
 int widest(const Gemm& g, Operand which, bool along_k, const CudaSimt& c, int rows, int threads) {
   const int size = size_of(dtype_of(g, which));
   const bool turned = along_k && c.copy != SimtCopy::registers;
-  for (int width = turned ? 1 : std::min(16, line_alignment(g, which)) / size; width > 1; width /= 2)
+  for (int width = turned ? 1 : std::min(16, line_alignment(g, which)) / size; width > 1;
+       width /= 2)
     if (cuda::shares(rows, width, along_k, threads, c.block_k)) return width;
   return 1;
 }

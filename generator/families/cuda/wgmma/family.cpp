@@ -120,16 +120,18 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
     {"accumulators, register operands and scales fit the registers",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        const int all = w.subtiles * w.accumulators;
-       return sums_fit(c, w, c.halves    ? 3 * all
-                             : w.in_turn ? all + w.accumulators
-                             : c.promote ? 2 * all
-                                         : all);
+       return sums_fit(c, w,
+                       c.halves    ? 3 * all
+                       : w.in_turn ? all + w.accumulators
+                       : c.promote ? 2 * all
+                                   : all);
      }},
     {"promote=1 needs 8-bit float operands or halves=1",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return !c.promote || c.halves || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
      }},
-    {"alternate=1 needs promote=1, halves=0, pingpong=0, warpgroups=2 and all of their sums at once",
+    {"alternate=1 needs promote=1, halves=0, pingpong=0, warpgroups=2 and all of their sums at "
+     "once",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        return !c.alternate || (may_alternate(c) && !w.in_turn);
      }},

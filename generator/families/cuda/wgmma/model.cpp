@@ -48,17 +48,19 @@ double stage_cycles(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c,
   return std::max({multiply, moved, copied}) + turn + fetched + (w.cluster > 1 ? 10 : 0);
 }
 
-/// Groups of rows share one A and one D; half of the rows that masked groups may have count.
+/// Groups of rows share one A and one D; of masked groups the rows that are expected count.
 double rows_of(const Gemm& g) {
   if (g.grouping == Grouping::rows) return double(g.m);
-  return double(g.m) * double(g.batch) / (g.grouping == Grouping::masked ? 2 : 1);
+  return double(g.batch) * (g.grouping == Grouping::masked ? expected_rows_of(g) : double(g.m));
 }
 
-/// Clusters' tiles; of groups as many as are expected, half of the last one of each being empty.
+/// Clusters' tiles; of groups as many as are expected, half of the last one of each being empty,
+/// which is the only one of few rows.
 double tiles_of(const Gemm& g, const WgmmaSizes& w, const CudaWgmma& c) {
   if (!grouped(g)) return double(w.tiles);
   const double rows = c.swap ? double(c.right) * c.cluster_right : double(c.left) * c.cluster_left;
-  return (rows_of(g) / rows + double(g.batch) / 2) * double(c.swap ? w.tiles_left : w.tiles_right);
+  const double each = std::max(1.0, rows_of(g) / double(g.batch) / rows + 0.5);
+  return each * double(g.batch) * double(c.swap ? w.tiles_left : w.tiles_right);
 }
 
 double bytes_of(const Gemm& g) {

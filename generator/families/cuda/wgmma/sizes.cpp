@@ -131,8 +131,8 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   w.accumulators = c.right / 2;
   w.subtiles = w.warpgroup_rows / 64;
   if (blocks_along_k(g.scale_a)) add_scale_registers(w, c);
-  w.in_turn = c.promote && !c.halves && w.subtiles > 1 &&
-              !sums_fit(c, w, 2 * w.subtiles * w.accumulators);
+  w.in_turn =
+      c.promote && !c.halves && w.subtiles > 1 && !sums_fit(c, w, 2 * w.subtiles * w.accumulators);
   // As many as fit the registers beside the accumulators.
   w.partials_at_once = std::clamp(96 / std::max(1, w.subtiles * w.accumulators), 1, 8);
   w.d_bytes = size_of(g.d.dtype);
@@ -180,8 +180,8 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
 bool aligned_for_copies(const Gemm& g, Operand which) { return line_alignment(g, which) >= 16; }
 
 bool sums_fit(const CudaWgmma& c, const WgmmaSizes& w, int sums) {
-  // Where the kernel starts with 128 registers a thread, the assembler gives up on instructions that
-  // alone need as many.
+  // Where the kernel starts with 128 registers a thread, the assembler gives up on instructions
+  // that alone need as many.
   const auto registers = wgmma_registers(c);
   const int room = registers.launch <= 128 ? 96 : registers.multiply - 40;
   const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages

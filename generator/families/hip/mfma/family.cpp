@@ -306,8 +306,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
   use("FragmentA", fragment_type(i), "a lane's part of the instruction's first operand: of B");
   use("FragmentB", fragment_type(i), "and of its second one: of A");
   const int d_bytes = size_of(g.d.dtype);
-  const bool wide = i.sum != Element::f64 && g.n % 4 == 0 && d_bytes <= 4 &&
-                    alignment_of_d(g) >= 4 * d_bytes;
+  const bool wide =
+      i.sum != Element::f64 && g.n % 4 == 0 && d_bytes <= 4 && alignment_of_d(g) >= 4 * d_bytes;
   if (wide) use("Four", fmt::format("Vector<u{}, 4>", 8 * d_bytes), "four elements of D");
   add_sizes(out, w, c, d);
   out.constants.push_back(flag("kAlongA", w.along_a, "A's rows lie along k"));
