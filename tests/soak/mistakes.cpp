@@ -204,13 +204,6 @@ constexpr Mistake kProblemMistakes[] = {
     {"alignment 48", "alignment", wrong_number<&kiln_gemm_desc::alignment, 48>},
     {"alignment 8192", "alignment", wrong_number<&kiln_gemm_desc::alignment, 8192>},
     {"alignment least", "alignment", wrong_number<&kiln_gemm_desc::alignment, INT_MIN>},
-    {"alignment of a page", "alignment",
-     [](Arguments& x) {
-       constexpr int kPage = 4096;
-       x.desc.alignment = kPage;
-       return bytes_of(x.gemm.a.dtype, x.gemm.lda()) % kPage != 0 &&
-              extent(x.gemm, Operand::a).lines > 1;
-     }},
     {"packed B and a column-major D", "b_packed",
      [](Arguments& x) {
        x.desc.b_packed = 1;
