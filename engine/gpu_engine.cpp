@@ -29,9 +29,6 @@ Result<KernelCode> Engine::Impl::load(std::span<const std::byte> image) const {
 }
 
 Gemm Engine::Impl::spelt(const Gemm& gemm, const Operands& operands) const {
-  for (const Matrix* m : {&gemm.a, &gemm.b, &gemm.c, &gemm.d})
-    if (static_cast<std::size_t>(m->dtype) >= kDTypes.size()) [[unlikely]]
-      return gemm;  // C programs give any number; validate() names it
   // What the addresses have in common.
   std::uintptr_t all = kUsualAlignment;
   for_each_operand([&](auto which) {

@@ -180,7 +180,6 @@ struct KILN_API Gemm {
   Gemm transpose_b() const;
   Gemm output(DType t) const;              ///< dtype of C and D
   Gemm batched(std::int64_t count) const;  ///< tight strides
-  /// `as_d`: its values have D's dtype.
   /// `count` groups; m is the rows of all of them (rows) or the most of one (masked), of which
   /// `expected` are used on average.
   Gemm grouped(std::int64_t count, Grouping how, std::int64_t expected = 0) const {
@@ -189,6 +188,7 @@ struct KILN_API Gemm {
     copy.expected_rows = expected;
     return copy;
   }
+  /// `as_d`: its values have D's dtype.
   Gemm with_bias(Bias where, bool as_d = false) const {
     Gemm copy = *this;
     copy.epilogue.bias = where;

@@ -249,6 +249,18 @@ TEST(Gemm, LinesAreAsAlignedAsAddressPitchAndStrideAre) {
       << "packed bytes have no pitch of B's";
 }
 
+TEST(Gemm, AlignmentAsksNothingOfEmptyOperands) {
+  for (const auto& [m, n, k] : {std::tuple{0, 16, 16}, {16, 0, 16}, {16, 16, 0}, {0, 0, 0}})
+    for (const std::int64_t batch : {1, 3})
+      for (const auto make : {&Gemm::row_major, &Gemm::column_major}) {
+        Gemm g = make(m, n, k, fp32).batched(batch);
+        g.alignment = 64;
+        EXPECT_TRUE(validate(g)) << text(g) << ": " << validate(g).error().message;
+        g.a.transposed = g.b.transposed = true;
+        EXPECT_TRUE(validate(g)) << text(g) << ": " << validate(g).error().message;
+      }
+}
+
 TEST(Gemm, EnumeratorsFromOutsideAreChecked) {
   // As the C interface would: by bytes.
   const auto set = [](auto& field, std::uint8_t value) { std::memcpy(&field, &value, 1); };

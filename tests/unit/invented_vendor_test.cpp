@@ -148,6 +148,26 @@ TEST(InventedDevice, ARangeWhoseSizeIsAPitchServesEverySize) {
   }
 }
 
+// kiln 0.2 and before spelt a problem with the alignment that all of its pitches have.
+TEST(InventedDevice, WhatWasTunedUnderTheAlignmentOfPitchesIsFound) {
+  const TempDir dir;
+  const OpenOptions options{
+      .device = "acme:0", .database = dir / "kiln.db", .policy = Policy::error};
+  {
+    auto engine = Engine::open(options);
+    ASSERT_TRUE(engine) << engine.error().message;
+    ASSERT_TRUE(
+        engine->tune(test::problem("fp32 N N 5 5 5 align=4"), {.budget = std::chrono::seconds(3)}));
+  }
+  auto engine = Engine::open(options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto plan = engine->plan(test::problem("fp32 N N 5 5 5"));
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->match(), Match::exact);
+  const Verdict verdict = verified(*engine, test::problem("fp32 N N 5 5 5"));
+  EXPECT_TRUE(verdict) << verdict.error().detail;
+}
+
 TEST(InventedDevice, AMissIsVerifiedAndRun) {
   const TempDir dir;
   auto engine = Engine::open(

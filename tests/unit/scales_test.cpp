@@ -101,6 +101,9 @@ TEST(Scales, RefusalsNameTheField) {
   EXPECT_THAT(message("fp4 N T 2 2 32 lda=33 scale=mx32"), HasSubstr("lda = 33"));
   EXPECT_THAT(message("fp6 N T 2 2 32 ldb=34 scale=mx32"), HasSubstr("ldb = 34"));
   EXPECT_THAT(message("fp6 N T 2 2 32 batch=2 stride_b=66 scale=mx32"), HasSubstr("stride_b = 66"));
+  const Gemm padded =
+      parse_gemm("fp4 N T 2 2 32 align=16 out=fp32 ldc=4 ldd=4 lda=48 scale=mx32").value();
+  EXPECT_EQ(line_alignment(padded, Operand::a), 8) << "48 elements are 24 bytes";
   Gemm g = mx(1, 1, 32, fp4_e2m1, fp4_e2m1);
   g.scale_b = static_cast<Scale>(9);
   EXPECT_THAT(validate(g).error().message, HasSubstr("scale_b = 9"));
