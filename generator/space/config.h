@@ -15,6 +15,7 @@
 #include "generator/families/cpu/small/config.h"
 #include "generator/families/cpu/weights/config.h"
 #include "generator/families/cuda/gemv/config.h"
+#include "generator/families/cuda/gemv_n/config.h"
 #include "generator/families/cuda/gemv_weights/config.h"
 #include "generator/families/cuda/library/config.h"
 #include "generator/families/cuda/mma/config.h"
@@ -32,7 +33,7 @@ namespace kiln {
 using Config =
     std::variant<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt, CudaGemv,
                  CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary, HostWeights, CudaWeights,
-                 HostAmxWeights, CudaWgmmaWeights, CudaGemvWeights>;
+                 HostAmxWeights, CudaWgmmaWeights, CudaGemvWeights, CudaGemvN>;
 
 /// "family field=value …", fields in declaration order; `parse_config(text(c)) == c`.
 std::string text(const Config& config);

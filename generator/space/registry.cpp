@@ -46,6 +46,9 @@ Family family();
 namespace gemv {
 Family family();
 }
+namespace gemv_n {
+Family family();
+}
 namespace weights {
 Family family();
 }
@@ -88,6 +91,7 @@ std::vector<Family>& family_rows() {
                                   cuda::mma::family(),
                                   cuda::simt::family(),
                                   cuda::gemv::family(),
+                                  cuda::gemv_n::family(),
                                   cuda::weights::family(),
                                   cuda::wgmma_weights::family(),
                                   cuda::gemv_weights::family(),

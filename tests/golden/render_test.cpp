@@ -62,6 +62,8 @@ const Case kCases[] = {
      "splits=1 group=8"},
     {"cuda_gemv", "sm_90a", 132, "bf16 N T 3 5000 777 epilogue=bias_row+silu",
      "cuda_gemv rows=2 width=1 warps=4 swap=0"},
+    {"cuda_gemv_n", "sm_90a", 132, "bf16 N N 3 4099 4096",
+     "cuda_gemv_n thin=4 warps=8 ahead=2 words=2 splits=4 matrix=1 swap=0"},
     {"cuda_weights", "sm_90a", 132, "bf16_int4 N T 16 4096 4096 group=128 scale_type=bf16 align=16",
      "cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1"},
     {"cuda_gemv_weights", "sm_90a", 132,
@@ -142,7 +144,7 @@ const Case kCases[] = {
      "cuda_wgmma left=128 right=96 stages=6 warpgroups=2 pingpong=0 swap=1 cluster_left=2 "
      "cluster_right=1 sharing=stream splits=1 along=right group=8 pack_a=1 pack_b=1 keep_right=0 "
      "promote=0",
-     "cuda/common/tile_scheduler.h cuda/wgmma/store.h cuda/common/partials_ptx.h "
+     "cuda/common/tile_scheduler.h cuda/wgmma/store.h "
      "cuda/common/partials.h cuda/wgmma/combine_ptx.h cuda/wgmma/combine.h"},
     {"cuda_wgmma_bf16_hilbert", "sm_90a", 132, "bf16 N T 8192 8192 8192 align=16 batch=2",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "
@@ -189,7 +191,7 @@ const Case kCases[] = {
      "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
      "width_a=1 width_b=4 copy=async stages=3 ahead=1 lines=padded resident=2 sharing=stream "
      "splits=1 group=8",
-     "cuda/common/tile_scheduler.h cuda/simt/combine_ptx.h cuda/simt/combine.h cuda/simt/copy.h "
+     "cuda/common/tile_scheduler.h cuda/simt/combine.h cuda/simt/copy.h "
      "cuda/simt/simt.cu"},
     {"cuda_simt_fp32_warps", "sm_90a", 132, "fp32 N N 4096 4096 4096 align=16",
      "cuda_simt block_m=128 block_n=256 block_k=16 thread_m=8 thread_n=16 lanes_m=4 spread=1 "
@@ -280,9 +282,11 @@ const Case kCases[] = {
     {"cuda_gemv_weights_columns", "sm_80", 108,
      "bf16_int8 N T 4 4096 4096 group=k zero=float align=16",
      "cuda_gemv_weights tile_n=32 tile_m=8 warps=4 ahead=2", "cuda/gemv_weights/gemv_weights.cu"},
+    {"cuda_gemv_n_fp32", "sm_80", 108, "fp32 N N 3 4099 4096",
+     "cuda_gemv_n thin=4 warps=4 ahead=4 words=1 splits=1 matrix=0 swap=0", "cuda/gemv_n/sums.h"},
     {"cuda_gemv_bf16_matrix", "sm_90a", 132, "bf16 N T 3 5000 777",
      "cuda_gemv rows=16 width=0 warps=4 swap=0 matrix=1",
-     "cuda/gemv/words.h cuda/common/unaligned.h cuda/gemv/matrix.cu"},
+     "cuda/common/unaligned.h cuda/gemv/matrix.cu"},
     {"cuda_gemv_fp8_line_scales", "sm_90a", 132, "fp8 N T 3 5000 1024 align=16 scale=line",
      "cuda_gemv rows=2 width=16 warps=4 swap=0", "cuda/common/convert_ptx.h cuda/common/convert.h"},
     {"hip_mfma_bf16_interleaved", "gfx942", 0, "bf16 N T 8192 8192 8192 align=16",

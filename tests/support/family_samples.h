@@ -39,6 +39,8 @@ inline constexpr Target kDrawnOnTheEmulator[] = {
     {"sm_90a", "cuda_mma", 8, 150},
     {.arch = "sm_80", .family = "cuda_gemv", .configs = 4, .largest = 200, .every_type = false},
     {"sm_90a", "cuda_gemv", 8, 200},
+    {.arch = "sm_80", .family = "cuda_gemv_n", .configs = 4, .largest = 200, .every_type = false},
+    {"sm_90a", "cuda_gemv_n", 8, 200},
 };
 
 /// Families whose problems no general draw gives, with the test file that draws them.
@@ -95,6 +97,8 @@ inline constexpr FamilySample kFamilySamples[] = {
      "group=4"},
     {"cuda_gemv", "sm_90a", "bf16 N T 3 101 777 lda=779 ldb=781 align=2",
      "cuda_gemv rows=2 width=0 warps=4 swap=0"},
+    {"cuda_gemv_n", "sm_90a", "bf16 N N 3 301 777 lda=779 ldb=303 align=2",
+     "cuda_gemv_n thin=4 warps=8 ahead=1 words=2 splits=3 matrix=1 swap=0"},
     {"cuda_weights", "sm_80", "bf16_uint4 N T 11 83 384 group=64 zero=int",
      "cuda_weights tile_n=64 tile_m=16 block_k=64 warps=2 stages=3 group=8 splits=2"},
     {"cuda_wgmma_weights", "sm_90a",

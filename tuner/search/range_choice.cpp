@@ -233,19 +233,29 @@ void RangeModel::add(const Config& config, std::int64_t size, double ns) {
   kernels.push_back({ragged, its_code, {}, error});
 }
 
+std::int64_t RangeModel::tile_length(const RangeKernel& kernel, std::int64_t size) const {
+  const Canonical problem = canonicalise(range_.at(size));
+  const Family& family = family_of(kernel.config, device_.vendor);
+  if (family.tile == nullptr || !broken_rule(problem, device_, kernel.config).empty()) return 0;
+  const Tile tile = family.tile(problem, device_, kernel.config);
+  const bool rows = (range_.size == Size::m) != problem.swapped;
+  return range_.size == Size::k ? tile.k : rows ? tile.m : tile.n;
+}
+
 std::vector<std::int64_t> RangeModel::steps() const {
-  std::set<std::int64_t> tiles;
-  const Canonical problem = canonicalise(range_.gemm);
+  std::set<std::int64_t> tiles, steps{range_.last()};
   for (const RangeKernel& kernel : kernels) {
-    if (!broken_rule(problem, device_, kernel.config).empty()) continue;
-    const Family& family = family_of(kernel.config, device_.vendor);
-    if (family.tile == nullptr) continue;
-    const Tile tile = family.tile(problem, device_, kernel.config);
-    const bool rows = (range_.size == Size::m) != problem.swapped;
-    const std::int64_t length = range_.size == Size::k ? tile.k : rows ? tile.m : tile.n;
-    if (length > 0) tiles.insert(length);
+    if (const std::int64_t length = tile_length(kernel, range_.last()); length > 0)
+      tiles.insert(length);
+    for (const auto& [size, ns] : kernel.ns) {
+      steps.insert(size);
+      // Code for this size alone, or for sizes up to the last of its tile: another one serves those
+      // on the other side.
+      const std::int64_t length = tile_length(kernel, size);
+      const std::int64_t edge = length == 0 ? size - 1 : length;
+      if (edge >= range_.first && edge < range_.last()) steps.insert(edge);
+    }
   }
-  std::set<std::int64_t> steps{range_.last()};
   for (std::int64_t at = range_.first; at < range_.last();) {
     steps.insert(at);
     std::int64_t end = range_.last();  // of the next tile that is not close
@@ -254,8 +264,6 @@ std::vector<std::int64_t> RangeModel::steps() const {
     steps.insert(end);
     at = end + 1;
   }
-  for (const RangeKernel& kernel : kernels)
-    for (const auto& [size, ns] : kernel.ns) steps.insert(size);
   return {steps.begin(), steps.end()};
 }
 

@@ -69,6 +69,10 @@ class RangeModel {
   std::vector<RangeChoice> choose(std::size_t most) const;
 
  private:
+  /// How many neighbouring sizes of the range a tile of the kernel covers; 0: its code is for this
+  /// size alone.
+  std::int64_t tile_length(const RangeKernel& kernel, std::int64_t size) const;
+
   GemmRange range_;
   DeviceCaps device_;
   Determinism determinism_;

@@ -1,4 +1,4 @@
-// A thin operand (at most 16 rows) times a wide one whose rows run along k: each warp takes kRows
+// A thin operand (kThin rows at most) times a wide one whose rows run along k: each warp takes kRows
 // wide rows, its lanes walk along k together, and their sums meet at the end. Bound by memory, and
 // content with any address. "Thin" is A, or B when kSwap. Expects read.h, store.h.
 
@@ -16,6 +16,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
                      batch * (kSwap ? args.stride_b : args.stride_a);
   const auto* wide = static_cast<const TypeWide*>(wide_bytes) +
                      batch * (kSwap ? args.stride_a : args.stride_b) + row0 * wide_ld;
+  const int rows = thin_rows(args);
   Acc sums[kRows][kThin] = {};
   for (i64 k = lane * kWidth; k < args.k; k += 32 * kWidth) {
     const i64 left = args.k - k;
@@ -25,7 +26,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
     _Pragma("unroll") for (int t = 0; t < kThin; ++t) {
       Acc here[kWidth];
       load_some<TypeThin, kThinAlongK>(
-          here, kThinAlongK ? thin + t * thin_ld + k : thin + k * thin_ld + t, thin_ld, left);
+          here, kThinAlongK ? thin + t * thin_ld + k : thin + k * thin_ld + t, thin_ld,
+          t < rows ? left : 0);
       _Pragma("unroll") for (int r = 0; r < kRows; ++r)
         _Pragma("unroll") for (int e = 0; e < kWidth; ++e) sums[r][t] += here[e] * right[r][e];
     }
@@ -34,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   _Pragma("unroll") for (int r = 0; r < kRows; ++r)
     _Pragma("unroll") for (int t = 0; t < kThin; ++t) {
       const Acc sum = sum_of_warp(sums[r][t]);
-      if (lane == (r * kThin + t) % 32 && row0 + r < wide_rows)
+      if (lane == (r * kThin + t) % 32 && t < rows && row0 + r < wide_rows)
         store_one(out, sum, kSwap ? row0 + r : t, kSwap ? t : row0 + r);
     }
 }

@@ -5,6 +5,13 @@
 using TypeThin = KILN_THIN;
 using TypeWide = KILN_WIDE;
 
+/// Rows of the thin operand, kThin at most.
+//% if any_thin
+KILN_DEVICE int thin_rows(const KilnGpuArgs& args) { return int(kSwap ? args.n : args.m); }
+//% else
+KILN_DEVICE constexpr int thin_rows(const KilnGpuArgs&) { return kThin; }
+//% end
+
 KILN_DEVICE Acc widened(float x) { return Acc(x); }
 KILN_DEVICE Acc widened(double x) { return Acc(x); }
 KILN_DEVICE Acc widened(i8 x) { return Acc(x); }

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777 epilogue=bias_row+silu
 // config:  cuda_gemv rows=2 width=1 warps=4 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_17c11a42c689271d.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_75846f11c7c61295.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -209,6 +209,9 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
 using TypeThin = KILN_THIN;
 using TypeWide = KILN_WIDE;
 
+/// Rows of the thin operand, kThin at most.
+KILN_DEVICE constexpr int thin_rows(const KilnGpuArgs&) { return kThin; }
+
 KILN_DEVICE Acc widened(float x) { return Acc(x); }
 KILN_DEVICE Acc widened(double x) { return Acc(x); }
 KILN_DEVICE Acc widened(i8 x) { return Acc(x); }
@@ -254,7 +257,7 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
 }
 
 // ---- cuda/gemv/gemv.cu ----
-// A thin operand (at most 16 rows) times a wide one whose rows run along k: each warp takes kRows
+// A thin operand (kThin rows at most) times a wide one whose rows run along k: each warp takes kRows
 // wide rows, its lanes walk along k together, and their sums meet at the end. Bound by memory, and
 // content with any address. "Thin" is A, or B when kSwap. Expects read.h, store.h.
 
@@ -271,6 +274,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
                      batch * (kSwap ? args.stride_b : args.stride_a);
   const auto* wide = static_cast<const TypeWide*>(wide_bytes) +
                      batch * (kSwap ? args.stride_a : args.stride_b) + row0 * wide_ld;
+  const int rows = thin_rows(args);
   Acc sums[kRows][kThin] = {};
   for (i64 k = lane * kWidth; k < args.k; k += 32 * kWidth) {
     const i64 left = args.k - k;
@@ -280,7 +284,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
     _Pragma("unroll") for (int t = 0; t < kThin; ++t) {
       Acc here[kWidth];
       load_some<TypeThin, kThinAlongK>(
-          here, kThinAlongK ? thin + t * thin_ld + k : thin + k * thin_ld + t, thin_ld, left);
+          here, kThinAlongK ? thin + t * thin_ld + k : thin + k * thin_ld + t, thin_ld,
+          t < rows ? left : 0);
       _Pragma("unroll") for (int r = 0; r < kRows; ++r)
         _Pragma("unroll") for (int e = 0; e < kWidth; ++e) sums[r][t] += here[e] * right[r][e];
     }
@@ -289,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   _Pragma("unroll") for (int r = 0; r < kRows; ++r)
     _Pragma("unroll") for (int t = 0; t < kThin; ++t) {
       const Acc sum = sum_of_warp(sums[r][t]);
-      if (lane == (r * kThin + t) % 32 && row0 + r < wide_rows)
+      if (lane == (r * kThin + t) % 32 && t < rows && row0 + r < wide_rows)
         store_one(out, sum, kSwap ? row0 + r : t, kSwap ? t : row0 + r);
     }
 }

@@ -29,27 +29,6 @@ constexpr bool kThinAlongK = true;  // the thin operand's neighbours run along k
 #define KILN_THIN TypeA
 #define KILN_WIDE TypeB
 
-// ---- cuda/gemv/words.h ----
-// Wide rows at any address, read by the aligned 16-byte words that lie in them whole. Rows as far
-// apart as a word has elements begin at the same place within a word, whatever their distance: a
-// block takes rows of one such class. Expects gemv.cu.
-
-constexpr int kEach = 16 / sizeof(TypeWide);  // elements of a word
-static_assert(sizeof(TypeThin) == sizeof(TypeWide), "a word of either holds as many elements");
-
-template <typename T>
-struct alignas(16) Word {
-  T x[kEach];
-};
-
-struct Thin {
-  const TypeThin* from;
-  i64 ld;
-  __device__ __forceinline__ TypeThin at(int t, i64 k) const {
-    return from[kThinAlongK ? t * ld + k : k * ld + t];
-  }
-};
-
 // ---- cuda/common/unaligned.h ----
 // 16 bytes from any address: the two aligned words that hold them, cut. Expects types.h.
 
@@ -132,17 +111,18 @@ struct Pieces {
   TypeWide ends[kEnds];
   TypeThin singles[kSingles];
   uint4 low[kWhole], high[kWhole];
+  int rows;  // thin ones
 
   static __device__ __forceinline__ int number(int j) { return int(threadIdx.x) + j * kThreads; }
-  static __device__ __forceinline__ int row_of_single(int word) {
-    return word < 2 * kThin ? word / 2 : word == 2 * kThin ? 0 : kThin - 1;
+  __device__ __forceinline__ int row_of_single(int word) const {
+    return word < 2 * kThin ? word / 2 : word == 2 * kThin ? 0 : rows - 1;
   }
   static __device__ __forceinline__ int place_of_single(int word, int words) {
     return word < 2 * kThin ? word % 2 * (words + 1) : word == 2 * kThin ? 1 : words;
   }
   /// Whole words are numbered place by place; the first and the last are taken element by element.
-  static __device__ __forceinline__ bool is_whole(int i, int words) {
-    return i > 0 && i < words * kThin - 1;
+  __device__ __forceinline__ bool is_whole(int i, int words) const {
+    return i > 0 && i < (words - 1) * kThin + rows - 1 && i % kThin < rows;
   }
   static __device__ __forceinline__ const unsigned char* whole_at(const Thin& thin, int i, int head) {
     return reinterpret_cast<const unsigned char*>(thin.from + i % kThin * thin.ld +
@@ -162,7 +142,8 @@ struct Pieces {
       const int word = number(j) / kEach;
       const i64 at = element_at(head, place_of_single(word, words), number(j) % kEach);
       singles[j] = TypeThin{};
-      if (word < kThinWords && at >= 0 && at < k) singles[j] = thin.at(row_of_single(word), at);
+      if (word < kThinWords && row_of_single(word) < rows && at >= 0 && at < k)
+        singles[j] = thin.at(row_of_single(word), at);
     }
     _Pragma("unroll") for (int j = 0; j < kWhole; ++j) {
       const int i = number(j);
@@ -254,6 +235,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32, kResident)
   // All of it on its way before any of it is stored; behind the wide rows' words, because all blocks
   // want the same ones.
   Pieces pieces;
+  pieces.rows = thin_rows(args);
   pieces.fetch(wide_row, thin, head, words, k);
   pieces.store(panel, ends, thin, head, words);
   __syncthreads();
@@ -261,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32, kResident)
   // Two chains of instructions, of which each waits for the one before it.
   Acc sums[2][4] = {};
   const auto thin_word = [&](bool there, int place) {
-    return there && g < kThin ? panel[g < kThin ? g : 0][place] : uint4{};
+    return there && g < pieces.rows ? panel[g < kThin ? g : 0][place] : uint4{};
   };
   _Pragma("unroll") for (int s = 0; s < kSteps; ++s) {
     const int at = first + s * 4;
@@ -281,6 +263,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32, kResident)
     Acc sum = parts[0][row][column];
     _Pragma("unroll") for (int w = 1; w < kWarps; ++w) sum += parts[w][row][column];
     const i64 there = row0 + i64(row) * kClasses;
-    if (there < wide_rows) store_one(out, sum, kSwap ? there : column, kSwap ? column : there);
+    if (there < wide_rows && column < pieces.rows)
+      store_one(out, sum, kSwap ? there : column, kSwap ? column : there);
   }
 }

@@ -25,18 +25,19 @@ constexpr bool kThinAlongK = true;  // the thin operand's neighbours run along k
 
 static_assert(kPanel % (32 * kAhead) == 0, "a panel is a whole number of turns");
 
-/// Lays out `words` words of every thin row, the first of which begins at `k0`. Several words of a
+/// Lays out `words` words of each of `rows` thin rows, the first of which begins at `k0`. Several words of a
 /// lane are on their way together; lanes that have none left repeat the last.
-KILN_DEVICE void lay_out(uint4 (&panel)[kThin][kPanel], const Thin& thin, i64 k0, int words) {
+KILN_DEVICE void lay_out(uint4 (&panel)[kThin][kPanel], const Thin& thin, int rows, i64 k0,
+                         int words) {
   constexpr int kTogether = kEach < 16 ? 4 : 2;
-  const int lane = int(threadIdx.x) & 31, parts = int(ceil_div(words, 32)) * kThin;
+  const int lane = int(threadIdx.x) & 31, parts = int(ceil_div(words, 32)) * rows;
   for (int i = int(threadIdx.x) / 32; i < parts; i += kWarps * kTogether) {
     Word<TypeThin> some[kTogether];
     int t[kTogether], place[kTogether];
     _Pragma("unroll") for (int j = 0; j < kTogether; ++j) {
       const int part = min(i + j * kWarps, parts - 1);
-      t[j] = part % kThin;
-      place[j] = min(part / kThin * 32 + lane, words - 1);
+      t[j] = part % rows;
+      place[j] = min(part / rows * 32 + lane, words - 1);
       _Pragma("unroll") for (int e = 0; e < kEach; ++e) some[j].x[e] =
           thin.at(t[j], k0 + place[j] * kEach + e);
     }
@@ -45,28 +46,14 @@ KILN_DEVICE void lay_out(uint4 (&panel)[kThin][kPanel], const Thin& thin, i64 k0
   }
 }
 
-/// Element `e` of a word. Short ones are cut from 32 bits, which saves an instruction of each.
-template <typename T>
-KILN_DEVICE Acc element(const uint4& word, int e) {
-  if constexpr (sizeof(T) < 4) {
-    const u32 all[4] = {word.x, word.y, word.z, word.w};
-    const u32 bits = all[e * sizeof(T) / 4] >> e * sizeof(T) % 4 * 8;
-    const u16 two = u16(bits);
-    const u8 one = u8(bits);
-    if constexpr (sizeof(T) == 2) return widened(reinterpret_cast<const T&>(two));
-    return widened(reinterpret_cast<const T&>(one));
-  } else {
-    return widened(reinterpret_cast<const Word<T>&>(word).x[e]);
-  }
-}
-
+/// Sums of thin rows that are not there are those of the first.
 KILN_DEVICE void multiply(Acc (&sums)[kRows][kThin], const uint4 (&words)[kRows],
-                          const uint4 (&panel)[kThin][kPanel], int place) {
+                          const uint4 (&panel)[kThin][kPanel], int rows, int place) {
   Acc right[kRows][kEach];
   _Pragma("unroll") for (int r = 0; r < kRows; ++r)
     _Pragma("unroll") for (int e = 0; e < kEach; ++e) right[r][e] = element<TypeWide>(words[r], e);
   _Pragma("unroll") for (int t = 0; t < kThin; ++t) {
-    const uint4 word = panel[t][place];
+    const uint4 word = panel[t < rows ? t : 0][place];
     _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
       const Acc left = element<TypeThin>(word, e);
       _Pragma("unroll") for (int r = 0; r < kRows; ++r) sums[r][t] += left * right[r][e];
@@ -120,6 +107,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
                   kSwap ? args.ldb : args.lda};
 
   // The same for all rows of the block: elements before the first whole word, words, elements left.
+  const int thin_count = thin_rows(args);
   const int begin = int(reinterpret_cast<u64>(wide) & 15) / int(sizeof(TypeWide));
   const int head = int(min(i64((kEach - begin) % kEach), args.k));
   const int words = int((args.k - head) / kEach);
@@ -143,9 +131,10 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   if (lane < head + tail && row0 < wide_rows) {
     const i64 k = lane < head ? i64(lane) : lane + i64(words) * kEach;
     _Pragma("unroll") for (int r = 0; r < kRows; ++r) wide_ends[r] = rows[r][k];
-    _Pragma("unroll") for (int t = 0; t < kThin; ++t) thin_ends[t] = thin.at(t, k);
+    _Pragma("unroll") for (int t = 0; t < kThin; ++t) thin_ends[t] =
+        thin.at(t < thin_count ? t : 0, k);
   }
-  lay_out(panel, thin, head, min(words, kPanel));
+  lay_out(panel, thin, thin_count, head, min(words, kPanel));
   Acc sums[kRows][kThin];
   _Pragma("unroll") for (int r = 0; r < kRows; ++r)
     _Pragma("unroll") for (int t = 0; t < kThin; ++t) sums[r][t] =
@@ -155,7 +144,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
     const int here = min(words - word0, kPanel);
     for (int i = lane; i < here + lane; i += 32 * kAhead) {
       _Pragma("unroll") for (int a = 0; a < kAhead; ++a)
-        if (word0 + i + a * 32 < end) multiply(sums, ahead[a], panel, i + a * 32);
+        if (word0 + i + a * 32 < end)
+          multiply(sums, ahead[a], panel, thin_count, i + a * 32);
       // Fetched when all before are used: the hardware waits for the youngest load with the oldest.
       const int next = word0 + i + 32 * kAhead;
       if (next - lane < end)
@@ -165,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
     word0 += kPanel;
     if (word0 >= words) break;
     __syncthreads();
-    lay_out(panel, thin, head + i64(word0) * kEach, min(words - word0, kPanel));
+    lay_out(panel, thin, thin_count, head + i64(word0) * kEach, min(words - word0, kPanel));
     __syncthreads();
   }
 
@@ -178,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   _Pragma("unroll") for (int i = 0; i < (kHeap + 31) / 32; ++i) {
     const int t = (first + i) % kThin, r = (first + i) / kThin;
     const i64 row = row0 + r * kEach;
-    if (r < kRows && row < wide_rows)
+    if (r < kRows && t < thin_count && row < wide_rows)
       store_one(out, heap[i], kSwap ? row : t, kSwap ? t : row);
   }
 }

@@ -147,20 +147,6 @@ struct TileScheduler {
   }
 };
 
-// ---- cuda/common/partials_ptx.h ----
-// Who is the last to store its part of a tile.
-
-/// Adds one; how many came before. Releases what this thread has seen stored, acquires what the
-/// others released.
-KILN_DEVICE u32 count_arrival(u32* counter) {
-  u32 before;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "l"(counter)
-               : "memory");
-  return before;
-}
-
 // ---- cuda/common/partials.h ----
 // Partial accumulators of tiles whose k is divided: where in the workspace each part's are.
 // The block that stores its part last reduces them all in the order of k, so that the same call gives

@@ -16,13 +16,17 @@ struct CudaGemv {
   int warps = 4;        // a block
   bool swap = false;    // thin is B
   bool matrix = false;  // 16 rows of a block by matrix instructions, its warps along k
+  int thin = 0;         // rows of the thin side that there is room for; 0: it has them all
   auto operator<=>(const CudaGemv&) const = default;
 
   static constexpr auto fields() {
     using C = CudaGemv;
-    return std::tuple{Field<C, int>{"rows", &C::rows}, Field<C, int>{"width", &C::width},
-                      Field<C, int>{"warps", &C::warps}, Field<C, bool>{"swap", &C::swap},
-                      Field<C, bool>{"matrix", &C::matrix, 1, true}};
+    return std::tuple{Field<C, int>{"rows", &C::rows},
+                      Field<C, int>{"width", &C::width},
+                      Field<C, int>{"warps", &C::warps},
+                      Field<C, bool>{"swap", &C::swap},
+                      Field<C, bool>{"matrix", &C::matrix, 1, true},
+                      Field<C, int>{"thin", &C::thin, 16, true}};
   }
 };
 

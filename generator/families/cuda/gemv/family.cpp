@@ -21,6 +21,10 @@ constexpr std::array<std::string_view, 15> kFiles{
     "cuda/common/unaligned.h", "cuda/gemv/shifted.cu",   "cuda/gemv/matrix.cu"};
 
 std::int64_t thin_of(const Gemm& g, const CudaGemv& c) { return c.swap ? g.n : g.m; }
+/// Thin rows that the code has room for: with thin=0 their number is a constant of it.
+std::int64_t room_of(const Gemm& g, const CudaGemv& c) {
+  return c.thin == 0 ? thin_of(g, c) : c.thin;
+}
 DType wide_type(const Gemm& g, const CudaGemv& c) { return c.swap ? g.a.dtype : g.b.dtype; }
 
 /// Reads aligned 16-byte words; the thin operand is shifted to match them.
@@ -36,7 +40,7 @@ constexpr int kMatrixRows = 16;
 constexpr int kMostSteps = 14, kMostWhole = 6;
 
 struct GemvSizes {
-  std::int64_t thin, wide;  // rows of either side
+  std::int64_t thin, wide;  // rows of either side; of the thin one those that there is room for
   DType wide_type;
   int elements;          // of a row that a lane reads at once
   std::int64_t words;    // aligned ones that a row holds whole, at most
@@ -72,7 +76,7 @@ int panel_of(const CudaGemv& c, const GemvSizes& w) {
 GemvSizes sizes_of(const Canonical& p, const DeviceCaps& d, const CudaGemv& c) {
   const Gemm& g = p.gemm;
   GemvSizes w{};
-  w.thin = thin_of(g, c);
+  w.thin = room_of(g, c);
   w.wide = c.swap ? g.m : g.n;
   w.wide_type = wide_type(g, c);
   w.elements = elements_of(g, c);
@@ -93,11 +97,12 @@ GemvSizes sizes_of(const Canonical& p, const DeviceCaps& d, const CudaGemv& c) {
 }
 
 constexpr FirstRule<CudaGemv> kFirst[] = {
-    {"m (n with swap=1) is 1 to 16, the other side's operand is k-major, B is not packed",
+    {"m (n with swap=1) is 1 to 16 and at most thin, the other side's operand is k-major, B is not "
+     "packed",
      [](const Canonical& p, const DeviceCaps&, const CudaGemv& c) {
        const std::int64_t thin = thin_of(p.gemm, c);
-       return thin >= 1 && thin <= kMostThin && !p.gemm.b_packed &&
-              (c.swap ? p.a_k_major : p.b_k_major);
+       return thin >= 1 && thin <= room_of(p.gemm, c) && room_of(p.gemm, c) <= kMostThin &&
+              !p.gemm.b_packed && (c.swap ? p.a_k_major : p.b_k_major);
      }},
     {"8-bit float operands need sm_89 or later",
      [](const Canonical& p, const DeviceCaps& d, const CudaGemv&) {
@@ -108,7 +113,7 @@ constexpr FirstRule<CudaGemv> kFirst[] = {
      [](const Canonical& p, const DeviceCaps&, const CudaGemv& c) {
        const std::int64_t words = size_of(p.gemm.accumulator) / 4;
        return c.rows >= 1 && c.width >= 0 && c.warps >= 1 && c.warps <= 32 &&
-              (c.matrix || words * c.rows * (thin_of(p.gemm, c) + elements_of(p.gemm, c)) <= 128);
+              (c.matrix || words * c.rows * (room_of(p.gemm, c) + elements_of(p.gemm, c)) <= 128);
      }}};
 
 constexpr Rule<CudaGemv, GemvSizes> kRules[] = {
@@ -149,16 +154,20 @@ void enumerate(const Canonical& p, const DeviceCaps&,
   const int aligned =
       std::min(line_alignment(p.gemm, Operand::a), line_alignment(p.gemm, Operand::b));
   for (const bool swap : {false, true}) {
-    if ((swap ? p.gemm.n : p.gemm.m) > kMostThin) continue;
-    for (const int rows : {1, 2, 4})
-      for (const int width : {0, 1, 2, 4, 8, 16}) {
-        // Where words are aligned anyway, nothing need be shifted.
-        if (width == 0 && aligned >= 16) continue;
-        for (const int warps : {4, 8}) visit(CudaGemv{rows, width, warps, swap});
-      }
-    for (const int warps : {2, 4, 8, 16})
-      visit(
-          CudaGemv{.rows = kMatrixRows, .width = 0, .warps = warps, .swap = swap, .matrix = true});
+    const std::int64_t thin = swap ? p.gemm.n : p.gemm.m;
+    if (thin > kMostThin) continue;
+    // Its own code, and code for as many rows and fewer, which a range may share.
+    for (const int room : {0, 2, 4, 8, 16}) {
+      if (room != 0 && (room < thin || (room > 2 && room / 2 >= thin))) continue;
+      for (const int rows : {1, 2, 4})
+        for (const int width : {0, 1, 2, 4, 8, 16}) {
+          // Where words are aligned anyway, nothing need be shifted.
+          if (width == 0 && aligned >= 16) continue;
+          for (const int warps : {4, 8}) visit(CudaGemv{rows, width, warps, swap, false, room});
+        }
+      for (const int warps : {2, 4, 8, 16})
+        visit(CudaGemv{kMatrixRows, 0, warps, swap, true, room});
+    }
   }
 }
 
@@ -169,7 +178,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaGemv& c
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
-  add("kThin", w.thin, "rows of the thin operand");
+  add("kThin", w.thin,
+      c.thin == 0 ? "rows of the thin operand" : "rows of the thin operand that there is room for");
   if (c.matrix) {
     const auto& m = *w.instruction;
     out.constants.push_back({"using", "Fragment", "u32", "a register of an operand"});
@@ -200,6 +210,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaGemv& c
   out.values["by_words"] = value_of(by_words(c));
   out.values["shifted"] = value_of(shifted(c));
   out.values["matrix"] = out.values["unaligned"] = value_of(c.matrix);
+  out.values["any_thin"] = value_of(c.thin != 0);
   out.values["overlaps"] = value_of(w.overlaps);
   return out;
 }
@@ -214,11 +225,11 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaGemv& c, const G
   return out;
 }
 
-/// The rows of the thin operand are a constant of the code.
+/// The rows of the thin operand are a constant of the code, unless it has room for several numbers.
 Tile tile(const Canonical&, const CudaGemv& c, const GemvSizes& w) {
   const std::int64_t wide = w.classes * (c.matrix ? kMatrixRows : std::int64_t{c.warps} * c.rows);
   const std::int64_t turn = std::int64_t{32} * w.elements;
-  return c.swap ? Tile{wide, 0, turn} : Tile{0, wide, turn};
+  return c.swap ? Tile{wide, c.thin, turn} : Tile{c.thin, wide, turn};
 }
 
 /// Instructions that a warp takes for one turn along k, each lane with its elements of the thin

@@ -46,6 +46,19 @@ const Case kCases[] = {
     {"sm_90a", "fp8 N T 3 50 301 ldb=303 align=1 scale=line", {.rows = 2, .width = 0}},
     {"sm_89", "e4m3e5m2 T T 7 35 600 ldb=601 align=1", {.rows = 4, .width = 0}},
     {"sm_80", "tf32 N T 4 64 130 ldb=131 align=4", {.rows = 4, .width = 0}},
+    // Room for more thin rows than there are.
+    {"sm_90a", "bf16 N T 3 101 777 lda=779 ldb=781 align=2", {.rows = 2, .width = 0, .thin = 4}},
+    {"sm_90a", "fp32 N T 9 20 1501 ldb=1503 align=4", {.rows = 1, .width = 0, .thin = 16}},
+    {"sm_80",
+     "int8 N N 70 5 90 lda=93 align=1 batch=2",
+     {.rows = 1, .width = 0, .swap = true, .thin = 8}},
+    {"sm_80", "bf16 T T 1 70 130 align=2", {.rows = 2, .width = 1, .thin = 2}},
+    {"sm_90a",
+     "bf16 N T 3 101 777 lda=779 ldb=781 align=2",
+     {.rows = 16, .width = 0, .warps = 8, .matrix = true, .thin = 8}},
+    {"sm_80",
+     "fp16 T T 5 70 13 ldb=15 align=2 batch=2",
+     {.rows = 16, .width = 0, .warps = 8, .matrix = true, .thin = 8}},
     // Matrix instructions.
     {"sm_90a", "bf16 N T 3 101 777 lda=779 ldb=781 align=2", kMatrix},
     {"sm_90a", "bf16 N T 8 300 100 align=2 batch=3", kMatrix},
@@ -137,9 +150,14 @@ const Base kPanels{"panels", "sm_90a", "fp32 N T 16 20 1501 ldb=1503 align=4",
 
 const Base kByMatrix{"matrix", "sm_90a", "bf16 N T 3 70 777 lda=779 ldb=779 align=2", kMatrix};
 
+const Base kRoom{"room", "sm_90a", "bf16 N T 3 70 777 ldb=779 align=2",
+                 CudaGemv{.rows = 2, .width = 0, .thin = 4}};
+const Base kMatrixRoom{"matrix_room", "sm_90a", "bf16 N T 3 70 776 lda=779 ldb=779 align=2",
+                       CudaGemv{.rows = 16, .width = 0, .warps = 8, .matrix = true, .thin = 8}};
+
 const std::vector<Mutant> kMutants{
-    {&kShifted, "shifts the thin operand by an element too few", "lay_out(panel, thin, head,",
-     "lay_out(panel, thin, head + 1,"},
+    {&kShifted, "shifts the thin operand by an element too few",
+     "lay_out(panel, thin, thin_count, head,", "lay_out(panel, thin, thin_count, head + 1,"},
     {&kShifted, "reads words that begin where rows do", "(rows[r] + head)", "(rows[r])"},
     {&kShifted, "reads the word beside the one that is meant", "(rows[r] + head)[at]",
      "(rows[r] + head)[at ^ 1]"},
@@ -155,11 +173,15 @@ const std::vector<Mutant> kMutants{
     {&kShifted, "multiplies before the thin operand is there", "  __syncthreads();\n", "\n"},
     {&kShifted, "gives a lane its neighbour's sums", "upper ? heap[i] : heap[i + kHalf]",
      "upper ? heap[i + kHalf] : heap[i]"},
-    {&kShifted, "stores a row beyond the last", "r < kRows && row < wide_rows", "r < kRows"},
+    {&kShifted, "stores a row beyond the last", "t < thin_count && row < wide_rows",
+     "t < thin_count"},
     {&kPanels, "fills a panel that is still being read", "    __syncthreads();\n", "\n"},
     {&kPanels, "multiplies before the next panel is there", "    __syncthreads();\n", "\n", 1},
     {&kPanels, "lays out the first panel again", "head + i64(word0) * kEach", "head"},
     {&kPanels, "fetches the same words again", "word0 + i + 32 * kAhead;", "word0 + i;"},
+    {&kRoom, "stores a row that is not there", "t < thin_count && row < wide_rows",
+     "row < wide_rows"},
+    {&kMatrixRoom, "stores a row that is not there", "&& column < pieces.rows", ""},
     {&kByMatrix, "shifts the thin operand by an element too few",
      "element_at(head, i / kThin + 1, 0)", "element_at(head, i / kThin + 1, 1)"},
     {&kByMatrix, "multiplies by the next word", "at < words, at + 1)", "at < words, at + 2)"},
@@ -168,8 +190,8 @@ const std::vector<Mutant> kMutants{
      "t < 2, words + 1"},
     {&kByMatrix, "takes wide elements beyond a row", "if (row < 16 && at >= 0 && at < k)",
      "if (row < 16 && at >= 0)"},
-    {&kByMatrix, "takes thin elements before a row", "kThinWords && at >= 0 && at < k",
-     "kThinWords && at < k"},
+    {&kByMatrix, "takes thin elements before a row", "< rows && at >= 0 && at < k",
+     "< rows && at < k"},
     {&kByMatrix, "takes rows that begin elsewhere in a word", "block % kClasses +",
      "block % (kClasses / 2) +"},
     {&kByMatrix, "multiplies before the thin operand is there", "  __syncthreads();\n", "\n"},
@@ -178,14 +200,14 @@ const std::vector<Mutant> kMutants{
      "for (int w = 2; w < kWarps"},
     {&kByMatrix, "exchanges rows g and g + 8", "{wide_row(g), wide_row(g + 8)}",
      "{wide_row(g + 8), wide_row(g)}"},
-    {&kByMatrix, "stores a row beyond the last", "if (there < wide_rows)",
-     "if (there < wide_rows + 16)"},
+    {&kByMatrix, "stores a row beyond the last", "if (there < wide_rows &&",
+     "if (there < wide_rows + 16 &&"},
 };
 
 TEST(ShiftedGemvMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(ShiftedGemvMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kShifted, &kPanels, &kByMatrix});
+  test::expect_clean({&kShifted, &kPanels, &kByMatrix, &kRoom, &kMatrixRoom});
 }
 
 }  // namespace kiln::emulated_gemv_test
