@@ -1,11 +1,9 @@
-// Libraries that export the CBLAS interface: OpenBLAS and BLIS as the system has them, and others
-// (newer ones, AOCL-BLAS, MKL) by their files.
+// Libraries that export the CBLAS interface: OpenBLAS, BLIS and AOCL-BLAS as the system has them,
+// and others (newer ones, MKL) by their files.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <set>
+#include <optional>
 #include <string_view>
 
 #include "bench/peer.h"
@@ -30,6 +28,7 @@ class BlasPeer final : public Peer {
         name_(std::move(name)),
         note_(fmt::format("{}, gemv where m or n is 1, {}", blas_->note, blas_->path)) {}
   std::string name() const override { return name_; }
+  std::string version() const override { return blas_->version; }
   std::string note() const override { return note_; }
 
   bool supports(const Gemm& gemm, int /*threads*/) const override { return blas_computes(gemm); }
@@ -43,52 +42,69 @@ class BlasPeer final : public Peer {
   std::string name_, note_;
 };
 
-/// The first of the files that loads, as a peer of this name.
-void add_blas(PeerSet& set, const std::string& name, const std::vector<std::string>& files) {
+/// What AOCL-BLAS says of itself before anything of it is initialised.
+bool is_aocl(const std::vector<std::string>& files) {
+  const Library library = Library::open(files);
+  if (!library) return false;
+  const auto version = library.symbol<const char* (*)()>("bli_info_get_version_str");
+  return version && std::string_view(version()).find("AOCL") != std::string_view::npos;
+}
+
+/// A variable is unset until the end of a scope.
+class Unset {
+ public:
+  explicit Unset(const char* name) : name_(name) {
+    if (const char* value = std::getenv(name)) value_ = value;
+    unsetenv(name);
+  }
+  ~Unset() {
+    if (value_) setenv(name_, value_->c_str(), 1);
+  }
+  Unset(const Unset&) = delete;
+  Unset& operator=(const Unset&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> value_;
+};
+
+}  // namespace
+
+Status add_blas(PeerSet& set, const std::string& name, const std::vector<std::string>& files) {
+  // The value that makes BLIS 0.9 choose its AVX-512 kernels ends the process in AOCL-BLAS, which
+  // reads it as it is initialised and knows newer CPUs by itself.
+  std::optional<Unset> unset;
+  if (is_aocl(files)) unset.emplace("BLIS_ARCH_TYPE");
   auto blas = Blas::open(files);
-  if (blas && !(*blas)->threads_can_be_set)
-    blas = fail(ErrorCode::device,
+  if (!blas) return tl::unexpected(blas.error());
+  if (!(*blas)->threads_can_be_set)
+    return fail(ErrorCode::device,
                 fmt::format("{} is none of OpenBLAS, BLIS and MKL: its number of threads cannot "
                             "be set",
                             (*blas)->path));
-  if (blas)
-    set.present.push_back(std::make_unique<BlasPeer>(std::move(*blas), name));
-  else
-    set.absent.push_back({name, blas.error().message});
+  set.present.push_back(std::make_unique<BlasPeer>(std::move(*blas), name));
+  return {};
 }
 
-/// "libblis-mt.so.5" → "blis-mt".
-std::string name_of(const std::filesystem::path& file) {
-  std::string name = file.filename().string();
-  if (name.starts_with("lib")) name.erase(0, 3);
-  return name.substr(0, name.find(".so"));
+namespace {
+void add_installed_blas(PeerSet& set, const std::string& name,
+                        const std::vector<std::string>& files) {
+  if (Status added = add_blas(set, name, files); !added)
+    set.absent.push_back({name, added.error().message});
 }
-
 }  // namespace
 
 void load_openblas(PeerSet& set) {
   // The pthread flavour first: its pool is its own, so no other peer's OpenMP team disturbs it.
-  add_blas(set, "openblas",
-           blas_files("libopenblas.so.0", {"openblas-pthread", "openblas-openmp"}));
+  add_installed_blas(set, "openblas",
+                     blas_files("libopenblas.so.0", {"openblas-pthread", "openblas-openmp"}));
 }
 
 void load_blis(PeerSet& set) {
   // The OpenMP flavour first: the pthread one creates its threads again in every call.
-  add_blas(set, "blis", blas_files("libblis.so.4", {"blis-openmp", "blis-pthread"}));
+  add_installed_blas(set, "blis", blas_files("libblis.so.4", {"blis-openmp", "blis-pthread"}));
 }
 
-void load_given_blas(PeerSet& set) {
-  const char* given = std::getenv("KILN_PEERS");
-  std::set<std::string> names;
-  for (const auto& peer : set.present) names.insert(peer->name());
-  for (std::string_view rest = given ? given : ""; !rest.empty();) {
-    const std::string file(rest.substr(0, rest.find(':')));
-    rest.remove_prefix(std::min(rest.size(), file.size() + 1));
-    if (file.empty()) continue;
-    std::string name = name_of(file);
-    while (!names.insert(name).second) name += "+";  // beside the system's own
-    add_blas(set, name, {file});
-  }
-}
+void load_aocl(PeerSet& set) { add_installed_blas(set, "aocl", {"libblis-mt.so.5"}); }
 
 }  // namespace kiln

@@ -70,6 +70,8 @@ Result<ContestResult> contest(Engine& engine, const RaceTrack& track, const Gemm
   result.kiln = times->plans.front();
   result.others.assign(times->plans.begin() + 1, times->plans.end());
   result.peers = std::move(times->peers);
+  for (const auto& [peer, version] : track.versions())
+    if (result.peers.contains(peer)) result.versions[peer] = version;
   result.conditions = times->conditions;
   result.peak_flops = raised_peak(engine, gemm, threads, times->probed_flops, fastest_rate(result));
   return result;

@@ -22,6 +22,7 @@ struct ContestResult {
   Timing kiln;
   std::vector<Timing> others = {};      // of the other plans that were entered, in their order
   std::map<std::string, Timing> peers;  // as RaceTimes
+  std::map<std::string, std::string> versions = {};  // of these peers: "OpenBLAS 0.3.21"
   std::vector<Excluded> excluded;
   std::string config;              // of kiln's kernel
   Match match = Match::reference;  // where it came from

@@ -49,7 +49,8 @@ Result<std::vector<ListedShape>> demo_shapes(const std::vector<int>& tokens);
 /// Errors: those of Engine::open; device (the process could not be started).
 Result<std::optional<int>> run_demo(const DemoOptions& options);
 
-/// In the second process, which must have done nothing before. Errors: those of Engine::open.
+/// In the second process, which must have done nothing before. Errors: those of Engine::open, and
+/// bad_input (a file of $KILN_PEERS).
 Result<DemoOutcome> run_demo_second_process(const DemoOptions& options);
 
 /// The table and what was asserted, for people.

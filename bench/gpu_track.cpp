@@ -130,6 +130,11 @@ class GpuTrack final : public RaceTrack {
     if (!version) peers_.absent.push_back({kGpuPeer, version.error().message});
     return {};
   }
+  std::map<std::string, std::string> versions() const override {
+    const auto version = cuda::cublaslt_version();
+    if (!version) return {};
+    return {{kGpuPeer, *version}, {kGpuPeerFirst, *version}};
+  }
   const Backend& backend() const override { return backend_of(tools_->device()->caps().vendor); }
   Result<std::vector<int>> threads() const override {
     return std::vector<int>{tools_->device()->caps().compute_units};

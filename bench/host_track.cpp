@@ -175,17 +175,29 @@ class HostContest final : public Contest {
   std::vector<Contestant> plans_, admitted_;
 };
 
+/// Why a peer of this name is not there; empty where nothing is known of it.
+std::string why_absent(const PeerSet& set, const std::string& name) {
+  // "onednn" is the beginning of "onednn3_matmul" too: the longest is meant.
+  const AbsentPeer* best = nullptr;
+  for (const AbsentPeer& absent : set.absent)
+    if (name.starts_with(absent.name) && (!best || best->name.size() < absent.name.size()))
+      best = &absent;
+  return best ? best->reason : "";
+}
+
 /// Keeps the peers that were asked for; all when none were named.
 Status keep_named(PeerSet& set, const std::vector<std::string>& names) {
+  // Who names a file wants it raced.
+  for (const AbsentPeer& absent : set.absent)
+    if (absent.given) return fail(ErrorCode::bad_input, absent.reason);
   if (names.empty()) return {};
   std::vector<std::string> known;
   for (const auto& peer : set.present) known.push_back(peer->name());
   for (const std::string& name : names)
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      for (const AbsentPeer& absent : set.absent)
-        if (name.starts_with(absent.name))
-          return fail(ErrorCode::bad_input,
-                      fmt::format("peer = \"{}\": not installed: {}", name, absent.reason));
+      if (const std::string why = why_absent(set, name); !why.empty())
+        return fail(ErrorCode::bad_input,
+                    fmt::format("peer = \"{}\": not installed: {}", name, why));
       return fail(ErrorCode::bad_input,
                   fmt::format("peer = \"{}\": no such peer; there are {}{}", name,
                               fmt::join(known, ", "), did_you_mean(name, known)));
@@ -204,6 +216,11 @@ class HostTrack final : public RaceTrack {
   Status find_peers(const std::vector<std::string>& names) override {
     peers_ = load_peers();
     return keep_named(peers_, names);
+  }
+  std::map<std::string, std::string> versions() const override {
+    std::map<std::string, std::string> known;
+    for (const auto& peer : peers_.present) known[peer->name()] = peer->version();
+    return known;
   }
   const Backend& backend() const override { return backend_of(Vendor::cpu); }
   /// 1 and every core.

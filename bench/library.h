@@ -27,6 +27,8 @@ class Library {
     return library;
   }
   explicit operator bool() const { return handle_ != nullptr; }
+  /// The same for every opening of the same file.
+  const void* handle() const { return handle_; }
   const std::string& path() const { return path_; }
   const std::string& error() const { return error_; }
 
@@ -39,6 +41,23 @@ class Library {
  private:
   void* handle_ = nullptr;
   std::string path_, error_;
+};
+
+/// Takes functions of a library by name and remembers which are missing.
+class Symbols {
+ public:
+  explicit Symbols(const Library& library) : library_(library) {}
+  template <typename Fn>
+  void take(Fn& slot, const char* name) {
+    slot = library_.symbol<Fn>(name);
+    if (!slot) missing_ += (missing_.empty() ? "" : ", ") + std::string(name);
+  }
+  /// Names with commas between them.
+  const std::string& missing() const { return missing_; }
+
+ private:
+  const Library& library_;
+  std::string missing_;
 };
 
 /// Where kiln's own peer modules (Eigen, libxsmm) may lie: the installation's library folder,

@@ -64,6 +64,7 @@ class ModulePeer final : public Peer {
         note_(std::move(note)),
         largest_(largest) {}
   std::string name() const override { return name_; }
+  std::string version() const override { return module_.version(); }
   std::string note() const override { return note_; }
 
   /// Asks the library itself: which transposes libxsmm can generate is its own knowledge.

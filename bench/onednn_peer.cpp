@@ -1,44 +1,37 @@
-// oneDNN 2 as three peers: its BLAS-like calls, its matmul primitive, and matmul over weights that
-// were reordered once into the layout it likes best.
-#include "bench/peer.h"
-
-#ifndef KILN_HAVE_DNNL_HEADERS
-
-namespace kiln {
-void load_onednn(PeerSet& set) {
-  set.absent.push_back({"onednn", "kiln was built without oneDNN 2's headers (libdnnl-dev)"});
-}
-}  // namespace kiln
-
-#else
-
+// oneDNN as three peers a version: its BLAS-like calls, its matmul primitive, and matmul over
+// weights that were reordered once into the layout it likes best.
 #include <fmt/format.h>
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <unordered_map>
 
-#include "bench/onednn_api.h"
+#include "bench/onednn.h"
+#include "bench/peer.h"
 #include "generator/problem/canonical.h"
 #include "generator/problem/fields.h"
 
 namespace kiln {
 namespace {
 
-std::optional<dnnl_data_type_t> dnnl_type(DType t) {
+using onednn::Api;
+using onednn::Argument;
+
+std::optional<onednn::Type> onednn_type(DType t) {
   switch (t) {
     case fp32:
-      return dnnl_f32;
+      return onednn::Type::fp32;
     case bf16:
-      return dnnl_bf16;
+      return onednn::Type::bf16;
     case fp16:
-      return dnnl_f16;
+      return onednn::Type::fp16;
     case s8:
-      return dnnl_s8;
+      return onednn::Type::s8;
     case u8:
-      return dnnl_u8;
+      return onednn::Type::u8;
     case s32:
-      return dnnl_s32;
+      return onednn::Type::s32;
     default:
       return std::nullopt;
   }
@@ -56,11 +49,11 @@ bool is_plain_and_not_empty(const Gemm& g) {
 
 class GemmKernel final : public PeerKernel {
  public:
-  GemmKernel(Onednn& api, const Canonical& problem, int threads)
-      : api_(api), problem_(problem), threads_(threads) {}
+  GemmKernel(std::shared_ptr<const Api> api, const Canonical& problem, int threads)
+      : api_(std::move(api)), problem_(problem), threads_(threads) {}
 
   void run(const Operands& operands) override {
-    api_.use_threads(threads_);
+    api_->use_threads(threads_);
     const Gemm& g = problem_.gemm;
     const void* a = problem_.swapped ? operands.b : operands.a;
     const void* b = problem_.swapped ? operands.a : operands.b;
@@ -79,19 +72,19 @@ class GemmKernel final : public PeerKernel {
     const char ta = problem_.a_k_major ? 'N' : 'T', tb = problem_.b_k_major ? 'T' : 'N';
     const std::int32_t zero = 0;
     if (g.a.dtype == fp32)
-      api_.sgemm(ta, tb, g.m, g.n, g.k, 1, static_cast<const float*>(a), g.lda(),
-                 static_cast<const float*>(b), g.ldb(), 0, static_cast<float*>(d), g.ldd());
+      api_->call.sgemm(ta, tb, g.m, g.n, g.k, 1, static_cast<const float*>(a), g.lda(),
+                       static_cast<const float*>(b), g.ldb(), 0, static_cast<float*>(d), g.ldd());
     else if (g.a.dtype == u8)
-      api_.gemm_u8s8s32(ta, tb, 'F', g.m, g.n, g.k, 1, static_cast<const std::uint8_t*>(a), g.lda(),
-                        0, static_cast<const std::int8_t*>(b), g.ldb(), 0, 0,
-                        static_cast<std::int32_t*>(d), g.ldd(), &zero);
+      api_->call.gemm_u8s8s32(ta, tb, 'F', g.m, g.n, g.k, 1, static_cast<const std::uint8_t*>(a),
+                              g.lda(), 0, static_cast<const std::int8_t*>(b), g.ldb(), 0, 0,
+                              static_cast<std::int32_t*>(d), g.ldd(), &zero);
     else
-      api_.gemm_s8s8s32(ta, tb, 'F', g.m, g.n, g.k, 1, static_cast<const std::int8_t*>(a), g.lda(),
-                        0, static_cast<const std::int8_t*>(b), g.ldb(), 0, 0,
-                        static_cast<std::int32_t*>(d), g.ldd(), &zero);
+      api_->call.gemm_s8s8s32(ta, tb, 'F', g.m, g.n, g.k, 1, static_cast<const std::int8_t*>(a),
+                              g.lda(), 0, static_cast<const std::int8_t*>(b), g.ldb(), 0, 0,
+                              static_cast<std::int32_t*>(d), g.ldd(), &zero);
   }
 
-  Onednn& api_;
+  std::shared_ptr<const Api> api_;
   Canonical problem_;
   int threads_;
 };
@@ -99,203 +92,208 @@ class GemmKernel final : public PeerKernel {
 /// A primitive and the memory objects it runs on; addresses are set before every run.
 class MatmulKernel final : public PeerKernel {
  public:
-  static Result<std::unique_ptr<PeerKernel>> make(Onednn& api, const Gemm& gemm, int threads,
-                                                  bool packed) {
-    auto kernel =
-        std::unique_ptr<MatmulKernel>(new MatmulKernel(api, plain_canonical(gemm), threads));
+  static Result<std::unique_ptr<PeerKernel>> make(std::shared_ptr<const Api> api, const Gemm& gemm,
+                                                  int threads, bool packed) {
+    auto kernel = std::unique_ptr<MatmulKernel>(
+        new MatmulKernel(std::move(api), plain_canonical(gemm), threads));
     if (!kernel->create(packed))
       return fail(ErrorCode::unsupported, fmt::format("onednn: no matmul for {}", text(gemm)));
     return kernel;
   }
   ~MatmulKernel() override {
-    for (auto& [address, memory] : packed_) api_.memory_destroy(memory);
-    for (dnnl_memory_t memory : {a_, b_, d_})
-      if (memory) api_.memory_destroy(memory);
-    for (dnnl_primitive_t primitive : {matmul_, reorder_})
-      if (primitive) api_.primitive_destroy(primitive);
+    for (auto& [address, memory] : packed_) api_->call.memory_destroy(memory);
+    for (onednn::Memory* memory : {a_, b_, d_})
+      if (memory) api_->call.memory_destroy(memory);
+    for (onednn::Primitive* primitive : {matmul_, reorder_})
+      if (primitive) api_->call.primitive_destroy(primitive);
+    if (description_) api_->call.primitive_desc_destroy(description_);
   }
   MatmulKernel(const MatmulKernel&) = delete;
   MatmulKernel& operator=(const MatmulKernel&) = delete;
 
   void run(const Operands& operands) override {
-    api_.use_threads(threads_);
+    api_->use_threads(threads_);
     const bool swap = problem_.swapped;
-    dnnl_memory_t weights = b_;
-    api_.memory_set_data_handle(a_, const_cast<void*>(swap ? operands.b : operands.a));
-    api_.memory_set_data_handle(d_, operands.d);
+    onednn::Memory* weights = b_;
+    api_->call.memory_set_data_handle(a_, const_cast<void*>(swap ? operands.b : operands.a));
+    api_->call.memory_set_data_handle(d_, operands.d);
     // Setting the address of a padded layout rewrites its padding, so packed weights have a memory
     // object an address, made when they were packed.
     if (packed_bytes_)
       weights = packed_.at(operands.b);
     else
-      api_.memory_set_data_handle(b_, const_cast<void*>(swap ? operands.a : operands.b));
-    const std::array<dnnl_exec_arg_t, 3> args{
-        {{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, d_}}};
-    api_.primitive_execute(matmul_, api_.stream, int(args.size()), args.data());
-    api_.stream_wait(api_.stream);
+      api_->call.memory_set_data_handle(b_, const_cast<void*>(swap ? operands.a : operands.b));
+    execute(matmul_, std::array<onednn::ExecutionArgument, 3>{{{Argument::source, a_},
+                                                               {Argument::weights, weights},
+                                                               {Argument::destination, d_}}});
   }
 
   std::size_t packed_b_bytes() const override { return packed_bytes_; }
 
   void pack_b(const void* b, void* packed) override {
-    api_.use_threads(threads_);
-    dnnl_memory_t& memory = packed_[packed];
-    if (memory) api_.memory_destroy(memory);
-    api_.memory_create(&memory, &weights_md_, api_.engine, packed);
-    api_.memory_set_data_handle(b_, const_cast<void*>(b));
-    const std::array<dnnl_exec_arg_t, 2> args{{{DNNL_ARG_FROM, b_}, {DNNL_ARG_TO, memory}}};
-    api_.primitive_execute(reorder_, api_.stream, int(args.size()), args.data());
-    api_.stream_wait(api_.stream);
+    api_->use_threads(threads_);
+    onednn::Memory*& memory = packed_[packed];
+    if (memory) api_->call.memory_destroy(memory);
+    api_->call.memory_create(&memory, weights_of(*api_, description_), api_->engine, packed);
+    api_->call.memory_set_data_handle(b_, const_cast<void*>(b));
+    execute(reorder_, std::array<onednn::ExecutionArgument, 2>{
+                          {{Argument::from, b_}, {Argument::to, memory}}});
   }
 
  private:
-  MatmulKernel(Onednn& api, const Canonical& problem, int threads)
-      : api_(api), problem_(problem), threads_(threads) {}
+  /// A descriptor until the end of a scope; null where the library refused it.
+  using Described = std::unique_ptr<onednn::Descriptor, std::function<void(onednn::Descriptor*)>>;
+
+  MatmulKernel(std::shared_ptr<const Api> api, const Canonical& problem, int threads)
+      : api_(std::move(api)), problem_(problem), threads_(threads) {}
+
+  template <std::size_t n>
+  void execute(onednn::Primitive* primitive,
+               const std::array<onednn::ExecutionArgument, n>& arguments) const {
+    api_->call.primitive_execute(primitive, api_->stream, int(n), arguments.data());
+    api_->call.stream_wait(api_->stream);
+  }
+
+  Described owned(onednn::Descriptor* descriptor) const {
+    return {descriptor, [api = api_](onednn::Descriptor* d) { api->destroy(d); }};
+  }
 
   /// rows x cols with `cols` contiguous, or with `rows` contiguous.
-  bool describe(dnnl_memory_desc_t& md, DType t, std::int64_t rows, std::int64_t cols,
-                bool row_major, std::int64_t ld, std::int64_t stride) const {
-    const bool batched = problem_.gemm.batch > 1;
-    dnnl_dims_t dims{}, strides{};
-    int at = 0;
-    if (batched) dims[at] = problem_.gemm.batch, strides[at++] = stride;
-    dims[at] = rows, strides[at++] = row_major ? ld : 1;
-    dims[at] = cols, strides[at++] = row_major ? 1 : ld;
-    return api_.memory_desc_init_by_strides(&md, at, dims, *dnnl_type(t), strides) == dnnl_success;
+  onednn::Tensor tensor(DType t, std::int64_t rows, std::int64_t cols, bool row_major,
+                        std::int64_t ld, std::int64_t stride) const {
+    onednn::Tensor made{.type = *onednn_type(t)};
+    const auto dimension = [&](std::int64_t size, std::int64_t apart) {
+      made.sizes[std::size_t(made.dims)] = size;
+      made.strides[std::size_t(made.dims++)] = apart;
+    };
+    if (problem_.gemm.batch > 1) dimension(problem_.gemm.batch, stride);
+    dimension(rows, row_major ? ld : 1);
+    dimension(cols, row_major ? 1 : ld);
+    return made;
   }
 
   bool create(bool packed) {
-    api_.use_threads(threads_);
+    api_->use_threads(threads_);
     const Gemm& g = problem_.gemm;
-    dnnl_memory_desc_t a{}, b{}, d{};
-    if (!describe(a, g.a.dtype, g.m, g.k, problem_.a_k_major, g.lda(), g.stride_a()) ||
-        !describe(b, g.b.dtype, g.k, g.n, !problem_.b_k_major, g.ldb(), g.stride_b()) ||
-        !describe(d, g.d.dtype, g.m, g.n, true, g.ldd(), g.stride_d()))
+    const onednn::Tensor weights =
+        tensor(g.b.dtype, g.k, g.n, !problem_.b_k_major, g.ldb(), g.stride_b());
+    const Described a = owned(
+        api_->describe(tensor(g.a.dtype, g.m, g.k, problem_.a_k_major, g.lda(), g.stride_a())));
+    const Described b = owned(api_->describe(weights));
+    const Described d =
+        owned(api_->describe(tensor(g.d.dtype, g.m, g.n, true, g.ldd(), g.stride_d())));
+    const Described any = owned(packed ? api_->describe_any_layout(weights) : nullptr);
+    if (!a || !b || !d || (packed && !any)) return false;
+    if (api_->create_matmul(&description_, a.get(), packed ? any.get() : b.get(), d.get()) !=
+        onednn::kSuccess)
       return false;
-    weights_md_ = b;
-    if (packed && api_.memory_desc_init_by_tag(&weights_md_, b.ndims, b.dims, b.data_type,
-                                               dnnl_format_tag_any) != dnnl_success)
-      return false;
-    dnnl_matmul_desc_t op{};
-    if (api_.matmul_desc_init(&op, &a, &weights_md_, nullptr, &d) != dnnl_success) return false;
-    dnnl_primitive_desc_t pd = nullptr;
-    if (api_.primitive_desc_create(&pd, &op, nullptr, api_.engine, nullptr) != dnnl_success)
-      return false;
-    weights_md_ = *api_.primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-    const bool made = api_.primitive_create(&matmul_, pd) == dnnl_success;
-    api_.primitive_desc_destroy(pd);
-    if (!made || (packed && !create_reorder(b))) return false;
-    const auto memory = [&](dnnl_memory_t& slot, const dnnl_memory_desc_t& md) {
-      return api_.memory_create(&slot, &md, api_.engine, DNNL_MEMORY_NONE) == dnnl_success;
+    // Plain loops, for what no kernel of theirs computes: one call may take a minute.
+    if (api_->implementation(description_).starts_with("ref")) return false;
+    if (api_->call.primitive_create(&matmul_, description_) != onednn::kSuccess) return false;
+    if (packed && !create_reorder(b.get())) return false;
+    const auto memory = [&](onednn::Memory*& slot, const Described& description) {
+      return api_->call.memory_create(&slot, description.get(), api_->engine, nullptr) ==
+             onednn::kSuccess;
     };
     return memory(a_, a) && memory(b_, b) && memory(d_, d);
   }
 
-  bool create_reorder(const dnnl_memory_desc_t& plain) {
-    dnnl_primitive_desc_t pd = nullptr;
-    if (api_.reorder_primitive_desc_create(&pd, &plain, api_.engine, &weights_md_, api_.engine,
-                                           nullptr) != dnnl_success)
+  bool create_reorder(const onednn::Descriptor* plain) {
+    const onednn::Descriptor* wanted = weights_of(*api_, description_);
+    onednn::PrimitiveDescriptor* reorder = nullptr;
+    if (api_->call.reorder_primitive_desc_create(&reorder, plain, api_->engine, wanted,
+                                                 api_->engine, nullptr) != onednn::kSuccess)
       return false;
-    const bool made = api_.primitive_create(&reorder_, pd) == dnnl_success;
-    api_.primitive_desc_destroy(pd);
-    packed_bytes_ = api_.memory_desc_get_size(&weights_md_);
+    const bool made = api_->call.primitive_create(&reorder_, reorder) == onednn::kSuccess;
+    api_->call.primitive_desc_destroy(reorder);
+    packed_bytes_ = api_->call.memory_desc_get_size(wanted);
     return made;
   }
 
-  Onednn& api_;
+  std::shared_ptr<const Api> api_;
   Canonical problem_;
   int threads_;
-  dnnl_memory_desc_t weights_md_{};
-  dnnl_primitive_t matmul_ = nullptr, reorder_ = nullptr;
-  dnnl_memory_t a_ = nullptr, b_ = nullptr, d_ = nullptr;
+  onednn::PrimitiveDescriptor* description_ = nullptr;  // of matmul_, and of its weights' layout
+  onednn::Primitive *matmul_ = nullptr, *reorder_ = nullptr;
+  onednn::Memory *a_ = nullptr, *b_ = nullptr, *d_ = nullptr;
   std::size_t packed_bytes_ = 0;
-  std::unordered_map<const void*, dnnl_memory_t> packed_;
+  std::unordered_map<const void*, onednn::Memory*> packed_;
 };
 
-class OnednnGemmPeer final : public Peer {
- public:
-  OnednnGemmPeer(Onednn& api, std::string note) : api_(api), note_(std::move(note)) {}
-  std::string name() const override { return "onednn_gemm"; }
-  std::string note() const override { return note_ + ", dnnl_sgemm and dnnl_gemm_*8s8s32"; }
-  bool supports(const Gemm& gemm, int /*threads*/) const override {
-    const Gemm g = plain_canonical(gemm).gemm;
-    const bool single = g.a.dtype == fp32 && g.b.dtype == fp32 && g.d.dtype == fp32;
-    const bool integer =
-        (g.a.dtype == s8 || g.a.dtype == u8) && g.b.dtype == s8 && g.d.dtype == s32;
-    return is_plain_and_not_empty(g) && (single || integer);
-  }
-  Result<std::unique_ptr<PeerKernel>> prepare(const Gemm& gemm, int threads) override {
-    return std::make_unique<GemmKernel>(api_, plain_canonical(gemm), threads);
-  }
+enum class Way { gemm, matmul, packed };
 
- private:
-  Onednn& api_;
-  std::string note_;
-};
-
-class OnednnMatmulPeer final : public Peer {
+class OnednnPeer final : public Peer {
  public:
-  OnednnMatmulPeer(Onednn& api, std::string note, bool packed)
-      : api_(api), note_(std::move(note)), packed_(packed) {}
-  std::string name() const override { return packed_ ? "onednn_packed" : "onednn_matmul"; }
+  OnednnPeer(std::shared_ptr<const Api> api, std::string name, Way way)
+      : api_(std::move(api)), name_(std::move(name)), way_(way) {}
+  std::string name() const override { return name_; }
+  std::string version() const override { return api_->version_text(); }
   std::string note() const override {
-    return note_ + (packed_ ? ", matmul primitive over weights reordered once"
-                            : ", matmul primitive created once");
+    return fmt::format("{}, isa {:#x}, {}, {}, {}", version(), api_->call.get_effective_cpu_isa(),
+                       api_->one_thread_only() ? "one thread" : "OpenMP",
+                       way_ == Way::gemm     ? "dnnl_sgemm and dnnl_gemm_*8s8s32"
+                       : way_ == Way::matmul ? "matmul primitive created once"
+                                             : "matmul primitive over weights reordered once",
+                       api_->library().path());
   }
   bool supports(const Gemm& gemm, int threads) const override {
     const Canonical problem = plain_canonical(gemm);
     const Gemm& g = problem.gemm;
-    if (packed_ && (!gemm.b_packed || problem.swapped)) return false;
-    if (!is_plain_and_not_empty(g) || g.a.dtype == fp64 || g.accumulator == fp64) return false;
-    return MatmulKernel::make(api_, gemm, threads, packed_).has_value();
+    if (!is_plain_and_not_empty(g) || (threads > 1 && api_->one_thread_only())) return false;
+    if (way_ == Way::gemm) {
+      const bool single = g.a.dtype == fp32 && g.b.dtype == fp32 && g.d.dtype == fp32;
+      const bool bytes = g.a.dtype == s8 || g.a.dtype == u8;
+      return single || (bytes && g.b.dtype == s8 && g.d.dtype == s32);
+    }
+    if (way_ == Way::packed && (!gemm.b_packed || problem.swapped)) return false;
+    if (!onednn_type(g.a.dtype) || !onednn_type(g.b.dtype) || !onednn_type(g.d.dtype)) return false;
+    return g.accumulator != fp64 && matmul(gemm, threads).has_value();
   }
   Result<std::unique_ptr<PeerKernel>> prepare(const Gemm& gemm, int threads) override {
-    return MatmulKernel::make(api_, gemm, threads, packed_);
+    if (way_ != Way::gemm) return matmul(gemm, threads);
+    return std::make_unique<GemmKernel>(api_, plain_canonical(gemm), threads);
   }
 
  private:
-  Onednn& api_;
-  std::string note_;
-  bool packed_;
+  Result<std::unique_ptr<PeerKernel>> matmul(const Gemm& gemm, int threads) const {
+    return MatmulKernel::make(api_, gemm, threads, way_ == Way::packed);
+  }
+
+  std::shared_ptr<const Api> api_;
+  std::string name_;
+  Way way_;
 };
 
-/// One engine and stream for the life of the process: oneDNN's caches outlive any object of ours.
-Onednn& onednn() {
-  static Onednn api;
-  return api;
+/// "onednn_matmul" of version 2, "onednn3_matmul" of version 3.
+std::string family_of(int major) { return major == 2 ? "onednn" : fmt::format("onednn{}", major); }
+
+void add_installed(PeerSet& set, int major) {
+  const Library library = Library::open({fmt::format("libdnnl.so.{}", major)});
+  if (!library) {
+    set.absent.push_back({family_of(major), library.error()});
+    return;
+  }
+  if (Status added = add_onednn(set, library); !added)
+    set.absent.push_back({family_of(major), added.error().message});
 }
 
 }  // namespace
 
-void load_onednn(PeerSet& set) {
-  Onednn& api = onednn();
-  if (!api.stream) {
-    api.library = Library::open({"libdnnl.so.2"});
-    api.openmp = Library::open({"libgomp.so.1"});
-    std::string missing;
-    if (!api.library || !api.openmp) {
-      set.absent.push_back({"onednn", api.library.error() + api.openmp.error()});
-      return;
-    }
-    api.omp_threads = api.openmp.symbol<void (*)(int)>("omp_set_num_threads");
-    if (!api.omp_threads || !api.bind(missing)) {
-      set.absent.push_back({"onednn", "libdnnl.so.2 or libgomp.so.1 lacks " + missing});
-      return;
-    }
-    if (api.engine_create(&api.engine, dnnl_cpu, 0) != dnnl_success ||
-        api.stream_create(&api.stream, api.engine, dnnl_stream_default_flags) != dnnl_success) {
-      set.absent.push_back({"onednn", "dnnl_engine_create or dnnl_stream_create failed"});
-      return;
-    }
+Status add_onednn(PeerSet& set, const Library& library) {
+  const auto bound = Api::bind(library);
+  if (!bound) return tl::unexpected(bound.error());
+  for (const auto& [way, what] :
+       {std::pair{Way::gemm, "gemm"}, {Way::matmul, "matmul"}, {Way::packed, "packed"}}) {
+    std::string name = fmt::format("{}_{}", family_of((*bound)->major()), what);
+    set.present.push_back(
+        std::make_unique<OnednnPeer>(*bound, unused_name(set, std::move(name)), way));
   }
-  const auto* v = api.version();
-  const std::string note = fmt::format("oneDNN {}.{}.{}, isa {:#x}, OpenMP", v->major, v->minor,
-                                       v->patch, int(api.get_effective_cpu_isa()));
-  set.present.push_back(std::make_unique<OnednnGemmPeer>(api, note));
-  set.present.push_back(std::make_unique<OnednnMatmulPeer>(api, note, false));
-  set.present.push_back(std::make_unique<OnednnMatmulPeer>(api, note, true));
+  return {};
+}
+
+void load_onednn(PeerSet& set) {
+  add_installed(set, 3);
+  add_installed(set, 2);
 }
 
 }  // namespace kiln
-
-#endif

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/library.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -28,6 +29,8 @@ class Peer {
   virtual ~Peer() = default;
   /// Short and stable: the key in reports, e.g. "openblas", "onednn_matmul".
   virtual std::string name() const = 0;
+  /// The library and its version, in every report: "OpenBLAS 0.3.21".
+  virtual std::string version() const = 0;
   /// Version and how it is run at its best, for people.
   virtual std::string note() const = 0;
   /// Whether the library has a routine for the problem's types and layouts.
@@ -40,6 +43,7 @@ class Peer {
 struct AbsentPeer {
   std::string name;
   std::string reason;
+  bool given = false;  // $KILN_PEERS names it
 };
 
 struct PeerSet {
@@ -54,11 +58,20 @@ PeerSet load_peers();
 // One loader a library; each appends to `set.present` or `set.absent`.
 void load_openblas(PeerSet& set);
 void load_blis(PeerSet& set);
+void load_aocl(PeerSet& set);
+/// Versions 3 and 2, each if it is installed.
 void load_onednn(PeerSet& set);
-/// Those that $KILN_PEERS names: files with a colon between them. After the system's own, which
-/// keep their names.
-void load_given_blas(PeerSet& set);
 void load_libxsmm(PeerSet& set);
 void load_eigen(PeerSet& set);
+/// Those that $KILN_PEERS names: files of oneDNN or with a CBLAS interface, a colon between them.
+/// After the system's own, which keep their names.
+void load_given_peers(PeerSet& set);
+
+/// A name that no peer of the set has: with as many "+" behind it as that takes.
+std::string unused_name(const PeerSet& set, std::string name);
+/// The peers that an opened oneDNN makes. Errors: those of onednn::Api::bind.
+Status add_onednn(PeerSet& set, const Library& library);
+/// The first of the files that loads. Errors: those of Blas::open; device (threads cannot be set).
+Status add_blas(PeerSet& set, const std::string& name, const std::vector<std::string>& files);
 
 }  // namespace kiln

@@ -51,9 +51,12 @@ class Contest {
 class RaceTrack {
  public:
   virtual ~RaceTrack() = default;
-  /// Looks for peers: of these names, or all when none are named. Errors: bad_input (a name).
+  /// Looks for peers: of these names, or all when none are named. Errors: bad_input (a name; a
+  /// file of $KILN_PEERS).
   virtual Status find_peers(const std::vector<std::string>& names) = 0;
   const PeerSet& peers() const { return peers_; }
+  /// The library and version behind each name that RaceTimes::peers may hold.
+  virtual std::map<std::string, std::string> versions() const = 0;
   virtual const Backend& backend() const = 0;
   /// Thread counts that a benchmark takes when none are named.
   virtual Result<std::vector<int>> threads() const = 0;

@@ -36,7 +36,8 @@ Files:
                                     in share/kiln of the installation
   $KILN_LOCK_DIR                    lock files, one a device; default /dev/shm. Containers that share
                                     a device need one folder in common
-  $KILN_PEERS                       more BLAS libraries for kiln bench: files, colon-separated
+  $KILN_PEERS                       more libraries for kiln bench (BLAS, oneDNN): files,
+                                    colon-separated
   $KILN_RECORD                      calls are added to this file, by problem: see kiln help report
 
 Warnings:

@@ -14,16 +14,6 @@ add_custom_command(OUTPUT ${embedded_shapes}
   DEPENDS ${KILN_SHAPES} ${PROJECT_SOURCE_DIR}/cmake/EmbedTemplates.cmake VERBATIM)
 target_sources(kiln_bench PRIVATE ${embedded_shapes})
 
-# oneDNN is dlopen-ed; its headers give the types. Version 3 changed them: only 2 is known.
-find_path(KILN_DNNL_INCLUDE oneapi/dnnl/dnnl.h)
-if(KILN_DNNL_INCLUDE)
-  file(STRINGS ${KILN_DNNL_INCLUDE}/oneapi/dnnl/dnnl_version.h dnnl_major REGEX "VERSION_MAJOR 2")
-endif()
-if(dnnl_major)
-  target_include_directories(kiln_bench SYSTEM PRIVATE ${KILN_DNNL_INCLUDE})
-  target_compile_definitions(kiln_bench PRIVATE KILN_HAVE_DNNL_HEADERS=1)
-endif()
-
 function(kiln_peer_module name source)
   add_library(kiln_peer_${name} MODULE ${PROJECT_SOURCE_DIR}/bench/modules/${source})
   target_link_libraries(kiln_peer_${name} PRIVATE kiln_options ${ARGN})

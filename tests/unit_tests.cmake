@@ -25,6 +25,25 @@ if("cli_test" MATCHES "${KILN_TESTS_MATCHING}")
   add_dependencies(unit_tests kiln_cli)
 endif()
 
+if("onednn_test" MATCHES "${KILN_TESTS_MATCHING}")
+  # Libraries that are not installed here, each in a folder of its own.
+  function(kiln_fake_peer name file definition)
+    add_library(fake_${name} SHARED ${ARGN})
+    # Without a soname, by which the linker would find it for who asks for the real one later.
+    set_target_properties(fake_${name} PROPERTIES OUTPUT_NAME ${file} SUFFIX "" PREFIX ""
+                          NO_SONAME ON
+                          LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fakes/${name})
+    target_compile_options(fake_${name} PRIVATE -fvisibility=default)
+    target_compile_definitions(fake_${name} PRIVATE ${definition})
+    add_dependencies(unit_tests fake_${name})
+    string(TOUPPER ${name} upper)
+    target_compile_definitions(unit_tests PRIVATE KILN_FAKE_${upper}="$<TARGET_FILE:fake_${name}>")
+  endfunction()
+  kiln_fake_peer(onednn3 libdnnl.so.3 FAKE_ONEDNN fakes/onednn3.cpp)
+  kiln_fake_peer(onednn3_broken libdnnl.so.3 FAKE_ONEDNN_LACKS_MATMUL fakes/onednn3.cpp)
+  kiln_fake_peer(aocl libblis-mt.so.5 FAKE_BLAS_IS_AOCL fakes/aocl.cpp fakes/blas.cpp)
+endif()
+
 # The small formats have LLVM's numbers as their oracle.
 if(TARGET kiln_llvm AND TARGET small_formats_test)
   target_compile_definitions(small_formats_test PRIVATE KILN_TEST_HAS_LLVM=1)

@@ -43,6 +43,18 @@ int version_in(std::string_view text) {
   return 0;
 }
 
+/// "0.3.21" of "OpenBLAS 0.3.21 NO_LAPACKE …": the first digits with dots between them.
+std::string dotted_in(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t end = std::min(text.find_first_not_of("0123456789.", i), text.size());
+    const std::string_view part = text.substr(i, end - i);
+    if (part.find('.') != part.npos && part.front() != '.')
+      return std::string(part.substr(0, part.find_last_not_of('.') + 1));
+    i = end;
+  }
+  return "of an unknown version";
+}
+
 /// FNV-1a, 31 bits: the same in every process.
 int hash_of_text(std::string_view text) {
   std::uint32_t hash = 2166136261u;
@@ -57,8 +69,9 @@ bool bind_openblas(Blas& blas, const gpu::SharedLibrary& library) {
   blas.identity.library = BlasName::openblas;
   char* (*config)() = nullptr;
   char* (*core)() = nullptr;
-  blas.note = fmt::format("{}, kernels for {}",
-                          library.load(config, "openblas_get_config") ? config() : "OpenBLAS",
+  const std::string about = library.load(config, "openblas_get_config") ? config() : "OpenBLAS";
+  blas.version = "OpenBLAS " + dotted_in(about);
+  blas.note = fmt::format("{}, kernels for {}", about,
                           library.load(core, "openblas_get_corename") ? core() : "an unknown core");
   return true;
 }
@@ -76,8 +89,10 @@ bool bind_blis(Blas& blas, const gpu::SharedLibrary& library) {
   const char* (*arch_name)(int) = nullptr;
   const bool told =
       library.load(arch_id, "bli_arch_query_id") && library.load(arch_name, "bli_arch_string");
-  blas.note = fmt::format("BLIS {}, kernels for {}",
-                          library.load(version, "bli_info_get_version_str") ? version() : "?",
+  const std::string about = library.load(version, "bli_info_get_version_str") ? version() : "?";
+  const bool aocl = about.find("AOCL") != about.npos;  // AMD's, which says so itself
+  blas.version = (aocl ? "AOCL-BLAS " : "BLIS ") + dotted_in(about);
+  blas.note = fmt::format("{}{}, kernels for {}", aocl ? "" : "BLIS ", about,
                           told ? arch_name(arch_id()) : "an unknown core");
   return true;
 }
@@ -92,6 +107,7 @@ bool bind_mkl(Blas& blas, const gpu::SharedLibrary& library) {
   if (library.load(tell, "mkl_get_version_string"))
     tell(version.data(), static_cast<int>(version.size()) - 1);
   blas.note = std::string(version.data());
+  blas.version = "MKL " + dotted_in(blas.note);
   return true;
 }
 
@@ -102,9 +118,19 @@ Result<std::shared_ptr<Blas>> Blas::open(const std::vector<std::string>& files) 
   if (!library) return tl::unexpected(library.error());
   auto blas = std::make_shared<Blas>();
   blas->path = library->name();
-  if (!library->load(blas->sgemm, "cblas_sgemm") || !library->load(blas->dgemm, "cblas_dgemm") ||
-      !library->load(blas->sgemv, "cblas_sgemv") || !library->load(blas->dgemv, "cblas_dgemv"))
-    return fail(ErrorCode::device, fmt::format("{} lacks a CBLAS symbol", blas->path));
+  std::string missing;
+  const auto take = [&](auto& function, const char* name) {
+    if (!library->load(function, name))
+      missing += (missing.empty() ? "" : ", ") + std::string(name);
+  };
+  take(blas->sgemm, "cblas_sgemm"), take(blas->dgemm, "cblas_dgemm");
+  take(blas->sgemv, "cblas_sgemv"), take(blas->dgemv, "cblas_dgemv");
+  if (!missing.empty())
+    return fail(ErrorCode::device, fmt::format("{} lacks {}", blas->path, missing));
+  if (int (*bits)() = nullptr;
+      library->load(bits, "bli_info_get_blas_int_type_size") && bits() != 32)
+    return fail(ErrorCode::device,
+                fmt::format("{} takes integers of {} bits, kiln passes 32", blas->path, bits()));
   if (const char* mark = nullptr; library->load(mark, kHookMark))
     return fail(ErrorCode::device, fmt::format("{} is kiln's own hook", blas->path));
   blas->threads_can_be_set =

@@ -23,12 +23,14 @@ using BlasGemvFn = void (*)(int, int, int, int, T, const T*, int, const T*, int,
 
 /// A library that exports the CBLAS interface, open until the process ends.
 struct Blas {
-  std::string path;  // under which it was opened
-  std::string note;  // its version and kernels, for people
+  std::string path;     // under which it was opened
+  std::string version;  // "OpenBLAS 0.3.21"
+  std::string note;     // its version and kernels, for people
   BlasLibrary identity;
   bool threads_can_be_set = false;
 
-  /// The first of the files that loads. Errors: device (none loads; symbols are missing).
+  /// The first of the files that loads. Errors: device (none loads; a symbol is missing;
+  /// integers of 64 bits).
   static Result<std::shared_ptr<Blas>> open(const std::vector<std::string>& files);
   /// Nothing where it runs on one thread alone.
   void use_threads(int threads);

@@ -161,6 +161,7 @@ class FakePeer final : public Peer {
  public:
   FakePeer(std::string name, bool honest) : name_(std::move(name)), honest_(honest) {}
   std::string name() const override { return name_; }
+  std::string version() const override { return name_ + " 1.2"; }
   std::string note() const override { return "made for this test"; }
   bool supports(const Gemm&, int) const override { return true; }
   Result<std::unique_ptr<PeerKernel>> prepare(const Gemm& gemm, int) override {

@@ -28,11 +28,13 @@ constexpr std::array<std::string_view, 2> kUsers = {"python", "hooks"};
 
 /// Outside headers that only the named folders may include.
 const std::multimap<std::string, std::string> kOwners = {
-    {"SQLiteCpp/", "cache"}, {"sqlite3.h", "cache"}, {"clang/", "runtime"},   {"llvm/", "runtime"},
-    {"lld/", "runtime"},     {"CLI/", "cli"},        {"dlfcn.h", "runtime"},  {"dlfcn.h", "bench"},
-    {"hwloc", "runtime"},    {"oneapi/", "bench"},   {"Eigen/", "bench"},     {"libxsmm", "bench"},
-    {"spdlog/", "runtime"},  {"Python.h", "python"}, {"pybind11/", "python"}, {"dlpack/", "python"},
-    {"dlfcn.h", "fleet"},    {"dlfcn.h", "hooks"},   {"cublas", "hooks"},     {"cuda", "hooks"}};
+    {"SQLiteCpp/", "cache"}, {"sqlite3.h", "cache"},  {"clang/", "runtime"},
+    {"llvm/", "runtime"},    {"lld/", "runtime"},     {"CLI/", "cli"},
+    {"dlfcn.h", "runtime"},  {"dlfcn.h", "bench"},    {"hwloc", "runtime"},
+    {"Eigen/", "bench"},     {"libxsmm", "bench"},    {"spdlog/", "runtime"},
+    {"Python.h", "python"},  {"pybind11/", "python"}, {"dlpack/", "python"},
+    {"dlfcn.h", "fleet"},    {"dlfcn.h", "hooks"},    {"cublas", "hooks"},
+    {"cuda", "hooks"}};
 
 struct Include {
   fs::path file;  // relative to the source tree
