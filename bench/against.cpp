@@ -87,7 +87,17 @@ Result<EarlierRow> read_row(const OrderedJson& json) {
   if (json.contains("peers") && json["peers"].is_object())
     for (const auto& [peer, ns] : json["peers"].items())
       if (ns.is_number() && ns.get<double>() > 0) row.peers[peer] = ns.get<double>();
+  if (json.contains("versions") && json["versions"].is_object())
+    for (const auto& [peer, version] : json["versions"].items())
+      if (version.is_string()) row.versions[peer] = version.get<std::string>();
   return row;
+}
+
+/// True where one of them does not say.
+bool same_version(const std::string& peer, const ContestResult& now, const EarlierRow& then) {
+  const auto a = now.versions.find(peer);
+  const auto b = then.versions.find(peer);
+  return a == now.versions.end() || b == then.versions.end() || a->second == b->second;
 }
 
 }  // namespace
@@ -151,7 +161,8 @@ Against compare(const BenchReport& now, const std::vector<EarlierRow>& before,
         change.p = chance(old.kiln, row.kiln, options.tolerance);
       ratio.add(change.ratio());
       for (const auto& [peer, timing] : row.peers)
-        if (const auto then = old.peers.find(peer); then != old.peers.end())
+        if (const auto then = old.peers.find(peer);
+            then != old.peers.end() && same_version(peer, row, old))
           peers.add(timing.median_ns / then->second);
       against.changes.push_back(std::move(change));
     }

@@ -17,7 +17,8 @@ struct EarlierRow {
   int threads = 1;
   std::string device, policy;
   Timing kiln;
-  std::map<std::string, double> peers;  // medians, in nanoseconds
+  std::map<std::string, double> peers;          // medians, in nanoseconds
+  std::map<std::string, std::string> versions;  // of the peers; none in files of older kilns
 };
 
 /// The rows of such a file; lines of summaries, machines and failures are left out, and of rows of
@@ -50,7 +51,7 @@ struct Against {
   std::vector<Change> changes;       // rows that both have, in the new one's order
   std::vector<std::string> missing;  // rows of the earlier file that were not raced now
   double ratio = 0;                  // geometric mean of now / before
-  double peers = 0;                  // the same of the peers' times; 0: they have none in common
+  double peers = 0;                  // the same of peers of one version in both; 0: there is none
 
   int count(Trend trend) const;
 };

@@ -81,7 +81,13 @@ class RaceFile {
                           .ns = ns,
                           .flops = gemm->flops(),
                           .bytes = least_traffic(*gemm)};
-    for (const auto& [peer, time] : row.at("peers").items()) shape.peers[peer] = time.get<double>();
+    // Files may have raced different versions under one name.
+    const auto versions = row.value("versions", OrderedJson::object());
+    for (const auto& [peer, time] : row.at("peers").items()) {
+      const std::string version = versions.value(peer, "");
+      shape.peers[version.empty() ? peer : fmt::format("{} ({})", peer, version)] =
+          time.get<double>();
+    }
     if (const double peak = row.value("peak_flops", 0.0); peak > 0) {
       double& known = to_.devices[at].peaks[shape.dtype];
       known = std::max(known, peak);

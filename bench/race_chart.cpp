@@ -30,7 +30,7 @@ std::string svg(const BenchReport& report) {
     }
     panels.push_back(std::move(panel));
   }
-  return chart_svg(panels);
+  return chart_svg(panels, versions_text(report));
 }
 
 }  // namespace kiln

@@ -77,6 +77,12 @@ std::map<std::string, double> times_of(const ContestResult& race) {
   return times;
 }
 
+std::vector<const ContestResult*> races_of(const RangeRaceReport& report) {
+  std::vector<const ContestResult*> races;
+  for (const RangeRaceRow& row : report.rows) races.push_back(&row.race);
+  return races;
+}
+
 std::int64_t size_of(const RangeRaceReport& report, const RangeRaceRow& row) {
   return row.race.gemm.*member_of(report.ranges[row.range].size);
 }
@@ -197,7 +203,7 @@ std::string table(const RangeRaceReport& report) {
       out += fmt::format("  {} {:.3f}", name, ns / row.race.kiln.median_ns);
     out += fmt::format("  {}{}\n", row.race.config, row.race.verified ? "" : "  WRONG");
   }
-  return out;
+  return out + versions_text(races_of(report));
 }
 
 std::string text(const RangeRaceSummary& summary) {
@@ -229,7 +235,7 @@ std::string svg(const RangeRaceReport& report) {
     for (auto& [name, one] : series) panel.series.push_back(std::move(one));
     panels.push_back(std::move(panel));
   }
-  return chart_svg(panels);
+  return chart_svg(panels, versions_text(races_of(report)));
 }
 
 }  // namespace kiln

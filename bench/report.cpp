@@ -1,9 +1,11 @@
 #include "bench/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "bench/bars.h"
@@ -175,6 +177,8 @@ OrderedJson to_json(const ContestResult& row, const std::string& device) {
   json["intensity"] = intensity(row.gemm);
   json["bytes_per_second"] = bytes_per_second(row);
   if (row.peak_flops > 0) json["peak_flops"] = row.peak_flops;
+  json["versions"] = OrderedJson::object();
+  for (const auto& [peer, version] : row.versions) json["versions"][peer] = version;
   if (!row.fault.empty()) json["fault"] = row.fault;
   for (const Excluded& e : row.excluded) json["excluded"][e.peer] = e.reason;
   if (row.conditions.readings > 0) json["conditions"] = to_json(row.conditions);
@@ -261,6 +265,22 @@ std::string table(const BenchReport& report, bool bars) {
   }
   for (const ShapeFailure& f : report.failures)
     out += fmt::format("{}, {} threads: not raced: {}\n", text(f.gemm), f.threads, f.error.message);
+  return out + versions_text(report);
+}
+
+std::string versions_text(const BenchReport& report) {
+  std::vector<const ContestResult*> rows;
+  for (const ContestResult& row : report.rows) rows.push_back(&row);
+  return versions_text(rows);
+}
+
+std::string versions_text(const std::vector<const ContestResult*>& rows) {
+  std::map<std::string, std::set<std::string>> libraries;
+  for (const ContestResult* row : rows)
+    for (const auto& [peer, version] : row->versions) libraries[version].insert(peer);
+  std::string out;
+  for (const auto& [version, peers] : libraries)
+    out += fmt::format("{}: {}\n", version, fmt::join(peers, ", "));
   return out;
 }
 
@@ -284,20 +304,23 @@ std::string text(const BenchSummary& s) {
 std::string csv(const BenchReport& report) {
   std::string out =
       "shape,dtype,ta,tb,m,n,k,threads,device,contestant,median_ns,low_ns,high_ns,samples,verified,"
-      "config,gflops,intensity,bytes_per_second\n";
+      "config,gflops,intensity,bytes_per_second,version\n";
   for (const ContestResult& row : report.rows) {
     const Words w = words_of(row.gemm);
     const auto line = [&](const std::string& who, const Timing& t, bool verified,
-                          const std::string& config) {
+                          const std::string& config, const std::string& version) {
       out += fmt::format(
-          "{},{},{},{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{},{},{},{:.3f},{:.3f},{:.0f}\n",
+          "{},{},{},{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{},{},{},{:.3f},{:.3f},{:.0f},{}\n",
           quoted(text(row.gemm)), w.dtype, w.ta, w.tb, row.gemm.m, row.gemm.n, row.gemm.k,
           row.threads, report.device, who, t.median_ns, t.low_ns, t.high_ns, t.samples, verified,
           quoted(config), row.gemm.flops() / t.median_ns, intensity(row.gemm),
-          least_bytes(row.gemm) / t.median_ns * 1e9);
+          least_bytes(row.gemm) / t.median_ns * 1e9, version);
     };
-    line("kiln", row.kiln, row.verified, row.config);
-    for (const auto& [peer, timing] : row.peers) line(peer, timing, true, "");
+    line("kiln", row.kiln, row.verified, row.config, "");
+    for (const auto& [peer, timing] : row.peers) {
+      const auto version = row.versions.find(peer);
+      line(peer, timing, true, "", version == row.versions.end() ? "" : quoted(version->second));
+    }
   }
   return out;
 }

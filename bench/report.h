@@ -80,6 +80,9 @@ OrderedJson to_json(const BenchSummary& summary);
 /// single rows, the conditions of a GPU's races among it. `bars`: the ratio as a bar, too.
 std::string table(const BenchReport& report, bool bars = false);
 std::string text(const BenchSummary& summary);
+/// What raced, one library a line: "OpenBLAS 0.3.21: openblas".
+std::string versions_text(const std::vector<const ContestResult*>& rows);
+std::string versions_text(const BenchReport& report);
 /// RFC 4180, one line a row and peer ("kiln" is one), times in nanoseconds.
 std::string csv(const BenchReport& report);
 /// Speedups over the fastest peer by operations and class of problem: one panel a thread count.

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <sstream>
 
 namespace kiln {
 namespace {
 
 constexpr double kWidth = 860, kPanelHeight = 300;
+constexpr double kLineHeight = 18;  // of text
 constexpr double kLeft = 60, kRight = 180, kTop = 36, kBottom = 44;
 // Distinguishable with any colour vision (Okabe and Ito).
 constexpr std::array<const char*, 7> kColours{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
@@ -180,8 +182,10 @@ std::string drawn_series(const ChartPanel& panel, const Scale2d& scale, std::siz
 
 }  // namespace
 
-std::string chart_svg(const std::vector<ChartPanel>& panels) {
-  const double height = kPanelHeight * double(std::max<std::size_t>(1, panels.size()));
+std::string chart_svg(const std::vector<ChartPanel>& panels, const std::string& notes) {
+  const double drawn_height = kPanelHeight * double(std::max<std::size_t>(1, panels.size()));
+  const auto lines = double(std::count(notes.begin(), notes.end(), '\n'));
+  const double height = drawn_height + (lines > 0 ? kLineHeight * (lines + 1) : 0);
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
@@ -195,6 +199,10 @@ std::string chart_svg(const std::vector<ChartPanel>& panels) {
     for (std::size_t which = 0; which < panels[i].series.size(); ++which)
       out += drawn_series(panels[i], scale, which, top);
   }
+  std::istringstream rest(notes);
+  double y = drawn_height;
+  for (std::string line; std::getline(rest, line);)
+    out += label(kLeft, y += kLineHeight, line, "start");
   return out + "</svg>\n";
 }
 

@@ -22,7 +22,8 @@ struct ChartPanel {
   bool log_y = false;
 };
 
-/// A whole SVG document. Values that are not finite are left out.
-std::string chart_svg(const std::vector<ChartPanel>& panels);
+/// A whole SVG document. Values that are not finite are left out; `notes` are lines of text below
+/// the panels.
+std::string chart_svg(const std::vector<ChartPanel>& panels, const std::string& notes = "");
 
 }  // namespace kiln

@@ -229,7 +229,7 @@ std::string sweep_svg(const BenchReport& report) {
     for (auto& [peer, series] : peers) panel.series.push_back(std::move(series));
     panels.push_back(std::move(panel));
   }
-  return chart_svg(panels);
+  return chart_svg(panels, versions_text(report));
 }
 
 }  // namespace kiln
