@@ -80,25 +80,14 @@ namespace {
 /// A vendor's most capable family first: the order of class batch_invariant is that of the first
 /// one that offers a plain config (summation.h).
 std::vector<Family>& family_rows() {
-  static std::vector<Family> rows{host::amx::family(),
-                                  host::weights::family(),
-                                  host::packed::family(),
-                                  host::dot::family(),
-                                  host::small::family(),
-                                  host::amx_weights::family(),
-                                  host::library::family(),
-                                  cuda::wgmma::family(),
-                                  cuda::mma::family(),
-                                  cuda::simt::family(),
-                                  cuda::gemv::family(),
-                                  cuda::gemv_n::family(),
-                                  cuda::weights::family(),
-                                  cuda::wgmma_weights::family(),
-                                  cuda::gemv_weights::family(),
-                                  cuda::library::family(),
-                                  hip::mfma::family(),
-                                  hip::mx::family(),
-                                  hip::simt::family()};
+  static std::vector<Family> rows{
+      host::amx::family(),     host::weights::family(),       host::packed::family(),
+      host::dot::family(),     host::small::family(),         host::amx_weights::family(),
+      host::library::family(), cuda::wgmma::family(),         cuda::mma::family(),
+      cuda::simt::family(),    cuda::gemv::family(),          cuda::gemv_n::family(),
+      cuda::weights::family(), cuda::wgmma_weights::family(), cuda::gemv_weights::family(),
+      cuda::library::family(), hip::mfma::family(),           hip::mx::family(),
+      hip::simt::family()};
   return rows;
 }
 

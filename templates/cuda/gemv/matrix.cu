@@ -26,18 +26,18 @@ struct Pieces {
   TypeWide ends[kEnds];
   TypeThin singles[kSingles];
   uint4 low[kWhole], high[kWhole];
-  int rows;  // thin ones
 
   static __device__ __forceinline__ int number(int j) { return int(threadIdx.x) + j * kThreads; }
-  __device__ __forceinline__ int row_of_single(int word) const {
-    return word < 2 * kThin ? word / 2 : word == 2 * kThin ? 0 : rows - 1;
+  /// `rows` is the number of thin rows.
+  static __device__ __forceinline__ int row_of_single(int word, int rows) {
+    return word < 2 * rows ? word / 2 : word == 2 * rows ? 0 : rows - 1;
   }
-  static __device__ __forceinline__ int place_of_single(int word, int words) {
-    return word < 2 * kThin ? word % 2 * (words + 1) : word == 2 * kThin ? 1 : words;
+  static __device__ __forceinline__ int place_of_single(int word, int words, int rows) {
+    return word < 2 * rows ? word % 2 * (words + 1) : word == 2 * rows ? 1 : words;
   }
   /// Whole words are numbered place by place; the first and the last are taken element by element.
-  __device__ __forceinline__ bool is_whole(int i, int words) const {
-    return i > 0 && i < (words - 1) * kThin + rows - 1 && i % kThin < rows;
+  static __device__ __forceinline__ bool is_whole(int i, int words, int rows) {
+    return i > 0 && i < words * kThin - 1 - (kThin - rows) && (kThin == rows || i % kThin < rows);
   }
   static __device__ __forceinline__ const unsigned char* whole_at(const Thin& thin, int i, int head) {
     return reinterpret_cast<const unsigned char*>(thin.from + i % kThin * thin.ld +
@@ -45,8 +45,8 @@ struct Pieces {
   }
 
   template <typename WideRow>
-  __device__ __forceinline__ void fetch(const WideRow& wide_row, const Thin& thin, int head, int words,
-                                        i64 k) {
+  __device__ __forceinline__ void fetch(const WideRow& wide_row, const Thin& thin, int rows, int head,
+                                        int words, i64 k) {
     _Pragma("unroll") for (int j = 0; j < kEnds; ++j) {
       const int i = number(j), row = i / (2 * kEach);
       const i64 at = element_at(head, i / kEach % 2 * (words + 1), i % kEach);
@@ -55,15 +55,14 @@ struct Pieces {
     }
     _Pragma("unroll") for (int j = 0; j < kSingles; ++j) {
       const int word = number(j) / kEach;
-      const i64 at = element_at(head, place_of_single(word, words), number(j) % kEach);
+      const i64 at = element_at(head, place_of_single(word, words, rows), number(j) % kEach);
       singles[j] = TypeThin{};
-      if (word < kThinWords && row_of_single(word) < rows && at >= 0 && at < k)
-        singles[j] = thin.at(row_of_single(word), at);
+      if (word < 2 * rows + 2 && at >= 0 && at < k) singles[j] = thin.at(row_of_single(word, rows), at);
     }
     _Pragma("unroll") for (int j = 0; j < kWhole; ++j) {
       const int i = number(j);
       low[j] = high[j] = uint4{};
-      if (!is_whole(i, words)) continue;
+      if (!is_whole(i, words, rows)) continue;
       if constexpr (kThinAlongK) {
         const Fetched f = fetch_words(whole_at(thin, i, head));
         low[j] = f.low;
@@ -78,20 +77,20 @@ struct Pieces {
   }
 
   __device__ __forceinline__ void store(uint4 (&panel)[kThin][kPanel], uint4 (&wide_ends)[16][2],
-                                        const Thin& thin, int head, int words) const {
+                                        const Thin& thin, int rows, int head, int words) const {
     _Pragma("unroll") for (int j = 0; j < kEnds; ++j) {
       const int i = number(j), row = i / (2 * kEach);
       if (row < 16) reinterpret_cast<TypeWide*>(&wide_ends[row][i / kEach % 2])[i % kEach] = ends[j];
     }
     _Pragma("unroll") for (int j = 0; j < kSingles; ++j) {
       const int word = number(j) / kEach;
-      if (word >= kThinWords) continue;
-      uint4& to = panel[row_of_single(word)][place_of_single(word, words)];
+      if (word >= 2 * rows + 2) continue;
+      uint4& to = panel[row_of_single(word, rows)][place_of_single(word, words, rows)];
       reinterpret_cast<TypeThin*>(&to)[number(j) % kEach] = singles[j];
     }
     _Pragma("unroll") for (int j = 0; j < kWhole; ++j) {
       const int i = number(j);
-      if (!is_whole(i, words)) continue;
+      if (!is_whole(i, words, rows)) continue;
       const int shift = int(reinterpret_cast<u64>(whole_at(thin, i, head)) & 15);
       panel[i % kThin][i / kThin + 1] = kThinAlongK ? shifted(Fetched{low[j], high[j], shift}) : low[j];
     }
@@ -152,15 +151,15 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32, kResident)
   // All of it on its way before any of it is stored; behind the wide rows' words, because all blocks
   // want the same ones.
   Pieces pieces;
-  pieces.rows = thin_rows(args);
-  pieces.fetch(wide_row, thin, head, words, k);
-  pieces.store(panel, ends, thin, head, words);
+  const int thin_count = thin_rows(args);
+  pieces.fetch(wide_row, thin, thin_count, head, words, k);
+  pieces.store(panel, ends, thin, thin_count, head, words);
   __syncthreads();
 
   // Two chains of instructions, of which each waits for the one before it.
   Acc sums[2][4] = {};
   const auto thin_word = [&](bool there, int place) {
-    return there && g < pieces.rows ? panel[g < kThin ? g : 0][place] : uint4{};
+    return there && g < thin_count ? panel[g < kThin ? g : 0][place] : uint4{};
   };
   _Pragma("unroll") for (int s = 0; s < kSteps; ++s) {
     const int at = first + s * 4;
@@ -175,13 +174,12 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32, kResident)
     parts[warp][g + i / 2 * 8][t * 2 + i % 2] = sums[0][i] + sums[1][i];
   __syncthreads();
   const Output out = output_of(args, batch);
-  for (int i = int(threadIdx.x); i < 16 * kThin; i += kWarps * 32) {
+  for (int i = int(threadIdx.x); i < 16 * thin_count; i += kWarps * 32) {
     const int row = i % 16, column = i / 16;
     Acc sum = parts[0][row][column];
     _Pragma("unroll") for (int w = 1; w < kWarps; ++w) sum += parts[w][row][column];
     const i64 there = row0 + i64(row) * kClasses;
-    if (there < wide_rows && column < pieces.rows)
-      store_one(out, sum, kSwap ? there : column, kSwap ? column : there);
+    if (there < wide_rows) store_one(out, sum, kSwap ? there : column, kSwap ? column : there);
   }
 }
 //% end

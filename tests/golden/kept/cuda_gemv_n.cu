@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N N 3 4099 4096
 // config:  cuda_gemv_n thin=4 warps=8 ahead=2 words=2 splits=4 matrix=1 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_n_80b80012299b5ec2.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_n_b4ce26f4b03fa52d.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -388,7 +388,8 @@ struct Ends {
   uint4 words[2];
 
   /// Whether lines from `first` to before `last` have elements there.
-  static __device__ __forceinline__ bool are_of(const Wide& wide, i64 first, i64 last, i64 columns) {
+  static __device__ __forceinline__ bool are_of(const Wide& wide, i64 first, i64 last,
+                                                i64 columns) {
     return wide.at(first, 0) < wide.begin || wide.at(last - 1, columns) > wide.end;
   }
   __device__ __forceinline__ void fetch(const Wide& wide, i64 lines, i64 columns) {
@@ -400,7 +401,8 @@ struct Ends {
     reinterpret_cast<TypeWide*>(words)[i] = there ? *at : TypeWide{};
   }
   /// Replaces a word that was taken for zero.
-  __device__ __forceinline__ void mend(const Wide& wide, const unsigned char* at, uint4& word) const {
+  __device__ __forceinline__ void mend(const Wide& wide, const unsigned char* at,
+                                       uint4& word) const {
     if (at == wide.begin - 16) word = words[0];
     if (at == wide.end) word = words[1];
   }

@@ -181,7 +181,7 @@ const std::vector<Mutant> kMutants{
     {&kPanels, "fetches the same words again", "word0 + i + 32 * kAhead;", "word0 + i;"},
     {&kRoom, "stores a row that is not there", "t < thin_count && row < wide_rows",
      "row < wide_rows"},
-    {&kMatrixRoom, "stores a row that is not there", "&& column < pieces.rows", ""},
+    {&kMatrixRoom, "stores a row that is not there", "i < 16 * thin_count", "i < 16 * kThin"},
     {&kByMatrix, "shifts the thin operand by an element too few",
      "element_at(head, i / kThin + 1, 0)", "element_at(head, i / kThin + 1, 1)"},
     {&kByMatrix, "multiplies by the next word", "at < words, at + 1)", "at < words, at + 2)"},
@@ -190,8 +190,8 @@ const std::vector<Mutant> kMutants{
      "t < 2, words + 1"},
     {&kByMatrix, "takes wide elements beyond a row", "if (row < 16 && at >= 0 && at < k)",
      "if (row < 16 && at >= 0)"},
-    {&kByMatrix, "takes thin elements before a row", "< rows && at >= 0 && at < k",
-     "< rows && at < k"},
+    {&kByMatrix, "takes thin elements before a row", "2 * rows + 2 && at >= 0 && at < k",
+     "2 * rows + 2 && at < k"},
     {&kByMatrix, "takes rows that begin elsewhere in a word", "block % kClasses +",
      "block % (kClasses / 2) +"},
     {&kByMatrix, "multiplies before the thin operand is there", "  __syncthreads();\n", "\n"},
@@ -200,8 +200,8 @@ const std::vector<Mutant> kMutants{
      "for (int w = 2; w < kWarps"},
     {&kByMatrix, "exchanges rows g and g + 8", "{wide_row(g), wide_row(g + 8)}",
      "{wide_row(g + 8), wide_row(g)}"},
-    {&kByMatrix, "stores a row beyond the last", "if (there < wide_rows &&",
-     "if (there < wide_rows + 16 &&"},
+    {&kByMatrix, "stores a row beyond the last", "if (there < wide_rows)",
+     "if (there < wide_rows + 16)"},
 };
 
 TEST(ShiftedGemvMutants, AreCaught) { test::expect_caught(kMutants); }
