@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <string>
@@ -28,18 +29,18 @@ inline DeviceCaps device_of(const Target& target) {
 inline std::vector<TypeRow> rows_of(const Target& target) {
   const DeviceCaps device = device_of(target);
   std::vector<TypeRow> rows;
-  for (const TypeRow& row : kTypeRows) {
-    Gemm g = Gemm::row_major(8, 64, 64).transpose_b();
+  const auto covers = [&](const Gemm& layout, const TypeRow& row) {
+    Gemm g = layout;
     g.a.dtype = row.a, g.b.dtype = row.b, g.accumulator = row.accumulator;
     g.c.dtype = g.d.dtype = row.usual_output();
     const auto space = space_for(g, device);
-    if (!space) continue;
-    for (const Config& config : space->legal)
-      if (family_name(config) == target.family) {
-        rows.push_back(row);
-        break;
-      }
-  }
+    return space && std::ranges::any_of(space->legal, [&](const Config& config) {
+             return family_name(config) == target.family;
+           });
+  };
+  const Gemm across_k = Gemm::row_major(8, 64, 64), along_k = across_k.transpose_b();
+  for (const TypeRow& row : kTypeRows)
+    if (covers(along_k, row) || covers(across_k, row)) rows.push_back(row);
   return rows;
 }
 

@@ -1,7 +1,8 @@
 // The wide operand, whose lines run across k, read by aligned words. Expects read.h, words.h.
 #pragma once
 
-static_assert(kWarps % kEach == 0, "lines of a warp begin at the same place within a word");
+static_assert(kAligned || kWarps % kEach == 0,
+              "lines of a warp begin at the same place within a word");
 
 /// The wide operand of a batch.
 struct Wide {

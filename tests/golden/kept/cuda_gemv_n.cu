@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N N 3 4099 4096
 // config:  cuda_gemv_n thin=4 warps=8 ahead=2 words=2 splits=4 matrix=1 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_n_b4ce26f4b03fa52d.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_n_3aa3b81ee8ff8df2.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -353,7 +353,8 @@ KILN_DEVICE void multiply_step(Acc (&sums)[4], const Fragment (&a)[kChunks * 4],
 // ---- cuda/gemv_n/wide.h ----
 // The wide operand, whose lines run across k, read by aligned words. Expects read.h, words.h.
 
-static_assert(kWarps % kEach == 0, "lines of a warp begin at the same place within a word");
+static_assert(kAligned || kWarps % kEach == 0,
+              "lines of a warp begin at the same place within a word");
 
 /// The wide operand of a batch.
 struct Wide {
