@@ -190,6 +190,29 @@ TEST(RangeChoice, WhatTheModelPicksHasTilesThatNoKernelHas) {
   }
 }
 
+/// Code that knows its size, the fastest there, leaves the sizes beside it to others.
+TEST(RangeChoice, AKernelOfOneSizeHasACellOfItsOwn) {
+  const GemmRange rows = parse_gemm("bf16 N T 64 4096 4099").value().with_m(1, 64);
+  RangeModel model(rows, cuda_caps_named("sm_90a").value());
+  const Config any = parse_config(
+                         "cuda_simt block_m=16 block_n=32 block_k=32 thread_m=4 "
+                         "thread_n=4 lanes_m=4 spread=1 width_a=1 width_b=1 "
+                         "copy=registers stages=2 ahead=1 lines=padded resident=1 "
+                         "sharing=tiles splits=1 group=4")
+                         .value();
+  for (const std::int64_t size : {1, 4, 16, 64}) model.add(any, size, 40e3);
+  model.add(CudaGemv{.rows = 2, .width = 0, .warps = 8}, 16, 30e3);
+  model.add(CudaGemv{.rows = 2, .width = 0, .warps = 8, .thin = 4}, 4, 15e3);
+  const auto table = model.choose(8);
+  ASSERT_FALSE(table.empty());
+  std::int64_t size = 1;
+  std::set<std::size_t> kernels;
+  for (const RangeChoice& cell : table)
+    for (kernels.insert(cell.kernel); size <= cell.last; ++size)
+      EXPECT_TRUE(model.serves(model.kernels[cell.kernel], size)) << size;
+  EXPECT_EQ(kernels.size(), 3u);
+}
+
 TEST(RangeChoice, NoMoreKernelsThanAskedFor) {
   RangeModel model = model_of(6);
   ASSERT_EQ(model.kernels.size(), 6u);

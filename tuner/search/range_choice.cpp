@@ -249,8 +249,8 @@ std::vector<std::int64_t> RangeModel::steps() const {
       tiles.insert(length);
     for (const auto& [size, ns] : kernel.ns) {
       steps.insert(size);
-      // Code for this size alone, or for sizes up to the last of its tile: another one serves those
-      // on the other side.
+      // Some code is for this size alone, some for no more rows than its tile has: beyond that edge
+      // another kernel serves.
       const std::int64_t length = tile_length(kernel, size);
       const std::int64_t edge = length == 0 ? size - 1 : length;
       if (edge >= range_.first && edge < range_.last()) steps.insert(edge);

@@ -25,8 +25,8 @@ constexpr bool kThinAlongK = true;  // the thin operand's neighbours run along k
 
 static_assert(kPanel % (32 * kAhead) == 0, "a panel is a whole number of turns");
 
-/// Lays out `words` words of each of `rows` thin rows, the first of which begins at `k0`. Several words of a
-/// lane are on their way together; lanes that have none left repeat the last.
+/// Lays out `words` words of each of `rows` thin rows, the first of which begins at `k0`. Several
+/// words of a lane are on their way together; lanes that have none left repeat the last.
 KILN_DEVICE void lay_out(uint4 (&panel)[kThin][kPanel], const Thin& thin, int rows, i64 k0,
                          int words) {
   constexpr int kTogether = kEach < 16 ? 4 : 2;

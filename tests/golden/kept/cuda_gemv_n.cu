@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N N 3 4099 4096
 // config:  cuda_gemv_n thin=4 warps=8 ahead=2 words=2 splits=4 matrix=1 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_n_3aa3b81ee8ff8df2.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_n_0dd6586963cde2b1.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -71,7 +71,7 @@ using Acc = float;                    // accumulators
 using Real = float;                   // what the epilogue computes in
 constexpr int kThin = 4;              // rows of the thin operand that there is room for
 constexpr int kWarps = 8;             // of a block, which take lines of k in turn
-constexpr int kAhead = 2;             // sixteens of lines on their way to a warp
+constexpr int kAhead = 2;             // groups of 16 lines on their way to a warp
 constexpr int kPanel = 512;           // lines of the thin rows in shared memory at once
 constexpr bool kAligned = false;      // lines of the wide operand begin with words
 using Fragment = u32;                 // a register of an operand

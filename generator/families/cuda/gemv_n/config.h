@@ -13,7 +13,7 @@ struct CudaGemvN {
   static constexpr std::string_view kFamily = "cuda_gemv_n";
   int thin = 8;         // rows of the thin side that there is room for
   int warps = 8;        // of a block, which take lines of k in turn
-  int ahead = 4;        // lines on their way to a warp; with matrix, sixteens of them
+  int ahead = 4;        // lines on their way to a warp; with matrix groups of 16
   int words = 1;        // of 16 bytes, that a lane has of a line
   int splits = 1;       // parts of k, each a block's
   bool matrix = false;  // matrix instructions

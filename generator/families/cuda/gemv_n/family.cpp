@@ -48,6 +48,8 @@ int registers_of(const Gemm& g, const C& c, const Sizes& w) {
   return words * (c.thin * w.each + w.each) + 4 * c.ahead + 36;
 }
 
+/// As the templates lay shared memory out: a panel of the thin rows, the warps' sums, and with
+/// splits=1 the whole tile.
 std::int64_t shared_bytes_of(const Gemm& g, const C& c, const Sizes& w) {
   const std::int64_t sum = size_of(g.accumulator);
   const std::int64_t panel = c.matrix ? std::int64_t{16} * thin_tiles(c) * (w.panel + 16)
@@ -162,7 +164,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const C& c, const
   add("kThin", c.thin, "rows of the thin operand that there is room for");
   add("kWarps", c.warps, "of a block, which take lines of k in turn");
   add("kAhead", c.ahead,
-      c.matrix ? "sixteens of lines on their way to a warp" : "lines on their way to a warp");
+      c.matrix ? "groups of 16 lines on their way to a warp" : "lines on their way to a warp");
   add("kPanel", w.panel, "lines of the thin rows in shared memory at once");
   out.constants.push_back(
       flag("kAligned", w.aligned, "lines of the wide operand begin with words"));
