@@ -10,16 +10,25 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/dictionaries.h"
+
 namespace kiln {
 
 /// 32 hex digits, XXH3-128.
 std::string content_hash(std::span<const std::byte> bytes);
 std::string content_hash(std::string_view text);
 
-std::vector<std::byte> compress(std::span<const std::byte> bytes);
+/// `fast` is for what is stored while somebody waits, `small` for files that are made once and read
+/// for years.
+enum class Level : std::uint8_t { fast, small };
 
-/// Nothing when `stored` is no zstd frame of exactly `bytes` bytes. Never allocates more than that,
-/// nor more than kMaxBlobBytes: rows may be hostile.
+/// A zstd frame with the dictionary of this content.
+std::vector<std::byte> compress(std::span<const std::byte> bytes, Content content,
+                                Level level = Level::fast);
+
+/// Nothing when `stored` is no zstd frame of exactly `bytes` bytes, or names a dictionary that is
+/// none of kiln's. Never allocates more than that, nor more than kMaxBlobBytes: rows may be
+/// hostile.
 std::optional<std::vector<std::byte>> decompress(std::span<const std::byte> stored,
                                                  std::int64_t bytes);
 inline constexpr std::int64_t kMaxBlobBytes = 64 << 20;

@@ -116,7 +116,7 @@ Result<Layer> read_only_layer(const std::filesystem::path& file, const WalkedFil
   Layer layer{.path = file, .db = open_read_only(walked.path)};
   const auto version = read_version(*layer.db, file.string());
   if (!version) return tl::unexpected(version.error());
-  if (*version != schema_version() && (schema == Schema::current || *version == 0)) {
+  if (!reads_as_today(*version) && (schema == Schema::current || *version == 0)) {
     return fail(ErrorCode::database,
                 fmt::format("database {}: schema version {} is older than {} and the file is read "
                             "only; open it once where it can be written",

@@ -12,7 +12,7 @@ std::string rest_text(const Gemm& gemm, Size size) {
 void put_range_row(SQLite::Database& db, const BestKey& key, const GemmRange& range,
                    const RangeTable& table) {
   const std::string text = table.text();
-  const auto data = compress(as_blob(text));
+  const auto data = compress(as_blob(text), Content::other);
   SQLite::Statement row(db, R"sql(
     INSERT OR REPLACE INTO range (device_id, shape, rest, size, first, last, policy, determinism,
       hash, bytes, data, created)

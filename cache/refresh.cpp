@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
 
+#include "cache/all_cores.h"
 #include "cache/keys.h"
 #include "generator/render/code_key.h"
 #include "generator/space/family.h"
@@ -91,18 +88,6 @@ class Refresh {
   std::mutex mutex_;
   std::map<std::string, Once> made_;  // by binary_key; under mutex_
 };
-
-/// `one` of every index below `count`, on all cores.
-void on_all_cores(std::size_t count, const std::function<void(std::size_t)>& one) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i; (i = next++) < count;) one(i);
-  };
-  std::vector<std::jthread> others;
-  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
-    others.emplace_back(work);
-  work();
-}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -227,6 +228,10 @@ constexpr const char* kVersion11 =
 constexpr const char* kVersion12 =
     "ALTER TABLE problem ADD COLUMN expected_rows INTEGER NOT NULL DEFAULT 0;";
 
+// Code and sources compressed with dictionaries (cache/dictionaries.h), which an older kiln cannot
+// read. Frames that are there stay as they are; Store::compact() makes them anew.
+constexpr const char* kVersion13 = "";
+
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},
                                      {3, kVersion3},
@@ -238,11 +243,18 @@ constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {9, kVersion9, to_version9},
                                      {10, kVersion10},
                                      {11, kVersion11},
-                                     {12, kVersion12}};
+                                     {12, kVersion12},
+                                     {13, kVersion13}};
 
 }  // namespace
 
 std::span<const Migration> migrations() { return kMigrations; }
+
+bool reads_as_today(int version) {
+  return std::ranges::all_of(kMigrations, [&](const Migration& step) {
+    return step.version <= version || (*step.sql == '\0' && step.then == nullptr);
+  });
+}
 
 Result<int> read_version(SQLite::Database& db, const std::string& name,
                          std::span<const Migration> steps) {

@@ -12,7 +12,7 @@ namespace kiln {
 
 struct Migration {
   int version;      // user_version after this step
-  const char* sql;  // statements that lead there from the step before
+  const char* sql;  // statements that lead there from the step before; none: newer frames alone
   /// What SQL cannot compute, after `sql` and in the same transaction. Null: nothing.
   void (*then)(SQLite::Database& db) = nullptr;
 };
@@ -20,6 +20,9 @@ struct Migration {
 /// Every step so far, in order; never edited once released, only added to.
 std::span<const Migration> migrations();
 inline int schema_version() { return migrations().back().version; }
+/// Whether a file of this version, today's or older, has today's tables and texts: the steps since
+/// then have changed nothing in it.
+bool reads_as_today(int version);
 
 /// "kiln" in the header of the file, so that another program's database is told apart.
 inline constexpr int kApplicationId = 0x6b696c6e;

@@ -118,6 +118,11 @@ struct ImportReport {
   bool trusted = false;                         // false: its machine code was left out
 };
 
+struct CompactReport {
+  std::int64_t frames = 0, made_smaller = 0;       // pieces of code and sources
+  std::int64_t bytes_before = 0, bytes_after = 0;  // of the file
+};
+
 struct MeasurementFilter;
 struct MergeOptions;
 struct MergeReport;
@@ -235,7 +240,8 @@ class Store {
   Result<CheckReport> check(bool repair);
   /// Writes one self-contained file: winners of all layers with their code, and all evidence; or,
   /// with `fastest` > 0, of each search only that of its so many fastest candidates, of races, and
-  /// of every config that won anywhere, which is what fitted models are made of.
+  /// of every config that won anywhere, which is what fitted models are made of. Compressed as
+  /// compact() does it.
   Status export_to(const std::filesystem::path& file, int fastest = 0);
   /// Merges a file; rows already here win. Errors: database, bad_input (no such file).
   Result<ImportReport> import_from(const std::filesystem::path& file);
@@ -246,6 +252,10 @@ class Store {
                                  const MergeOptions& options);
   /// Makes the user's own file smaller (cache/prune.h). Errors: bad_input (no condition), database.
   Result<PruneReport> prune(const PruneOptions& options);
+  /// Compresses code and sources of the user's own file again, with today's dictionaries and more
+  /// patience than a search has, and gives free space back. No row changes what it says. Errors:
+  /// database.
+  Result<CompactReport> compact();
   /// The user's own file; ":memory:" when there is none.
   std::filesystem::path path() const;
 

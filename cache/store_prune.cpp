@@ -2,6 +2,7 @@
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 
+#include "cache/compact.h"
 #include "cache/prune.h"
 #include "cache/range_kernels.h"
 #include "cache/store_impl.h"
@@ -18,15 +19,6 @@ std::map<std::string, std::int64_t> count_rows(SQLite::Database& db) {
   for (const char* table : kTables)
     rows[table] = db.execAndGet(fmt::format("SELECT count(*) FROM {}", table)).getInt64();
   return rows;
-}
-
-/// What the file takes when it has been made anew: whole pages of each table and index.
-std::int64_t used_bytes(SQLite::Database& db) {
-  return db
-      .execAndGet(
-          "SELECT sum((held + page - 1) / page * page) FROM (SELECT "
-          "sum(pgsize - unused) AS held, max(pgsize) AS page FROM dbstat GROUP BY name)")
-      .getInt64();
 }
 
 /// The condition under which a row of a table with `device_id` and `created` was chosen.
@@ -115,12 +107,6 @@ Status prunable(const PruneOptions& options) {
   return fail(ErrorCode::bad_input, "prune: give an age, a device or a size");
 }
 
-std::int64_t bytes_of(const std::filesystem::path& file, SQLite::Database& db) {
-  std::error_code none;
-  const auto bytes = std::filesystem::file_size(file, none);
-  return none ? used_bytes(db) : static_cast<std::int64_t>(bytes);
-}
-
 }  // namespace
 
 Result<PruneReport> Store::prune(const PruneOptions& options) {
@@ -133,7 +119,7 @@ Result<PruneReport> Store::prune(const PruneOptions& options) {
     SQLite::Database& db = *own.db;
     // What lies in the log counts too.
     if (!options.dry_run) db.execAndGet("PRAGMA wal_checkpoint(TRUNCATE)");
-    report.bytes_before = bytes_of(own.path, db);
+    report.bytes_before = file_bytes(own);
     SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
     const auto before = count_rows(db);
     const std::string winners_query =
@@ -153,7 +139,7 @@ Result<PruneReport> Store::prune(const PruneOptions& options) {
     transaction.commit();
     db.exec("VACUUM");
     db.execAndGet("PRAGMA wal_checkpoint(TRUNCATE)");
-    report.bytes_after = bytes_of(own.path, db);
+    report.bytes_after = file_bytes(own);
     return {};
   });
   if (!done) return tl::unexpected(done.error());

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "cache/compact.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
 #include "cache/transfer.h"
@@ -177,10 +178,9 @@ Status Store::export_to(const std::filesystem::path& file, int fastest) {
     for (Layer& layer : impl_->layers)
       if (&layer != &impl_->own())
         if (auto merged = merge(*out->db, layer); !merged) return tl::unexpected(merged.error());
-    if (fastest > 0) {
-      keep_fastest(*out->db, fastest);
-      out->db->exec("VACUUM");
-    }
+    if (fastest > 0) keep_fastest(*out->db, fastest);
+    const bool smaller = compress_again(*out->db).made_smaller > 0;
+    if (fastest > 0 || smaller) out->db->exec("VACUUM");
     // A reader on read-only media can make no write-ahead log.
     out->db->exec("PRAGMA journal_mode = DELETE");
     out->db.reset();

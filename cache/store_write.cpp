@@ -180,7 +180,7 @@ Status Store::put_fit(const BestKey& key, const FittedModel& model) {
         strftime('%Y-%m-%dT%H:%M:%SZ', 'now')))sql");
     bind_fit_key(row, key);
     const std::string text = model.text();
-    const auto data = compress(as_blob(text));
+    const auto data = compress(as_blob(text), Content::other);
     row.bind(5, content_hash(text));
     row.bind(6, static_cast<std::int64_t>(text.size()));
     row.bindNoCopy(7, data.data(), static_cast<int>(data.size()));

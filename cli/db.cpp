@@ -7,6 +7,7 @@
 #include "cache/offline.h"
 #include "cli/commands.h"
 #include "cli/db_class.h"
+#include "cli/db_compact.h"
 #include "cli/db_diff.h"
 #include "cli/db_measurements.h"
 #include "cli/db_merge.h"
@@ -266,6 +267,10 @@ Result<Outcome> prune_file(const Session& session, const DbCommand& command) {
   return prune_database(session, command.database, command.prune);
 }
 
+Result<Outcome> compact_file(const Session& session, const DbCommand& command) {
+  return compact_database(session, command.database);
+}
+
 Result<Outcome> list_measurements(const Session& session, const DbCommand& command) {
   return print_measurements(session, command.database, command.measurements);
 }
@@ -277,9 +282,9 @@ Result<Outcome> merge_files(const Session& session, const DbCommand& command) {
 }  // namespace
 
 void add_db(CLI::App& parent, Session& session) {
-  CLI::App* db = parent.add_subcommand(
-      "db",
-      "List, check, merge, compare, prune, export and import databases; make kernels of classes");
+  CLI::App* db = parent.add_subcommand("db",
+                                       "List, check, merge, compare, prune, compact, export and "
+                                       "import databases; make kernels of classes");
   db->require_subcommand(1);
   db->footer("\nExamples:\n  kiln db list\n  kiln db check --repair\n  kiln help db export");
   auto command = std::make_shared<DbCommand>();
@@ -313,6 +318,7 @@ void add_db(CLI::App& parent, Session& session) {
   command->t4.add_to(*imported);
   command->diff.add_to(*add(kDiffManual, diff_files));
   command->prune.add_to(*add(kPruneManual, prune_file));
+  add(kCompactManual, compact_file);
   command->measurements.add_to(*add(kMeasurementsManual, list_measurements));
 }
 

@@ -53,15 +53,19 @@ kiln_layer(runtime kiln_generator Threads::Threads kiln_spdlog kiln_hwloc ${CMAK
 target_compile_definitions(kiln_runtime PRIVATE
                            KILN_LIBRARY_ARCHITECTURE="${CMAKE_LIBRARY_ARCHITECTURE}")
 target_link_libraries(kiln_runtime PRIVATE nlohmann_json::nlohmann_json kiln_fibers kiln_zstd)
+# Compiles a file of data/ into a library as bytes: cmake/EmbedBytes.cmake.
+function(kiln_embed target file namespace name)
+  set(data ${PROJECT_SOURCE_DIR}/data/${file})
+  set(embedded ${CMAKE_BINARY_DIR}/generated/${name}.cpp)
+  add_custom_command(OUTPUT ${embedded}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${embedded} -DFILE=${data} -DNAMESPACE=${namespace} -DNAME=${name}
+            -P ${PROJECT_SOURCE_DIR}/cmake/EmbedBytes.cmake
+    DEPENDS ${data} ${PROJECT_SOURCE_DIR}/cmake/EmbedBytes.cmake VERBATIM)
+  target_sources(${target} PRIVATE ${embedded})
+  set_source_files_properties(${embedded} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
 # The tables by which the emulator knows AMD's matrix instructions.
-set(layouts ${PROJECT_SOURCE_DIR}/data/mfma_layouts.tar.zst)
-set(embedded_layouts ${CMAKE_BINARY_DIR}/generated/mfma_layouts.cpp)
-add_custom_command(OUTPUT ${embedded_layouts}
-  COMMAND ${CMAKE_COMMAND} -DOUT=${embedded_layouts} -DFILE=${layouts} -DNAME=kMfmaArchive
-          -P ${PROJECT_SOURCE_DIR}/cmake/EmbedBytes.cmake
-  DEPENDS ${layouts} ${PROJECT_SOURCE_DIR}/cmake/EmbedBytes.cmake VERBATIM)
-target_sources(kiln_runtime PRIVATE ${embedded_layouts})
-set_source_files_properties(${embedded_layouts} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+kiln_embed(kiln_runtime mfma_layouts.tar.zst kiln::emu kMfmaArchive)
 # Copies element by element.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/cpu/packed_b.cpp PROPERTIES
                             COMPILE_OPTIONS -O3 SKIP_UNITY_BUILD_INCLUSION ON)
@@ -70,6 +74,10 @@ kiln_layer(tuner kiln_runtime nlohmann_json::nlohmann_json)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tuner/verify/accumulate.cpp PROPERTIES
                             COMPILE_OPTIONS -O3 SKIP_UNITY_BUILD_INCLUSION ON)
 kiln_layer(cache kiln_tuner kiln_sqlite kiln_zstd)
+# What kernels have in common, for zstd: cache/dictionaries.h.
+kiln_embed(kiln_cache dictionaries/source-33001 kiln kSource33001)
+kiln_embed(kiln_cache dictionaries/cubin-33002 kiln kCubin33002)
+kiln_embed(kiln_cache dictionaries/x86-33003 kiln kX8633003)
 kiln_layer(engine kiln_cache)
 
 if(KILN_LLVM)

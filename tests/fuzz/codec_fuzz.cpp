@@ -16,7 +16,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = kiln::decompress(frame, claimed);
   if (!bytes) return 0;
   if (static_cast<std::int64_t>(bytes->size()) != claimed) std::abort();
-  const auto again = kiln::decompress(kiln::compress(*bytes), claimed);
-  if (!again || *again != *bytes) std::abort();
+  for (const kiln::Content content :
+       {kiln::Content::other, kiln::Content::source, kiln::content_of(*bytes)}) {
+    const auto again = kiln::decompress(kiln::compress(*bytes, content), claimed);
+    if (!again || *again != *bytes) std::abort();
+  }
   return 0;
 }

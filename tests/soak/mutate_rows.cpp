@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "cache/schema.h"
 #include "soak/soak.h"
 
 namespace kiln::soak {
@@ -187,7 +188,7 @@ std::string change_schema(SQLite::Database& db, Random& random) {
       fmt::format("CREATE VIEW other AS SELECT * FROM {}", place.table),
       fmt::format("CREATE TRIGGER other AFTER UPDATE ON {0} BEGIN DELETE FROM {0}; END",
                   place.table),
-      fmt::format("PRAGMA user_version = {}", random.below(12) - 2),
+      fmt::format("PRAGMA user_version = {}", random.below(schema_version() + 4) - 2),
       fmt::format("PRAGMA application_id = {}", random.below(12) - 2),
       "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET name = CAST(x'fffe' AS TEXT) WHERE "
       "rowid = " +

@@ -120,4 +120,17 @@ TEST(CliDb, PruneSaysWhatGoes) {
   EXPECT_THAT(large.out, HasSubstr("max-size = 1K: what must stay is larger"));
 }
 
+TEST(CliDb, CompactSaysHowSmall) {
+  const KilnCommand kiln;
+  store_winner(*open_store(kiln.folder / "kiln.db"), test::key_of(64, 96, 128), 6);
+  const CommandResult first = kiln({"db", "compact"});
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("of 2 sources and binaries made smaller; "));
+  const auto lines = kiln({"db", "compact", "--json"}).json();
+  ASSERT_THAT(lines, SizeIs(1));
+  EXPECT_EQ(lines[0]["made_smaller"], 0);
+  EXPECT_EQ(lines[0]["bytes_before"], lines[0]["bytes_after"]);
+  EXPECT_EQ(kiln({"db", "compact", "--db", kiln.folder / "absent.db"}).exit_code, 2);
+}
+
 }  // namespace kiln::cli_db_test

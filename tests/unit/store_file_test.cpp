@@ -11,7 +11,6 @@
 #include <fstream>
 #include <set>
 
-#include "cache/codec.h"
 #include "cache/keys.h"
 #include "cache/layer.h"
 #include "cache/rows.h"
@@ -326,21 +325,6 @@ TEST(Journal, NetworkedFileSystemsAreKnown) {
   EXPECT_FALSE(is_networked(0xef53));                        // ext4
   EXPECT_FALSE(is_networked(0x01021994));                    // tmpfs
   EXPECT_FALSE(is_networked(0x9123683e));                    // btrfs
-}
-
-TEST(Codec, RoundTripsAndRefusesLies) {
-  const auto bytes = code_of(3).image;
-  const auto stored = compress(bytes);
-  EXPECT_LT(stored.size(), bytes.size());
-  EXPECT_EQ(decompress(stored, 5000), bytes);
-  EXPECT_FALSE(decompress(stored, 4999));
-  EXPECT_FALSE(decompress(stored, -1));
-  EXPECT_FALSE(decompress(stored, kMaxBlobBytes + 1));
-  EXPECT_FALSE(decompress(bytes, 5000));
-  EXPECT_FALSE(decompress({}, 0));
-  EXPECT_EQ(decompress(compress({}), 0), std::vector<std::byte>{});
-  EXPECT_EQ(content_hash("").size(), 32u);
-  EXPECT_NE(content_hash("a"), content_hash("b"));
 }
 
 }  // namespace kiln::store_file_test
