@@ -47,13 +47,16 @@ constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bi
 constexpr std::string_view kScales[] = {"none", "line", "1x128", "128x128", "mx32", "tensor"};
 
 constexpr std::string_view kGates[] = {"relu", "gelu", "gelu_erf", "silu", "sigmoid"};
-/// Groups of weights along k that share a scale; `k` is the whole column.
+/// Groups of weights that share a scale: so many along k, the whole column, or a square.
 struct GroupWord {
   std::string_view word;
   Scale scale;
 };
-constexpr GroupWord kGroups[] = {
-    {"32", Scale::line_32}, {"64", Scale::line_64}, {"128", Scale::line_128}, {"k", Scale::line}};
+constexpr GroupWord kGroups[] = {{"32", Scale::line_32},
+                                 {"64", Scale::line_64},
+                                 {"128", Scale::line_128},
+                                 {"k", Scale::line},
+                                 {"128x128", Scale::square_128}};
 
 /// `word` is none of `known`.
 template <std::size_t kCount>
@@ -191,7 +194,7 @@ Status read_group(std::string_view word, Gemm& g) {
     g.scale_b = row.scale;
     return {};
   }
-  return bad_input("group = \"{}\": must be 32, 64, 128 or k", word);
+  return bad_input("group = \"{}\": must be 32, 64, 128, k or 128x128", word);
 }
 
 Status read_zero(std::string_view word, Zero& out) {

@@ -72,13 +72,15 @@ inline constexpr TypeRow kAllTypeRows[] = {
     {"e2m1e5m2", fp4_e2m1, fp8_e5m2, fp32, kFp8Outputs},
     {"e2m1e2m3", fp4_e2m1, fp6_e2m3, fp32, kFp8Outputs},
     {"e2m1e3m2", fp4_e2m1, fp6_e3m2, fp32, kFp8Outputs},
-    // Weights: integers with scales, which are multiplied as numbers.
+    // Weights: codes with scales, which are multiplied as numbers.
     {"bf16_int4", bf16, s4, fp32, "bf16 fp16 fp32"},
     {"bf16_uint4", bf16, u4, fp32, "bf16 fp16 fp32"},
     {"bf16_int8", bf16, s8, fp32, "bf16 fp16 fp32"},
     {"fp16_int4", fp16, s4, fp32, "fp16 bf16 fp32"},
     {"fp16_uint4", fp16, u4, fp32, "fp16 bf16 fp32"},
     {"fp16_int8", fp16, s8, fp32, "fp16 bf16 fp32"},
+    {"bf16_fp8", bf16, fp8_e4m3, fp32, "bf16 fp16 fp32"},
+    {"fp16_fp8", fp16, fp8_e4m3, fp32, "fp16 bf16 fp32"},
 };
 
 /// What else people call a type: C, BLAS, LLVM, NumPy and PyTorch do. Read, never written.
@@ -102,7 +104,7 @@ constexpr std::optional<DType> dtype_called(std::string_view word) {
 /// The pairs that need no scales, those that need mx_32 of both operands, and weights.
 inline constexpr std::span<const TypeRow> kTypeRows{kAllTypeRows, 14};
 inline constexpr std::span<const TypeRow> kMxTypeRows{kAllTypeRows + 14, 22};
-inline constexpr std::span<const TypeRow> kWeightTypeRows{kAllTypeRows + 36, 6};
+inline constexpr std::span<const TypeRow> kWeightTypeRows{kAllTypeRows + 36, 8};
 static_assert(std::size(kAllTypeRows) ==
               kTypeRows.size() + kMxTypeRows.size() + kWeightTypeRows.size());
 
@@ -121,9 +123,31 @@ constexpr bool needs_mx(const TypeRow& row) {
   return &row >= kMxTypeRows.data() && &row < kWeightTypeRows.data();
 }
 
-/// Whether B holds weights: integers with scales, beside an A of 16 bits.
+/// What the codes of weights stand for.
+struct CodeFormat {
+  DType type;
+  std::string_view kind;  // how they are decoded: the value `codes` of templates
+  double first, last;     // the least number and the largest
+
+  constexpr bool has_sign() const { return first < 0; }
+  /// Whether a group may have a zero point: numbers are whole.
+  constexpr bool has_zero_points() const { return kind == "integer"; }
+};
+inline constexpr CodeFormat kCodeFormats[] = {{s4, "integer", -8, 7},
+                                              {u4, "integer", 0, 15},
+                                              {s8, "integer", -128, 127},
+                                              {fp8_e4m3, "e4m3", -448, 448}};
+
+/// The format of a type that weights may have, or null.
+constexpr const CodeFormat* code_format(DType type) {
+  for (const CodeFormat& format : kCodeFormats)
+    if (format.type == type) return &format;
+  return nullptr;
+}
+
+/// Whether B holds weights: codes with scales, beside an A of 16 bits.
 constexpr bool are_weights(DType a, DType b) {
-  return (a == bf16 || a == fp16) && (b == s4 || b == u4 || b == s8);
+  return (a == bf16 || a == fp16) && code_format(b) != nullptr;
 }
 
 /// True of the formats that microscaled blocks hold.

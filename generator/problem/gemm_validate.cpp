@@ -98,13 +98,16 @@ Status check_weights(const Gemm& g) {
     return refuse(
         fmt::format("scale_a = {}: a.dtype = {} has no scales", name(g.scale_a), name(g.a.dtype)));
   if (g.scale_b != Scale::line && g.scale_b != Scale::line_32 && g.scale_b != Scale::line_64 &&
-      g.scale_b != Scale::line_128)
+      g.scale_b != Scale::line_128 && g.scale_b != Scale::square_128)
     return refuse(
-        fmt::format("scale_b = {}: {} needs scales of groups along k: 1x32, 1x64, 1x128 "
+        fmt::format("scale_b = {}: {} needs scales of groups along k: 1x32, 1x64, 1x128, 128x128 "
                     "or line",
                     name(g.scale_b), word));
   if (g.scale_type != fp32 && g.scale_type != bf16 && g.scale_type != fp16)
     return refuse(fmt::format("scale_type = {}: must be fp32, bf16 or fp16", name(g.scale_type)));
+  if (g.zero != Zero::none && !code_format(g.b.dtype)->has_zero_points())
+    return refuse(
+        fmt::format("zero = {}: b.dtype = {} has no zero points", name(g.zero), name(g.b.dtype)));
   if (const int along = scale_block(g.scale_b).along; along != 0 && g.k % along != 0)
     return bad_input("k = {}: groups of {} (scale_b = {}) need a multiple of {}", g.k, along,
                      name(g.scale_b), along);

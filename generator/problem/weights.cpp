@@ -15,24 +15,24 @@ namespace {
 
 tl::unexpected<Error> bad(std::string text) { return fail(ErrorCode::bad_input, std::move(text)); }
 
-/// Elements of a group: k itself where a column has one scale.
-std::int64_t along(const Weights& w) {
-  const int block = scale_block(w.group).along;
-  return block == 0 ? std::max<std::int64_t>(1, w.k) : block;
-}
-std::int64_t groups(const Weights& w) {
-  return scale_block(w.group).along == 0 ? 1 : w.k / along(w);
+/// How groups that share a scale divide weights.
+struct Division {
+  std::int64_t columns, along;  // of one group; all of k where a column has one scale
+  std::int64_t down, across;    // groups along n and along k
+
+  std::int64_t count() const { return down * across; }
+  /// Of an element.
+  std::int64_t group(std::int64_t column, std::int64_t at) const {
+    return column / columns * across + at / along;
+  }
+};
+Division division_of(std::int64_t n, std::int64_t k, Scale kind) {
+  const ScaleBlock block = scale_block(kind);
+  const std::int64_t along = block.along == 0 ? std::max<std::int64_t>(1, k) : block.along;
+  return {block.lines, along, n / block.lines + (n % block.lines != 0),
+          block.along == 0 ? 1 : k / along};
 }
 DType zero_type(const Weights& w) { return w.zero == Zero::integer ? w.type : w.scale_type; }
-
-/// First and last code.
-struct Codes {
-  double first, last;
-};
-Codes codes_of(DType type) {
-  if (type == u4) return {0, 15};
-  return type == s4 ? Codes{-8, 7} : Codes{-128, 127};
-}
 
 double round_to_type(DType type, double value) {
   std::uint64_t element = 0;
@@ -50,7 +50,7 @@ Result<Weights> empty_weights(Weights w) {
                            elements_of_whole_bytes(w.type), name(w.type)));
   // A row of A: the sizes of a product do not matter here.
   if (const Status ok = validate(w.problem(1, bf16)); !ok) return tl::unexpected(ok.error());
-  const std::int64_t scales = w.n * groups(w);
+  const std::int64_t scales = division_of(w.n, w.k, w.group).count();
   w.codes.resize(static_cast<std::size_t>(bytes_of(w.type, count)));
   w.scales.resize(static_cast<std::size_t>(bytes_of(w.scale_type, scales)));
   if (w.zero != Zero::none)
@@ -64,7 +64,7 @@ struct Meaning {
 };
 
 Meaning meaning_of(const Weights& w, double smallest, double largest) {
-  const auto [first, last] = codes_of(w.type);
+  const auto [type, kind, first, last] = *code_format(w.type);
   if (w.zero == Zero::integer || largest == smallest) {
     smallest = std::min(smallest, 0.0);
     largest = std::max(largest, 0.0);
@@ -79,6 +79,53 @@ Meaning meaning_of(const Weights& w, double smallest, double largest) {
   m.zero = w.zero == Zero::integer ? std::clamp(std::nearbyint(zero), first, last)
                                    : round_to_type(w.scale_type, zero);
   return m;
+}
+
+/// The code of a number that is already less the zero point and divided by the scale.
+void store_code_of(const Weights& w, std::byte* codes, std::int64_t at, double number) {
+  const auto [type, kind, first, last] = *code_format(w.type);
+  const double inside = std::clamp(number, first, last);
+  // Floats are rounded once: store_element() would round to fp32 first.
+  if (is_floating(type))
+    codes[at] = std::byte{encode(small_format_of(type), inside, Overflow::saturate)};
+  else
+    store_element(type, codes, at, std::nearbyint(inside));
+}
+
+/// Scale, zero point and codes of one group.
+Status quantise_group(Weights& w, std::span<const float> values, const Division& division,
+                      std::int64_t group) {
+  const std::int64_t first = group / division.across * division.columns;
+  const std::int64_t last = std::min(w.n, first + division.columns);
+  const std::int64_t at = group % division.across * division.along;
+  const std::int64_t length = std::min(division.along, w.k);
+  // The part of a column that lies in the group.
+  const auto part = [&](std::int64_t column) {
+    return values.subspan(static_cast<std::size_t>(column * w.k + at),
+                          static_cast<std::size_t>(length));
+  };
+  double smallest = 0, largest = 0;
+  for (std::int64_t j = first; j < last && length > 0; ++j) {
+    const auto of = part(j);
+    for (std::size_t i = 0; i < of.size(); ++i)
+      if (!std::isfinite(of[i]))
+        return bad(fmt::format("values: {} in column {} at {} cannot be scaled", of[i], j,
+                               at + static_cast<std::int64_t>(i)));
+    const auto [low, high] = std::ranges::minmax_element(of);
+    smallest = j == first ? *low : std::min<double>(smallest, *low);
+    largest = j == first ? *high : std::max<double>(largest, *high);
+  }
+  const Meaning m = length == 0 ? Meaning{} : meaning_of(w, smallest, largest);
+  if (!std::isfinite(m.scale) || !std::isfinite(m.zero))
+    return bad(fmt::format("values: column {} at {} needs a scale or zero point beyond {}", first,
+                           at, name(w.scale_type)));
+  store_element(w.scale_type, w.scales.data(), group, m.scale);
+  if (w.zero != Zero::none) store_element(zero_type(w), w.zeros.data(), group, m.zero);
+  for (std::int64_t j = first; j < last; ++j)
+    for (std::int64_t i = 0; i < length; ++i)
+      store_code_of(w, w.codes.data(), j * w.k + at + i,
+                    part(j)[static_cast<std::size_t>(i)] / m.scale + m.zero);
+  return {};
 }
 
 /// Place of each of eight columns in a word of AWQ, which holds columns 0 2 4 6 1 3 5 7.
@@ -114,6 +161,15 @@ int stored_zero(const StoredWeights& s, std::int64_t j, std::int64_t group, std:
 
 Status check(const StoredWeights& s) {
   if (s.as > StoredAs::plain) return bad(fmt::format("as = {}: no such layout", int(s.as)));
+  if (s.type != u4 && (s.type != fp8_e4m3 || s.as != StoredAs::plain))
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("type = {}: must be u4, or of plain codes fp8_e4m3",
+                    static_cast<std::size_t>(s.type) < kDTypes.size() ? name(s.type) : "?"));
+  if (s.type == fp8_e4m3 && s.zeros != nullptr)
+    return fail(ErrorCode::unsupported, "zeros: fp8_e4m3 has no zero points");
+  if (s.group == Scale::square_128 && s.as != StoredAs::plain)
+    return fail(ErrorCode::unsupported, "group = 128x128: these words have groups of one column");
   if (s.as != StoredAs::plain && s.n % 8 != 0)
     return bad(fmt::format("n = {}: words of eight codes need a multiple of 8", s.n));
   if (s.as != StoredAs::plain && s.k % 8 != 0)
@@ -132,74 +188,65 @@ Gemm Weights::problem(std::int64_t m, DType a) const {
 
 Result<Weights> quantise_weights(std::span<const float> values, std::int64_t n, std::int64_t k,
                                  DType type, Scale group, DType scale_type, Zero zero) {
-  if (type != s4 && type != u4 && type != s8)
+  const bool known = static_cast<std::size_t>(type) < kDTypes.size();
+  if (!known || code_format(type) == nullptr)
     return fail(ErrorCode::unsupported,
-                fmt::format("type = {}: must be s4, u4 or s8",
-                            static_cast<std::size_t>(type) < kDTypes.size() ? name(type) : "?"));
-  if (type == u4 && zero == Zero::none)
-    return fail(ErrorCode::unsupported, "zero = none: u4 has no numbers below zero without");
+                fmt::format("type = {}: must be s4, u4, s8 or fp8_e4m3", known ? name(type) : "?"));
+  if (!code_format(type)->has_sign() && zero == Zero::none)
+    return fail(ErrorCode::unsupported,
+                fmt::format("zero = none: {} has no numbers below zero without", name(type)));
   auto made = empty_weights({type, group, scale_type, zero, n, k, {}, {}, {}});
   if (!made) return made;
   if (values.size() != static_cast<std::size_t>(n * k))
     return bad(fmt::format("n = {}, k = {}: {} values were given", n, k, values.size()));
-  Weights& w = *made;
-  const std::int64_t length = along(w), count = groups(w);
-  const auto [first, last] = codes_of(type);
-  for (std::int64_t g = 0; g < n * count; ++g) {
-    const auto of = values.subspan(static_cast<std::size_t>(g * (k / count)),
-                                   static_cast<std::size_t>(std::min(length, k)));
-    for (std::size_t i = 0; i < of.size(); ++i)
-      if (!std::isfinite(of[i]))
-        return bad(fmt::format("values: {} in column {} at {} cannot be scaled", of[i], g / count,
-                               g % count * length + static_cast<std::int64_t>(i)));
-    const auto [smallest, largest] = std::ranges::minmax_element(of);
-    const Meaning m = of.empty() ? Meaning{} : meaning_of(w, *smallest, *largest);
-    if (!std::isfinite(m.scale) || !std::isfinite(m.zero))
-      return bad(fmt::format("values: column {} at {} needs a scale or zero point beyond {}",
-                             g / count, g % count * length, name(scale_type)));
-    store_element(scale_type, w.scales.data(), g, m.scale);
-    if (zero != Zero::none) store_element(zero_type(w), w.zeros.data(), g, m.zero);
-    for (std::size_t i = 0; i < of.size(); ++i)
-      store_element(type, w.codes.data(), g * (k / count) + static_cast<std::int64_t>(i),
-                    std::clamp(std::nearbyint(of[i] / m.scale + m.zero), first, last));
-  }
+  const Division division = division_of(n, k, group);
+  for (std::int64_t g = 0; g < division.count(); ++g)
+    if (Status ok = quantise_group(*made, values, division, g); !ok)
+      return tl::unexpected(ok.error());
   return made;
 }
 
 Result<Weights> weights_from(const StoredWeights& s) {
   if (Status ok = check(s); !ok) return tl::unexpected(ok.error());
-  const int block = scale_block(s.group).along;
-  const std::int64_t count = block == 0 ? 1 : s.k / block;
+  const Division division = division_of(s.n, s.k, s.group);
+  const bool floats = is_floating(s.type);
   bool beyond = false;
-  for (std::int64_t j = 0; j < s.n; ++j)
-    for (std::int64_t g = 0; g < count; ++g) beyond |= stored_zero(s, j, g, count) > 15;
-  auto made = empty_weights(
-      {u4, s.group, s.scale_type, beyond ? Zero::floating : Zero::integer, s.n, s.k, {}, {}, {}});
+  for (std::int64_t r = 0; r < division.down && !floats; ++r)
+    for (std::int64_t g = 0; g < division.across; ++g)
+      beyond |= stored_zero(s, r, g, division.across) > 15;
+  const Zero zero = floats ? Zero::none : beyond ? Zero::floating : Zero::integer;
+  auto made = empty_weights({s.type, s.group, s.scale_type, zero, s.n, s.k, {}, {}, {}});
   if (!made) return made;
   Weights& w = *made;
-  for (std::int64_t j = 0; j < s.n; ++j) {
-    for (std::int64_t g = 0; g < count; ++g) {
-      const std::int64_t at = s.as == StoredAs::plain ? j * count + g : g * s.n + j;
-      store_element(s.scale_type, w.scales.data(), j * count + g,
-                    load_element(s.scale_type, s.scales, at));
-      store_element(zero_type(w), w.zeros.data(), j * count + g, stored_zero(s, j, g, count));
+  for (std::int64_t r = 0; r < division.down; ++r)
+    for (std::int64_t g = 0; g < division.across; ++g) {
+      const std::int64_t to = r * division.across + g;
+      store_element(
+          s.scale_type, w.scales.data(), to,
+          load_element(s.scale_type, s.scales, s.as == StoredAs::plain ? to : g * s.n + r));
+      if (zero != Zero::none)
+        store_element(zero_type(w), w.zeros.data(), to, stored_zero(s, r, g, division.across));
     }
+  if (floats) {
+    if (!w.codes.empty()) std::memcpy(w.codes.data(), s.codes, w.codes.size());
+    return made;
+  }
+  for (std::int64_t j = 0; j < s.n; ++j)
     for (std::int64_t p = 0; p < s.k; ++p) {
       const int code = stored_code(s, j, p);
       if (code > 15)
         return bad(fmt::format("codes: {} in column {} at {}: must be 0 to 15", code, j, p));
-      store_element(u4, w.codes.data(), j * s.k + p, code);
+      store_element(s.type, w.codes.data(), j * s.k + p, code);
     }
-  }
   return made;
 }
 
 std::vector<float> dequantise(const Weights& w) {
   std::vector<float> out(static_cast<std::size_t>(w.n * w.k));
-  const std::int64_t length = along(w), count = groups(w);
+  const Division division = division_of(w.n, w.k, w.group);
   for (std::int64_t j = 0; j < w.n; ++j)
     for (std::int64_t p = 0; p < w.k; ++p) {
-      const std::int64_t at = j * w.k + p, g = j * count + p / length;
+      const std::int64_t at = j * w.k + p, g = division.group(j, p);
       const double zero = w.zero == Zero::none ? 0 : load_element(zero_type(w), w.zeros.data(), g);
       out[static_cast<std::size_t>(at)] =
           static_cast<float>((load_element(w.type, w.codes.data(), at) - zero) *

@@ -128,7 +128,9 @@ other strides raise ValueError.
 - ``c``: of the shape, dtype and order of ``out``; needs ``beta``.
 - ``scale_a``, ``scale_b`` (8-bit floats): float32 of shape (), (lines,), (lines, k / 128)
   or (lines / 128, k / 128), or uint8 of shape (lines, k / 32), rounded up; a line is a row of ``a`` or a
-  column of ``b``. A batch comes before that.
+  column of ``b``. A batch comes before that. A ``b`` of float8_e4m3fn or int8 beside an ``a`` of 16
+  bits holds weights: ``scale_b`` is float32, bfloat16 or float16, of shape (n,), (n, k / 32),
+  (n, k / 64), (n, k / 128) or (n / 128, k / 128), k being whole groups.
 - ``numerics``: "fast" lets 8-bit floats be summed in a tensor core's accumulator along all of k,
   "tensor" lets tensor cores multiply float32 in parts.
 - ``gate``: "relu", "gelu", "gelu_erf", "silu" or "sigmoid"; ``b`` then has 2n columns, those of x

@@ -6,6 +6,7 @@
 
 #include "errors.h"
 #include "layout.h"
+#include "scales.h"
 #include "values.h"
 
 namespace kiln::python {
@@ -314,40 +315,27 @@ void Builder::read_residual() {
   call_.operands.residual = residual.data;
 }
 
-/// A scale for all is no dimension, one a line is one, blocks along k are two; a batch is one more
-/// before them.
+/// A batch is one more dimension before the others.
 void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines, bool of_a) {
-  constexpr std::int64_t kBlock = 128, kMxBlock = 32;
   Gemm& gemm = call_.gemm;
   const Array scales = read(object, name, /*least_dims=*/0);
-  if (stacked_) raise_bad_input(std::string(name) + ": b must have the batch of a");
+  // Codes of eight bits beside an A of sixteen are weights.
+  const bool weights = !of_a && is_floating(gemm.a.dtype) && bits_of(gemm.a.dtype) == 16;
+  if (stacked_ && !weights) raise_bad_input(std::string(name) + ": b must have the batch of a");
   // Rows of all groups have scales of one A.
-  const bool batched = gemm.grouping == Grouping::rows ? !of_a : dims_ == 3;
-  const int dims = scales.dims - (batched ? 1 : 0);
+  const bool batched = gemm.grouping == Grouping::rows ? !of_a : dims_ == 3 && !stacked_;
   const auto first = static_cast<std::size_t>(batched ? 1 : 0);
-  const std::array<std::int64_t, 2> sizes{dims >= 1 ? scales.sizes[first] : 0,
-                                          dims == 2 ? scales.sizes[first + 1] : 0};
-  const auto blocks = [](std::int64_t n, std::int64_t block) { return (n + block - 1) / block; };
-  const std::int64_t along = blocks(gemm.k, kBlock);
-  Scale kind = Scale::none;
-  if (scales.type == DType::u8 && sizes == std::array{lines, blocks(gemm.k, kMxBlock)})
-    kind = Scale::mx_32;
-  else if (scales.type == DType::fp32 && dims == 1 && sizes[0] == lines)
-    kind = Scale::line;
-  else if (scales.type == DType::fp32 && (dims == 0 || (dims == 1 && sizes[0] == 1)))
-    kind = Scale::tensor;
-  else if (scales.type == DType::fp32 && sizes == std::array{lines, along})
-    kind = Scale::line_128;
-  else if (scales.type == DType::fp32 && sizes == std::array{blocks(lines, kBlock), along})
-    kind = Scale::square_128;
+  ScaleShape shape{scales.dims - (batched ? 1 : 0), {}};
+  if (shape.dims >= 1) shape.sizes[0] = scales.sizes[first];
+  if (shape.dims == 2) shape.sizes[1] = scales.sizes[first + 1];
+  const Scale kind = weights ? kind_of_groups(shape, scales.type, lines, gemm.k)
+                             : kind_of_scales(shape, scales.type, lines, gemm.k);
   if (kind == Scale::none || (batched && scales.sizes[0] != gemm.batch))
-    raise_bad_input(
-        fmt::format("{}: must be float32 of shape (), ({},), ({}, {}) or ({}, {}), or "
-                    "uint8 of shape ({}, {})",
-                    described(scales), lines, lines, along, blocks(lines, kBlock), along, lines,
-                    blocks(gemm.k, kMxBlock)));
+    raise_bad_input(described(scales) + ": must be " +
+                    (weights ? groups_known(lines, gemm.k) : scales_known(lines, gemm.k)));
   if (!is_tight(scales)) raise_bad_input(described(scales) + ": must be contiguous");
   (of_a ? gemm.scale_a : gemm.scale_b) = kind;
+  if (weights) gemm.scale_type = scales.type;
   (of_a ? call_.operands.scale_a : call_.operands.scale_b) = scales.data;
 }
 

@@ -63,6 +63,24 @@ def test_float8_with_scales():
         kiln.matmul(*operands, out=out, scale_a=np.ones(5, np.float32))
 
 
+def test_float8_weights():
+    """Beside an a of 16 bits 0x38 is 1 in e4m3, 0xc0 is -2; scales are of every kind and type."""
+    a = Tensor(to_bfloat16(np.ones((3, 256), np.float32)), "bfloat16")
+    codes = np.full((4, 256), 0x38, np.uint8)
+    codes[2] = 0xC0
+    b = Tensor(codes.T, "float8_e4m3fn")
+    out = np.empty((3, 4), np.float32)
+    expected = 256 * np.array([1, 1, -2, 1])
+    for shape in [(4,), (4, 8), (4, 4), (4, 2), (1, 2)]:
+        scales = np.full(shape, 0.5, np.float32)
+        kiln.matmul(a, b, out=out, scale_b=scales)
+        np.testing.assert_array_equal(out, np.tile(expected / 2, (3, 1)))
+        kiln.matmul(a, b, out=out, scale_b=scales.astype(np.float16))
+        np.testing.assert_array_equal(out, np.tile(expected / 2, (3, 1)))
+    with pytest.raises(ValueError, match=r"scale_b = .* \(5,\).*: must be float32, bfloat16 or float16"):
+        kiln.matmul(a, b, out=out, scale_b=np.ones(5, np.float32))
+
+
 def test_result_needs_a_library_that_kiln_knows():
     a = Tensor(random((4, 4)), "float32")
     with pytest.raises(TypeError, match="out is not given"):

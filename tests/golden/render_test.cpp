@@ -116,6 +116,11 @@ const Case kCases[] = {
     {"host_weights_groups_of_32_avx2", "avx2", 1,
      "fp16_int4 T T 3 4096 4096 group=32 scale_type=fp16 zero=float",
      "host_weights isa=avx2 pairs=0 mr=3 nr=2 ahead=0 parallel=none", "cpu/weights/weights.cpp"},
+    {"host_weights_fp8_squares", "avx512", 1, "bf16_fp8 N T 1 4096 4096 group=128x128",
+     "host_weights isa=avx512 pairs=0 mr=1 nr=4 ahead=1 parallel=none", "cpu/weights/weights.cpp"},
+    {"host_amx_weights_fp8", "amx", 1, "bf16_fp8 N T 40 512 1024 group=128",
+     "host_amx_weights isa=amx mt=3 nt=1 kc=512 nc=96 mc=48 parallel=none",
+     "cpu/amx_weights/decode.h"},
     {"host_amx_weights_int8_columns", "amx", 1, "bf16_int8 T T 40 512 1000 group=k zero=int",
      "host_amx_weights isa=amx mt=3 nt=1 kc=512 nc=96 mc=48 parallel=none",
      "cpu/amx_weights/decode.h cpu/amx_weights/weights.cpp"},
@@ -265,6 +270,9 @@ const Case kCases[] = {
      "cuda_weights tile_n=64 tile_m=32 block_k=64 warps=2 stages=3 group=8 splits=1",
      "cuda/weights/decode.h cuda/weights/pairs.h cuda/weights/copy.h cuda/weights/scaling.h "
      "cuda/weights/weights.cu"},
+    {"cuda_weights_fp8_squares", "sm_80", 108, "bf16_fp8 N T 16 4096 4096 group=128x128 align=16",
+     "cuda_weights tile_n=64 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1",
+     "cuda/weights/decode.h cuda/weights/pairs.h cuda/weights/scaling.h"},
     {"cuda_weights_fp16_integer_zeros", "sm_80", 108,
      "fp16_uint4 N T 4 4096 4096 group=32 zero=int scale_type=fp16 align=16",
      "cuda_weights tile_n=64 tile_m=8 block_k=128 warps=4 stages=4 group=8 splits=1",
@@ -279,6 +287,10 @@ const Case kCases[] = {
      "cuda_wgmma_weights tile_m=256 warpgroups=2 block_k=64 stages=4 sharing=tiles splits=1 "
      "group=8",
      "cuda/wgmma_weights/fragment.h cuda/wgmma_weights/multiply.cu"},
+    {"cuda_wgmma_weights_fp16_fp8", "sm_90a", 132, "fp16_fp8 N T 512 4096 4096 group=k align=16",
+     "cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 "
+     "group=8",
+     "cuda/weights/decode.h cuda/wgmma_weights/fragment.h"},
     {"cuda_gemv_weights_columns", "sm_80", 108,
      "bf16_int8 N T 4 4096 4096 group=k zero=float align=16",
      "cuda_gemv_weights tile_n=32 tile_m=8 warps=4 ahead=2", "cuda/gemv_weights/gemv_weights.cu"},

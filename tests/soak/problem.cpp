@@ -42,7 +42,8 @@ void use_types(const TypeRow& row, Gemm& g) {
   g.c.dtype = g.d.dtype = row.usual_output();
 }
 
-constexpr Scale kGroups[] = {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128};
+constexpr Scale kGroups[] = {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128,
+                             Scale::square_128};
 constexpr DType kScaleTypes[] = {fp32, bf16, fp16};
 
 /// A pair that only the reference kernel computes on a CPU.
@@ -58,6 +59,7 @@ void draw_other_types(Random& random, Gemm& g) {
     g.scale_b = any_of(random, kGroups);
     g.scale_type = any_of(random, kScaleTypes);
     g.zero = static_cast<Zero>(random.below(3));
+    if (!code_format(row.b)->has_zero_points()) g.zero = Zero::none;
     g.c.order = g.d.order = Order::row_major;
     g.k = rounded_up(g.k, std::max(2, whole_blocks(g)));
     g.n = rounded_up(g.n, 2);

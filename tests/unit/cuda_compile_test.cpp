@@ -88,7 +88,13 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16_int4 N T 1 4096 4096 group=128 scale_type=bf16 align=16", "cuda_gemv_weights"},
     {"sm_80", "fp16_uint4 N T 16 4096 14336 group=32 zero=int scale_type=fp16 align=16",
      "cuda_gemv_weights"},
-    {"sm_120a", "bf16_int8 N T 30 8192 8192 group=k zero=float align=16", "cuda_gemv_weights"}};
+    {"sm_120a", "bf16_int8 N T 30 8192 8192 group=k zero=float align=16", "cuda_gemv_weights"},
+    {"sm_80", "bf16_fp8 N T 16 4096 14336 group=128x128 align=16", "cuda_weights"},
+    {"sm_120a", "fp16_fp8 N T 128 4096 4096 group=32 align=16", "cuda_weights"},
+    {"sm_90a", "bf16_fp8 N T 128 4096 4096 group=128x128 align=16", "cuda_wgmma_weights"},
+    {"sm_90a", "fp16_fp8 N T 4096 4096 4096 group=k align=16 out=fp32", "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_fp8 N T 1 8192 28672 group=128 scale_type=bf16 align=16", "cuda_gemv_weights"},
+    {"sm_80", "fp16_fp8 N T 16 4096 4096 group=k align=16", "cuda_gemv_weights"}};
 
 /// The model's first choices in a family.
 std::vector<Config> favourites(const Target& t, std::size_t count) {
@@ -164,7 +170,8 @@ TEST(CudaCompileWeights, LargestTilesDoNotSpill) {
   for (const char* line : {"bf16_int4 N T 4096 4096 4096 group=128 align=16",
                            "fp16_int4 N T 4096 4096 4096 group=32 zero=int align=16",
                            "bf16_int8 N T 4096 4096 4096 group=k zero=int align=16 "
-                           "epilogue=bias_col+gelu+residual"}) {
+                           "epilogue=bias_col+gelu+residual",
+                           "bf16_fp8 N T 4096 4096 4096 group=128 align=16"}) {
     const Target target{"sm_90a", line, "cuda_wgmma_weights"};
     const auto configs = largest(target);
     EXPECT_EQ(configs.size(), 3u) << line;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "generator/problem/extent.h"
@@ -63,7 +64,10 @@ TEST(QuantiseWeights, RefusalsNameTheField) {
     const auto w = quantise_weights(values, n, k, type, group, scales, zero);
     return w ? std::string("accepted") : w.error().message;
   };
-  EXPECT_THAT(message(2, 64, fp8_e4m3, Scale::line), HasSubstr("type = fp8_e4m3"));
+  EXPECT_THAT(message(2, 64, fp8_e5m2, Scale::line), HasSubstr("type = fp8_e5m2"));
+  EXPECT_THAT(message(2, 64, fp8_e4m3, Scale::line, fp32, Zero::integer),
+              HasSubstr("zero = int: b.dtype = fp8_e4m3"));
+  EXPECT_THAT(message(130, 192, fp8_e4m3, Scale::square_128), HasSubstr("k = 192"));
   EXPECT_THAT(message(2, 96, s4, Scale::line_64), HasSubstr("k = 96"));
   EXPECT_THAT(message(2, 63, s4, Scale::line), HasSubstr("k = 63"));
   EXPECT_THAT(message(2, 64, s4, Scale::tensor), HasSubstr("scale_b = tensor"));
@@ -75,6 +79,45 @@ TEST(QuantiseWeights, RefusalsNameTheField) {
               HasSubstr("5 values"));
   EXPECT_EQ(dequantise(*quantise_weights(std::vector<float>(64), 1, 64, s4, Scale::line_32)),
             std::vector<float>(64));
+}
+
+/// The scale maps the largest magnitude of a group to 448; codes are the nearest ones.
+TEST(QuantiseWeights, FloatsAreTheNearestCodes) {
+  constexpr std::int64_t kN = 130, kK = 256;
+  const auto values = normal_values(kN * kK, 7);
+  for (const Scale group : {Scale::line, Scale::line_32, Scale::line_128, Scale::square_128})
+    for (const DType scales : {fp32, bf16}) {
+      const auto w = quantise_weights(values, kN, kK, fp8_e4m3, group, scales);
+      ASSERT_TRUE(w) << w.error().message;
+      EXPECT_EQ(static_cast<std::int64_t>(w->scales.size()),
+                span_bytes(w->problem(1, bf16), Operand::scale_b));
+      const auto [columns, along] = scale_block(group);
+      const std::int64_t length = along == 0 ? kK : along;
+      const auto back = dequantise(*w);
+      std::map<std::int64_t, double> largest;
+      for (std::int64_t i = 0; i < kN * kK; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        const std::int64_t g = i / kK / columns * (kK / length) + i % kK / length;
+        const double scale = load_element(scales, w->scales.data(), g);
+        EXPECT_EQ(static_cast<std::uint8_t>(w->codes[at]),
+                  encode(kE4m3, values[at] / scale, Overflow::saturate));
+        EXPECT_EQ(back[at], static_cast<float>(load_element(fp8_e4m3, w->codes.data(), i) * scale));
+        largest[g] = std::max(largest[g], std::fabs(values[at] / scale));
+      }
+      for (const auto& [g, most] : largest) EXPECT_NEAR(most, 448, scales == fp32 ? 1e-3 : 2) << g;
+    }
+}
+
+TEST(QuantiseWeights, FloatsAreRoundedOnceToEvenAndSaturate) {
+  // Between 16 and 18, 18 and 20 lie ties; a little more than a tie that fp32 would take for one.
+  const std::vector<float> values{448, 17, 19, -17, 0x1p-10f, 0x1.8p-9f, -0x1p-12f, 0};
+  const auto w = quantise_weights(values, 1, 8, fp8_e4m3, Scale::line).value();
+  EXPECT_EQ(dequantise(w), (std::vector<float>{448, 16, 20, -16, 0, 0x1p-8f, -0.0f, 0}));
+  EXPECT_EQ(w.codes[6], std::byte{0x80}) << "a small negative number keeps its sign";
+  // A scale of bf16 is rounded down here, so that the largest number lies beyond 448.
+  const auto rounded =
+      quantise_weights(std::vector<float>{448 * 1.003f}, 1, 1, fp8_e4m3, Scale::line, bf16).value();
+  EXPECT_EQ(dequantise(rounded)[0], 448);
 }
 
 /// Codes 0 to 15 and zero points, as they should come out.
@@ -175,6 +218,39 @@ TEST(WeightsFrom, CheckpointsAreTheirNumbers) {
   EXPECT_EQ(dequantise(*weights_from(plain)), layer.numbers());
 }
 
+TEST(WeightsFrom, PlainFloatsAreTheirNumbers) {
+  constexpr std::int64_t kN = 130, kK = 256;
+  std::vector<std::uint8_t> codes;
+  for (std::int64_t i = 0; i < kN * kK; ++i) codes.push_back(static_cast<std::uint8_t>(i % 251));
+  for (auto& code : codes)
+    if ((code & 0x7f) == 0x7f) code = 0x7e;
+  for (const Scale group : {Scale::square_128, Scale::line_64}) {
+    const auto [columns, along] = scale_block(group);
+    std::vector<float> scales;
+    for (std::int64_t i = 0; i < (kN + columns - 1) / columns * (kK / along); ++i)
+      scales.push_back(std::ldexp(1.0f, static_cast<int>(i % 5) - 2));
+    StoredWeights stored{.as = StoredAs::plain,
+                         .n = kN,
+                         .k = kK,
+                         .group = group,
+                         .scale_type = fp32,
+                         .codes = codes.data(),
+                         .scales = scales.data()};
+    stored.type = fp8_e4m3;
+    const auto w = weights_from(stored);
+    ASSERT_TRUE(w) << w.error().message;
+    EXPECT_EQ(w->type, fp8_e4m3);
+    EXPECT_EQ(w->zero, Zero::none);
+    ASSERT_TRUE(validate(w->problem(3, bf16)));
+    const auto numbers = dequantise(*w);
+    for (std::int64_t j = 0; j < kN; ++j)
+      for (std::int64_t p = 0; p < kK; ++p)
+        ASSERT_EQ(numbers[static_cast<std::size_t>(j * kK + p)],
+                  decode(kE4m3, codes[static_cast<std::size_t>(j * kK + p)]) *
+                      scales[static_cast<std::size_t>(j / columns * (kK / along) + p / along)]);
+  }
+}
+
 TEST(WeightsFrom, RefusalsNameTheField) {
   const Layer layer(15);
   const Tensors tensors(layer, StoredAs::awq);
@@ -191,6 +267,10 @@ TEST(WeightsFrom, RefusalsNameTheField) {
   EXPECT_THAT(message([](auto& s) { s.scales = nullptr; }), HasSubstr("scales = null"));
   EXPECT_THAT(message([](auto& s) { s.scale_type = s8; }), HasSubstr("scale_type = s8"));
   EXPECT_THAT(message([](auto& s) { s.as = static_cast<StoredAs>(9); }), HasSubstr("as = 9"));
+  EXPECT_THAT(message([](auto& s) { s.type = fp8_e4m3; }), HasSubstr("type = fp8_e4m3"));
+  EXPECT_THAT(message([](auto& s) { s.group = Scale::square_128; }), HasSubstr("group = 128x128"));
+  EXPECT_THAT(message([](auto& s) { s.as = StoredAs::plain, s.type = fp8_e4m3; }),
+              HasSubstr("zeros: fp8_e4m3 has no zero points"));
 }
 
 TEST(WeightsFrom, AProductIsThatOfTheirNumbers) {

@@ -1,7 +1,9 @@
-// Products of floats with integer weights in groups: their rules, their text, where scales and zero
+// Products of floats with weights in groups: their rules, their text, where scales and zero
 // points lie, and the two references against sums written out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <set>
 
 #include "engine/plan.h"
 #include "generator/problem/canonical.h"
@@ -21,7 +23,8 @@ namespace kiln::weights_test {
 
 using testing::HasSubstr;
 
-constexpr Scale kGroups[] = {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128};
+constexpr Scale kGroups[] = {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128,
+                             Scale::square_128};
 constexpr Zero kZeros[] = {Zero::none, Zero::integer, Zero::floating};
 
 TEST(Nibbles, AreIntegersOfTheirType) {
@@ -68,8 +71,9 @@ TEST(Weights, TextNamesThem) {
   for (const char* line :
        {"bf16_int4 N T 1 4096 4096 group=128", "bf16_uint4 N T 1 8 64 group=64 zero=int",
         "fp16_int4 N N 3 8 96 group=32 scale_type=fp16 zero=float", "bf16_int8 N T 2 3 5 group=k",
-        "fp16_uint4 N T 2 3 64 out=fp32 group=k scale_type=bf16",
-        "fp16_int8 T N 2 3 32 group=32"}) {
+        "fp16_uint4 N T 2 3 64 out=fp32 group=k scale_type=bf16", "fp16_int8 T N 2 3 32 group=32",
+        "bf16_fp8 N T 1 4096 4096 group=128x128", "fp16_fp8 N N 3 8 96 group=32 scale_type=bf16",
+        "bf16_fp8 N T 2 3 5 group=k", "bf16_uint4 N T 2 130 128 group=128x128 zero=int"}) {
     const auto g = parse_gemm(line);
     ASSERT_TRUE(g) << line << ": " << g.error().message;
     EXPECT_EQ(text(*g), line);
@@ -78,6 +82,9 @@ TEST(Weights, TextNamesThem) {
                          .with_weights(u4, Scale::line_64, bf16, Zero::integer)
                          .transpose_b();
   EXPECT_EQ(text(built), "bf16_uint4 N T 1 8 64 group=64 scale_type=bf16 zero=int");
+  const Gemm floats =
+      Gemm::row_major(1, 8, 128, fp16).transpose_b().with_weights(fp8_e4m3, Scale::square_128);
+  EXPECT_EQ(text(floats), "fp16_fp8 N T 1 8 128 group=128x128");
   EXPECT_EQ(parse_gemm("bf16_int4 N T 1 8 128 scale=none:1x128").value(),
             parse_gemm("bf16_int4 N T 1 8 128 group=128").value());
 }
@@ -103,6 +110,13 @@ TEST(Weights, RefusalsNameTheField) {
   EXPECT_THAT(message("bf16 N T 1 2 64 zero=int"), HasSubstr("zero = int: b.dtype = bf16"));
   EXPECT_THAT(message("fp8 N T 1 2 64 scale_type=bf16"), HasSubstr("scale_type = bf16: b.dtype"));
   EXPECT_THAT(message("fp8 N T 1 2 64 group=64"), HasSubstr("scale_b = 1x64"));
+  for (const char* zero : {"int", "float"})
+    EXPECT_THAT(message(std::string("bf16_fp8 N T 1 2 64 group=64 zero=") + zero),
+                HasSubstr(std::string("zero = ") + zero + ": b.dtype = fp8_e4m3 has no zero"));
+  EXPECT_THAT(message("bf16_fp8 N T 1 2 64"), HasSubstr("scale_b = none: bf16_fp8 needs scales"));
+  EXPECT_THAT(message("bf16_fp8 N T 1 2 192 group=128x128"), HasSubstr("k = 192: groups of 128"));
+  EXPECT_THAT(message("bf16_fp8 N T 1 2 64 group=64 numerics=fast"), HasSubstr("a.dtype = bf16"));
+  EXPECT_THAT(message("bf16_fp8 N T 1 2 64 group=64 scale=tensor"), HasSubstr("scale = tensor"));
   Gemm g = parse_gemm("bf16_int4 N T 1 2 64 group=64").value();
   g.zero = static_cast<Zero>(7);
   EXPECT_THAT(validate(g).error().message, HasSubstr("zero = 7"));
@@ -120,6 +134,9 @@ TEST(Weights, ScalesAndZeroPointsLieByColumn) {
   floating.zero = Zero::floating;
   EXPECT_EQ(dtype_of(floating, Operand::zero_b), fp16);
   EXPECT_EQ(address_alignment(floating, Operand::scale_b), 2);
+  const Gemm squares = parse_gemm("bf16_fp8 N T 2 130 384 batch=3 group=128x128").value();
+  EXPECT_EQ(span_bytes(squares, Operand::b), 3 * 130 * 384);
+  EXPECT_EQ(span(squares, Operand::scale_b), 3 * 2 * 3);
 }
 
 /// Every pair, group and kind of zero points, in turns of scales' types and layouts.
@@ -130,7 +147,8 @@ std::vector<Gemm> problems() {
   for (const TypeRow& row : kWeightTypeRows)
     for (const Scale group : kGroups)
       for (const Zero zero : kZeros) {
-        Gemm g = Gemm::row_major(7, 18, 256, row.a)
+        if (zero != Zero::none && !code_format(row.b)->has_zero_points()) continue;
+        Gemm g = Gemm::row_major(7, group == Scale::square_128 ? 140 : 18, 256, row.a)
                      .with_weights(row.b, group, scale_types[turn++ % 3], zero);
         if (turn % 2 == 0) g = g.transpose_b();
         if (turn % 3 == 0) g = g.transpose_a();
@@ -160,6 +178,8 @@ TEST(Weights, ReferenceSumsAreTheSumsWrittenOut) {
     operands.scale_b = data(Operand::scale_b), operands.zero_b = data(Operand::zero_b);
     ASSERT_TRUE(reference_gemm(g, operands)) << text(g);
     const int along = g.scale_b == Scale::line ? int(g.k) : scale_block(g.scale_b).along;
+    const int columns = scale_block(g.scale_b).lines;
+    const std::int64_t lines = (g.n + columns - 1) / columns;
     const bool b_lines_are_columns = g.b.transposed != (g.b.order == Order::column_major);
     for (std::int64_t z = 0; z < g.batch; ++z)
       for (std::int64_t i = 0; i < g.m; i += 3)
@@ -168,7 +188,7 @@ TEST(Weights, ReferenceSumsAreTheSumsWrittenOut) {
           for (std::int64_t p = 0; p < g.k; ++p) {
             const std::int64_t a = g.a.transposed ? p * g.m + i : i * g.k + p;
             const std::int64_t b = b_lines_are_columns ? j * g.k + p : p * g.n + j;
-            const std::int64_t group = (z * g.n + j) * (g.k / along) + p / along;
+            const std::int64_t group = (z * lines + j / columns) * (g.k / along) + p / along;
             const double zero = g.zero == Zero::none ? 0 : at(Operand::zero_b, group);
             const double term =
                 at(Operand::a, z * g.m * g.k + a) *
@@ -217,6 +237,20 @@ TEST(Weights, TheVerifierMissesNoWrongScaleOrZeroPoint) {
         });
         EXPECT_FALSE(verdict) << text(g) << " " << name(which);
       }
+}
+
+/// Sums of large numbers would hide how small ones are decoded.
+TEST(Weights, DataOfFloatsHaveEveryFiniteCode) {
+  const Gemm g = parse_gemm("bf16_fp8 N T 1 64 512 group=128").value();
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(span_bytes(g, Operand::b)));
+  fill(g, Operand::b, Data::uniform, 1, codes.data());
+  std::set<int> large, small;
+  for (std::size_t i = 0; i < codes.size(); ++i)
+    (i / 512 % kLinesOfLowest == kLinesOfLowest - 1 ? small : large).insert(codes[i]);
+  EXPECT_EQ(large.size(), 254u);
+  EXPECT_EQ(large.count(0x7f) + large.count(0xff), 0u);
+  EXPECT_EQ(small.size(), 16u);
+  EXPECT_EQ(*small.rbegin(), 0x87);
 }
 
 TEST(Weights, NeighboursOfProblemsAreProblems) {

@@ -102,8 +102,11 @@ Status GpuTools::fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t 
   // A stride of 0 would have every batch write the same elements.
   const std::int64_t stride = batch_stride(gemm, which), batch = stride == 0 ? 1 : gemm.batch;
   const std::uint64_t stream = seed * kStreams + index_of(which);
-  const int code = static_cast<int>(type),
-            limit = kind == Data::exact ? exact_limit(gemm, which) : 0;
+  // The device's code knows the codes of e4m3 alone.
+  const bool codes = which == Operand::b && has_weights(gemm) && is_floating(type);
+  const int code = static_cast<int>(type), limit = kind == Data::exact ? exact_limit(gemm, which)
+                                                   : codes             ? -1
+                                                                       : 0;
   const std::int64_t pitch = leading_dimension(gemm, which);
   if (nibbles)
     return call("check_fill_nibbles", {kBlocks}, data, code, e.length, e.lines, pitch, batch,

@@ -66,6 +66,18 @@ void uniform_values(DType type, Random& random, std::vector<double>& out) {
   }
 }
 
+/// Every code of a small float that is a finite number, zeros of either sign among them; or those
+/// alone whose exponent is the lowest, which larger ones would hide in a sum.
+void finite_codes(DType type, bool lowest, Random& random, std::vector<double>& out) {
+  const SmallFormat& f = small_format_of(type);
+  from_halves(random, out, [&f, lowest](std::uint32_t half) {
+    const unsigned sign = half >> 24 & f.sign_bit(), magnitude = half >> 24 & ~f.sign_bit();
+    const unsigned kept =
+        lowest ? magnitude & ((1u << f.mantissa) - 1) : std::min<unsigned>(magnitude, f.largest);
+    return double{decode(f, static_cast<std::uint8_t>(sign | kept))};
+  });
+}
+
 /// Integers of [-limit, limit], or [0, limit] in a type without a sign.
 void small_integers(DType type, std::int64_t limit, Random& random, std::vector<double>& out) {
   const std::int64_t lowest = type == DType::u8 || type == DType::u4 ? 0 : -limit;
@@ -132,6 +144,7 @@ namespace {
 void fill_matrix(const Gemm& gemm, Operand which, Data kind, Random& random, void* data) {
   const bool sparse_a = gemm.d.order == Order::row_major;
   const bool sparse = kind == Data::exact && which == (sparse_a ? Operand::a : Operand::b);
+  const bool codes = which == Operand::b && has_weights(gemm) && is_floating(gemm.b.dtype);
   std::vector<double> line;
   const std::int64_t batches = shared_by_batches(gemm, which) ? 1 : gemm.batch;
   for (std::int64_t batch = 0; batch < batches; ++batch) {
@@ -143,10 +156,12 @@ void fill_matrix(const Gemm& gemm, Operand which, Data kind, Random& random, voi
     if (view.column_stride != 1) view = view.transposed();  // along memory
     line.resize(view.columns);
     for (std::int64_t i = 0; i < view.rows; ++i) {
-      if (kind == Data::uniform)
-        uniform_values(view.dtype, random, line);
-      else
+      if (kind == Data::exact)
         small_integers(view.dtype, exact_limit(gemm, which), random, line);
+      else if (codes)
+        finite_codes(view.dtype, i % kLinesOfLowest == kLinesOfLowest - 1, random, line);
+      else
+        uniform_values(view.dtype, random, line);
       store_row(view, i, 0, view.columns, line.data());
     }
   }

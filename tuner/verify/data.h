@@ -11,7 +11,8 @@
 namespace kiln {
 
 /// uniform: floating types in [-1, 1], s8 and u8 over their whole range; C and residual of integer
-///   type likewise (s32: within ±1000).
+///   type likewise (s32: within ±1000). Weights of floats: all finite codes, and in every
+///   kLinesOfLowest-th line in memory zeros and denormals alone.
 /// exact: small integers such that every intermediate of D is exact in any accumulator, in any
 /// order
 ///   of summation. One operand holds -1, 0, 1; the other is sparse when the problem is big (at
@@ -27,6 +28,9 @@ inline constexpr int kExactLargest = 8;
 /// Largest codes and zero points of weights on exact data: twice that times a scale of 8 is at most
 /// 127, which integer_products() wants.
 inline constexpr int kExactWeights = 7;
+
+/// Of so many lines one holds the smallest codes alone, where weights are floats.
+inline constexpr std::int64_t kLinesOfLowest = 4;
 
 /// A stream of 64-bit values (splitmix64): the same seed gives the same values on every machine.
 class Random {

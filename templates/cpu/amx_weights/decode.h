@@ -35,7 +35,18 @@ KILN_INLINE Pairs numbers(Vec<u8, kStepBytes> codes, int zero) {
   return bits_of<Pairs>(__builtin_ia32_permvarhi512(load<Words>(kTables.of[zero]),
                                                     bits_of<Words>(bytes | (bytes << 12))));
 }
-//% else
+//% end
+//% if codes == e4m3
+/// A number has four significant bits, which the upper half of a float holds.
+KILN_INLINE Pairs numbers(Vec<u8, kStepBytes> codes, int) {
+  using Words = Vec<i32, kTileRows>;
+  const Words pairs = __builtin_convertvector(bits_of<Vec<i16, kTileRows>>(codes), Words);
+  const Pairs first = bits_of<Pairs>(e4m3_to_float<kTileRows>(pairs << 24));
+  const Pairs second = bits_of<Pairs>(e4m3_to_float<kTileRows>(pairs << 16));
+  return (first >> 16) | second;
+}
+//% end
+//% if code_bits == 8 && codes == integer
 KILN_INLINE Pairs upper_halves(Vec<i32, kTileRows> whole) {
   return bits_of<Pairs>(__builtin_convertvector(whole, Vec<float, kTileRows>)) & 0xffff0000u;
 }

@@ -254,7 +254,12 @@ static void multiply_strip(const KilnArgs& args, const Memory& memory, const Uni
   Column columns[kHeight];
   for (int c = 0; c < kHeight; ++c) {
     const i64 column = smaller(j + c, end - 1);  // in place of one that does not exist the last
+    //% if squares
+    const i64 lines = (args.n + kGroupColumns - 1) / kGroupColumns;
+    const i64 first = (batch * lines + column / kGroupColumns) * groups_of(args.k);
+    //% else
     const i64 first = (batch * args.n + column) * groups_of(args.k);
+    //% end
     columns[c].codes = static_cast<const u8*>(args.b) + (column * args.ldb + k0) * kCodeBits / 8;
     columns[c].scales = static_cast<const TypeScale*>(args.scale_b) + first;
     //% if zeros

@@ -28,7 +28,11 @@ KILN_INLINE Weights weights_of(const KilnArgs& args, i64 batch) {
   //% else
   w.groups = args.k / kGroupK;
   //% end
+  //% if squares
+  w.first = batch * ((args.n + kGroupColumns - 1) / kGroupColumns) * w.groups;
+  //% else
   w.first = batch * args.n * w.groups;
+  //% end
   return w;
 }
 
@@ -47,7 +51,11 @@ KILN_INLINE Group group_of(const Weights& w, i64 column, int width, i64 k) {
   float zero[kLanes];
   //% end
   for (int c = 0; c < kLanes; ++c) {
+    //% if squares
+    i64 at = w.first + (column + smaller(c, width - 1)) / kGroupColumns * w.groups;
+    //% else
     i64 at = w.first + (column + smaller(c, width - 1)) * w.groups;
+    //% end
     //% if !whole_column
     at += k / kGroupK;
     //% end
@@ -99,9 +107,15 @@ KILN_INLINE AccVec load_codes(const u8* from, i64 count) {
   //% else
   return __builtin_convertvector(codes, AccVec);
   //% end
-  //% else
+  //% end
+  //% if code_bits == 8 && codes == integer
   return __builtin_convertvector(load_first<kLanes>(reinterpret_cast<const i8*>(from), int(count)),
                                  AccVec);
+  //% end
+  //% if codes == e4m3
+  using Words = Vec<u32, kLanes>;
+  const Words wide = __builtin_convertvector(load_first<kLanes>(from, int(count)), Words);
+  return e4m3_to_float<kLanes>(bits_of<Vec<i32, kLanes>>(wide << 24));
   //% end
 }
 

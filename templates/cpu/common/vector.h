@@ -171,6 +171,16 @@ KILN_INLINE Vec<u16, L> float_to_bfloat(Vec<float, L> f) {
   //% end
 }
 
+//% if codes == e4m3
+/// Numbers of codes (e4m3) in the top bytes of lanes: exponent and mantissa are moved to fp32's
+/// place, and a product puts the bias right, of denormals too. Without kNan a NaN's code is 480.
+template <int L, bool kNan = true>
+KILN_INLINE Vec<float, L> e4m3_to_float(Vec<i32, L> top) {
+  const auto number = bits_of<Vec<float, L>>((top >> 4) & i32(0x87f00000u)) * 0x1p120f;
+  if constexpr (!kNan) return number;
+  return (top & 0x7f000000) == 0x7f000000 ? Vec<float, L>(__builtin_nanf("")) : number;
+}
+//% end
 template <int L>
 KILN_INLINE Vec<Real, L> to_real(Vec<u16, L> raw, Half) {
   return __builtin_convertvector(half_to_float<L>(raw), Vec<Real, L>);

@@ -40,12 +40,24 @@ KILN_INLINE UnitVec slice(Codes codes, Vec<u16, 32> table) {
       __builtin_ia32_permvarhi512(bits_of<Words>(table), bits_of<Words>(codes >> (J * kCodeBits))));
 }
 //% else
-//% if signed_codes
+//% if signed_codes || codes == e4m3
 using Codes = Vec<i32, kLanes>;
 //% else
 using Codes = Vec<u32, kLanes>;
 //% end
 
+//% if codes == e4m3
+/// Slice J of a chunk, but for its NaNs.
+template <int J>
+KILN_INLINE UnitVec slice(Codes codes) {
+  return e4m3_to_float<kLanes, false>(codes << (24 - J * kCodeBits));
+}
+/// `scale`, or NaN in a lane that has a NaN's code: all its products are added and scaled.
+KILN_INLINE AccVec with_nans(AccVec scale, Codes codes) {
+  const Vec<u32, kLanes> next = (bits_of<Vec<u32, kLanes>>(codes) & 0x7f7f7f7fu) + 0x01010101u;
+  return (next & 0x80808080u) != 0 ? AccVec(__builtin_nanf("")) : scale;
+}
+//% end
 //% if table
 template <int... I>
 KILN_INLINE AccVec numbers_of_codes(Sequence<int, I...>) {
@@ -61,7 +73,8 @@ template <int J>
 KILN_INLINE UnitVec slice(Codes codes, AccVec table) {
   return __builtin_ia32_permvarsf512(table, bits_of<Vec<int, kLanes>>(codes >> (J * kCodeBits)));
 }
-//% else
+//% end
+//% if !table && codes == integer
 /// Slice J of a chunk: the shift to the right extends the sign where the codes have one.
 template <int J>
 KILN_INLINE UnitVec slice(Codes codes) {
@@ -249,7 +262,11 @@ __attribute__((noinline)) static void tile(const UnitVec* a, const Column (&colu
       //% if kind == f32 && !table
       add_slices(part, of_a, codes, zero);
       //% end
+      //% if codes == e4m3
+      const AccVec scale = with_nans(of_chunk(from[j].scales, chunk), codes);
+      //% else
       const AccVec scale = of_chunk(from[j].scales, chunk);
+      //% end
       KILN_UNROLL
       for (int i = 0; i < kMr; ++i) acc[i][j] = fused(part[i], scale, acc[i][j]);
     }
@@ -307,7 +324,12 @@ static void multiply(const KilnArgs& args, char* own, const Output& out, i64 bat
     Column from[kNr];
     for (int c = 0; c < kNr; ++c) {
       const int at = c < width ? c : width - 1;
+      //% if squares
+      const i64 lines = (args.n + kGroupColumns - 1) / kGroupColumns;
+      const i64 first = (batch * lines + (j + at) / kGroupColumns) * groups;
+      //% else
       const i64 first = (batch * args.n + j + at) * groups;
+      //% end
       from[c].codes = static_cast<const u8*>(args.b) + (j + at) * pitch;
       from[c].scales = scales + at * padded;
       //% if zeros

@@ -148,8 +148,15 @@ KILN_DEVICE double uniform_value(int type, u64 bits) {
   }
 }
 
+/// Any code of e4m3 but NaN; `lowest`: zeros and denormals alone.
+KILN_DEVICE u8 finite_code(u8 code, bool lowest) {
+  if (lowest) return code & 0x87;
+  return (code & 0x7f) == 0x7f ? code ^ 1 : code;
+}
+
 /// Lines of `length` elements, `pitch` elements apart, in batches `stride` apart. limit 0: uniform
-/// values; else whole numbers of [-limit, limit], without the negative ones in an unsigned type.
+/// values; -1: codes of e4m3, in every fourth line the smallest alone; else whole numbers of
+/// [-limit, limit], without the negative ones in an unsigned type.
 extern "C" __global__ void check_fill(void* base, int type, i64 length, i64 lines, i64 pitch,
                                       i64 batch, i64 stride, u64 seed, int limit) {
   const i64 count = length * lines * batch;
@@ -159,6 +166,10 @@ extern "C" __global__ void check_fill(void* base, int type, i64 length, i64 line
     const u64 bits = mixed(mixed(seed + 0x9e3779b97f4a7c15ull) + u64(i) * 0x9e3779b97f4a7c15ull);
     if (limit == 0) {
       store(base, type, at, uniform_value(type, bits));
+      continue;
+    }
+    if (limit < 0) {
+      ((u8*)base)[at] = finite_code(u8(bits >> 56), i / length % 4 == 3);
       continue;
     }
     const i64 lowest = type == kU8 ? 0 : -limit;

@@ -1,6 +1,7 @@
 // Codes of weights to numbers of A's type, exactly, two in a register. A word of codes becomes
-// kPairs pairs. A mask leaves the code in the low bits of a number whose exponent makes them whole:
-// 128 + code in bf16, 1024 + code in half precision. Expects decode_ptx.h, convert.h.
+// kPairs pairs. Of integers a mask leaves the code in the low bits of a number whose exponent makes
+// them whole: 128 + code in bf16, 1024 + code in half precision. Of floats the bits are moved to
+// where A's type has them. Expects decode_ptx.h, convert.h.
 #pragma once
 
 constexpr int kPairs = 16 / kCodeBits;
@@ -11,6 +12,25 @@ constexpr u32 kOnes = 0x3f803f80;
 constexpr u32 kOnes = 0x3c003c00;
 //% end
 
+//% if codes == e4m3
+/// There are no zero points.
+struct Offset {};
+KILN_DEVICE Offset offset_of(int) { return {}; }
+
+/// The numbers of two codes (e4m3), each in the high byte of a half. A shift puts exponent and
+/// mantissa where A's type has them, and a product puts the exponent's bias right, of denormals
+/// too. The largest magnitude is a NaN: one more reaches the sign bit, which is copied to all bits
+/// and added as a NaN. Other codes add zero, which makes +0 of -0: a sum of products is the same.
+KILN_DEVICE u32 floats_of(u32 codes) {
+  const u32 magnitudes = codes & 0x7f007f00;
+  const u32 nans = __byte_perm(magnitudes + 0x01000100, 0, 0xbb99);
+  //% if type_a == bf16
+  return fma_pairs(magnitudes >> 4, masked_bits(codes, 0x80008000, 0x7b807b80), nans);  // 2^120
+  //% else
+  return fma_pairs(magnitudes >> 1, masked_bits(codes, 0x80008000, 0x5c005c00), nans);  // 2^8
+  //% end
+}
+//% else
 /// What is added to the numbers of a column: less the offset that they have, less the zero point.
 struct Offset {
   u32 pair;
@@ -39,3 +59,4 @@ KILN_DEVICE Offset offset_of(int zero) {
   //% end
   return offset;
 }
+//% end

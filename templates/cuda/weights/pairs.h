@@ -3,7 +3,11 @@
 #pragma once
 
 /// Pair `i` of a word.
+//% if codes == e4m3
+KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset&) {
+//% else
 KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
+//% end
   //% if code_bits == 4
   constexpr u32 kTurned = kSignedCodes ? 0x00080008 : 0;
   //% if type_a == bf16
@@ -17,7 +21,11 @@ KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
   return fma_pairs(masked_bits(near, 0x00f000f0, 0x64006400 | kTurned << 4), kSixteenths,
                    offset.pair_of_16);
   //% end
-  //% else
+  //% end
+  //% if codes == e4m3
+  return floats_of(__byte_perm(codes, 0, i == 0 ? 0x1404 : 0x3424));
+  //% end
+  //% if code_bits == 8 && codes == integer
   const u32 selector = i == 0 ? 0x4140 : 0x4342;
   //% if type_a == bf16
   // Seven bits fit behind the exponent; the sign, which counts -128, is the difference of 128 and

@@ -49,7 +49,12 @@ struct Scaling {
     //% end
     _Pragma("unroll") for (int c = 0; c < kLaneColumns; ++c) {
       const int column = min(column0 + c * 8 + lane / 4, int(args.n) - 1);
+      //% if squares
+      const int lines = (int(args.n) + kGroupColumns - 1) / kGroupColumns;
+      s.first[c] = u32(int(batch) * lines + column / kGroupColumns) * u32(s.groups);
+      //% else
       s.first[c] = u32(int(batch) * int(args.n) + column) * u32(s.groups);
+      //% end
     }
     return s;
   }

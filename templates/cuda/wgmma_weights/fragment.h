@@ -12,6 +12,11 @@ constexpr int kReadSteps = 4 / kStepWords;  // that 16 bytes of codes are
 using Codes = u32[2][4];
 
 /// Two neighbouring codes, which `selector` takes out of `low` and `high`, as numbers.
+//% if codes == e4m3
+KILN_DEVICE u32 neighbours(u32 low, u32 high, u32 selector, const Offset&) {
+  return floats_of(__byte_perm(low, high, selector));
+}
+//% else
 KILN_DEVICE u32 neighbours(u32 low, u32 high, u32 selector, const Offset& offset) {
   const u32 taken = __byte_perm(low, high, selector);
   //% if code_bits == 4
@@ -42,6 +47,7 @@ KILN_DEVICE u32 neighbours(u32 low, u32 high, u32 selector, const Offset& offset
   //% end
   //% end
 }
+//% end
 
 /// Where a lane's codes lie in a stage, as the copy engine swizzled them, and which it takes.
 struct CodeLane {
@@ -60,8 +66,12 @@ struct CodeLane {
     //% else
     lane.selector = place | place << 8;
     //% end
-    //% else
+    //% end
+    //% if code_bits == 8 && codes == integer
     lane.selector = place * 2 | (place * 2 + 1) << 8;
+    //% end
+    //% if codes == e4m3
+    lane.selector = place * 2 << 4 | (place * 2 + 1) << 12;  // to the high bytes of halves
     //% end
     return lane;
   }

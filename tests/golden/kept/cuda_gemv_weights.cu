@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 1 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_gemv_weights tile_n=16 tile_m=8 warps=8 ahead=4
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_weights_097d1187baf3684c.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_weights_18d76deaaedc1dd2.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -267,8 +267,9 @@ KILN_DEVICE void load_streamed(u32 (&to)[4], const void* from) {
 
 // ---- cuda/weights/decode.h ----
 // Codes of weights to numbers of A's type, exactly, two in a register. A word of codes becomes
-// kPairs pairs. A mask leaves the code in the low bits of a number whose exponent makes them whole:
-// 128 + code in bf16, 1024 + code in half precision. Expects decode_ptx.h, convert.h.
+// kPairs pairs. Of integers a mask leaves the code in the low bits of a number whose exponent makes
+// them whole: 128 + code in bf16, 1024 + code in half precision. Of floats the bits are moved to
+// where A's type has them. Expects decode_ptx.h, convert.h.
 
 constexpr int kPairs = 16 / kCodeBits;
 

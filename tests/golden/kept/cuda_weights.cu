@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 16 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_weights_4cb0a9caa83ffc32.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_weights_c2853870c97c1c7f.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -392,8 +392,9 @@ KILN_DEVICE void store_shared_one(u32 to, u32 x) {
 
 // ---- cuda/weights/decode.h ----
 // Codes of weights to numbers of A's type, exactly, two in a register. A word of codes becomes
-// kPairs pairs. A mask leaves the code in the low bits of a number whose exponent makes them whole:
-// 128 + code in bf16, 1024 + code in half precision. Expects decode_ptx.h, convert.h.
+// kPairs pairs. Of integers a mask leaves the code in the low bits of a number whose exponent makes
+// them whole: 128 + code in bf16, 1024 + code in half precision. Of floats the bits are moved to
+// where A's type has them. Expects decode_ptx.h, convert.h.
 
 constexpr int kPairs = 16 / kCodeBits;
 

@@ -59,8 +59,9 @@ KILN_DEVICE u32 fma_pairs(u32 x, u32 y, u32 z) {
 
 // ---- cuda/weights/decode.h ----
 // Codes of weights to numbers of A's type, exactly, two in a register. A word of codes becomes
-// kPairs pairs. A mask leaves the code in the low bits of a number whose exponent makes them whole:
-// 128 + code in bf16, 1024 + code in half precision. Expects decode_ptx.h, convert.h.
+// kPairs pairs. Of integers a mask leaves the code in the low bits of a number whose exponent makes
+// them whole: 128 + code in bf16, 1024 + code in half precision. Of floats the bits are moved to
+// where A's type has them. Expects decode_ptx.h, convert.h.
 
 constexpr int kPairs = 16 / kCodeBits;
 

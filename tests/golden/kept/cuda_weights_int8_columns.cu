@@ -40,8 +40,9 @@ constexpr int kMmaB = 2;             // registers of A
 
 // ---- cuda/weights/decode.h ----
 // Codes of weights to numbers of A's type, exactly, two in a register. A word of codes becomes
-// kPairs pairs. A mask leaves the code in the low bits of a number whose exponent makes them whole:
-// 128 + code in bf16, 1024 + code in half precision. Expects decode_ptx.h, convert.h.
+// kPairs pairs. Of integers a mask leaves the code in the low bits of a number whose exponent makes
+// them whole: 128 + code in bf16, 1024 + code in half precision. Of floats the bits are moved to
+// where A's type has them. Expects decode_ptx.h, convert.h.
 
 constexpr int kPairs = 16 / kCodeBits;
 

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_f18c9eb898106ccc.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_86f6690a504a5cc5.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -520,8 +520,9 @@ KILN_DEVICE u32 fma_pairs(u32 x, u32 y, u32 z) {
 
 // ---- cuda/weights/decode.h ----
 // Codes of weights to numbers of A's type, exactly, two in a register. A word of codes becomes
-// kPairs pairs. A mask leaves the code in the low bits of a number whose exponent makes them whole:
-// 128 + code in bf16, 1024 + code in half precision. Expects decode_ptx.h, convert.h.
+// kPairs pairs. Of integers a mask leaves the code in the low bits of a number whose exponent makes
+// them whole: 128 + code in bf16, 1024 + code in half precision. Of floats the bits are moved to
+// where A's type has them. Expects decode_ptx.h, convert.h.
 
 constexpr int kPairs = 16 / kCodeBits;
 

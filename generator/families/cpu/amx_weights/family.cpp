@@ -7,6 +7,7 @@
 
 #include "generator/families/cpu/common/host.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::amx_weights {
@@ -139,8 +140,9 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& h,
   const double dots = steps * std::max(kDotCycles * h.mt * h.nt, 8.0 * h.mt + 20.0 * far * h.nt);
   const double scales = parts * (kScaleCycles * h.mt * h.nt + 10);
   // Of a row of a tile: a load, an expansion, two operations, a look-up and a store, or twice so.
-  const double decodes = std::ceil(m / h.mc) * steps * height * (bits == 4 ? 3.0 : 7.0) +
-                         std::ceil(m / h.mc) * parts * height * 4.0;
+  const double decode = bits == 4 ? 3.0 : code_format(g.b.dtype)->has_zero_points() ? 7.0 : 10.0;
+  const double decodes =
+      std::ceil(m / h.mc) * steps * height * decode + std::ceil(m / h.mc) * parts * height * 4.0;
   const double compute = strips * (across * (dots + scales) + decodes) * (2 / rate.dots_per_ns);
   const double bytes = n * k * bits / 8 * std::ceil(m / h.mc);
   const double memory = bytes / rate.dram;

@@ -6,6 +6,7 @@
 
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
+#include "generator/problem/gemm_types.h"
 
 namespace kiln::host {
 
@@ -24,10 +25,10 @@ std::string_view c_type(DType t) {
     case DType::u8:
     case DType::s4:  // two to a byte
     case DType::u4:
+    case DType::fp8_e4m3:  // codes of weights
       return "u8";
     case DType::s32:
       return "i32";
-    case DType::fp8_e4m3:
     case DType::fp8_e5m2:
     case DType::tf32:
     case DType::fp8_e4m3fnuz:
@@ -100,6 +101,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
                               g.epilogue.gate > Gate::relu);
   v["stacked"] = value_of(gated(g) && g.epilogue.gate_order == GateOrder::stacked);
   v["interleaved"] = value_of(gated(g) && g.epilogue.gate_order == GateOrder::interleaved);
+  v["codes"] = "none";
   v["stream_d"] = "0";
   v["blocked"] = "0";
   v["lone_column"] = "0";
@@ -117,7 +119,10 @@ void add_weights(Parameters& to, const Gemm& gemm) {
   v["signed_codes"] = value_of(gemm.b.dtype != u4);
   v["integer_zeros"] = value_of(gemm.zero == Zero::integer);
   v["whole_column"] = value_of(along == 0);
+  const int columns = scale_block(gemm.scale_b).lines;
+  v["squares"] = value_of(has_weights(gemm) && columns > 1);
   if (!has_weights(gemm)) return;
+  v["codes"] = code_format(gemm.b.dtype)->kind;
   const auto use = [&](const char* name, DType type, const char* gloss) {
     to.constants.push_back({"using", name, std::string(c_type(type)), gloss});
   };
@@ -126,6 +131,8 @@ void add_weights(Parameters& to, const Gemm& gemm) {
   to.constants.push_back(number("kCodeBits", bits, "bits of an element of B"));
   if (along > 0)
     to.constants.push_back(number("kGroupK", along, "elements along k that share a scale"));
+  if (columns > 1)
+    to.constants.push_back(number("kGroupColumns", columns, "columns of B that share a scale"));
 }
 
 KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel) {

@@ -7,6 +7,7 @@
 
 #include "generator/families/cpu/common/host.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::weights {
@@ -124,8 +125,9 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostWeights& h,
   const double k = double(g.k), tiles = std::ceil(double(g.m) / h.mr) * std::ceil(n / h.nr);
   const double chunks = std::ceil(k / w.chunk);
   const int slices = w.chunk / w.lanes / w.row.group;
-  // A shift and a table's look-up, or two shifts, a conversion and the zero point.
-  const double decode = w.table ? 2 : 3.5;
+  // A shift and a table's look-up; two shifts, a conversion and the zero point; or two shifts, a
+  // mask, a product and what finds NaNs.
+  const double decode = w.table ? 2 : code_format(g.b.dtype)->has_zero_points() ? 3.5 : 5;
   const double chunk =
       slices * (decode + h.mr * (w.row.kind == Kind::bf16 && host::slow_pairs(d) ? 4 : 1)) + h.mr +
       4;

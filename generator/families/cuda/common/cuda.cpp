@@ -88,13 +88,15 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
     to.constants.push_back({"using", name, std::string(type), gloss});
   };
   use("TypeA", c_type(g.a.dtype), "elements of A");
-  use("TypeB", c_type(g.b.dtype), "elements of B");
+  // Weights are bytes to all but what decodes them.
+  const bool weights = has_weights(g);
+  use("TypeB", weights && g.b.dtype != s8 ? "u8" : c_type(g.b.dtype), "elements of B");
   use("TypeD", c_type(g.d.dtype), "elements of C and D");
   use("Acc", c_type(g.accumulator), "accumulators");
   use("Real", g.accumulator == fp64 ? "double" : "float", "what the epilogue computes in");
   auto& v = to.values;
   const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
-  v["has_fp8"] = value_of(is_fp8(g.a.dtype) || is_fp8(g.b.dtype));
+  v["has_fp8"] = value_of(is_fp8(g.a.dtype) || (is_fp8(g.b.dtype) && !weights));
   v["has_bf16_cvt"] = value_of(device.gpu.sm >= 80);
   add_epilogue(v, g);
   v["halves"] = "0";

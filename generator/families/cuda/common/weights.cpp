@@ -2,6 +2,7 @@
 
 #include "generator/families/cuda/common/cuda.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gemm_types.h"
 
 namespace kiln::cuda {
 
@@ -15,14 +16,31 @@ void add_weights(Parameters& to, const Gemm& g) {
   to.constants.push_back(number("kCodeBits", bits, "bits of an element of B"));
   if (along > 0)
     to.constants.push_back(number("kGroupK", along, "elements along k that share a scale"));
-  to.constants.push_back(flag("kSignedCodes", g.b.dtype != u4, "codes are two's complement"));
+  const int columns = scale_block(g.scale_b).lines;
+  if (columns > 1)
+    to.constants.push_back(number("kGroupColumns", columns, "columns of B that share a scale"));
+  const CodeFormat& format = *code_format(g.b.dtype);
+  if (format.has_zero_points())
+    to.constants.push_back(flag("kSignedCodes", format.has_sign(), "codes are two's complement"));
   auto& v = to.values;
   v["line_scale_b"] = "0";
   v["zeros"] = value_of(g.zero != Zero::none);
   v["zero"] = name(g.zero);
   v["type_a"] = name(g.a.dtype);
   v["code_bits"] = std::to_string(bits);
+  v["codes"] = format.kind;
+  v["squares"] = value_of(columns > 1);
   v["whole_column"] = value_of(along == 0);
+}
+
+double word_instructions(const Gemm& g) {
+  if (!code_format(g.b.dtype)->has_zero_points()) return 14;
+  return bits_of(g.b.dtype) == 4 ? 11 : g.a.dtype == bf16 ? 8 : 5;
+}
+
+double pair_instructions(const Gemm& g) {
+  if (!code_format(g.b.dtype)->has_zero_points()) return 7;
+  return g.a.dtype == bf16 ? 4 : 3;
 }
 
 }  // namespace kiln::cuda

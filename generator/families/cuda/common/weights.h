@@ -9,4 +9,9 @@ namespace kiln::cuda {
 /// are the kernel's own business, not the epilogue's.
 void add_weights(Parameters& to, const Gemm& gemm);
 
+/// Instructions that make numbers of a register of codes, as templates/cuda/weights/pairs.h has
+/// them, and of two codes that lie side by side (wgmma_weights/fragment.h).
+double word_instructions(const Gemm& gemm);
+double pair_instructions(const Gemm& gemm);
+
 }  // namespace kiln::cuda

@@ -172,7 +172,7 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const C& c, const Sizes& w
 
 /// Instructions that a warp issues for a chunk, as its main loop has them.
 double issued(const Gemm& g, const Sizes& w) {
-  const double decode = w.code_bits == 4 ? 11 : g.a.dtype == bf16 ? 8 : 5;
+  const double decode = word_instructions(g);
   const double steps = w.code_bits == 4 ? 2 : 1;
   const double left = w.code_bits == 4 ? 7 : 3;
   const double scales = w.tiles_m * (8 + 4.0 * w.tiles_n + (g.zero == Zero::none ? 0 : 16));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/families/cuda/common/weights.h"
 #include "generator/families/cuda/weights/sizes.h"
 
 namespace kiln::cuda {
@@ -27,10 +28,7 @@ double stage_cycles(const Canonical& p, const DeviceCaps& d, const WeightsSizes&
   const double shared = (read + double(w.stage_bytes)) / 128;
   // Instructions of a warp, as its main loop has them: of each word of codes of 8 columns, of A's
   // words, products, scales, copies.
-  const double decodes = w.tiles_m * (k * w.code_bits / 64) *
-                         (w.code_bits == 4         ? 11
-                          : p.gemm.a.dtype == bf16 ? 8
-                                                   : 5);
+  const double decodes = w.tiles_m * (k * w.code_bits / 64) * word_instructions(p.gemm);
   const double lefts = w.tiles_n * (k / 16) * (w.code_bits == 4 ? 2.5 : 1);
   const double products = w.tiles_m * w.tiles_n * (k / 16);
   const double scales = w.along == 0 ? 0 : k / w.along * w.tiles_m * (w.tiles_n * 6.0 + 10);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/families/cuda/common/weights.h"
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
 
@@ -11,8 +12,7 @@ namespace {
 
 /// Instructions of a warp for the words of one step: those of four pairs, and their reads.
 double decode_instructions(const Canonical& p, const WgmmaWeightsSizes& w) {
-  const bool wide = p.gemm.a.dtype == bf16;
-  return 4 * (wide ? 4 : 3) + (w.code_bits == 4 ? 2 : 4) + 6;
+  return 4 * pair_instructions(p.gemm) + (w.code_bits == 4 ? 2 : 4) + 6;
 }
 
 /// Cycles of one stage: the instructions of all warpgroups, which share the tensor cores; one

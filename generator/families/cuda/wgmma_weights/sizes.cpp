@@ -9,14 +9,15 @@ namespace {
 
 /// Registers of a thread that multiplies: sums, those of a group, the words of the instructions on
 /// their way, codes of this read and the next, scales and zero points of two columns as they are
-/// fetched and as they are used, and the rest.
+/// fetched and as they are used, and the rest, more of it with codes of eight bits: a tile of 176
+/// rows in groups of 128 spills 72 bytes.
 int registers_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
   const Gemm& g = p.gemm;
   const int sums = w.wgmma.accumulators * (w.along > 0 ? 2 : 1);
   const int groups = w.along > 0 ? c.block_k / w.along : 1;
   const int each = g.zero == Zero::none ? 2 : w.code_bits == 4 && g.a.dtype == fp16 ? 5 : 4;
   const bool smooth = g.epilogue.activation > Activation::relu;
-  return sums + 16 + 16 + 2 * groups * each + 24 + (smooth ? 8 : 0);
+  return sums + 16 + 16 + 2 * groups * each + 24 + (w.code_bits == 8 ? 8 : 0) + (smooth ? 8 : 0);
 }
 
 }  // namespace
@@ -38,6 +39,8 @@ WgmmaWeightsSizes wgmma_weights_sizes(const Canonical& p, const DeviceCaps& d,
                       .code_pitch = 0,
                       .registers = 0};
   w.numbers.gemm.b.dtype = p.gemm.a.dtype;
+  // Each column reads the scale of its square.
+  if (p.gemm.scale_b == Scale::square_128) w.numbers.gemm.scale_b = Scale::line_128;
   w.wgmma = wgmma_sizes(w.numbers, d, w.wgmma_config);
   w.code_pitch = c.block_k * w.code_bits / 8;
   WgmmaSizes& own = w.wgmma;

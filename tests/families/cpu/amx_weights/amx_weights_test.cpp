@@ -20,7 +20,8 @@
 
 namespace kiln::amx_weights_test {
 
-constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::line};
+constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::line,
+                             Scale::square_128};
 constexpr DType kScaleTypes[] = {fp32, bf16, fp16};
 
 bool runs_here() {
@@ -85,9 +86,10 @@ TEST(HostAmxWeights, EveryFormatIsRightWithDrawnConfigs) {
   if (!runs_here()) GTEST_SKIP() << "the rest of the code needs AVX-512 with BF16";
   test::RandomGemm random(7);
   test::Attempt attempt;
-  for (const DType codes : {s4, u4, s8})
+  for (const DType codes : {s4, u4, s8, fp8_e4m3})
     for (const Scale group : kGroups)
       for (const Zero zero : {Zero::none, Zero::integer}) {
+        if (zero != Zero::none && !code_format(codes)->has_zero_points()) continue;
         const Gemm gemm = problem(random, codes, group, zero);
         ASSERT_TRUE(validate(gemm)) << text(gemm);
         const DeviceCaps device = device_of(1 + static_cast<int>(random.below(2)));
@@ -115,6 +117,9 @@ const Base kColumn{"bf16_int8 T T 20 35 298 group=k zero=int",
 const Base kSigned{"bf16_int4 N T 5 18 1024 group=32 scale_type=bf16",
                    HostAmxWeights{.kc = 1024, .nc = 32, .mc = 32}};
 
+const Base kFloats{"bf16_fp8 N T 9 150 384 batch=2 group=128x128",
+                   HostAmxWeights{.mt = 2, .nt = 1, .kc = 128, .nc = 64, .mc = 32}};
+
 struct Mutant {
   const Base* base;
   const char* name;
@@ -129,6 +134,10 @@ const std::vector<Mutant> kMutants{
      "(4 - at % 2 * 4) & 15"},
     {&kFour, "forgets the batch of scales", "(batch * args.n + column) * groups_of",
      "column * groups_of"},
+    {&kFloats, "exchanges two floats", "(first >> 16) | second", "(second >> 16) | first"},
+    {&kFloats, "forgets the batch of squares", "batch * lines", "0 * lines"},
+    {&kFloats, "flushes denormals", "e4m3_to_float<kTileRows>(pairs << 24)",
+     "e4m3_to_float<kTileRows>((pairs & 0x78) == 0 ? pairs & 0 : pairs << 24)"},
     {&kFour, "reads the first block's scales again", "scales + k0 / kScaledK + part",
      "scales + part"},
     {&kFour, "scales a group by the next column's", "scales[i * kTileRows + r]",
@@ -170,7 +179,7 @@ TEST(HostAmxWeights, PlantedBugsAreCaught) {
       survivors += fmt::format("\n  {}", mutant.name);
   }
   EXPECT_EQ(survivors, "") << "planted bugs that nothing caught";
-  for (const Base* base : {&kFour, &kColumn, &kSigned})
+  for (const Base* base : {&kFour, &kColumn, &kSigned, &kFloats})
     EXPECT_EQ(wrong(parse_gemm(base->shape).value(), device_of(1), base->config), "")
         << base->shape;
 }

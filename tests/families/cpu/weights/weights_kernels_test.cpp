@@ -33,6 +33,10 @@ const std::vector<Drawn> kDrawn{
     {"fp16_int4 T T 4 11 256 group=128 lda=7 out=fp32", HostWeights{.mr = 1, .nr = 8}},
     {"bf16_int8 N T 3 19 301 group=k zero=int", HostWeights{.mr = 3, .nr = 1}},
     {"fp16_int8 T T 2 11 224 group=32 zero=float", HostWeights{.mr = 2, .nr = 2}},
+    {"bf16_fp8 N T 3 131 384 batch=2 group=128x128 scale_type=bf16",
+     HostWeights{.mr = 3, .nr = 2, .ahead = true}},
+    {"fp16_fp8 T T 2 19 301 group=k", HostWeights{.mr = 2, .nr = 4}},
+    {"bf16_fp8 N T 1 33 224 group=32 out=fp32", HostWeights{.mr = 1, .nr = 4}},
 };
 /// Panels: codes along k and along n, tails of both, groups that end within blocks of k.
 constexpr HostPacked panels(int kc, Parallel way = Parallel::n) {
@@ -44,6 +48,8 @@ const std::vector<Drawn> kPanels{
     {"fp16_int8 T N 5 35 301 group=k zero=int epilogue=bias_row+relu", panels(64)},
     {"fp16_uint4 T T 9 21 302 group=k zero=int ldb=306 out=fp32", panels(320, Parallel::m)},
     {"bf16_int8 N T 4 19 192 group=64 scale_type=bf16", panels(96)},
+    {"bf16_fp8 N T 7 150 384 batch=2 group=128x128", panels(160)},
+    {"fp16_fp8 N N 5 37 192 group=64 scale_type=fp16", panels(96)},
 };
 const std::vector<Drawn> kPairs{
     {"bf16_int4 N T 3 21 96 group=32 scale_type=bf16",

@@ -30,6 +30,9 @@ const Base kTable{"avx512", "bf16_uint4 N T 2 7 384 group=128 zero=int",
 const Base kPairs{"avx512_bf16", "bf16_int4 N T 2 7 384 group=128 zero=int",
                   HostWeights{.isa = Isa::avx512, .pairs = true, .mr = 2, .nr = 4}};
 
+const Base kFloats{"avx2", "bf16_fp8 N T 2 150 384 batch=2 group=128x128",
+                   HostWeights{.isa = Isa::avx2, .mr = 2, .nr = 2}};
+
 struct Mutant {
   const Base* base;
   const char* name;
@@ -62,6 +65,15 @@ const std::vector<Mutant> kMutants{
     {&kPairs, "rounds numbers to powers of two", "float(value)) >> 16)",
      "float(value)) >> 16 & 0xff80)"},
     {&kPairs, "takes the zero point for unsigned", "code_value(zero));", "zero);"},
+    {&kFloats, "forgets the sign of a float", "0x87f00000u", "0x07f00000u"},
+    {&kFloats, "has another bias", "0x1p120f", "0x1p119f"},
+    {&kFloats, "takes the floats of a lane from behind", "24 - J * kCodeBits", "J * kCodeBits"},
+    {&kFloats, "counts a NaN as a number", "with_nans(of_chunk(from[j].scales, chunk), codes)",
+     "of_chunk(from[j].scales, chunk)"},
+    {&kFloats, "takes the largest number for a NaN", "0x01010101u", "0x02020202u"},
+    {&kFloats, "forgets the batch of squares", "batch * lines", "0 * lines"},
+    {&kFloats, "scales a square by the one beside", "(j + at) / kGroupColumns",
+     "(j + at + 1) / kGroupColumns"},
     {&kPairs, "shifts by the wrong slice", "codes >> (J * kCodeBits)", "codes >> (J / 2 * 8)"},
 };
 
@@ -100,7 +112,7 @@ TEST(WeightsMutants, AreCaught) {
 }
 
 TEST(WeightsMutants, UnchangedKernelsAreClean) {
-  for (const Base* base : {&kShort, &kPacked, &kTable, &kPairs})
+  for (const Base* base : {&kShort, &kPacked, &kTable, &kPairs, &kFloats})
     if (test::runnable(base->cpu, 1)) {
       EXPECT_EQ(caught(*base, nullptr), "") << base->shape;
     }

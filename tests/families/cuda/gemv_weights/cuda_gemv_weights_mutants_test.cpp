@@ -22,6 +22,9 @@ const Base kReads{"reads", "sm_80",
 const Base kColumns{"columns", "sm_80",
                     "bf16_uint4 N T 5 40 416 group=k zero=float align=16 batch=2",
                     CudaGemvWeights{.tile_n = 16, .tile_m = 8, .warps = 3, .ahead = 2}};
+/// Floats in groups of half a read.
+const Base kFloats{"floats", "sm_80", "fp16_fp8 N T 7 40 320 group=32 scale_type=bf16 align=16",
+                   CudaGemvWeights{.tile_n = 16, .tile_m = 8, .warps = 3, .ahead = 2}};
 
 const std::vector<Mutant> kMutants{
     {&kGroups, "starts before the grid in front has ended", "  wait_for_previous_grid();\n", "\n"},
@@ -49,6 +52,10 @@ const std::vector<Mutant> kMutants{
     {&kGroups, "takes the other half of k", "s * 2 + e / 2,", "s * 2 + 1 - e / 2,"},
     {&kGroups, "takes the other columns' codes", "codes[r][i * 2 + e % 2][w]",
      "codes[r][i * 2 + e / 2][w]"},
+    {&kFloats, "forgets the sign of a float", "0x80008000", "0x00000000"},
+    {&kFloats, "moves a float's bits too far", "magnitudes >> 1", "magnitudes >> 2"},
+    {&kFloats, "has another bias", "0x5c005c00", "0x58005800"},
+    {&kFloats, "takes the floats of a pair for one another", "0x1404 : 0x3424", "0x0414 : 0x2434"},
     // Scales and zero points.
     {&kGroups, "scales by the neighbour's scale", "factors.scale[i * 2 + e / 2][0] * sum",
      "factors.scale[i * 2][0] * sum"},
@@ -76,7 +83,7 @@ const std::vector<Mutant> kMutants{
 TEST(CudaGemvWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaGemvWeightsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kGroups, &kReads, &kColumns});
+  test::expect_clean({&kGroups, &kReads, &kColumns, &kFloats});
 }
 
 }  // namespace kiln::cuda_gemv_weights_mutants_test

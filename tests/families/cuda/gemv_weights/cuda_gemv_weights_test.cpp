@@ -55,11 +55,12 @@ TEST(CudaGemvWeights, TilesHaveOneOrder) {
 }
 
 TEST(CudaGemvWeights, TheSpaceCoversEveryTypeAndGroup) {
-  for (const char* type : {"bf16_int4", "bf16_uint4", "bf16_int8", "fp16_int4", "fp16_int8"})
-    for (const char* group : {"32", "64", "128", "k"})
+  for (const std::string type :
+       {"bf16_int4", "bf16_uint4", "bf16_int8", "fp16_int4", "fp16_int8", "bf16_fp8", "fp16_fp8"})
+    for (const char* group : {"32", "64", "128", "k", "128x128"})
       for (const char* m : {"1", "16", "32"}) {
-        const std::string line =
-            std::string(type) + " N T " + m + " 4096 4096 align=16 zero=float group=" + group;
+        const std::string zeros = type.ends_with("fp8") ? "" : " zero=float";
+        const std::string line = type + " N T " + m + " 4096 4096 align=16 group=" + group + zeros;
         const auto space = space_for(parse_gemm(line).value(), device("sm_90a"));
         ASSERT_TRUE(space) << line << ": " << space.error().message;
         EXPECT_GT(std::ranges::count_if(

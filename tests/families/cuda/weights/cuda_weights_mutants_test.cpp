@@ -27,6 +27,9 @@ const Base kColumns{
 const Base kParts{
     "parts", "sm_90a", "fp16_int8 N T 10 70 640 group=64 zero=int align=4 ldc=72 ldd=72",
     CudaWeights{.tile_n = 64, .tile_m = 8, .block_k = 64, .warps = 4, .stages = 4, .splits = 3}};
+/// Floats in squares of a batch, the second of which has few columns.
+const Base kFloats{"floats", "sm_80", "bf16_fp8 N T 11 150 384 batch=2 group=128x128 align=16",
+                   CudaWeights{.tile_n = 64, .tile_m = 16, .warps = 2, .stages = 3}};
 
 const std::vector<Mutant> kMutants{
     // The ring.
@@ -56,6 +59,14 @@ const std::vector<Mutant> kMutants{
     {&kZeros, "counts sixteenths as ones", "0xd400 | more << 4", "0xd400 | more"},
     {&kColumns, "forgets the sign", "0xc300c300", "0xc380c380"},
     {&kParts, "takes the upper bytes twice", "i == 0 ? 0x4140 : 0x4342", "0x4342"},
+    {&kFloats, "forgets the sign of a float", "0x80008000", "0x00000000"},
+    {&kFloats, "moves a float's bits too far", "magnitudes >> 4", "magnitudes >> 5"},
+    {&kFloats, "has another bias", "0x7b807b80", "0x7c007c00"},
+    {&kFloats, "flushes denormals", "const u32 magnitudes = codes & 0x7f007f00;",
+     "const u32 magnitudes =\n      (codes & 0x7800 ? codes & 0x7f00 : 0) | (codes & 0x7f000000);"},
+    {&kFloats, "adds a NaN to the largest number", "magnitudes + 0x01000100",
+     "magnitudes + 0x02000200"},
+    {&kFloats, "takes the upper floats twice", "i == 0 ? 0x1404 : 0x3424", "0x3424"},
     // Layouts.
     {&kRing, "reads codes where they were not put",
      "exchanged_byte(column, lane / 16 * 16, kBitsB, 4, kShiftB)", "lane / 16 * 16"},
@@ -74,6 +85,9 @@ const std::vector<Mutant> kMutants{
      "        sums[i][j][e] -= factors.rest[i * 2 + e / 2][0] * left_sums[j][e % 2];\n", "\n"},
     {&kColumns, "takes zero points off another row", "left_sums[j][e % 2]", "left_sums[j][e / 2]"},
     {&kParts, "scales every part as the first", "int chunk = begin * kChunks;", "int chunk = 0;"},
+    {&kFloats, "scales a square by the one beside", "column / kGroupColumns",
+     "(column + 1) / kGroupColumns"},
+    {&kFloats, "forgets the batch of squares", "int(batch) * lines", "0 * lines"},
     // Edges.
     {&kColumns, "copies k beyond the last", "bytes -= Pitch;", ";"},
     {&kRing, "copies lines beyond the last", "down < lines ? there : 0", "there"},
@@ -94,7 +108,7 @@ const std::vector<Mutant> kMutants{
 TEST(CudaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaWeightsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kRing, &kZeros, &kColumns, &kParts});
+  test::expect_clean({&kRing, &kZeros, &kColumns, &kParts, &kFloats});
 }
 
 }  // namespace kiln::cuda_weights_mutants_test

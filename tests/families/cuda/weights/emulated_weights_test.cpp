@@ -14,7 +14,8 @@ namespace kiln::emulated_weights_test {
 using test::RandomGpuGemm;
 using test::Target;
 
-constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::line};
+constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::line,
+                             Scale::square_128};
 constexpr DType kScaleTypes[] = {fp32, bf16, fp16};
 constexpr Zero kZeros[] = {Zero::none, Zero::integer, Zero::floating};
 constexpr DType kOutputs[] = {bf16, fp16, fp32};
@@ -64,7 +65,9 @@ TEST_P(EmulatedWeights, SampledConfigsAreRight) {
   test::prove(target, [&](RandomGpuGemm& random) {
     const std::size_t type = turn % kTypes, group = turn / kTypes % std::size(kGroups);
     const Zero zero = kZeros[(type + group + turn++ / kPairs) % std::size(kZeros)];
-    return problem(random, kWeightTypeRows[type], kGroups[group], zero);
+    const TypeRow& row = kWeightTypeRows[type];
+    return problem(random, row, kGroups[group],
+                   code_format(row.b)->has_zero_points() ? zero : Zero::none);
   });
 }
 

@@ -33,6 +33,10 @@ const Base kParts{"parts", "sm_90a", "fp16_int8 N T 20 70 640 group=64 ldc=72 ld
                                    .stages = 2,
                                    .sharing = Sharing::split,
                                    .splits = 3}};
+/// Floats in squares.
+const Base kFloats{"floats", "sm_90a",
+                   "bf16_fp8 N T 22 190 384 group=128x128 ldc=192 ldd=192 align=16",
+                   CudaWgmmaWeights{.tile_m = 24, .warpgroups = 1, .block_k = 128, .stages = 2}};
 
 const std::vector<Mutant> kMutants{
     // The ring.
@@ -84,6 +88,10 @@ const std::vector<Mutant> kMutants{
      "swizzled_byte(row, 0, kCodePitch) - lane.line", "0"},
     {&kGroups, "reads the first warpgroup's codes",
      "int(row_offset) + thread / 32 * 16 + thread % 32", "thread / 32 * 16 + thread % 32"},
+    {&kFloats, "forgets the sign of a float", "0x80008000", "0x00000000"},
+    {&kFloats, "has another bias", "0x7b807b80", "0x7b007b00"},
+    {&kFloats, "takes one float twice", "(place * 2 + 1) << 12", "place << 13"},
+    {&kFloats, "takes floats from the wrong word", "place * 2 << 4 |", "place << 4 |"},
     // Scales and zero points.
     {&kGroups, "scales by the neighbour's scale", "factors.scale[r / 2 % 2][group] * part",
      "factors.scale[0][group] * part"},
@@ -104,7 +112,7 @@ const std::vector<Mutant> kMutants{
 TEST(CudaWgmmaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaWgmmaWeightsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kGroups, &kZeros, &kColumns, &kParts});
+  test::expect_clean({&kGroups, &kZeros, &kColumns, &kParts, &kFloats});
 }
 
 }  // namespace kiln::cuda_wgmma_weights_mutants_test

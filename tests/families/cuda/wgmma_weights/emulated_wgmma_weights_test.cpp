@@ -11,7 +11,8 @@ namespace kiln::emulated_wgmma_weights_test {
 using test::RandomGpuGemm;
 using test::Target;
 
-constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::line};
+constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::line,
+                             Scale::square_128};
 constexpr DType kScaleTypes[] = {fp32, bf16, fp16};
 constexpr DType kOutputs[] = {bf16, fp16, fp32};
 
@@ -58,7 +59,9 @@ TEST(EmulatedWgmmaWeights, SampledConfigsAreRight) {
   test::prove(target, [&](RandomGpuGemm& random) {
     const std::size_t type = turn % kTypes, group = turn / kTypes % std::size(kGroups);
     const Zero zero = (type + group + turn++ / kPairs) % 2 == 0 ? Zero::none : Zero::integer;
-    return problem(random, kWeightTypeRows[type], kGroups[group], zero);
+    const TypeRow& row = kWeightTypeRows[type];
+    return problem(random, row, kGroups[group],
+                   code_format(row.b)->has_zero_points() ? zero : Zero::none);
   });
 }
 
