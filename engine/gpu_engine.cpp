@@ -35,6 +35,9 @@ Gemm Engine::Impl::spelt(const Gemm& gemm, const Operands& operands) const {
     if constexpr (row_of(which).matrix)
       if (which != Operand::c || operands.beta != 0)
         all |= reinterpret_cast<std::uintptr_t>(pointer<which>(operands));
+    if constexpr (which == Operand::scale_a || which == Operand::scale_b)
+      if (follows_alignment(gemm, which))
+        all |= reinterpret_cast<std::uintptr_t>(pointer<which>(operands));
   });
   Gemm copy = gemm;
   copy.alignment = static_cast<int>(all & (~all + 1));

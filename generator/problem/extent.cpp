@@ -89,12 +89,18 @@ Extent extent(const Gemm& gemm, Operand which) {
   return scale_extent(gemm, which);
 }
 
+bool follows_alignment(const Gemm& gemm, Operand scales) {
+  const Scale scale = scale_of(gemm, scales);
+  return !has_weights(gemm) && (scale == Scale::line_128 || scale == Scale::square_128);
+}
+
 int address_alignment(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return gemm.alignment;
   if (which == Operand::bias) return 1;
   if (which == Operand::groups) return size_of(DType::s32);
   if (has_weights(gemm)) return size_of(dtype_of(gemm, which));
-  return 4;  // scales are read four bytes at a time
+  // Scales are read four bytes at a time, or copied by tensor maps, which ask for 16.
+  return follows_alignment(gemm, which) ? std::clamp(gemm.alignment, 4, 16) : 4;
 }
 
 int line_alignment(const Gemm& gemm, Operand which) {

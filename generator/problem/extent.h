@@ -26,6 +26,9 @@ const Matrix& matrix(const Gemm& gemm, Operand which);
 DType dtype_of(const Gemm& gemm, Operand which);
 /// Of one batch; nothing for an operand that is not present.
 Extent extent(const Gemm& gemm, Operand which);
+/// Whether the address of these scales is as aligned as the matrices', up to 16 bytes: those of
+/// fp32 for blocks along k.
+bool follows_alignment(const Gemm& gemm, Operand scales);
 /// A power of two that divides its address in every valid call, in bytes; on a GPU that of the
 /// element is as well.
 int address_alignment(const Gemm& gemm, Operand which);

@@ -142,7 +142,7 @@ struct KILN_API Gemm {
   Epilogue epilogue;                ///< what follows the product
   /// A power of two that divides the address of A, B, C, D and the residual, in bytes; kernels may
   /// rely on it, and see for each operand how far its pitch and stride have it too. 1 promises
-  /// nothing.
+  /// nothing. Scales of blocks along k have it up to 16 bytes, and 4 at least.
   int alignment = 1;
   /// B arrives packed by `Engine::pack_b`: another problem, tuned on its own.
   bool b_packed = false;

@@ -206,7 +206,7 @@ typedef struct kiln_gemm_desc {
   kiln_activation activation; /**< applied after the bias */
   int residual;               /**< 1: a matrix stored exactly as D is added last */
   int alignment;      /**< bytes: a power of two that divides the addresses of A, B, C, D and the
-                         residual; 1 = none */
+                         residual, up to 16 those of scales of blocks along k; 1 = none */
   int b_packed;       /**< 1: B comes from kiln_pack_b() */
   kiln_scale scale_a; /**< scales of A */
   kiln_scale scale_b; /**< scales of B */

@@ -61,6 +61,10 @@ void* base_of(const KilnGpuArgs& args, MapOperand operand) {
       return args.d;
     case MapOperand::workspace:
       return args.workspace;
+    case MapOperand::scale_a:
+      return const_cast<void*>(args.scale_a);
+    case MapOperand::scale_b:
+      return const_cast<void*>(args.scale_b);
   }
   return nullptr;
 }

@@ -26,6 +26,10 @@ const void* base_of(const KilnGpuArgs& args, MapOperand which) {
       return args.b;
     case MapOperand::d:
       return args.d;
+    case MapOperand::scale_a:
+      return args.scale_a;
+    case MapOperand::scale_b:
+      return args.scale_b;
     case MapOperand::workspace:
       break;
   }

@@ -26,6 +26,9 @@ namespace {
 constexpr double kHardLimit = 1.4;
 // Of the budget, for the first candidate: the next must have a chance should it hang.
 constexpr double kFirstShare = 0.8;
+// The first candidate that times out is asked again so often, with twice the time: what it waits
+// for, fresh memory above all, may be slower than any limit foresees.
+constexpr int kFirstRetries = 2;
 constexpr double kLockPatienceSeconds = 120;
 
 std::string words_of(const nlohmann::json& told) {
@@ -195,8 +198,16 @@ class WorkerBench final : public Bench {
         begun_
             ? std::max(kLeastCandidateSeconds, kHardLimit * options_.budget.count() - seconds())
             : std::max(candidate_seconds(gemm_, device_, 0), kFirstShare * options_.budget.count());
-    const auto reply = ask({{"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}},
-                           {&compiled.artifact.binary->image}, std::min(limit, left));
+    const auto screened = [&](double allowed) {
+      return ask({{"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}},
+                 {&compiled.artifact.binary->image}, allowed);
+    };
+    double allowed = std::min(limit, left);
+    auto reply = screened(allowed);
+    for (int i = 0; i < kFirstRetries && !begun_ && !broken_ && !cancelled(); ++i) {
+      if (reply || reply.error().kind != Failure::Kind::timed_out) break;
+      reply = screened(allowed *= 2);
+    }
     if (!reply) {
       if (broken_) return std::nullopt;
       if (begun_ && left < limit && reply.error().kind == Failure::Kind::timed_out)

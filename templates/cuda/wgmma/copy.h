@@ -1,5 +1,9 @@
 // The warpgroup that copies: bulk tensor copies of both operands into the ring. Expects abi.h,
+//% if tma_scales
+// hopper_ptx.h, grid_ptx.h, tile_scheduler.h, ring.h, tma_scales.h.
+//% else
 // hopper_ptx.h, grid_ptx.h, tile_scheduler.h, ring.h.
+//% end
 #pragma once
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
@@ -107,6 +111,9 @@ KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
 /// The maps of both operands; `last_` ones end with the operand's rows.
 struct Maps {
   const KilnTensorMap *left, *right, *last_left, *last_right;
+  //% if tma_scales
+  const KilnTensorMap *scale_a, *scale_b;
+  //% end
 };
 
 /// How many of a tile's rows exist.
@@ -120,8 +127,14 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                           const Maps& maps) {
 //% else
 /// One thread fills the ring.
+//% if tma_scales
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
+                          const KilnTensorMap* right, const KilnTensorMap* scale_a,
+                          const KilnTensorMap* scale_b) {
+//% else
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
                           const KilnTensorMap* right) {
+//% end
 //% end
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -160,7 +173,15 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
       const u32 to = shared.ring + turn.stage * kStageBytes;
       const int k = (work.begin + i) * kDepth;
       //% if clip
+      //% if tma_scales
+      mbarrier_expect(barrier, bytes + (i % kScaleStages == 0 ? kCopiedScaleBytes : 0));
+      if (i % kScaleStages == 0)
+        copy_scales(shared.scales + turn.scales, barrier, maps.scale_a, maps.scale_b,
+                    work.left * kLeftTile, work.batch, work.right * kRightTile, work.batch,
+                    work.begin + i);
+      //% else
       mbarrier_expect(barrier, bytes);
+      //% end
       //% if gate && swap
       copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(to, maps.left, barrier,
                                                            work.left * (kLeftTile / 2), k,
@@ -182,7 +203,20 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
           work.right * kRightTile, k, work.batch, rank_left, same_right, kRightHint);
       //% end
       //% else
+      //% if tma_scales
+      mbarrier_expect(barrier, kStageBytes + (i % kScaleStages == 0 ? kCopiedScaleBytes : 0));
+      if (i % kScaleStages == 0)
+        //% if groups
+        copy_scales(shared.scales + turn.scales, barrier, scale_a, scale_b,
+                    work.first_row + work.left * kLeftTile, batch_of_a, work.right * kRightTile,
+                    work.batch, work.begin + i);
+        //% else
+        copy_scales(shared.scales + turn.scales, barrier, scale_a, scale_b, work.left * kLeftTile,
+                    work.batch, work.right * kRightTile, work.batch, work.begin + i);
+        //% end
+      //% else
       mbarrier_expect(barrier, kStageBytes);
+      //% end
       //% if halves
       _Pragma("unroll") for (int part = 0; part < 2; ++part) {
         const int batch = work.batch * 2 + part;

@@ -85,6 +85,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
               ,
               const __grid_constant__ KilnTensorMap map_d
               //% end
+              //% if tma_scales
+              ,
+              const __grid_constant__ KilnTensorMap map_scale_a,
+              const __grid_constant__ KilnTensorMap map_scale_b
+              //% end
     ) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
   const Shared shared = Shared::at(shared_address(shared_bytes));
@@ -107,10 +112,14 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     //% if store == tma
     tensor_map_prefetch(&map_d);
     //% end
+    //% if tma_scales
+    tensor_map_prefetch(&map_scale_a);
+    tensor_map_prefetch(&map_scale_b);
+    //% end
   }
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
-      //% if block_scales && !weights
+      //% if block_scales && !weights && !tma_scales
       mbarrier_init(shared.full + i * 8, 1 + kScaleWarps);
       //% else
       mbarrier_init(shared.full + i * 8, 1);
@@ -152,11 +161,20 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     //% if clip_right
     maps.last_right = &map_last_right;
     //% end
+    //% if tma_scales
+    maps.scale_a = &map_scale_a;
+    maps.scale_b = &map_scale_b;
+    //% end
     if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, args, maps);
+    //% else
+    //% if tma_scales
+    if (threadIdx.x == kWarpgroups * 128)
+      copy_all(shared, scheduler, &map_left, &map_right, &map_scale_a, &map_scale_b);
     //% else
     if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, &map_left, &map_right);
     //% end
-    //% if block_scales && !weights
+    //% end
+    //% if block_scales && !weights && !tma_scales
     const int warp = __shfl_sync(0xffffffff, int(threadIdx.x) / 32, 0) - kWarpgroups * 4 - 1;
     if (warp >= 0 && warp < kScaleWarps)
       copy_scales(shared, scheduler, args, warp, int(threadIdx.x) & 31);

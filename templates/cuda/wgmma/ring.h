@@ -5,7 +5,11 @@
 struct Shared {
   u32 ring, buffers, full, empty, flags;  // flags of shared k, or the tables of groups
   //% if block_scales && !weights
+  //% if tma_scales
+  u32 scales;  // a ring of their own
+  //% else
   u32 scales;  // of each place of the ring
+  //% end
   //% end
   static __device__ __forceinline__ Shared at(u32 base) {
     Shared s;
@@ -13,7 +17,11 @@ struct Shared {
     s.buffers = base + kStages * kStageBytes;
     //% if block_scales && !weights
     s.scales = s.buffers + kStoreBytes;
+    //% if tma_scales
+    s.full = s.scales + kScalePlaces * kScaleBytes;
+    //% else
     s.full = s.scales + kStages * kScaleBytes;
+    //% end
     //% else
     s.full = s.buffers + kStoreBytes;
     //% end
@@ -27,7 +35,15 @@ struct Shared {
 struct Turn {
   int stage = 0;
   u32 parity = 0;
+  //% if tma_scales
+  u32 scales = 0;  // where the stage's lie in their ring; a tile has whole fours of stages
+  //% end
   __device__ __forceinline__ void step() {
+    //% if tma_scales
+    scales += 4;
+    if (scales % 16 == 0) scales += kScaleBytes - 16;
+    if (scales == kScalePlaces * kScaleBytes) scales = 0;
+    //% end
     if (++stage == kStages) {
       stage = 0;
       parity ^= 1;
@@ -35,6 +51,9 @@ struct Turn {
   }
   //% if pingpong
   __device__ __forceinline__ void skip(int count) {
+    //% if tma_scales
+    scales = (scales / kScaleBytes + u32(count) / kScaleStages) % kScalePlaces * kScaleBytes;
+    //% end
     const int at = stage + count;
     parity ^= u32(at / kStages) & 1;
     stage = at % kStages;

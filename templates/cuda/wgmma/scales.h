@@ -1,9 +1,35 @@
 //% if block_scales
+//% if tma_scales
+// Scales of blocks of k, which tma_scales.h brings. Expects tile.h, scales_ptx.h.
+//% else
 // Scales of blocks of k. A stage's lie beside its operands in shared memory; warps of the producer
 // that copy no operand bring them.
 // Expects abi.h, grid_ptx.h, tile_scheduler.h, ring.h, scales_ptx.h.
+//% end
 #pragma once
 
+//% if tma_scales
+/// What one thread's sums of a stage are multiplied by: scales of two rows in each 64 of A, and of
+/// columns that share one.
+struct StageScales {
+  float left[kSubtiles][2], right[kRightScales];
+
+  static __device__ __forceinline__ StageScales of(u32 from, u32 row_offset, int thread) {
+    StageScales to;
+    const int in_64 = thread / 32 * 16 + thread % 32 / 4;
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      _Pragma("unroll") for (int half = 0; half < 2; ++half)
+        to.left[s][half] =
+            load_scale(from + (int(row_offset) + s * 64 + in_64 + half * 8) * 16);
+    _Pragma("unroll") for (int i = 0; i < kRightScales; ++i)
+      to.right[i] = load_scale(from + kRightScalesAt + i * 128);
+    return to;
+  }
+  __device__ __forceinline__ float of(int s, int r) const {
+    return left[s][r / 2 % 2] * right[r / 4 * 8 / kRightShare];
+  }
+};
+//% else
 /// Where one line's scales begin, of which there is one for each stage of all of k; `Lines` lines
 /// share them. Null for a line that does not exist.
 template <int Lines>
@@ -168,4 +194,5 @@ struct StageScales {
     return left[s][kRows == 2 ? r / 2 % 2 : 0] * right[column / 4][column % 4];
   }
 };
+//% end
 //% end

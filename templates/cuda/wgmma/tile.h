@@ -25,7 +25,16 @@ constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
 constexpr int kStoreBytes = 0;
 //% end
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
-//% if block_scales && !weights
+//% if tma_scales
+// Scales of four stages come together, by the copy engine: four of each left row and, behind them,
+// of every kRightShare rows of the right tile, those in lines of 128 bytes, where copies may begin.
+// A stage is copied when the one kStages before it has been read, so that so many places suffice.
+constexpr int kScaleStages = 4, kScalePlaces = (kStages + kScaleStages - 1 + kScaleStages - 1) / kScaleStages;
+constexpr int kRightScales = kRightTile / kRightShare, kRightScalesAt = kLeftTile * 16;
+constexpr int kCopiedScaleBytes = (kLeftTile + kRightScales) * 16;
+constexpr int kScaleBytes = kRightScalesAt + kRightScales * 128;  // of a place
+//% end
+//% if block_scales && !weights && !tma_scales
 // A stage has one scale for every kRightShare rows of the right tile and, behind them, one for every
 // kLeftShare of the left one. Where each right row has its own, those of one lane (of lanes that are
 // equal modulo 4) lie together, in kLaneScales words: a pitch at which four lanes read from

@@ -102,8 +102,13 @@ KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& s
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     //% if block_scales
+    //% if tma_scales
+    const auto scales =
+        StageScales::of(shared.scales + turn.scales, row_offset, int(threadIdx.x) & 127);
+    //% else
     const auto scales = StageScales::of(shared.scales + turn.stage * kScaleBytes, row_offset,
                                         int(threadIdx.x) & 127);
+    //% end
     //% end
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s) {
       multiply_64(part, left0 + place + ((s * 64 * 128) >> 4), right0 + place);
@@ -190,8 +195,13 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     multiply_stage(part, left0 + place, right0 + place, 0);
     //% end
     //% if block_scales
+    //% if tma_scales
+    const auto scales =
+        StageScales::of(shared.scales + turn.scales, row_offset, int(threadIdx.x) & 127);
+    //% else
     const auto scales = StageScales::of(shared.scales + turn.stage * kScaleBytes, row_offset,
                                         int(threadIdx.x) & 127);
+    //% end
     //% end
     wgmma_wait<0>();
     pin_all(part);

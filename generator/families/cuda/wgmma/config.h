@@ -28,7 +28,8 @@ struct CudaWgmma {
   bool paired = false;  // rows of D at any address: stored by pairs straight from registers
   bool clip = false;    // copies end with the operand: none of rows that do not exist
   bool halves = false;  // fp32: multiplied in two parts of half precision, split in the workspace
-  bool alternate = false;  // promote: the two warpgroups of a tile take turns at the tensor cores
+  bool alternate = false;   // promote: the two warpgroups of a tile take turns at the tensor cores
+  bool tma_scales = false;  // scales of blocks along k are brought by the copy engine
   auto operator<=>(const CudaWgmma&) const = default;
 
   static constexpr auto fields() {
@@ -52,7 +53,8 @@ struct CudaWgmma {
                       Field<C, bool>{"paired", &C::paired, 1, true},
                       Field<C, bool>{"clip", &C::clip, 1, true},
                       Field<C, bool>{"halves", &C::halves, 1, true},
-                      Field<C, bool>{"alternate", &C::alternate, 1, true}};
+                      Field<C, bool>{"alternate", &C::alternate, 1, true},
+                      Field<C, bool>{"tma_scales", &C::tma_scales, 1, true}};
   }
 };
 

@@ -19,7 +19,7 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 36> kFiles{
+constexpr std::array<std::string_view, 37> kFiles{
     "cuda/common/abi.h",          "cuda/common/types.h",
     "cuda/common/convert_ptx.h",  "cuda/common/convert.h",
     "cuda/common/epilogue.h",     "cuda/common/workspace.h",
@@ -32,12 +32,13 @@ constexpr std::array<std::string_view, 36> kFiles{
     "cuda/common/groups.h",       "cuda/common/tile_scheduler.h",
     "cuda/common/partials_ptx.h", "cuda/common/partials.h",
     "cuda/wgmma/tile.h",          "cuda/wgmma/ring.h",
-    "cuda/wgmma/copy.h",          "cuda/wgmma/consumer.h",
-    "cuda/wgmma/scales_ptx.h",    "cuda/wgmma/scales.h",
-    "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",
-    "cuda/wgmma/store_ptx.h",     "cuda/wgmma/store.h",
-    "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",
-    "cuda/wgmma/reduce.h",        "cuda/wgmma/kernel.cu"};
+    "cuda/wgmma/tma_scales.h",    "cuda/wgmma/copy.h",
+    "cuda/wgmma/consumer.h",      "cuda/wgmma/scales_ptx.h",
+    "cuda/wgmma/scales.h",        "cuda/wgmma/wgmma.cu",
+    "cuda/common/swizzle.h",      "cuda/wgmma/store_ptx.h",
+    "cuda/wgmma/store.h",         "cuda/wgmma/combine_ptx.h",
+    "cuda/wgmma/combine.h",       "cuda/wgmma/reduce.h",
+    "cuda/wgmma/kernel.cu"};
 
 /// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
 /// transposed on the way to registers, which feed the left side only.
@@ -149,6 +150,12 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
        return c.promote || !cuda::wgmma_type(p.gemm.a.dtype).starts_with('e') ||
               p.gemm.numerics == Numerics::fast;
      }},
+    {"tma_scales=1 needs swap=0, sharing=tiles, and scales that TMA can address: 1x128:128x128, "
+     "align=16 and four, eight, twelve ... of them along k; no gate",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+       return !c.tma_scales ||
+              (cuda::scales_may_be_copied(p.gemm) && !c.swap && c.sharing == Sharing::tiles);
+     }},
     {"cluster_left*cluster_right is 1 or 2, and right a multiple of 8*cluster_left",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        // Four blocks do not fit all groups of SMs, nor do 32 clusters of four fit at once: at
@@ -252,11 +259,17 @@ std::vector<std::pair<Along, int>> orders(const Canonical& p, const DeviceCaps& 
 
 /// As many stages as shared memory holds, k has use for, and the ring's bookkeeping stays small.
 int most_stages(const Canonical& p, const DeviceCaps& d, CudaWgmma c) {
-  c.stages = 0;
-  const auto w = wgmma_sizes(p, d, c);
-  const std::int64_t fit =
-      (d.gpu.shared_block_bytes - w.shared_bytes) / (w.stage_bytes + w.scale_bytes + 16);
-  return static_cast<int>(std::min<std::int64_t>(fit, 16));
+  const auto shared = [&](int stages) {
+    c.stages = stages;
+    return wgmma_sizes(p, d, c).shared_bytes;
+  };
+  // Four stages more cost the same whatever their number.
+  const std::int64_t none = shared(0), four = shared(4) - none;
+  const std::int64_t fit = (d.gpu.shared_block_bytes - none) * 4 / four;
+  auto most = static_cast<int>(std::min<std::int64_t>(fit, 16));
+  // Places of copied scales come by fours.
+  while (c.tma_scales && most >= 2 && shared(most) > d.gpu.shared_block_bytes) --most;
+  return most;
 }
 
 void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
@@ -264,6 +277,12 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
   c.sharing = Sharing::tiles;
   c.splits = 1;
   visit(c);
+  if (cuda::scales_may_be_copied(p.gemm) && !c.swap) {
+    CudaWgmma copied = c;
+    copied.tma_scales = true;
+    copied.stages = most_stages(p, d, copied);
+    if (copied.stages >= 2) visit(copied);
+  }
   if (grouped(p.gemm)) return;
   const auto w = wgmma_sizes(p, d, c);
   const std::int64_t room = std::max(1, d.compute_units / w.cluster);

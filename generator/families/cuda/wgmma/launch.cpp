@@ -73,6 +73,22 @@ TensorMapSpec map_of_d(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
   return tensor_map(lines);
 }
 
+/// A's: for each row four stages' scales; B's: those of one square of columns.
+TensorMapSpec map_of_scales(const Gemm& g, const CudaWgmma& c, MapOperand which) {
+  const bool a = which == MapOperand::scale_a;
+  const std::int64_t lines = a ? g.m : ceil_div(g.n, 128), along = ceil_div(g.k, 128);
+  return tensor_map({.operand = which,
+                     .offset = 0,
+                     .type = DType::fp32,
+                     .length = along,
+                     .lines = lines,
+                     .batch = a && g.grouping == Grouping::rows ? 1 : g.batch,
+                     .pitch = along * 4,
+                     .stride = lines * along * 4,
+                     .box_length = 4,
+                     .box_lines = a ? c.left : 1});
+}
+
 /// Blocks cover an operand that is copied as it is; one that is transposed is copied tile by tile,
 /// several tiles a block.
 GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w) {
@@ -147,6 +163,9 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   if (w.clip_left) add_map(map_of(w, w.left, g, c, c.left, c.cluster_right, BoxEnd::with_rows));
   if (w.clip_right) add_map(map_of(w, w.right, g, c, c.right, c.cluster_left, BoxEnd::with_rows));
   if (w.store == WgmmaSizes::Store::tma) add_map(map_of_d(w, g, c));
+  if (c.tma_scales)
+    for (const MapOperand which : {MapOperand::scale_a, MapOperand::scale_b})
+      add_map(map_of_scales(g, c, which));
   out.steps.push_back(step);
   if (c.sharing == Sharing::summed) out.steps.push_back(sum_step(w, c, gated(g)));
   return out;

@@ -72,22 +72,32 @@ std::int64_t scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
   return std::int64_t{round_up(right + c.left / w.left.scale_share, 4)} * 4;
 }
 
+/// kScaleBytes of templates/cuda/wgmma/tile.h where scales are copied.
+std::int64_t copied_scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
+  return c.left * 16 + c.right / w.right.scale_share * 128;
+}
+
 void add_scale_registers(WgmmaSizes& w, const CudaWgmma& c) {
   const int rows = w.left.scale_share < 64 ? 2 : 1;
   const int columns = w.right.scale_share == 1 ? w.accumulators / 2 : c.right / w.right.scale_share;
   w.scale_registers = rows * w.subtiles + columns;
   // Three warps bring them. More than two a lane, twice, spill.
-  w.scales_at_once = c.left / w.left.scale_share + c.right / w.right.scale_share > 2 * 3 * 32;
+  w.scales_at_once =
+      !c.tma_scales && c.left / w.left.scale_share + c.right / w.right.scale_share > 2 * 3 * 32;
 }
 
 void add_shared(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
-  if (blocks_along_k(p.gemm.scale_a)) w.scale_bytes = scale_bytes(w, c);
-  w.shared_bytes = c.stages * (w.stage_bytes + w.scale_bytes) +
-                   c.warpgroups * 4 * w.store_buffers * buffer + c.stages * 16 + c.warpgroups * 4 +
-                   bytes_of_tables(w.most_groups);
+  std::int64_t scales = 0;
+  if (c.tma_scales) {
+    scales = ceil_div(c.stages + 3, 4) * copied_scale_bytes(w, c);
+  } else if (blocks_along_k(p.gemm.scale_a)) {
+    scales = c.stages * scale_bytes(w, c);
+  }
+  w.shared_bytes = c.stages * w.stage_bytes + scales + c.warpgroups * 4 * w.store_buffers * buffer +
+                   c.stages * 16 + c.warpgroups * 4 + bytes_of_tables(w.most_groups);
 }
 
 void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
@@ -192,6 +202,12 @@ bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& w) {
   const bool cut = sharing == Sharing::split || sharing == Sharing::summed;
   if (!cut) return splits == 1;
   return splits >= 2 && splits <= kMostSplits && w.stages_of_k >= splits;
+}
+
+bool scales_may_be_copied(const Gemm& g) {
+  return g.scale_a == Scale::line_128 && g.scale_b == Scale::square_128 && !gated(g) &&
+         address_alignment(g, Operand::scale_a) >= 16 &&
+         address_alignment(g, Operand::scale_b) >= 16 && ceil_div(g.k, 128) % 4 == 0;
 }
 
 bool counters_fit(const WgmmaSizes& w) { return w.counters * 4 <= kCounterBytes; }

@@ -45,9 +45,8 @@ struct WgmmaSizes {
   int chunk;          // rows of the right operand that one buffer of D holds
   int store_buffers;  // of each warp
   std::int64_t stage_bytes, shared_bytes;
-  int scale_registers;       // of a thread that multiplies, where scales are of blocks along k
-  bool scales_at_once;       // lanes that bring them hold no second chunk
-  std::int64_t scale_bytes;  // of a stage
+  int scale_registers;  // of a thread that multiplies, where scales are of blocks along k
+  bool scales_at_once;  // lanes that bring them hold no second chunk
   std::int64_t tiles_left, tiles_right, tiles;  // of a cluster, and of all batches
   std::int64_t stages_of_k;
   int cluster, clusters;  // blocks of a cluster; clusters of the grid
@@ -70,6 +69,9 @@ bool aligned_for_copies(const Gemm& gemm, Operand which);
 bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& sizes);
 /// Whether a thread has registers for `sums`, beside register operands and scales.
 bool sums_fit(const CudaWgmma& config, const WgmmaSizes& sizes, int sums);
+/// Whether the copy engine can bring a problem's scales of blocks along k: rows of A's are whole 16
+/// bytes, so that each tile, whose k is not divided, has whole fours of stages.
+bool scales_may_be_copied(const Gemm& gemm);
 bool counters_fit(const WgmmaSizes& sizes);
 /// Whether the positions at which stream-K cuts fit 31 bits.
 bool stream_fits(Sharing sharing, const WgmmaSizes& sizes);

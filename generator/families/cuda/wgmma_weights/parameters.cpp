@@ -20,6 +20,7 @@ Parameters wgmma_weights_parameters(const Canonical& p, const DeviceCaps& d,
   v["weights"] = "1";
   // Each stage has scales of its own. Stored proofs name this value.
   v["block_scales"] = "1";
+  v["tma_scales"] = "0";
   return out;
 }
 
