@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "generator/problem/operands.h"
 #include "generator/space/family.h"
@@ -12,9 +11,9 @@
 namespace kiln {
 namespace {
 
-std::size_t slot_of(const void* const (&pointers)[5], std::size_t slots) {
+std::size_t slot_of(std::span<const void* const> addresses, std::size_t slots) {
   std::uint64_t mix = 0;
-  for (const void* p : pointers)
+  for (const void* p : addresses)
     mix = (mix ^ reinterpret_cast<std::uintptr_t>(p)) * 0x9e3779b97f4a7c15;
   return static_cast<std::size_t>(mix >> 32) % slots;
 }
@@ -31,10 +30,6 @@ Result<std::unique_ptr<GpuPlan>> GpuPlan::make(Shared shared, gpu::SharedModule 
   auto kernel = gpu::GpuKernel::make(std::move(module),
                                      family_of(config, caps.vendor).launch(problem, caps, config));
   if (!kernel) return tl::unexpected(kernel.error());
-  if (kernel->description().maps.size() > std::size(Maps{}.maps))
-    return fail(ErrorCode::internal,
-                fmt::format("{} tensor maps: a plan keeps {}", kernel->description().maps.size(),
-                            std::size(Maps{}.maps)));
   plan->workspace_bytes_ = kernel->description().workspace_bytes;
   plan->zeroed_bytes_ = kernel->description().zeroed_bytes;
   if (plan->zeroed_bytes_ % GpuResources::kAlignment != 0)
@@ -82,14 +77,13 @@ Result<void*> GpuPlan::workspace(const Operands& operands, gpu::Stream stream) c
 Status GpuPlan::launch(const KilnGpuArgs& args, gpu::Stream stream) const {
   if (library_) return library_->enqueue(args, choice_, stream);
   if (kernel_->description().maps.empty()) return kernel_->enqueue(args, {}, stream);
-  const void* const pointers[] = {args.a, args.b, args.c, args.d, args.workspace};
-  auto& slot = maps_[slot_of(pointers, kMapSlots)];
+  const auto addresses = gpu::map_addresses(args);
+  auto& slot = maps_[slot_of(addresses, kMapSlots)];
   const Maps* kept = slot.load(std::memory_order_acquire);
-  if (kept != nullptr && std::equal(std::begin(pointers), std::end(pointers), kept->pointers))
-      [[likely]]
+  if (kept != nullptr && kept->addresses == addresses) [[likely]]
     return kernel_->enqueue(args, kept->maps, stream);
   Maps fresh;
-  std::copy(std::begin(pointers), std::end(pointers), fresh.pointers);
+  fresh.addresses = addresses;
   if (Status ok = kernel_->encode(args, fresh.maps); !ok) return ok;
   // A taken slot stays as it is: its maps may be in use by another thread right now.
   if (kept == nullptr) {

@@ -3,6 +3,7 @@
 // graph. Knows no database and no operand rules.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -39,10 +40,10 @@ class GpuPlan {
   const gpu::GpuKernel* kernel() const { return kernel_ ? &*kernel_ : nullptr; }
 
  private:
-  /// The tensor maps of one set of pointers.
+  /// The tensor maps of one set of addresses.
   struct Maps {
-    const void* pointers[5];
-    KilnTensorMap maps[6];
+    std::array<const void*, gpu::kMapOperands> addresses;
+    KilnTensorMap maps[gpu::GpuKernel::kMostMaps];
   };
   static constexpr std::size_t kMapSlots = 16;
 

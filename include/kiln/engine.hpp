@@ -50,10 +50,11 @@ struct Operands {
   /// then: a graph that may run beside other calls of that stream needs one of its own there.
   void* workspace = nullptr;
   std::int64_t workspace_bytes = 0;  ///< of the workspace
-  const void* scale_a = nullptr;     ///< scales of A: fp32 or e8m0 (see Scale), 4-byte aligned
-  const void* scale_b = nullptr;     ///< scales of B, likewise; of weights aligned as their type
-  const void* zero_b = nullptr;      ///< zero points of weights (see Zero)
-  const void* groups = nullptr;      ///< of a grouped problem: an int32 for each (see Grouping)
+  /// Scales of A: fp32 or e8m0 (see Scale), 4-byte aligned at least (see Gemm::alignment).
+  const void* scale_a = nullptr;
+  const void* scale_b = nullptr;  ///< scales of B, likewise; of weights aligned as their type
+  const void* zero_b = nullptr;   ///< zero points of weights (see Zero)
+  const void* groups = nullptr;   ///< of a grouped problem: an int32 for each (see Grouping)
 };
 
 /// Medians of a race, in nanoseconds of one call.

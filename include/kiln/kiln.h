@@ -307,8 +307,8 @@ typedef struct kiln_operands {
   void* workspace;               /**< 256-byte aligned, or NULL: the engine keeps one for each
                                     stream and thread, and for each capture */
   int64_t workspace_bytes;       /**< bytes of the workspace */
-  const void* scale_a;           /**< scales of A, 4-byte aligned */
-  const void* scale_b;           /**< scales of B, 4-byte aligned; of weights as their type */
+  const void* scale_a;           /**< scales of A, 4-byte aligned, see alignment */
+  const void* scale_b;           /**< scales of B, as those of A; of weights as their type */
   const void* zero_b;            /**< zero points of weights */
   const void* groups;            /**< of a grouped problem: an int32 for each group */
 } kiln_operands;

@@ -51,24 +51,6 @@ Status check(const TensorMapSpec& map, std::size_t number) {
   return {};
 }
 
-void* base_of(const KilnGpuArgs& args, MapOperand operand) {
-  switch (operand) {
-    case MapOperand::a:
-      return const_cast<void*>(args.a);
-    case MapOperand::b:
-      return const_cast<void*>(args.b);
-    case MapOperand::d:
-      return args.d;
-    case MapOperand::workspace:
-      return args.workspace;
-    case MapOperand::scale_a:
-      return const_cast<void*>(args.scale_a);
-    case MapOperand::scale_b:
-      return const_cast<void*>(args.scale_b);
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 struct EmulatedKernel::Impl {
@@ -118,9 +100,11 @@ Result<EmulatedKernel> EmulatedKernel::load(std::span<const std::byte> image, Gp
 
 Result<std::vector<KilnTensorMap>> EmulatedKernel::Impl::maps(const KilnGpuArgs& args) const {
   std::vector<KilnTensorMap> out(launch.maps.size());
+  const auto addresses = gpu::map_addresses(args);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const TensorMapSpec& spec = launch.maps[i];
-    auto* base = static_cast<unsigned char*>(base_of(args, spec.operand)) + spec.offset;
+    const void* operand = addresses[static_cast<std::size_t>(spec.operand)];
+    auto* base = static_cast<unsigned char*>(const_cast<void*>(operand)) + spec.offset;
     if (reinterpret_cast<std::uintptr_t>(base) % 16 != 0)
       return fail(ErrorCode::device, fmt::format("tensor map {}: address {} is not 16-byte aligned",
                                                  i, static_cast<void*>(base)));

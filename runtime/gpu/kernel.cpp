@@ -11,30 +11,11 @@ namespace {
 
 /// Clusters of more blocks than this need the device's consent.
 constexpr std::int64_t kPortableCluster = 8;
-constexpr std::size_t kMostMaps = 8;
 
 /// CUtensorMapDataType of each MapElement, in its order.
 constexpr std::array<int, 9> kElementCodes{0, 1, 2, 3, 6, 9, 7, 8, 11};
 /// CUtensorMapInterleave and CUtensorMapFloatOOBfill: none.
 constexpr int kNone = 0;
-
-const void* base_of(const KilnGpuArgs& args, MapOperand which) {
-  switch (which) {
-    case MapOperand::a:
-      return args.a;
-    case MapOperand::b:
-      return args.b;
-    case MapOperand::d:
-      return args.d;
-    case MapOperand::scale_a:
-      return args.scale_a;
-    case MapOperand::scale_b:
-      return args.scale_b;
-    case MapOperand::workspace:
-      break;
-  }
-  return args.workspace;
-}
 
 }  // namespace
 
@@ -139,11 +120,14 @@ Status GpuKernel::bind(const GpuStep& described) {
 Status GpuKernel::encode(const KilnGpuArgs& args, std::span<KilnTensorMap> maps) const {
   constexpr std::array<std::uint32_t, TensorMapSpec::kMaxRank> kOnes{1, 1, 1, 1, 1};
   const Driver& d = device()->driver();
+  const auto addresses = map_addresses(args);
   for (std::size_t i = 0; i < launch_.maps.size(); ++i) {
     const TensorMapSpec& spec = launch_.maps[i];
     if (d.cuTensorMapEncodeTiled == nullptr)
       return fail(ErrorCode::device, "the NVIDIA driver has no cuTensorMapEncodeTiled");
-    auto* address = static_cast<const std::byte*>(base_of(args, spec.operand)) + spec.offset;
+    auto* address =
+        static_cast<const std::byte*>(addresses[static_cast<std::size_t>(spec.operand)]) +
+        spec.offset;
     const Code code = d.cuTensorMapEncodeTiled(
         &maps[i], kElementCodes[static_cast<std::size_t>(spec.element)],
         static_cast<std::uint32_t>(spec.rank), const_cast<std::byte*>(address), spec.dims.data(),

@@ -2,6 +2,7 @@
 // what a launch description says; knows nothing of how it was chosen or how long it takes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -45,10 +46,18 @@ Status launch(const GpuDevice& device, Function function, Dim3 grid, Dim3 block,
 /// the caller's, so this is where A and B are exchanged.
 KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands);
 
+/// What tensor maps may describe, in the order of MapOperand.
+inline constexpr std::size_t kMapOperands = 6;
+inline std::array<const void*, kMapOperands> map_addresses(const KilnGpuArgs& args) {
+  return {args.a, args.b, args.d, args.workspace, args.scale_a, args.scale_b};
+}
+
 /// A module with one launch description bound to it: everything about a call but its pointers.
 /// Immutable, thread-safe.
 class GpuKernel {
  public:
+  static constexpr std::size_t kMostMaps = 8;
+
   /// Errors: device (a missing entry, more shared memory than there is).
   static Result<GpuKernel> make(SharedModule module, GpuLaunch launch);
 
