@@ -41,10 +41,8 @@ static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   const unsigned long long bytes = (unsigned long long)y << 32 | x;
   unsigned out = 0;
   for (int i = 0; i < 4; ++i) {
-    const unsigned pick = selector >> i * 4 & 15;
-    unsigned byte = unsigned(bytes >> (pick & 7) * 8) & 255;
-    if (pick & 8) byte = byte & 128 ? 255 : 0;
-    out |= byte << i * 8;
+    // Three bits of the selector count: prmt.b32 alone spreads signs.
+    out |= (unsigned(bytes >> (selector >> i * 4 & 7) * 8) & 255) << i * 8;
   }
   return out;
 }

@@ -230,6 +230,9 @@ KILN_DEVICE void mma_sync(Acc* sums, const Fragment* a, const Fragment* b) {
 
 #if defined(KILN_MMA_NAME) || defined(KILN_WGMMA_NAME)
 KILN_DEVICE u32 masked_bits(u32 x, u32 mask, u32 bits) { return (x & mask) ^ bits; }
+KILN_DEVICE u32 signs_of_halves(u32 x) {
+  return (x & 0x8000 ? 0xffff : 0) | (x & 0x80000000 ? 0xffff0000 : 0);
+}
 /// The two small floats of a register are of A's type.
 template <typename T>
 KILN_DEVICE KilnEmuFloat kiln_emu_pair(T) {

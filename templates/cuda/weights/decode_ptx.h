@@ -8,6 +8,15 @@ KILN_DEVICE u32 masked_bits(u32 x, u32 mask, u32 bits) {
   return r;
 }
 
+//% if codes == e4m3
+/// The sign bits of bytes 1 and 3, each as all bits of its half. __byte_perm() has no such mode.
+KILN_DEVICE u32 signs_of_halves(u32 x) {
+  u32 r;
+  asm("prmt.b32 %0, %1, %1, 0xbb99;" : "=r"(r) : "r"(x));
+  return r;
+}
+
+//% end
 /// x · y + z, rounded once.
 //% if type_a == bf16
 KILN_DEVICE u32 fma_pairs(u32 x, u32 y, u32 z) {

@@ -59,7 +59,7 @@ KILN_DEVICE Offset offset_of(int) { return {}; }
 /// and added as a NaN. Other codes add zero, which makes +0 of -0: a sum of products is the same.
 KILN_DEVICE u32 floats_of(u32 codes) {
   const u32 magnitudes = codes & 0x7f007f00;
-  const u32 nans = __byte_perm(magnitudes + 0x01000100, 0, 0xbb99);
+  const u32 nans = signs_of_halves(magnitudes + 0x01000100);
   return fma_pairs(magnitudes >> 4, masked_bits(codes, 0x80008000, 0x7b807b80), nans);  // 2^120
 }
 
