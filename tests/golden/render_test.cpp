@@ -85,7 +85,7 @@ const Case kCases[] = {
     {"host_packed_fp32_unpacked_tails", "avx512", 1, "fp32 N N 29 100 300 lda=304",
      "host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=128 pack_a=0 pack_b=0 inner=columns "
      "parallel=none unroll=1 prefetch=8 stream_d=0 fetch_a=8 fetch_b=1",
-     "cpu/packed/packed.cpp"},
+     "cpu/packed/operand.h cpu/packed/tile.h cpu/packed/memory.h cpu/packed/packed.cpp"},
     {"host_packed_fp64_avx2_grid_epilogue", "avx2", 4,
      "fp64 T N 500 400 300 epilogue=bias_row+gelu_erf+residual",
      "host_packed isa=avx2 mr=4 nv=3 kc=256 mc=96 nc=768 pack_a=1 pack_b=1 inner=rows "
@@ -98,7 +98,8 @@ const Case kCases[] = {
     {"host_packed_int8_weights", "avx512_bf16", 1, "int8 N T 32 512 1024 out=fp32 packed_b=1",
      "host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns "
      "parallel=none unroll=1 prefetch=16 stream_d=0 fetch_a=0 fetch_b=0",
-     "cpu/common/panels.h cpu/packed/packed.cpp"},
+     "cpu/common/panels.h cpu/packed/operand.h cpu/packed/tile.h cpu/packed/memory.h "
+     "cpu/packed/packed.cpp"},
     {"host_dot_ahead", "avx512_bf16", 1, "bf16 N N 4008 3 1529",
      "host_dot isa=avx512 mr=8 nr=3 kc=0 mc=0 parallel=none prefetch=0 pack_b=1 ahead=1",
      "cpu/dot/dot.cpp"},
@@ -127,17 +128,20 @@ const Case kCases[] = {
     {"host_packed_bf16_transposed", "avx512_bf16", 1, "bf16 T N 4515 5 3407",
      "host_packed isa=avx512 mr=5 nv=4 kc=16 mc=5 nc=4544 pack_a=1 pack_b=0 inner=rows "
      "parallel=none unroll=4 prefetch=8 stream_d=0 fetch_a=0 fetch_b=0 swap=1",
-     "cpu/packed/transposed.h cpu/packed/packed.cpp"},
+     "cpu/packed/transposed.h cpu/packed/operand.h cpu/packed/tile.h cpu/packed/memory.h "
+     "cpu/packed/packed.cpp"},
     {"host_packed_int8_gate", "avx512_bf16", 1,
      "int8 N T 100 90 3000 out=bf16 gate=silu epilogue=bias_col",
      "host_packed isa=avx512 mr=6 nv=4 kc=1024 mc=96 nc=96 pack_a=1 pack_b=1 inner=columns "
      "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
-     "cpu/common/epilogue.h cpu/packed/packed.cpp"},
+     "cpu/common/epilogue.h cpu/packed/operand.h cpu/packed/tile.h cpu/packed/memory.h "
+     "cpu/packed/packed.cpp"},
     {"host_packed_bf16_gate_interleaved", "avx512_bf16", 1,
      "bf16 N N 100 900 300 gate=sigmoid:interleaved epilogue=bias_col+residual",
      "host_packed isa=avx512 mr=6 nv=4 kc=128 mc=96 nc=96 pack_a=0 pack_b=0 inner=rows "
      "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
-     "cpu/common/epilogue.h cpu/packed/packed.cpp"},
+     "cpu/common/epilogue.h cpu/packed/operand.h cpu/packed/tile.h cpu/packed/memory.h "
+     "cpu/packed/packed.cpp"},
     {"host_dot_gate", "avx512_bf16", 1, "bf16 N T 4 4096 2048 gate=gelu",
      "host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=none prefetch=0", "cpu/dot/dot.cpp"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
@@ -223,7 +227,7 @@ const Case kCases[] = {
      "cuda/wgmma/scales.h cuda/wgmma/wgmma.cu"},
     {"cuda_wgmma_fp8_tma_scales", "sm_90a", 132,
      "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128",
-     "cuda_wgmma left=128 right=192 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cuda_wgmma left=128 right=160 stages=5 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=1 tma_scales=1",
      "cuda/wgmma/tile.h cuda/wgmma/ring.h cuda/wgmma/tma_scales.h cuda/wgmma/scales.h"},

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_371039eb3f087a82.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_2ffb9a50d72f5e1c.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -641,10 +641,9 @@ KILN_INLINE void fetch(Ahead& next) {
 // What computes D^T: the call with its operands exchanged, and tiles that are transposed while they
 // are stored in D. Expects epilogue.h, pack.h, share.h and, from the parameters, kFinishLanes.
 
-// ---- cpu/packed/packed.cpp ----
-// Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h
-// and the parameters.
+// ---- cpu/packed/operand.h ----
+// Where a tile reads: rows of A and columns of B, packed or as the caller left them, by units of
+// kGroup elements of k. Expects abi.h, vector.h, panels.h, ahead.h and the parameters.
 
 /// What is read after the current tiles, of A and of B.
 struct Next {
@@ -685,6 +684,10 @@ struct PanelRows {
     last += sizeof(UnitVec);
   }
 };
+
+// ---- cpu/packed/tile.h ----
+// The register tile of kMr rows by kNv vectors: whole, and where rows or columns are left over.
+// Expects operand.h, epilogue.h, decode.h, transposed.h.
 
 constexpr int kStepsPerFetch = 8;
 /// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that
@@ -787,6 +790,10 @@ KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, 
   ragged_tile<kNv>(in, k, out, row, column, rows, columns, pass);
 }
 
+// ---- cpu/packed/memory.h ----
+// Where a thread reads A and B, and what it keeps in the workspace. Expects abi.h, share.h, panels.h
+// and the parameters.
+
 KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
   return static_cast<const TypeA*>(args.a) + row * args.lda + k;
 }
@@ -829,6 +836,10 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
   return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
           reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
 }
+
+// ---- cpu/packed/packed.cpp ----
+// Packed macro-kernel: blocks of k, n and m around a register tile. Expects share.h, pack.h, tile.h,
+// memory.h.
 
 /// Rows of A from `row` over k, no more than `count` of them.
 KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last, i64 k0, i64 k) {

@@ -21,10 +21,9 @@ constexpr bool kPackB = false;    // B is copied to panels
 constexpr int kFetchA = 8;        // lines of A's next rows that 8 steps fetch ahead
 constexpr int kFetchB = 1;        // lines of B's next block that 8 steps fetch ahead
 
-// ---- cpu/packed/packed.cpp ----
-// Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h
-// and the parameters.
+// ---- cpu/packed/operand.h ----
+// Where a tile reads: rows of A and columns of B, packed or as the caller left them, by units of
+// kGroup elements of k. Expects abi.h, vector.h, panels.h, ahead.h and the parameters.
 
 /// What is read after the current tiles, of A and of B.
 struct Next {
@@ -47,6 +46,10 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
   if (count >= kGroup) return load<Unit>(from);
   return gather_unit(from, 1, count);
 }
+
+// ---- cpu/packed/tile.h ----
+// The register tile of kMr rows by kNv vectors: whole, and where rows or columns are left over.
+// Expects operand.h, epilogue.h, decode.h, transposed.h.
 
 constexpr int kStepsPerFetch = 8;
 /// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that
@@ -164,6 +167,10 @@ KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, 
   ragged_tile<kNv>(in, k, out, row, column, rows, columns, pass);
 }
 
+// ---- cpu/packed/memory.h ----
+// Where a thread reads A and B, and what it keeps in the workspace. Expects abi.h, share.h, panels.h
+// and the parameters.
+
 KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
   return static_cast<const TypeA*>(args.a) + row * args.lda + k;
 }
@@ -202,6 +209,10 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
   return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
           reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
 }
+
+// ---- cpu/packed/packed.cpp ----
+// Packed macro-kernel: blocks of k, n and m around a register tile. Expects share.h, pack.h, tile.h,
+// memory.h.
 
 /// Rows of A from `row` over k, no more than `count` of them.
 KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last, i64 k0, i64 k) {

@@ -115,11 +115,9 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }
 
-// ---- cpu/packed/packed.cpp ----
-// Packed macro-kernel: blocks of k, n and m around a register tile of kMr rows by kNv vectors.
-// Expects abi.h, vector.h, epilogue.h, share.h, pack.h, panels.h, decode.h, ahead.h, transposed.h
-// and the parameters.
-// Columns are those of D, under each of which are two of op(B).
+// ---- cpu/packed/operand.h ----
+// Where a tile reads: rows of A and columns of B, packed or as the caller left them, by units of
+// kGroup elements of k. Expects abi.h, vector.h, panels.h, ahead.h and the parameters.
 
 /// The operands of one tile: A's rows and B's columns, packed or where the caller left them.
 struct Operand {
@@ -151,6 +149,10 @@ struct FactorRows {
     second += sizeof(UnitVec);
   }
 };
+
+// ---- cpu/packed/tile.h ----
+// The register tile of kMr rows by kNv vectors: whole, and where rows or columns are left over.
+// Expects operand.h, epilogue.h, decode.h, transposed.h.
 
 constexpr int kStepsPerFetch = 8;
 /// What a tile lacks: nothing, columns of its last vector, or rows, columns and perhaps that
@@ -263,6 +265,10 @@ KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, 
   ragged_tile<kNv>(in, k, out, row, column, rows, columns, pass);
 }
 
+// ---- cpu/packed/memory.h ----
+// Where a thread reads A and B, and what it keeps in the workspace. Expects abi.h, share.h, panels.h
+// and the parameters.
+
 KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
   return static_cast<const TypeA*>(args.a) + row * args.lda + k;
 }
@@ -318,6 +324,11 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
   return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
           reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
 }
+
+// ---- cpu/packed/packed.cpp ----
+// Packed macro-kernel: blocks of k, n and m around a register tile. Expects share.h, pack.h, tile.h,
+// memory.h.
+// Columns are those of D, under each of which are two of op(B).
 
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
 static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
