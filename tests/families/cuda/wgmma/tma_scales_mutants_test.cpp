@@ -23,7 +23,7 @@ const Base kWide{"tma_scales_wide", "sm_90a",
                            .tma_scales = true}};
 /// Warpgroups with tiles of their own, each of which skips the stages of the other's.
 const Base kPingpong{"tma_scales_pingpong", "sm_90a",
-                     "fp8 N T 500 256 1500 scale=1x128:128x128 align=16 lda=1504 ldb=1504",
+                     "fp8 N T 500 256 1000 scale=1x128:128x128 align=16 lda=1008 ldb=1008",
                      CudaWgmma{.left = 64,
                                .right = 64,
                                .stages = 6,
