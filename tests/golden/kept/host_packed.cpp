@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_2ffb9a50d72f5e1c.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_b08b569770e09fd3.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -791,8 +791,8 @@ KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, 
 }
 
 // ---- cpu/packed/memory.h ----
-// Where a thread reads A and B, and what it keeps in the workspace. Expects abi.h, share.h, panels.h
-// and the parameters.
+// Where a thread reads A and B, and what it keeps in the workspace. Expects abi.h, share.h,
+// panels.h and the parameters.
 
 KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
   return static_cast<const TypeA*>(args.a) + row * args.lda + k;
@@ -838,8 +838,8 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
 }
 
 // ---- cpu/packed/packed.cpp ----
-// Packed macro-kernel: blocks of k, n and m around a register tile. Expects share.h, pack.h, tile.h,
-// memory.h.
+// Packed macro-kernel: blocks of k, n and m around a register tile. Expects share.h, pack.h,
+// tile.h, memory.h.
 
 /// Rows of A from `row` over k, no more than `count` of them.
 KILN_INLINE Ahead rows_ahead(const KilnArgs& args, i64 row, i64 count, i64 last, i64 k0, i64 k) {

@@ -190,8 +190,8 @@ KILN_INLINE void any_tile(const Operand& in, i64 k, const Output& out, i64 row, 
 }
 
 // ---- cpu/packed/memory.h ----
-// Where a thread reads A and B, and what it keeps in the workspace. Expects abi.h, share.h, panels.h
-// and the parameters.
+// Where a thread reads A and B, and what it keeps in the workspace. Expects abi.h, share.h,
+// panels.h and the parameters.
 
 KILN_INLINE const TypeA* a_at(const KilnArgs& args, i64 row, i64 k) {
   return static_cast<const TypeA*>(args.a) + k * args.lda + row;
@@ -235,8 +235,8 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
 }
 
 // ---- cpu/packed/packed.cpp ----
-// Packed macro-kernel: blocks of k, n and m around a register tile. Expects share.h, pack.h, tile.h,
-// memory.h.
+// Packed macro-kernel: blocks of k, n and m around a register tile. Expects share.h, pack.h,
+// tile.h, memory.h.
 
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
 static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
