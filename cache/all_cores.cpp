@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -9,13 +11,24 @@ namespace kiln {
 
 void on_all_cores(std::size_t count, const std::function<void(std::size_t)>& one) {
   std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr thrown;
   const auto work = [&] {
-    for (std::size_t i; (i = next++) < count;) one(i);
+    try {
+      for (std::size_t i; (i = next++) < count;) one(i);
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(mutex);
+      if (!thrown) thrown = std::current_exception();
+    }
   };
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < std::min(cores, count); ++i) others.emplace_back(work);
-  work();
+  {
+    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min(cores, count); ++i) others.emplace_back(work);
+    work();
+  }
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 }  // namespace kiln

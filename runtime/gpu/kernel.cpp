@@ -12,6 +12,9 @@ namespace {
 /// Clusters of more blocks than this need the device's consent.
 constexpr std::int64_t kPortableCluster = 8;
 
+static_assert(static_cast<std::size_t>(MapOperand::scale_b) + 1 == kMapOperands,
+              "map_addresses() knows the address of each MapOperand");
+
 /// CUtensorMapDataType of each MapElement, in its order.
 constexpr std::array<int, 9> kElementCodes{0, 1, 2, 3, 6, 9, 7, 8, 11};
 /// CUtensorMapInterleave and CUtensorMapFloatOOBfill: none.

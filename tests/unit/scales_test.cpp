@@ -249,6 +249,25 @@ TEST(Scales, TheEngineRunsThemOnTheCpu) {
   }
 }
 
+// Up to 16 bytes, which tensor maps of scales need; others keep the 4 that loads need.
+TEST(Scales, OfBlocksAreAsAlignedAsTheMatrices) {
+  Gemm g = fp8(8, 16, 256, Scale::line_128, Scale::square_128);
+  for (const auto& [promised, wanted] : {std::pair{1, 4}, {8, 8}, {16, 16}, {256, 16}}) {
+    g.alignment = promised;
+    EXPECT_EQ(address_alignment(g, Operand::scale_a), wanted);
+    EXPECT_EQ(address_alignment(g, Operand::scale_b), wanted);
+  }
+  for (Gemm other :
+       {fp8(8, 16, 256, Scale::line, Scale::tensor), mx(8, 16, 256, fp8_e4m3, fp8_e4m3)}) {
+    other.alignment = 16;
+    EXPECT_EQ(address_alignment(other, Operand::scale_a), 4);
+    EXPECT_EQ(address_alignment(other, Operand::scale_b), 4);
+  }
+  const Gemm weights =
+      parse_gemm("bf16_int4 N T 8 16 256 group=128 scale_type=bf16 align=16").value();
+  EXPECT_EQ(address_alignment(weights, Operand::scale_b), 2);
+}
+
 TEST(Scales, CallsNeedThem) {
   const Gemm g = fp8(4, 5, 128, Scale::line_128, Scale::square_128);
   const auto plan = bare_plan(g, 1);

@@ -56,6 +56,30 @@ TEST_F(WorkerTest, AnEndlessLoop) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
+// The budget is spent when the first is given up.
+TEST_F(WorkerTest, AnEndlessFirstCandidateLeavesTheNextItsChance) {
+  plant(configs_[0], "for (;;) asm volatile(\"\");");
+  input_.options.budget = std::chrono::seconds(1);
+  const auto bench = worker_bench(input_, compiler_).value();
+  const auto rows = bench->screen({configs_[0], configs_[1]});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(name(rows[0].failure().kind), name(Failure::Kind::timed_out));
+  EXPECT_TRUE(rows[1].ok()) << rows[1].failure().detail;
+}
+
+// As on a machine whose memory is slow to come: calls end 4 s from now, beyond a candidate's 2 s.
+TEST_F(WorkerTest, AFirstCandidateThatIsLateIsAskedAgain) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::uint64_t ticks = __builtin_ia32_rdtsc();
+  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(100)) {
+  }
+  const std::uint64_t second = (__builtin_ia32_rdtsc() - ticks) * 10;
+  const Measured row = screen_fault("while (__builtin_ia32_rdtsc() < " +
+                                    std::to_string(ticks + 4 * second) + "ull) {}");
+  ASSERT_TRUE(row.ok()) << row.failure().detail;
+  EXPECT_TRUE(row.verified);
+}
+
 TEST_F(WorkerTest, AWriteFarPastTheEnd) {
   expect_failure("for (long long i = 0; i < 4096; ++i) d[args->m * args->ldd + i] = 1;",
                  Failure::Kind::out_of_bounds, "SIGSEGV at 0x");

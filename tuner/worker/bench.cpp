@@ -26,9 +26,10 @@ namespace {
 constexpr double kHardLimit = 1.4;
 // Of the budget, for the first candidate: the next must have a chance should it hang.
 constexpr double kFirstShare = 0.8;
-// The first candidate that times out is asked again so often, with twice the time: what it waits
-// for, fresh memory above all, may be slower than any limit foresees.
-constexpr int kFirstRetries = 2;
+// Until a candidate has answered, one that times out is asked again so often, with twice the time:
+// what it waits for, fresh memory above all, may be slower than any limit foresees. A kernel may
+// hang as well, so that so many candidates have this chance.
+constexpr int kFirstRetries = 2, kMostSilent = 2;
 constexpr double kLockPatienceSeconds = 120;
 
 std::string words_of(const nlohmann::json& told) {
@@ -91,10 +92,10 @@ class WorkerBench final : public Bench {
     if (!group.empty()) code_.of(group.front(), compiling);
     std::vector<Measured> rows;
     for (const Config& config : group) {
-      if (begun_ && (out_of_time() || cancelled())) break;
+      if ((begun_ && out_of_time()) || ((begun_ || silent_ > 0) && cancelled())) break;
       std::optional<Measured> row = screen_one(config);
       if (!row) break;
-      begun_ = true;
+      begun_ = begun_ || !timed_out(*row) || ++silent_ == kMostSilent;
       rows.push_back(std::move(*row));
       report(Progress::Stage::screen, rows.size(), group.size());
     }
@@ -198,16 +199,9 @@ class WorkerBench final : public Bench {
         begun_
             ? std::max(kLeastCandidateSeconds, kHardLimit * options_.budget.count() - seconds())
             : std::max(candidate_seconds(gemm_, device_, 0), kFirstShare * options_.budget.count());
-    const auto screened = [&](double allowed) {
-      return ask({{"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}},
-                 {&compiled.artifact.binary->image}, allowed);
-    };
-    double allowed = std::min(limit, left);
-    auto reply = screened(allowed);
-    for (int i = 0; i < kFirstRetries && !begun_ && !broken_ && !cancelled(); ++i) {
-      if (reply || reply.error().kind != Failure::Kind::timed_out) break;
-      reply = screened(allowed *= 2);
-    }
+    const auto reply =
+        ask_patiently({{"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}},
+                      {&compiled.artifact.binary->image}, std::min(limit, left));
     if (!reply) {
       if (broken_) return std::nullopt;
       if (begun_ && left < limit && reply.error().kind == Failure::Kind::timed_out)
@@ -285,6 +279,22 @@ class WorkerBench final : public Bench {
     }
   }
 
+  static bool timed_out(const Measured& row) {
+    return !row.ok() && row.failure().kind == Failure::Kind::timed_out;
+  }
+
+  /// ask(), as often as a candidate that times out may be asked before any has answered.
+  tl::expected<Message, Failure> ask_patiently(
+      const nlohmann::json& request, const std::vector<const std::vector<std::byte>*>& images,
+      double seconds_allowed) {
+    auto reply = ask(request, images, seconds_allowed);
+    for (int i = 0; i < kFirstRetries && !begun_ && !broken_ && !cancelled(); ++i) {
+      if (reply || reply.error().kind != Failure::Kind::timed_out) break;
+      reply = ask(request, images, seconds_allowed *= 2);
+    }
+    return reply;
+  }
+
   /// One request about the candidates with these images, the worker being restarted first when it
   /// is gone.
   tl::expected<Message, Failure> ask(const nlohmann::json& request,
@@ -348,7 +358,9 @@ class WorkerBench final : public Bench {
   int culprit_ = 0;
   bool peer_races_ = true;  // false once it has crashed a worker
   bool broken_ = false;     // no worker can be started any more
-  bool begun_ = false;      // the first candidate runs whatever the budget
+  bool begun_ =
+      false;        // one has answered, or kMostSilent have not: the first run whatever the budget
+  int silent_ = 0;  // candidates that timed out before
   bool told_of_cage_ = false;
   bool resting_ = false;  // the worker has no problem
 };

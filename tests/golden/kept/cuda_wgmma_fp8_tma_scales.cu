@@ -84,7 +84,8 @@ static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle 
 // Scales of four stages come together, by the copy engine: four of each left row and, behind them,
 // of every kRightShare rows of the right tile, those in lines of 128 bytes, where copies may begin.
 // A stage is copied when the one kStages before it has been read, so that so many places suffice.
-constexpr int kScaleStages = 4, kScalePlaces = (kStages + kScaleStages - 1 + kScaleStages - 1) / kScaleStages;
+constexpr int kScaleStages = 4,
+              kScalePlaces = (kStages + kScaleStages - 1 + kScaleStages - 1) / kScaleStages;
 constexpr int kRightScales = kRightTile / kRightShare, kRightScalesAt = kLeftTile * 16;
 constexpr int kCopiedScaleBytes = (kLeftTile + kRightScales) * 16;
 constexpr int kScaleBytes = kRightScalesAt + kRightScales * 128;  // of a place

@@ -59,6 +59,8 @@ const std::vector<Mutant> kMutants{
     {&kZeros, "counts sixteenths as ones", "0xd400 | more << 4", "0xd400 | more"},
     {&kColumns, "forgets the sign", "0xc300c300", "0xc380c380"},
     {&kParts, "takes the upper bytes twice", "i == 0 ? 0x4140 : 0x4342", "0x4342"},
+    {&kFloats, "spreads signs by an intrinsic that cannot",
+     "signs_of_halves(magnitudes + 0x01000100)", "__byte_perm(magnitudes + 0x01000100, 0, 0xbb99)"},
     {&kFloats, "forgets the sign of a float", "0x80008000", "0x00000000"},
     {&kFloats, "moves a float's bits too far", "magnitudes >> 4", "magnitudes >> 5"},
     {&kFloats, "has another bias", "0x7b807b80", "0x7c007c00"},
