@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "runtime/buffers.h"
 #include "tuner/verify/data.h"
+#include "tuner/verify/quantised.h"
 #include "tuner/verify/terms.h"
 
 namespace kiln {
@@ -54,6 +56,14 @@ std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const v
     for (std::size_t x = 0; x < length; ++x) {
       const std::int64_t i = rows ? index : std::int64_t(x), j = rows ? std::int64_t(x) : index;
       const double got = load_element(g.d.dtype, d, d_index(g, p.lines.batch, i, j));
+      if (g.scale_d != Scale::none) {
+        const auto scale = static_cast<float>(
+            load_element(fp32, o.scale_d, place_of_scale(g, p.lines.batch, i, j)));
+        if (!accepts_code(g.d.dtype, value[x], error[x], scale, got))
+          return fmt::format("D[{},{}] of batch {} is {} times {}, expected {} within {:.3g}", i, j,
+                             p.lines.batch, got, scale, value[x], error[x]);
+        continue;
+      }
       if (!accepts(g.d.dtype, value[x], error[x], got))
         return fmt::format("D[{},{}] of batch {} is {}, expected {} within {:.3g}", i, j,
                            p.lines.batch, got, value[x], error[x]);

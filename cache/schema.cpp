@@ -232,6 +232,9 @@ constexpr const char* kVersion12 =
 // read. Frames that are there stay as they are; Store::compact() makes them anew.
 constexpr const char* kVersion13 = "";
 
+constexpr const char* kVersion14 =
+    "ALTER TABLE problem ADD COLUMN scale_d TEXT NOT NULL DEFAULT 'none';";
+
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},
                                      {3, kVersion3},
@@ -244,7 +247,8 @@ constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {10, kVersion10},
                                      {11, kVersion11},
                                      {12, kVersion12},
-                                     {13, kVersion13}};
+                                     {13, kVersion13},
+                                     {14, kVersion14}};
 
 }  // namespace
 

@@ -183,6 +183,17 @@ void draw_groups(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (validate(groups)) g = groups;
 }
 
+/// Codes with scales in the place of D, in rows.
+void draw_scale_of_d(Draw& draw, const DeviceCaps& caps, Gemm& g) {
+  if (caps.vendor != Vendor::nvidia || !draw.one_in(6)) return;
+  const Scale kinds[] = {Scale::tensor, Scale::line, Scale::line_128};
+  Gemm codes = g.quantised(draw.one_in(3) ? s8 : fp8_e4m3, kinds[draw.below(3)]);
+  codes.epilogue.residual = codes.epilogue.bias_as_d = false;
+  codes.c.order = codes.d.order = Order::row_major;
+  codes.c.ld = codes.d.ld = codes.c.batch_stride = codes.d.batch_stride = 0;
+  if (validate(codes)) g = codes;
+}
+
 void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   const int alignments[] = {4, 16, 64};
   if (draw.one_in(3)) g.alignment = alignments[draw.below(3)];
@@ -205,6 +216,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_epilogue(draw, g);
   draw_gate(draw, g);
   draw_groups(draw, caps, g);
+  draw_scale_of_d(draw, caps, g);
   draw_promises(draw, caps, g);
   return g;
 }

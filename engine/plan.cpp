@@ -68,6 +68,7 @@ OperandRules rules_for(const Gemm& g, Vendor vendor) {
     rule.bits = static_cast<std::uintptr_t>(alignment) - 1;
   }
   rules.takes_c = present(g, Operand::c);
+  if (is_output(g, Operand::scale_d)) rules.written_scales = rules[Operand::scale_d].bytes;
   rules.c_may_be_d = g.ldc() == g.ldd() && (g.batch == 1 || g.stride_c() == g.stride_d());
   return rules;
 }
@@ -108,6 +109,7 @@ template <bool Plain = false>
 inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
   const OperandRules& r = plan.rules;
   const std::uintptr_t d = address(o.d), d_bytes = r[Operand::d].bytes;
+  const std::uintptr_t scales = address(o.scale_d);
   const bool reads_c = o.beta != 0, c_is_d = o.c == o.d && r.c_may_be_d;
   bool wrong = (d == 0) | (reads_c & !r.takes_c);
   for_each_operand([&](auto which) __attribute__((always_inline)) {
@@ -118,6 +120,8 @@ inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
     bool suspect = (x & r[kWhich].bits) != 0;
     if constexpr (kWhich != Operand::d) {
       const bool meets_d = ranges_meet(x, bytes, d, d_bytes);
+      if constexpr (!Plain && kWhich != Operand::scale_d)
+        suspect |= (r.written_scales != 0) & ranges_meet(x, bytes, scales, r.written_scales);
       suspect |= ((bytes != 0) & (x == 0)) | (kWhich == Operand::c ? !c_is_d & meets_d : meets_d);
     }
     if constexpr (kWhich == Operand::c) suspect &= reads_c;
@@ -149,6 +153,25 @@ Bytes2d shape_of(const Gemm& g, Operand which, const void* pointer, std::uintptr
           .stride = g.batch == 1 ? 0 : bytes_of(type, batch_stride(g, which))};
 }
 
+/// What a call writes, against all other operands.
+Status nothing_overlaps(const std::array<Named, kOperandCount>& all, const Named& written,
+                        const OperandRules& rules) {
+  for (const Named& x : all) {
+    if (x.which == written.which) continue;
+    if (!ranges_meet(address(x.pointer), x.rule.bytes, address(written.pointer),
+                     written.rule.bytes))
+      continue;
+    const bool d = written.which == Operand::d;
+    if (d && x.which == Operand::c && x.pointer == written.pointer && rules.c_may_be_d) continue;
+    if (share_bytes(x.shape, written.shape))
+      return fail(ErrorCode::bad_input,
+                  fmt::format("{} = {} overlaps {} = {}{}", name(x.which), fmt::ptr(x.pointer),
+                              name(written.which), fmt::ptr(written.pointer),
+                              d ? ": only c may be d, laid out alike" : ", which is written"));
+  }
+  return {};
+}
+
 /// The careful look at operands that the quick one found something about: an error, or nothing when
 /// only the outlines meet (blocks of columns of one buffer, say).
 Status examine(const Plan::Impl& plan, const Operands& o, const void* b) {
@@ -174,17 +197,10 @@ Status examine(const Plan::Impl& plan, const Operands& o, const void* b) {
                          : fmt::format("{} = {}: must be {}-byte aligned", name(x.which),
                                        fmt::ptr(x.pointer), x.rule.bits + 1));
   }
-  const Named& d = all[index_of(Operand::d)];
-  for (const Named& x : all) {
-    if (x.which == Operand::d) continue;
-    if (!ranges_meet(address(x.pointer), x.rule.bytes, address(o.d), d.rule.bytes)) continue;
-    if (x.which == Operand::c && x.pointer == o.d && plan.rules.c_may_be_d) continue;
-    if (share_bytes(x.shape, d.shape))
-      return fail(ErrorCode::bad_input,
-                  fmt::format("{} = {} overlaps d = {}: only c may be d, laid out alike",
-                              name(x.which), fmt::ptr(x.pointer), fmt::ptr(o.d)));
-  }
-  return {};
+  if (plan.rules.written_scales != 0)
+    if (Status ok = nothing_overlaps(all, all[index_of(Operand::scale_d)], plan.rules); !ok)
+      return ok;
+  return nothing_overlaps(all, all[index_of(Operand::d)], plan.rules);
 }
 
 }  // namespace

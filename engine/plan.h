@@ -39,8 +39,9 @@ struct OperandRule {
 /// What a call's operands must be, worked out once for a problem.
 struct OperandRules {
   std::array<OperandRule, kOperandCount> each;
-  bool takes_c = true;      // a gated problem has none
-  bool c_may_be_d = false;  // C and D lie alike, so they may be the same
+  bool takes_c = true;                // a gated problem has none
+  bool c_may_be_d = false;            // C and D lie alike, so they may be the same
+  std::uintptr_t written_scales = 0;  // bytes of D's scales, where calls write them
   const OperandRule& operator[](Operand which) const { return each[index_of(which)]; }
 };
 

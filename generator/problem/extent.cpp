@@ -24,8 +24,10 @@ Extent matrix_extent(const Gemm& gemm, Operand which) {
 
 Extent scale_extent(const Gemm& gemm, Operand which) {
   const auto [lines, along] = scale_block(scale_of(gemm, which));
-  const std::int64_t of = which == Operand::scale_a ? gemm.m : gemm.columns_of_b();
-  return {.length = along == 0 ? 1 : gemm.k / along + (gemm.k % along != 0),
+  const std::int64_t length = which == Operand::scale_d ? gemm.n : gemm.k;
+  const bool of_b = which == Operand::scale_b || which == Operand::zero_b;
+  const std::int64_t of = of_b ? gemm.columns_of_b() : gemm.m;
+  return {.length = along == 0 ? 1 : length / along + (length % along != 0),
           .lines = of / lines + (of % lines != 0)};
 }
 
@@ -38,13 +40,14 @@ bool present(const Gemm& gemm, Operand which) {
     case Operand::d:
       return true;
     case Operand::c:
-      return gemm.epilogue.gate == Gate::none;
+      return gemm.epilogue.gate == Gate::none && gemm.scale_d == Scale::none;
     case Operand::bias:
       return gemm.epilogue.bias != Bias::none;
     case Operand::residual:
       return gemm.epilogue.residual;
     case Operand::scale_a:
     case Operand::scale_b:
+    case Operand::scale_d:
       return scale_of(gemm, which) != Scale::none;
     case Operand::zero_b:
       return gemm.zero != Zero::none;
@@ -52,6 +55,11 @@ bool present(const Gemm& gemm, Operand which) {
       return gemm.grouping != Grouping::none;
   }
   return false;
+}
+
+bool is_output(const Gemm& gemm, Operand which) {
+  return which == Operand::d || (which == Operand::scale_d && gemm.scale_d != Scale::none &&
+                                 gemm.scale_d != Scale::tensor);
 }
 
 const Matrix& matrix(const Gemm& gemm, Operand which) {
@@ -76,6 +84,7 @@ DType dtype_of(const Gemm& gemm, Operand which) {
     return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
   }
   if (which == Operand::zero_b && gemm.zero == Zero::integer) return gemm.b.dtype;
+  if (which == Operand::scale_d) return DType::fp32;
   return scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : gemm.scale_type;
 }
 
@@ -98,6 +107,7 @@ int address_alignment(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return gemm.alignment;
   if (which == Operand::bias) return 1;
   if (which == Operand::groups) return size_of(DType::s32);
+  if (which == Operand::scale_d) return size_of(DType::fp32);
   if (has_weights(gemm)) return size_of(dtype_of(gemm, which));
   // Scales are read four bytes at a time, or copied by tensor maps, which ask for 16.
   return follows_alignment(gemm, which) ? std::clamp(gemm.alignment, 4, 16) : 4;
@@ -165,6 +175,9 @@ Scale scale_of(const Gemm& gemm, Operand which) {
     case Operand::scale_b:
     case Operand::zero_b:
       return gemm.scale_b;
+    case Operand::d:
+    case Operand::scale_d:
+      return gemm.scale_d;
     default:
       return Scale::none;
   }

@@ -17,9 +17,11 @@ struct Extent {
   std::int64_t lines = 0;
 };
 
-/// Whether calls of this problem have it. C counts as present, but with a gate: whether it is read
-/// is up to beta.
+/// Whether calls of this problem have it. C counts as present, but with a gate or scales of D:
+/// whether it is read is up to beta.
 bool present(const Gemm& gemm, Operand which);
+/// Whether calls write it: D, and its scales where they follow from it.
+bool is_output(const Gemm& gemm, Operand which);
 /// How a matrix is stored, the residual as D is. `which` is a matrix.
 const Matrix& matrix(const Gemm& gemm, Operand which);
 /// Of its elements; e8m0 scales count as u8.
@@ -84,7 +86,7 @@ constexpr bool blocks_along_k(Scale s) { return scale_block(s).along > 0; }
 constexpr Operand scales_of(Operand which) {
   return which == Operand::a ? Operand::scale_a : Operand::scale_b;
 }
-/// The kind of A or B's scales; `which` names the matrix or its scales.
+/// The kind of A, B or D's scales; `which` names the matrix or its scales.
 Scale scale_of(const Gemm& gemm, Operand which);
 /// Bytes of one scale of operands that are no weights.
 constexpr int scale_size(Scale s) { return s == Scale::none ? 0 : s == Scale::mx_32 ? 1 : 4; }

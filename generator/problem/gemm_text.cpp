@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -37,9 +38,10 @@ constexpr NumberKey kNumberKeys[] = {
 };
 
 constexpr std::string_view kKeys[] = {
-    "batch",    "lda",   "ldb",        "ldc",  "ldd",      "stride_a", "stride_b", "stride_c",
-    "stride_d", "order", "out",        "acc",  "epilogue", "align",    "packed_b", "scale",
-    "numerics", "group", "scale_type", "zero", "gate",     "groups",   "grouped",  "expected_rows"};
+    "batch",    "lda",      "ldb",           "ldc",    "ldd",        "stride_a", "stride_b",
+    "stride_c", "stride_d", "order",         "out",    "acc",        "epilogue", "align",
+    "packed_b", "scale",    "numerics",      "group",  "scale_type", "zero",     "gate",
+    "groups",   "grouped",  "expected_rows", "scale_d"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};
@@ -176,6 +178,18 @@ Status read_epilogue(std::string_view text, Epilogue& e) {
   return {};
 }
 
+/// The one of `kinds` that `word` names; `known` are their names, for the error.
+template <typename Kind>
+Status read_kind(std::string_view key, std::string_view word, std::initializer_list<Kind> kinds,
+                 std::string_view known, Kind& out) {
+  for (const Kind kind : kinds) {
+    if (word != name(kind)) continue;
+    out = kind;
+    return {};
+  }
+  return bad_input("{} = \"{}\": must be {}", key, word, known);
+}
+
 Status read_scale(std::string_view word, std::string_view whole, Scale& out) {
   for (Scale s : {Scale::none, Scale::line, Scale::line_128, Scale::square_128, Scale::mx_32,
                   Scale::tensor}) {
@@ -197,38 +211,11 @@ Status read_group(std::string_view word, Gemm& g) {
   return bad_input("group = \"{}\": must be 32, 64, 128, k or 128x128", word);
 }
 
-Status read_zero(std::string_view word, Zero& out) {
-  for (const Zero kind : {Zero::none, Zero::integer, Zero::floating}) {
-    if (word != name(kind)) continue;
-    out = kind;
-    return {};
-  }
-  return bad_input("zero = \"{}\": must be none, int or float", word);
-}
-
 Status read_scales(std::string_view text, Gemm& g) {
   if (g.scale_b != Scale::none) return bad_input("scale = {}: group names the scales", text);
   const std::size_t colon = text.find(':');
   if (Status status = read_scale(text.substr(0, colon), text, g.scale_a); !status) return status;
   return read_scale(colon == text.npos ? text : text.substr(colon + 1), text, g.scale_b);
-}
-
-Status read_numerics(std::string_view word, Numerics& out) {
-  for (const Numerics kind : {Numerics::ieee, Numerics::fast, Numerics::tensor}) {
-    if (word != name(kind)) continue;
-    out = kind;
-    return {};
-  }
-  return bad_input("numerics = \"{}\": must be ieee, fast or tensor", word);
-}
-
-Status read_grouping(std::string_view word, Grouping& out) {
-  for (const Grouping kind : {Grouping::rows, Grouping::masked}) {
-    if (word != name(kind)) continue;
-    out = kind;
-    return {};
-  }
-  return bad_input("grouped = \"{}\": must be rows or masked", word);
 }
 
 constexpr std::string_view kInterleaved = ":interleaved";
@@ -290,13 +277,21 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
     return {};
   }
   if (key == "scale") return read_scales(value, g);
-  if (key == "numerics") return read_numerics(value, g.numerics);
+  if (key == "scale_d")
+    return read_kind(key, value, {Scale::none, Scale::tensor, Scale::line, Scale::line_128},
+                     "none, tensor, line or 1x128", g.scale_d);
+  if (key == "numerics")
+    return read_kind(key, value, {Numerics::ieee, Numerics::fast, Numerics::tensor},
+                     "ieee, fast or tensor", g.numerics);
   if (key == "gate") return read_gate(value, g.epilogue);
   if (key == "group") return read_group(value, g);
   if (key == "scale_type") return read_dtype(key, value, g.scale_type);
-  if (key == "zero") return read_zero(value, g.zero);
+  if (key == "zero")
+    return read_kind(key, value, {Zero::none, Zero::integer, Zero::floating}, "none, int or float",
+                     g.zero);
   if (key == "groups") return read_number(key, value, g.batch);
-  if (key == "grouped") return read_grouping(value, g.grouping);
+  if (key == "grouped")
+    return read_kind(key, value, {Grouping::rows, Grouping::masked}, "rows or masked", g.grouping);
   return bad_input("\"{}\": no such key; keys are {}{}", key, fmt::join(kKeys, ", "),
                    did_you_mean(key, kKeys));
 }
@@ -364,6 +359,7 @@ std::string text(const Gemm& gemm) {
   if (gemm.zero != Zero::none) add("zero", name(gemm.zero));
   if (gemm.numerics != Numerics::ieee) add("numerics", name(gemm.numerics));
   if (gemm.epilogue.gate != Gate::none) add("gate", gate_word(gemm.epilogue));
+  if (gemm.scale_d != Scale::none) add("scale_d", name(gemm.scale_d));
   return line;
 }
 

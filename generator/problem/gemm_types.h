@@ -31,6 +31,10 @@ inline constexpr std::string_view kIntegerOutputs = "s32 fp32 s8 u8 bf16 fp16";
 
 inline constexpr std::string_view kFp8Outputs = "bf16 fp16 fp32";
 
+/// Those of a D with scales, of whatever operands.
+inline constexpr std::string_view kQuantisedOutputs = "fp8_e4m3 s8";
+constexpr bool holds_quantised(DType t) { return t == fp8_e4m3 || t == s8; }
+
 /// Without scales e5m2·e5m2 is missing because no GPU library offers it either: there would be no
 /// peer and no user. u8·u8 is missing on purpose: no x86 dot-product instruction takes two
 /// unsigned operands.

@@ -44,6 +44,8 @@ Status check_enumerators(const Gemm& g) {
     if (scale_of(g, which) > Scale::line_64)
       return bad_input("scale_{} = {}: no such kind of scales", name(which),
                        static_cast<int>(scale_of(g, which)));
+  if (g.scale_d > Scale::line_64)
+    return bad_input("scale_d = {}: no such kind of scales", static_cast<int>(g.scale_d));
   if (static_cast<std::size_t>(g.scale_type) >= kDTypes.size())
     return bad_input("scale_type = {}: no such type", static_cast<int>(g.scale_type));
   if (g.zero > Zero::floating)
@@ -79,7 +81,10 @@ Status check_types(const Gemm& g) {
   if (g.accumulator != row->accumulator)
     return refuse(fmt::format("accumulator = {}: {} accumulates in {}", name(g.accumulator),
                               row->word, name(row->accumulator)));
-  if (!row->allows_output(g.d.dtype))
+  if (g.scale_d != Scale::none && !holds_quantised(g.d.dtype))
+    return refuse(fmt::format("d.dtype = {}: scale_d = {} gives one of: {}", name(g.d.dtype),
+                              name(g.scale_d), kQuantisedOutputs));
+  if (g.scale_d == Scale::none && !row->allows_output(g.d.dtype))
     return refuse(
         fmt::format("d.dtype = {}: {} gives one of: {}", name(g.d.dtype), row->word, row->outputs));
   if (g.c.dtype != g.d.dtype)
@@ -118,6 +123,16 @@ Status check_weights(const Gemm& g) {
   return {};
 }
 
+Status check_extent_of_scales(const Gemm& g, Operand which) {
+  const Extent e = extent(g, which);
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(e.lines, e.length, &bytes) ||
+      __builtin_mul_overflow(bytes, g.batch, &bytes) || __builtin_mul_overflow(bytes, 4, &bytes))
+    return bad_input("{} = {}: {} lines of {} scales do not fit 64 bits", name(which),
+                     name(scale_of(g, which)), e.lines, e.length);
+  return {};
+}
+
 Status check_scale(const Gemm& g, Operand which) {
   const Scale scale = scale_of(g, which);
   const DType type = matrix(g, which).dtype;
@@ -137,13 +152,7 @@ Status check_scale(const Gemm& g, Operand which) {
   if (scale == Scale::tensor && lines > kEveryLine)
     return bad_input("{} = {}: scale_{} = {} needs at most {}", which == Operand::a ? "m" : "n",
                      lines, name(which), name(scale), kEveryLine);
-  const Extent e = extent(g, scales_of(which));
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(e.lines, e.length, &bytes) ||
-      __builtin_mul_overflow(bytes, g.batch, &bytes) || __builtin_mul_overflow(bytes, 4, &bytes))
-    return bad_input("scale_{} = {}: {} lines of {} scales do not fit 64 bits", name(which),
-                     name(scale), e.lines, e.length);
-  return {};
+  return check_extent_of_scales(g, scales_of(which));
 }
 
 Status check_scales(const Gemm& g) {
@@ -193,6 +202,23 @@ Status check_numerics(const Gemm& g) {
   return {};
 }
 
+Status check_scale_of_d(const Gemm& g) {
+  if (g.scale_d == Scale::none) return {};
+  const auto refuse = [&](std::string why) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("scale_d = {}: {}", name(g.scale_d), std::move(why)));
+  };
+  if (g.scale_d != Scale::tensor && g.scale_d != Scale::line && g.scale_d != Scale::line_128)
+    return refuse("must be none, tensor, line or 1x128");
+  if (g.accumulator == fp64) return refuse("accumulator = fp64: scales are fp32");
+  if (g.epilogue.residual) return refuse("epilogue.residual = true: codes are not added");
+  if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
+  if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
+  if (g.scale_d == Scale::tensor && g.m > kEveryLine)
+    return bad_input("m = {}: scale_d = {} needs at most {}", g.m, name(g.scale_d), kEveryLine);
+  return check_extent_of_scales(g, Operand::scale_d);
+}
+
 Status check_bias(const Gemm& g) {
   if (!g.epilogue.bias_as_d) return {};
   if (g.epilogue.bias == Bias::none)
@@ -216,7 +242,7 @@ Status check_gate(const Gemm& g) {
   };
   if (e.activation != Activation::none)
     return refuse(fmt::format("epilogue.activation = {}: must be none", name(e.activation)));
-  if (!is_floating(g.d.dtype))
+  if (!is_floating(g.d.dtype) && g.scale_d == Scale::none)
     return refuse(fmt::format("d.dtype = {}: must be a floating-point type", name(g.d.dtype)));
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
   if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
@@ -311,7 +337,7 @@ Status check_alignment(const Gemm& g) {
 
 Status validate(const Gemm& gemm) {
   for (auto check : {check_enumerators, check_sizes, check_types, check_scales, check_numerics,
-                     check_bias, check_gate, check_groups, check_output_layout})
+                     check_scale_of_d, check_bias, check_gate, check_groups, check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;

@@ -8,7 +8,7 @@ std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, std::
   const std::int64_t at = group * batch_stride(gemm, which);
   if (first_row == 0 || !shared_by_batches(gemm, which)) return at;
   if (which == Operand::bias) return at + first_row;
-  if (which == Operand::scale_a && gemm.scale_a == Scale::tensor) return at;
+  if (!row_of(which).matrix && scale_of(gemm, which) == Scale::tensor) return at;
   const bool along_rows = row_of(which).matrix && (matrix(gemm, which).order == Order::row_major) ==
                                                       matrix(gemm, which).transposed;
   return at + first_row * (along_rows ? 1 : leading_dimension(gemm, which));

@@ -52,7 +52,7 @@ void move_to_group(const Gemm& gemm, Pointers& pointers, std::int64_t group,
   for_each_operand([&](auto which) {
     auto& at = pointer<which>(pointers);
     if (which == Operand::groups || at == nullptr || !present(gemm, which)) return;
-    // D alone is written, and what is read is const in every struct of pointers.
+    // What is written is not const in any struct of pointers.
     auto* const bytes = static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(at)));
     at = bytes + bytes_of(dtype_of(gemm, which), to_group(gemm, which, group, rows.first));
   });

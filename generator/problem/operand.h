@@ -13,7 +13,19 @@
 
 namespace kiln {
 
-enum class Operand : std::uint8_t { a, b, c, d, bias, residual, scale_a, scale_b, zero_b, groups };
+enum class Operand : std::uint8_t {
+  a,
+  b,
+  c,
+  d,
+  bias,
+  residual,
+  scale_a,
+  scale_b,
+  zero_b,
+  groups,
+  scale_d
+};
 
 /// What is the same for all problems.
 struct OperandRow {
@@ -41,6 +53,7 @@ inline constexpr std::array kOperandRows{
     OperandRow{.which = Operand::scale_b, .name = "scale_b", .swapped = Operand::scale_a},
     OperandRow{.which = Operand::zero_b, .name = "zero_b", .swapped = Operand::zero_b},
     OperandRow{.which = Operand::groups, .name = "groups", .swapped = Operand::groups},
+    OperandRow{.which = Operand::scale_d, .name = "scale_d", .swapped = Operand::scale_d},
 };
 inline constexpr std::size_t kOperandCount = kOperandRows.size();
 
@@ -84,9 +97,11 @@ constexpr auto& pointer(Pointers& pointers) {
     return pointers.scale_b;
   } else if constexpr (kWhich == Operand::zero_b) {
     return pointers.zero_b;
-  } else {
-    static_assert(kWhich == Operand::groups);
+  } else if constexpr (kWhich == Operand::groups) {
     return pointers.groups;
+  } else {
+    static_assert(kWhich == Operand::scale_d);
+    return pointers.scale_d;
   }
 }
 

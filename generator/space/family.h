@@ -82,6 +82,8 @@ struct Family {
   bool (*takes_weights)(const Gemm&) = nullptr;
   /// Whether the kernels compute grouped problems; null: they do not.
   bool (*computes_groups)(const Gemm&) = nullptr;
+  /// Whether the kernels write a D with scales (Gemm::scale_d); null: they do not.
+  bool (*quantises)(const Gemm&) = nullptr;
   /// Bumped by hand when code that was rendered before is found to be wrong: stored winners of
   /// older revisions are not used any more. Never for speed, and never for text.
   int revision = 1;

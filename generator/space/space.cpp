@@ -34,6 +34,9 @@ std::string_view broken_rule_of(const Family& family, const Canonical& problem,
   if (problem.gemm.grouping != Grouping::none &&
       (family.computes_groups == nullptr || !family.computes_groups(problem.gemm)))
     return "the family computes grouped products";
+  if (problem.gemm.scale_d != Scale::none &&
+      (family.quantises == nullptr || !family.quantises(problem.gemm)))
+    return "the family writes a D with such scales";
   return family.broken_rule(problem, device, config);
 }
 

@@ -55,6 +55,9 @@ struct Operands {
   const void* scale_b = nullptr;  ///< scales of B, likewise; of weights aligned as their type
   const void* zero_b = nullptr;   ///< zero points of weights (see Zero)
   const void* groups = nullptr;   ///< of a grouped problem: an int32 for each (see Grouping)
+  /// Scales of D, fp32, 4-byte aligned (see Gemm::scale_d): read where there is one for the tensor,
+  /// else written, and then overlapping no other operand.
+  void* scale_d = nullptr;
 };
 
 /// Medians of a race, in nanoseconds of one call.

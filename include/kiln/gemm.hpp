@@ -1,8 +1,8 @@
 /// @file
 /// The problem, as a value: D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual,
 /// where elements of A and B may have scales; or, with a gate, D = gate(P1) * P2 + residual,
-/// element by element, where P1 and P2 are the halves of alpha * op(A) * op(B) + bias. Knows
-/// shapes, types and layouts; knows no device and no kernel.
+/// element by element, where P1 and P2 are the halves of alpha * op(A) * op(B) + bias. D may be
+/// codes of eight bits with scales. Knows shapes, types and layouts; knows no device and no kernel.
 #pragma once
 
 #include <cstdint>
@@ -51,9 +51,9 @@ enum class Bias : std::uint8_t {
 };
 
 /// Scales of an operand: each of its elements is multiplied by one before the product. A line is a
-/// row of op(A) or a column of op(B). Whatever the operand's layout, its scales are a tight
-/// row-major matrix [lines, blocks along k], batch behind batch; the last block of either side may
-/// be short.
+/// row of op(A) or a column of op(B); of D it is a row, and n stands for k. Whatever the operand's
+/// layout, its scales are a tight row-major matrix [lines, blocks along k], batch behind batch; the
+/// last block of either side may be short.
 enum class Scale : std::uint8_t {
   none,        ///< no scales
   line,        ///< an fp32 for each line
@@ -162,6 +162,16 @@ struct KILN_API Gemm {
   /// Of a masked group, on average: kernels are timed, and chosen, for so many (at most m). 0:
   /// half of m. Any number of rows is computed.
   std::int64_t expected_rows = 0;
+  /// D is codes of fp8_e4m3 or s8 (c.dtype is d.dtype), whose values are code · scale: `tensor`
+  /// reads a positive scale, of line and line_128 the call writes the scales, one for each row of D
+  /// or for each 128 elements of a row, as the next product reads those of its A. With x the fp32
+  /// value of an element and L the largest number of the type, 448 or 127, in fp32:
+  ///     scale = max |x| / L, or 1 where that is below 2^-126; code = x · (1 / scale),
+  /// each operation rounded to nearest, the code rounded to nearest even and saturated. A NaN does
+  /// not count for the scale; it becomes a NaN, in s8 0. An infinity makes the scale infinite, of
+  /// which finite elements become 0 and infinite ones as a NaN does. D is row-major; there is no C
+  /// (beta = 0), no residual and no packed B.
+  Scale scale_d = Scale::none;
 
   /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
@@ -234,6 +244,13 @@ struct KILN_API Gemm {
     copy.zero = points;
     return copy;
   }
+  /// D is codes of `type`, fp8_e4m3 or s8, with scales.
+  Gemm quantised(DType type, Scale of_d) const {
+    Gemm copy = *this;
+    copy.c.dtype = copy.d.dtype = type;
+    copy.scale_d = of_d;
+    return copy;
+  }
   Gemm with_numerics(Numerics kind) const {
     Gemm copy = *this;
     copy.numerics = kind;
@@ -292,7 +309,8 @@ KILN_API Status validate(const Gemm& gemm);
 /// numerics=(ieee|fast|tensor) gate=(relu|gelu|gelu_erf|silu|sigmoid, with :interleaved behind it
 /// for such columns of B), groups= with grouped=(rows|masked) and expected_rows= in place of
 /// batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, …)
-/// group=(32|64|128|k|128x128) scale_type= zero=(none|int|float).
+/// group=(32|64|128|k|128x128) scale_type= zero=(none|int|float); scale_d=(tensor|line|1x128) of a
+/// D with out=(fp8_e4m3|s8).
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);

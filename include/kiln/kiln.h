@@ -222,6 +222,9 @@ typedef struct kiln_gemm_desc {
                                  each group's own, D is row-major and B is not packed */
   int64_t expected_rows; /**< of a masked group, on average: kernels are timed and chosen for so
                             many; 0: half of m */
+  kiln_scale scale_d; /**< scales of D, which is then KILN_FP8_E4M3 or KILN_S8: KILN_SCALE_TENSOR is
+                         read, KILN_SCALE_LINE (one a row) and KILN_SCALE_LINE_128 (one for 128
+                         elements of a row) are written; no C, no residual, D row-major */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */
@@ -311,6 +314,7 @@ typedef struct kiln_operands {
   const void* scale_b;           /**< scales of B, as those of A; of weights as their type */
   const void* zero_b;            /**< zero points of weights */
   const void* groups;            /**< of a grouped problem: an int32 for each group */
+  void* scale_d;                 /**< scales of D, fp32: read for KILN_SCALE_TENSOR, else written */
 } kiln_operands;
 
 /** What kiln_tune() found. */

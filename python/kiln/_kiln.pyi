@@ -18,6 +18,7 @@ def matmul(
     c: Any = None,
     scale_a: Any = None,
     scale_b: Any = None,
+    scale_d: Any = None,
     numerics: str = "ieee",
     gate: Optional[str] = None,
     groups: Any = None,

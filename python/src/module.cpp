@@ -29,6 +29,7 @@ constexpr Keyword kKeywords[] = {
     {"c", &Arguments::c},
     {"scale_a", &Arguments::scale_a},
     {"scale_b", &Arguments::scale_b},
+    {"scale_d", &Arguments::scale_d},
     {"numerics", &Arguments::numerics},
     {"gate", &Arguments::gate},
     {"groups", &Arguments::groups},
@@ -108,7 +109,7 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
 }
 
 constexpr const char* kMatmul =
-    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, out_dtype=None, threads=0, engine=None, stream=None)
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, numerics="ieee", gate=None, groups=None, expected_rows=None, out_dtype=None, threads=0, engine=None, stream=None)
 --
 
 ``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array; with a gate,
@@ -131,6 +132,10 @@ other strides raise ValueError.
   column of ``b``. A batch comes before that. A ``b`` of float8_e4m3fn or int8 beside an ``a`` of 16
   bits holds weights: ``scale_b`` is float32, bfloat16 or float16, of shape (n,), (n, k / 32),
   (n, k / 64), (n, k / 128) or (n / 128, k / 128), k being whole groups.
+- ``scale_d``: float32 scales of an ``out`` of float8_e4m3fn or int8, whose values are code times
+  scale. One of shape () is read. Those of shape (m,), one a row, or (m, n / 128), rounded up, are
+  written: the largest magnitude of the elements that share one by 448 or 127. A batch comes before
+  that. There is no ``c`` and no ``residual``.
 - ``numerics``: "fast" lets 8-bit floats be summed in a tensor core's accumulator along all of k,
   "tensor" lets tensor cores multiply float32 in parts.
 - ``gate``: "relu", "gelu", "gelu_erf", "silu" or "sigmoid"; ``b`` then has 2n columns, those of x

@@ -32,6 +32,7 @@ class Builder {
     if (arguments_.scale_a) read_scales("scale_a", arguments_.scale_a, call_.gemm.m, true);
     if (arguments_.scale_b)
       read_scales("scale_b", arguments_.scale_b, call_.gemm.columns_of_b(), false);
+    if (arguments_.scale_d) read_scales_of_d();
     return std::move(call_);
   }
 
@@ -48,6 +49,7 @@ class Builder {
   void read_bias();
   void read_residual();
   void read_scales(const char* name, PyObject* object, std::int64_t lines, bool of_a);
+  void read_scales_of_d();
 
   Array read(PyObject* object, const char* name, int least_dims = 1) {
     Array array = read_array(object, name, call_.operands.stream, least_dims);
@@ -337,6 +339,29 @@ void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines
   (of_a ? gemm.scale_a : gemm.scale_b) = kind;
   if (weights) gemm.scale_type = scales.type;
   (of_a ? call_.operands.scale_a : call_.operands.scale_b) = scales.data;
+}
+
+/// Batches that are rows of one product have scales one behind the other as well.
+void Builder::read_scales_of_d() {
+  Gemm& gemm = call_.gemm;
+  const Array scales = read(arguments_.scale_d, "scale_d", /*least_dims=*/0);
+  const bool one = scales.dims == 0;  // for all batches that are one product
+  const int before = one || dims_ == 2 ? 0 : 1;
+  ScaleShape shape{scales.dims - before, {}};
+  for (int i = 0; i < shape.dims; ++i) shape.sizes[i] = scales.sizes[before + i];
+  const std::int64_t lines = shape_[static_cast<std::size_t>(dims_ - 2)];
+  const Scale kind =
+      scales.type != DType::fp32 ? Scale::none : kind_of_scales(shape, fp32, lines, gemm.n);
+  const bool known = kind == Scale::tensor || kind == Scale::line || kind == Scale::line_128;
+  const bool whole = one ? gemm.batch == 1 : before == 0 || scales.sizes[0] == shape_[0];
+  if (!known || !whole || (kind == Scale::tensor && stacked_ && !one))
+    raise_bad_input(fmt::format("{}: must be float32 of shape (), ({},) or ({}, {}){}",
+                                described(scales), lines, lines, (gemm.n + 127) / 128,
+                                dims_ == 3 ? ", after the batch" : ""));
+  if (!is_tight(scales)) raise_bad_input(described(scales) + ": must be contiguous");
+  if (kind != Scale::tensor && !scales.writable) raise_bad_input("scale_d is read-only");
+  gemm.scale_d = kind;
+  call_.operands.scale_d = scales.data;
 }
 
 }  // namespace

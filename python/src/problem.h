@@ -22,6 +22,7 @@ struct Arguments {
   PyObject* c = nullptr;
   PyObject* scale_a = nullptr;
   PyObject* scale_b = nullptr;
+  PyObject* scale_d = nullptr;
   PyObject* numerics = nullptr;
   PyObject* gate = nullptr;
   PyObject* groups = nullptr;

@@ -9,6 +9,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 
 namespace kiln {
@@ -161,11 +162,42 @@ struct Place {
   std::int64_t batch, row, column, count;
 };
 
+/// A row of D before it is rounded, where D has scales: empty else.
+using WideRow = std::vector<float>;
+
+WideRow wide_row(const Canonical& problem, const KilnArgs& args) {
+  return WideRow(problem.gemm.scale_d == Scale::none ? 0 : static_cast<std::size_t>(args.n));
+}
+
+/// The row's codes and, where they follow from it, its scales; nothing where D has none.
+void quantise(const Canonical& problem, const KilnArgs& args, std::int64_t batch, std::int64_t row,
+              const WideRow& wide) {
+  const Gemm& gemm = problem.gemm;
+  const DType type = gemm.d.dtype;
+  const std::int64_t n = std::ssize(wide), step = columns_of_a_scale(gemm);
+  const std::int64_t lines = gemm.scale_d == Scale::tensor ? 1 : args.m;
+  const std::int64_t of_row = extent(gemm, Operand::scale_d).length;
+  for (std::int64_t first = 0; first < n; first += step) {
+    const std::int64_t end = std::min(n, first + step);
+    const std::int64_t line = batch * lines + (gemm.scale_d == Scale::tensor ? 0 : row);
+    const std::int64_t place = line * of_row + first / step;
+    if (is_output(gemm, Operand::scale_d)) {
+      float largest = 0;
+      for (std::int64_t j = first; j < end; ++j) largest = larger_magnitude(largest, wide[j]);
+      store_element(fp32, args.scale_d, place, scale_for(type, largest));
+    }
+    const auto scale = static_cast<float>(load_element(fp32, args.scale_d, place));
+    for (std::int64_t j = first; j < end; ++j)
+      store_element(type, args.d, batch * args.stride_d + row * args.ldd + j,
+                    in_units(wide[j], scale));
+  }
+}
+
 /// alpha·sum + beta·C + bias, activation, + residual, rounded into D: elements of one row. `other`:
-/// sums of the product that a gate lets through, else null.
+/// sums of the product that a gate lets through, else null. With scales of D into `wide` instead.
 template <typename Acc>
 void finish(const Canonical& problem, const KilnArgs& args, const Place& at, const Acc* sum,
-            const Acc* other) {
+            const Acc* other, WideRow& wide) {
   using Real = std::conditional_t<std::is_same_v<Acc, double>, double, float>;
   const Gemm& gemm = problem.gemm;
   const Epilogue& epilogue = gemm.epilogue;
@@ -190,7 +222,10 @@ void finish(const Canonical& problem, const KilnArgs& args, const Place& at, con
     value = activated(epilogue.activation, value);
     const std::int64_t to = at.batch * args.stride_d + at.row * args.ldd + j;
     if (epilogue.residual) value += load_element(type, args.residual, to);
-    store_element(type, args.d, to, value);
+    if (wide.empty())
+      store_element(type, args.d, to, value);
+    else
+      wide[j] = static_cast<float>(value);
   }
 }
 
@@ -199,6 +234,7 @@ void run_typed(const Canonical& problem, const KilnArgs& args, const PackedLayou
                int thread, int threads) {
   std::vector<Acc> a(static_cast<std::size_t>(args.k));
   Acc sum[kTile], other[kTile];
+  WideRow wide = wide_row(problem, args);
   const bool two = gated(problem.gemm);
   const std::int64_t rows = args.batch * args.m;
   for (std::int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r) {
@@ -213,7 +249,7 @@ void run_typed(const Canonical& problem, const KilnArgs& args, const PackedLayou
            j += packed->lanes, panel += packed->panel_bytes(args.k)) {
         sum_packed<B>(a, *packed, panel, sum);
         const std::int64_t count = std::min<std::int64_t>(packed->lanes, args.n - j);
-        finish<Acc>(problem, args, {batch, row, j, count}, sum, nullptr);
+        finish<Acc>(problem, args, {batch, row, j, count}, sum, nullptr, wide);
       }
       continue;
     }
@@ -225,8 +261,9 @@ void run_typed(const Canonical& problem, const KilnArgs& args, const PackedLayou
       const std::int64_t count = std::min<std::int64_t>(kTile, args.n - j);
       sum_tile<B, Acc>(a, right(Factor::first), j, count, sum);
       if (two) sum_tile<B, Acc>(a, right(Factor::second), j, count, other);
-      finish<Acc>(problem, args, {batch, row, j, count}, sum, two ? other : nullptr);
+      finish<Acc>(problem, args, {batch, row, j, count}, sum, two ? other : nullptr, wide);
     }
+    quantise(problem, args, batch, row, wide);
   }
 }
 
@@ -283,7 +320,8 @@ class ScaledLines {
   bool k_major_;
 };
 
-/// Some columns of B at a time, so that each element is decoded once a thread.
+/// Some columns of B at a time, so that each element is decoded once a thread; once a row where D
+/// has scales, which need whole rows.
 void run_scaled(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
   constexpr std::int64_t kColumns = 16;
   const Gemm& gemm = problem.gemm;
@@ -291,10 +329,13 @@ void run_scaled(const Canonical& problem, const KilnArgs& args, int thread, int 
   const ScaledLines left(problem, args, Operand::a), right(problem, args, Operand::b);
   const auto k = static_cast<std::size_t>(args.k);
   std::vector<float> a(k), b(2 * kColumns * k);
+  WideRow wide = wide_row(problem, args);
   const std::int64_t rows = args.batch * args.m;
   const std::int64_t begin = rows * thread / threads, end = rows * (thread + 1) / threads;
   for (std::int64_t r = begin; r < end;) {
-    const std::int64_t batch = r / args.m, last = std::min<std::int64_t>(end, (batch + 1) * args.m);
+    const std::int64_t batch = r / args.m;
+    const std::int64_t last =
+        wide.empty() ? std::min<std::int64_t>(end, (batch + 1) * args.m) : r + 1;
     for (std::int64_t j = 0; j < args.n; j += kColumns) {
       const std::int64_t count = std::min<std::int64_t>(kColumns, args.n - j);
       // Columns of one product behind those of the other.
@@ -308,9 +349,10 @@ void run_scaled(const Canonical& problem, const KilnArgs& args, int thread, int 
           for (std::size_t p = 0; p < k; ++p)
             sum[c] = multiply_add(a[p], b[static_cast<std::size_t>(c) * k + p], sum[c]);
         finish<float>(problem, args, {batch, row - batch * args.m, j, count}, sum,
-                      halves == 2 ? sum + count : nullptr);
+                      halves == 2 ? sum + count : nullptr, wide);
       }
     }
+    quantise(problem, args, batch, r - batch * args.m, wide);
     r = last;
   }
 }

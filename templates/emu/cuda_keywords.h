@@ -74,6 +74,7 @@ static inline float kiln_emu_erfc(float x) { return __builtin_erfcf(x); }
 static inline double kiln_emu_erfc(double x) { return __builtin_erfc(x); }
 #define exp kiln_emu_exp
 #define erfc kiln_emu_erfc
+#define fabsf __builtin_fabsf
 template <typename T>
 static inline T min(T a, T b) {
   return b < a ? b : a;

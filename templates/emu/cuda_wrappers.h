@@ -130,6 +130,18 @@ KILN_DEVICE u32 load_shared_word(u32 from) {
 KILN_DEVICE void read_four_scales(float (&r)[4], const float* from) {
   for (int i = 0; i < 4; ++i) r[i] = from[i];
 }
+KILN_DEVICE void store_shared_code(u32 to, u32 code) {
+  kiln_emu_ops->shared_store(to, &code, 1);
+}
+KILN_DEVICE void store_shared_codes(u32 to, u32 codes) {
+  kiln_emu_ops->shared_store(to, &codes, 2);
+}
+KILN_DEVICE void store_largest(u32 to, float x) { kiln_emu_ops->shared_store(to, &x, 4); }
+KILN_DEVICE float load_largest(u32 from) {
+  float x;
+  kiln_emu_ops->shared_load(&x, from, 4);
+  return x;
+}
 KILN_DEVICE void store_scale(u32 to, float scale) { kiln_emu_ops->shared_store(to, &scale, 4); }
 KILN_DEVICE float load_scale(u32 from) {
   float scale;

@@ -436,8 +436,8 @@ std::vector<Other> others() {
     if (e.name == "mxfp8_32x32x64")
       all.push_back({"example_mxfp8.hip", source->text, "hip/examples/example.hip"});
   }
-  all.push_back(
-      {"check.cu", gpu_check_source(caps_named("sm_90a").value()).text, "cuda/check/check.cu"});
+  all.push_back({"check.cu", gpu_check_source(caps_named("sm_90a").value()).text,
+                 "cuda/check/check.cu cuda/check/judge.cu"});
   all.push_back(
       {"check.hip", gpu_check_source(caps_named("gfx942").value()).text, "hip/check/device.h"});
   return all;

@@ -40,7 +40,8 @@ std::string file(std::string_view path) {
     if (f.path == path)
       return fmt::format(
           "\n// ---- {} ----\n{}", path,
-          expand(f.text, {{"scales", "0"}, {"zeros", "0"}, {"groups", "0"}}).value());
+          expand(f.text, {{"scales", "0"}, {"zeros", "0"}, {"groups", "0"}, {"scale_d", "none"}})
+              .value());
   return {};
 }
 

@@ -57,7 +57,8 @@ TEST(Fields, EachChangesTheTextOrIsRefused) {
                         Gemm::row_major(32, 64, 128, fp8_e4m3),
                         Gemm::row_major(32, 64, 128, bf16).with_gate(Gate::silu),
                         Gemm::row_major(32, 64, 128, bf16).grouped(2, Grouping::masked, 8),
-                        Gemm::row_major(32, 64, 128, bf16).with_weights(s4, Scale::line_64)};
+                        Gemm::row_major(32, 64, 128, bf16).with_weights(s4, Scale::line_64),
+                        Gemm::row_major(32, 64, 128, bf16).quantised(s8, Scale::tensor)};
   for (const Gemm& base : bases)
     for_each_changed(base, [&](std::string_view name, const Gemm& changed) {
       if (!validate(changed)) return;
@@ -75,7 +76,8 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
     const bool beyond = name == "bias" || name == "activation" || name == "residual" ||
                         name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
                         name == "gate" || name == "gate_order" || name == "scale_type" ||
-                        name == "zero" || name == "grouping" || name == "expected_rows";
+                        name == "zero" || name == "grouping" || name == "expected_rows" ||
+                        name == "scale_d";
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }
@@ -113,7 +115,8 @@ kiln_gemm_desc full_desc() {
           .scale_type = KILN_FP16,
           .zero = KILN_ZERO_FLOATING,
           .grouping = KILN_GROUPING_MASKED,
-          .expected_rows = 3};
+          .expected_rows = 3,
+          .scale_d = KILN_SCALE_LINE};
 }
 
 TEST(Fields, EachIsReadFromTheCStruct) {
@@ -134,6 +137,7 @@ TEST(Fields, EachIsReadFromTheCStruct) {
   expected.scale_type = fp16, expected.zero = Zero::floating;
   expected.grouping = Grouping::masked;
   expected.expected_rows = 3;
+  expected.scale_d = Scale::line;
   const kiln_gemm_desc desc = full_desc();
   const auto read = gemm_of(&desc);
   ASSERT_TRUE(read) << read.error().message;

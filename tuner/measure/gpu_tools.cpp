@@ -9,6 +9,7 @@
 
 #include "generator/families/cuda/common/check.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/quantised_d.h"
 #include "runtime/compiler.h"
 #include "runtime/memory.h"
 #include "tuner/verify/data.h"
@@ -28,6 +29,9 @@ struct Types {
   int a_lines, a_along, b_lines, b_along;  // elements that share a scale, 0: without
   int mx;                                  // scales are bytes of e8m0
   int scale, zero;                         // types of other scales and of zero points; -1: without
+  int d_scale = 0;                         // 1: given; 2: follows from D
+  std::int64_t d_along = 1;                // columns that share one
+  float d_largest = 1;
 };
 
 Types types_of(const Canonical& problem) {
@@ -44,6 +48,11 @@ Types types_of(const Canonical& problem) {
   block(g.scale_b, t.b_lines, t.b_along);
   t.mx = g.scale_a == Scale::mx_32;
   t.scale = static_cast<int>(g.scale_type);
+  if (g.scale_d != Scale::none) {
+    t.d_scale = is_output(g, Operand::scale_d) ? 2 : 1;
+    t.d_along = std::max<std::int64_t>(1, columns_of_a_scale(g));
+    t.d_largest = largest_code(g.d.dtype);
+  }
   t.zero = g.zero == Zero::none ? -1 : static_cast<int>(dtype_of(g, Operand::zero_b));
   return t;
 }
@@ -165,6 +174,19 @@ Status GpuTools::products(const Canonical& problem, const KilnGpuArgs& args, dou
 Result<GpuTools::Count> GpuTools::judge(const Canonical& problem, const KilnGpuArgs& args,
                                         const Scaling& scaling, const double* sums,
                                         const float* magnitudes, const void* c) const {
+  return compared("check_judge", problem, args, scaling, sums, magnitudes, c);
+}
+
+Result<GpuTools::Count> GpuTools::judge_scales(const Canonical& problem, const KilnGpuArgs& args,
+                                               const Scaling& scaling, const double* sums,
+                                               const float* magnitudes, const void* c) const {
+  return compared("check_scales", problem, args, scaling, sums, magnitudes, c);
+}
+
+Result<GpuTools::Count> GpuTools::compared(const char* entry, const Canonical& problem,
+                                           const KilnGpuArgs& args, const Scaling& scaling,
+                                           const double* sums, const float* magnitudes,
+                                           const void* c) const {
   const Gemm& g = problem.gemm;
   const Allowance a = allowance(g, scaling);
   const DeviceAllowance allow{a.per_sum,
@@ -183,7 +205,7 @@ Result<GpuTools::Count> GpuTools::judge(const Canonical& problem, const KilnGpuA
   Status ok = poison(counters_.data(), 8, 0);
   if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});
   if (ok)
-    ok = call("check_judge", {kBlocks}, args, types_of(problem), allow, sums, magnitudes, c,
+    ok = call(entry, {kBlocks}, args, types_of(problem), allow, sums, magnitudes, c,
               counters_.data());
   if (!ok) return tl::unexpected(ok.error());
   return counted();
@@ -198,14 +220,15 @@ Status GpuTools::forget(const Gemm& gemm, const ProductPart& part, const gpu::De
               gemm.ldd() * size);
 }
 
-Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, const gpu::DeviceBuffer& buffer,
-                                         std::size_t first, std::uint64_t pattern) const {
-  const Extent e = extent(gemm, Operand::d);
-  const std::int64_t size = size_of(gemm.d.dtype), stride = batch_stride(gemm, Operand::d);
+Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, Operand which,
+                                         const gpu::DeviceBuffer& buffer, std::size_t first,
+                                         std::uint64_t pattern) const {
+  const Extent e = extent(gemm, which);
+  const std::int64_t size = size_of(dtype_of(gemm, which)), stride = batch_stride(gemm, which);
   return changed_beside(
       buffer, pattern,
       {static_cast<std::int64_t>(first), e.length * size, e.lines,
-       leading_dimension(gemm, Operand::d) * size, stride == 0 ? 1 : gemm.batch, stride * size});
+       leading_dimension(gemm, which) * size, stride == 0 ? 1 : gemm.batch, stride * size});
 }
 
 Result<GpuTools::Count> GpuTools::changed(const gpu::DeviceBuffer& buffer,

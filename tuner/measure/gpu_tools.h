@@ -44,12 +44,17 @@ class GpuTools {
   };
   Result<Count> judge(const Canonical& problem, const KilnGpuArgs& args, const Scaling& scaling,
                       const double* sums, const float* magnitudes, const void* c) const;
+  /// The same of the scales that follow from D, by their index.
+  Result<Count> judge_scales(const Canonical& problem, const KilnGpuArgs& args,
+                             const Scaling& scaling, const double* sums, const float* magnitudes,
+                             const void* c) const;
   /// Gives the elements of one part of D the pattern back.
   Status forget(const Gemm& gemm, const ProductPart& part, const gpu::DeviceBuffer& buffer,
                 std::size_t first, std::uint64_t pattern) const;
-  /// Bytes of D's buffer that are no element of D and lost the pattern; `first` is where D begins.
-  Result<Count> around(const Gemm& gemm, const gpu::DeviceBuffer& buffer, std::size_t first,
-                       std::uint64_t pattern) const;
+  /// Bytes of an output's buffer that are no element of it and lost the pattern; `first` is where
+  /// the output begins.
+  Result<Count> around(const Gemm& gemm, Operand which, const gpu::DeviceBuffer& buffer,
+                       std::size_t first, std::uint64_t pattern) const;
   /// The same where no byte is an element of D.
   Result<Count> changed(const gpu::DeviceBuffer& buffer, std::uint64_t pattern) const;
 
@@ -69,6 +74,9 @@ class GpuTools {
   template <typename... Args>
   Status call(const char* entry, Dim3 grid, Args... args) const;
   Result<Count> counted() const;
+  Result<Count> compared(const char* entry, const Canonical& problem, const KilnGpuArgs& args,
+                         const Scaling& scaling, const double* sums, const float* magnitudes,
+                         const void* c) const;
   /// Elements of D in a buffer, in bytes.
   struct DLines {
     std::int64_t first = 0, line = 1, lines = 0, pitch = 1, batch = 1, stride = 1;

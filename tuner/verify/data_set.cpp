@@ -123,7 +123,7 @@ void scale_by(const Gemm& gemm, Operand which, const GuardedBuffer& buffer, int 
 double DataSet::bytes_needed(const Gemm& gemm) {
   double bytes = 0;
   for (const Operand which : kOperands)
-    if (which != Operand::d) bytes += static_cast<double>(span_bytes(gemm, which));
+    if (!is_output(gemm, which)) bytes += static_cast<double>(span_bytes(gemm, which));
   return bytes;
 }
 
@@ -150,7 +150,7 @@ bool DataSet::whole_is_cheap(const Gemm& gemm) {
 Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
   DataSet set(gemm, recipe);
   for (const Operand which : kOperands) {
-    if (which == Operand::d || !present(gemm, which)) continue;
+    if (is_output(gemm, which) || !present(gemm, which)) continue;
     const DType type = dtype_of(gemm, which);
     const auto bytes = static_cast<std::size_t>(span_bytes(gemm, which));
     const int alignment = std::max(address_alignment(gemm, which), size_of(type));

@@ -53,8 +53,8 @@ class DataSet {
 
   const Gemm& gemm() const { return gemm_; }
   const DataRecipe& recipe() const { return recipe_; }
-  /// Pointers to the inputs; C included, null where the problem has none. D and the scalars are
-  /// left alone.
+  /// Pointers to the inputs, C included; null where the problem has none, and for scales that
+  /// follow from D. D and the scalars are left alone.
   void bind(Operands& operands) const;
 
   /// The products of which D is made.

@@ -65,7 +65,7 @@ Failure failure_of(const Error& error) { return {Failure::Kind::resources, error
 /// Inputs with what their product should be.
 struct InputSet {
   Contents contents = Contents::exact;
-  std::array<gpu::DeviceBuffer, kOperandCount> inputs;  // empty: not there, or D
+  std::array<gpu::DeviceBuffer, kOperandCount> inputs;  // empty: not there, or an output
   std::vector<ProductPart> parts;                       // of the canonical problem
   gpu::DeviceBuffer sums, magnitudes;
   std::uint64_t checksum = 0;
@@ -90,7 +90,7 @@ struct GpuChecker::Impl {
   Gemm asked;  // as the caller spelt it, for messages
   std::uint64_t seed = 1;
   std::vector<InputSet> sets = {};
-  gpu::DeviceBuffer d = {};
+  gpu::DeviceBuffer d = {}, scales = {};  // what runs write
 
   struct Run {
     Contents contents;
@@ -177,6 +177,7 @@ struct GpuChecker::Impl {
       if (set[which].bytes() > 0) pointer<which>(args) = set[which].data();
     });
     args.d = d_data();
+    if (scales.bytes() > 0) args.scale_d = scales.data() + kGuard;
     // With beta = 0 it is D's own poison: read, it would make every element NaN.
     if (run.in_place || run.beta == 0) args.c = args.d;
     args.alpha = run.alpha;
@@ -225,7 +226,7 @@ struct GpuChecker::Impl {
     std::vector<std::pair<gpu::DeviceBuffer*, std::size_t>> wanted{
         {&set.sums, elements * sizeof(double)}, {&set.magnitudes, elements * sizeof(float)}};
     for (const Operand which : kOperands)
-      if (which != Operand::d && present(g, which))
+      if (!is_output(g, which) && present(g, which))
         wanted.push_back({&set.inputs[index_of(which)], operand_bytes(g, which)});
     for (const auto& [to, bytes] : wanted) {
       auto made = buffer(bytes);
@@ -252,6 +253,11 @@ struct GpuChecker::Impl {
       auto made = buffer(operand_bytes(gemm(), Operand::d) + 2 * kGuard);
       if (!made) return tl::unexpected(made.error());
       d = std::move(*made);
+      if (is_output(gemm(), Operand::scale_d)) {
+        made = buffer(operand_bytes(gemm(), Operand::scale_d) + 2 * kGuard);
+        if (!made) return tl::unexpected(made.error());
+        scales = std::move(*made);
+      }
     }
     InputSet set;
     set.contents = contents;
@@ -318,6 +324,8 @@ struct GpuChecker::Impl {
   /// D is poisoned, or C where it is computed in place.
   Status prepare_d(const InputSet& set, const Run& run) const {
     Status ok = tools->poison(d.data(), d.bytes(), poison_pattern(gemm().d.dtype));
+    if (ok && scales.bytes() > 0)
+      ok = tools->poison(scales.data(), scales.bytes(), poison_pattern(fp32));
     if (ok && run.in_place)
       ok = tools->fill(gemm(), Operand::c, Data::uniform,
                        seed * 4 + static_cast<std::uint64_t>(set.contents), d_data());
@@ -336,6 +344,30 @@ struct GpuChecker::Impl {
     return compare(**set, run, args);
   }
 
+  static tl::unexpected<Failure> strayed(const char* what, GpuTools::Count count) {
+    return tl::unexpected(Failure{
+        Failure::Kind::out_of_bounds,
+        fmt::format("{} bytes around {} were written, the first {} bytes from its start",
+                    count.wrong, what,
+                    static_cast<std::int64_t>(count.first) - static_cast<std::int64_t>(kGuard))});
+  }
+
+  /// Those that follow from D; those of rows that are no group's are not looked at.
+  Verdict compare_scales(const InputSet& set, const Run& run, const PartOfRun& part) const {
+    if (scales.bytes() == 0) return {};
+    const auto count = tools->judge_scales(part.problem, part.args,
+                                           {run.alpha, run.beta, set.contents == Contents::exact},
+                                           part.sums, part.magnitudes, part.c);
+    if (!count) return tl::unexpected(failure_of(count.error()));
+    if (count->wrong == 0) return {};
+    const auto at = static_cast<std::int64_t>(count->first);
+    return tl::unexpected(Failure{
+        Failure::Kind::wrong_result,
+        fmt::format("{} {}: scale {} of D and {} more: got {} ({}, seed {}; {})",
+                    grouped(gemm()) ? "group" : "batch", part.group, at, count->wrong - 1,
+                    read(fp32, part.args.scale_d, at), name(set.contents), seed, text(asked))});
+  }
+
   Verdict compare(const InputSet& set, const Run& run, const KilnGpuArgs& args) const {
     const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
     const std::uint64_t pattern = poison_pattern(gemm().d.dtype);
@@ -348,19 +380,21 @@ struct GpuChecker::Impl {
                                        one.sums, one.magnitudes, one.c);
       if (!values) return broken(values.error());
       if (values->wrong > 0) return tl::unexpected(wrong(set, run, one, *values));
+      if (Verdict verdict = compare_scales(set, run, one); !verdict) return verdict;
       if (!exactly) continue;
       if (Status ok = tools->forget(gemm(), part, d, kGuard, pattern); !ok)
         return broken(ok.error());
     }
-    const auto around =
-        exactly ? tools->changed(d, pattern) : tools->around(gemm(), d, kGuard, pattern);
+    const auto around = exactly ? tools->changed(d, pattern)
+                                : tools->around(gemm(), Operand::d, d, kGuard, pattern);
     if (!around) return broken(around.error());
-    if (around->wrong > 0)
-      return tl::unexpected(Failure{
-          Failure::Kind::out_of_bounds,
-          fmt::format(
-              "{} bytes around D were written, the first {} bytes from its start", around->wrong,
-              static_cast<std::int64_t>(around->first) - static_cast<std::int64_t>(kGuard))});
+    if (around->wrong > 0) return strayed("D", *around);
+    if (scales.bytes() > 0) {
+      const auto beside =
+          tools->around(gemm(), Operand::scale_d, scales, kGuard, poison_pattern(fp32));
+      if (!beside) return broken(beside.error());
+      if (beside->wrong > 0) return strayed("the scales of D", *beside);
+    }
     const auto sum = checksum(set);
     if (!sum) return broken(sum.error());
     if (*sum != set.checksum)
@@ -378,7 +412,7 @@ double GpuChecker::bytes_needed(const Gemm& gemm) {
   constexpr double kContents = 2;  // exact and uniform; small problems have a third
   const double elements = gemm.outputs() * (gated(gemm) ? 2 : 1);
   return kContents * (DataSet::bytes_needed(gemm) + elements * (sizeof(double) + sizeof(float))) +
-         double(span_bytes(gemm, Operand::d));
+         double(span_bytes(gemm, Operand::d) + span_bytes(gemm, Operand::scale_d));
 }
 
 Result<GpuChecker> GpuChecker::make(std::shared_ptr<const GpuTools> tools, const Gemm& gemm,

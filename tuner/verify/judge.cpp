@@ -6,7 +6,9 @@
 #include <cmath>
 
 #include "generator/problem/groups.h"
+#include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
+#include "tuner/verify/quantised.h"
 #include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
 
@@ -34,8 +36,8 @@ double half_spacing(DType type) {
 /// References of all lines of one batch, transposed so that lines are rows.
 class Batch {
  public:
-  /// `d`: of the whole problem.
-  Batch(const DataSet& set, const ProductPart& part, const Run& run, const void* d,
+  /// `got`: of the whole problem.
+  Batch(const DataSet& set, const ProductPart& part, const Run& run, const Outputs& got,
         std::int64_t batch, Lines::Along along)
       : gemm_(part.gemm),
         set_(set),
@@ -43,11 +45,15 @@ class Batch {
         run_(run),
         batch_(batch),
         along_(along),
+        shared_(part.gemm.d.dtype),
         terms_(part.gemm, inputs(set, part, run), batch, along) {
     scaling_ = {run.alpha, run.beta, set.recipe().data == Data::exact, run.flushed};
     Operands output;
-    output.d = const_cast<void*>(d);
+    output.d = const_cast<void*>(got.d);
+    output.scale_d = const_cast<void*>(got.scale_d);
     if (grouped(set.gemm())) move_to_group(set.gemm(), output, part.group, part.rows);
+    scales_ =
+        is_output(part.gemm, Operand::scale_d) ? output.scale_d : inputs(set, part, run).scale_d;
     const MatrixView by_rows = view_of(part.gemm, Operand::d, output.d, batch);
     d_ = along == Lines::Along::rows ? by_rows : by_rows.transposed();
   }
@@ -77,6 +83,7 @@ class Batch {
     };
     load_block(d_, i, 1, j, count, got_);
     expect(gemm_, scaling_, terms, part(value_), part(error_));
+    if (gemm_.scale_d != Scale::none) return codes(i, j, count);
     // Nearly all elements pass this test, which the compiler turns into a few vector instructions.
     // The lesser of the two magnitudes: an infinity must not excuse a finite value.
     const double spacing = half_spacing(gemm_.d.dtype);
@@ -88,6 +95,43 @@ class Batch {
     for (std::int64_t x = 0; x < count; ++x)
       if (!accepts(gemm_.d.dtype, value_[x], error_[x], got_[x])) return wrong(i, j + x, x);
     return std::nullopt;
+  }
+
+  float scale_at(std::int64_t row, std::int64_t column) const {
+    const std::int64_t place = place_of_scale(gemm_, batch_, row, column);
+    return static_cast<float>(load_element(fp32, scales_, place));
+  }
+
+  /// As chunk(), of a D with scales. A scale is judged with the last of its row's elements; columns
+  /// of D that are judged alone take it as it is.
+  std::optional<Failure> codes(std::int64_t i, std::int64_t j, std::int64_t count) {
+    const bool rows = along_ == Lines::Along::rows;
+    const bool judges_scale = rows && is_output(gemm_, Operand::scale_d);
+    const std::int64_t step = columns_of_a_scale(gemm_);
+    for (std::int64_t x = 0; x < count; ++x) {
+      const std::int64_t row = rows ? i : j + x, column = rows ? j + x : i;
+      const float scale = scale_at(row, column);
+      if (!accepts_code(gemm_.d.dtype, value_[x], error_[x], scale, got_[x])) {
+        Failure failure = wrong(i, j + x, x);
+        failure.detail = fmt::format("scale {}: {}", scale, failure.detail);
+        return failure;
+      }
+      if (!judges_scale) continue;
+      if (column % step == 0) shared_ = SharedScale(gemm_.d.dtype);
+      shared_.add(value_[x], error_[x]);
+      const bool last = column % step == step - 1 || column == gemm_.n - 1;
+      if (last && !shared_.accepts(scale)) return wrong_scale(row, column, scale);
+    }
+    return std::nullopt;
+  }
+
+  Failure wrong_scale(std::int64_t row, std::int64_t column, float scale) const {
+    const std::int64_t step = columns_of_a_scale(gemm_);
+    return {Failure::Kind::wrong_result,
+            fmt::format("{} {} row {}: the scale of columns {} to {} is {}, expected {} to {} ({})",
+                        grouped(set_.gemm()) ? "group" : "batch",
+                        grouped(set_.gemm()) ? part_.group : batch_, row, column / step * step,
+                        column, scale, shared_.least(), shared_.most(), text(set_.gemm()))};
   }
 
   Failure wrong(std::int64_t i, std::int64_t j, std::int64_t x) const {
@@ -116,11 +160,14 @@ class Batch {
   Lines::Along along_;
   Scaling scaling_;
   MatrixView d_;
+  const void* scales_ = nullptr;  // of D, where it has any
+  SharedScale shared_;
   TermReader terms_;
   double got_[kChunk], value_[kChunk], error_[kChunk];
 };
 
-std::optional<Failure> judge_whole(DataSet& set, std::size_t part, const Run& run, const void* d) {
+std::optional<Failure> judge_whole(DataSet& set, std::size_t part, const Run& run,
+                                   const Outputs& got) {
   const Gemm& gemm = set.parts()[part].gemm;
   const bool rows = gemm.d.order == Order::row_major;
   const auto along = rows ? Lines::Along::rows : Lines::Along::columns;
@@ -128,7 +175,7 @@ std::optional<Failure> judge_whole(DataSet& set, std::size_t part, const Run& ru
   const std::int64_t length = rows ? gemm.columns_of_b() : gemm.m;
   for (std::int64_t b = 0; b < gemm.batch; ++b) {
     const std::vector<std::int32_t>& sums = set.whole(part, b);
-    Batch batch(set, set.parts()[part], run, d, b, along);
+    Batch batch(set, set.parts()[part], run, got, b, along);
     for (std::int64_t i = 0; i < lines; ++i) {
       // A gate has a row-major D: its lines are rows.
       const auto line = line_of(gemm, along, length, sums.data() + i * length);
@@ -142,9 +189,9 @@ std::optional<Failure> judge_whole(DataSet& set, std::size_t part, const Run& ru
 }
 
 std::optional<Failure> judge_sampled(DataSet& set, std::size_t part, const Run& run,
-                                     const void* d) {
+                                     const Outputs& got) {
   for (const Products& some : set.sampled(part)) {
-    Batch batch(set, set.parts()[part], run, d, some.lines.batch, some.lines.along);
+    Batch batch(set, set.parts()[part], run, got, some.lines.batch, some.lines.along);
     for (std::size_t i = 0; i < some.lines.index.size(); ++i) {
       const auto terms = [&](std::int64_t j, std::int64_t count) {
         return batch.terms().read(some, i, j, count);
@@ -157,18 +204,19 @@ std::optional<Failure> judge_sampled(DataSet& set, std::size_t part, const Run& 
 
 }  // namespace
 
-std::optional<Failure> judge_values(DataSet& set, const Run& run, const void* d) {
+std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got) {
   const bool integers = set.recipe().data == Data::exact && !set.recipe().tiny;
   for (std::size_t part = 0; part < set.parts().size(); ++part)
-    if (auto failure = integers ? judge_whole(set, part, run, d) : judge_sampled(set, part, run, d))
+    if (auto failure =
+            integers ? judge_whole(set, part, run, got) : judge_sampled(set, part, run, got))
       return failure;
   // Where C was in D's place its rows remain.
   const bool poisoned = run.c != Run::C::in_place;
-  return poisoned ? judge_unused_rows(set.gemm(), set.parts(), d) : std::nullopt;
+  return poisoned ? judge_unused_rows(set.gemm(), set.parts(), got) : std::nullopt;
 }
 
 std::optional<Failure> judge_unused_rows(const Gemm& gemm, std::span<const ProductPart> parts,
-                                         const void* d) {
+                                         const Outputs& got) {
   if (!grouped(gemm)) return std::nullopt;
   const std::int64_t matrices = gemm.grouping == Grouping::rows ? 1 : gemm.batch;
   std::vector<bool> used(static_cast<std::size_t>(gemm.m * matrices));
@@ -180,12 +228,19 @@ std::optional<Failure> judge_unused_rows(const Gemm& gemm, std::span<const Produ
   for (std::int64_t at = 0; at < std::ssize(used); ++at) {
     if (used[static_cast<std::size_t>(at)]) continue;
     const std::int64_t matrix = at / gemm.m, row = at % gemm.m;
-    const MatrixView view = view_of(gemm, Operand::d, d, matrix);
+    const MatrixView view = view_of(gemm, Operand::d, got.d, matrix);
     for (std::int64_t j = 0; j < gemm.n; ++j)
       if (!is_poison(gemm.d.dtype, view.data, view.offset(row, j)))
         return Failure{Failure::Kind::out_of_bounds,
                        fmt::format("D's row {} (of matrix {}), which is no group's, was written at "
                                    "column {} ({})",
+                                   row, matrix, j, text(gemm))};
+    if (!is_output(gemm, Operand::scale_d)) continue;
+    for (std::int64_t j = 0; j < gemm.n; j += columns_of_a_scale(gemm))
+      if (!is_poison(fp32, got.scale_d, place_of_scale(gemm, matrix, row, j)))
+        return Failure{Failure::Kind::out_of_bounds,
+                       fmt::format("the scale of D's row {} (of matrix {}), which is no group's, "
+                                   "was written at column {} ({})",
                                    row, matrix, j, text(gemm))};
   }
   return std::nullopt;

@@ -23,14 +23,20 @@ struct Run {
   double flushed = 0;  // what each product or addition may lose, as in Scaling
 };
 
-/// Compares the elements of D. `set` provided the inputs. Of a grouped problem it also looks for
-/// changes in rows that are no group's, where D was poisoned.
-std::optional<Failure> judge_values(DataSet& set, const Run& run, const void* d);
+/// What a run wrote.
+struct Outputs {
+  const void* d = nullptr;
+  const void* scale_d = nullptr;  // null where the problem has none that follow from D
+};
 
-/// Looks for changes in rows of a grouped D, which was poisoned before, that are of none of
-/// `parts`.
+/// Compares the elements of D and the scales that follow from it. `set` provided the inputs. Of a
+/// grouped problem it also looks for changes in rows that are no group's, where D was poisoned.
+std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got);
+
+/// Looks for changes in rows of a grouped D and of its scales, which were poisoned before, that are
+/// of none of `parts`.
 std::optional<Failure> judge_unused_rows(const Gemm& gemm, std::span<const ProductPart> parts,
-                                         const void* d);
+                                         const Outputs& got);
 
 /// Looks for changes in what lies between D's lines and batches, which was poisoned before.
 std::optional<Failure> judge_padding(const Gemm& gemm, const void* d);

@@ -130,7 +130,7 @@ Verdict OwnCheck::check(const Config& config, const Binary& binary) {
     return ran;
   const auto [alpha, beta] = uniform_scalars(gemm);
   auto failure = judge_padding(gemm, d->data());
-  if (!failure) failure = judge_values(*inputs_, {alpha, beta, Run::C::separate}, d->data());
+  if (!failure) failure = judge_values(*inputs_, {alpha, beta, Run::C::separate}, {d->data()});
   if (!failure) return {};
   failure->detail = "D as this process compared it: " + failure->detail;
   return tl::unexpected(std::move(*failure));

@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "generator/problem/operands.h"
+#include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/accumulate.h"
 #include "tuner/verify/terms.h"
@@ -345,6 +346,26 @@ bool accepts(DType dtype, double value, double error, double got) {
   return got >= round_to(dtype, value - error) && got <= round_to(dtype, value + error);
 }
 
+namespace {
+
+/// Values of one row of D become codes and, where they follow from it, its scales are written.
+void store_codes(const Gemm& gemm, const Operands& in, std::int64_t batch, std::int64_t row,
+                 std::span<double> value) {
+  const std::int64_t step = columns_of_a_scale(gemm);
+  for (std::int64_t first = 0; first < gemm.n; first += step) {
+    const auto some = value.subspan(first, std::min(step, gemm.n - first));
+    const std::int64_t place = place_of_scale(gemm, batch, row, first);
+    float largest = 0;
+    for (const double x : some) largest = larger_magnitude(largest, static_cast<float>(x));
+    if (is_output(gemm, Operand::scale_d))
+      store_element(fp32, in.scale_d, place, scale_for(gemm.d.dtype, largest));
+    const auto scale = static_cast<float>(load_element(fp32, in.scale_d, place));
+    for (double& x : some) x = in_units(static_cast<float>(x), scale);
+  }
+}
+
+}  // namespace
+
 Status reference_gemm(const Gemm& gemm, const Operands& in) {
   if (Status status = validate(gemm); !status) return status;
   if (gemm.m == 0 || gemm.n == 0) return {};
@@ -362,6 +383,7 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
       const Products row = products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}},
                                     {in.scale_a, in.scale_b, in.zero_b});
       expect(gemm, {in.alpha, in.beta}, terms.read(row, 0, 0, gemm.n), value, error);
+      if (gemm.scale_d != Scale::none) store_codes(gemm, in, batch, i, value);
       store_row(d, i, 0, gemm.n, value.data());
     }
   }

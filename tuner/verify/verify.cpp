@@ -90,13 +90,13 @@ struct Verifier::Impl {
   Gemm gemm;
   std::vector<Case> cases;
   std::vector<DataSet> sets;  // one for each recipe met so far
-  std::optional<GuardedBuffer> d_before, d_after, unread_c;
+  std::optional<GuardedBuffer> d_before, d_after, unread_c, scales_before, scales_after;
 
   Result<DataSet*> set_of(const DataRecipe& recipe);
-  Result<GuardedBuffer*> output(Guard guard);
+  Result<GuardedBuffer*> output(Operand which, Guard guard);
   Result<GuardedBuffer*> poisoned_c();
   Verdict check(const Case& test, const RunKernel& run);
-  Verdict judge(DataSet& set, const Run& run, const GuardedBuffer& d);
+  Verdict judge(DataSet& set, const Run& run, const GuardedBuffer& d, const GuardedBuffer* scales);
 };
 
 namespace {
@@ -109,13 +109,13 @@ tl::unexpected<Failure> strayed(std::string what) {
   return tl::unexpected(Failure{Failure::Kind::out_of_bounds, std::move(what)});
 }
 
-/// Makes `slot` on first use: as large as D or C, whose type it has.
+/// Makes `slot` on first use: as large as an operand, whose type it has.
 Result<GuardedBuffer*> make_once(std::optional<GuardedBuffer>& slot, const Gemm& gemm,
                                  Operand which, Guard guard) {
   if (!slot) {
-    const DType type = matrix(gemm, which).dtype;
     const auto bytes = static_cast<std::size_t>(span_bytes(gemm, which));
-    auto made = GuardedBuffer::make(bytes, std::max(gemm.alignment, size_of(type)), guard);
+    const int alignment = std::max(address_alignment(gemm, which), size_of(dtype_of(gemm, which)));
+    auto made = GuardedBuffer::make(bytes, alignment, guard);
     if (!made) return tl::unexpected(made.error());
     slot.emplace(std::move(*made));
   }
@@ -136,8 +136,13 @@ Result<DataSet*> Verifier::Impl::set_of(const DataRecipe& recipe) {
   return &sets.emplace_back(std::move(*made));
 }
 
-Result<GuardedBuffer*> Verifier::Impl::output(Guard guard) {
-  return make_once(guard == Guard::before ? d_before : d_after, gemm, Operand::d, guard);
+Result<GuardedBuffer*> Verifier::Impl::output(Operand which, Guard guard) {
+  const bool before = guard == Guard::before;
+  auto& slot =
+      which == Operand::d ? (before ? d_before : d_after) : (before ? scales_before : scales_after);
+  auto buffer = make_once(slot, gemm, which, guard);
+  if (buffer) poison(dtype_of(gemm, which), {(*buffer)->data(), (*buffer)->size()});
+  return buffer;
 }
 
 /// Poisoned on first use and never to be changed by anyone.
@@ -151,16 +156,22 @@ Result<GuardedBuffer*> Verifier::Impl::poisoned_c() {
 Verdict Verifier::Impl::check(const Case& test, const RunKernel& run) {
   auto set = set_of(test.recipe);
   if (!set) return no_memory(set.error());
-  auto output_buffer = output(test.recipe.guard);
+  auto output_buffer = output(Operand::d, test.recipe.guard);
   if (!output_buffer) return no_memory(output_buffer.error());
   const GuardedBuffer& d = **output_buffer;
+  const GuardedBuffer* scales = nullptr;
+  if (is_output(gemm, Operand::scale_d)) {
+    auto made = output(Operand::scale_d, test.recipe.guard);
+    if (!made) return no_memory(made.error());
+    scales = *made;
+  }
 
   Operands operands;
   (*set)->bind(operands);
   operands.d = d.data();
+  if (scales != nullptr) operands.scale_d = scales->data();
   operands.alpha = test.run.alpha;
   operands.beta = test.run.beta;
-  poison(gemm.d.dtype, {d.data(), d.size()});
   switch (test.run.c) {
     case Run::C::separate:
       break;
@@ -180,17 +191,21 @@ Verdict Verifier::Impl::check(const Case& test, const RunKernel& run) {
   if (Status status = run(operands); !status)
     return tl::unexpected(
         Failure{Failure::Kind::wrong_result, "the call failed: " + status.error().message});
-  return judge(**set, test.run, d);
+  return judge(**set, test.run, d, scales);
 }
 
 /// Stray writes first: they explain wrong values better than the values do.
-Verdict Verifier::Impl::judge(DataSet& set, const Run& run, const GuardedBuffer& d) {
+Verdict Verifier::Impl::judge(DataSet& set, const Run& run, const GuardedBuffer& d,
+                              const GuardedBuffer* scales) {
   if (auto damage = d.damage()) return strayed("D: " + *damage);
+  if (scales != nullptr)
+    if (auto damage = scales->damage()) return strayed("scales of D: " + *damage);
   if (auto tampering = set.tampering()) return strayed(*tampering);
   if (run.c == Run::C::unread)
     if (auto damage = unread_c->damage()) return strayed("C: " + *damage);
   if (auto failure = judge_padding(gemm, d.data())) return tl::unexpected(std::move(*failure));
-  if (auto failure = judge_values(set, run, d.data())) return tl::unexpected(std::move(*failure));
+  const Outputs got{d.data(), scales != nullptr ? scales->data() : nullptr};
+  if (auto failure = judge_values(set, run, got)) return tl::unexpected(std::move(*failure));
   return {};
 }
 
@@ -210,7 +225,8 @@ std::pair<double, double> uniform_scalars(const Gemm& gemm) {
 // for each side of its guard, and C one that must not be read.
 double Verifier::bytes_needed(const Gemm& gemm) {
   const double elements = gemm.outputs() * (present(gemm, Operand::c) ? 1 : 2);
-  return DataSet::bytes_needed(gemm) + 2.0 * double(span_bytes(gemm, Operand::d)) +
+  return DataSet::bytes_needed(gemm) +
+         2.0 * double(span_bytes(gemm, Operand::d) + span_bytes(gemm, Operand::scale_d)) +
          double(span_bytes(gemm, Operand::c)) + elements * sizeof(std::int32_t);
 }
 
@@ -244,7 +260,8 @@ Verdict Verifier::check(const RunKernel& run, double flushed) {
 bool Verifier::owns(const void* address) const {
   for (const DataSet& set : impl_->sets)
     if (set.owns(address)) return true;
-  for (const auto* buffer : {&impl_->d_before, &impl_->d_after, &impl_->unread_c})
+  for (const auto* buffer : {&impl_->d_before, &impl_->d_after, &impl_->unread_c,
+                             &impl_->scales_before, &impl_->scales_after})
     if (*buffer && (*buffer)->owns(address)) return true;
   return false;
 }

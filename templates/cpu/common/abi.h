@@ -50,6 +50,9 @@ struct KilnArgs {
   //% if groups
   const void* groups;  // not read: a kernel is called for each group
   //% end
+  //% if scale_d
+  void* scale_d;  // of no kernel that is generated
+  //% end
 };
 
 /// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.

@@ -1,5 +1,5 @@
-// Kernels that check other kernels: seeded data, a plainly right product in higher precision, and
-// the comparison. Slow and simple; element types are run-time codes, so that one compile serves
+// Kernels that check other kernels: seeded data and a plainly right product in higher precision;
+// judge.cu compares. Slow and simple; element types are run-time codes, so that one compile serves
 // every problem. Expects types.h, on an NVIDIA GPU convert_ptx.h, on an AMD GPU hip/check/device.h,
 // which gives CUDA's words their meaning there. Works on the canonical form of abi.h.
 #pragma once
@@ -127,6 +127,10 @@ KILN_DEVICE double rounded(int type, double x) {
     case kS8: return clamped(x, -128, 127);
     case kU8: return clamped(x, 0, 255);
     case kS32: return clamped(x, -2147483648.0, 2147483647.0);
+    case kE4m3: {
+      const float near = float(x < -448 ? -448 : x > 448 ? 448 : x);
+      return small_float(to_small_float(near, 3, 7), 3, 7, false);
+    }
     default: return x;
   }
 }
@@ -260,6 +264,9 @@ struct Types {
   int a_lines, a_along, b_lines, b_along;  // elements that share a scale, 0: without
   int mx;                                  // scales are bytes of e8m0
   int scale, zero;                         // types of other scales and of zero points; -1: without
+  int d_scale;       // 0: D has no scales; 1: one that is given; 2: some that follow from it
+  i64 d_along;       // columns that share one
+  float d_largest;   // number of D's type
 };
 
 /// The scale, or zero point, of element `p` of a line: which of all, as kiln's Scale says.
@@ -350,91 +357,4 @@ extern "C" __global__ void check_products(const __grid_constant__ KilnGpuArgs g,
       sums[at] = compensated && isfinite(value) ? value + low[i][j] : value;
       magnitudes[at] = magnitude[i][j];
     }
-}
-
-/// What the comparison allows, worked out on the host: see tuner/verify/reference.cpp, whose rules these
-/// are.
-struct Allowance {
-  double per_sum, per_step, per_residual;  // shares of magnitudes
-  double unit, steepest, factor;           // of a smooth activation
-  double per_gate;                         // of the product of a gate and what it lets through
-  int bias, activation, residual, gate;    // kiln's Bias, Activation and Gate
-  int interleaved;                         // columns of a gated product alternate
-};
-
-/// The only gate that is no activation.
-constexpr int kSigmoid = 5;
-
-KILN_DEVICE double activated(int f, double x) {
-  switch (f) {
-    case 1: return x < 0 ? 0 : x;
-    case 2: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-    case 3: return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
-    case 4: return x / (1 + exp(-x));
-    case kSigmoid: return 1 / (1 + exp(-x));
-    default: return x;
-  }
-}
-
-KILN_DEVICE void add_term(double term, double roundoff, double& value, double& error) {
-  error += roundoff * (fabs(value) + fabs(term));
-  value += term;
-}
-
-/// A function that gates and activations are, with what its approximation may be off.
-KILN_DEVICE void apply(int f, const Allowance& allow, double& value, double& error) {
-  if (f >= 2)
-    error = allow.steepest * error + allow.factor * allow.unit * (f == kSigmoid ? 1 : fabs(value));
-  value = activated(f, value);
-}
-
-/// alpha times a sum, plus beta times C (which no gated problem has), plus the bias of its column.
-KILN_DEVICE void affine(const KilnGpuArgs& g, const Types& t, const Allowance& allow, double sum,
-                        float magnitude, const void* c, i64 c_at, i64 row, i64 column, double& value,
-                        double& error) {
-  value = g.alpha * sum;
-  error = allow.per_sum * double(magnitude) + allow.per_step * fabs(value);
-  if (g.beta != 0) add_term(g.beta * load(c, t.d, c_at), allow.per_step, value, error);
-  if (allow.bias != 0)
-    add_term(load(g.bias, t.bias, allow.bias == 1 ? row : column), allow.per_step, value, error);
-}
-
-/// Compares every element of D. `c` is what C held before the run. out[0] counts the wrong ones,
-/// out[1] becomes the least index of one, as (batch*m + row)*n + column.
-extern "C" __global__ void check_judge(const __grid_constant__ KilnGpuArgs g,
-                                       const __grid_constant__ Types t,
-                                       const __grid_constant__ Allowance allow, const double* sums,
-                                       const float* magnitudes, const void* c, u64* out) {
-  const i64 count = g.m * g.n * g.batch;
-  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
-       i += i64(gridDim.x) * blockDim.x) {
-    const i64 batch = i / (g.m * g.n), row = i / g.n % g.m, column = i % g.n;
-    const i64 d_at = batch * g.stride_d + row * g.ldd + column;
-    const i64 c_at = batch * g.stride_c + row * g.ldc + column;
-    // Of the product's columns.
-    const i64 first = allow.interleaved ? 2 * column : column;
-    const i64 line = (batch * g.m + row) * (allow.gate != 0 ? 2 * g.n : g.n);
-    double value, error;
-    affine(g, t, allow, sums[line + first], magnitudes[line + first], c, c_at, row, first, value,
-           error);
-    apply(allow.gate != 0 ? allow.gate : allow.activation, allow, value, error);
-    if (allow.gate != 0) {
-      const i64 second = allow.interleaved ? first + 1 : g.n + column;
-      double other, off;
-      affine(g, t, allow, sums[line + second], magnitudes[line + second], c, c_at, row, second,
-             other, off);
-      error = error * (fabs(other) + off) + fabs(value) * off;
-      value *= other;
-      error += allow.per_gate * fabs(value);
-    }
-    if (allow.residual) add_term(load(g.residual, t.d, d_at), allow.per_residual, value, error);
-    if (!isfinite(error)) error = 0;
-    const double got = load(g.d, t.d, d_at);
-    const bool right = value != value ? got != got
-                                      : got == value || (got >= rounded(t.d, value - error) &&
-                                                         got <= rounded(t.d, value + error));
-    if (right) continue;
-    atomicAdd(&out[0], 1ull);
-    atomicMin(&out[1], u64(i));
-  }
 }

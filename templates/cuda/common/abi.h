@@ -17,15 +17,18 @@ struct KilnGpuArgs {
   long long lda, ldb, ldc, ldd;
   long long stride_a, stride_b, stride_c, stride_d;
   double alpha, beta;
-  //% if scales || groups
+  //% if scales || groups || scale_d
   const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
   const void* scale_b;
   //% end
-  //% if zeros || groups
+  //% if zeros || groups || scale_d
   const void* zero_b;  // as kiln's Zero says
   //% end
-  //% if groups
+  //% if groups || scale_d
   const void* groups;  // an int for each, as kiln's Grouping says
+  //% end
+  //% if scale_d
+  void* scale_d;  // as kiln's Scale says, lines being rows of D
   //% end
 };
 

@@ -65,3 +65,14 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
   return u32(from_real(low, Bfloat{}).bits) | u32(from_real(high, Bfloat{}).bits) << 16;
   //% end
 }
+//% if scale_d
+/// The same of bytes, in the low half.
+KILN_DEVICE u32 pack_two(Real low, Real high, i8) {
+  return u32(u8(from_real(low, i8{}))) | u32(u8(from_real(high, i8{}))) << 8;
+}
+//% if has_fp8
+KILN_DEVICE u32 pack_two(Real low, Real high, Float8E4) {
+  return floats_to_e4m3(float(low), float(high));
+}
+//% end
+//% end

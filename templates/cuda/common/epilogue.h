@@ -52,7 +52,31 @@ struct Output {
   //% if halves
   const i32 *exponents_a, *exponents_b;  // of the powers of two that rows and columns have
   //% end
+  //% if scale_d == tensor
+  float inverse_d;  // of D's scale
+  //% end
+  //% if scale_d && scale_d != tensor
+  float* scale_d;  // a row's side by side
+  i64 scales_of_row;
+  //% end
 };
+
+//% if scale_d && scale_d != tensor
+/// How many scales a row of D has.
+KILN_DEVICE i64 scales_of_row(i64 columns) {
+  //% if scale_d == line
+  return 1;
+  //% else
+  return ceil_div(columns, 128);
+  //% end
+}
+
+/// The scale of elements whose largest magnitude this is: 1 where its reciprocal could overflow.
+KILN_DEVICE float scale_for(float largest) {
+  const float scale = largest / kLargestD;
+  return scale >= 0x1p-126f ? scale : 1.0f;
+}
+//% end
 
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
@@ -87,6 +111,13 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   out.scale_b = static_cast<const float*>(args.scale_b) + batch * args.n;
   //% end
   //% end
+  //% end
+  //% if scale_d == tensor
+  out.inverse_d = 1.0f / static_cast<const float*>(args.scale_d)[batch];
+  //% end
+  //% if scale_d && scale_d != tensor
+  out.scales_of_row = scales_of_row(args.n);
+  out.scale_d = static_cast<float*>(args.scale_d) + batch * args.m * out.scales_of_row;
   //% end
   return out;
 }

@@ -40,6 +40,15 @@ KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 fi
   //% if line_scale_a && !tensor_scale_a && masked
   own.scale_a = static_cast<const float*>(args.scale_a) + group * (args.m - rows);
   //% end
+  //% if scale_d == tensor && !masked
+  own.scale_d = static_cast<float*>(args.scale_d) - group;
+  //% end
+  //% if scale_d && scale_d != tensor && !masked
+  own.scale_d = static_cast<float*>(args.scale_d) + (first_row - group * rows) * scales_of_row(args.n);
+  //% end
+  //% if scale_d && scale_d != tensor && masked
+  own.scale_d = static_cast<float*>(args.scale_d) + group * (args.m - rows) * scales_of_row(args.n);
+  //% end
   return own;
 }
 //% end

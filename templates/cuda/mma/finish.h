@@ -67,6 +67,9 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
       //% if residual
       y += residual[e + s];
       //% end
+      //% if scale_d
+      y = product(y, out.inverse_d);
+      //% end
       x[e + s] = from_real(y, TypeD{});
     }
   }

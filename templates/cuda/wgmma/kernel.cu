@@ -58,10 +58,14 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
     //% if sharing != tiles
     if (!combine(sums, work, scheduler, args, shared.flags, group, region, thread)) continue;
     //% end
+    //% if scale_d
+    store_quantised(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
+    //% else
     //% if gate
     store_gated(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
     //% else
     store_tile(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
+    //% end
     //% end
     //% end
   }

@@ -52,6 +52,9 @@ KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
   //% if residual
   x += to_real(out.residual[row * out.ldd + column]);
   //% end
+  //% if scale_d
+  x = product(x, out.inverse_d);
+  //% end
   *d = from_real(x, TypeD{});
 }
 

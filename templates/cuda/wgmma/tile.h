@@ -20,9 +20,19 @@ constexpr int kSubtiles = kWarpgroupRows / 64;                           // of o
 constexpr int kThreads = (kWarpgroups + 1) * 128;
 //% if store != direct
 constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
+//% if scale_d && scale_d != tensor && swap
+// Behind the buffers, of each warp the largest magnitudes of the tile's rows of D.
+constexpr int kLargestAt = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
+constexpr int kStoreBytes = kLargestAt + kWarpgroups * 4 * kRightTile * 4;
+//% else
 constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
+//% end
+//% else
+//% if scale_d && scale_d != tensor && swap
+constexpr int kLargestAt = 0, kStoreBytes = kWarpgroups * 4 * kRightTile * 4;
 //% else
 constexpr int kStoreBytes = 0;
+//% end
 //% end
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
 //% if tma_scales

@@ -108,6 +108,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["scales"] = value_of(g.scale_b != Scale::none);
   v["zeros"] = value_of(g.zero != Zero::none);
   v["groups"] = value_of(false);
+  v["scale_d"] = "none";
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
 }
 

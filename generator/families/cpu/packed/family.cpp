@@ -194,7 +194,7 @@ std::string summation(const Canonical& p, const DeviceCaps& d, const HostPacked&
 /// A plain blocking for whatever the best instruction set of the device computes.
 std::optional<HostPacked> fallback(const Canonical& p, const DeviceCaps& d) {
   const bool scaled = p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none;
-  if (scaled && !has_weights(p.gemm)) return std::nullopt;
+  if ((scaled && !has_weights(p.gemm)) || p.gemm.scale_d != Scale::none) return std::nullopt;
   const Isa isa = host::isas(d).front();
   const auto* row = instruction(isa, p, d);
   if (row == nullptr) return std::nullopt;

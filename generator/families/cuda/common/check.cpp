@@ -27,6 +27,7 @@ Source gpu_check_source(const DeviceCaps& device) {
       const auto part = expand(file.text, {{"scales", "1"},
                                            {"zeros", "1"},
                                            {"groups", "0"},
+                                           {"scale_d", "1"},
                                            {"has_fp8", "0"},
                                            {"has_bf16_cvt", "0"}});
       assert(part);  // they ask about nothing else

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/fields.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/quantised_d.h"
 
 namespace kiln::cuda {
 namespace {
@@ -96,7 +98,8 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   use("Real", g.accumulator == fp64 ? "double" : "float", "what the epilogue computes in");
   auto& v = to.values;
   const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
-  v["has_fp8"] = value_of(is_fp8(g.a.dtype) || (is_fp8(g.b.dtype) && !weights));
+  v["has_fp8"] =
+      value_of(is_fp8(g.a.dtype) || (is_fp8(g.b.dtype) && !weights) || is_fp8(g.d.dtype));
   v["has_bf16_cvt"] = value_of(device.gpu.sm >= 80);
   add_epilogue(v, g);
   v["halves"] = "0";
@@ -105,6 +108,10 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["zeros"] = "0";
   v["groups"] = value_of(g.grouping != Grouping::none);
   v["masked"] = value_of(g.grouping == Grouping::masked);
+  v["scale_d"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.scale_d)];
+  if (g.scale_d != Scale::none)
+    to.constants.push_back({"float", "kLargestD", fmt::format("{:.1f}f", largest_code(g.d.dtype)),
+                            "the largest number of D's type"});
   for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
     v[fmt::format("line_scale_{}", side)] =
         value_of(scale == Scale::line || scale == Scale::tensor);

@@ -67,6 +67,10 @@ constexpr FirstRule<CudaMma> kFirst[] = {
        return cuda::mma_instruction(g, d, c.instruction_k) != nullptr && g.m >= 1 && g.n >= 1 &&
               g.k >= 1 && !g.b_packed;
      }},
+    {"a D of fp8 needs sm_89, which has instructions for it",
+     [](const Canonical& p, const DeviceCaps& d, const CudaMma&) {
+       return p.gemm.d.dtype != DType::fp8_e4m3 || d.gpu.sm >= 89;
+     }},
     {"block_m and block_n are 16 to 256, block_k 8 to 256, stages 2 to 16, group 1 to 64, with "
      "at most 32 warps",
      [](const Canonical&, const DeviceCaps&, const CudaMma& c) {
@@ -310,7 +314,8 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
     .summation = summation,
     .plain = plain,
     .computes_gates = [](const Gemm&) { return true; },
-    .computes_groups = [](const Gemm&) { return true; }};
+    .computes_groups = [](const Gemm&) { return true; },
+    .quantises = [](const Gemm& g) { return g.scale_d == Scale::tensor; }};
 
 }  // namespace
 

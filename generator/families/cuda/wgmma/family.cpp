@@ -19,7 +19,7 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 37> kFiles{
+constexpr std::array<std::string_view, 39> kFiles{
     "cuda/common/abi.h",          "cuda/common/types.h",
     "cuda/common/convert_ptx.h",  "cuda/common/convert.h",
     "cuda/common/epilogue.h",     "cuda/common/workspace.h",
@@ -36,7 +36,8 @@ constexpr std::array<std::string_view, 37> kFiles{
     "cuda/wgmma/consumer.h",      "cuda/wgmma/scales_ptx.h",
     "cuda/wgmma/scales.h",        "cuda/wgmma/wgmma.cu",
     "cuda/common/swizzle.h",      "cuda/wgmma/store_ptx.h",
-    "cuda/wgmma/store.h",         "cuda/wgmma/combine_ptx.h",
+    "cuda/wgmma/store.h",         "cuda/wgmma/quantise_ptx.h",
+    "cuda/wgmma/quantise.h",      "cuda/wgmma/combine_ptx.h",
     "cuda/wgmma/combine.h",       "cuda/wgmma/reduce.h",
     "cuda/wgmma/kernel.cu"};
 
@@ -99,6 +100,10 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
        const bool bytes = !is_floating(p.gemm.a.dtype);
        return c.right >= 8 && c.right <= 256 && c.right % (bytes && c.right > 32 ? 16 : 8) == 0 &&
               c.left >= 64 && c.left <= 256 && c.left % 64 == 0;
+     }},
+    {"scale_d: halves=0",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+       return p.gemm.scale_d == Scale::none || !c.halves;
      }},
     {"gate: halves=0", [](const Canonical& p, const DeviceCaps&,
                           const CudaWgmma& c) { return !gated(p.gemm) || !c.halves; }},
@@ -184,6 +189,11 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
     {"the counters of split-K and stream-K fit 64 KiB",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
        return cuda::counters_fit(w);
+     }},
+    {"scale_d: 1x128 needs a tile of D with whole blocks of 128 columns, line one of all columns; "
+     "not sharing=summed, and sharing=tiles, pingpong=0 where warpgroups share a block",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       return cuda::scales_of_d_fit(p.gemm, c, w);
      }},
     {"group is 1 to 64", [](const Canonical&, const DeviceCaps&, const CudaWgmma& c,
                             const WgmmaSizes&) { return c.group >= 1 && c.group <= 64; }},
@@ -426,15 +436,20 @@ std::string summation(const Canonical&, const DeviceCaps&, const CudaWgmma& c,
 }
 
 /// 8-bit floats are promoted: any k allows that. What TMA may not be able to address is packed.
+/// Both factors of 128 columns of D are 256 lines of B, whose sums fit the registers as the left
+/// operand.
 std::optional<CudaWgmma> plain(const Canonical& p, const DeviceCaps&) {
-  return CudaWgmma{.left = 128,
+  const Gemm& g = p.gemm;
+  const bool wide = gated(g) && g.scale_d == Scale::line_128;
+  return CudaWgmma{.left = wide ? 256 : 128,
                    .right = 128,
-                   .stages = splits(p.gemm) ? 3 : 4,  // a stage holds both parts
+                   .stages = splits(g) || wide ? 3 : 4,  // a stage may hold both parts
                    .warpgroups = 2,
+                   .swap = wide,
                    .pack_a = true,
                    .pack_b = true,
-                   .promote = splits(p.gemm) || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e'),
-                   .halves = splits(p.gemm)};
+                   .promote = splits(g) || cuda::wgmma_type(g.a.dtype).starts_with('e'),
+                   .halves = splits(g)};
 }
 
 constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
@@ -464,7 +479,8 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
         },
     .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; },
     .computes_gates = [](const Gemm&) { return true; },
-    .computes_groups = [](const Gemm&) { return true; }};
+    .computes_groups = [](const Gemm&) { return true; },
+    .quantises = [](const Gemm&) { return true; }};
 
 }  // namespace
 

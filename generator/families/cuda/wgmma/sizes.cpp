@@ -91,13 +91,17 @@ void add_shared(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
   std::int64_t scales = 0;
+  // Of the largest magnitudes of D's rows: kStoreBytes of templates/cuda/wgmma/tile.h.
+  const std::int64_t largest =
+      c.swap && is_output(p.gemm, Operand::scale_d) ? 16 * c.warpgroups * c.right : 0;
   if (c.tma_scales) {
     scales = ceil_div(c.stages + 3, 4) * copied_scale_bytes(w, c);
   } else if (blocks_along_k(p.gemm.scale_a)) {
     scales = c.stages * scale_bytes(w, c);
   }
-  w.shared_bytes = c.stages * w.stage_bytes + scales + c.warpgroups * 4 * w.store_buffers * buffer +
-                   c.stages * 16 + c.warpgroups * 4 + bytes_of_tables(w.most_groups);
+  w.shared_bytes = c.stages * w.stage_bytes + scales + largest +
+                   c.warpgroups * 4 * w.store_buffers * buffer + c.stages * 16 + c.warpgroups * 4 +
+                   bytes_of_tables(w.most_groups);
 }
 
 void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
@@ -151,12 +155,16 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   const bool whole = g.n * w.d_bytes % 16 == 0;
   const bool summed = c.sharing == Sharing::summed;
   const bool one_pitch = !grouped(g) || g.d.batch_stride % g.d.ld == 0;  // of all groups' rows
-  const bool tma = line_alignment(g, Operand::d) >= 16 && w.d_bytes >= 2 && whole && one_pitch;
+  // Codes with scales by whole 16 bytes; other bytes go straight from registers.
+  const int right_of_d = w.right.factors ? c.right / 2 : c.right;
+  const bool codes = g.scale_d != Scale::none && (c.swap || right_of_d % 16 == 0);
+  const bool tma =
+      line_alignment(g, Operand::d) >= 16 && (w.d_bytes >= 2 || codes) && whole && one_pitch;
   w.pairable = !summed && !tma && w.d_bytes == 2;
   w.store = !summed && tma            ? WgmmaSizes::Store::tma
             : w.pairable && !c.paired ? WgmmaSizes::Store::staged
                                       : WgmmaSizes::Store::direct;
-  w.chunk = chunk_of(c, w.right.factors ? c.right / 2 : c.right, std::max(w.d_bytes, 2));
+  w.chunk = chunk_of(c, right_of_d, std::max(w.d_bytes, 2));
   w.store_buffers = w.store == WgmmaSizes::Store::direct ? 0
                     : w.store == WgmmaSizes::Store::tma  ? 2
                                                          : 1;
@@ -208,6 +216,18 @@ bool scales_may_be_copied(const Gemm& g) {
   return g.scale_a == Scale::line_128 && g.scale_b == Scale::square_128 && !gated(g) &&
          address_alignment(g, Operand::scale_a) >= 16 &&
          address_alignment(g, Operand::scale_b) >= 16 && ceil_div(g.k, 128) % 4 == 0;
+}
+
+bool scales_of_d_fit(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
+  if (g.scale_d == Scale::none || g.scale_d == Scale::tensor) return true;
+  const WgmmaSizes::Side& columns = c.swap ? w.left : w.right;
+  const int tile = (c.swap ? c.left : c.right) / (columns.factors ? 2 : 1);
+  const int own = w.warpgroup_rows / (columns.factors ? 2 : 1);  // of a warpgroup, where swapped
+  const int share = g.scale_d == Scale::line ? tile : 128;
+  if (c.sharing == Sharing::summed || tile % share != 0) return false;
+  if (g.scale_d == Scale::line && tile < g.n) return false;
+  if (!c.swap || own % share == 0) return true;
+  return share % own == 0 && !c.pingpong && c.sharing == Sharing::tiles;
 }
 
 bool counters_fit(const WgmmaSizes& w) { return w.counters * 4 <= kCounterBytes; }

@@ -72,6 +72,9 @@ bool sums_fit(const CudaWgmma& config, const WgmmaSizes& sizes, int sums);
 /// Whether the copy engine can bring a problem's scales of blocks along k: rows of A's are whole 16
 /// bytes, so that each tile, whose k is not divided, has whole fours of stages.
 bool scales_may_be_copied(const Gemm& gemm);
+/// Whether each scale that follows from D is that of elements of one tile, and of warpgroups that
+/// can wait for each other.
+bool scales_of_d_fit(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes);
 bool counters_fit(const WgmmaSizes& sizes);
 /// Whether the positions at which stream-K cuts fit 31 bits.
 bool stream_fits(Sharing sharing, const WgmmaSizes& sizes);

@@ -55,8 +55,9 @@ std::string prepared(std::string text) {
   return std::regex_replace(text, matrix, "KILN_EMU_MATRIX(\"$1\")");
 }
 
-constexpr std::array<std::string_view, 4> kCheckFiles{"cuda/common/abi.h", "hip/common/types.h",
-                                                      "hip/check/device.h", "cuda/check/check.cu"};
+constexpr std::array<std::string_view, 5> kCheckFiles{"cuda/common/abi.h", "hip/common/types.h",
+                                                      "hip/check/device.h", "cuda/check/check.cu",
+                                                      "cuda/check/judge.cu"};
 
 }  // namespace
 

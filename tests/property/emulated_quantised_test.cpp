@@ -1,0 +1,118 @@
+// NVIDIA's kernels that write a D with scales, without a GPU: sampled configs of random ragged
+// problems for each kind of scales, run lane by lane and checked as the tuner checks.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "generator/problem/extent.h"
+#include "support/emulated.h"
+#include "support/seed.h"
+
+namespace kiln::emulated_quantised_test {
+
+struct Kind {
+  const char* name;
+  const char* family;
+  DType operands;
+  Scale of_d;
+  bool blocks = false;  // operands have scales of blocks
+  bool gate = false;
+};
+
+std::string name_of(const testing::TestParamInfo<Kind>& info) {
+  return fmt::format("{}_{}", info.param.family, info.param.name);
+}
+
+std::uint64_t below(std::mt19937_64& random, std::uint64_t limit) { return random() % limit; }
+
+/// Sizes around the edges of blocks of 128 as well as anything; few columns where all of them share
+/// a scale.
+Gemm problem(std::mt19937_64& random, const Kind& kind) {
+  const auto size = [&](std::int64_t most) -> std::int64_t {
+    constexpr std::int64_t kEdges[] = {1, 16, 64, 127, 128, 129, 200, 256};
+    const std::int64_t any = below(random, 2) == 0
+                                 ? kEdges[below(random, std::size(kEdges))]
+                                 : 1 + static_cast<std::int64_t>(below(random, 280));
+    return std::min(any, most);
+  };
+  Gemm g = Gemm::row_major(size(300), size(kind.of_d == Scale::line ? 96 : 300), size(300),
+                           kind.operands);
+  g = g.transpose_b();
+  if (kind.blocks) g = g.scaled(Scale::line_128, Scale::square_128);
+  if (kind.gate) g = g.with_gate(Gate::silu);
+  if (!kind.gate && below(random, 4) == 0) g = g.with_activation(Activation::gelu_tanh);
+  if (below(random, 3) == 0) g = g.with_bias(Bias::per_column);
+  g = g.quantised(below(random, 3) == 0 ? s8 : fp8_e4m3, kind.of_d);
+  switch (below(random, 4)) {
+    case 0:
+      g = g.batched(2);
+      break;
+    case 1:
+      g = g.grouped(3, below(random, 2) == 0 ? Grouping::rows : Grouping::masked);
+      break;
+    default:
+      break;
+  }
+  g.alignment = 16;
+  for (const auto& [which, matrix] : {std::pair{Operand::a, &g.a}, {Operand::b, &g.b}})
+    matrix->ld = (leading_dimension(g, which) + 15) / 16 * 16;
+  if (below(random, 2) == 0) g.c.ld = g.d.ld = g.n + static_cast<std::int64_t>(below(random, 20));
+  return g;
+}
+
+std::vector<Config> configs_of(const Gemm& gemm, const DeviceCaps& device,
+                               std::string_view family) {
+  std::vector<Config> mine;
+  if (const auto space = space_for(gemm, device))
+    for (const Config& config : space->legal)
+      if (family_name(config) == family) mine.push_back(config);
+  return mine;
+}
+
+class EmulatedQuantised : public testing::TestWithParam<Kind> {};
+
+TEST_P(EmulatedQuantised, SampledConfigsAreRight) {
+  const Kind& kind = GetParam();
+  DeviceCaps device = caps_named("sm_90a").value();
+  device.compute_units = 6;  // persistent blocks then take several tiles each
+  const int wanted = 4 * test::thorough();
+  std::mt19937_64 random(test::seed_of_run() + static_cast<std::uint64_t>(kind.of_d) * 8 +
+                         kind.gate);
+  int proven = 0;
+  for (int tries = 0; proven < wanted && tries < 20 * wanted; ++tries) {
+    const Gemm gemm = problem(random, kind);
+    ASSERT_TRUE(validate(gemm)) << text(gemm) << ": " << validate(gemm).error().message;
+    const auto mine = configs_of(gemm, device, kind.family);
+    if (mine.empty()) continue;
+    const Config& config = mine[below(random, mine.size())];
+    const std::string what =
+        fmt::format("KILN_SEED={}: {} | {}", test::seed_of_run(), text(gemm), text(config));
+    const auto kernel = test::emulated_kernel(gemm, device, config);
+    ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
+    const Verdict verdict = test::verify_emulated(
+        gemm, *kernel, proven % 3 == 0 ? 0 : static_cast<std::uint64_t>(proven) + 7);
+    EXPECT_TRUE(verdict) << what << ": " << (verdict ? "" : verdict.error().detail);
+    ++proven;
+  }
+  EXPECT_EQ(proven, wanted);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, EmulatedQuantised,
+    testing::Values(Kind{"bf16_blocks", "cuda_wgmma", bf16, Scale::line_128},
+                    Kind{"bf16_gate", "cuda_wgmma", bf16, Scale::line_128, false, true},
+                    Kind{"fp8_blocks", "cuda_wgmma", fp8_e4m3, Scale::line_128, true},
+                    Kind{"fp8_gate", "cuda_wgmma", fp8_e4m3, Scale::line_128, true, true},
+                    Kind{"int8_lines", "cuda_wgmma", s8, Scale::line},
+                    Kind{"bf16_lines", "cuda_wgmma", bf16, Scale::line},
+                    Kind{"fp8_tensor", "cuda_wgmma", fp8_e4m3, Scale::tensor, true},
+                    Kind{"bf16_tensor", "cuda_mma", bf16, Scale::tensor},
+                    Kind{"int8_tensor", "cuda_mma", s8, Scale::tensor}),
+    name_of);
+
+}  // namespace kiln::emulated_quantised_test
