@@ -124,12 +124,14 @@ void draw_scales(Draw& draw, Gemm& g) {
 void draw_weights(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (!on_host(caps) || !draw.one_in(8)) return;
   const TypeRow& row = kWeightTypeRows[draw.below(kWeightTypeRows.size())];
-  const Scale groups[] = {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128,
-                          Scale::square_128};
+  const Scale groups[] = {Scale::line,     Scale::line_32,    Scale::line_64,
+                          Scale::line_128, Scale::square_128, Scale::mx_32};
   const DType types[] = {fp32, bf16, fp16};
   const auto zero = static_cast<Zero>(draw.between(0, 2));
-  Gemm weights = g.with_weights(row.b, groups[draw.below(5)], types[draw.below(3)],
-                                code_format(row.b)->has_zero_points() ? zero : Zero::none);
+  const bool floats = !code_format(row.b)->has_zero_points();
+  const Scale group = groups[draw.below(floats ? 6 : 5)];
+  Gemm weights = g.with_weights(row.b, group, group == Scale::mx_32 ? fp32 : types[draw.below(3)],
+                                floats ? Zero::none : zero);
   weights.a.dtype = row.a;
   weights.accumulator = row.accumulator;
   weights.c.dtype = weights.d.dtype = row.usual_output();

@@ -49,16 +49,15 @@ constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bi
 constexpr std::string_view kScales[] = {"none", "line", "1x128", "128x128", "mx32", "tensor"};
 
 constexpr std::string_view kGates[] = {"relu", "gelu", "gelu_erf", "silu", "sigmoid"};
-/// Groups of weights that share a scale: so many along k, the whole column, or a square.
+/// Groups of weights that share a scale: so many along k, the whole column, a square, or 32 that
+/// share an e8m0.
 struct GroupWord {
   std::string_view word;
   Scale scale;
 };
-constexpr GroupWord kGroups[] = {{"32", Scale::line_32},
-                                 {"64", Scale::line_64},
-                                 {"128", Scale::line_128},
-                                 {"k", Scale::line},
-                                 {"128x128", Scale::square_128}};
+constexpr GroupWord kGroups[] = {{"32", Scale::line_32},         {"64", Scale::line_64},
+                                 {"128", Scale::line_128},       {"k", Scale::line},
+                                 {"128x128", Scale::square_128}, {"mx32", Scale::mx_32}};
 
 /// `word` is none of `known`.
 template <std::size_t kCount>
@@ -208,7 +207,7 @@ Status read_group(std::string_view word, Gemm& g) {
     g.scale_b = row.scale;
     return {};
   }
-  return bad_input("group = \"{}\": must be 32, 64, 128, k or 128x128", word);
+  return bad_input("group = \"{}\": must be 32, 64, 128, k, 128x128 or mx32", word);
 }
 
 Status read_scales(std::string_view text, Gemm& g) {

@@ -85,6 +85,8 @@ inline constexpr TypeRow kAllTypeRows[] = {
     {"fp16_int8", fp16, s8, fp32, "fp16 bf16 fp32"},
     {"bf16_fp8", bf16, fp8_e4m3, fp32, "bf16 fp16 fp32"},
     {"fp16_fp8", fp16, fp8_e4m3, fp32, "fp16 bf16 fp32"},
+    {"bf16_fp4", bf16, fp4_e2m1, fp32, "bf16 fp16 fp32"},
+    {"fp16_fp4", fp16, fp4_e2m1, fp32, "fp16 bf16 fp32"},
 };
 
 /// What else people call a type: C, BLAS, LLVM, NumPy and PyTorch do. Read, never written.
@@ -108,7 +110,7 @@ constexpr std::optional<DType> dtype_called(std::string_view word) {
 /// The pairs that need no scales, those that need mx_32 of both operands, and weights.
 inline constexpr std::span<const TypeRow> kTypeRows{kAllTypeRows, 14};
 inline constexpr std::span<const TypeRow> kMxTypeRows{kAllTypeRows + 14, 22};
-inline constexpr std::span<const TypeRow> kWeightTypeRows{kAllTypeRows + 36, 8};
+inline constexpr std::span<const TypeRow> kWeightTypeRows{kAllTypeRows + 36, 10};
 static_assert(std::size(kAllTypeRows) ==
               kTypeRows.size() + kMxTypeRows.size() + kWeightTypeRows.size());
 
@@ -140,7 +142,8 @@ struct CodeFormat {
 inline constexpr CodeFormat kCodeFormats[] = {{s4, "integer", -8, 7},
                                               {u4, "integer", 0, 15},
                                               {s8, "integer", -128, 127},
-                                              {fp8_e4m3, "e4m3", -448, 448}};
+                                              {fp8_e4m3, "e4m3", -448, 448},
+                                              {fp4_e2m1, "e2m1", -6, 6}};
 
 /// The format of a type that weights may have, or null.
 constexpr const CodeFormat* code_format(DType type) {

@@ -102,12 +102,13 @@ Status check_weights(const Gemm& g) {
   if (g.scale_a != Scale::none)
     return refuse(
         fmt::format("scale_a = {}: a.dtype = {} has no scales", name(g.scale_a), name(g.a.dtype)));
-  if (g.scale_b != Scale::line && g.scale_b != Scale::line_32 && g.scale_b != Scale::line_64 &&
-      g.scale_b != Scale::line_128 && g.scale_b != Scale::square_128)
+  if (g.scale_b == Scale::none || g.scale_b == Scale::tensor)
     return refuse(
-        fmt::format("scale_b = {}: {} needs scales of groups along k: 1x32, 1x64, 1x128, 128x128 "
-                    "or line",
+        fmt::format("scale_b = {}: {} needs scales of groups along k: 1x32, 1x64, 1x128, 128x128, "
+                    "line or, of floats, mx32",
                     name(g.scale_b), word));
+  if (g.scale_b == Scale::mx_32 && g.scale_type != fp32)
+    return refuse(fmt::format("scale_type = {}: scales of mx32 are e8m0", name(g.scale_type)));
   if (g.scale_type != fp32 && g.scale_type != bf16 && g.scale_type != fp16)
     return refuse(fmt::format("scale_type = {}: must be fp32, bf16 or fp16", name(g.scale_type)));
   if (g.zero != Zero::none && !code_format(g.b.dtype)->has_zero_points())

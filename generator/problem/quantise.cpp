@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/mx_scale.h"
 #include "kiln/numeric.hpp"
 
 namespace kiln {
@@ -33,14 +34,6 @@ void for_each_of(const Blocks& b, std::int64_t block, std::int64_t lines, std::i
   const std::int64_t line = block / b.columns * b.lines, at = block % b.columns * b.along;
   for (std::int64_t i = line; i < std::min(lines, line + b.lines); ++i)
     for (std::int64_t p = at; p < std::min(k, at + b.along); ++p) f(i, p);
-}
-
-/// OCP's rule: exponents of the largest numbers coincide.
-std::uint8_t mx_scale(const SmallFormat& f, float largest) {
-  if (largest == 0) return static_cast<std::uint8_t>(kE8m0.bias);
-  const int exponent = std::ilogb(largest) - std::ilogb(decode(f, f.largest));
-  return static_cast<std::uint8_t>(
-      std::clamp(exponent + kE8m0.bias, 0, static_cast<int>(kE8m0.largest)));
 }
 
 double stored_scale(const Quantised& q, std::int64_t block) {

@@ -7,6 +7,7 @@
 
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/mx_scale.h"
 #include "kiln/numeric.hpp"
 #include "kiln/quantise.hpp"
 
@@ -32,7 +33,15 @@ Division division_of(std::int64_t n, std::int64_t k, Scale kind) {
   return {block.lines, along, n / block.lines + (n % block.lines != 0),
           block.along == 0 ? 1 : k / along};
 }
+/// Of the scales as they are stored: e8m0 counts as u8.
+DType type_of_scales(const Weights& w) { return w.group == Scale::mx_32 ? u8 : w.scale_type; }
 DType zero_type(const Weights& w) { return w.zero == Zero::integer ? w.type : w.scale_type; }
+
+double scale_at(const Weights& w, std::int64_t group) {
+  const double stored = load_element(type_of_scales(w), w.scales.data(), group);
+  return w.group == Scale::mx_32 ? double{decode(kE8m0, static_cast<std::uint8_t>(stored))}
+                                 : stored;
+}
 
 double round_to_type(DType type, double value) {
   std::uint64_t element = 0;
@@ -52,7 +61,7 @@ Result<Weights> empty_weights(Weights w) {
   if (const Status ok = validate(w.problem(1, bf16)); !ok) return tl::unexpected(ok.error());
   const std::int64_t scales = division_of(w.n, w.k, w.group).count();
   w.codes.resize(static_cast<std::size_t>(bytes_of(w.type, count)));
-  w.scales.resize(static_cast<std::size_t>(bytes_of(w.scale_type, scales)));
+  w.scales.resize(static_cast<std::size_t>(bytes_of(type_of_scales(w), scales)));
   if (w.zero != Zero::none)
     w.zeros.resize(static_cast<std::size_t>(bytes_of(zero_type(w), scales)));
   return w;
@@ -70,6 +79,10 @@ Meaning meaning_of(const Weights& w, double smallest, double largest) {
     largest = std::max(largest, 0.0);
   }
   Meaning m;
+  if (w.group == Scale::mx_32) {
+    m.scale = decode(kE8m0, mx_scale(small_format_of(w.type), std::max(-smallest, largest)));
+    return m;
+  }
   const double scale = w.zero == Zero::none ? std::max(-smallest, largest) / last
                                             : (largest - smallest) / (last - first);
   m.scale = round_to_type(w.scale_type, scale);
@@ -85,11 +98,10 @@ Meaning meaning_of(const Weights& w, double smallest, double largest) {
 void store_code_of(const Weights& w, std::byte* codes, std::int64_t at, double number) {
   const auto [type, kind, first, last] = *code_format(w.type);
   const double inside = std::clamp(number, first, last);
+  if (!is_floating(type)) return store_element(type, codes, at, std::nearbyint(inside));
   // Floats are rounded once: store_element() would round to fp32 first.
-  if (is_floating(type))
-    codes[at] = std::byte{encode(small_format_of(type), inside, Overflow::saturate)};
-  else
-    store_element(type, codes, at, std::nearbyint(inside));
+  const SmallFormat& f = small_format_of(type);
+  store_code(f, codes, at, encode(f, inside, Overflow::saturate));
 }
 
 /// Scale, zero point and codes of one group.
@@ -119,7 +131,11 @@ Status quantise_group(Weights& w, std::span<const float> values, const Division&
   if (!std::isfinite(m.scale) || !std::isfinite(m.zero))
     return bad(fmt::format("values: column {} at {} needs a scale or zero point beyond {}", first,
                            at, name(w.scale_type)));
-  store_element(w.scale_type, w.scales.data(), group, m.scale);
+  if (w.group == Scale::mx_32)
+    w.scales[static_cast<std::size_t>(group)] =
+        std::byte{encode(kE8m0, m.scale, Overflow::saturate)};
+  else
+    store_element(w.scale_type, w.scales.data(), group, m.scale);
   if (w.zero != Zero::none) store_element(zero_type(w), w.zeros.data(), group, m.zero);
   for (std::int64_t j = first; j < last; ++j)
     for (std::int64_t i = 0; i < length; ++i)
@@ -161,13 +177,15 @@ int stored_zero(const StoredWeights& s, std::int64_t j, std::int64_t group, std:
 
 Status check(const StoredWeights& s) {
   if (s.as > StoredAs::plain) return bad(fmt::format("as = {}: no such layout", int(s.as)));
-  if (s.type != u4 && (s.type != fp8_e4m3 || s.as != StoredAs::plain))
+  const CodeFormat* const format = code_format(s.type);
+  const bool floats = format != nullptr && !format->has_zero_points();
+  if (s.type != u4 && (!floats || s.as != StoredAs::plain))
     return fail(
         ErrorCode::unsupported,
-        fmt::format("type = {}: must be u4, or of plain codes fp8_e4m3",
+        fmt::format("type = {}: must be u4, or of plain codes fp8_e4m3 or fp4_e2m1",
                     static_cast<std::size_t>(s.type) < kDTypes.size() ? name(s.type) : "?"));
-  if (s.type == fp8_e4m3 && s.zeros != nullptr)
-    return fail(ErrorCode::unsupported, "zeros: fp8_e4m3 has no zero points");
+  if (floats && s.zeros != nullptr)
+    return fail(ErrorCode::unsupported, fmt::format("zeros: {} has no zero points", name(s.type)));
   if (s.group == Scale::square_128 && s.as != StoredAs::plain)
     return fail(ErrorCode::unsupported, "group = 128x128: these words have groups of one column");
   if (s.as != StoredAs::plain && s.n % 8 != 0)
@@ -191,7 +209,8 @@ Result<Weights> quantise_weights(std::span<const float> values, std::int64_t n, 
   const bool known = static_cast<std::size_t>(type) < kDTypes.size();
   if (!known || code_format(type) == nullptr)
     return fail(ErrorCode::unsupported,
-                fmt::format("type = {}: must be s4, u4, s8 or fp8_e4m3", known ? name(type) : "?"));
+                fmt::format("type = {}: must be s4, u4, s8, fp8_e4m3 or fp4_e2m1",
+                            known ? name(type) : "?"));
   if (!code_format(type)->has_sign() && zero == Zero::none)
     return fail(ErrorCode::unsupported,
                 fmt::format("zero = none: {} has no numbers below zero without", name(type)));
@@ -215,15 +234,16 @@ Result<Weights> weights_from(const StoredWeights& s) {
     for (std::int64_t g = 0; g < division.across; ++g)
       beyond |= stored_zero(s, r, g, division.across) > 15;
   const Zero zero = floats ? Zero::none : beyond ? Zero::floating : Zero::integer;
-  auto made = empty_weights({s.type, s.group, s.scale_type, zero, s.n, s.k, {}, {}, {}});
+  const DType of_scales = s.group == Scale::mx_32 ? fp32 : s.scale_type;
+  auto made = empty_weights({s.type, s.group, of_scales, zero, s.n, s.k, {}, {}, {}});
   if (!made) return made;
   Weights& w = *made;
   for (std::int64_t r = 0; r < division.down; ++r)
     for (std::int64_t g = 0; g < division.across; ++g) {
       const std::int64_t to = r * division.across + g;
       store_element(
-          s.scale_type, w.scales.data(), to,
-          load_element(s.scale_type, s.scales, s.as == StoredAs::plain ? to : g * s.n + r));
+          type_of_scales(w), w.scales.data(), to,
+          load_element(type_of_scales(w), s.scales, s.as == StoredAs::plain ? to : g * s.n + r));
       if (zero != Zero::none)
         store_element(zero_type(w), w.zeros.data(), to, stored_zero(s, r, g, division.across));
     }
@@ -249,8 +269,7 @@ std::vector<float> dequantise(const Weights& w) {
       const std::int64_t at = j * w.k + p, g = division.group(j, p);
       const double zero = w.zero == Zero::none ? 0 : load_element(zero_type(w), w.zeros.data(), g);
       out[static_cast<std::size_t>(at)] =
-          static_cast<float>((load_element(w.type, w.codes.data(), at) - zero) *
-                             load_element(w.scale_type, w.scales.data(), g));
+          static_cast<float>((load_element(w.type, w.codes.data(), at) - zero) * scale_at(w, g));
     }
   return out;
 }

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// Type of an element. The fp6 and fp4 types are for operands with block scales, s4 and u4 for
+/// Type of an element. The fp6 and fp4 types are for operands with block scales, s4, u4 and fp4 for
 /// weights (Gemm::zero); elements of fewer than eight bits lie side by side without gaps, the first
 /// one in the lowest bits of the first byte.
 enum class DType : std::uint8_t {

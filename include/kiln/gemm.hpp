@@ -147,16 +147,17 @@ struct KILN_API Gemm {
   /// B arrives packed by `Engine::pack_b`: another problem, tuned on its own.
   bool b_packed = false;
   /// Scales, for operands of at most eight bits. Either both operands have scales of blocks along k
-  /// or neither has; the fp6 and fp4 types need mx_32. Weights, a B of integers
-  /// or of fp8_e4m3 that meets an A of 16 bits, have scales of B alone: of groups of 32, 64 or 128
-  /// elements along k, of line or square_128, with a k of whole groups.
+  /// or neither has; the fp6 and fp4 types need mx_32. Weights, a B of integers, of fp8_e4m3 or of
+  /// fp4_e2m1 that meets an A of 16 bits, have scales of B alone: of groups of 32, 64 or 128
+  /// elements along k, of line or square_128, or of floats mx_32, with a k of whole groups.
   Scale scale_a = Scale::none;
   Scale scale_b = Scale::none;  ///< as scale_a, of B
   /// `fast` needs two operands of 8-bit floats without scales of blocks along k, `tensor` two of
   /// fp32.
   Numerics numerics = Numerics::ieee;
-  DType scale_type = DType::fp32;  ///< of the scales of weights: fp32, bf16 or fp16
-  Zero zero = Zero::none;          ///< zero points of weights that are integers
+  /// Of the scales of weights: fp32, bf16 or fp16; fp32 beside mx_32, whose scales are e8m0.
+  DType scale_type = DType::fp32;
+  Zero zero = Zero::none;  ///< zero points of weights that are integers
   /// With groups a bias has values of each group's own, D is row-major and B is not packed.
   Grouping grouping = Grouping::none;
   /// Of a masked group, on average: kernels are timed, and chosen, for so many (at most m). 0:
@@ -234,7 +235,8 @@ struct KILN_API Gemm {
     return copy;
   }
   Gemm scaled(Scale of_both) const { return scaled(of_both, of_both); }
-  /// B holds weights: s4, u4, s8 or fp8_e4m3, a scale (and a zero point) for each `group`.
+  /// B holds weights: s4, u4, s8, fp8_e4m3 or fp4_e2m1, a scale (and a zero point) for each
+  /// `group`.
   Gemm with_weights(DType type, Scale group, DType of_scales = DType::fp32,
                     Zero points = Zero::none) const {
     Gemm copy = *this;
@@ -308,9 +310,9 @@ KILN_API Status validate(const Gemm& gemm);
 /// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's)
 /// numerics=(ieee|fast|tensor) gate=(relu|gelu|gelu_erf|silu|sigmoid, with :interleaved behind it
 /// for such columns of B), groups= with grouped=(rows|masked) and expected_rows= in place of
-/// batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, …)
-/// group=(32|64|128|k|128x128) scale_type= zero=(none|int|float); scale_d=(tensor|line|1x128) of a
-/// D with out=(fp8_e4m3|s8).
+/// batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, …)
+/// group=(32|64|128|k|128x128|mx32) scale_type= zero=(none|int|float); scale_d=(tensor|line|1x128)
+/// of a D with out=(fp8_e4m3|s8).
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);

@@ -216,7 +216,8 @@ typedef struct kiln_gemm_desc {
   kiln_gate gate;         /**< op(B) then has 2n columns, of two products of A, and D is gate(one)
                              times the other, plus the residual; no C, no activation, D row-major */
   kiln_gate_order gate_order; /**< of op(B)'s columns, where there is a gate */
-  kiln_dtype scale_type;      /**< of the scales of weights: KILN_FP32, KILN_BF16 or KILN_FP16 */
+  kiln_dtype scale_type;      /**< of the scales of weights: KILN_FP32, KILN_BF16 or KILN_FP16;
+                                 KILN_FP32 beside KILN_SCALE_MX_32 */
   kiln_zero zero;             /**< zero points of weights */
   kiln_grouping grouping;     /**< what the `batch` products are; with groups a bias has values of
                                  each group's own, D is row-major and B is not packed */

@@ -45,10 +45,10 @@ KILN_API std::vector<float> dequantise(const Quantised& operand);
 /// row-major B that is transposed), scales and zero points [n, groups], or [⌈n / 128⌉, k / 128] of
 /// squares.
 struct KILN_API Weights {
-  DType type = DType::s4;          ///< of the codes: s4, u4, s8 or fp8_e4m3
-  Scale group = Scale::line_128;   ///< line_32, line_64, line_128, line or square_128
-  DType scale_type = DType::fp32;  ///< of the scales: fp32, bf16 or fp16
-  Zero zero = Zero::none;          ///< kind of the zero points; fp8_e4m3 has none
+  DType type = DType::s4;          ///< of the codes: s4, u4, s8, fp8_e4m3 or fp4_e2m1
+  Scale group = Scale::line_128;   ///< line_32, line_64, line_128, line, square_128 or mx_32
+  DType scale_type = DType::fp32;  ///< of the scales: fp32, bf16 or fp16; fp32 where they are e8m0
+  Zero zero = Zero::none;          ///< kind of the zero points; floats have none
   std::int64_t n = 0;              ///< columns of B
   std::int64_t k = 0;              ///< elements of a column
   std::vector<std::byte> codes;    ///< B
@@ -61,10 +61,10 @@ struct KILN_API Weights {
 /// Weights of numbers: `values` holds `n` × `k`, a column's side by side, as the weights of a
 /// linear layer lie in PyTorch. Without zero points a scale maps the largest magnitude of its group
 /// to the largest code; with them scale and zero point map the smallest and the largest number to
-/// the first and the last code (integer ones: zero too lies among the codes). Rounds to nearest,
-/// ties to even, and saturates. Errors: bad_input (sizes, k no whole groups, a number that is not
-/// finite or too large for a scale of its type), unsupported (types, groups; u4 without zero
-/// points, fp8_e4m3 with them).
+/// the first and the last code (integer ones: zero too lies among the codes). Scales of mx_32 are
+/// those of quantise(). Rounds to nearest, ties to even, and saturates. Errors: bad_input (sizes, k
+/// no whole groups, a number that is not finite or too large for a scale of its type), unsupported
+/// (types, groups; u4 without zero points, floats with them, integers with mx_32).
 KILN_API Result<Weights> quantise_weights(std::span<const float> values, std::int64_t n,
                                           std::int64_t k, DType type, Scale group,
                                           DType scale_type = DType::fp32, Zero zero = Zero::none);
@@ -74,8 +74,8 @@ enum class StoredAs : std::uint8_t {
   gptq,     ///< qweight [k/8, n], eight of a column in a word; qzeros [groups, n/8], one too small
   gptq_v2,  ///< the same with qzeros as they are
   awq,      ///< qweight [k, n/8], qzeros [groups, n/8]: columns 0 2 4 6 1 3 5 7 of eight in a word
-  plain,    ///< codes [n, k], one a byte, scales [n, groups] ([⌈n / 128⌉, k / 128] of squares),
-            ///< zero points alike, one a byte
+  plain,    ///< codes [n, k], one a byte, of fp4_e2m1 two, the first in the low half; scales
+            ///< [n, groups] ([⌈n / 128⌉, k / 128] of squares), zero points alike, one a byte
 };
 
 /// The tensors of one layer. Scales are [groups, n], but of `plain`.
@@ -84,15 +84,16 @@ struct StoredWeights {
   std::int64_t n = 0;              ///< output features
   std::int64_t k = 0;              ///< input features
   Scale group = Scale::line_128;   ///< consecutive input features that share a scale
-  DType scale_type = DType::fp16;  ///< of the scales
+  DType scale_type = DType::fp16;  ///< of the scales; those of mx_32 are e8m0 whatever it is
   const void* codes = nullptr;     ///< qweight
   const void* scales = nullptr;    ///< scales
   const void* zeros = nullptr;     ///< qzeros; null: 8 everywhere, as symmetric weights have it
-  DType type = DType::u4;          ///< of the codes: u4, or fp8_e4m3 of `plain`, without qzeros
+  /// Of the codes: u4, or of `plain` fp8_e4m3 or fp4_e2m1, which have no qzeros.
+  DType type = DType::u4;
 };
 
 /// Weights of u4 with integer zero points or, where one of GPTQ's is 16, floating ones; or of
-/// fp8_e4m3. Groups are consecutive along k: weights that were reordered by activation (desc_act
+/// floats. Groups are consecutive along k: weights that were reordered by activation (desc_act
 /// with a g_idx that is not sorted) must be sorted first. Errors: bad_input (sizes, null tensors),
 /// unsupported (types; squares of words).
 KILN_API Result<Weights> weights_from(const StoredWeights& stored);

@@ -131,7 +131,8 @@ other strides raise ValueError.
   or (lines / 128, k / 128), or uint8 of shape (lines, k / 32), rounded up; a line is a row of ``a`` or a
   column of ``b``. A batch comes before that. A ``b`` of float8_e4m3fn or int8 beside an ``a`` of 16
   bits holds weights: ``scale_b`` is float32, bfloat16 or float16, of shape (n,), (n, k / 32),
-  (n, k / 64), (n, k / 128) or (n / 128, k / 128), k being whole groups.
+  (n, k / 64), (n, k / 128) or (n / 128, k / 128), k being whole groups, or of MXFP8 uint8 of shape
+  (n, k / 32).
 - ``scale_d``: float32 scales of an ``out`` of float8_e4m3fn or int8, whose values are code times
   scale. One of shape () is read. Those of shape (m,), one a row, or (m, n / 128), rounded up, are
   written: the largest magnitude of the elements that share one by 448 or 127. A batch comes before

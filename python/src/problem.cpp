@@ -337,7 +337,7 @@ void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines
                     (weights ? groups_known(lines, gemm.k) : scales_known(lines, gemm.k)));
   if (!is_tight(scales)) raise_bad_input(described(scales) + ": must be contiguous");
   (of_a ? gemm.scale_a : gemm.scale_b) = kind;
-  if (weights) gemm.scale_type = scales.type;
+  if (weights && kind != Scale::mx_32) gemm.scale_type = scales.type;
   (of_a ? call_.operands.scale_a : call_.operands.scale_b) = scales.data;
 }
 

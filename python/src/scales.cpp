@@ -31,6 +31,9 @@ std::string scales_known(std::int64_t lines, std::int64_t k) {
 }
 
 Scale kind_of_groups(const ScaleShape& shape, DType type, std::int64_t lines, std::int64_t k) {
+  if (type == DType::u8)
+    return k % kMxBlock == 0 && shape.sizes == std::array{lines, k / kMxBlock} ? Scale::mx_32
+                                                                               : Scale::none;
   if (type != DType::fp32 && type != DType::bf16 && type != DType::fp16) return Scale::none;
   if (shape.dims == 1) return shape.sizes[0] == lines ? Scale::line : Scale::none;
   if (shape.dims != 2) return Scale::none;
@@ -45,8 +48,10 @@ Scale kind_of_groups(const ScaleShape& shape, DType type, std::int64_t lines, st
 
 std::string groups_known(std::int64_t lines, std::int64_t k) {
   return fmt::format(
-      "float32, bfloat16 or float16 of shape ({},), ({}, {}), ({}, {}), ({}, {}) or ({}, {})",
-      lines, lines, k / 32, lines, k / 64, lines, k / kBlock, blocks(lines, kBlock), k / kBlock);
+      "float32, bfloat16 or float16 of shape ({},), ({}, {}), ({}, {}), ({}, {}) or ({}, {}), or "
+      "uint8 of shape ({}, {})",
+      lines, lines, k / 32, lines, k / 64, lines, k / kBlock, blocks(lines, kBlock), k / kBlock,
+      lines, k / kMxBlock);
 }
 
 }  // namespace kiln::python

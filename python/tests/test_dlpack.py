@@ -77,6 +77,9 @@ def test_float8_weights():
         np.testing.assert_array_equal(out, np.tile(expected / 2, (3, 1)))
         kiln.matmul(a, b, out=out, scale_b=scales.astype(np.float16))
         np.testing.assert_array_equal(out, np.tile(expected / 2, (3, 1)))
+    powers = np.full((4, 8), 126, np.uint8)  # 2^-1
+    kiln.matmul(a, b, out=out, scale_b=powers)
+    np.testing.assert_array_equal(out, np.tile(expected / 2, (3, 1)))
     with pytest.raises(ValueError, match=r"scale_b = .* \(5,\).*: must be float32, bfloat16 or float16"):
         kiln.matmul(a, b, out=out, scale_b=np.ones(5, np.float32))
 

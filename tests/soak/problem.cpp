@@ -42,8 +42,8 @@ void use_types(const TypeRow& row, Gemm& g) {
   g.c.dtype = g.d.dtype = row.usual_output();
 }
 
-constexpr Scale kGroups[] = {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128,
-                             Scale::square_128};
+constexpr Scale kGroups[] = {Scale::line,     Scale::line_32,    Scale::line_64,
+                             Scale::line_128, Scale::square_128, Scale::mx_32};
 constexpr DType kScaleTypes[] = {fp32, bf16, fp16};
 
 /// A pair that only the reference kernel computes on a CPU.
@@ -60,6 +60,8 @@ void draw_other_types(Random& random, Gemm& g) {
     g.scale_type = any_of(random, kScaleTypes);
     g.zero = static_cast<Zero>(random.below(3));
     if (!code_format(row.b)->has_zero_points()) g.zero = Zero::none;
+    if (!is_mx_element(row.b) && g.scale_b == Scale::mx_32) g.scale_b = Scale::line_32;
+    if (g.scale_b == Scale::mx_32) g.scale_type = fp32;
     g.c.order = g.d.order = Order::row_major;
     g.k = rounded_up(g.k, std::max(2, whole_blocks(g)));
     g.n = rounded_up(g.n, 2);

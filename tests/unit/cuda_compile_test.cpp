@@ -107,7 +107,13 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16_fp8 N T 128 4096 4096 group=128x128 align=16", "cuda_wgmma_weights"},
     {"sm_90a", "fp16_fp8 N T 4096 4096 4096 group=k align=16 out=fp32", "cuda_wgmma_weights"},
     {"sm_90a", "bf16_fp8 N T 1 8192 28672 group=128 scale_type=bf16 align=16", "cuda_gemv_weights"},
-    {"sm_80", "fp16_fp8 N T 16 4096 4096 group=k align=16", "cuda_gemv_weights"}};
+    {"sm_80", "fp16_fp8 N T 16 4096 4096 group=k align=16", "cuda_gemv_weights"},
+    {"sm_80", "bf16_fp4 N T 16 4096 14336 group=mx32 align=16", "cuda_weights"},
+    {"sm_120a", "fp16_fp8 N T 128 4096 4096 group=mx32 align=16", "cuda_weights"},
+    {"sm_90a", "bf16_fp4 N T 128 4096 4096 group=mx32 align=16", "cuda_wgmma_weights"},
+    {"sm_90a", "fp16_fp4 N T 4096 4096 4096 group=k align=16 out=fp32", "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_fp4 N T 1 8192 28672 group=mx32 align=16", "cuda_gemv_weights"},
+    {"sm_80", "fp16_fp4 N T 16 4096 4096 group=128 scale_type=fp16 align=16", "cuda_gemv_weights"}};
 
 /// The model's first choices in a family.
 std::vector<Config> favourites(const Target& t, std::size_t count) {
@@ -184,7 +190,10 @@ TEST(CudaCompileWeights, LargestTilesDoNotSpill) {
                            "fp16_int4 N T 4096 4096 4096 group=32 zero=int align=16",
                            "bf16_int8 N T 4096 4096 4096 group=k zero=int align=16 "
                            "epilogue=bias_col+gelu+residual",
-                           "bf16_fp8 N T 4096 4096 4096 group=128 align=16"}) {
+                           "bf16_fp8 N T 4096 4096 4096 group=128 align=16",
+                           "bf16_fp8 N T 4096 4096 4096 group=mx32 align=16",
+                           "bf16_fp4 N T 4096 4096 4096 group=mx32 align=16",
+                           "fp16_fp4 N T 4096 4096 4096 group=k align=16"}) {
     const Target target{"sm_90a", line, "cuda_wgmma_weights"};
     const auto configs = largest(target);
     EXPECT_EQ(configs.size(), 3u) << line;

@@ -68,6 +68,11 @@ TEST(QuantiseWeights, RefusalsNameTheField) {
   EXPECT_THAT(message(2, 64, fp8_e4m3, Scale::line, fp32, Zero::integer),
               HasSubstr("zero = int: b.dtype = fp8_e4m3"));
   EXPECT_THAT(message(130, 192, fp8_e4m3, Scale::square_128), HasSubstr("k = 192"));
+  EXPECT_THAT(message(2, 48, fp4_e2m1, Scale::mx_32), HasSubstr("k = 48"));
+  EXPECT_THAT(message(2, 64, s4, Scale::mx_32), HasSubstr("scale_b = mx32: b.dtype = s4"));
+  EXPECT_THAT(message(2, 64, fp4_e2m1, Scale::mx_32, bf16), HasSubstr("scale_type = bf16"));
+  EXPECT_THAT(message(2, 64, fp4_e2m1, Scale::line, fp32, Zero::floating),
+              HasSubstr("zero = float: b.dtype = fp4_e2m1"));
   EXPECT_THAT(message(2, 96, s4, Scale::line_64), HasSubstr("k = 96"));
   EXPECT_THAT(message(2, 63, s4, Scale::line), HasSubstr("k = 63"));
   EXPECT_THAT(message(2, 64, s4, Scale::tensor), HasSubstr("scale_b = tensor"));
@@ -118,6 +123,39 @@ TEST(QuantiseWeights, FloatsAreRoundedOnceToEvenAndSaturate) {
   const auto rounded =
       quantise_weights(std::vector<float>{448 * 1.003f}, 1, 1, fp8_e4m3, Scale::line, bf16).value();
   EXPECT_EQ(dequantise(rounded)[0], 448);
+}
+
+/// Scales of OCP's rule, as quantise() has them for two operands.
+TEST(QuantiseWeights, BlocksAreThoseOfBothOperands) {
+  constexpr std::int64_t kN = 9, kK = 96;
+  auto values = normal_values(kN * kK, 11);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = std::ldexp(values[i], static_cast<int>(i / 32 % 24) * 11 - 130);
+  for (const DType type : {fp4_e2m1, fp8_e4m3}) {
+    const auto w = quantise_weights(values, kN, kK, type, Scale::mx_32);
+    ASSERT_TRUE(w) << w.error().message;
+    ASSERT_TRUE(validate(w->problem(2, fp16)));
+    const auto both = quantise(values, kN, kK, type, Scale::mx_32).value();
+    EXPECT_EQ(w->codes, both.codes);
+    EXPECT_EQ(w->scales, both.scales);
+    EXPECT_EQ(dequantise(*w), dequantise(both));
+  }
+}
+
+TEST(QuantiseWeights, FourBitsAreRoundedToEvenAndSaturate) {
+  // The largest exponents coincide: 7.9 has that of 4, so that the scale is 1.
+  std::vector<float> values(32);
+  const std::vector<float> some{7.9f, 5, 3.5f, -2.5f, 1.75f, 0.75f, 0.25f, -0.25f, -6, 0.3f};
+  std::ranges::copy(some, values.begin());
+  const auto w = quantise_weights(values, 1, 32, fp4_e2m1, Scale::mx_32).value();
+  EXPECT_EQ(w.scales, std::vector{std::byte{127}});
+  EXPECT_EQ(w.codes[0], std::byte{0x67}) << "6, then the tie of 5 to 4, the first in the low half";
+  auto back = dequantise(w);
+  back.resize(some.size());
+  EXPECT_EQ(back, (std::vector<float>{6, 4, 4, -2, 2, 1, 0, -0.0f, -6, 0.5f}));
+  // With other scales the largest magnitude is the largest number.
+  const auto scaled = quantise_weights(values, 1, 32, fp4_e2m1, Scale::line_32, bf16).value();
+  EXPECT_EQ(load_element(fp4_e2m1, scaled.codes.data(), 0), 6);
 }
 
 /// Codes 0 to 15 and zero points, as they should come out.
@@ -251,6 +289,31 @@ TEST(WeightsFrom, PlainFloatsAreTheirNumbers) {
   }
 }
 
+TEST(WeightsFrom, PackedBlocksAreTheirNumbers) {
+  constexpr std::int64_t kN = 5, kK = 64;
+  std::vector<std::uint8_t> codes, scales;
+  for (std::int64_t i = 0; i < kN * kK / 2; ++i) codes.push_back(static_cast<std::uint8_t>(i * 7));
+  for (std::int64_t i = 0; i < kN * kK / 32; ++i)
+    scales.push_back(static_cast<std::uint8_t>(i * 25 + 3));
+  StoredWeights stored{.as = StoredAs::plain,
+                       .n = kN,
+                       .k = kK,
+                       .group = Scale::mx_32,
+                       .codes = codes.data(),
+                       .scales = scales.data()};
+  stored.type = fp4_e2m1;
+  const auto w = weights_from(stored);
+  ASSERT_TRUE(w) << w.error().message;
+  ASSERT_TRUE(validate(w->problem(3, bf16)));
+  const auto numbers = dequantise(*w);
+  for (std::int64_t i = 0; i < kN * kK; ++i) {
+    const int code = codes[static_cast<std::size_t>(i / 2)] >> i % 2 * 4 & 15;
+    ASSERT_EQ(numbers[static_cast<std::size_t>(i)],
+              std::ldexp(decode(kE2m1, static_cast<std::uint8_t>(code)),
+                         scales[static_cast<std::size_t>(i / 32)] - 127));
+  }
+}
+
 TEST(WeightsFrom, RefusalsNameTheField) {
   const Layer layer(15);
   const Tensors tensors(layer, StoredAs::awq);
@@ -269,8 +332,11 @@ TEST(WeightsFrom, RefusalsNameTheField) {
   EXPECT_THAT(message([](auto& s) { s.as = static_cast<StoredAs>(9); }), HasSubstr("as = 9"));
   EXPECT_THAT(message([](auto& s) { s.type = fp8_e4m3; }), HasSubstr("type = fp8_e4m3"));
   EXPECT_THAT(message([](auto& s) { s.group = Scale::square_128; }), HasSubstr("group = 128x128"));
+  EXPECT_THAT(message([](auto& s) { s.group = Scale::mx_32; }), HasSubstr("b.dtype = u4"));
   EXPECT_THAT(message([](auto& s) { s.as = StoredAs::plain, s.type = fp8_e4m3; }),
               HasSubstr("zeros: fp8_e4m3 has no zero points"));
+  EXPECT_THAT(message([](auto& s) { s.as = StoredAs::plain, s.type = fp4_e2m1; }),
+              HasSubstr("zeros: fp4_e2m1 has no zero points"));
 }
 
 TEST(WeightsFrom, AProductIsThatOfTheirNumbers) {

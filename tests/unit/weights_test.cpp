@@ -23,8 +23,8 @@ namespace kiln::weights_test {
 
 using testing::HasSubstr;
 
-constexpr Scale kGroups[] = {Scale::line, Scale::line_32, Scale::line_64, Scale::line_128,
-                             Scale::square_128};
+constexpr Scale kGroups[] = {Scale::line,     Scale::line_32,    Scale::line_64,
+                             Scale::line_128, Scale::square_128, Scale::mx_32};
 constexpr Zero kZeros[] = {Zero::none, Zero::integer, Zero::floating};
 
 TEST(Nibbles, AreIntegersOfTheirType) {
@@ -73,7 +73,9 @@ TEST(Weights, TextNamesThem) {
         "fp16_int4 N N 3 8 96 group=32 scale_type=fp16 zero=float", "bf16_int8 N T 2 3 5 group=k",
         "fp16_uint4 N T 2 3 64 out=fp32 group=k scale_type=bf16", "fp16_int8 T N 2 3 32 group=32",
         "bf16_fp8 N T 1 4096 4096 group=128x128", "fp16_fp8 N N 3 8 96 group=32 scale_type=bf16",
-        "bf16_fp8 N T 2 3 5 group=k", "bf16_uint4 N T 2 130 128 group=128x128 zero=int"}) {
+        "bf16_fp8 N T 2 3 5 group=k", "bf16_uint4 N T 2 130 128 group=128x128 zero=int",
+        "bf16_fp4 N T 1 4096 4096 group=mx32", "fp16_fp4 N N 3 8 96 group=32 scale_type=bf16",
+        "bf16_fp8 N T 2 3 64 group=mx32", "fp16_fp4 N T 2 3 6 group=k"}) {
     const auto g = parse_gemm(line);
     ASSERT_TRUE(g) << line << ": " << g.error().message;
     EXPECT_EQ(text(*g), line);
@@ -87,6 +89,8 @@ TEST(Weights, TextNamesThem) {
   EXPECT_EQ(text(floats), "fp16_fp8 N T 1 8 128 group=128x128");
   EXPECT_EQ(parse_gemm("bf16_int4 N T 1 8 128 scale=none:1x128").value(),
             parse_gemm("bf16_int4 N T 1 8 128 group=128").value());
+  EXPECT_EQ(parse_gemm("bf16_fp4 N T 1 8 128 scale=none:mx32").value(),
+            Gemm::row_major(1, 8, 128, bf16).transpose_b().with_weights(fp4_e2m1, Scale::mx_32));
 }
 
 TEST(Weights, RefusalsNameTheField) {
@@ -113,6 +117,14 @@ TEST(Weights, RefusalsNameTheField) {
   for (const char* zero : {"int", "float"})
     EXPECT_THAT(message(std::string("bf16_fp8 N T 1 2 64 group=64 zero=") + zero),
                 HasSubstr(std::string("zero = ") + zero + ": b.dtype = fp8_e4m3 has no zero"));
+  EXPECT_THAT(message("fp16_fp4 N T 1 2 64 group=64 zero=int"),
+              HasSubstr("zero = int: b.dtype = fp4_e2m1 has no zero"));
+  EXPECT_THAT(message("bf16_fp4 N T 1 2 64 group=mx32 scale_type=bf16"),
+              HasSubstr("scale_type = bf16: scales of mx32 are e8m0"));
+  EXPECT_THAT(message("bf16_fp4 N T 1 2 48 group=mx32"), HasSubstr("k = 48: groups of 32"));
+  EXPECT_THAT(message("bf16_int8 N T 1 2 64 group=mx32"),
+              HasSubstr("scale_b = mx32: b.dtype = s8 is no format"));
+  EXPECT_THAT(message("bf16_fp4 N T 1 2 63 group=k"), HasSubstr("ldb = 63"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 64"), HasSubstr("scale_b = none: bf16_fp8 needs scales"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 192 group=128x128"), HasSubstr("k = 192: groups of 128"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 64 group=64 numerics=fast"), HasSubstr("a.dtype = bf16"));
@@ -137,6 +149,10 @@ TEST(Weights, ScalesAndZeroPointsLieByColumn) {
   const Gemm squares = parse_gemm("bf16_fp8 N T 2 130 384 batch=3 group=128x128").value();
   EXPECT_EQ(span_bytes(squares, Operand::b), 3 * 130 * 384);
   EXPECT_EQ(span(squares, Operand::scale_b), 3 * 2 * 3);
+  const Gemm mx = parse_gemm("bf16_fp4 N T 2 5 96 batch=3 group=mx32").value();
+  EXPECT_EQ(span_bytes(mx, Operand::b), 3 * 5 * 48);
+  EXPECT_EQ(span_bytes(mx, Operand::scale_b), 3 * 5 * 3);
+  EXPECT_EQ(address_alignment(mx, Operand::scale_b), 1);
 }
 
 /// Every pair, group and kind of zero points, in turns of scales' types and layouts.
@@ -148,8 +164,11 @@ std::vector<Gemm> problems() {
     for (const Scale group : kGroups)
       for (const Zero zero : kZeros) {
         if (zero != Zero::none && !code_format(row.b)->has_zero_points()) continue;
+        const bool mx = group == Scale::mx_32;
+        if (mx && !is_mx_element(row.b)) continue;
+        const DType scale_type = scale_types[turn++ % 3];
         Gemm g = Gemm::row_major(7, group == Scale::square_128 ? 140 : 18, 256, row.a)
-                     .with_weights(row.b, group, scale_types[turn++ % 3], zero);
+                     .with_weights(row.b, group, mx ? fp32 : scale_type, zero);
         if (turn % 2 == 0) g = g.transpose_b();
         if (turn % 3 == 0) g = g.transpose_a();
         if (turn % 5 == 0) g.b.order = Order::column_major;
@@ -173,6 +192,10 @@ TEST(Weights, ReferenceSumsAreTheSumsWrittenOut) {
     const auto at = [&](Operand which, std::int64_t index) {
       return load_element(dtype_of(g, which), memory[index_of(which)].data(), index);
     };
+    const auto scale_at = [&](std::int64_t index) {
+      const double stored = at(Operand::scale_b, index);
+      return g.scale_b == Scale::mx_32 ? std::exp2(stored - 127) : stored;
+    };
     const auto data = [&](Operand which) { return memory[index_of(which)].data(); };
     operands.a = data(Operand::a), operands.b = data(Operand::b), operands.d = data(Operand::d);
     operands.scale_b = data(Operand::scale_b), operands.zero_b = data(Operand::zero_b);
@@ -190,9 +213,8 @@ TEST(Weights, ReferenceSumsAreTheSumsWrittenOut) {
             const std::int64_t b = b_lines_are_columns ? j * g.k + p : p * g.n + j;
             const std::int64_t group = (z * lines + j / columns) * (g.k / along) + p / along;
             const double zero = g.zero == Zero::none ? 0 : at(Operand::zero_b, group);
-            const double term =
-                at(Operand::a, z * g.m * g.k + a) *
-                ((at(Operand::b, z * g.n * g.k + b) - zero) * at(Operand::scale_b, group));
+            const double term = at(Operand::a, z * g.m * g.k + a) *
+                                ((at(Operand::b, z * g.n * g.k + b) - zero) * scale_at(group));
             sum += term, size += std::fabs(term);
           }
           const double got = at(Operand::d, (z * g.m + i) * g.n + j);
@@ -221,9 +243,11 @@ TEST(Weights, TheVerifierMissesNoWrongScaleOrZeroPoint) {
   for (const Scale group : kGroups)
     for (const Zero zero : kZeros)
       for (const Operand which : {Operand::scale_b, Operand::zero_b}) {
-        const Gemm g =
-            Gemm::row_major(5, 6, 256, bf16).transpose_b().with_weights(u4, group, bf16, zero);
-        if (!present(g, which)) continue;
+        const bool mx = group == Scale::mx_32;
+        const Gemm g = Gemm::row_major(5, 6, 256, bf16)
+                           .transpose_b()
+                           .with_weights(mx ? fp4_e2m1 : u4, group, mx ? fp32 : bf16, zero);
+        if (!present(g, which) || !validate(g)) continue;
         const Canonical problem = canonicalise(g);
         const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
           KilnArgs args = make_args(problem, operands);
@@ -251,6 +275,18 @@ TEST(Weights, DataOfFloatsHaveEveryFiniteCode) {
   EXPECT_EQ(large.count(0x7f) + large.count(0xff), 0u);
   EXPECT_EQ(small.size(), 16u);
   EXPECT_EQ(*small.rbegin(), 0x87);
+}
+
+TEST(Weights, DataOfFourBitsHaveEveryCode) {
+  const Gemm g = parse_gemm("bf16_fp4 N T 1 64 512 group=mx32").value();
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(span_bytes(g, Operand::b)));
+  fill(g, Operand::b, Data::uniform, 1, codes.data());
+  std::set<int> large, small;
+  for (std::size_t i = 0; i < 2 * codes.size(); ++i)
+    (i / 512 % kLinesOfLowest == kLinesOfLowest - 1 ? small : large)
+        .insert(codes[i / 2] >> i % 2 * 4 & 15);
+  EXPECT_EQ(large.size(), 16u);
+  EXPECT_EQ(small, (std::set<int>{0, 1, 8, 9}));
 }
 
 TEST(Weights, NeighboursOfProblemsAreProblems) {

@@ -46,7 +46,7 @@ Types types_of(const Canonical& problem) {
   };
   block(g.scale_a, t.a_lines, t.a_along);
   block(g.scale_b, t.b_lines, t.b_along);
-  t.mx = g.scale_a == Scale::mx_32;
+  t.mx = g.scale_a == Scale::mx_32 || g.scale_b == Scale::mx_32;
   t.scale = static_cast<int>(g.scale_type);
   if (g.scale_d != Scale::none) {
     t.d_scale = is_output(g, Operand::scale_d) ? 2 : 1;
@@ -97,9 +97,11 @@ Status GpuTools::fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t 
   if (span(gemm, which) == 0) return {};
   const DType type = dtype_of(gemm, which);
   const bool numbers = row_of(which).matrix || row_of(which).term;
-  const bool nibbles = type == DType::s4 || type == DType::u4;
-  // Scales are few and of their own range; the device's code stores no floats of fewer than eight
-  // bits.
+  // Of weights that are floats the device's code knows codes of e4m3 and e2m1.
+  const bool codes = which == Operand::b && has_weights(gemm) && is_floating(type);
+  const bool nibbles = bits_of(type) == 4 && (codes || !is_floating(type));
+  // Scales are few and of their own range; the device's code stores no other floats of fewer than
+  // eight bits.
   if (!numbers || (bits_of(type) < 8 && !nibbles)) {
     std::vector<std::byte> values(static_cast<std::size_t>(span_bytes(gemm, which)));
     kiln::fill(gemm, which, kind, seed, values.data());
@@ -111,8 +113,6 @@ Status GpuTools::fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t 
   // A stride of 0 would have every batch write the same elements.
   const std::int64_t stride = batch_stride(gemm, which), batch = stride == 0 ? 1 : gemm.batch;
   const std::uint64_t stream = seed * kStreams + index_of(which);
-  // The device's code knows the codes of e4m3 alone.
-  const bool codes = which == Operand::b && has_weights(gemm) && is_floating(type);
   const int code = static_cast<int>(type), limit = kind == Data::exact ? exact_limit(gemm, which)
                                                    : codes             ? -1
                                                                        : 0;

@@ -71,7 +71,8 @@ void uniform_values(DType type, Random& random, std::vector<double>& out) {
 void finite_codes(DType type, bool lowest, Random& random, std::vector<double>& out) {
   const SmallFormat& f = small_format_of(type);
   from_halves(random, out, [&f, lowest](std::uint32_t half) {
-    const unsigned sign = half >> 24 & f.sign_bit(), magnitude = half >> 24 & ~f.sign_bit();
+    const unsigned code = half >> 24 & static_cast<unsigned>(f.last_code());
+    const unsigned sign = code & f.sign_bit(), magnitude = code & ~f.sign_bit();
     const unsigned kept =
         lowest ? magnitude & ((1u << f.mantissa) - 1) : std::min<unsigned>(magnitude, f.largest);
     return double{decode(f, static_cast<std::uint8_t>(sign | kept))};

@@ -127,7 +127,7 @@ std::array<PairOfByte, 256> pairs_of(DType type) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const auto byte = static_cast<unsigned char>(i);
     for (std::size_t half = 0; half < 2; ++half)
-      pairs[i][half] = load_nibble(type, &byte, static_cast<std::int64_t>(half));
+      pairs[i][half] = load_element(type, &byte, static_cast<std::int64_t>(half));
   }
   return pairs;
 }
@@ -136,8 +136,9 @@ std::array<PairOfByte, 256> pairs_of(DType type) {
 void load_nibbles(DType type, const void* data, std::int64_t first, std::int64_t count, double* out,
                   std::int64_t apart) {
   static const std::array<PairOfByte, 256> kSigned = pairs_of(DType::s4),
-                                           kUnsigned = pairs_of(DType::u4);
-  const auto& pairs = type == DType::s4 ? kSigned : kUnsigned;
+                                           kUnsigned = pairs_of(DType::u4),
+                                           kFloats = pairs_of(DType::fp4_e2m1);
+  const auto& pairs = type == DType::s4 ? kSigned : type == DType::u4 ? kUnsigned : kFloats;
   const auto* bytes = static_cast<const unsigned char*>(data);
   std::int64_t i = 0;
   if (first % 2 != 0 && count > 0) out[i++] = pairs[bytes[first / 2]][1];
@@ -167,7 +168,7 @@ void store_nibbles(DType type, void* data, std::int64_t first, std::int64_t coun
 /// Loads codes that no pointer reaches.
 void load_codes(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
                 std::int64_t columns, double* out) {
-  if (view.dtype == DType::s4 || view.dtype == DType::u4) {
+  if (bits_of(view.dtype) == 4) {
     if (view.column_stride == 1)
       for (std::int64_t r = 0; r < rows; ++r)
         load_nibbles(view.dtype, view.data, view.offset(row + r, column), columns,
@@ -179,7 +180,7 @@ void load_codes(const MatrixView& view, std::int64_t row, std::int64_t rows, std
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t c = 0; c < columns; ++c)
           out[r * columns + c] =
-              load_nibble(view.dtype, view.data, view.offset(row + r, column + c));
+              load_element(view.dtype, view.data, view.offset(row + r, column + c));
     return;
   }
   for (std::int64_t r = 0; r < rows; ++r)

@@ -6,9 +6,15 @@ constexpr int kStep = kTileRows * kGroup;  // k of a tile
 constexpr int kStepBytes = kStep * kCodeBits / 8;
 using Pairs = Vec<u32, kTileRows>;  // a row of a tile
 
-//% if code_bits == 4
+//% if codes == e2m1
+constexpr u16 bfloat_of(float value) { return u16(__builtin_bit_cast(u32, value) >> 16); }
+constexpr float code_value(int code) { return e2m1_number(code); }
+//% end
+//% if code_bits == 4 && codes == integer
 constexpr u16 bfloat_of(int value) { return u16(__builtin_bit_cast(u32, float(value)) >> 16); }
 constexpr int code_value(int code) { return kSignedCodes ? (code ^ 8) - 8 : code; }
+//% end
+//% if code_bits == 4
 
 /// Of each zero point the numbers of all codes, twice: an index has five bits, a code four.
 struct Tables {

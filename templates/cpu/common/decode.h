@@ -102,9 +102,14 @@ KILN_INLINE AccVec load_codes(const u8* from, i64 count) {
   //% if code_bits == 4
   const auto bytes = load_first<kLanes / 2>(from, int((count + 1) / 2));
   auto codes = in_turns(bytes & 15, bytes >> 4, Iota<kLanes>{});
-  //% if signed_codes
+  //% if codes == e2m1
+  const auto wide = __builtin_convertvector(codes, Vec<u32, kLanes>);
+  return e2m1_to_float<kLanes>(bits_of<Vec<i32, kLanes>>(wide << 28));
+  //% end
+  //% if codes == integer && signed_codes
   return __builtin_convertvector(bits_of<Vec<i8, kLanes>>((codes ^ 8) - 8), AccVec);
-  //% else
+  //% end
+  //% if codes == integer && !signed_codes
   return __builtin_convertvector(codes, AccVec);
   //% end
   //% end

@@ -20,3 +20,8 @@ struct Half {
 struct Bfloat {
   u16 bits;
 };
+//% if mx_scales
+struct E8m0 {
+  u8 bits;
+};
+//% end

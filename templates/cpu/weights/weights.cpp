@@ -19,8 +19,13 @@ constexpr int kGroupsOfChunk = 1;
 //% if kind == bf16
 using Codes = Vec<u16, kLanes * 2>;
 
+//% if codes == e2m1
+constexpr u16 bfloat_of(float value) { return u16(__builtin_bit_cast(u32, value) >> 16); }
+constexpr float code_value(int code) { return e2m1_number(code); }
+//% else
 constexpr u16 bfloat_of(int value) { return u16(__builtin_bit_cast(u32, float(value)) >> 16); }
 constexpr int code_value(int code) { return kSignedCodes ? (code ^ 8) - 8 : code; }
+//% end
 
 /// Of each zero point the numbers of all codes, twice: an index has five bits, a code four.
 struct Tables {
@@ -61,9 +66,13 @@ KILN_INLINE AccVec with_nans(AccVec scale, Codes codes) {
 //% if table
 template <int... I>
 KILN_INLINE AccVec numbers_of_codes(Sequence<int, I...>) {
-  //% if signed_codes
+  //% if codes == e2m1
+  return AccVec{e2m1_number(I)...};
+  //% end
+  //% if codes == integer && signed_codes
   return AccVec{float((I ^ 8) - 8)...};
-  //% else
+  //% end
+  //% if codes == integer && !signed_codes
   return AccVec{float(I)...};
   //% end
 }
@@ -72,6 +81,13 @@ KILN_INLINE AccVec numbers_of_codes(Sequence<int, I...>) {
 template <int J>
 KILN_INLINE UnitVec slice(Codes codes, AccVec table) {
   return __builtin_ia32_permvarsf512(table, bits_of<Vec<int, kLanes>>(codes >> (J * kCodeBits)));
+}
+//% end
+//% if !table && codes == e2m1
+/// Slice J of a chunk.
+template <int J>
+KILN_INLINE UnitVec slice(Codes codes) {
+  return e2m1_to_float<kLanes>(codes << (28 - J * kCodeBits));
 }
 //% end
 //% if !table && codes == integer

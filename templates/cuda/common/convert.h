@@ -12,6 +12,13 @@ KILN_DEVICE Real to_real(u8 x, u8) { return Real(x); }
 KILN_DEVICE Real to_real(i32 x, i32) { return Real(x); }
 KILN_DEVICE Real to_real(Bfloat x, Bfloat) { return Real(bits_to_float(u32(x.bits) << 16)); }
 KILN_DEVICE Real to_real(Half x, Half) { return Real(half_to_float(x.bits)); }
+//% if mx_scales
+/// 2^(code - 127), of which the least is a denormal; the last code is a NaN.
+KILN_DEVICE Real to_real(E8m0 x, E8m0) {
+  const u32 first_or_last = u8(x.bits + 1) < 2 ? 0x00400000 : 0;
+  return Real(bits_to_float(u32(x.bits) << 23 | first_or_last));
+}
+//% end
 //% if has_fp8
 // Both 8-bit formats widen to half precision exactly.
 KILN_DEVICE Real to_real(Float8E4 x, Float8E4) {

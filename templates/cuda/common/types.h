@@ -28,5 +28,10 @@ struct Float8E4 {
 struct Float8E5 {
   u8 bits;
 };
+//% if mx_scales
+struct E8m0 {
+  u8 bits;
+};
+//% end
 
 static __device__ constexpr i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }

@@ -12,11 +12,28 @@ constexpr u32 kOnes = 0x3f803f80;
 constexpr u32 kOnes = 0x3c003c00;
 //% end
 
-//% if codes == e4m3
+//% if codes != integer
 /// There are no zero points.
 struct Offset {};
 KILN_DEVICE Offset offset_of(int) { return {}; }
+//% end
 
+//% if codes == e2m1
+/// The numbers of two codes (e2m1), each in the top bits of a half; what lies below is ignored.
+/// A shift puts exponent and mantissa where A's type has them, and a product puts the exponent's bias
+/// right, of the denormal too. The addend, -0, leaves every number as it is.
+KILN_DEVICE u32 floats_of(u32 codes) {
+  constexpr u32 kMinusZeros = 0x80008000;
+  //% if type_a == bf16
+  return fma_pairs(codes >> 6 & 0x01c001c0, masked_bits(codes, 0x80008000, 0x7e807e80),  // 2^126
+                   kMinusZeros);
+  //% else
+  return fma_pairs(codes >> 3 & 0x0e000e00, masked_bits(codes, 0x80008000, 0x74007400),  // 2^14
+                   kMinusZeros);
+  //% end
+}
+//% end
+//% if codes == e4m3
 /// The numbers of two codes (e4m3), each in the high byte of a half. A shift puts exponent and
 /// mantissa where A's type has them, and a product puts the exponent's bias right, of denormals
 /// too. The largest magnitude is a NaN: one more reaches the sign bit, which is copied to all bits
@@ -30,7 +47,8 @@ KILN_DEVICE u32 floats_of(u32 codes) {
   return fma_pairs(magnitudes >> 1, masked_bits(codes, 0x80008000, 0x5c005c00), nans);  // 2^8
   //% end
 }
-//% else
+//% end
+//% if codes == integer
 /// What is added to the numbers of a column: less the offset that they have, less the zero point.
 struct Offset {
   u32 pair;

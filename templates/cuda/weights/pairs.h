@@ -3,12 +3,15 @@
 #pragma once
 
 /// Pair `i` of a word.
-//% if codes == e4m3
+//% if codes != integer
 KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset&) {
 //% else
 KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
 //% end
-  //% if code_bits == 4
+  //% if codes == e2m1
+  return floats_of(codes << 12 - i * 4);
+  //% end
+  //% if code_bits == 4 && codes == integer
   constexpr u32 kTurned = kSignedCodes ? 0x00080008 : 0;
   //% if type_a == bf16
   return fma_pairs(masked_bits(codes >> i * 4, 0x000f000f, 0x43004300 | kTurned), kOnes,

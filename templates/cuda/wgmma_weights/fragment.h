@@ -12,9 +12,14 @@ constexpr int kReadSteps = 4 / kStepWords;  // that 16 bytes of codes are
 using Codes = u32[2][4];
 
 /// Two neighbouring codes, which `selector` takes out of `low` and `high`, as numbers.
-//% if codes == e4m3
+//% if codes != integer
 KILN_DEVICE u32 neighbours(u32 low, u32 high, u32 selector, const Offset&) {
+  //% if codes == e2m1
+  // The product puts the first code at the top of the low half, the second one at that of the high.
+  return floats_of(__byte_perm(low, high, selector) * 0x01001000);
+  //% else
   return floats_of(__byte_perm(low, high, selector));
+  //% end
 }
 //% else
 KILN_DEVICE u32 neighbours(u32 low, u32 high, u32 selector, const Offset& offset) {
@@ -61,7 +66,7 @@ struct CodeLane {
     lane.line = u32(row * kCodePitch);
     lane.turn = swizzled_byte(row, 0, kCodePitch) - lane.line;
     //% if code_bits == 4
-    //% if type_a == bf16
+    //% if type_a == bf16 || codes == e2m1
     lane.selector = 0x4440 | place;  // zeros above the byte
     //% else
     lane.selector = place | place << 8;

@@ -185,12 +185,23 @@ KILN_DEVICE i64 batch_at(i64 at, i64 length, i64 lines, i64 pitch, i64 batch, i6
   return stride >= (lines - 1) * pitch + length ? at / stride : at % pitch / stride;
 }
 
-/// The same for codes of four bits, two to a byte, of which a thread writes both. `bytes` from the
-/// first line on; codes between lines are left as they are.
+/// A code of four bits: any; of [-limit, limit] without the negative ones of an unsigned type; or of
+/// e2m1, with `limit` the whole numbers, or `lowest`: zeros and denormals alone.
+KILN_DEVICE int nibble(int type, u64 bits, int limit, bool lowest) {
+  if (type == kE2m1) {
+    const int code = int(bits & (lowest ? 9 : 15));
+    return limit > 0 && (code & 7) < 4 ? code & ~1 : code;  // 1 is 0.5, 3 is 1.5
+  }
+  if (limit == 0) return int(bits & 15);
+  const u64 count = u64(limit) * (type == kS4 ? 2 : 1) + 1;  // of different codes
+  return ((type == kS4 ? -limit : 0) + int((bits & 0xffffffff) * count >> 32)) & 15;
+}
+
+/// As check_fill for codes of four bits, two to a byte, of which a thread writes both. `bytes` from
+/// the first line on; codes between lines are left as they are.
 extern "C" __global__ void check_fill_nibbles(u8* base, int type, i64 length, i64 lines, i64 pitch,
                                               i64 batch, i64 stride, u64 seed, int limit,
                                               i64 bytes) {
-  const u64 count = u64(limit) * (type == kS4 ? 2 : 1) + 1;  // of different codes
   for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < bytes;
        i += i64(gridDim.x) * blockDim.x) {
     u64 bits = mixed(mixed(seed + 0x9e3779b97f4a7c15ull) + u64(i) * 0x9e3779b97f4a7c15ull);
@@ -199,9 +210,7 @@ extern "C" __global__ void check_fill_nibbles(u8* base, int type, i64 length, i6
       const i64 at = i * 2 + half, b = batch_at(at, length, lines, pitch, batch, stride);
       const i64 within = at - b * stride;
       if (b >= batch || within / pitch >= lines || within % pitch >= length) continue;
-      const int lowest = type == kS4 ? -limit : 0;
-      const int code = limit == 0 ? int(bits & 15)
-                                  : (lowest + int((bits & 0xffffffff) * count >> 32)) & 15;
+      const int code = nibble(type, bits, limit, limit < 0 && within / pitch % 4 == 3);
       byte = (byte & ~(15 << half * 4)) | code << half * 4;
     }
     base[i] = u8(byte);

@@ -19,11 +19,11 @@ constexpr int kStep = 32;      // k of a tile
 /// Elements along k whose sum is scaled at once where a column has one scale.
 constexpr int kScaledAlone = 128;
 
-constexpr std::array<std::string_view, 10> kFiles{
-    "cpu/common/abi.h",           "cpu/common/types.h", "cpu/common/vector.h",
-    "cpu/common/epilogue.h",      "cpu/common/share.h", "cpu/common/pack.h",
-    "cpu/common/panels.h",        "cpu/amx/amx.h",      "cpu/amx_weights/decode.h",
-    "cpu/amx_weights/weights.cpp"};
+constexpr std::array<std::string_view, 11> kFiles{
+    "cpu/common/abi.h",          "cpu/common/types.h",         "cpu/common/vector.h",
+    "cpu/common/small_floats.h", "cpu/common/epilogue.h",      "cpu/common/share.h",
+    "cpu/common/pack.h",         "cpu/common/panels.h",        "cpu/amx/amx.h",
+    "cpu/amx_weights/decode.h",  "cpu/amx_weights/weights.cpp"};
 
 /// The instruction that multiplies A by weights that became A's type; null where there is none.
 const DotInstruction* row_of(const Canonical& p, const DeviceCaps& d) {
@@ -100,9 +100,10 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmxWeig
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
-  if (bits_of(g.b.dtype) == 4)
-    out.constants.push_back(
-        {"bool", "kSignedCodes", g.b.dtype != u4 ? "true" : "false", "codes are two's complement"});
+  const CodeFormat& format = *code_format(g.b.dtype);
+  if (bits_of(g.b.dtype) == 4 && format.has_zero_points())
+    out.constants.push_back({"bool", "kSignedCodes", format.has_sign() ? "true" : "false",
+                             "codes are two's complement"});
   add("kScaledK", w.scaled, "elements along k whose sum is scaled at once");
   add("kMt", h.mt, "tiles of 16 columns of B in a block of accumulators");
   add("kNt", h.nt, "tiles of 16 rows of A in it");

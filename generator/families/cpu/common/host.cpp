@@ -26,6 +26,7 @@ std::string_view c_type(DType t) {
     case DType::s4:  // two to a byte
     case DType::u4:
     case DType::fp8_e4m3:  // codes of weights
+    case DType::fp4_e2m1:
       return "u8";
     case DType::s32:
       return "i32";
@@ -35,7 +36,6 @@ std::string_view c_type(DType t) {
     case DType::fp8_e5m2fnuz:
     case DType::fp6_e2m3:
     case DType::fp6_e3m2:
-    case DType::fp4_e2m1:
       break;  // no row of the instruction table computes them
   }
   return "";
@@ -106,6 +106,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["blocked"] = "0";
   v["lone_column"] = "0";
   v["scales"] = value_of(g.scale_b != Scale::none);
+  v["mx_scales"] = value_of(g.scale_b == Scale::mx_32);
   v["zeros"] = value_of(g.zero != Zero::none);
   v["groups"] = value_of(false);
   v["scale_d"] = "none";
@@ -124,11 +125,12 @@ void add_weights(Parameters& to, const Gemm& gemm) {
   v["squares"] = value_of(has_weights(gemm) && columns > 1);
   if (!has_weights(gemm)) return;
   v["codes"] = code_format(gemm.b.dtype)->kind;
-  const auto use = [&](const char* name, DType type, const char* gloss) {
-    to.constants.push_back({"using", name, std::string(c_type(type)), gloss});
+  const auto use = [&](const char* name, std::string_view type, const char* gloss) {
+    to.constants.push_back({"using", name, std::string(type), gloss});
   };
-  use("TypeScale", gemm.scale_type, "scales of B");
-  if (gemm.zero != Zero::none) use("TypeZero", dtype_of(gemm, Operand::zero_b), "its zero points");
+  use("TypeScale", gemm.scale_b == Scale::mx_32 ? "E8m0" : c_type(gemm.scale_type), "scales of B");
+  if (gemm.zero != Zero::none)
+    use("TypeZero", c_type(dtype_of(gemm, Operand::zero_b)), "its zero points");
   to.constants.push_back(number("kCodeBits", bits, "bits of an element of B"));
   if (along > 0)
     to.constants.push_back(number("kGroupK", along, "elements along k that share a scale"));

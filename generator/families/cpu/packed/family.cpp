@@ -17,12 +17,12 @@ namespace {
 using host::instruction;
 using host::PackedSizes;
 
-constexpr std::array<std::string_view, 14> kFiles{
-    "cpu/common/abi.h",        "cpu/common/types.h",   "cpu/common/vector.h",
-    "cpu/common/epilogue.h",   "cpu/common/share.h",   "cpu/common/pack.h",
-    "cpu/common/panels.h",     "cpu/common/decode.h",  "cpu/packed/ahead.h",
-    "cpu/packed/transposed.h", "cpu/packed/operand.h", "cpu/packed/tile.h",
-    "cpu/packed/memory.h",     "cpu/packed/packed.cpp"};
+constexpr std::array<std::string_view, 15> kFiles{
+    "cpu/common/abi.h",          "cpu/common/types.h",      "cpu/common/vector.h",
+    "cpu/common/small_floats.h", "cpu/common/epilogue.h",   "cpu/common/share.h",
+    "cpu/common/pack.h",         "cpu/common/panels.h",     "cpu/common/decode.h",
+    "cpu/packed/ahead.h",        "cpu/packed/transposed.h", "cpu/packed/operand.h",
+    "cpu/packed/tile.h",         "cpu/packed/memory.h",     "cpu/packed/packed.cpp"};
 
 PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
   const auto& row = *row_of(p, d, c);

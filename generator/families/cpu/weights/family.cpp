@@ -13,9 +13,10 @@
 namespace kiln::host::weights {
 namespace {
 
-constexpr std::array<std::string_view, 7> kFiles{
-    "cpu/common/abi.h",   "cpu/common/types.h", "cpu/common/vector.h",    "cpu/common/epilogue.h",
-    "cpu/common/share.h", "cpu/common/lanes.h", "cpu/weights/weights.cpp"};
+constexpr std::array<std::string_view, 8> kFiles{
+    "cpu/common/abi.h",          "cpu/common/types.h",     "cpu/common/vector.h",
+    "cpu/common/small_floats.h", "cpu/common/epilogue.h",  "cpu/common/share.h",
+    "cpu/common/lanes.h",        "cpu/weights/weights.cpp"};
 
 /// The instruction that multiplies A by weights that became A's type, or fp32.
 const DotInstruction* row_of(const Canonical& p, const DeviceCaps& d, const HostWeights& c) {
@@ -94,14 +95,14 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostWeights
   const Gemm& g = p.gemm;
   Parameters out;
   host::add_common(out, p, d, h.isa, w.row, w.row.vector_bytes);
-  const bool is_signed = g.b.dtype != u4;
+  const CodeFormat& format = *code_format(g.b.dtype);
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
   host::add_weights(out, g);
-  if (h.pairs)
-    out.constants.push_back(
-        {"bool", "kSignedCodes", is_signed ? "true" : "false", "codes are two's complement"});
+  if (h.pairs && format.has_zero_points())
+    out.constants.push_back({"bool", "kSignedCodes", format.has_sign() ? "true" : "false",
+                             "codes are two's complement"});
   add("kMr", h.mr, "rows of A in the tile");
   add("kNr", h.nr, "columns of B in the tile");
   auto& v = out.values;

@@ -29,6 +29,7 @@ Source gpu_check_source(const DeviceCaps& device) {
                                            {"groups", "0"},
                                            {"scale_d", "1"},
                                            {"has_fp8", "0"},
+                                           {"mx_scales", "0"},
                                            {"has_bf16_cvt", "0"}});
       assert(part);  // they ask about nothing else
       source.text += fmt::format("\n// ---- {} ----\n{}", path, *part);

@@ -104,6 +104,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   add_epilogue(v, g);
   v["halves"] = "0";
   v["integer"] = value_of(g.accumulator == s32);
+  v["mx_scales"] = "0";
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   v["zeros"] = "0";
   v["groups"] = value_of(g.grouping != Grouping::none);

@@ -7,11 +7,12 @@
 namespace kiln::cuda {
 
 void add_weights(Parameters& to, const Gemm& g) {
-  const auto use = [&](const char* name, DType type, const char* gloss) {
-    to.constants.push_back({"using", name, std::string(c_type(type)), gloss});
+  const auto use = [&](const char* name, std::string_view type, const char* gloss) {
+    to.constants.push_back({"using", name, std::string(type), gloss});
   };
-  use("TypeScale", g.scale_type, "scales of B");
-  if (g.zero != Zero::none) use("TypeZero", dtype_of(g, Operand::zero_b), "zero points of B");
+  use("TypeScale", g.scale_b == Scale::mx_32 ? "E8m0" : c_type(g.scale_type), "scales of B");
+  if (g.zero != Zero::none)
+    use("TypeZero", c_type(dtype_of(g, Operand::zero_b)), "zero points of B");
   const int bits = bits_of(g.b.dtype), along = scale_block(g.scale_b).along;
   to.constants.push_back(number("kCodeBits", bits, "bits of an element of B"));
   if (along > 0)
@@ -24,6 +25,7 @@ void add_weights(Parameters& to, const Gemm& g) {
     to.constants.push_back(flag("kSignedCodes", format.has_sign(), "codes are two's complement"));
   auto& v = to.values;
   v["line_scale_b"] = "0";
+  v["mx_scales"] = value_of(g.scale_b == Scale::mx_32);
   v["zeros"] = value_of(g.zero != Zero::none);
   v["zero"] = name(g.zero);
   v["type_a"] = name(g.a.dtype);
@@ -34,12 +36,14 @@ void add_weights(Parameters& to, const Gemm& g) {
 }
 
 double word_instructions(const Gemm& g) {
-  if (!code_format(g.b.dtype)->has_zero_points()) return 14;
+  if (g.b.dtype == fp4_e2m1) return 19;
+  if (g.b.dtype == fp8_e4m3) return 14;
   return bits_of(g.b.dtype) == 4 ? 11 : g.a.dtype == bf16 ? 8 : 5;
 }
 
 double pair_instructions(const Gemm& g) {
-  if (!code_format(g.b.dtype)->has_zero_points()) return 7;
+  if (g.b.dtype == fp4_e2m1) return 6;
+  if (g.b.dtype == fp8_e4m3) return 7;
   return g.a.dtype == bf16 ? 4 : 3;
 }
 

@@ -39,8 +39,9 @@ WgmmaWeightsSizes wgmma_weights_sizes(const Canonical& p, const DeviceCaps& d,
                       .code_pitch = 0,
                       .registers = 0};
   w.numbers.gemm.b.dtype = p.gemm.a.dtype;
-  // Each column reads the scale of its square.
+  // Each column reads the scale of its square; of what type scales are does not matter here.
   if (p.gemm.scale_b == Scale::square_128) w.numbers.gemm.scale_b = Scale::line_128;
+  if (p.gemm.scale_b == Scale::mx_32) w.numbers.gemm.scale_b = Scale::line_32;
   w.wgmma = wgmma_sizes(w.numbers, d, w.wgmma_config);
   w.code_pitch = c.block_k * w.code_bits / 8;
   WgmmaSizes& own = w.wgmma;

@@ -20,8 +20,8 @@
 
 namespace kiln::amx_weights_test {
 
-constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::line,
-                             Scale::square_128};
+constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64,    Scale::line_128,
+                             Scale::line,    Scale::square_128, Scale::mx_32};
 constexpr DType kScaleTypes[] = {fp32, bf16, fp16};
 
 bool runs_here() {
@@ -43,9 +43,10 @@ Gemm problem(test::RandomGemm& random, DType codes, Scale group, Zero zero) {
     return 1 + static_cast<std::int64_t>(random.below(limit));
   };
   const std::int64_t k = along == 0 ? 2 * up_to(300) : along * up_to(600 / std::uint64_t(along));
+  const DType scale_type = kScaleTypes[random.below(3)];
   Gemm g = Gemm::row_major(up_to(110), up_to(150), k, bf16)
                .transpose_b()
-               .with_weights(codes, group, kScaleTypes[random.below(3)], zero);
+               .with_weights(codes, group, group == Scale::mx_32 ? fp32 : scale_type, zero);
   g.a.transposed = random.one_in(3);
   if (random.one_in(2)) g = g.output(random.one_in(2) ? fp32 : fp16);
   if (random.one_in(3)) g = g.batched(2);
@@ -86,10 +87,11 @@ TEST(HostAmxWeights, EveryFormatIsRightWithDrawnConfigs) {
   if (!runs_here()) GTEST_SKIP() << "the rest of the code needs AVX-512 with BF16";
   test::RandomGemm random(7);
   test::Attempt attempt;
-  for (const DType codes : {s4, u4, s8, fp8_e4m3})
+  for (const DType codes : {s4, u4, s8, fp8_e4m3, fp4_e2m1})
     for (const Scale group : kGroups)
       for (const Zero zero : {Zero::none, Zero::integer}) {
         if (zero != Zero::none && !code_format(codes)->has_zero_points()) continue;
+        if (group == Scale::mx_32 && !is_mx_element(codes)) continue;
         const Gemm gemm = problem(random, codes, group, zero);
         ASSERT_TRUE(validate(gemm)) << text(gemm);
         const DeviceCaps device = device_of(1 + static_cast<int>(random.below(2)));
@@ -119,6 +121,8 @@ const Base kSigned{"bf16_int4 N T 5 18 1024 group=32 scale_type=bf16",
 
 const Base kFloats{"bf16_fp8 N T 9 150 384 batch=2 group=128x128",
                    HostAmxWeights{.mt = 2, .nt = 1, .kc = 128, .nc = 64, .mc = 32}};
+const Base kMx{"bf16_fp4 N T 9 41 672 batch=2 group=mx32",
+               HostAmxWeights{.mt = 1, .nt = 1, .kc = 96, .nc = 32, .mc = 16}};
 
 struct Mutant {
   const Base* base;
@@ -138,6 +142,13 @@ const std::vector<Mutant> kMutants{
     {&kFloats, "forgets the batch of squares", "batch * lines", "0 * lines"},
     {&kFloats, "flushes denormals", "e4m3_to_float<kTileRows>(pairs << 24)",
      "e4m3_to_float<kTileRows>((pairs & 0x78) == 0 ? pairs & 0 : pairs << 24)"},
+    {&kMx, "forgets the denormal", "(code & 1) * 2", "0"},
+    {&kMx, "forgets the mantissa", "(2 + (code & 1)) <<", "2 <<"},
+    {&kMx, "forgets the sign of a float", "code & 8 ? -4 : 4", "4"},
+    {&kMx, "exchanges two codes of a byte", "bytes | (bytes << 12)",
+     "(bytes << 16) | (bytes >> 4)"},
+    {&kMx, "has another bias of scales", "code << 23", "(code + 1u) << 23"},
+    {&kMx, "takes a scale of NaN for an infinity", "Vec<u32, L>(0x00400000u)", "Vec<u32, L>(0u)"},
     {&kFour, "reads the first block's scales again", "scales + k0 / kScaledK + part",
      "scales + part"},
     {&kFour, "scales a group by the next column's", "scales[i * kTileRows + r]",
@@ -179,7 +190,7 @@ TEST(HostAmxWeights, PlantedBugsAreCaught) {
       survivors += fmt::format("\n  {}", mutant.name);
   }
   EXPECT_EQ(survivors, "") << "planted bugs that nothing caught";
-  for (const Base* base : {&kFour, &kColumn, &kSigned, &kFloats})
+  for (const Base* base : {&kFour, &kColumn, &kSigned, &kFloats, &kMx})
     EXPECT_EQ(wrong(parse_gemm(base->shape).value(), device_of(1), base->config), "")
         << base->shape;
 }

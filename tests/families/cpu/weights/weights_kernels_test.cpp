@@ -37,6 +37,9 @@ const std::vector<Drawn> kDrawn{
      HostWeights{.mr = 3, .nr = 2, .ahead = true}},
     {"fp16_fp8 T T 2 19 301 group=k", HostWeights{.mr = 2, .nr = 4}},
     {"bf16_fp8 N T 1 33 224 group=32 out=fp32", HostWeights{.mr = 1, .nr = 4}},
+    {"bf16_fp8 N T 3 21 608 batch=2 group=mx32", HostWeights{.mr = 2, .nr = 3}},
+    {"bf16_fp4 N T 3 37 608 batch=2 group=mx32 out=fp32", HostWeights{.mr = 2, .nr = 4}},
+    {"fp16_fp4 T T 2 19 302 group=k scale_type=fp16", HostWeights{.mr = 1, .nr = 5, .ahead = true}},
 };
 /// Panels: codes along k and along n, tails of both, groups that end within blocks of k.
 constexpr HostPacked panels(int kc, Parallel way = Parallel::n) {
@@ -50,6 +53,9 @@ const std::vector<Drawn> kPanels{
     {"bf16_int8 N T 4 19 192 group=64 scale_type=bf16", panels(96)},
     {"bf16_fp8 N T 7 150 384 batch=2 group=128x128", panels(160)},
     {"fp16_fp8 N N 5 37 192 group=64 scale_type=fp16", panels(96)},
+    {"bf16_fp4 N N 7 38 224 batch=2 group=mx32", panels(96)},
+    {"fp16_fp4 N T 4 37 384 group=128x128 scale_type=bf16", panels(160)},
+    {"fp16_fp8 N T 5 19 224 group=mx32 out=fp32", panels(96)},
 };
 const std::vector<Drawn> kPairs{
     {"bf16_int4 N T 3 21 96 group=32 scale_type=bf16",
@@ -57,6 +63,8 @@ const std::vector<Drawn> kPairs{
     {"bf16_uint4 N T 1 33 640 group=128 zero=int", HostWeights{.pairs = true, .mr = 1, .nr = 4}},
     {"bf16_int4 T T 2 9 300 group=k zero=int out=fp32",
      HostWeights{.pairs = true, .mr = 1, .nr = 2}},
+    {"bf16_fp4 N T 3 21 352 group=mx32", HostWeights{.pairs = true, .mr = 2, .nr = 3}},
+    {"bf16_fp4 N T 1 33 302 group=k scale_type=bf16", HostWeights{.pairs = true, .mr = 1, .nr = 4}},
 };
 
 void expect_right(const char* cpu, const Drawn& drawn, test::Attempt& attempt) {

@@ -32,6 +32,10 @@ const Base kPairs{"avx512_bf16", "bf16_int4 N T 2 7 384 group=128 zero=int",
 
 const Base kFloats{"avx2", "bf16_fp8 N T 2 150 384 batch=2 group=128x128",
                    HostWeights{.isa = Isa::avx2, .mr = 2, .nr = 2}};
+const Base kMx{"avx2", "bf16_fp4 N T 3 9 352 batch=2 group=mx32",
+               HostWeights{.isa = Isa::avx2, .mr = 2, .nr = 2}};
+const Base kShifted{"portable", "fp16_fp4 N T 2 7 224 group=mx32",
+                    HostWeights{.isa = Isa::portable, .mr = 2, .nr = 2}};
 
 struct Mutant {
   const Base* base;
@@ -74,6 +78,17 @@ const std::vector<Mutant> kMutants{
     {&kFloats, "forgets the batch of squares", "batch * lines", "0 * lines"},
     {&kFloats, "scales a square by the one beside", "(j + at) / kGroupColumns",
      "(j + at + 1) / kGroupColumns"},
+    {&kMx, "forgets the denormal", "(code & 1) * 2", "0"},
+    {&kMx, "forgets the sign of a float", "(top & i32(0x80000000u))", "(top & 0)"},
+    {&kMx, "takes the halves of a lane from behind", "28 - J * kCodeBits", "J * kCodeBits"},
+    {&kMx, "takes four bits for an index", "top >> 28", "top >> 29"},
+    {&kMx, "has another bias of scales", "code << 23", "(code + 1u) << 23"},
+    {&kMx, "takes a scale of NaN for an infinity", "Vec<u32, L>(0x00400000u)", "Vec<u32, L>(0u)"},
+    {&kMx, "forgets the batch of scales", "(batch * args.n + j + at) * groups",
+     "(j + at) * groups"},
+    {&kShifted, "forgets that zero has an exponent", "__builtin_elementwise_min(x, x + (x - 1.0f))",
+     "x"},
+    {&kShifted, "has another bias", "0x3f000000", "0x3e800000"},
     {&kPairs, "shifts by the wrong slice", "codes >> (J * kCodeBits)", "codes >> (J / 2 * 8)"},
 };
 
@@ -112,7 +127,7 @@ TEST(WeightsMutants, AreCaught) {
 }
 
 TEST(WeightsMutants, UnchangedKernelsAreClean) {
-  for (const Base* base : {&kShort, &kPacked, &kTable, &kPairs, &kFloats})
+  for (const Base* base : {&kShort, &kPacked, &kTable, &kPairs, &kFloats, &kMx, &kShifted})
     if (test::runnable(base->cpu, 1)) {
       EXPECT_EQ(caught(*base, nullptr), "") << base->shape;
     }

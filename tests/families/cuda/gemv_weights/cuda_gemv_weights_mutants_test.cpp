@@ -25,6 +25,9 @@ const Base kColumns{"columns", "sm_80",
 /// Floats in groups of half a read.
 const Base kFloats{"floats", "sm_80", "fp16_fp8 N T 7 40 320 group=32 scale_type=bf16 align=16",
                    CudaGemvWeights{.tile_n = 16, .tile_m = 8, .warps = 3, .ahead = 2}};
+/// Codes of four bits in blocks of 32.
+const Base kMx{"mx", "sm_80", "fp16_fp4 N T 7 40 320 group=mx32 batch=2 align=16",
+               CudaGemvWeights{.tile_n = 16, .tile_m = 8, .warps = 3, .ahead = 2}};
 
 const std::vector<Mutant> kMutants{
     {&kGroups, "starts before the grid in front has ended", "  wait_for_previous_grid();\n", "\n"},
@@ -56,6 +59,12 @@ const std::vector<Mutant> kMutants{
     {&kFloats, "moves a float's bits too far", "magnitudes >> 1", "magnitudes >> 2"},
     {&kFloats, "has another bias", "0x5c005c00", "0x58005800"},
     {&kFloats, "takes the floats of a pair for one another", "0x1404 : 0x3424", "0x0414 : 0x2434"},
+    {&kMx, "forgets the sign of a float of four bits", "codes, 0x80008000, 0x74007400",
+     "codes, 0x00000000, 0x74007400"},
+    {&kMx, "moves a float's bits too far", "codes >> 3", "codes >> 4"},
+    {&kMx, "has another bias", "0x74007400", "0x78007800"},
+    {&kMx, "flushes the denormal", "codes >> 3 & 0x0e000e00", "codes >> 3 & 0x0c000c00"},
+    {&kMx, "takes neighbouring floats for a pair", "12 - i * 4", "12 - i * 2"},
     // Scales and zero points.
     {&kGroups, "scales by the neighbour's scale", "factors.scale[i * 2 + e / 2][0] * sum",
      "factors.scale[i * 2][0] * sum"},
@@ -83,7 +92,7 @@ const std::vector<Mutant> kMutants{
 TEST(CudaGemvWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaGemvWeightsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kGroups, &kReads, &kColumns, &kFloats});
+  test::expect_clean({&kGroups, &kReads, &kColumns, &kFloats, &kMx});
 }
 
 }  // namespace kiln::cuda_gemv_weights_mutants_test

@@ -15,8 +15,8 @@ namespace kiln::emulated_gemv_weights_test {
 using test::RandomGpuGemm;
 using test::Target;
 
-constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::line,
-                             Scale::square_128};
+constexpr Scale kGroups[] = {Scale::line_32, Scale::line_64,    Scale::line_128,
+                             Scale::line,    Scale::square_128, Scale::mx_32};
 constexpr DType kScaleTypes[] = {fp32, bf16, fp16};
 constexpr Zero kZeros[] = {Zero::none, Zero::integer, Zero::floating};
 constexpr DType kOutputs[] = {bf16, fp16, fp32};
@@ -41,9 +41,10 @@ Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero) 
   const int along = std::max(scale_block(group).along, 32);
   const auto up_to = [&](std::uint64_t limit) { return 1 + std::int64_t(random.below(limit)); };
   const std::int64_t k = along * up_to(1200 / std::uint64_t(along));
+  const DType scale_type = kScaleTypes[random.below(3)];
   Gemm g = Gemm::row_major(up_to(32), up_to(150), k, row.a)
                .transpose_b()
-               .with_weights(row.b, group, kScaleTypes[random.below(3)], zero)
+               .with_weights(row.b, group, group == Scale::mx_32 ? fp32 : scale_type, zero)
                .output(kOutputs[random.below(3)]);
   if (random.below(4) == 0) g = g.batched(2);
   if (random.below(3) == 0) {
@@ -66,7 +67,8 @@ TEST_P(EmulatedGemvWeights, SampledConfigsAreRight) {
     const std::size_t type = turn % kTypes, group = turn / kTypes % std::size(kGroups);
     const Zero zero = kZeros[(type + group + turn++ / kPairs) % std::size(kZeros)];
     const TypeRow& row = kWeightTypeRows[type];
-    return problem(random, row, kGroups[group],
+    const bool other = kGroups[group] == Scale::mx_32 && !is_mx_element(row.b);
+    return problem(random, row, other ? Scale::line_32 : kGroups[group],
                    code_format(row.b)->has_zero_points() ? zero : Zero::none);
   });
 }

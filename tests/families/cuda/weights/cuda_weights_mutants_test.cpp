@@ -30,6 +30,9 @@ const Base kParts{
 /// Floats in squares of a batch, the second of which has few columns.
 const Base kFloats{"floats", "sm_80", "bf16_fp8 N T 11 150 384 batch=2 group=128x128 align=16",
                    CudaWeights{.tile_n = 64, .tile_m = 16, .warps = 2, .stages = 3}};
+/// Codes of four bits in blocks of 32, several a chunk.
+const Base kMx{"mx", "sm_80", "bf16_fp4 N T 9 37 352 group=mx32 batch=2 align=16",
+               CudaWeights{.tile_n = 32, .tile_m = 16, .warps = 2, .stages = 3}};
 
 const std::vector<Mutant> kMutants{
     // The ring.
@@ -69,6 +72,15 @@ const std::vector<Mutant> kMutants{
     {&kFloats, "adds a NaN to the largest number", "magnitudes + 0x01000100",
      "magnitudes + 0x02000200"},
     {&kFloats, "takes the upper floats twice", "i == 0 ? 0x1404 : 0x3424", "0x3424"},
+    {&kMx, "forgets the sign of a float of four bits", "codes, 0x80008000, 0x7e807e80",
+     "codes, 0x00000000, 0x7e807e80"},
+    {&kMx, "moves a float's bits too far", "codes >> 6", "codes >> 7"},
+    {&kMx, "has another bias", "0x7e807e80", "0x7e007e00"},
+    {&kMx, "flushes the denormal", "codes >> 6 & 0x01c001c0", "codes >> 6 & 0x01800180"},
+    {&kMx, "leaves a neighbour's bits beside a float", "0x01c001c0", "0x03c003c0"},
+    {&kMx, "takes neighbouring floats for a pair", "12 - i * 4", "12 - i * 2"},
+    {&kMx, "has another bias of scales", "u32(x.bits) << 23", "u32(x.bits + 1) << 23"},
+    {&kMx, "forgets the batch of powers of two", "int(batch) * int(args.n) + column", "column"},
     // Layouts.
     {&kRing, "reads codes where they were not put",
      "exchanged_byte(column, lane / 16 * 16, kBitsB, 4, kShiftB)", "lane / 16 * 16"},
@@ -110,7 +122,7 @@ const std::vector<Mutant> kMutants{
 TEST(CudaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaWeightsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kRing, &kZeros, &kColumns, &kParts, &kFloats});
+  test::expect_clean({&kRing, &kZeros, &kColumns, &kParts, &kFloats, &kMx});
 }
 
 }  // namespace kiln::cuda_weights_mutants_test

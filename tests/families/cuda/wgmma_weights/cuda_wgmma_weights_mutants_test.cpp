@@ -37,6 +37,9 @@ const Base kParts{"parts", "sm_90a", "fp16_int8 N T 20 70 640 group=64 ldc=72 ld
 const Base kFloats{"floats", "sm_90a",
                    "bf16_fp8 N T 22 190 384 group=128x128 ldc=192 ldd=192 align=16",
                    CudaWgmmaWeights{.tile_m = 24, .warpgroups = 1, .block_k = 128, .stages = 2}};
+/// Codes of four bits in blocks of 32, several a stage.
+const Base kMx{"mx", "sm_90a", "fp16_fp4 N T 22 90 416 group=mx32 ldc=96 ldd=96 align=16",
+               CudaWgmmaWeights{.tile_m = 24, .warpgroups = 1, .block_k = 64, .stages = 2}};
 
 const std::vector<Mutant> kMutants{
     // The ring.
@@ -92,6 +95,12 @@ const std::vector<Mutant> kMutants{
     {&kFloats, "has another bias", "0x7b807b80", "0x7b007b00"},
     {&kFloats, "takes one float twice", "(place * 2 + 1) << 12", "place << 13"},
     {&kFloats, "takes floats from the wrong word", "place * 2 << 4 |", "place << 4 |"},
+    {&kMx, "forgets the sign of a float of four bits", "codes, 0x80008000, 0x74007400",
+     "codes, 0x00000000, 0x74007400"},
+    {&kMx, "leaves the first float where it is", "0x01001000", "0x01000100"},
+    {&kMx, "takes the second float's bits for the first one's", "0x01001000", "0x01000010"},
+    {&kMx, "takes the first quad's byte", "0x4440 | place", "0x4440"},
+    {&kMx, "has one scale for a stage", "u32(exists ? group : 0)", "0"},
     // Scales and zero points.
     {&kGroups, "scales by the neighbour's scale", "factors.scale[r / 2 % 2][group] * part",
      "factors.scale[0][group] * part"},
@@ -112,7 +121,7 @@ const std::vector<Mutant> kMutants{
 TEST(CudaWgmmaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaWgmmaWeightsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kGroups, &kZeros, &kColumns, &kParts, &kFloats});
+  test::expect_clean({&kGroups, &kZeros, &kColumns, &kParts, &kFloats, &kMx});
 }
 
 }  // namespace kiln::cuda_wgmma_weights_mutants_test

@@ -114,11 +114,13 @@ TEST(CudaWgmmaWeights, MapsHoldAStage) {
 }
 
 TEST(CudaWgmmaWeights, TheSpaceCoversEveryTypeAndGroup) {
-  for (const std::string type :
-       {"bf16_int4", "bf16_uint4", "bf16_int8", "fp16_int4", "fp16_int8", "bf16_fp8", "fp16_fp8"})
-    for (const char* group : {"32", "64", "128", "k", "128x128"})
+  for (const std::string type : {"bf16_int4", "bf16_uint4", "bf16_int8", "fp16_int4", "fp16_int8",
+                                 "bf16_fp8", "fp16_fp8", "bf16_fp4", "fp16_fp4"})
+    for (const std::string group : {"32", "64", "128", "k", "128x128", "mx32"})
       for (const char* m : {"1", "128", "4096"}) {
-        const std::string zeros = type.ends_with("fp8") ? "" : " zero=int";
+        const bool floats = type.find("_fp") != type.npos;
+        if (group == "mx32" && !floats) continue;
+        const std::string zeros = floats ? "" : " zero=int";
         const std::string line = type + " N T " + m + " 4096 4096 align=16 group=" + group + zeros;
         const auto space = space_for(parse_gemm(line).value(), device("sm_90a"));
         ASSERT_TRUE(space) << line << ": " << space.error().message;
