@@ -130,9 +130,7 @@ KILN_DEVICE u32 load_shared_word(u32 from) {
 KILN_DEVICE void read_four_scales(float (&r)[4], const float* from) {
   for (int i = 0; i < 4; ++i) r[i] = from[i];
 }
-KILN_DEVICE void store_shared_code(u32 to, u32 code) {
-  kiln_emu_ops->shared_store(to, &code, 1);
-}
+KILN_DEVICE void store_shared_code(u32 to, u32 code) { kiln_emu_ops->shared_store(to, &code, 1); }
 KILN_DEVICE void store_shared_codes(u32 to, u32 codes) {
   kiln_emu_ops->shared_store(to, &codes, 2);
 }

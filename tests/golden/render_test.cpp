@@ -236,6 +236,18 @@ const Case kCases[] = {
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=1",
      "cuda/wgmma/scales.h cuda/wgmma/wgmma.cu"},
+    {"cuda_wgmma_fp8_scale_d", "sm_90a", 132,
+     "fp8 N T 4096 4096 4096 out=fp8_e4m3 scale=1x128:128x128 scale_d=1x128 align=16",
+     "cuda_wgmma left=128 right=128 stages=5 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=1",
+     "cuda/wgmma/quantise_ptx.h cuda/wgmma/quantise.h"},
+    {"cuda_wgmma_fp8_gate_scale_d", "sm_90a", 132,
+     "fp8 N T 64 14336 4096 out=fp8_e4m3 scale=1x128:128x128 gate=silu scale_d=1x128 align=16",
+     "cuda_wgmma left=256 right=64 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=1",
+     "cuda/wgmma/quantise.h"},
     {"cuda_wgmma_fp8_tma_scales", "sm_90a", 132,
      "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128",
      "cuda_wgmma left=128 right=160 stages=5 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "

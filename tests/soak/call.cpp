@@ -154,7 +154,8 @@ std::optional<std::string> Call::wrong() const {
       return fmt::format("{}: {}", name(which), *found);
   if (!in_place_) {
     if (const auto found = judge_padding(gemm_, operands_.d)) return found->detail;
-    if (const auto found = judge_unused_rows(gemm_, parts_, operands_.d)) return found->detail;
+    if (const auto found = judge_unused_rows(gemm_, parts_, {operands_.d, operands_.scale_d}))
+      return found->detail;
   }
   return wrong_values();
 }

@@ -45,8 +45,8 @@ constexpr Target kTargets[] = {
     {"sm_90a", "fp8 N T 64 4096 4096 out=fp8_e4m3 scale=1x128:128x128 scale_d=1x128 align=16",
      "cuda_wgmma"},
     {"sm_90a",
-     "fp8 N T 8192 4096 7168 groups=8 grouped=rows out=fp8_e4m3 scale=1x128:128x128 gate=silu "
-     "scale_d=1x128 align=16",
+     "fp8 N T 8192 4096 7168 groups=8 grouped=rows out=fp8_e4m3 scale=1x128:128x128 scale_d=1x128 "
+     "align=16",
      "cuda_wgmma"},
     {"sm_89", "bf16 N T 4096 4096 4096 out=fp8_e4m3 scale_d=tensor align=16", "cuda_mma"},
     {"sm_80", "int8 N T 4096 4096 4096 out=s8 scale_d=tensor align=16", "cuda_mma"},

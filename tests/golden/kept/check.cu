@@ -1,7 +1,7 @@
 
 // ---- cuda/check/check.cu ----
-// Kernels that check other kernels: seeded data, a plainly right product in higher precision, and
-// the comparison. Slow and simple; element types are run-time codes, so that one compile serves
+// Kernels that check other kernels: seeded data and a plainly right product in higher precision;
+// judge.cu compares. Slow and simple; element types are run-time codes, so that one compile serves
 // every problem. Expects types.h, on an NVIDIA GPU convert_ptx.h, on an AMD GPU hip/check/device.h,
 // which gives CUDA's words their meaning there. Works on the canonical form of abi.h.
 
@@ -128,6 +128,10 @@ KILN_DEVICE double rounded(int type, double x) {
     case kS8: return clamped(x, -128, 127);
     case kU8: return clamped(x, 0, 255);
     case kS32: return clamped(x, -2147483648.0, 2147483647.0);
+    case kE4m3: {
+      const float near = float(x < -448 ? -448 : x > 448 ? 448 : x);
+      return small_float(to_small_float(near, 3, 7), 3, 7, false);
+    }
     default: return x;
   }
 }
@@ -270,6 +274,9 @@ struct Types {
   int a_lines, a_along, b_lines, b_along;  // elements that share a scale, 0: without
   int mx;                                  // scales are bytes of e8m0
   int scale, zero;                         // types of other scales and of zero points; -1: without
+  int d_scale;       // 0: D has no scales; 1: one that is given; 2: some that follow from it
+  i64 d_along;       // columns that share one
+  float d_largest;   // number of D's type
 };
 
 /// The scale, or zero point, of element `p` of a line: which of all, as kiln's Scale says.
@@ -362,6 +369,10 @@ extern "C" __global__ void check_products(const __grid_constant__ KilnGpuArgs g,
     }
 }
 
+// ---- cuda/check/judge.cu ----
+// Kernels that compare what another kernel left in D, and in the scales that follow from it, with
+// products in higher precision. Expects check.cu.
+
 /// What the comparison allows, worked out on the host: see tuner/verify/reference.cpp, whose rules these
 /// are.
 struct Allowance {
@@ -409,6 +420,45 @@ KILN_DEVICE void affine(const KilnGpuArgs& g, const Types& t, const Allowance& a
     add_term(load(g.bias, t.bias, allow.bias == 1 ? row : column), allow.per_step, value, error);
 }
 
+/// What a run left is compared with: products, and what C held before.
+struct Known {
+  const double* sums;
+  const float* magnitudes;
+  const void* c;
+};
+
+/// An element of D before it is rounded, and how far a right kernel may be off.
+KILN_DEVICE void expect(const KilnGpuArgs& g, const Types& t, const Allowance& allow,
+                        const Known& known, i64 batch, i64 row, i64 column, double& value,
+                        double& error) {
+  const i64 c_at = batch * g.stride_c + row * g.ldc + column;
+  // Of the product's columns.
+  const i64 first = allow.interleaved ? 2 * column : column;
+  const i64 line = (batch * g.m + row) * (allow.gate != 0 ? 2 * g.n : g.n);
+  affine(g, t, allow, known.sums[line + first], known.magnitudes[line + first], known.c, c_at, row,
+         first, value, error);
+  apply(allow.gate != 0 ? allow.gate : allow.activation, allow, value, error);
+  if (allow.gate != 0) {
+    const i64 second = allow.interleaved ? first + 1 : g.n + column;
+    double other, off;
+    affine(g, t, allow, known.sums[line + second], known.magnitudes[line + second], known.c, c_at,
+           row, second, other, off);
+    error = error * (fabs(other) + off) + fabs(value) * off;
+    value *= other;
+    error += allow.per_gate * fabs(value);
+  }
+  if (allow.residual)
+    add_term(load(g.residual, t.d, batch * g.stride_d + row * g.ldd + column), allow.per_residual,
+             value, error);
+  if (!isfinite(error)) error = 0;
+}
+
+KILN_DEVICE float scale_of_d(const KilnGpuArgs& g, const Types& t, i64 batch, i64 row, i64 column) {
+  const float* scales = (const float*)g.scale_d;
+  if (t.d_scale == 1) return scales[batch];
+  return scales[(batch * g.m + row) * ((g.n + t.d_along - 1) / t.d_along) + column / t.d_along];
+}
+
 /// Compares every element of D. `c` is what C held before the run. out[0] counts the wrong ones,
 /// out[1] becomes the least index of one, as (batch*m + row)*n + column.
 extern "C" __global__ void check_judge(const __grid_constant__ KilnGpuArgs g,
@@ -419,31 +469,48 @@ extern "C" __global__ void check_judge(const __grid_constant__ KilnGpuArgs g,
   for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
        i += i64(gridDim.x) * blockDim.x) {
     const i64 batch = i / (g.m * g.n), row = i / g.n % g.m, column = i % g.n;
-    const i64 d_at = batch * g.stride_d + row * g.ldd + column;
-    const i64 c_at = batch * g.stride_c + row * g.ldc + column;
-    // Of the product's columns.
-    const i64 first = allow.interleaved ? 2 * column : column;
-    const i64 line = (batch * g.m + row) * (allow.gate != 0 ? 2 * g.n : g.n);
     double value, error;
-    affine(g, t, allow, sums[line + first], magnitudes[line + first], c, c_at, row, first, value,
-           error);
-    apply(allow.gate != 0 ? allow.gate : allow.activation, allow, value, error);
-    if (allow.gate != 0) {
-      const i64 second = allow.interleaved ? first + 1 : g.n + column;
-      double other, off;
-      affine(g, t, allow, sums[line + second], magnitudes[line + second], c, c_at, row, second,
-             other, off);
-      error = error * (fabs(other) + off) + fabs(value) * off;
-      value *= other;
-      error += allow.per_gate * fabs(value);
+    expect(g, t, allow, {sums, magnitudes, c}, batch, row, column, value, error);
+    double low = value - error, high = value + error;
+    if (t.d_scale != 0) {
+      // As tuner/verify/quantised.cpp: rounding to fp32 keeps the order.
+      const float inverse = 1.0f / scale_of_d(g, t, batch, row, column);
+      low = float(low) * inverse;
+      high = float(high) * inverse;
+      value = float(value) * inverse;
     }
-    if (allow.residual) add_term(load(g.residual, t.d, d_at), allow.per_residual, value, error);
-    if (!isfinite(error)) error = 0;
-    const double got = load(g.d, t.d, d_at);
-    const bool right = value != value ? got != got
-                                      : got == value || (got >= rounded(t.d, value - error) &&
-                                                         got <= rounded(t.d, value + error));
+    const double got = load(g.d, t.d, batch * g.stride_d + row * g.ldd + column);
+    const bool right = value != value ? (t.d == kS8 ? got == 0 : got != got)
+                                      : got == value || (got >= rounded(t.d, low) &&
+                                                         got <= rounded(t.d, high));
     if (right) continue;
+    atomicAdd(&out[0], 1ull);
+    atomicMin(&out[1], u64(i));
+  }
+}
+
+/// The same of scales that follow from D: out[1] is the least index of a scale.
+extern "C" __global__ void check_scales(const __grid_constant__ KilnGpuArgs g,
+                                        const __grid_constant__ Types t,
+                                        const __grid_constant__ Allowance allow, const double* sums,
+                                        const float* magnitudes, const void* c, u64* out) {
+  const i64 blocks = (g.n + t.d_along - 1) / t.d_along, count = g.batch * g.m * blocks;
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
+       i += i64(gridDim.x) * blockDim.x) {
+    const i64 batch = i / (g.m * blocks), row = i / blocks % g.m, first = i % blocks * t.d_along;
+    float least = 0, most = 0;  // of the largest magnitude
+    for (i64 column = first; column < g.n && column < first + t.d_along; ++column) {
+      double value, error;
+      expect(g, t, allow, {sums, magnitudes, c}, batch, row, column, value, error);
+      const float low = float(fabs(value) - error), high = float(fabs(value) + error);
+      if (low > least) least = low;
+      if (high > most) most = high;
+    }
+    least /= t.d_largest;
+    most /= t.d_largest;
+    const float scale = scale_of_d(g, t, batch, row, first);
+    const bool one = scale == 1.0f && least < 0x1p-126f;
+    if (one || (scale >= 0x1p-126f && scale >= least && scale <= most)) continue;
     atomicAdd(&out[0], 1ull);
     atomicMin(&out[1], u64(i));
   }

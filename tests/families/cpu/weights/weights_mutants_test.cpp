@@ -88,7 +88,7 @@ const std::vector<Mutant> kMutants{
      "(j + at) * groups"},
     {&kShifted, "forgets that zero has an exponent", "__builtin_elementwise_min(x, x + (x - 1.0f))",
      "x"},
-    {&kShifted, "has another bias", "0x3f000000", "0x3e800000"},
+    {&kShifted, "has another bias", "0x01c00000) + 0x3f000000", "0x01c00000) + 0x3e800000"},
     {&kPairs, "shifts by the wrong slice", "codes >> (J * kCodeBits)", "codes >> (J / 2 * 8)"},
 };
 
