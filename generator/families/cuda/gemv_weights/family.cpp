@@ -47,8 +47,10 @@ int registers_of(const Gemm& g, const C& c, const Sizes& w) {
   const int fetched = w.along == 0 ? 0 : columns * (g.zero == Zero::none ? 1 : 2);
   const int factors = columns * (g.zero == Zero::none ? 1 : g.zero == Zero::integer ? 3 : 4);
   const int left_sums = g.zero == Zero::floating ? w.tiles_n * 4 : 0;
+  // A scale of one byte has an address of its own at every read, and becomes a float by parts.
+  const int bytes = g.scale_b == Scale::mx_32 ? 6 * columns : 0;
   return c.ahead * (columns * w.words + fetched) + 2 * left + 2 * sums + left_sums + factors +
-         columns + w.tiles_n + 36;
+         columns + w.tiles_n + bytes + 36;
 }
 
 Sizes sizes_of(const Canonical& p, const DeviceCaps& d, const C& c) {
@@ -62,11 +64,10 @@ Sizes sizes_of(const Canonical& p, const DeviceCaps& d, const C& c) {
   w.tiles_n = c.tile_m / 8;
   w.words = w.chunk * w.code_bits / 8 / 4 / 4;
   w.registers = registers_of(g, c, w);
-  const std::int64_t threads = std::int64_t{32} * c.warps;
-  w.blocks = static_cast<int>(
-      std::clamp<std::int64_t>(std::min(d.gpu.registers_unit / (round_up(w.registers, 8) * threads),
-                                        d.gpu.threads_unit / threads),
-                               1, 32));
+  // Each of an SM's quarters has registers of its own.
+  const std::int64_t of_quarter = d.gpu.registers_unit / 4 / (round_up(w.registers, 8) * 32);
+  w.blocks = static_cast<int>(std::clamp<std::int64_t>(
+      std::min<std::int64_t>(4 * of_quarter, d.gpu.threads_unit / 32) / c.warps, 1, 32));
   w.overlaps = d.gpu.sm >= 90;
   w.chunks = ceil_div(g.k, w.chunk);
   w.grid = ceil_div(g.m, c.tile_m) * ceil_div(g.n, c.tile_n) * g.batch;

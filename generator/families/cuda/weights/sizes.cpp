@@ -23,8 +23,13 @@ void add_registers(WeightsSizes& w, const Canonical& p, const DeviceCaps& d) {
   const int each = g.zero == Zero::none ? 2 : 3 + offsets + (rest ? 2 : 0);
   const int factors = w.tiles_m * 2 * ((grouped ? w.decode_k / w.along : 1) * each + 1);
   const bool smooth = g.epilogue.activation > Activation::relu;
-  w.registers = sums + parts + left_sums + numbers + factors + 48 + (w.async ? 0 : 8) +
-                (kept ? 8 : 0) + (smooth ? 16 : 0);
+  // Elements of A on their way: a lane's reads of 4-bit codes meet twice as many.
+  const int left = w.at_once * (w.code_bits == 4 ? 2 : 0);
+  // The assembler keeps elements of A, and the addresses of later ones, across groups.
+  const int groups = grouped ? w.decode_k / w.along : 1;
+  const int held = kept ? 36 + (groups - 1) * w.tiles_m * w.tiles_n * 2 : 0;
+  w.registers = sums + parts + left_sums + numbers + factors + left + held + 48 +
+                (w.async ? 0 : 8) + (smooth ? 16 : 0);
   const std::int64_t by_registers =
       d.gpu.registers_unit / (round_up(w.registers, 8) * std::int64_t{w.threads});
   // The driver keeps 1 KB of shared memory for itself in every block.

@@ -126,11 +126,10 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
     {"accumulators, register operands and scales fit the registers",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        const int all = w.subtiles * w.accumulators;
-       return sums_fit(c, w,
-                       c.halves    ? 3 * all
-                       : w.in_turn ? all + w.accumulators
-                       : c.promote ? 2 * all
-                                   : all);
+       return sums_fit(w, c.halves    ? 3 * all
+                          : w.in_turn ? all + w.accumulators
+                          : c.promote ? 2 * all
+                                      : all);
      }},
     {"promote=1 needs 8-bit float operands or halves=1",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {

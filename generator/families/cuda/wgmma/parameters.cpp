@@ -29,19 +29,6 @@ std::string_view wgmma_type(DType t) {
   }
 }
 
-/// With split-K or stream-K the producer thread has more to compute.
-WgmmaRegisters wgmma_registers(const CudaWgmma& c) {
-  const bool cut = c.sharing != Sharing::tiles;
-  switch (c.warpgroups) {
-    case 1:
-      return {255, 240, 56};
-    case 2:
-      return cut ? WgmmaRegisters{168, 224, 56} : WgmmaRegisters{168, 232, 40};
-    default:
-      return cut ? WgmmaRegisters{128, 152, 56} : WgmmaRegisters{128, 160, 32};
-  }
-}
-
 namespace {
 
 /// Lists that only text can give: one register after the other.
@@ -89,7 +76,7 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
   const auto hint = [&](const char* name, const char* value, const char* gloss) {
     out.constants.push_back({"u64", name, value, gloss});
   };
-  const WgmmaRegisters registers = wgmma_registers(c);
+  const WgmmaRegisters& registers = w.registers;
   add("kLeftTile", c.left, "rows of the left operand in a block's tile");
   add("kRightTile", c.right, "rows of the right operand in it");
   add("kDepth", w.depth, "k of one stage");

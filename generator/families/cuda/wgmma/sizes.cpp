@@ -77,6 +77,21 @@ std::int64_t copied_scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
   return c.left * 16 + c.right / w.right.scale_share * 128;
 }
 
+/// With split-K or stream-K the producer thread has more to compute; so have lanes that bring the
+/// scales of both factors of a gate whose D has scales.
+WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c) {
+  const bool cut = c.sharing != Sharing::tiles ||
+                   (gated(g) && g.scale_d != Scale::none && g.scale_a != Scale::none);
+  switch (c.warpgroups) {
+    case 1:
+      return {255, 240, 56};
+    case 2:
+      return cut ? WgmmaRegisters{168, 224, 56} : WgmmaRegisters{168, 232, 40};
+    default:
+      return cut ? WgmmaRegisters{128, 152, 56} : WgmmaRegisters{128, 160, 32};
+  }
+}
+
 void add_scale_registers(WgmmaSizes& w, const CudaWgmma& c) {
   const int rows = w.left.scale_share < 64 ? 2 : 1;
   const int columns = w.right.scale_share == 1 ? w.accumulators / 2 : c.right / w.right.scale_share;
@@ -144,9 +159,10 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   w.warpgroup_rows = c.pingpong ? c.left : c.left / c.warpgroups;
   w.accumulators = c.right / 2;
   w.subtiles = w.warpgroup_rows / 64;
+  w.registers = wgmma_registers(g, c);
   if (blocks_along_k(g.scale_a)) add_scale_registers(w, c);
   w.in_turn =
-      c.promote && !c.halves && w.subtiles > 1 && !sums_fit(c, w, 2 * w.subtiles * w.accumulators);
+      c.promote && !c.halves && w.subtiles > 1 && !sums_fit(w, 2 * w.subtiles * w.accumulators);
   // As many as fit the registers beside the accumulators.
   w.partials_at_once = std::clamp(96 / std::max(1, w.subtiles * w.accumulators), 1, 8);
   w.d_bytes = size_of(g.d.dtype);
@@ -197,13 +213,12 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
 
 bool aligned_for_copies(const Gemm& g, Operand which) { return line_alignment(g, which) >= 16; }
 
-bool sums_fit(const CudaWgmma& c, const WgmmaSizes& w, int sums) {
+bool sums_fit(const WgmmaSizes& w, int sums) {
   // Where the kernel starts with 128 registers a thread, the assembler gives up on instructions
   // that alone need as many.
-  const auto registers = wgmma_registers(c);
-  const int room = registers.launch <= 128 ? 96 : registers.multiply - 40;
+  const int room = w.registers.launch <= 128 ? 96 : w.registers.multiply - 40;
   const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
-  return sums + words <= room && sums + w.scale_registers <= registers.multiply - 10;
+  return sums + words <= room && sums + w.scale_registers <= w.registers.multiply - 10;
 }
 
 bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& w) {

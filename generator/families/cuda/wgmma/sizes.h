@@ -9,6 +9,11 @@
 
 namespace kiln::cuda {
 
+/// Registers of a thread: at launch, then of the warps that multiply and of those that copy.
+struct WgmmaRegisters {
+  int launch, multiply, copy;
+};
+
 /// Derived sizes of a problem and a config; operands are named by the side of the instruction that
 /// they feed.
 struct WgmmaSizes {
@@ -45,6 +50,7 @@ struct WgmmaSizes {
   int chunk;          // rows of the right operand that one buffer of D holds
   int store_buffers;  // of each warp
   std::int64_t stage_bytes, shared_bytes;
+  WgmmaRegisters registers;
   int scale_registers;  // of a thread that multiplies, where scales are of blocks along k
   bool scales_at_once;  // lanes that bring them hold no second chunk
   std::int64_t tiles_left, tiles_right, tiles;  // of a cluster, and of all batches
@@ -68,7 +74,7 @@ bool aligned_for_copies(const Gemm& gemm, Operand which);
 /// Whether `splits` parts suit the sharing: 1 where k is not cut, else at least a stage of k each.
 bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& sizes);
 /// Whether a thread has registers for `sums`, beside register operands and scales.
-bool sums_fit(const CudaWgmma& config, const WgmmaSizes& sizes, int sums);
+bool sums_fit(const WgmmaSizes& sizes, int sums);
 /// Whether the copy engine can bring a problem's scales of blocks along k: rows of A's are whole 16
 /// bytes, so that each tile, whose k is not divided, has whole fours of stages.
 bool scales_may_be_copied(const Gemm& gemm);
@@ -81,12 +87,6 @@ bool stream_fits(Sharing sharing, const WgmmaSizes& sizes);
 
 /// How the instruction names an operand's type; empty when it has none.
 std::string_view wgmma_type(DType type);
-
-/// Registers of a thread: at launch, then of the warps that multiply and of those that copy.
-struct WgmmaRegisters {
-  int launch, multiply, copy;
-};
-WgmmaRegisters wgmma_registers(const CudaWgmma& config);
 
 /// The constants, macros and choices of the templates.
 Parameters wgmma_parameters(const Canonical& problem, const DeviceCaps& device,

@@ -86,7 +86,7 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
      [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
        // Where the kernel starts with 128 registers a thread, the assembler gives up on
        // instructions that alone need as many.
-       const auto registers = cuda::wgmma_registers(w.wgmma_config);
+       const auto& registers = w.wgmma.registers;
        return w.registers <= registers.multiply &&
               (registers.launch > 128 || w.wgmma.accumulators <= 64);
      }},
