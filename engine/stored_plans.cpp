@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "cache/class_kernels.h"
 #include "engine/engine_impl.h"
@@ -179,18 +180,28 @@ std::optional<SharedPlan> Engine::Impl::relative_plan(const Gemm& gemm, int thre
   return std::nullopt;
 }
 
+void Engine::Impl::add_relatives(std::vector<RankedKernel>& ranked, const BestKey& key) {
+  std::set<Config> own;
+  for (const RankedKernel& choice : ranked) own.insert(choice.kernel->record.measured.config);
+  const KernelClass& known = stored_kernels.of(key, *store, now);
+  for (const DeviceCaps& relative : stored_kernels.relatives(device, *store)) {
+    BestKey there = key;
+    there.device = relative;
+    KernelClass& theirs = stored_kernels.of(there, *store, now);
+    const double error = error_of_relatives(known.model ? &*known.model : nullptr,
+                                            theirs.model ? &*theirs.model : nullptr, key.gemm);
+    for (const auto& [ns, kernel] : theirs.ranked(key))
+      if (!own.contains(kernel->record.measured.config)) ranked.push_back({ns * error, kernel});
+  }
+  std::ranges::stable_sort(ranked, {}, &RankedKernel::ns);
+}
+
 std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int threads) {
   for (const Gemm& as : served_by(gemm)) {
     const BestKey key = key_of(as, threads);
     KernelClass& known = stored_kernels.of(key, *store, now);
     std::vector<RankedKernel> ranked = known.ranked(key);
-    for (const DeviceCaps& relative : stored_kernels.relatives(device, *store)) {
-      BestKey there = key;
-      there.device = relative;
-      for (const RankedKernel& choice : stored_kernels.of(there, *store, now).ranked(key))
-        ranked.push_back(choice);
-    }
-    std::ranges::stable_sort(ranked, {}, &RankedKernel::ns);
+    add_relatives(ranked, key);
     for (const auto& [ns, kernel] : ranked) {
       if (!serves(*kernel, key.gemm, key.device) || !make_ready(*kernel)) continue;
       if (auto plan = class_plan(gemm, threads, ns)) return plan;

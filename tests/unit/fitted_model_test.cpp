@@ -52,6 +52,22 @@ TEST(FittedModel, LearnsWhatTheAnalyticModelDoesNotKnow) {
   EXPECT_NEAR(unseen.of(configs[0]) / unseen.of(configs[3]), 4.0, 1.0);
 }
 
+/// A card that takes 1.3 times as long as predicted, beside one that takes 0.9 times as long.
+TEST(FittedModel, KernelsOfRelativesErrAsThisDevicesDo) {
+  const auto [configs, slow] = measured({1.3, 1.3, 1.3}, kShapes);
+  const auto [same, fast] = measured({0.9, 0.9, 0.9}, kShapes);
+  const FittedModel own = FittedModel::fit(slow, configs, kH200),
+                    theirs = FittedModel::fit(fast, same, kH200);
+  const Gemm unseen = shape(640, 768, 640);
+  EXPECT_NEAR(own.at(unseen).of_all(), 1.3, 1e-3);
+  const double error = error_of_relatives(&own, &theirs, unseen);
+  EXPECT_NEAR(error, 1.3 / 0.9 * std::exp(own.spread() + theirs.spread()), 1e-3);
+  EXPECT_GE(error * theirs.at(unseen).of(configs[0]), own.at(unseen).of(configs[0]) * 0.999)
+      << "equal kernels: the one that ran here is taken";
+  EXPECT_NEAR(error_of_relatives(&own, nullptr, unseen), 1.3 * std::exp(own.spread()), 1e-3);
+  EXPECT_EQ(error_of_relatives(nullptr, &theirs, unseen), 1);
+}
+
 TEST(FittedModel, IsReadBackAsItWasWritten) {
   const auto [configs, rows] = measured({2.0, 1.0, 1.5}, kShapes);
   const FittedModel model = FittedModel::fit(rows, configs, kH200);

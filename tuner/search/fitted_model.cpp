@@ -104,6 +104,15 @@ double FittedModel::Correction::of(const Config& config) const {
   return std::exp(model_.correction(kernel->second, weights_));
 }
 
+double FittedModel::Correction::of_all() const {
+  double sum = model_.trust_ * model_.mean_, weight = model_.trust_;
+  for (const auto& [config, kernel] : model_.kernels_)
+    for (std::size_t i = 0; i < weights_.size(); ++i)
+      if (!std::isnan(kernel.residuals[i]))
+        sum += weights_[i] * kernel.residuals[i], weight += weights_[i];
+  return std::exp(sum / weight);
+}
+
 std::vector<double> FittedModel::weights_of(const Sizes& sizes, std::ptrdiff_t left_out) const {
   std::vector<double> weights(shapes_.size(), 0);
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
@@ -297,6 +306,12 @@ Result<FittedModel> FittedModel::parse(std::string_view text) {
   } catch (const json::exception& e) {
     return wrong(e.what());
   }
+}
+
+double error_of_relatives(const FittedModel* own, const FittedModel* theirs, const Gemm& gemm) {
+  if (own == nullptr) return 1;
+  const double here = own->at(gemm).of_all() * std::exp(own->spread());
+  return theirs == nullptr ? here : here * std::exp(theirs->spread()) / theirs->at(gemm).of_all();
 }
 
 }  // namespace kiln
