@@ -151,7 +151,7 @@ struct KILN_LOCAL Engine::Impl {
   // stored_plans.cpp
   std::optional<SharedPlan> range_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> stored_plan(const Gemm& gemm, int threads);
-  /// Adds the kernels of relatives of this device that it has none of.
+  /// Adds relatives' kernels of configs that this device has no kernel of, by expected time.
   void add_relatives(std::vector<RankedKernel>& ranked, const BestKey& key);
   /// What was tuned for this problem, or for its range, on a GPU with this one's code and launches.
   std::optional<SharedPlan> relative_plan(const Gemm& gemm, int threads);

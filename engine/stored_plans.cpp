@@ -15,8 +15,9 @@
 namespace kiln {
 namespace {
 
+/// `own`: the kernel was tuned on this device. A relative's is ranked by the most that it may take.
 std::string choice_reason(const KernelClass& known, std::size_t count, const StoredKernel& kernel,
-                          double ns) {
+                          double ns, bool own) {
   const std::string by = known.model
                              ? fmt::format(
                                    "the model fitted to {} shapes of this device "
@@ -25,8 +26,8 @@ std::string choice_reason(const KernelClass& known, std::size_t count, const Sto
                              : "the analytic model";
   return fmt::format(
       "the choice of {} among {} stored kernels that have sizes as arguments: {:.1f} us "
-      "expected, tuned for {}",
-      by, count, ns / 1e3, text(kernel.record.key.gemm));
+      "expected{}, tuned for {}",
+      by, count, ns / 1e3, own || !known.model ? "" : " at most", text(kernel.record.key.gemm));
 }
 
 std::string class_reason(std::size_t kernels, const StoredKernel& kernel, double ns) {
@@ -181,10 +182,12 @@ std::optional<SharedPlan> Engine::Impl::relative_plan(const Gemm& gemm, int thre
 }
 
 void Engine::Impl::add_relatives(std::vector<RankedKernel>& ranked, const BestKey& key) {
+  const std::vector<DeviceCaps>& relatives = stored_kernels.relatives(device, *store);
+  if (relatives.empty()) return;
   std::set<Config> own;
   for (const RankedKernel& choice : ranked) own.insert(choice.kernel->record.measured.config);
   const KernelClass& known = stored_kernels.of(key, *store, now);
-  for (const DeviceCaps& relative : stored_kernels.relatives(device, *store)) {
+  for (const DeviceCaps& relative : relatives) {
     BestKey there = key;
     there.device = relative;
     KernelClass& theirs = stored_kernels.of(there, *store, now);
@@ -206,10 +209,11 @@ std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int thread
       if (!serves(*kernel, key.gemm, key.device) || !make_ready(*kernel)) continue;
       if (auto plan = class_plan(gemm, threads, ns)) return plan;
       const DeviceCaps& made_on = kernel->record.key.device;
-      auto plan = bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,
-                             choice_reason(known, ranked.size(), *kernel, ns) +
-                                 told_of(made_on, made_on == key.device),
-                             kernel->code, &key.gemm);
+      const bool own = made_on == key.device;
+      auto plan =
+          bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,
+                     choice_reason(known, ranked.size(), *kernel, ns, own) + told_of(made_on, own),
+                     kernel->code, &key.gemm);
       if (plan) return *plan;
       warn(tl::unexpected(plan.error()));
     }

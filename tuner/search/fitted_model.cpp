@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "generator/problem/groups.h"
@@ -106,10 +107,10 @@ double FittedModel::Correction::of(const Config& config) const {
 
 double FittedModel::Correction::of_all() const {
   double sum = model_.trust_ * model_.mean_, weight = model_.trust_;
-  for (const auto& [config, kernel] : model_.kernels_)
-    for (std::size_t i = 0; i < weights_.size(); ++i)
-      if (!std::isnan(kernel.residuals[i]))
-        sum += weights_[i] * kernel.residuals[i], weight += weights_[i];
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    sum += weights_[i] * model_.sums_[i];
+    weight += weights_[i] * model_.counts_[i];
+  }
   return std::exp(sum / weight);
 }
 
@@ -157,11 +158,13 @@ bool FittedModel::is_current(const Gemm& like, const DeviceCaps& device) const {
 
 /// The means that measurements are drawn towards.
 void FittedModel::settle() {
-  double sum = 0, count = 0;
+  sums_.assign(shapes_.size(), 0);
+  counts_.assign(shapes_.size(), 0);
   for (const auto& [config, kernel] : kernels_)
-    for (const double r : kernel.residuals)
-      if (!std::isnan(r)) sum += r, ++count;
-  mean_ = count > 0 ? sum / count : 0;
+    for (std::size_t i = 0; i < shapes_.size(); ++i)
+      if (!std::isnan(kernel.residuals[i])) sums_[i] += kernel.residuals[i], ++counts_[i];
+  const double count = std::accumulate(counts_.begin(), counts_.end(), 0.0);
+  mean_ = count > 0 ? std::accumulate(sums_.begin(), sums_.end(), 0.0) / count : 0;
   for (auto& [config, kernel] : kernels_) {
     double own = kPrior * mean_, of = kPrior;
     for (const double r : kernel.residuals)

@@ -56,7 +56,7 @@ class FittedModel {
   class Correction {
    public:
     double of(const Config& config) const;
-    /// The mean of all kernels' near the problem.
+    /// What all kernels' predictions near the problem are to be multiplied by on average.
     double of_all() const;
 
    private:
@@ -101,9 +101,11 @@ class FittedModel {
 
   std::vector<Sizes> shapes_;
   std::map<Config, Kernel> kernels_;
-  double mean_ = 0;     // residual of all kernels
-  double reach_ = 1;    // of a measurement, in doublings of sizes
-  double trust_ = 0.3;  // weight of a kernel's mean beside its measurements nearby
+  std::vector<double> sums_;  // of all kernels' residuals, of each shape
+  std::vector<int> counts_;   // of them
+  double mean_ = 0;           // residual of all kernels
+  double reach_ = 1;          // of a measurement, in doublings of sizes
+  double trust_ = 0.3;        // weight of a kernel's mean beside its measurements nearby
   double spread_ = 0;
   ChoiceQuality quality_, uncorrected_;
   std::vector<LeftOutShape> left_out_;
@@ -111,7 +113,7 @@ class FittedModel {
 
 /// What predictions of kernels that were measured on a relative alone, corrected by `theirs`, are
 /// multiplied by beside those of this device, corrected by `own`. Measurements of this device lie
-/// elsewhere relative to predictions: an H100, which its power limits, takes 13 % longer than
+/// elsewhere relative to predictions: an H100, which its power limits, takes 14 % longer than
 /// predicted where an H200 takes 2 %. And what never ran here is to win by more than both models
 /// err. 1 without `own`; `theirs` may be missing.
 double error_of_relatives(const FittedModel* own, const FittedModel* theirs, const Gemm& gemm);

@@ -78,7 +78,8 @@ std::int64_t copied_scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
 }
 
 /// With split-K or stream-K the producer thread has more to compute; so have lanes that bring the
-/// scales of both factors of a gate whose D has scales.
+/// scales of both factors of a gate. Where D has none, tiles from 256 x 96 on spill 32 bytes: those
+/// kernels were timed and stored as they are.
 WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c) {
   const bool cut = c.sharing != Sharing::tiles ||
                    (gated(g) && g.scale_d != Scale::none && g.scale_a != Scale::none);
