@@ -1,7 +1,7 @@
 //% if groups
 //% if k_groups
-// A grouped problem's groups: which part of k each has. The list of them lies in the device's memory,
-// so each block reads it before its first tile. Expects abi.h, epilogue.h, groups_ptx.h,
+// A grouped problem's groups: which part of k each has. The list of them lies in the device's
+// memory, so each block reads it before its first tile. Expects abi.h, epilogue.h, groups_ptx.h,
 // group_args.h.
 //% else
 // A grouped problem's groups: which rows of A and D each has, and which tiles. The list of them

@@ -59,10 +59,10 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
 }
 
 //% if k_groups
-/// As copy_rows(), of lines that end where the group's k does, at `end`: the map's second dimension is
-/// the lines of a box, before the map's first, the third is one line of k behind it. So the line at
+/// As copy_rows(), of lines that end where the group's k does, at `end`. The map's second dimension
+/// is the lines of a box before the matrix's first line, its third all lines behind it: the line at
 /// which a box must end is the coordinate of the third, and what lies beyond it is outside of the
-/// second: zeros, in both operands.
+/// second, zeros.
 template <int Rows, int Sharers>
 KILN_DEVICE void copy_lines(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int end,
                             u32 share, u16 mask, u64 hint) {

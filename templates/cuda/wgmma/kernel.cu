@@ -47,7 +47,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   //% if sharing == tiles && !alternate
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
   //% if k_groups
-  TileScheduler ahead = scheduler;
+  TileScheduler ahead = scheduler;  // the first tile may be of a short group, or there is none
   if (group > 0 && ahead.take(work))
     mbarrier_wait(shared.full + (min(same_for_warp(work.count), kStages - 1) - 1) * 8, 0);
   //% else
