@@ -94,8 +94,8 @@ KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 fi
 }
 
 // ---- cuda/common/groups.h ----
-// A grouped problem's groups: which part of k each has. The list of them lies in the device's memory,
-// so each block reads it before its first tile. Expects abi.h, epilogue.h, groups_ptx.h,
+// A grouped problem's groups: which part of k each has. The list of them lies in the device's
+// memory, so each block reads it before its first tile. Expects abi.h, epilogue.h, groups_ptx.h,
 // group_args.h.
 
 /// A table in shared memory, of kMostGroups words.
@@ -224,10 +224,10 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
   }
 }
 
-/// As copy_rows(), of lines that end where the group's k does, at `end`: the map's second dimension is
-/// the lines of a box, before the map's first, the third is one line of k behind it. So the line at
+/// As copy_rows(), of lines that end where the group's k does, at `end`. The map's second dimension
+/// is the lines of a box before the matrix's first line, its third all lines behind it: the line at
 /// which a box must end is the coordinate of the third, and what lies beyond it is outside of the
-/// second: zeros, in both operands.
+/// second, zeros.
 template <int Rows, int Sharers>
 KILN_DEVICE void copy_lines(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int end,
                             u32 share, u16 mask, u64 hint) {
@@ -298,7 +298,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   const u32 kRowOffset = group * kWarpgroupRows;
   const int region = group;
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
-  TileScheduler ahead = scheduler;
+  TileScheduler ahead = scheduler;  // the first tile may be of a short group, or there is none
   if (group > 0 && ahead.take(work))
     mbarrier_wait(shared.full + (min(same_for_warp(work.count), kStages - 1) - 1) * 8, 0);
   while (scheduler.take(work)) {
