@@ -287,6 +287,12 @@ Status check_groups(const Gemm& g) {
   if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
   if (g.grouping == Grouping::k) return check_groups_of_k(g);
+  // A group's pointers are whole bytes.
+  const Extent zeros = extent(g, Operand::zero_b);
+  if (zeros.lines * zeros.length % elements_of_whole_bytes(dtype_of(g, Operand::zero_b)) != 0)
+    return fail(ErrorCode::unsupported,
+                fmt::format("zero = {}: a group's {} x {} zero points of {} are no whole bytes",
+                            name(g.zero), zeros.lines, zeros.length, name(g.b.dtype)));
   if (g.grouping != Grouping::rows) return {};
   for (const Operand which : {Operand::a, Operand::c, Operand::d})
     if (const std::int64_t stride = matrix(g, which).batch_stride; stride != 0)

@@ -128,6 +128,13 @@ TEST(Groups, RefuseWhatTheyDoNotKnow) {
   Gemm many = g;
   many.m = std::int64_t{1} << 31;
   EXPECT_THAT(refusal(many), HasSubstr("counted in 32 bits"));
+  const Gemm codes = Gemm::row_major(40, 7, 96, bf16)
+                         .transpose_b()
+                         .with_weights(u4, Scale::line_32, fp32, Zero::integer);
+  EXPECT_EQ(refusal(codes.batched(2)), "");
+  EXPECT_THAT(refusal(codes.grouped(2, Grouping::rows)),
+              HasSubstr("zero = int: a group's 7 x 3 zero points of u4 are no whole bytes"));
+  EXPECT_EQ(refusal(codes.with_gate(Gate::silu).grouped(2, Grouping::masked)), "");
   Gemm across = g.transpose_a();
   across.alignment = 16;
   EXPECT_EQ(line_alignment(across, Operand::a), 2) << "groups begin at any element";
