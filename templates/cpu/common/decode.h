@@ -103,85 +103,89 @@ KILN_INLINE auto in_turns(V low, V high, Sequence<int, I...>) {
 }
 //% end
 
-//% if stacked && code_bits == 4 && !b_k_major
-/// kLanes codes that lie side by side from the first of a byte on, where they are `odd` from the
-/// second; `count` of them exist.
-KILN_INLINE AccVec load_codes(const u8* from, i64 count, bool odd) {
-  //% else
-  /// kLanes codes that lie side by side from the first of a byte on; `count` of them exist.
-  KILN_INLINE AccVec load_codes(const u8* from, i64 count) {
-    //% end
-    count = smaller(count, kLanes);
-    //% if code_bits == 4
-    const auto bytes = load_first<kLanes / 2>(from, int((count + 1) / 2));
-    auto codes = in_turns(bytes & 15, bytes >> 4, Iota<kLanes>{});
-    //% if stacked && !b_k_major
-    if (odd)
-      codes = in_turns(bytes >> 4, load_first<kLanes / 2>(from + 1, int(count / 2)) & 15,
-                       Iota<kLanes>{});
-    //% end
-    //% if codes == e2m1
-    const auto wide = __builtin_convertvector(codes, Vec<u32, kLanes>);
-    return e2m1_to_float<kLanes>(bits_of<Vec<i32, kLanes>>(wide << 28));
-    //% end
-    //% if codes == integer && signed_codes
-    return __builtin_convertvector(bits_of<Vec<i8, kLanes>>((codes ^ 8) - 8), AccVec);
-    //% end
-    //% if codes == integer && !signed_codes
-    return __builtin_convertvector(codes, AccVec);
-    //% end
-    //% end
-    //% if code_bits == 8 && codes == integer
-    return __builtin_convertvector(
-        load_first<kLanes>(reinterpret_cast<const i8*>(from), int(count)), AccVec);
-    //% end
-    //% if codes == e4m3
-    using Words = Vec<u32, kLanes>;
-    const Words wide = __builtin_convertvector(load_first<kLanes>(from, int(count)), Words);
-    return e4m3_to_float<kLanes>(bits_of<Vec<i32, kLanes>>(wide << 24));
-    //% end
-  }
+/// kLanes codes that lie side by side from the first of a byte on; `count` of them exist.
+KILN_INLINE AccVec load_codes(const u8* from, i64 count) {
+  count = smaller(count, kLanes);
+  //% if code_bits == 4
+  const auto bytes = load_first<kLanes / 2>(from, int((count + 1) / 2));
+  auto codes = in_turns(bytes & 15, bytes >> 4, Iota<kLanes>{});
+  //% if codes == e2m1
+  const auto wide = __builtin_convertvector(codes, Vec<u32, kLanes>);
+  return e2m1_to_float<kLanes>(bits_of<Vec<i32, kLanes>>(wide << 28));
+  //% end
+  //% if codes == integer && signed_codes
+  return __builtin_convertvector(bits_of<Vec<i8, kLanes>>((codes ^ 8) - 8), AccVec);
+  //% end
+  //% if codes == integer && !signed_codes
+  return __builtin_convertvector(codes, AccVec);
+  //% end
+  //% end
+  //% if code_bits == 8 && codes == integer
+  return __builtin_convertvector(load_first<kLanes>(reinterpret_cast<const i8*>(from), int(count)),
+                                 AccVec);
+  //% end
+  //% if codes == e4m3
+  using Words = Vec<u32, kLanes>;
+  const Words wide = __builtin_convertvector(load_first<kLanes>(from, int(count)), Words);
+  return e4m3_to_float<kLanes>(bits_of<Vec<i32, kLanes>>(wide << 24));
+  //% end
+}
 
-  /// Columns [column, column + width) over k from k0 on. A run of k lies in one group.
-  __attribute__((noinline)) static void pack_weights(Unit * to, const Weights& w, i64 k0,
-                                                     i64 column, i64 columns, i64 k) {
-    constexpr int kRun = 32;
-    for (i64 run = 0; run < k; run += kRun) {
-      const i64 end = smaller(run + kRun, k);
-      for (i64 j = 0; j < columns; j += kLanes) {
-        Unit* const panel = to + panels_units(j, k);
-        const int width = int(smaller(kLanes, columns - j));
-        const Group group = group_of(w, column + j, width, k0 + run);
-        //% if b_k_major
-        for (i64 p = run; p < end; p += kLanes) {
-          Vec<Unit, kLanes> rows[kLanes];
-          KILN_UNROLL
-          for (int c = 0; c < kLanes; ++c)
-            rows[c] = load_codes(
-                w.codes + (column + j + smaller(c, width - 1)) * w.pitch + (k0 + p) * kCodeBits / 8,
-                end - p);
-          transpose<kLanes>(rows);
-          KILN_UNROLL
-          for (int r = 0; r < kLanes; ++r)
-            if (p + r < end) store(panel + (p + r) * kLanes, decoded(rows[r], group));
-        }
-        //% else
-        for (i64 p = run; p < end; ++p)
-          //% if stacked && code_bits == 4
-          // The second factor's columns begin within a byte where D has an odd number of them.
-          store(panel + p * kLanes,
-                decoded(load_codes(w.codes + (k0 + p) * w.pitch + (column + j) * kCodeBits / 8,
-                                   width, column % 2 != 0),
-                        group));
-        //% else
+//% if stacked && code_bits == 4 && !b_k_major
+template <int... I>
+KILN_INLINE AccVec from_second(AccVec low, AccVec high, Sequence<int, I...>) {
+  return __builtin_shufflevector(low, high, (I + 1)...);
+}
+
+/// As load_codes(), from the second code of a byte on.
+KILN_INLINE AccVec load_codes_within(const u8* from, i64 count) {
+  const AccVec last = load_codes(from + kLanes / 2, count == kLanes ? 1 : 0);
+  return from_second(load_codes(from, count + 1), last, Iota<kLanes>{});
+}
+//% end
+
+/// Columns [column, column + width) over k from k0 on. A run of k lies in one group.
+__attribute__((noinline)) static void pack_weights(Unit* to, const Weights& w, i64 k0, i64 column,
+                                                   i64 columns, i64 k) {
+  constexpr int kRun = 32;
+  for (i64 run = 0; run < k; run += kRun) {
+    const i64 end = smaller(run + kRun, k);
+    for (i64 j = 0; j < columns; j += kLanes) {
+      Unit* const panel = to + panels_units(j, k);
+      const int width = int(smaller(kLanes, columns - j));
+      const Group group = group_of(w, column + j, width, k0 + run);
+      //% if b_k_major
+      for (i64 p = run; p < end; p += kLanes) {
+        Vec<Unit, kLanes> rows[kLanes];
+        KILN_UNROLL
+        for (int c = 0; c < kLanes; ++c)
+          rows[c] = load_codes(
+              w.codes + (column + j + smaller(c, width - 1)) * w.pitch + (k0 + p) * kCodeBits / 8,
+              end - p);
+        transpose<kLanes>(rows);
+        KILN_UNROLL
+        for (int r = 0; r < kLanes; ++r)
+          if (p + r < end) store(panel + (p + r) * kLanes, decoded(rows[r], group));
+      }
+      //% else
+      //% if stacked && code_bits == 4
+      // The second factor's columns begin within a byte where D has an odd number of them.
+      const bool within = column % 2 != 0;
+      for (i64 p = run; p < end; ++p) {
+        const u8* const from = w.codes + (k0 + p) * w.pitch + (column + j) / 2;
+        store(panel + p * kLanes,
+              decoded(within ? load_codes_within(from, width) : load_codes(from, width), group));
+      }
+      //% else
+      for (i64 p = run; p < end; ++p)
         store(
             panel + p * kLanes,
             decoded(load_codes(w.codes + (k0 + p) * w.pitch + (column + j) * kCodeBits / 8, width),
                     group));
-        //% end
-        //% end
-      }
+      //% end
+      //% end
     }
-    end_panels(to, columns, k);
   }
-  //% end
+  end_panels(to, columns, k);
+}
+//% end

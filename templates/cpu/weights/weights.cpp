@@ -236,16 +236,6 @@ KILN_INLINE void add_slices(AccVec (&part)[kMr], const UnitVec* a, Codes codes, 
 // A tile holds both factors of its elements of D.
 constexpr int kColumns = kNr / 2, kFinishLanes = lanes_for(kColumns);
 
-//% if stacked
-/// Which of a tile's columns of op(B) is that of either factor under column `j` of D.
-KILN_INLINE int place_of(int factor, int j) { return factor * kColumns + j; }
-KILN_INLINE i64 column_of_b(const KilnArgs& args, int factor, i64 j) { return factor * args.n + j; }
-//% else
-/// Which of a tile's columns of op(B) is that of either factor under column `j` of D.
-KILN_INLINE int place_of(int factor, int j) { return 2 * j + factor; }
-KILN_INLINE i64 column_of_b(const KilnArgs&, int factor, i64 j) { return 2 * j + factor; }
-//% end
-
 //% end
 /// kMr rows of A, arranged, by kNr columns; missing columns repeat the last one.
 __attribute__((noinline)) static void tile(const UnitVec* a, const Column (&columns_of_b)[kNr],
@@ -327,17 +317,19 @@ __attribute__((noinline)) static void tile(const UnitVec* a, const Column (&colu
   KILN_UNROLL
   for (int i = 0; i < kMr; ++i) {
     if (i >= rows) break;
-    //% if gate
     //% if stacked
     constexpr int kApart = kColumns;
-    //% else
+    //% end
+    //% if interleaved
     constexpr int kApart = kFinishLanes;
     //% end
+    //% if gate
     Vec<Acc, kFinishLanes> both[2] = {Vec<Acc, kFinishLanes>(Acc(0)),
                                       Vec<Acc, kFinishLanes>(Acc(0))};
     KILN_UNROLL
     for (int j = 0; j < kNr; ++j) both[j / kApart][j % kApart] = add_lanes<kLanes>(acc[i][j]);
-    finish_gated<kFinishLanes>(out, both[0], both[1], row + i, column, columns, {true, true});
+    finish_gated<kFinishLanes>(out, both[0], both[1], row + i, column / 2, columns / 2,
+                               {true, true});
     //% else
     Vec<Acc, lanes_for(kNr)> total = Acc(0);
     KILN_UNROLL
@@ -369,70 +361,71 @@ static void multiply(const KilnArgs& args, char* own, const Output& out, i64 bat
   //% end
   arrange_rows(a, args);
   //% if gate
-  for (i64 j = columns.begin; j < columns.end; j += kColumns) {
-    const int width = int(smaller(kColumns, columns.end - j));
+  columns = {2 * columns.begin, 2 * columns.end};  // of op(B): those of both factors
+  //% end
+  for (i64 j = columns.begin; j < columns.end; j += kNr) {
+    const int width = int(smaller(kNr, columns.end - j));
     Column from[kNr];
-    for (int factor = 0; factor < 2; ++factor)
-      for (int d = 0; d < kColumns; ++d) {
-        const int c = place_of(factor, d), at = place_of(factor, int(smaller(d, width - 1)));
-        const i64 of_b = column_of_b(args, factor, j + smaller(d, width - 1));
-        //% if squares
-        const i64 lines = (2 * args.n + kGroupColumns - 1) / kGroupColumns;
-        const i64 first = (batch * lines + of_b / kGroupColumns) * groups;
-        //% else
-        const i64 first = (batch * 2 * args.n + of_b) * groups;
-        //% end
-        from[c].codes = static_cast<const u8*>(args.b) + of_b * pitch;
-        from[c].scales = scales + at * padded;
-        //% if zeros
-        from[c].zeros = zeros + at * padded;
-        //% end
-        if (c != at) continue;
-        read_numbers(scales + c * padded, static_cast<const TypeScale*>(args.scale_b) + first,
-                     groups, padded);
-        //% if zeros
-        read_zeros(zeros + c * padded, args.zero_b, first, groups, padded);
-        //% end
-      }
-    //% else
-    for (i64 j = columns.begin; j < columns.end; j += kNr) {
-      const int width = int(smaller(kNr, columns.end - j));
-      Column from[kNr];
-      for (int c = 0; c < kNr; ++c) {
-        const int at = c < width ? c : width - 1;
-        //% if squares
-        const i64 lines = (args.n + kGroupColumns - 1) / kGroupColumns;
-        const i64 first = (batch * lines + (j + at) / kGroupColumns) * groups;
-        //% else
-        const i64 first = (batch * args.n + j + at) * groups;
-        //% end
-        from[c].codes = static_cast<const u8*>(args.b) + (j + at) * pitch;
-        from[c].scales = scales + at * padded;
-        //% if zeros
-        from[c].zeros = zeros + at * padded;
-        //% end
-        if (c != at) continue;
-        read_numbers(scales + c * padded, static_cast<const TypeScale*>(args.scale_b) + first,
-                     groups, padded);
-        //% if zeros
-        read_zeros(zeros + c * padded, args.zero_b, first, groups, padded);
-        //% end
-      }
+    for (int c = 0; c < kNr; ++c) {
+      //% if gate
+      // In place of a column that does not exist the last one of its factor.
       //% end
-      for (i64 i = 0; i < args.m; i += kMr)
-        tile(a + i * chunks_of(args.k) * kSlices, from, pitch, args.k, out, i, j,
-             int(smaller(kMr, args.m - i)), width);
+      //% if stacked
+      const int factor = c / kColumns;
+      const int at = factor * kColumns + int(smaller(c % kColumns, width / 2 - 1));
+      const i64 of_b = factor * args.n + j / 2 + at % kColumns;
+      //% end
+      //% if interleaved
+      const int at = int(smaller(c, width - 2 + c % 2));
+      const i64 of_b = j + at;
+      //% end
+      //% if !gate
+      const int at = c < width ? c : width - 1;
+      //% end
+      //% if squares && gate
+      const i64 lines = (2 * args.n + kGroupColumns - 1) / kGroupColumns;
+      const i64 first = (batch * lines + of_b / kGroupColumns) * groups;
+      //% end
+      //% if squares && !gate
+      const i64 lines = (args.n + kGroupColumns - 1) / kGroupColumns;
+      const i64 first = (batch * lines + (j + at) / kGroupColumns) * groups;
+      //% end
+      //% if !squares && gate
+      const i64 first = (batch * 2 * args.n + of_b) * groups;
+      //% end
+      //% if !squares && !gate
+      const i64 first = (batch * args.n + j + at) * groups;
+      //% end
+      //% if gate
+      from[c].codes = static_cast<const u8*>(args.b) + of_b * pitch;
+      //% else
+      from[c].codes = static_cast<const u8*>(args.b) + (j + at) * pitch;
+      //% end
+      from[c].scales = scales + at * padded;
+      //% if zeros
+      from[c].zeros = zeros + at * padded;
+      //% end
+      if (c != at) continue;
+      read_numbers(scales + c * padded, static_cast<const TypeScale*>(args.scale_b) + first, groups,
+                   padded);
+      //% if zeros
+      read_zeros(zeros + c * padded, args.zero_b, first, groups, padded);
+      //% end
     }
+    for (i64 i = 0; i < args.m; i += kMr)
+      tile(a + i * chunks_of(args.k) * kSlices, from, pitch, args.k, out, i, j,
+           int(smaller(kMr, args.m - i)), width);
   }
+}
 
-  extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
-    KilnArgs args = *all;
-    const Work work = work_of(args, thread, threads);
-    char* const own = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
-    for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
-      args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
-      args.b = static_cast<const u8*>(all->b) + batch * args.stride_b * kCodeBits / 8;
-      if (work.columns.begin < work.columns.end)
-        multiply(args, own, output_of(args, batch), batch, work.columns);
-    }
+extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  KilnArgs args = *all;
+  const Work work = work_of(args, thread, threads);
+  char* const own = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) {
+    args.a = static_cast<const TypeA*>(all->a) + batch * args.stride_a;
+    args.b = static_cast<const u8*>(all->b) + batch * args.stride_b * kCodeBits / 8;
+    if (work.columns.begin < work.columns.end)
+      multiply(args, own, output_of(args, batch), batch, work.columns);
   }
+}
