@@ -119,7 +119,31 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16_fp4 N T 128 4096 4096 group=mx32 align=16", "cuda_wgmma_weights"},
     {"sm_90a", "fp16_fp4 N T 4096 4096 4096 group=k align=16 out=fp32", "cuda_wgmma_weights"},
     {"sm_90a", "bf16_fp4 N T 1 8192 28672 group=mx32 align=16", "cuda_gemv_weights"},
-    {"sm_80", "fp16_fp4 N T 16 4096 4096 group=128 scale_type=fp16 align=16", "cuda_gemv_weights"}};
+    {"sm_80", "fp16_fp4 N T 16 4096 4096 group=128 scale_type=fp16 align=16", "cuda_gemv_weights"},
+    {"sm_90a", "bf16_int4 N T 1 14336 4096 group=128 scale_type=bf16 gate=silu align=16",
+     "cuda_gemv_weights"},
+    {"sm_80", "fp16_uint4 N T 8 14336 4096 group=128 zero=int gate=silu:interleaved align=16",
+     "cuda_gemv_weights"},
+    {"sm_120a", "bf16_int8 N T 30 8192 8192 group=k zero=float gate=gelu align=16",
+     "cuda_gemv_weights"},
+    {"sm_90a", "bf16_int4 N T 16 14336 4096 group=128 scale_type=bf16 gate=silu align=16",
+     "cuda_weights"},
+    {"sm_80", "fp16_uint4 N T 128 14336 4096 group=32 zero=int gate=silu:interleaved align=16",
+     "cuda_weights"},
+    {"sm_120a", "bf16_fp8 N T 512 14336 4096 group=128x128 gate=gelu align=16", "cuda_weights"},
+    {"sm_90a", "bf16_int4 N T 4096 7168 2048 groups=32 grouped=rows group=128 align=16",
+     "cuda_weights"},
+    {"sm_80",
+     "bf16_fp4 N T 512 5760 2880 groups=32 grouped=masked expected_rows=8 group=mx32 gate=silu "
+     "align=16",
+     "cuda_weights"},
+    {"sm_90a", "bf16_int4 N T 64 7168 2048 groups=32 grouped=rows group=128 gate=silu align=16",
+     "cuda_gemv_weights"},
+    {"sm_90a", "bf16_int4 N T 64 14336 4096 group=128 scale_type=bf16 gate=silu align=16",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "fp16_uint4 N T 4096 14336 4096 group=32 zero=int gate=silu:interleaved align=16",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_int8 N T 512 14336 4096 group=k gate=gelu align=16", "cuda_wgmma_weights"}};
 
 /// The model's first choices in a family.
 std::vector<Config> favourites(const Target& t, std::size_t count) {
@@ -212,7 +236,10 @@ TEST(CudaCompileWeights, LargestTilesDoNotSpill) {
                            "bf16_fp8 N T 4096 4096 4096 group=128 align=16",
                            "bf16_fp8 N T 4096 4096 4096 group=mx32 align=16",
                            "bf16_fp4 N T 4096 4096 4096 group=mx32 align=16",
-                           "fp16_fp4 N T 4096 4096 4096 group=k align=16"}) {
+                           "fp16_fp4 N T 4096 4096 4096 group=k align=16",
+                           "bf16_int4 N T 4096 4096 4096 group=128 gate=silu align=16",
+                           "fp16_uint4 N T 4096 4096 4096 group=64 zero=int gate=gelu align=16",
+                           "bf16_fp8 N T 4096 4096 4096 group=k gate=silu align=16"}) {
     const Target target{"sm_90a", line, "cuda_wgmma_weights"};
     const auto configs = largest(target);
     EXPECT_EQ(configs.size(), 3u) << line;
