@@ -21,7 +21,7 @@ int registers_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeigh
   // Whole columns of fp8 with a gate spill 16 bytes of two warpgroups' threads at 136 rows, with
   // split-K 40 at 120; groups of 128, two of them a stage, with stream-K 180 at 80.
   const bool cut = c.sharing == Sharing::split || c.sharing == Sharing::stream;
-  const int gate = w.factors == 1 ? 0 : cut ? 48 : 16;
+  const int gate = w.factors == 1 ? 0 : cut ? 48 : 24;
   return sums + 16 + 16 + 2 * w.factors * groups * each + 24 + (w.code_bits == 8 ? 8 : 0) +
          (smooth ? 8 : 0) + gate;
 }
