@@ -19,7 +19,7 @@ static_assert(EnumNames<DType>::names.size() == KILN_U4 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_LINE_64 + 1);
 static_assert(EnumNames<Zero>::names.size() == KILN_ZERO_FLOATING + 1);
-static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_MASKED + 1);
+static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_K + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
 static_assert(EnumNames<Gate>::names.size() == KILN_GATE_SIGMOID + 1);
 static_assert(EnumNames<GateOrder>::names.size() == KILN_GATE_INTERLEAVED + 1);

@@ -31,6 +31,15 @@ Extent scale_extent(const Gemm& gemm, Operand which) {
           .lines = of / lines + (of % lines != 0)};
 }
 
+/// Whether groups may begin at any of the elements of a matrix that lie side by side.
+bool begins_within_lines(const Gemm& gemm, Operand which) {
+  const Matrix& stored = matrix(gemm, which);
+  const bool columns_are_lines = (stored.order == Order::row_major) == stored.transposed;
+  if (gemm.grouping == Grouping::rows) return which == Operand::a && columns_are_lines;
+  if (gemm.grouping != Grouping::k) return false;
+  return which == Operand::b ? columns_are_lines : which == Operand::a && !columns_are_lines;
+}
+
 }  // namespace
 
 bool present(const Gemm& gemm, Operand which) {
@@ -123,9 +132,7 @@ int line_alignment(const Gemm& gemm, Operand which) {
   };
   add(leading_dimension(gemm, which));
   if (gemm.batch > 1) add(batch_stride(gemm, which));
-  // A group begins at any of the elements that lie side by side.
-  const bool k_major = (gemm.a.order == Order::row_major) != gemm.a.transposed;
-  if (which == Operand::a && gemm.grouping == Grouping::rows && !k_major) add(1);
+  if (begins_within_lines(gemm, which)) add(1);
   return static_cast<int>(std::max<std::uint64_t>(8, bits & (~bits + 1)) / 8);
 }
 
@@ -137,6 +144,7 @@ int alignment_of_d(const Gemm& gemm) {
 
 bool shared_by_batches(const Gemm& gemm, Operand which) {
   if (which == Operand::groups) return true;
+  if (gemm.grouping == Grouping::k) return which == Operand::a || which == Operand::b;
   const bool rows = gemm.grouping == Grouping::rows;
   if (which == Operand::bias)
     return gemm.grouping == Grouping::none || (rows && gemm.epilogue.bias == Bias::per_row);

@@ -60,7 +60,7 @@ struct EnumNames<Numerics> {
 };
 template <>
 struct EnumNames<Grouping> {
-  static constexpr std::array<std::string_view, 3> names{"none", "rows", "masked"};
+  static constexpr std::array<std::string_view, 4> names{"none", "rows", "masked", "k"};
 };
 /// Calls `f(name, field)` for every field of an Epilogue.
 template <typename E, typename F>

@@ -120,6 +120,8 @@ std::string_view name(Grouping g) {
       return "rows";
     case Grouping::masked:
       return "masked";
+    case Grouping::k:
+      return "k";
   }
   return "?";
 }

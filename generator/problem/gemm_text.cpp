@@ -290,7 +290,8 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
                      g.zero);
   if (key == "groups") return read_number(key, value, g.batch);
   if (key == "grouped")
-    return read_kind(key, value, {Grouping::rows, Grouping::masked}, "rows or masked", g.grouping);
+    return read_kind(key, value, {Grouping::rows, Grouping::masked, Grouping::k},
+                     "rows, masked or k", g.grouping);
   return bad_input("\"{}\": no such key; keys are {}{}", key, fmt::join(kKeys, ", "),
                    did_you_mean(key, kKeys));
 }

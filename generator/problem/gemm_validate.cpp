@@ -50,7 +50,7 @@ Status check_enumerators(const Gemm& g) {
     return bad_input("scale_type = {}: no such type", static_cast<int>(g.scale_type));
   if (g.zero > Zero::floating)
     return bad_input("zero = {}: no such kind of zero points", static_cast<int>(g.zero));
-  if (g.grouping > Grouping::masked)
+  if (g.grouping > Grouping::k)
     return bad_input("grouping = {}: no such kind of groups", static_cast<int>(g.grouping));
   return {};
 }
@@ -250,6 +250,25 @@ Status check_gate(const Gemm& g) {
   return {};
 }
 
+/// What groups of k refuse beside what all groups do.
+Status check_groups_of_k(const Gemm& g) {
+  const auto refuse = [](std::string why) {
+    return fail(ErrorCode::unsupported, "grouping = k: " + std::move(why));
+  };
+  for (const Operand which : {Operand::a, Operand::b}) {
+    if (const std::int64_t stride = matrix(g, which).batch_stride; stride != 0)
+      return bad_input("stride_{} = {}: all groups are in one matrix", name(which), stride);
+    if (const Scale scale = scale_of(g, which); blocks_along_k(scale))
+      return refuse(
+          fmt::format("scale_{} = {}: a group may begin within a block", name(which), name(scale)));
+  }
+  if (has_weights(g))
+    return refuse(fmt::format("b.dtype = {}: must not be weights", name(g.b.dtype)));
+  if (g.epilogue.gate != Gate::none)
+    return refuse(fmt::format("epilogue.gate = {}: must be none", name(g.epilogue.gate)));
+  return {};
+}
+
 Status check_groups(const Gemm& g) {
   const bool masked = g.grouping == Grouping::masked;
   if (g.expected_rows < 0 || (g.expected_rows > 0 && !masked))
@@ -263,8 +282,17 @@ Status check_groups(const Gemm& g) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (g.m > kMost || g.batch > kMost)
     return bad_input("m = {}, batch = {}: groups are counted in 32 bits", g.m, g.batch);
+  if (g.grouping == Grouping::k && g.k > kMost)
+    return bad_input("k = {}: groups of k are counted in 32 bits", g.k);
   if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
+  if (g.grouping == Grouping::k) return check_groups_of_k(g);
+  // A group's pointers are whole bytes.
+  const Extent zeros = extent(g, Operand::zero_b);
+  if (zeros.lines * zeros.length % elements_of_whole_bytes(dtype_of(g, Operand::zero_b)) != 0)
+    return fail(ErrorCode::unsupported,
+                fmt::format("zero = {}: a group's {} x {} zero points of {} are no whole bytes",
+                            name(g.zero), zeros.lines, zeros.length, name(g.b.dtype)));
   if (g.grouping != Grouping::rows) return {};
   for (const Operand which : {Operand::a, Operand::c, Operand::d})
     if (const std::int64_t stride = matrix(g, which).batch_stride; stride != 0)

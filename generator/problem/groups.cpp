@@ -1,17 +1,21 @@
 #include "generator/problem/groups.h"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 namespace kiln {
 
-std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, std::int64_t first_row) {
+std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, const Segment& segment) {
   const std::int64_t at = group * batch_stride(gemm, which);
-  if (first_row == 0 || !shared_by_batches(gemm, which)) return at;
-  if (which == Operand::bias) return at + first_row;
+  if (segment.first == 0 || !shared_by_batches(gemm, which)) return at;
+  if (which == Operand::bias) return at + segment.first;
   if (!row_of(which).matrix && scale_of(gemm, which) == Scale::tensor) return at;
   const bool along_rows = row_of(which).matrix && (matrix(gemm, which).order == Order::row_major) ==
                                                       matrix(gemm, which).transposed;
-  return at + first_row * (along_rows ? 1 : leading_dimension(gemm, which));
+  // Of the dimension that groups divide: rows, but of an A whose k they divide columns.
+  const bool of_columns = which == Operand::a && gemm.grouping == Grouping::k;
+  return at + segment.first * (along_rows != of_columns ? 1 : leading_dimension(gemm, which));
 }
 
 std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile) {
@@ -23,38 +27,66 @@ double expected_rows_of(const Gemm& gemm) {
   return gemm.expected_rows > 0 ? double(std::min(gemm.expected_rows, gemm.m)) : double(gemm.m) / 2;
 }
 
-GroupRows rows_of_group(const Gemm& gemm, const void* groups, std::int64_t group) {
+double k_of_product(const Gemm& gemm) {
+  return double(gemm.k) / (gemm.grouping == Grouping::k ? double(gemm.batch) : 1.0);
+}
+
+double stages_of_tile(const Gemm& gemm, std::int64_t depth) {
+  const double stages = k_of_product(gemm) / double(depth);
+  return gemm.grouping == Grouping::k ? std::max(1.0, stages + 0.5) : std::ceil(stages);
+}
+
+Segment segment_of(const Gemm& gemm, const void* groups, std::int64_t group) {
+  const std::int64_t most = gemm.grouping == Grouping::k ? gemm.k : gemm.m;
   const auto listed = [&](std::int64_t at) {
-    return std::clamp<std::int64_t>(static_cast<const std::int32_t*>(groups)[at], 0, gemm.m);
+    return std::clamp<std::int64_t>(static_cast<const std::int32_t*>(groups)[at], 0, most);
   };
   if (gemm.grouping == Grouping::masked) return {0, listed(group)};
   const std::int64_t first = group == 0 ? 0 : listed(group - 1);
   return {first, std::max<std::int64_t>(0, listed(group) - first)};
 }
 
+bool writes_d(const Gemm& gemm, const Segment& segment) {
+  return segment.count > 0 || gemm.grouping == Grouping::k;
+}
+
 std::vector<ProductPart> parts_of(const Gemm& gemm, const void* groups) {
   if (!grouped(gemm)) return {{gemm, 0, {0, gemm.m}}};
   std::vector<ProductPart> parts;
   for (std::int64_t group = 0; group < gemm.batch; ++group)
-    if (const GroupRows rows = rows_of_group(gemm, groups, group); rows.count > 0)
-      parts.push_back({alone(gemm, rows.count), group, rows});
+    if (const Segment segment = segment_of(gemm, groups, group); writes_d(gemm, segment))
+      parts.push_back({alone(gemm, segment.count), group, segment});
   return parts;
 }
 
-Gemm alone(const Gemm& gemm, std::int64_t rows) {
+std::vector<std::int64_t> k_behind_groups(const Gemm& gemm, const std::vector<ProductPart>& parts,
+                                          std::int64_t reach) {
+  if (gemm.grouping != Grouping::k) return {};
+  std::set<std::int64_t> behind;
+  for (const ProductPart& part : parts) {
+    const std::int64_t end = part.segment.first + part.segment.count;
+    for (std::int64_t k = end; k < std::min(gemm.k, end + reach); ++k) behind.insert(k);
+  }
+  for (const ProductPart& part : parts)
+    behind.erase(behind.lower_bound(part.segment.first),
+                 behind.lower_bound(part.segment.first + part.segment.count));
+  return {behind.begin(), behind.end()};
+}
+
+Gemm alone(const Gemm& gemm, std::int64_t count) {
   Gemm one = gemm;
   one.a.ld = gemm.lda(), one.b.ld = gemm.ldb(), one.c.ld = gemm.ldc(), one.d.ld = gemm.ldd();
   one.a.batch_stride = one.b.batch_stride = one.c.batch_stride = one.d.batch_stride = 0;
-  one.m = rows;
+  (gemm.grouping == Grouping::k ? one.k : one.m) = count;
   one.batch = 1;
   one.grouping = Grouping::none;
   one.expected_rows = 0;
   return one;
 }
 
-Canonical alone(const Canonical& problem, std::int64_t rows) {
+Canonical alone(const Canonical& problem, std::int64_t count) {
   Canonical one = problem;
-  one.gemm = alone(problem.gemm, rows);
+  one.gemm = alone(problem.gemm, count);
   Gemm& g = one.gemm;
   g.a.batch_stride = g.stride_a(), g.b.batch_stride = g.stride_b();
   g.c.batch_stride = g.stride_c(), g.d.batch_stride = g.stride_d();

@@ -67,15 +67,27 @@ struct TypedFamily {
 };
 
 /// The problem that a family sees: a CPU's kernels are called for one group after the other, each
-/// taken to have an equal share of the rows, or half of those that it may have.
+/// taken to have an equal share of the rows, or half of those that it may have. Of groups of k each
+/// is taken to have all of it, since rules depend on how long k is.
 template <const auto& kRow, typename F>
 decltype(auto) as_seen(const Canonical& p, F&& f) {
-  if constexpr (kRow.vendor == Vendor::cpu)
+  if constexpr (kRow.vendor == Vendor::cpu) {
+    if (p.gemm.grouping == Grouping::k) return f(alone(p, p.gemm.k));
     if (grouped(p.gemm)) {
       const std::int64_t parts = p.gemm.grouping == Grouping::rows ? p.gemm.batch : 2;
       return f(alone(p, std::max<std::int64_t>(1, p.gemm.m / parts)));
     }
+  }
   return f(p);
+}
+
+/// As as_seen(), for estimates of time: groups of k have equal shares of it.
+template <const auto& kRow, typename F>
+decltype(auto) as_timed(const Canonical& p, F&& f) {
+  if constexpr (kRow.vendor == Vendor::cpu)
+    if (p.gemm.grouping == Grouping::k)
+      return f(alone(p, std::max<std::int64_t>(1, p.gemm.k / p.gemm.batch)));
+  return as_seen<kRow>(p, f);
 }
 
 /// `kRow` is a constexpr TypedFamily of static storage.
@@ -113,7 +125,7 @@ Family family_row() {
     });
   };
   row.predict_ns = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-    const double ns = as_seen<kRow>(p, [&](const Canonical& seen) {
+    const double ns = as_timed<kRow>(p, [&](const Canonical& seen) {
       const C& c = std::get<C>(config);
       return kRow.predict_ns(seen, d, c, kRow.sizes(seen, d, c));
     });

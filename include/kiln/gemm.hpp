@@ -83,15 +83,18 @@ enum class Numerics : std::uint8_t {
           ///< of its line keeps 2^-51 of that largest one, and an infinity counts as NaN
 };
 
-/// What the `batch` products of a grouped problem are: each group has a B of its own and a number
-/// of rows that the operand `groups` says, in memory of the device, when the call runs.
+/// What the `batch` products of a grouped problem are. How many rows, or how much of k, each group
+/// has the operand `groups` says, in memory of the device, when the call runs.
 enum class Grouping : std::uint8_t {
-  none,   ///< no groups: a batch of equal products
-  rows,   ///< the rows of all groups are those of one A and one D, group behind group; `groups` has
-          ///< the row behind the last one of each, rising and at most m. Rows of D behind the last
-          ///< group are not written
-  masked  ///< each group has an A and a D of m rows; `groups` has the number of those that are
-          ///< there, at most m. Other rows of A are not used, those of D not written
+  none,  ///< no groups: a batch of equal products
+  rows,  ///< the rows of all groups are those of one A and one D, group behind group, and each has
+         ///< a B of its own; `groups` has the row behind the last one of each, rising and at most
+         ///< m. Rows of D behind the last group are not written
+  masked,  ///< each group has an A and a D of m rows and a B; `groups` has the number of rows that
+           ///< are there, at most m. Other rows of A are not used, those of D not written
+  k        ///< the k of all groups is that of one A and one B, group behind group, and each has a D
+           ///< (and C, bias and residual) of its own; `groups` has the index along k behind the
+           ///< last one of each, rising and at most k. An empty group has a product of zeros
 };
 
 /// How one matrix is stored. `transposed` says that what is stored is the transpose of what enters
@@ -158,7 +161,8 @@ struct KILN_API Gemm {
   /// Of the scales of weights: fp32, bf16 or fp16; fp32 beside mx_32, whose scales are e8m0.
   DType scale_type = DType::fp32;
   Zero zero = Zero::none;  ///< zero points of weights that are integers
-  /// With groups a bias has values of each group's own, D is row-major and B is not packed.
+  /// With groups a bias has values of each group's own, D is row-major and B is not packed. Groups
+  /// of k have no gate, no weights and no scales of blocks along k.
   Grouping grouping = Grouping::none;
   /// Of a masked group, on average: kernels are timed, and chosen, for so many (at most m). 0:
   /// half of m. Any number of rows is computed.
@@ -193,7 +197,7 @@ struct KILN_API Gemm {
   Gemm output(DType t) const;              ///< dtype of C and D
   Gemm batched(std::int64_t count) const;  ///< tight strides
   /// `count` groups; m is the rows of all of them (rows) or the most of one (masked), of which
-  /// `expected` are used on average.
+  /// `expected` are used on average. With Grouping::k the k is that of all of them.
   Gemm grouped(std::int64_t count, Grouping how, std::int64_t expected = 0) const {
     Gemm copy = batched(count);
     copy.grouping = how;
@@ -291,9 +295,10 @@ struct KILN_API Gemm {
     return double(m) * double(n) * (grouping == Grouping::rows ? 1.0 : double(batch));
   }
   /// Floating-point operations of all batches: 2·m·n·k·batch, with a gate twice as many; of groups
-  /// at most so many.
+  /// at most so many, which share m or k.
   double flops() const {
-    return 2.0 * outputs() * double(k) * (epilogue.gate == Gate::none ? 1.0 : 2.0);
+    const double products = grouping == Grouping::k ? double(m) * double(n) : outputs();
+    return 2.0 * products * double(k) * (epilogue.gate == Gate::none ? 1.0 : 2.0);
   }
 };
 
@@ -309,7 +314,7 @@ KILN_API Status validate(const Gemm& gemm);
 /// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
 /// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's)
 /// numerics=(ieee|fast|tensor) gate=(relu|gelu|gelu_erf|silu|sigmoid, with :interleaved behind it
-/// for such columns of B), groups= with grouped=(rows|masked) and expected_rows= in place of
+/// for such columns of B), groups= with grouped=(rows|masked|k) and expected_rows= in place of
 /// batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, …)
 /// group=(32|64|128|k|128x128|mx32) scale_type= zero=(none|int|float); scale_d=(tensor|line|1x128)
 /// of a D with out=(fp8_e4m3|s8).

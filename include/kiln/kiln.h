@@ -123,14 +123,17 @@ typedef enum kiln_zero {
   KILN_ZERO_FLOATING = 2 /**< of the scales' type */
 } kiln_zero;
 
-/** What the `batch` products of a grouped problem are: each group has a B of its own and a number
- * of rows that kiln_operands.groups says, in memory of the device, when the call runs. */
+/** What the `batch` products of a grouped problem are. How many rows, or how much of k, each group
+ * has kiln_operands.groups says, in memory of the device, when the call runs. */
 typedef enum kiln_grouping {
   KILN_GROUPING_NONE = 0, /**< no groups: a batch of equal products */
   KILN_GROUPING_ROWS = 1, /**< the rows of all groups are those of one A and one D; `groups` has the
                                row behind the last one of each, rising and at most m */
-  KILN_GROUPING_MASKED = 2 /**< each group has an A and a D of m rows; `groups` has the number of
-                                those that are there */
+  KILN_GROUPING_MASKED = 2, /**< each group has an A and a D of m rows; `groups` has the number of
+                                 those that are there */
+  KILN_GROUPING_K =
+      3 /**< the k of all groups is that of one A and one B, and each has a D; `groups`
+             has the index along k behind the last one of each, rising and at most k */
 } kiln_grouping;
 
 /** How much of its accumulator's type a product must keep. */
@@ -220,7 +223,8 @@ typedef struct kiln_gemm_desc {
                                  KILN_FP32 beside KILN_SCALE_MX_32 */
   kiln_zero zero;             /**< zero points of weights */
   kiln_grouping grouping;     /**< what the `batch` products are; with groups a bias has values of
-                                 each group's own, D is row-major and B is not packed */
+                                 each group's own, D is row-major and B is not packed; groups of k
+                                 have no gate, no weights and no scales of blocks along k */
   int64_t expected_rows; /**< of a masked group, on average: kernels are timed and chosen for so
                             many; 0: half of m */
   kiln_scale scale_d; /**< scales of D, which is then KILN_FP8_E4M3 or KILN_S8: KILN_SCALE_TENSOR is

@@ -145,7 +145,9 @@ other strides raise ValueError.
 - ``groups`` (int32, one for each of ``b``'s [groups, k, n] matrices, in memory of the device): ``a``
   is [m, k] with the rows of all groups, and ``groups`` has the row behind the last one of each; or
   ``a`` is [groups, m, k], and ``groups`` has the number of rows that count. Other rows of ``out``
-  are not written. ``bias`` has shape (groups, n).
+  are not written. Or ``a`` is [m, k] and ``b`` [k, n] with the k of all groups, ``groups`` has the
+  index along k behind the last one of each, and ``out`` is [groups, m, n]. ``bias`` has shape
+  (groups, n).
 - ``expected_rows``: of a group, on average, where ``a`` is [groups, m, k]: kernels are chosen for so
   many. Any number is computed; m / 2 where it is not given.
 - ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.

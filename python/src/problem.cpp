@@ -133,17 +133,21 @@ void Builder::read_sizes(const Array& a_array, const Array& b_array) {
     refuse(fmt::format("a has {} columns, b has {} rows", a.columns, b.rows));
   if (a.batch != b.batch && a.batch != 1 && b.batch != 1)
     refuse(fmt::format("batches of {} and {}", a.batch, b.batch));
-  const std::int64_t batch = a.batch == 1 ? b.batch : a.batch;
+  std::int64_t batch = a.batch == 1 ? b.batch : a.batch;
   if (arguments_.groups) {
-    if (b_array.dims != 3 || (a_array.dims == 3 && a.batch != b.batch))
-      refuse("groups need a matrix of b each, and one a or one for each");
-    call_.gemm.grouping = a_array.dims == 3 ? Grouping::masked : Grouping::rows;
+    if (a_array.dims == 3 && (b_array.dims != 3 || a.batch != b.batch))
+      refuse("groups need a matrix of b each, and one a or one for each, or one a and one b");
+    call_.gemm.grouping = a_array.dims == 3   ? Grouping::masked
+                          : b_array.dims == 3 ? Grouping::rows
+                                              : Grouping::k;
   }
   const bool rows = call_.gemm.grouping == Grouping::rows;
-  stacked_ = batch > 1 && b.shared() && a.batch == batch;
-  if (batch > 1 && !stacked_ && a.shared() && !rows)
+  const bool of_k = call_.gemm.grouping == Grouping::k;
+  if (of_k) batch = read(arguments_.groups, "groups").sizes[0];
+  stacked_ = batch > 1 && b.shared() && a.batch == batch && !of_k;
+  if (batch > 1 && !stacked_ && a.shared() && !rows && !of_k)
     refuse("one a for a batch of b is not supported; give it the batch (a copy for each)");
-  dims_ = rows ? 2 : std::max(a_array.dims, b_array.dims);
+  dims_ = rows ? 2 : of_k ? 3 : std::max(a_array.dims, b_array.dims);
   Gemm& gemm = call_.gemm;
   const bool gated = gemm.epilogue.gate != Gate::none;
   if (gated && b.columns % 2 != 0)

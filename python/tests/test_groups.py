@@ -44,16 +44,33 @@ def test_masked_rows():
     near(out[2, :5], a[2, :5] @ B[2])
 
 
+def test_groups_of_k():
+    tokens, grads = (RANDOM.uniform(-1, 1, (30, n)).astype(np.float32) for n in (M, N))
+    ends = np.array([7, 7, 25], np.int32)
+    out = kiln.matmul(tokens.T, grads, groups=ends, bias=BIAS)
+    assert out.shape == (GROUPS, M, N)
+    near(out[0], tokens[:7].T @ grads[:7] + BIAS[0])
+    near(out[1], np.broadcast_to(BIAS[1], (M, N)))
+    near(out[2], tokens[7:25].T @ grads[7:25] + BIAS[2])
+    before = RANDOM.uniform(-1, 1, (GROUPS, M, N)).astype(np.float32)
+    out = before.copy()
+    kiln.matmul(tokens.T, grads, groups=ends, c=out, beta=1, out=out)
+    near(out[1], before[1])
+    near(out[2], before[2] + tokens[7:25].T @ grads[7:25])
+
+
 @pytest.mark.parametrize(
     "error, words, change",
     [
         (kiln.BadInput, "must have shape (3,)", {"groups": np.array([1, 2], np.int32)}),
         (TypeError, "groups.dtype = float32: must be int32", {"groups": np.ones(3, np.float32)}),
-        (kiln.BadInput, "groups need a matrix of b each", {"b": B[0]}),
+        (kiln.BadInput, "groups need a matrix of b each",
+         {"a": np.ones((3, M, K), np.float32), "b": B[0]}),
         (kiln.BadInput, "must have shape (3, 8)", {"bias": BIAS[0]}),
     ],
 )
 def test_what_is_refused(error, words, change):
-    arguments = {"b": B, "groups": np.array([1, 2, 3], np.int32), **change}
+    ones = np.ones((M, K), np.float32)
+    arguments = {"a": ones, "b": B, "groups": np.array([1, 2, 3], np.int32), **change}
     with pytest.raises(error, match=words.replace("(", r"\(").replace(")", r"\)")):
-        kiln.matmul(np.ones((M, K), np.float32), **arguments)
+        kiln.matmul(**arguments)

@@ -58,17 +58,18 @@ Status run_on_team(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, const HostArg
 struct GroupCalls {
   const HostKernel& kernel;
   const HostArgs& args;
-  std::int64_t large;  // rows from which on a group is divided among threads
+  std::int64_t large;  // rows, or elements along k, from which on threads divide a group
   std::atomic<std::int64_t> next = 0;
   std::atomic<bool> failed = false;
 
   const Gemm& gemm() const { return args.groups_of->gemm; }
-  GroupRows rows(std::int64_t group) const { return rows_of_group(gemm(), args.groups, group); }
+  Segment segment(std::int64_t group) const { return segment_of(gemm(), args.groups, group); }
+  bool small(const Segment& of) const { return writes_d(gemm(), of) && of.count < large; }
 
-  Status run(std::int64_t group, const GroupRows& of, int threads) const {
+  Status run(std::int64_t group, const Segment& of, int threads) const {
     HostArgs one = args;
     one.groups_of = nullptr;
-    one.m = of.count;
+    (gemm().grouping == Grouping::k ? one.k : one.m) = of.count;
     one.batch = 1;
     move_to_group(gemm(), one, group, of);
     return launch(kernel, one, threads);
@@ -76,7 +77,7 @@ struct GroupCalls {
   /// Whole groups, as long as there are some.
   void take_small() {
     for (std::int64_t group = next++; group < gemm().batch; group = next++)
-      if (const GroupRows of = rows(group); of.count > 0 && of.count < large)
+      if (const Segment of = segment(group); small(of))
         if (!run(group, of, 1)) failed = true;
   }
 };
@@ -88,13 +89,13 @@ Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads
   const std::int64_t groups = calls.gemm().batch;
   if (threads > 1) {
     std::int64_t all = 0;
-    for (std::int64_t group = 0; group < groups; ++group) all += calls.rows(group).count;
+    for (std::int64_t group = 0; group < groups; ++group) all += calls.segment(group).count;
     calls.large = all / (2 * threads) + 1;
   }
   bool any_small = false;
   for (std::int64_t group = 0; group < groups; ++group) {
-    const GroupRows of = calls.rows(group);
-    any_small |= of.count > 0 && of.count < calls.large;
+    const Segment of = calls.segment(group);
+    any_small |= calls.small(of);
     if (of.count < calls.large) continue;
     if (Status ran = calls.run(group, of, threads); !ran) return ran;
   }

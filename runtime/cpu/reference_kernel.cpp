@@ -377,12 +377,14 @@ void run_reference(const Canonical& problem, const KilnArgs& args, const PackedL
                    int thread, int threads) {
   if (grouped(problem.gemm)) {
     for (std::int64_t group = 0; group < problem.gemm.batch; ++group) {
-      const GroupRows rows = rows_of_group(problem.gemm, args.groups, group);
+      const Segment segment = segment_of(problem.gemm, args.groups, group);
+      const Canonical own = alone(problem, segment.count);
       KilnArgs one = args;
-      one.m = rows.count;
+      one.m = own.gemm.m;
+      one.k = own.gemm.k;
       one.batch = 1;
-      move_to_group(problem.gemm, one, group, rows);
-      run_reference(alone(problem, rows.count), one, packed, thread, threads);
+      move_to_group(problem.gemm, one, group, segment);
+      run_reference(own, one, packed, thread, threads);
     }
     return;
   }

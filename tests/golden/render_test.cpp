@@ -136,6 +136,17 @@ const Case kCases[] = {
     {"host_amx_weights_int8_columns", "amx", 1, "bf16_int8 T T 40 512 1000 group=k zero=int",
      "host_amx_weights isa=amx mt=3 nt=1 kc=512 nc=96 mc=48 parallel=none",
      "cpu/amx_weights/decode.h cpu/amx_weights/weights.cpp"},
+    {"host_weights_gate", "avx512", 2, "bf16_int4 N T 1 14336 4096 group=128 gate=silu",
+     "host_weights isa=avx512 pairs=0 mr=1 nr=4 ahead=1 parallel=n", "cpu/weights/weights.cpp"},
+    {"host_packed_uint4_gate", "avx2", 1,
+     "bf16_uint4 N N 64 129 256 group=32 zero=int gate=silu epilogue=bias_col",
+     "host_packed isa=avx2 mr=2 nv=4 kc=96 mc=48 nc=32 pack_a=1 pack_b=1 inner=rows "
+     "parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
+     "cpu/common/decode.h cpu/packed/packed.cpp"},
+    {"host_amx_weights_gate_interleaved", "amx", 1,
+     "bf16_int4 N T 40 512 1024 group=128 gate=silu:interleaved",
+     "host_amx_weights isa=amx mt=2 nt=1 kc=512 nc=96 mc=48 parallel=none",
+     "cpu/amx_weights/weights.cpp"},
     {"host_packed_bf16_transposed", "avx512_bf16", 1, "bf16 T N 4515 5 3407",
      "host_packed isa=avx512 mr=5 nv=4 kc=16 mc=5 nc=4544 pack_a=1 pack_b=0 inner=rows "
      "parallel=none unroll=4 prefetch=8 stream_d=0 fetch_a=0 fetch_b=0 swap=1",
@@ -294,6 +305,13 @@ const Case kCases[] = {
      "promote=0",
      "cuda/common/groups_ptx.h cuda/common/group_args.h cuda/common/groups.h "
      "cuda/common/tile_scheduler.h cuda/wgmma/copy.h cuda/wgmma/store.h"},
+    {"cuda_wgmma_groups_of_k", "sm_90a", 132,
+     "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16",
+     "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0",
+     "cuda/common/group_args.h cuda/common/groups.h cuda/common/tile_scheduler.h "
+     "cuda/wgmma/copy.h cuda/wgmma/kernel.cu"},
     {"cuda_wgmma_tf32_registers", "sm_90a", 132, "tf32 N N 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
@@ -334,6 +352,27 @@ const Case kCases[] = {
     {"cuda_gemv_weights_columns", "sm_80", 108,
      "bf16_int8 N T 4 4096 4096 group=k zero=float align=16",
      "cuda_gemv_weights tile_n=32 tile_m=8 warps=4 ahead=2", "cuda/gemv_weights/gemv_weights.cu"},
+    {"cuda_gemv_weights_gate", "sm_90a", 132,
+     "bf16_int4 N T 1 14336 4096 group=128 scale_type=bf16 gate=silu align=16",
+     "cuda_gemv_weights tile_n=32 tile_m=8 warps=8 ahead=2",
+     "cuda/weights/scaling.h cuda/gemv/store.h cuda/gemv_weights/source.h "
+     "cuda/gemv_weights/gemv_weights.cu"},
+    {"cuda_weights_gate", "sm_90a", 132,
+     "bf16_int4 N T 16 14336 4096 group=128 scale_type=bf16 gate=silu:interleaved align=16",
+     "cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1",
+     "cuda/weights/copy.h cuda/weights/scaling.h cuda/weights/weights.cu"},
+    {"cuda_weights_groups", "sm_90a", 132,
+     "bf16_int4 N T 4096 4096 7168 groups=32 grouped=rows group=128 align=16",
+     "cuda_weights tile_n=128 tile_m=64 block_k=128 warps=4 stages=3 group=8 splits=1",
+     "cuda/weights/weights.cu"},
+    {"cuda_gemv_weights_groups", "sm_90a", 132,
+     "bf16_fp4 N T 64 5760 2880 groups=32 grouped=masked expected_rows=2 group=mx32 align=16",
+     "cuda_gemv_weights tile_n=16 tile_m=8 warps=8 ahead=4", "cuda/gemv_weights/gemv_weights.cu"},
+    {"cuda_wgmma_weights_gate", "sm_90a", 132,
+     "bf16_int4 N T 512 14336 4096 group=128 gate=silu align=16",
+     "cuda_wgmma_weights tile_m=64 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 "
+     "group=8",
+     "cuda/wgmma_weights/multiply.cu"},
     {"cuda_gemv_n_fp32", "sm_80", 108, "fp32 N N 3 4099 4096",
      "cuda_gemv_n thin=4 warps=4 ahead=4 words=1 splits=1 matrix=0 swap=0", "cuda/gemv_n/sums.h"},
     {"cuda_gemv_bf16_matrix", "sm_90a", 132, "bf16 N T 3 5000 777",

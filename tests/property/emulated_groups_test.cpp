@@ -35,6 +35,27 @@ Gemm grouped_copy(Gemm gemm, int number, std::mt19937_64& random) {
   return gemm;
 }
 
+/// Groups of k; of two problems one keeps its layouts, the other has tokens as lines, as TMA wants
+/// them.
+Gemm grouped_along_k(Gemm gemm, int number, std::mt19937_64& random) {
+  gemm.c.order = gemm.d.order = Order::row_major;
+  gemm.epilogue.gate = Gate::none;
+  gemm.epilogue.gate_order = GateOrder::stacked;
+  gemm = gemm.grouped(1 + static_cast<std::int64_t>(random() % 6), Grouping::k);
+  gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
+  if (number % 2 == 1) {
+    gemm.m = (gemm.m + 15) / 16 * 16;
+    gemm.n = (gemm.n + 15) / 16 * 16;
+    gemm.a.order = gemm.b.order = Order::row_major;
+    gemm.a.transposed = true;
+    gemm.b.transposed = false;
+  }
+  // Long enough for several groups of several stages.
+  gemm.k += static_cast<std::int64_t>(random() % 400);
+  gemm.alignment = kUsualAlignment;
+  return gemm;
+}
+
 std::map<std::string, std::vector<Config>> by_family(const Gemm& gemm, const DeviceCaps& device) {
   std::map<std::string, std::vector<Config>> all;
   if (const auto space = space_for(gemm, device))
@@ -43,17 +64,17 @@ std::map<std::string, std::vector<Config>> by_family(const Gemm& gemm, const Dev
   return all;
 }
 
-class EmulatedGroups : public testing::TestWithParam<const char*> {};
-
-TEST_P(EmulatedGroups, SampledConfigsAreRight) {
-  DeviceCaps device = caps_named(GetParam()).value();
+/// Sampled configs of every family that computes problems which `change` makes of drawn ones.
+void expect_right(const char* target, std::uint64_t stream,
+                  Gemm (*change)(Gemm, int number, std::mt19937_64& random)) {
+  DeviceCaps device = caps_named(target).value();
   device.compute_units = 4;  // persistent blocks then take several tiles each
   std::vector<TypeRow> rows{*type_row(bf16, bf16), *type_row(fp16, fp16), *type_row(s8, s8),
                             *type_row(fp32, fp32), *type_row(DType::tf32, DType::tf32)};
   if (device.vendor == Vendor::amd) rows.pop_back();
   if (device.gpu.sm >= 89) rows.push_back(*type_row(fp8_e4m3, fp8_e4m3));
-  std::mt19937_64 random(test::seed_of_run());
-  test::RandomGpuGemm draw(test::seed_of_run(), 200);
+  std::mt19937_64 random(test::seed_of_run() + stream);
+  test::RandomGpuGemm draw(test::seed_of_run() + stream, 200);
   std::map<std::string, int> proven;
   const int wanted = 10 * test::thorough();
   const auto least = [&] {
@@ -62,7 +83,7 @@ TEST_P(EmulatedGroups, SampledConfigsAreRight) {
     return few;
   };
   for (int tries = 0; least() < wanted && tries < 50 * wanted; ++tries) {
-    const Gemm gemm = grouped_copy(draw.next(rows), tries, random);
+    const Gemm gemm = change(draw.next(rows), tries, random);
     if (!validate(gemm)) continue;
     for (const auto& [family, configs] : by_family(gemm, device)) {
       if (proven[family] >= wanted) continue;
@@ -78,8 +99,23 @@ TEST_P(EmulatedGroups, SampledConfigsAreRight) {
     }
   }
   EXPECT_EQ(least(), wanted);
+  EXPECT_EQ(proven.count("cuda_wgmma"), device.gpu.sm == 90 ? 1 : 0);
 }
 
+class EmulatedGroups : public testing::TestWithParam<const char*> {};
+
+TEST_P(EmulatedGroups, SampledConfigsAreRight) { expect_right(GetParam(), 0, grouped_copy); }
+
+class EmulatedGroupsOfK : public testing::TestWithParam<const char*> {};
+
+TEST_P(EmulatedGroupsOfK, SampledConfigsAreRight) { expect_right(GetParam(), 1, grouped_along_k); }
+
+TEST(EmulatedGroupsOfK, AreRefusedByAmdFamilies) {
+  const Gemm gemm = parse_gemm("bf16 T N 64 64 64 groups=2 grouped=k").value();
+  EXPECT_TRUE(by_family(gemm, caps_named("gfx942").value()).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, EmulatedGroupsOfK, testing::Values("sm_90a", "sm_80", "sm_75"));
 INSTANTIATE_TEST_SUITE_P(Devices, EmulatedGroups, testing::Values("sm_90a", "sm_80", "gfx942"));
 
 }  // namespace kiln::emulated_groups_test

@@ -182,7 +182,7 @@ std::optional<std::string> Call::wrong_row(const ProductPart& part, std::int64_t
   std::vector<double> got(n), value(n), error(n);
   Operands of = operands_;
   of.c = placed(Operand::c).data();  // where C is D it has been computed over
-  if (grouped(gemm_)) move_to_group(gemm_, of, part.group, part.rows);
+  if (grouped(gemm_)) move_to_group(gemm_, of, part.group, part.segment);
   const Products products = kiln::products(gemm, of.a, of.b, {Lines::Along::rows, batch, {row}},
                                            {of.scale_a, of.scale_b, of.zero_b});
   load_block(view_of(gemm, Operand::d, of.d, batch), row, 1, 0, gemm.n, got.data());

@@ -131,7 +131,7 @@ constexpr Mistake kProblemMistakes[] = {
        return true;
      }},
     {"grouping -1", "grouping", wrong_enum<&kiln_gemm_desc::grouping, -1>},
-    {"grouping 3", "grouping", wrong_enum<&kiln_gemm_desc::grouping, 3>},
+    {"grouping 4", "grouping", wrong_enum<&kiln_gemm_desc::grouping, 4>},
     {"grouping 256", "grouping", wrong_enum<&kiln_gemm_desc::grouping, 256>},
     {"packed B of groups", "b_packed",
      [](Arguments& x) {

@@ -110,11 +110,16 @@ void draw_strides(Random& random, Gemm& g) {
 
 /// Groups whose matrices are dense in one another, as loosened ones need not be.
 void draw_groups(Random& random, Gemm& g) {
+  constexpr Grouping kKinds[] = {Grouping::rows, Grouping::masked, Grouping::k};
+  const Grouping kind = kKinds[random.below(3)];
   g.b_packed = false;
-  g.a.order = g.c.order = g.d.order = Order::row_major;
-  g.a.transposed = false;
+  g.c.order = g.d.order = Order::row_major;
+  if (kind != Grouping::k) {
+    g.a.order = Order::row_major;
+    g.a.transposed = false;
+  }
   make_tight(g);
-  g = g.grouped(1 + random.below(5), one_in(random, 2) ? Grouping::rows : Grouping::masked);
+  g = g.grouped(1 + random.below(5), kind);
 }
 
 }  // namespace

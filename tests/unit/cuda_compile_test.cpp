@@ -36,6 +36,12 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16 N T 64 64 65536 align=16", "cuda_wgmma"},
     {"sm_90a", "bf16 N T 8192 7168 2048 groups=32 grouped=rows align=16", "cuda_wgmma"},
     {"sm_90a", "bf16 N T 512 7168 2048 groups=256 grouped=masked align=16", "cuda_wgmma"},
+    {"sm_90a", "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16", "cuda_wgmma"},
+    {"sm_90a", "fp16 T N 2048 7168 8192 groups=256 grouped=k out=fp32 epilogue=residual align=16",
+     "cuda_wgmma"},
+    {"sm_80", "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16", "cuda_mma"},
+    {"sm_75", "fp16 N T 100 200 300 groups=5 grouped=k epilogue=bias_row", "cuda_mma"},
+    {"sm_80", "fp32 T N 100 200 300 groups=5 grouped=k epilogue=bias_col", "cuda_simt"},
     {"sm_90a", "fp8 N T 8192 4096 7168 groups=8 grouped=rows scale=line align=16", "cuda_wgmma"},
     {"sm_90a", "bf16 N T 4096 4096 4096 out=fp8_e4m3 scale_d=1x128 align=16", "cuda_wgmma"},
     {"sm_90a", "int8 N T 4096 200 4096 out=s8 scale_d=line align=16", "cuda_wgmma"},
@@ -113,7 +119,31 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16_fp4 N T 128 4096 4096 group=mx32 align=16", "cuda_wgmma_weights"},
     {"sm_90a", "fp16_fp4 N T 4096 4096 4096 group=k align=16 out=fp32", "cuda_wgmma_weights"},
     {"sm_90a", "bf16_fp4 N T 1 8192 28672 group=mx32 align=16", "cuda_gemv_weights"},
-    {"sm_80", "fp16_fp4 N T 16 4096 4096 group=128 scale_type=fp16 align=16", "cuda_gemv_weights"}};
+    {"sm_80", "fp16_fp4 N T 16 4096 4096 group=128 scale_type=fp16 align=16", "cuda_gemv_weights"},
+    {"sm_90a", "bf16_int4 N T 1 14336 4096 group=128 scale_type=bf16 gate=silu align=16",
+     "cuda_gemv_weights"},
+    {"sm_80", "fp16_uint4 N T 8 14336 4096 group=128 zero=int gate=silu:interleaved align=16",
+     "cuda_gemv_weights"},
+    {"sm_120a", "bf16_int8 N T 30 8192 8192 group=k zero=float gate=gelu align=16",
+     "cuda_gemv_weights"},
+    {"sm_90a", "bf16_int4 N T 16 14336 4096 group=128 scale_type=bf16 gate=silu align=16",
+     "cuda_weights"},
+    {"sm_80", "fp16_uint4 N T 128 14336 4096 group=32 zero=int gate=silu:interleaved align=16",
+     "cuda_weights"},
+    {"sm_120a", "bf16_fp8 N T 512 14336 4096 group=128x128 gate=gelu align=16", "cuda_weights"},
+    {"sm_90a", "bf16_int4 N T 4096 7168 2048 groups=32 grouped=rows group=128 align=16",
+     "cuda_weights"},
+    {"sm_80",
+     "bf16_fp4 N T 512 5760 2880 groups=32 grouped=masked expected_rows=8 group=mx32 gate=silu "
+     "align=16",
+     "cuda_weights"},
+    {"sm_90a", "bf16_int4 N T 64 7168 2048 groups=32 grouped=rows group=128 gate=silu align=16",
+     "cuda_gemv_weights"},
+    {"sm_90a", "bf16_int4 N T 64 14336 4096 group=128 scale_type=bf16 gate=silu align=16",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "fp16_uint4 N T 4096 14336 4096 group=32 zero=int gate=silu:interleaved align=16",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_int8 N T 512 14336 4096 group=k gate=gelu align=16", "cuda_wgmma_weights"}};
 
 /// The model's first choices in a family.
 std::vector<Config> favourites(const Target& t, std::size_t count) {
@@ -171,6 +201,19 @@ TEST(CudaCompileCurve, OrdersAlongACurveDoNotSpill) {
                             curve({.right = 128, .cluster_left = 2, .sharing = Sharing::stream})});
 }
 
+// The stages of a tile come from the list of groups, which neither spills nor serialises wgmma.
+TEST(CudaCompileGroupsOfK, TilesOfAnySharingOfWorkCompile) {
+  for (const char* line : {"bf16 T N 7168 2048 32768 groups=32 grouped=k align=16",
+                           "bf16 T N 7168 2048 32768 groups=32 grouped=k out=fp32 align=16"})
+    expect_no_spills(
+        {"sm_90a", line, "cuda_wgmma"},
+        {CudaWgmma{}, CudaWgmma{.left = 64, .right = 256, .pingpong = true},
+         CudaWgmma{.left = 192, .right = 160, .stages = 3, .warpgroups = 3},
+         CudaWgmma{.left = 256, .right = 128, .warpgroups = 2},
+         CudaWgmma{.right = 128, .swap = true}, CudaWgmma{.right = 128, .cluster_left = 2},
+         CudaWgmma{.right = 128, .pingpong = true, .cluster_right = 2}});
+}
+
 // The largest tiles that the registers of a warpgroup allow, of each number of them.
 TEST(CudaCompileWeights, LargestTilesDoNotSpill) {
   const auto largest = [](const Target& target) {
@@ -193,7 +236,10 @@ TEST(CudaCompileWeights, LargestTilesDoNotSpill) {
                            "bf16_fp8 N T 4096 4096 4096 group=128 align=16",
                            "bf16_fp8 N T 4096 4096 4096 group=mx32 align=16",
                            "bf16_fp4 N T 4096 4096 4096 group=mx32 align=16",
-                           "fp16_fp4 N T 4096 4096 4096 group=k align=16"}) {
+                           "fp16_fp4 N T 4096 4096 4096 group=k align=16",
+                           "bf16_int4 N T 4096 4096 4096 group=128 gate=silu align=16",
+                           "fp16_uint4 N T 4096 4096 4096 group=64 zero=int gate=gelu align=16",
+                           "bf16_fp8 N T 4096 4096 4096 group=k gate=silu align=16"}) {
     const Target target{"sm_90a", line, "cuda_wgmma_weights"};
     const auto configs = largest(target);
     EXPECT_EQ(configs.size(), 3u) << line;

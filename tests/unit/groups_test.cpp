@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -58,6 +60,58 @@ TEST(Groups, ShareRowsOrHaveTheirOwn) {
   EXPECT_EQ(masked.flops(), 3 * 2.0 * 40 * 6 * 8);
 }
 
+TEST(Groups, OfKShareAAndB) {
+  const Gemm g = parse_gemm("bf16 T N 40 6 80 groups=3 grouped=k epilogue=bias_row").value();
+  EXPECT_EQ(text(g), "bf16 T N 40 6 80 groups=3 grouped=k epilogue=bias_row");
+  EXPECT_EQ(span(g, Operand::a), 40 * 80);
+  EXPECT_EQ(span(g, Operand::b), 80 * 6);
+  EXPECT_EQ(span(g, Operand::d), 3 * 40 * 6);
+  EXPECT_EQ(span(g, Operand::bias), 3 * 40);
+  EXPECT_EQ(span(g, Operand::groups), 3);
+  EXPECT_EQ(g.flops(), 2.0 * 40 * 6 * 80);
+}
+
+TEST(Groups, OfKRefuseWhatTheyDoNotKnow) {
+  const Gemm g = Gemm::row_major(40, 6, 256, bf16).transpose_a().grouped(3, Grouping::k);
+  EXPECT_EQ(refusal(g), "");
+  EXPECT_THAT(refusal(g.with_packed_b()), HasSubstr("grouping = k: b_packed = true"));
+  EXPECT_THAT(refusal(g.with_gate(Gate::silu)),
+              HasSubstr("grouping = k: epilogue.gate = silu: must be none"));
+  EXPECT_THAT(refusal(Gemm::column_major(4, 6, 8).grouped(2, Grouping::k)),
+              HasSubstr("grouping = k: d.order = column"));
+  EXPECT_THAT(refusal(g.grouped(2, Grouping::k, 4)),
+              HasSubstr("expected_rows = 4: must be 0 without masked groups"));
+  EXPECT_THAT(refusal(Gemm::row_major(40, 6, 256, bf16)
+                          .with_weights(DType::s8, Scale::line)
+                          .grouped(3, Grouping::k)),
+              HasSubstr("grouping = k: b.dtype = s8: must not be weights"));
+  EXPECT_THAT(refusal(Gemm::row_major(40, 6, 256, DType::fp8_e4m3)
+                          .scaled(Scale::line_128, Scale::square_128)
+                          .grouped(3, Grouping::k)),
+              HasSubstr("grouping = k: scale_a = 1x128: a group may begin within a block"));
+  for (const Operand which : {Operand::a, Operand::b}) {
+    Gemm strided = g;
+    (which == Operand::a ? strided.a : strided.b).batch_stride = 99999;
+    EXPECT_THAT(refusal(strided), HasSubstr(" = 99999: all groups are in one matrix"));
+  }
+  Gemm long_k = g;
+  long_k.k = std::int64_t{1} << 31;
+  EXPECT_THAT(refusal(long_k), HasSubstr("k = 2147483648: groups of k are counted in 32 bits"));
+}
+
+// Groups begin at any token, so operands whose tokens lie side by side have no alignment.
+TEST(Groups, OfKBeginAnywhereAlongLinesOfTokens) {
+  Gemm g = Gemm::row_major(40, 16, 256, bf16).transpose_a().grouped(3, Grouping::k);
+  g.alignment = 16;
+  EXPECT_EQ(line_alignment(g, Operand::a), 16);
+  EXPECT_EQ(line_alignment(g, Operand::b), 16);
+  g.a.transposed = false;
+  g.b.transposed = true;
+  EXPECT_EQ(line_alignment(g, Operand::a), 2);
+  EXPECT_EQ(line_alignment(g, Operand::b), 2);
+  EXPECT_EQ(line_alignment(g, Operand::d), 16);
+}
+
 TEST(Groups, RefuseWhatTheyDoNotKnow) {
   const Gemm g = Gemm::row_major(40, 6, 8, bf16).grouped(3, Grouping::rows);
   EXPECT_EQ(refusal(g), "");
@@ -74,6 +128,13 @@ TEST(Groups, RefuseWhatTheyDoNotKnow) {
   Gemm many = g;
   many.m = std::int64_t{1} << 31;
   EXPECT_THAT(refusal(many), HasSubstr("counted in 32 bits"));
+  const Gemm codes = Gemm::row_major(40, 7, 96, bf16)
+                         .transpose_b()
+                         .with_weights(u4, Scale::line_32, fp32, Zero::integer);
+  EXPECT_EQ(refusal(codes.batched(2)), "");
+  EXPECT_THAT(refusal(codes.grouped(2, Grouping::rows)),
+              HasSubstr("zero = int: a group's 7 x 3 zero points of u4 are no whole bytes"));
+  EXPECT_EQ(refusal(codes.with_gate(Gate::silu).grouped(2, Grouping::masked)), "");
   Gemm across = g.transpose_a();
   across.alignment = 16;
   EXPECT_EQ(line_alignment(across, Operand::a), 2) << "groups begin at any element";
@@ -89,14 +150,21 @@ TEST(Groups, ListsThatSayTooMuchAreCut) {
   const std::vector<std::int32_t> list{-3, 4, 2, 7, 99};
   std::vector<std::int64_t> first, count;
   for (int group = 0; group < 5; ++group) {
-    const GroupRows of = rows_of_group(rows, list.data(), group);
+    const Segment of = segment_of(rows, list.data(), group);
     first.push_back(of.first), count.push_back(of.count);
   }
   EXPECT_THAT(count, ElementsAre(0, 4, 0, 5, 3));
   EXPECT_THAT(first, ElementsAre(0, 0, 4, 2, 7));
   const Gemm masked = Gemm::row_major(10, 6, 8).grouped(5, Grouping::masked);
-  EXPECT_EQ(rows_of_group(masked, list.data(), 4).count, 10);
-  EXPECT_EQ(rows_of_group(masked, list.data(), 0).count, 0);
+  EXPECT_EQ(segment_of(masked, list.data(), 4).count, 10);
+  EXPECT_EQ(segment_of(masked, list.data(), 0).count, 0);
+  const Gemm of_k = Gemm::row_major(3, 6, 10).grouped(5, Grouping::k);
+  EXPECT_EQ(segment_of(of_k, list.data(), 3).first, 2);
+  EXPECT_EQ(segment_of(of_k, list.data(), 4).count, 3) << "the last one ends with k";
+  const auto parts = parts_of(of_k, list.data());
+  ASSERT_EQ(parts.size(), 5) << "empty groups have a D";
+  EXPECT_EQ(parts[2].gemm.k, 0);
+  EXPECT_EQ(parts_of(rows, list.data()).size(), 3);
 }
 
 TEST(Groups, OneAloneIsAProblemOfItsOwn) {
@@ -105,12 +173,30 @@ TEST(Groups, OneAloneIsAProblemOfItsOwn) {
   const Gemm one = alone(g, 5);
   EXPECT_EQ(refusal(one), "");
   EXPECT_EQ(text(one), "bf16 N N 5 6 8 lda=11 ldb=6 ldc=6 ldd=6");
-  EXPECT_EQ(to_group(g, Operand::a, 2, 7), 7 * 11);
-  EXPECT_EQ(to_group(g, Operand::b, 2, 7), 2 * 6 * 8);
-  EXPECT_EQ(to_group(g, Operand::d, 2, 7), 7 * 6);
-  EXPECT_EQ(to_group(g.transpose_a(), Operand::a, 2, 7), 7);
-  EXPECT_EQ(to_group(g.with_bias(Bias::per_column), Operand::bias, 2, 7), 2 * 6);
-  EXPECT_EQ(to_group(g.with_bias(Bias::per_row), Operand::bias, 2, 7), 7);
+  const Segment seven{7, 5};
+  EXPECT_EQ(to_group(g, Operand::a, 2, seven), 7 * 11);
+  EXPECT_EQ(to_group(g, Operand::b, 2, seven), 2 * 6 * 8);
+  EXPECT_EQ(to_group(g, Operand::d, 2, seven), 7 * 6);
+  EXPECT_EQ(to_group(g.transpose_a(), Operand::a, 2, seven), 7);
+  EXPECT_EQ(to_group(g.with_bias(Bias::per_column), Operand::bias, 2, seven), 2 * 6);
+  EXPECT_EQ(to_group(g.with_bias(Bias::per_row), Operand::bias, 2, seven), 7);
+}
+
+TEST(Groups, OneOfKAloneIsAProblemOfItsOwn) {
+  Gemm g = Gemm::row_major(40, 6, 80, bf16).transpose_a().grouped(3, Grouping::k);
+  EXPECT_EQ(text(alone(g, 0)), "bf16 T N 40 6 0 lda=40 ldb=6 ldc=6 ldd=6");
+  EXPECT_EQ(refusal(alone(g, 0)), "");
+  const Segment seven{7, 5};
+  EXPECT_EQ(to_group(g, Operand::a, 2, seven), 7 * 40);
+  EXPECT_EQ(to_group(g, Operand::b, 2, seven), 7 * 6);
+  EXPECT_EQ(to_group(g, Operand::d, 2, seven), 2 * 40 * 6);
+  EXPECT_EQ(to_group(g.transpose_a().transpose_b(), Operand::a, 2, seven), 7);
+  g.b.transposed = true;
+  EXPECT_EQ(to_group(g, Operand::b, 2, seven), 7);
+  g.b.order = Order::column_major;
+  EXPECT_EQ(to_group(g, Operand::b, 2, seven), 7 * 6);
+  EXPECT_EQ(to_group(g.with_bias(Bias::per_row), Operand::bias, 2, seven), 2 * 40);
+  EXPECT_EQ(to_group(g.with_bias(Bias::per_column), Operand::bias, 2, seven), 2 * 6);
 }
 
 TEST(Groups, ExactDataAreHostileAndUniformOnesEven) {
@@ -123,7 +209,24 @@ TEST(Groups, ExactDataAreHostileAndUniformOnesEven) {
   fill(g, Operand::groups, Data::uniform, 3, list.data());
   EXPECT_EQ(list.back(), 3000);
   for (int group = 0; group < 40; ++group)
-    EXPECT_NEAR(double(rows_of_group(g, list.data(), group).count), 75, 26);
+    EXPECT_NEAR(double(segment_of(g, list.data(), group).count), 75, 26);
+}
+
+TEST(Groups, ExactDataOfKAreHostileToo) {
+  const Gemm g = Gemm::row_major(6, 8, 3000).grouped(40, Grouping::k);
+  std::vector<std::int32_t> list(40);
+  bool first_empty = false, last_empty = false, rest = false, beyond = false, falls = false;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    fill(g, Operand::groups, Data::exact, seed, list.data());
+    first_empty |= list[0] == 0;
+    last_empty |= list[39] == list[38];
+    rest |= std::ranges::max(list) < 3000;
+    beyond |= std::ranges::max(list) > 3000;
+    falls |= !std::ranges::is_sorted(list);
+  }
+  EXPECT_TRUE(first_empty && last_empty && rest && beyond && falls);
+  fill(g, Operand::groups, Data::uniform, 3, list.data());
+  EXPECT_EQ(list.back(), 3000);
 }
 
 /// Runs the reference kernel on a grouped problem; `also` is told of D afterwards.
@@ -140,10 +243,11 @@ Verdict run(const Gemm& gemm, const std::function<void(const Operands&)>& also) 
 TEST(Groups, TheReferenceKernelIsRight) {
   test::RandomGemm random(test::seed_of_run(), 40);
   int checked = 0;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 90; ++i) {
     Gemm gemm = random.next();
     gemm.b_packed = false;
-    gemm = gemm.grouped(1 + random.below(6), i % 2 == 0 ? Grouping::rows : Grouping::masked);
+    constexpr Grouping kKinds[] = {Grouping::rows, Grouping::masked, Grouping::k};
+    gemm = gemm.grouped(1 + random.below(6), kKinds[i % 3]);
     gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
     gemm.alignment = 1;
     if (!validate(gemm)) continue;
@@ -184,6 +288,26 @@ TEST(Groups, RowsThatAreNoGroupsMustStayAsTheyWere) {
     ASSERT_FALSE(verdict);
     EXPECT_THAT(verdict.error().detail, HasSubstr("which is no group's, was written at column 3"));
   }
+}
+
+// Two groups of tokens beside an empty one, whose D is beta·C plus its bias.
+TEST(Groups, ACallOfKWritesEveryGroup) {
+  const Gemm gemm =
+      Gemm::row_major(4, 2, 8).transpose_a().with_bias(Bias::per_column).grouped(3, Grouping::k);
+  const auto plan = bare_plan(gemm, 1);
+  std::vector<float> a(32, 1), b(16, 1), c(24, 1), d(24, -1), bias{0, 0, 100, 200, 0, 0};
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::fill(a.begin() + 6 * 4, a.end(), nan);  // tokens of no group
+  std::fill(b.begin() + 6 * 2, b.end(), nan);
+  const std::vector<std::int32_t> list{5, 5, 6};
+  Operands operands{
+      .a = a.data(), .b = b.data(), .c = c.data(), .d = d.data(), .bias = bias.data(), .beta = 2};
+  operands.groups = list.data();
+  ASSERT_TRUE(run_plan(*plan, operands));
+  EXPECT_EQ(std::vector(d.begin(), d.begin() + 8), std::vector<float>(8, 7));
+  EXPECT_THAT(std::vector(d.begin() + 8, d.begin() + 16),
+              ElementsAre(102, 202, 102, 202, 102, 202, 102, 202));
+  EXPECT_EQ(std::vector(d.begin() + 16, d.end()), std::vector<float>(8, 3));
 }
 
 TEST(Groups, ACallNeedsItsList) {

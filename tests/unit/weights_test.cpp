@@ -293,6 +293,10 @@ TEST(Weights, NeighboursOfProblemsAreProblems) {
   for (const Gemm& g : problems())
     for (const Gemm& near : ragged_neighbours(g))
       EXPECT_TRUE(validate(near)) << text(near) << ": " << validate(near).error().message;
+  const Gemm groups =
+      parse_gemm("bf16_uint4 N T 90 70 512 groups=5 grouped=rows group=128 zero=int").value();
+  for (const Gemm& near : ragged_neighbours(groups))
+    EXPECT_TRUE(validate(near)) << text(near) << ": " << validate(near).error().message;
 }
 
 TEST(Weights, GpusWithoutAFamilyRefuseThemByName) {

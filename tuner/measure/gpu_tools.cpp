@@ -214,9 +214,9 @@ Result<GpuTools::Count> GpuTools::compared(const char* entry, const Canonical& p
 Status GpuTools::forget(const Gemm& gemm, const ProductPart& part, const gpu::DeviceBuffer& buffer,
                         std::size_t first, std::uint64_t pattern) const {
   const std::int64_t size = size_of(gemm.d.dtype);
-  const std::int64_t at = to_group(gemm, Operand::d, part.group, part.rows.first) * size;
+  const std::int64_t at = to_group(gemm, Operand::d, part.group, part.segment) * size;
   return call("check_forget", {kBlocks}, buffer.data(), pattern,
-              static_cast<std::int64_t>(first) + at, gemm.n * size, part.rows.count,
+              static_cast<std::int64_t>(first) + at, gemm.n * size, part.segment.count,
               gemm.ldd() * size);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -210,9 +211,9 @@ void fill_vector(const Gemm& gemm, Operand which, Data kind, Random& random, voi
   store_row({data, type, 1, count, count, 1}, 0, 0, count, values.data());
 }
 
-/// Rows of one group on exact data, of `left` that there are: few, or beside a boundary that tiles
-/// have.
-std::int64_t hostile_rows(Random& random, std::int64_t left) {
+/// Rows, or elements along k, of one group on exact data, of `left` that there are: few, or beside
+/// a boundary that tiles have.
+std::int64_t hostile_count(Random& random, std::int64_t left) {
   constexpr std::int64_t kTiles[] = {8, 16, 32, 64, 128, 192, 256};
   std::int64_t rows = random.below(4);
   if (rows == 1) rows = random.below(20);
@@ -220,11 +221,20 @@ std::int64_t hostile_rows(Random& random, std::int64_t left) {
   return std::min(rows, left);
 }
 
-/// Uniform data have groups of about the same size: all rows, or of masked ones those that are
-/// expected. Exact data have empty ones, and rows that are of none.
+/// `end`, but one in eight is beyond all of k or before the group's own beginning.
+std::int64_t hostile_end(Random& random, std::int64_t end, std::int64_t most) {
+  const std::int64_t chance = random.below(16), far = 1 + random.below(200);
+  if (chance == 0) return std::min<std::int64_t>(most + far, std::numeric_limits<int>::max());
+  return chance == 1 ? end - far : end;
+}
+
+/// Uniform data have groups of about the same size: all rows, of masked ones those that are
+/// expected, or all of k. Exact data have empty ones, rows that are of none, and of k ends that
+/// must be cut.
 void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
   auto* const list = static_cast<std::int32_t*>(data);
-  const bool rows = gemm.grouping == Grouping::rows;
+  const bool masked = gemm.grouping == Grouping::masked;
+  const std::int64_t most = gemm.grouping == Grouping::k ? gemm.k : gemm.m;
   std::vector<double> shares(static_cast<std::size_t>(gemm.batch));
   for (double& share : shares) share = 0.7 + 0.6 * static_cast<double>(random.below(1001)) / 1000;
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
@@ -233,14 +243,15 @@ void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
   for (std::int64_t group = 0; group < gemm.batch; ++group) {
     so_far += shares[static_cast<std::size_t>(group)];
     if (kind == Data::exact) {
-      const std::int64_t count = hostile_rows(random, gemm.m - (rows ? end : 0));
-      end = rows ? end + count : count;
+      const std::int64_t count = hostile_count(random, most - (masked ? 0 : end));
+      end = masked ? count : end + count;
     } else {
-      const double share = rows ? so_far / all : shares[static_cast<std::size_t>(group)];
-      const double whole = rows ? static_cast<double>(gemm.m) : expected_rows_of(gemm);
-      end = std::min<std::int64_t>(gemm.m, std::llround(share * whole));
+      const double share = masked ? shares[static_cast<std::size_t>(group)] : so_far / all;
+      const double whole = masked ? expected_rows_of(gemm) : static_cast<double>(most);
+      end = std::min<std::int64_t>(most, std::llround(share * whole));
     }
-    list[group] = static_cast<std::int32_t>(end);
+    const bool cut = kind == Data::exact && gemm.grouping == Grouping::k;
+    list[group] = static_cast<std::int32_t>(cut ? hostile_end(random, end, most) : end);
   }
 }
 

@@ -88,6 +88,42 @@ void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const G
   put(gemm, Operand::b, b, gemm.k - 1, gemm.columns_of_b() - 1, -infinity);
 }
 
+/// NaN in what lies along k behind groups and is of none: zeros of one operand beside it are no
+/// zero.
+void spoil_behind_groups(const Gemm& gemm, const std::vector<ProductPart>& parts,
+                         const GuardedBuffer& a, const GuardedBuffer& b) {
+  if (!is_floating(gemm.a.dtype)) return;
+  constexpr std::int64_t kReach = 64;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::int64_t k : k_behind_groups(gemm, parts, kReach)) {
+    for (std::int64_t i = 0; i < gemm.m; ++i) put(gemm, Operand::a, a, i, k, nan);
+    for (std::int64_t j = 0; j < gemm.n; ++j) put(gemm, Operand::b, b, k, j, nan);
+  }
+}
+
+/// NaN in the first and the last element along k of some groups of k, in A and B in turn, so that
+/// products that read beyond a group's k show it.
+void spoil_groups(const Gemm& gemm, const std::vector<ProductPart>& parts, std::uint64_t seed,
+                  const GuardedBuffer& a, const GuardedBuffer& b) {
+  if (gemm.grouping != Grouping::k || gemm.m == 0 || gemm.n == 0 || !is_floating(gemm.a.dtype))
+    return;
+  constexpr std::uint64_t kStreamGroups = 35;
+  Random random(seed, kStreamGroups);
+  for (std::int64_t at = random.below(2); at < std::ssize(parts); at += 2) {
+    const Segment segment = parts[static_cast<std::size_t>(at)].segment;
+    if (segment.count == 0) continue;
+    const bool in_a = random.below(2) == 0;
+    const std::int64_t line = random.below(in_a ? gemm.m : gemm.n);
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    for (const std::int64_t k : {segment.first, segment.first + segment.count - 1}) {
+      if (in_a)
+        put(gemm, Operand::a, a, line, k, nan);
+      else
+        put(gemm, Operand::b, b, k, line, nan);
+    }
+  }
+}
+
 /// A NaN somewhere among the scales or zero points, but not where it would fill all of a small D.
 void spoil_scales(const Gemm& gemm, Operand which, std::uint64_t seed,
                   const GuardedBuffer& scales) {
@@ -160,9 +196,9 @@ Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
     fill(gemm, which, recipe.data, recipe.seed, buffer->data());
     set.inputs_.push_back({which, std::move(*buffer)});
   }
+  set.parts_ = parts_of(gemm, grouped(gemm) ? set.input(Operand::groups).buffer.data() : nullptr);
   set.change_inputs(gemm);
   for (Input& input : set.inputs_) input.hash = hash_of(input.buffer);
-  set.parts_ = parts_of(gemm, grouped(gemm) ? set.input(Operand::groups).buffer.data() : nullptr);
   set.sampled_.resize(set.parts_.size());
   set.whole_.resize(set.parts_.size());
   return set;
@@ -174,8 +210,10 @@ void DataSet::change_inputs(const Gemm& gemm) {
     scale_by(gemm, Operand::a, input(Operand::a).buffer, exponents->first);
     scale_by(gemm, Operand::b, input(Operand::b).buffer, exponents->second);
   }
+  spoil_behind_groups(gemm, parts_, input(Operand::a).buffer, input(Operand::b).buffer);
   if (!recipe_.nonfinite) return;
   spoil(gemm, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
+  spoil_groups(gemm, parts_, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
   for (const Operand which : {Operand::scale_a, Operand::scale_b, Operand::zero_b})
     if (present(gemm, which)) spoil_scales(gemm, which, recipe_.seed, input(which).buffer);
 }
@@ -195,7 +233,7 @@ void DataSet::bind(Operands& operands) const {
 
 void DataSet::bind(Operands& operands, const ProductPart& part) const {
   bind(operands);
-  if (grouped(gemm_)) move_to_group(gemm_, operands, part.group, part.rows);
+  if (grouped(gemm_)) move_to_group(gemm_, operands, part.group, part.segment);
 }
 
 std::optional<std::string> DataSet::tampering() const {

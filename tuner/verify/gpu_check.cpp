@@ -27,6 +27,8 @@ constexpr double kNonfiniteFlops = 0x1p31;
 
 enum class Contents : std::uint8_t { exact, uniform, nonfinite };
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
 std::string_view name(Contents contents) {
   switch (contents) {
     case Contents::exact:
@@ -144,6 +146,7 @@ struct GpuChecker::Impl {
         then(tools->poison(x.data(), x.bytes(), poison_pattern(g.d.dtype)));
       then(tools->fill(g, which, kind_of(set), seed_of(set), x.data()));
     }
+    then(spoil_behind_groups(set));
     if (set.contents == Contents::nonfinite) then(spoil(set));
     return ok;
   }
@@ -151,15 +154,49 @@ struct GpuChecker::Impl {
   /// A NaN and an infinity in A, a NaN in B: first, last and middle places.
   Status spoil(const InputSet& set) const {
     const Gemm& g = gemm();
-    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     if (Status ok = put(g.a.dtype, set[Operand::a], span(g, Operand::a) - 1, kNan); !ok) return ok;
     if (Status ok = put(g.b.dtype, set[Operand::b], 0, kNan); !ok) return ok;
+    if (Status ok = spoil_groups(set); !ok) return ok;
     // fp8_e4m3 has none: the store would make a large number of it. In parts of half precision it
     // is a NaN, and so it is beside zero points that are no integers.
     if (g.a.dtype == DType::fp8_e4m3 || g.numerics == Numerics::tensor || g.zero == Zero::floating)
       return {};
     return put(g.a.dtype, set[Operand::a], (g.a.ld) * (extent(g, Operand::a).lines / 2), kInfinity);
+  }
+
+  /// NaN in the first and the last line of what lies along k behind groups and is of none.
+  Status spoil_behind_groups(const InputSet& set) const {
+    const Gemm& g = gemm();
+    if (!is_floating(g.a.dtype)) return {};
+    constexpr std::int64_t kReach = 64;
+    for (const std::int64_t k : k_behind_groups(g, set.parts, kReach))
+      for (const Operand which : {Operand::a, Operand::b}) {
+        const std::int64_t lines = which == Operand::a ? g.m : g.n;
+        const bool k_major = which == Operand::a ? problem.a_k_major : problem.b_k_major;
+        const std::int64_t pitch = leading_dimension(g, which);
+        for (const std::int64_t line : {std::int64_t{0}, lines - 1}) {
+          const std::int64_t at = k_major ? line * pitch + k : k * pitch + line;
+          if (Status ok = put(g.a.dtype, set[which], at, kNan); !ok) return ok;
+        }
+      }
+    return {};
+  }
+
+  /// NaN in the first and the last element along k of every second group of k, in A or B.
+  Status spoil_groups(const InputSet& set) const {
+    const Gemm& g = gemm();
+    if (g.grouping != Grouping::k) return {};
+    for (const ProductPart& part : set.parts) {
+      if (part.group % 2 == 0 || part.segment.count == 0) continue;
+      const Operand which = part.group % 4 == 1 ? Operand::a : Operand::b;
+      const std::int64_t last = part.segment.first + part.segment.count - 1;
+      for (const std::int64_t k : {part.segment.first, last}) {
+        const std::int64_t at = to_group(g, which, part.group, {k, 1});
+        if (Status ok = put(g.a.dtype, set[which], at, kNan); !ok) return ok;
+      }
+    }
+    return {};
   }
 
   Status put(DType type, const gpu::DeviceBuffer& to, std::int64_t at, double value) const {
@@ -194,16 +231,16 @@ struct GpuChecker::Impl {
                   .sums = reinterpret_cast<double*>(set.sums.data()),
                   .magnitudes = reinterpret_cast<float*>(set.magnitudes.data())};
     if (!grouped(g)) return one;
-    one.problem = alone(problem, part.rows.count);
-    move_to_group(g, one.args, part.group, part.rows);
-    one.args.m = part.rows.count;
+    one.problem = alone(problem, part.segment.count);
+    move_to_group(g, one.args, part.group, part.segment);
+    one.args.m = part.gemm.m;
+    one.args.k = part.gemm.k;
     one.args.batch = 1;
     KilnGpuArgs given = args;
     given.c = one.c;
-    move_to_group(g, given, part.group, part.rows);
+    move_to_group(g, given, part.group, part.segment);
     one.c = given.c;
-    const std::int64_t row =
-        part.rows.first + (g.grouping == Grouping::masked ? part.group * g.m : 0);
+    const std::int64_t row = g.grouping == Grouping::rows ? part.segment.first : part.group * g.m;
     one.sums += row * g.columns_of_b();
     one.magnitudes += row * g.columns_of_b();
     return one;
@@ -372,7 +409,7 @@ struct GpuChecker::Impl {
     const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
     const std::uint64_t pattern = poison_pattern(gemm().d.dtype);
     // Where C was in D's place, its rows that are no group's remain.
-    const bool exactly = grouped(gemm()) && !run.in_place;
+    const bool exactly = grouped(gemm()) && gemm().grouping != Grouping::k && !run.in_place;
     for (const ProductPart& part : set.parts) {
       const PartOfRun one = part_of(set, part, args);
       const auto values = tools->judge(one.problem, one.args,

@@ -51,7 +51,7 @@ class Batch {
     Operands output;
     output.d = const_cast<void*>(got.d);
     output.scale_d = const_cast<void*>(got.scale_d);
-    if (grouped(set.gemm())) move_to_group(set.gemm(), output, part.group, part.rows);
+    if (grouped(set.gemm())) move_to_group(set.gemm(), output, part.group, part.segment);
     scales_ =
         is_output(part.gemm, Operand::scale_d) ? output.scale_d : inputs(set, part, run).scale_d;
     const MatrixView by_rows = view_of(part.gemm, Operand::d, output.d, batch);
@@ -217,13 +217,13 @@ std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs&
 
 std::optional<Failure> judge_unused_rows(const Gemm& gemm, std::span<const ProductPart> parts,
                                          const Outputs& got) {
-  if (!grouped(gemm)) return std::nullopt;
+  if (!grouped(gemm) || gemm.grouping == Grouping::k) return std::nullopt;
   const std::int64_t matrices = gemm.grouping == Grouping::rows ? 1 : gemm.batch;
   std::vector<bool> used(static_cast<std::size_t>(gemm.m * matrices));
   for (const ProductPart& part : parts) {
     const std::int64_t matrix = matrices == 1 ? 0 : part.group;
-    for (std::int64_t i = 0; i < part.rows.count; ++i)
-      used[static_cast<std::size_t>(matrix * gemm.m + part.rows.first + i)] = true;
+    for (std::int64_t i = 0; i < part.segment.count; ++i)
+      used[static_cast<std::size_t>(matrix * gemm.m + part.segment.first + i)] = true;
   }
   for (std::int64_t at = 0; at < std::ssize(used); ++at) {
     if (used[static_cast<std::size_t>(at)]) continue;

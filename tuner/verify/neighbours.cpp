@@ -41,6 +41,14 @@ std::int64_t odd_below(std::int64_t size, std::int64_t by) {
   return less % 2 == 0 ? less - 1 : less;
 }
 
+/// The same of n, or one less where the zero points of a group must fill bytes.
+std::int64_t odd_columns_below(const Gemm& gemm, std::int64_t by) {
+  const std::int64_t odd = odd_below(gemm.n, by);
+  const bool whole =
+      gemm.grouping == Grouping::none || gemm.zero != Zero::integer || bits_of(gemm.b.dtype) == 8;
+  return whole ? odd : std::max<std::int64_t>(1, odd - 1);
+}
+
 /// The same of k, which blocks with a scale fill evenly.
 std::int64_t odd_depth_below(const Gemm& gemm, std::int64_t by) {
   const std::int64_t block = whole_blocks(gemm);
@@ -66,11 +74,11 @@ std::vector<Gemm> ragged_neighbours(const Gemm& gemm) {
   cut_down(base);
   Gemm near = base, far = base;
   near.m = odd_below(base.m, 1);
-  near.n = odd_below(base.n, 1);
+  near.n = odd_columns_below(base, 1);
   near.k = odd_depth_below(base, 1);
   loosen_pitches(near, gemm, 1);
   far.m = odd_below(base.m, base.m / 5 + 2);
-  far.n = odd_below(base.n, base.n / 7 + 4);
+  far.n = odd_columns_below(base, base.n / 7 + 4);
   far.k = odd_depth_below(base, base.k / 3 + 6);
   loosen_pitches(far, gemm, 3);
   return {near, far};

@@ -61,6 +61,7 @@ std::optional<Gemm> ragged_problem_for(const Gemm& gemm, const DeviceCaps& devic
   for (const Gemm& base : ragged_neighbours(gemm)) {
     for (std::int64_t i = 0; i < kSizesTried && 2 * i < std::max(base.m, base.n); ++i) {
       const Gemm neighbour = shrunk(base, 2 * i);
+      if (!validate(neighbour)) continue;
       const Canonical problem = canonicalise(neighbour);
       if (!broken_rule(problem, device, config).empty()) continue;
       if (code_class(problem, device, config) == own) return neighbour;

@@ -11,6 +11,9 @@ constexpr int kTileSums = kTileRows * kLanes;
 constexpr int kTileOfNumbers = kTileRows * kTileBytes;
 constexpr i64 kLine = 64;
 static_assert(kLanes == kTileRows, "a tile of sums is square");
+//% if gate
+constexpr int kColumns = kHeight / 2;  // of D under a strip, which holds both factors
+//% end
 
 /// What is read of one column of op(B) in a block of k.
 struct Column {
@@ -37,7 +40,11 @@ KILN_INLINE i64 rows_of_block(const KilnArgs& args) {
   return round_up(smaller(args.division.mc, args.m), kWidth);
 }
 KILN_INLINE i64 columns_of_block(const KilnArgs& args) {
+  //% if gate
+  return round_up(2 * smaller(args.division.nc, args.n), kHeight);
+  //% else
   return round_up(smaller(args.division.nc, args.n), kHeight);
+  //% end
 }
 /// Of `rows` rows over all blocks of k.
 KILN_INLINE i64 units_of_rows(const KilnArgs& args, i64 rows) {
@@ -227,6 +234,36 @@ __attribute__((noinline)) static void multiply_part(const Memory& memory, const 
   }
 }
 
+//% if gate
+/// A tile of sums with rows of D as vectors.
+KILN_INLINE void turn_tile(UnitVec (&to)[kLanes], const Acc* tile) {
+  KILN_UNROLL
+  for (int r = 0; r < kLanes; ++r) to[r] = load<UnitVec>(tile + r * kLanes);
+  transpose<kLanes>(to);
+}
+
+/// Finishes `width` columns of D from column j0 on and `rows` rows from row i0 on.
+static void finish_block(const Acc* sums, i64 sums_pitch, const Output& where, i64 i0, i64 j0,
+                         i64 rows, i64 width) {
+  const Output out = where;           // a copy that stores to D cannot alias
+  constexpr i64 kTilesOfD = kMt / 2;  // of a strip
+  for (i64 i = 0; i < rows; i += kTileRows)
+    for (i64 j = 0; j < width; j += kTileRows) {
+      const i64 strip = j / kTileRows / kTilesOfD, tile = j / kTileRows % kTilesOfD;
+      //% if stacked
+      const i64 low = strip * kMt + tile, high = low + kTilesOfD;
+      //% else
+      const i64 low = strip * kMt + 2 * tile, high = low + 1;
+      //% end
+      UnitVec first[kLanes], second[kLanes];
+      turn_tile(first, sums + low * sums_pitch + i / kTileRows * kTileSums);
+      turn_tile(second, sums + high * sums_pitch + i / kTileRows * kTileSums);
+      for (int r = 0; r < kLanes && i + r < rows; ++r)
+        finish_gated<kLanes>(out, bits_of<AccVec>(first[r]), bits_of<AccVec>(second[r]), i0 + i + r,
+                             j0 + j, int(width - j), {true, true});
+    }
+}
+//% else
 /// Finishes `width` columns from column j0 on and `rows` rows from row i0 on.
 static void finish_block(const Acc* sums, i64 sums_pitch, const Output& where, i64 i0, i64 j0,
                          i64 rows, i64 width) {
@@ -243,6 +280,7 @@ static void finish_block(const Acc* sums, i64 sums_pitch, const Output& where, i
                        {true, true});
     }
 }
+//% end
 
 // --- the product
 // ------------------------------------------------------------------------------------
@@ -253,11 +291,28 @@ static void multiply_strip(const KilnArgs& args, const Memory& memory, const Uni
                            i64 sums_pitch) {
   Column columns[kHeight];
   for (int c = 0; c < kHeight; ++c) {
+    //% if stacked
+    const i64 column = smaller(j + c % kColumns, end - 1) + c / kColumns * args.n;
+    //% end
+    //% if interleaved
+    const i64 column = 2 * smaller(j + c / 2, end - 1) + c % 2;
+    //% end
+    //% if !gate
     const i64 column = smaller(j + c, end - 1);  // in place of one that does not exist the last
-    //% if squares
+    //% end
+    //% if squares && gate
+    const i64 lines = (2 * args.n + kGroupColumns - 1) / kGroupColumns;
+    //% end
+    //% if squares && !gate
     const i64 lines = (args.n + kGroupColumns - 1) / kGroupColumns;
+    //% end
+    //% if squares
     const i64 first = (batch * lines + column / kGroupColumns) * groups_of(args.k);
-    //% else
+    //% end
+    //% if !squares && gate
+    const i64 first = (batch * 2 * args.n + column) * groups_of(args.k);
+    //% end
+    //% if !squares && !gate
     const i64 first = (batch * args.n + column) * groups_of(args.k);
     //% end
     columns[c].codes = static_cast<const u8*>(args.b) + (column * args.ldb + k0) * kCodeBits / 8;
@@ -269,7 +324,11 @@ static void multiply_strip(const KilnArgs& args, const Memory& memory, const Uni
   read_factors(memory, args, columns, k0, k);
   for (i64 at = 0, part = 0; at < k; at += kScaledK, ++part) {
     const i64 count = smaller(kScaledK, k - at);
+    //% if stacked
+    decode(memory, columns, at * kCodeBits / 8, count, part, kColumns * args.ldb * kCodeBits / 8);
+    //% else
     decode(memory, columns, at * kCodeBits / 8, count, part, kHeight * args.ldb * kCodeBits / 8);
+    //% end
     multiply_part(memory, panels + at / kGroup * kLanes, panel_units(k),
                   (count + kStep - 1) / kStep, rows, sums, sums_pitch,
                   memory.scales + part * kHeight);
@@ -285,14 +344,25 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
     pack_rows(memory.rows, args, i0, rows);
     for (i64 j0 = columns.begin; j0 < columns.end; j0 += nc) {
       const i64 width = smaller(nc, columns.end - j0);
+      //% if gate
+      for (i64 at = 0; at < round_up(2 * width, kHeight) * sums_pitch / kLanes; at += kLanes)
+        store(memory.sums + at, AccVec(Acc(0)));
+      //% else
       for (i64 at = 0; at < round_up(width, kHeight) * sums_pitch / kLanes; at += kLanes)
         store(memory.sums + at, AccVec(Acc(0)));
+      //% end
       const Unit* panels = memory.rows;
       for (i64 k0 = 0; k0 < args.k; k0 += kc) {
         const i64 k = smaller(kc, args.k - k0);
+        //% if gate
+        for (i64 j = 0; j < width; j += kColumns)
+          multiply_strip(args, memory, panels, batch, j0 + j, columns.end, k0, k, rows,
+                         memory.sums + 2 * j / kTileRows * sums_pitch, sums_pitch);
+        //% else
         for (i64 j = 0; j < width; j += kHeight)
           multiply_strip(args, memory, panels, batch, j0 + j, columns.end, k0, k, rows,
                          memory.sums + j / kTileRows * sums_pitch, sums_pitch);
+        //% end
         panels += panels_units(round_up(rows, kWidth), k);
       }
       finish_block(memory.sums, sums_pitch, out, i0, j0, rows, width);

@@ -28,9 +28,16 @@ KILN_INLINE Weights weights_of(const KilnArgs& args, i64 batch) {
   //% else
   w.groups = args.k / kGroupK;
   //% end
-  //% if squares
+  //% if squares && gate
+  w.first = batch * ((2 * args.n + kGroupColumns - 1) / kGroupColumns) * w.groups;
+  //% end
+  //% if squares && !gate
   w.first = batch * ((args.n + kGroupColumns - 1) / kGroupColumns) * w.groups;
-  //% else
+  //% end
+  //% if !squares && gate
+  w.first = batch * 2 * args.n * w.groups;
+  //% end
+  //% if !squares && !gate
   w.first = batch * args.n * w.groups;
   //% end
   return w;
@@ -124,6 +131,19 @@ KILN_INLINE AccVec load_codes(const u8* from, i64 count) {
   //% end
 }
 
+//% if stacked && code_bits == 4 && !b_k_major
+template <int... I>
+KILN_INLINE AccVec from_second(AccVec low, AccVec high, Sequence<int, I...>) {
+  return __builtin_shufflevector(low, high, (I + 1)...);
+}
+
+/// As load_codes(), from the second code of a byte on.
+KILN_INLINE AccVec load_codes_within(const u8* from, i64 count) {
+  const AccVec last = load_codes(from + kLanes / 2, count == kLanes ? 1 : 0);
+  return from_second(load_codes(from, count + 1), last, Iota<kLanes>{});
+}
+//% end
+
 /// Columns [column, column + width) over k from k0 on. A run of k lies in one group.
 __attribute__((noinline)) static void pack_weights(Unit* to, const Weights& w, i64 k0, i64 column,
                                                    i64 columns, i64 k) {
@@ -148,11 +168,21 @@ __attribute__((noinline)) static void pack_weights(Unit* to, const Weights& w, i
           if (p + r < end) store(panel + (p + r) * kLanes, decoded(rows[r], group));
       }
       //% else
+      //% if stacked && code_bits == 4
+      // The second factor's columns begin within a byte where D has an odd number of them.
+      const bool within = column % 2 != 0;
+      for (i64 p = run; p < end; ++p) {
+        const u8* const from = w.codes + (k0 + p) * w.pitch + (column + j) / 2;
+        store(panel + p * kLanes,
+              decoded(within ? load_codes_within(from, width) : load_codes(from, width), group));
+      }
+      //% else
       for (i64 p = run; p < end; ++p)
         store(
             panel + p * kLanes,
             decoded(load_codes(w.codes + (k0 + p) * w.pitch + (column + j) * kCodeBits / 8, width),
                     group));
+      //% end
       //% end
     }
   }

@@ -19,7 +19,7 @@ KILN_INLINE const TypeB* b_at(const KilnArgs& args, i64 k, i64 column) {
   //% end
 }
 //% end
-//% if pack_b && gate
+//% if pack_b && gate && !weights
 
 /// Packs the columns of op(B) from `column` over k.
 KILN_INLINE void pack_columns(const KilnArgs& args, Unit* to, i64 column, i64 width, i64 k0,

@@ -161,15 +161,23 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
       //% else
       const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
       //% end
-      //% if pack_b && stacked
+      //% if pack_b && weights && stacked
+      const i64 width = block_columns.end - j;
+      pack_weights(memory.b, weights, k0, j, width, k);
+      pack_weights(memory.b + panels_units(width, k), weights, k0, args.n + j, width, k);
+      //% end
+      //% if pack_b && weights && interleaved
+      pack_weights(memory.b, weights, k0, 2 * j, 2 * (block_columns.end - j), k);
+      //% end
+      //% if pack_b && !weights && stacked
       const i64 width = block_columns.end - j;
       pack_columns(args, memory.b, j, width, k0, k);
       pack_columns(args, memory.b + panels_units(width, k), args.n + j, width, k0, k);
       //% end
-      //% if pack_b && interleaved
+      //% if pack_b && !weights && interleaved
       pack_columns(args, memory.b, 2 * j, 2 * (block_columns.end - j), k0, k);
       //% end
-      //% if pack_b && weights
+      //% if pack_b && weights && !gate
       pack_weights(memory.b, weights, k0, j, block_columns.end - j, k);
       //% end
       //% if pack_b && !weights && !gate

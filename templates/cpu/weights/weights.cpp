@@ -232,6 +232,11 @@ KILN_INLINE void add_slices(AccVec (&part)[kMr], const UnitVec* a, Codes codes, 
   if constexpr (J + 1 < kSlices) add_slices<J + 1>(part, a, codes, zero, table...);
 }
 
+//% if gate
+// A tile holds both factors of its elements of D.
+constexpr int kColumns = kNr / 2, kFinishLanes = lanes_for(kColumns);
+
+//% end
 /// kMr rows of A, arranged, by kNr columns; missing columns repeat the last one.
 __attribute__((noinline)) static void tile(const UnitVec* a, const Column (&columns_of_b)[kNr],
                                            i64 pitch, i64 k, const Output& where, i64 row,
@@ -291,7 +296,12 @@ __attribute__((noinline)) static void tile(const UnitVec* a, const Column (&colu
   const i64 whole = k / kChunk;
 #pragma clang loop unroll(disable) vectorize(disable)
   for (i64 chunk = 0; chunk < whole; ++chunk) {
-    //% if ahead
+    //% if ahead && stacked
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j)
+      __builtin_prefetch(from[j].codes + kColumns * pitch + chunk * kVectorBytes);
+    //% end
+    //% if ahead && !stacked
     KILN_UNROLL
     for (int j = 0; j < kNr; ++j)
       __builtin_prefetch(from[j].codes + kNr * pitch + chunk * kVectorBytes);
@@ -307,10 +317,25 @@ __attribute__((noinline)) static void tile(const UnitVec* a, const Column (&colu
   KILN_UNROLL
   for (int i = 0; i < kMr; ++i) {
     if (i >= rows) break;
+    //% if stacked
+    constexpr int kApart = kColumns;
+    //% end
+    //% if interleaved
+    constexpr int kApart = kFinishLanes;
+    //% end
+    //% if gate
+    Vec<Acc, kFinishLanes> both[2] = {Vec<Acc, kFinishLanes>(Acc(0)),
+                                      Vec<Acc, kFinishLanes>(Acc(0))};
+    KILN_UNROLL
+    for (int j = 0; j < kNr; ++j) both[j / kApart][j % kApart] = add_lanes<kLanes>(acc[i][j]);
+    finish_gated<kFinishLanes>(out, both[0], both[1], row + i, column / 2, columns / 2,
+                               {true, true});
+    //% else
     Vec<Acc, lanes_for(kNr)> total = Acc(0);
     KILN_UNROLL
     for (int j = 0; j < kNr; ++j) total[j] = add_lanes<kLanes>(acc[i][j]);
     finish<lanes_for(kNr)>(out, total, row + i, column, columns, {true, true});
+    //% end
   }
 }
 
@@ -335,18 +360,47 @@ static void multiply(const KilnArgs& args, char* own, const Output& out, i64 bat
   float* const zeros = scales + kNr * padded;
   //% end
   arrange_rows(a, args);
+  //% if gate
+  columns = {2 * columns.begin, 2 * columns.end};  // of op(B): those of both factors
+  //% end
   for (i64 j = columns.begin; j < columns.end; j += kNr) {
     const int width = int(smaller(kNr, columns.end - j));
     Column from[kNr];
     for (int c = 0; c < kNr; ++c) {
+      //% if gate
+      // In place of a column that does not exist the last one of its factor.
+      //% end
+      //% if stacked
+      const int factor = c / kColumns;
+      const int at = factor * kColumns + int(smaller(c % kColumns, width / 2 - 1));
+      const i64 of_b = factor * args.n + j / 2 + at % kColumns;
+      //% end
+      //% if interleaved
+      const int at = int(smaller(c, width - 2 + c % 2));
+      const i64 of_b = j + at;
+      //% end
+      //% if !gate
       const int at = c < width ? c : width - 1;
-      //% if squares
+      //% end
+      //% if squares && gate
+      const i64 lines = (2 * args.n + kGroupColumns - 1) / kGroupColumns;
+      const i64 first = (batch * lines + of_b / kGroupColumns) * groups;
+      //% end
+      //% if squares && !gate
       const i64 lines = (args.n + kGroupColumns - 1) / kGroupColumns;
       const i64 first = (batch * lines + (j + at) / kGroupColumns) * groups;
-      //% else
+      //% end
+      //% if !squares && gate
+      const i64 first = (batch * 2 * args.n + of_b) * groups;
+      //% end
+      //% if !squares && !gate
       const i64 first = (batch * args.n + j + at) * groups;
       //% end
+      //% if gate
+      from[c].codes = static_cast<const u8*>(args.b) + of_b * pitch;
+      //% else
       from[c].codes = static_cast<const u8*>(args.b) + (j + at) * pitch;
+      //% end
       from[c].scales = scales + at * padded;
       //% if zeros
       from[c].zeros = zeros + at * padded;

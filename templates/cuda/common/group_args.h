@@ -3,6 +3,29 @@
 // the types.
 #pragma once
 
+//% if k_groups
+/// The call of one group's product, seen as a batch's: `step_a` and `step_b` elements lie between
+/// neighbours along k.
+KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 first_k, i64 k,
+                                      i64 step_a, i64 step_b) {
+  KilnGpuArgs own = args;
+  own.k = k;
+  own.a = static_cast<const TypeA*>(args.a) + first_k * step_a;
+  own.b = static_cast<const TypeB*>(args.b) + first_k * step_b;
+  //% if bias_as_d
+  using TypeBias = TypeD;
+  //% else
+  using TypeBias = Real;
+  //% end
+  //% if bias == per_row
+  own.bias = static_cast<const TypeBias*>(args.bias) + group * args.m;
+  //% end
+  //% if bias == per_column
+  own.bias = static_cast<const TypeBias*>(args.bias) + group * args.n;
+  //% end
+  return own;
+}
+//% else
 /// The call of one group's product, seen as a batch's: `step_a` elements lie between rows of A.
 KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows,
                                       i64 step_a) {
@@ -51,4 +74,5 @@ KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 fi
   //% end
   return own;
 }
+//% end
 //% end

@@ -1,9 +1,43 @@
 //% if groups
+//% if k_groups
+// A grouped problem's groups: which part of k each has. The list of them lies in the device's
+// memory, so each block reads it before its first tile. Expects abi.h, epilogue.h, groups_ptx.h,
+// group_args.h.
+//% else
 // A grouped problem's groups: which rows of A and D each has, and which tiles. The list of them
 // lies in the device's memory, so each block reads it and counts tiles before its first one.
 // Expects abi.h, epilogue.h, groups_ptx.h, group_args.h.
+//% end
 #pragma once
 
+//% if k_groups
+/// A table in shared memory, of kMostGroups words.
+struct Groups {
+  u32 ends;  // of each group the index along k behind its last one
+  int count;
+
+  static __device__ __forceinline__ Groups at(u32 base, const KilnGpuArgs& args) {
+    return {base, int(args.batch)};
+  }
+  /// What the list may not say becomes the nearest that it may. By all threads of a block.
+  __device__ __forceinline__ void read(const KilnGpuArgs& args, int thread, int threads) const {
+    const int* list = static_cast<const int*>(args.groups);
+    for (int i = thread; i < count; i += threads)
+      store_shared_word(ends + i * 4, u32(max(0, min(int(args.k), list[i]))));
+  }
+  __device__ __forceinline__ int first_k(int group) const {
+    return group == 0 ? 0 : int(load_shared_word(ends + group * 4 - 4));
+  }
+  __device__ __forceinline__ int length(int group) const {
+    return max(0, int(load_shared_word(ends + group * 4)) - first_k(group));
+  }
+};
+
+/// Where the results of one group go.
+KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group) {
+  return output_of(args_of_group(args, group, 0, args.k, 0, 0), group);
+}
+//% else
 /// Two tables in shared memory, of kMostGroups words and one more.
 struct Groups {
   u32 ends;   // of each group the row behind its last one, or with masked rows their number
@@ -64,4 +98,5 @@ struct Groups {
 KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows) {
   return output_of(args_of_group(args, group, first_row, rows, 0), group);
 }
+//% end
 //% end

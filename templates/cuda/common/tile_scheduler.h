@@ -6,7 +6,10 @@
 //% if group_along == hilbert
 // Expects hilbert.h.
 //% end
-//% if groups
+//% if k_groups
+// Groups have equal numbers of tiles, and each its own part of k. Expects groups.h.
+//% end
+//% if row_groups
 // Tiles of one group lie behind those of the group before it, so that an empty group has none.
 // Expects groups.h.
 //% end
@@ -16,8 +19,11 @@ struct Work {
   int left, right;    // tile coordinates of this block
   int batch;
   int begin, count;   // stages of k
-  //% if groups
+  //% if row_groups
   int first_row, rows;  // of the group
+  //% end
+  //% if k_groups
+  int first_k, k;  // of the group
   //% end
   //% if sharing != tiles
   int part, parts;    // which of how many parts of the tile's k
@@ -75,7 +81,7 @@ struct TileScheduler {
   /// Rasterization in bands of kGroup tiles along one side, so that L2 serves what they share.
   //% end
   __device__ __forceinline__ void place(Work& work, int tile) const {
-    //% if groups
+    //% if row_groups
     work.batch = groups.holding(tile);
     work.first_row = groups.first_row(work.batch);
     work.rows = groups.rows(work.batch);
@@ -166,6 +172,12 @@ struct TileScheduler {
     //% end
     next += clusters;
     place(work, tile);
+    //% if k_groups
+    work.first_k = groups.first_k(work.batch);
+    work.k = groups.length(work.batch);
+    // An empty group multiplies one stage of zeros, so that its D is written.
+    work.count = max(1, (work.k + kGroupDepth - 1) / kGroupDepth);
+    //% end
     return true;
   }
 };

@@ -1,6 +1,16 @@
 // A sum becomes an element of D. Expects convert.h, epilogue.h.
 #pragma once
 
+//% if gate
+/// `first` and `second`: the sums of both products, of which the first goes through the gate.
+KILN_DEVICE void store_gated(const Output& out, Acc first, Acc second, i64 row, i64 column) {
+  Real x = gated(out, Real(first), Real(second), row, column);
+  //% if residual
+  x += to_real(out.residual[row * out.ldd + column]);
+  //% end
+  out.d[row * out.ldd + column] = from_real(x, TypeD{});
+}
+//% else
 KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   TypeD* d = out.d + row * out.ldd + column;
   //% if integer_d
@@ -21,3 +31,4 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   //% end
   *d = from_real(x, TypeD{});
 }
+//% end

@@ -116,18 +116,61 @@ KILN_DEVICE void run(Sums& sums, const Source& source, const Scaling& scaling, i
 }
 
 extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks)
+    //% if groups
+    kiln_gemm(const __grid_constant__ KilnGpuArgs all) {
+    //% else
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
+    //% end
   __shared__ Acc parts[kWarps][kTileM][kTileN + 1];
   const int lane = int(threadIdx.x) % 32;
   // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
   const int warp = __shfl_sync(0xffffffff, int(threadIdx.x) / 32, 0);
+  //% if groups
+  __shared__ u32 tables[2 * kMostGroups + 1];
+  const Groups groups = Groups::at(u32(__cvta_generic_to_shared(tables)), all);
+  //% if overlaps
+  // The list may be the work of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  //% end
+  //% if gate
+  const u32 across = u32(all.n + kColumns - 1) / kColumns;
+  //% else
+  const u32 across = u32(all.n + kTileN - 1) / kTileN;
+  //% end
+  groups.read(all, int(threadIdx.x), kWarps * 32);
+  __syncthreads();
+  if (threadIdx.x < 32) groups.count_tiles(int(across), int(threadIdx.x));
+  __syncthreads();
+  if (int(blockIdx.x) >= groups.tiles_before(groups.count)) return;
+  const int batch = groups.holding(int(blockIdx.x));
+  const int first_row = groups.first_row(batch), rows = groups.rows(batch);
+  const KilnGpuArgs args = args_of_group(all, batch, first_row, rows, all.lda);
+  const u32 place = blockIdx.x - u32(groups.tiles_before(batch));
+  // Rows first: their blocks read the same codes.
+  const u32 down = u32(rows + kTileM - 1) / kTileM, tile = place / down;
+  //% if gate
+  const i64 row0 = i64(place % down) * kTileM, column0 = i64(tile) * kColumns;
+  //% else
+  const i64 row0 = i64(place % down) * kTileM, column0 = i64(tile) * kTileN;
+  //% end
+  //% else
+  //% if gate
+  const u32 down = u32(args.m + kTileM - 1) / kTileM, across = u32(args.n + kColumns - 1) / kColumns;
+  //% else
   const u32 down = u32(args.m + kTileM - 1) / kTileM, across = u32(args.n + kTileN - 1) / kTileN;
+  //% end
   // Rows first: their blocks read the same codes.
   const u32 tile = blockIdx.x / down, batch = tile / across;
+  //% if gate
+  const i64 row0 = i64(blockIdx.x % down) * kTileM, column0 = i64(tile % across) * kColumns;
+  //% else
   const i64 row0 = i64(blockIdx.x % down) * kTileM, column0 = i64(tile % across) * kTileN;
+  //% end
+  //% end
   const Source source = Source::at(args, batch, row0, column0, lane);
   const Scaling scaling = Scaling::at(args, batch, int(column0), lane);
-  //% if overlaps
+  //% if overlaps && !groups
   // Everything before this overlaps with the end of the grid before.
   wait_for_previous_grid();
   let_next_grid_start();
@@ -140,6 +183,18 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks)
         parts[warp][j * 8 + lane % 4 * 2 + e % 2][i * 16 + e / 2 * 8 + lane / 4] = sums[i][j][e];
   __syncthreads();
   const Output out = output_of(args, batch);
+  //% if gate
+  for (int i = int(threadIdx.x); i < kTileM * kColumns; i += kWarps * 32) {
+    const int row = i / kColumns, column = i % kColumns;
+    if (row0 + row >= out.rows || column0 + column >= out.columns) continue;
+    Acc first = parts[0][row][column], second = parts[0][row][column + kColumns];
+    _Pragma("unroll") for (int w = 1; w < kWarps; ++w) {
+      first += parts[w][row][column];
+      second += parts[w][row][column + kColumns];
+    }
+    store_gated(out, first, second, row0 + row, column0 + column);
+  }
+  //% else
   for (int i = int(threadIdx.x); i < kTileM * kTileN; i += kWarps * 32) {
     const int row = i / kTileN, column = i % kTileN;
     if (row0 + row >= out.rows || column0 + column >= out.columns) continue;
@@ -147,4 +202,5 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks)
     _Pragma("unroll") for (int w = 1; w < kWarps; ++w) sum += parts[w][row][column];
     store_one(out, sum, row0 + row, column0 + column);
   }
+  //% end
 }

@@ -205,20 +205,31 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   //% end
   groups.read(args, int(threadIdx.x), kThreads);
   __syncthreads();
+  //% if row_groups
   if (threadIdx.x < 32)
     groups.count_tiles(scheduler_of(args).rights, int(threadIdx.x));
   __syncthreads();
+  //% end
   if (threadIdx.x == 0) {
     TileScheduler scheduler = scheduler_of(args);
     scheduler.groups = groups;
+    //% if row_groups
     scheduler.tiles = groups.tiles_before(groups.count);
+    //% end
     any = scheduler.take(work);
   }
   __syncthreads();
   if (!any) return;
+  //% if k_groups
+  work_on(work,
+          args_of_group(args, work.batch, work.first_k, work.k, kAlongKA ? 1 : args.lda,
+                        kAlongKB ? 1 : args.ldb),
+          ring);
+  //% else
   work_on(work,
           args_of_group(args, work.batch, work.first_row, work.rows, kAlongKA ? args.lda : 1),
           ring);
+  //% end
   //% else
   //% if sharing == stream
   __shared__ TileScheduler scheduler;

@@ -357,16 +357,22 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
   scheduler.groups = Groups::at(u32(__cvta_generic_to_shared(tables)), args);
   scheduler.groups.read(args, thread, kThreads);
   __syncthreads();
+  //% if row_groups
   if (warp == 0) scheduler.groups.count_tiles(scheduler.rights, lane);
   __syncthreads();
   scheduler.tiles = scheduler.groups.tiles_before(scheduler.groups.count);
+  //% end
   const KilnGpuArgs& whole = args;
   //% end
   Work work;
   while (scheduler.take(work)) {
-    //% if groups
+    //% if row_groups
     const KilnGpuArgs args = args_of_group(whole, work.batch, work.first_row, work.rows,
                                            kAlongKA ? whole.lda : 1);
+    //% end
+    //% if k_groups
+    const KilnGpuArgs args = args_of_group(whole, work.batch, work.first_k, work.k,
+                                           kAlongKA ? 1 : whole.lda, kAlongKB ? 1 : whole.ldb);
     //% end
     const auto* a = static_cast<const TypeA*>(args.a) + work.batch * args.stride_a;
     const auto* b = static_cast<const TypeB*>(args.b) + work.batch * args.stride_b;

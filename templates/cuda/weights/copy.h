@@ -22,9 +22,16 @@ KILN_DEVICE void copy_unit(u32 to, const unsigned char* from, int valid) {
 }
 //% end
 
+//% if gate
+/// `Factors`: the operand is B. Of each warp's lines the first half is one factor's, the second half
+/// the other's, of the same columns of D.
+template <int Pitch, int Lines, int Bits, int Base, int Shift, bool Factors = false>
+struct Copier {
+//% else
 /// A stage holds `Lines` lines of `Pitch` bytes, whose bytes are exchanged as exchanged_byte() says.
 template <int Pitch, int Lines, int Bits, int Base, int Shift>
 struct Copier {
+//% end
   static constexpr int kUnits = Pitch / kUnit;  // of a line
   static constexpr int kLinesAtOnce = kThreads / kUnits;
   static constexpr int kCopies = (Lines + kLinesAtOnce - 1) / kLinesAtOnce;
@@ -45,8 +52,39 @@ struct Copier {
     c.step = pitch * kLinesAtOnce;
     c.lines = int(rows - row0) - c.line;
     c.bytes = int(min(length - first, i64(1) << 30)) - c.byte;
+    //% if gate
+    if constexpr (Factors) {
+      //% if gate_order == stacked
+      c.column_pitch = pitch;
+      c.other = rows * pitch;
+      //% else
+      c.column_pitch = 2 * pitch;
+      c.other = pitch;
+      //% end
+      c.from = static_cast<const unsigned char*>(operand) + row0 * c.column_pitch + first + c.byte +
+               c.line_of_b(c.line);
+      c.lines = int(rows - row0) - column_of(c.line);
+    }
+    //% end
     return c;
   }
+  //% if gate
+  static constexpr int kWarpLines = Lines / (kThreads / 32), kHalf = kWarpLines / 2;
+  // So a thread's first line and the distance of a later one have no bits in common, and what
+  // column_of() and line_of_b() make of both adds up.
+  static_assert(!Factors || ((kWarpLines & (kWarpLines - 1)) == 0 &&
+                             (kLinesAtOnce & (kLinesAtOnce - 1)) == 0),
+                "lines of a warp and of a copy are powers of two");
+  i64 column_pitch, other;  // bytes from a column to the next one, from a factor's line to the other's
+  /// The column of D, from the tile's first, under line `line` of the stage.
+  static __device__ __forceinline__ constexpr int column_of(int line) {
+    return line / kWarpLines * kHalf + line % kHalf;
+  }
+  /// Bytes from the line of the tile's first column to that of `line` of the stage.
+  __device__ __forceinline__ i64 line_of_b(int line) const {
+    return column_of(line) * column_pitch + (line % kWarpLines < kHalf ? 0 : other);
+  }
+  //% end
 
   static __device__ __forceinline__ u32 place(int line, int byte) {
     return u32(line * Pitch + exchanged_byte(line, byte, Bits, Base, Shift));
@@ -61,7 +99,14 @@ struct Copier {
       if (Lines % kLinesAtOnce != 0 && line + down >= Lines) continue;
       const u32 at = kLinesAtOnce % 8 == 0 ? place(line, byte) + u32(down * Pitch)
                                            : place(line + down, byte);
+      //% if gate
+      if constexpr (Factors)
+        copy_unit(to + at, from + line_of_b(down), column_of(down) < lines ? there : 0);
+      else
+        copy_unit(to + at, here, down < lines ? there : 0);
+      //% else
       copy_unit(to + at, here, down < lines ? there : 0);
+      //% end
     }
     from += Pitch;
     bytes -= Pitch;

@@ -9,6 +9,21 @@ constexpr int kGroups = 1;  // that a chunk has of a column
 constexpr int kGroups = kDecodeK / kGroupK;
 //% end
 
+//% if gate
+/// Which column of op(B) is line `line` of a warp's. The first half of its lines is the factor that
+/// goes through the gate, the second the other, of the same columns of D, of which `column0` is the
+/// warp's first. A column that does not exist is the last one.
+KILN_DEVICE int column_of_b(const KilnGpuArgs& args, int column0, int line) {
+  constexpr int kHalf = kTilesM * 8;
+  const int column = min(column0 + line % kHalf, int(args.n) - 1);
+  //% if gate_order == stacked
+  return line < kHalf ? column : int(args.n) + column;
+  //% else
+  return 2 * column + line / kHalf;
+  //% end
+}
+//% end
+
 /// As they come from memory: a conversion would wait for it.
 struct Fetched {
   TypeScale scale[kLaneColumns][kGroups];
@@ -48,12 +63,22 @@ struct Scaling {
     s.zeros = static_cast<const TypeZero*>(args.zero_b);
     //% end
     _Pragma("unroll") for (int c = 0; c < kLaneColumns; ++c) {
+      //% if gate
+      const int columns = 2 * int(args.n), column = column_of_b(args, column0, c * 8 + lane / 4);
+      //% if squares
+      const int lines = (columns + kGroupColumns - 1) / kGroupColumns;
+      s.first[c] = u32(int(batch) * lines + column / kGroupColumns) * u32(s.groups);
+      //% else
+      s.first[c] = u32(int(batch) * columns + column) * u32(s.groups);
+      //% end
+      //% else
       const int column = min(column0 + c * 8 + lane / 4, int(args.n) - 1);
       //% if squares
       const int lines = (int(args.n) + kGroupColumns - 1) / kGroupColumns;
       s.first[c] = u32(int(batch) * lines + column / kGroupColumns) * u32(s.groups);
       //% else
       s.first[c] = u32(int(batch) * int(args.n) + column) * u32(s.groups);
+      //% end
       //% end
     }
     return s;

@@ -11,7 +11,12 @@ constexpr int kPitchA = kBlockK * kElementA, kPitchB = kBlockK * kCodeBits / 8; 
 constexpr int kBytesB = kTileN * kPitchB;
 constexpr int kStageBytes = kBytesB + kTileM * kPitchA;
 using CopierA = Copier<kPitchA, kTileM, kBitsA, kBaseA, 0>;
+//% if gate
+using CopierB = Copier<kPitchB, kTileN, kBitsB, 4, kShiftB, true>;
+constexpr int kColumns = kTileN / 2;  // of D in a tile
+//% else
 using CopierB = Copier<kPitchB, kTileN, kBitsB, 4, kShiftB>;
+//% end
 
 constexpr int kWordSteps = kPairs / 2;       // of the matrix instruction, of a word of each lane
 constexpr int kReadSteps = kWordSteps * 2;   // of a read of codes: two words of either half
@@ -231,7 +236,11 @@ KILN_DEVICE void run(Sums& sums, CopierA copy_a, CopierB copy_b, const Reader& r
 /// (row0, column0): the warp's first element of D; `room`: its part of shared memory.
 KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 column0, u32 room,
                             int lane) {
+  //% if gate
+  constexpr int kUnits = kWarpN / 2 / kTogether;  // of a row of D
+  //% else
   constexpr int kUnits = kWarpN / kTogether;  // of a row
+  //% end
   _Pragma("unroll") for (int j = 0; j < kTilesN; ++j) {
     put_down(sums, j, room, lane);
     __syncwarp();
@@ -250,7 +259,12 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   const int thread = int(threadIdx.x), lane = thread % 32;
   // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
   const int warp = __shfl_sync(0xffffffff, thread / 32, 0);
+  //% if gate
+  const i64 row0 = i64(work.right) * kTileM, column0 = i64(work.left) * kColumns;
+  const int own_d = warp * kWarpN / 2;  // the warp's first column of D in the tile
+  //% else
   const i64 row0 = i64(work.right) * kTileM, column0 = i64(work.left) * kTileN;
+  //% end
   const int own = warp * kWarpN;  // the warp's first column in the tile
   Sums sums = {};
   run(sums,
@@ -261,28 +275,80 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
                       work.batch * args.stride_b * kCodeBits / 8,
                   args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
                   (args.k * kCodeBits + 7) / 8, thread),
+      //% if gate
+      Reader::at(own, lane), Scaling::at(args, work.batch, int(column0) + own_d, lane), ring,
+      //% else
       Reader::at(own, lane), Scaling::at(args, work.batch, int(column0) + own, lane), ring,
+      //% end
       work.begin, work.count);
   // The ring is free when every warp has read its last stage.
   __syncthreads();
   //% if sharing != tiles
   if (!combine(sums, work, args.workspace, thread)) return;
   //% end
+  //% if gate
+  store_sums(sums, output_of(args, work.batch), row0, column0 + own_d,
+             ring + u32(warp * 8 * kRowPitch), lane);
+  //% else
   store_sums(sums, output_of(args, work.batch), row0, column0 + own,
              ring + u32(warp * 8 * kRowPitch), lane);
+  //% end
 }
+
+//% if groups
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
+  //% if gate
+  const int across = (int(args.n) + kColumns - 1) / kColumns;
+  //% else
+  const int across = (int(args.n) + kTileN - 1) / kTileN;
+  //% end
+  return TileScheduler::start(across, (int(args.m) + kTileM - 1) / kTileM,
+                              (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0);
+}
+//% end
 
 extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
+  //% if groups
+  __shared__ u32 tables[2 * kMostGroups + 1];
+  __shared__ Work work;
+  __shared__ bool any;
+  const Groups groups = Groups::at(shared_address(tables), args);
+  //% if overlaps
+  // The list may be the work of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  //% end
+  groups.read(args, int(threadIdx.x), kThreads);
+  __syncthreads();
+  if (threadIdx.x < 32) groups.count_tiles(scheduler_of(args).lefts, int(threadIdx.x));
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    TileScheduler scheduler = scheduler_of(args);
+    scheduler.groups = groups;
+    scheduler.tiles = groups.tiles_before(groups.count);
+    any = scheduler.take(work);
+  }
+  __syncthreads();
+  if (!any) return;
+  work_on(work, args_of_group(args, work.batch, work.first_row, work.rows, args.lda),
+          shared_address(shared_bytes));
+  //% else
   //% if overlaps
   // Everything before this overlaps with the end of the grid before.
   wait_for_previous_grid();
   let_next_grid_start();
   //% end
   Work work;
+  //% if gate
+  TileScheduler::start((int(args.n) + kColumns - 1) / kColumns, (int(args.m) + kTileM - 1) / kTileM,
+                       (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0)
+  //% else
   TileScheduler::start((int(args.n) + kTileN - 1) / kTileN, (int(args.m) + kTileM - 1) / kTileM,
                        (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0)
+  //% end
       .take(work);
   work_on(work, args, shared_address(shared_bytes));
+  //% end
 }

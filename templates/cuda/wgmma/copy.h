@@ -58,6 +58,27 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
   }
 }
 
+//% if k_groups
+/// As copy_rows(), of lines that end where the group's k does, at `end`. The map's second dimension
+/// is the lines of a box before the matrix's first line, its third all lines behind it: the line at
+/// which a box must end is the coordinate of the third, and what lies beyond it is outside of the
+/// second, zeros.
+template <int Rows, int Sharers>
+KILN_DEVICE void copy_lines(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int end,
+                            u32 share, u16 mask, u64 hint) {
+  constexpr int kShare = kDepth / Sharers;
+  const int first = k + int(share) * kShare, lines = max(0, min(kShare, end - first));
+  _Pragma("unroll") for (int block = 0; block < (Rows + 63) / 64; ++block) {
+    const u32 there = to + block * 64 * 128 + share * kShare * 128;
+    if constexpr (Sharers > 1)
+      tma_load_multicast_3d(there, map, barrier, row + block * 64, kShare - lines, first + lines,
+                            mask, hint);
+    else
+      tma_load_3d(there, map, barrier, row + block * 64, kShare - lines, first + lines, hint);
+  }
+}
+
+//% end
 //% if gate
 /// Lines of one block's tile of B: units of each factor's lines in turn.
 constexpr int kUnit = kSwap ? kWarpgroupRows / 2 : kRightTile / 2;
@@ -94,7 +115,7 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
       (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
 }
 
-//% if groups
+//% if row_groups
 /// Clusters' tiles across the lines of B.
 KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
   //% if gate
@@ -164,14 +185,18 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
     //% if groups && masked
     const int batch_of_a = work.batch;
     //% end
-    //% if groups && !masked
+    //% if row_groups && !masked
     constexpr int batch_of_a = 0;
     //% end
     for (int i = 0; i < work.count; ++i) {
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;
       const u32 to = shared.ring + turn.stage * kStageBytes;
+      //% if k_groups
+      const int k = work.first_k + i * kDepth, end = work.first_k + work.k;
+      //% else
       const int k = (work.begin + i) * kDepth;
+      //% end
       //% if clip
       //% if tma_scales
       mbarrier_expect(barrier, bytes + (i % kScaleStages == 0 ? kCopiedScaleBytes : 0));
@@ -228,6 +253,13 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
             batch, rank_left, same_right, kRightHint);
       }
       //% else
+      //% if k_groups
+      copy_lines<kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k, end,
+                                           rank_right, same_left, kLeftHint);
+      copy_lines<kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
+                                           work.right * kRightTile, k, end, rank_left, same_right,
+                                           kRightHint);
+      //% else
       //% if gate && swap
       copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier,
                                                            work.left * (kLeftTile / 2), k,
@@ -258,6 +290,7 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
                                                          work.right * kRightTile, k, work.batch,
                                                          rank_left, same_right, kRightHint);
+      //% end
       //% end
       //% end
       //% end

@@ -5,6 +5,12 @@
 // k is divided, combine.h.
 //% end
 
+//% if k_groups
+/// Through a shuffle: the assembler serialises wgmma in a loop on whose end the lanes of a warp may
+/// not agree.
+KILN_DEVICE int same_for_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
+
+//% end
 KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
                               const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
@@ -17,6 +23,9 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   constexpr u32 kRowOffset = 0;
   if (group == 1) named_barrier_arrive(kTurnBarrier, 256);
   for (int i = 0; scheduler.take(work); ++i) {
+    //% if k_groups
+    work.count = same_for_warp(work.count);
+    //% end
     if ((i & 1) != group) {
       turn.skip(work.count);
       continue;
@@ -37,6 +46,11 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   //% end
   //% if sharing == tiles && !alternate
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
+  //% if k_groups
+  TileScheduler ahead = scheduler;  // the first tile may be of a short group, or there is none
+  if (group > 0 && ahead.take(work))
+    mbarrier_wait(shared.full + (min(same_for_warp(work.count), kStages - 1) - 1) * 8, 0);
+  //% else
   //% if groups
   if (group > 0 && scheduler.next < scheduler.tiles)  // blocks may be left without a tile
   //% else
@@ -44,7 +58,11 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   //% end
     mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
   //% end
+  //% end
   while (scheduler.take(work)) {
+    //% if k_groups
+    work.count = same_for_warp(work.count);
+    //% end
     //% if weights
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
              TileScales::of(args, work, kRowOffset, thread));
@@ -137,9 +155,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   // The list may be the work of the grid before.
   wait_for_previous_grid();
   groups.read(args, int(threadIdx.x), kThreads);
+  //% if row_groups
   __syncthreads();
   if (group == kWarpgroups && int(threadIdx.x) < kThreads - 96)
     groups.count_tiles(tiles_across(args), int(threadIdx.x) & 31);
+  //% end
   //% end
   //% if cluster
   cluster_sync();
@@ -149,9 +169,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   //% if groups
   TileScheduler scheduler = scheduler_of(args, rank);
   scheduler.groups = groups;
+  //% if row_groups
   // Through a shuffle as well: the assembler serialises wgmma in a loop on whose end the lanes of a
   // warp may not agree.
   scheduler.tiles = __shfl_sync(0xffffffff, groups.tiles_before(groups.count), 0);
+  //% end
   //% else
   const TileScheduler scheduler = scheduler_of(args, rank);
   //% end

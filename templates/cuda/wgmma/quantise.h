@@ -126,7 +126,7 @@ KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, u32 buffer, int lan
 KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const KilnGpuArgs& args,
                             const Output& out, const KilnTensorMap* map_d, u32 buffers, i64 left,
                             i64 right, int s, int lane) {
-  //% if groups
+  //% if row_groups
   //% if masked
   const int first_row = work.batch * int(args.stride_d / args.ldd);
   //% else
@@ -149,7 +149,7 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
     fence_async_shared();
     __syncwarp();
     if (lane == 0) {
-      //% if groups
+      //% if row_groups
       store_rows(map_d, here, out, row_of(left, r), column_of(left, r), first_row);
       //% else
       tma_store_3d(map_d, here, int(column_of(left, r)), int(row_of(left, r)), work.batch);
@@ -194,9 +194,13 @@ KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
 KILN_DEVICE void store_quantised(Acc (&sums)[kSubtiles][kSums], const Work& work,
                                  const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
                                  u32 row_offset, int group, int thread) {
-  //% if groups
+  //% if row_groups
   const Output out = output_of_group(args, work.batch, work.first_row, work.rows);
-  //% else
+  //% end
+  //% if k_groups
+  const Output out = output_of_group(args, work.batch);
+  //% end
+  //% if !groups
   const Output out = output_of(args, work.batch);
   //% end
   //% if gate

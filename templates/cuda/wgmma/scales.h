@@ -61,7 +61,7 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
   if (right == kSwap) {
     i64 batch = work.batch, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
-    //% if groups && !masked
+    //% if row_groups && !masked
     // Rows of the matrix that all groups share. Scales beyond the group's meet no row that is stored.
     batch = 0;
     line += work.first_row;

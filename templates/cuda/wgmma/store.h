@@ -200,7 +200,7 @@ KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int la
 //% end
 //% end
 
-//% if store == tma && groups
+//% if store == tma && row_groups
 /// The copy engine knows where a matrix ends, not where a group does. So D's map has a dimension of
 /// as many rows as a buffer's, before D's first, and one of D's rows behind it: that row of D at
 /// which a box must end is the coordinate of the second, and what of the box lies beyond it is
@@ -252,13 +252,17 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   Output out = output_of(args, work.batch);
   find_exponents(out, args, work.batch);
   //% else
-  //% if groups
+  //% if row_groups
   const Output out = output_of_group(args, work.batch, work.first_row, work.rows);
-  //% else
+  //% end
+  //% if k_groups
+  const Output out = output_of_group(args, work.batch);
+  //% end
+  //% if !groups
   const Output out = output_of(args, work.batch);
   //% end
   //% end
-  //% if groups && store == tma
+  //% if row_groups && store == tma
   //% if masked
   const int first_row = work.batch * int(args.stride_d / args.ldd);
   //% else
@@ -302,7 +306,7 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
       fill_buffer(sums[s], chunk * (kChunk / 8), here, lane, exact);
       fence_async_shared();
       __syncwarp();
-      //% if groups
+      //% if row_groups
       if (lane == 0) {
         store_rows(map_d, here, out, row_of(l, r), column_of(l, r), first_row);
         tma_store_commit();

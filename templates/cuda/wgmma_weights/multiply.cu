@@ -12,8 +12,18 @@ constexpr int kChain = kGroupK / 16;  // of them that add up before their sums a
 //% end
 constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
 
+//% if gate
+// A warpgroup has 64 columns of B of either factor, under the same columns of D.
+constexpr int kColumns = kLeftTile / 2;        // of D in a tile
+constexpr int kFactorBytes = 64 * kCodePitch;  // of a stage's codes
+//% end
+
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  //% if gate
+  return TileScheduler::start((int(args.n) + kColumns - 1) / kColumns,
+  //% else
   return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
+  //% end
                               (int(args.m) + kRightTile - 1) / kRightTile,
                               (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
 }
@@ -34,8 +44,15 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
       const u32 to = shared.ring + turn.stage * kStageBytes;
       const int stage = work.begin + i;
       mbarrier_expect(barrier, kStageBytes);
+      //% if gate
+      // The map counts factors as batches.
+      _Pragma("unroll") for (int unit = 0; unit < 2 * kWarpgroups; ++unit)
+        tma_load_3d(to + unit * kFactorBytes, left, barrier, stage * kCodePitch,
+                    work.left * kColumns + unit / 2 * 64, work.batch * 2 + unit % 2, kLeftHint);
+      //% else
       tma_load_3d(to, left, barrier, stage * kCodePitch, work.left * kLeftTile, work.batch,
                   kLeftHint);
+      //% end
       _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
         tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
                     stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
@@ -43,24 +60,51 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
     }
 }
 
+//% if gate
+/// Scales and zero points of a lane's two columns of either factor in a tile.
+//% else
 /// Scales and zero points of a lane's two columns in a tile.
+//% end
 struct TileScales {
   Scaling scaling;
   int begin;  // first stage of the work
 
   static __device__ __forceinline__ TileScales of(const KilnGpuArgs& args, const Work& work,
                                                   u32 row_offset, int thread) {
+    //% if gate
+    const int column0 = work.left * kColumns + int(row_offset) / 2 + thread / 32 * 16;
+    //% else
     const int column0 = work.left * kLeftTile + int(row_offset) + thread / 32 * 16;
+    //% end
     return {Scaling::at(args, work.batch, column0, thread % 32), work.begin};
   }
 };
 
-//% if whole_column
+//% if gate
+KILN_DEVICE void pin_factor(Acc (&sums)[kSums]) {
+  _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[r]);
+}
+
+//% end
+//% if gate && whole_column
+/// The instructions of one stage of factor `f`; `accumulate` 0 lets its first step start anew.
+KILN_DEVICE void multiply_stage(Acc (&sums)[kSums], const CodeLane& mine, u32 stage, u64 right,
+                                const Factors& factors, int f, int accumulate) {
+  Acc(&part)[kSums] = sums;
+//% end
+//% if gate && !whole_column
+/// The products of one stage of factor `f`, group by group, scaled and added.
+KILN_DEVICE void multiply_stage(Acc (&sums)[kSums], const CodeLane& mine, u32 stage, u64 right,
+                                const Factors& factors, int f) {
+  Acc part[kSums];
+//% end
+//% if !gate && whole_column
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& mine, u32 stage,
                                 u64 right, const Factors& factors, int accumulate) {
   Acc(&part)[kSubtiles][kSums] = sums;
-//% else
+//% end
+//% if !gate && !whole_column
 /// The products of one stage, group by group, scaled and added.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& mine, u32 stage,
                                 u64 right, const Factors& factors) {
@@ -82,6 +126,21 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& m
     // The instruction that took these words has ended.
     if (step % kChain >= kFlight) wgmma_wait<kFlight - 1>();
     u32(&left)[4] = words[step % kFlight];
+    //% if gate
+    mine.decode(left, codes[read % 2], step % kReadSteps, factors.offset[f * 2][group],
+                factors.offset[f * 2 + 1][group]);
+    if (step % kChain == 0) pin_factor(part);
+    wgmma_fence();
+    wgmma_m64(part, left, right + ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4), before);
+    wgmma_commit();
+    if (step % kChain != kChain - 1) continue;
+    wgmma_wait<0>();
+    pin_factor(part);
+    //% if !whole_column
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r)
+      sums[r] += factors.scale[f * 2 + r / 2 % 2][group] * part[r];
+    //% end
+    //% else
     mine.decode(left, codes[read % 2], step % kReadSteps, factors.offset[0][group],
                 factors.offset[1][group]);
     if (step % kChain == 0) pin_all(part);
@@ -94,6 +153,7 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& m
     //% if !whole_column
     _Pragma("unroll") for (int r = 0; r < kSums; ++r)
       sums[0][r] += factors.scale[r / 2 % 2][group] * part[0][r];
+    //% end
     //% end
   }
 }
@@ -110,7 +170,12 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   //% else
   int chunk = scales.begin;
   scales.scaling.fetch(fetched, chunk);
+  //% if gate
+  _Pragma("unroll") for (int f = 0; f < 2; ++f)
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[f][r] = 0;
+  //% else
   _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[0][r] = 0;
+  //% end
   //% end
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
@@ -120,15 +185,29 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     //% end
     const u32 stage = shared.ring + turn.stage * kStageBytes;
     const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
+    //% if gate
+    _Pragma("unroll") for (int f = 0; f < 2; ++f)
+      //% if whole_column
+      multiply_stage(sums[f], mine, stage + f * kFactorBytes, right, factors, f, i);
+      //% else
+      multiply_stage(sums[f], mine, stage + f * kFactorBytes, right, factors, f);
+      //% end
+    //% else
     //% if whole_column
     multiply_stage(sums, mine, stage, right, factors, i);
     //% else
     multiply_stage(sums, mine, stage, right, factors);
     //% end
+    //% end
     release(shared.empty + turn.stage * 8, lane);
     turn.step();
   }
-  //% if whole_column
+  //% if whole_column && gate
+  _Pragma("unroll") for (int f = 0; f < 2; ++f)
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r)
+      sums[f][r] *= factors.scale[f * 2 + r / 2 % 2][0];
+  //% end
+  //% if whole_column && !gate
   _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[0][r] *= factors.scale[r / 2 % 2][0];
   //% end
 }

@@ -7,6 +7,7 @@
 
 #include "generator/families/cpu/common/host.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/space/typed_family.h"
 
@@ -34,11 +35,12 @@ const DotInstruction* row_of(const Canonical& p, const DeviceCaps& d) {
 struct AmxWeightsSizes {
   const DotInstruction& row;
   int scaled;  // elements along k whose sum is scaled at once
+  int strip;   // columns of D
 };
 
-AmxWeightsSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostAmxWeights&) {
+AmxWeightsSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& c) {
   const int along = scale_block(p.gemm.scale_b).along;
-  return {*row_of(p, d), along == 0 ? kScaledAlone : along};
+  return {*row_of(p, d), along == 0 ? kScaledAlone : along, c.mt * kTile / (gated(p.gemm) ? 2 : 1)};
 }
 
 constexpr FirstRule<HostAmxWeights> kFirst[] = {
@@ -56,10 +58,16 @@ constexpr Rule<HostAmxWeights, AmxWeightsSizes> kRules[] = {
      [](const Canonical&, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes&) {
        return c.mt >= 1 && c.nt >= 1 && c.mt * c.nt + c.mt + c.nt <= kTileCount;
      }},
-    {"kc is a multiple of a group (128 where a column is one), nc of 16*mt and mc of 16*nt",
+    {"a gate needs an even mt",
+     [](const Canonical& p, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes&) {
+       return !gated(p.gemm) || c.mt % 2 == 0;
+     }},
+    {"kc is a multiple of a group (128 where a column is one), nc of 16*mt (with a gate 8*mt) and "
+     "mc "
+     "of 16*nt",
      [](const Canonical&, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes& w) {
-       return c.kc >= w.scaled && c.kc % w.scaled == 0 && c.nc >= c.mt * kTile &&
-              c.nc % (c.mt * kTile) == 0 && c.mc >= c.nt * kTile && c.mc % (c.nt * kTile) == 0;
+       return c.kc >= w.scaled && c.kc % w.scaled == 0 && c.nc >= w.strip && c.nc % w.strip == 0 &&
+              c.mc >= c.nt * kTile && c.mc % (c.nt * kTile) == 0;
      }},
     {"parallel is none, n, or batch with 2 or more products",
      [](const Canonical& p, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes&) {
@@ -84,11 +92,14 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
   }
   const int scaled = sizes_of(p, d, {}).scaled;
-  for (const auto& [mt, nt] : {std::array{2, 2}, {3, 1}, {1, 3}, {2, 1}, {1, 2}, {1, 1}})
+  const int factors = gated(p.gemm) ? 2 : 1;
+  for (const auto& [mt, nt] : {std::array{2, 2}, {3, 1}, {1, 3}, {2, 1}, {1, 2}, {1, 1}}) {
+    if (mt % factors != 0) continue;
     for (const int kc : within({512, 1024, 2048, 4096}, p.gemm.k, scaled))
-      for (const int nc : within({64, 256, 1024}, p.gemm.n, mt * kTile))
+      for (const int nc : within({64, 256, 1024}, p.gemm.n, mt * kTile / factors))
         for (const int mc : within({64, 128, 256, 512}, p.gemm.m, nt * kTile))
           for (const Parallel way : ways) visit(HostAmxWeights{Isa::amx, mt, nt, kc, nc, mc, way});
+  }
 }
 
 Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& h,
@@ -110,7 +121,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmxWeig
   add("kNv", h.nt, "vectors across it");
   add("kPanelStep", kTile, "rows of a panel of A are a multiple of this");
   add("kColumnSums", 0, "rows of column sums behind a panel");
-  host::add_shares(out, h.parallel, h.nt * kTile, h.mt * kTile, w.row.group);
+  host::add_shares(out, h.parallel, h.nt * kTile, w.strip, w.row.group);
   auto& v = out.values;
   for (const char* other : {"b_packed", "column_sums", "left_signed", "right_signed"})
     v[other] = "0";
@@ -126,7 +137,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& h,
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
   const auto rate = host::rates(d, Isa::amx);
   const int bits = bits_of(g.b.dtype), height = h.mt * kTile, width = h.nt * kTile;
-  double n = double(g.n), batch = double(g.batch);
+  double n = double(g.columns_of_b()), batch = double(g.batch);
   if (h.parallel == Parallel::n)
     n = std::min(n, std::ceil(std::ceil(n / height) / threads) * height);
   if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
@@ -134,7 +145,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& h,
   const double strips = std::ceil(n / height), across = std::ceil(m / width);
   const double steps = std::ceil(k / kStep), parts = std::ceil(k / w.scaled);
   const double mc = std::min<double>(h.mc, m), kc = std::min<double>(h.kc, k),
-               nc = std::min<double>(h.nc, n);
+               nc = std::min<double>(double(h.nc) * height / w.strip, n);
   // Panels of A stream from L2, where a block of them is to stay.
   const double held = mc * kc * 2 + mc * nc * 4;
   const double far = held > 0.7 * d.l2_bytes ? 2 : 1;
@@ -172,12 +183,13 @@ constexpr TypedFamily<HostAmxWeights, AmxWeightsSizes> kRow{
           return host::division(c.mc, c.nc, c.kc, Inner::rows, c.parallel);
         },
     .tile =
-        [](const Canonical& p, const HostAmxWeights& c, const AmxWeightsSizes&) {
-          return host::tile_of(p, {c.nt * kTile, c.mt * kTile, c.kc, c.mc, c.nc});
+        [](const Canonical& p, const HostAmxWeights& c, const AmxWeightsSizes& w) {
+          return host::tile_of(p, {c.nt * kTile, w.strip, c.kc, c.mc, c.nc});
         },
     .summation = summation,
     .flushed_by = [](const Gemm&, const DeviceCaps&, const HostAmxWeights&) { return 0x1p-126; },
     .flags = [](const DeviceCaps& d, const HostAmxWeights& c) { return host::flags(c.isa, d); },
+    .computes_gates = [](const Gemm&) { return true; },
     .takes_weights = has_weights,
     .computes_groups = [](const Gemm&) { return true; }};
 

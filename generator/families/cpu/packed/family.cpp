@@ -234,7 +234,7 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostPacked& c) { return c.widen ? 0 : host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostPacked& c) { return host::flags(c.isa, d); },
-    .computes_gates = [](const Gemm& g) { return !has_weights(g); },
+    .computes_gates = [](const Gemm&) { return true; },
     .takes_weights = has_weights,
     .computes_groups = [](const Gemm&) { return true; }};
 

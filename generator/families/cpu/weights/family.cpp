@@ -7,6 +7,7 @@
 
 #include "generator/families/cpu/common/host.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/space/typed_family.h"
 
@@ -35,13 +36,20 @@ struct WeightsSizes {
   int along;     // codes that share a scale; 0: a whole column
   bool several;  // groups in a chunk, not chunks in a group
   bool table;    // codes are indices of a vector of numbers
+  int columns;   // of D in a tile
 };
 
 WeightsSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostWeights& c) {
   const auto& row = *row_of(p, d, c);
   const int bits = bits_of(p.gemm.b.dtype), along = scale_block(p.gemm.scale_b).along;
   const int lanes = row.vector_bytes / row.acc_bytes, chunk = row.vector_bytes * 8 / bits;
-  return {row, lanes, chunk, along, along > 0 && along < chunk, c.isa == Isa::avx512 && bits == 4};
+  return {row,
+          lanes,
+          chunk,
+          along,
+          along > 0 && along < chunk,
+          c.isa == Isa::avx512 && bits == 4,
+          c.nr / (gated(p.gemm) ? 2 : 1)};
 }
 
 constexpr FirstRule<HostWeights> kFirst[] = {
@@ -60,6 +68,10 @@ constexpr Rule<HostWeights, WeightsSizes> kRules[] = {
        if (!c.pairs) return true;
        return w.table &&
               (p.gemm.zero == Zero::none || (p.gemm.zero == Zero::integer && !w.several));
+     }},
+    {"a gate needs an even nr",
+     [](const Canonical& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
+       return !gated(p.gemm) || c.nr % 2 == 0;
      }},
     {"mr and nr are at least 1, and accumulators, the sums of a chunk and codes fit the registers",
      [](const Canonical&, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
@@ -82,10 +94,11 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     ways.push_back(Parallel::n);
     if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
   }
+  const int factors = gated(p.gemm) ? 2 : 1;
   for (const Isa isa : host::isas(d))
     for (const bool pairs : {false, true})
       for (int mr = 1; mr <= std::clamp<std::int64_t>(p.gemm.m, 1, 8); ++mr)
-        for (int nr = 1; nr <= 8; ++nr)
+        for (int nr = factors; nr <= 8; nr += factors)
           for (const bool ahead : {false, true})
             for (const Parallel way : ways) visit(HostWeights{isa, pairs, mr, nr, ahead, way});
 }
@@ -111,7 +124,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostWeights
   // Elsewhere the table's numbers are less the zero point.
   v["subtract"] = value_of(g.zero != Zero::none && (!w.table || w.several));
   v["ahead"] = value_of(h.ahead);
-  host::add_shares(out, h.parallel, h.mr, h.nr, w.row.group);
+  host::add_shares(out, h.parallel, h.mr, w.columns, w.row.group);
   return out;
 }
 
@@ -120,7 +133,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostWeights& h,
   const Gemm& g = p.gemm;
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
   const auto rate = host::rates(d, h.isa);
-  double n = double(g.n), batch = double(g.batch);
+  double n = double(g.columns_of_b()), batch = double(g.batch);
   if (h.parallel == Parallel::n) n = std::min(n, std::ceil(std::ceil(n / h.nr) / threads) * h.nr);
   if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
   const double k = double(g.k), tiles = std::ceil(double(g.m) / h.mr) * std::ceil(n / h.nr);
@@ -171,13 +184,14 @@ constexpr TypedFamily<HostWeights, WeightsSizes> kRow{
         [](const HostWeights& c) { return host::division(0, 0, 0, Inner::rows, c.parallel); },
     .tile =
         [](const Canonical& p, const HostWeights& c, const WeightsSizes& w) {
-          return host::tile_of(p, {c.mr, c.nr, w.chunk, 0, 0, 1, 0});
+          return host::tile_of(p, {c.mr, w.columns, w.chunk, 0, 0, 1, 0});
         },
     .summation = summation,
     .fallback = fallback,
     .flushed_by = [](const Gemm&, const DeviceCaps&,
                      const HostWeights& c) { return c.pairs ? 0x1p-126 : 0; },
     .flags = [](const DeviceCaps& d, const HostWeights& c) { return host::flags(c.isa, d); },
+    .computes_gates = [](const Gemm&) { return true; },
     .takes_weights = has_weights,
     .computes_groups = [](const Gemm&) { return true; }};
 

@@ -107,7 +107,9 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["mx_scales"] = "0";
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   v["zeros"] = "0";
-  v["groups"] = value_of(g.grouping != Grouping::none);
+  v["groups"] = value_of(grouped(g));
+  v["row_groups"] = value_of(grouped(g) && g.grouping != Grouping::k);
+  v["k_groups"] = value_of(g.grouping == Grouping::k);
   v["masked"] = value_of(g.grouping == Grouping::masked);
   v["scale_d"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.scale_d)];
   if (g.scale_d != Scale::none)
@@ -128,7 +130,8 @@ void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing, A
   to["summed"] = value_of(sharing == Sharing::summed);
   to["group_along"] = name(along);
   to["cluster"] = value_of(cluster_blocks > 1);
-  to["batched"] = value_of(gemm.batch > 1 && !grouped(gemm));
+  // Groups of k have as many tiles each, as batches do.
+  to["batched"] = value_of(gemm.batch > 1 && (!grouped(gemm) || gemm.grouping == Grouping::k));
 }
 
 Packed packed(std::int64_t length, std::int64_t lines, std::int64_t batch, DType type,

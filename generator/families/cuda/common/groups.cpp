@@ -12,9 +12,12 @@ int room_for_groups(const Gemm& gemm) {
   return kMostGroups;
 }
 
-void add_groups(Parameters& to, const Gemm& gemm, std::int64_t tile) {
+void add_groups(Parameters& to, const Gemm& gemm, std::int64_t tile, std::int64_t depth) {
   if (!grouped(gemm)) return;
-  to.constants.push_back(number("kGroupRows", tile, "rows of A in a tile, of a cluster if any"));
+  if (gemm.grouping == Grouping::k)
+    to.constants.push_back(number("kGroupDepth", depth, "k of one stage"));
+  else
+    to.constants.push_back(number("kGroupRows", tile, "rows of A in a tile, of a cluster if any"));
   to.constants.push_back(
       number("kMostGroups", room_for_groups(gemm), "room in the tables of groups"));
 }

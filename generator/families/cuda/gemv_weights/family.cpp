@@ -6,10 +6,13 @@
 #include <array>
 #include <cmath>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/common/weights.h"
 #include "generator/families/cuda/gemv_weights/config.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
+#include "generator/problem/groups.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::gemv_weights {
@@ -17,24 +20,27 @@ namespace {
 
 using C = CudaGemvWeights;
 
-constexpr std::array<std::string_view, 15> kFiles{
+constexpr std::array<std::string_view, 18> kFiles{
     "cuda/common/abi.h",     "cuda/common/types.h",        "cuda/common/convert_ptx.h",
     "cuda/common/convert.h", "cuda/common/epilogue.h",     "cuda/common/grid_ptx.h",
     "cuda/common/mma_ptx.h", "cuda/weights/decode_ptx.h",  "cuda/gemv_weights/read_ptx.h",
     "cuda/weights/decode.h", "cuda/weights/pairs.h",       "cuda/weights/scaling.h",
-    "cuda/gemv/store.h",     "cuda/gemv_weights/source.h", "cuda/gemv_weights/gemv_weights.cu"};
+    "cuda/gemv/store.h",     "cuda/common/groups_ptx.h",   "cuda/common/group_args.h",
+    "cuda/common/groups.h",  "cuda/gemv_weights/source.h", "cuda/gemv_weights/gemv_weights.cu"};
 
 struct Sizes {
   int code_bits, along;  // elements of k that share a scale; 0: a whole column
   int read;              // bytes of codes that a lane reads at once
   int chunk;             // k whose scales are fetched together
   int tiles_m, tiles_n;  // of 16 columns and of 8 rows of D
+  int columns;           // of D in a tile
   int words;             // registers of a lane's codes of a chunk and 8 columns
   int registers;         // an estimate, of one thread
   int blocks;            // that fit one SM
   bool overlaps;         // grids may begin while the one before them ends
   std::int64_t chunks;   // of all of k
   std::int64_t grid;
+  std::int64_t table_bytes;  // of groups
 };
 
 /// A quad of lanes reads neighbouring codes of a column, which meet in one instruction: no more
@@ -62,6 +68,7 @@ Sizes sizes_of(const Canonical& p, const DeviceCaps& d, const C& c) {
   w.chunk = std::max(w.along, 4 * w.read * 8 / w.code_bits);
   w.tiles_m = c.tile_n / 16;
   w.tiles_n = c.tile_m / 8;
+  w.columns = c.tile_n / (gated(g) ? 2 : 1);
   w.words = w.chunk * w.code_bits / 8 / 4 / 4;
   w.registers = registers_of(g, c, w);
   // Each of an SM's quarters has registers of its own.
@@ -70,7 +77,8 @@ Sizes sizes_of(const Canonical& p, const DeviceCaps& d, const C& c) {
       std::min<std::int64_t>(4 * of_quarter, d.gpu.threads_unit / 32) / c.warps, 1, 32));
   w.overlaps = d.gpu.sm >= 90;
   w.chunks = ceil_div(g.k, w.chunk);
-  w.grid = ceil_div(g.m, c.tile_m) * ceil_div(g.n, c.tile_n) * g.batch;
+  w.grid = tiles_of_rows(g, c.tile_m) * ceil_div(g.n, w.columns);
+  w.table_bytes = bytes_of_tables(room_for_groups(g));
   return w;
 }
 
@@ -103,9 +111,10 @@ constexpr Rule<C, Sizes> kRules[] = {
      [](const Canonical&, const DeviceCaps& d, const C& c, const Sizes& w) {
        return w.registers <= std::min(255, d.gpu.registers_unit / (32 * c.warps));
      }},
-    {"sums of all warps fit 47 KiB",
-     [](const Canonical&, const DeviceCaps&, const C& c, const Sizes&) {
-       return c.warps * c.tile_m * (c.tile_n + 1) * 4 <= (47 << 10);
+    {"sums of all warps, and the tables of at most 4096 groups, fit 47 KiB",
+     [](const Canonical& p, const DeviceCaps&, const C& c, const Sizes& w) {
+       return (!grouped(p.gemm) || p.gemm.batch <= kMostGroups) &&
+              c.warps * c.tile_m * (c.tile_n + 1) * 4 + w.table_bytes <= (47 << 10);
      }},
     {"blocks, scales, m, n, k and a tile's bytes fit 31 bits",
      [](const Canonical& p, const DeviceCaps&, const C& c, const Sizes& w) {
@@ -114,18 +123,25 @@ constexpr Rule<C, Sizes> kRules[] = {
        const std::int64_t groups = w.along == 0 ? 1 : g.k / w.along;
        const std::int64_t ahead = std::int64_t{w.chunk} * c.warps * (c.ahead + 1);
        return w.grid < most && g.m < most - 512 && g.n < most - 512 && g.k < most - ahead &&
-              double(g.batch) * double(g.n) * double(groups) < double(most) &&
+              double(g.batch) * double(g.columns_of_b()) * double(groups) < double(most) &&
               g.lda() * size_of(g.a.dtype) < most / c.tile_m &&
               g.ldb() * w.code_bits / 8 < most / c.tile_n;
      }}};
 
+/// Rows of a product; of groups as many as are expected.
+double rows_of(const Gemm& g) {
+  if (g.grouping == Grouping::rows) return std::ceil(double(g.m) / double(g.batch));
+  return g.grouping == Grouping::masked ? expected_rows_of(g) : double(g.m);
+}
+
 void enumerate(const Canonical& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
   if (!has_weights(p.gemm)) return;
+  const double rows = rows_of(p.gemm);
   for (const int tile_m : {8, 16, 32}) {
     // More rows would read the weights again.
-    if (p.gemm.m > tile_m && tile_m < 32) continue;
-    if (p.gemm.m > 32 || (tile_m > 8 && tile_m / 2 >= p.gemm.m)) continue;
+    if (rows > tile_m && tile_m < 32) continue;
+    if (rows > 32 || (tile_m > 8 && tile_m / 2 >= rows)) continue;
     for (const int tile_n : {16, 32, 64})
       for (const int warps : {1, 2, 4, 8, 16})
         for (const int ahead : {1, 2, 3, 4, 6, 8})
@@ -156,6 +172,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const C& c, const
   add("kWarps", c.warps, "of a block, which share k");
   add("kAhead", c.ahead, "chunks on their way to a warp");
   add("kBlocks", w.blocks, "that are to fit one SM");
+  add_groups(out, p.gemm, c.tile_m);
   out.values["matrix"] = value_of(true);
   out.values["overlaps"] = value_of(w.overlaps);
   return out;
@@ -184,7 +201,10 @@ double issued(const Gemm& g, const Sizes& w) {
 double predict(const Canonical& p, const DeviceCaps& d, const C& c, const Sizes& w) {
   const Gemm& g = p.gemm;
   const double ghz = 0.9 * (d.ghz > 0 ? d.ghz : 1.5), units = std::max(1, d.compute_units);
-  const double per_unit = std::ceil(double(w.grid) / units);
+  const double blocks = grouped(g) ? std::max(1.0, rows_of(g) / c.tile_m + 0.5) * double(g.batch) *
+                                         double(ceil_div(g.n, w.columns))
+                                   : double(w.grid);
+  const double per_unit = std::ceil(blocks / units);
   const double resident = std::clamp(per_unit, 1.0, double(w.blocks));
   const double mine = std::ceil(double(w.chunks) / c.warps);  // chunks of a warp
   const double chunk_bytes = double(c.tile_n) * w.chunk * w.code_bits / 8;
@@ -222,10 +242,12 @@ constexpr TypedFamily<C, Sizes> kRow{.vendor = Vendor::nvidia,
                                      .launch = launch,
                                      .tile =
                                          [](const Canonical&, const C& c, const Sizes& w) {
-                                           return Tile{c.tile_m, c.tile_n, w.chunk * c.warps};
+                                           return Tile{c.tile_m, w.columns, w.chunk * c.warps};
                                          },
                                      .summation = summation,
-                                     .takes_weights = has_weights};
+                                     .computes_gates = [](const Gemm&) { return true; },
+                                     .takes_weights = has_weights,
+                                     .computes_groups = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "generator/families/cuda/mma/sizes.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::cuda {
 namespace {
@@ -71,7 +72,8 @@ double mma_ns(const Canonical& p, const DeviceCaps& d, const CudaMma& c, const M
   const Gemm& g = p.gemm;
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 1.5), units = std::max(1, d.compute_units);
   const double blocks = double(w.tiles) * c.splits;
-  const double stages = double(ceil_div(w.stages_of_k, c.splits));
+  const double stages = g.grouping == Grouping::k ? stages_of_tile(g, c.block_k)
+                                                  : double(ceil_div(w.stages_of_k, c.splits));
   // Full waves on all SMs, then the last wave with fewer blocks an SM.
   const int resident =
       static_cast<int>(std::clamp(std::ceil(blocks / units), 1.0, double(w.blocks)));
@@ -85,8 +87,8 @@ double mma_ns(const Canonical& p, const DeviceCaps& d, const CudaMma& c, const M
     cycles += 2500 + double(c.block_m) * c.block_n * size_of(g.accumulator) * (parts + 1) / 40;
   }
   const double bytes =
-      double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
-                         double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype) +
+      double(g.batch) * (double(g.m) * k_of_product(g) * size_of(g.a.dtype) +
+                         double(g.columns_of_b()) * k_of_product(g) * size_of(g.b.dtype) +
                          double(g.m) * double(g.n) * size_of(g.d.dtype));
   const double memory = bytes / (0.8 * std::max(1, d.gpu.memory_gbs));
   const double work = cycles / ghz;

@@ -263,7 +263,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c
     add("kSumRegisters", w.consumer_registers, "of a thread that multiplies");
   }
   add("kStoreWidth", std::gcd(together, run), "elements of D stored at once");
-  cuda::add_groups(out, p.gemm, c.block_m);
+  cuda::add_groups(out, p.gemm, c.block_m, c.block_k);
   add("kGroup", c.group, "rows of tiles in a band of the rasterization");
   if (c.sharing != Sharing::tiles)
     add("kCounterBytes", w.zeroed_bytes, "front of the workspace, counters of tiles");

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "generator/families/cuda/simt/sizes.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::cuda {
 namespace {
@@ -70,7 +71,8 @@ double simt_ns(const Canonical& p, const DeviceCaps& d, const CudaSimt& c, const
   const double together = std::clamp(std::ceil(whole), 1.0, double(c.resident));
   const double rounds =
       c.sharing == Sharing::stream ? whole / together + 0.05 : std::ceil(whole / together);
-  const double passes = double(w.passes) / (c.sharing == Sharing::split ? c.splits : 1);
+  const double passes =
+      stages_of_tile(g, std::max(1, c.block_k)) / (c.sharing == Sharing::split ? c.splits : 1);
   const double busy = std::max(1.0, together * warps / 4);  // warps of a scheduler
   // A single warp waits for its own multiply-adds.
   const double step = step_cycles(p, d, c, w) * (busy < 2 ? 1.25 : 1.0) * busy;
@@ -81,10 +83,10 @@ double simt_ns(const Canonical& p, const DeviceCaps& d, const CudaSimt& c, const
   }
   const double tile_bytes =
       double(c.block_m) * size_of(g.a.dtype) + double(c.block_n) * size_of(g.b.dtype);
-  const double from_l2 = double(w.tiles) * double(g.k) * tile_bytes / 4500;
+  const double from_l2 = double(w.tiles) * k_of_product(g) * tile_bytes / 4500;
   const double bytes =
-      double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
-                         double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype) +
+      double(g.batch) * (double(g.m) * k_of_product(g) * size_of(g.a.dtype) +
+                         double(g.columns_of_b()) * k_of_product(g) * size_of(g.b.dtype) +
                          double(g.m) * double(g.n) * size_of(g.d.dtype));
   const double memory = bytes / (0.8 * std::max(1, d.gpu.memory_gbs));
   return 3500 + std::max({cycles / ghz, from_l2, memory}) + rounds * 300;

@@ -5,8 +5,10 @@
 #include <array>
 #include <bit>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/weights/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/groups.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::weights {
@@ -15,13 +17,14 @@ namespace {
 using cuda::weights_sizes;
 using cuda::WeightsSizes;
 
-constexpr std::array<std::string_view, 23> kFiles{
+constexpr std::array<std::string_view, 26> kFiles{
     "cuda/common/abi.h",          "cuda/common/types.h",      "cuda/common/convert_ptx.h",
     "cuda/common/convert.h",      "cuda/common/epilogue.h",   "cuda/common/banks.h",
     "cuda/common/ampere_ptx.h",   "cuda/common/grid_ptx.h",   "cuda/common/mma_ptx.h",
     "cuda/weights/decode_ptx.h",  "cuda/weights/store_ptx.h", "cuda/weights/decode.h",
     "cuda/weights/pairs.h",       "cuda/weights/copy.h",      "cuda/weights/scaling.h",
-    "cuda/weights/store.h",       "cuda/mma/finish.h",        "cuda/common/tile_scheduler.h",
+    "cuda/weights/store.h",       "cuda/mma/finish.h",        "cuda/common/groups_ptx.h",
+    "cuda/common/group_args.h",   "cuda/common/groups.h",     "cuda/common/tile_scheduler.h",
     "cuda/common/partials_ptx.h", "cuda/common/partials.h",   "cuda/mma/combine_ptx.h",
     "cuda/mma/combine.h",         "cuda/weights/weights.cu"};
 
@@ -69,7 +72,11 @@ constexpr Rule<CudaWeights, WeightsSizes> kRules[] = {
      }},
     {"stages fit shared memory",
      [](const Canonical&, const DeviceCaps& d, const CudaWeights&, const WeightsSizes& w) {
-       return w.shared_bytes <= d.gpu.shared_block_bytes - 1024;
+       return w.shared_bytes + w.table_bytes <= d.gpu.shared_block_bytes - 1024;
+     }},
+    {"groups: no splits, and at most 4096 of them",
+     [](const Canonical& p, const DeviceCaps&, const CudaWeights& c, const WeightsSizes&) {
+       return !grouped(p.gemm) || (c.splits == 1 && p.gemm.batch <= cuda::kMostGroups);
      }},
     {"splits is 1 to 64, at most the stages of k",
      [](const Canonical&, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
@@ -87,7 +94,7 @@ constexpr Rule<CudaWeights, WeightsSizes> kRules[] = {
        return w.tiles * c.splits < most / 2 && w.stages_of_k * c.splits < most &&
               cuda::band_fits(c.group, ceil_div(g.m, c.tile_m)) && g.m < most - 512 &&
               g.n < most - 512 && g.k < most - 512 &&
-              double(g.batch) * double(g.n) * double(groups) < double(most);
+              double(g.batch) * double(g.columns_of_b()) * double(groups) < double(most);
      }},
     {"k/splits elements are less than 1 GiB",
      [](const Canonical& p, const DeviceCaps&, const CudaWeights& c, const WeightsSizes&) {
@@ -99,6 +106,7 @@ void visit_splits(const Canonical& p, const DeviceCaps& d, CudaWeights c,
                   const std::function<void(const Config&)>& visit) {
   c.splits = 1;
   visit(c);
+  if (grouped(p.gemm)) return;
   const auto w = weights_sizes(p, d, c);
   const std::int64_t room = std::int64_t{w.blocks} * std::max(1, d.compute_units);
   for (const int splits : {2, 3, 4, 6, 8, 12, 16, 32}) {
@@ -126,7 +134,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     // A tile much wider than the problem computes nothing but zeros.
     if (tile_m > 8 && tile_m / 2 >= p.gemm.m) continue;
     for (const int tile_n : {32, 64, 128, 256}) {
-      if (tile_n > 32 && tile_n / 2 >= p.gemm.n) continue;
+      if (tile_n > 32 && tile_n / 2 >= p.gemm.columns_of_b()) continue;
       for (const int warps : {2, 4, 8}) {
         if (tile_n < 16 * warps || tile_n > 64 * warps) continue;
         for (const int group : {8, 16})
@@ -177,12 +185,14 @@ constexpr TypedFamily<CudaWeights, WeightsSizes> kRow{
     .predict_ns = cuda::weights_ns,
     .launch = launch,
     .tile =
-        [](const Canonical&, const CudaWeights& c, const WeightsSizes&) {
-          return Tile{c.tile_m, c.tile_n, c.block_k};
+        [](const Canonical&, const CudaWeights& c, const WeightsSizes& w) {
+          return Tile{c.tile_m, w.columns, c.block_k};
         },
     .summation = summation,
     .plain = plain,
-    .takes_weights = has_weights};
+    .computes_gates = [](const Gemm&) { return true; },
+    .takes_weights = has_weights,
+    .computes_groups = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 
 #include "generator/families/cuda/common/weights.h"
 #include "generator/families/cuda/weights/sizes.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::cuda {
 namespace {
@@ -41,13 +42,22 @@ double stage_cycles(const Canonical& p, const DeviceCaps& d, const WeightsSizes&
   return std::pow(sum, 0.25) + 120.0 / resident;
 }
 
+/// Blocks that have work; of groups as many as are expected, half of the last tile of each being
+/// empty.
+double blocks_of(const Gemm& g, const WeightsSizes& w, const CudaWeights& c) {
+  if (!grouped(g)) return double(w.grid);
+  const double rows =
+      g.grouping == Grouping::rows ? double(g.m) / double(g.batch) : expected_rows_of(g);
+  return std::max(1.0, rows / c.tile_m + 0.5) * double(g.batch) * double(ceil_div(g.n, w.columns));
+}
+
 }  // namespace
 
 double weights_ns(const Canonical& p, const DeviceCaps& d, const CudaWeights& c,
                   const WeightsSizes& w) {
   const Gemm& g = p.gemm;
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 1.5), units = std::max(1, d.compute_units);
-  const double blocks = double(w.grid);
+  const double blocks = blocks_of(g, w, c);
   const double stages = double(ceil_div(w.stages_of_k, c.splits));
   const int resident =
       static_cast<int>(std::clamp(std::ceil(blocks / units), 1.0, double(w.blocks)));

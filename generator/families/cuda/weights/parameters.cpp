@@ -1,7 +1,9 @@
 // What a config of cuda_weights becomes in its source: constants, macros, choices.
+#include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/common/weights.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/families/cuda/weights/sizes.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::cuda {
 namespace {
@@ -43,6 +45,7 @@ Parameters weights_parameters(const Canonical& p, const DeviceCaps& d, const Cud
   add_weights(out, g);
   out.constants.push_back({"using", "Fragment", "u32", "a register of an operand"});
   add_sizes(out, w, c);
+  add_groups(out, g, c.tile_m);
   // What is multiplied are numbers of A's type.
   Gemm numbers = g;
   numbers.b.dtype = g.a.dtype;
@@ -58,6 +61,8 @@ Parameters weights_parameters(const Canonical& p, const DeviceCaps& d, const Cud
   v["async"] = value_of(w.async);
   v["overlaps"] = value_of(w.overlaps);
   add_tile_scheduler(v, g, c.sharing());
+  // D is computed transposed.
+  v["groups_right"] = value_of(grouped(g));
   for (const char* other : {"double", "short_runs", "tf32"}) v[other] = "0";
   return out;
 }

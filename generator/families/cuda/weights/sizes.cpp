@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::cuda {
 namespace {
@@ -22,7 +25,7 @@ void add_registers(WeightsSizes& w, const Canonical& p, const DeviceCaps& d) {
   const int offsets = g.a.dtype == fp16 && w.code_bits == 4 ? 2 : 1;
   const int each = g.zero == Zero::none ? 2 : 3 + offsets + (rest ? 2 : 0);
   const int factors = w.tiles_m * 2 * ((grouped ? w.decode_k / w.along : 1) * each + 1);
-  const bool smooth = g.epilogue.activation > Activation::relu;
+  const bool smooth = g.epilogue.activation > Activation::relu || g.epilogue.gate > Gate::relu;
   // Elements of A on their way: a lane's reads of 4-bit codes meet twice as many.
   const int left = w.at_once * (w.code_bits == 4 ? 2 : 0);
   // The assembler keeps elements of A, and the addresses of later ones, across groups.
@@ -33,7 +36,7 @@ void add_registers(WeightsSizes& w, const Canonical& p, const DeviceCaps& d) {
   const std::int64_t by_registers =
       d.gpu.registers_unit / (round_up(w.registers, 8) * std::int64_t{w.threads});
   // The driver keeps 1 KB of shared memory for itself in every block.
-  const std::int64_t by_shared = d.gpu.shared_unit_bytes / (w.shared_bytes + 1024);
+  const std::int64_t by_shared = d.gpu.shared_unit_bytes / (w.shared_bytes + w.table_bytes + 1024);
   const std::int64_t by_threads = d.gpu.threads_unit / w.threads;
   w.blocks = static_cast<int>(
       std::clamp<std::int64_t>(std::min({by_registers, by_shared, by_threads}), 1, 8));
@@ -61,6 +64,7 @@ WeightsSizes weights_sizes(const Canonical& p, const DeviceCaps& d, const CudaWe
   w.decode_k = w.along == 0 ? std::min(128, c.block_k) : std::max(256 / w.code_bits, w.along);
   w.tiles_m = c.tile_n / 16 / c.warps;
   w.tiles_n = c.tile_m / 8;
+  w.columns = c.tile_n / (gated(g) ? 2 : 1);
   // Chains of products enough to cover their latency; fewer where registers also keep numbers.
   const int chains = w.tiles_n * w.tiles_m <= 8 ? 8 : 4;
   w.at_once = std::min(w.tiles_n, std::max(1, chains / std::max(1, w.tiles_m)));
@@ -79,8 +83,9 @@ WeightsSizes weights_sizes(const Canonical& p, const DeviceCaps& d, const CudaWe
   // After the main loop accumulators pass through the same memory, 8 rows of a warp at a time.
   const std::int64_t exchange_bytes = std::int64_t{c.warps} * 8 * (w.tiles_m * 16 * 4 + 16);
   w.shared_bytes = std::max(c.stages * w.stage_bytes, exchange_bytes);
+  w.table_bytes = bytes_of_tables(room_for_groups(g));
   add_registers(w, p, d);
-  w.tiles = ceil_div(g.m, c.tile_m) * ceil_div(g.n, c.tile_n) * g.batch;
+  w.tiles = tiles_of_rows(g, c.tile_m) * ceil_div(g.n, w.columns);
   w.stages_of_k = ceil_div(g.k, c.block_k);
   w.grid = w.tiles * c.splits;
   if (c.splits > 1)

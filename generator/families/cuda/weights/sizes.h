@@ -15,6 +15,7 @@ struct WeightsSizes {
   int along;             // elements of k that share a scale; 0: a whole column
   int decode_k;          // of codes that a warp decodes together
   int tiles_m, tiles_n;  // of 16 columns and of 8 rows of D, of a warp
+  int columns;           // of D in a block's tile
   int at_once;           // tiles of 8 rows whose sums wait for a scale together
   int pitch_a, pitch_b;  // bytes of a line in a stage
   Exchange exchange_a, exchange_b;
@@ -26,7 +27,8 @@ struct WeightsSizes {
   int registers;    // an estimate, of one thread
   int blocks;       // that fit one SM
   std::int64_t stage_bytes, shared_bytes;
-  std::int64_t tiles;  // of D, in all batches
+  std::int64_t table_bytes;  // of groups, beside the ring
+  std::int64_t tiles;        // of D, in all batches
   std::int64_t stages_of_k;
   std::int64_t grid;  // blocks
   std::int64_t workspace_bytes;

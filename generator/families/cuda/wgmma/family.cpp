@@ -112,6 +112,11 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
        return !grouped(p.gemm) || (c.sharing == Sharing::tiles && !c.halves && !c.pack_a &&
                                    !c.pack_b && !c.clip && p.gemm.batch <= cuda::kMostGroups);
      }},
+    {"groups of k: neither A nor B is k-major",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma&) {
+       // A copy ends with a group's lines, of which k must be the number.
+       return p.gemm.grouping != Grouping::k || (!p.a_k_major && !p.b_k_major);
+     }},
     {"gate: B's factors, two matrices to TMA, are whole tiles' halves",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
        return !gated(p.gemm) || factors_fit(p, c);

@@ -28,6 +28,15 @@ void see_factors(MapLines& lines, const WgmmaSizes& w, const WgmmaSizes::Side& s
   lines.box_lines = (c.swap ? w.warpgroup_rows : c.right) / 2;
 }
 
+/// The second dimension becomes a box's lines, the third all of k, as the copies of
+/// templates/cuda/wgmma/copy.h want them that end with a group.
+void end_with_groups(MapLines& lines) {
+  lines.offset -= lines.box_lines * lines.pitch;
+  lines.batch = lines.lines + 1;  // one more, where the last group ends
+  lines.stride = lines.pitch;
+  lines.lines = lines.box_lines;
+}
+
 TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm& g,
                      const CudaWgmma& c, int tile, int sharers, BoxEnd end = BoxEnd::with_tile) {
   const std::int64_t size = size_of(s.type);
@@ -45,11 +54,12 @@ TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm&
   if (const std::int64_t rest = s.rows % lines.box_lines; rest != 0 && end == BoxEnd::with_rows)
     lines.box_lines = static_cast<int>(rest);
   if (s.factors) see_factors(lines, w, s, g, c);
+  if (g.grouping == Grouping::k) end_with_groups(lines);
   return tensor_map(lines);
 }
 
-/// With groups the second dimension is a box's rows, the third all of D's, as store_rows() of
-/// templates/cuda/wgmma/store.h wants them.
+/// With groups of rows the second dimension is a box's rows, the third all of D's, as store_rows()
+/// of templates/cuda/wgmma/store.h wants them.
 TensorMapSpec map_of_d(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
   const std::int64_t size = size_of(g.d.dtype), pitch = g.d.ld * size;
   const int rows = c.swap ? w.chunk : 16;
@@ -63,7 +73,7 @@ TensorMapSpec map_of_d(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
                  .stride = g.d.batch_stride * size,
                  .box_length = c.swap ? 16 : w.chunk,
                  .box_lines = rows};
-  if (grouped(g)) {
+  if (grouped(g) && g.grouping != Grouping::k) {
     lines.offset = -rows * pitch;
     lines.lines = rows;
     // One more, where the last group ends.

@@ -57,13 +57,15 @@ double rows_of(const Gemm& g) {
 /// Clusters' tiles; of groups as many as are expected, half of the last one of each being empty,
 /// which is the only one of few rows.
 double tiles_of(const Gemm& g, const WgmmaSizes& w, const CudaWgmma& c) {
-  if (!grouped(g)) return double(w.tiles);
+  if (!grouped(g) || g.grouping == Grouping::k) return double(w.tiles);
   const double rows = c.swap ? double(c.right) * c.cluster_right : double(c.left) * c.cluster_left;
   const double each = std::max(1.0, rows_of(g) / double(g.batch) / rows + 0.5);
   return each * double(g.batch) * double(c.swap ? w.tiles_left : w.tiles_right);
 }
 
 double bytes_of(const Gemm& g) {
+  if (g.grouping == Grouping::k)
+    return double(g.k) * double(g.m + g.n) * size_of(g.a.dtype) + g.outputs() * size_of(g.d.dtype);
   return rows_of(g) * (double(g.k) * size_of(g.a.dtype) + double(g.n) * size_of(g.d.dtype)) +
          double(g.batch) * double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype);
 }
@@ -131,7 +133,7 @@ double wgmma_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c, con
   // Two warpgroups that take turns wait for each other where a tile ends in the middle of k.
   const double turns = c.sharing == Sharing::stream && c.pingpong ? 1.27 : 1;
   const double cycles =
-      turns * rounds * double(w.stages_of_k) / splits * stage_cycles(p, w, c, ghz) +
+      turns * rounds * stages_of_tile(p.gemm, w.depth) / splits * stage_cycles(p, w, c, ghz) +
       (rounds - 1) * shown * finish;
   // What follows the last stage.
   double after = finish / ghz + (w.cluster > 1 ? 840 : 0);

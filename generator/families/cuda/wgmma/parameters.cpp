@@ -89,7 +89,7 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
   add("kClusterLeft", c.cluster_left, "blocks of a cluster along the left rows");
   add("kClusterRight", c.cluster_right, "and along the right rows");
   add("kGroup", c.group, "tiles across a band of the rasterization");
-  add_groups(out, p.gemm, c.swap ? c.right * c.cluster_right : c.left * c.cluster_left);
+  add_groups(out, p.gemm, c.swap ? c.right * c.cluster_right : c.left * c.cluster_left, w.depth);
   if (blocks_along_k(p.gemm.scale_a)) {
     const auto lines = [](Scale s) { return scale_block(s).lines; };
     add("kLeftLines", lines(c.swap ? p.gemm.scale_b : p.gemm.scale_a),
@@ -149,7 +149,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));
   v["swap"] = value_of(c.swap);
-  v["groups_right"] = value_of(c.swap && grouped(p.gemm));
+  v["groups_right"] = value_of(c.swap && v["row_groups"] == "1");
   v["store"] = w.store == WgmmaSizes::Store::tma      ? "tma"
                : w.store == WgmmaSizes::Store::staged ? "staged"
                                                       : "direct";

@@ -77,11 +77,11 @@ std::int64_t copied_scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
   return c.left * 16 + c.right / w.right.scale_share * 128;
 }
 
-/// With split-K or stream-K the producer thread has more to compute; so have lanes that bring the
-/// scales of both factors of a gate. Where D has none, tiles from 256 x 96 on spill 32 bytes: those
-/// kernels were timed and stored as they are.
+/// With split-K, stream-K or groups of k the producer thread has more to compute; so have lanes
+/// that bring the scales of both factors of a gate. Where D has none, tiles from 256 x 96 on spill
+/// 32 bytes: those kernels were timed and stored as they are.
 WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c) {
-  const bool cut = c.sharing != Sharing::tiles ||
+  const bool cut = c.sharing != Sharing::tiles || g.grouping == Grouping::k ||
                    (gated(g) && g.scale_d != Scale::none && g.scale_a != Scale::none);
   switch (c.warpgroups) {
     case 1:
@@ -171,7 +171,8 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   // behind lines of 1,022 bytes was overwritten.
   const bool whole = g.n * w.d_bytes % 16 == 0;
   const bool summed = c.sharing == Sharing::summed;
-  const bool one_pitch = !grouped(g) || g.d.batch_stride % g.d.ld == 0;  // of all groups' rows
+  const bool of_rows = grouped(g) && g.grouping != Grouping::k;
+  const bool one_pitch = !of_rows || g.d.batch_stride % g.d.ld == 0;  // of all groups' rows
   // Codes with scales by whole 16 bytes; other bytes go straight from registers.
   const int right_of_d = w.right.factors ? c.right / 2 : c.right;
   const bool codes = g.scale_d != Scale::none && (c.swap || right_of_d % 16 == 0);

@@ -7,6 +7,7 @@
 
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::wgmma_weights {
@@ -73,6 +74,12 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
        return aligned_for_copies(p.gemm, Operand::a) && aligned_for_copies(p.gemm, Operand::b);
      }},
+    {"gate: a batch's two factors lie as far apart as batches do from each other's",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
+       const Gemm& g = p.gemm;
+       return !gated(g) || g.batch == 1 ||
+              (g.epilogue.gate_order == GateOrder::stacked && g.b.batch_stride == 2 * g.n * g.b.ld);
+     }},
     {"zero points are integers, or there are none",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
        return p.gemm.zero != Zero::floating;
@@ -110,11 +117,11 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
        const std::int64_t most = std::int64_t{1} << 31;
        const std::int64_t groups = w.along == 0 ? 1 : g.k / w.along;
        return w.wgmma.tiles * c.splits < most / 2 &&
-              w.wgmma.tiles * c.tile_m * 64 * c.warpgroups < std::int64_t{1} << 37 &&
+              w.wgmma.tiles * c.tile_m * w.wgmma_config.left < std::int64_t{1} << 37 &&
               w.wgmma.stages_of_k * (c.splits + 1) < most &&
               cuda::band_fits(c.group, w.wgmma.tiles_right) && g.m < most - 512 &&
               g.n < most - 512 && g.k < most - 512 && g.batch < most &&
-              double(g.batch) * double(g.n) * double(groups) < double(most);
+              double(g.batch) * double(g.columns_of_b()) * double(groups) < double(most);
      }}};
 
 void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
@@ -195,6 +202,7 @@ constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
           return Tile{c.tile_m, 64 * c.warpgroups, c.block_k};
         },
     .summation = summation,
+    .computes_gates = [](const Gemm&) { return true; },
     .takes_weights = has_weights};
 
 }  // namespace

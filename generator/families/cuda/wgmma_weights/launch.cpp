@@ -1,6 +1,7 @@
 // How a config of cuda_wgmma_weights is launched: cuda_wgmma's steps, over maps of codes and of A.
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 
 namespace kiln::cuda {
 
@@ -10,16 +11,25 @@ GpuLaunch wgmma_weights_launch(const Canonical& p, const DeviceCaps& d, const Cu
   const auto batches = [&](const Matrix& m) { return m.batch_stride == 0 ? 1 : g.batch; };
   GpuLaunch out = wgmma_launch(w.numbers, d, w.wgmma_config, w.wgmma);
   // Codes are bytes to the copy engine.
-  out.maps[0] = tensor_map({.operand = MapOperand::b,
-                            .offset = 0,
-                            .type = u8,
-                            .length = ceil_div(g.k * w.code_bits, 8),
-                            .lines = g.n,
-                            .batch = batches(g.b),
-                            .pitch = g.b.ld * w.code_bits / 8,
-                            .stride = g.b.batch_stride * w.code_bits / 8,
-                            .box_length = w.code_pitch,
-                            .box_lines = 64 * c.warpgroups});
+  MapLines codes{.operand = MapOperand::b,
+                 .offset = 0,
+                 .type = u8,
+                 .length = ceil_div(g.k * w.code_bits, 8),
+                 .lines = g.n,
+                 .batch = batches(g.b),
+                 .pitch = g.b.ld * w.code_bits / 8,
+                 .stride = g.b.batch_stride * w.code_bits / 8,
+                 .box_length = w.code_pitch,
+                 .box_lines = 64 * c.warpgroups};
+  if (gated(g)) {
+    // Both factors, one behind the other as batches are.
+    const bool stacked = g.epilogue.gate_order == GateOrder::stacked;
+    codes.batch *= 2;
+    codes.stride = stacked ? g.n * codes.pitch : codes.pitch;
+    if (!stacked) codes.pitch *= 2;
+    codes.box_lines = 64;
+  }
+  out.maps[0] = tensor_map(codes);
   const int size = size_of(g.a.dtype);
   out.maps[1] = tensor_map({.operand = MapOperand::a,
                             .offset = 0,

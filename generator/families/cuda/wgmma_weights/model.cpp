@@ -19,15 +19,15 @@ double decode_instructions(const Canonical& p, const WgmmaWeightsSizes& w) {
 /// warpgroup's own turn of multiplying and, where a group ends, of waiting, scaling and decoding
 /// again; what shared memory moves; what L2 gives, and when a place of the ring is filled again.
 double stage_cycles(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
-  const double steps = c.block_k / 16.0, warpgroups = c.warpgroups;
+  const double steps = w.factors * c.block_k / 16.0, warpgroups = c.warpgroups;
   const double multiply = steps * std::max(c.tile_m / 2.0, 57.0);
   const double decode = decode_instructions(p, w);
-  const double groups = w.along == 0 ? 1 : c.block_k / double(w.along);
+  const double groups = w.factors * (w.along == 0 ? 1 : c.block_k / double(w.along));
   const double scale = w.along == 0 ? 0 : w.wgmma.accumulators + 12.0;
   // A warp has a scheduler for itself among its warpgroup's.
   const double issue = steps * decode + groups * scale + 40;
   const double own = std::max(multiply, steps * decode) + groups * (scale + decode + 60) + 40;
-  const double read = warpgroups * (steps * c.tile_m * 32 + 64.0 * w.code_pitch);
+  const double read = warpgroups * (steps * c.tile_m * 32 + 64.0 * w.factors * w.code_pitch);
   const double moved = (read + double(w.wgmma.stage_bytes)) / 128;
   const double copied = double(w.wgmma.stage_bytes) / 73;
   const double filled = (copied + 900) / std::max(1, c.stages - 1);
@@ -39,8 +39,9 @@ double stage_cycles(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWe
 double wgmma_weights_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
                         const WgmmaWeightsSizes& w) {
   const Gemm& g = p.gemm;
-  const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 2.0);  // the clock under load
-  const double tile = double(c.tile_m) * 64 * c.warpgroups;
+  const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 2.0);       // the clock under load
+  const double tile = double(c.tile_m) * 64 * c.warpgroups;  // elements of D
+  const double parts_tile = tile * w.factors;                // sums of it
   const double per_block = double(w.wgmma.tiles) * c.splits / w.wgmma.clusters;
   const double rounds = c.sharing == Sharing::stream ? per_block + 0.1 : std::ceil(per_block);
   const double finish = tile * 0.044 * size_of(g.d.dtype) / 2 / c.warpgroups + 650;
@@ -48,15 +49,15 @@ double wgmma_weights_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmma
                         (rounds - 1) * 1.1 * finish;
   double after = finish / ghz;
   if (c.sharing == Sharing::summed) {
-    after += 1700 + double(w.wgmma.tiles) * c.splits * tile * 4 / 1500;
+    after += 1700 + double(w.wgmma.tiles) * c.splits * parts_tile * 4 / 1500;
   } else if (c.sharing != Sharing::tiles) {
     const double parts = c.sharing == Sharing::split ? c.splits : 3;
-    after +=
-        (4200 + std::max(std::ceil(parts / w.wgmma.partials_at_once) * 80, parts * tile * 4 / 43)) /
-        ghz;
+    after += (4200 + std::max(std::ceil(parts / w.wgmma.partials_at_once) * 80,
+                              parts * parts_tile * 4 / 43)) /
+             ghz;
   }
   const double bytes = double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
-                                          double(g.n) * double(g.k) * w.code_bits / 8 +
+                                          double(g.columns_of_b()) * double(g.k) * w.code_bits / 8 +
                                           double(g.m) * double(g.n) * size_of(g.d.dtype));
   const double memory = bytes / (0.94 * std::max(1, d.gpu.memory_gbs));
   const double work = cycles / ghz;

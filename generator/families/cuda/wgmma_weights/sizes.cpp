@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 
 namespace kiln::cuda {
 namespace {
@@ -13,19 +14,25 @@ namespace {
 /// rows in groups of 128 spills 72 bytes.
 int registers_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
   const Gemm& g = p.gemm;
-  const int sums = w.wgmma.accumulators * (w.along > 0 ? 2 : 1);
+  const int sums = w.wgmma.accumulators * (w.factors + (w.along > 0 ? 1 : 0));
   const int groups = w.along > 0 ? c.block_k / w.along : 1;
   const int each = g.zero == Zero::none ? 2 : w.code_bits == 4 && g.a.dtype == fp16 ? 5 : 4;
-  const bool smooth = g.epilogue.activation > Activation::relu;
-  return sums + 16 + 16 + 2 * groups * each + 24 + (w.code_bits == 8 ? 8 : 0) + (smooth ? 8 : 0);
+  const bool smooth = g.epilogue.activation > Activation::relu || g.epilogue.gate > Gate::relu;
+  // Whole columns of fp8 with a gate spill 16 bytes of two warpgroups' threads at 136 rows, with
+  // split-K 40 at 120; groups of 128, two of them a stage, with stream-K 180 at 80.
+  const bool cut = c.sharing == Sharing::split || c.sharing == Sharing::stream;
+  const int gate = w.factors == 1 ? 0 : cut ? 48 : 24;
+  return sums + 16 + 16 + 2 * w.factors * groups * each + 24 + (w.code_bits == 8 ? 8 : 0) +
+         (smooth ? 8 : 0) + gate;
 }
 
 }  // namespace
 
 WgmmaWeightsSizes wgmma_weights_sizes(const Canonical& p, const DeviceCaps& d,
                                       const CudaWgmmaWeights& c) {
+  const int factors = gated(p.gemm) ? 2 : 1;
   WgmmaWeightsSizes w{.numbers = p,
-                      .wgmma_config = {.left = 64 * c.warpgroups,
+                      .wgmma_config = {.left = 64 * factors * c.warpgroups,
                                        .right = c.tile_m,
                                        .stages = c.stages,
                                        .warpgroups = c.warpgroups,
@@ -34,6 +41,7 @@ WgmmaWeightsSizes wgmma_weights_sizes(const Canonical& p, const DeviceCaps& d,
                                        .splits = c.splits,
                                        .group = c.group},
                       .wgmma = {},
+                      .factors = factors,
                       .code_bits = bits_of(p.gemm.b.dtype),
                       .along = scale_block(p.gemm.scale_b).along,
                       .code_pitch = 0,
@@ -48,7 +56,7 @@ WgmmaWeightsSizes wgmma_weights_sizes(const Canonical& p, const DeviceCaps& d,
   own.left_registers = true;
   own.depth = c.block_k;
   own.stages_of_k = ceil_div(p.gemm.k, c.block_k);
-  const std::int64_t stage_bytes = std::int64_t{64} * c.warpgroups * w.code_pitch +
+  const std::int64_t stage_bytes = std::int64_t{w.wgmma_config.left} * w.code_pitch +
                                    std::int64_t{c.tile_m} * c.block_k * size_of(p.gemm.a.dtype);
   own.shared_bytes += c.stages * (stage_bytes - own.stage_bytes);
   own.stage_bytes = stage_bytes;

@@ -15,6 +15,7 @@ struct WgmmaWeightsSizes {
   Canonical numbers;  // the problem with weights of A's type
   CudaWgmma wgmma_config;
   WgmmaSizes wgmma;
+  int factors;  // of which a warpgroup has 64 columns of B each: 2 with a gate
   int code_bits;
   int along;       // elements of k that share a scale; 0: a whole column
   int code_pitch;  // bytes of a column's codes in a stage

@@ -66,7 +66,8 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["double"] = value_of(g.accumulator == fp64);
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   v["zeros"] = "0";
-  v["groups"] = value_of(grouped(g));
+  v["groups"] = v["row_groups"] = value_of(grouped(g));
+  v["k_groups"] = "0";  // of no family
   v["masked"] = value_of(g.grouping == Grouping::masked);
   // Of no family that computes groups.
   v["line_scale_a"] = v["tensor_scale_a"] = "0";

@@ -395,7 +395,7 @@ constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
     .summation = summation,
     .plain = plain,
     .flushed_by = flushed_by,
-    .computes_groups = [](const Gemm&) { return true; }};
+    .computes_groups = [](const Gemm& g) { return g.grouping != Grouping::k; }};
 
 }  // namespace
 

@@ -136,7 +136,8 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{
     .plain = plain,
     .applies_scales = [](const Gemm&) { return true; },
     // Scales of A would need their own place in each group.
-    .computes_groups = [](const Gemm& g) { return g.scale_a == Scale::none; }};
+    .computes_groups =
+        [](const Gemm& g) { return g.scale_a == Scale::none && g.grouping != Grouping::k; }};
 
 }  // namespace
 

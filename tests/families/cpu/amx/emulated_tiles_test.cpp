@@ -38,10 +38,27 @@ std::vector<HostAmx> configs(const Gemm& gemm, const DeviceCaps& device, test::R
 
 class EmulatedTiles : public testing::TestWithParam<int> {};
 
-TEST_P(EmulatedTiles, AreRightForEveryProblem) {
+bool runs_the_rest() {
   const CpuFeatures here = detect_cpu().value().cpu;
-  if (!here.avx512 || !here.avx512_bf16 || !here.avx512_vnni)
-    GTEST_SKIP() << "the rest of the code needs AVX-512 with BF16 and VNNI";
+  return here.avx512 && here.avx512_bf16 && here.avx512_vnni;
+}
+constexpr const char* kNeeds = "the rest of the code needs AVX-512 with BF16 and VNNI";
+
+void expect_right(const Gemm& gemm, const DeviceCaps& device, const HostAmx& config) {
+  const std::string what = text(gemm) + ", " + text(Config(config));
+  const auto source = emulated(gemm, device, config);
+  ASSERT_TRUE(source) << what << ": " << source.error().message;
+  const auto binary = test::compiler().compile(*source);
+  ASSERT_TRUE(binary) << what << ": " << binary.error().message;
+  BoundKernel kernel(HostKernel::load(binary->image).value(), config, gemm, device);
+  const Verdict verdict = verify(
+      gemm, [&](const Operands& operands) { return kernel.run(operands); }, {},
+      flushed_by(gemm, device, config));
+  EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
+}
+
+TEST_P(EmulatedTiles, AreRightForEveryProblem) {
+  if (!runs_the_rest()) GTEST_SKIP() << kNeeds;
   DeviceCaps device = cpu_caps_named("amx").value();
   test::RandomGemm random(static_cast<std::uint64_t>(GetParam()), 150);
   int kernels = 0;
@@ -50,20 +67,32 @@ TEST_P(EmulatedTiles, AreRightForEveryProblem) {
     if (gemm.d.order == Order::row_major && random.one_in(2)) gemm.b_packed = true;
     device.compute_units = 1 + static_cast<int>(random.below(2));
     for (const HostAmx& config : configs(gemm, device, random, 2)) {
-      const std::string what = text(gemm) + ", " + text(Config(config));
-      const auto source = emulated(gemm, device, config);
-      ASSERT_TRUE(source) << what << ": " << source.error().message;
-      const auto binary = test::compiler().compile(*source);
-      ASSERT_TRUE(binary) << what << ": " << binary.error().message;
-      BoundKernel kernel(HostKernel::load(binary->image).value(), config, gemm, device);
-      const Verdict verdict = verify(
-          gemm, [&](const Operands& operands) { return kernel.run(operands); }, {},
-          flushed_by(gemm, device, config));
-      EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
+      expect_right(gemm, device, config);
       ++kernels;
     }
   }
   EXPECT_GE(kernels, 4);
+}
+
+// Kernels are called for parts of k of any length, and for none.
+TEST_P(EmulatedTiles, AreRightForGroupsOfK) {
+  if (!runs_the_rest()) GTEST_SKIP() << kNeeds;
+  DeviceCaps device = cpu_caps_named("amx").value();
+  test::RandomGemm random(static_cast<std::uint64_t>(GetParam()) + 50, 150);
+  int kernels = 0;
+  for (const TypeRow& row : kCpuTypeRows) {
+    Gemm gemm = random.next(row);
+    gemm.c.order = gemm.d.order = Order::row_major;
+    gemm = gemm.grouped(4, Grouping::k);
+    gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
+    if (!validate(gemm)) continue;
+    device.compute_units = 1 + static_cast<int>(random.below(2));
+    for (const HostAmx& config : configs(gemm, device, random, 1)) {
+      expect_right(gemm, device, config);
+      ++kernels;
+    }
+  }
+  EXPECT_GE(kernels, 1);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, EmulatedTiles, testing::Range(1, 6));
 

@@ -55,6 +55,10 @@ Gemm problem(test::RandomGemm& random, DType codes, Scale group, Zero zero) {
     g.epilogue.activation = static_cast<Activation>(random.below(5));
     g.epilogue.residual = random.one_in(2);
   }
+  if (random.one_in(2))
+    g = g.with_activation(Activation::none)
+            .with_gate(static_cast<Gate>(1 + random.below(5)),
+                       static_cast<GateOrder>(random.below(2)));
   if (random.one_in(2)) {
     g.a.ld = g.lda() + 3, g.d.ld = g.ldd() + 5;
     g.b.ld = g.ldb() + 2 * up_to(9);
@@ -123,6 +127,12 @@ const Base kFloats{"bf16_fp8 N T 9 150 384 batch=2 group=128x128",
                    HostAmxWeights{.mt = 2, .nt = 1, .kc = 128, .nc = 64, .mc = 32}};
 const Base kMx{"bf16_fp4 N T 9 41 672 batch=2 group=mx32",
                HostAmxWeights{.mt = 1, .nt = 1, .kc = 96, .nc = 32, .mc = 16}};
+const Base kGate{"bf16_int4 N T 37 75 320 batch=2 group=64 gate=silu epilogue=bias_col",
+                 HostAmxWeights{.mt = 2, .nt = 1, .kc = 128, .nc = 32, .mc = 32}};
+const Base kAlternating{"bf16_uint4 N T 20 45 320 group=64 zero=int gate=silu:interleaved",
+                        HostAmxWeights{.mt = 2, .nt = 2, .kc = 128, .nc = 16, .mc = 32}};
+const Base kGatedSquares{"bf16_fp8 N T 9 70 384 batch=2 group=128x128 gate=silu",
+                         HostAmxWeights{.mt = 2, .nt = 1, .kc = 128, .nc = 64, .mc = 32}};
 
 struct Mutant {
   const Base* base;
@@ -172,6 +182,21 @@ const std::vector<Mutant> kMutants{
     {&kSigned, "takes codes for unsigned", "(code ^ 8) - 8", "code"},
     {&kSigned, "rounds numbers to powers of two", "float(value)) >> 16)",
      "float(value)) >> 16 & 0xff80)"},
+    {&kGate, "decodes one factor twice", "c / kColumns * args.n", "0 * args.n"},
+    {&kGate, "counts half of a batch's scales", "(batch * 2 * args.n + column)",
+     "(batch * args.n + column)"},
+    {&kGate, "finds the other factor in the next strip", "high = low + kTilesOfD",
+     "high = low + kMt"},
+    {&kGate, "takes the factors for each other", "silu<L>(first) * second",
+     "silu<L>(second) * first"},
+    {&kGate, "keeps a strip's sums where the one before has them", "2 * j / kTileRows * sums_pitch",
+     "j / kColumns * sums_pitch"},
+    {&kGate, "leaves sums of the second half as they are",
+     "round_up(2 * width, kHeight) * sums_pitch", "round_up(width, kHeight) * sums_pitch"},
+    {&kAlternating, "takes the columns of the factors for each other", "+ c % 2;", "+ 1 - c % 2;"},
+    {&kAlternating, "does not separate the factors", "separate(first, second, Iota<L>{});", ""},
+    {&kGatedSquares, "counts half of a batch's squares", "(2 * args.n + kGroupColumns - 1)",
+     "(args.n + kGroupColumns - 1)"},
     {&kFour, "repeats the first step's numbers", "memory.numbers + step * kMt",
      "memory.numbers + 0 * kMt"},
     {&kSigned, "reads the first 16 scales for all groups",
@@ -190,7 +215,8 @@ TEST(HostAmxWeights, PlantedBugsAreCaught) {
       survivors += fmt::format("\n  {}", mutant.name);
   }
   EXPECT_EQ(survivors, "") << "planted bugs that nothing caught";
-  for (const Base* base : {&kFour, &kColumn, &kSigned, &kFloats, &kMx})
+  for (const Base* base :
+       {&kFour, &kColumn, &kSigned, &kFloats, &kMx, &kGate, &kAlternating, &kGatedSquares})
     EXPECT_EQ(wrong(parse_gemm(base->shape).value(), device_of(1), base->config), "")
         << base->shape;
 }

@@ -36,8 +36,26 @@ const Base kDot{"avx2", "fp32 N T 5 11 70 gate=gelu epilogue=bias_col",
                 HostDot{.isa = Isa::avx2, .mr = 2, .nr = 4}};
 const Base kDotPairs{"avx2", "fp32 N T 5 11 70 gate=gelu_erf:interleaved epilogue=bias_col",
                      HostDot{.isa = Isa::avx2, .mr = 1, .nr = 6}};
+/// Weights: the second factor begins within a byte.
+const Base kCodes{"avx2", "bf16_uint4 N N 7 37 224 batch=2 group=32 zero=int gate=silu",
+                  HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 4, .kc = 96, .mc = 6, .nc = 16}};
+const Base kCodePairs{"avx2", "bf16_int4 N T 7 37 224 group=32 gate=silu:interleaved",
+                      HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 4, .kc = 96, .mc = 6, .nc = 16}};
+const Base kCodeSquares{
+    "avx2", "bf16_fp8 N T 7 70 384 batch=2 group=128x128 gate=silu",
+    HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 4, .kc = 96, .mc = 6, .nc = 16}};
 
 const std::vector<Mutant> kMutants{
+    {&kCodes, "decodes the first factor's columns twice", "weights, k0, args.n + j, width",
+     "weights, k0, j, width"},
+    {&kCodes, "begins the second factor with a byte", "column % 2 != 0", "false"},
+    {&kCodes, "counts half of a batch's scales", "batch * 2 * args.n * w.groups",
+     "batch * args.n * w.groups"},
+    {&kCodePairs, "decodes half of a block's columns", "2 * (block_columns.end - j)",
+     "(block_columns.end - j)"},
+    {&kCodePairs, "decodes from D's column on", "weights, k0, 2 * j,", "weights, k0, j,"},
+    {&kCodeSquares, "counts half of a batch's squares", "(2 * args.n + kGroupColumns - 1)",
+     "(args.n + kGroupColumns - 1)"},
     {&kPacked, "packs the first factor's columns twice", "args.n + j, width", "j, width"},
     {&kPacked, "reads the first factor's panels twice", "second + (j - N / 2) * pitch",
      "first + (j - N / 2) * pitch"},
@@ -109,7 +127,8 @@ TEST(GatedMutants, AreCaught) {
 
 TEST(GatedMutants, UnchangedKernelsAreRight) {
   test::Attempt attempt;
-  for (const Base* base : {&kPacked, &kPairs, &kInPlace, &kDot, &kDotPairs}) {
+  for (const Base* base :
+       {&kPacked, &kPairs, &kInPlace, &kDot, &kDotPairs, &kCodes, &kCodePairs, &kCodeSquares}) {
     if (!test::runnable(base->cpu, 1)) continue;
     attempt.at(base->shape);
     EXPECT_EQ(caught(*base, [](std::string&) {}), "") << base->shape;

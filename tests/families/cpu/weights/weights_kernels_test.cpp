@@ -41,6 +41,23 @@ const std::vector<Drawn> kDrawn{
     {"bf16_fp4 N T 3 37 608 batch=2 group=mx32 out=fp32", HostWeights{.mr = 2, .nr = 4}},
     {"fp16_fp4 T T 2 19 302 group=k scale_type=fp16", HostWeights{.mr = 1, .nr = 5, .ahead = true}},
 };
+/// Gates: either order of columns, factors that begin within a square, tails of rows and columns.
+const std::vector<Drawn> kGates{
+    {"bf16_int4 N T 3 37 608 batch=2 group=32 zero=float scale_type=fp16 gate=silu",
+     HostWeights{.mr = 2, .nr = 4}},
+    {"fp16_uint4 N T 2 9 640 batch=3 group=128 zero=int gate=gelu:interleaved "
+     "epilogue=bias_col+residual",
+     HostWeights{.mr = 2, .nr = 2}},
+    {"bf16_uint4 N T 1 33 576 group=64 zero=int gate=sigmoid epilogue=bias_col",
+     HostWeights{.mr = 1, .nr = 6, .ahead = true}},
+    {"bf16_fp8 N T 3 131 384 batch=2 group=128x128 gate=silu",
+     HostWeights{.mr = 3, .nr = 2, .ahead = true}},
+    {"bf16_fp8 N T 3 70 384 batch=2 group=128x128 gate=relu:interleaved epilogue=bias_row",
+     HostWeights{.mr = 1, .nr = 6}},
+    {"fp16_int8 T T 2 11 301 group=k zero=int gate=gelu_erf:interleaved out=fp32",
+     HostWeights{.mr = 2, .nr = 4}},
+    {"bf16_fp4 N T 3 37 608 batch=2 group=mx32 gate=silu", HostWeights{.mr = 2, .nr = 4}},
+};
 /// Panels: codes along k and along n, tails of both, groups that end within blocks of k.
 constexpr HostPacked panels(int kc, Parallel way = Parallel::n) {
   return {.mr = 3, .nv = 2, .kc = kc, .mc = 6, .nc = 64, .inner = Inner::rows, .parallel = way};
@@ -57,7 +74,32 @@ const std::vector<Drawn> kPanels{
     {"fp16_fp4 N T 4 37 384 group=128x128 scale_type=bf16", panels(160)},
     {"fp16_fp8 N T 5 19 224 group=mx32 out=fp32", panels(96)},
 };
+const std::vector<Drawn> kGatedPanels{
+    {"bf16_int4 N T 7 37 640 batch=2 group=128 gate=silu epilogue=bias_col", panels(160)},
+    {"bf16_uint4 N T 8 37 640 batch=3 group=128 zero=int gate=gelu:interleaved", panels(160)},
+    {"bf16_int4 N N 7 37 224 batch=2 group=32 zero=float gate=silu", panels(96)},
+    {"bf16_uint4 N N 7 101 224 group=32 zero=int gate=silu epilogue=bias_col+residual", panels(96)},
+    {"fp16_uint4 T N 9 21 302 group=k zero=int gate=sigmoid:interleaved ldb=50 out=fp32",
+     panels(320, Parallel::m)},
+    {"fp16_int8 T N 5 35 301 group=k zero=int gate=relu epilogue=bias_row", panels(64)},
+    {"bf16_fp8 N T 7 70 384 batch=2 group=128x128 gate=silu", panels(160)},
+    {"bf16_fp8 N N 7 131 384 batch=2 group=128x128 gate=silu:interleaved", panels(160)},
+    {"bf16_fp4 N N 7 39 224 batch=2 group=mx32 gate=silu", panels(96)},
+};
+/// Groups, which kernels compute one after the other.
+const std::vector<Drawn> kGrouped{
+    {"bf16_int4 N T 23 38 640 groups=4 grouped=rows group=128 zero=int gate=silu",
+     HostWeights{.mr = 2, .nr = 4}},
+    {"bf16_fp8 N T 7 131 384 groups=3 grouped=masked group=128x128 epilogue=bias_row+residual",
+     HostWeights{.mr = 3, .nr = 2}},
+    {"bf16_uint4 N N 23 38 224 groups=4 grouped=rows group=32 zero=int", panels(96)},
+    {"fp16_int8 N T 9 35 301 groups=3 grouped=masked group=k zero=float gate=relu", panels(64)},
+};
 const std::vector<Drawn> kPairs{
+    {"bf16_int4 N T 3 21 384 batch=2 group=128 zero=int gate=silu epilogue=bias_col",
+     HostWeights{.pairs = true, .mr = 2, .nr = 4}},
+    {"bf16_fp4 N T 2 21 352 group=mx32 gate=silu:interleaved",
+     HostWeights{.pairs = true, .mr = 2, .nr = 2}},
     {"bf16_int4 N T 3 21 96 group=32 scale_type=bf16",
      HostWeights{.pairs = true, .mr = 2, .nr = 3}},
     {"bf16_uint4 N T 1 33 640 group=128 zero=int", HostWeights{.pairs = true, .mr = 1, .nr = 4}},
@@ -94,7 +136,7 @@ void expect_right(const char* cpu, const Drawn& drawn, test::Attempt& attempt) {
 TEST(HostWeights, EveryFormatOnEveryInstructionSet) {
   test::Attempt attempt;
   for (const char* cpu : {"portable", "avx2", "avx512"})
-    for (const std::vector<Drawn>& all : {kDrawn, kPanels})
+    for (const std::vector<Drawn>& all : {kDrawn, kGates, kPanels, kGatedPanels, kGrouped})
       for (const Drawn& drawn : all) expect_right(cpu, drawn, attempt);
   for (const Drawn& drawn : kPairs) expect_right("avx512_bf16", drawn, attempt);
 }
@@ -114,6 +156,9 @@ TEST(HostWeights, RulesNameWhatIsMissing) {
         "bf16_int4 N T 1 8 128 group=128 zero=float"})
     EXPECT_NE(rule(shape, {.pairs = true}).find("pairs=1 needs"), std::string::npos) << shape;
   EXPECT_NE(rule("bf16_int4 N T 1 8 128 group=64", {.mr = 4, .nr = 7}).find("registers"),
+            std::string::npos);
+  EXPECT_NE(rule("bf16_int4 N T 1 8 128 group=64 gate=silu", {.mr = 1, .nr = 3})
+                .find("a gate needs an even nr"),
             std::string::npos);
   EXPECT_EQ(rule("bf16_int4 N T 64 64 128 group=128",
                  HostWeights{.mr = 2, .nr = 2, .parallel = Parallel::m})

@@ -36,6 +36,12 @@ const Base kMx{"avx2", "bf16_fp4 N T 3 9 352 batch=2 group=mx32",
                HostWeights{.isa = Isa::avx2, .mr = 2, .nr = 2}};
 const Base kShifted{"portable", "fp16_fp4 N T 2 7 224 group=mx32",
                     HostWeights{.isa = Isa::portable, .mr = 2, .nr = 2}};
+const Base kGate{"avx2", "bf16_int4 N T 3 37 352 batch=2 group=32 gate=silu epilogue=bias_col",
+                 HostWeights{.isa = Isa::avx2, .mr = 2, .nr = 4}};
+const Base kAlternating{"avx2", "fp16_uint4 N T 2 7 192 group=64 zero=int gate=silu:interleaved",
+                        HostWeights{.isa = Isa::avx2, .mr = 1, .nr = 6}};
+const Base kGatedSquares{"avx2", "bf16_fp8 N T 2 70 384 batch=2 group=128x128 gate=silu",
+                         HostWeights{.isa = Isa::avx2, .mr = 2, .nr = 2}};
 
 struct Mutant {
   const Base* base;
@@ -89,6 +95,22 @@ const std::vector<Mutant> kMutants{
     {&kShifted, "forgets that zero has an exponent", "__builtin_elementwise_min(x, x + (x - 1.0f))",
      "x"},
     {&kShifted, "has another bias", "0x01c00000) + 0x3f000000", "0x01c00000) + 0x3e800000"},
+    {&kGate, "reads one factor twice", "factor * args.n + j / 2", "j / 2"},
+    {&kGate, "counts half of a batch's scales", "(batch * 2 * args.n + of_b)",
+     "(batch * args.n + of_b)"},
+    {&kGate, "scales the second factor by the scales of the first", "at = factor * kColumns + int",
+     "at = int"},
+    {&kGate, "takes the factors for each other", "silu<L>(first) * second",
+     "silu<L>(second) * first"},
+    {&kGate, "ends where D's columns do", "columns = {2 * columns.begin, 2 * columns.end}",
+     "columns = {2 * columns.begin, columns.end}"},
+    {&kAlternating, "does not separate the factors", "separate(first, second, Iota<L>{});", ""},
+    {&kAlternating, "has the vectors of either factor full", "constexpr int kApart = kFinishLanes;",
+     "constexpr int kApart = kColumns;"},
+    {&kAlternating, "takes the columns of the factors for each other", "of_b = j + at;",
+     "of_b = j + (at ^ 1);"},
+    {&kGatedSquares, "counts half of a batch's squares", "(2 * args.n + kGroupColumns - 1)",
+     "(args.n + kGroupColumns - 1)"},
     {&kPairs, "shifts by the wrong slice", "codes >> (J * kCodeBits)", "codes >> (J / 2 * 8)"},
 };
 
@@ -127,7 +149,8 @@ TEST(WeightsMutants, AreCaught) {
 }
 
 TEST(WeightsMutants, UnchangedKernelsAreClean) {
-  for (const Base* base : {&kShort, &kPacked, &kTable, &kPairs, &kFloats, &kMx, &kShifted})
+  for (const Base* base : {&kShort, &kPacked, &kTable, &kPairs, &kFloats, &kMx, &kShifted, &kGate,
+                           &kAlternating, &kGatedSquares})
     if (test::runnable(base->cpu, 1)) {
       EXPECT_EQ(caught(*base, nullptr), "") << base->shape;
     }

@@ -36,8 +36,22 @@ void lay_out(Gemm& g, RandomGpuGemm& random) {
   }
 }
 
+/// With a gate of either order of columns.
+Gemm gated_copy(const Gemm& g, RandomGpuGemm& random) {
+  return g.with_activation(Activation::none)
+      .with_gate(static_cast<Gate>(1 + random.below(5)), static_cast<GateOrder>(random.below(2)));
+}
+
+/// With groups of rows of one matrix, or masked ones.
+Gemm grouped_copy(const Gemm& g, RandomGpuGemm& random) {
+  const std::int64_t groups = 1 + std::int64_t(random.below(6));
+  return g.grouped(groups, random.below(2) == 0 ? Grouping::rows : Grouping::masked);
+}
+
+enum class With : std::uint8_t { nothing, gate, groups };
+
 /// k is whole groups, or whole reads of 16 bytes.
-Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero) {
+Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, With with) {
   const int along = std::max(scale_block(group).along, 32);
   const auto up_to = [&](std::uint64_t limit) { return 1 + std::int64_t(random.below(limit)); };
   const std::int64_t k = along * up_to(1200 / std::uint64_t(along));
@@ -46,22 +60,29 @@ Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero) 
                .transpose_b()
                .with_weights(row.b, group, group == Scale::mx_32 ? fp32 : scale_type, zero)
                .output(kOutputs[random.below(3)]);
-  if (random.below(4) == 0) g = g.batched(2);
+  if (with == With::groups)
+    g = grouped_copy(g, random);
+  else if (random.below(4) == 0)
+    g = g.batched(2);
   if (random.below(3) == 0) {
     g.epilogue.bias = static_cast<Bias>(random.below(3));
     g.epilogue.activation = static_cast<Activation>(random.below(5));
     g.epilogue.residual = random.below(2) == 0;
   }
+  if (with == With::gate || (with == With::groups && random.below(3) == 0))
+    g = gated_copy(g, random);
   lay_out(g, random);
+  if (g.grouping == Grouping::rows)
+    for (Matrix* matrix : {&g.a, &g.c, &g.d}) matrix->batch_stride = 0;
   return g;
 }
 
 class EmulatedGemvWeights : public testing::TestWithParam<const char*> {};
 
-TEST_P(EmulatedGemvWeights, SampledConfigsAreRight) {
+void prove_sampled(const char* arch, With with) {
   constexpr std::size_t kTypes = kWeightTypeRows.size(), kPairs = kTypes * std::size(kGroups);
   const Target target{
-      .arch = GetParam(), .family = "cuda_gemv_weights", .configs = int(kPairs), .largest = 200};
+      .arch = arch, .family = "cuda_gemv_weights", .configs = int(kPairs), .largest = 200};
   std::size_t turn = 0;
   test::prove(target, [&](RandomGpuGemm& random) {
     const std::size_t type = turn % kTypes, group = turn / kTypes % std::size(kGroups);
@@ -69,9 +90,15 @@ TEST_P(EmulatedGemvWeights, SampledConfigsAreRight) {
     const TypeRow& row = kWeightTypeRows[type];
     const bool other = kGroups[group] == Scale::mx_32 && !is_mx_element(row.b);
     return problem(random, row, other ? Scale::line_32 : kGroups[group],
-                   code_format(row.b)->has_zero_points() ? zero : Zero::none);
+                   code_format(row.b)->has_zero_points() ? zero : Zero::none, with);
   });
 }
+
+TEST_P(EmulatedGemvWeights, SampledConfigsAreRight) { prove_sampled(GetParam(), With::nothing); }
+
+TEST_P(EmulatedGemvWeights, GatedConfigsAreRight) { prove_sampled(GetParam(), With::gate); }
+
+TEST_P(EmulatedGemvWeights, GroupedConfigsAreRight) { prove_sampled(GetParam(), With::groups); }
 
 INSTANTIATE_TEST_SUITE_P(Targets, EmulatedGemvWeights, testing::Values("sm_80", "sm_90a"));
 

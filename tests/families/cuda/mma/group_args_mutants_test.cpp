@@ -33,6 +33,13 @@ const Base kHip{"groups_hip", "gfx942",
                 "fp32 N N 150 70 40 groups=7 grouped=rows epilogue=bias_col",
                 HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 8, .each_m = 2, .each_n = 2}};
 
+const Base kMmaOfK{"groups_mma_of_k", "sm_80",
+                   "bf16 N T 100 100 300 groups=5 grouped=k epilogue=bias_row+residual align=8",
+                   std::get<CudaMma>(kMma.config)};
+const Base kSimtOfK{"groups_simt_of_k", "sm_80",
+                    "fp32 N N 90 70 140 groups=6 grouped=k epilogue=bias_col",
+                    std::get<CudaSimt>(kSimt.config)};
+
 const std::vector<Mutant> kMutants{
     {&kMma, "works on all rows", "own.m = rows;", ""},
     {&kMma, "reads A from its first row", "+ first_row * step_a;", ";"},
@@ -48,6 +55,23 @@ const std::vector<Mutant> kMutants{
     {&kSimt, "reads the tables before they are there",
      "scheduler.groups.count_tiles(scheduler.rights",
      "if (lane < 0) scheduler.groups.count_tiles(scheduler.rights"},
+    {&kMmaOfK, "reads A from its first token", "+ first_k * step_a;", ";"},
+    {&kMmaOfK, "reads B from its first token", "+ first_k * step_b;", ";"},
+    {&kMmaOfK, "multiplies the tokens of all groups", "own.k = k;", ""},
+    {&kMmaOfK, "steps along k by lines", "kAlongKA ? 1 : args.lda", "args.lda"},
+    {&kMmaOfK, "adds the first group's bias",
+     "static_cast<const TypeBias*>(args.bias) + group * args.m;",
+     "static_cast<const TypeBias*>(args.bias);"},
+    {&kMmaOfK, "forgets a stage that is not full", "(work.k + kGroupDepth - 1) / kGroupDepth",
+     "work.k / kGroupDepth"},
+    {&kSimtOfK, "steps along k by elements", "kAlongKB ? 1 : whole.ldb", "1"},
+    {&kSimtOfK, "multiplies the tokens of all groups", "own.k = k;", ""},
+    {&kSimtOfK, "begins at the first token", "work.first_k = groups.first_k(work.batch);",
+     "work.first_k = 0;"},
+    {&kSimtOfK, "believes what the list says", "max(0, min(int(args.k), list[i]))", "list[i]"},
+    {&kSimtOfK, "reads the list before it is there",
+     "scheduler.groups.read(args, thread, kThreads);",
+     "if (thread > 0) scheduler.groups.read(args, thread, kThreads);"},
     {&kHip, "goes on without a tile", "if (own.rows == 0) return;", ""},
     {&kHip, "begins each group at the first row", "const i64 first = before;",
      "const i64 first = 0;"},
@@ -58,6 +82,8 @@ const std::vector<Mutant> kMutants{
 
 TEST(GroupArgsMutants, AreCaught) { test::expect_caught(kMutants); }
 
-TEST(GroupArgsMutants, UnchangedKernelsAreClean) { test::expect_clean({&kMma, &kSimt, &kHip}); }
+TEST(GroupArgsMutants, UnchangedKernelsAreClean) {
+  test::expect_clean({&kMma, &kSimt, &kHip, &kMmaOfK, &kSimtOfK});
+}
 
 }  // namespace kiln::group_args_mutants_test

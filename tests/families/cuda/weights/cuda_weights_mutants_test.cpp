@@ -33,8 +33,50 @@ const Base kFloats{"floats", "sm_80", "bf16_fp8 N T 11 150 384 batch=2 group=128
 /// Codes of four bits in blocks of 32, several a chunk.
 const Base kMx{"mx", "sm_80", "bf16_fp4 N T 9 37 352 group=mx32 batch=2 align=16",
                CudaWeights{.tile_n = 32, .tile_m = 16, .warps = 2, .stages = 3}};
+/// Factors that are stacked; a copy's lines lie within those of a factor. D has an odd number of
+/// columns.
+const Base kGate{"gate", "sm_80",
+                 "bf16_int4 N T 21 75 512 batch=2 group=128 gate=silu epilogue=bias_col align=16",
+                 CudaWeights{.tile_n = 128, .tile_m = 16, .warps = 2, .stages = 3}};
+/// Columns that alternate, a copy that spans both factors of several warps, split-K.
+const Base kAlternating{
+    "alternating", "sm_90a",
+    "fp16_uint4 N T 9 101 640 group=32 zero=int gate=gelu:interleaved epilogue=residual align=8",
+    CudaWeights{.tile_n = 64, .tile_m = 16, .block_k = 64, .warps = 4, .stages = 3, .splits = 2}};
+/// Squares of stacked factors, of which one begins within the first and ends within the second.
+const Base kSquares{"squares", "sm_80",
+                    "bf16_fp8 N T 5 70 384 batch=2 group=128x128 gate=relu align=16",
+                    CudaWeights{.tile_n = 64, .tile_m = 8, .warps = 2, .stages = 3}};
+/// Groups of rows of one matrix, several tiles of some.
+const Base kGrouped{"grouped", "sm_90a",
+                    "bf16_uint4 N T 90 70 512 groups=5 grouped=rows group=128 zero=int "
+                    "epilogue=bias_col align=16",
+                    CudaWeights{.tile_n = 64, .tile_m = 8, .warps = 2, .stages = 3}};
+/// Groups with rows of their own, squares of scales, a gate.
+const Base kMasked{"masked", "sm_80",
+                   "bf16_fp8 N T 30 70 384 groups=4 grouped=masked group=128x128 gate=silu "
+                   "epilogue=bias_row+residual align=16",
+                   CudaWeights{.tile_n = 64, .tile_m = 16, .warps = 2, .stages = 3}};
 
 const std::vector<Mutant> kMutants{
+    // Groups.
+    {&kGrouped, "reads the first group's rows", "first_row * step_a", "0 * step_a"},
+    {&kGrouped, "steps from row to row by an element", "work.rows, args.lda)", "work.rows, 1)"},
+    {&kGrouped, "reads the first group's codes", "work.batch * args.stride_b", "0 * args.stride_b"},
+    {&kGrouped, "reads the first group's scales", "int(batch) * int(args.n) + column", "column"},
+    {&kGrouped, "counts tiles down", "scheduler_of(args).lefts", "scheduler_of(args).rights"},
+    {&kGrouped, "computes rows of the next group", "own.m = rows;", "own.m = args.m - first_row;"},
+    {&kGrouped, "takes rows for columns", "const int lefts = this->lefts, rights = of_rows;",
+     "const int lefts = of_rows, rights = this->rights;"},
+    {&kGrouped, "works where no group has rows", "  if (!any) return;\n", "\n"},
+    {&kGrouped, "reads the list before the grid in front has ended",
+     "  wait_for_previous_grid();\n", "\n"},
+    {&kGrouped, "counts before the list is there",
+     "kThreads);\n  __syncthreads();\n  if (threadIdx.x < 32)",
+     "kThreads);\n  if (threadIdx.x < 32)"},
+    {&kMasked, "reads the first group's squares", "int(batch) * lines", "0 * lines"},
+    {&kMasked, "forgets the first row of a group's bias", "group * args.m;", "0;"},
+    {&kMasked, "computes rows that do not count", "own.m = rows;", "own.m = args.m;"},
     // The ring.
     {&kRing, "does not wait for copies", "    cp_async_wait<kStages - 2>();\n", "\n"},
     {&kRing, "waits for one group too few", "    cp_async_wait<kStages - 2>();\n",
@@ -108,6 +150,34 @@ const std::vector<Mutant> kMutants{
     {&kRing, "stores a row beyond the last", "row < out.rows && column",
      "row <= out.rows && column"},
     {&kRing, "stores a column beyond the last", "if (e + s < columns)", "if (e + s <= columns)", 1},
+    // Factors of a gate.
+    {&kGate, "copies one factor twice", "line % kWarpLines < kHalf ? 0 : other",
+     "line % kWarpLines < kHalf ? 0 : 0"},
+    {&kGate, "counts lines for columns", "line / kWarpLines * kHalf + line % kHalf",
+     "line / kWarpLines * kWarpLines + line % kHalf"},
+    {&kGate, "copies columns beyond the last", "column_of(down) < lines ? there : 0", "there"},
+    {&kGate, "scales both factors by the first one's scales",
+     "line < kHalf ? column : int(args.n) + column", "column"},
+    {&kGate, "counts half of a batch's scales", "int(batch) * columns", "int(batch) * int(args.n)"},
+    {&kGate, "scales by columns where B's lines are", "int(column0) + own_d", "int(column0) + own"},
+    {&kGate, "begins a tile at B's line", "i64(work.left) * kColumns", "i64(work.left) * kTileN"},
+    {&kGate, "computes half of the tiles", "(int(args.n) + kColumns - 1) / kColumns",
+     "(int(args.n) + kTileN - 1) / kTileN"},
+    {&kGate, "stores where B's lines are", "row0, column0 + own_d,", "row0, column0 + own,"},
+    {&kGate, "meets one factor twice", "from + (e + kWarpN / 2)", "from + (e + 0)"},
+    {&kGate, "stores half of a row", "kWarpN / 2 / kTogether", "kWarpN / 4 / kTogether"},
+    {&kGate, "adds the first factor's bias to both", "return out.columns + column;",
+     "return column;"},
+    {&kAlternating, "steps from line to line", "c.column_pitch = 2 * pitch;",
+     "c.column_pitch = pitch;"},
+    {&kAlternating, "copies the factor beside another column", "c.other = pitch;",
+     "c.other = 3 * pitch;"},
+    {&kAlternating, "scales by the column of D", "return 2 * column + line / kHalf;",
+     "return column;"},
+    {&kSquares, "counts half of a batch's squares", "(columns + kGroupColumns - 1)",
+     "(int(args.n) + kGroupColumns - 1)"},
+    {&kSquares, "begins the second factor's squares anew", "int(args.n) + column;",
+     "128 + column;"},
     // Sums on their way to D.
     {&kRing, "puts sums down where others still read", "  __syncthreads();\n  store_sums(",
      "  store_sums("},
@@ -122,7 +192,8 @@ const std::vector<Mutant> kMutants{
 TEST(CudaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaWeightsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kRing, &kZeros, &kColumns, &kParts, &kFloats, &kMx});
+  test::expect_clean({&kRing, &kZeros, &kColumns, &kParts, &kFloats, &kMx, &kGate, &kAlternating,
+                      &kSquares, &kGrouped, &kMasked});
 }
 
 }  // namespace kiln::cuda_weights_mutants_test

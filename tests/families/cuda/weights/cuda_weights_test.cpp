@@ -70,6 +70,9 @@ TEST(CudaWeightsRules, NameWhatIsWrong) {
   EXPECT_EQ(broken({.tile_n = 256, .tile_m = 128}), "accumulators and numbers fit the registers");
   EXPECT_EQ(broken({.block_k = 256, .stages = 8}), "stages fit shared memory");
   EXPECT_EQ(broken({.splits = 33}), "splits is 1 to 64, at most the stages of k");
+  EXPECT_EQ(rule("bf16_int4 N T 64 512 512 groups=4 grouped=rows group=128 align=16", "sm_80",
+                 {.splits = 2}),
+            "groups: no splits, and at most 4096 of them");
   EXPECT_THAT(rule("bf16_int4 N T 64 2097152 512 group=128", "sm_80",
                    {.tile_n = 64, .stages = 3, .splits = 2}),
               HasSubstr("64 KiB"));

@@ -30,6 +30,24 @@ const Base kGated{
 const Base kIdle{"groups_idle", "sm_90a", "bf16 N T 100 64 64 groups=8 grouped=rows align=16",
                  CudaWgmma{.left = 128, .right = 64, .stages = 3, .warpgroups = 2}, 16};
 
+const Base kOfK{"groups_of_k", "sm_90a",
+                "bf16 T N 200 104 700 groups=7 grouped=k epilogue=bias_row+residual align=16",
+                CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2}};
+const Base kOfKInTurn{
+    "groups_of_k_in_turn", "sm_90a",
+    "fp16 T N 136 200 500 groups=6 grouped=k epilogue=bias_col align=16",
+    CudaWgmma{
+        .left = 64, .right = 64, .stages = 3, .warpgroups = 2, .pingpong = true, .swap = true}};
+const Base kOfKInPairs{
+    "groups_of_k_in_pairs", "sm_90a", "bf16 T N 264 72 400 groups=5 grouped=k align=16",
+    CudaWgmma{.left = 64, .right = 64, .stages = 3, .warpgroups = 1, .cluster_left = 2}, 4};
+const Base kManyOfK{"groups_many_of_k", "sm_90a",
+                    "bf16 T N 64 64 3000 groups=300 grouped=k align=16",
+                    CudaWgmma{.left = 64, .right = 64, .stages = 3, .warpgroups = 1}};
+const Base kShortOfK{"groups_short_of_k", "sm_90a",
+                     "bf16 T N 128 128 700 groups=4 grouped=k align=16",
+                     CudaWgmma{.left = 128, .right = 64, .stages = 4, .warpgroups = 2}, 16};
+
 const std::vector<Mutant> kMutants{
     {&kRows, "copies rows of the matrix, not of the group",
      "work.first_row + work.left * kLeftTile, k, batch_of_a",
@@ -73,12 +91,48 @@ const std::vector<Mutant> kMutants{
      "lines, line, 0,"},
     {&kGated, "takes the scales of the first group's A", "i64 batch = work.batch,",
      "i64 batch = 0,"},
+    {&kOfK, "multiplies tokens of the next group", "kShare - lines, first + lines, hint",
+     "0, first + kShare, hint"},
+    // The other operand has zeros there: only a NaN among those tokens shows it.
+    {&kOfK, "leaves the next group's first token in A", "work.left * kLeftTile, k, end,",
+     "work.left * kLeftTile, k, min(end + 1, 700),"},
+    {&kOfK, "leaves the next group's first token in B", "work.right * kRightTile, k, end,",
+     "work.right * kRightTile, k, min(end + 1, 700),"},
+    {&kOfK, "ends boxes a token early", "min(kShare, end - first)", "min(kShare, end - first - 1)"},
+    {&kOfK, "begins at the first token", "work.first_k = groups.first_k(work.batch);",
+     "work.first_k = 0;"},
+    {&kOfK, "copies stages from the first token", "work.first_k + i * kDepth", "i * kDepth"},
+    {&kOfK, "forgets a stage that is not full", "(work.k + kGroupDepth - 1) / kGroupDepth",
+     "work.k / kGroupDepth"},
+    {&kOfK, "multiplies nothing for an empty group",
+     "max(1, (work.k + kGroupDepth - 1) / kGroupDepth)",
+     "(work.k + kGroupDepth - 1) / kGroupDepth"},
+    {&kOfK, "stores in the first group's D", "int(row_of(l, r)), work.batch);",
+     "int(row_of(l, r)), 0);"},
+    {&kOfK, "adds the first group's bias",
+     "static_cast<const TypeBias*>(args.bias) + group * args.m;",
+     "static_cast<const TypeBias*>(args.bias);"},
+    {&kOfKInTurn, "adds the first group's bias",
+     "static_cast<const TypeBias*>(args.bias) + group * args.n;",
+     "static_cast<const TypeBias*>(args.bias);"},
+    {&kOfKInTurn, "passes a stage too many", "turn.skip(work.count);",
+     "turn.skip(work.count + 1);"},
+    {&kOfKInPairs, "copies one half of a stage twice",
+     "const int first = k + int(share) * kShare, lines", "const int first = k, lines"},
+    {&kOfKInPairs, "ends the second half with the first", "min(kShare, end - first)",
+     "min(kShare, end - k)"},
+    {&kManyOfK, "reads the list with one warp", "for (int i = thread; i < count; i += threads)",
+     "for (int i = thread; i < 32; i += threads)"},
+    {&kManyOfK, "believes what the list says", "max(0, min(int(args.k), list[i]))", "list[i]"},
+    {&kShortOfK, "waits for a stage that no tile fills",
+     "min(same_for_warp(work.count), kStages - 1)", "min(scheduler.stages, kStages - 1)"},
 };
 
 TEST(WgmmaGroupsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(WgmmaGroupsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kRows, &kMasked, &kMany, &kBlocks, &kGated, &kIdle});
+  test::expect_clean({&kRows, &kMasked, &kMany, &kBlocks, &kGated, &kIdle, &kOfK, &kOfKInTurn,
+                      &kOfKInPairs, &kManyOfK, &kShortOfK});
 }
 
 }  // namespace kiln::wgmma_groups_mutants_test

@@ -40,8 +40,49 @@ const Base kFloats{"floats", "sm_90a",
 /// Codes of four bits in blocks of 32, several a stage.
 const Base kMx{"mx", "sm_90a", "fp16_fp4 N T 22 90 416 group=mx32 ldc=96 ldd=96 align=16",
                CudaWgmmaWeights{.tile_m = 24, .warpgroups = 1, .block_k = 64, .stages = 2}};
+/// Factors that are stacked, of a batch; several tiles a block.
+const Base kGate{"gate", "sm_90a",
+                 "bf16_uint4 N T 45 150 640 batch=2 group=128 zero=int gate=silu epilogue=bias_col "
+                 "align=16",
+                 CudaWgmmaWeights{.tile_m = 24, .warpgroups = 2, .block_k = 128, .stages = 2}};
+/// Columns that alternate, one scale each, D from shared memory.
+const Base kAlternating{
+    "alternating", "sm_90a",
+    "fp16_int8 N T 22 90 304 group=k gate=gelu:interleaved epilogue=residual ldd=96 align=16",
+    CudaWgmmaWeights{.tile_m = 24, .warpgroups = 1, .block_k = 64, .stages = 2}};
+/// Squares that hold columns of both factors, split-K added by a launch of its own.
+const Base kSquares{"squares", "sm_90a", "bf16_fp8 N T 22 70 640 group=128x128 gate=relu align=16",
+                    CudaWgmmaWeights{.tile_m = 24,
+                                     .warpgroups = 1,
+                                     .block_k = 128,
+                                     .stages = 2,
+                                     .sharing = Sharing::summed,
+                                     .splits = 2}};
 
 const std::vector<Mutant> kMutants{
+    // Factors of a gate.
+    {&kGate, "copies one factor twice", "work.batch * 2 + unit % 2", "work.batch * 2"},
+    {&kGate, "copies the first warpgroup's columns twice", "kColumns + unit / 2 * 64", "kColumns"},
+    {&kGate, "computes half of the tiles", "(int(args.n) + kColumns - 1) / kColumns",
+     "(int(args.n) + kLeftTile - 1) / kLeftTile"},
+    {&kGate, "multiplies one factor twice", "stage + f * kFactorBytes", "stage + 0 * kFactorBytes"},
+    {&kGate, "scales by columns where B's lines are", "int(row_offset) / 2 + thread",
+     "int(row_offset) + thread"},
+    {&kGate, "scales a tile by B's lines", "work.left * kColumns + int(row_offset)",
+     "work.left * kLeftTile + int(row_offset)"},
+    {&kGate, "scales both factors alike", "factors.scale[f * 2 + r / 2 % 2][group] * part",
+     "factors.scale[r / 2 % 2][group] * part"},
+    {&kGate, "takes one factor's zero points", "factors.offset[f * 2][group]",
+     "factors.offset[0][group]"},
+    {&kGate, "counts half of a batch's scales", "int(batch) * columns", "int(batch) * int(args.n)"},
+    {&kGate, "scales both factors by the first one's scales",
+     "line < kHalf ? column : int(args.n) + column", "column"},
+    {&kAlternating, "scales by the column of D", "return 2 * column + line / kHalf;",
+     "return column;"},
+    {&kAlternating, "scales both factors alike", "*= factors.scale[f * 2 + r / 2 % 2][0]",
+     "*= factors.scale[r / 2 % 2][0]"},
+    {&kSquares, "begins the second factor's squares anew", "int(args.n) + column;",
+     "128 + column;"},
     // The ring.
     {&kGroups, "reads before the copies are there",
      "    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);\n    const Factors",
@@ -121,7 +162,8 @@ const std::vector<Mutant> kMutants{
 TEST(CudaWgmmaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaWgmmaWeightsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kGroups, &kZeros, &kColumns, &kParts, &kFloats, &kMx});
+  test::expect_clean(
+      {&kGroups, &kZeros, &kColumns, &kParts, &kFloats, &kMx, &kGate, &kAlternating, &kSquares});
 }
 
 }  // namespace kiln::cuda_wgmma_weights_mutants_test

@@ -31,8 +31,14 @@ void lay_out(Gemm& g, RandomGpuGemm& random) {
   }
 }
 
+/// With a gate of either order of columns.
+Gemm gated_copy(const Gemm& g, RandomGpuGemm& random) {
+  return g.with_activation(Activation::none)
+      .with_gate(static_cast<Gate>(1 + random.below(5)), static_cast<GateOrder>(random.below(2)));
+}
+
 /// k is whole groups; a group that is a whole column may end anywhere.
-Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero) {
+Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, bool gate) {
   const int along = scale_block(group).along;
   const auto up_to = [&](std::uint64_t limit) { return 1 + std::int64_t(random.below(limit)); };
   const std::int64_t k = along == 0 ? up_to(700) : along * up_to(700 / std::uint64_t(along));
@@ -48,11 +54,12 @@ Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero) 
     g.epilogue.activation = static_cast<Activation>(random.below(5));
     g.epilogue.residual = random.below(2) == 0;
   }
+  if (gate) g = gated_copy(g, random);
   lay_out(g, random);
   return g;
 }
 
-TEST(EmulatedWgmmaWeights, SampledConfigsAreRight) {
+void prove_sampled(bool gate) {
   constexpr std::size_t kTypes = kWeightTypeRows.size(), kPairs = kTypes * std::size(kGroups);
   const Target target{
       .arch = "sm_90a", .family = "cuda_wgmma_weights", .configs = int(kPairs), .largest = 300};
@@ -63,8 +70,12 @@ TEST(EmulatedWgmmaWeights, SampledConfigsAreRight) {
     const TypeRow& row = kWeightTypeRows[type];
     const bool other = kGroups[group] == Scale::mx_32 && !is_mx_element(row.b);
     return problem(random, row, other ? Scale::line_32 : kGroups[group],
-                   code_format(row.b)->has_zero_points() ? zero : Zero::none);
+                   code_format(row.b)->has_zero_points() ? zero : Zero::none, gate);
   });
 }
+
+TEST(EmulatedWgmmaWeights, SampledConfigsAreRight) { prove_sampled(false); }
+
+TEST(EmulatedWgmmaWeights, GatedConfigsAreRight) { prove_sampled(true); }
 
 }  // namespace kiln::emulated_wgmma_weights_test
