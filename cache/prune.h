@@ -13,8 +13,8 @@ namespace kiln {
 struct PruneOptions {
   double older_than_days = -1;  // measurements made before that; negative: of any age
   std::string device = {};      // of devices whose fingerprint contains this; empty: of all
-  /// Drops code that no winner names, then losers, the slowest first, until the file is no larger;
-  /// 0: no limit.
+  /// Drops code that no winner names, then losers, first of configs that won nowhere, the slowest
+  /// first, until the file is no larger; 0: no limit.
   std::int64_t most_bytes = 0;
   bool winners_too = false;  // winners, fitted models and tables of ranges as well
   bool dry_run = false;      // says what it would do, and writes nothing

@@ -84,15 +84,17 @@ DELETE FROM device WHERE id NOT IN (SELECT device_id FROM measurement UNION
                       code, kEnvelopePrefix));
 }
 
-/// A tenth of the losers at a time: failures, then those furthest behind the fastest of their key.
-/// False when there are none left.
+/// A tenth of the losers at a time: failures, then configs that won nowhere, from which fitted models
+/// learn nothing, then the others; those furthest behind the fastest of their key first. False when
+/// there are none left.
 bool drop_slowest(SQLite::Database& db) {
   return db.exec(R"sql(
     DELETE FROM measurement WHERE id IN (
       SELECT id FROM (SELECT id, winner, median_ns / min(median_ns) OVER (
-        PARTITION BY device_id, problem_id, policy, determinism, toolchain_id) AS behind
+        PARTITION BY device_id, problem_id, policy, determinism, toolchain_id) AS behind,
+        config_id IN (SELECT config_id FROM measurement WHERE winner = 1) AS won
       FROM measurement) WHERE winner = 0
-      ORDER BY behind IS NOT NULL, behind DESC, id
+      ORDER BY behind IS NOT NULL, won, behind DESC, id
       LIMIT (SELECT 1 + count(*) / 10 FROM measurement WHERE winner = 0)))sql") > 0;
 }
 

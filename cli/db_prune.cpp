@@ -12,9 +12,9 @@ const Manual kPruneManual{
     "prune", "Drop old measurements, those of a device, or what makes the file too large",
     "  Winners stay, with their code, unless --winners is given; measurements of losers, failures\n"
     "  among them, go by age and device (both must hold where both are given). Then, with\n"
-    "  --max-size, code that no winner names goes, and losers, the slowest first, until the file\n"
-    "  is no larger; where what must stay is larger, nothing goes and the exit code is 1. What is "
-    "dropped is\n"
+    "  --max-size, code that no winner names goes, and losers, until the file is no larger: first\n"
+    "  of configs that won nowhere, since fitted models learn from the others, the slowest first.\n"
+    "  Where what must stay is larger, nothing goes and the exit code is 1. What is dropped is\n"
     "  measured or compiled again when it is needed. Nothing is written to shipped files. The\n"
     "  file is made anew at the end, which takes its size on the disk once more for a moment.",
     "  kiln db prune --older-than 90d --dry-run\n"

@@ -3,37 +3,40 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <set>
-#include <thread>
 
-#include "engine/engine_impl.h"
+#include "engine/range_bench.h"
 #include "generator/problem/size.h"
-#include "generator/render/code_key.h"
 #include "generator/space/summation.h"
 #include "runtime/log.h"
 #include "tuner/search/range_choice.h"
 #include "tuner/verify/envelope.h"
-#include "tuner/worker/process.h"
 
 namespace kiln {
 namespace {
 
-/// Of the budget, for searches, and until when their winners and what the model picks are timed at
-/// other sizes; what is left is for times that the table's kernels lack.
-constexpr double kSearchShare = 0.4, kSweepShare = 0.85;
+/// Of the budget, for searches; until when their winners and what the model picks are timed at
+/// other sizes; and until when times that the table's kernels lack are taken. What is left is for
+/// races.
+constexpr double kSearchShare = 0.4, kSweepShare = 0.75, kRefineShare = 0.85;
 constexpr std::size_t kMostBinaries = 16;
 /// As many take part in the last choice: some may have no home, or have been lucky once.
 constexpr std::size_t kRefinedBinaries = 24;
 /// Sizes timed in each doubling; configs with new code that are tried at each of them, and more
-/// that share it; sizes whose code is compiled together. A GPU's are screened in milliseconds.
+/// that share it; how often the latter are picked, each time by what the last ones took; sizes
+/// whose code is compiled together. A GPU's are screened in milliseconds; a CPU's code takes 30
+/// times as long to compile as to time, and how it divides a product is a matter of the size.
 struct Sweep {
-  int sizes, codes, more;
+  int sizes, codes, more, rounds;
   std::size_t together;
 };
-constexpr Sweep kHostSweep{.sizes = 4, .codes = 4, .more = 12, .together = 4};
-constexpr Sweep kGpuSweep{.sizes = 8, .codes = 8, .more = 0, .together = 16};
+constexpr Sweep kHostSweep{.sizes = 4, .codes = 2, .more = 12, .rounds = 3, .together = 4};
+constexpr Sweep kGpuSweep{.sizes = 8, .codes = 8, .more = 0, .rounds = 1, .together = 16};
+/// Kernels within so much of the fastest at a size race there: the fastest of many that were timed
+/// once was lucky.
+constexpr double kRaced = 1.08;
+constexpr std::size_t kMostRaced = 4;
 /// Of each search, candidates within so much of the fastest are timed at other sizes too: what
 /// loses by its last tile here may win by it there.
 constexpr double kNearlyWon = 1.10;
@@ -45,14 +48,12 @@ class RangeTuning {
               const TuneOptions& options)
       : engine_(engine),
         range_(range),
-        compiler_(compiler),
         options_(options),
         sweep_(engine.gpu ? kGpuSweep : kHostSweep),
-        model_(range, engine.key_of(range.gemm, threads).device, engine.options.determinism) {
+        model_(range, engine.key_of(range.gemm, threads).device, engine.options.determinism),
+        bench_(engine, range_, threads, compiler, options, report_.warnings) {
     report_.range = range;
     report_.threads = threads;
-    made_by_ = engine.now;
-    made_by_.compiler = compiler.version();
   }
 
   Result<RangeReport> run() {
@@ -68,6 +69,7 @@ class RangeTuning {
     if (Status swept = sweep(timed); !swept) return tl::unexpected(swept.error());
     timed.insert(timed.end(), sizes.begin(), sizes.end());
     if (Status refined = refine(timed); !refined) return tl::unexpected(refined.error());
+    bench_.rest();
     if (cancelled())
       return fail(ErrorCode::not_tuned, fmt::format("{}: cancelled before its table was made; the "
                                                     "winners of {} sizes are stored",
@@ -81,19 +83,7 @@ class RangeTuning {
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
-  bool cancelled() const {
-    return engine_.closing.load() || (options_.cancelled && options_.cancelled());
-  }
-  BestKey key_at(std::int64_t size) const {
-    return engine_.key_of(range_.at(size), report_.threads);
-  }
-  void note(const std::string& warning) {
-    if (std::ranges::find(report_.warnings, warning) == report_.warnings.end())
-      report_.warnings.push_back(warning);
-  }
-  void note(const Status& status) {
-    if (!status) note(status.error().message);
-  }
+  bool cancelled() const { return bench_.cancelled(); }
 
   /// A search as by tune() of this size alone, with its share of what time is left.
   Status search_at(std::int64_t size, std::size_t searches_left) {
@@ -102,25 +92,25 @@ class RangeTuning {
     const double left = kSearchShare * options_.budget.count() - seconds();
     options.budget = std::chrono::duration<double>(
         std::max(kLeastShare * options_.budget.count(), left) / double(searches_left));
-    auto report = engine_.tune_locked(range_.at(size), options, worker_);
+    auto report = engine_.tune_locked(range_.at(size), options, bench_.worker());
     // A size that no kernel serves (not a multiple of what the types need) is no part of the table.
     if (!report && report.error().code == ErrorCode::unsupported) return {};
     if (!report) return tl::unexpected(report.error());
     ++report_.searched;
     report_.measured += report->measured;
-    for (const std::string& warning : report->warnings) note(warning);
-    const BestKey key = key_at(size);
+    for (const std::string& warning : report->warnings) bench_.note(warning);
+    const BestKey key = bench_.key_at(size);
     const AllowedSummation order(key.gemm, key.device, key.determinism);
     const auto serves = [&](const Config& config) {
       return has_envelope(key.gemm, key.device, config) && order.allows(config);
     };
-    if (const auto record = engine_.best(key, made_by_);
+    if (const auto record = engine_.best(key, bench_.made_by());
         record && serves(record->measured.config)) {
       winners_.emplace(size, record->measured.config);
       add(key, record->measured.config, size, record->measured.timing().median_ns);
     }
     std::vector<Measured> near;
-    for (const Measured& row : engine_.store->known(key, made_by_))
+    for (const Measured& row : engine_.store->known(key, bench_.made_by()))
       if (row.ok() && row.verified && row.round != Round::screen && !is_library(row.config) &&
           serves(row.config))
         near.push_back(row);
@@ -146,42 +136,57 @@ class RangeTuning {
     for (std::size_t i = 0; i < sizes.size(); i += sweep_.together) {
       std::vector<std::pair<std::int64_t, Config>> fresh;
       for (std::size_t j = i; j < std::min(sizes.size(), i + sweep_.together); ++j)
-        for (Config& config : picked_at(sizes[j])) fresh.emplace_back(sizes[j], std::move(config));
-      if (engine_.gpu) compile_ahead(fresh);
+        for (Config& config : picked_at(sizes[j], sweep_.codes))
+          fresh.emplace_back(sizes[j], std::move(config));
+      if (engine_.gpu) bench_.compile_ahead(fresh);
       for (std::size_t j = i; j < std::min(sizes.size(), i + sweep_.together); ++j) {
         if (cancelled() || spent(kSweepShare)) return {};
         std::vector<Config> configs = untimed_at(sizes[j]);
         for (const auto& [size, config] : fresh)
           if (size == sizes[j]) configs.push_back(config);
         if (Status timed = time_at(sizes[j], configs); !timed) return timed;
+        for (int round = 1; round < sweep_.rounds; ++round)
+          if (Status timed = time_at(sizes[j], picked_at(sizes[j], 0)); !timed) return timed;
       }
     }
     return {};
   }
 
   /// Times what a table would be made of wherever it may be the fastest and has no time, and keeps
-  /// nothing else: what was expected to be fast, and not timed, was chosen for its luck.
+  /// nothing else but the fastest of each size: what was expected to be fast, and not timed, was
+  /// chosen for its luck.
   Status refine(const std::vector<std::int64_t>& sizes) {
     std::set<std::size_t> chosen;
     for (const RangeChoice& choice : model_.choose(kRefinedBinaries)) chosen.insert(choice.kernel);
-    // Winners have their place in the database; another kernel may find none.
-    for (std::size_t i = 0; i < model_.kernels.size(); ++i)
+    std::map<std::int64_t, std::pair<double, std::size_t>> fastest;  // ns and kernel, by size
+    for (std::size_t i = 0; i < model_.kernels.size(); ++i) {
+      for (const auto& [size, ns] : model_.kernels[i].ns) {
+        auto& best = fastest.try_emplace(size, ns, i).first->second;
+        best = std::min(best, {ns, i});
+      }
+      // Winners have their place in the database; another kernel may find none.
       for (const auto& [size, config] : winners_)
         if (model_.kernels[i].config == config) chosen.insert(i);
+    }
+    for (const auto& [size, best] : fastest) chosen.insert(best.second);
     std::vector<RangeKernel> kept;
     for (const std::size_t i : chosen) kept.push_back(std::move(model_.kernels[i]));
     model_.kernels = std::move(kept);
     for (const std::int64_t size : sizes) {
-      if (cancelled() || spent(1)) return {};
+      if (cancelled() || spent(kRefineShare)) break;
       if (Status timed = time_at(size, untimed_at(size)); !timed) return timed;
+    }
+    for (const std::int64_t size : sizes) {
+      if (cancelled() || spent(1)) break;
+      if (Status raced = race_at(size); !raced) return raced;
     }
     return {};
   }
 
-  std::vector<Config> picked_at(std::int64_t size) const {
+  std::vector<Config> picked_at(std::int64_t size, int codes) const {
     if (!validate(range_.at(size))) return {};
-    const BestKey key = key_at(size);
-    std::vector<Config> picked = model_.fresh(size, options_.seed, sweep_.codes, sweep_.more);
+    const BestKey key = bench_.key_at(size);
+    std::vector<Config> picked = model_.fresh(size, options_.seed, codes, sweep_.more);
     std::erase_if(
         picked, [&](const Config& config) { return !has_envelope(key.gemm, key.device, config); });
     return picked;
@@ -200,62 +205,34 @@ class RangeTuning {
     return configs;
   }
 
-  /// On all cores, into the engine's cache. What does not compile says so when it is timed.
-  void compile_ahead(const std::vector<std::pair<std::int64_t, Config>>& wanted) {
-    SearchInput share;
-    engine_.share_code(share, compiler_);
-    std::atomic<std::size_t> next{0};
-    const auto compile_all = [&](const auto& stopped) {
-      for (std::size_t i; (i = next.fetch_add(1)) < wanted.size() && !stopped();) {
-        const BestKey key = key_at(wanted[i].first);
-        const auto source = render(key.gemm, key.device, wanted[i].second);
-        if (!source || share.stored(*source)) continue;
-        if (const auto binary = compiler_.compile(*source)) share.compiled(*source, *binary);
-      }
-    };
-    std::vector<std::jthread> helpers;
-    for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
-      helpers.emplace_back(
-          [&](const std::stop_token& stop) { compile_all([&] { return stop.stop_requested(); }); });
-    compile_all([&] { return cancelled(); });  // the caller's callback, on the caller's thread
-    if (!cancelled()) return;
-    for (std::jthread& helper : helpers) helper.request_stop();
-  }
-
-  /// Times configs at a size of the range; each outcome is stored as evidence.
   Status time_at(std::int64_t size, const std::vector<Config>& configs) {
     if (configs.empty()) return {};
-    const BestKey key = key_at(size);
-    SearchInput input{.gemm = key.gemm, .device = key.device, .options = options_};
-    input.options.threads = key.device.compute_units;
-    input.options.cancelled = [this] { return cancelled(); };
-    input.device_index = engine_.gpu ? engine_.gpu->ordinal() : 0;
-    input.worker = worker_;
-    engine_.share_code(input, compiler_);
-    auto bench = engine_.make_bench(input, compiler_);
-    if (!bench) return tl::unexpected(bench.error());
-    for (Measured& row : (*bench)->screen(configs)) {
-      row.predicted_ns = predict_ns(canonicalise(key.gemm), key.device, row.config);
-      note(engine_.store->put(key, made_by_, row));
-      if (!row.ok()) continue;
-      ++report_.measured;
-      add(key, row.config, size, row.timing().median_ns);
-      if (const Artifact* made = (*bench)->artifact(row.config); made && made->binary)
-        keep(size, row, *made);
-    }
-    return {};
+    return add_all(size, bench_.screen(size, configs));
   }
 
-  /// What it takes to make this kernel the winner of this size.
-  void keep(std::int64_t size, const Measured& row, const Artifact& made) {
-    const auto [code, fresh] = code_.try_emplace(code_key(made.source));
-    if (fresh)
-      code->second = {.key = row.binary_key,
-                      .code_key = code->first,
-                      .compiler = compiler_.version(),
-                      .source = made.source.text,
-                      .image = made.binary->image};
-    if (row.verified) timed_[row.config].push_back({size, row, code->first});
+  /// Races the fastest kernels of a size, unless a search did.
+  Status race_at(std::int64_t size) {
+    std::vector<std::pair<double, Config>> fastest;
+    for (const RangeKernel& kernel : model_.kernels)
+      if (const auto timed = kernel.ns.find(size); timed != kernel.ns.end())
+        fastest.emplace_back(timed->second, kernel.config);
+    std::ranges::sort(fastest, {}, [](const auto& one) { return one.first; });
+    if (fastest.size() > kMostRaced) fastest.resize(kMostRaced);
+    while (!fastest.empty() && fastest.back().first > kRaced * fastest.front().first)
+      fastest.pop_back();
+    if (fastest.size() < 2 || winners_.contains(size)) return {};
+    std::vector<Measured> rows;
+    for (const auto& [ns, config] : fastest)
+      rows.push_back({.config = config, .outcome = Timing{.median_ns = ns}});
+    return add_all(size, bench_.race(size, rows));
+  }
+
+  Status add_all(std::int64_t size, const Result<std::vector<Measured>>& rows) {
+    if (!rows) return tl::unexpected(rows.error());
+    report_.measured += static_cast<int>(rows->size());
+    const BestKey key = bench_.key_at(size);
+    for (const Measured& row : *rows) add(key, row.config, size, row.timing().median_ns);
+    return {};
   }
 
   Status store_table() {
@@ -277,7 +254,8 @@ class RangeTuning {
       if (table.cells.empty())
         return fail(ErrorCode::not_tuned,
                     fmt::format("{}: no kernel serves its sizes", text(range_)));
-      note(engine_.store->put_range(engine_.key_of(range_.gemm, report_.threads), range_, table));
+      bench_.note(
+          engine_.store->put_range(engine_.key_of(range_.gemm, report_.threads), range_, table));
       tell(table);
       return {};
     }
@@ -290,47 +268,20 @@ class RangeTuning {
     for (const auto& [size, config] : winners_)
       if (config == kernel.config && serves_at(kernel, size) && homes_.emplace(size, config).second)
         return size;
-    const Timed* best = nullptr;
-    for (const Timed& timed : timed_[kernel.config]) {
+    const RangeBench::Timed* best = nullptr;
+    for (const RangeBench::Timed& timed : bench_.timed(kernel.config)) {
       if (homes_.contains(timed.size) || !serves_at(kernel, timed.size)) continue;
       if (best == nullptr || timed.row.timing().median_ns * double(best->size) <
                                  best->row.timing().median_ns * double(timed.size))
         best = &timed;
     }
-    if (best == nullptr || !store_kernel(*best)) return std::nullopt;
+    if (best == nullptr || !bench_.store(*best)) return std::nullopt;
     homes_.emplace(best->size, kernel.config);
     return best->size;
   }
 
   bool serves_at(const RangeKernel& kernel, std::int64_t size) const {
     return model_.serves(kernel, size);
-  }
-
-  struct Timed {
-    std::int64_t size = 0;
-    Measured row;
-    std::string code;  // in code_
-  };
-
-  /// Its code, proved, and what was measured.
-  bool store_kernel(const Timed& timed) {
-    const BestKey key = key_at(timed.size);
-    const StoredBinary& code = code_.at(timed.code);
-    Measured stored = timed.row;
-    stored.binary_key = code.key;
-    const Record made{.key = key, .validators = made_by_, .measured = stored};
-    if (!engine_.store->code_proven(made))
-      if (const Status proof = engine_.prove_envelope(made, code.image); !proof) {
-        note(proof);
-        return false;
-      }
-    for (const Status& written :
-         {engine_.store->put_binary(code), engine_.store->put(key, made_by_, stored)})
-      if (!written) {
-        note(written);
-        return false;
-      }
-    return true;
   }
 
   void tell(const RangeTable& table) {
@@ -343,17 +294,13 @@ class RangeTuning {
 
   Engine::Impl& engine_;
   const GemmRange range_;
-  Compiler& compiler_;
   const TuneOptions& options_;
   const Sweep sweep_;
   RangeModel model_;
   RangeReport report_;
-  Validators made_by_;
+  RangeBench bench_;
   std::map<std::int64_t, Config> winners_;  // stored, by size
   std::map<std::int64_t, Config> homes_;    // of the table's kernels, by size
-  std::map<Config, std::vector<Timed>> timed_;
-  const std::shared_ptr<IdleWorker> worker_ = std::make_shared<IdleWorker>();
-  std::map<std::string, StoredBinary> code_;  // by code_key
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

@@ -111,6 +111,28 @@ TEST(Prune, ADeviceThatIsGoneLeavesNothing) {
   EXPECT_TRUE(store->check(false)->ok());
 }
 
+TEST(Prune, LosersOfConfigsThatWonNowhereGoFirst) {
+  TempDir dir;
+  auto store = open_store(dir / "kiln.db");
+  for (int m = 1; m <= 60; ++m) {
+    store_winner(*store, key_of(m, 96, 128), 6 + m % 2);
+    ASSERT_TRUE(store->put(key_of(m, 96, 128), kNow, timed(7 - m % 2, 5000)));
+    for (int mr = 10; mr < 30; ++mr)
+      ASSERT_TRUE(store->put(key_of(m, 96, 128), kNow, timed(mr, 1000 + 10 * mr)));
+  }
+  const auto dry = store->prune({.most_bytes = 1 << 30});
+  ASSERT_TRUE(dry);
+  const auto half = store->prune({.most_bytes = dry->bytes_before * 6 / 10});
+  ASSERT_TRUE(half);
+  EXPECT_TRUE(half->small_enough);
+  EXPECT_LT(store->stats()->at(0).measurements, 60 * 15);
+  int slow = 0;
+  ASSERT_TRUE(store->each_measurement({}, [&](const StoredMeasurement& row) {
+    slow += row.measured.ok() && row.measured.timing().median_ns == 5000;
+  }));
+  EXPECT_EQ(slow, 60) << "they won elsewhere: fitted models learn from them";
+}
+
 TEST(Prune, ASizeTakesCodeOfLosersThenLosersTheSlowestFirst) {
   TempDir dir;
   auto store = open_store(dir / "kiln.db");

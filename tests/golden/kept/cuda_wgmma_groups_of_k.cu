@@ -224,22 +224,22 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
   }
 }
 
-/// As copy_rows(), of lines that end where the group's k does, at `end`. The map's second dimension
-/// is the lines of a box before the matrix's first line, its third all lines behind it: the line at
-/// which a box must end is the coordinate of the third, and what lies beyond it is outside of the
-/// second, zeros.
+/// As copy_rows(), of lines that end where the group's k does, at `end`. A stage that is not full
+/// has its lines last, behind zeros. The map's second dimension is a box's lines, its third all of
+/// k: the coordinate of the third is the first line that counts, and the zeros lie before the
+/// first of the second.
 template <int Rows, int Sharers>
 KILN_DEVICE void copy_lines(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int end,
                             u32 share, u16 mask, u64 hint) {
   constexpr int kShare = kDepth / Sharers;
-  const int first = k + int(share) * kShare, lines = max(0, min(kShare, end - first));
+  const int first = max(0, min(kDepth, end - k)) - kDepth + int(share) * kShare;  // from k
+  const int zeros = max(0, -first), line = k + max(0, first);
   _Pragma("unroll") for (int block = 0; block < (Rows + 63) / 64; ++block) {
     const u32 there = to + block * 64 * 128 + share * kShare * 128;
     if constexpr (Sharers > 1)
-      tma_load_multicast_3d(there, map, barrier, row + block * 64, kShare - lines, first + lines,
-                            mask, hint);
+      tma_load_multicast_3d(there, map, barrier, row + block * 64, -zeros, line, mask, hint);
     else
-      tma_load_3d(there, map, barrier, row + block * 64, kShare - lines, first + lines, hint);
+      tma_load_3d(there, map, barrier, row + block * 64, -zeros, line, hint);
   }
 }
 

@@ -29,10 +29,11 @@ void see_factors(MapLines& lines, const WgmmaSizes& w, const WgmmaSizes::Side& s
 }
 
 /// The second dimension becomes a box's lines, the third all of k, as the copies of
-/// templates/cuda/wgmma/copy.h want them that end with a group.
+/// templates/cuda/wgmma/copy.h want them that end with a group. The map begins where the operand
+/// does: a box wholly outside of a map makes the copy engine ask for the map's first address, which
+/// must exist (H100: an illegal address where it lay before the operand).
 void end_with_groups(MapLines& lines) {
-  lines.offset -= lines.box_lines * lines.pitch;
-  lines.batch = lines.lines + 1;  // one more, where the last group ends
+  lines.batch = lines.lines;
   lines.stride = lines.pitch;
   lines.lines = lines.box_lines;
 }

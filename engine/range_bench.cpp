@@ -1,0 +1,140 @@
+#include "engine/range_bench.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "generator/render/code_key.h"
+#include "generator/render/render.h"
+#include "generator/space/space.h"
+#include "tuner/worker/process.h"
+
+namespace kiln {
+
+RangeBench::RangeBench(Engine::Impl& engine, const GemmRange& range, int threads,
+                       Compiler& compiler, const TuneOptions& options,
+                       std::vector<std::string>& warnings)
+    : engine_(engine),
+      range_(range),
+      threads_(threads),
+      compiler_(compiler),
+      options_(options),
+      warnings_(warnings),
+      made_by_(engine.now),
+      worker_(std::make_shared<IdleWorker>()) {
+  made_by_.compiler = compiler.version();
+}
+
+BestKey RangeBench::key_at(std::int64_t size) const {
+  return engine_.key_of(range_.at(size), threads_);
+}
+
+bool RangeBench::cancelled() const {
+  return engine_.closing.load() || (options_.cancelled && options_.cancelled());
+}
+
+void RangeBench::note(const std::string& warning) {
+  if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
+}
+
+void RangeBench::note(const Status& status) {
+  if (!status) note(status.error().message);
+}
+
+void RangeBench::compile_ahead(const std::vector<std::pair<std::int64_t, Config>>& wanted) {
+  SearchInput share;
+  engine_.share_code(share, compiler_);
+  std::atomic<std::size_t> next{0};
+  const auto compile_all = [&](const auto& stopped) {
+    for (std::size_t i; (i = next.fetch_add(1)) < wanted.size() && !stopped();) {
+      const BestKey key = key_at(wanted[i].first);
+      const auto source = render(key.gemm, key.device, wanted[i].second);
+      if (!source || share.stored(*source)) continue;
+      if (const auto binary = compiler_.compile(*source)) share.compiled(*source, *binary);
+    }
+  };
+  std::vector<std::jthread> helpers;
+  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+    helpers.emplace_back(
+        [&](const std::stop_token& stop) { compile_all([&] { return stop.stop_requested(); }); });
+  compile_all([&] { return cancelled(); });  // the caller's callback, on the caller's thread
+  if (!cancelled()) return;
+  for (std::jthread& helper : helpers) helper.request_stop();
+}
+
+/// It is kept until another size has one: a device has one at a time.
+Result<Bench*> RangeBench::bench_at(std::int64_t size) {
+  if (bench_ && bench_size_ == size) return bench_.get();
+  bench_.reset();
+  const BestKey key = key_at(size);
+  SearchInput input{.gemm = key.gemm, .device = key.device, .options = options_};
+  input.options.threads = key.device.compute_units;
+  input.options.cancelled = [this] { return cancelled(); };
+  input.device_index = engine_.gpu ? engine_.gpu->ordinal() : 0;
+  input.worker = worker_;
+  engine_.share_code(input, compiler_);
+  auto bench = engine_.make_bench(input, compiler_);
+  if (!bench) return tl::unexpected(bench.error());
+  bench_ = std::move(*bench);
+  bench_size_ = size;
+  return bench_.get();
+}
+
+Result<std::vector<Measured>> RangeBench::screen(std::int64_t size,
+                                                 const std::vector<Config>& configs) {
+  return bench_at(size).map([&](Bench* bench) { return take(size, bench->screen(configs)); });
+}
+
+Result<std::vector<Measured>> RangeBench::race(std::int64_t size,
+                                               const std::vector<Measured>& finalists) {
+  return bench_at(size).map([&](Bench* bench) { return take(size, bench->race(finalists)); });
+}
+
+/// Those that ran. All are stored as evidence, and of each that ran what it takes to serve by it is
+/// kept.
+std::vector<Measured> RangeBench::take(std::int64_t size, std::vector<Measured> rows) {
+  std::erase_if(rows, [](const Measured& row) { return is_library(row.config); });
+  const BestKey key = key_at(size);
+  for (Measured& row : rows) {
+    row.predicted_ns = predict_ns(canonicalise(key.gemm), key.device, row.config);
+    note(engine_.store->put(key, made_by_, row));
+    if (!row.ok()) continue;
+    if (const Artifact* made = bench_->artifact(row.config); made && made->binary)
+      keep(size, row, *made);
+  }
+  std::erase_if(rows, [](const Measured& row) { return !row.ok(); });
+  return rows;
+}
+
+void RangeBench::keep(std::int64_t size, const Measured& row, const Artifact& made) {
+  const auto [code, fresh] = code_.try_emplace(code_key(made.source));
+  if (fresh)
+    code->second = {.key = row.binary_key,
+                    .code_key = code->first,
+                    .compiler = compiler_.version(),
+                    .source = made.source.text,
+                    .image = made.binary->image};
+  if (row.verified) timed_[row.config].push_back({size, row, code->first});
+}
+
+bool RangeBench::store(const Timed& timed) {
+  const BestKey key = key_at(timed.size);
+  const StoredBinary& code = code_.at(timed.code);
+  Measured stored = timed.row;
+  stored.binary_key = code.key;
+  const Record made{.key = key, .validators = made_by_, .measured = stored};
+  if (!engine_.store->code_proven(made))
+    if (const Status proof = engine_.prove_envelope(made, code.image); !proof) {
+      note(proof);
+      return false;
+    }
+  for (const Status& written :
+       {engine_.store->put_binary(code), engine_.store->put(key, made_by_, stored)})
+    if (!written) {
+      note(written);
+      return false;
+    }
+  return true;
+}
+
+}  // namespace kiln
