@@ -15,7 +15,8 @@ int room_for_groups(const Gemm& gemm);
 /// Bytes of those tables.
 constexpr std::int64_t bytes_of_tables(int room) { return room == 0 ? 0 : (2 * room + 1) * 4; }
 
-/// Constants of the template: `tile` rows of A are a tile, `depth` elements along k a stage.
-void add_groups(Parameters& to, const Gemm& gemm, std::int64_t tile, std::int64_t depth);
+/// Constants of the template: `tile` rows of A are a tile, `depth` elements along k a stage, which
+/// groups of k ask for.
+void add_groups(Parameters& to, const Gemm& gemm, std::int64_t tile, std::int64_t depth = 0);
 
 }  // namespace kiln::cuda
