@@ -168,7 +168,7 @@ const Case kCases[] = {
      "host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=none prefetch=0", "cpu/dot/dot.cpp"},
     {"host_dot_int8_zero_points", "avx512_bf16", 1,
      "int8 N T 4 4096 2048 out=bf16 scale=line zero_a=line gate=silu",
-     "host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=none prefetch=0",
+     "host_dot isa=avx512 mr=2 nr=4 kc=0 mc=0 parallel=none prefetch=0",
      "cpu/common/abi.h cpu/common/epilogue.h"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
      "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
