@@ -45,9 +45,8 @@ class IntegerScales : public testing::TestWithParam<test::Target> {};
 
 TEST_P(IntegerScales, SampledConfigsAreRight) {
   std::vector<TypeRow> rows;
-  for (const TypeRow& row : test::rows_of(GetParam()))
+  for (const TypeRow& row : kTypeRows)
     if (row.accumulator == s32) rows.push_back(row);
-  ASSERT_FALSE(rows.empty());
   const bool few_rows = std::string_view(GetParam().family).starts_with("cuda_gemv");
   test::prove(GetParam(), [&](test::RandomGpuGemm& random) {
     for (;;) {
