@@ -87,7 +87,7 @@ ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64
     const double work = double(gemm.k) * double(gemm.batch > 1 ? 2 : 1) * double(length);
     expected_.push_back(products(gemm, operands.a, operands.b,
                                  Lines{along, batch, sampled(count, work, random)},
-                                 {operands.scale_a, operands.scale_b, operands.zero_b}));
+                                 scales_in(operands)));
   };
   for (std::int64_t batch : std::set<std::int64_t>{0, gemm.batch - 1}) {
     expect_along(Lines::Along::rows, batch, gemm.m, gemm.columns_of_b());

@@ -235,6 +235,9 @@ constexpr const char* kVersion13 = "";
 constexpr const char* kVersion14 =
     "ALTER TABLE problem ADD COLUMN scale_d TEXT NOT NULL DEFAULT 'none';";
 
+constexpr const char* kVersion15 =
+    "ALTER TABLE problem ADD COLUMN zero_a TEXT NOT NULL DEFAULT 'none';";
+
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},
                                      {3, kVersion3},
@@ -248,7 +251,8 @@ constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {11, kVersion11},
                                      {12, kVersion12},
                                      {13, kVersion13},
-                                     {14, kVersion14}};
+                                     {14, kVersion14},
+                                     {15, kVersion15}};
 
 }  // namespace
 

@@ -88,8 +88,17 @@ void draw_padding(Draw& draw, Gemm& g) {
   g.d.batch_stride = strides[3];
 }
 
-/// Scales of small floats; those of blocks of 32 also bring the types that need them.
+/// Of lines or tensors, where D can have what they give.
+void draw_scales_of_integers(Draw& draw, Gemm& g) {
+  const Scale kinds[] = {Scale::none, Scale::line, Scale::tensor};
+  const Scale of_a = kinds[draw.below(3)];
+  const Gemm scaled = g.scaled(of_a, kinds[draw.below(3)]);
+  if (validate(scaled)) g = scaled;
+}
+
+/// Scales of small types; those of blocks of 32 also bring the types that need them.
 void draw_scales(Draw& draw, Gemm& g) {
+  if (g.accumulator == s32) return draw_scales_of_integers(draw, g);
   if (!is_floating(g.a.dtype) || bits_of(g.a.dtype) > 8 || draw.one_in(2)) return;
   Gemm scaled = g;
   switch (draw.below(5)) {
@@ -197,6 +206,13 @@ void draw_scale_of_d(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (validate(codes)) g = codes;
 }
 
+/// Of integers with scales, D in rows.
+void draw_zero_points_of_a(Draw& draw, Gemm& g) {
+  if (g.scale_a == Scale::none || draw.one_in(2)) return;
+  const Gemm zeros = g.with_zero_points_of_a(draw.one_in(3) ? Scale::tensor : Scale::line);
+  if (validate(zeros)) g = zeros;
+}
+
 void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   const int alignments[] = {4, 16, 64};
   if (draw.one_in(3)) g.alignment = alignments[draw.below(3)];
@@ -220,6 +236,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_gate(draw, g);
   draw_groups(draw, caps, g);
   draw_scale_of_d(draw, caps, g);
+  draw_zero_points_of_a(draw, g);
   draw_promises(draw, caps, g);
   return g;
 }

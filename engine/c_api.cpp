@@ -1,12 +1,14 @@
 // The C face: calls to the Engine, errors to codes and a message. No exception crosses it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "engine/c_values.h"
 #include "kiln/host.hpp"
+#include "kiln/quantise.hpp"
 #include "runtime/log.h"
 #include "runtime/no_cancel.h"
 
@@ -336,6 +338,18 @@ size_t kiln_packed_b_bytes(const kiln_packed_b* packed) {
 void kiln_packed_b_free(kiln_packed_b* packed) {
   const kiln::NoCancel whole;
   delete packed;
+}
+
+kiln_status kiln_column_sums(const kiln_gemm_desc* desc, const void* b, int32_t* sums) {
+  return kiln::run([&]() -> kiln::Status {
+    if (sums == nullptr) return kiln::null_argument("sums");
+    const auto gemm = kiln::gemm_of(desc);
+    if (!gemm) return tl::unexpected(gemm.error());
+    const auto made = kiln::column_sums(*gemm, b);
+    if (!made) return tl::unexpected(made.error());
+    std::ranges::copy(*made, sums);
+    return {};
+  });
 }
 
 kiln_status kiln_explain(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,

@@ -48,7 +48,7 @@ template <typename D>
 constexpr auto desc_fields(D& desc) {
   auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
          b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order, scale_type, zero,
-         grouping, expected_rows, scale_d] = desc;
+         grouping, expected_rows, scale_d, zero_a] = desc;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
@@ -56,7 +56,7 @@ constexpr auto desc_fields(D& desc) {
   return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
                         std::tie(accumulator, bias, activation, residual, alignment, b_packed,
                                  scale_a, scale_b, bias_as_d, numerics, gate, gate_order,
-                                 scale_type, zero, grouping, expected_rows, scale_d));
+                                 scale_type, zero, grouping, expected_rows, scale_d, zero_a));
 }
 
 /// Calls `f(name, field of the desc, field of the Gemm)` for every field.

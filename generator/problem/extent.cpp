@@ -25,7 +25,8 @@ Extent matrix_extent(const Gemm& gemm, Operand which) {
 Extent scale_extent(const Gemm& gemm, Operand which) {
   const auto [lines, along] = scale_block(scale_of(gemm, which));
   const std::int64_t length = which == Operand::scale_d ? gemm.n : gemm.k;
-  const bool of_b = which == Operand::scale_b || which == Operand::zero_b;
+  const bool of_b =
+      which == Operand::scale_b || which == Operand::zero_b || which == Operand::column_sums_b;
   const std::int64_t of = of_b ? gemm.columns_of_b() : gemm.m;
   return {.length = along == 0 ? 1 : length / along + (length % along != 0),
           .lines = of / lines + (of % lines != 0)};
@@ -62,6 +63,9 @@ bool present(const Gemm& gemm, Operand which) {
       return gemm.zero != Zero::none;
     case Operand::groups:
       return gemm.grouping != Grouping::none;
+    case Operand::zero_a:
+    case Operand::column_sums_b:
+      return gemm.zero_a != Scale::none;
   }
   return false;
 }
@@ -87,6 +91,7 @@ const Matrix& matrix(const Gemm& gemm, Operand which) {
 
 DType dtype_of(const Gemm& gemm, Operand which) {
   if (which == Operand::groups) return DType::s32;
+  if (which == Operand::zero_a || which == Operand::column_sums_b) return DType::s32;
   if (row_of(which).matrix) return matrix(gemm, which).dtype;
   if (which == Operand::bias) {
     if (gemm.epilogue.bias_as_d) return gemm.d.dtype;
@@ -148,7 +153,8 @@ bool shared_by_batches(const Gemm& gemm, Operand which) {
   const bool rows = gemm.grouping == Grouping::rows;
   if (which == Operand::bias)
     return gemm.grouping == Grouping::none || (rows && gemm.epilogue.bias == Bias::per_row);
-  return rows && which != Operand::b && which != Operand::scale_b && which != Operand::zero_b;
+  return rows && which != Operand::b && which != Operand::scale_b && which != Operand::zero_b &&
+         which != Operand::column_sums_b;
 }
 
 std::int64_t leading_dimension(const Gemm& gemm, Operand which) {
@@ -186,6 +192,8 @@ Scale scale_of(const Gemm& gemm, Operand which) {
     case Operand::d:
     case Operand::scale_d:
       return gemm.scale_d;
+    case Operand::zero_a:
+      return gemm.zero_a;
     default:
       return Scale::none;
   }

@@ -86,7 +86,8 @@ constexpr bool blocks_along_k(Scale s) { return scale_block(s).along > 0; }
 constexpr Operand scales_of(Operand which) {
   return which == Operand::a ? Operand::scale_a : Operand::scale_b;
 }
-/// The kind of A, B or D's scales; `which` names the matrix or its scales.
+/// The kind of A, B or D's scales; `which` names the matrix or its scales. Of A's zero points how
+/// they lie.
 Scale scale_of(const Gemm& gemm, Operand which);
 /// Bytes of one scale of operands that are no weights.
 constexpr int scale_size(Scale s) { return s == Scale::none ? 0 : s == Scale::mx_32 ? 1 : 4; }

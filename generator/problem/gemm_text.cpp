@@ -38,10 +38,10 @@ constexpr NumberKey kNumberKeys[] = {
 };
 
 constexpr std::string_view kKeys[] = {
-    "batch",    "lda",      "ldb",           "ldc",    "ldd",        "stride_a", "stride_b",
-    "stride_c", "stride_d", "order",         "out",    "acc",        "epilogue", "align",
-    "packed_b", "scale",    "numerics",      "group",  "scale_type", "zero",     "gate",
-    "groups",   "grouped",  "expected_rows", "scale_d"};
+    "batch",    "lda",      "ldb",           "ldc",     "ldd",        "stride_a", "stride_b",
+    "stride_c", "stride_d", "order",         "out",     "acc",        "epilogue", "align",
+    "packed_b", "scale",    "numerics",      "group",   "scale_type", "zero",     "gate",
+    "groups",   "grouped",  "expected_rows", "scale_d", "zero_a"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};
@@ -279,6 +279,9 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
   if (key == "scale_d")
     return read_kind(key, value, {Scale::none, Scale::tensor, Scale::line, Scale::line_128},
                      "none, tensor, line or 1x128", g.scale_d);
+  if (key == "zero_a")
+    return read_kind(key, value, {Scale::none, Scale::line, Scale::tensor}, "none, line or tensor",
+                     g.zero_a);
   if (key == "numerics")
     return read_kind(key, value, {Numerics::ieee, Numerics::fast, Numerics::tensor},
                      "ieee, fast or tensor", g.numerics);
@@ -360,6 +363,7 @@ std::string text(const Gemm& gemm) {
   if (gemm.numerics != Numerics::ieee) add("numerics", name(gemm.numerics));
   if (gemm.epilogue.gate != Gate::none) add("gate", gate_word(gemm.epilogue));
   if (gemm.scale_d != Scale::none) add("scale_d", name(gemm.scale_d));
+  if (gemm.zero_a != Scale::none) add("zero_a", name(gemm.zero_a));
   return line;
 }
 

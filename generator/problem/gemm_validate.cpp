@@ -9,6 +9,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/spelling.h"
+#include "generator/problem/weights_rules.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln {
@@ -46,6 +47,8 @@ Status check_enumerators(const Gemm& g) {
                        static_cast<int>(scale_of(g, which)));
   if (g.scale_d > Scale::line_64)
     return bad_input("scale_d = {}: no such kind of scales", static_cast<int>(g.scale_d));
+  if (g.zero_a > Scale::line_64)
+    return bad_input("zero_a = {}: no such kind of zero points", static_cast<int>(g.zero_a));
   if (static_cast<std::size_t>(g.scale_type) >= kDTypes.size())
     return bad_input("scale_type = {}: no such type", static_cast<int>(g.scale_type));
   if (g.zero > Zero::floating)
@@ -93,37 +96,6 @@ Status check_types(const Gemm& g) {
   return {};
 }
 
-/// The scales and zero points of B, and that A has none.
-Status check_weights(const Gemm& g) {
-  const auto refuse = [](std::string text) {
-    return fail(ErrorCode::unsupported, std::move(text));
-  };
-  const std::string_view word = type_row(g.a.dtype, g.b.dtype)->word;
-  if (g.scale_a != Scale::none)
-    return refuse(
-        fmt::format("scale_a = {}: a.dtype = {} has no scales", name(g.scale_a), name(g.a.dtype)));
-  if (g.scale_b == Scale::none || g.scale_b == Scale::tensor)
-    return refuse(
-        fmt::format("scale_b = {}: {} needs scales of groups along k: 1x32, 1x64, 1x128, 128x128, "
-                    "line or, of floats, mx32",
-                    name(g.scale_b), word));
-  if (g.scale_b == Scale::mx_32 && g.scale_type != fp32)
-    return refuse(fmt::format("scale_type = {}: scales of mx32 are e8m0", name(g.scale_type)));
-  if (g.scale_type != fp32 && g.scale_type != bf16 && g.scale_type != fp16)
-    return refuse(fmt::format("scale_type = {}: must be fp32, bf16 or fp16", name(g.scale_type)));
-  if (g.zero != Zero::none && !code_format(g.b.dtype)->has_zero_points())
-    return refuse(
-        fmt::format("zero = {}: b.dtype = {} has no zero points", name(g.zero), name(g.b.dtype)));
-  if (const int along = scale_block(g.scale_b).along; along != 0 && g.k % along != 0)
-    return bad_input("k = {}: groups of {} (scale_b = {}) need a multiple of {}", g.k, along,
-                     name(g.scale_b), along);
-  if (g.b_packed) return refuse("b_packed = true: weights are read as they lie, for every m");
-  // D's transpose would have the weights on the left.
-  if (g.d.order == Order::column_major)
-    return refuse(fmt::format("d.order = column: {} needs a row-major D", word));
-  return {};
-}
-
 Status check_extent_of_scales(const Gemm& g, Operand which) {
   const Extent e = extent(g, which);
   std::int64_t bytes = 0;
@@ -142,7 +114,14 @@ Status check_scale(const Gemm& g, Operand which) {
                                                     name(scale), name(which), name(type), why));
   };
   if (scale == Scale::none) return {};
-  if (!has_weights(g) && (!is_floating(type) || bits_of(type) > 8)) return refuse("has no scales");
+  if (!has_weights(g) && bits_of(type) > 8) return refuse("has no scales");
+  if (g.accumulator == s32) {
+    if (blocks_along_k(scale))
+      return refuse("is summed in s32 along all of k: scales are line or tensor");
+    if (!is_floating(g.d.dtype) && g.scale_d == Scale::none)
+      return refuse(
+          fmt::format("needs floats in D or scales of it: d.dtype = {}", name(g.d.dtype)));
+  }
   if (!has_weights(g) && (scale == Scale::line_32 || scale == Scale::line_64))
     return refuse("is no type of weights");
   if (scale == Scale::mx_32 && !is_mx_element(type)) return refuse("is no format of such blocks");
@@ -180,8 +159,8 @@ Status check_scales(const Gemm& g) {
       (g.scale_a == Scale::mx_32) != (g.scale_b == Scale::mx_32))
     return refuse(fmt::format("scale_a = {}, scale_b = {}: blocks along k must be the same",
                               name(g.scale_a), name(g.scale_b)));
-  if (g.b_packed && (g.scale_a != Scale::none || g.scale_b != Scale::none))
-    return refuse("b_packed = true: a packed B has no scales, nor has what it meets");
+  if (g.b_packed && g.accumulator != s32 && (g.scale_a != Scale::none || g.scale_b != Scale::none))
+    return refuse("b_packed = true: a packed B of floats has no scales, nor has what it meets");
   return {};
 }
 
@@ -218,6 +197,25 @@ Status check_scale_of_d(const Gemm& g) {
   if (g.scale_d == Scale::tensor && g.m > kEveryLine)
     return bad_input("m = {}: scale_d = {} needs at most {}", g.m, name(g.scale_d), kEveryLine);
   return check_extent_of_scales(g, Operand::scale_d);
+}
+
+Status check_zero_points_of_a(const Gemm& g) {
+  if (g.zero_a == Scale::none) return {};
+  const auto refuse = [&](std::string why) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("zero_a = {}: {}", name(g.zero_a), std::move(why)));
+  };
+  if (g.zero_a != Scale::line && g.zero_a != Scale::tensor)
+    return refuse("must be none, line or tensor");
+  if (g.accumulator != s32)
+    return refuse(fmt::format("a.dtype = {}, b.dtype = {}: both must be integers of eight bits",
+                              name(g.a.dtype), name(g.b.dtype)));
+  if (g.scale_a == Scale::none) return refuse("scale_a = none: must be line or tensor");
+  if (g.grouping == Grouping::k) return refuse("grouping = k: must not be");
+  if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
+  if (g.zero_a == Scale::tensor && g.m > kEveryLine)
+    return bad_input("m = {}: zero_a = {} needs at most {}", g.m, name(g.zero_a), kEveryLine);
+  return check_extent_of_scales(g, Operand::zero_a);
 }
 
 Status check_bias(const Gemm& g) {
@@ -365,8 +363,9 @@ Status check_alignment(const Gemm& g) {
 }  // namespace
 
 Status validate(const Gemm& gemm) {
-  for (auto check : {check_enumerators, check_sizes, check_types, check_scales, check_numerics,
-                     check_scale_of_d, check_bias, check_gate, check_groups, check_output_layout})
+  for (auto check :
+       {check_enumerators, check_sizes, check_types, check_scales, check_numerics, check_scale_of_d,
+        check_zero_points_of_a, check_bias, check_gate, check_groups, check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;

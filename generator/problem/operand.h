@@ -24,7 +24,9 @@ enum class Operand : std::uint8_t {
   scale_b,
   zero_b,
   groups,
-  scale_d
+  scale_d,
+  zero_a,
+  column_sums_b
 };
 
 /// What is the same for all problems.
@@ -54,6 +56,10 @@ inline constexpr std::array kOperandRows{
     OperandRow{.which = Operand::zero_b, .name = "zero_b", .swapped = Operand::zero_b},
     OperandRow{.which = Operand::groups, .name = "groups", .swapped = Operand::groups},
     OperandRow{.which = Operand::scale_d, .name = "scale_d", .swapped = Operand::scale_d},
+    OperandRow{.which = Operand::zero_a, .name = "zero_a", .swapped = Operand::zero_a},
+    OperandRow{.which = Operand::column_sums_b,
+               .name = "column_sums_b",
+               .swapped = Operand::column_sums_b},
 };
 inline constexpr std::size_t kOperandCount = kOperandRows.size();
 
@@ -99,9 +105,13 @@ constexpr auto& pointer(Pointers& pointers) {
     return pointers.zero_b;
   } else if constexpr (kWhich == Operand::groups) {
     return pointers.groups;
-  } else {
-    static_assert(kWhich == Operand::scale_d);
+  } else if constexpr (kWhich == Operand::scale_d) {
     return pointers.scale_d;
+  } else if constexpr (kWhich == Operand::zero_a) {
+    return pointers.zero_a;
+  } else {
+    static_assert(kWhich == Operand::column_sums_b);
+    return pointers.column_sums_b;
   }
 }
 

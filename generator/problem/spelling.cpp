@@ -64,10 +64,12 @@ Gemm with_joined_lines(const Gemm& gemm) {
   };
   if (gemm.m == 1) turn(Operand::a, copy.a);
   if (gemm.n == 1 && !gemm.b_packed) turn(Operand::b, copy.b);
-  // C lies in D's order; packed B, weights, a gate, groups and scales of D meet a row-major D.
+  // C lies in D's order; packed B, weights, a gate, groups, scales of D and zero points of A meet a
+  // row-major D.
   if (gemm.b_packed || has_weights(gemm) || gemm.epilogue.gate != Gate::none ||
       gemm.grouping != Grouping::none || gemm.scale_d != Scale::none ||
-      !is_column_of_one(gemm, Operand::c) || !is_column_of_one(gemm, Operand::d))
+      gemm.zero_a != Scale::none || !is_column_of_one(gemm, Operand::c) ||
+      !is_column_of_one(gemm, Operand::d))
     return copy;
   for (Matrix* const stored : {&copy.c, &copy.d}) {
     stored->order = stored->order == Order::row_major ? Order::column_major : Order::row_major;

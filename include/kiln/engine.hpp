@@ -58,6 +58,10 @@ struct Operands {
   /// Scales of D, fp32, 4-byte aligned (see Gemm::scale_d): read where there is one for the tensor,
   /// else written, and then overlapping no other operand.
   void* scale_d = nullptr;
+  const void* zero_a = nullptr;  ///< zero points of A, int32 (see Gemm::zero_a)
+  /// Beside zero_a: the sum of each column of op(B), int32, in a batch or with groups one product's
+  /// behind another's (column_sums() of kiln/quantise.hpp).
+  const void* column_sums_b = nullptr;
 };
 
 /// Medians of a race, in nanoseconds of one call.

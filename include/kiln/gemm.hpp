@@ -150,9 +150,11 @@ struct KILN_API Gemm {
   /// B arrives packed by `Engine::pack_b`: another problem, tuned on its own.
   bool b_packed = false;
   /// Scales, for operands of at most eight bits. Either both operands have scales of blocks along k
-  /// or neither has; the fp6 and fp4 types need mx_32. Weights, a B of integers, of fp8_e4m3 or of
-  /// fp4_e2m1 that meets an A of 16 bits, have scales of B alone: of groups of 32, 64 or 128
-  /// elements along k, of line or square_128, or of floats mx_32, with a k of whole groups.
+  /// or neither has; the fp6 and fp4 types need mx_32. Integers have those of lines and of tensors,
+  /// beside a floating D or one with scales: sums are exact, then rounded to fp32 and multiplied.
+  /// Weights, a B of integers, of fp8_e4m3 or of fp4_e2m1 that meets an A of 16 bits, have scales
+  /// of B alone: of groups of 32, 64 or 128 elements along k, of line or square_128, or of floats
+  /// mx_32, with a k of whole groups.
   Scale scale_a = Scale::none;
   Scale scale_b = Scale::none;  ///< as scale_a, of B
   /// `fast` needs two operands of 8-bit floats without scales of blocks along k, `tensor` two of
@@ -177,6 +179,13 @@ struct KILN_API Gemm {
   /// which finite elements become 0 and infinite ones as a NaN does. D is row-major; there is no C
   /// (beta = 0), no residual and no packed B.
   Scale scale_d = Scale::none;
+  /// Zero points of an A of s8 or u8 that has scales, s32: one for each row (`line`) or for all of
+  /// A (`tensor`). An element of A counts as (code − zero point) · scale: a sum of products less
+  /// the row's zero point times the sum of B's column, which the call is given
+  /// (Operands::column_sums_b). Both are taken in 32 bits that wrap, so the difference is exact
+  /// where it fits them: up to k = 33025 (65793 with a B of s8) where the zero points are numbers
+  /// of A's type. D is row-major; groups of k have none.
+  Scale zero_a = Scale::none;
 
   /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
@@ -257,6 +266,12 @@ struct KILN_API Gemm {
     copy.scale_d = of_d;
     return copy;
   }
+  /// A, of s8 or u8, has zero points beside its scales.
+  Gemm with_zero_points_of_a(Scale of_a = Scale::line) const {
+    Gemm copy = *this;
+    copy.zero_a = of_a;
+    return copy;
+  }
   Gemm with_numerics(Numerics kind) const {
     Gemm copy = *this;
     copy.numerics = kind;
@@ -317,7 +332,7 @@ KILN_API Status validate(const Gemm& gemm);
 /// for such columns of B), groups= with grouped=(rows|masked|k) and expected_rows= in place of
 /// batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, …)
 /// group=(32|64|128|k|128x128|mx32) scale_type= zero=(none|int|float); scale_d=(tensor|line|1x128)
-/// of a D with out=(fp8_e4m3|s8).
+/// of a D with out=(fp8_e4m3|s8); zero_a=(line|tensor) of an A of integers with scales.
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);

@@ -230,6 +230,9 @@ typedef struct kiln_gemm_desc {
   kiln_scale scale_d; /**< scales of D, which is then KILN_FP8_E4M3 or KILN_S8: KILN_SCALE_TENSOR is
                          read, KILN_SCALE_LINE (one a row) and KILN_SCALE_LINE_128 (one for 128
                          elements of a row) are written; no C, no residual, D row-major */
+  kiln_scale zero_a; /**< zero points of an A of KILN_S8 or KILN_U8 that has scales: KILN_SCALE_LINE
+                        (one a row) or KILN_SCALE_TENSOR; an element counts as (code - zero point)
+                        * scale; D row-major */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */
@@ -320,6 +323,9 @@ typedef struct kiln_operands {
   const void* zero_b;            /**< zero points of weights */
   const void* groups;            /**< of a grouped problem: an int32 for each group */
   void* scale_d;                 /**< scales of D, fp32: read for KILN_SCALE_TENSOR, else written */
+  const void* zero_a;            /**< zero points of A, int32 */
+  const void* column_sums_b;     /**< beside zero_a: the sum of each column of B, int32, as
+                                    kiln_column_sums() makes them */
 } kiln_operands;
 
 /** What kiln_tune() found. */
@@ -486,6 +492,11 @@ KILN_API kiln_status kiln_pack_b(kiln_engine* engine, const kiln_gemm_desc* desc
 KILN_API size_t kiln_packed_b_bytes(const kiln_packed_b* packed);
 /** Releases a packed matrix. NULL is allowed. */
 KILN_API void kiln_packed_b_free(kiln_packed_b* packed);
+
+/** Writes the sum of each column of op(B) (stored as desc->b says) for kiln_operands::column_sums_b:
+ * batch times as many as op(B) has columns, one product's behind another's. Made once for weights
+ * that stay, on the CPU. Errors: KILN_BAD_INPUT, KILN_UNSUPPORTED (A and B are not integers). */
+KILN_API kiln_status kiln_column_sums(const kiln_gemm_desc* desc, const void* b, int32_t* sums);
 
 /** The kernel's config and source, why it was chosen, and the configs that were slower, as text;
  * release with kiln_string_free(). */

@@ -25,6 +25,8 @@ struct Quantised {
   std::int64_t k = 0;             ///< elements of a line
   std::vector<std::byte> codes;   ///< packed as the type is stored
   std::vector<std::byte> scales;  ///< fp32, or bytes of e8m0; aligned for either
+  std::vector<std::int32_t> zeros =
+      {};  ///< zero points, one for each scale (Gemm::zero_a), or none
 };
 
 /// `values` holds `lines` × `k` numbers, a line's side by side. Each becomes the nearest code, ties
@@ -32,14 +34,30 @@ struct Quantised {
 /// largest magnitude of its block to the type's largest number; an e8m0 one is the power of two
 /// that maps the largest magnitude's exponent to the type's largest exponent, as OCP's MX
 /// specification has it, so that numbers just below the next power of two may saturate. Blocks of
-/// zeros have scale 1. Errors: bad_input (sizes; a type of more than eight bits; k no whole blocks
-/// of mx_32, no whole bytes; a number that is not finite, by its place), unsupported (scales that
-/// the type cannot have).
+/// zeros have scale 1. The largest number of s8 is 127, of u8 255; both have scales of lines, of
+/// the tensor or none. Errors: bad_input (sizes; a type of more than eight bits; k no whole blocks
+/// of mx_32, no whole bytes; a number that is not finite, or negative beside u8, by its place),
+/// unsupported (scales that the type cannot have).
 KILN_API Result<Quantised> quantise(std::span<const float> values, std::int64_t lines,
                                     std::int64_t k, DType type, Scale scale);
 
-/// The numbers that the codes stand for, scales applied, in fp32.
+/// Codes of s8 or u8 with a zero point beside each scale, of lines or of the tensor: an A with
+/// Gemm::zero_a. The smallest and the largest number that share a scale, zero among them, become
+/// the first and the last code: scale = (largest − smallest) / 255, zero point = first − smallest /
+/// scale and code = number / scale + zero point, the quotients rounded to nearest, ties to even,
+/// and the code saturated. Errors: bad_input (sizes; a number that is not finite), unsupported
+/// (types, scales).
+KILN_API Result<Quantised> quantise_asymmetric(std::span<const float> values, std::int64_t lines,
+                                               std::int64_t k, DType type, Scale scale);
+
+/// The numbers that the codes stand for, zero points and scales applied, in fp32.
 KILN_API std::vector<float> dequantise(const Quantised& operand);
+
+/// Operands::column_sums_b of a problem whose A and B are integers: the sum of each column of op(B)
+/// as the problem says it is stored, before it is packed, one product's behind another's. They wrap
+/// as 32 bits do, which the difference that they serve survives. Made once for weights that stay.
+/// Errors: those of validate(), bad_input (b is null), unsupported (types).
+KILN_API Result<std::vector<std::int32_t>> column_sums(const Gemm& gemm, const void* b);
 
 /// A B of weights as Engine::gemm() takes it: columns one behind the other, each along k (a
 /// row-major B that is transposed), scales and zero points [n, groups], or [⌈n / 128⌉, k / 128] of

@@ -19,6 +19,8 @@ def matmul(
     scale_a: Any = None,
     scale_b: Any = None,
     scale_d: Any = None,
+    zero_a: Any = None,
+    column_sums_b: Any = None,
     numerics: str = "ieee",
     gate: Optional[str] = None,
     groups: Any = None,

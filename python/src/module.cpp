@@ -30,6 +30,8 @@ constexpr Keyword kKeywords[] = {
     {"scale_a", &Arguments::scale_a},
     {"scale_b", &Arguments::scale_b},
     {"scale_d", &Arguments::scale_d},
+    {"zero_a", &Arguments::zero_a},
+    {"column_sums_b", &Arguments::column_sums_b},
     {"numerics", &Arguments::numerics},
     {"gate", &Arguments::gate},
     {"groups", &Arguments::groups},
@@ -109,7 +111,7 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
 }
 
 constexpr const char* kMatmul =
-    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, numerics="ieee", gate=None, groups=None, expected_rows=None, out_dtype=None, threads=0, engine=None, stream=None)
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, zero_a=None, column_sums_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, out_dtype=None, threads=0, engine=None, stream=None)
 --
 
 ``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array; with a gate,
@@ -127,7 +129,7 @@ other strides raise ValueError.
 - ``activation``: "relu", "gelu" (tanh), "gelu_erf" or "silu".
 - ``residual``: of the shape, dtype and strides of ``out``.
 - ``c``: of the shape, dtype and order of ``out``; needs ``beta``.
-- ``scale_a``, ``scale_b`` (8-bit floats): float32 of shape (), (lines,), (lines, k / 128)
+- ``scale_a``, ``scale_b`` (of eight bits; integers have the first two shapes): float32 of shape (), (lines,), (lines, k / 128)
   or (lines / 128, k / 128), or uint8 of shape (lines, k / 32), rounded up; a line is a row of ``a`` or a
   column of ``b``. A batch comes before that. A ``b`` of float8_e4m3fn or int8 beside an ``a`` of 16
   bits holds weights: ``scale_b`` is float32, bfloat16 or float16, of shape (n,), (n, k / 32),
@@ -137,6 +139,9 @@ other strides raise ValueError.
   scale. One of shape () is read. Those of shape (m,), one a row, or (m, n / 128), rounded up, are
   written: the largest magnitude of the elements that share one by 448 or 127. A batch comes before
   that. There is no ``c`` and no ``residual``.
+- ``zero_a`` (int8 and uint8 with ``scale_a``): int32 of shape () or (m,), zero points of ``a``, whose
+  values are (code - zero point) times scale; and ``column_sums_b``, the int32 sums of ``b``'s columns,
+  of shape (n,). A batch comes before either, ``groups`` before the sums.
 - ``numerics``: "fast" lets 8-bit floats be summed in a tensor core's accumulator along all of k,
   "tensor" lets tensor cores multiply float32 in parts.
 - ``gate``: "relu", "gelu", "gelu_erf", "silu" or "sigmoid"; ``b`` then has 2n columns, those of x

@@ -5,15 +5,13 @@
 #include <algorithm>
 
 #include "errors.h"
+#include "factor.h"
 #include "layout.h"
 #include "scales.h"
 #include "values.h"
 
 namespace kiln::python {
 namespace {
-
-constexpr const char* kLayouts =
-    "adjacent elements along rows or along columns, lines at least a line apart, batches forwards";
 
 class Builder {
  public:
@@ -33,6 +31,7 @@ class Builder {
     if (arguments_.scale_b)
       read_scales("scale_b", arguments_.scale_b, call_.gemm.columns_of_b(), false);
     if (arguments_.scale_d) read_scales_of_d();
+    if (arguments_.zero_a || arguments_.column_sums_b) read_zero_points_of_a();
     return std::move(call_);
   }
 
@@ -50,6 +49,9 @@ class Builder {
   void read_residual();
   void read_scales(const char* name, PyObject* object, std::int64_t lines, bool of_a);
   void read_scales_of_d();
+  void read_zero_points_of_a();
+  Array read_integers(PyObject* object, const char* name, int before, std::int64_t count,
+                      bool or_one);
 
   Array read(PyObject* object, const char* name, int least_dims = 1) {
     Array array = read_array(object, name, call_.operands.stream, least_dims);
@@ -93,23 +95,6 @@ class Builder {
   int dims_ = 2;                         // of D
   std::array<std::int64_t, 3> shape_{};  // of D
 };
-
-[[noreturn]] void raise_layout(const Array& array) {
-  raise_bad_input(fmt::format("{}: kiln reads {}; copy it", described(array), kLayouts));
-}
-
-void require_matrix(const Array& array) {
-  if (array.dims < 2) raise_bad_input(described(array) + ": must have 2 or 3 dimensions");
-}
-
-/// How a factor is stored, in the spelling of shape lines: row-major, or its transpose is.
-void store_factor(Matrix& matrix, const Planes& planes, const Array& array) {
-  const auto layout = layout_of(planes);
-  if (!layout) raise_layout(array);
-  matrix.transposed = layout->order == Order::column_major;
-  matrix.ld = layout->ld;
-  matrix.batch_stride = layout->batch_stride;
-}
 
 void Builder::read_numbers() {
   if (arguments_.alpha) call_.operands.alpha = number(arguments_.alpha, "alpha");
@@ -368,32 +353,41 @@ void Builder::read_scales_of_d() {
   call_.operands.scale_d = scales.data;
 }
 
+/// int32 of shape (count,), or () where one will do, behind so many dimensions of the batch.
+Array Builder::read_integers(PyObject* object, const char* name, int before, std::int64_t count,
+                             bool or_one) {
+  const Array array = read(object, name, /*least_dims=*/0);
+  const bool one = or_one && array.dims == before;
+  const auto last = static_cast<std::size_t>(before);
+  const bool fits = one || (array.dims == before + 1 && array.sizes[last] == count);
+  const bool whole = before == 0 || (array.dims > 0 && array.sizes[0] == call_.gemm.batch);
+  if (array.type != s32 || !fits || !whole || !is_tight(array))
+    raise_bad_input(fmt::format("{}: must be contiguous int32 of shape {}({},){}", described(array),
+                                or_one ? "() or " : "", count,
+                                before > 0 ? ", after the batch" : ""));
+  return array;
+}
+
+/// Zero points lie as scales of A do, sums of columns as a scale for each column of B does.
+void Builder::read_zero_points_of_a() {
+  Gemm& gemm = call_.gemm;
+  if (!arguments_.zero_a || !arguments_.column_sums_b)
+    raise_bad_input("zero_a and column_sums_b: one is given without the other");
+  if (stacked_) raise_bad_input("zero_a: b must have the batch of a");
+  const int batched = dims_ == 3 ? 1 : 0;
+  const int of_sums = gemm.grouping == Grouping::rows ? 1 : batched;
+  const Array zeros = read_integers(arguments_.zero_a, "zero_a", batched, gemm.m, true);
+  const Array sums =
+      read_integers(arguments_.column_sums_b, "column_sums_b", of_sums, gemm.columns_of_b(), false);
+  gemm.zero_a = zeros.dims == batched ? Scale::tensor : Scale::line;
+  call_.operands.zero_a = zeros.data;
+  call_.operands.column_sums_b = sums.data;
+}
+
 }  // namespace
 
 Call call_of(const Arguments& arguments, Output output) {
   return Builder(arguments, output).build();
-}
-
-Array PackedObject::as_array() const {
-  return {.name = "b",
-          .type = type,
-          .dims = dims,
-          .sizes = dims == 3 ? std::array{batch, k, n} : std::array{k, n, 0L},
-          .strides = dims == 3 ? std::array{k * n, n, 1L} : std::array{n, 1L, 0L}};
-}
-
-Packing packing_of(PyObject* object) {
-  Packing packing{.gemm = {}, .b = read_array(object, "b", nullptr)};
-  require_matrix(packing.b);
-  const Planes planes = planes_of(packing.b);
-  const DType type = packing.b.type;
-  Gemm& gemm = packing.gemm;
-  // The unsigned type is paired with the signed one.
-  gemm = Gemm::row_major(1, planes.columns, planes.rows, type == DType::u8 ? DType::s8 : type);
-  gemm.batch = planes.batch;
-  gemm.b.dtype = type;
-  store_factor(gemm.b, planes, packing.b);
-  return packing;
 }
 
 }  // namespace kiln::python

@@ -23,6 +23,8 @@ struct Arguments {
   PyObject* scale_a = nullptr;
   PyObject* scale_b = nullptr;
   PyObject* scale_d = nullptr;
+  PyObject* zero_a = nullptr;
+  PyObject* column_sums_b = nullptr;
   PyObject* numerics = nullptr;
   PyObject* gate = nullptr;
   PyObject* groups = nullptr;

@@ -11,6 +11,7 @@
 #include "generator/problem/groups.h"
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
+#include "runtime/cpu/sum_scales.h"
 
 namespace kiln {
 namespace {
@@ -210,15 +211,16 @@ void finish(const Canonical& problem, const KilnArgs& args, const Place& at, con
     if (epilogue.bias == Bias::none) return 0.0;
     return load_element(bias_type, args.bias, epilogue.bias == Bias::per_row ? at.row : column);
   };
+  const SumScales scales(gemm, args, at.batch, at.row);
   for (std::int64_t i = 0; i < at.count; ++i) {
     const std::int64_t j = at.column + i;
-    double value = alpha * static_cast<double>(sum[i]);
+    double value = alpha * scales.value(sum[i], first(j));
     if (beta != 0.0)
       value += beta * load_element(type, args.c, at.batch * args.stride_c + at.row * args.ldc + j);
     value += bias(first(j));
     if (other != nullptr)
       value = through_gate(epilogue.gate, value) *
-              (alpha * static_cast<double>(other[i]) + bias(second(j)));
+              (alpha * scales.value(other[i], second(j)) + bias(second(j)));
     value = activated(epilogue.activation, value);
     const std::int64_t to = at.batch * args.stride_d + at.row * args.ldd + j;
     if (epilogue.residual) value += load_element(type, args.residual, to);
@@ -320,7 +322,8 @@ class ScaledLines {
   bool k_major_;
 };
 
-/// Some columns of B at a time, so that each element is decoded once a thread; once a row where D
+/// Of operands whose elements are multiplied with their scales: integers are summed before. Some
+/// columns of B at a time, so that each element is decoded once a thread; once a row where D
 /// has scales, which need whole rows.
 void run_scaled(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
   constexpr std::int64_t kColumns = 16;
@@ -396,8 +399,8 @@ void run_reference(const Canonical& problem, const KilnArgs& args, const PackedL
   using u8_t = std::uint8_t;
   using s32_t = std::int32_t;
   const DType a = problem.gemm.a.dtype, b = problem.gemm.b.dtype;
-  if (problem.gemm.scale_a != Scale::none || problem.gemm.scale_b != Scale::none)
-    return run_scaled(problem, args, thread, threads);
+  const bool scaled = problem.gemm.scale_a != Scale::none || problem.gemm.scale_b != Scale::none;
+  if (scaled && problem.gemm.accumulator != s32) return run_scaled(problem, args, thread, threads);
   if (a == DType::fp8_e4m3) return fp8.template operator()<DType::fp8_e4m3>();
   if (a == DType::fp8_e5m2) return fp8.template operator()<DType::fp8_e5m2>();
   if (a == DType::fp8_e4m3fnuz) return fp8.template operator()<DType::fp8_e4m3fnuz>();

@@ -168,7 +168,8 @@ std::optional<std::int32_t> epilogue_code(const Gemm& g) {
 std::optional<std::int32_t> scale_code(const Gemm& g, Operand which) {
   const Scale scale = scale_of(g, which);
   if (scale == Scale::none) return kScaleScalar;
-  if (g.batch > 1) return std::nullopt;
+  // Sums of integers become no floats there.
+  if (g.accumulator == s32 || g.batch > 1) return std::nullopt;
   if (scale == Scale::tensor) return kScaleScalar;
   if (scale == Scale::line) return kScaleOuterVector;
   return std::nullopt;

@@ -166,6 +166,10 @@ const Case kCases[] = {
      "cpu/packed/packed.cpp"},
     {"host_dot_gate", "avx512_bf16", 1, "bf16 N T 4 4096 2048 gate=gelu",
      "host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=none prefetch=0", "cpu/dot/dot.cpp"},
+    {"host_dot_int8_zero_points", "avx512_bf16", 1,
+     "int8 N T 4 4096 2048 out=bf16 scale=line zero_a=line gate=silu",
+     "host_dot isa=avx512 mr=2 nr=4 kc=0 mc=0 parallel=none prefetch=0",
+     "cpu/common/abi.h cpu/common/epilogue.h"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
      "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
      "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
@@ -259,6 +263,12 @@ const Case kCases[] = {
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=1",
      "cuda/wgmma/quantise.h"},
+    {"cuda_wgmma_int8_zero_points", "sm_90a", 132,
+     "int8 N T 4096 4096 4096 align=16 out=bf16 scale=line zero_a=line",
+     "cuda_wgmma left=128 right=128 stages=5 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0",
+     "cuda/common/abi.h cuda/common/epilogue.h cuda/wgmma/store.h"},
     {"cuda_wgmma_fp8_tma_scales", "sm_90a", 132,
      "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128",
      "cuda_wgmma left=128 right=160 stages=5 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
@@ -397,6 +407,11 @@ const Case kCases[] = {
      "hip_mfma rows=32 k=64 tile_m=64 tile_n=64 depth=64 waves_m=2 waves_n=2 staging=single "
      "banks=padded splits=1 chunk=0 group=4 priority=0 fence=0 pace=free turn=0",
      "hip/common/convert.h hip/common/epilogue.h"},
+    {"hip_mfma_int8_zero_points", "gfx942", 0,
+     "int8 N T 4096 4096 4096 align=16 out=bf16 scale=line zero_a=line",
+     "hip_mfma rows=16 k=32 tile_m=128 tile_n=128 depth=128 waves_m=2 waves_n=2 staging=single "
+     "banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=free turn=0",
+     "hip/common/epilogue.h"},
     {"hip_mfma_fp16_split_k", "gfx942", 0, "fp16 N T 64 96 8192 align=16",
      "hip_mfma rows=16 k=16 tile_m=64 tile_n=32 depth=128 waves_m=2 waves_n=2 staging=twice "
      "banks=by_row splits=8 chunk=0 group=4 priority=0 fence=0 pace=free turn=0",

@@ -38,7 +38,8 @@ kiln_gemm_desc c_desc(const Gemm& g) {
           .gate_order = static_cast<kiln_gate_order>(g.epilogue.gate_order),
           .scale_type = static_cast<kiln_dtype>(g.scale_type),
           .zero = static_cast<kiln_zero>(g.zero),
-          .grouping = static_cast<kiln_grouping>(g.grouping)};
+          .grouping = static_cast<kiln_grouping>(g.grouping),
+          .zero_a = static_cast<kiln_scale>(g.zero_a)};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
@@ -59,7 +60,9 @@ kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
           .scale_a = x.scale_a,
           .scale_b = x.scale_b,
           .zero_b = x.zero_b,
-          .groups = x.groups};
+          .groups = x.groups,
+          .zero_a = x.zero_a,
+          .column_sums_b = x.column_sums_b};
 }
 
 Status status_of(kiln_status status) {

@@ -183,8 +183,8 @@ std::optional<std::string> Call::wrong_row(const ProductPart& part, std::int64_t
   Operands of = operands_;
   of.c = placed(Operand::c).data();  // where C is D it has been computed over
   if (grouped(gemm_)) move_to_group(gemm_, of, part.group, part.segment);
-  const Products products = kiln::products(gemm, of.a, of.b, {Lines::Along::rows, batch, {row}},
-                                           {of.scale_a, of.scale_b, of.zero_b});
+  const Products products =
+      kiln::products(gemm, of.a, of.b, {Lines::Along::rows, batch, {row}}, scales_in(of));
   load_block(view_of(gemm, Operand::d, of.d, batch), row, 1, 0, gemm.n, got.data());
   TermReader reader(gemm, of, batch, Lines::Along::rows);
   const Terms terms = reader.read(products, 0, 0, gemm.n);

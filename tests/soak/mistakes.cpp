@@ -152,8 +152,20 @@ constexpr Mistake kProblemMistakes[] = {
     {"scales of a type that has none", "scale_a",
      [](Arguments& x) {
        x.desc.scale_a = KILN_SCALE_LINE;
-       return !small_float(x.gemm.a.dtype);
+       return !small_float(x.gemm.a.dtype) && x.gemm.accumulator != s32;
      }},
+    {"blocks along k of integers", "scale_a",
+     [](Arguments& x) {
+       x.desc.scale_a = KILN_SCALE_LINE_128;
+       return x.gemm.accumulator == s32;
+     }},
+    {"zero points of A without scales", "zero_a",
+     [](Arguments& x) {
+       x.desc.zero_a = KILN_SCALE_LINE;
+       return x.gemm.scale_a == Scale::none;
+     }},
+    {"zero_a -1", "zero_a", wrong_enum<&kiln_gemm_desc::zero_a, -1>},
+    {"zero_a 8", "zero_a", wrong_enum<&kiln_gemm_desc::zero_a, 8>},
     {"blocks along k of one operand", "scale_a",
      [](Arguments& x) {
        x.desc.scale_a = KILN_SCALE_LINE_128;
@@ -213,7 +225,8 @@ constexpr Mistake kProblemMistakes[] = {
     {"packed B with scales", "b_packed",
      [](Arguments& x) {
        x.desc.b_packed = 1;
-       return x.gemm.scale_a != Scale::none && x.gemm.d.order == Order::row_major;
+       return x.gemm.scale_a != Scale::none && x.gemm.accumulator != s32 &&
+              x.gemm.d.order == Order::row_major;
      }},
     {"packed B of weights", "b_packed",
      [](Arguments& x) {
@@ -277,6 +290,8 @@ constexpr Mistake kOperandMistakes[] = {
     {"no scale_b", "scale_b", no_operand<&kiln_operands::scale_b>},
     {"no zero_b", "zero_b", no_operand<&kiln_operands::zero_b>},
     {"no groups", "groups", no_operand<&kiln_operands::groups>},
+    {"no zero_a", "zero_a", no_operand<&kiln_operands::zero_a>},
+    {"no column_sums_b", "column_sums_b", no_operand<&kiln_operands::column_sums_b>},
     {"a over d", "a", over_d<&kiln_operands::a>},
     {"b over d", "b",
      [](Arguments& x) { return !x.gemm.b_packed && over_d<&kiln_operands::b>(x); }},
@@ -286,6 +301,7 @@ constexpr Mistake kOperandMistakes[] = {
     {"scale_b over d", "scale_b", over_d<&kiln_operands::scale_b>},
     {"zero_b over d", "zero_b", over_d<&kiln_operands::zero_b>},
     {"groups over d", "groups", over_d<&kiln_operands::groups>},
+    {"column_sums_b over d", "column_sums_b", over_d<&kiln_operands::column_sums_b>},
     {"c a little further than d", "c",
      [](Arguments& x) {
        const int bytes = size_of(x.gemm.d.dtype);
@@ -307,6 +323,7 @@ constexpr Mistake kOperandMistakes[] = {
     {"misaligned scale_a", "scale_a", misaligned_scale<&kiln_operands::scale_a>},
     {"misaligned scale_b", "scale_b", misaligned_scale<&kiln_operands::scale_b>},
     {"misaligned groups", "groups", misaligned_scale<&kiln_operands::groups>},
+    {"misaligned zero_a", "zero_a", misaligned_scale<&kiln_operands::zero_a>},
     {"no packed B", "packed_b",
      [](Arguments& x) { return x.gemm.b_packed && no_operand<&kiln_operands::packed_b>(x); }},
     {"B packed for another problem", "packed_b",

@@ -67,6 +67,16 @@ void draw_other_types(Random& random, Gemm& g) {
     g.n = rounded_up(g.n, 2);
     return make_tight(g);
   }
+  if (row.accumulator == s32) {
+    constexpr Scale kKinds[] = {Scale::none, Scale::line, Scale::tensor};
+    constexpr DType kOutputs[] = {fp32, bf16, fp16};
+    g.c.dtype = g.d.dtype = any_of(random, kOutputs);
+    g.scale_a = any_of(random, kKinds);
+    g.scale_b = any_of(random, kKinds);
+    if (g.scale_a != Scale::none && g.d.order == Order::row_major)
+      g.zero_a = any_of(random, kKinds);
+    return;
+  }
   if (!is_floating(row.a) || bits_of(row.a) > 8) return;
   switch (random.below(5)) {
     case 0:

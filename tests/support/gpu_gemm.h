@@ -30,6 +30,7 @@ class RandomGpuGemm {
     if (below(3) == 0) g.c.order = g.d.order = Order::column_major;
     if (below(4) == 0) g.batch = 2;
     if (below(3) == 0) add_epilogue(g);
+    if (row.accumulator == s32) add_scales(g);
     for (const Numerics kind : {Numerics::fast, Numerics::tensor})
       if (const Gemm other = g.with_numerics(kind); below(2) == 0 && validate(other)) g = other;
     lay_out(g, below(2) == 0 ? 16 : size_of(g.a.dtype) << below(3));
@@ -64,6 +65,15 @@ class RandomGpuGemm {
     const Gemm gated =
         g.with_activation(Activation::none).with_gate(gate, static_cast<GateOrder>(below(2)));
     if (validate(gated)) g = gated;
+  }
+
+  /// Of integers, where D can have what they give.
+  void add_scales(Gemm& g) {
+    static constexpr Scale kKinds[] = {Scale::none, Scale::line, Scale::tensor};
+    const Gemm scaled = g.scaled(kKinds[below(3)], kKinds[below(3)]);
+    if (validate(scaled)) g = scaled;
+    const Gemm zeros = g.with_zero_points_of_a(kKinds[below(3)]);
+    if (validate(zeros)) g = zeros;
   }
 
   /// Leading dimensions and strides that are multiples of `bytes`, some more than tight; of every

@@ -35,6 +35,7 @@ class RandomGemm {
     g.c.order = g.d.order = order();
     if (one_in(3)) g.batch = 2;
     if (one_in(2)) add_epilogue(g);
+    if (row.accumulator == s32) add_scales(g);
     if (one_in(2)) loosen(g);
     if (const Gemm tensor = g.with_numerics(Numerics::tensor); validate(tensor) && one_in(2))
       g = tensor;
@@ -73,6 +74,15 @@ class RandomGemm {
     const Gemm gated =
         g.with_activation(Activation::none).with_gate(gate, static_cast<GateOrder>(below(2)));
     if (validate(gated)) g = gated;
+  }
+
+  /// Of integers, where D can have what they give.
+  void add_scales(Gemm& g) {
+    static constexpr Scale kKinds[] = {Scale::none, Scale::line, Scale::tensor};
+    const Gemm scaled = g.scaled(kKinds[below(3)], kKinds[below(3)]);
+    if (validate(scaled)) g = scaled;
+    const Gemm zeros = g.with_zero_points_of_a(kKinds[below(3)]);
+    if (validate(zeros)) g = zeros;
   }
 
   /// Leading dimensions and strides beyond the tight ones.

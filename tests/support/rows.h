@@ -61,6 +61,9 @@ class Rows {
     operands.scale_a = aligned(Operand::scale_a);
     operands.scale_b = aligned(Operand::scale_b);
     if (present(gemm_, Operand::zero_b)) operands.zero_b = aligned(Operand::zero_b);
+    if (present(gemm_, Operand::zero_a)) operands.zero_a = aligned(Operand::zero_a);
+    if (present(gemm_, Operand::column_sums_b))
+      operands.column_sums_b = aligned(Operand::column_sums_b);
     if (!present(gemm_, Operand::bias)) operands.bias = nullptr;
     if (!present(gemm_, Operand::residual)) operands.residual = nullptr;
     if (gemm_.scale_a == Scale::none) operands.scale_a = nullptr;
@@ -82,9 +85,17 @@ class Rows {
   }
 
  private:
-  static constexpr Operand kAll[] = {Operand::a,       Operand::b,       Operand::c,
-                                     Operand::d,       Operand::bias,    Operand::residual,
-                                     Operand::scale_a, Operand::scale_b, Operand::zero_b};
+  static constexpr Operand kAll[] = {Operand::a,
+                                     Operand::b,
+                                     Operand::c,
+                                     Operand::d,
+                                     Operand::bias,
+                                     Operand::residual,
+                                     Operand::scale_a,
+                                     Operand::scale_b,
+                                     Operand::zero_b,
+                                     Operand::zero_a,
+                                     Operand::column_sums_b};
 
   std::vector<std::byte>& at(Operand which) { return bytes_[static_cast<std::size_t>(which)]; }
   const std::vector<std::byte>& at(Operand which) const {
@@ -113,7 +124,7 @@ class Rows {
 
   std::int64_t columns(Operand which) const {
     if (which == Operand::a) return gemm_.k;
-    if (which == Operand::bias) return 1;
+    if (which == Operand::bias || which == Operand::zero_a) return 1;
     if (which == Operand::scale_a) {
       const int along = scale_block(scale_of(gemm_, which)).along;
       return along == 0 ? 1 : (gemm_.k + along - 1) / along;
@@ -123,7 +134,7 @@ class Rows {
 
   void copy(Operand which, const Rows& tall, std::int64_t first) {
     const bool by_rows = which != Operand::b && which != Operand::scale_b &&
-                         which != Operand::zero_b &&
+                         which != Operand::zero_b && which != Operand::column_sums_b &&
                          !(which == Operand::bias && gemm_.epilogue.bias != Bias::per_row);
     if (!by_rows) {  // the same in both problems, which are tight
       std::memcpy(aligned(which), const_cast<Rows&>(tall).aligned(which),

@@ -66,6 +66,7 @@ void to_version12(const std::filesystem::path& file) {
   }
   db.exec(
       "PRAGMA journal_mode = DELETE; ALTER TABLE problem DROP COLUMN scale_d; "
+      "ALTER TABLE problem DROP COLUMN zero_a; "
       "PRAGMA user_version = 12");
 }
 

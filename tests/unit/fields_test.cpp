@@ -58,7 +58,8 @@ TEST(Fields, EachChangesTheTextOrIsRefused) {
                         Gemm::row_major(32, 64, 128, bf16).with_gate(Gate::silu),
                         Gemm::row_major(32, 64, 128, bf16).grouped(2, Grouping::masked, 8),
                         Gemm::row_major(32, 64, 128, bf16).with_weights(s4, Scale::line_64),
-                        Gemm::row_major(32, 64, 128, bf16).quantised(s8, Scale::tensor)};
+                        Gemm::row_major(32, 64, 128, bf16).quantised(s8, Scale::tensor),
+                        Gemm::row_major(32, 64, 128, s8).output(bf16).scaled(Scale::line)};
   for (const Gemm& base : bases)
     for_each_changed(base, [&](std::string_view name, const Gemm& changed) {
       if (!validate(changed)) return;
@@ -77,7 +78,7 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
                         name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
                         name == "gate" || name == "gate_order" || name == "scale_type" ||
                         name == "zero" || name == "grouping" || name == "expected_rows" ||
-                        name == "scale_d";
+                        name == "scale_d" || name == "zero_a";
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }
@@ -116,7 +117,8 @@ kiln_gemm_desc full_desc() {
           .zero = KILN_ZERO_FLOATING,
           .grouping = KILN_GROUPING_MASKED,
           .expected_rows = 3,
-          .scale_d = KILN_SCALE_LINE};
+          .scale_d = KILN_SCALE_LINE,
+          .zero_a = KILN_SCALE_TENSOR};
 }
 
 TEST(Fields, EachIsReadFromTheCStruct) {
@@ -138,6 +140,7 @@ TEST(Fields, EachIsReadFromTheCStruct) {
   expected.grouping = Grouping::masked;
   expected.expected_rows = 3;
   expected.scale_d = Scale::line;
+  expected.zero_a = Scale::tensor;
   const kiln_gemm_desc desc = full_desc();
   const auto read = gemm_of(&desc);
   ASSERT_TRUE(read) << read.error().message;

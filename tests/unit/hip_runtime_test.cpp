@@ -166,8 +166,8 @@ TEST_F(Hip, ItsProductsAreTheHosts) {
     ASSERT_TRUE(bed.tools->wait());
     std::vector<std::int64_t> lines;
     for (std::int64_t i = 0; i < gemm.m; ++i) lines.push_back(i);
-    const Products want = products(gemm, args.a, args.b, {Lines::Along::rows, 0, std::move(lines)},
-                                   {args.scale_a, args.scale_b, args.zero_b});
+    const Products want =
+        products(gemm, args.a, args.b, {Lines::Along::rows, 0, std::move(lines)}, scales_in(args));
     double spread = 0;
     for (std::size_t i = 0; i < count; ++i) {
       double value = 0;

@@ -153,8 +153,14 @@ TEST(Quantise, ProductsOfWhatComesOutAreProductsOfWhatItStandsFor) {
       g.b.dtype = row.b;
       g.accumulator = row.accumulator;
       if (!validate(g)) continue;
-      const auto a = quantise(random_values(kM * kK, 1), kM, kK, row.a, of_a).value();
-      const auto b = quantise(random_values(kN * kK, 2), kN, kK, row.b, of_b).value();
+      // Integers without scales are small, others have them; u8 has no negative codes.
+      const auto values = [](std::int64_t count, std::uint64_t seed, DType type) {
+        auto all = random_values(count, seed);
+        for (float& x : all) x = type == u8 ? std::fabs(x) : x;
+        return all;
+      };
+      const auto a = quantise(values(kM * kK, 1, row.a), kM, kK, row.a, of_a).value();
+      const auto b = quantise(values(kN * kK, 2, row.b), kN, kK, row.b, of_b).value();
       std::vector<float> d(kM * kN), wanted(kM * kN);
       Operands operands{.a = a.codes.data(), .b = b.codes.data(), .d = d.data()};
       operands.scale_a = a.scales.data(), operands.scale_b = b.scales.data();

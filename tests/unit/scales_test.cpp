@@ -74,7 +74,10 @@ TEST(Scales, TextNamesThem) {
   for (const char* line :
        {"fp8 N T 1 2 3 scale=line", "fp8 N N 1 2 3 scale=none:line", "fp6 N T 4 4 32 scale=mx32",
         "e4m3e2m1 N T 4 4 32 out=fp32 scale=mx32", "fp8 T N 8 8 8 order=column scale=line:none",
-        "fp8 N T 9 9 300 scale=1x128", "fp8 N T 9 9 300 scale=tensor"}) {
+        "fp8 N T 9 9 300 scale=1x128", "fp8 N T 9 9 300 scale=tensor",
+        "int8 N T 9 9 300 out=bf16 scale=line", "u8s8 N T 9 9 300 out=fp32 scale=tensor:line",
+        "int8 N N 9 9 300 out=fp16 packed_b=1 scale=line",
+        "int8 N T 9 9 300 out=s8 scale=line scale_d=line"}) {
     const auto g = parse_gemm(line);
     ASSERT_TRUE(g) << line << ": " << g.error().message;
     EXPECT_EQ(text(*g), line);
@@ -89,7 +92,13 @@ TEST(Scales, RefusalsNameTheField) {
   EXPECT_THAT(message("fp8 N T 1 2 32 scale=rows"), HasSubstr("scale = \"rows\""));
   EXPECT_THAT(message("fp8 N T 1 2 32 scale=line:"), HasSubstr("scale = \"line:\""));
   EXPECT_THAT(message("bf16 N T 1 2 32 scale=line"), HasSubstr("scale_a = line"));
-  EXPECT_THAT(message("int8 N T 1 2 32 scale=none:line"), HasSubstr("scale_b = line"));
+  EXPECT_THAT(message("int8 N T 1 2 32 scale=none:line"),
+              HasSubstr("scale_b = line: b.dtype = s8 needs floats in D or scales of it: "
+                        "d.dtype = s32"));
+  EXPECT_THAT(message("int8 N T 1 2 32 out=s8 scale=line"), HasSubstr("d.dtype = s8"));
+  EXPECT_THAT(message("int8 N T 1 2 128 out=bf16 scale=1x128:128x128"),
+              HasSubstr("scale_a = 1x128: a.dtype = s8 is summed in s32 along all of k"));
+  EXPECT_THAT(message("u8s8 N T 1 2 32 out=bf16 scale=mx32"), HasSubstr("a.dtype = u8 is summed"));
   EXPECT_THAT(message("fp4 N T 1 2 32"), HasSubstr("scale_a = none, scale_b = none"));
   EXPECT_THAT(message("e5m2 N T 1 2 32 scale=line"), HasSubstr("needs mx32"));
   EXPECT_THAT(message("fp6 N T 1 2 32 scale=mx32:none"), HasSubstr("needs mx32"));
@@ -173,6 +182,7 @@ std::vector<Gemm> problems() {
       Gemm g = Gemm::row_major(20, 136, 160, row.a).scaled(a, b);
       g.b.dtype = row.b;
       g.accumulator = row.accumulator;
+      if (row.accumulator == s32) g = g.output(bf16);
       ++turn;
       if (turn % 2 == 0) g = g.transpose_b();
       if (turn % 3 == 0) g = g.transpose_a();
@@ -233,7 +243,21 @@ TEST(Scales, TheVerifierMissesNoWrongScale) {
   }
 }
 
-/// No host family computes them: the built-in kernel does, and tuning says what is missing.
+TEST(Scales, OfIntegersAreRoundedAsTheirSums) {
+  const Gemm g = parse_gemm("int8 N T 20 30 4096 out=fp32 scale=line").value();
+  const Canonical problem = canonicalise(g);
+  const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
+    KilnArgs args = make_args(problem, operands);
+    run_reference(problem, args, nullptr, 0, 1);
+    auto* d = static_cast<float*>(operands.d);
+    // Far less than sums of floats may be off, 16 roundings of the value.
+    for (int i = 0; i < 20 * 30; ++i) d[i] *= 1.0F + 16 * 0x1p-23F;
+    return {};
+  });
+  EXPECT_FALSE(verdict);
+}
+
+/// No host family computes these: the built-in kernel does, and tuning says what is missing.
 TEST(Scales, TheEngineRunsThemOnTheCpu) {
   test::Opened engine;
   const Gemm all[] = {mx(20, 30, 96, fp4_e2m1, fp8_e5m2),

@@ -32,6 +32,7 @@ struct Types {
   int d_scale = 0;                         // 1: given; 2: follows from D
   std::int64_t d_along = 1;                // columns that share one
   float d_largest = 1;
+  int zero_a = 0;  // 1: one a row; 2: one
 };
 
 Types types_of(const Canonical& problem) {
@@ -53,6 +54,7 @@ Types types_of(const Canonical& problem) {
     t.d_along = std::max<std::int64_t>(1, columns_of_a_scale(g));
     t.d_largest = largest_code(g.d.dtype);
   }
+  if (g.zero_a != Scale::none) t.zero_a = g.zero_a == Scale::tensor ? 2 : 1;
   t.zero = g.zero == Zero::none ? -1 : static_cast<int>(dtype_of(g, Operand::zero_b));
   return t;
 }

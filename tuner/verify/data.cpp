@@ -200,6 +200,19 @@ void fill_zeros(const Gemm& gemm, Data kind, Random& random, void* data) {
   }
 }
 
+/// Zero points of A, within those of u8 and s8 on uniform data, and sums of B's columns: they need
+/// not be those of B, since kernels multiply what they are given. Their products with scales up to
+/// 64 fit fp32 on exact data, and 32 bits on uniform ones beside any sum of 65,536 products.
+void fill_zero_points_of_a(const Gemm& gemm, Operand which, Data kind, Random& random, void* data) {
+  const bool sums = which == Operand::column_sums_b;
+  const std::int64_t exact = sums ? 2000 : 16, uniform = sums ? std::int64_t{1} << 21 : 255;
+  const std::int64_t limit = kind == Data::exact ? exact : uniform;
+  std::vector<double> values(static_cast<std::size_t>(span(gemm, which)));
+  integers(static_cast<double>(-limit), static_cast<std::uint64_t>(2 * limit + 1), random, values);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    store_element(DType::s32, data, static_cast<std::int64_t>(i), values[i]);
+}
+
 void fill_vector(const Gemm& gemm, Operand which, Data kind, Random& random, void* data) {
   const DType type = dtype_of(gemm, which);
   const std::int64_t count = span(gemm, which);
@@ -264,6 +277,8 @@ void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* 
   if (row_of(which).term) return fill_vector(gemm, which, kind, random, data);
   if (which == Operand::zero_b) return fill_zeros(gemm, kind, random, data);
   if (which == Operand::groups) return fill_groups(gemm, kind, random, data);
+  if (which == Operand::zero_a || which == Operand::column_sums_b)
+    return fill_zero_points_of_a(gemm, which, kind, random, data);
   fill_scales(gemm, which, kind, random, data);
 }
 

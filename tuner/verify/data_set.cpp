@@ -273,7 +273,7 @@ const std::vector<Products>& DataSet::sampled(std::size_t part) {
   Operands o;
   bind(o, parts_[part]);
   for (Lines& some : lines)
-    known.push_back(products(gemm, o.a, o.b, std::move(some), {o.scale_a, o.scale_b, o.zero_b}));
+    known.push_back(products(gemm, o.a, o.b, std::move(some), scales_in(o)));
   return known;
 }
 
@@ -282,8 +282,7 @@ const std::vector<std::int32_t>& DataSet::whole(std::size_t part, std::int64_t b
   Operands o;
   bind(o, parts_[part]);
   while (std::ssize(known) <= batch)
-    known.push_back(integer_products(parts_[part].gemm, o.a, o.b, std::ssize(known),
-                                     {o.scale_a, o.scale_b, o.zero_b}));
+    known.push_back(integer_products(parts_[part].gemm, o.a, o.b, std::ssize(known), scales_in(o)));
   return known[batch];
 }
 

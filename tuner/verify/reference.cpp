@@ -12,6 +12,7 @@
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/accumulate.h"
+#include "tuner/verify/added_by_zeros.h"
 #include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
 
@@ -114,7 +115,7 @@ double fp8_sum_roundoff(const Gemm& gemm) {
   return 0x1p-11 * std::min(1.0, 2 * std::sqrt(kPromoted / std::max(1.0, k)));
 }
 
-/// Roundings of scales that are no powers of two: their product, and its with each sum.
+/// Roundings of scales that are no powers of two: theirs with each other and with each sum.
 constexpr double kScaleRoundoffs = 4.0;
 
 double scaling_roundoffs(const Gemm& gemm) {
@@ -130,9 +131,9 @@ bool smooth(Activation f) {
 
 /// Integer sums that are only stored, or clipped at zero, are never rounded.
 bool stays_integer(const Gemm& gemm, const Scaling& s) {
-  return gemm.accumulator == DType::s32 && s.alpha == 1.0 && s.beta == 0.0 &&
-         gemm.epilogue.bias == Bias::none && !gemm.epilogue.residual && !gated(gemm) &&
-         !smooth(gemm.epilogue.activation);
+  return gemm.accumulator == DType::s32 && scaling_roundoffs(gemm) == 0.0 && s.alpha == 1.0 &&
+         s.beta == 0.0 && gemm.epilogue.bias == Bias::none && !gemm.epilogue.residual &&
+         !gated(gemm) && !smooth(gemm.epilogue.activation);
 }
 
 double activated(Activation f, double x) {
@@ -265,6 +266,7 @@ Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
     for (std::int64_t j = 0; j < out.length; j += kPanelWidth)
       sum_strip(views.b, rows, padded_k, first, j, gemm.accumulator == DType::fp64, out);
   }
+  AddedByZeros(gemm, scales, out.lines.batch).subtract(out.lines.along, wanted, out.sum);
   return out;
 }
 
@@ -294,6 +296,7 @@ std::vector<std::int32_t> integer_products(const Gemm& gemm, const void* a, cons
         accumulators().integer(static_cast<std::int32_t>(row[p]), right.data() + p * length,
                                sums.data() + i * length, length);
   }
+  AddedByZeros(gemm, scales, batch).subtract(sums);
   return sums;
 }
 
@@ -309,7 +312,11 @@ Allowance allowance(const Gemm& gemm, const Scaling& scaling) {
                   .steepest = kSteepest,
                   .factor = kFactorRoundoffs,
                   .per_gate = u * kStepRoundoffs};
-  if (!exact)
+  if (exact) return allow;
+  // Exact sums are rounded as the values that they are, not as the products that they are made of.
+  if (gemm.accumulator == DType::s32)
+    allow.per_step += u * scaling_roundoffs(gemm);
+  else
     allow.per_sum = std::fabs(scaling.alpha) *
                     std::max(u * (summation_roundoffs(gemm) + scaling_roundoffs(gemm)),
                              is_fp8(gemm) ? fp8_sum_roundoff(gemm) : 0.0);
@@ -380,8 +387,8 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
     const MatrixView d = view_of(gemm, Operand::d, in.d, batch);
     TermReader terms(gemm, in, batch, Lines::Along::rows);
     for (std::int64_t i = 0; i < gemm.m; ++i) {
-      const Products row = products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}},
-                                    {in.scale_a, in.scale_b, in.zero_b});
+      const Products row =
+          products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}}, scales_in(in));
       expect(gemm, {in.alpha, in.beta}, terms.read(row, 0, 0, gemm.n), value, error);
       if (gemm.scale_d != Scale::none) store_codes(gemm, in, batch, i, value);
       store_row(d, i, 0, gemm.n, value.data());

@@ -38,7 +38,14 @@ struct Scales {
   const void* a = nullptr;
   const void* b = nullptr;
   const void* zero_b = nullptr;
+  const void* zero_a = nullptr;
+  const void* column_sums_b = nullptr;
 };
+/// Those of a call, or of a kernel's arguments.
+template <typename Pointers>
+Scales scales_in(const Pointers& of) {
+  return {of.scale_a, of.scale_b, of.zero_b, of.zero_a, of.column_sums_b};
+}
 
 /// Costs lines × length × k multiply-adds. `a` and `b` are batch 0's first elements; `gemm` is
 /// valid.

@@ -44,14 +44,18 @@ struct KilnArgs {
   const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
   const void* scale_b;
   //% end
-  //% if zeros
+  //% if zeros || zero_a
   const void* zero_b;  // as kiln's Zero says
   //% end
-  //% if groups
+  //% if groups || zero_a
   const void* groups;  // not read: a kernel is called for each group
   //% end
-  //% if scale_d
+  //% if scale_d || zero_a
   void* scale_d;  // of no kernel that is generated
+  //% end
+  //% if zero_a
+  const void* zero_a;         // 32-bit integers, as kiln's Scale says
+  const void* column_sums_b;  // those of op(B), 32-bit integers
   //% end
 };
 

@@ -21,6 +21,16 @@ struct Output {
   //% if stacked
   i64 columns;  // of D
   //% end
+  //% if line_scale_a
+  const float* scale_a;  // one a row, or one
+  //% end
+  //% if line_scale_b
+  const float* scale_b;  // one a column of op(B), or one
+  //% end
+  //% if zero_a
+  const u32* zero_a;         // one a row, or one
+  const u32* column_sums_b;  // of op(B)
+  //% end
   Partial partial;
   //% if epilogue == call
   int bias_kind, activation;  // as KilnArgs has them
@@ -42,6 +52,33 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   //% if stacked
   out.columns = args.n;
   //% end
+  //% if line_scale_a && !tensor_scale_a
+  out.scale_a = static_cast<const float*>(args.scale_a) + batch * args.m;
+  //% end
+  //% if tensor_scale_a
+  out.scale_a = static_cast<const float*>(args.scale_a) + batch;
+  //% end
+  //% if line_scale_b && !tensor_scale_b && !gate
+  out.scale_b = static_cast<const float*>(args.scale_b) + batch * args.n;
+  //% end
+  //% if line_scale_b && !tensor_scale_b && gate
+  out.scale_b = static_cast<const float*>(args.scale_b) + batch * 2 * args.n;
+  //% end
+  //% if tensor_scale_b
+  out.scale_b = static_cast<const float*>(args.scale_b) + batch;
+  //% end
+  //% if zero_a == line
+  out.zero_a = static_cast<const u32*>(args.zero_a) + batch * args.m;
+  //% end
+  //% if zero_a == tensor
+  out.zero_a = static_cast<const u32*>(args.zero_a) + batch;
+  //% end
+  //% if zero_a && gate
+  out.column_sums_b = static_cast<const u32*>(args.column_sums_b) + batch * 2 * args.n;
+  //% end
+  //% if zero_a && !gate
+  out.column_sums_b = static_cast<const u32*>(args.column_sums_b) + batch * args.n;
+  //% end
   out.partial = {};
   //% if epilogue == call
   out.bias_kind = args.bias_kind;
@@ -56,6 +93,39 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
 struct Pass {
   bool first, last;
 };
+
+//% if line_scale_a || line_scale_b
+/// Sums of one row of D with its scale and those of `columns` columns of op(B), from `column` on;
+/// before that without what A's zero point added.
+template <int L>
+KILN_INLINE Vec<Real, L> scaled(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
+                                int columns) {
+  //% if zero_a
+  // As unsigned numbers, which may wrap on the way to what fits.
+  //% if zero_a == line
+  const u32 zero = out.zero_a[row];
+  //% else
+  const u32 zero = *out.zero_a;
+  //% end
+  const auto of_zero = load_first<L>(out.column_sums_b + column, columns) * zero;
+  sum = bits_of<Vec<Acc, L>>(bits_of<Vec<u32, L>>(sum) - of_zero);
+  //% end
+  Vec<Real, L> x = __builtin_convertvector(sum, Vec<Real, L>);
+  //% if tensor_scale_a
+  x *= *out.scale_a;
+  //% end
+  //% if line_scale_a && !tensor_scale_a
+  x *= out.scale_a[row];
+  //% end
+  //% if tensor_scale_b
+  x *= *out.scale_b;
+  //% end
+  //% if line_scale_b && !tensor_scale_b
+  x *= load_first<L>(out.scale_b + column, columns);
+  //% end
+  return x;
+}
+//% end
 
 //% if exponential
 //% if kind == f64
@@ -192,8 +262,18 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
     store(waiting(0), low);
     return store(waiting(1), high);
   }
+  //% if line_scale_a && stacked || line_scale_b && stacked
+  Vec<Real, L> first = scaled<L>(out, low, row, column, columns) * out.alpha;
+  Vec<Real, L> second = scaled<L>(out, high, row, out.columns + column, columns) * out.alpha;
+  //% end
+  //% if line_scale_a && interleaved || line_scale_b && interleaved
+  Vec<Real, L> first = scaled<L>(out, low, row, 2 * column, 2 * columns) * out.alpha;
+  Vec<Real, L> second = scaled<L>(out, high, row, 2 * column + L, 2 * columns - L) * out.alpha;
+  //% end
+  //% if !line_scale_a && !line_scale_b
   Vec<Real, L> first = __builtin_convertvector(low, Vec<Real, L>) * out.alpha;
   Vec<Real, L> second = __builtin_convertvector(high, Vec<Real, L>) * out.alpha;
+  //% end
   //% if bias == per_row
   first += out.bias[row];
   second += out.bias[row];
@@ -251,7 +331,11 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   if (out.alpha == Real(1) && !out.c) return store_first<L>(d, sum, columns);
   //% end
   //% end
+  //% if line_scale_a || line_scale_b
+  Vec<Real, L> v = scaled<L>(out, sum, row, column, columns) * out.alpha;
+  //% else
   Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
+  //% end
   if (out.c) v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
   //% else
   Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;

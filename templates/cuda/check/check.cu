@@ -276,6 +276,7 @@ struct Types {
   int d_scale;       // 0: D has no scales; 1: one that is given; 2: some that follow from it
   i64 d_along;       // columns that share one
   float d_largest;   // number of D's type
+  int zero_a;        // zero points of A: 0: none; 1: one a row; 2: one
 };
 
 /// The scale, or zero point, of element `p` of a line: which of all, as kiln's Scale says.
@@ -307,6 +308,15 @@ KILN_DEVICE double b_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 p, 
   if (t.zero >= 0)
     value -= load(g.zero_b, t.zero, scale_place(t.b_lines, t.b_along, g.n, g.k, batch, j, p));
   return value * scale_at(g.scale_b, t.b_lines, t.b_along, t, g.n, g.k, batch, j, p);
+}
+
+/// What the zero point of a row of A adds to a sum, scales included.
+KILN_DEVICE double added_by_zero(const KilnGpuArgs& g, const Types& t, i64 batch, i64 i, i64 j) {
+  if (t.zero_a == 0) return 0;
+  const i64 row = t.zero_a == 2 ? batch : batch * g.m + i;
+  return load(g.zero_a, kS32, row) * load(g.column_sums_b, kS32, batch * g.n + j) *
+         scale_at(g.scale_a, t.a_lines, t.a_along, t, g.m, g.k, batch, i, 0) *
+         scale_at(g.scale_b, t.b_lines, t.b_along, t, g.n, g.k, batch, j, 0);
 }
 
 constexpr int kTile = 64, kDepth = 16, kOwn = 4;
@@ -362,7 +372,7 @@ extern "C" __global__ void check_products(const __grid_constant__ KilnGpuArgs g,
       const i64 row = first_i + y + 16 * i, column = first_j + x + 16 * j;
       if (row >= g.m || column >= g.n) continue;
       const i64 at = (batch * g.m + row) * g.n + column;
-      const double value = sum[i][j];
+      const double value = sum[i][j] - added_by_zero(g, t, batch, row, column);
       sums[at] = compensated && isfinite(value) ? value + low[i][j] : value;
       magnitudes[at] = magnitude[i][j];
     }

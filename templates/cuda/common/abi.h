@@ -21,14 +21,18 @@ struct KilnGpuArgs {
   const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
   const void* scale_b;
   //% end
-  //% if zeros || groups || scale_d
+  //% if zeros || groups || scale_d || zero_a
   const void* zero_b;  // as kiln's Zero says
   //% end
-  //% if groups || scale_d
+  //% if groups || scale_d || zero_a
   const void* groups;  // an int for each, as kiln's Grouping says
   //% end
-  //% if scale_d
+  //% if scale_d || zero_a
   void* scale_d;  // as kiln's Scale says, lines being rows of D
+  //% end
+  //% if zero_a
+  const void* zero_a;         // 32-bit integers, as kiln's Scale says
+  const void* column_sums_b;  // those of op(B), 32-bit integers
   //% end
 };
 

@@ -49,6 +49,10 @@ struct Output {
   //% if line_scale_b
   const float* scale_b;  // one a column, or one
   //% end
+  //% if zero_a
+  const u32* zero_a;         // one a row, or one
+  const u32* column_sums_b;  // of op(B)
+  //% end
   //% if halves
   const i32 *exponents_a, *exponents_b;  // of the powers of two that rows and columns have
   //% end
@@ -112,6 +116,18 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   //% end
   //% end
   //% end
+  //% if zero_a == tensor
+  out.zero_a = static_cast<const u32*>(args.zero_a) + batch;
+  //% end
+  //% if zero_a == line
+  out.zero_a = static_cast<const u32*>(args.zero_a) + batch * args.m;
+  //% end
+  //% if zero_a && gate
+  out.column_sums_b = static_cast<const u32*>(args.column_sums_b) + batch * 2 * args.n;
+  //% end
+  //% if zero_a && !gate
+  out.column_sums_b = static_cast<const u32*>(args.column_sums_b) + batch * args.n;
+  //% end
   //% if scale_d == tensor
   out.inverse_d = 1.0f / static_cast<const float*>(args.scale_d)[batch];
   //% end
@@ -121,6 +137,18 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   //% end
   return out;
 }
+
+//% if zero_a
+/// What the zero point of a row adds to a sum, which is taken away from it: both as unsigned numbers,
+/// which may wrap on the way to what fits.
+KILN_DEVICE u32 added_by_zero(const Output& out, i64 row, i64 column) {
+  //% if zero_a == tensor
+  return *out.zero_a * out.column_sums_b[column];
+  //% else
+  return out.zero_a[row] * out.column_sums_b[column];
+  //% end
+}
+//% end
 
 //% if gate
 /// Columns of the product under one of D: of what goes through the gate, and of the other factor.
@@ -138,6 +166,15 @@ KILN_DEVICE i64 second_factor(const Output& out, i64 column) {
   return 2 * column + 1;
   //% end
 }
+
+//% if zero_a
+/// Takes away from the sums of both products what A's zero point added; those outside D read nothing.
+KILN_DEVICE void subtract_zeros(const Output& out, Acc& first, Acc& second, i64 row, i64 column) {
+  if (row >= out.rows || column >= out.columns) return;
+  first = Acc(u32(first) - added_by_zero(out, row, first_factor(out, column)));
+  second = Acc(u32(second) - added_by_zero(out, row, second_factor(out, column)));
+}
+//% end
 
 /// A sum with alpha, the scales of its row and of the product's column, and the bias.
 KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
@@ -181,6 +218,12 @@ KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 
                  factor(out, second, row, second_factor(out, column)));
 }
 //% else
+//% if zero_a
+/// Takes away from a sum what A's zero point added; one outside D reads nothing.
+KILN_DEVICE void subtract_zeros(const Output& out, Acc& sum, i64 row, i64 column) {
+  if (row < out.rows && column < out.columns) sum = Acc(u32(sum) - added_by_zero(out, row, column));
+}
+//% end
 //% if line_scale_a || line_scale_b
 
 /// A sum with the scales of its row and column; those outside D read nothing.

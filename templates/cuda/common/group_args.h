@@ -63,6 +63,15 @@ KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 fi
   //% if line_scale_a && !tensor_scale_a && masked
   own.scale_a = static_cast<const float*>(args.scale_a) + group * (args.m - rows);
   //% end
+  //% if zero_a == tensor && !masked
+  own.zero_a = static_cast<const u32*>(args.zero_a) - group;
+  //% end
+  //% if zero_a == line && !masked
+  own.zero_a = static_cast<const u32*>(args.zero_a) + first_row - group * rows;
+  //% end
+  //% if zero_a == line && masked
+  own.zero_a = static_cast<const u32*>(args.zero_a) + group * (args.m - rows);
+  //% end
   //% if scale_d == tensor && !masked
   own.scale_d = static_cast<float*>(args.scale_d) - group;
   //% end

@@ -4,6 +4,9 @@
 //% if gate
 /// `first` and `second`: the sums of both products, of which the first goes through the gate.
 KILN_DEVICE void store_gated(const Output& out, Acc first, Acc second, i64 row, i64 column) {
+  //% if zero_a
+  subtract_zeros(out, first, second, row, column);
+  //% end
   Real x = gated(out, Real(first), Real(second), row, column);
   //% if residual
   x += to_real(out.residual[row * out.ldd + column]);
@@ -13,6 +16,9 @@ KILN_DEVICE void store_gated(const Output& out, Acc first, Acc second, i64 row, 
 //% else
 KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   TypeD* d = out.d + row * out.ldd + column;
+  //% if zero_a
+  subtract_zeros(out, sum, row, column);
+  //% end
   //% if integer_d
   if (out.alpha == Real(1) && !out.c) {
     *d = sum;

@@ -57,10 +57,20 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
         continue;
       }
       //% end
+      //% if zero_a && gate
+      subtract_zeros(out, word.sum[s], other.sum[s], row, column + e + s);
+      //% end
+      //% if zero_a && !gate
+      subtract_zeros(out, word.sum[s], row, column + e + s);
+      //% end
       //% if gate
       Real y = gated(out, Real(word.sum[s]), Real(other.sum[s]), row, column + e + s);
       //% else
+      //% if line_scale_a || line_scale_b
+      Real y = product(scaled(out, Real(word.sum[s]), row, column + e + s), out.alpha);
+      //% else
       Real y = product(Real(word.sum[s]), out.alpha);
+      //% end
       if (out.c) y += out.beta * c[e + s];
       y = finish(out, y, row, column + e + s);
       //% end

@@ -239,9 +239,15 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
 
 //% if gate
 KILN_DEVICE TypeD finished(const Output& out, Acc sum, Acc other, i64 row, i64 column) {
+  //% if zero_a
+  subtract_zeros(out, sum, other, row, column);
+  //% end
   Real x = gated(out, Real(sum), Real(other), row, column);
 //% else
 KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
+  //% if zero_a
+  subtract_zeros(out, sum, row, column);
+  //% end
   //% if integer_d
   if (out.alpha == Real(1) && !out.c) return sum;
   //% end

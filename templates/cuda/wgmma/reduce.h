@@ -32,6 +32,12 @@ KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
 //% end
   if (row >= out.rows || column >= out.columns) return;
   TypeD* d = out.d + row * out.ldd + column;
+  //% if zero_a && gate
+  subtract_zeros(out, sum, other, row, column);
+  //% end
+  //% if zero_a && !gate
+  subtract_zeros(out, sum, row, column);
+  //% end
   //% if integer_d
   if (out.alpha == Real(1) && !out.c) {
     *d = sum;

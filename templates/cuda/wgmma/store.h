@@ -54,11 +54,19 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   //% if line_scale_a || line_scale_b || halves
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    //% if zero_a
+    subtract_zeros(out, sums[i + e], row_of(l, r), column_of(l, r));
+    //% end
     sums[i + e] = kept(scaled(out, first_real(sums[i + e]), row_of(l, r), column_of(l, r)));
   }
   //% end
+  //% if integer && line_scale_a || integer && line_scale_b
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
+      kept(product(real_of(sums[i + e]), out.alpha));
+  //% else
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
       kept(product(first_real(sums[i + e]), out.alpha));
+  //% end
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);
@@ -336,10 +344,21 @@ KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums], const Acc (&s
   _Pragma("unroll") for (int s = 0; s < of_d::kSubtiles; ++s)
     _Pragma("unroll") for (int i = 0; i < of_d::kSums; i += 4) {
       _Pragma("unroll") for (int e = 0; e < 4; ++e) {
+        //% if zero_a
+        Acc sum = sums[s][i + e];
+        Acc other = kSwap ? sums[s + of_d::kSubtiles][i + e] : sums[s][i + of_d::kSums + e];
+        //% else
         const Acc other = kSwap ? sums[s + of_d::kSubtiles][i + e] : sums[s][i + of_d::kSums + e];
+        //% end
         const i64 l = left + s * 64 + (e & 2) * 4, r = right + i / 4 * 8 + (e & 1);
+        //% if zero_a
+        subtract_zeros(out, sum, other, row_of(l, r), column_of(l, r));
+        d[s][i + e] =
+            kept(gated(out, first_real(sum), first_real(other), row_of(l, r), column_of(l, r)));
+        //% else
         d[s][i + e] = kept(gated(out, first_real(sums[s][i + e]), first_real(other), row_of(l, r),
                                  column_of(l, r)));
+        //% end
       }
       compiler_barrier();
     }

@@ -85,6 +85,16 @@ struct Output {
   i64 ldd, ldc;
   i64 rows, columns;
   Real alpha, beta;
+  //% if line_scale_a
+  const float* scale_a;  // one a row, or one
+  //% end
+  //% if line_scale_b
+  const float* scale_b;  // one a column, or one
+  //% end
+  //% if zero_a
+  const u32* zero_a;         // one a row, or one
+  const u32* column_sums_b;  // of op(B)
+  //% end
 };
 
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
@@ -103,6 +113,27 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   out.columns = args.n;
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
+  //% if tensor_scale_a
+  out.scale_a = static_cast<const float*>(args.scale_a) + batch;
+  //% end
+  //% if line_scale_a && !tensor_scale_a
+  out.scale_a = static_cast<const float*>(args.scale_a) + batch * args.m;
+  //% end
+  //% if tensor_scale_b
+  out.scale_b = static_cast<const float*>(args.scale_b) + batch;
+  //% end
+  //% if line_scale_b && !tensor_scale_b
+  out.scale_b = static_cast<const float*>(args.scale_b) + batch * args.n;
+  //% end
+  //% if zero_a == tensor
+  out.zero_a = static_cast<const u32*>(args.zero_a) + batch;
+  //% end
+  //% if zero_a == line
+  out.zero_a = static_cast<const u32*>(args.zero_a) + batch * args.m;
+  //% end
+  //% if zero_a
+  out.column_sums_b = static_cast<const u32*>(args.column_sums_b) + batch * args.n;
+  //% end
   return out;
 }
 
@@ -114,7 +145,31 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   //% if integer_d
   if (out.alpha == Real(1) && !out.c) return sum;
   //% end
+  //% if zero_a == line
+  // As unsigned numbers, which may wrap on the way to what fits.
+  sum = Acc(u32(sum) - out.zero_a[row] * out.column_sums_b[column]);
+  //% end
+  //% if zero_a == tensor
+  sum = Acc(u32(sum) - *out.zero_a * out.column_sums_b[column]);
+  //% end
+  //% if line_scale_a || line_scale_b
+  Real x = Real(sum);
+  //% if tensor_scale_a
+  x *= *out.scale_a;
+  //% end
+  //% if line_scale_a && !tensor_scale_a
+  x *= out.scale_a[row];
+  //% end
+  //% if tensor_scale_b
+  x *= *out.scale_b;
+  //% end
+  //% if line_scale_b && !tensor_scale_b
+  x *= out.scale_b[column];
+  //% end
+  x *= out.alpha;
+  //% else
   Real x = out.alpha * Real(sum);
+  //% end
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   //% if bias == per_row
   //% if bias_as_d

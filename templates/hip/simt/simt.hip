@@ -8,7 +8,7 @@ constexpr int kPitchM = kTileM + kPad, kPitchN = kTileN + kPad;  // elements
 KILN_SHARED Acc shared_a[kTileK * kPitchM];
 KILN_SHARED Acc shared_b[kTileK * kPitchN];
 
-//% if scales
+//% if scales && !integer
 /// An operand whose elements have scales and may be packed codes of fewer than eight bits. `Lines`
 /// of its rows and `Along` of k (0: all) share a scale: an fp32, or a byte that is an exponent.
 template <typename T, int Bits, int Mantissa, int Lines, int Along>
@@ -71,7 +71,7 @@ struct Tile {
   static KILN_MEMBER int row_of(int slot) { return AlongRows ? slot / kTileK : slot % Rows; }
   static KILN_MEMBER int k_of(int slot) { return AlongRows ? slot % kTileK : slot / Rows; }
 
-  //% if scales
+  //% if scales && !integer
   KILN_MEMBER void load(const T& from, i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
   //% else
   KILN_MEMBER void load(const T* from, i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
@@ -81,7 +81,7 @@ struct Tile {
       const i64 r = row + row_of(slot), d = k + k_of(slot);
       value[i] = Acc(0);
       if (r >= rows || d >= ks) continue;
-      //% if scales
+      //% if scales && !integer
       value[i] = Acc(from.element(AlongRows ? r * ld + d : d * ld + r) * from.scale(r, d));
       //% else
       const T x = AlongRows ? from[r * ld + d] : from[d * ld + r];
@@ -126,7 +126,7 @@ KILN_KERNEL(kThreads, 1) kiln_gemm(KilnGpuArgs args) {
   //% end
   const i64 in_batch = block % (tiles_m * tiles_n);
   const i64 row = in_batch % tiles_m * kTileM, column = in_batch / tiles_m * kTileN;
-  //% if scales
+  //% if scales && !integer
   const auto a = ScaledA::start(args.a, args.scale_a, batch, args.stride_a, args.m, args.k);
   const auto b = ScaledB::start(args.b, args.scale_b, batch, args.stride_b, args.n, args.k);
   Tile<kAlongA, kTileM, kPitchM, ScaledA> tile_a;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/fields.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/gemm_types.h"
 
@@ -71,6 +72,8 @@ bool shifts_a(const Canonical& problem, const DotInstruction& row) {
   return row.kind == Kind::vnni && problem.gemm.a.dtype == s8 && problem.gemm.b.dtype == s8;
 }
 
+bool applies_scales(const Gemm& gemm) { return gemm.accumulator == s32; }
+
 bool needs_partial_accumulators(const Canonical& problem) {
   return gated(problem.gemm) || problem.gemm.d.dtype != problem.gemm.accumulator ||
          !is_floating(problem.gemm.d.dtype);
@@ -105,11 +108,17 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["stream_d"] = "0";
   v["blocked"] = "0";
   v["lone_column"] = "0";
-  v["scales"] = value_of(g.scale_b != Scale::none);
+  v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
+  for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
+    const bool of_sums = applies_scales(g) && scale != Scale::none;
+    v[fmt::format("line_scale_{}", side)] = value_of(of_sums);
+    v[fmt::format("tensor_scale_{}", side)] = value_of(of_sums && scale == Scale::tensor);
+  }
   v["mx_scales"] = value_of(g.scale_b == Scale::mx_32);
   v["zeros"] = value_of(g.zero != Zero::none);
   v["groups"] = value_of(false);
   v["scale_d"] = "none";
+  v["zero_a"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.zero_a)];
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
 }
 

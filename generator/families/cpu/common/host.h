@@ -38,6 +38,9 @@ KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel);
 /// Whether k is divided among threads, and at which multiples the others are: what
 /// templates/cpu/common/share.h expects.
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
+/// Whether kernels apply the scales of A and B: to sums of integers. Other operands with scales are
+/// weights' or nobody's.
+bool applies_scales(const Gemm& gemm);
 /// Whether accumulators of a part of k need a workspace, because D's type would round them or D has
 /// no room for both factors'.
 bool needs_partial_accumulators(const Canonical& problem);

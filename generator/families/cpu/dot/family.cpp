@@ -225,6 +225,7 @@ constexpr TypedFamily<HostDot, DotSizes> kRow{
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostDot& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostDot& c) { return host::flags(c.isa, d); },
+    .applies_scales = host::applies_scales,
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; }};
 

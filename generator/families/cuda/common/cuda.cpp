@@ -112,6 +112,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["k_groups"] = value_of(g.grouping == Grouping::k);
   v["masked"] = value_of(g.grouping == Grouping::masked);
   v["scale_d"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.scale_d)];
+  v["zero_a"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.zero_a)];
   if (g.scale_d != Scale::none)
     to.constants.push_back({"float", "kLargestD", fmt::format("{:.1f}f", largest_code(g.d.dtype)),
                             "the largest number of D's type"});

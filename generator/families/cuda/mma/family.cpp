@@ -313,6 +313,9 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
+    // Floats' are applied by families that promote sums of 8-bit floats or have no need to.
+    .applies_scales =
+        [](const Gemm& g) { return g.accumulator == s32 && cuda::only_line_scales(g); },
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
     .quantises = [](const Gemm& g) { return g.scale_d == Scale::tensor; }};

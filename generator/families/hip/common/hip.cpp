@@ -1,7 +1,10 @@
 #include "generator/families/hip/common/hip.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "generator/problem/fields.h"
 #include "generator/problem/groups.h"
 
 namespace kiln::hip {
@@ -69,9 +72,14 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["groups"] = v["row_groups"] = value_of(grouped(g));
   v["k_groups"] = "0";  // of no family
   v["masked"] = value_of(g.grouping == Grouping::masked);
-  // Of no family that computes groups.
-  v["line_scale_a"] = v["tensor_scale_a"] = "0";
+  // Of sums of integers; those of other operands are multiplied with their elements.
+  for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
+    const bool of_sums = g.accumulator == s32 && scale != Scale::none;
+    v[fmt::format("line_scale_{}", side)] = value_of(of_sums);
+    v[fmt::format("tensor_scale_{}", side)] = value_of(of_sums && scale == Scale::tensor);
+  }
   v["scale_d"] = "none";  // of no family
+  v["zero_a"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.zero_a)];
 }
 
 /// HIP fuses products with additions unless a pragma forbids it, as

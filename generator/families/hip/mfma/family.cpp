@@ -395,6 +395,7 @@ constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
     .summation = summation,
     .plain = plain,
     .flushed_by = flushed_by,
+    .applies_scales = [](const Gemm& g) { return g.accumulator == s32; },
     .computes_groups = [](const Gemm& g) { return g.grouping != Grouping::k; }};
 
 }  // namespace

@@ -85,7 +85,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipSimt& c,
   add("kEachM", c.each_m, "rows of a thread");
   add("kEachN", c.each_n, "columns of it");
   add("kPad", c.pad, "elements between rows of k in shared memory");
-  if (p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none) {
+  const bool scaled = p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none;
+  if (scaled && p.gemm.accumulator != s32) {
     add_scaled(out, "A", p.gemm.a, p.gemm.scale_a);
     add_scaled(out, "B", p.gemm.b, p.gemm.scale_b);
   }
@@ -135,9 +136,11 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{
     .summation = summation,
     .plain = plain,
     .applies_scales = [](const Gemm&) { return true; },
-    // Scales of A would need their own place in each group.
+    // Scales of A's elements would need their own place in each group.
     .computes_groups =
-        [](const Gemm& g) { return g.scale_a == Scale::none && g.grouping != Grouping::k; }};
+        [](const Gemm& g) {
+          return (g.scale_a == Scale::none || g.accumulator == s32) && g.grouping != Grouping::k;
+        }};
 
 }  // namespace
 
