@@ -24,7 +24,9 @@ enum class Operand : std::uint8_t {
   scale_b,
   zero_b,
   groups,
-  scale_d
+  scale_d,
+  index_a,
+  index_d
 };
 
 /// What is the same for all problems.
@@ -54,6 +56,8 @@ inline constexpr std::array kOperandRows{
     OperandRow{.which = Operand::zero_b, .name = "zero_b", .swapped = Operand::zero_b},
     OperandRow{.which = Operand::groups, .name = "groups", .swapped = Operand::groups},
     OperandRow{.which = Operand::scale_d, .name = "scale_d", .swapped = Operand::scale_d},
+    OperandRow{.which = Operand::index_a, .name = "index_a", .swapped = Operand::index_a},
+    OperandRow{.which = Operand::index_d, .name = "index_d", .swapped = Operand::index_d},
 };
 inline constexpr std::size_t kOperandCount = kOperandRows.size();
 
@@ -99,9 +103,13 @@ constexpr auto& pointer(Pointers& pointers) {
     return pointers.zero_b;
   } else if constexpr (kWhich == Operand::groups) {
     return pointers.groups;
-  } else {
-    static_assert(kWhich == Operand::scale_d);
+  } else if constexpr (kWhich == Operand::scale_d) {
     return pointers.scale_d;
+  } else if constexpr (kWhich == Operand::index_a) {
+    return pointers.index_a;
+  } else {
+    static_assert(kWhich == Operand::index_d);
+    return pointers.index_d;
   }
 }
 

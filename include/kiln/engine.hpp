@@ -58,6 +58,8 @@ struct Operands {
   /// Scales of D, fp32, 4-byte aligned (see Gemm::scale_d): read where there is one for the tensor,
   /// else written, and then overlapping no other operand.
   void* scale_d = nullptr;
+  const void* index_a = nullptr;  ///< with a gather: an int32 for each of m rows, its row of A
+  const void* index_d = nullptr;  ///< with a scatter: an int32 for each of m rows, its row of D
 };
 
 /// Medians of a race, in nanoseconds of one call.

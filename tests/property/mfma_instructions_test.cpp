@@ -38,10 +38,13 @@ const std::map<std::string, std::string>& files() {
 std::string file(std::string_view path) {
   for (const EmbeddedFile& f : embedded_templates())
     if (f.path == path)
-      return fmt::format(
-          "\n// ---- {} ----\n{}", path,
-          expand(f.text, {{"scales", "0"}, {"zeros", "0"}, {"groups", "0"}, {"scale_d", "none"}})
-              .value());
+      return fmt::format("\n// ---- {} ----\n{}", path,
+                         expand(f.text, {{"scales", "0"},
+                                         {"zeros", "0"},
+                                         {"groups", "0"},
+                                         {"scale_d", "none"},
+                                         {"indexed", "0"}})
+                             .value());
   return {};
 }
 

@@ -38,7 +38,11 @@ kiln_gemm_desc c_desc(const Gemm& g) {
           .gate_order = static_cast<kiln_gate_order>(g.epilogue.gate_order),
           .scale_type = static_cast<kiln_dtype>(g.scale_type),
           .zero = static_cast<kiln_zero>(g.zero),
-          .grouping = static_cast<kiln_grouping>(g.grouping)};
+          .grouping = static_cast<kiln_grouping>(g.grouping),
+          .gather = static_cast<kiln_gather>(g.gather),
+          .scatter = static_cast<kiln_scatter>(g.scatter),
+          .rows_of_a = g.rows_of_a,
+          .rows_of_d = g.rows_of_d};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
@@ -59,7 +63,9 @@ kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
           .scale_a = x.scale_a,
           .scale_b = x.scale_b,
           .zero_b = x.zero_b,
-          .groups = x.groups};
+          .groups = x.groups,
+          .index_a = x.index_a,
+          .index_d = x.index_d};
 }
 
 Status status_of(kiln_status status) {

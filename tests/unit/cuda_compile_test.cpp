@@ -36,6 +36,23 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16 N T 64 64 65536 align=16", "cuda_wgmma"},
     {"sm_90a", "bf16 N T 8192 7168 2048 groups=32 grouped=rows align=16", "cuda_wgmma"},
     {"sm_90a", "bf16 N T 512 7168 2048 groups=256 grouped=masked align=16", "cuda_wgmma"},
+    {"sm_90a",
+     "bf16 N T 32768 4096 7168 groups=32 grouped=rows gate=silu rows_of_a=4096 align=16 "
+     "gather=rows",
+     "cuda_wgmma"},
+    {"sm_90a", "bf16 N T 32768 7168 2048 groups=32 grouped=rows align=16 scatter=rows",
+     "cuda_wgmma"},
+    {"sm_90a",
+     "fp8 N T 32768 4096 7168 groups=32 grouped=rows rows_of_a=4096 scale=1x128:128x128 align=16 "
+     "gather=rows scatter=rows",
+     "cuda_wgmma"},
+    {"sm_80",
+     "bf16 N T 32768 4096 7168 groups=32 grouped=rows gate=silu rows_of_a=4096 align=16 "
+     "gather=rows",
+     "cuda_mma"},
+    {"sm_80", "bf16 N T 32768 7168 2048 groups=32 grouped=rows align=16 scatter=rows", "cuda_mma"},
+    {"sm_75", "fp16 N T 300 200 100 groups=5 grouped=rows gather=rows scatter=rows", "cuda_mma"},
+    {"sm_80", "fp32 N N 300 200 100 groups=5 grouped=rows gather=rows scatter=rows", "cuda_simt"},
     {"sm_90a", "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16", "cuda_wgmma"},
     {"sm_90a", "fp16 T N 2048 7168 8192 groups=256 grouped=k out=fp32 epilogue=residual align=16",
      "cuda_wgmma"},

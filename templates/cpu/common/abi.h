@@ -53,6 +53,10 @@ struct KilnArgs {
   //% if scale_d
   void* scale_d;  // of no kernel that is generated
   //% end
+  //% if indexed
+  const void* index_a;  // not read: a kernel is called with rows in order
+  const void* index_d;
+  //% end
 };
 
 /// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.

@@ -27,8 +27,13 @@ struct KilnGpuArgs {
   //% if groups || scale_d
   const void* groups;  // an int for each, as kiln's Grouping says
   //% end
-  //% if scale_d
+  //% if scale_d || indexed
   void* scale_d;  // as kiln's Scale says, lines being rows of D
+  //% end
+  //% if indexed
+  const void* index_a;  // an int for each row of the product: its row of A, of D
+  const void* index_d;
+  long long rows_of_a, rows_of_d;
   //% end
 };
 

@@ -110,6 +110,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["zeros"] = value_of(g.zero != Zero::none);
   v["groups"] = value_of(false);
   v["scale_d"] = "none";
+  v["indexed"] = value_of(false);
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
 }
 

@@ -28,6 +28,7 @@ Source gpu_check_source(const DeviceCaps& device) {
                                            {"zeros", "1"},
                                            {"groups", "0"},
                                            {"scale_d", "1"},
+                                           {"indexed", "0"},
                                            {"has_fp8", "0"},
                                            {"mx_scales", "0"},
                                            {"has_bf16_cvt", "0"}});

@@ -71,7 +71,8 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["masked"] = value_of(g.grouping == Grouping::masked);
   // Of no family that computes groups.
   v["line_scale_a"] = v["tensor_scale_a"] = "0";
-  v["scale_d"] = "none";  // of no family
+  v["scale_d"] = "none";                                        // of no family
+  v["indexed"] = v["gather"] = v["scatter"] = value_of(false);  // of no family
 }
 
 /// HIP fuses products with additions unless a pragma forbids it, as
