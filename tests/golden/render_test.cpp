@@ -318,7 +318,7 @@ const Case kCases[] = {
      "gather=rows scatter=rows",
      "cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 "
      "bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1",
-     "cuda/common/indices.h cuda/common/epilogue.h cuda/common/group_args.h cuda/mma/copy.h "
+     "cuda/common/epilogue.h cuda/mma/copy.h "
      "cuda/mma/finish.h cuda/mma/mma.cu"},
     {"cuda_simt_rows_by_index", "sm_80", 108,
      "fp32 N N 1024 1024 1024 groups=4 grouped=rows align=16 gather=rows scatter=rows",
