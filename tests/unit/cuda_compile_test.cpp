@@ -37,8 +37,7 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16 N T 8192 7168 2048 groups=32 grouped=rows align=16", "cuda_wgmma"},
     {"sm_90a", "bf16 N T 512 7168 2048 groups=256 grouped=masked align=16", "cuda_wgmma"},
     {"sm_90a",
-     "bf16 N T 32768 4096 7168 groups=32 grouped=rows gate=silu rows_of_a=4096 align=16 "
-     "gather=rows",
+     "bf16 N T 32768 4096 7168 groups=32 grouped=rows rows_of_a=4096 align=16 gather=rows",
      "cuda_wgmma"},
     {"sm_90a", "bf16 N T 32768 7168 2048 groups=32 grouped=rows align=16 scatter=rows",
      "cuda_wgmma"},

@@ -61,13 +61,13 @@ void add_registers(MmaSizes& w, const Canonical& p, const DeviceCaps& d, const C
   const bool smooth = p.gemm.epilogue.activation > Activation::relu;
   w.registers = accumulators + operands + moving + narrow + 40 + (c.ahead ? 12 : 0) +
                 (smooth ? 16 * words : 0);
-  if (gathers(p.gemm))  // the row of each copy of A
-    w.registers += static_cast<int>(
-        ceil_div(std::int64_t{w.a.pitch()} * w.a.lines(), std::int64_t{w.unit} * w.threads));
   // With that many accumulators the compiler reads the next step's operands late: fp64 128 × 128 by
   // k of 8 fits.
   if (c.ahead && accumulators >= 128 && w.registers <= 280)
     w.registers = std::min(w.registers, 255);
+  if (gathers(p.gemm))  // the row of each copy of A
+    w.registers += static_cast<int>(
+        ceil_div(std::int64_t{w.a.pitch()} * w.a.lines(), std::int64_t{w.unit} * w.threads));
   const std::int64_t by_registers =
       d.gpu.registers_unit / (round_up(w.registers, 8) * std::int64_t{w.threads});
   // The driver keeps 1 KB of shared memory for itself in every block.
