@@ -90,6 +90,7 @@ std::string class_text(const Gemm& gemm) {
   shapeless.m = shapeless.n = shapeless.k = 0;
   shapeless.batch = 1;
   shapeless.expected_rows = 0;
+  shapeless.rows_of_a = shapeless.rows_of_d = 0;
   for (Matrix* x : {&shapeless.a, &shapeless.b, &shapeless.c, &shapeless.d})
     x->ld = x->batch_stride = 0;
   return key_text(shapeless);
@@ -107,6 +108,8 @@ Gemm normalised(const Gemm& given) {
     if (gemm.batch == 1 || x.batch_stride == std::max<std::int64_t>(1, ld * e.lines))
       x.batch_stride = 0;
   }
+  for (std::int64_t* const rows : {&gemm.rows_of_a, &gemm.rows_of_d})
+    if (*rows == gemm.m) *rows = 0;
   return gemm;
 }
 

@@ -235,8 +235,13 @@ constexpr const char* kVersion13 = "";
 constexpr const char* kVersion14 =
     "ALTER TABLE problem ADD COLUMN scale_d TEXT NOT NULL DEFAULT 'none';";
 
-constexpr const char* kVersion15 =
-    "ALTER TABLE problem ADD COLUMN zero_a TEXT NOT NULL DEFAULT 'none';";
+constexpr const char* kVersion15 = R"sql(
+ALTER TABLE problem ADD COLUMN zero_a TEXT NOT NULL DEFAULT 'none';
+ALTER TABLE problem ADD COLUMN gather TEXT NOT NULL DEFAULT 'none';
+ALTER TABLE problem ADD COLUMN scatter TEXT NOT NULL DEFAULT 'none';
+ALTER TABLE problem ADD COLUMN rows_of_a INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE problem ADD COLUMN rows_of_d INTEGER NOT NULL DEFAULT 0;
+)sql";
 
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},

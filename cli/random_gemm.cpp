@@ -195,6 +195,23 @@ void draw_groups(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (validate(groups)) g = groups;
 }
 
+/// Of groups of rows: rows of A or of D by index, as many as the product has, fewer or more.
+void draw_indices(Draw& draw, Gemm& g) {
+  if (g.grouping != Grouping::rows) return;
+  const auto rows = [&] { return draw.one_in(3) ? 0 : draw.between(1, 2 * static_cast<int>(g.m)); };
+  if (draw.one_in(2)) {
+    Gemm gathered = g.gathered(rows());
+    gathered.a.order = Order::row_major;
+    gathered.a.transposed = false;
+    gathered.a.ld = 0;
+    if (validate(gathered)) g = gathered;
+  }
+  if (!draw.one_in(2)) return;
+  Gemm scattered = g.scattered(rows());
+  scattered.epilogue.residual = false;
+  if (validate(scattered)) g = scattered;
+}
+
 /// Codes with scales in the place of D, in rows.
 void draw_scale_of_d(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (caps.vendor != Vendor::nvidia || !draw.one_in(6)) return;
@@ -235,6 +252,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_epilogue(draw, g);
   draw_gate(draw, g);
   draw_groups(draw, caps, g);
+  draw_indices(draw, g);
   draw_scale_of_d(draw, caps, g);
   draw_zero_points_of_a(draw, g);
   draw_promises(draw, caps, g);

@@ -20,6 +20,8 @@ static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_LINE_64 + 1);
 static_assert(EnumNames<Zero>::names.size() == KILN_ZERO_FLOATING + 1);
 static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_K + 1);
+static_assert(EnumNames<Gather>::names.size() == KILN_GATHER_ROWS + 1);
+static_assert(EnumNames<Scatter>::names.size() == KILN_SCATTER_ROWS + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
 static_assert(EnumNames<Gate>::names.size() == KILN_GATE_SIGMOID + 1);
 static_assert(EnumNames<GateOrder>::names.size() == KILN_GATE_INTERLEAVED + 1);
@@ -48,15 +50,16 @@ template <typename D>
 constexpr auto desc_fields(D& desc) {
   auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
          b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order, scale_type, zero,
-         grouping, expected_rows, scale_d, zero_a] = desc;
+         grouping, expected_rows, scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d] = desc;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
   };
-  return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
-                        std::tie(accumulator, bias, activation, residual, alignment, b_packed,
-                                 scale_a, scale_b, bias_as_d, numerics, gate, gate_order,
-                                 scale_type, zero, grouping, expected_rows, scale_d, zero_a));
+  return std::tuple_cat(
+      std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
+      std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
+               bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping, expected_rows,
+               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d));
 }
 
 /// Calls `f(name, field of the desc, field of the Gemm)` for every field.
@@ -177,6 +180,8 @@ constexpr const char* kind_of(Gate) { return "gate"; }
 constexpr const char* kind_of(GateOrder) { return "order of columns"; }
 constexpr const char* kind_of(Zero) { return "kind of zero points"; }
 constexpr const char* kind_of(Grouping) { return "kind of groups"; }
+constexpr const char* kind_of(Gather) { return "kind of gather"; }
+constexpr const char* kind_of(Scatter) { return "kind of scatter"; }
 
 /// Copies as much of `text` as fits, whole UTF-8 characters only. False when it was cut.
 template <std::size_t N>

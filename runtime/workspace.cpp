@@ -32,14 +32,17 @@ struct Arena {
     *this = {};
   }
 };
-constinit thread_local Arena t_arena;
+constinit thread_local Arena t_arena, t_operands;
 // A line of its own: the threads of a call hammer it.
 alignas(128) constinit thread_local unsigned t_barrier[32] = {};
 
-/// Frees the arena when its thread ends; touched only by growth.
+/// Frees the arenas when their thread ends; touched only by growth.
 struct Reaper {
   bool armed = false;
-  ~Reaper() { t_arena.end(); }
+  ~Reaper() {
+    t_arena.end();
+    t_operands.end();
+  }
 };
 thread_local Reaper t_reaper;
 
@@ -73,9 +76,9 @@ Arena lent_arena(const HostMemory& lender, std::size_t wanted) {
   return {data, static_cast<std::int64_t>(bytes), data, bytes, &lender};
 }
 
-Result<void*> grow(std::int64_t bytes, const HostMemory* lender) {
+Result<void*> grow(Arena& arena, std::int64_t bytes, const HostMemory* lender) {
   // Doubling bounds the number of growths when a search tries ever larger configs.
-  const std::int64_t before = t_arena.lender == lender ? t_arena.bytes : 0;
+  const std::int64_t before = arena.lender == lender ? arena.bytes : 0;
   const auto wanted = std::max(static_cast<std::size_t>(bytes),
                                std::min<std::size_t>(2 * before, std::size_t{64} << 20));
   const Arena made = lender == nullptr ? mapped_arena(wanted) : lent_arena(*lender, wanted);
@@ -85,19 +88,22 @@ Result<void*> grow(std::int64_t bytes, const HostMemory* lender) {
         fmt::format("workspace of {} bytes: {}", bytes,
                     lender == nullptr ? std::strerror(errno) : "the program's allocator has none"));
   t_reaper.armed = true;
-  t_arena.end();
-  t_arena = made;
-  return t_arena.data;
+  arena.end();
+  arena = made;
+  return arena.data;
+}
+
+[[gnu::always_inline]] inline Result<void*> at_least(Arena& arena, std::int64_t bytes) {
+  const HostMemory* const lender = lent_memory();
+  if (bytes <= arena.bytes && (lender == arena.lender || bytes == 0)) [[likely]]
+    return arena.data;
+  return grow(arena, bytes, lender);
 }
 
 }  // namespace
 
-Result<void*> workspace(std::int64_t bytes) {
-  const HostMemory* const lender = lent_memory();
-  if (bytes <= t_arena.bytes && (lender == t_arena.lender || bytes == 0)) [[likely]]
-    return t_arena.data;
-  return grow(bytes, lender);
-}
+Result<void*> workspace(std::int64_t bytes) { return at_least(t_arena, bytes); }
+Result<void*> operand_space(std::int64_t bytes) { return at_least(t_operands, bytes); }
 
 unsigned* barrier_words() { return t_barrier; }
 

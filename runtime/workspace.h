@@ -14,6 +14,10 @@ namespace kiln {
 /// in the kernel. Errors: device (no memory).
 Result<void*> workspace(std::int64_t bytes);
 
+/// The same of another piece of memory, for operands of a kernel that needs a workspace beside
+/// them.
+Result<void*> operand_space(std::int64_t bytes);
+
 /// Four words for kernels' barriers, zero unless a kernel of this thread's call is in between.
 unsigned* barrier_words();
 

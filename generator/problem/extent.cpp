@@ -13,7 +13,9 @@ namespace {
 /// Of an operand whose layout a Matrix describes.
 Extent matrix_extent(const Gemm& gemm, Operand which) {
   const Matrix& stored = matrix(gemm, which);
-  std::int64_t rows = which == Operand::b ? gemm.k : gemm.m;
+  std::int64_t rows = which == Operand::a   ? rows_of_a(gemm)
+                      : which == Operand::b ? gemm.k
+                                            : rows_of_d(gemm);
   std::int64_t columns = which == Operand::a   ? gemm.k
                          : which == Operand::b ? gemm.columns_of_b()
                                                : gemm.n;
@@ -27,7 +29,9 @@ Extent scale_extent(const Gemm& gemm, Operand which) {
   const std::int64_t length = which == Operand::scale_d ? gemm.n : gemm.k;
   const bool of_b =
       which == Operand::scale_b || which == Operand::zero_b || which == Operand::column_sums_b;
-  const std::int64_t of = of_b ? gemm.columns_of_b() : gemm.m;
+  const std::int64_t of = of_b                        ? gemm.columns_of_b()
+                          : which == Operand::scale_a ? rows_of_a(gemm)
+                                                      : gemm.m;
   return {.length = along == 0 ? 1 : length / along + (length % along != 0),
           .lines = of / lines + (of % lines != 0)};
 }
@@ -43,6 +47,14 @@ bool begins_within_lines(const Gemm& gemm, Operand which) {
 
 }  // namespace
 
+std::int64_t rows_of_a(const Gemm& gemm) {
+  return gemm.gather == Gather::none || gemm.rows_of_a == 0 ? gemm.m : gemm.rows_of_a;
+}
+
+std::int64_t rows_of_d(const Gemm& gemm) {
+  return gemm.scatter == Scatter::none || gemm.rows_of_d == 0 ? gemm.m : gemm.rows_of_d;
+}
+
 bool present(const Gemm& gemm, Operand which) {
   switch (which) {
     case Operand::a:
@@ -50,7 +62,8 @@ bool present(const Gemm& gemm, Operand which) {
     case Operand::d:
       return true;
     case Operand::c:
-      return gemm.epilogue.gate == Gate::none && gemm.scale_d == Scale::none;
+      return gemm.epilogue.gate == Gate::none && gemm.scale_d == Scale::none &&
+             gemm.scatter == Scatter::none;
     case Operand::bias:
       return gemm.epilogue.bias != Bias::none;
     case Operand::residual:
@@ -66,6 +79,10 @@ bool present(const Gemm& gemm, Operand which) {
     case Operand::zero_a:
     case Operand::column_sums_b:
       return gemm.zero_a != Scale::none;
+    case Operand::index_a:
+      return gemm.gather != Gather::none;
+    case Operand::index_d:
+      return gemm.scatter != Scatter::none;
   }
   return false;
 }
@@ -89,8 +106,12 @@ const Matrix& matrix(const Gemm& gemm, Operand which) {
   }
 }
 
+bool is_list(Operand which) {
+  return which == Operand::groups || which == Operand::index_a || which == Operand::index_d;
+}
+
 DType dtype_of(const Gemm& gemm, Operand which) {
-  if (which == Operand::groups) return DType::s32;
+  if (is_list(which)) return DType::s32;
   if (which == Operand::zero_a || which == Operand::column_sums_b) return DType::s32;
   if (row_of(which).matrix) return matrix(gemm, which).dtype;
   if (which == Operand::bias) {
@@ -109,6 +130,7 @@ Extent extent(const Gemm& gemm, Operand which) {
     return {.length = gemm.epilogue.bias == Bias::per_row ? gemm.m : gemm.columns_of_b(),
             .lines = 1};
   if (which == Operand::groups) return {.length = gemm.batch, .lines = 1};
+  if (is_list(which)) return {.length = gemm.m, .lines = 1};
   return scale_extent(gemm, which);
 }
 
@@ -120,7 +142,7 @@ bool follows_alignment(const Gemm& gemm, Operand scales) {
 int address_alignment(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return gemm.alignment;
   if (which == Operand::bias) return 1;
-  if (which == Operand::groups) return size_of(DType::s32);
+  if (is_list(which)) return size_of(DType::s32);
   if (which == Operand::scale_d) return size_of(DType::fp32);
   if (has_weights(gemm)) return size_of(dtype_of(gemm, which));
   // Scales are read four bytes at a time, or copied by tensor maps, which ask for 16.
@@ -148,7 +170,7 @@ int alignment_of_d(const Gemm& gemm) {
 }
 
 bool shared_by_batches(const Gemm& gemm, Operand which) {
-  if (which == Operand::groups) return true;
+  if (is_list(which)) return true;
   if (gemm.grouping == Grouping::k) return which == Operand::a || which == Operand::b;
   const bool rows = gemm.grouping == Grouping::rows;
   if (which == Operand::bias)

@@ -22,10 +22,15 @@ struct Extent {
 bool present(const Gemm& gemm, Operand which);
 /// Whether calls write it: D, and its scales where they follow from it.
 bool is_output(const Gemm& gemm, Operand which);
+/// Whether it is a list of 32-bit integers: of groups, or of rows.
+bool is_list(Operand which);
 /// How a matrix is stored, the residual as D is. `which` is a matrix.
 const Matrix& matrix(const Gemm& gemm, Operand which);
 /// Of its elements; e8m0 scales count as u8.
 DType dtype_of(const Gemm& gemm, Operand which);
+/// Rows of A and of D: m, or as many as there are to be indexed.
+std::int64_t rows_of_a(const Gemm& gemm);
+std::int64_t rows_of_d(const Gemm& gemm);
 /// Of one batch; nothing for an operand that is not present.
 Extent extent(const Gemm& gemm, Operand which);
 /// Whether the address of these scales is as aligned as the matrices', up to 16 bytes: those of
@@ -44,7 +49,7 @@ int alignment_of_d(const Gemm& gemm);
 /// Elements between lines, with 0 resolved; at least 1.
 std::int64_t leading_dimension(const Gemm& gemm, Operand which);
 /// Whether all batches see one of it: a bias without groups, of groups that share m rows whatever
-/// has their rows, and the list of groups.
+/// has their rows, and all lists.
 bool shared_by_batches(const Gemm& gemm, Operand which);
 /// Elements between batches, with 0 resolved; at least 1, but 0 for what all batches share. `gemm`
 /// must be valid.

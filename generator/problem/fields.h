@@ -62,6 +62,14 @@ template <>
 struct EnumNames<Grouping> {
   static constexpr std::array<std::string_view, 4> names{"none", "rows", "masked", "k"};
 };
+template <>
+struct EnumNames<Gather> {
+  static constexpr std::array<std::string_view, 2> names{"none", "rows"};
+};
+template <>
+struct EnumNames<Scatter> {
+  static constexpr std::array<std::string_view, 2> names{"none", "rows"};
+};
 /// Calls `f(name, field)` for every field of an Epilogue.
 template <typename E, typename F>
 constexpr void for_each_epilogue_field(E& epilogue, F&& f) {
@@ -75,16 +83,18 @@ constexpr void for_each_epilogue_field(E& epilogue, F&& f) {
 template <typename G>
 constexpr auto gemm_fields(G& gemm) {
   auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b,
-         numerics, scale_type, zero, grouping, expected_rows, scale_d, zero_a] = gemm;
+         numerics, scale_type, zero, grouping, expected_rows, scale_d, zero_a, gather, scatter, rows_of_a,
+         rows_of_d] = gemm;
   auto& [bias, activation, residual, bias_as_d, gate, gate_order] = epilogue;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
   };
-  return std::tuple_cat(std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
-                        std::tie(accumulator, bias, activation, residual, alignment, b_packed,
-                                 scale_a, scale_b, bias_as_d, numerics, gate, gate_order,
-                                 scale_type, zero, grouping, expected_rows, scale_d, zero_a));
+  return std::tuple_cat(
+      std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
+      std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
+               bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping, expected_rows,
+               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d));
 }
 inline constexpr std::size_t kGemmFieldCount =
     std::tuple_size_v<decltype(gemm_fields(std::declval<Gemm&>()))>;
@@ -139,7 +149,11 @@ inline constexpr std::array kGemmFieldNames = std::to_array<std::string_view>({"
                                                                                "grouping",
                                                                                "expected_rows",
                                                                                "scale_d",
-                                                                               "zero_a"});
+                                                                               "zero_a",
+                                                                               "gather",
+                                                                               "scatter",
+                                                                               "rows_of_a",
+                                                                               "rows_of_d"});
 static_assert(kGemmFieldNames.size() == kGemmFieldCount);
 
 /// Calls `f(name, field)` for every field of a Gemm.

@@ -126,6 +126,9 @@ std::string_view name(Grouping g) {
   return "?";
 }
 
+std::string_view name(Gather g) { return g == Gather::none ? "none" : "rows"; }
+std::string_view name(Scatter s) { return s == Scatter::none ? "none" : "rows"; }
+
 std::string_view name(Scale s) {
   switch (s) {
     case Scale::none:

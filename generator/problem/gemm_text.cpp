@@ -35,13 +35,16 @@ constexpr NumberKey kNumberKeys[] = {
     {"stride_c", [](Gemm& g) -> std::int64_t& { return g.c.batch_stride; }},
     {"stride_d", [](Gemm& g) -> std::int64_t& { return g.d.batch_stride; }},
     {"expected_rows", [](Gemm& g) -> std::int64_t& { return g.expected_rows; }},
+    {"rows_of_a", [](Gemm& g) -> std::int64_t& { return g.rows_of_a; }},
+    {"rows_of_d", [](Gemm& g) -> std::int64_t& { return g.rows_of_d; }},
 };
 
 constexpr std::string_view kKeys[] = {
-    "batch",    "lda",      "ldb",           "ldc",     "ldd",        "stride_a", "stride_b",
-    "stride_c", "stride_d", "order",         "out",     "acc",        "epilogue", "align",
-    "packed_b", "scale",    "numerics",      "group",   "scale_type", "zero",     "gate",
-    "groups",   "grouped",  "expected_rows", "scale_d", "zero_a"};
+    "batch",      "lda",      "ldb",      "ldc",       "ldd",      "stride_a",
+    "stride_b",   "stride_c", "stride_d", "order",     "out",      "acc",
+    "epilogue",   "align",    "packed_b", "scale",     "numerics", "group",
+    "scale_type", "zero",     "gate",     "groups",    "grouped",  "expected_rows",
+    "scale_d",    "zero_a",   "gather",   "scatter",  "rows_of_a", "rows_of_d"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};
@@ -295,6 +298,10 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
   if (key == "grouped")
     return read_kind(key, value, {Grouping::rows, Grouping::masked, Grouping::k},
                      "rows, masked or k", g.grouping);
+  if (key == "gather")
+    return read_kind(key, value, {Gather::none, Gather::rows}, "none or rows", g.gather);
+  if (key == "scatter")
+    return read_kind(key, value, {Scatter::none, Scatter::rows}, "none or rows", g.scatter);
   return bad_input("\"{}\": no such key; keys are {}{}", key, fmt::join(kKeys, ", "),
                    did_you_mean(key, kKeys));
 }
@@ -364,6 +371,8 @@ std::string text(const Gemm& gemm) {
   if (gemm.epilogue.gate != Gate::none) add("gate", gate_word(gemm.epilogue));
   if (gemm.scale_d != Scale::none) add("scale_d", name(gemm.scale_d));
   if (gemm.zero_a != Scale::none) add("zero_a", name(gemm.zero_a));
+  if (gemm.gather != Gather::none) add("gather", name(gemm.gather));
+  if (gemm.scatter != Scatter::none) add("scatter", name(gemm.scatter));
   return line;
 }
 

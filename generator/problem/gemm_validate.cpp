@@ -8,6 +8,7 @@
 #include "generator/problem/bad_input.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/spelling.h"
 #include "generator/problem/weights_rules.h"
 #include "kiln/gemm.hpp"
@@ -55,6 +56,10 @@ Status check_enumerators(const Gemm& g) {
     return bad_input("zero = {}: no such kind of zero points", static_cast<int>(g.zero));
   if (g.grouping > Grouping::k)
     return bad_input("grouping = {}: no such kind of groups", static_cast<int>(g.grouping));
+  if (g.gather > Gather::rows)
+    return bad_input("gather = {}: no such kind of gather", static_cast<int>(g.gather));
+  if (g.scatter > Scatter::rows)
+    return bad_input("scatter = {}: no such kind of scatter", static_cast<int>(g.scatter));
   return {};
 }
 
@@ -365,7 +370,8 @@ Status check_alignment(const Gemm& g) {
 Status validate(const Gemm& gemm) {
   for (auto check :
        {check_enumerators, check_sizes, check_types, check_scales, check_numerics, check_scale_of_d,
-        check_zero_points_of_a, check_bias, check_gate, check_groups, check_output_layout})
+        check_zero_points_of_a, check_bias, check_gate, check_groups, check_indices,
+         check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;

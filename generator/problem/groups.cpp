@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "generator/problem/indices.h"
+
 namespace kiln {
 
 std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, const Segment& segment) {
@@ -59,6 +61,19 @@ std::vector<ProductPart> parts_of(const Gemm& gemm, const void* groups) {
   return parts;
 }
 
+std::vector<std::int64_t> unnamed_rows(const Gemm& gemm, Operand which, const void* index,
+                                       const std::vector<ProductPart>& parts) {
+  const std::int64_t rows = extent(gemm, which).lines;
+  std::vector<bool> named(static_cast<std::size_t>(rows));
+  for (const ProductPart& part : parts)
+    for (std::int64_t i = 0; i < part.segment.count; ++i)
+      named[static_cast<std::size_t>(row_at(index, part.segment.first + i, rows))] = true;
+  std::vector<std::int64_t> others;
+  for (std::int64_t row = 0; row < rows; ++row)
+    if (!named[static_cast<std::size_t>(row)]) others.push_back(row);
+  return others;
+}
+
 std::vector<std::int64_t> k_behind_groups(const Gemm& gemm, const std::vector<ProductPart>& parts,
                                           std::int64_t reach) {
   if (gemm.grouping != Grouping::k) return {};
@@ -73,7 +88,8 @@ std::vector<std::int64_t> k_behind_groups(const Gemm& gemm, const std::vector<Pr
   return {behind.begin(), behind.end()};
 }
 
-Gemm alone(const Gemm& gemm, std::int64_t count) {
+Gemm alone(const Gemm& given, std::int64_t count) {
+  const Gemm gemm = in_order(given);
   Gemm one = gemm;
   one.a.ld = gemm.lda(), one.b.ld = gemm.ldb(), one.c.ld = gemm.ldc(), one.d.ld = gemm.ldd();
   one.a.batch_stride = one.b.batch_stride = one.c.batch_stride = one.d.batch_stride = 0;

@@ -24,8 +24,8 @@ Segment segment_of(const Gemm& gemm, const void* groups, std::int64_t group);
 /// Whether calls write the D of a group with this segment: an empty group of k has a D of its own.
 bool writes_d(const Gemm& gemm, const Segment& segment);
 
-/// The product of one group alone, `count` rows or elements along k: a problem without groups,
-/// whose pitches are spelt out.
+/// The product of one group alone, `count` rows or elements along k, which lie in order: a problem
+/// without groups, whose pitches are spelt out.
 Gemm alone(const Gemm& gemm, std::int64_t count);
 /// The same in canonical form, whatever the count is.
 Canonical alone(const Canonical& problem, std::int64_t count);
@@ -41,7 +41,7 @@ double k_of_product(const Gemm& gemm);
 /// full, and an empty group has one.
 double stages_of_tile(const Gemm& gemm, std::int64_t depth);
 
-/// Elements of an operand from its first to a group's first.
+/// Elements of an operand from its first to a group's first. `gemm` has its rows in order.
 std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, const Segment& segment);
 
 /// One product: the whole problem, or one group of it.
@@ -54,18 +54,22 @@ struct ProductPart {
 /// are groups.
 std::vector<ProductPart> parts_of(const Gemm& gemm, const void* groups);
 
+/// Lines of A (or of D) that no row of a part is, by their list of rows, in order.
+std::vector<std::int64_t> unnamed_rows(const Gemm& gemm, Operand which, const void* index,
+                                       const std::vector<ProductPart>& parts);
 /// Elements along k that are of no group and lie within `reach` behind one's last, in order; none
 /// but with groups of k.
 std::vector<std::int64_t> k_behind_groups(const Gemm& gemm, const std::vector<ProductPart>& parts,
                                           std::int64_t reach);
 
-/// Moves a call's pointers to one group's, `groups` aside. Null stays null.
+/// Moves a call's pointers to one group's, lists aside. Null stays null. `gemm` has its rows in
+/// order.
 template <typename Pointers>
 void move_to_group(const Gemm& gemm, Pointers& pointers, std::int64_t group,
                    const Segment& segment) {
   for_each_operand([&](auto which) {
     auto& at = pointer<which>(pointers);
-    if (which == Operand::groups || at == nullptr || !present(gemm, which)) return;
+    if (is_list(which) || at == nullptr || !present(gemm, which)) return;
     // What is written is not const in any struct of pointers.
     auto* const bytes = static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(at)));
     at = bytes + bytes_of(dtype_of(gemm, which), to_group(gemm, which, group, segment));

@@ -26,7 +26,9 @@ enum class Operand : std::uint8_t {
   groups,
   scale_d,
   zero_a,
-  column_sums_b
+  column_sums_b,
+  index_a,
+  index_d
 };
 
 /// What is the same for all problems.
@@ -60,6 +62,8 @@ inline constexpr std::array kOperandRows{
     OperandRow{.which = Operand::column_sums_b,
                .name = "column_sums_b",
                .swapped = Operand::column_sums_b},
+    OperandRow{.which = Operand::index_a, .name = "index_a", .swapped = Operand::index_a},
+    OperandRow{.which = Operand::index_d, .name = "index_d", .swapped = Operand::index_d},
 };
 inline constexpr std::size_t kOperandCount = kOperandRows.size();
 
@@ -109,9 +113,13 @@ constexpr auto& pointer(Pointers& pointers) {
     return pointers.scale_d;
   } else if constexpr (kWhich == Operand::zero_a) {
     return pointers.zero_a;
-  } else {
-    static_assert(kWhich == Operand::column_sums_b);
+  } else if constexpr (kWhich == Operand::column_sums_b) {
     return pointers.column_sums_b;
+  } else if constexpr (kWhich == Operand::index_a) {
+    return pointers.index_a;
+  } else {
+    static_assert(kWhich == Operand::index_d);
+    return pointers.index_d;
   }
 }
 

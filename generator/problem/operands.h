@@ -15,10 +15,10 @@ namespace kiln {
 /// compile.
 constexpr std::size_t pointers_of(const Operands& operands) {
   const auto& [a, b, packed_b, c, d, bias, residual, alpha, beta, threads, stream, workspace,
-               workspace_bytes, scale_a, scale_b, zero_b, groups, scale_d, zero_a, column_sums_b] =
+               workspace_bytes, scale_a, scale_b, zero_b, groups, scale_d, zero_a, column_sums_b, index_a, index_d] =
       operands;
   return std::tuple_size_v<decltype(std::tie(a, b, c, d, bias, residual, scale_a, scale_b, zero_b,
-                                             groups, scale_d, zero_a, column_sums_b))>;
+                                             groups, scale_d, zero_a, column_sums_b, index_a, index_d))>;
 }
 static_assert(pointers_of({}) == kOperandCount);
 
@@ -31,6 +31,10 @@ Args kernel_args(const Canonical& problem, const Operands& operands) {
   args.lda = g.a.ld, args.ldb = g.b.ld, args.ldc = g.c.ld, args.ldd = g.d.ld;
   args.stride_a = g.a.batch_stride, args.stride_b = g.b.batch_stride;
   args.stride_c = g.c.batch_stride, args.stride_d = g.d.batch_stride;
+  if constexpr (requires { args.rows_of_a; }) {
+    args.rows_of_a = rows_of_a(g);
+    args.rows_of_d = rows_of_d(g);
+  }
   bind_operands(args, operands, problem.swapped);
   return args;
 }

@@ -62,7 +62,7 @@ Gemm with_joined_lines(const Gemm& gemm) {
     stored.transposed = !stored.transposed;
     stored.ld = 0;
   };
-  if (gemm.m == 1) turn(Operand::a, copy.a);
+  if (gemm.m == 1 && gemm.gather == Gather::none) turn(Operand::a, copy.a);
   if (gemm.n == 1 && !gemm.b_packed) turn(Operand::b, copy.b);
   // C lies in D's order; packed B, weights, a gate, groups, scales of D and zero points of A meet a
   // row-major D.

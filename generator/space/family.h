@@ -82,6 +82,9 @@ struct Family {
   bool (*takes_weights)(const Gemm&) = nullptr;
   /// Whether the kernels compute grouped problems; null: they do not.
   bool (*computes_groups)(const Gemm&) = nullptr;
+  /// Whether the kernels read rows of A and write rows of D by index; null: they do not. Kernels of
+  /// CPUs are called with rows in order.
+  bool (*indexes_rows)(const Gemm&) = nullptr;
   /// Whether the kernels write a D with scales (Gemm::scale_d); null: they do not.
   bool (*quantises)(const Gemm&) = nullptr;
   /// Bumped by hand when code that was rendered before is found to be wrong: stored winners of

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/indices.h"
 #include "generator/space/family.h"
 #include "generator/space/platform.h"
 #include "generator/space/summation.h"
@@ -34,6 +35,9 @@ std::string_view broken_rule_of(const Family& family, const Canonical& problem,
   if (problem.gemm.grouping != Grouping::none &&
       (family.computes_groups == nullptr || !family.computes_groups(problem.gemm)))
     return "the family computes grouped products";
+  if (indexed(problem.gemm) &&
+      (family.indexes_rows == nullptr || !family.indexes_rows(problem.gemm)))
+    return "the family reads and writes rows by index";
   if (problem.gemm.scale_d != Scale::none &&
       (family.quantises == nullptr || !family.quantises(problem.gemm)))
     return "the family writes a D with such scales";

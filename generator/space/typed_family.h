@@ -62,6 +62,7 @@ struct TypedFamily {
   bool (*computes_gates)(const Gemm&) = nullptr;
   bool (*takes_weights)(const Gemm&) = nullptr;
   bool (*computes_groups)(const Gemm&) = nullptr;
+  bool (*indexes_rows)(const Gemm&) = nullptr;
   bool (*quantises)(const Gemm&) = nullptr;
   int revision = 1;
 };
@@ -101,6 +102,7 @@ Family family_row() {
              .computes_gates = kRow.computes_gates,
              .takes_weights = kRow.takes_weights,
              .computes_groups = kRow.computes_groups,
+             .indexes_rows = kRow.vendor == Vendor::cpu ? kRow.computes_groups : kRow.indexes_rows,
              .quantises = kRow.quantises,
              .revision = kRow.revision};
   row.enumerate = [](const Canonical& p, const DeviceCaps& d,

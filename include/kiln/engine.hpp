@@ -62,6 +62,8 @@ struct Operands {
   /// Beside zero_a: the sum of each column of op(B), int32, in a batch or with groups one product's
   /// behind another's (column_sums() of kiln/quantise.hpp).
   const void* column_sums_b = nullptr;
+  const void* index_a = nullptr;  ///< with a gather: an int32 for each of m rows, its row of A
+  const void* index_d = nullptr;  ///< with a scatter: an int32 for each of m rows, its row of D
 };
 
 /// Medians of a race, in nanoseconds of one call.

@@ -97,6 +97,19 @@ enum class Grouping : std::uint8_t {
            ///< last one of each, rising and at most k. An empty group has a product of zeros
 };
 
+/// Where the rows of A of a product with Grouping::rows are.
+enum class Gather : std::uint8_t {
+  none,  ///< in order: row r of the product is computed of row r of A
+  rows   ///< row r is computed of row index_a[r] of A, which has `rows_of_a` rows: tokens need not
+         ///< be put in the order of their groups before the product
+};
+/// Where the rows of D of a product with Grouping::rows go.
+enum class Scatter : std::uint8_t {
+  none,  ///< in order: row r of the product is row r of D
+  rows   ///< row r is written to row index_d[r] of D, which has `rows_of_d` rows. Indices of rows
+         ///< that are of a group are distinct; rows of D that none names are not written
+};
+
 /// How one matrix is stored. `transposed` says that what is stored is the transpose of what enters
 /// the product: a row-major transposed A is stored as [k, m].
 struct Matrix {
@@ -186,6 +199,14 @@ struct KILN_API Gemm {
   /// where it fits them: up to k = 33025 (65793 with a B of s8) where the zero points are numbers
   /// of A's type. D is row-major; groups of k have none.
   Scale zero_a = Scale::none;
+  /// With Grouping::rows. Rows of A are lines of memory (row-major, not transposed), and scales of
+  /// A are those of its rows. An index that A has no row of counts as the nearest that it has.
+  Gather gather = Gather::none;
+  /// With Grouping::rows. There is no C (beta = 0), no residual and no scale_d. An index that D has
+  /// no row of counts as the nearest that it has.
+  Scatter scatter = Scatter::none;
+  std::int64_t rows_of_a = 0;  ///< rows of A with `gather`; 0: m
+  std::int64_t rows_of_d = 0;  ///< rows of D with `scatter`; 0: m
 
   /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
@@ -211,6 +232,20 @@ struct KILN_API Gemm {
     Gemm copy = batched(count);
     copy.grouping = how;
     copy.expected_rows = expected;
+    return copy;
+  }
+  /// Rows of A by index, of which it has so many; 0: m.
+  Gemm gathered(std::int64_t rows = 0) const {
+    Gemm copy = *this;
+    copy.gather = Gather::rows;
+    copy.rows_of_a = rows;
+    return copy;
+  }
+  /// Rows of D by index, of which it has so many; 0: m.
+  Gemm scattered(std::int64_t rows = 0) const {
+    Gemm copy = *this;
+    copy.scatter = Scatter::rows;
+    copy.rows_of_d = rows;
     return copy;
   }
   /// `as_d`: its values have D's dtype.
@@ -332,7 +367,9 @@ KILN_API Status validate(const Gemm& gemm);
 /// for such columns of B), groups= with grouped=(rows|masked|k) and expected_rows= in place of
 /// batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, …)
 /// group=(32|64|128|k|128x128|mx32) scale_type= zero=(none|int|float); scale_d=(tensor|line|1x128)
-/// of a D with out=(fp8_e4m3|s8); zero_a=(line|tensor) of an A of integers with scales.
+/// of a D with out=(fp8_e4m3|s8); zero_a=(line|tensor) of an A of integers with scales;
+/// gather=rows rows_of_a= and scatter=rows rows_of_d= of
+/// grouped=rows.
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);
@@ -348,6 +385,8 @@ KILN_API std::string_view name(Scale s);
 KILN_API std::string_view name(Numerics n);
 KILN_API std::string_view name(Zero z);
 KILN_API std::string_view name(Grouping g);
+KILN_API std::string_view name(Gather g);
+KILN_API std::string_view name(Scatter s);
 /// @}
 
 }  // namespace kiln

@@ -136,6 +136,19 @@ typedef enum kiln_grouping {
              has the index along k behind the last one of each, rising and at most k */
 } kiln_grouping;
 
+/** Where the rows of A of a product with KILN_GROUPING_ROWS are. */
+typedef enum kiln_gather {
+  KILN_GATHER_NONE = 0, /**< in order: row r of the product is computed of row r of A */
+  KILN_GATHER_ROWS = 1  /**< row r is computed of row index_a[r] of A */
+} kiln_gather;
+
+/** Where the rows of D of a product with KILN_GROUPING_ROWS go. */
+typedef enum kiln_scatter {
+  KILN_SCATTER_NONE = 0, /**< in order: row r of the product is row r of D */
+  KILN_SCATTER_ROWS = 1  /**< row r is written to row index_d[r] of D; those of a group's rows are
+                              distinct, and rows of D that none names are not written */
+} kiln_scatter;
+
 /** How much of its accumulator's type a product must keep. */
 typedef enum kiln_numerics {
   KILN_NUMERICS_IEEE = 0, /**< what the type gives: 8-bit floats are summed in fp32 after each 128
@@ -233,6 +246,10 @@ typedef struct kiln_gemm_desc {
   kiln_scale zero_a; /**< zero points of an A of KILN_S8 or KILN_U8 that has scales: KILN_SCALE_LINE
                         (one a row) or KILN_SCALE_TENSOR; an element counts as (code - zero point)
                         * scale; D row-major */
+  kiln_gather gather; /**< with KILN_GROUPING_ROWS; rows of A are lines of memory */
+  kiln_scatter scatter; /**< with KILN_GROUPING_ROWS; no C, no residual, no scale_d */
+  int64_t rows_of_a;    /**< rows of A with a gather; 0: m */
+  int64_t rows_of_d;    /**< rows of D with a scatter; 0: m */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */
@@ -326,6 +343,8 @@ typedef struct kiln_operands {
   const void* zero_a;            /**< zero points of A, int32 */
   const void* column_sums_b;     /**< beside zero_a: the sum of each column of B, int32, as
                                     kiln_column_sums() makes them */
+  const void* index_a;           /**< with a gather: an int32 for each of m rows, its row of A */
+  const void* index_d;           /**< with a scatter: an int32 for each of m rows, its row of D */
 } kiln_operands;
 
 /** What kiln_tune() found. */

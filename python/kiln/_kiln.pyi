@@ -25,6 +25,8 @@ def matmul(
     gate: Optional[str] = None,
     groups: Any = None,
     expected_rows: Optional[int] = None,
+    gather: Any = None,
+    scatter: Any = None,
     out_dtype: Any = None,
     threads: int = 0,
     engine: Optional[Engine] = None,

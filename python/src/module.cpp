@@ -36,6 +36,8 @@ constexpr Keyword kKeywords[] = {
     {"gate", &Arguments::gate},
     {"groups", &Arguments::groups},
     {"expected_rows", &Arguments::expected_rows},
+    {"gather", &Arguments::gather},
+    {"scatter", &Arguments::scatter},
     {"out_dtype", &Arguments::out_dtype},
     {"threads", &Arguments::threads},
     {"engine", &Arguments::engine},
@@ -111,7 +113,7 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
 }
 
 constexpr const char* kMatmul =
-    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, zero_a=None, column_sums_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, out_dtype=None, threads=0, engine=None, stream=None)
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, zero_a=None, column_sums_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, gather=None, scatter=None, out_dtype=None, threads=0, engine=None, stream=None)
 --
 
 ``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array; with a gate,
@@ -155,6 +157,10 @@ other strides raise ValueError.
   (groups, n).
 - ``expected_rows``: of a group, on average, where ``a`` is [groups, m, k]: kernels are chosen for so
   many. Any number is computed; m / 2 where it is not given.
+- ``gather`` (int32, contiguous, in memory of the device; with ``groups`` and one ``a``): row r of the
+  product is computed of row ``gather[r]`` of ``a``, so ``gather`` has as many as there are rows.
+- ``scatter`` (likewise): row r is written to row ``scatter[r]`` of ``out``, which must be given. Rows
+  that are of a group have a row of ``out`` each; there is no ``c`` and no ``residual``.
 - ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.
 - ``threads``: 0 is the engine's number.
 - ``engine``: where none is given, one of the whole process.

@@ -27,7 +27,7 @@ class Builder {
     if (arguments_.c) read_c();
     if (arguments_.bias) read_bias();
     if (arguments_.residual) read_residual();
-    if (arguments_.scale_a) read_scales("scale_a", arguments_.scale_a, call_.gemm.m, true);
+    if (arguments_.scale_a) read_scales("scale_a", arguments_.scale_a, rows_of_a(), true);
     if (arguments_.scale_b)
       read_scales("scale_b", arguments_.scale_b, call_.gemm.columns_of_b(), false);
     if (arguments_.scale_d) read_scales_of_d();
@@ -42,7 +42,12 @@ class Builder {
   void read_activation();
   void read_numerics();
   void read_gate();
+  const void* read_list(PyObject* object, const char* name, std::int64_t length);
   void read_groups();
+  std::int64_t rows_of_a() const {
+    const Gemm& gemm = call_.gemm;
+    return gemm.gather == Gather::none ? gemm.m : gemm.rows_of_a;
+  }
   void read_out();
   void read_c();
   void read_bias();
@@ -104,6 +109,7 @@ void Builder::read_numbers() {
     raise_bad_input(fmt::format("beta = {} is given without c", call_.operands.beta));
   if (arguments_.expected_rows && !arguments_.groups)
     raise_bad_input("expected_rows is given without groups");
+  if (arguments_.scatter && !arguments_.out) raise_bad_input("scatter is given without out");
   if (arguments_.threads) call_.operands.threads = integer(arguments_.threads, "threads");
   if (arguments_.stream) call_.operands.stream = address(arguments_.stream, "stream");
 }
@@ -129,6 +135,10 @@ void Builder::read_sizes(const Array& a_array, const Array& b_array) {
   const bool rows = call_.gemm.grouping == Grouping::rows;
   const bool of_k = call_.gemm.grouping == Grouping::k;
   if (of_k) batch = read(arguments_.groups, "groups").sizes[0];
+  for (const auto& [list, name] :
+       {std::pair{arguments_.gather, "gather"}, std::pair{arguments_.scatter, "scatter"}})
+    if (list && !rows)
+      refuse(fmt::format("{} needs groups, one a and a matrix of b for each", name));
   stacked_ = batch > 1 && b.shared() && a.batch == batch && !of_k;
   if (batch > 1 && !stacked_ && a.shared() && !rows && !of_k)
     refuse("one a for a batch of b is not supported; give it the batch (a copy for each)");
@@ -138,8 +148,12 @@ void Builder::read_sizes(const Array& a_array, const Array& b_array) {
   if (gated && b.columns % 2 != 0)
     refuse(fmt::format("b has {} columns: a gate needs an even number", b.columns));
   gemm.n = gated ? b.columns / 2 : b.columns;
-  shape_ = dims_ == 3 ? std::array{batch, a.rows, gemm.n} : std::array{a.rows, gemm.n, 0L};
-  gemm.m = batch == 0 ? 0 : stacked_ ? batch * a.rows : a.rows;
+  const std::int64_t m = arguments_.gather ? read(arguments_.gather, "gather").sizes[0] : a.rows;
+  const std::int64_t rows_of_out = arguments_.scatter ? read(arguments_.out, "out").sizes[0] : m;
+  shape_ = dims_ == 3 ? std::array{batch, m, gemm.n} : std::array{rows_of_out, gemm.n, 0L};
+  gemm.m = batch == 0 ? 0 : stacked_ ? batch * m : m;
+  if (arguments_.gather) gemm = gemm.gathered(a.rows);
+  if (arguments_.scatter) gemm = gemm.scattered(rows_of_out);
   gemm.k = a.columns;
   gemm.batch = stacked_ || batch == 0 ? 1 : batch;
 }
@@ -170,16 +184,22 @@ void Builder::read_factors() {
   call_.operands.b = b.data;
 }
 
-void Builder::read_groups() {
-  const Array groups = read(arguments_.groups, "groups");
-  const Gemm& gemm = call_.gemm;
-  if (groups.type != DType::s32)
+/// The memory of a list of int32.
+const void* Builder::read_list(PyObject* object, const char* name, std::int64_t length) {
+  const Array list = read(object, name);
+  if (list.type != DType::s32)
     raise_type_error(
-        fmt::format("groups.dtype = {}: must be {}", python_name(groups.type), python_name(s32)));
-  if (groups.dims != 1 || groups.sizes[0] != gemm.batch || !is_tight(groups))
-    raise_bad_input(
-        fmt::format("{}: must have shape ({},), contiguous", described(groups), gemm.batch));
-  call_.operands.groups = groups.data;
+        fmt::format("{}.dtype = {}: must be {}", name, python_name(list.type), python_name(s32)));
+  if (list.dims != 1 || list.sizes[0] != length || !is_tight(list))
+    raise_bad_input(fmt::format("{}: must have shape ({},), contiguous", described(list), length));
+  return list.data;
+}
+
+void Builder::read_groups() {
+  const Gemm& gemm = call_.gemm;
+  call_.operands.groups = read_list(arguments_.groups, "groups", gemm.batch);
+  if (arguments_.gather) call_.operands.index_a = read_list(arguments_.gather, "gather", gemm.m);
+  if (arguments_.scatter) call_.operands.index_d = read_list(arguments_.scatter, "scatter", gemm.m);
   if (arguments_.expected_rows)
     call_.gemm.expected_rows = integer(arguments_.expected_rows, "expected_rows");
 }

@@ -29,6 +29,8 @@ struct Arguments {
   PyObject* gate = nullptr;
   PyObject* groups = nullptr;
   PyObject* expected_rows = nullptr;
+  PyObject* gather = nullptr;
+  PyObject* scatter = nullptr;
   PyObject* out_dtype = nullptr;
   PyObject* threads = nullptr;
   PyObject* stream = nullptr;

@@ -74,3 +74,37 @@ def test_what_is_refused(error, words, change):
     arguments = {"a": ones, "b": B, "groups": np.array([1, 2, 3], np.int32), **change}
     with pytest.raises(error, match=words.replace("(", r"\(").replace(")", r"\)")):
         kiln.matmul(**arguments)
+
+
+def test_gather_and_scatter():
+    tokens = RANDOM.uniform(-1, 1, (9, K)).astype(np.float32)
+    ends = np.array([4, 4, 11], np.int32)
+    rows = RANDOM.integers(0, 9, 14).astype(np.int32)
+    to = RANDOM.permutation(20)[:14].astype(np.int32)
+    expected = np.concatenate([tokens[rows[:4]] @ B[0], tokens[rows[4:11]] @ B[2]])
+    near(kiln.matmul(tokens, B, groups=ends, gather=rows)[:11], expected)
+    out = np.full((20, N), -1, np.float32)
+    kiln.matmul(tokens, B, groups=ends, gather=rows, scatter=to, out=out)
+    near(out[to[:11]], expected)
+    others = np.setdiff1d(np.arange(20), to[:11])
+    assert (out[others] == -1).all()
+    a = RANDOM.uniform(-1, 1, (14, K)).astype(np.float32)
+    kiln.matmul(a, B, groups=ends, scatter=to, out=out)
+    near(out[to[:4]], a[:4] @ B[0])
+
+
+@pytest.mark.parametrize(
+    "error, words, change",
+    [
+        (kiln.BadInput, "must have shape (20,)", {"scatter": np.arange(3, dtype=np.int32)}),
+        (TypeError, "gather.dtype = float32: must be int32", {"gather": np.ones(3, np.float32)}),
+        (kiln.BadInput, "scatter is given without out", {"out": None}),
+        (kiln.BadInput, "scatter needs groups", {"groups": None, "b": B[0]}),
+    ],
+)
+def test_what_lists_refuse(error, words, change):
+    ones = np.ones((M, K), np.float32)
+    arguments = {"a": ones, "b": B, "groups": np.array([1, 2, 3], np.int32),
+                 "scatter": np.arange(M, dtype=np.int32), "out": np.ones((M, N), np.float32), **change}
+    with pytest.raises(error, match=words.replace("(", r"\(").replace(")", r"\)")):
+        kiln.matmul(**arguments)

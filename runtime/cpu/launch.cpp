@@ -2,9 +2,11 @@
 
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/operands.h"
 #include "kiln/numeric.hpp"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/row_copies.h"
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/workspace.h"
 
@@ -71,8 +73,18 @@ struct GroupCalls {
     one.groups_of = nullptr;
     (gemm().grouping == Grouping::k ? one.k : one.m) = of.count;
     one.batch = 1;
+    if (indexed(gemm())) return run_in_order(one, group, of, threads);
     move_to_group(gemm(), one, group, of);
     return launch(kernel, one, threads);
+  }
+  /// With copies of the rows that indices name.
+  Status run_in_order(HostArgs one, std::int64_t group, const Segment& of, int threads) const {
+    move_to_group(in_order(gemm()), one, group, of);
+    RowCopies copies(gemm(), args, of);
+    if (Status ok = copies.gather(one, threads); !ok) return ok;
+    if (Status ran = launch(kernel, one, threads); !ran) return ran;
+    copies.scatter(threads);
+    return {};
   }
   /// Whole groups, as long as there are some.
   void take_small() {

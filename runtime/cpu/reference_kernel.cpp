@@ -8,7 +8,6 @@
 
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
-#include "generator/problem/groups.h"
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "runtime/cpu/sum_scales.h"
@@ -376,21 +375,8 @@ void run_fp8(const Canonical& problem, const KilnArgs& args, const PackedLayout*
 
 }  // namespace
 
-void run_reference(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed,
-                   int thread, int threads) {
-  if (grouped(problem.gemm)) {
-    for (std::int64_t group = 0; group < problem.gemm.batch; ++group) {
-      const Segment segment = segment_of(problem.gemm, args.groups, group);
-      const Canonical own = alone(problem, segment.count);
-      KilnArgs one = args;
-      one.m = own.gemm.m;
-      one.k = own.gemm.k;
-      one.batch = 1;
-      move_to_group(problem.gemm, one, group, segment);
-      run_reference(own, one, packed, thread, threads);
-    }
-    return;
-  }
+void run_ungrouped_reference(const Canonical& problem, const KilnArgs& args,
+                             const PackedLayout* packed, int thread, int threads) {
   const auto typed = [&]<typename A, typename B, typename Acc>() {
     run_typed<A, B, Acc>(problem, args, packed, thread, threads);
   };

@@ -14,5 +14,8 @@ namespace kiln {
 /// packed B at `args.b` lies; null: B lies as the problem says.
 void run_reference(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed,
                    int thread, int threads);
+/// The same of a problem without groups, with which the above computes each group.
+void run_ungrouped_reference(const Canonical& problem, const KilnArgs& args,
+                             const PackedLayout* packed, int thread, int threads);
 
 }  // namespace kiln

@@ -315,6 +315,27 @@ const Case kCases[] = {
      "promote=0",
      "cuda/common/groups_ptx.h cuda/common/group_args.h cuda/common/groups.h "
      "cuda/common/tile_scheduler.h cuda/wgmma/copy.h cuda/wgmma/store.h"},
+    {"cuda_wgmma_rows_by_index", "sm_90a", 132,
+     "fp8 N T 32768 4096 7168 groups=32 grouped=rows rows_of_a=4096 scale=1x128:128x128 align=16 "
+     "gather=rows scatter=rows",
+     "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=1 pack_b=0 keep_right=0 "
+     "promote=1",
+     "cuda/common/abi.h cuda/common/indices.h cuda/common/group_args.h cuda/wgmma/pack.cu "
+     "cuda/wgmma/scales.h cuda/wgmma/store.h"},
+    {"cuda_mma_rows_by_index", "sm_80", 108,
+     "bf16 N T 32768 4096 7168 groups=32 grouped=rows gate=silu rows_of_a=4096 align=16 "
+     "gather=rows scatter=rows",
+     "cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 "
+     "bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1",
+     "cuda/common/epilogue.h cuda/mma/copy.h "
+     "cuda/mma/finish.h cuda/mma/mma.cu"},
+    {"cuda_simt_rows_by_index", "sm_80", 108,
+     "fp32 N N 1024 1024 1024 groups=4 grouped=rows align=16 gather=rows scatter=rows",
+     "cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 "
+     "width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=1 sharing=tiles "
+     "splits=1 group=8",
+     "cuda/simt/copy.h cuda/simt/simt.cu"},
     {"cuda_wgmma_groups_of_k", "sm_90a", 132,
      "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "

@@ -26,6 +26,22 @@ Gemm grouped_copy(Gemm gemm, Grouping how, std::int64_t groups) {
   return gemm;
 }
 
+/// Of groups of rows: in two of three problems rows of A are by index, or rows of D, or both.
+Gemm with_indices(Gemm gemm, test::RandomGemm& random) {
+  if (gemm.grouping != Grouping::rows) return gemm;
+  const std::uint64_t kind = random.below(4);
+  const auto rows = [&] { return static_cast<std::int64_t>(random.below(2 * gemm.m + 1)); };
+  if (kind % 2 == 1) {
+    gemm.a.order = Order::row_major;
+    gemm.a.transposed = false;
+    gemm = gemm.gathered(rows());
+    if (random.below(2) == 0) gemm.a.ld = gemm.k + 5;
+  }
+  if (kind < 2) return gemm;
+  gemm.epilogue.residual = false;
+  return gemm.scattered(rows());
+}
+
 /// One config of each family.
 std::vector<Config> sample(const Gemm& gemm, const DeviceCaps& device, test::RandomGemm& random) {
   const auto space = space_for(gemm, device).value();
@@ -47,8 +63,10 @@ TEST_P(GroupedKernels, AreRight) {
     const auto device = test::runnable(GetParam(), 1 + i % 3);
     if (!device) GTEST_SKIP() << "this machine cannot run its code";
     const auto& types = kCpuTypeRows[static_cast<std::size_t>(i) % kCpuTypeRows.size()];
-    const Gemm gemm = grouped_copy(random.next(types), kKinds[i % 4],
-                                   1 + static_cast<std::int64_t>(random.below(7)));
+    const Gemm gemm =
+        with_indices(grouped_copy(random.next(types), kKinds[i % 4],
+                                  1 + static_cast<std::int64_t>(random.below(7))),
+                     random);
     if (!validate(gemm)) continue;
     auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full});
     ASSERT_TRUE(verifier) << text(gemm) << ": " << verifier.error().message;

@@ -43,7 +43,8 @@ std::string file(std::string_view path) {
                                          {"zeros", "0"},
                                          {"groups", "0"},
                                          {"scale_d", "none"},
-                                         {"zero_a", "none"}})
+                                         {"zero_a", "none"},
+                                         {"indexed", "0"}})
                              .value());
   return {};
 }

@@ -39,7 +39,11 @@ kiln_gemm_desc c_desc(const Gemm& g) {
           .scale_type = static_cast<kiln_dtype>(g.scale_type),
           .zero = static_cast<kiln_zero>(g.zero),
           .grouping = static_cast<kiln_grouping>(g.grouping),
-          .zero_a = static_cast<kiln_scale>(g.zero_a)};
+          .zero_a = static_cast<kiln_scale>(g.zero_a),
+          .gather = static_cast<kiln_gather>(g.gather),
+          .scatter = static_cast<kiln_scatter>(g.scatter),
+          .rows_of_a = g.rows_of_a,
+          .rows_of_d = g.rows_of_d};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
@@ -62,7 +66,9 @@ kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
           .zero_b = x.zero_b,
           .groups = x.groups,
           .zero_a = x.zero_a,
-          .column_sums_b = x.column_sums_b};
+          .column_sums_b = x.column_sums_b,
+          .index_a = x.index_a,
+          .index_d = x.index_d};
 }
 
 Status status_of(kiln_status status) {

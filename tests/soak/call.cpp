@@ -140,8 +140,8 @@ void Call::spoil(Random& random) {
     const bool in_a = one_in(random, 2);
     const std::int64_t batch = random.below(gemm_.batch), p = random.below(gemm_.k);
     if (in_a)
-      store_row(view_of(gemm_, Operand::a, placed(Operand::a).data(), batch), random.below(gemm_.m),
-                p, 1, &value);
+      store_row(view_of(gemm_, Operand::a, placed(Operand::a).data(), batch),
+                random.below(rows_of_a(gemm_)), p, 1, &value);
     else
       store_row(view_of(gemm_, Operand::b, placed(Operand::b).data(), batch), p,
                 random.below(gemm_.columns_of_b()), 1, &value);
@@ -154,7 +154,8 @@ std::optional<std::string> Call::wrong() const {
       return fmt::format("{}: {}", name(which), *found);
   if (!in_place_) {
     if (const auto found = judge_padding(gemm_, operands_.d)) return found->detail;
-    if (const auto found = judge_unused_rows(gemm_, parts_, {operands_.d, operands_.scale_d}))
+    if (const auto found =
+            judge_unused_rows(gemm_, parts_, {operands_.d, operands_.scale_d}, operands_.index_d))
       return found->detail;
   }
   return wrong_values();
@@ -168,21 +169,25 @@ std::optional<std::string> Call::written() const {
 }
 
 std::optional<std::string> Call::wrong_values() const {
+  OrderedRows rows(gemm_);
+  rows.read_inputs(operands_);
+  rows.read_d(operands_);
   for (const ProductPart& part : parts_)
     for (std::int64_t batch = 0; batch < part.gemm.batch; ++batch)
       for (std::int64_t row = 0; row < part.gemm.m && part.gemm.n > 0; ++row)
-        if (auto found = wrong_row(part, batch, row)) return found;
+        if (auto found = wrong_row(rows, part, batch, row)) return found;
   return std::nullopt;
 }
 
-std::optional<std::string> Call::wrong_row(const ProductPart& part, std::int64_t batch,
-                                           std::int64_t row) const {
+std::optional<std::string> Call::wrong_row(const OrderedRows& rows, const ProductPart& part,
+                                           std::int64_t batch, std::int64_t row) const {
   const Gemm& gemm = part.gemm;
   const auto n = static_cast<std::size_t>(gemm.n);
   std::vector<double> got(n), value(n), error(n);
   Operands of = operands_;
   of.c = placed(Operand::c).data();  // where C is D it has been computed over
-  if (grouped(gemm_)) move_to_group(gemm_, of, part.group, part.segment);
+  rows.bind(of);
+  if (grouped(gemm_)) move_to_group(rows.gemm(), of, part.group, part.segment);
   const Products products =
       kiln::products(gemm, of.a, of.b, {Lines::Along::rows, batch, {row}}, scales_in(of));
   load_block(view_of(gemm, Operand::d, of.d, batch), row, 1, 0, gemm.n, got.data());

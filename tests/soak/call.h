@@ -10,6 +10,7 @@
 #include "kiln/engine.hpp"
 #include "runtime/buffers.h"
 #include "tuner/verify/data.h"
+#include "tuner/verify/ordered_rows.h"
 
 namespace kiln::soak {
 
@@ -54,8 +55,8 @@ class Call {
   void fill_inputs(Random& random);
   void spoil(Random& random);
   std::optional<std::string> wrong_values() const;
-  std::optional<std::string> wrong_row(const ProductPart& part, std::int64_t batch,
-                                       std::int64_t row) const;
+  std::optional<std::string> wrong_row(const OrderedRows& rows, const ProductPart& part,
+                                       std::int64_t batch, std::int64_t row) const;
   Placed& placed(Operand which) { return placed_[index_of(which)]; }
   const Placed& placed(Operand which) const { return placed_[index_of(which)]; }
 

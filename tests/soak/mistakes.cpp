@@ -133,6 +133,24 @@ constexpr Mistake kProblemMistakes[] = {
     {"grouping -1", "grouping", wrong_enum<&kiln_gemm_desc::grouping, -1>},
     {"grouping 4", "grouping", wrong_enum<&kiln_gemm_desc::grouping, 4>},
     {"grouping 256", "grouping", wrong_enum<&kiln_gemm_desc::grouping, 256>},
+    {"gather -1", "gather", wrong_enum<&kiln_gemm_desc::gather, -1>},
+    {"gather 2", "gather", wrong_enum<&kiln_gemm_desc::gather, 2>},
+    {"scatter 2", "scatter", wrong_enum<&kiln_gemm_desc::scatter, 2>},
+    {"rows of A without a list", "rows_of_a",
+     [](Arguments& x) {
+       x.desc.rows_of_a = 1;
+       return x.gemm.gather == Gather::none;
+     }},
+    {"fewer than no rows of D", "rows_of_d",
+     [](Arguments& x) {
+       x.desc.rows_of_d = -1;
+       return true;
+     }},
+    {"a scatter without groups", "scatter",
+     [](Arguments& x) {
+       x.desc.scatter = KILN_SCATTER_ROWS;
+       return x.gemm.grouping != Grouping::rows;
+     }},
     {"packed B of groups", "b_packed",
      [](Arguments& x) {
        x.desc.grouping = KILN_GROUPING_ROWS;
@@ -292,6 +310,8 @@ constexpr Mistake kOperandMistakes[] = {
     {"no groups", "groups", no_operand<&kiln_operands::groups>},
     {"no zero_a", "zero_a", no_operand<&kiln_operands::zero_a>},
     {"no column_sums_b", "column_sums_b", no_operand<&kiln_operands::column_sums_b>},
+    {"no index_a", "index_a", no_operand<&kiln_operands::index_a>},
+    {"no index_d", "index_d", no_operand<&kiln_operands::index_d>},
     {"a over d", "a", over_d<&kiln_operands::a>},
     {"b over d", "b",
      [](Arguments& x) { return !x.gemm.b_packed && over_d<&kiln_operands::b>(x); }},
@@ -302,6 +322,8 @@ constexpr Mistake kOperandMistakes[] = {
     {"zero_b over d", "zero_b", over_d<&kiln_operands::zero_b>},
     {"groups over d", "groups", over_d<&kiln_operands::groups>},
     {"column_sums_b over d", "column_sums_b", over_d<&kiln_operands::column_sums_b>},
+    {"index_a over d", "index_a", over_d<&kiln_operands::index_a>},
+    {"index_d over d", "index_d", over_d<&kiln_operands::index_d>},
     {"c a little further than d", "c",
      [](Arguments& x) {
        const int bytes = size_of(x.gemm.d.dtype);
@@ -324,6 +346,8 @@ constexpr Mistake kOperandMistakes[] = {
     {"misaligned scale_b", "scale_b", misaligned_scale<&kiln_operands::scale_b>},
     {"misaligned groups", "groups", misaligned_scale<&kiln_operands::groups>},
     {"misaligned zero_a", "zero_a", misaligned_scale<&kiln_operands::zero_a>},
+    {"misaligned index_a", "index_a", misaligned_scale<&kiln_operands::index_a>},
+    {"misaligned index_d", "index_d", misaligned_scale<&kiln_operands::index_d>},
     {"no packed B", "packed_b",
      [](Arguments& x) { return x.gemm.b_packed && no_operand<&kiln_operands::packed_b>(x); }},
     {"B packed for another problem", "packed_b",

@@ -132,6 +132,15 @@ void draw_groups(Random& random, Gemm& g) {
   g = g.grouped(1 + random.below(5), kind);
 }
 
+/// Rows by index, of which there may be fewer than the product has, or more.
+void draw_indices(Random& random, Gemm& g) {
+  const auto rows = [&] { return random.below(2 * g.m + 2); };
+  if (one_in(random, 2)) g = g.gathered(rows());
+  if (!one_in(random, 2)) return;
+  g.epilogue.residual = false;
+  g = g.scattered(rows());
+}
+
 }  // namespace
 
 Gemm draw_problem(Random& random, std::int64_t largest) {
@@ -140,6 +149,7 @@ Gemm draw_problem(Random& random, std::int64_t largest) {
   if (one_in(random, 5)) change(gemm, [&](Gemm& g) { draw_other_types(random, g); });
   change(gemm, [&](Gemm& g) { draw_strides(random, g); });
   if (one_in(random, 6)) change(gemm, [&](Gemm& g) { draw_groups(random, g); });
+  if (gemm.grouping == Grouping::rows) change(gemm, [&](Gemm& g) { draw_indices(random, g); });
   if (one_in(random, 4)) change(gemm, [&](Gemm& g) { g.alignment = 1 << random.below(7); });
   if (one_in(random, 6)) change(gemm, [](Gemm& g) { g.b_packed = true; });
   return gemm;

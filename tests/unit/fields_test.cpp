@@ -50,16 +50,18 @@ std::array<bool, kGemmFieldCount> differing(const Gemm& x, const Gemm& y) {
 }
 
 TEST(Fields, EachChangesTheTextOrIsRefused) {
-  const Gemm bases[] = {Gemm::row_major(32, 64, 128).batched(2),
-                        Gemm::column_major(32, 64, 128, bf16),
-                        Gemm::row_major(32, 64, 128, fp16).with_bias(Bias::per_row),
-                        Gemm::row_major(32, 64, 128, fp8_e4m3).scaled(Scale::line),
-                        Gemm::row_major(32, 64, 128, fp8_e4m3),
-                        Gemm::row_major(32, 64, 128, bf16).with_gate(Gate::silu),
-                        Gemm::row_major(32, 64, 128, bf16).grouped(2, Grouping::masked, 8),
-                        Gemm::row_major(32, 64, 128, bf16).with_weights(s4, Scale::line_64),
-                        Gemm::row_major(32, 64, 128, bf16).quantised(s8, Scale::tensor),
-                        Gemm::row_major(32, 64, 128, s8).output(bf16).scaled(Scale::line)};
+  const Gemm bases[] = {
+      Gemm::row_major(32, 64, 128).batched(2),
+      Gemm::column_major(32, 64, 128, bf16),
+      Gemm::row_major(32, 64, 128, fp16).with_bias(Bias::per_row),
+      Gemm::row_major(32, 64, 128, fp8_e4m3).scaled(Scale::line),
+      Gemm::row_major(32, 64, 128, fp8_e4m3),
+      Gemm::row_major(32, 64, 128, bf16).with_gate(Gate::silu),
+      Gemm::row_major(32, 64, 128, bf16).grouped(2, Grouping::masked, 8),
+      Gemm::row_major(32, 64, 128, bf16).with_weights(s4, Scale::line_64),
+      Gemm::row_major(32, 64, 128, bf16).quantised(s8, Scale::tensor),
+      Gemm::row_major(32, 64, 128, s8).output(bf16).scaled(Scale::line),
+      Gemm::row_major(32, 64, 128, bf16).grouped(2, Grouping::rows).gathered(16).scattered(48)};
   for (const Gemm& base : bases)
     for_each_changed(base, [&](std::string_view name, const Gemm& changed) {
       if (!validate(changed)) return;
@@ -78,7 +80,8 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
                         name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
                         name == "gate" || name == "gate_order" || name == "scale_type" ||
                         name == "zero" || name == "grouping" || name == "expected_rows" ||
-                        name == "scale_d" || name == "zero_a";
+                        name == "scale_d" || name == "zero_a" || name == "gather" || name == "scatter" ||
+                        name == "rows_of_a" || name == "rows_of_d";
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }
@@ -118,7 +121,11 @@ kiln_gemm_desc full_desc() {
           .grouping = KILN_GROUPING_MASKED,
           .expected_rows = 3,
           .scale_d = KILN_SCALE_LINE,
-          .zero_a = KILN_SCALE_TENSOR};
+          .zero_a = KILN_SCALE_TENSOR,
+          .gather = KILN_GATHER_ROWS,
+          .scatter = KILN_SCATTER_ROWS,
+          .rows_of_a = 5,
+          .rows_of_d = 6};
 }
 
 TEST(Fields, EachIsReadFromTheCStruct) {
@@ -141,6 +148,8 @@ TEST(Fields, EachIsReadFromTheCStruct) {
   expected.expected_rows = 3;
   expected.scale_d = Scale::line;
   expected.zero_a = Scale::tensor;
+  expected.gather = Gather::rows, expected.scatter = Scatter::rows;
+  expected.rows_of_a = 5, expected.rows_of_d = 6;
   const kiln_gemm_desc desc = full_desc();
   const auto read = gemm_of(&desc);
   ASSERT_TRUE(read) << read.error().message;

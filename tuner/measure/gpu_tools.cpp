@@ -9,6 +9,7 @@
 
 #include "generator/families/cuda/common/check.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/quantised_d.h"
 #include "runtime/compiler.h"
 #include "runtime/memory.h"
@@ -213,9 +214,20 @@ Result<GpuTools::Count> GpuTools::compared(const char* entry, const Canonical& p
   return counted();
 }
 
+Status GpuTools::gather(const Gemm& gemm, Operand which, const void* operand, const void* index,
+                        void* to) const {
+  return call("check_gather", {kBlocks}, to, operand, index, gemm.m, extent(gemm, which).lines,
+              line_bytes(gemm, which), pitch_bytes(gemm, which));
+}
+
 Status GpuTools::forget(const Gemm& gemm, const ProductPart& part, const gpu::DeviceBuffer& buffer,
-                        std::size_t first, std::uint64_t pattern) const {
+                        std::size_t first, std::uint64_t pattern, const void* index_d) const {
   const std::int64_t size = size_of(gemm.d.dtype);
+  if (scatters(gemm))
+    return call("check_forget_listed", {kBlocks}, buffer.data(), pattern,
+                static_cast<std::int64_t>(first), gemm.n * size, part.segment.count,
+                gemm.ldd() * size, static_cast<const std::int32_t*>(index_d) + part.segment.first,
+                rows_of_d(gemm));
   const std::int64_t at = to_group(gemm, Operand::d, part.group, part.segment) * size;
   return call("check_forget", {kBlocks}, buffer.data(), pattern,
               static_cast<std::int64_t>(first) + at, gemm.n * size, part.segment.count,

@@ -48,9 +48,14 @@ class GpuTools {
   Result<Count> judge_scales(const Canonical& problem, const KilnGpuArgs& args,
                              const Scaling& scaling, const double* sums, const float* magnitudes,
                              const void* c) const;
-  /// Gives the elements of one part of D the pattern back.
+  /// Copies the lines of an operand that a list names, one for each row of the product, to behind
+  /// one another.
+  Status gather(const Gemm& gemm, Operand which, const void* operand, const void* index,
+                void* to) const;
+  /// Gives the elements of one part of D the pattern back. `index_d`: the list of D's rows, where
+  /// they are by index.
   Status forget(const Gemm& gemm, const ProductPart& part, const gpu::DeviceBuffer& buffer,
-                std::size_t first, std::uint64_t pattern) const;
+                std::size_t first, std::uint64_t pattern, const void* index_d) const;
   /// Bytes of an output's buffer that are no element of it and lost the pattern; `first` is where
   /// the output begins.
   Result<Count> around(const Gemm& gemm, Operand which, const gpu::DeviceBuffer& buffer,

@@ -41,6 +41,7 @@ std::array<std::int64_t, 4> sizes_of(const Gemm& gemm) {
 Gemm with_sizes(Gemm gemm, const std::array<std::int64_t, 4>& sizes) {
   gemm.m = sizes[0], gemm.n = sizes[1], gemm.k = sizes[2], gemm.batch = sizes[3];
   gemm.expected_rows = gemm.grouping == Grouping::masked ? gemm.m : 0;
+  gemm.rows_of_a = gemm.rows_of_d = 0;
   for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d})
     matrix->ld = 0, matrix->batch_stride = 0;
   return gemm;

@@ -247,7 +247,9 @@ std::int64_t hostile_end(Random& random, std::int64_t end, std::int64_t most) {
 void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
   auto* const list = static_cast<std::int32_t*>(data);
   const bool masked = gemm.grouping == Grouping::masked;
-  const std::int64_t most = gemm.grouping == Grouping::k ? gemm.k : gemm.m;
+  // Each row that is of a group has a row of D.
+  const std::int64_t most =
+      gemm.grouping == Grouping::k ? gemm.k : std::min(gemm.m, rows_of_d(gemm));
   std::vector<double> shares(static_cast<std::size_t>(gemm.batch));
   for (double& share : shares) share = 0.7 + 0.6 * static_cast<double>(random.below(1001)) / 1000;
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
@@ -268,6 +270,46 @@ void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
   }
 }
 
+/// A number that counts as the first of `rows` or as the last.
+std::int32_t beyond(Random& random, std::int64_t rows, bool first) {
+  const std::int64_t far = 1 + random.below(200);
+  return static_cast<std::int32_t>(
+      first ? -far
+            : std::min<std::int64_t>(rows - 1 + far, std::numeric_limits<std::int32_t>::max()));
+}
+
+/// A's row of each row of the product, some of them more than once and some not at all. Exact data
+/// have numbers that must be cut.
+void fill_index_of_a(const Gemm& gemm, Data kind, Random& random, void* data) {
+  const std::int64_t rows = rows_of_a(gemm);
+  for (std::int64_t i = 0; i < gemm.m; ++i) {
+    const std::int64_t chance = random.below(16);
+    const bool cut = kind == Data::exact && chance < 2;
+    static_cast<std::int32_t*>(data)[i] =
+        cut ? beyond(random, rows, chance == 0) : static_cast<std::int32_t>(random.below(rows));
+  }
+}
+
+/// D's row of each row of the product: a permutation of D's rows, or a part of one. Rows of the
+/// product beyond the number of D's are of no group. Exact data have other numbers for the first
+/// and the last row, which must be cut.
+void fill_index_of_d(const Gemm& gemm, Data kind, Random& random, void* data) {
+  const std::int64_t rows = rows_of_d(gemm);
+  std::vector<std::int32_t> order(static_cast<std::size_t>(rows));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::int64_t i = 0; i < gemm.m; ++i) {
+    auto& to = static_cast<std::int32_t*>(data)[i];
+    if (i >= rows) {
+      to = static_cast<std::int32_t>(random.below(rows));
+      continue;
+    }
+    std::swap(order[static_cast<std::size_t>(i)],
+              order[static_cast<std::size_t>(i + random.below(rows - i))]);
+    to = order[static_cast<std::size_t>(i)];
+    if (kind == Data::exact && (to == 0 || to == rows - 1)) to = beyond(random, rows, to == 0);
+  }
+}
+
 }  // namespace
 
 void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data) {
@@ -279,6 +321,8 @@ void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* 
   if (which == Operand::groups) return fill_groups(gemm, kind, random, data);
   if (which == Operand::zero_a || which == Operand::column_sums_b)
     return fill_zero_points_of_a(gemm, which, kind, random, data);
+  if (which == Operand::index_a) return fill_index_of_a(gemm, kind, random, data);
+  if (which == Operand::index_d) return fill_index_of_d(gemm, kind, random, data);
   fill_scales(gemm, which, kind, random, data);
 }
 

@@ -82,8 +82,8 @@ void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const G
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = only_nan ? nan : std::numeric_limits<double>::infinity();
   const auto anywhere = [&](std::int64_t extent) { return random.below(extent); };
-  put(gemm, Operand::a, a, anywhere(gemm.m), anywhere(gemm.k), nan);
-  put(gemm, Operand::a, a, gemm.m - 1, anywhere(gemm.k), infinity);
+  put(gemm, Operand::a, a, anywhere(rows_of_a(gemm)), anywhere(gemm.k), nan);
+  put(gemm, Operand::a, a, rows_of_a(gemm) - 1, anywhere(gemm.k), infinity);
   put(gemm, Operand::b, b, anywhere(gemm.k), anywhere(gemm.columns_of_b()), nan);
   put(gemm, Operand::b, b, gemm.k - 1, gemm.columns_of_b() - 1, -infinity);
 }
@@ -99,6 +99,15 @@ void spoil_behind_groups(const Gemm& gemm, const std::vector<ProductPart>& parts
     for (std::int64_t i = 0; i < gemm.m; ++i) put(gemm, Operand::a, a, i, k, nan);
     for (std::int64_t j = 0; j < gemm.n; ++j) put(gemm, Operand::b, b, k, j, nan);
   }
+}
+
+/// NaN in rows of A that no row of a group is.
+void spoil_unnamed_rows(const Gemm& gemm, const std::vector<ProductPart>& parts, const void* index,
+                        const GuardedBuffer& a) {
+  if (!gathers(gemm) || !is_floating(gemm.a.dtype)) return;
+  for (const std::int64_t row : unnamed_rows(gemm, Operand::a, index, parts))
+    for (std::int64_t p = 0; p < gemm.k; ++p)
+      put(gemm, Operand::a, a, row, p, std::numeric_limits<double>::quiet_NaN());
 }
 
 /// NaN in the first and the last element along k of some groups of k, in A and B in turn, so that
@@ -160,6 +169,9 @@ double DataSet::bytes_needed(const Gemm& gemm) {
   double bytes = 0;
   for (const Operand which : kOperands)
     if (!is_output(gemm, which)) bytes += static_cast<double>(span_bytes(gemm, which));
+  for (const Operand which : {Operand::a, Operand::d})
+    if (is_gathered(gemm, which) || is_scattered(gemm, which))
+      bytes += static_cast<double>(gemm.m) * static_cast<double>(line_bytes(gemm, which));
   return bytes;
 }
 
@@ -199,6 +211,9 @@ Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
   set.parts_ = parts_of(gemm, grouped(gemm) ? set.input(Operand::groups).buffer.data() : nullptr);
   set.change_inputs(gemm);
   for (Input& input : set.inputs_) input.hash = hash_of(input.buffer);
+  Operands inputs;
+  set.bind(inputs);
+  set.rows_.read_inputs(inputs);
   set.sampled_.resize(set.parts_.size());
   set.whole_.resize(set.parts_.size());
   return set;
@@ -211,6 +226,9 @@ void DataSet::change_inputs(const Gemm& gemm) {
     scale_by(gemm, Operand::b, input(Operand::b).buffer, exponents->second);
   }
   spoil_behind_groups(gemm, parts_, input(Operand::a).buffer, input(Operand::b).buffer);
+  if (gathers(gemm))
+    spoil_unnamed_rows(gemm, parts_, input(Operand::index_a).buffer.data(),
+                       input(Operand::a).buffer);
   if (!recipe_.nonfinite) return;
   spoil(gemm, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
   spoil_groups(gemm, parts_, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
@@ -233,7 +251,8 @@ void DataSet::bind(Operands& operands) const {
 
 void DataSet::bind(Operands& operands, const ProductPart& part) const {
   bind(operands);
-  if (grouped(gemm_)) move_to_group(gemm_, operands, part.group, part.segment);
+  rows_.bind(operands);
+  if (grouped(gemm_)) move_to_group(rows_.gemm(), operands, part.group, part.segment);
 }
 
 std::optional<std::string> DataSet::tampering() const {

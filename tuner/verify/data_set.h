@@ -12,6 +12,7 @@
 #include "kiln/engine.hpp"
 #include "runtime/buffers.h"
 #include "tuner/verify/data.h"
+#include "tuner/verify/ordered_rows.h"
 #include "tuner/verify/reference.h"
 
 namespace kiln {
@@ -57,9 +58,11 @@ class DataSet {
   /// follow from D. D and the scalars are left alone.
   void bind(Operands& operands) const;
 
+  /// The problem whose parts they are: of rows in order.
+  const Gemm& ordered() const { return rows_.gemm(); }
   /// The products of which D is made.
   const std::vector<ProductPart>& parts() const { return parts_; }
-  /// Pointers as bind() gives them, moved to a part's.
+  /// Pointers as bind() gives them, but to rows in order, moved to a part's.
   void bind(Operands& operands, const ProductPart& part) const;
 
   /// Which input no longer holds what it was filled with, or was written around, as a sentence.
@@ -82,12 +85,13 @@ class DataSet {
     std::uint64_t hash = 0;
   };
 
-  DataSet(const Gemm& gemm, DataRecipe recipe) : gemm_(gemm), recipe_(recipe) {}
+  DataSet(const Gemm& gemm, DataRecipe recipe) : gemm_(gemm), recipe_(recipe), rows_(gemm) {}
   Input& input(Operand which);
   void change_inputs(const Gemm& gemm);
 
   Gemm gemm_;
   DataRecipe recipe_;
+  OrderedRows rows_;
   std::vector<Input> inputs_;  // those that the problem has
   std::vector<ProductPart> parts_;
   std::vector<std::vector<Products>> sampled_;                 // by part

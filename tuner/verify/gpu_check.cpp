@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/operands.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/data.h"
@@ -69,6 +70,7 @@ struct InputSet {
   Contents contents = Contents::exact;
   std::array<gpu::DeviceBuffer, kOperandCount> inputs;  // empty: not there, or an output
   std::vector<ProductPart> parts;                       // of the canonical problem
+  gpu::DeviceBuffer rows_of_a, scales_of_a;             // in order, where they are by index
   gpu::DeviceBuffer sums, magnitudes;
   std::uint64_t checksum = 0;
   const gpu::DeviceBuffer& operator[](Operand which) const { return inputs[index_of(which)]; }
@@ -93,6 +95,7 @@ struct GpuChecker::Impl {
   std::uint64_t seed = 1;
   std::vector<InputSet> sets = {};
   gpu::DeviceBuffer d = {}, scales = {};  // what runs write
+  gpu::DeviceBuffer rows_of_d = {};       // D's rows in order, where they are by index
 
   struct Run {
     Contents contents;
@@ -134,6 +137,7 @@ struct GpuChecker::Impl {
     std::vector<std::int32_t> groups(grouped(g) ? static_cast<std::size_t>(g.batch) : 0);
     kiln::fill(g, Operand::groups, kind_of(set), seed_of(set), groups.data());
     set.parts = parts_of(g, groups.data());
+    const std::vector<std::int64_t> unnamed = rows_without_name(set);
     Status ok;
     const auto then = [&](Status step) {
       if (ok) ok = std::move(step);
@@ -147,6 +151,8 @@ struct GpuChecker::Impl {
       then(tools->fill(g, which, kind_of(set), seed_of(set), x.data()));
     }
     then(spoil_behind_groups(set));
+    for (const std::int64_t row : unnamed)
+      then(put(g.a.dtype, set[Operand::a], row * g.a.ld, kNan));
     if (set.contents == Contents::nonfinite) then(spoil(set));
     return ok;
   }
@@ -163,6 +169,35 @@ struct GpuChecker::Impl {
     if (g.a.dtype == DType::fp8_e4m3 || g.numerics == Numerics::tensor || g.zero == Zero::floating)
       return {};
     return put(g.a.dtype, set[Operand::a], (g.a.ld) * (extent(g, Operand::a).lines / 2), kInfinity);
+  }
+
+  /// Some of A's rows that no row of a group is.
+  std::vector<std::int64_t> rows_without_name(const InputSet& set) const {
+    const Gemm& g = gemm();
+    constexpr std::size_t kMost = 64;
+    if (!gathers(g) || !is_floating(g.a.dtype)) return {};
+    std::vector<std::int32_t> index(static_cast<std::size_t>(g.m));
+    kiln::fill(g, Operand::index_a, kind_of(set), seed_of(set), index.data());
+    std::vector<std::int64_t> rows = unnamed_rows(g, Operand::a, index.data(), set.parts);
+    rows.resize(std::min(rows.size(), kMost));
+    return rows;
+  }
+
+  /// Puts the rows of inputs in order.
+  Status order_inputs(InputSet& set) const {
+    const Gemm& g = gemm();
+    for (const auto& [which, to] :
+         {std::pair{Operand::a, &set.rows_of_a}, std::pair{Operand::scale_a, &set.scales_of_a}}) {
+      if (!is_gathered(g, which)) continue;
+      auto made = buffer(padded(g.m * line_bytes(g, which)));
+      if (!made) return tl::unexpected(made.error());
+      *to = std::move(*made);
+      if (Status ok =
+              tools->gather(g, which, set[which].data(), set[Operand::index_a].data(), to->data());
+          !ok)
+        return ok;
+    }
+    return {};
   }
 
   /// NaN in the first and the last line of what lies along k behind groups and is of none.
@@ -231,14 +266,20 @@ struct GpuChecker::Impl {
                   .sums = reinterpret_cast<double*>(set.sums.data()),
                   .magnitudes = reinterpret_cast<float*>(set.magnitudes.data())};
     if (!grouped(g)) return one;
+    const Gemm ordered = in_order(g);
     one.problem = alone(problem, part.segment.count);
-    move_to_group(g, one.args, part.group, part.segment);
+    if (gathers(g)) one.args.a = set.rows_of_a.data();
+    if (is_gathered(g, Operand::scale_a)) one.args.scale_a = set.scales_of_a.data();
+    if (scatters(g)) one.args.d = rows_of_d.data();
+    one.args.lda = one.problem.gemm.a.ld;
+    one.args.ldd = one.problem.gemm.d.ld;
+    move_to_group(ordered, one.args, part.group, part.segment);
     one.args.m = part.gemm.m;
     one.args.k = part.gemm.k;
     one.args.batch = 1;
     KilnGpuArgs given = args;
     given.c = one.c;
-    move_to_group(g, given, part.group, part.segment);
+    move_to_group(ordered, given, part.group, part.segment);
     one.c = given.c;
     const std::int64_t row = g.grouping == Grouping::rows ? part.segment.first : part.group * g.m;
     one.sums += row * g.columns_of_b();
@@ -271,6 +312,7 @@ struct GpuChecker::Impl {
       *to = std::move(*made);
     }
     if (Status ok = fill(set); !ok) return ok;
+    if (Status ok = order_inputs(set); !ok) return ok;
     const KilnGpuArgs args = args_of(set, {set.contents, 1.0, 0.0, false});
     for (const ProductPart& part : set.parts) {
       const PartOfRun one = part_of(set, part, args);
@@ -290,6 +332,11 @@ struct GpuChecker::Impl {
       auto made = buffer(operand_bytes(gemm(), Operand::d) + 2 * kGuard);
       if (!made) return tl::unexpected(made.error());
       d = std::move(*made);
+      if (scatters(gemm())) {
+        made = buffer(padded(gemm().m * line_bytes(gemm(), Operand::d)));
+        if (!made) return tl::unexpected(made.error());
+        rows_of_d = std::move(*made);
+      }
       if (is_output(gemm(), Operand::scale_d)) {
         made = buffer(operand_bytes(gemm(), Operand::scale_d) + 2 * kGuard);
         if (!made) return tl::unexpected(made.error());
@@ -410,6 +457,10 @@ struct GpuChecker::Impl {
     const std::uint64_t pattern = poison_pattern(gemm().d.dtype);
     // Where C was in D's place, its rows that are no group's remain.
     const bool exactly = grouped(gemm()) && gemm().grouping != Grouping::k && !run.in_place;
+    const void* const index_d = set[Operand::index_d].data();
+    if (scatters(gemm()))
+      if (Status ok = tools->gather(gemm(), Operand::d, d_data(), index_d, rows_of_d.data()); !ok)
+        return broken(ok.error());
     for (const ProductPart& part : set.parts) {
       const PartOfRun one = part_of(set, part, args);
       const auto values = tools->judge(one.problem, one.args,
@@ -419,7 +470,7 @@ struct GpuChecker::Impl {
       if (values->wrong > 0) return tl::unexpected(wrong(set, run, one, *values));
       if (Verdict verdict = compare_scales(set, run, one); !verdict) return verdict;
       if (!exactly) continue;
-      if (Status ok = tools->forget(gemm(), part, d, kGuard, pattern); !ok)
+      if (Status ok = tools->forget(gemm(), part, d, kGuard, pattern, index_d); !ok)
         return broken(ok.error());
     }
     const auto around = exactly ? tools->changed(d, pattern)

@@ -36,7 +36,7 @@ double half_spacing(DType type) {
 /// References of all lines of one batch, transposed so that lines are rows.
 class Batch {
  public:
-  /// `got`: of the whole problem.
+  /// `got`: of the whole problem, of rows in order.
   Batch(const DataSet& set, const ProductPart& part, const Run& run, const Outputs& got,
         std::int64_t batch, Lines::Along along)
       : gemm_(part.gemm),
@@ -51,7 +51,7 @@ class Batch {
     Operands output;
     output.d = const_cast<void*>(got.d);
     output.scale_d = const_cast<void*>(got.scale_d);
-    if (grouped(set.gemm())) move_to_group(set.gemm(), output, part.group, part.segment);
+    if (grouped(set.gemm())) move_to_group(set.ordered(), output, part.group, part.segment);
     scales_ =
         is_output(part.gemm, Operand::scale_d) ? output.scale_d : inputs(set, part, run).scale_d;
     const MatrixView by_rows = view_of(part.gemm, Operand::d, output.d, batch);
@@ -206,18 +206,29 @@ std::optional<Failure> judge_sampled(DataSet& set, std::size_t part, const Run& 
 
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got) {
   const bool integers = set.recipe().data == Data::exact && !set.recipe().tiny;
+  Operands operands;
+  set.bind(operands);
+  operands.d = const_cast<void*>(got.d);
+  OrderedRows rows(set.gemm());
+  rows.read_d(operands);
+  rows.bind(operands);
+  const Outputs ordered{operands.d, got.scale_d};
   for (std::size_t part = 0; part < set.parts().size(); ++part)
-    if (auto failure =
-            integers ? judge_whole(set, part, run, got) : judge_sampled(set, part, run, got))
+    if (auto failure = integers ? judge_whole(set, part, run, ordered)
+                                : judge_sampled(set, part, run, ordered))
       return failure;
   // Where C was in D's place its rows remain.
   const bool poisoned = run.c != Run::C::in_place;
-  return poisoned ? judge_unused_rows(set.gemm(), set.parts(), got) : std::nullopt;
+  return poisoned ? judge_unused_rows(set.gemm(), set.parts(), got, operands.index_d)
+                  : std::nullopt;
 }
 
-std::optional<Failure> judge_unused_rows(const Gemm& gemm, std::span<const ProductPart> parts,
-                                         const Outputs& got) {
-  if (!grouped(gemm) || gemm.grouping == Grouping::k) return std::nullopt;
+namespace {
+
+/// Rows of a grouped D, those of all matrices behind one another, that are of no part.
+std::vector<std::int64_t> unused_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
+                                      const void* index_d) {
+  if (scatters(gemm)) return unnamed_rows(gemm, Operand::d, index_d, parts);
   const std::int64_t matrices = gemm.grouping == Grouping::rows ? 1 : gemm.batch;
   std::vector<bool> used(static_cast<std::size_t>(gemm.m * matrices));
   for (const ProductPart& part : parts) {
@@ -225,9 +236,19 @@ std::optional<Failure> judge_unused_rows(const Gemm& gemm, std::span<const Produ
     for (std::int64_t i = 0; i < part.segment.count; ++i)
       used[static_cast<std::size_t>(matrix * gemm.m + part.segment.first + i)] = true;
   }
-  for (std::int64_t at = 0; at < std::ssize(used); ++at) {
-    if (used[static_cast<std::size_t>(at)]) continue;
-    const std::int64_t matrix = at / gemm.m, row = at % gemm.m;
+  std::vector<std::int64_t> rows;
+  for (std::int64_t at = 0; at < std::ssize(used); ++at)
+    if (!used[static_cast<std::size_t>(at)]) rows.push_back(at);
+  return rows;
+}
+
+}  // namespace
+
+std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
+                                         const Outputs& got, const void* index_d) {
+  if (!grouped(gemm) || gemm.grouping == Grouping::k) return std::nullopt;
+  for (const std::int64_t at : unused_rows(gemm, parts, index_d)) {
+    const std::int64_t lines = rows_of_d(gemm), matrix = at / lines, row = at % lines;
     const MatrixView view = view_of(gemm, Operand::d, got.d, matrix);
     for (std::int64_t j = 0; j < gemm.n; ++j)
       if (!is_poison(gemm.d.dtype, view.data, view.offset(row, j)))

@@ -34,9 +34,9 @@ struct Outputs {
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got);
 
 /// Looks for changes in rows of a grouped D and of its scales, which were poisoned before, that are
-/// of none of `parts`.
-std::optional<Failure> judge_unused_rows(const Gemm& gemm, std::span<const ProductPart> parts,
-                                         const Outputs& got);
+/// of none of `parts`. `index_d`: where rows of D are by index, the list of them.
+std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
+                                         const Outputs& got, const void* index_d = nullptr);
 
 /// Looks for changes in what lies between D's lines and batches, which was poisoned before.
 std::optional<Failure> judge_padding(const Gemm& gemm, const void* d);

@@ -246,7 +246,10 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
   if (base)  // an operand that is never read may be null
     view.data = static_cast<const std::byte*>(base) +
                 bytes_of(view.dtype, batch * batch_stride(gemm, which));
-  view.rows = which == Operand::b ? gemm.k : gemm.m;
+  view.rows = which == Operand::a      ? rows_of_a(gemm)
+              : which == Operand::b    ? gemm.k
+              : which == Operand::bias ? gemm.m
+                                       : rows_of_d(gemm);
   view.columns = which == Operand::a                             ? gemm.k
                  : which == Operand::b || which == Operand::bias ? gemm.columns_of_b()
                                                                  : gemm.n;

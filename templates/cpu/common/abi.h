@@ -57,6 +57,10 @@ struct KilnArgs {
   const void* zero_a;         // 32-bit integers, as kiln's Scale says
   const void* column_sums_b;  // those of op(B), 32-bit integers
   //% end
+  //% if indexed
+  const void* index_a;  // not read: a kernel is called with rows in order
+  const void* index_d;
+  //% end
 };
 
 /// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.

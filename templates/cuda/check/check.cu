@@ -237,6 +237,30 @@ extern "C" __global__ void check_forget(u8* base, u64 pattern, i64 first, i64 li
   }
 }
 
+/// As tuner/verify/data.cpp's lists: what one may not say becomes the nearest of `of` rows.
+KILN_DEVICE i64 listed(const int* index, i64 row, i64 of) {
+  return index[row] < 0 ? 0 : index[row] < of ? index[row] : of - 1;
+}
+
+/// Copies `line` bytes for each of `rows` rows, whose lines lie `pitch` bytes apart where the list
+/// says, to behind one another.
+extern "C" __global__ void check_gather(u8* to, const u8* from, const int* index, i64 rows, i64 of,
+                                        i64 line, i64 pitch) {
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < line * rows;
+       i += i64(gridDim.x) * blockDim.x)
+    to[i] = from[listed(index, i / line, of) * pitch + i % line];
+}
+
+/// check_forget() of lines that a list names.
+extern "C" __global__ void check_forget_listed(u8* base, u64 pattern, i64 first, i64 line, i64 lines,
+                                               i64 pitch, const int* index, i64 of) {
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < line * lines;
+       i += i64(gridDim.x) * blockDim.x) {
+    const i64 at = first + listed(index, i / line, of) * pitch + i % line;
+    base[at] = u8(pattern >> 8 * (at & 7));
+  }
+}
+
 /// Counts the bytes that no longer hold the pattern, among those of [0, bytes) that are no element
 /// of D: its lines start at `first` (bytes), each `line` bytes, `pitch` bytes apart, in batches
 /// `stride` bytes apart. out[0] counts, out[1] becomes the least offset.

@@ -27,12 +27,17 @@ struct KilnGpuArgs {
   //% if groups || scale_d || zero_a
   const void* groups;  // an int for each, as kiln's Grouping says
   //% end
-  //% if scale_d || zero_a
+  //% if scale_d || zero_a || indexed
   void* scale_d;  // as kiln's Scale says, lines being rows of D
   //% end
-  //% if zero_a
+  //% if zero_a || indexed
   const void* zero_a;         // 32-bit integers, as kiln's Scale says
   const void* column_sums_b;  // those of op(B), 32-bit integers
+  //% end
+  //% if indexed
+  const void* index_a;  // an int for each row of the product: its row of A, of D
+  const void* index_d;
+  long long rows_of_a, rows_of_d;
   //% end
 };
 

@@ -63,7 +63,29 @@ struct Output {
   float* scale_d;  // a row's side by side
   i64 scales_of_row;
   //% end
+  //% if gather && line_scale_a && !tensor_scale_a
+  const void* index_a;  // of rows of the product, their rows of A
+  int rows_of_a;
+  //% end
+  //% if scatter
+  const void* index_d;  // of rows of the product, their rows of D
+  int rows_of_d;
+  //% end
 };
+//% if scatter
+
+/// Where a row of the product begins in D.
+KILN_DEVICE TypeD* row_of_d(const Output& out, i64 row) {
+  return out.d + listed_row(out.index_d, row, out.rows_of_d) * out.ldd;
+}
+//% end
+//% if gather && line_scale_a && !tensor_scale_a
+
+/// The scale of A's row under a row of the product.
+KILN_DEVICE float scale_of_row(const Output& out, i64 row) {
+  return out.scale_a[listed_row(out.index_a, row, out.rows_of_a)];
+}
+//% end
 
 //% if scale_d && scale_d != tensor
 /// How many scales a row of D has.
@@ -135,6 +157,14 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   out.scales_of_row = scales_of_row(args.n);
   out.scale_d = static_cast<float*>(args.scale_d) + batch * args.m * out.scales_of_row;
   //% end
+  //% if gather && line_scale_a && !tensor_scale_a
+  out.index_a = args.index_a;
+  out.rows_of_a = int(args.rows_of_a);
+  //% end
+  //% if scatter
+  out.index_d = args.index_d;
+  out.rows_of_d = int(args.rows_of_d);
+  //% end
   return out;
 }
 
@@ -181,7 +211,10 @@ KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
   //% if tensor_scale_a
   x = product(x, *out.scale_a);
   //% else
-  //% if line_scale_a
+  //% if line_scale_a && gather
+  x = product(x, scale_of_row(out, row));
+  //% end
+  //% if line_scale_a && !gather
   x = product(x, out.scale_a[row]);
   //% end
   //% end
@@ -231,7 +264,10 @@ KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
   //% if tensor_scale_a
   x = product(x, *out.scale_a);
   //% else
-  //% if line_scale_a
+  //% if line_scale_a && gather
+  if (row < out.rows) x = product(x, scale_of_row(out, row));
+  //% end
+  //% if line_scale_a && !gather
   if (row < out.rows) x = product(x, out.scale_a[row]);
   //% end
   //% end

@@ -32,8 +32,16 @@ KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 fi
   KilnGpuArgs own = args;
   own.m = rows;
   own.batch = 1;
+  //% if gather
+  own.index_a = static_cast<const int*>(args.index_a) + first_row;
+  //% else
   own.a = static_cast<const TypeA*>(args.a) + first_row * step_a;
+  //% end
+  //% if scatter
+  own.index_d = static_cast<const int*>(args.index_d) + first_row;
+  //% else
   own.d = static_cast<TypeD*>(args.d) + first_row * args.ldd;
+  //% end
   own.c = static_cast<const TypeD*>(args.c) + first_row * args.ldc;
   own.residual = static_cast<const TypeD*>(args.residual) + first_row * args.ldd;
   //% if bias_as_d
@@ -57,8 +65,11 @@ KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 fi
   //% if tensor_scale_a && !masked
   own.scale_a = static_cast<const float*>(args.scale_a) - group;
   //% end
-  //% if line_scale_a && !tensor_scale_a && !masked
+  //% if line_scale_a && !tensor_scale_a && !masked && !gather
   own.scale_a = static_cast<const float*>(args.scale_a) + first_row - group * rows;
+  //% end
+  //% if line_scale_a && !tensor_scale_a && gather
+  own.scale_a = static_cast<const float*>(args.scale_a) - group * rows;
   //% end
   //% if line_scale_a && !tensor_scale_a && masked
   own.scale_a = static_cast<const float*>(args.scale_a) + group * (args.m - rows);

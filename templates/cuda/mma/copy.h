@@ -6,9 +6,18 @@
 //% if gate
 /// `Factors`: the operand is B, and of each warp's lines the first half is one factor's, the second
 /// half the other's, of the same columns of D.
+//% end
+//% if gather
+/// `Gathered`: the operand is A, whose lines lie where its list of rows says.
+template <typename T, typename Tile, bool AlongK, int Rows, bool Factors = false,
+          bool Gathered = false>
+struct Copier {
+//% end
+//% if gate && !gather
 template <typename T, typename Tile, bool AlongK, int Rows, bool Factors = false>
 struct Copier {
-//% else
+//% end
+//% if !gate && !gather
 template <typename T, typename Tile, bool AlongK, int Rows>
 struct Copier {
 //% end
@@ -73,6 +82,20 @@ struct Copier {
   }
   //% end
 
+  //% if gather
+  int row_of[Gathered ? kCopies : 1];  // of each copy the line's row of A
+  i64 gathered_pitch;                  // bytes
+  /// Looks the lines up, which begin with row `row0` of the group's product.
+  __device__ __forceinline__ void gather(const KilnGpuArgs& args, i64 row0, i64 k0) {
+    from = static_cast<const unsigned char*>(args.a) + k0 * kSize + byte;
+    gathered_pitch = args.lda * kSize;
+    _Pragma("unroll") for (int i = 0; i < kCopies; ++i) {
+      const bool there = i * kLinesAtOnce < lines && mine(i);
+      row_of[i] = there ? row_of_a(args, row0 + line + i * kLinesAtOnce) : 0;
+    }
+  }
+  //% end
+
   /// Bytes of copy `i` that exist.
   __device__ __forceinline__ int valid(int i) const {
     //% if gate
@@ -81,10 +104,15 @@ struct Copier {
     //% end
     return i * kLinesAtOnce < lines ? max(0, min(bytes, kUnit)) : 0;
   }
-  //% if gate
+  //% if gate || gather
   /// Where copy `i` comes from; `here`: the same of a matrix whose lines follow one another.
   __device__ __forceinline__ const unsigned char* source(int i, const unsigned char* here) const {
+    //% if gather
+    if constexpr (Gathered) return from + row_of[i] * gathered_pitch;
+    //% end
+    //% if gate
     if constexpr (Factors && AlongK) return from + line_of_b(line + i * kLinesAtOnce) * pitch;
+    //% end
     return here;
   }
   //% end
@@ -113,7 +141,7 @@ struct Copier {
     _Pragma("unroll") for (int i = 0; i < kCopies; ++i, here += step) {
       if (!mine(i)) continue;
       const u32 there = to + place(i);
-      //% if gate
+      //% if gate || gather
       const unsigned char* const at = source(i, here);
       if constexpr (kUnit == 16)
         cp_async_16(there, at, valid(i));
@@ -148,7 +176,7 @@ struct Copier {
       const int left = mine(i) ? valid(i) : 0;
       held[i] = Unit{};
       _Pragma("unroll") for (int s = 0; s < kUnit / kWidth; ++s) {
-        //% if gate
+        //% if gate || gather
         const unsigned char* here = source(i, line_from) + s * kWidth;
         //% else
         const unsigned char* here = line_from + s * kWidth;

@@ -83,5 +83,9 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
       x[e + s] = from_real(y, TypeD{});
     }
   }
+  //% if scatter
+  store_some(row_of_d(out, row) + column, x, columns);
+  //% else
   store_some(out.d + row * out.ldd + column, x, columns);
+  //% end
 }

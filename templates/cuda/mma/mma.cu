@@ -6,7 +6,11 @@
 
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage
+//% if gather
+using CopierA = Copier<TypeA, TileA, kAlongKA, kBlockM, false, true>;
+//% else
 using CopierA = Copier<TypeA, TileA, kAlongKA, kBlockM>;
+//% end
 //% if gate
 using CopierB = Copier<TypeB, TileB, kAlongKB, kBlockN, true>;
 constexpr int kColumns = kBlockN / 2;  // of D in a tile
@@ -148,11 +152,21 @@ KILN_DEVICE void run_tile(Sums& sums, const Work& work, const KilnGpuArgs& args,
   const i64 row0 = i64(work.left) * kBlockM, column0 = i64(work.right) * kBlockN;
   //% end
   const i64 k0 = i64(work.begin) * kBlockK;
+  //% if gather
+  CopierA copy_a =
+      CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread);
+  copy_a.gather(args, row0, k0);
+  run(sums, copy_a,
+      CopierB::at(args.b, args.stride_b, work.batch, args.ldb, column0, args.n, k0, args.k,
+                  my.thread),
+      ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.count);
+  //% else
   run(sums,
       CopierA::at(args.a, args.stride_a, work.batch, args.lda, row0, args.m, k0, args.k, my.thread),
       CopierB::at(args.b, args.stride_b, work.batch, args.ldb, column0, args.n, k0, args.k,
                   my.thread),
       ReaderA::at(my.row, my.lane), ReaderB::at(my.column, my.lane), ring, work.count);
+  //% end
 }
 
 KILN_DEVICE void store_tile(Sums& sums, const Work& work, const KilnGpuArgs& args, u32 ring) {

@@ -47,12 +47,20 @@ struct Lines {
   }
 };
 
-//% if gate
+//% if gather
+/// Part of one operand's tile that a thread copies, `Width` neighbours at a time. `Factors`: the
+/// operand is B, and half of the tile's rows are lines of either factor. `Gathered`: it is A, whose
+/// rows lie where its list of them says.
+template <typename T, bool AlongK, int Rows, int Width, bool Factors = false, bool Gathered = false>
+struct Copier {
+//% end
+//% if gate && !gather
 /// Part of one operand's tile that a thread copies, `Width` neighbours at a time. `Factors`: the
 /// operand is B, and half of the tile's rows are lines of either factor.
 template <typename T, bool AlongK, int Rows, int Width, bool Factors = false>
 struct Copier {
-//% else
+//% end
+//% if !gate && !gather
 /// Part of one operand's tile that a thread copies, `Width` neighbours at a time.
 template <typename T, bool AlongK, int Rows, int Width>
 struct Copier {
@@ -100,6 +108,19 @@ struct Copier {
   __device__ __forceinline__ i64 along_rows() const { return AlongK ? ld : 1; }
   //% end
 
+  //% if gather
+  int row_of[Gathered ? kReads : 1];  // of each access the row of A
+  /// Looks the rows up, of which the tile's first is `first_row` of the group's product.
+  __device__ __forceinline__ void gather(const KilnGpuArgs& args, const T* operand, i64 first_row,
+                                         i64 first_k) {
+    from = operand + first_k + k;
+    _Pragma("unroll") for (int i = 0; i < kReads; ++i) {
+      const int line = row + rows_to(i);
+      row_of[i] = line < rows ? row_of_a(args, first_row + line) : 0;
+    }
+  }
+  //% end
+
   // Accesses of one thread lie constant distances apart.
   static __device__ __forceinline__ constexpr int rows_to(int i) {
     return copied_row(i * kThreads, AlongK, Rows, Width, kBlockK);
@@ -108,6 +129,9 @@ struct Copier {
     return copied_k(i * kThreads, AlongK, Rows, Width, kBlockK);
   }
   __device__ __forceinline__ const T* at(int i) const {
+    //% if gather
+    if constexpr (Gathered) return from + row_of[i] * ld + k_to(i);
+    //% end
     //% if gate
     if constexpr (Factors) {
       const int line = row + rows_to(i);

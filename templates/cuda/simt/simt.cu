@@ -65,11 +65,22 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
                               int first_n, int) {
   const i64 end = min(i64(work.begin + work.count) * kBlockK, args.k);
   const i64 row = i64(work.left) * kBlockM + first_m, column = i64(work.right) * kBlockN + first_n;
+  //% if gather
+  int row_of[kThreadM];
+  _Pragma("unroll") for (int i = 0; i < kThreadM; ++i) {
+    const i64 r = row + apart(i, kThreadM, kLanesM);
+    row_of[i] = r < args.m ? row_of_a(args, r) : 0;
+  }
+  //% end
   for (i64 k = i64(work.begin) * kBlockK; k < end; ++k) {
     Acc left[kThreadM], right[kThreadN];
     _Pragma("unroll") for (int i = 0; i < kThreadM; ++i) {
       const i64 r = row + apart(i, kThreadM, kLanesM);
+      //% if gather
+      left[i] = r < args.m ? widened(a[row_of[i] * args.lda + k]) : Acc(0);
+      //% else
       left[i] = r < args.m ? widened(a[kAlongKA ? r * args.lda + k : k * args.lda + r]) : Acc(0);
+      //% end
     }
     _Pragma("unroll") for (int j = 0; j < kThreadN; ++j) {
       const i64 c = column + apart(j, kThreadN, kLanesN);
@@ -113,7 +124,11 @@ struct Factors {
 //% if copy != warps
 /// Both operands on their way, one pass of k after the other.
 struct Feed {
+  //% if gather
+  Copier<TypeA, kAlongKA, kBlockM, kWidthA, false, true> a;
+  //% else
   Copier<TypeA, kAlongKA, kBlockM, kWidthA> a;
+  //% end
   //% if gate
   Copier<TypeB, kAlongKB, kBlockN, kWidthB, true> b;
   //% else
@@ -175,6 +190,9 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
   const int end = work.begin + work.count;
   const i64 first_k = i64(work.begin) * kBlockK;
   feed.a.start(a, args.lda, i64(work.left) * kBlockM, first_k, args.m, thread);
+  //% if gather
+  feed.a.gather(args, a, i64(work.left) * kBlockM, first_k);
+  //% end
   //% if gate
   feed.b.start_factors(b, args.ldb, i64(work.right) * (kBlockN / 2), first_k, args.n, thread);
   //% else
@@ -270,7 +288,11 @@ struct alignas(kStoreWidth * sizeof(TypeD)) Several {
 };
 /// Neighbours of one row of D, those inside.
 KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 column) {
+  //% if scatter
+  TypeD* d = row_of_d(out, row) + column;
+  //% else
   TypeD* d = out.d + row * out.ldd + column;
+  //% end
   Several several;
   _Pragma("unroll") for (int e = 0; e < kStoreWidth; ++e)
     //% if gate

@@ -25,9 +25,18 @@ KILN_DEVICE void copy_unit(u32 to, const unsigned char* from, int valid) {
 //% if gate
 /// `Factors`: the operand is B. Of each warp's lines the first half is one factor's, the second half
 /// the other's, of the same columns of D.
+//% end
+//% if gather
+/// `Gathered`: the operand is A, whose lines lie where its list of rows says.
+template <int Pitch, int Lines, int Bits, int Base, int Shift, bool Factors = false,
+          bool Gathered = false>
+struct Copier {
+//% end
+//% if gate && !gather
 template <int Pitch, int Lines, int Bits, int Base, int Shift, bool Factors = false>
 struct Copier {
-//% else
+//% end
+//% if !gate && !gather
 /// A stage holds `Lines` lines of `Pitch` bytes, whose bytes are exchanged as exchanged_byte() says.
 template <int Pitch, int Lines, int Bits, int Base, int Shift>
 struct Copier {
@@ -86,6 +95,20 @@ struct Copier {
   }
   //% end
 
+  //% if gather
+  int row_of[Gathered ? kCopies : 1];  // of each copy the line's row of A
+  i64 gathered_pitch;                  // bytes
+  /// Looks the lines up, which begin with row `row0` of the group's product and byte `first`.
+  __device__ __forceinline__ void gather(const KilnGpuArgs& args, i64 pitch, i64 row0, i64 first) {
+    from = static_cast<const unsigned char*>(args.a) + first + byte;
+    gathered_pitch = pitch;
+    _Pragma("unroll") for (int i = 0; i < kCopies; ++i) {
+      const int down = i * kLinesAtOnce;
+      row_of[i] = down < lines && line + down < Lines ? row_of_a(args, row0 + line + down) : 0;
+    }
+  }
+
+  //% end
   static __device__ __forceinline__ u32 place(int line, int byte) {
     return u32(line * Pitch + exchanged_byte(line, byte, Bits, Base, Shift));
   }
@@ -99,6 +122,12 @@ struct Copier {
       if (Lines % kLinesAtOnce != 0 && line + down >= Lines) continue;
       const u32 at = kLinesAtOnce % 8 == 0 ? place(line, byte) + u32(down * Pitch)
                                            : place(line + down, byte);
+      //% if gather
+      if constexpr (Gathered) {
+        copy_unit(to + at, from + row_of[i] * gathered_pitch, down < lines ? there : 0);
+        continue;
+      }
+      //% end
       //% if gate
       if constexpr (Factors)
         copy_unit(to + at, from + line_of_b(down), column_of(down) < lines ? there : 0);

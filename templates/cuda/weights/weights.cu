@@ -10,7 +10,11 @@ constexpr int kElementA = int(sizeof(TypeA));
 constexpr int kPitchA = kBlockK * kElementA, kPitchB = kBlockK * kCodeBits / 8;  // bytes of a line
 constexpr int kBytesB = kTileN * kPitchB;
 constexpr int kStageBytes = kBytesB + kTileM * kPitchA;
+//% if gather
+using CopierA = Copier<kPitchA, kTileM, kBitsA, kBaseA, 0, false, true>;
+//% else
 using CopierA = Copier<kPitchA, kTileM, kBitsA, kBaseA, 0>;
+//% end
 //% if gate
 using CopierB = Copier<kPitchB, kTileN, kBitsB, 4, kShiftB, true>;
 constexpr int kColumns = kTileN / 2;  // of D in a tile
@@ -267,10 +271,17 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   //% end
   const int own = warp * kWarpN;  // the warp's first column in the tile
   Sums sums = {};
+  //% if gather
+  CopierA copy_a = CopierA::at(args.a, args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA,
+                               args.k * kElementA, thread);
+  copy_a.gather(args, args.lda * kElementA, row0, i64(work.begin) * kPitchA);
+  run(sums, copy_a,
+  //% else
   run(sums,
       CopierA::at(static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
                   args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA,
                   args.k * kElementA, thread),
+  //% end
       CopierB::at(static_cast<const unsigned char*>(args.b) +
                       work.batch * args.stride_b * kCodeBits / 8,
                   args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,

@@ -21,7 +21,11 @@ struct Packing {
 
 /// Only the distance of lines changes. A thread for every 16 bytes: all of them are on their way at
 /// once.
+//% if gather
+KILN_DEVICE void pack_lines(const Packing& p, const KilnGpuArgs& args) {
+//% else
 KILN_DEVICE void pack_lines(const Packing& p) {
+//% end
   const u32 units = u32(p.pitch / 16), lines = u32(p.lines);
   const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
   const u32 any = t / units, unit = t - any * units;
@@ -33,8 +37,14 @@ KILN_DEVICE void pack_lines(const Packing& p) {
   const bool there = line < lines;
   //% end
   if (!there || i64(unit) * 16 >= p.length) return;
+  //% if gather
+  // A's lines, in the order of the product's rows.
+  const auto* end = p.from + (args.rows_of_a - 1) * p.ld + p.length;
+  const auto* at = p.from + row_of_a(args, line) * p.ld + unit * 16;
+  //% else
   const auto* end = p.from + (p.batches - 1) * p.stride + (p.lines - 1) * p.ld + p.length;
   const auto* at = p.from + batch * p.stride + line * p.ld + unit * 16;
+  //% end
   const uint4 bytes = words_inside(at, p.from, end) ? shifted(fetch_words(at))
                                                     : fetch_bytes(at, p.from, end);
   *reinterpret_cast<uint4*>(p.to + batch * p.batch_bytes + line * p.pitch + unit * 16) = bytes;
@@ -101,7 +111,11 @@ extern "C" __global__ void __launch_bounds__(256, 8)
     else
       pack_across<TypeB>(p);
   } else {
+    //% if gather
+    pack_lines(p, args);
+    //% else
     pack_lines(p);
+    //% end
   }
 }
 //% end

@@ -66,7 +66,13 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
     batch = 0;
     line += work.first_row;
     //% end
+    //% if gather
+    line = line < args.m ? row_of_a(args, line) : -1;
+    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.rows_of_a, line, batch,
+                                                            args.k);
+    //% else
     return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.m, line, batch, args.k);
+    //% end
   }
   //% if gate
   const i64 line = line_of_b(args, work, at), lines = 2 * args.n;

@@ -109,7 +109,11 @@ KILN_DEVICE void store_direct(const Acc (&sums)[kSums], const Output& out, i64 l
   const int length = int(min(out.columns - right, i64(kRightTile)));
   _Pragma("unroll") for (int half = 0; half < 2; ++half) {
     const i64 row = left + half * 8;
+    //% if scatter
+    TypeD* d = row_of_d(out, row < out.rows ? row : 0) + right;
+    //% else
     TypeD* d = out.d + row * out.ldd + right;
+    //% end
     const bool there = row < out.rows, straddles = (reinterpret_cast<u64>(d) & 2) != 0;
     u32 two[kGroups];
     _Pragma("unroll") for (int g = 0; g < kGroups; ++g) two[g] =
@@ -142,11 +146,20 @@ KILN_DEVICE void store_direct(const Acc (&sums)[kSums], const Output& out, i64 l
     const TypeD x = stored(sums[i], exact), y = stored(sums[i + 1], exact);
     //% if swap
     if (l >= out.columns) continue;
+    //% if scatter
+    if (r < out.rows) row_of_d(out, r)[l] = x;
+    if (r + 1 < out.rows) row_of_d(out, r + 1)[l] = y;
+    //% else
     if (r < out.rows) out.d[r * out.ldd + l] = x;
     if (r + 1 < out.rows) out.d[(r + 1) * out.ldd + l] = y;
+    //% end
     //% else
     if (l >= out.rows) continue;
+    //% if scatter
+    TypeD* d = row_of_d(out, l) + r;
+    //% else
     TypeD* d = out.d + l * out.ldd + r;
+    //% end
     //% if pairs
     if (r + 1 < out.columns) {
       *reinterpret_cast<TwoD*>(d) = TwoD{x, y};
@@ -235,7 +248,11 @@ KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 colum
   for (int t = lane; t < kRows * kWords; t += 32) {
     const int row = t / kWords;
     if (row0 + row >= out.rows) continue;
+    //% if scatter
+    TypeD* d = row_of_d(out, row0 + row) + column0;
+    //% else
     TypeD* d = out.d + (row0 + row) * out.ldd + column0;
+    //% end
     const int first = t % kWords * 4 - int(reinterpret_cast<u64>(d) >> 1 & 3);
     FourD some;
     _Pragma("unroll") for (int e = 0; e < 4; ++e) {

@@ -29,6 +29,7 @@ Source gpu_check_source(const DeviceCaps& device) {
                                            {"groups", "0"},
                                            {"scale_d", "1"},
                                            {"zero_a", "1"},
+                                           {"indexed", "0"},
                                            {"has_fp8", "0"},
                                            {"mx_scales", "0"},
                                            {"has_bf16_cvt", "0"}});

@@ -8,6 +8,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/quantised_d.h"
 
 namespace kiln::cuda {
@@ -111,6 +112,9 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["row_groups"] = value_of(grouped(g) && g.grouping != Grouping::k);
   v["k_groups"] = value_of(g.grouping == Grouping::k);
   v["masked"] = value_of(g.grouping == Grouping::masked);
+  v["gather"] = value_of(g.gather != Gather::none);
+  v["scatter"] = value_of(g.scatter != Scatter::none);
+  v["indexed"] = value_of(indexed(g));
   v["scale_d"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.scale_d)];
   v["zero_a"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.zero_a)];
   if (g.scale_d != Scale::none)

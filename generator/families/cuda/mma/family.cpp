@@ -19,8 +19,9 @@ using cuda::mma_sizes;
 using cuda::MmaSizes;
 using cuda::TileLines;
 
-constexpr std::array<std::string_view, 24> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 25> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
+                                                  "cuda/common/indices.h",
                                                   "cuda/common/convert_ptx.h",
                                                   "cuda/common/convert.h",
                                                   "cuda/common/epilogue.h",
@@ -318,6 +319,7 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
         [](const Gemm& g) { return g.accumulator == s32 && cuda::only_line_scales(g); },
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
+    .indexes_rows = [](const Gemm&) { return true; },
     .quantises = [](const Gemm& g) { return g.scale_d == Scale::tensor; }};
 
 }  // namespace

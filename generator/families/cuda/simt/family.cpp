@@ -10,6 +10,7 @@
 #include "generator/families/cuda/simt/sizes.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::simt {
@@ -20,8 +21,9 @@ using cuda::shares;
 using cuda::simt_sizes;
 using cuda::SimtSizes;
 
-constexpr std::array<std::string_view, 21> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 22> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
+                                                  "cuda/common/indices.h",
                                                   "cuda/common/convert_ptx.h",
                                                   "cuda/common/convert.h",
                                                   "cuda/common/epilogue.h",
@@ -157,7 +159,7 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
               (c.lines != SimtLines::exchanged || (fits(c.block_m) && fits(c.block_n)));
      }},
     {"accumulators, operands and copies in flight fit the registers of resident blocks",
-     [](const Canonical&, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
+     [](const Canonical& p, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
        if (c.resident < 1 || c.resident * w.block_threads > d.gpu.threads_unit) return false;
        const double reads = c.stages == 0 ? 0
                                           : double(c.block_m / c.width_a + c.block_n / c.width_b) *
@@ -168,7 +170,10 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
                                  ? double(c.block_m + c.block_n) * c.block_k / w.threads * w.words
                                  : 1.5 * reads;
        const int factors = (c.thread_m + c.thread_n) * (c.ahead ? 2 : 1);
-       const double wanted = (c.thread_m * c.thread_n + factors) * w.words + copies;
+       const double rows = !gathers(p.gemm) ? 0
+                           : c.stages == 0  ? c.thread_m
+                                            : double(c.block_m) * c.block_k / c.width_a / w.threads;
+       const double wanted = (c.thread_m * c.thread_n + factors) * w.words + copies + rows;
        // Addresses, counters and what the compiler reads early: counted in compiled kernels.
        const int others = c.copy != SimtCopy::warps && c.ahead ? 40 : 24;
        const int room = c.copy == SimtCopy::warps
@@ -404,7 +409,8 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .fallback = fallback,
     .applies_scales = cuda::only_line_scales,
     .computes_gates = [](const Gemm&) { return true; },
-    .computes_groups = [](const Gemm&) { return true; }};
+    .computes_groups = [](const Gemm&) { return true; },
+    .indexes_rows = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -7,12 +7,13 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 
 namespace kiln::cuda {
 namespace {
 
 /// Registers of a thread, and blocks that then fit.
-void add_registers(WeightsSizes& w, const Canonical& p, const DeviceCaps& d) {
+void add_registers(WeightsSizes& w, const Canonical& p, const DeviceCaps& d, const CudaWeights& c) {
   const Gemm& g = p.gemm;
   const int steps = w.decode_k / 16, sums = w.tiles_m * w.tiles_n * 4;
   const bool grouped = w.along > 0, rest = g.zero == Zero::floating;
@@ -33,6 +34,9 @@ void add_registers(WeightsSizes& w, const Canonical& p, const DeviceCaps& d) {
   const int held = kept ? 36 + (groups - 1) * w.tiles_m * w.tiles_n * 2 : 0;
   w.registers = sums + parts + left_sums + numbers + factors + left + held + 48 +
                 (w.async ? 0 : 8) + (smooth ? 16 : 0);
+  if (gathers(g))  // the row of each copy of A
+    w.registers += static_cast<int>(
+        ceil_div(std::int64_t{c.tile_m} * w.pitch_a, std::int64_t{w.unit} * w.threads));
   const std::int64_t by_registers =
       d.gpu.registers_unit / (round_up(w.registers, 8) * std::int64_t{w.threads});
   // The driver keeps 1 KB of shared memory for itself in every block.
@@ -84,7 +88,7 @@ WeightsSizes weights_sizes(const Canonical& p, const DeviceCaps& d, const CudaWe
   const std::int64_t exchange_bytes = std::int64_t{c.warps} * 8 * (w.tiles_m * 16 * 4 + 16);
   w.shared_bytes = std::max(c.stages * w.stage_bytes, exchange_bytes);
   w.table_bytes = bytes_of_tables(room_for_groups(g));
-  add_registers(w, p, d);
+  add_registers(w, p, d, c);
   w.tiles = tiles_of_rows(g, c.tile_m) * ceil_div(g.n, w.columns);
   w.stages_of_k = ceil_div(g.k, c.block_k);
   w.grid = w.tiles * c.splits;

@@ -11,6 +11,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::wgmma {
@@ -19,26 +20,20 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 39> kFiles{
-    "cuda/common/abi.h",          "cuda/common/types.h",
-    "cuda/common/convert_ptx.h",  "cuda/common/convert.h",
-    "cuda/common/epilogue.h",     "cuda/common/workspace.h",
-    "cuda/common/hopper_ptx.h",   "cuda/common/grid_ptx.h",
-    "cuda/common/unaligned.h",    "cuda/wgmma/pack.cu",
-    "cuda/wgmma/split.cu",        "cuda/wgmma/wgmma_ptx.h",
-    "cuda/wgmma/wgmma.h",         "cuda/wgmma/registers_ptx.h",
-    "cuda/wgmma/registers.h",     "cuda/common/hilbert.h",
-    "cuda/common/groups_ptx.h",   "cuda/common/group_args.h",
-    "cuda/common/groups.h",       "cuda/common/tile_scheduler.h",
-    "cuda/common/partials_ptx.h", "cuda/common/partials.h",
-    "cuda/wgmma/tile.h",          "cuda/wgmma/ring.h",
-    "cuda/wgmma/tma_scales.h",    "cuda/wgmma/copy.h",
-    "cuda/wgmma/consumer.h",      "cuda/wgmma/scales_ptx.h",
-    "cuda/wgmma/scales.h",        "cuda/wgmma/wgmma.cu",
-    "cuda/common/swizzle.h",      "cuda/wgmma/store_ptx.h",
-    "cuda/wgmma/store.h",         "cuda/wgmma/quantise_ptx.h",
-    "cuda/wgmma/quantise.h",      "cuda/wgmma/combine_ptx.h",
-    "cuda/wgmma/combine.h",       "cuda/wgmma/reduce.h",
+constexpr std::array<std::string_view, 40> kFiles{
+    "cuda/common/abi.h",          "cuda/common/types.h",       "cuda/common/indices.h",
+    "cuda/common/convert_ptx.h",  "cuda/common/convert.h",     "cuda/common/epilogue.h",
+    "cuda/common/workspace.h",    "cuda/common/hopper_ptx.h",  "cuda/common/grid_ptx.h",
+    "cuda/common/unaligned.h",    "cuda/wgmma/pack.cu",        "cuda/wgmma/split.cu",
+    "cuda/wgmma/wgmma_ptx.h",     "cuda/wgmma/wgmma.h",        "cuda/wgmma/registers_ptx.h",
+    "cuda/wgmma/registers.h",     "cuda/common/hilbert.h",     "cuda/common/groups_ptx.h",
+    "cuda/common/group_args.h",   "cuda/common/groups.h",      "cuda/common/tile_scheduler.h",
+    "cuda/common/partials_ptx.h", "cuda/common/partials.h",    "cuda/wgmma/tile.h",
+    "cuda/wgmma/ring.h",          "cuda/wgmma/tma_scales.h",   "cuda/wgmma/copy.h",
+    "cuda/wgmma/consumer.h",      "cuda/wgmma/scales_ptx.h",   "cuda/wgmma/scales.h",
+    "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",     "cuda/wgmma/store_ptx.h",
+    "cuda/wgmma/store.h",         "cuda/wgmma/quantise_ptx.h", "cuda/wgmma/quantise.h",
+    "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",      "cuda/wgmma/reduce.h",
     "cuda/wgmma/kernel.cu"};
 
 /// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
@@ -107,10 +102,12 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
      }},
     {"gate: halves=0", [](const Canonical& p, const DeviceCaps&,
                           const CudaWgmma& c) { return !gated(p.gemm) || !c.halves; }},
-    {"groups: sharing=tiles, halves=0, pack_a=0, pack_b=0, clip=0, and at most 4096 of them",
+    {"groups: sharing=tiles, halves=0, pack_a=0 (1 where rows of A are by index), pack_b=0, "
+     "clip=0, and at most 4096 of them",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
-       return !grouped(p.gemm) || (c.sharing == Sharing::tiles && !c.halves && !c.pack_a &&
-                                   !c.pack_b && !c.clip && p.gemm.batch <= cuda::kMostGroups);
+       return !grouped(p.gemm) ||
+              (c.sharing == Sharing::tiles && !c.halves && c.pack_a == gathers(p.gemm) &&
+               !c.pack_b && !c.clip && p.gemm.batch <= cuda::kMostGroups);
      }},
     {"groups of k: neither A nor B is k-major",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma&) {
@@ -404,7 +401,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
            (!k_major && !may_run_across_k(dtype_of(g, which), left));
   };
   for (const bool swap : {false, true}) {
-    const bool pack_a = must_pack(Operand::a, p.a_k_major, !swap);
+    // Packing puts rows that are by index in order, for the copy engine.
+    const bool pack_a = gathers(g) || must_pack(Operand::a, p.a_k_major, !swap);
     const bool pack_b = must_pack(Operand::b, p.b_k_major, swap);
     visit_tiles(p, d, {.swap = swap, .pack_a = pack_a, .pack_b = pack_b}, visit);
     // What comes from registers may also be packed, k-major, first.
@@ -484,6 +482,7 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
     .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; },
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
+    .indexes_rows = [](const Gemm&) { return true; },
     .quantises = [](const Gemm&) { return true; }};
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 
 namespace kiln::cuda {
 namespace {
@@ -133,7 +134,8 @@ void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
     if (!side->pack) continue;
     const auto [length, lines] =
         side->across_k ? std::pair{side->rows, p.gemm.k} : std::pair{p.gemm.k, side->rows};
-    side->packed = packed(length, lines, p.gemm.batch * w.parts, side->type, w.workspace_bytes);
+    side->packed = packed(length, lines, (side->batch_stride == 0 ? 1 : p.gemm.batch) * w.parts,
+                          side->type, w.workspace_bytes);
     const std::int64_t exponents = c.halves ? side->rows * p.gemm.batch * 4 : 0;
     w.workspace_bytes = round_up(side->packed.offset + side->packed.bytes + exponents, 256);
   }
@@ -181,8 +183,9 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   // Codes with scales by whole 16 bytes; other bytes go straight from registers.
   const int right_of_d = w.right.factors ? c.right / 2 : c.right;
   const bool codes = g.scale_d != Scale::none && (c.swap || right_of_d % 16 == 0);
-  const bool tma =
-      line_alignment(g, Operand::d) >= 16 && (w.d_bytes >= 2 || codes) && whole && one_pitch;
+  // The copy engine stores boxes of rows that follow one another.
+  const bool tma = !scatters(g) && line_alignment(g, Operand::d) >= 16 &&
+                   (w.d_bytes >= 2 || codes) && whole && one_pitch;
   w.pairable = !summed && !tma && w.d_bytes == 2;
   w.store = !summed && tma            ? WgmmaSizes::Store::tma
             : w.pairable && !c.paired ? WgmmaSizes::Store::staged
@@ -236,7 +239,7 @@ bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& w) {
 
 bool scales_may_be_copied(const Gemm& g) {
   return g.scale_a == Scale::line_128 && g.scale_b == Scale::square_128 && !gated(g) &&
-         address_alignment(g, Operand::scale_a) >= 16 &&
+         !gathers(g) && address_alignment(g, Operand::scale_a) >= 16 &&
          address_alignment(g, Operand::scale_b) >= 16 && ceil_div(g.k, 128) % 4 == 0;
 }
 

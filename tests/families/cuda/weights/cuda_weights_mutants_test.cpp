@@ -52,6 +52,11 @@ const Base kGrouped{"grouped", "sm_90a",
                     "bf16_uint4 N T 90 70 512 groups=5 grouped=rows group=128 zero=int "
                     "epilogue=bias_col align=16",
                     CudaWeights{.tile_n = 64, .tile_m = 8, .warps = 2, .stages = 3}};
+/// Rows of A and D by index.
+const Base kIndexed{"indexed", "sm_80",
+                    "bf16_int4 N T 90 70 512 groups=5 grouped=rows rows_of_a=60 rows_of_d=130 "
+                    "group=128 align=16 gather=rows scatter=rows",
+                    CudaWeights{.tile_n = 64, .tile_m = 16, .warps = 2, .stages = 3}};
 /// Groups with rows of their own, squares of scales, a gate.
 const Base kMasked{"masked", "sm_80",
                    "bf16_fp8 N T 30 70 384 groups=4 grouped=masked group=128x128 gate=silu "
@@ -60,6 +65,15 @@ const Base kMasked{"masked", "sm_80",
 
 const std::vector<Mutant> kMutants{
     // Groups.
+    {&kIndexed, "reads the row behind the one that is listed", "row_of_a(args, row0 + line + down)",
+     "1 + row_of_a(args, row0 + line + down)"},
+    {&kIndexed, "looks up the first copy's row alone", "row_of_a(args, row0 + line + down)",
+     "row_of_a(args, row0 + line)"},
+    {&kIndexed, "reads the rows of another group",
+     "static_cast<const int*>(args.index_a) + first_row;",
+     "static_cast<const int*>(args.index_a);"},
+    {&kIndexed, "writes rows in order", "row_of_d(out, row) + column",
+     "out.d + row * out.ldd + column"},
     {&kGrouped, "reads the first group's rows", "first_row * step_a", "0 * step_a"},
     {&kGrouped, "steps from row to row by an element", "work.rows, args.lda)", "work.rows, 1)"},
     {&kGrouped, "reads the first group's codes", "work.batch * args.stride_b", "0 * args.stride_b"},
@@ -193,7 +207,7 @@ TEST(CudaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaWeightsMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kRing, &kZeros, &kColumns, &kParts, &kFloats, &kMx, &kGate, &kAlternating,
-                      &kSquares, &kGrouped, &kMasked});
+                      &kSquares, &kGrouped, &kIndexed, &kMasked});
 }
 
 }  // namespace kiln::cuda_weights_mutants_test

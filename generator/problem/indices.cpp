@@ -1,0 +1,107 @@
+#include "generator/problem/indices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "generator/problem/bad_input.h"
+
+namespace kiln {
+namespace {
+
+/// Calls `f(line of the operand, line in order)` with the bytes from the first ones on.
+template <typename F>
+void for_each_line(const Gemm& gemm, Operand which, const IndexedRows& rows, F&& f) {
+  const std::int64_t of = extent(gemm, which).lines;
+  const std::int64_t pitch = pitch_bytes(gemm, which), line = line_bytes(gemm, which);
+  for (std::int64_t i = 0; i < rows.count; ++i)
+    f(row_at(rows.index, rows.first + i, of) * pitch, i * line);
+}
+
+}  // namespace
+
+Status check_indices(const Gemm& g) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const bool gathers = g.gather != Gather::none, scatters = g.scatter != Scatter::none;
+  for (const auto& [rows, given, of] : {std::tuple{"rows_of_a", g.rows_of_a, gathers},
+                                        std::tuple{"rows_of_d", g.rows_of_d, scatters}}) {
+    if (given < 0 || (given > 0 && !of))
+      return bad_input("{} = {}: must be {}", rows, given,
+                       of ? "0 (m) or more" : "0 without a list of rows");
+    if (given > kMost) return bad_input("{} = {}: rows are counted in 32 bits", rows, given);
+  }
+  const auto refuse = [](std::string_view field, std::string why) {
+    return fail(ErrorCode::unsupported, fmt::format("{} = rows: {}", field, std::move(why)));
+  };
+  for (const auto& [field, of] : {std::pair{"gather", gathers}, std::pair{"scatter", scatters}})
+    if (of && g.grouping != Grouping::rows)
+      return refuse(field, fmt::format("grouping = {}: must be rows", name(g.grouping)));
+  if (gathers && (g.a.order == Order::row_major) == g.a.transposed)
+    return refuse("gather", fmt::format("a.transposed = {}: rows of A must be lines of memory",
+                                        g.a.transposed));
+  if (gathers && g.zero_a != Scale::none)
+    return refuse("gather", fmt::format("zero_a = {}: must be none", name(g.zero_a)));
+  if (!scatters) return {};
+  if (g.epilogue.residual) return refuse("scatter", "epilogue.residual = true: must be false");
+  if (g.scale_d != Scale::none)
+    return refuse("scatter", fmt::format("scale_d = {}: must be none", name(g.scale_d)));
+  return {};
+}
+
+Gemm in_order(const Gemm& gemm) {
+  Gemm copy = gemm;
+  if (gathers(gemm)) copy.a.ld = 0;
+  if (scatters(gemm)) copy.c.ld = copy.d.ld = 0;
+  copy.gather = Gather::none;
+  copy.scatter = Scatter::none;
+  copy.rows_of_a = copy.rows_of_d = 0;
+  return copy;
+}
+
+std::int64_t row_at(const void* index, std::int64_t row, std::int64_t rows) {
+  return std::clamp<std::int64_t>(static_cast<const std::int32_t*>(index)[row], 0, rows - 1);
+}
+
+bool is_gathered(const Gemm& gemm, Operand which) {
+  if (!gathers(gemm)) return false;
+  const bool scales = which == Operand::scale_a && gemm.scale_a != Scale::tensor;
+  return which == Operand::a || (scales && present(gemm, which));
+}
+
+bool is_scattered(const Gemm& gemm, Operand which) { return scatters(gemm) && which == Operand::d; }
+
+std::int64_t line_bytes(const Gemm& gemm, Operand which) {
+  return bytes_of(dtype_of(gemm, which), extent(gemm, which).length);
+}
+
+std::int64_t pitch_bytes(const Gemm& gemm, Operand which) {
+  return bytes_of(dtype_of(gemm, which), leading_dimension(gemm, which));
+}
+
+void gather_lines(const Gemm& gemm, Operand which, const void* operand, const IndexedRows& rows,
+                  void* to) {
+  const auto bytes = static_cast<std::size_t>(line_bytes(gemm, which));
+  if (bytes == 0) return;
+  for_each_line(gemm, which, rows, [&](std::int64_t from, std::int64_t at) {
+    std::memcpy(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(operand) + from,
+                bytes);
+  });
+}
+
+void scatter_lines(const Gemm& gemm, Operand which, const void* from, const IndexedRows& rows,
+                   void* operand) {
+  const auto bytes = static_cast<std::size_t>(line_bytes(gemm, which));
+  if (bytes == 0) return;
+  for_each_line(gemm, which, rows, [&](std::int64_t to, std::int64_t at) {
+    std::memcpy(static_cast<std::byte*>(operand) + to, static_cast<const std::byte*>(from) + at,
+                bytes);
+  });
+}
+
+}  // namespace kiln

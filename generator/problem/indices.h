@@ -1,0 +1,45 @@
+// Rows of A and D by index, and the same product of rows that lie in order: what families and
+// references see that know no indices. Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "generator/problem/extent.h"
+
+namespace kiln {
+
+inline bool gathers(const Gemm& gemm) { return gemm.gather != Gather::none; }
+inline bool scatters(const Gemm& gemm) { return gemm.scatter != Scatter::none; }
+inline bool indexed(const Gemm& gemm) { return gathers(gemm) || scatters(gemm); }
+
+/// Whether the lists of rows, and what they are of, make sense. Errors: bad_input, unsupported.
+Status check_indices(const Gemm& gemm);
+
+/// The product of rows in order: of a tight copy of A's rows and their scales, into a tight D whose
+/// rows are copied to their places afterwards. `gemm` itself where it has no indices.
+Gemm in_order(const Gemm& gemm);
+
+/// What a list says of a row of the product, of `rows` that there are: what it may not say becomes
+/// the nearest that it may.
+std::int64_t row_at(const void* index, std::int64_t row, std::int64_t rows);
+
+/// Whether a row of the product has a line of this operand by index_a, or by index_d.
+bool is_gathered(const Gemm& gemm, Operand which);
+bool is_scattered(const Gemm& gemm, Operand which);
+/// Bytes of one such line, and from its first to the next one's.
+std::int64_t line_bytes(const Gemm& gemm, Operand which);
+std::int64_t pitch_bytes(const Gemm& gemm, Operand which);
+
+/// `count` rows of the product from the first on that `index` names.
+struct IndexedRows {
+  const void* index = nullptr;
+  std::int64_t first = 0, count = 0;
+};
+/// Their lines of an operand, one behind the other, into `to`.
+void gather_lines(const Gemm& gemm, Operand which, const void* operand, const IndexedRows& rows,
+                  void* to);
+/// The way back.
+void scatter_lines(const Gemm& gemm, Operand which, const void* from, const IndexedRows& rows,
+                   void* operand);
+
+}  // namespace kiln
