@@ -26,6 +26,8 @@ struct KilnGpuArgs {
   const void* zero_b;  // as kiln's Zero says
   const void* groups;  // an int for each, as kiln's Grouping says
   void* scale_d;  // as kiln's Scale says, lines being rows of D
+  const void* zero_a;         // 32-bit integers, as kiln's Scale says
+  const void* column_sums_b;  // those of op(B), 32-bit integers
   const void* index_a;  // an int for each row of the product: its row of A, of D
   const void* index_d;
   long long rows_of_a, rows_of_d;
