@@ -84,9 +84,9 @@ DELETE FROM device WHERE id NOT IN (SELECT device_id FROM measurement UNION
                       code, kEnvelopePrefix));
 }
 
-/// A tenth of the losers at a time: failures, then configs that won nowhere, from which fitted models
-/// learn nothing, then the others; those furthest behind the fastest of their key first. False when
-/// there are none left.
+/// A tenth of the losers at a time: failures, then configs that won nowhere, from which fitted
+/// models learn nothing, then the others; those furthest behind the fastest of their key first.
+/// False when there are none left.
 bool drop_slowest(SQLite::Database& db) {
   return db.exec(R"sql(
     DELETE FROM measurement WHERE id IN (

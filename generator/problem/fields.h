@@ -83,8 +83,8 @@ constexpr void for_each_epilogue_field(E& epilogue, F&& f) {
 template <typename G>
 constexpr auto gemm_fields(G& gemm) {
   auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b,
-         numerics, scale_type, zero, grouping, expected_rows, scale_d, zero_a, gather, scatter, rows_of_a,
-         rows_of_d] = gemm;
+         numerics, scale_type, zero, grouping, expected_rows, scale_d, zero_a, gather, scatter,
+         rows_of_a, rows_of_d] = gemm;
   auto& [bias, activation, residual, bias_as_d, gate, gate_order] = epilogue;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;

@@ -40,11 +40,11 @@ constexpr NumberKey kNumberKeys[] = {
 };
 
 constexpr std::string_view kKeys[] = {
-    "batch",      "lda",      "ldb",      "ldc",       "ldd",      "stride_a",
-    "stride_b",   "stride_c", "stride_d", "order",     "out",      "acc",
-    "epilogue",   "align",    "packed_b", "scale",     "numerics", "group",
-    "scale_type", "zero",     "gate",     "groups",    "grouped",  "expected_rows",
-    "scale_d",    "zero_a",   "gather",   "scatter",  "rows_of_a", "rows_of_d"};
+    "batch",      "lda",      "ldb",      "ldc",     "ldd",       "stride_a",
+    "stride_b",   "stride_c", "stride_d", "order",   "out",       "acc",
+    "epilogue",   "align",    "packed_b", "scale",   "numerics",  "group",
+    "scale_type", "zero",     "gate",     "groups",  "grouped",   "expected_rows",
+    "scale_d",    "zero_a",   "gather",   "scatter", "rows_of_a", "rows_of_d"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};

@@ -368,10 +368,9 @@ Status check_alignment(const Gemm& g) {
 }  // namespace
 
 Status validate(const Gemm& gemm) {
-  for (auto check :
-       {check_enumerators, check_sizes, check_types, check_scales, check_numerics, check_scale_of_d,
-        check_zero_points_of_a, check_bias, check_gate, check_groups, check_indices,
-         check_output_layout})
+  for (auto check : {check_enumerators, check_sizes, check_types, check_scales, check_numerics,
+                     check_scale_of_d, check_zero_points_of_a, check_bias, check_gate, check_groups,
+                     check_indices, check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;

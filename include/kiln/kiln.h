@@ -246,7 +246,7 @@ typedef struct kiln_gemm_desc {
   kiln_scale zero_a; /**< zero points of an A of KILN_S8 or KILN_U8 that has scales: KILN_SCALE_LINE
                         (one a row) or KILN_SCALE_TENSOR; an element counts as (code - zero point)
                         * scale; D row-major */
-  kiln_gather gather; /**< with KILN_GROUPING_ROWS; rows of A are lines of memory */
+  kiln_gather gather;   /**< with KILN_GROUPING_ROWS; rows of A are lines of memory */
   kiln_scatter scatter; /**< with KILN_GROUPING_ROWS; no C, no residual, no scale_d */
   int64_t rows_of_a;    /**< rows of A with a gather; 0: m */
   int64_t rows_of_d;    /**< rows of D with a scatter; 0: m */
@@ -512,9 +512,10 @@ KILN_API size_t kiln_packed_b_bytes(const kiln_packed_b* packed);
 /** Releases a packed matrix. NULL is allowed. */
 KILN_API void kiln_packed_b_free(kiln_packed_b* packed);
 
-/** Writes the sum of each column of op(B) (stored as desc->b says) for kiln_operands::column_sums_b:
- * batch times as many as op(B) has columns, one product's behind another's. Made once for weights
- * that stay, on the CPU. Errors: KILN_BAD_INPUT, KILN_UNSUPPORTED (A and B are not integers). */
+/** Writes the sum of each column of op(B) (stored as desc->b says) for
+ * kiln_operands::column_sums_b: batch times as many as op(B) has columns, one product's behind
+ * another's. Made once for weights that stay, on the CPU. Errors: KILN_BAD_INPUT, KILN_UNSUPPORTED
+ * (A and B are not integers). */
 KILN_API kiln_status kiln_column_sums(const kiln_gemm_desc* desc, const void* b, int32_t* sums);
 
 /** The kernel's config and source, why it was chosen, and the configs that were slower, as text;

@@ -36,7 +36,7 @@ def test_zero_points_of_rows():
 def test_one_zero_point():
     a = A.view(np.uint8)
     zero = np.array(97, np.int32)
-    problem, _ = kiln.problem(
+    problem = kiln.problem(
         a, B, scale_a=SCALE_A, zero_a=zero, column_sums_b=SUMS_B, out_dtype="float32"
     )
     assert problem.endswith("scale=line:none zero_a=tensor"), problem

@@ -120,6 +120,32 @@ TEST_P(IntegerScalesOnCpus, SampledConfigsAreRight) {
   EXPECT_GT(checked, 9);
 }
 
+/// Tiles of D^T have D's rows as columns; each batch has scales and zero points of its own.
+TEST(IntegerScalesOfBatches, AreTheirOwnWhereTheProductIsTransposed) {
+  const auto device = test::runnable("portable", 1);
+  if (!device) GTEST_SKIP() << "this machine cannot run its code";
+  const Gemm gemm = Gemm::row_major(37, 21, 50, s8)
+                        .transpose_b()
+                        .batched(3)
+                        .output(fp32)
+                        .scaled(Scale::line)
+                        .with_zero_points_of_a();
+  const auto space = space_for(gemm, *device).value();
+  auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full});
+  ASSERT_TRUE(verifier);
+  int checked = 0;
+  for (const Config& config : space.legal) {
+    const auto* packed = std::get_if<HostPacked>(&config);
+    if (packed == nullptr || !packed->swap || checked == 3) continue;
+    auto kernel = test::compiled(gemm, *device, config);
+    ASSERT_TRUE(kernel) << text(config) << ": " << kernel.error().message;
+    const auto verdict = verifier->check([&](const Operands& o) { return kernel->run(o); });
+    EXPECT_TRUE(verdict) << text(config) << ": " << verdict.error().detail;
+    ++checked;
+  }
+  EXPECT_EQ(checked, 3);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpus, IntegerScalesOnCpus,
                          testing::Values("portable", "avx2", "avx512", "avx512_vnni", "amx"),
                          [](const auto& info) { return std::string(info.param); });

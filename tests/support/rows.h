@@ -132,9 +132,14 @@ class Rows {
     return gemm_.n;
   }
 
+  static bool is_factor(Operand which) {
+    return which == Operand::scale_a || which == Operand::zero_a;
+  }
+
   void copy(Operand which, const Rows& tall, std::int64_t first) {
     const bool by_rows = which != Operand::b && which != Operand::scale_b &&
                          which != Operand::zero_b && which != Operand::column_sums_b &&
+                         !(is_factor(which) && scale_of(gemm_, which) == Scale::tensor) &&
                          !(which == Operand::bias && gemm_.epilogue.bias != Bias::per_row);
     if (!by_rows) {  // the same in both problems, which are tight
       std::memcpy(aligned(which), const_cast<Rows&>(tall).aligned(which),

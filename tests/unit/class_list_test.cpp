@@ -84,9 +84,12 @@ TEST(ClassList, HasAKernelForEveryProblemOnEveryCpu) {
   test::RandomGemm random(5, 300);
   std::set<std::string> kinds;
   const std::size_t all_kinds = kinds_of_problems().size();
-  for (int i = 0; i < 1000 || (i < 10000 && kinds.size() < all_kinds); ++i) {
+  for (int i = 0; i < 1000 || (i < 40000 && kinds.size() < all_kinds); ++i) {
     Gemm gemm = random.next();
-    if (gemm.epilogue.gate != Gate::none) continue;  // kernels of classes compute none
+    // Kernels of classes compute neither gates nor scales.
+    if (gemm.epilogue.gate != Gate::none || gemm.scale_a != Scale::none ||
+        gemm.scale_b != Scale::none)
+      continue;
     if (gemm.d.order == Order::row_major && random.one_in(4)) gemm = gemm.with_packed_b();
     if (!validate(gemm)) continue;
     const Canonical problem = canonicalise(gemm);

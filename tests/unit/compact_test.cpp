@@ -67,6 +67,8 @@ void to_version12(const std::filesystem::path& file) {
   db.exec(
       "PRAGMA journal_mode = DELETE; ALTER TABLE problem DROP COLUMN scale_d; "
       "ALTER TABLE problem DROP COLUMN zero_a; "
+      "ALTER TABLE problem DROP COLUMN gather; ALTER TABLE problem DROP COLUMN scatter; "
+      "ALTER TABLE problem DROP COLUMN rows_of_a; ALTER TABLE problem DROP COLUMN rows_of_d; "
       "PRAGMA user_version = 12");
 }
 

@@ -80,8 +80,8 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
                         name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
                         name == "gate" || name == "gate_order" || name == "scale_type" ||
                         name == "zero" || name == "grouping" || name == "expected_rows" ||
-                        name == "scale_d" || name == "zero_a" || name == "gather" || name == "scatter" ||
-                        name == "rows_of_a" || name == "rows_of_d";
+                        name == "scale_d" || name == "zero_a" || name == "gather" ||
+                        name == "scatter" || name == "rows_of_a" || name == "rows_of_d";
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }

@@ -66,12 +66,10 @@ TEST(Indices, RefuseWhatTheyDoNotKnow) {
   EXPECT_EQ(refusal(g.with_residual().gathered()), "");
   EXPECT_THAT(refusal(rows(40, 6, 8, bf16).quantised(s8, Scale::line).scattered()),
               HasSubstr("scatter = rows: scale_d = line"));
-  EXPECT_THAT(refusal(rows(40, 6, 8, s8)
-                          .output(bf16)
-                          .scaled(Scale::line)
-                          .with_zero_points_of_a()
-                          .gathered()),
-              HasSubstr("gather = rows: zero_a = line: must be none"));
+  EXPECT_THAT(
+      refusal(
+          rows(40, 6, 8, s8).output(bf16).scaled(Scale::line).with_zero_points_of_a().gathered()),
+      HasSubstr("gather = rows: zero_a = line: must be none"));
   EXPECT_THAT(refusal(g.gathered(-1)), HasSubstr("rows_of_a = -1: must be 0 (m) or more"));
   Gemm without = g;
   without.rows_of_d = 3;

@@ -250,8 +250,9 @@ TEST(Migrations, OlderProblemsHaveNeitherScalesNorABiasAsD) {
               values = "'" + cut(key_text(gemm)) + "', '" + cut(class_text(gemm)) + "'";
   const auto add = [&](std::string_view name, const auto& field) {
     if (name.starts_with("scale_") || name.starts_with("gate") || name == "bias_as_d" ||
-        name == "numerics" || name.starts_with("zero") || name == "grouping" || name == "expected_rows" ||
-        name == "gather" || name == "scatter" || name == "rows_of_a" || name == "rows_of_d")
+        name == "numerics" || name.starts_with("zero") || name == "grouping" ||
+        name == "expected_rows" || name == "gather" || name == "scatter" || name == "rows_of_a" ||
+        name == "rows_of_d")
       return;
     names += ", " + std::string(name);
     values += std::visit([](const auto& v) { return fmt::format(", '{}'", v); }, to_value(field));

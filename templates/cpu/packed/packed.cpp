@@ -212,6 +212,9 @@ extern "C" long long kiln_workspace_bytes(const KilnArgs* args, int threads) {
 }
 
 extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
+  //% if swap && line_scale_a || swap && line_scale_b
+  const KilnArgs& given = *all;  // scales are those of D's rows and columns
+  //% end
   //% if swap
   const Work work = transposed(work_of(*all, thread, threads));
   const KilnArgs exchanged = transposed(*all);
@@ -230,7 +233,11 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     //% if !b_packed && !weights
     args.b = static_cast<const TypeB*>(all->b) + batch * args.stride_b;
     //% end
+    //% if swap && line_scale_a || swap && line_scale_b
+    Output out = output_of(given, batch);
+    //% else
     Output out = output_of(args, batch);
+    //% end
     //% if split_k
     Output sums = out;
     sums.partial = {memory.partial, args.n, 0, 0};

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
 
@@ -65,9 +66,10 @@ void add_registers(MmaSizes& w, const Canonical& p, const DeviceCaps& d, const C
   // k of 8 fits.
   if (c.ahead && accumulators >= 128 && w.registers <= 280)
     w.registers = std::min(w.registers, 255);
-  if (gathers(p.gemm))  // the row of each copy of A
-    w.registers += static_cast<int>(
-        ceil_div(std::int64_t{w.a.pitch()} * w.a.lines(), std::int64_t{w.unit} * w.threads));
+  if (gathers(p.gemm))  // the row of each copy of A; beside a gate B's are worked out too
+    w.registers += static_cast<int>(ceil_div(std::int64_t{w.a.pitch()} * w.a.lines(),
+                                             std::int64_t{w.unit} * w.threads)) +
+                   (gated(p.gemm) ? 8 : 0);
   const std::int64_t by_registers =
       d.gpu.registers_unit / (round_up(w.registers, 8) * std::int64_t{w.threads});
   // The driver keeps 1 KB of shared memory for itself in every block.
