@@ -78,6 +78,16 @@ double share_of_peak(const BenchReport& report, const ContestResult& row) {
              : 0;
 }
 
+/// The least time of the row's product on this machine over kiln's; 0 where it is not known or the
+/// result is wrong.
+double share_of_roof(const BenchReport& report, const ContestResult& row) {
+  if (!row.verified || row.kiln.median_ns <= 0) return 0;
+  for (const MachineLine& line : report.machine)
+    if (line.threads == row.threads)
+      return roof_ns(row.gemm, line.limits, peak_of(report, row)) / row.kiln.median_ns;
+  return 0;
+}
+
 /// What kiln's kernel moved at least.
 double bytes_per_second(const ContestResult& row) {
   return row.kiln.median_ns > 0 ? least_bytes(row.gemm) / row.kiln.median_ns * 1e9 : 0;
@@ -209,6 +219,8 @@ OrderedJson to_json(const MachineLine& machine) {
             {"fp64_fma_flops", machine.limits.fp64_flops},
             {"bf16_flops", machine.limits.bf16_flops},
             {"int8_ops", machine.limits.int8_flops},
+            {"l1_read_bytes_per_second", machine.limits.l1_read},
+            {"l2_read_bytes_per_second", machine.limits.l2_read},
             {"l3_read_bytes_per_second", machine.limits.l3_read},
             {"dram_read_bytes_per_second", machine.limits.dram_read}}}};
 }
@@ -233,8 +245,8 @@ OrderedJson to_json(const BenchSummary& s) {
 
 std::string table(const BenchReport& report, bool bars) {
   std::vector<std::vector<std::string>> rows{{"shape", "threads", "kiln", "GFLOP/s", "peak",
-                                              "flop/B", "GB/s", "best peer", "its time", "ratio",
-                                              "check"}};
+                                              "flop/B", "GB/s", "roof", "best peer", "its time",
+                                              "ratio", "check"}};
   // Between the ratio and its check.
   const auto with_bar = [&](std::vector<std::string> row, const std::string& bar) {
     if (bars) row.insert(row.end() - 1, bar);
@@ -242,14 +254,15 @@ std::string table(const BenchReport& report, bool bars) {
   };
   rows.front() = with_bar(rows.front(), "");
   for (const ContestResult& row : report.rows) {
-    const double share = share_of_peak(report, row);
+    const double share = share_of_peak(report, row), roof = share_of_roof(report, row);
     const std::string best = row.best_peer();
     rows.push_back(with_bar(
         {text(row.gemm), std::to_string(row.threads), time_text(row.kiln.median_ns),
          fmt::format("{:.1f}", row.gemm.flops() / row.kiln.median_ns),
          share > 0 ? fmt::format("{:.0f} %", 100 * share) : "-",
          fmt::format("{:.1f}", intensity(row.gemm)),
-         fmt::format("{:.1f}", bytes_per_second(row) * 1e-9), best.empty() ? "none" : best,
+         fmt::format("{:.1f}", bytes_per_second(row) * 1e-9),
+         roof > 0 ? fmt::format("{:.0f} %", 100 * roof) : "-", best.empty() ? "none" : best,
          best.empty() ? "-" : time_text(row.peers.at(best).median_ns),
          best.empty() ? "-" : fmt::format("{:.2f}", row.ratio()), row.verified ? "ok" : "WRONG"},
         ratio_bar(row.ratio())));

@@ -21,13 +21,13 @@ class Commentary {
   Commentary(BenchOptions& options, bool json) : device_(options.open.device), json_(json) {
     options.on_start = [this](std::size_t races) { total_ = races; };
     options.on_machine = [](const MachineLine& m) {
-      fmt::print(
-          stderr,
-          "{} threads: fp32 {:.0f} GFLOP/s, fp64 {:.0f}, bf16 {:.0f}, int8 {:.0f}, L3 {:.0f} GB/s, "
-          "memory {:.0f} GB/s\n",
-          m.threads, m.limits.fp32_flops * 1e-9, m.limits.fp64_flops * 1e-9,
-          m.limits.bf16_flops * 1e-9, m.limits.int8_flops * 1e-9, m.limits.l3_read * 1e-9,
-          m.limits.dram_read * 1e-9);
+      fmt::print(stderr,
+                 "{} threads: fp32 {:.0f} GFLOP/s, fp64 {:.0f}, bf16 {:.0f}, int8 {:.0f}; GB/s "
+                 "read: L1 {:.0f}, "
+                 "L2 {:.0f}, L3 {:.0f}, memory {:.0f}\n",
+                 m.threads, m.limits.fp32_flops * 1e-9, m.limits.fp64_flops * 1e-9,
+                 m.limits.bf16_flops * 1e-9, m.limits.int8_flops * 1e-9, m.limits.l1_read * 1e-9,
+                 m.limits.l2_read * 1e-9, m.limits.l3_read * 1e-9, m.limits.dram_read * 1e-9);
     };
     options.on_peer = [this](const Peer& peer) {
       peers_[peer.name()] = peer.note();

@@ -48,16 +48,23 @@ class SpeedGate {
 /// system gives. Errors: bad_input (type).
 Result<double> fma_peak(DType type, int threads);
 
+/// Bytes a second that `threads` threads read together by their widest loads, each the same `bytes`
+/// bytes of its own over and over. Meant for sizes that fit L1 or L2. Errors: bad_input (bytes),
+/// device (no memory).
+Result<double> cache_bandwidth(std::int64_t bytes, int threads);
+
 /// Bytes a second that `threads` threads read together, each its own share of `bytes` bytes. Meant
 /// for sizes past L2: one word of each line is loaded. Errors: bad_input (bytes), device (no
 /// memory).
 Result<double> read_bandwidth(std::int64_t bytes, int threads);
 
-/// The reference lines of a benchmark, at `compute_units` threads.
+/// The reference lines of a benchmark, at the device's `compute_units` threads.
 struct MachineLimits {
+  DeviceCaps device;
   double fp32_flops = 0, fp64_flops = 0;  // operations a second
   double bf16_flops = 0, int8_flops = 0;  // 0: not probed on this CPU
-  double l3_read = 0, dram_read = 0;      // bytes a second
+  double l1_read = 0, l2_read = 0;        // bytes a second, from the caches of all threads together
+  double l3_read = 0, dram_read = 0;      // likewise
 };
 
 /// Takes ~0.5 s and up to 1 GiB. Errors: device (no memory).

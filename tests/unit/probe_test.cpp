@@ -59,6 +59,16 @@ TEST(Limits, AreOfAPlausibleSize) {
   EXPECT_LT(*bandwidth, 1e13);
 }
 
+TEST(Limits, CachesAreFasterTheNearerTheyAre) {
+  const DeviceCaps device = detect_cpu(1).value();
+  const double l1 = cache_bandwidth(device.l1_bytes / 2, 1).value();
+  const double l2 = cache_bandwidth(device.l2_bytes / 2, 1).value();
+  EXPECT_GT(l1, 1e9);
+  EXPECT_LT(l1, 1e13) << "the loop was optimised away";
+  EXPECT_GT(l1, l2);
+  EXPECT_THAT(cache_bandwidth(100, 1).error().message, HasSubstr("bytes = 100"));
+}
+
 TEST(Limits, ErrorsNameTheValue) {
   EXPECT_THAT(fma_peak(s32, 1).error().message, HasSubstr("type = s32"));
   EXPECT_THAT(read_bandwidth(5, 1).error().message, HasSubstr("bytes = 5"));

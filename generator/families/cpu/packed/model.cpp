@@ -111,8 +111,10 @@ double compute_ns(const Share& s) {
   // Vectors of an unpacked B across lines are two loads each.
   const Matrix& b = s.p.gemm.b;
   const bool split = !h.pack_b && (b.ld * size_of(b.dtype)) % s.row.vector_bytes != 0;
-  // Units of several k are put together from their rows: some three instructions each.
-  const double gathered = !h.pack_b && s.row.group > 1 ? 4.0 : 1.0;
+  // Units of several k are put together from their rows, as many vectors at a time as a unit has
+  // elements, some two instructions each.
+  const double vectors_b = std::ceil(double(h.nv) / s.row.group) * s.row.group;
+  const double gathered = !h.pack_b && s.row.group > 1 ? 2.8 * vectors_b / h.nv : 1.0;
   const double loads = h.nv * (split ? 2.0 : 1.0) * gathered +
                        h.mr * (converts ? 4.0 : 1.0) * (scattered ? 3.0 : 1.0);
   // Signed bytes of an unpacked A are made unsigned one broadcast at a time.
@@ -123,7 +125,7 @@ double compute_ns(const Share& s) {
   if (split) step *= 1.06;
   if (h.unroll == 1) step *= 1.04;
   if (h.prefetch > 0) step *= 1.03;
-  if (fetches(h)) step *= 1.015;
+  if (fetches(h)) step *= 1.05;
   // The last tile is as narrow as it needs to be and skips rows that D has not.
   const double vectors = std::ceil(s.n * s.row.acc_bytes / s.row.vector_bytes);
   const double left = std::fmod(s.m, h.mr);
@@ -167,14 +169,24 @@ double scattered_b(const Share& s) {
   return rows * (s.h.prefetch > 0 ? 1 : 1.1);
 }
 
-/// Operands, from where the caller has them.
-double operands_ns(const Share& s) {
-  const auto& h = s.h;
-  const double a_passes = std::ceil(s.n / s.nc), b_passes = h.pack_b ? 1 : std::ceil(s.m / h.mc);
-  const double far = far_rate(s, s.bytes_a + s.bytes_b);
+/// A, from where the caller has it.
+double read_a_ns(const Share& s) {
+  const double a_passes = std::ceil(s.n / s.nc), far = far_rate(s, s.bytes_a + s.bytes_b);
   const double again = std::max(far, s.bytes_a < 0.7 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3);
-  return (s.bytes_a + s.bytes_b * b_passes * scattered_b(s)) / far +
-         s.bytes_a * (a_passes - 1) / again;
+  return s.bytes_a / far + s.bytes_a * (a_passes - 1) / again;
+}
+
+/// B, likewise.
+double read_b_ns(const Share& s) {
+  const double passes = s.h.pack_b ? 1 : std::ceil(s.m / s.h.mc);
+  return s.bytes_b * passes * scattered_b(s) / far_rate(s, s.bytes_a + s.bytes_b);
+}
+
+/// Nothing is computed while a block of B is packed, so it is waited for, unless it was fetched
+/// ahead (22×2026×189 int8: 35 us in L2, 74 from beyond it, 50 fetched ahead).
+double waiting_for_b_ns(const Share& s) {
+  const bool waits = s.h.pack_b && !s.p.gemm.b_packed && s.h.fetch_b == 0;
+  return waits ? 1.2 * read_b_ns(s) : 0;
 }
 
 /// A stored line is read first, unless it is streamed; down the columns of D every tile is on other
@@ -204,12 +216,20 @@ double late_ns(const Share& s) {
   return ns;
 }
 
-/// By how much longer it takes to pack an element into a panel of `bytes`, which is read back by
-/// the tiles, than into one of some 160 KiB beside an L1 of 32: packing is bound by where its
-/// stores go (Zen 5, k-major B of 512 × 1024, fp32 and bf16, 1600 measurements; 32 rows of A take
-/// 227 us by panels of 16 KiB and 305 us by such of 512).
+/// What packing an element into panels of `bytes` costs of what it costs where they outgrow L2: it
+/// is bound by where its stores go (with all else of this model fitted to 9000 measurements of 55
+/// products on Zen 5, fp32, bf16 and bytes, 1 to 4000 rows).
 double by_panel(const Share& s, double bytes) {
-  return std::clamp(0.3 + 0.3 * std::log2(bytes / s.d.l1_bytes), 0.3, 2.0);
+  return std::clamp(0.25 + 0.45 * std::log2(bytes / s.d.l1_bytes), 0.6, 0.85);
+}
+
+/// Units that packing B handles: whole squares of a vector's lanes where it transposes, else as
+/// many vectors as a unit has elements.
+double packed_units(const Share& s) {
+  const auto whole = [](double size, double unit) { return std::ceil(size / unit) * unit; };
+  if (s.p.b_k_major)
+    return whole(s.n, s.lanes) * s.k_blocks * whole(s.groups / s.k_blocks, s.lanes);
+  return whole(s.n, s.lanes * s.row.group) * s.groups;
 }
 
 double packing_ns(const Share& s) {
@@ -220,7 +240,7 @@ double packing_ns(const Share& s) {
     ns += s.m * s.groups * std::ceil(s.n / s.nc) * (s.p.a_k_major ? kPackAlong : kPackAcross) *
           (h.inner == Inner::columns ? spilled : 1);
   if (h.pack_b && !s.p.gemm.b_packed)
-    ns += s.n * s.groups * (s.p.b_k_major ? kPackAlong : kPackAcross) *
+    ns += packed_units(s) * (s.p.b_k_major ? kPackAlong : kPackAcross) *
           by_panel(s, std::min(s.nc, s.n) / s.nr * s.strip_b) *
           (h.inner == Inner::rows ? spilled : 1);
   return ns;
@@ -247,21 +267,24 @@ double predict_packed(const DeviceCaps& device, const HostPacked& config,
   const HostPacked seen = seen_by_product(config);
   const Share s(sizes.product, device, seen, sizes);
   const double compute = compute_ns(s), stream = stream_ns(s), results = results_ns(s);
-  const double memory = operands_ns(s) + results;
+  const double waiting = waiting_for_b_ns(s);
+  const double memory = read_a_ns(s) + (waiting > 0 ? 0 : read_b_ns(s)) + results;
   const double longest = std::max({compute, stream, memory});
   const double others = compute + stream + memory - longest;
-  // What is fetched ahead hides behind arithmetic, but only holds up a product that memory bounds
-  // (4096×16×4096: 8.2 ms instead of 5.5). D is not fetched that far ahead.
   // Packing A reads it in long runs by itself.
-  double exposed = (s.h.pack_a ? 0.2 : 0.3) * others + late_ns(s);
-  if (fetches(s.h))
-    exposed = memory < 0.8 * compute ? (s.h.pack_a ? 0.2 : 0.15) * others : 0.6 * memory;
-  if (longest != memory) exposed += 0.3 * results;
+  double exposed = (s.h.pack_a ? 0.25 : 0.35) * others + late_ns(s);
+  // What is fetched ahead hides behind arithmetic, but only holds up a product that is bound by
+  // memory itself (4096×16×4096: 8.2 ms instead of 5.5). D is not fetched that far ahead.
+  if (fetches(s.h)) {
+    const bool from_memory = far_rate(s, s.bytes_a + s.bytes_b) <= s.rate.dram;
+    exposed = from_memory && memory >= 0.8 * compute ? 0.6 * memory : 0.18 * others;
+  }
+  if (longest != memory) exposed += 0.33 * results;
   double shared = kCallNs;
   if (s.threads > 1) shared += kTeamNs;
   if (s.h.parallel == Parallel::k)
     shared += 2 * s.m * s.n * s.unit * s.threads / s.rate.l3 + kReduceNs;
-  return s.batch * (longest + exposed + packing_ns(s) + transposing_ns(s)) + shared;
+  return s.batch * (longest + exposed + waiting + packing_ns(s) + transposing_ns(s)) + shared;
 }
 
 }  // namespace kiln::host
