@@ -8,6 +8,8 @@
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
+#include "generator/problem/gemm_types.h"
+#include "generator/problem/spelling.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::wgmma_weights {
@@ -52,6 +54,10 @@ bool computes(const Gemm& g, const DeviceCaps& d) {
          g.k >= 1;
 }
 
+bool may_round(const Gemm& g, const DeviceCaps& d) {
+  return g.numerics == Numerics::fast && rounds_weights(g, d);
+}
+
 constexpr FirstRule<CudaWgmmaWeights> kFirst[] = {
     {"B holds weights, the device is sm_90a, m, n and k are at least 1",
      [](const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights&) {
@@ -80,10 +86,12 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
        return !gated(g) || g.batch == 1 ||
               (g.epilogue.gate_order == GateOrder::stacked && g.b.batch_stride == 2 * g.n * g.b.ld);
      }},
-    {"zero points are integers, or there are none",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
-       return p.gemm.zero != Zero::floating;
-     }},
+    {"round_weights=1 needs numerics=fast, groups along k and, beside an A of fp16, scales of fp16",
+     [](const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
+        const WgmmaWeightsSizes&) { return !c.round_weights || may_round(p.gemm, d); }},
+    {"zero points are integers, or there are none, or round_weights=1",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
+        const WgmmaWeightsSizes&) { return p.gemm.zero != Zero::floating || c.round_weights; }},
     {"a stage holds whole groups, and at most 128 bytes of a column's codes",
      [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
         const WgmmaWeightsSizes& w) {
@@ -167,21 +175,26 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     if (tile_m > 16 && tile_m / 2 >= g.m) continue;
     for (const int warpgroups : {1, 2, 3}) {
       if (warpgroups > 1 && 32 * warpgroups >= g.n) continue;
-      for (const int group : {8, 16})
-        if (group == 8 || (g.m > tile_m * 8 && g.n > std::int64_t{512} * warpgroups))
-          visit_stages(p, d, {.tile_m = tile_m, .warpgroups = warpgroups, .group = group}, visit);
+      for (const int group : {8, 16}) {
+        if (group == 16 && (g.m <= tile_m * 8 || g.n <= std::int64_t{512} * warpgroups)) continue;
+        CudaWgmmaWeights c{.tile_m = tile_m, .warpgroups = warpgroups, .group = group};
+        visit_stages(p, d, c, visit);
+        c.round_weights = true;
+        if (may_round(g, d)) visit_stages(p, d, c, visit);
+      }
     }
   }
 }
 
-/// The sum of a group, or of a whole column, is scaled, then added. Parts of split-K end with
-/// stages; a launch of its own adds every eighth part first.
-std::string summation(const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
+/// The sum of a group, or of a whole column, is scaled, then added, or weights are rounded first.
+/// Parts of split-K end with stages; a launch of its own adds every eighth part first.
+std::string summation(const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
                       const WgmmaWeightsSizes& w) {
   if (c.sharing == Sharing::stream) return {};
-  const std::string all = w.along == 0
-                              ? "wgmma k16 chain, scaled"
-                              : fmt::format("groups of {}, each wgmma k16 chain, scaled", w.along);
+  const std::string all =
+      c.round_weights ? fmt::format("wgmma k16 chain of weights as {}", name(p.gemm.a.dtype))
+      : w.along == 0  ? "wgmma k16 chain, scaled"
+                      : fmt::format("groups of {}, each wgmma k16 chain, scaled", w.along);
   if (c.sharing == Sharing::tiles) return all;
   return fmt::format("{} parts of {} k{}, each {}", c.splits, c.block_k,
                      c.sharing == Sharing::summed ? " by eights" : "", all);

@@ -74,6 +74,56 @@ void prove_sampled(bool gate) {
   });
 }
 
+/// Where weights are rounded: groups along k alone, zero points of every kind.
+Gemm fast_problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, bool gate) {
+  Gemm g = problem(random, row, group, zero, gate).with_numerics(Numerics::fast);
+  if (row.a == fp16) g.scale_type = fp16;
+  return g;
+}
+
+void prove_rounded(bool gate) {
+  constexpr Scale kAlong[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::square_128,
+                              Scale::mx_32};
+  constexpr std::size_t kTypes = kWeightTypeRows.size();
+  const Target target{.arch = "sm_90a",
+                      .family = "cuda_wgmma_weights",
+                      .configs = int(kTypes * std::size(kAlong)),
+                      .largest = 300};
+  std::size_t turn = 0;
+  const auto draw = [&](RandomGpuGemm& random) {
+    const TypeRow& row = kWeightTypeRows[turn % kTypes];
+    const Scale group = kAlong[turn / kTypes % std::size(kAlong)];
+    const auto zero = static_cast<Zero>(turn++ % 3);
+    const bool other = group == Scale::mx_32 && (!is_mx_element(row.b) || row.a == fp16);
+    return fast_problem(random, row, other ? Scale::line_32 : group,
+                        code_format(row.b)->has_zero_points() ? zero : Zero::none, gate);
+  };
+  test::prove(target, draw, [](const Gemm&, const Config& config) {
+    return std::get<CudaWgmmaWeights>(config).round_weights;
+  });
+}
+
+TEST(EmulatedWgmmaWeights, RoundedConfigsAreRight) { prove_rounded(false); }
+
+TEST(EmulatedWgmmaWeights, RoundedGatesAreRight) { prove_rounded(true); }
+
+/// Where nothing may be rounded, verification refuses what rounds.
+TEST(EmulatedWgmmaWeights, RoundedWeightsAreNoIeeeOnes) {
+  const DeviceCaps device = caps_named("sm_90a").value();
+  const Config config = CudaWgmmaWeights{
+      .tile_m = 48, .warpgroups = 1, .block_k = 128, .stages = 2, .round_weights = true};
+  for (const char* line : {"bf16_int4 N T 48 64 512 group=128 out=fp32 align=16",
+                           "fp16_int8 N T 48 64 512 group=64 scale_type=fp16 zero=float out=fp32 "
+                           "align=16"}) {
+    const Gemm ieee = parse_gemm(line).value(), fast = ieee.with_numerics(Numerics::fast);
+    const auto kernel = test::emulated_kernel(fast, device, config);
+    ASSERT_TRUE(kernel) << kernel.error().message;
+    const Verdict right = test::verify_emulated(fast, *kernel, 0);
+    EXPECT_TRUE(right) << line << ": " << right.error().detail;
+    EXPECT_FALSE(test::verify_emulated(ieee, *kernel, 0)) << line;
+  }
+}
+
 TEST(EmulatedWgmmaWeights, SampledConfigsAreRight) { prove_sampled(false); }
 
 TEST(EmulatedWgmmaWeights, GatedConfigsAreRight) { prove_sampled(true); }
