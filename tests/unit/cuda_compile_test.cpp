@@ -136,6 +136,12 @@ constexpr Target kTargets[] = {
      "cuda_wgmma_weights"},
     {"sm_90a", "bf16_int4 N T 256 14336 4096 group=128 gate=silu align=16 numerics=fast",
      "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_int4 N T 32768 7168 2048 groups=32 grouped=rows group=128 align=16",
+     "cuda_wgmma_weights"},
+    {"sm_90a",
+     "bf16_fp4 N T 512 2880 2880 groups=32 grouped=masked group=mx32 gate=silu align=16 "
+     "numerics=fast",
+     "cuda_wgmma_weights"},
     {"sm_90a", "fp16_uint4 N T 4096 4096 14336 group=32 zero=int scale_type=fp16 align=16",
      "cuda_wgmma_weights"},
     {"sm_90a", "bf16_int8 N T 4096 4096 4096 group=k align=16 out=fp32", "cuda_wgmma_weights"},

@@ -34,6 +34,17 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
                               (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
 }
 
+//% if row_groups
+/// Tiles across the columns of D.
+KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
+  //% if gate
+  return (int(args.n) + kColumns - 1) / kColumns;
+  //% else
+  return (int(args.n) + kLeftTile - 1) / kLeftTile;
+  //% end
+}
+
+//% end
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
                           const KilnTensorMap* right) {
@@ -60,8 +71,15 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                   kLeftHint);
       //% end
       _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
+        //% if row_groups && !masked
+        // Rows of the matrix that all groups share; those of the next group are not stored.
+        tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
+                    stage * kDepth + line * 64, work.first_row + work.right * kRightTile, 0,
+                    kRightHint);
+        //% else
         tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
                     stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
+        //% end
       turn.step();
     }
 }

@@ -5,10 +5,12 @@
 #include <array>
 #include <set>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/groups.h"
 #include "generator/problem/spelling.h"
 #include "generator/space/typed_family.h"
 
@@ -18,7 +20,7 @@ namespace {
 using cuda::wgmma_weights_sizes;
 using cuda::WgmmaWeightsSizes;
 
-constexpr std::array<std::string_view, 30> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 33> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/convert_ptx.h",
                                                   "cuda/common/convert.h",
@@ -35,6 +37,9 @@ constexpr std::array<std::string_view, 30> kFiles{"cuda/common/abi.h",
                                                   "cuda/weights/scaling.h",
                                                   "cuda/wgmma_weights/read_ptx.h",
                                                   "cuda/wgmma_weights/fragment.h",
+                                                  "cuda/common/groups_ptx.h",
+                                                  "cuda/common/group_args.h",
+                                                  "cuda/common/groups.h",
                                                   "cuda/common/tile_scheduler.h",
                                                   "cuda/common/partials_ptx.h",
                                                   "cuda/common/partials.h",
@@ -86,6 +91,12 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
        return !gated(g) || g.batch == 1 ||
               (g.epilogue.gate_order == GateOrder::stacked && g.b.batch_stride == 2 * g.n * g.b.ld);
      }},
+    {"groups: sharing=tiles, and at most 4096 of them",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
+        const WgmmaWeightsSizes&) {
+       return !grouped(p.gemm) ||
+              (c.sharing == Sharing::tiles && p.gemm.batch <= cuda::kMostGroups);
+     }},
     {"round_weights=1 needs numerics=fast, groups along k and, beside an A of fp16, scales of fp16",
      [](const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
         const WgmmaWeightsSizes&) { return !c.round_weights || may_round(p.gemm, d); }},
@@ -135,6 +146,7 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
 void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
                     const std::function<void(const Config&)>& visit) {
   visit(c);
+  if (grouped(p.gemm)) return;
   const auto w = wgmma_weights_sizes(p, d, c).wgmma;
   const std::int64_t room = std::max(1, d.compute_units);
   if (w.tiles % room != 0 && w.stages_of_k >= 4 && w.tiles < 8 * room) {
@@ -216,7 +228,8 @@ constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
         },
     .summation = summation,
     .computes_gates = [](const Gemm&) { return true; },
-    .takes_weights = has_weights};
+    .takes_weights = has_weights,
+    .computes_groups = [](const Gemm& g) { return g.grouping != Grouping::k; }};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include "generator/families/cuda/common/weights.h"
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::cuda {
 namespace {
@@ -53,6 +54,20 @@ double stage_cycles(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWe
   return std::max({warpgroups * multiply + idle, warpgroups * issue, moved, copied, filled}) + 15;
 }
 
+/// Rows of A and D that are computed; of masked groups those that are expected.
+double computed_rows(const Gemm& g) {
+  if (g.grouping == Grouping::rows) return double(g.m);
+  return double(g.batch) * (g.grouping == Grouping::masked ? expected_rows_of(g) : double(g.m));
+}
+
+/// Tiles; of groups as many as are expected, half of the last one of each being empty, which is the
+/// only one of few rows.
+double computed_tiles(const Gemm& g, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
+  if (!grouped(g)) return double(w.wgmma.tiles);
+  const double each = std::max(1.0, computed_rows(g) / double(g.batch) / c.tile_m + 0.5);
+  return each * double(g.batch) * double(w.wgmma.tiles_left);
+}
+
 }  // namespace
 
 double wgmma_weights_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
@@ -61,7 +76,7 @@ double wgmma_weights_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmma
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 2.0);       // the clock under load
   const double tile = double(c.tile_m) * 64 * c.warpgroups;  // elements of D
   const double parts_tile = tile * w.factors;                // sums of it
-  const double per_block = double(w.wgmma.tiles) * c.splits / w.wgmma.clusters;
+  const double per_block = computed_tiles(g, c, w) * c.splits / w.wgmma.clusters;
   const double rounds = c.sharing == Sharing::stream ? per_block + 0.1 : std::ceil(per_block);
   const double finish = tile * 0.044 * size_of(g.d.dtype) / 2 / c.warpgroups + 650;
   const double cycles = rounds * double(w.wgmma.stages_of_k) / c.splits * stage_cycles(p, c, w) +
@@ -75,9 +90,9 @@ double wgmma_weights_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmma
                               parts * parts_tile * 4 / 43)) /
              ghz;
   }
-  const double bytes = double(g.batch) * (double(g.m) * double(g.k) * size_of(g.a.dtype) +
-                                          double(g.columns_of_b()) * double(g.k) * w.code_bits / 8 +
-                                          double(g.m) * double(g.n) * size_of(g.d.dtype));
+  const double bytes =
+      computed_rows(g) * (double(g.k) * size_of(g.a.dtype) + double(g.n) * size_of(g.d.dtype)) +
+      double(g.batch) * double(g.columns_of_b()) * double(g.k) * w.code_bits / 8;
   const double memory = bytes / (0.94 * std::max(1, d.gpu.memory_gbs));
   const double work = cycles / ghz;
   // Of configs that the model cannot tell apart one stands for all in the first guesses.

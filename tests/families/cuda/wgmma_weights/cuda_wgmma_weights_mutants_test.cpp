@@ -77,7 +77,36 @@ const Base kRoundedGate{"rounded_gate", "sm_90a",
                                          .splits = 2,
                                          .round_weights = true}};
 
+/// Groups of rows of one matrix, D by rows through shared memory.
+const Base kRows{"rows", "sm_90a",
+                 "bf16_uint4 N T 90 150 384 groups=5 grouped=rows group=128 zero=int "
+                 "epilogue=bias_col ldc=152 ldd=152 align=16",
+                 CudaWgmmaWeights{.tile_m = 16, .warpgroups = 2, .block_k = 128, .stages = 2}};
+/// Masked groups of a gate, squares, weights that are rounded.
+const Base kMasked{
+    "masked", "sm_90a",
+    "bf16_fp8 N T 40 70 384 groups=4 grouped=masked group=128x128 gate=silu align=16 "
+    "numerics=fast",
+    CudaWgmmaWeights{
+        .tile_m = 16, .warpgroups = 1, .block_k = 128, .stages = 2, .round_weights = true}};
+
 const std::vector<Mutant> kMutants{
+    // Groups of rows.
+    {&kRows, "reads the first group's rows", "work.first_row + work.right * kRightTile, 0",
+     "work.right * kRightTile, 0"},
+    {&kRows, "reads the first group's codes", "work.left * kLeftTile, work.batch,\n",
+     "work.left * kLeftTile, 0,\n"},
+    {&kRows, "scales by the first group's scales", "Scaling::at(args, work.batch, column0",
+     "Scaling::at(args, 0, column0"},
+    {&kRows, "computes the first columns of a group alone",
+     "  return (int(args.n) + kLeftTile - 1) / kLeftTile;\n", "  return 1;\n"},
+    {&kMasked, "reads the first group's rows", "work.right * kRightTile, work.batch, kRightHint",
+     "work.right * kRightTile, 0, kRightHint"},
+    {&kMasked, "reads the first group's factors", "work.batch * 2 + unit % 2", "unit % 2"},
+    {&kMasked, "scales by the first group's scales", "Scaling::at(args, work.batch, column0",
+     "Scaling::at(args, 0, column0"},
+    {&kMasked, "computes the first columns of a group alone",
+     "  return (int(args.n) + kColumns - 1) / kColumns;\n", "  return 1;\n"},
     // Weights that are rounded.
     {&kRounded, "scales by the first group of a stage", "step * 16 / kGroupK)", "0)"},
     {&kRounded, "scales the group's last step by the next one's", "step * 16 / kGroupK)",
@@ -227,7 +256,7 @@ TEST(CudaWgmmaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaWgmmaWeightsMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kGroups, &kZeros, &kColumns, &kParts, &kFloats, &kMx, &kGate, &kAlternating,
-                      &kSquares, &kRounded, &kRoundedGate});
+                      &kSquares, &kRounded, &kRoundedGate, &kRows, &kMasked});
 }
 
 }  // namespace kiln::cuda_wgmma_weights_mutants_test

@@ -81,6 +81,24 @@ TEST(CudaWgmmaWeightsRules, NameWhatIsNotComputed) {
               HasSubstr("at most 128 bytes of a column's codes"));
 }
 
+TEST(CudaWgmmaWeightsRules, GroupsHaveWholeTiles) {
+  const char* rows = "bf16_int4 N T 4096 7168 2048 groups=32 grouped=rows group=128 align=16";
+  EXPECT_EQ(rule(rows, "sm_90a", {}), "");
+  EXPECT_EQ(rule("bf16_int4 N T 512 7168 2048 groups=8 grouped=masked group=128 gate=silu align=16",
+                 "sm_90a", {.tile_m = 64}),
+            "");
+  EXPECT_EQ(rule(rows, "sm_90a", {.sharing = Sharing::split, .splits = 2}),
+            "groups: sharing=tiles, and at most 4096 of them");
+  EXPECT_EQ(
+      rule("bf16_int4 N T 4096 128 128 groups=4097 grouped=rows group=128 align=16", "sm_90a", {}),
+      "groups: sharing=tiles, and at most 4096 of them");
+  const auto space = space_for(parse_gemm(rows).value(), device("sm_90a"));
+  ASSERT_TRUE(space) << space.error().message;
+  int mine = 0;
+  for (const Config& c : space->legal) mine += family_name(c) == CudaWgmmaWeights::kFamily;
+  EXPECT_GT(mine, 10);
+}
+
 TEST(CudaWgmmaWeightsRules, WeightsAreRoundedWhereTheProblemAllowsIt) {
   const std::string fast = "bf16_int4 N T 512 4096 4096 group=128 align=16 numerics=fast";
   const CudaWgmmaWeights rounded{.tile_m = 256, .stages = 2, .round_weights = true};
@@ -129,7 +147,7 @@ TEST(CudaWgmmaWeightsModel, PrefersRoundedWeightsForManyRows) {
     return best;
   };
   const auto rounded = first(
-      "bf16_int4 N T 512 28672 4096 group=128 scale_type=bf16 align=16 "
+      "bf16_int4 N T 4096 4096 4096 group=128 scale_type=bf16 align=16 "
       "numerics=fast");
   EXPECT_TRUE(rounded.round_weights);
   EXPECT_GT(rounded.tile_m, 168);
