@@ -172,14 +172,16 @@ Status check_scales(const Gemm& g) {
 Status check_numerics(const Gemm& g) {
   if (g.numerics == Numerics::ieee) return {};
   const bool tensor = g.numerics == Numerics::tensor;
+  if (!tensor && has_weights(g)) return {};
   const auto known = [&](DType type) {
     return tensor ? type == DType::fp32 : is_floating(type) && bits_of(type) == 8;
   };
   for (const Operand which : {Operand::a, Operand::b})
     if (const DType type = matrix(g, which).dtype; !known(type))
-      return fail(ErrorCode::unsupported,
-                  fmt::format("numerics = {}: {}.dtype = {} is {}", name(g.numerics), name(which),
-                              name(type), tensor ? "not fp32" : "no 8-bit float"));
+      return fail(
+          ErrorCode::unsupported,
+          fmt::format("numerics = {}: {}.dtype = {} is {}", name(g.numerics), name(which),
+                      name(type), tensor ? "not fp32" : "no 8-bit float, nor does B hold weights"));
   if (blocks_along_k(g.scale_a))
     return fail(ErrorCode::unsupported,
                 fmt::format("numerics = {}: scale_a = {} is applied to each block's sum in fp32",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/weights_rules.h"
 
 namespace kiln {
 
@@ -15,9 +16,15 @@ bool splits_fp32(const DeviceCaps& device) {
   return device.vendor == Vendor::nvidia && device.gpu.sm == 90 && device.gpu.arch_specific;
 }
 
+bool rounds_weights(const Gemm& gemm, const DeviceCaps& device) {
+  return device.vendor == Vendor::nvidia && device.gpu.sm == 90 && device.gpu.arch_specific &&
+         has_weights(gemm) && scale_block(gemm.scale_b).along != 0 && has_range_of_scales(gemm);
+}
+
 Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device) {
-  const bool differs =
-      gemm.numerics == Numerics::tensor ? splits_fp32(device) : truncates_sums(device);
+  const bool differs = gemm.numerics == Numerics::tensor ? splits_fp32(device)
+                       : has_weights(gemm)               ? rounds_weights(gemm, device)
+                                                         : truncates_sums(device);
   return differs ? gemm.numerics : Numerics::ieee;
 }
 

@@ -15,6 +15,10 @@ bool truncates_sums(const DeviceCaps& device);
 /// Whether a family of the device multiplies fp32 in parts of 16 bits (numerics=tensor).
 bool splits_fp32(const DeviceCaps& device);
 
+/// Whether a family of the device rounds weights times their scales to A's type (numerics=fast).
+/// The scale of a whole column is that of its sum.
+bool rounds_weights(const Gemm& gemm, const DeviceCaps& device);
+
 /// The numerics that make a difference on a device.
 Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device);
 

@@ -40,4 +40,8 @@ Status check_weights(const Gemm& g) {
   return {};
 }
 
+bool has_range_of_scales(const Gemm& g) {
+  return g.a.dtype == bf16 || (g.scale_type == fp16 && g.scale_b != Scale::mx_32);
+}
+
 }  // namespace kiln

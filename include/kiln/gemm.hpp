@@ -73,11 +73,12 @@ enum class Zero : std::uint8_t {
   floating,  ///< of the scales' type; an infinity of A counts as one or as NaN
 };
 
-/// How much of its accumulator's type a product must keep.
+/// How much of its types a product must keep.
 enum class Numerics : std::uint8_t {
   ieee,   ///< what the type gives: 8-bit floats are summed in fp32 after each 128 elements of k
   fast,   ///< 8-bit floats may be summed along all of k in the few bits of a tensor core's
-          ///< accumulator (14 on Hopper): CUBLASLT_MATMUL_DESC_FAST_ACCUM
+          ///< accumulator (14 on Hopper): CUBLASLT_MATMUL_DESC_FAST_ACCUM. Of weights with scales,
+          ///< the scales, and what (code − zero point) · scale gives, may be rounded to A's type
   tensor  ///< fp32 may be multiplied by tensor cores in parts of half precision, each line scaled
           ///< by a power of two: errors of fp32's size, but an element below 2^-29 of the largest
           ///< of its line keeps 2^-51 of that largest one, and an infinity counts as NaN

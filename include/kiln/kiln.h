@@ -149,12 +149,14 @@ typedef enum kiln_scatter {
                               distinct, and rows of D that none names are not written */
 } kiln_scatter;
 
-/** How much of its accumulator's type a product must keep. */
+/** How much of its types a product must keep. */
 typedef enum kiln_numerics {
   KILN_NUMERICS_IEEE = 0, /**< what the type gives: 8-bit floats are summed in fp32 after each 128
                                elements of k */
   KILN_NUMERICS_FAST = 1, /**< 8-bit floats may be summed along all of k in the few bits of a tensor
-                               core's accumulator, as with CUBLASLT_MATMUL_DESC_FAST_ACCUM */
+                               core's accumulator, as with CUBLASLT_MATMUL_DESC_FAST_ACCUM; scales
+                             of weights, and weights times their scales, may be rounded to A's dtype
+                               */
   KILN_NUMERICS_TENSOR = 2 /**< fp32 may be multiplied by tensor cores in parts of half precision,
                                 each line scaled by a power of two: errors of fp32's size, but an
                                 element below 2^-29 of the largest of its line keeps 2^-51 of that
@@ -228,7 +230,8 @@ typedef struct kiln_gemm_desc {
   kiln_scale scale_b; /**< scales of B */
   int bias_as_d;      /**< 1: the bias has D's dtype, which is then fp16 or bf16 */
   kiln_numerics numerics; /**< KILN_NUMERICS_FAST needs two operands of 8-bit floats without scales
-                             of blocks along k, KILN_NUMERICS_TENSOR two of fp32 */
+                             of blocks along k, or a B of weights; KILN_NUMERICS_TENSOR two of
+                             fp32 */
   kiln_gate gate;         /**< op(B) then has 2n columns, of two products of A, and D is gate(one)
                              times the other, plus the residual; no C, no activation, D row-major */
   kiln_gate_order gate_order; /**< of op(B)'s columns, where there is a gate */

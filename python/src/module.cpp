@@ -144,8 +144,8 @@ other strides raise ValueError.
 - ``zero_a`` (int8 and uint8 with ``scale_a``): int32 of shape () or (m,), zero points of ``a``, whose
   values are (code - zero point) times scale; and ``column_sums_b``, the int32 sums of ``b``'s columns,
   of shape (n,). A batch comes before either, ``groups`` before the sums.
-- ``numerics``: "fast" lets 8-bit floats be summed in a tensor core's accumulator along all of k,
-  "tensor" lets tensor cores multiply float32 in parts.
+- ``numerics``: "fast" lets 8-bit floats be summed in a tensor core's accumulator along all of k, and
+  weights times their scales be rounded to ``a``'s type; "tensor" lets tensor cores multiply float32 in parts.
 - ``gate``: "relu", "gelu", "gelu_erf", "silu" or "sigmoid"; ``b`` then has 2n columns, those of x
   before those of y, or alternately with ":interleaved" behind the name. ``bias`` has shape (2n,), and
   there is no ``c`` and no ``activation``.

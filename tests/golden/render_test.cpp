@@ -367,6 +367,22 @@ const Case kCases[] = {
      "cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 "
      "group=8",
      "cuda/wgmma_weights/fragment.h"},
+    {"cuda_wgmma_weights_rounded", "sm_90a", 132,
+     "bf16_int4 N T 512 4096 4096 group=128 scale_type=bf16 align=16 numerics=fast",
+     "cuda_wgmma_weights tile_m=256 warpgroups=2 block_k=128 stages=2 sharing=tiles splits=1 "
+     "group=8 round_weights=1",
+     "cuda/weights/scaling.h cuda/wgmma_weights/fragment.h cuda/wgmma_weights/multiply.cu"},
+    {"cuda_wgmma_weights_rounded_gate", "sm_90a", 132,
+     "fp16_uint4 N T 512 4096 4096 group=64 zero=float scale_type=fp16 gate=silu align=16 "
+     "numerics=fast",
+     "cuda_wgmma_weights tile_m=96 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 "
+     "group=8 round_weights=1",
+     "cuda/weights/scaling.h cuda/wgmma_weights/fragment.h cuda/wgmma_weights/multiply.cu"},
+    {"cuda_wgmma_weights_groups", "sm_90a", 132,
+     "bf16_int4 N T 4096 4096 7168 groups=32 grouped=rows group=128 align=16",
+     "cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=3 sharing=tiles splits=1 "
+     "group=8",
+     "cuda/wgmma_weights/multiply.cu"},
     {"cuda_wgmma_weights_int8_columns", "sm_90a", 132,
      "bf16_int8 N T 512 4096 4096 group=k align=16",
      "cuda_wgmma_weights tile_m=256 warpgroups=2 block_k=64 stages=4 sharing=tiles splits=1 "

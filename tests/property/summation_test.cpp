@@ -150,6 +150,8 @@ TEST(EmulatedScaledOrders, OfOneTextGiveTheSameBits) {
         Scaled{"sm_90a", "cuda_weights", "bf16_int4 N T 50 96 512 group=64 zero=float"},
         Scaled{"sm_80", "cuda_weights", "fp16_int8 N T 20 96 512 group=k align=16"},
         Scaled{"sm_90a", "cuda_wgmma_weights", "bf16_int4 N T 140 96 512 group=64 align=16"},
+        Scaled{"sm_90a", "cuda_wgmma_weights",
+               "bf16_int4 N T 140 96 512 group=64 align=16 numerics=fast"},
         Scaled{"sm_80", "cuda_gemv_weights", "bf16_int4 N T 20 96 512 group=64 align=16"}}) {
     DeviceCaps device = caps_named(arch).value();
     device.compute_units = 12;

@@ -62,6 +62,7 @@ void draw_other_types(Random& random, Gemm& g) {
     if (!code_format(row.b)->has_zero_points()) g.zero = Zero::none;
     if (!is_mx_element(row.b) && g.scale_b == Scale::mx_32) g.scale_b = Scale::line_32;
     if (g.scale_b == Scale::mx_32) g.scale_type = fp32;
+    if (random.below(2) == 0) g.numerics = Numerics::fast;
     g.c.order = g.d.order = Order::row_major;
     g.k = rounded_up(g.k, std::max(2, whole_blocks(g)));
     g.n = rounded_up(g.n, 2);

@@ -125,6 +125,23 @@ constexpr Target kTargets[] = {
      "cuda_wgmma_weights"},
     {"sm_90a", "bf16_int4 N T 128 4096 4096 group=64 align=16 epilogue=bias_col+gelu+residual",
      "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_int4 N T 512 28672 4096 group=128 scale_type=bf16 align=16 numerics=fast",
+     "cuda_wgmma_weights"},
+    {"sm_90a",
+     "fp16_uint4 N T 4096 4096 14336 group=32 zero=float scale_type=fp16 align=16 numerics=fast",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_fp4 N T 2048 5760 2880 group=mx32 gate=silu align=16 numerics=fast",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_fp8 N T 64 7168 2048 group=128x128 align=16 numerics=fast",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_int4 N T 256 14336 4096 group=128 gate=silu align=16 numerics=fast",
+     "cuda_wgmma_weights"},
+    {"sm_90a", "bf16_int4 N T 32768 7168 2048 groups=32 grouped=rows group=128 align=16",
+     "cuda_wgmma_weights"},
+    {"sm_90a",
+     "bf16_fp4 N T 512 2880 2880 groups=32 grouped=masked group=mx32 gate=silu align=16 "
+     "numerics=fast",
+     "cuda_wgmma_weights"},
     {"sm_90a", "fp16_uint4 N T 4096 4096 14336 group=32 zero=int scale_type=fp16 align=16",
      "cuda_wgmma_weights"},
     {"sm_90a", "bf16_int8 N T 4096 4096 4096 group=k align=16 out=fp32", "cuda_wgmma_weights"},
@@ -247,24 +264,40 @@ TEST(CudaCompileWeights, LargestTilesDoNotSpill) {
     std::vector<Config> all;
     for (const int warpgroups : {1, 2, 3})
       for (int tile_m = 256; tile_m >= 8; tile_m -= 8) {
-        const CudaWgmmaWeights c{.tile_m = tile_m, .warpgroups = warpgroups, .stages = 2};
+        const CudaWgmmaWeights c{.tile_m = tile_m,
+                                 .warpgroups = warpgroups,
+                                 .stages = 2,
+                                 .round_weights = problem.gemm.numerics == Numerics::fast};
         if (!broken_rule(problem, device, c).empty()) continue;
         all.emplace_back(c);
         break;
       }
     return all;
   };
-  for (const char* line : {"bf16_int4 N T 4096 4096 4096 group=128 align=16",
-                           "fp16_int4 N T 4096 4096 4096 group=32 zero=int align=16",
-                           "bf16_int8 N T 4096 4096 4096 group=k zero=int align=16 "
-                           "epilogue=bias_col+gelu+residual",
-                           "bf16_fp8 N T 4096 4096 4096 group=128 align=16",
-                           "bf16_fp8 N T 4096 4096 4096 group=mx32 align=16",
-                           "bf16_fp4 N T 4096 4096 4096 group=mx32 align=16",
-                           "fp16_fp4 N T 4096 4096 4096 group=k align=16",
-                           "bf16_int4 N T 4096 4096 4096 group=128 gate=silu align=16",
-                           "fp16_uint4 N T 4096 4096 4096 group=64 zero=int gate=gelu align=16",
-                           "bf16_fp8 N T 4096 4096 4096 group=k gate=silu align=16"}) {
+  for (const char* line :
+       {"bf16_int4 N T 4096 4096 4096 group=128 align=16",
+        "fp16_int4 N T 4096 4096 4096 group=32 zero=int align=16",
+        "bf16_int8 N T 4096 4096 4096 group=k zero=int align=16 "
+        "epilogue=bias_col+gelu+residual",
+        "bf16_fp8 N T 4096 4096 4096 group=128 align=16",
+        "bf16_fp8 N T 4096 4096 4096 group=mx32 align=16",
+        "bf16_fp4 N T 4096 4096 4096 group=mx32 align=16",
+        "fp16_fp4 N T 4096 4096 4096 group=k align=16",
+        "bf16_int4 N T 4096 4096 4096 group=128 gate=silu align=16",
+        "fp16_uint4 N T 4096 4096 4096 group=64 zero=int gate=gelu align=16",
+        "bf16_fp8 N T 4096 4096 4096 group=k gate=silu align=16",
+        "bf16_int4 N T 4096 4096 4096 group=128 numerics=fast align=16",
+        "fp16_uint4 N T 4096 4096 4096 group=32 zero=float scale_type=fp16 "
+        "numerics=fast align=16 epilogue=bias_col+gelu+residual",
+        "bf16_uint4 N T 4096 4096 4096 group=32 zero=int numerics=fast align=16",
+        "bf16_int8 N T 4096 4096 4096 group=32 zero=float numerics=fast align=16",
+        "bf16_fp8 N T 4096 4096 4096 group=128 numerics=fast align=16",
+        "bf16_fp4 N T 4096 4096 4096 group=mx32 numerics=fast align=16",
+        "bf16_int4 N T 4096 4096 4096 group=128 gate=silu numerics=fast align=16",
+        "fp16_uint4 N T 4096 4096 4096 group=64 zero=float scale_type=fp16 "
+        "gate=gelu numerics=fast align=16",
+        "bf16_fp4 N T 4096 4096 4096 group=mx32 gate=silu numerics=fast "
+        "align=16"}) {
     const Target target{"sm_90a", line, "cuda_wgmma_weights"};
     const auto configs = largest(target);
     EXPECT_EQ(configs.size(), 3u) << line;

@@ -183,6 +183,24 @@ TEST(Expect, AllowsWhatTheAccumulatorLoses) {
   EXPECT_LT(expect_one(Gemm::row_major(1, 1, 100, fp64), {1.0, 0.0}, 10.0, 50.0).second, 1e-12);
 }
 
+/// Weights that may be rounded to A's type: one rounding, one of a scale of another type, one of a
+/// zero point that is no integer.
+TEST(Expect, AllowsWhatWeightsLose) {
+  const auto error = [](const char* line, Numerics numerics) {
+    const Gemm g = parse_gemm(line).value().with_numerics(numerics);
+    return expect_one(g, {1.0, 0.0}, 10.0, 50.0).second;
+  };
+  const auto more = [&](const char* line) {
+    return error(line, Numerics::fast) - error(line, Numerics::ieee);
+  };
+  EXPECT_NEAR(more("bf16_int4 N T 1 1 64 group=64 scale_type=bf16"), 50 * 0x1p-8, 1e-9);
+  EXPECT_NEAR(more("bf16_int4 N T 1 1 64 group=64"), 50 * 0x1p-7, 1e-9);
+  EXPECT_NEAR(more("bf16_int4 N T 1 1 64 group=64 zero=float"), 150 * 0x1p-8, 1e-9);
+  EXPECT_NEAR(more("fp16_int4 N T 1 1 64 group=64 scale_type=fp16"), 50 * 0x1p-11, 1e-9);
+  EXPECT_NEAR(more("bf16_int4 N T 1 1 4096 group=64 scale_type=bf16"), 50 * 0x1p-11, 1e-9);
+  EXPECT_EQ(more("bf16_fp4 N T 1 1 64 group=mx32"), 0.0);
+}
+
 TEST(Expect, DemandsEqualityOfPlainIntegers) {
   const Gemm g = Gemm::row_major(1, 1, 100, s8);
   EXPECT_EQ(expect_one(g, {1.0, 0.0}, 123456.0, 1e6).second, 0.0);

@@ -91,16 +91,35 @@ TEST(Spelling, NumericsCountWhereSumsAreTruncated) {
   EXPECT_EQ(numerics_on(tensor, caps_named("avx512").value()), Numerics::ieee);
 }
 
+/// Weights are rounded with the scales of their groups, by one device, where A's type has their
+/// range.
+TEST(Spelling, NumericsCountWhereWeightsAreRounded) {
+  const auto on = [](const char* line, const char* device) {
+    return numerics_on(gemm(line), caps_named(device).value());
+  };
+  const char* groups = "bf16_int4 N T 64 64 128 group=128 numerics=fast";
+  EXPECT_EQ(on(groups, "sm_90a"), Numerics::fast);
+  for (const char* device : {"sm_89", "sm_90", "sm_100a", "sm_80", "gfx942", "amx"})
+    EXPECT_EQ(on(groups, device), Numerics::ieee) << device;
+  EXPECT_EQ(on("bf16_int8 N T 64 64 128 group=k numerics=fast", "sm_90a"), Numerics::ieee);
+  EXPECT_EQ(on("fp16_int4 N T 64 64 128 group=64 numerics=fast", "sm_90a"), Numerics::ieee);
+  EXPECT_EQ(on("fp16_fp4 N T 64 64 128 group=mx32 numerics=fast", "sm_90a"), Numerics::ieee);
+  EXPECT_EQ(on("fp16_int4 N T 64 64 128 group=64 scale_type=fp16 numerics=fast", "sm_90a"),
+            Numerics::fast);
+}
+
 TEST(Spelling, NumericsAreRefusedWhereTheySayNothing) {
   const auto message = [](const char* line) { return parse_gemm(line).error().message; };
   EXPECT_EQ(message("bf16 N T 64 64 64 numerics=fast"),
-            "numerics = fast: a.dtype = bf16 is no 8-bit float");
+            "numerics = fast: a.dtype = bf16 is no 8-bit float, nor does B hold weights");
   EXPECT_EQ(message("int8 N T 64 64 64 numerics=fast"),
-            "numerics = fast: a.dtype = s8 is no 8-bit float");
+            "numerics = fast: a.dtype = s8 is no 8-bit float, nor does B hold weights");
   EXPECT_EQ(message("fp8 N T 64 64 128 scale=1x128 numerics=fast"),
             "numerics = fast: scale_a = 1x128 is applied to each block's sum in fp32");
   EXPECT_EQ(message("tf32 N T 64 64 64 numerics=tensor"),
             "numerics = tensor: a.dtype = tf32 is not fp32");
+  EXPECT_EQ(message("bf16_int4 N T 64 64 64 group=64 numerics=tensor"),
+            "numerics = tensor: a.dtype = bf16 is not fp32");
   EXPECT_EQ(message("fp8 N T 64 64 128 numerics=quick"),
             "numerics = \"quick\": must be ieee, fast or tensor");
 }

@@ -127,7 +127,7 @@ TEST(Weights, RefusalsNameTheField) {
   EXPECT_THAT(message("bf16_fp4 N T 1 2 63 group=k"), HasSubstr("ldb = 63"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 64"), HasSubstr("scale_b = none: bf16_fp8 needs scales"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 192 group=128x128"), HasSubstr("k = 192: groups of 128"));
-  EXPECT_THAT(message("bf16_fp8 N T 1 2 64 group=64 numerics=fast"), HasSubstr("a.dtype = bf16"));
+  EXPECT_THAT(message("bf16_fp8 N T 1 2 64 group=64 numerics=tensor"), HasSubstr("a.dtype = bf16"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 64 group=64 scale=tensor"), HasSubstr("scale = tensor"));
   Gemm g = parse_gemm("bf16_int4 N T 1 2 64 group=64").value();
   g.zero = static_cast<Zero>(7);

@@ -32,6 +32,17 @@ struct Fetched {
   //% end
 };
 
+//% if round_weights
+/// As they are used. Scales are rounded to A's type and stand twice in a word, and so does what is
+/// added to scaled numbers.
+struct Factors {
+  u32 scale[kLaneColumns][kGroups];
+  Offset offset[kLaneColumns][kGroups];
+  //% if zero == float
+  u32 rest[kLaneColumns][kGroups];  // of the zero point, whose whole part is in the offset: scaled
+  //% end
+};
+//% else
 /// As they are used.
 struct Factors {
   float scale[kLaneColumns][kGroups];
@@ -40,6 +51,7 @@ struct Factors {
   float rest[kLaneColumns][kGroups];  // of the zero point, whose whole part is in the offset
   //% end
 };
+//% end
 
 struct Scaling {
   const TypeScale* scales;
@@ -107,7 +119,12 @@ struct Scaling {
     Factors f;
     _Pragma("unroll") for (int g = 0; g < kGroups; ++g)
       _Pragma("unroll") for (int c = 0; c < kLaneColumns; ++c) {
+        //% if round_weights
+        const float scale = to_real(from.scale[c][g]);
+        f.scale[c][g] = pack_two(scale, scale, TypeA{});
+        //% else
         f.scale[c][g] = to_real(from.scale[c][g]);
+        //% end
         //% if zero == none
         f.offset[c][g] = offset_of(0);
         //% end
@@ -125,7 +142,14 @@ struct Scaling {
         constexpr int kLeast = kSignedCodes ? -(1 << (kCodeBits - 1)) : 0;
         const int whole = max(kLeast, min(float_to_int(zero), kLeast + (1 << kCodeBits) - 1));
         f.offset[c][g] = offset_of(whole);
+        //% if round_weights
+        // Of the scale as it was rounded: then it is no larger than the weight that it leads to,
+        // nor is its error.
+        const float rest = (float(whole) - zero) * to_real(TypeA{u16(f.scale[c][g])});
+        f.rest[c][g] = pack_two(rest, rest, TypeA{});
+        //% else
         f.rest[c][g] = zero - float(whole);
+        //% end
         //% end
       }
     return f;

@@ -8,6 +8,10 @@
 constexpr int kStepWords = 8 / kPairs;      // of codes, of a row in one step
 constexpr int kReadSteps = 4 / kStepWords;  // that 16 bytes of codes are
 
+//% if round_weights && zero != float
+constexpr u32 kMinusZeros = 0x80008000;  // which leave every number that they are added to
+//% end
+
 /// 16 bytes of either row of a lane.
 using Codes = u32[2][4];
 
@@ -88,6 +92,29 @@ struct CodeLane {
                         stage + line + u32(half * 8 * kCodePitch) + (turn ^ u32(read * 16)));
   }
 
+  //% if round_weights
+  /// The words of step `step` of those that the codes are, times the scales of columns from
+  /// `column` of the lane on in group `group`.
+  __device__ __forceinline__ void decode(u32 (&to)[4], const Codes& codes, int step,
+                                         const Factors& factors, int column, int group) const {
+    _Pragma("unroll") for (int i = 0; i < 4; ++i) {
+      const u32* word = codes[i % 2] + (step * 2 + i / 2) * (kStepWords / 2);
+      const int of = column + i % 2;
+      const Offset& offset = factors.offset[of][group];
+      //% if code_bits == 4
+      const u32 numbers = neighbours(word[0], 0, selector, offset);
+      //% else
+      const u32 numbers = neighbours(word[0], word[1], selector, offset);
+      //% end
+      //% if zero == float
+      to[i] = fma_pairs(numbers, factors.scale[of][group], factors.rest[of][group]);
+      //% else
+      to[i] = fma_pairs(numbers, factors.scale[of][group], kMinusZeros);
+      //% end
+      pin_word(to[i]);
+    }
+  }
+  //% else
   /// The words of step `step` of those that the codes are.
   __device__ __forceinline__ void decode(u32 (&to)[4], const Codes& codes, int step,
                                          const Offset& first, const Offset& second) const {
@@ -102,4 +129,5 @@ struct CodeLane {
       pin_word(to[i]);
     }
   }
+  //% end
 };

@@ -1,11 +1,17 @@
 // A times weights of four or eight bits by the instruction of a warpgroup. The weights are the left
 // operand, from registers, so that D is computed transposed; A's rows are the right one, from
 // shared memory. A stage holds codes as they are stored and A's lines of 64 k. While one warpgroup
+//% if round_weights
+// turns codes into numbers and multiplies these by their scales, in A's type, the tensor cores
+// multiply another's. Sums are of all of k. Expects fragment.h, scaling.h, wgmma.h, consumer.h,
+// tile_scheduler.h.
+//% else
 // turns codes into numbers, the tensor cores multiply another's. The sum of a group starts anew, is
 // scaled in fp32 and added. Expects fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
+//% end
 
 constexpr int kSteps = kDepth / 16;  // instructions of a stage
-//% if whole_column
+//% if whole_column || round_weights
 constexpr int kChain = kSteps;  // of them that add up before their sums are read
 //% else
 constexpr int kChain = kGroupK / 16;  // of them that add up before their sums are read
@@ -28,6 +34,17 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
                               (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
 }
 
+//% if row_groups
+/// Tiles across the columns of D.
+KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
+  //% if gate
+  return (int(args.n) + kColumns - 1) / kColumns;
+  //% else
+  return (int(args.n) + kLeftTile - 1) / kLeftTile;
+  //% end
+}
+
+//% end
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
                           const KilnTensorMap* right) {
@@ -54,8 +71,15 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                   kLeftHint);
       //% end
       _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
+        //% if row_groups && !masked
+        // Rows of the matrix that all groups share; those of the next group are not stored.
+        tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
+                    stage * kDepth + line * 64, work.first_row + work.right * kRightTile, 0,
+                    kRightHint);
+        //% else
         tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
                     stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
+        //% end
       turn.step();
     }
 }
@@ -80,6 +104,71 @@ struct TileScales {
   }
 };
 
+//% if round_weights
+/// The products of `count` stages, of a gate in each stage one factor's and then the other's.
+/// While the last instructions of a stage are on their way, the next one's first words are decoded:
+/// the assembler lets no instruction be on its way from one turn of the loop to the next.
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                          int count, u32 row_offset, int, int lane, const TileScales& scales) {
+  constexpr int kReads = kSteps / kReadSteps;  // of one factor
+  const CodeLane mine = CodeLane::of(row_offset, int(threadIdx.x) & 127);
+  const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
+  int chunk = scales.begin;
+  Fetched fetched;
+  scales.scaling.fetch(fetched, chunk);
+  Codes codes[2];
+  u32 words[kFlight][4];
+  mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+  mine.fetch(codes[0], shared.ring + turn.stage * kStageBytes, 0);
+  Factors factors = scales.scaling.factors(fetched, chunk);
+  scales.scaling.fetch(fetched, ++chunk);
+  _Pragma("unroll") for (int step = 0; step < kReadSteps; ++step)
+    mine.decode(words[step], codes[0], step, factors, 0, 0);
+  _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
+    const u32 stage = shared.ring + turn.stage * kStageBytes;
+    const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
+    const u32 empty = shared.empty + turn.stage * 8;
+    turn.step();
+    pin_all(sums);
+    _Pragma("unroll") for (int at = 0; at < kSubtiles * kSteps; ++at) {
+      const int f = at / kSteps, step = at % kSteps, read = at / kReadSteps;
+      // The next codes come while these are decoded.
+      if (at % kReadSteps == 0 && read + 1 < kSubtiles * kReads) {
+        //% if gate
+        mine.fetch(codes[(read + 1) % 2], stage + (read + 1) / kReads * kFactorBytes,
+                   (read + 1) % kReads);
+        //% else
+        mine.fetch(codes[(read + 1) % 2], stage, read + 1);
+        //% end
+      }
+      if (at % kReadSteps == 0 && read + 1 == kSubtiles * kReads && i + 1 < count) {
+        mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+        mine.fetch(codes[0], shared.ring + turn.stage * kStageBytes, 0);
+      }
+      // The instruction that took these words has ended.
+      if (at >= kFlight) wgmma_wait<kFlight - 1>();
+      u32(&left)[4] = words[at % kFlight];
+      if (at >= kReadSteps)
+        mine.decode(left, codes[read % 2], at % kReadSteps, factors, f * 2, step * 16 / kGroupK);
+      wgmma_fence();
+      wgmma_m64(sums[f], left, right + ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4),
+                i | step);
+      wgmma_commit();
+    }
+    factors = scales.scaling.factors(fetched, chunk);
+    scales.scaling.fetch(fetched, ++chunk);
+    wgmma_wait<kFlight - 1>();
+    mine.decode(words[0], codes[0], 0, factors, 0, 0);
+    //% if code_bits == 4
+    wgmma_wait<kFlight - 2>();
+    mine.decode(words[1], codes[0], 1, factors, 0, 0);
+    //% end
+    wgmma_wait<0>();
+    pin_all(sums);
+    release(empty, lane);
+  }
+}
+//% else
 //% if gate
 KILN_DEVICE void pin_factor(Acc (&sums)[kSums]) {
   _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[r]);
@@ -211,3 +300,4 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[0][r] *= factors.scale[r / 2 % 2][0];
   //% end
 }
+//% end

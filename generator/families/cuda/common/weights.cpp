@@ -33,6 +33,7 @@ void add_weights(Parameters& to, const Gemm& g) {
   v["codes"] = format.kind;
   v["squares"] = value_of(columns > 1);
   v["whole_column"] = value_of(along == 0);
+  v["round_weights"] = value_of(false);
 }
 
 double word_instructions(const Gemm& g) {

@@ -18,16 +18,20 @@ struct CudaWgmmaWeights {
   int stages = 4;
   Sharing sharing = Sharing::tiles;
   int splits = 1;
-  int group = 8;  // rasterization: tiles along n in a band
+  int group = 8;               // rasterization: tiles along n in a band
+  bool round_weights = false;  // times their scales, in A's type; else a group's sum is scaled
   auto operator<=>(const CudaWgmmaWeights&) const = default;
 
   static constexpr auto fields() {
     using C = CudaWgmmaWeights;
-    return std::tuple{
-        Field<C, int>{"tile_m", &C::tile_m},       Field<C, int>{"warpgroups", &C::warpgroups},
-        Field<C, int>{"block_k", &C::block_k},     Field<C, int>{"stages", &C::stages},
-        Field<C, Sharing>{"sharing", &C::sharing}, Field<C, int>{"splits", &C::splits},
-        Field<C, int>{"group", &C::group}};
+    return std::tuple{Field<C, int>{"tile_m", &C::tile_m},
+                      Field<C, int>{"warpgroups", &C::warpgroups},
+                      Field<C, int>{"block_k", &C::block_k},
+                      Field<C, int>{"stages", &C::stages},
+                      Field<C, Sharing>{"sharing", &C::sharing},
+                      Field<C, int>{"splits", &C::splits},
+                      Field<C, int>{"group", &C::group},
+                      Field<C, bool>{"round_weights", &C::round_weights, 1, true}};
   }
 };
 

@@ -5,9 +5,13 @@
 #include <array>
 #include <set>
 
+#include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
+#include "generator/problem/gemm_types.h"
+#include "generator/problem/groups.h"
+#include "generator/problem/spelling.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::wgmma_weights {
@@ -16,7 +20,7 @@ namespace {
 using cuda::wgmma_weights_sizes;
 using cuda::WgmmaWeightsSizes;
 
-constexpr std::array<std::string_view, 30> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 33> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/convert_ptx.h",
                                                   "cuda/common/convert.h",
@@ -33,6 +37,9 @@ constexpr std::array<std::string_view, 30> kFiles{"cuda/common/abi.h",
                                                   "cuda/weights/scaling.h",
                                                   "cuda/wgmma_weights/read_ptx.h",
                                                   "cuda/wgmma_weights/fragment.h",
+                                                  "cuda/common/groups_ptx.h",
+                                                  "cuda/common/group_args.h",
+                                                  "cuda/common/groups.h",
                                                   "cuda/common/tile_scheduler.h",
                                                   "cuda/common/partials_ptx.h",
                                                   "cuda/common/partials.h",
@@ -50,6 +57,10 @@ constexpr std::array<std::string_view, 30> kFiles{"cuda/common/abi.h",
 bool computes(const Gemm& g, const DeviceCaps& d) {
   return has_weights(g) && d.gpu.sm == 90 && d.gpu.arch_specific && g.m >= 1 && g.n >= 1 &&
          g.k >= 1;
+}
+
+bool may_round(const Gemm& g, const DeviceCaps& d) {
+  return g.numerics == Numerics::fast && rounds_weights(g, d);
 }
 
 constexpr FirstRule<CudaWgmmaWeights> kFirst[] = {
@@ -80,10 +91,18 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
        return !gated(g) || g.batch == 1 ||
               (g.epilogue.gate_order == GateOrder::stacked && g.b.batch_stride == 2 * g.n * g.b.ld);
      }},
-    {"zero points are integers, or there are none",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
-       return p.gemm.zero != Zero::floating;
+    {"groups: sharing=tiles, and at most 4096 of them",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
+        const WgmmaWeightsSizes&) {
+       return !grouped(p.gemm) ||
+              (c.sharing == Sharing::tiles && p.gemm.batch <= cuda::kMostGroups);
      }},
+    {"round_weights=1 needs numerics=fast, groups along k and, beside an A of fp16, scales of fp16",
+     [](const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
+        const WgmmaWeightsSizes&) { return !c.round_weights || may_round(p.gemm, d); }},
+    {"zero points are integers, or there are none, or round_weights=1",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
+        const WgmmaWeightsSizes&) { return p.gemm.zero != Zero::floating || c.round_weights; }},
     {"a stage holds whole groups, and at most 128 bytes of a column's codes",
      [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
         const WgmmaWeightsSizes& w) {
@@ -127,6 +146,7 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
 void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
                     const std::function<void(const Config&)>& visit) {
   visit(c);
+  if (grouped(p.gemm)) return;
   const auto w = wgmma_weights_sizes(p, d, c).wgmma;
   const std::int64_t room = std::max(1, d.compute_units);
   if (w.tiles % room != 0 && w.stages_of_k >= 4 && w.tiles < 8 * room) {
@@ -167,21 +187,26 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     if (tile_m > 16 && tile_m / 2 >= g.m) continue;
     for (const int warpgroups : {1, 2, 3}) {
       if (warpgroups > 1 && 32 * warpgroups >= g.n) continue;
-      for (const int group : {8, 16})
-        if (group == 8 || (g.m > tile_m * 8 && g.n > std::int64_t{512} * warpgroups))
-          visit_stages(p, d, {.tile_m = tile_m, .warpgroups = warpgroups, .group = group}, visit);
+      for (const int group : {8, 16}) {
+        if (group == 16 && (g.m <= tile_m * 8 || g.n <= std::int64_t{512} * warpgroups)) continue;
+        CudaWgmmaWeights c{.tile_m = tile_m, .warpgroups = warpgroups, .group = group};
+        visit_stages(p, d, c, visit);
+        c.round_weights = true;
+        if (may_round(g, d)) visit_stages(p, d, c, visit);
+      }
     }
   }
 }
 
-/// The sum of a group, or of a whole column, is scaled, then added. Parts of split-K end with
-/// stages; a launch of its own adds every eighth part first.
-std::string summation(const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
+/// The sum of a group, or of a whole column, is scaled, then added, or weights are rounded first.
+/// Parts of split-K end with stages; a launch of its own adds every eighth part first.
+std::string summation(const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
                       const WgmmaWeightsSizes& w) {
   if (c.sharing == Sharing::stream) return {};
-  const std::string all = w.along == 0
-                              ? "wgmma k16 chain, scaled"
-                              : fmt::format("groups of {}, each wgmma k16 chain, scaled", w.along);
+  const std::string all =
+      c.round_weights ? fmt::format("wgmma k16 chain of weights as {}", name(p.gemm.a.dtype))
+      : w.along == 0  ? "wgmma k16 chain, scaled"
+                      : fmt::format("groups of {}, each wgmma k16 chain, scaled", w.along);
   if (c.sharing == Sharing::tiles) return all;
   return fmt::format("{} parts of {} k{}, each {}", c.splits, c.block_k,
                      c.sharing == Sharing::summed ? " by eights" : "", all);
@@ -203,7 +228,8 @@ constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
         },
     .summation = summation,
     .computes_gates = [](const Gemm&) { return true; },
-    .takes_weights = has_weights};
+    .takes_weights = has_weights,
+    .computes_groups = [](const Gemm& g) { return g.grouping != Grouping::k; }};
 
 }  // namespace
 

@@ -18,6 +18,7 @@ Parameters wgmma_weights_parameters(const Canonical& p, const DeviceCaps& d,
   add("kTilesM", w.factors, "16 columns each, of a warp");
   auto& v = out.values;
   v["weights"] = "1";
+  v["round_weights"] = value_of(c.round_weights);
   // Each stage has scales of its own. Stored proofs name this value.
   v["block_scales"] = "1";
   v["tma_scales"] = "0";

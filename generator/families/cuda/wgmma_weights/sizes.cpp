@@ -11,12 +11,16 @@ namespace {
 /// Registers of a thread that multiplies: sums, those of a group, the words of the instructions on
 /// their way, codes of this read and the next, scales and zero points of two columns as they are
 /// fetched and as they are used, and the rest, more of it with codes of eight bits: a tile of 176
-/// rows in groups of 128 spills 72 bytes.
+/// rows in groups of 128 spills 72 bytes. Where weights are rounded, no group has sums of its own.
 int registers_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
   const Gemm& g = p.gemm;
-  const int sums = w.wgmma.accumulators * (w.factors + (w.along > 0 ? 1 : 0));
+  const bool of_groups = w.along > 0 && !c.round_weights;
+  const int sums = w.wgmma.accumulators * (w.factors + (of_groups ? 1 : 0));
   const int groups = w.along > 0 ? c.block_k / w.along : 1;
-  const int each = g.zero == Zero::none ? 2 : w.code_bits == 4 && g.a.dtype == fp16 ? 5 : 4;
+  const int each = (g.zero == Zero::none                    ? 2
+                    : w.code_bits == 4 && g.a.dtype == fp16 ? 5
+                                                            : 4) +
+                   (g.zero == Zero::floating ? 1 : 0);
   const bool smooth = g.epilogue.activation > Activation::relu || g.epilogue.gate > Gate::relu;
   // Whole columns of fp8 with a gate spill 16 bytes of two warpgroups' threads at 136 rows, with
   // split-K 40 at 120; groups of 128, two of them a stage, with stream-K 180 at 80.

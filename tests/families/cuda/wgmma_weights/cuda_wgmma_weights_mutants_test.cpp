@@ -59,7 +59,100 @@ const Base kSquares{"squares", "sm_90a", "bf16_fp8 N T 22 70 640 group=128x128 g
                                      .sharing = Sharing::summed,
                                      .splits = 2}};
 
+/// Weights that are rounded: two groups a stage, scales of another type, zero points between codes.
+const Base kRounded{
+    "rounded", "sm_90a",
+    "bf16_uint4 N T 45 190 416 group=32 zero=float ldc=192 ldd=192 align=16 numerics=fast",
+    CudaWgmmaWeights{
+        .tile_m = 24, .warpgroups = 2, .block_k = 64, .stages = 2, .round_weights = true}};
+/// The same of a gate, of floats, with split-K.
+const Base kRoundedGate{"rounded_gate", "sm_90a",
+                        "fp16_fp8 N T 22 70 640 group=64 scale_type=fp16 gate=silu align=16 "
+                        "numerics=fast",
+                        CudaWgmmaWeights{.tile_m = 24,
+                                         .warpgroups = 1,
+                                         .block_k = 128,
+                                         .stages = 2,
+                                         .sharing = Sharing::split,
+                                         .splits = 2,
+                                         .round_weights = true}};
+
+/// Groups of rows of one matrix, D by rows through shared memory.
+const Base kRows{"rows", "sm_90a",
+                 "bf16_uint4 N T 90 150 384 groups=5 grouped=rows group=128 zero=int "
+                 "epilogue=bias_col ldc=152 ldd=152 align=16",
+                 CudaWgmmaWeights{.tile_m = 16, .warpgroups = 2, .block_k = 128, .stages = 2}};
+/// Masked groups of a gate, squares, weights that are rounded.
+const Base kMasked{
+    "masked", "sm_90a",
+    "bf16_fp8 N T 40 70 384 groups=4 grouped=masked group=128x128 gate=silu align=16 "
+    "numerics=fast",
+    CudaWgmmaWeights{
+        .tile_m = 16, .warpgroups = 1, .block_k = 128, .stages = 2, .round_weights = true}};
+
 const std::vector<Mutant> kMutants{
+    // Groups of rows.
+    {&kRows, "reads the first group's rows", "work.first_row + work.right * kRightTile, 0",
+     "work.right * kRightTile, 0"},
+    {&kRows, "reads the first group's codes", "work.left * kLeftTile, work.batch,\n",
+     "work.left * kLeftTile, 0,\n"},
+    {&kRows, "scales by the first group's scales", "Scaling::at(args, work.batch, column0",
+     "Scaling::at(args, 0, column0"},
+    {&kRows, "computes the first columns of a group alone",
+     "  return (int(args.n) + kLeftTile - 1) / kLeftTile;\n", "  return 1;\n"},
+    {&kMasked, "reads the first group's rows", "work.right * kRightTile, work.batch, kRightHint",
+     "work.right * kRightTile, 0, kRightHint"},
+    {&kMasked, "reads the first group's factors", "work.batch * 2 + unit % 2", "unit % 2"},
+    {&kMasked, "scales by the first group's scales", "Scaling::at(args, work.batch, column0",
+     "Scaling::at(args, 0, column0"},
+    {&kMasked, "computes the first columns of a group alone",
+     "  return (int(args.n) + kColumns - 1) / kColumns;\n", "  return 1;\n"},
+    // Weights that are rounded.
+    {&kRounded, "scales by the first group of a stage", "step * 16 / kGroupK)", "0)"},
+    {&kRounded, "scales the group's last step by the next one's", "step * 16 / kGroupK)",
+     "(step + 1) * 16 / kGroupK % kGroups)"},
+    {&kRounded, "keeps the scales of the stage before", "fetch(fetched, ++chunk)",
+     "fetch(fetched, chunk++)", 1},
+    {&kRounded, "keeps the first stage's scales",
+     "    factors = scales.scaling.factors(fetched, chunk);\n", "\n"},
+    {&kRounded, "scales the second stage as the first", "fetch(fetched, ++chunk)",
+     "fetch(fetched, chunk++)"},
+    {&kRounded, "scales both rows of a lane alike", "numbers, factors.scale[of][group]",
+     "numbers, factors.scale[column][group]"},
+    {&kRounded, "adds the zero point of the first row", "factors.rest[of][group]",
+     "factors.rest[column][group]"},
+    {&kRounded, "takes one zero point's whole part for both rows", "factors.offset[of][group]",
+     "factors.offset[column][group]"},
+    {&kRounded, "adds what it should subtract", "(float(whole) - zero)", "(zero - float(whole))"},
+    {&kRounded, "does not scale what the zero point is beyond a code",
+     " * to_real(TypeA{u16(f.scale[c][g])})", ""},
+    {&kRounded, "scales one of two weights", "pack_two(scale, scale, TypeA{})",
+     "pack_two(scale, 1.0f, TypeA{})"},
+    {&kRounded, "starts anew in each stage", "i | step)", "step)"},
+    {&kRounded, "decodes over words that are read", "u32(&left)[4] = words[at % kFlight];",
+     "u32(&left)[4] = words[0];"},
+    {&kRoundedGate, "decodes over words of one instruction too many", "wgmma_wait<kFlight - 1>()",
+     "wgmma_wait<kFlight>()"},
+    {&kRounded, "hands a stage back before it is multiplied",
+     "    wgmma_wait<0>();\n    pin_all(sums);\n    release",
+     "    wgmma_wait<1>();\n    pin_all(sums);\n    release"},
+    {&kRounded, "reads the next stage's codes before they are there",
+     "        mbarrier_wait(shared.full + turn.stage * 8, turn.parity);\n", "\n"},
+    {&kRounded, "decodes the first codes again", "    mine.decode(words[1], codes[0], 1, factors",
+     "    mine.decode(words[1], codes[0], 0, factors"},
+    {&kRounded, "decodes the next stage's first words over others",
+     "    wgmma_wait<kFlight - 1>();\n    mine", "    mine"},
+    {&kRounded, "decodes the next stage's second words over others",
+     "    wgmma_wait<kFlight - 2>();\n    mine", "    mine"},
+    {&kRoundedGate, "scales both factors alike", "factors, f * 2, step", "factors, 0, step"},
+    {&kRoundedGate, "multiplies one factor twice", "(read + 1) / kReads * kFactorBytes", "0"},
+    {&kRoundedGate, "adds both factors up", "wgmma_m64(sums[f], left", "wgmma_m64(sums[0], left"},
+    {&kRoundedGate, "has the first group's codes for both factors", "(read + 1) % kReads);", "0);"},
+    {&kRoundedGate, "multiplies the second factor by what follows A",
+     "(step / 4 * kRightTile * 128 + step", "(at / 4 * kRightTile * 128 + step"},
+    {&kRoundedGate, "scales every part as the first", "int chunk = scales.begin;",
+     "int chunk = 0;"},
+    {&kRoundedGate, "adds one to every weight", "0x80008000;  // which", "0x3c003c00;  // which"},
     // Factors of a gate.
     {&kGate, "copies one factor twice", "work.batch * 2 + unit % 2", "work.batch * 2"},
     {&kGate, "copies the first warpgroup's columns twice", "kColumns + unit / 2 * 64", "kColumns"},
@@ -162,8 +255,8 @@ const std::vector<Mutant> kMutants{
 TEST(CudaWgmmaWeightsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(CudaWgmmaWeightsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean(
-      {&kGroups, &kZeros, &kColumns, &kParts, &kFloats, &kMx, &kGate, &kAlternating, &kSquares});
+  test::expect_clean({&kGroups, &kZeros, &kColumns, &kParts, &kFloats, &kMx, &kGate, &kAlternating,
+                      &kSquares, &kRounded, &kRoundedGate, &kRows, &kMasked});
 }
 
 }  // namespace kiln::cuda_wgmma_weights_mutants_test

@@ -75,10 +75,87 @@ TEST(CudaWgmmaWeightsRules, NameWhatIsNotComputed) {
         "bf16_int4 N T 512 64 160 group=32 ldb=176 align=8"})
     EXPECT_THAT(rule(line, "sm_90a", {}), HasSubstr("TMA can address A and B")) << line;
   EXPECT_EQ(rule("bf16_int4 N T 512 64 128 group=128 zero=float align=16", "sm_90a", {}),
-            "zero points are integers, or there are none");
+            "zero points are integers, or there are none, or round_weights=1");
   EXPECT_THAT(rule("bf16_int8 N T 512 64 256 group=128 align=16", "sm_90a",
                    {.tile_m = 64, .block_k = 256, .stages = 2}),
               HasSubstr("at most 128 bytes of a column's codes"));
+}
+
+TEST(CudaWgmmaWeightsRules, GroupsHaveWholeTiles) {
+  const char* rows = "bf16_int4 N T 4096 7168 2048 groups=32 grouped=rows group=128 align=16";
+  EXPECT_EQ(rule(rows, "sm_90a", {}), "");
+  EXPECT_EQ(rule("bf16_int4 N T 512 7168 2048 groups=8 grouped=masked group=128 gate=silu align=16",
+                 "sm_90a", {.tile_m = 64}),
+            "");
+  EXPECT_EQ(rule(rows, "sm_90a", {.sharing = Sharing::split, .splits = 2}),
+            "groups: sharing=tiles, and at most 4096 of them");
+  EXPECT_EQ(
+      rule("bf16_int4 N T 4096 128 128 groups=4097 grouped=rows group=128 align=16", "sm_90a", {}),
+      "groups: sharing=tiles, and at most 4096 of them");
+  const auto space = space_for(parse_gemm(rows).value(), device("sm_90a"));
+  ASSERT_TRUE(space) << space.error().message;
+  int mine = 0;
+  for (const Config& c : space->legal) mine += family_name(c) == CudaWgmmaWeights::kFamily;
+  EXPECT_GT(mine, 10);
+}
+
+TEST(CudaWgmmaWeightsRules, WeightsAreRoundedWhereTheProblemAllowsIt) {
+  const std::string fast = "bf16_int4 N T 512 4096 4096 group=128 align=16 numerics=fast";
+  const CudaWgmmaWeights rounded{.tile_m = 256, .stages = 2, .round_weights = true};
+  EXPECT_EQ(rule(fast.c_str(), "sm_90a", rounded), "");
+  EXPECT_EQ(rule((fast + " zero=float").c_str(), "sm_90a", rounded), "");
+  EXPECT_EQ(rule((fast + " gate=silu").c_str(), "sm_90a",
+                 {.tile_m = 128, .stages = 3, .round_weights = true}),
+            "");
+  EXPECT_EQ(rule(fast.c_str(), "sm_90a", {}), "");
+  const char* refused =
+      "round_weights=1 needs numerics=fast, groups along k and, beside an A of fp16, scales of "
+      "fp16";
+  for (const char* line :
+       {"bf16_int4 N T 512 4096 4096 group=128 align=16",
+        "bf16_int4 N T 512 4096 4096 group=k align=16 numerics=fast",
+        "fp16_int4 N T 512 4096 4096 group=128 align=16 numerics=fast",
+        "fp16_int4 N T 512 4096 4096 group=128 scale_type=bf16 align=16 numerics=fast",
+        "fp16_fp4 N T 512 4096 4096 group=mx32 align=16 numerics=fast"})
+    EXPECT_EQ(rule(line, "sm_90a", rounded), refused) << line;
+  EXPECT_EQ(rule("fp16_int4 N T 512 4096 4096 group=128 scale_type=fp16 align=16 numerics=fast",
+                 "sm_90a", rounded),
+            "");
+  EXPECT_EQ(rule((fast + " zero=float").c_str(), "sm_90a", {}),
+            "zero points are integers, or there are none, or round_weights=1");
+}
+
+/// A key of texts from then on: older ones say nothing of it.
+TEST(CudaWgmmaWeights, TextsNameRoundingWhereThereIsSome) {
+  EXPECT_THAT(text(CudaWgmmaWeights{}), testing::EndsWith(" group=8"));
+  const Config rounded = CudaWgmmaWeights{.round_weights = true};
+  EXPECT_THAT(text(rounded), testing::EndsWith(" group=8 round_weights=1"));
+  EXPECT_EQ(parse_config(text(rounded)).value(), rounded);
+}
+
+/// Many rows are computed by tiles that both kinds of sums leave no registers for, a factor at a
+/// time too.
+TEST(CudaWgmmaWeightsModel, PrefersRoundedWeightsForManyRows) {
+  const auto first = [](const char* line) {
+    const auto space = space_for(parse_gemm(line).value(), device("sm_90a"));
+    double least = 1e30;
+    CudaWgmmaWeights best;
+    for (const Config& c : space->legal)
+      if (const auto* mine = std::get_if<CudaWgmmaWeights>(&c))
+        if (const double ns = predict_ns(space->problem, device("sm_90a"), c); ns < least)
+          least = ns, best = *mine;
+    return best;
+  };
+  const auto rounded = first(
+      "bf16_int4 N T 4096 4096 4096 group=128 scale_type=bf16 align=16 "
+      "numerics=fast");
+  EXPECT_TRUE(rounded.round_weights);
+  EXPECT_GT(rounded.tile_m, 168);
+  const auto gate = first(
+      "bf16_int4 N T 256 14336 4096 group=128 scale_type=bf16 gate=silu "
+      "align=16 numerics=fast");
+  EXPECT_TRUE(gate.round_weights);
+  EXPECT_GT(gate.tile_m, 96);
 }
 
 /// One order for every tile, whatever m is.
@@ -92,6 +169,11 @@ TEST(CudaWgmmaWeights, TilesHaveOneOrder) {
                        {.tile_m = 64, .warpgroups = 1, .block_k = 64}));
   EXPECT_NE(few, order("bf16_int4 N T 128 4096 4096 group=128 align=16", {}));
   EXPECT_NE(few, order("bf16_int4 N T 128 4096 4096 group=k align=16", {}));
+  const std::string rounded =
+      order("bf16_int4 N T 128 4096 4096 group=64 align=16 numerics=fast", {.round_weights = true});
+  EXPECT_EQ(rounded, "wgmma k16 chain of weights as bf16");
+  EXPECT_EQ(rounded, order("bf16_int4 N T 900 4096 4096 group=64 align=16 numerics=fast",
+                           {.tile_m = 256, .block_k = 64, .round_weights = true}));
   EXPECT_NE(few, order("bf16_int4 N T 128 4096 4096 group=64 align=16",
                        {.sharing = Sharing::split, .splits = 2}));
   EXPECT_EQ(order("bf16_int4 N T 128 4096 4096 group=64 align=16", {.sharing = Sharing::stream}),

@@ -37,8 +37,21 @@ Gemm gated_copy(const Gemm& g, RandomGpuGemm& random) {
       .with_gate(static_cast<Gate>(1 + random.below(5)), static_cast<GateOrder>(random.below(2)));
 }
 
+enum class With : std::uint8_t { nothing, gate, groups };
+
+/// With groups of rows of one matrix, or masked ones. TMA sees the factors of a gate as batches, so
+/// that those of two groups lie as far apart as one group's.
+void put_in_groups(Gemm& g, RandomGpuGemm& random) {
+  lay_out(g, random);
+  if (g.grouping == Grouping::rows)
+    for (Matrix* matrix : {&g.a, &g.c, &g.d}) matrix->batch_stride = 0;
+  if (g.epilogue.gate == Gate::none) return;
+  g.epilogue.gate_order = GateOrder::stacked;
+  g.b.batch_stride = 2 * g.n * g.b.ld;
+}
+
 /// k is whole groups; a group that is a whole column may end anywhere.
-Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, bool gate) {
+Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, With with) {
   const int along = scale_block(group).along;
   const auto up_to = [&](std::uint64_t limit) { return 1 + std::int64_t(random.below(limit)); };
   const std::int64_t k = along == 0 ? up_to(700) : along * up_to(700 / std::uint64_t(along));
@@ -48,18 +61,26 @@ Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, 
                .transpose_b()
                .with_weights(row.b, group, group == Scale::mx_32 ? fp32 : scale_type, zero)
                .output(kOutputs[random.below(3)]);
-  if (random.below(4) == 0) g = g.batched(2);
+  if (with == With::groups)
+    g = g.grouped(1 + std::int64_t(random.below(6)),
+                  random.below(2) == 0 ? Grouping::rows : Grouping::masked);
+  else if (random.below(4) == 0)
+    g = g.batched(2);
   if (random.below(3) == 0) {
     g.epilogue.bias = static_cast<Bias>(random.below(3));
     g.epilogue.activation = static_cast<Activation>(random.below(5));
     g.epilogue.residual = random.below(2) == 0;
   }
-  if (gate) g = gated_copy(g, random);
-  lay_out(g, random);
+  if (with == With::gate || (with == With::groups && random.below(3) == 0))
+    g = gated_copy(g, random);
+  if (with == With::groups)
+    put_in_groups(g, random);
+  else
+    lay_out(g, random);
   return g;
 }
 
-void prove_sampled(bool gate) {
+void prove_sampled(With with) {
   constexpr std::size_t kTypes = kWeightTypeRows.size(), kPairs = kTypes * std::size(kGroups);
   const Target target{
       .arch = "sm_90a", .family = "cuda_wgmma_weights", .configs = int(kPairs), .largest = 300};
@@ -70,12 +91,66 @@ void prove_sampled(bool gate) {
     const TypeRow& row = kWeightTypeRows[type];
     const bool other = kGroups[group] == Scale::mx_32 && !is_mx_element(row.b);
     return problem(random, row, other ? Scale::line_32 : kGroups[group],
-                   code_format(row.b)->has_zero_points() ? zero : Zero::none, gate);
+                   code_format(row.b)->has_zero_points() ? zero : Zero::none, with);
   });
 }
 
-TEST(EmulatedWgmmaWeights, SampledConfigsAreRight) { prove_sampled(false); }
+/// Where weights are rounded: groups along k alone, zero points of every kind.
+Gemm fast_problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, With with) {
+  Gemm g = problem(random, row, group, zero, with).with_numerics(Numerics::fast);
+  if (row.a == fp16) g.scale_type = fp16;
+  return g;
+}
 
-TEST(EmulatedWgmmaWeights, GatedConfigsAreRight) { prove_sampled(true); }
+void prove_rounded(With with) {
+  constexpr Scale kAlong[] = {Scale::line_32, Scale::line_64, Scale::line_128, Scale::square_128,
+                              Scale::mx_32};
+  constexpr std::size_t kTypes = kWeightTypeRows.size();
+  const Target target{.arch = "sm_90a",
+                      .family = "cuda_wgmma_weights",
+                      .configs = int(kTypes * std::size(kAlong)),
+                      .largest = 300};
+  std::size_t turn = 0;
+  const auto draw = [&](RandomGpuGemm& random) {
+    const TypeRow& row = kWeightTypeRows[turn % kTypes];
+    const Scale group = kAlong[turn / kTypes % std::size(kAlong)];
+    const auto zero = static_cast<Zero>(turn++ % 3);
+    const bool other = group == Scale::mx_32 && (!is_mx_element(row.b) || row.a == fp16);
+    return fast_problem(random, row, other ? Scale::line_32 : group,
+                        code_format(row.b)->has_zero_points() ? zero : Zero::none, with);
+  };
+  test::prove(target, draw, [](const Gemm&, const Config& config) {
+    return std::get<CudaWgmmaWeights>(config).round_weights;
+  });
+}
+
+TEST(EmulatedWgmmaWeights, RoundedConfigsAreRight) { prove_rounded(With::nothing); }
+
+TEST(EmulatedWgmmaWeights, RoundedGatesAreRight) { prove_rounded(With::gate); }
+
+TEST(EmulatedWgmmaWeights, RoundedGroupsAreRight) { prove_rounded(With::groups); }
+
+/// Where nothing may be rounded, verification refuses what rounds.
+TEST(EmulatedWgmmaWeights, RoundedWeightsAreNoIeeeOnes) {
+  const DeviceCaps device = caps_named("sm_90a").value();
+  const Config config = CudaWgmmaWeights{
+      .tile_m = 48, .warpgroups = 1, .block_k = 128, .stages = 2, .round_weights = true};
+  for (const char* line : {"bf16_int4 N T 48 64 512 group=128 out=fp32 align=16",
+                           "fp16_int8 N T 48 64 512 group=64 scale_type=fp16 zero=float out=fp32 "
+                           "align=16"}) {
+    const Gemm ieee = parse_gemm(line).value(), fast = ieee.with_numerics(Numerics::fast);
+    const auto kernel = test::emulated_kernel(fast, device, config);
+    ASSERT_TRUE(kernel) << kernel.error().message;
+    const Verdict right = test::verify_emulated(fast, *kernel, 0);
+    EXPECT_TRUE(right) << line << ": " << right.error().detail;
+    EXPECT_FALSE(test::verify_emulated(ieee, *kernel, 0)) << line;
+  }
+}
+
+TEST(EmulatedWgmmaWeights, SampledConfigsAreRight) { prove_sampled(With::nothing); }
+
+TEST(EmulatedWgmmaWeights, GatedConfigsAreRight) { prove_sampled(With::gate); }
+
+TEST(EmulatedWgmmaWeights, GroupedConfigsAreRight) { prove_sampled(With::groups); }
 
 }  // namespace kiln::emulated_wgmma_weights_test
