@@ -353,8 +353,10 @@ Result<MachineLimits> measure_limits(const DeviceCaps& device) {
   const std::int64_t least = std::int64_t{threads} * (64 << 10);
   const std::int64_t in_l3 =
       std::clamp(4 * threads * device.l2_bytes, least, std::max(device.l3_bytes / 2, least));
+  // About as much as the sets of operands of a race (rotation_sets): a guest may be told of less L3
+  // than its host has.
   const std::int64_t in_dram =
-      std::clamp<std::int64_t>(2 * device.l3_bytes, 256 << 20, std::int64_t{1} << 30);
+      std::clamp<std::int64_t>(4 * device.l3_bytes, 64 << 20, std::int64_t{1} << 30);
   const Result<double> l3 = read_bandwidth(in_l3, threads);
   if (!l3) return tl::unexpected(l3.error());
   const Result<double> dram = read_bandwidth(in_dram, threads);

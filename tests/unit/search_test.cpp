@@ -193,7 +193,7 @@ TEST_F(SearchTest, FailuresTeachButDoNotStopIt) {
   FakeBench bench(cost, 120);
   bench.fault = [](const Config& c, Round) -> std::optional<Failure> {
     const auto* packed = std::get_if<HostPacked>(&c);
-    if (packed && packed->pack_a) return Failure{Failure::Kind::crashed, "SIGILL"};
+    if (packed && packed->inner == Inner::columns) return Failure{Failure::Kind::crashed, "SIGILL"};
     return std::nullopt;
   };
   const SearchResult result = search(input_, bench).value();

@@ -80,13 +80,21 @@ Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, 
   return g;
 }
 
+/// Plain products meet every type beside every kind of scales; gates and groups, which share that
+/// code, every type twice.
+int configs_of(With with, std::size_t kinds) {
+  return int(kWeightTypeRows.size() * (with == With::nothing ? kinds : 2));
+}
+
 void prove_sampled(With with) {
   constexpr std::size_t kTypes = kWeightTypeRows.size(), kPairs = kTypes * std::size(kGroups);
-  const Target target{
-      .arch = "sm_90a", .family = "cuda_wgmma_weights", .configs = int(kPairs), .largest = 300};
+  const Target target{.arch = "sm_90a",
+                      .family = "cuda_wgmma_weights",
+                      .configs = configs_of(with, std::size(kGroups)),
+                      .largest = 300};
   std::size_t turn = 0;
   test::prove(target, [&](RandomGpuGemm& random) {
-    const std::size_t type = turn % kTypes, group = turn / kTypes % std::size(kGroups);
+    const std::size_t type = turn % kTypes, group = (turn / kTypes + type) % std::size(kGroups);
     const Zero zero = (type + group + turn++ / kPairs) % 2 == 0 ? Zero::none : Zero::integer;
     const TypeRow& row = kWeightTypeRows[type];
     const bool other = kGroups[group] == Scale::mx_32 && !is_mx_element(row.b);
@@ -108,12 +116,13 @@ void prove_rounded(With with) {
   constexpr std::size_t kTypes = kWeightTypeRows.size();
   const Target target{.arch = "sm_90a",
                       .family = "cuda_wgmma_weights",
-                      .configs = int(kTypes * std::size(kAlong)),
+                      .configs = configs_of(with, std::size(kAlong)),
                       .largest = 300};
   std::size_t turn = 0;
   const auto draw = [&](RandomGpuGemm& random) {
-    const TypeRow& row = kWeightTypeRows[turn % kTypes];
-    const Scale group = kAlong[turn / kTypes % std::size(kAlong)];
+    const std::size_t type = turn % kTypes;
+    const TypeRow& row = kWeightTypeRows[type];
+    const Scale group = kAlong[(turn / kTypes + type) % std::size(kAlong)];
     const auto zero = static_cast<Zero>(turn++ % 3);
     const bool other = group == Scale::mx_32 && (!is_mx_element(row.b) || row.a == fp16);
     return fast_problem(random, row, other ? Scale::line_32 : group,
