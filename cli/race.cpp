@@ -23,8 +23,7 @@ class Commentary {
     options.on_machine = [](const MachineLine& m) {
       fmt::print(stderr,
                  "{} threads: fp32 {:.0f} GFLOP/s, fp64 {:.0f}, bf16 {:.0f}, int8 {:.0f}; GB/s "
-                 "read: L1 {:.0f}, "
-                 "L2 {:.0f}, L3 {:.0f}, memory {:.0f}\n",
+                 "read: L1 {:.0f}, L2 {:.0f}, L3 {:.0f}, memory {:.0f}\n",
                  m.threads, m.limits.fp32_flops * 1e-9, m.limits.fp64_flops * 1e-9,
                  m.limits.bf16_flops * 1e-9, m.limits.int8_flops * 1e-9, m.limits.l1_read * 1e-9,
                  m.limits.l2_read * 1e-9, m.limits.l3_read * 1e-9, m.limits.dram_read * 1e-9);

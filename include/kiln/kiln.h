@@ -155,8 +155,7 @@ typedef enum kiln_numerics {
                                elements of k */
   KILN_NUMERICS_FAST = 1, /**< 8-bit floats may be summed along all of k in the few bits of a tensor
                                core's accumulator, as with CUBLASLT_MATMUL_DESC_FAST_ACCUM; scales
-                             of weights, and weights times their scales, may be rounded to A's dtype
-                               */
+                               of weights, and weights times these, may be rounded to A's dtype */
   KILN_NUMERICS_TENSOR = 2 /**< fp32 may be multiplied by tensor cores in parts of half precision,
                                 each line scaled by a power of two: errors of fp32's size, but an
                                 element below 2^-29 of the largest of its line keeps 2^-51 of that

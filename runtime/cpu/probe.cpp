@@ -284,13 +284,18 @@ Result<double> cache_bandwidth(std::int64_t bytes, int threads) {
   const ReadLoop loop = widest_reads();
   // 0.1 ms a sample at 50 GB/s; the fastest of a hundred counts, as a peak does.
   const std::int64_t rounds = std::max<std::int64_t>(1, 5'000'000 / size);
+  constexpr double kNoMemory = -1;
+  // 0: a thread that the system did not give.
   std::vector<double> speeds(static_cast<std::size_t>(std::max(threads, 1)));
   parallel(threads, [&](int thread, int) {
     const std::unique_ptr<std::byte, decltype(&std::free)> own(
         static_cast<std::byte*>(
             std::aligned_alloc(4096, static_cast<std::size_t>((size + 4095) / 4096 * 4096))),
         &std::free);
-    if (own == nullptr) return;
+    if (own == nullptr) {
+      speeds[static_cast<std::size_t>(thread)] = kNoMemory;
+      return;
+    }
     std::memset(own.get(), 1, static_cast<std::size_t>(size));
     double fastest = 0;
     volatile double sink = 0;
@@ -303,7 +308,7 @@ Result<double> cache_bandwidth(std::int64_t bytes, int threads) {
     static_cast<void>(sink);
     speeds[static_cast<std::size_t>(thread)] = fastest;
   });
-  if (*std::min_element(speeds.begin(), speeds.end()) == 0)
+  if (*std::min_element(speeds.begin(), speeds.end()) == kNoMemory)
     return fail(ErrorCode::device, fmt::format("buffer of {} bytes: no memory", size));
   return std::accumulate(speeds.begin(), speeds.end(), 0.0);
 }

@@ -216,9 +216,9 @@ double late_ns(const Share& s) {
   return ns;
 }
 
-/// What packing an element into panels of `bytes` costs of what it costs where they outgrow L2: it
-/// is bound by where its stores go (with all else of this model fitted to 9000 measurements of 55
-/// products on Zen 5, fp32, bf16 and bytes, 1 to 4000 rows).
+/// The share of kPackAlong or kPackAcross that a unit takes, by the bytes of a block's panels:
+/// packing is bound by where its stores go. Fitted together with the shares in predict_packed to
+/// some 8000 measurements of 55 products (Zen 5, all types, 1 to 3880 rows).
 double by_panel(const Share& s, double bytes) {
   return std::clamp(0.25 + 0.45 * std::log2(bytes / s.d.l1_bytes), 0.6, 0.85);
 }

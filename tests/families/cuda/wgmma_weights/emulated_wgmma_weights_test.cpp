@@ -80,17 +80,17 @@ Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, 
   return g;
 }
 
-/// Plain products meet every type beside every kind of scales; gates and groups, which share that
-/// code, every type twice.
-int configs_of(With with, std::size_t kinds) {
-  return int(kWeightTypeRows.size() * (with == With::nothing ? kinds : 2));
+/// Every type beside every kind of scales, or, where the code of another test is met again, every
+/// type beside two of them.
+int configs_of(std::size_t kinds, bool again) {
+  return int(kWeightTypeRows.size() * (again ? 2 : kinds));
 }
 
 void prove_sampled(With with) {
   constexpr std::size_t kTypes = kWeightTypeRows.size(), kPairs = kTypes * std::size(kGroups);
   const Target target{.arch = "sm_90a",
                       .family = "cuda_wgmma_weights",
-                      .configs = configs_of(with, std::size(kGroups)),
+                      .configs = configs_of(std::size(kGroups), with == With::groups),
                       .largest = 300};
   std::size_t turn = 0;
   test::prove(target, [&](RandomGpuGemm& random) {
@@ -116,7 +116,7 @@ void prove_rounded(With with) {
   constexpr std::size_t kTypes = kWeightTypeRows.size();
   const Target target{.arch = "sm_90a",
                       .family = "cuda_wgmma_weights",
-                      .configs = configs_of(with, std::size(kAlong)),
+                      .configs = configs_of(std::size(kAlong), with != With::nothing),
                       .largest = 300};
   std::size_t turn = 0;
   const auto draw = [&](RandomGpuGemm& random) {
