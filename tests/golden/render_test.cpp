@@ -369,8 +369,8 @@ const Case kCases[] = {
      "cuda/wgmma_weights/fragment.h"},
     {"cuda_wgmma_weights_rounded", "sm_90a", 132,
      "bf16_int4 N T 512 4096 4096 group=128 scale_type=bf16 align=16 numerics=fast",
-     "cuda_wgmma_weights tile_m=256 warpgroups=2 block_k=128 stages=2 sharing=tiles splits=1 "
-     "group=8 round_weights=1",
+     "cuda_wgmma_weights tile_m=256 warpgroups=2 block_k=64 stages=5 sharing=tiles splits=1 "
+     "group=8 round_weights=1 turn=2",
      "cuda/weights/scaling.h cuda/wgmma_weights/fragment.h cuda/wgmma_weights/multiply.cu"},
     {"cuda_wgmma_weights_rounded_gate", "sm_90a", 132,
      "fp16_uint4 N T 512 4096 4096 group=64 zero=float scale_type=fp16 gate=silu align=16 "

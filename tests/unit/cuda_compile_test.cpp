@@ -264,10 +264,14 @@ TEST(CudaCompileWeights, LargestTilesDoNotSpill) {
     std::vector<Config> all;
     for (const int warpgroups : {1, 2, 3})
       for (int tile_m = 256; tile_m >= 8; tile_m -= 8) {
-        const CudaWgmmaWeights c{.tile_m = tile_m,
-                                 .warpgroups = warpgroups,
-                                 .stages = 2,
-                                 .round_weights = problem.gemm.numerics == Numerics::fast};
+        CudaWgmmaWeights c{.tile_m = tile_m, .warpgroups = warpgroups, .stages = 2};
+        if (problem.gemm.numerics == Numerics::fast)
+          c = {.tile_m = tile_m,
+               .warpgroups = warpgroups,
+               .block_k = 64,
+               .stages = 3,
+               .round_weights = true,
+               .turn = 2};
         if (!broken_rule(problem, device, c).empty()) continue;
         all.emplace_back(c);
         break;

@@ -3,17 +3,22 @@
 // shared memory. A stage holds codes as they are stored and A's lines of 64 k. While one warpgroup
 //% if round_weights
 // turns codes into numbers and multiplies these by their scales, in A's type, the tensor cores
-// multiply another's. Sums are of all of k. Expects fragment.h, scaling.h, wgmma.h, consumer.h,
-// tile_scheduler.h.
+// multiply another's. Sums are of all of k, which is divided by turns of kTurn stages. Expects
+// fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
 //% else
 // turns codes into numbers, the tensor cores multiply another's. The sum of a group starts anew, is
 // scaled in fp32 and added. Expects fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
 //% end
 
 constexpr int kSteps = kDepth / 16;  // instructions of a stage
-//% if whole_column || round_weights
+//% if round_weights
+constexpr int kTurn = kDecodeK / kDepth;  // stages whose instructions follow one another
+constexpr int kChain = kSteps;            // instructions that add up before their sums are read
+//% end
+//% if whole_column && !round_weights
 constexpr int kChain = kSteps;  // of them that add up before their sums are read
-//% else
+//% end
+//% if !whole_column && !round_weights
 constexpr int kChain = kGroupK / 16;  // of them that add up before their sums are read
 //% end
 constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
@@ -31,7 +36,11 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
   return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
   //% end
                               (int(args.m) + kRightTile - 1) / kRightTile,
+                              //% if round_weights
+                              (int(args.k) + kDecodeK - 1) / kDecodeK, int(args.batch), rank);
+                              //% else
                               (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+                              //% end
 }
 
 //% if row_groups
@@ -55,11 +64,19 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   wait_for_previous_grid();
   let_next_grid_start();
   for (; more; more = scheduler.take(work))
+    //% if round_weights
+    for (int i = 0; i < work.count * kTurn; ++i) {
+    //% else
     for (int i = 0; i < work.count; ++i) {
+    //% end
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;
       const u32 to = shared.ring + turn.stage * kStageBytes;
+      //% if round_weights
+      const int stage = work.begin * kTurn + i;
+      //% else
       const int stage = work.begin + i;
+      //% end
       mbarrier_expect(barrier, kStageBytes);
       //% if gate
       // The map counts factors as batches.
@@ -105,12 +122,19 @@ struct TileScales {
 };
 
 //% if round_weights
-/// The products of `count` stages, of a gate in each stage one factor's and then the other's.
-/// While the last instructions of a stage are on their way, the next one's first words are decoded:
-/// the assembler lets no instruction be on its way from one turn of the loop to the next.
+//% if gate
+/// The products of `count` turns, in each of them those of one factor and then those of the other:
+/// instructions that add to other sums than the one before begin some 170 cycles late. While the
+/// last ones of a turn are on their way, the next turn's first words are decoded: the assembler lets
+/// no instruction be on its way from one turn of the loop to the next.
+//% else
+/// The products of `count` turns. While the last instructions of a turn are on their way, the next
+/// one's first words are decoded: the assembler lets no instruction be on its way from one turn of
+/// the loop to the next.
+//% end
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
                           int count, u32 row_offset, int, int lane, const TileScales& scales) {
-  constexpr int kReads = kSteps / kReadSteps;  // of one factor
+  constexpr int kFactorSteps = kTurn * kSteps, kAll = kSubtiles * kFactorSteps;  // of a turn
   const CodeLane mine = CodeLane::of(row_offset, int(threadIdx.x) & 127);
   const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
   int chunk = scales.begin;
@@ -125,34 +149,45 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   _Pragma("unroll") for (int step = 0; step < kReadSteps; ++step)
     mine.decode(words[step], codes[0], step, factors, 0, 0);
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
-    const u32 stage = shared.ring + turn.stage * kStageBytes;
-    const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
-    const u32 empty = shared.empty + turn.stage * 8;
-    turn.step();
+    int place[kTurn];  // of its stages in the ring
     pin_all(sums);
-    _Pragma("unroll") for (int at = 0; at < kSubtiles * kSteps; ++at) {
-      const int f = at / kSteps, step = at % kSteps, read = at / kReadSteps;
+    _Pragma("unroll") for (int at = 0; at < kAll; ++at) {
+      const int f = at / kFactorSteps, of_factor = at % kFactorSteps;
+      const int stage = of_factor / kSteps, step = of_factor % kSteps;
+      if (f == 0 && step == 0) {
+        place[stage] = turn.stage;
+        turn.step();
+      }
       // The next codes come while these are decoded.
-      if (at % kReadSteps == 0 && read + 1 < kSubtiles * kReads) {
-        //% if gate
-        mine.fetch(codes[(read + 1) % 2], stage + (read + 1) / kReads * kFactorBytes,
-                   (read + 1) % kReads);
-        //% else
-        mine.fetch(codes[(read + 1) % 2], stage, read + 1);
-        //% end
-      }
-      if (at % kReadSteps == 0 && read + 1 == kSubtiles * kReads && i + 1 < count) {
+      const int next = (at / kReadSteps + 1) * kReadSteps;
+      const bool enters = next % kSteps == 0 && (next < kFactorSteps || next == kAll);
+      if (at % kReadSteps == 0 && enters && (next < kAll || i + 1 < count)) {
         mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
-        mine.fetch(codes[0], shared.ring + turn.stage * kStageBytes, 0);
+        mine.fetch(codes[next / kReadSteps % 2], shared.ring + turn.stage * kStageBytes, 0);
       }
-      // The instruction that took these words has ended.
+      if (at % kReadSteps == 0 && !enters)
+        mine.fetch(codes[next / kReadSteps % 2],
+                   //% if gate
+                   shared.ring + place[next % kFactorSteps / kSteps] * kStageBytes +
+                       next / kFactorSteps * kFactorBytes,
+                   //% else
+                   shared.ring + place[next % kFactorSteps / kSteps] * kStageBytes,
+                   //% end
+                   next % kSteps / kReadSteps);
+      // The instruction that took these words has ended, and with its last one a stage.
       if (at >= kFlight) wgmma_wait<kFlight - 1>();
+      const int ended = at - kFlight - (kAll - kFactorSteps);  // of the last factor
+      if (ended >= 0 && ended % kSteps == kSteps - 1)
+        release(shared.empty + place[ended / kSteps] * 8, lane);
       u32(&left)[4] = words[at % kFlight];
       if (at >= kReadSteps)
-        mine.decode(left, codes[read % 2], at % kReadSteps, factors, f * 2, step * 16 / kGroupK);
+        mine.decode(left, codes[at / kReadSteps % 2], at % kReadSteps, factors, f * 2,
+                    of_factor * 16 / kGroupK);
       wgmma_fence();
-      wgmma_m64(sums[f], left, right + ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4),
-                i | step);
+      wgmma_m64(sums[f], left,
+                right0 + u64(place[stage]) * (kStageBytes >> 4) +
+                    ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4),
+                i | of_factor);
       wgmma_commit();
     }
     factors = scales.scaling.factors(fetched, chunk);
@@ -165,7 +200,7 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     //% end
     wgmma_wait<0>();
     pin_all(sums);
-    release(empty, lane);
+    release(shared.empty + place[kTurn - 1] * 8, lane);
   }
 }
 //% else

@@ -20,6 +20,7 @@ struct CudaWgmmaWeights {
   int splits = 1;
   int group = 8;               // rasterization: tiles along n in a band
   bool round_weights = false;  // times their scales, in A's type; else a group's sum is scaled
+  int turn = 1;                // stages whose instructions follow one another; k is cut by turns
   auto operator<=>(const CudaWgmmaWeights&) const = default;
 
   static constexpr auto fields() {
@@ -31,7 +32,8 @@ struct CudaWgmmaWeights {
                       Field<C, Sharing>{"sharing", &C::sharing},
                       Field<C, int>{"splits", &C::splits},
                       Field<C, int>{"group", &C::group},
-                      Field<C, bool>{"round_weights", &C::round_weights, 1, true}};
+                      Field<C, bool>{"round_weights", &C::round_weights, 1, true},
+                      Field<C, int>{"turn", &C::turn, 4, true}};
   }
 };
 

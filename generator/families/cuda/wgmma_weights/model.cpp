@@ -18,9 +18,9 @@ double decode_instructions(const Canonical& p, const CudaWgmmaWeights& c,
   return 4 * pair + (w.code_bits == 4 ? 2 : 4) + 6;
 }
 
-/// Where a warpgroup waits for its instructions in a stage: how often, and how many instructions
+/// Where a warpgroup waits for its instructions in a turn: how often, and how many instructions
 /// follow before the next one of the tensor cores. The sums of a group are scaled, and codes are
-/// decoded. Where weights are rounded, the words of the next stage are there.
+/// decoded. Where weights are rounded, the words of the next turn are there.
 struct Waits {
   double count, instructions;
 };
@@ -32,25 +32,28 @@ Waits waits_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeights
   return {w.factors * c.block_k / double(w.along), w.wgmma.accumulators + 12.0 + decode};
 }
 
-/// Cycles of one stage: the instructions of all warpgroups, which share the tensor cores; what
+/// Cycles of one turn: the instructions of all warpgroups, which share the tensor cores; what
 /// decoding and scaling take of the schedulers; what shared memory moves; what L2 gives, and when a
 /// place of the ring is filled again. Warpgroups wait together, for the same stages: the tensor
 /// cores rest meanwhile. (Counted so, 512 rows of int4 in groups of 128 take 1.3 times what their
 /// instructions do; 1.34 was measured on an H200.)
-double stage_cycles(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
-  const double steps = w.factors * c.block_k / 16.0, warpgroups = c.warpgroups;
+double turn_cycles(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
+  const double depth = double(c.block_k) * c.turn;
+  const double steps = w.factors * depth / 16.0, warpgroups = c.warpgroups;
   const double decode = decode_instructions(p, c, w);
   const double multiply = steps * std::max({c.tile_m / 2.0, 57.0, decode / warpgroups});
   const Waits waits = waits_of(p, c, w);
   const double idle = waits.count * (warpgroups * waits.instructions + 60) + 40;
   // Of a column's scale two conversions or three.
-  const double groups = w.factors * (w.along == 0 ? 0 : c.block_k / double(w.along));
+  const double groups = w.factors * (w.along == 0 ? 0 : depth / double(w.along));
   // A warp has a scheduler for itself among its warpgroup's.
   const double issue = steps * decode + waits.count * waits.instructions + groups * 6 + 40;
-  const double read = warpgroups * (steps * c.tile_m * 32 + 64.0 * w.factors * w.code_pitch);
-  const double moved = (read + double(w.wgmma.stage_bytes)) / 128;
-  const double copied = double(w.wgmma.stage_bytes) / 73;
-  const double filled = (copied + 900) / std::max(1, c.stages - 1);
+  const double stage_bytes = double(w.wgmma.stage_bytes);
+  const double read =
+      warpgroups * (steps * c.tile_m * 32 + 64.0 * w.factors * w.code_pitch * c.turn);
+  const double moved = (read + stage_bytes * c.turn) / 128;
+  const double copied = stage_bytes * c.turn / 73;
+  const double filled = c.turn * (stage_bytes / 73 + 900) / std::max(1, c.stages - 1);
   return std::max({warpgroups * multiply + idle, warpgroups * issue, moved, copied, filled}) + 15;
 }
 
@@ -79,7 +82,7 @@ double wgmma_weights_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmma
   const double per_block = computed_tiles(g, c, w) * c.splits / w.wgmma.clusters;
   const double rounds = c.sharing == Sharing::stream ? per_block + 0.1 : std::ceil(per_block);
   const double finish = tile * 0.044 * size_of(g.d.dtype) / 2 / c.warpgroups + 650;
-  const double cycles = rounds * double(w.wgmma.stages_of_k) / c.splits * stage_cycles(p, c, w) +
+  const double cycles = rounds * double(w.wgmma.stages_of_k) / c.splits * turn_cycles(p, c, w) +
                         (rounds - 1) * 1.1 * finish;
   double after = finish / ghz;
   if (c.sharing == Sharing::summed) {

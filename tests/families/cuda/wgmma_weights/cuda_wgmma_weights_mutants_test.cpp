@@ -59,23 +59,29 @@ const Base kSquares{"squares", "sm_90a", "bf16_fp8 N T 22 70 640 group=128x128 g
                                      .sharing = Sharing::summed,
                                      .splits = 2}};
 
-/// Weights that are rounded: two groups a stage, scales of another type, zero points between codes.
+/// Weights that are rounded: turns of two stages, two groups a stage, scales of another type, zero
+/// points between codes.
 const Base kRounded{
     "rounded", "sm_90a",
     "bf16_uint4 N T 45 190 416 group=32 zero=float ldc=192 ldd=192 align=16 numerics=fast",
-    CudaWgmmaWeights{
-        .tile_m = 24, .warpgroups = 2, .block_k = 64, .stages = 2, .round_weights = true}};
-/// The same of a gate, of floats, with split-K.
+    CudaWgmmaWeights{.tile_m = 24,
+                     .warpgroups = 2,
+                     .block_k = 64,
+                     .stages = 3,
+                     .round_weights = true,
+                     .turn = 2}};
+/// The same of a gate, of floats, with split-K; a group is two stages.
 const Base kRoundedGate{"rounded_gate", "sm_90a",
-                        "fp16_fp8 N T 22 70 640 group=64 scale_type=fp16 gate=silu align=16 "
+                        "fp16_fp8 N T 22 70 640 group=128 scale_type=fp16 gate=silu align=16 "
                         "numerics=fast",
                         CudaWgmmaWeights{.tile_m = 24,
                                          .warpgroups = 1,
-                                         .block_k = 128,
-                                         .stages = 2,
+                                         .block_k = 64,
+                                         .stages = 4,
                                          .sharing = Sharing::split,
                                          .splits = 2,
-                                         .round_weights = true}};
+                                         .round_weights = true,
+                                         .turn = 2}};
 
 /// Groups of rows of one matrix, D by rows through shared memory.
 const Base kRows{"rows", "sm_90a",
@@ -128,7 +134,7 @@ const std::vector<Mutant> kMutants{
      " * to_real(TypeA{u16(f.scale[c][g])})", ""},
     {&kRounded, "scales one of two weights", "pack_two(scale, scale, TypeA{})",
      "pack_two(scale, 1.0f, TypeA{})"},
-    {&kRounded, "starts anew in each stage", "i | step)", "step)"},
+    {&kRounded, "starts anew in each turn", "i | of_factor)", "of_factor)"},
     {&kRounded, "decodes over words that are read", "u32(&left)[4] = words[at % kFlight];",
      "u32(&left)[4] = words[0];"},
     {&kRoundedGate, "decodes over words of one instruction too many", "wgmma_wait<kFlight - 1>()",
@@ -136,6 +142,14 @@ const std::vector<Mutant> kMutants{
     {&kRounded, "hands a stage back before it is multiplied",
      "    wgmma_wait<0>();\n    pin_all(sums);\n    release",
      "    wgmma_wait<1>();\n    pin_all(sums);\n    release"},
+    {&kRounded, "hands the first stage of a turn back before it is multiplied",
+     "at - kFlight - (kAll - kFactorSteps)", "at - (kAll - kFactorSteps)"},
+    {&kRounded, "takes the first group's scale for all of a turn", "of_factor * 16 / kGroupK", "0"},
+    {&kRoundedGate, "hands the second stage back for the first", "place[ended / kSteps] * 8",
+     "place[1] * 8"},
+    {&kRounded, "copies the first half of k", "work.count * kTurn", "work.count"},
+    {&kRoundedGate, "copies a part's stages from within another's", "work.begin * kTurn + i",
+     "work.begin + i"},
     {&kRounded, "reads the next stage's codes before they are there",
      "        mbarrier_wait(shared.full + turn.stage * 8, turn.parity);\n", "\n"},
     {&kRounded, "decodes the first codes again", "    mine.decode(words[1], codes[0], 1, factors",
@@ -144,10 +158,11 @@ const std::vector<Mutant> kMutants{
      "    wgmma_wait<kFlight - 1>();\n    mine", "    mine"},
     {&kRounded, "decodes the next stage's second words over others",
      "    wgmma_wait<kFlight - 2>();\n    mine", "    mine"},
-    {&kRoundedGate, "scales both factors alike", "factors, f * 2, step", "factors, 0, step"},
-    {&kRoundedGate, "multiplies one factor twice", "(read + 1) / kReads * kFactorBytes", "0"},
+    {&kRoundedGate, "scales both factors alike", "factors, f * 2,\n", "factors, 0,\n"},
+    {&kRoundedGate, "multiplies one factor twice", "next / kFactorSteps * kFactorBytes", "0"},
     {&kRoundedGate, "adds both factors up", "wgmma_m64(sums[f], left", "wgmma_m64(sums[0], left"},
-    {&kRoundedGate, "has the first group's codes for both factors", "(read + 1) % kReads);", "0);"},
+    {&kRoundedGate, "has the first group's codes for both factors", "next % kSteps / kReadSteps);",
+     "0);"},
     {&kRoundedGate, "multiplies the second factor by what follows A",
      "(step / 4 * kRightTile * 128 + step", "(at / 4 * kRightTile * 128 + step"},
     {&kRoundedGate, "scales every part as the first", "int chunk = scales.begin;",
@@ -204,7 +219,7 @@ const std::vector<Mutant> kMutants{
     {&kGroups, "waits for what was not committed", "    wgmma_commit();\n", "\n"},
     {&kGroups, "adds a group to the one before", "before = step % kChain;", "before = 1;"},
     {&kZeros, "starts anew within a group", "before = step % kChain;", "before = 0;"},
-    {&kColumns, "starts anew in each stage", "before = accumulate | step;", "before = step;"},
+    {&kColumns, "starts anew in each turn", "before = accumulate | step;", "before = step;"},
     {&kGroups, "multiplies the first 64 of k twice", "(step / 4 * kRightTile * 128 + step",
      "(step"},
     {&kGroups, "multiplies one step of A", "step % 4 * 32) >> 4)", "0) >> 4)"},

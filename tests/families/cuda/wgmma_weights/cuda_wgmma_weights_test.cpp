@@ -125,6 +125,23 @@ TEST(CudaWgmmaWeightsRules, WeightsAreRoundedWhereTheProblemAllowsIt) {
             "zero points are integers, or there are none, or round_weights=1");
 }
 
+/// Groups end with turns, whose stages need not hold them; the ring holds more than a turn.
+TEST(CudaWgmmaWeightsRules, TurnsHoldWholeGroups) {
+  const std::string fast = "bf16_int4 N T 512 4096 4096 group=128 align=16 numerics=fast";
+  const auto with = [&](int stages, int turn, bool rounded) {
+    return rule(
+        fast.c_str(), "sm_90a",
+        {.tile_m = 128, .block_k = 64, .stages = stages, .round_weights = rounded, .turn = turn});
+  };
+  EXPECT_EQ(with(5, 2, true), "");
+  EXPECT_EQ(with(5, 4, true), "");
+  EXPECT_EQ(with(5, 1, true),
+            "a turn holds whole groups, a stage at most 128 bytes of a column's codes");
+  for (const std::string& refused : {with(2, 2, true), with(5, 2, false)})
+    EXPECT_EQ(refused, "a turn is of one stage, or round_weights=1 and there are more stages");
+  EXPECT_NE(with(5, 3, true), "");
+}
+
 /// A key of texts from then on: older ones say nothing of it.
 TEST(CudaWgmmaWeights, TextsNameRoundingWhereThereIsSome) {
   EXPECT_THAT(text(CudaWgmmaWeights{}), testing::EndsWith(" group=8"));
