@@ -34,6 +34,9 @@ static inline float __int_as_float(int x) { return __builtin_bit_cast(float, x);
 static inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
 static inline float __fmul_rn(float x, float y) { return x * y; }
 static inline double __dmul_rn(double x, double y) { return x * y; }
+static inline float __fdividef(float x, float y) {
+  return __builtin_fabsf(y) > 0x1p126f ? x * 0.0f : x / y;
+}
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return unsigned(((unsigned long long)high << 32 | low) >> (shift & 31));
 }
