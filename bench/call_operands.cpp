@@ -36,15 +36,14 @@ Result<bool> CallOperands::right() {
   if (gpu_) {
     const gpu::Guest guest(*gpu_);
     const gpu::Driver& d = gpu_->driver();
-    const auto copy_back = [&](Operand which, void* to, const void* data) {
-      const auto from = reinterpret_cast<gpu::DevicePointer>(data);
+    for (const Operand which : kOperands) {
+      if (!is_output(gemm_, which)) continue;
+      auto* const to = const_cast<void*>(pointer(sets_[0], which));
+      const auto from = reinterpret_cast<gpu::DevicePointer>(pointer(operands_, which));
       const auto bytes = static_cast<std::size_t>(span_bytes(gemm_, which));
-      return gpu::check(d, d.cuMemcpyDtoH(to, from, bytes), "cuMemcpyDtoH");
-    };
-    Status ok = copy_back(Operand::d, sets_[0].d, operands_.d);
-    if (ok && is_output(gemm_, Operand::scale_d))
-      ok = copy_back(Operand::scale_d, sets_[0].scale_d, operands_.scale_d);
-    if (!ok) return tl::unexpected(ok.error());
+      if (Status ok = gpu::check(d, d.cuMemcpyDtoH(to, from, bytes), "cuMemcpyDtoH"); !ok)
+        return tl::unexpected(ok.error());
+    }
   }
   return !ResultCheck(gemm_, sets_[0], 1).fault_of(sets_[0].d);
 }

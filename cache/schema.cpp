@@ -243,6 +243,9 @@ ALTER TABLE problem ADD COLUMN rows_of_a INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE problem ADD COLUMN rows_of_d INTEGER NOT NULL DEFAULT 0;
 )sql";
 
+constexpr const char* kVersion16 =
+    "ALTER TABLE problem ADD COLUMN amax_d INTEGER NOT NULL DEFAULT 0;";
+
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},
                                      {3, kVersion3},
@@ -257,7 +260,8 @@ constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {12, kVersion12},
                                      {13, kVersion13},
                                      {14, kVersion14},
-                                     {15, kVersion15}};
+                                     {15, kVersion15},
+                                     {16, kVersion16}};
 
 }  // namespace
 

@@ -230,6 +230,12 @@ void draw_zero_points_of_a(Draw& draw, Gemm& g) {
   if (validate(zeros)) g = zeros;
 }
 
+/// Of whatever D may have one.
+void draw_amax(Draw& draw, const DeviceCaps& caps, Gemm& g) {
+  if (!(on_host(caps) || caps.vendor == Vendor::nvidia) || !draw.one_in(5)) return;
+  if (const Gemm with = g.with_amax_d(); validate(with)) g = with;
+}
+
 void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   const int alignments[] = {4, 16, 64};
   if (draw.one_in(3)) g.alignment = alignments[draw.below(3)];
@@ -256,6 +262,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_scale_of_d(draw, caps, g);
   draw_zero_points_of_a(draw, g);
   draw_promises(draw, caps, g);
+  draw_amax(draw, caps, g);
   return g;
 }
 

@@ -50,7 +50,8 @@ template <typename D>
 constexpr auto desc_fields(D& desc) {
   auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
          b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order, scale_type, zero,
-         grouping, expected_rows, scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d] = desc;
+         grouping, expected_rows, scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d] =
+      desc;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
@@ -59,7 +60,7 @@ constexpr auto desc_fields(D& desc) {
       std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
       std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
                bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping, expected_rows,
-               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d));
+               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d));
 }
 
 /// Calls `f(name, field of the desc, field of the Gemm)` for every field.

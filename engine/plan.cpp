@@ -55,11 +55,12 @@ namespace {
 
 OperandRules rules_for(const Gemm& g, Vendor vendor) {
   OperandRules rules;
-  if (g.m == 0 || g.n == 0) return rules;
+  const bool empty = g.m == 0 || g.n == 0;
   // A CPU reads an element at any address; on a GPU that is a fault which costs the context.
   const bool host = backend_of(vendor).host();
   const auto unit = [&](DType type) { return !host && bits_of(type) >= 8 ? size_of(type) : 1; };
   for (const Operand which : kOperands) {
+    if (empty && which != Operand::amax_d) continue;
     OperandRule& rule = rules.each[index_of(which)];
     rule.bytes = static_cast<std::uintptr_t>(span_bytes(g, which));
     // An operand without bytes is of any address: A and B where k is 0. A packed B is kiln's own.
@@ -67,8 +68,9 @@ OperandRules rules_for(const Gemm& g, Vendor vendor) {
     const int alignment = std::max(address_alignment(g, which), unit(dtype_of(g, which)));
     rule.bits = static_cast<std::uintptr_t>(alignment) - 1;
   }
+  if (empty) return rules;
   rules.takes_c = present(g, Operand::c);
-  if (is_output(g, Operand::scale_d)) rules.written_scales = rules[Operand::scale_d].bytes;
+  for (const Operand which : kBesideD) rules.writes_beside_d |= is_output(g, which);
   rules.c_may_be_d = g.ldc() == g.ldd() && (g.batch == 1 || g.stride_c() == g.stride_d());
   return rules;
 }
@@ -97,10 +99,26 @@ Status run_checked(const Plan::Impl& plan, const Operands& operands) {
   const HostArgs args = bound_args(plan, operands);
   if (plan.kernel) return launch(*plan.kernel, args, plan.used_threads, plan.workspace_bytes);
   const PackedLayout* packed = plan.gemm.b_packed ? &plan.packed_layout : nullptr;
+  clear_amax(args);
   parallel(plan.threads, [&](int thread, int threads) {
     run_reference(plan.problem, args, packed, thread, threads);
   });
   return {};
+}
+
+/// Whether what a call writes beside D meets no other operand.
+bool beside_d_in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
+  bool meets = false;
+  for (const Operand written : kBesideD) {
+    if (!is_output(plan.gemm, written)) continue;
+    const std::uintptr_t to = address(pointer(o, written)), bytes = plan.rules[written].bytes;
+    for_each_operand([&](auto which) {
+      if (which == written || (which == Operand::c && o.beta == 0)) return;
+      const void* const x = which == Operand::b ? b : pointer<which>(o);
+      meets |= ranges_meet(address(x), plan.rules[which].bytes, to, bytes);
+    });
+  }
+  return !meets;
 }
 
 /// The quick look at operands: true when there is nothing to find. `Plain`: there are A, B, C and D
@@ -109,7 +127,6 @@ template <bool Plain = false>
 inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
   const OperandRules& r = plan.rules;
   const std::uintptr_t d = address(o.d), d_bytes = r[Operand::d].bytes;
-  const std::uintptr_t scales = address(o.scale_d);
   const bool reads_c = o.beta != 0, c_is_d = o.c == o.d && r.c_may_be_d;
   bool wrong = (d == 0) | (reads_c & !r.takes_c);
   for_each_operand([&](auto which) __attribute__((always_inline)) {
@@ -120,13 +137,12 @@ inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
     bool suspect = (x & r[kWhich].bits) != 0;
     if constexpr (kWhich != Operand::d) {
       const bool meets_d = ranges_meet(x, bytes, d, d_bytes);
-      if constexpr (!Plain && kWhich != Operand::scale_d)
-        suspect |= (r.written_scales != 0) & ranges_meet(x, bytes, scales, r.written_scales);
       suspect |= ((bytes != 0) & (x == 0)) | (kWhich == Operand::c ? !c_is_d & meets_d : meets_d);
     }
     if constexpr (kWhich == Operand::c) suspect &= reads_c;
     wrong |= suspect;
   });
+  if (!Plain && r.writes_beside_d) return !wrong && beside_d_in_order(plan, o, b);
   return !wrong;
 }
 
@@ -197,9 +213,10 @@ Status examine(const Plan::Impl& plan, const Operands& o, const void* b) {
                          : fmt::format("{} = {}: must be {}-byte aligned", name(x.which),
                                        fmt::ptr(x.pointer), x.rule.bits + 1));
   }
-  if (plan.rules.written_scales != 0)
-    if (Status ok = nothing_overlaps(all, all[index_of(Operand::scale_d)], plan.rules); !ok)
-      return ok;
+  for (const Operand written : kBesideD) {
+    if (!is_output(g, written)) continue;
+    if (Status ok = nothing_overlaps(all, all[index_of(written)], plan.rules); !ok) return ok;
+  }
   return nothing_overlaps(all, all[index_of(Operand::d)], plan.rules);
 }
 
@@ -232,8 +249,8 @@ void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel,
   plan.used_threads = threads_used(*kernel, plan.args, plan.threads);
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
   plan.bare_call = plan.used_threads == 1 && bytes_of_call(plan.args, plan.workspace_bytes) == 0 &&
-                   !plan.gemm.b_packed && !grouped(plan.gemm) && plan.counter == nullptr &&
-                   plan.rules[Operand::d].bytes != 0;
+                   !plan.gemm.b_packed && !grouped(plan.gemm) && !plan.gemm.amax_d &&
+                   plan.counter == nullptr && plan.rules[Operand::d].bytes != 0;
   const bool plain = std::ranges::all_of(kOperands, [&](Operand which) {
     return is_of_every_product(which) || plan.rules[which].bytes == 0;
   });
@@ -249,8 +266,25 @@ Status check_operands(const Plan::Impl& plan, const Operands& o, const void* b) 
 
 namespace {
 
+/// m or n is 0: there is no D, and no magnitude of it.
+Status run_empty(const Plan::Impl& plan, const Operands& operands) {
+  if (!plan.gemm.amax_d) return {};
+  if (Status ok = check_operands(plan, operands, operands.b); !ok) return ok;
+  if (!plan.empty_on) {
+    clear_amax(bound_args(plan, operands));
+    return {};
+  }
+  const NoCancel whole;  // drivers hold locks
+  const gpu::Guest guest(*plan.empty_on);
+  const gpu::Driver& driver = plan.empty_on->driver();
+  return gpu::check(driver,
+                    driver.cuMemsetD8Async(address(operands.amax_d), 0, sizeof(float),
+                                           static_cast<gpu::Stream>(operands.stream)),
+                    "cuMemsetD8Async");
+}
+
 Status run_unrecorded(const Plan::Impl& plan, const Operands& operands) {
-  if (plan.rules[Operand::d].bytes == 0) return {};  // m or n is 0: there is no D
+  if (plan.rules[Operand::d].bytes == 0) return run_empty(plan, operands);
   if (!plan.gemm.b_packed) {
     if (Status ok = check_operands(plan, operands, operands.b); !ok) return ok;
     return run_checked(plan, operands);

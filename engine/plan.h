@@ -39,9 +39,9 @@ struct OperandRule {
 /// What a call's operands must be, worked out once for a problem.
 struct OperandRules {
   std::array<OperandRule, kOperandCount> each;
-  bool takes_c = true;                // a gated problem has none
-  bool c_may_be_d = false;            // C and D lie alike, so they may be the same
-  std::uintptr_t written_scales = 0;  // bytes of D's scales, where calls write them
+  bool takes_c = true;           // a gated problem has none
+  bool c_may_be_d = false;       // C and D lie alike, so they may be the same
+  bool writes_beside_d = false;  // some of kBesideD are written
   const OperandRule& operator[](Operand which) const { return each[index_of(which)]; }
 };
 
@@ -62,8 +62,9 @@ struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Im
   std::string made_for;  // the class of CPUs whose kernel it is; empty: made for this device
   std::shared_ptr<const HostKernel> kernel;  // null: on a GPU, or the kernel of last resort
   std::unique_ptr<const GpuPlan> gpu;
-  HostArgs args = {};    // of every call, but for operands, alpha and beta
-  int used_threads = 1;  // of `threads`, those that the kernel has work for
+  gpu::SharedDevice empty_on;  // the GPU of a problem without elements of D
+  HostArgs args = {};          // of every call, but for operands, alpha and beta
+  int used_threads = 1;        // of `threads`, those that the kernel has work for
   std::int64_t workspace_bytes = 0;
   // One thread, no workspace, not recorded: gemm() calls the code directly.
   bool bare_call = false;

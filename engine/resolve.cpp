@@ -171,6 +171,7 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
     if (nothing_to_run) {
       auto plan = bare_plan(gemm, threads, device);
       plan->reason = "nothing is multiplied: m, n or k is 0";
+      plan->empty_on = gpu;
       plans.put(plan);
       return plan;
     }

@@ -83,13 +83,16 @@ bool present(const Gemm& gemm, Operand which) {
       return gemm.gather != Gather::none;
     case Operand::index_d:
       return gemm.scatter != Scatter::none;
+    case Operand::amax_d:
+      return gemm.amax_d;
   }
   return false;
 }
 
 bool is_output(const Gemm& gemm, Operand which) {
-  return which == Operand::d || (which == Operand::scale_d && gemm.scale_d != Scale::none &&
-                                 gemm.scale_d != Scale::tensor);
+  if (which == Operand::scale_d)
+    return gemm.scale_d != Scale::none && gemm.scale_d != Scale::tensor;
+  return which == Operand::d || (which == Operand::amax_d && gemm.amax_d);
 }
 
 const Matrix& matrix(const Gemm& gemm, Operand which) {
@@ -119,7 +122,7 @@ DType dtype_of(const Gemm& gemm, Operand which) {
     return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
   }
   if (which == Operand::zero_b && gemm.zero == Zero::integer) return gemm.b.dtype;
-  if (which == Operand::scale_d) return DType::fp32;
+  if (which == Operand::scale_d || which == Operand::amax_d) return DType::fp32;
   return scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : gemm.scale_type;
 }
 
@@ -131,6 +134,7 @@ Extent extent(const Gemm& gemm, Operand which) {
             .lines = 1};
   if (which == Operand::groups) return {.length = gemm.batch, .lines = 1};
   if (is_list(which)) return {.length = gemm.m, .lines = 1};
+  if (which == Operand::amax_d) return {.length = 1, .lines = 1};
   return scale_extent(gemm, which);
 }
 
@@ -143,7 +147,7 @@ int address_alignment(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return gemm.alignment;
   if (which == Operand::bias) return 1;
   if (is_list(which)) return size_of(DType::s32);
-  if (which == Operand::scale_d) return size_of(DType::fp32);
+  if (which == Operand::scale_d || which == Operand::amax_d) return size_of(DType::fp32);
   if (has_weights(gemm)) return size_of(dtype_of(gemm, which));
   // Scales are read four bytes at a time, or copied by tensor maps, which ask for 16.
   return follows_alignment(gemm, which) ? std::clamp(gemm.alignment, 4, 16) : 4;
@@ -170,7 +174,7 @@ int alignment_of_d(const Gemm& gemm) {
 }
 
 bool shared_by_batches(const Gemm& gemm, Operand which) {
-  if (is_list(which)) return true;
+  if (is_list(which) || which == Operand::amax_d) return true;
   if (gemm.grouping == Grouping::k) return which == Operand::a || which == Operand::b;
   const bool rows = gemm.grouping == Grouping::rows;
   if (which == Operand::bias)

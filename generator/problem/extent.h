@@ -20,8 +20,10 @@ struct Extent {
 /// Whether calls of this problem have it. C counts as present, but with a gate or scales of D:
 /// whether it is read is up to beta.
 bool present(const Gemm& gemm, Operand which);
-/// Whether calls write it: D, and its scales where they follow from it.
+/// Whether calls write it: D, its scales where they follow from it, and its largest magnitude.
 bool is_output(const Gemm& gemm, Operand which);
+/// What calls may write beside D.
+inline constexpr Operand kBesideD[] = {Operand::scale_d, Operand::amax_d};
 /// Whether it is a list of 32-bit integers: of groups, or of rows.
 bool is_list(Operand which);
 /// How a matrix is stored, the residual as D is. `which` is a matrix.
@@ -49,7 +51,7 @@ int alignment_of_d(const Gemm& gemm);
 /// Elements between lines, with 0 resolved; at least 1.
 std::int64_t leading_dimension(const Gemm& gemm, Operand which);
 /// Whether all batches see one of it: a bias without groups, of groups that share m rows whatever
-/// has their rows, and all lists.
+/// has their rows, all lists, and the largest magnitude.
 bool shared_by_batches(const Gemm& gemm, Operand which);
 /// Elements between batches, with 0 resolved; at least 1, but 0 for what all batches share. `gemm`
 /// must be valid.

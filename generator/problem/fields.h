@@ -84,7 +84,7 @@ template <typename G>
 constexpr auto gemm_fields(G& gemm) {
   auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b,
          numerics, scale_type, zero, grouping, expected_rows, scale_d, zero_a, gather, scatter,
-         rows_of_a, rows_of_d] = gemm;
+         rows_of_a, rows_of_d, amax_d] = gemm;
   auto& [bias, activation, residual, bias_as_d, gate, gate_order] = epilogue;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
@@ -94,7 +94,7 @@ constexpr auto gemm_fields(G& gemm) {
       std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
       std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
                bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping, expected_rows,
-               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d));
+               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d));
 }
 inline constexpr std::size_t kGemmFieldCount =
     std::tuple_size_v<decltype(gemm_fields(std::declval<Gemm&>()))>;
@@ -153,7 +153,8 @@ inline constexpr std::array kGemmFieldNames = std::to_array<std::string_view>({"
                                                                                "gather",
                                                                                "scatter",
                                                                                "rows_of_a",
-                                                                               "rows_of_d"});
+                                                                               "rows_of_d",
+                                                                               "amax_d"});
 static_assert(kGemmFieldNames.size() == kGemmFieldCount);
 
 /// Calls `f(name, field)` for every field of a Gemm.

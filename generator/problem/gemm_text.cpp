@@ -40,11 +40,11 @@ constexpr NumberKey kNumberKeys[] = {
 };
 
 constexpr std::string_view kKeys[] = {
-    "batch",      "lda",      "ldb",      "ldc",     "ldd",       "stride_a",
-    "stride_b",   "stride_c", "stride_d", "order",   "out",       "acc",
-    "epilogue",   "align",    "packed_b", "scale",   "numerics",  "group",
-    "scale_type", "zero",     "gate",     "groups",  "grouped",   "expected_rows",
-    "scale_d",    "zero_a",   "gather",   "scatter", "rows_of_a", "rows_of_d"};
+    "batch",     "lda",       "ldb",           "ldc",     "ldd",        "stride_a", "stride_b",
+    "stride_c",  "stride_d",  "order",         "out",     "acc",        "epilogue", "align",
+    "packed_b",  "scale",     "numerics",      "group",   "scale_type", "zero",     "gate",
+    "groups",    "grouped",   "expected_rows", "scale_d", "zero_a",     "gather",   "scatter",
+    "rows_of_a", "rows_of_d", "amax"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};
@@ -118,6 +118,12 @@ Status read_transpose(std::string_view field, std::string_view text, bool& trans
   if (text != "N" && text != "T" && text != "n" && text != "t")
     return bad_input("{} = \"{}\": must be N or T", field, text);
   transposed = text == "T" || text == "t";
+  return {};
+}
+
+Status read_flag(std::string_view field, std::string_view text, bool& value) {
+  if (text != "0" && text != "1") return bad_input("{} = \"{}\": must be 0 or 1", field, text);
+  value = text == "1";
   return {};
 }
 
@@ -273,11 +279,8 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
     g.alignment = static_cast<int>(bytes);
     return {};
   }
-  if (key == "packed_b") {
-    if (value != "0" && value != "1") return bad_input("packed_b = \"{}\": must be 0 or 1", value);
-    g.b_packed = value == "1";
-    return {};
-  }
+  if (key == "packed_b") return read_flag(key, value, g.b_packed);
+  if (key == "amax") return read_flag(key, value, g.amax_d);
   if (key == "scale") return read_scales(value, g);
   if (key == "scale_d")
     return read_kind(key, value, {Scale::none, Scale::tensor, Scale::line, Scale::line_128},
@@ -373,6 +376,7 @@ std::string text(const Gemm& gemm) {
   if (gemm.zero_a != Scale::none) add("zero_a", name(gemm.zero_a));
   if (gemm.gather != Gather::none) add("gather", name(gemm.gather));
   if (gemm.scatter != Scatter::none) add("scatter", name(gemm.scatter));
+  if (gemm.amax_d) add("amax", 1);
   return line;
 }
 

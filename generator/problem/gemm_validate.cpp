@@ -225,6 +225,19 @@ Status check_zero_points_of_a(const Gemm& g) {
   return check_extent_of_scales(g, Operand::zero_a);
 }
 
+Status check_amax(const Gemm& g) {
+  if (!g.amax_d) return {};
+  const auto refuse = [](std::string why) {
+    return fail(ErrorCode::unsupported, "amax_d = true: " + std::move(why));
+  };
+  // A scale that follows from elements of D tells the largest of them by itself.
+  if (g.scale_d != Scale::none && g.scale_d != Scale::tensor)
+    return refuse(fmt::format("scale_d = {}: must be none or tensor", name(g.scale_d)));
+  if (!is_floating(g.d.dtype) && g.scale_d == Scale::none)
+    return refuse(fmt::format("d.dtype = {}: must be a floating-point type", name(g.d.dtype)));
+  return {};
+}
+
 Status check_bias(const Gemm& g) {
   if (!g.epilogue.bias_as_d) return {};
   if (g.epilogue.bias == Bias::none)
@@ -371,8 +384,8 @@ Status check_alignment(const Gemm& g) {
 
 Status validate(const Gemm& gemm) {
   for (auto check : {check_enumerators, check_sizes, check_types, check_scales, check_numerics,
-                     check_scale_of_d, check_zero_points_of_a, check_bias, check_gate, check_groups,
-                     check_indices, check_output_layout})
+                     check_scale_of_d, check_zero_points_of_a, check_amax, check_bias, check_gate,
+                     check_groups, check_indices, check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;

@@ -9,6 +9,7 @@
 namespace kiln {
 
 std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, const Segment& segment) {
+  if (which == Operand::amax_d) return 0;  // one for all groups
   const std::int64_t at = group * batch_stride(gemm, which);
   if (segment.first == 0 || !shared_by_batches(gemm, which)) return at;
   if (which == Operand::bias) return at + segment.first;

@@ -87,6 +87,8 @@ struct Family {
   bool (*indexes_rows)(const Gemm&) = nullptr;
   /// Whether the kernels write a D with scales (Gemm::scale_d); null: they do not.
   bool (*quantises)(const Gemm&) = nullptr;
+  /// Whether the kernels find the largest magnitude of D (Gemm::amax_d); null: they do not.
+  bool (*finds_amax)(const Gemm&) = nullptr;
   /// Bumped by hand when code that was rendered before is found to be wrong: stored winners of
   /// older revisions are not used any more. Never for speed, and never for text.
   int revision = 1;

@@ -41,6 +41,8 @@ std::string_view broken_rule_of(const Family& family, const Canonical& problem,
   if (problem.gemm.scale_d != Scale::none &&
       (family.quantises == nullptr || !family.quantises(problem.gemm)))
     return "the family writes a D with such scales";
+  if (problem.gemm.amax_d && (family.finds_amax == nullptr || !family.finds_amax(problem.gemm)))
+    return "the family finds the largest magnitude of D";
   return family.broken_rule(problem, device, config);
 }
 

@@ -64,6 +64,7 @@ struct TypedFamily {
   bool (*computes_groups)(const Gemm&) = nullptr;
   bool (*indexes_rows)(const Gemm&) = nullptr;
   bool (*quantises)(const Gemm&) = nullptr;
+  bool (*finds_amax)(const Gemm&) = nullptr;
   int revision = 1;
 };
 
@@ -91,6 +92,17 @@ decltype(auto) as_timed(const Canonical& p, F&& f) {
   return as_seen<kRow>(p, f);
 }
 
+/// A launch before whose steps one thread clears what blocks raise: the largest magnitude of D. It
+/// does not overlap with the grid before it in the stream, which may read what the call before
+/// found.
+inline GpuLaunch cleared_first(const Gemm& gemm, GpuLaunch launch) {
+  if (!gemm.amax_d) return launch;
+  GpuStep step;
+  step.entry = "kiln_clear";
+  launch.steps.insert(launch.steps.begin(), std::move(step));
+  return launch;
+}
+
 /// `kRow` is a constexpr TypedFamily of static storage.
 template <const auto& kRow>
 Family family_row() {
@@ -104,6 +116,7 @@ Family family_row() {
              .computes_groups = kRow.computes_groups,
              .indexes_rows = kRow.vendor == Vendor::cpu ? kRow.computes_groups : kRow.indexes_rows,
              .quantises = kRow.quantises,
+             .finds_amax = kRow.finds_amax,
              .revision = kRow.revision};
   row.enumerate = [](const Canonical& p, const DeviceCaps& d,
                      const std::function<void(const Config&)>& visit) {
@@ -137,7 +150,7 @@ Family family_row() {
   if (kRow.launch != nullptr)
     row.launch = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
       const C& c = std::get<C>(config);
-      return kRow.launch(p, d, c, kRow.sizes(p, d, c));
+      return cleared_first(p.gemm, kRow.launch(p, d, c, kRow.sizes(p, d, c)));
     };
   if (kRow.division != nullptr)
     row.division = [](const Config& config) { return kRow.division(std::get<C>(config)); };

@@ -64,6 +64,9 @@ struct Operands {
   const void* column_sums_b = nullptr;
   const void* index_a = nullptr;  ///< with a gather: an int32 for each of m rows, its row of A
   const void* index_d = nullptr;  ///< with a scatter: an int32 for each of m rows, its row of D
+  /// The largest magnitude of D (see Gemm::amax_d), one fp32 that is written, 4-byte aligned and
+  /// overlapping no other operand.
+  void* amax_d = nullptr;
 };
 
 /// Medians of a race, in nanoseconds of one call.

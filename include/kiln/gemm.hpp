@@ -2,7 +2,8 @@
 /// The problem, as a value: D = activation(alpha * op(A) * op(B) + beta * C + bias) + residual,
 /// where elements of A and B may have scales; or, with a gate, D = gate(P1) * P2 + residual,
 /// element by element, where P1 and P2 are the halves of alpha * op(A) * op(B) + bias. D may be
-/// codes of eight bits with scales. Knows shapes, types and layouts; knows no device and no kernel.
+/// codes of eight bits with scales, and its largest magnitude a result beside it. Knows shapes,
+/// types and layouts; knows no device and no kernel.
 #pragma once
 
 #include <cstdint>
@@ -208,6 +209,12 @@ struct KILN_API Gemm {
   Scatter scatter = Scatter::none;
   std::int64_t rows_of_a = 0;  ///< rows of A with `gather`; 0: m
   std::int64_t rows_of_d = 0;  ///< rows of D with `scatter`; 0: m
+  /// The call also writes the largest |value| of D over all batches and groups, one fp32
+  /// (Operands::amax_d), from which delayed scaling chooses the next scale of D: of the values that
+  /// are rounded to D's type, before they are divided by a scale. It is NaN where any of them is, 0
+  /// where there are none; rows that are no group's do not count. D is of floats, or of codes with
+  /// one scale (`tensor`).
+  bool amax_d = false;
 
   /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
@@ -313,6 +320,12 @@ struct KILN_API Gemm {
     copy.numerics = kind;
     return copy;
   }
+  /// Writes the largest magnitude of D beside it.
+  Gemm with_amax_d() const {
+    Gemm copy = *this;
+    copy.amax_d = true;
+    return copy;
+  }
   /// @}
 
   /// @name Ranges of a size, `first` to `last`, to be tuned as one (kiln/range.hpp)
@@ -369,8 +382,7 @@ KILN_API Status validate(const Gemm& gemm);
 /// batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, …)
 /// group=(32|64|128|k|128x128|mx32) scale_type= zero=(none|int|float); scale_d=(tensor|line|1x128)
 /// of a D with out=(fp8_e4m3|s8); zero_a=(line|tensor) of an A of integers with scales;
-/// gather=rows rows_of_a= and scatter=rows rows_of_d= of
-/// grouped=rows.
+/// gather=rows rows_of_a= and scatter=rows rows_of_d= of grouped=rows; amax=1.
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);

@@ -252,6 +252,8 @@ typedef struct kiln_gemm_desc {
   kiln_scatter scatter; /**< with KILN_GROUPING_ROWS; no C, no residual, no scale_d */
   int64_t rows_of_a;    /**< rows of A with a gather; 0: m */
   int64_t rows_of_d;    /**< rows of D with a scatter; 0: m */
+  int amax_d;           /**< 1: the largest |value| of D, before it is rounded and divided by a
+                           scale, is written too; D of floats, or KILN_SCALE_TENSOR */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */
@@ -347,6 +349,7 @@ typedef struct kiln_operands {
                                     kiln_column_sums() makes them */
   const void* index_a;           /**< with a gather: an int32 for each of m rows, its row of A */
   const void* index_d;           /**< with a scatter: an int32 for each of m rows, its row of D */
+  void* amax_d;                  /**< with amax_d: one fp32, written; NaN where D has one */
 } kiln_operands;
 
 /** What kiln_tune() found. */

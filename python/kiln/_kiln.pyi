@@ -19,6 +19,7 @@ def matmul(
     scale_a: Any = None,
     scale_b: Any = None,
     scale_d: Any = None,
+    amax_d: Any = None,
     zero_a: Any = None,
     column_sums_b: Any = None,
     numerics: str = "ieee",

@@ -30,6 +30,7 @@ constexpr Keyword kKeywords[] = {
     {"scale_a", &Arguments::scale_a},
     {"scale_b", &Arguments::scale_b},
     {"scale_d", &Arguments::scale_d},
+    {"amax_d", &Arguments::amax_d},
     {"zero_a", &Arguments::zero_a},
     {"column_sums_b", &Arguments::column_sums_b},
     {"numerics", &Arguments::numerics},
@@ -113,7 +114,7 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
 }
 
 constexpr const char* kMatmul =
-    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, zero_a=None, column_sums_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, gather=None, scatter=None, out_dtype=None, threads=0, engine=None, stream=None)
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, amax_d=None, zero_a=None, column_sums_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, gather=None, scatter=None, out_dtype=None, threads=0, engine=None, stream=None)
 --
 
 ``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array; with a gate,
@@ -141,6 +142,8 @@ other strides raise ValueError.
   scale. One of shape () is read. Those of shape (m,), one a row, or (m, n / 128), rounded up, are
   written: the largest magnitude of the elements that share one by 448 or 127. A batch comes before
   that. There is no ``c`` and no ``residual``.
+- ``amax_d``: float32 of shape () or (1,), written: the largest magnitude of ``out``, before it is
+  rounded and divided by a scale; NaN where one element is. ``out`` is of floats, or has one scale.
 - ``zero_a`` (int8 and uint8 with ``scale_a``): int32 of shape () or (m,), zero points of ``a``, whose
   values are (code - zero point) times scale; and ``column_sums_b``, the int32 sums of ``b``'s columns,
   of shape (n,). A batch comes before either, ``groups`` before the sums.

@@ -31,6 +31,7 @@ class Builder {
     if (arguments_.scale_b)
       read_scales("scale_b", arguments_.scale_b, call_.gemm.columns_of_b(), false);
     if (arguments_.scale_d) read_scales_of_d();
+    if (arguments_.amax_d) read_amax();
     if (arguments_.zero_a || arguments_.column_sums_b) read_zero_points_of_a();
     return std::move(call_);
   }
@@ -54,6 +55,7 @@ class Builder {
   void read_residual();
   void read_scales(const char* name, PyObject* object, std::int64_t lines, bool of_a);
   void read_scales_of_d();
+  void read_amax();
   void read_zero_points_of_a();
   Array read_integers(PyObject* object, const char* name, int before, std::int64_t count,
                       bool or_one);
@@ -371,6 +373,16 @@ void Builder::read_scales_of_d() {
   if (kind != Scale::tensor && !scales.writable) raise_bad_input("scale_d is read-only");
   gemm.scale_d = kind;
   call_.operands.scale_d = scales.data;
+}
+
+void Builder::read_amax() {
+  const Array amax = read(arguments_.amax_d, "amax_d", /*least_dims=*/0);
+  const bool one = amax.dims == 0 || (amax.dims == 1 && amax.sizes[0] == 1);
+  if (amax.type != DType::fp32 || !one)
+    raise_bad_input(described(amax) + ": must be float32 of shape () or (1,)");
+  if (!amax.writable) raise_bad_input("amax_d is read-only");
+  call_.gemm.amax_d = true;
+  call_.operands.amax_d = amax.data;
 }
 
 /// int32 of shape (count,), or () where one will do, behind so many dimensions of the batch.

@@ -23,6 +23,7 @@ struct Arguments {
   PyObject* scale_a = nullptr;
   PyObject* scale_b = nullptr;
   PyObject* scale_d = nullptr;
+  PyObject* amax_d = nullptr;
   PyObject* zero_a = nullptr;
   PyObject* column_sums_b = nullptr;
   PyObject* numerics = nullptr;

@@ -22,6 +22,8 @@ struct HostArgs : KilnArgs {
   HostArgs(const KilnArgs& args) : KilnArgs(args) {}
   DType bias_type = DType::fp32;
   int products = 1;  // of A: a gate's two have biases of n values each, per column
+  /// Whether the kernel raises the largest magnitude of D, which launch() clears before.
+  bool finds_amax = false;
   /// Of a grouped problem, whose kernel is called for each group: lives as long as the arguments.
   const Canonical* groups_of = nullptr;
 };
@@ -40,6 +42,9 @@ std::int64_t bytes_of_call(const HostArgs& args, std::int64_t workspace_bytes);
 /// The arguments as a kernel takes them: with this thread's workspace and barrier, valid until its
 /// next call. Errors: device (no memory).
 Result<KilnArgs> with_workspace(const HostArgs& args, std::int64_t workspace_bytes);
+
+/// Clears the largest magnitude of D where the call finds one: before the first thread begins.
+void clear_amax(const HostArgs& args);
 
 /// How many of `threads` threads the kernel has work for: waking the others would cost a
 /// microsecond. Of groups all of them: each may take groups of its own.

@@ -71,6 +71,7 @@ struct GroupCalls {
   Status run(std::int64_t group, const Segment& of, int threads) const {
     HostArgs one = args;
     one.groups_of = nullptr;
+    one.finds_amax = false;  // all groups raise one
     (gemm().grouping == Grouping::k ? one.k : one.m) = of.count;
     one.batch = 1;
     if (indexed(gemm())) return run_in_order(one, group, of, threads);
@@ -97,6 +98,7 @@ struct GroupCalls {
 /// Groups that are more than half a thread's share are divided among all threads, one after the
 /// other; threads take the others whole.
 Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads) {
+  clear_amax(args);
   GroupCalls calls{kernel, args, 1};
   const std::int64_t groups = calls.gemm().batch;
   if (threads > 1) {
@@ -137,6 +139,7 @@ HostArgs make_args(const Canonical& problem, const Operands& operands,
   static_cast<void>(gate_order);  // a constant of all code that has it, as the gate is
   args.products = gate == Gate::none ? 1 : 2;
   if (bias_as_d) args.bias_type = problem.gemm.d.dtype;
+  args.finds_amax = problem.gemm.amax_d;
   if (grouped(problem.gemm)) args.groups_of = &problem;
   return args;
 }
@@ -162,6 +165,10 @@ Result<KilnArgs> with_workspace(const HostArgs& args, std::int64_t workspace_byt
   return own;
 }
 
+void clear_amax(const HostArgs& args) {
+  if (args.finds_amax) *static_cast<float*>(args.amax_d) = 0;
+}
+
 int threads_used(const HostKernel& kernel, const HostArgs& args, int threads) {
   if (args.groups_of != nullptr) return threads;
   return threads > 1 && kernel.threads != nullptr ? kernel.threads(&args, threads) : threads;
@@ -176,6 +183,7 @@ Status launch(const HostKernel& kernel, const HostArgs& args, int threads) {
 Status launch(const HostKernel& kernel, const HostArgs& args, int threads,
               std::int64_t workspace_bytes) {
   if (args.groups_of != nullptr) return launch_groups(kernel, args, threads);
+  clear_amax(args);
   if (kernel.direct != nullptr && threads == 1 && !widens_bias(args)) {
     kernel.direct(args.a, args.b, args.c, args.d, args.bias, args.residual, args.alpha, args.beta);
     return {};

@@ -1,11 +1,13 @@
 #include "runtime/cpu/reference_kernel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <numbers>
 #include <vector>
 
+#include "generator/problem/amax.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/quantised_d.h"
@@ -193,6 +195,14 @@ void quantise(const Canonical& problem, const KilnArgs& args, std::int64_t batch
   }
 }
 
+/// Other threads raise the largest magnitude too.
+void raise_amax(const KilnArgs& args, std::uint32_t bits) {
+  const std::atomic_ref<std::uint32_t> amax(*static_cast<std::uint32_t*>(args.amax_d));
+  std::uint32_t seen = amax.load(std::memory_order_relaxed);
+  while (bits > seen && !amax.compare_exchange_weak(seen, bits, std::memory_order_relaxed)) {
+  }
+}
+
 /// alpha·sum + beta·C + bias, activation, + residual, rounded into D: elements of one row. `other`:
 /// sums of the product that a gate lets through, else null. With scales of D into `wide` instead.
 template <typename Acc>
@@ -211,6 +221,7 @@ void finish(const Canonical& problem, const KilnArgs& args, const Place& at, con
     return load_element(bias_type, args.bias, epilogue.bias == Bias::per_row ? at.row : column);
   };
   const SumScales scales(gemm, args, at.batch, at.row);
+  std::uint32_t largest = 0;
   for (std::int64_t i = 0; i < at.count; ++i) {
     const std::int64_t j = at.column + i;
     double value = alpha * scales.value(sum[i], first(j));
@@ -223,11 +234,13 @@ void finish(const Canonical& problem, const KilnArgs& args, const Place& at, con
     value = activated(epilogue.activation, value);
     const std::int64_t to = at.batch * args.stride_d + at.row * args.ldd + j;
     if (epilogue.residual) value += load_element(type, args.residual, to);
+    largest = std::max(largest, magnitude_bits(value));
     if (wide.empty())
       store_element(type, args.d, to, value);
     else
       wide[j] = static_cast<float>(value);
   }
+  if (gemm.amax_d) raise_amax(args, largest);
 }
 
 template <typename A, typename B, typename Acc>

@@ -69,6 +69,15 @@ static inline T __shfl_xor_sync(unsigned, T value, int mask) {
   return kiln_emu_shuffle(value, 1, mask);
 }
 
+static inline unsigned atomicMax(unsigned* to, unsigned x) {
+  kiln_emu_ops->before_shared_work();
+  unsigned seen = __atomic_load_n(to, __ATOMIC_RELAXED);
+  while (x > seen && !__atomic_compare_exchange_n(to, &seen, x, true, __ATOMIC_RELAXED,
+                                                  __ATOMIC_RELAXED)) {
+  }
+  return seen;
+}
+
 // The host's functions under CUDA's overloaded names. Macros, because the plain names already are
 // C's functions of double.
 static inline float kiln_emu_exp(float x) { return __builtin_expf(x); }

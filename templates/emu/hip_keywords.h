@@ -29,6 +29,7 @@ __attribute__((const, noinline)) static const KilnEmuLane* kiln_emu_lane() {
 #define __HIP_MEMORY_SCOPE_AGENT 0
 #define __hip_atomic_fetch_add(to, value, order, scope) __atomic_fetch_add(to, value, order)
 #define __hip_atomic_fetch_min(to, value, order, scope) __atomic_fetch_min(to, value, order)
+#define __hip_atomic_fetch_max(to, value, order, scope) __atomic_fetch_max(to, value, order)
 
 /// e of x = m · 2^e with m in [1/2, 1).
 static inline int kiln_emu_exponent(float x) {

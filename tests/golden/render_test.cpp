@@ -170,6 +170,12 @@ const Case kCases[] = {
      "int8 N T 4 4096 2048 out=bf16 scale=line zero_a=line gate=silu",
      "host_dot isa=avx512 mr=2 nr=4 kc=0 mc=0 parallel=none prefetch=0",
      "cpu/common/abi.h cpu/common/epilogue.h"},
+    {"host_packed_amax", "avx512", 2, "fp32 N N 1024 1024 1024 epilogue=relu amax=1",
+     "host_packed isa=avx512 mr=4 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows "
+     "parallel=m unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2",
+     "cpu/common/abi.h cpu/common/amax.h cpu/common/epilogue.h"},
+    {"host_small_amax", "avx512", 1, "fp32 N N 11 24 9 amax=1",
+     "host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none", "cpu/small/small.cpp"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
      "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
      "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
@@ -263,6 +269,17 @@ const Case kCases[] = {
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=1",
      "cuda/wgmma/quantise.h"},
+    {"cuda_wgmma_fp8_amax", "sm_90a", 132,
+     "fp8 N T 4096 4096 4096 out=fp8_e4m3 scale=tensor scale_d=tensor align=16 amax=1",
+     "cuda_wgmma left=128 right=128 stages=5 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=1",
+     "cuda/common/abi.h cuda/common/amax.h cuda/common/epilogue.h cuda/wgmma/store.h "
+     "cuda/wgmma/quantise.h"},
+    {"cuda_mma_amax", "sm_80", 108, "fp16 N T 4096 4096 4096 align=16 amax=1",
+     "cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=4 instruction_k=16 "
+     "bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1",
+     "cuda/mma/finish.h cuda/mma/store.h"},
     {"cuda_wgmma_int8_zero_points", "sm_90a", 132,
      "int8 N T 4096 4096 4096 align=16 out=bf16 scale=line zero_a=line",
      "cuda_wgmma left=128 right=128 stages=5 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "

@@ -63,10 +63,11 @@ TEST_P(GroupedKernels, AreRight) {
     const auto device = test::runnable(GetParam(), 1 + i % 3);
     if (!device) GTEST_SKIP() << "this machine cannot run its code";
     const auto& types = kCpuTypeRows[static_cast<std::size_t>(i) % kCpuTypeRows.size()];
-    const Gemm gemm = with_indices(grouped_copy(random.next(types), kKinds[i % 4],
-                                                1 + static_cast<std::int64_t>(random.below(7))),
-                                   random);
+    Gemm gemm = with_indices(grouped_copy(random.next(types), kKinds[i % 4],
+                                          1 + static_cast<std::int64_t>(random.below(7))),
+                             random);
     if (!validate(gemm)) continue;
+    if (const Gemm with = gemm.with_amax_d(); random.one_in(3) && validate(with)) gemm = with;
     auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full});
     ASSERT_TRUE(verifier) << text(gemm) << ": " << verifier.error().message;
     for (const Config& config : sample(gemm, *device, random)) {

@@ -43,7 +43,8 @@ kiln_gemm_desc c_desc(const Gemm& g) {
           .gather = static_cast<kiln_gather>(g.gather),
           .scatter = static_cast<kiln_scatter>(g.scatter),
           .rows_of_a = g.rows_of_a,
-          .rows_of_d = g.rows_of_d};
+          .rows_of_d = g.rows_of_d,
+          .amax_d = g.amax_d ? 1 : 0};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {

@@ -151,6 +151,11 @@ constexpr Mistake kProblemMistakes[] = {
        x.desc.scatter = KILN_SCATTER_ROWS;
        return x.gemm.grouping != Grouping::rows;
      }},
+    {"the largest magnitude of integers", "amax_d",
+     [](Arguments& x) {
+       x.desc.amax_d = 1;
+       return !is_floating(x.gemm.d.dtype) && x.gemm.scale_d == Scale::none;
+     }},
     {"packed B of groups", "b_packed",
      [](Arguments& x) {
        x.desc.grouping = KILN_GROUPING_ROWS;

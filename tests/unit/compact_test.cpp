@@ -69,6 +69,7 @@ void to_version12(const std::filesystem::path& file) {
       "ALTER TABLE problem DROP COLUMN zero_a; "
       "ALTER TABLE problem DROP COLUMN gather; ALTER TABLE problem DROP COLUMN scatter; "
       "ALTER TABLE problem DROP COLUMN rows_of_a; ALTER TABLE problem DROP COLUMN rows_of_d; "
+      "ALTER TABLE problem DROP COLUMN amax_d; "
       "PRAGMA user_version = 12");
 }
 

@@ -185,7 +185,32 @@ constexpr Target kTargets[] = {
      "cuda_wgmma_weights"},
     {"sm_90a", "fp16_uint4 N T 4096 14336 4096 group=32 zero=int gate=silu:interleaved align=16",
      "cuda_wgmma_weights"},
-    {"sm_90a", "bf16_int8 N T 512 14336 4096 group=k gate=gelu align=16", "cuda_wgmma_weights"}};
+    {"sm_90a", "bf16_int8 N T 512 14336 4096 group=k gate=gelu align=16", "cuda_wgmma_weights"},
+    {"sm_90a", "bf16 N T 4096 4096 4096 align=16 amax=1", "cuda_wgmma"},
+    {"sm_90a", "bf16 N T 64 4096 4096 epilogue=bias_col+gelu+residual align=16 amax=1",
+     "cuda_wgmma"},
+    {"sm_90a",
+     "fp8 N T 4096 4096 4096 out=fp8_e4m3 scale=tensor scale_d=tensor align=16 numerics=fast "
+     "amax=1",
+     "cuda_wgmma"},
+    {"sm_90a",
+     "fp8 N T 2048 14336 4096 out=fp8_e4m3 scale=1x128:128x128 gate=silu scale_d=tensor align=16 "
+     "amax=1",
+     "cuda_wgmma"},
+    {"sm_90a", "fp8 N T 8192 4096 7168 groups=8 grouped=rows scale=line align=16 amax=1",
+     "cuda_wgmma"},
+    {"sm_90a", "int8 N T 4096 4096 4096 out=s8 scale=line scale_d=tensor align=16 amax=1",
+     "cuda_wgmma"},
+    {"sm_90a", "fp32 N T 4096 4096 4096 numerics=tensor align=16 amax=1", "cuda_wgmma"},
+    {"sm_80", "bf16 N T 4096 4096 4096 align=16 amax=1", "cuda_mma"},
+    {"sm_89", "fp8 N T 4096 4096 4096 out=fp8_e4m3 scale_d=tensor align=16 numerics=fast amax=1",
+     "cuda_mma"},
+    {"sm_75", "fp16 T N 333 444 555 epilogue=bias_row+silu amax=1", "cuda_mma"},
+    {"sm_86", "fp64 N T 100 100 100 epilogue=gelu_erf+residual amax=1", "cuda_simt"},
+    {"sm_90a", "fp32 N N 4096 4096 4096 align=16 amax=1", "cuda_simt"},
+    {"sm_80", "bf16_int4 N T 16 4096 4096 group=128 scale_type=bf16 align=16 amax=1",
+     "cuda_weights"},
+    {"sm_90a", "bf16_int4 N T 512 14336 4096 group=128 gate=silu align=16 amax=1", "cuda_weights"}};
 
 /// The model's first choices in a family.
 std::vector<Config> favourites(const Target& t, std::size_t count) {

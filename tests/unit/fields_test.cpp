@@ -76,12 +76,12 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
   const Gemm base = Gemm::row_major(3, 5, 7).batched(2);
   EXPECT_TRUE(is_plain_product(base));
   for_each_changed(base, [](std::string_view name, const Gemm& changed) {
-    const bool beyond = name == "bias" || name == "activation" || name == "residual" ||
-                        name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
-                        name == "gate" || name == "gate_order" || name == "scale_type" ||
-                        name == "zero" || name == "grouping" || name == "expected_rows" ||
-                        name == "scale_d" || name == "zero_a" || name == "gather" ||
-                        name == "scatter" || name == "rows_of_a" || name == "rows_of_d";
+    const bool beyond =
+        name == "bias" || name == "activation" || name == "residual" || name == "scale_a" ||
+        name == "scale_b" || name == "bias_as_d" || name == "gate" || name == "gate_order" ||
+        name == "scale_type" || name == "zero" || name == "grouping" || name == "expected_rows" ||
+        name == "scale_d" || name == "zero_a" || name == "gather" || name == "scatter" ||
+        name == "rows_of_a" || name == "rows_of_d" || name == "amax_d";
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }
@@ -125,7 +125,8 @@ kiln_gemm_desc full_desc() {
           .gather = KILN_GATHER_ROWS,
           .scatter = KILN_SCATTER_ROWS,
           .rows_of_a = 5,
-          .rows_of_d = 6};
+          .rows_of_d = 6,
+          .amax_d = 1};
 }
 
 TEST(Fields, EachIsReadFromTheCStruct) {
@@ -150,6 +151,7 @@ TEST(Fields, EachIsReadFromTheCStruct) {
   expected.zero_a = Scale::tensor;
   expected.gather = Gather::rows, expected.scatter = Scatter::rows;
   expected.rows_of_a = 5, expected.rows_of_d = 6;
+  expected.amax_d = true;
   const kiln_gemm_desc desc = full_desc();
   const auto read = gemm_of(&desc);
   ASSERT_TRUE(read) << read.error().message;

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "cache/offline.h"
 #include "cache/recorded_calls.h"
 #include "engine/engine_impl.h"
@@ -37,6 +39,26 @@ TEST_F(HipEngine, AnEngineMultipliesOnIt) {
         device, gemm, [&](const Operands& there) { return engine->gemm(gemm, there); });
     EXPECT_TRUE(verdict) << line << ": " << verdict.error().detail;
   }
+}
+
+// A call that launches nothing clears the word in its stream, whatever the device's families find.
+TEST_F(HipEngine, TheLargestMagnitudeOfAnEmptyDIsZero) {
+  const TempDir dir;
+  auto engine = Engine::open(
+      {.device = "hip:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto device = open_gpu("hip:0").value();
+  const auto buffer = gpu::DeviceBuffer::make(device, 64).value();
+  std::memset(buffer.data(), 0x55, 64);
+  Operands operands;
+  const Gemm gemm = test::problem("fp32 N N 0 8 8 amax=1");
+  EXPECT_THAT(engine->gemm(gemm, operands).error().message, HasSubstr("amax_d = null"));
+  operands.amax_d = buffer.data() + 4;
+  ASSERT_TRUE(engine->gemm(gemm, operands));
+  const std::uint32_t* const words = reinterpret_cast<const std::uint32_t*>(buffer.data());
+  EXPECT_EQ(words[0], 0x55555555u);
+  EXPECT_EQ(words[1], 0u);
+  EXPECT_EQ(words[2], 0x55555555u);
 }
 
 // A GPU reads whole elements at their own alignment only, and such a fault costs the context.

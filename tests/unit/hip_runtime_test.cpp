@@ -5,13 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "generator/families/cuda/common/check.h"
+#include "generator/problem/operands.h"
 #include "generator/space/family.h"
 #include "kiln/engine.hpp"
 #include "runtime/backend.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reference_kernel.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/device.h"
 #include "support/fake_hip.h"
@@ -127,7 +131,7 @@ TEST_F(Hip, ItsCheckingKernelsCompileForEveryTarget) {
     const DeviceCaps device = hip_caps_named(arch).value();
     const auto binary = compiler_for(device).value()->compile(gpu_check_source(device));
     ASSERT_TRUE(binary) << arch << ": " << binary.error().message;
-    EXPECT_EQ(hip::read_code_object(binary->image)->kernels.size(), 11u) << arch;
+    EXPECT_EQ(hip::read_code_object(binary->image)->kernels.size(), 12u) << arch;
   }
 }
 
@@ -223,6 +227,42 @@ TEST_F(Hip, TheCheckerKnowsEveryLayoutOfD) {
     const Verdict right =
         checked(bed, gemm, config, "out.alpha * Real(sum)", "out.alpha * Real(sum)");
     EXPECT_TRUE(right) << line << ": " << right.error().detail;
+  }
+}
+
+// No family of AMD's finds the largest magnitude of D: here the kernel of last resort does, in
+// memory that the fake device shares with the host.
+TEST_F(Hip, TheCheckerBoundsTheLargestMagnitudeOfD) {
+  const Bed bed;
+  for (const char* line : {"fp32 N T 20 24 18 batch=2 epilogue=bias_row amax=1",
+                           "bf16 N T 20 24 18 groups=3 grouped=masked gate=silu amax=1",
+                           "bf16 N T 20 24 18 out=s8 scale_d=tensor amax=1"}) {
+    const Gemm gemm = test::problem(line);
+    const Canonical problem = canonicalise(gemm);
+    const auto checked_with = [&](float factor, float beside) {
+      return GpuChecker::make(bed.tools, gemm, 1)
+          ->check([&](const KilnGpuArgs& given, gpu::Stream) -> Status {
+            HostArgs args = make_args(problem, {});
+            bind_operands(args, given, false);
+            clear_amax(args);
+            run_reference(problem, args, nullptr, 0, 1);
+            auto* const amax = static_cast<float*>(args.amax_d);
+            *amax *= factor;
+            if (beside != 0) amax[1] = beside;
+            return {};
+          });
+    };
+    const Verdict right = checked_with(1, 0);
+    EXPECT_TRUE(right) << line << ": " << right.error().detail;
+    for (const float factor : {0.0F, 0.999F, 1.001F, -1.0F, std::nanf("")}) {
+      const Verdict wrong = checked_with(factor, 0);
+      ASSERT_FALSE(wrong) << line << " times " << factor;
+      EXPECT_THAT(wrong.error().detail, HasSubstr("amax_d = ")) << line;
+    }
+    const Verdict strayed = checked_with(1, 3);
+    ASSERT_FALSE(strayed);
+    EXPECT_EQ(strayed.error().kind, Failure::Kind::out_of_bounds) << strayed.error().detail;
+    EXPECT_THAT(strayed.error().detail, HasSubstr("amax_d"));
   }
 }
 

@@ -190,13 +190,15 @@ TEST_P(ReferenceKernel, IsRightForEveryProblem) {
   for (int i = 0; i < 12; ++i) {
     Gemm gemm = random.next();
     if (gemm.d.order == Order::row_major && !gated(gemm) && random.one_in(2)) gemm.b_packed = true;
+    if (const Gemm with = gemm.with_amax_d(); validate(with) && random.one_in(3)) gemm = with;
     ASSERT_TRUE(validate(gemm)) << text(gemm);
     const Canonical problem = canonicalise(gemm);
     const int threads = 1 + static_cast<int>(random.below(3));
     const auto device = cpu_caps_named(kCpus[random.below(std::size(kCpus))]).value();
     const PackedLayout layout = packed_layout(problem, device);
     const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
-      KilnArgs args = make_args(problem, operands);
+      HostArgs args = make_args(problem, operands);
+      clear_amax(args);
       const PackedCopy packed = pack_b(layout, problem, args.b, threads).value();
       if (gemm.b_packed) args.b = packed.data.get();
       for (int t = 0; t < threads; ++t)

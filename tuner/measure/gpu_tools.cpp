@@ -110,8 +110,7 @@ Status GpuTools::fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t 
     kiln::fill(gemm, which, kind, seed, values.data());
     return upload(data, values);
   }
-  constexpr std::uint64_t kStreams = 16;  // one for each operand
-  static_assert(kOperandCount <= kStreams);
+  constexpr std::uint64_t kStreams = std::bit_ceil(kOperandCount);  // one for each operand
   const Extent e = extent(gemm, which);
   // A stride of 0 would have every batch write the same elements.
   const std::int64_t stride = batch_stride(gemm, which), batch = stride == 0 ? 1 : gemm.batch;
@@ -186,10 +185,20 @@ Result<GpuTools::Count> GpuTools::judge_scales(const Canonical& problem, const K
   return compared("check_scales", problem, args, scaling, sums, magnitudes, c);
 }
 
+Result<GpuTools::Between> GpuTools::amax(const Canonical& problem, const KilnGpuArgs& args,
+                                         const Scaling& scaling, const double* sums,
+                                         const float* magnitudes, const void* c) const {
+  // Both are maxima, of the bits of numbers that are not negative.
+  return compared("check_amax", problem, args, scaling, sums, magnitudes, c, 0)
+      .map([](const Count& found) {
+        return Between{std::bit_cast<double>(found.wrong), std::bit_cast<double>(found.first)};
+      });
+}
+
 Result<GpuTools::Count> GpuTools::compared(const char* entry, const Canonical& problem,
                                            const KilnGpuArgs& args, const Scaling& scaling,
                                            const double* sums, const float* magnitudes,
-                                           const void* c) const {
+                                           const void* c, std::uint64_t first) const {
   const Gemm& g = problem.gemm;
   const Allowance a = allowance(g, scaling);
   const DeviceAllowance allow{a.per_sum,
@@ -204,9 +213,9 @@ Result<GpuTools::Count> GpuTools::compared(const char* entry, const Canonical& p
                               g.epilogue.residual,
                               static_cast<int>(g.epilogue.gate),
                               g.epilogue.gate_order == GateOrder::interleaved};
-  // "first" starts at the largest index, so that the least can be found.
+  // Usually the largest index, so that the least can be found.
   Status ok = poison(counters_.data(), 8, 0);
-  if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});
+  if (ok) ok = poison(counters_.data() + 8, 8, first);
   if (ok)
     ok = call(entry, {kBlocks}, args, types_of(problem), allow, sums, magnitudes, c,
               counters_.data());

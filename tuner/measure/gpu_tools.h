@@ -48,6 +48,12 @@ class GpuTools {
   Result<Count> judge_scales(const Canonical& problem, const KilnGpuArgs& args,
                              const Scaling& scaling, const double* sums, const float* magnitudes,
                              const void* c) const;
+  /// Between which two numbers of fp32 D's largest magnitude lies, or that it is NaN.
+  struct Between {
+    double least = 0, most = 0;
+  };
+  Result<Between> amax(const Canonical& problem, const KilnGpuArgs& args, const Scaling& scaling,
+                       const double* sums, const float* magnitudes, const void* c) const;
   /// Copies the lines of an operand that a list names, one for each row of the product, to behind
   /// one another.
   Status gather(const Gemm& gemm, Operand which, const void* operand, const void* index,
@@ -79,9 +85,10 @@ class GpuTools {
   template <typename... Args>
   Status call(const char* entry, Dim3 grid, Args... args) const;
   Result<Count> counted() const;
+  /// Of counters that begin at 0 and `first`.
   Result<Count> compared(const char* entry, const Canonical& problem, const KilnGpuArgs& args,
                          const Scaling& scaling, const double* sums, const float* magnitudes,
-                         const void* c) const;
+                         const void* c, std::uint64_t first = ~std::uint64_t{0}) const;
   /// Elements of D in a buffer, in bytes.
   struct DLines {
     std::int64_t first = 0, line = 1, lines = 0, pitch = 1, batch = 1, stride = 1;

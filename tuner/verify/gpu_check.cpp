@@ -94,8 +94,9 @@ struct GpuChecker::Impl {
   Gemm asked;  // as the caller spelt it, for messages
   std::uint64_t seed = 1;
   std::vector<InputSet> sets = {};
-  gpu::DeviceBuffer d = {}, scales = {};  // what runs write
-  gpu::DeviceBuffer rows_of_d = {};       // D's rows in order, where they are by index
+  gpu::DeviceBuffer d = {};  // what runs write
+  std::array<gpu::DeviceBuffer, kOperandCount> beside_d = {};
+  gpu::DeviceBuffer rows_of_d = {};  // D's rows in order, where they are by index
 
   struct Run {
     Contents contents;
@@ -249,7 +250,11 @@ struct GpuChecker::Impl {
       if (set[which].bytes() > 0) pointer<which>(args) = set[which].data();
     });
     args.d = d_data();
-    if (scales.bytes() > 0) args.scale_d = scales.data() + kGuard;
+    for_each_operand([&](auto which) {
+      const gpu::DeviceBuffer& written = beside_d[index_of(which)];
+      if constexpr (which == Operand::scale_d || which == Operand::amax_d)
+        if (written.bytes() > 0) pointer<which>(args) = written.data() + kGuard;
+    });
     // With beta = 0 it is D's own poison: read, it would make every element NaN.
     if (run.in_place || run.beta == 0) args.c = args.d;
     args.alpha = run.alpha;
@@ -337,10 +342,11 @@ struct GpuChecker::Impl {
         if (!made) return tl::unexpected(made.error());
         rows_of_d = std::move(*made);
       }
-      if (is_output(gemm(), Operand::scale_d)) {
-        made = buffer(operand_bytes(gemm(), Operand::scale_d) + 2 * kGuard);
+      for (const Operand which : kBesideD) {
+        if (!is_output(gemm(), which)) continue;
+        made = buffer(operand_bytes(gemm(), which) + 2 * kGuard);
         if (!made) return tl::unexpected(made.error());
-        scales = std::move(*made);
+        beside_d[index_of(which)] = std::move(*made);
       }
     }
     InputSet set;
@@ -408,8 +414,9 @@ struct GpuChecker::Impl {
   /// D is poisoned, or C where it is computed in place.
   Status prepare_d(const InputSet& set, const Run& run) const {
     Status ok = tools->poison(d.data(), d.bytes(), poison_pattern(gemm().d.dtype));
-    if (ok && scales.bytes() > 0)
-      ok = tools->poison(scales.data(), scales.bytes(), poison_pattern(fp32));
+    for (const gpu::DeviceBuffer& written : beside_d)
+      if (ok && written.bytes() > 0)
+        ok = tools->poison(written.data(), written.bytes(), poison_pattern(fp32));
     if (ok && run.in_place)
       ok = tools->fill(gemm(), Operand::c, Data::uniform,
                        seed * 4 + static_cast<std::uint64_t>(set.contents), d_data());
@@ -428,7 +435,7 @@ struct GpuChecker::Impl {
     return compare(**set, run, args);
   }
 
-  static tl::unexpected<Failure> strayed(const char* what, GpuTools::Count count) {
+  static tl::unexpected<Failure> strayed(std::string_view what, GpuTools::Count count) {
     return tl::unexpected(Failure{
         Failure::Kind::out_of_bounds,
         fmt::format("{} bytes around {} were written, the first {} bytes from its start",
@@ -438,7 +445,7 @@ struct GpuChecker::Impl {
 
   /// Those that follow from D; those of rows that are no group's are not looked at.
   Verdict compare_scales(const InputSet& set, const Run& run, const PartOfRun& part) const {
-    if (scales.bytes() == 0) return {};
+    if (beside_d[index_of(Operand::scale_d)].bytes() == 0) return {};
     const auto count = tools->judge_scales(part.problem, part.args,
                                            {run.alpha, run.beta, set.contents == Contents::exact},
                                            part.sums, part.magnitudes, part.c);
@@ -452,6 +459,36 @@ struct GpuChecker::Impl {
                     read(fp32, part.args.scale_d, at), name(set.contents), seed, text(asked))});
   }
 
+  /// Takes one part's elements into the bounds of D's largest magnitude. NaN is more than all.
+  Verdict widen_amax(const InputSet& set, const Run& run, const PartOfRun& part,
+                     GpuTools::Between& of_d) const {
+    if (!gemm().amax_d) return {};
+    const auto found =
+        tools->amax(part.problem, part.args, {run.alpha, run.beta, set.contents == Contents::exact},
+                    part.sums, part.magnitudes, part.c);
+    if (!found) return tl::unexpected(failure_of(found.error()));
+    const auto raise = [](double& to, double by) {
+      if (!(by <= to) && !std::isnan(to)) to = by;
+    };
+    raise(of_d.least, found->least);
+    raise(of_d.most, found->most);
+    return {};
+  }
+
+  Verdict compare_amax(const InputSet& set, const Run& run, const KilnGpuArgs& args,
+                       const GpuTools::Between& of_d) const {
+    if (!gemm().amax_d) return {};
+    const double got = read(fp32, args.amax_d, 0);
+    const bool right =
+        std::isnan(of_d.least) ? std::isnan(got) : got >= of_d.least && got <= of_d.most;
+    if (right) return {};
+    return tl::unexpected(
+        Failure{Failure::Kind::wrong_result,
+                fmt::format("amax_d = {}: expected {} to {} ({}, seed {}, alpha {}, beta {}; {})",
+                            got, of_d.least, of_d.most, name(set.contents), seed, run.alpha,
+                            run.beta, text(asked))});
+  }
+
   Verdict compare(const InputSet& set, const Run& run, const KilnGpuArgs& args) const {
     const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
     const std::uint64_t pattern = poison_pattern(gemm().d.dtype);
@@ -461,6 +498,7 @@ struct GpuChecker::Impl {
     if (scatters(gemm()))
       if (Status ok = tools->gather(gemm(), Operand::d, d_data(), index_d, rows_of_d.data()); !ok)
         return broken(ok.error());
+    GpuTools::Between of_d;
     for (const ProductPart& part : set.parts) {
       const PartOfRun one = part_of(set, part, args);
       const auto values = tools->judge(one.problem, one.args,
@@ -469,19 +507,22 @@ struct GpuChecker::Impl {
       if (!values) return broken(values.error());
       if (values->wrong > 0) return tl::unexpected(wrong(set, run, one, *values));
       if (Verdict verdict = compare_scales(set, run, one); !verdict) return verdict;
+      if (Verdict verdict = widen_amax(set, run, one, of_d); !verdict) return verdict;
       if (!exactly) continue;
       if (Status ok = tools->forget(gemm(), part, d, kGuard, pattern, index_d); !ok)
         return broken(ok.error());
     }
+    if (Verdict verdict = compare_amax(set, run, args, of_d); !verdict) return verdict;
     const auto around = exactly ? tools->changed(d, pattern)
                                 : tools->around(gemm(), Operand::d, d, kGuard, pattern);
     if (!around) return broken(around.error());
     if (around->wrong > 0) return strayed("D", *around);
-    if (scales.bytes() > 0) {
-      const auto beside =
-          tools->around(gemm(), Operand::scale_d, scales, kGuard, poison_pattern(fp32));
+    for (const Operand which : kBesideD) {
+      const gpu::DeviceBuffer& written = beside_d[index_of(which)];
+      if (written.bytes() == 0) continue;
+      const auto beside = tools->around(gemm(), which, written, kGuard, poison_pattern(fp32));
       if (!beside) return broken(beside.error());
-      if (beside->wrong > 0) return strayed("the scales of D", *beside);
+      if (beside->wrong > 0) return strayed(name(which), *beside);
     }
     const auto sum = checksum(set);
     if (!sum) return broken(sum.error());

@@ -8,6 +8,7 @@
 #include "generator/problem/groups.h"
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
+#include "tuner/verify/amax.h"
 #include "tuner/verify/quantised.h"
 #include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
@@ -36,15 +37,16 @@ double half_spacing(DType type) {
 /// References of all lines of one batch, transposed so that lines are rows.
 class Batch {
  public:
-  /// `got`: of the whole problem, of rows in order.
+  /// `got`: of the whole problem, of rows in order. `amax` is told of every element.
   Batch(const DataSet& set, const ProductPart& part, const Run& run, const Outputs& got,
-        std::int64_t batch, Lines::Along along)
+        std::int64_t batch, Lines::Along along, ExpectedAmax& amax)
       : gemm_(part.gemm),
         set_(set),
         part_(part),
         run_(run),
         batch_(batch),
         along_(along),
+        amax_(amax),
         shared_(part.gemm.d.dtype),
         terms_(part.gemm, inputs(set, part, run), batch, along) {
     scaling_ = {run.alpha, run.beta, set.recipe().data == Data::exact, run.flushed};
@@ -69,6 +71,18 @@ class Batch {
   }
   TermReader& terms() { return terms_; }
 
+  /// What D holds of this batch, and its scale where it has one.
+  std::pair<StoredAmax, float> stored() {
+    StoredAmax all;
+    for (std::int64_t i = 0; i < d_.rows; ++i)
+      for (std::int64_t j = 0; j < d_.columns; j += kChunk) {
+        const std::int64_t count = std::min(kChunk, d_.columns - j);
+        load_block(d_, i, 1, j, count, got_);
+        std::for_each_n(got_, count, [&](double x) { all.add(x); });
+      }
+    return {all, gemm_.scale_d == Scale::none ? 1.0F : scale_at(0, 0)};
+  }
+
  private:
   static Operands inputs(const DataSet& set, const ProductPart& part, const Run& run) {
     Operands operands{.beta = run.beta};
@@ -83,6 +97,8 @@ class Batch {
     };
     load_block(d_, i, 1, j, count, got_);
     expect(gemm_, scaling_, terms, part(value_), part(error_));
+    if (gemm_.amax_d)
+      for (std::int64_t x = 0; x < count; ++x) amax_.add(value_[x], error_[x]);
     if (gemm_.scale_d != Scale::none) return codes(i, j, count);
     // Nearly all elements pass this test, which the compiler turns into a few vector instructions.
     // The lesser of the two magnitudes: an infinity must not excuse a finite value.
@@ -158,6 +174,7 @@ class Batch {
   const Run& run_;
   std::int64_t batch_;
   Lines::Along along_;
+  ExpectedAmax& amax_;
   Scaling scaling_;
   MatrixView d_;
   const void* scales_ = nullptr;  // of D, where it has any
@@ -167,7 +184,7 @@ class Batch {
 };
 
 std::optional<Failure> judge_whole(DataSet& set, std::size_t part, const Run& run,
-                                   const Outputs& got) {
+                                   const Outputs& got, ExpectedAmax& amax) {
   const Gemm& gemm = set.parts()[part].gemm;
   const bool rows = gemm.d.order == Order::row_major;
   const auto along = rows ? Lines::Along::rows : Lines::Along::columns;
@@ -175,7 +192,7 @@ std::optional<Failure> judge_whole(DataSet& set, std::size_t part, const Run& ru
   const std::int64_t length = rows ? gemm.columns_of_b() : gemm.m;
   for (std::int64_t b = 0; b < gemm.batch; ++b) {
     const std::vector<std::int32_t>& sums = set.whole(part, b);
-    Batch batch(set, set.parts()[part], run, got, b, along);
+    Batch batch(set, set.parts()[part], run, got, b, along, amax);
     for (std::int64_t i = 0; i < lines; ++i) {
       // A gate has a row-major D: its lines are rows.
       const auto line = line_of(gemm, along, length, sums.data() + i * length);
@@ -189,9 +206,9 @@ std::optional<Failure> judge_whole(DataSet& set, std::size_t part, const Run& ru
 }
 
 std::optional<Failure> judge_sampled(DataSet& set, std::size_t part, const Run& run,
-                                     const Outputs& got) {
+                                     const Outputs& got, ExpectedAmax& amax) {
   for (const Products& some : set.sampled(part)) {
-    Batch batch(set, set.parts()[part], run, got, some.lines.batch, some.lines.along);
+    Batch batch(set, set.parts()[part], run, got, some.lines.batch, some.lines.along, amax);
     for (std::size_t i = 0; i < some.lines.index.size(); ++i) {
       const auto terms = [&](std::int64_t j, std::int64_t count) {
         return batch.terms().read(some, i, j, count);
@@ -199,6 +216,33 @@ std::optional<Failure> judge_sampled(DataSet& set, std::size_t part, const Run& 
       if (auto failure = batch.line(some.lines.index[i], terms)) return failure;
     }
   }
+  return std::nullopt;
+}
+
+/// By what was expected of the elements that were judged, and by all that D holds, which is what
+/// the values that the run compared were rounded to.
+std::optional<Failure> judge_amax(DataSet& set, const Run& run, const Outputs& got,
+                                  ExpectedAmax& expected, bool whole) {
+  const auto amax = static_cast<float>(load_element(fp32, got.amax_d, 0));
+  const auto wrong = [&](std::string why) {
+    return Failure{Failure::Kind::wrong_result,
+                   fmt::format("amax_d = {}{}: {} ({} data, seed {}, alpha {}, beta {}; {})", amax,
+                               is_poison(fp32, got.amax_d, 0) ? " (never written)" : "", why,
+                               name(set.recipe().data), set.recipe().seed, run.alpha, run.beta,
+                               text(set.gemm()))};
+  };
+  if (!expected.accepts(amax, whole)) return wrong("expected " + expected.text());
+  const DType type = set.gemm().d.dtype;
+  bool holds = amax == 0;
+  for (const ProductPart& part : set.parts())
+    for (std::int64_t b = 0; b < part.gemm.batch; ++b) {
+      const auto [all, scale] =
+          Batch(set, part, run, got, b, Lines::Along::rows, expected).stored();
+      if (!all.may_follow(type, amax, scale))
+        return wrong(fmt::format("D holds {} of scale {}", all.largest(), scale));
+      holds |= all.holds(type, amax, scale);
+    }
+  if (!holds) return wrong("no element of D is as large");
   return std::nullopt;
 }
 
@@ -212,11 +256,16 @@ std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs&
   OrderedRows rows(set.gemm());
   rows.read_d(operands);
   rows.bind(operands);
-  const Outputs ordered{operands.d, got.scale_d};
+  const Outputs ordered{operands.d, got.scale_d, got.amax_d};
+  ExpectedAmax amax;
   for (std::size_t part = 0; part < set.parts().size(); ++part)
-    if (auto failure = integers ? judge_whole(set, part, run, ordered)
-                                : judge_sampled(set, part, run, ordered))
+    if (auto failure = integers ? judge_whole(set, part, run, ordered, amax)
+                                : judge_sampled(set, part, run, ordered, amax))
       return failure;
+  if (set.gemm().amax_d) {
+    const bool whole = integers || DataSet::whole_is_cheap(set.gemm());
+    if (auto failure = judge_amax(set, run, ordered, amax, whole)) return failure;
+  }
   // Where C was in D's place its rows remain.
   const bool poisoned = run.c != Run::C::in_place;
   return poisoned ? judge_unused_rows(set.gemm(), set.parts(), got, operands.index_d)

@@ -27,10 +27,12 @@ struct Run {
 struct Outputs {
   const void* d = nullptr;
   const void* scale_d = nullptr;  // null where the problem has none that follow from D
+  const void* amax_d = nullptr;   // null where it is not asked for
 };
 
-/// Compares the elements of D and the scales that follow from it. `set` provided the inputs. Of a
-/// grouped problem it also looks for changes in rows that are no group's, where D was poisoned.
+/// Compares the elements of D, the scales that follow from it and its largest magnitude. `set`
+/// provided the inputs. Of a grouped problem it also looks for changes in rows that are no group's,
+/// where D was poisoned.
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got);
 
 /// Looks for changes in rows of a grouped D and of its scales, which were poisoned before, that are

@@ -44,7 +44,10 @@ class SharedOutput {
       return failed("F_ADD_SEALS", d.bytes_);
     d.data_ = mmap(nullptr, d.bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, d.file_.get(), 0);
     if (d.data_ == MAP_FAILED) return failed("mmap", d.bytes_);
-    poison(gemm.d.dtype, {static_cast<std::byte*>(d.data_), d.bytes_});
+    auto* const bytes = static_cast<std::byte*>(d.data_);
+    const std::size_t amax = amax_offset(gemm);
+    poison(gemm.d.dtype, {bytes, amax});
+    if (gemm.amax_d) poison(fp32, {bytes + amax, sizeof(float)});
     return d;
   }
   SharedOutput(SharedOutput&& other) noexcept
@@ -92,7 +95,14 @@ double seconds_on_cpu(const Gemm& gemm, double each_flop) { return 30 + each_flo
 DataRecipe own_recipe(std::uint64_t seed) { return {.data = Data::uniform, .seed = seed}; }
 
 std::size_t output_bytes(const Gemm& gemm) {
-  return static_cast<std::size_t>(std::max<std::int64_t>(1, span_bytes(gemm, Operand::d)));
+  const std::size_t d = amax_offset(gemm);
+  return gemm.amax_d ? d + sizeof(float) : std::max<std::size_t>(1, d);
+}
+
+std::size_t amax_offset(const Gemm& gemm) {
+  const auto d = static_cast<std::size_t>(span_bytes(gemm, Operand::d));
+  constexpr std::size_t kEach = sizeof(double);
+  return gemm.amax_d ? (d + kEach - 1) / kEach * kEach : d;
 }
 
 OwnCheck::OwnCheck(const Gemm& gemm, const DeviceCaps& device)
@@ -130,7 +140,9 @@ Verdict OwnCheck::check(const Config& config, const Binary& binary) {
     return ran;
   const auto [alpha, beta] = uniform_scalars(gemm);
   auto failure = judge_padding(gemm, d->data());
-  if (!failure) failure = judge_values(*inputs_, {alpha, beta, Run::C::separate}, {d->data()});
+  Outputs got{.d = d->data()};
+  if (gemm.amax_d) got.amax_d = static_cast<const std::byte*>(d->data()) + amax_offset(gemm);
+  if (!failure) failure = judge_values(*inputs_, {alpha, beta, Run::C::separate}, got);
   if (!failure) return {};
   failure->detail = "D as this process compared it: " + failure->detail;
   return tl::unexpected(std::move(*failure));

@@ -15,8 +15,10 @@ namespace kiln {
 
 /// Uniform data from `seed`, made alike on both sides.
 DataRecipe own_recipe(std::uint64_t seed);
-/// Of the memory file that holds D: at least 1.
+/// Of the memory file that holds D, and its largest magnitude behind it: at least 1.
 std::size_t output_bytes(const Gemm& gemm);
+/// Where that lies, in bytes.
+std::size_t amax_offset(const Gemm& gemm);
 
 /// Seconds that a check may take whose kernel runs on the CPU: a hang, not a busy machine, is what
 /// the limit is to catch.

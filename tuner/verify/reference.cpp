@@ -8,6 +8,7 @@
 #include <limits>
 #include <numbers>
 
+#include "generator/problem/amax.h"
 #include "generator/problem/operands.h"
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
@@ -329,25 +330,29 @@ void store_codes(const Gemm& gemm, const Operands& in, std::int64_t batch, std::
 
 Status reference_gemm(const Gemm& gemm, const Operands& in) {
   if (Status status = validate(gemm); !status) return status;
-  if (gemm.m == 0 || gemm.n == 0) return {};
+  const bool empty = gemm.m == 0 || gemm.n == 0;
   for (const Operand which : kOperands) {
+    if (empty && which != Operand::amax_d) continue;
     const bool read = which == Operand::c ? in.beta != 0.0 : span(gemm, which) > 0;
     if (read && pointer(in, which) == nullptr)
       return fail(ErrorCode::bad_input,
                   fmt::format("{} = null: this problem needs it", name(which)));
   }
   std::vector<double> value(gemm.n), error(gemm.n);
-  for (std::int64_t batch = 0; batch < gemm.batch; ++batch) {
+  std::uint32_t largest = 0;
+  for (std::int64_t batch = 0; !empty && batch < gemm.batch; ++batch) {
     const MatrixView d = view_of(gemm, Operand::d, in.d, batch);
     TermReader terms(gemm, in, batch, Lines::Along::rows);
     for (std::int64_t i = 0; i < gemm.m; ++i) {
       const Products row =
           products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}}, scales_in(in));
       expect(gemm, {in.alpha, in.beta}, terms.read(row, 0, 0, gemm.n), value, error);
+      for (const double x : value) largest = std::max(largest, magnitude_bits(x));
       if (gemm.scale_d != Scale::none) store_codes(gemm, in, batch, i, value);
       store_row(d, i, 0, gemm.n, value.data());
     }
   }
+  if (gemm.amax_d) *static_cast<std::uint32_t*>(in.amax_d) = largest;
   return {};
 }
 

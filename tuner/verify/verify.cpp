@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -90,13 +91,18 @@ struct Verifier::Impl {
   Gemm gemm;
   std::vector<Case> cases;
   std::vector<DataSet> sets;  // one for each recipe met so far
-  std::optional<GuardedBuffer> d_before, d_after, unread_c, scales_before, scales_after;
+  struct Guarded {
+    std::optional<GuardedBuffer> before, after;  // by the side of the guard
+  };
+  std::array<Guarded, kOperandCount> outputs;
+  std::optional<GuardedBuffer> unread_c;
+  using Written = std::array<const GuardedBuffer*, kOperandCount>;  // null: no output
 
   Result<DataSet*> set_of(const DataRecipe& recipe);
   Result<GuardedBuffer*> output(Operand which, Guard guard);
   Result<GuardedBuffer*> poisoned_c();
   Verdict check(const Case& test, const RunKernel& run);
-  Verdict judge(DataSet& set, const Run& run, const GuardedBuffer& d, const GuardedBuffer* scales);
+  Verdict judge(DataSet& set, const Run& run, const Written& written);
 };
 
 namespace {
@@ -137,9 +143,8 @@ Result<DataSet*> Verifier::Impl::set_of(const DataRecipe& recipe) {
 }
 
 Result<GuardedBuffer*> Verifier::Impl::output(Operand which, Guard guard) {
-  const bool before = guard == Guard::before;
-  auto& slot =
-      which == Operand::d ? (before ? d_before : d_after) : (before ? scales_before : scales_after);
+  auto& slots = outputs[index_of(which)];
+  auto& slot = guard == Guard::before ? slots.before : slots.after;
   auto buffer = make_once(slot, gemm, which, guard);
   if (buffer) poison(dtype_of(gemm, which), {(*buffer)->data(), (*buffer)->size()});
   return buffer;
@@ -156,20 +161,20 @@ Result<GuardedBuffer*> Verifier::Impl::poisoned_c() {
 Verdict Verifier::Impl::check(const Case& test, const RunKernel& run) {
   auto set = set_of(test.recipe);
   if (!set) return no_memory(set.error());
-  auto output_buffer = output(Operand::d, test.recipe.guard);
-  if (!output_buffer) return no_memory(output_buffer.error());
-  const GuardedBuffer& d = **output_buffer;
-  const GuardedBuffer* scales = nullptr;
-  if (is_output(gemm, Operand::scale_d)) {
-    auto made = output(Operand::scale_d, test.recipe.guard);
+  Written written{};
+  for (const Operand which : kOperands) {
+    if (!is_output(gemm, which)) continue;
+    auto made = output(which, test.recipe.guard);
     if (!made) return no_memory(made.error());
-    scales = *made;
+    written[index_of(which)] = *made;
   }
+  const GuardedBuffer& d = *written[index_of(Operand::d)];
 
   Operands operands;
   (*set)->bind(operands);
   operands.d = d.data();
-  if (scales != nullptr) operands.scale_d = scales->data();
+  if (const auto* scales = written[index_of(Operand::scale_d)]) operands.scale_d = scales->data();
+  if (const auto* amax = written[index_of(Operand::amax_d)]) operands.amax_d = amax->data();
   operands.alpha = test.run.alpha;
   operands.beta = test.run.beta;
   switch (test.run.c) {
@@ -191,20 +196,24 @@ Verdict Verifier::Impl::check(const Case& test, const RunKernel& run) {
   if (Status status = run(operands); !status)
     return tl::unexpected(
         Failure{Failure::Kind::wrong_result, "the call failed: " + status.error().message});
-  return judge(**set, test.run, d, scales);
+  return judge(**set, test.run, written);
 }
 
 /// Stray writes first: they explain wrong values better than the values do.
-Verdict Verifier::Impl::judge(DataSet& set, const Run& run, const GuardedBuffer& d,
-                              const GuardedBuffer* scales) {
-  if (auto damage = d.damage()) return strayed("D: " + *damage);
-  if (scales != nullptr)
-    if (auto damage = scales->damage()) return strayed("scales of D: " + *damage);
+Verdict Verifier::Impl::judge(DataSet& set, const Run& run, const Written& written) {
+  for (const Operand which : kOperands)
+    if (const GuardedBuffer* output = written[index_of(which)])
+      if (auto damage = output->damage())
+        return strayed(fmt::format("{}: {}", which == Operand::d ? "D" : name(which), *damage));
   if (auto tampering = set.tampering()) return strayed(*tampering);
   if (run.c == Run::C::unread)
     if (auto damage = unread_c->damage()) return strayed("C: " + *damage);
-  if (auto failure = judge_padding(gemm, d.data())) return tl::unexpected(std::move(*failure));
-  const Outputs got{d.data(), scales != nullptr ? scales->data() : nullptr};
+  const auto data = [&](Operand which) -> const void* {
+    const GuardedBuffer* output = written[index_of(which)];
+    return output != nullptr ? output->data() : nullptr;
+  };
+  const Outputs got{data(Operand::d), data(Operand::scale_d), data(Operand::amax_d)};
+  if (auto failure = judge_padding(gemm, got.d)) return tl::unexpected(std::move(*failure));
   if (auto failure = judge_values(set, run, got)) return tl::unexpected(std::move(*failure));
   return {};
 }
@@ -260,10 +269,11 @@ Verdict Verifier::check(const RunKernel& run, double flushed) {
 bool Verifier::owns(const void* address) const {
   for (const DataSet& set : impl_->sets)
     if (set.owns(address)) return true;
-  for (const auto* buffer : {&impl_->d_before, &impl_->d_after, &impl_->unread_c,
-                             &impl_->scales_before, &impl_->scales_after})
-    if (*buffer && (*buffer)->owns(address)) return true;
-  return false;
+  const auto owned = [&](const std::optional<GuardedBuffer>& x) { return x && x->owns(address); };
+  return owned(impl_->unread_c) ||
+         std::ranges::any_of(impl_->outputs, [&](const Impl::Guarded& output) {
+           return owned(output.before) || owned(output.after);
+         });
 }
 
 const Gemm& Verifier::gemm() const { return impl_->gemm; }

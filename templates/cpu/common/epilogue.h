@@ -31,6 +31,9 @@ struct Output {
   const u32* zero_a;         // one a row, or one
   const u32* column_sums_b;  // of op(B)
   //% end
+  //% if amax
+  u32* amax;  // bits of the largest magnitude of D
+  //% end
   Partial partial;
   //% if epilogue == call
   int bias_kind, activation;  // as KilnArgs has them
@@ -78,6 +81,9 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   //% end
   //% if zero_a && !gate
   out.column_sums_b = static_cast<const u32*>(args.column_sums_b) + batch * args.n;
+  //% end
+  //% if amax
+  out.amax = static_cast<u32*>(args.amax_d);
   //% end
   out.partial = {};
   //% if epilogue == call
@@ -308,6 +314,9 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   //% if residual
   v += load_real<L>(out.residual + row * out.ldd + column, columns);
   //% end
+  //% if amax
+  raise_amax<L>(out.amax, v, columns);
+  //% end
   //% if stream_d
   using Line = Vec<Raw<TypeD>, L>;
   if (columns >= L && reinterpret_cast<unsigned long long>(d) % sizeof(Line) == 0)
@@ -376,6 +385,9 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
     v += load_real<L>(out.residual + row * out.ldd + column, columns);
     //% end
   }
+  //% end
+  //% if amax
+  if (pass.last) raise_amax<L>(out.amax, v, columns);
   //% end
   //% if stream_d
   // D is not read again soon: a store past the caches spares reading its lines first.

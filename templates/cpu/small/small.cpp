@@ -77,7 +77,7 @@ KILN_INLINE void multiply(const KilnArgs& args, i64 batch) {
   //% end
 }
 
-//% if batched
+//% if batched || amax
 extern "C" void kiln_gemm(const KilnArgs* args, int thread, int threads) {
   const Work work = work_of(*args, thread, threads);
   for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) multiply(*args, batch);

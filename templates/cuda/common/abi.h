@@ -17,27 +17,30 @@ struct KilnGpuArgs {
   long long lda, ldb, ldc, ldd;
   long long stride_a, stride_b, stride_c, stride_d;
   double alpha, beta;
-  //% if scales || groups || scale_d
+  //% if scales || groups || scale_d || amax
   const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
   const void* scale_b;
   //% end
-  //% if zeros || groups || scale_d || zero_a
+  //% if zeros || groups || scale_d || zero_a || amax
   const void* zero_b;  // as kiln's Zero says
   //% end
-  //% if groups || scale_d || zero_a
+  //% if groups || scale_d || zero_a || amax
   const void* groups;  // an int for each, as kiln's Grouping says
   //% end
-  //% if scale_d || zero_a || indexed
+  //% if scale_d || zero_a || indexed || amax
   void* scale_d;  // as kiln's Scale says, lines being rows of D
   //% end
-  //% if zero_a || indexed
+  //% if zero_a || indexed || amax
   const void* zero_a;         // 32-bit integers, as kiln's Scale says
   const void* column_sums_b;  // those of op(B), 32-bit integers
   //% end
-  //% if indexed
+  //% if indexed || amax
   const void* index_a;  // an int for each row of the product: its row of A, of D
   const void* index_d;
   long long rows_of_a, rows_of_d;
+  //% end
+  //% if amax
+  void* amax_d;  // one fp32
   //% end
 };
 

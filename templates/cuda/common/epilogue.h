@@ -78,6 +78,10 @@ struct Output {
   const void* index_d;  // of rows of the product, their rows of D
   int rows_of_d;
   //% end
+  //% if amax
+  u32* amax;
+  mutable u32 largest;  // of the elements that this lane finished
+  //% end
 };
 //% if scatter
 
@@ -171,6 +175,10 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   //% if scatter
   out.index_d = args.index_d;
   out.rows_of_d = int(args.rows_of_d);
+  //% end
+  //% if amax
+  out.amax = static_cast<u32*>(args.amax_d);
+  out.largest = 0;
   //% end
   return out;
 }

@@ -77,6 +77,9 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
       //% if residual
       y += residual[e + s];
       //% end
+      //% if amax
+      if (e + s < columns) out.largest = larger_magnitude(out.largest, y);
+      //% end
       //% if scale_d
       y = product(y, out.inverse_d);
       //% end

@@ -27,4 +27,7 @@ KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 c
     }
     __syncwarp();
   }
+  //% if amax
+  raise_amax(out.amax, out.largest);
+  //% end
 }

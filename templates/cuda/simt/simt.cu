@@ -280,6 +280,9 @@ KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
   //% if residual
   x += to_real(out.residual[row * out.ldd + column]);
   //% end
+  //% if amax
+  out.largest = larger_magnitude(out.largest, x);
+  //% end
   return from_real(x, TypeD{});
 }
 
@@ -351,6 +354,9 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
     __syncthreads();
     //% end
   }
+  //% if amax
+  raise_amax(out.amax, out.largest);
+  //% end
 }
 //% else
 KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output& out, i64 row0,
@@ -361,6 +367,9 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
     _Pragma("unroll") for (int j = 0; j < kThreadN; j += kStoreWidth)
       store_several(out, &sums[i][j], row, column0 + first_n + apart(j, kThreadN, kLanesN));
   }
+  //% if amax
+  raise_amax(out.amax, out.largest);
+  //% end
 }
 //% end
 

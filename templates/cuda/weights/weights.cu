@@ -257,6 +257,9 @@ KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 c
     }
     __syncwarp();
   }
+  //% if amax
+  raise_amax(out.amax, out.largest);
+  //% end
 }
 
 KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {

@@ -185,6 +185,9 @@ KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
     //% else
     store_direct(sums[s], out, my_left + s * 64, my_right, false);
     //% end
+  //% if amax
+  raise_amax(out.amax, out.largest);
+  //% end
 }
 //% if gate
 }  // namespace of_d

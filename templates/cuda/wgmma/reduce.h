@@ -58,6 +58,9 @@ KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
   //% if residual
   x += to_real(out.residual[row * out.ldd + column]);
   //% end
+  //% if amax
+  out.largest = larger_magnitude(out.largest, x);
+  //% end
   //% if scale_d
   x = product(x, out.inverse_d);
   //% end
@@ -168,6 +171,9 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
     const i64 l = left + (i & 2) * 4, r = right + (i & 1);
     finish_one(out, sum[i], kSwap ? r : l, kSwap ? l : r);
   }
+  //% end
+  //% if amax
+  raise_amax(out.amax, out.largest);
   //% end
 }
 //% end

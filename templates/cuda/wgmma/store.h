@@ -86,6 +86,13 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
       kept(real_of(sums[i + e]) + residual[e]);
   //% end
+  //% if amax
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    if (row_of(l, r) < out.rows && column_of(l, r) < out.columns)
+      out.largest = larger_magnitude(out.largest, real_of(sums[i + e]));
+  }
+  //% end
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
 }
@@ -349,6 +356,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
       drain_buffer(here, out, row_of(l, r), column_of(l, r), lane);
       //% end
     }
+  //% end
+  //% if amax
+  raise_amax(out.amax, out.largest);
   //% end
 }
 //% if gate

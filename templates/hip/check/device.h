@@ -38,9 +38,13 @@ KILN_DEVICE void atomicAdd(u64* to, u64 value) {
 KILN_DEVICE void atomicMin(u64* to, u64 value) {
   __hip_atomic_fetch_min(to, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
+KILN_DEVICE void atomicMax(u64* to, u64 value) {
+  __hip_atomic_fetch_max(to, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
 
 KILN_DEVICE float __int_as_float(int bits) { return bits_as<float>(bits); }
 KILN_DEVICE int __float_as_int(float x) { return bits_as<int>(x); }
+KILN_DEVICE long long __double_as_longlong(double x) { return bits_as<long long>(x); }
 KILN_DEVICE float half_to_float(u16 bits) { return float(bits_as<_Float16>(bits)); }
 KILN_DEVICE u16 float_to_half(float x) { return bits_as<u16>(_Float16(x)); }
 KILN_DEVICE float fabsf(float x) { return __builtin_fabsf(x); }

@@ -549,3 +549,30 @@ extern "C" __global__ void check_scales(const __grid_constant__ KilnGpuArgs g,
     atomicMin(&out[1], u64(i));
   }
 }
+
+/// A number that is not negative: its bits are ordered as such numbers are, NaN above all.
+KILN_DEVICE u64 bits_of_magnitude(double x) {
+  return u64(__double_as_longlong(x)) & 0x7fffffffffffffffull;
+}
+
+/// Between which numbers of fp32 the largest magnitude of D lies: out[0] becomes the bits of the
+/// lower one, out[1] those of the upper.
+extern "C" __global__ void check_amax(const __grid_constant__ KilnGpuArgs g,
+                                      const __grid_constant__ Types t,
+                                      const __grid_constant__ Allowance allow, const double* sums,
+                                      const float* magnitudes, const void* c, u64* out) {
+  const i64 count = g.m * g.n * g.batch;
+  u64 least = 0, most = 0;
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
+       i += i64(gridDim.x) * blockDim.x) {
+    const i64 batch = i / (g.m * g.n), row = i / g.n % g.m, column = i % g.n;
+    double value, error;
+    expect(g, t, allow, {sums, magnitudes, c}, batch, row, column, value, error);
+    const double low = float(fabs(value) - error), high = float(fabs(value) + error);
+    const u64 low_bits = low < 0 ? 0 : bits_of_magnitude(low), high_bits = bits_of_magnitude(high);
+    if (low_bits > least) least = low_bits;
+    if (high_bits > most) most = high_bits;
+  }
+  if (least > 0) atomicMax(&out[0], least);
+  if (most > 0) atomicMax(&out[1], most);
+}

@@ -219,6 +219,7 @@ class HostHarness final : public Harness {
     Operands operands;
     inputs->bind(operands);
     operands.d = d->data();
+    if (gemm.amax_d) operands.amax_d = static_cast<std::byte*>(d->data()) + amax_offset(gemm);
     std::tie(operands.alpha, operands.beta) = uniform_scalars(gemm);
     return kernel.run(operands);
   }

@@ -20,11 +20,13 @@ constexpr int kStep = 32;      // k of a tile
 /// Elements along k whose sum is scaled at once where a column has one scale.
 constexpr int kScaledAlone = 128;
 
-constexpr std::array<std::string_view, 11> kFiles{
-    "cpu/common/abi.h",          "cpu/common/types.h",         "cpu/common/vector.h",
-    "cpu/common/small_floats.h", "cpu/common/epilogue.h",      "cpu/common/share.h",
-    "cpu/common/pack.h",         "cpu/common/panels.h",        "cpu/amx/amx.h",
-    "cpu/amx_weights/decode.h",  "cpu/amx_weights/weights.cpp"};
+constexpr std::array<std::string_view, 12> kFiles{
+    "cpu/common/abi.h",         "cpu/common/types.h",
+    "cpu/common/vector.h",      "cpu/common/small_floats.h",
+    "cpu/common/amax.h",        "cpu/common/epilogue.h",
+    "cpu/common/share.h",       "cpu/common/pack.h",
+    "cpu/common/panels.h",      "cpu/amx/amx.h",
+    "cpu/amx_weights/decode.h", "cpu/amx_weights/weights.cpp"};
 
 /// The instruction that multiplies A by weights that became A's type; null where there is none.
 const DotInstruction* row_of(const Canonical& p, const DeviceCaps& d) {
@@ -191,7 +193,8 @@ constexpr TypedFamily<HostAmxWeights, AmxWeightsSizes> kRow{
     .flags = [](const DeviceCaps& d, const HostAmxWeights& c) { return host::flags(c.isa, d); },
     .computes_gates = [](const Gemm&) { return true; },
     .takes_weights = has_weights,
-    .computes_groups = [](const Gemm&) { return true; }};
+    .computes_groups = [](const Gemm&) { return true; },
+    .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -120,6 +120,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["scale_d"] = "none";
   v["zero_a"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.zero_a)];
   v["indexed"] = value_of(false);
+  v["amax"] = value_of(g.amax_d);
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
 }
 

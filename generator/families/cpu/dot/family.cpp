@@ -14,9 +14,9 @@ namespace {
 
 using host::instruction;
 
-constexpr std::array<std::string_view, 7> kFiles{
-    "cpu/common/abi.h",   "cpu/common/types.h", "cpu/common/vector.h", "cpu/common/epilogue.h",
-    "cpu/common/share.h", "cpu/common/lanes.h", "cpu/dot/dot.cpp"};
+constexpr std::array<std::string_view, 8> kFiles{
+    "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h", "cpu/common/amax.h",
+    "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/common/lanes.h",  "cpu/dot/dot.cpp"};
 
 struct DotSizes {
   const DotInstruction& row;
@@ -227,7 +227,8 @@ constexpr TypedFamily<HostDot, DotSizes> kRow{
     .flags = [](const DeviceCaps& d, const HostDot& c) { return host::flags(c.isa, d); },
     .applies_scales = host::applies_scales,
     .computes_gates = [](const Gemm&) { return true; },
-    .computes_groups = [](const Gemm&) { return true; }};
+    .computes_groups = [](const Gemm&) { return true; },
+    .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -17,12 +17,13 @@ namespace {
 using host::instruction;
 using host::PackedSizes;
 
-constexpr std::array<std::string_view, 15> kFiles{
-    "cpu/common/abi.h",          "cpu/common/types.h",      "cpu/common/vector.h",
-    "cpu/common/small_floats.h", "cpu/common/epilogue.h",   "cpu/common/share.h",
-    "cpu/common/pack.h",         "cpu/common/panels.h",     "cpu/common/decode.h",
-    "cpu/packed/ahead.h",        "cpu/packed/transposed.h", "cpu/packed/operand.h",
-    "cpu/packed/tile.h",         "cpu/packed/memory.h",     "cpu/packed/packed.cpp"};
+constexpr std::array<std::string_view, 16> kFiles{
+    "cpu/common/abi.h",          "cpu/common/types.h", "cpu/common/vector.h",
+    "cpu/common/small_floats.h", "cpu/common/amax.h",  "cpu/common/epilogue.h",
+    "cpu/common/share.h",        "cpu/common/pack.h",  "cpu/common/panels.h",
+    "cpu/common/decode.h",       "cpu/packed/ahead.h", "cpu/packed/transposed.h",
+    "cpu/packed/operand.h",      "cpu/packed/tile.h",  "cpu/packed/memory.h",
+    "cpu/packed/packed.cpp"};
 
 PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
   const auto& row = *row_of(p, d, c);
@@ -238,7 +239,8 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .applies_scales = host::applies_scales,
     .computes_gates = [](const Gemm&) { return true; },
     .takes_weights = has_weights,
-    .computes_groups = [](const Gemm&) { return true; }};
+    .computes_groups = [](const Gemm&) { return true; },
+    .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace
 

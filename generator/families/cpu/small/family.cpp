@@ -14,9 +14,9 @@ constexpr double kMostWork = 128.0 * 128 * 128;
 /// Instructions that a body unrolled over all of k may have.
 constexpr double kMostSteps = 8192;
 
-constexpr std::array<std::string_view, 6> kFiles{"cpu/common/abi.h",    "cpu/common/types.h",
-                                                 "cpu/common/vector.h", "cpu/common/epilogue.h",
-                                                 "cpu/common/share.h",  "cpu/small/small.cpp"};
+constexpr std::array<std::string_view, 7> kFiles{
+    "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h", "cpu/common/amax.h",
+    "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/small/small.cpp"};
 
 /// Nothing is packed here, so pairs of bf16 would be put together anew in each step: they are
 /// widened to fp32.
@@ -164,7 +164,8 @@ constexpr TypedFamily<HostSmall, SmallSizes> kRow{
     .division = [](const HostSmall& c) { return host::division(0, 0, 0, Inner::rows, c.parallel); },
     .summation = [](const Canonical&, const DeviceCaps&, const HostSmall&,
                     const SmallSizes& w) { return host::chain(w.row); },
-    .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); }};
+    .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); },
+    .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace
 

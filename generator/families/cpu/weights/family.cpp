@@ -14,10 +14,10 @@
 namespace kiln::host::weights {
 namespace {
 
-constexpr std::array<std::string_view, 8> kFiles{
-    "cpu/common/abi.h",          "cpu/common/types.h",     "cpu/common/vector.h",
-    "cpu/common/small_floats.h", "cpu/common/epilogue.h",  "cpu/common/share.h",
-    "cpu/common/lanes.h",        "cpu/weights/weights.cpp"};
+constexpr std::array<std::string_view, 9> kFiles{
+    "cpu/common/abi.h",          "cpu/common/types.h", "cpu/common/vector.h",
+    "cpu/common/small_floats.h", "cpu/common/amax.h",  "cpu/common/epilogue.h",
+    "cpu/common/share.h",        "cpu/common/lanes.h", "cpu/weights/weights.cpp"};
 
 /// The instruction that multiplies A by weights that became A's type, or fp32.
 const DotInstruction* row_of(const Canonical& p, const DeviceCaps& d, const HostWeights& c) {
@@ -193,7 +193,8 @@ constexpr TypedFamily<HostWeights, WeightsSizes> kRow{
     .flags = [](const DeviceCaps& d, const HostWeights& c) { return host::flags(c.isa, d); },
     .computes_gates = [](const Gemm&) { return true; },
     .takes_weights = has_weights,
-    .computes_groups = [](const Gemm&) { return true; }};
+    .computes_groups = [](const Gemm&) { return true; },
+    .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -115,6 +115,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["gather"] = value_of(g.gather != Gather::none);
   v["scatter"] = value_of(g.scatter != Scatter::none);
   v["indexed"] = value_of(indexed(g));
+  v["amax"] = value_of(g.amax_d);
   v["scale_d"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.scale_d)];
   v["zero_a"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.zero_a)];
   if (g.scale_d != Scale::none)

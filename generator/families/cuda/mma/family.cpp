@@ -19,11 +19,12 @@ using cuda::mma_sizes;
 using cuda::MmaSizes;
 using cuda::TileLines;
 
-constexpr std::array<std::string_view, 25> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 26> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/indices.h",
                                                   "cuda/common/convert_ptx.h",
                                                   "cuda/common/convert.h",
+                                                  "cuda/common/amax.h",
                                                   "cuda/common/epilogue.h",
                                                   "cuda/common/banks.h",
                                                   "cuda/common/ampere_ptx.h",
@@ -320,7 +321,8 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
     .indexes_rows = [](const Gemm&) { return true; },
-    .quantises = [](const Gemm& g) { return g.scale_d == Scale::tensor; }};
+    .quantises = [](const Gemm& g) { return g.scale_d == Scale::tensor; },
+    .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace
 

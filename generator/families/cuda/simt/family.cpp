@@ -21,11 +21,12 @@ using cuda::shares;
 using cuda::simt_sizes;
 using cuda::SimtSizes;
 
-constexpr std::array<std::string_view, 22> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 23> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/indices.h",
                                                   "cuda/common/convert_ptx.h",
                                                   "cuda/common/convert.h",
+                                                  "cuda/common/amax.h",
                                                   "cuda/common/epilogue.h",
                                                   "cuda/common/swizzle.h",
                                                   "cuda/common/cp_async_ptx.h",
@@ -410,7 +411,8 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .applies_scales = cuda::only_line_scales,
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
-    .indexes_rows = [](const Gemm&) { return true; }};
+    .indexes_rows = [](const Gemm&) { return true; },
+    .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace
 

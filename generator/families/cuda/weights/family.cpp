@@ -17,20 +17,16 @@ namespace {
 using cuda::weights_sizes;
 using cuda::WeightsSizes;
 
-constexpr std::array<std::string_view, 27> kFiles{
-    "cuda/common/abi.h",          "cuda/common/types.h",
-    "cuda/common/indices.h",      "cuda/common/convert_ptx.h",
-    "cuda/common/convert.h",      "cuda/common/epilogue.h",
-    "cuda/common/banks.h",        "cuda/common/ampere_ptx.h",
-    "cuda/common/grid_ptx.h",     "cuda/common/mma_ptx.h",
-    "cuda/weights/decode_ptx.h",  "cuda/weights/store_ptx.h",
-    "cuda/weights/decode.h",      "cuda/weights/pairs.h",
-    "cuda/weights/copy.h",        "cuda/weights/scaling.h",
-    "cuda/weights/store.h",       "cuda/mma/finish.h",
-    "cuda/common/groups_ptx.h",   "cuda/common/group_args.h",
-    "cuda/common/groups.h",       "cuda/common/tile_scheduler.h",
-    "cuda/common/partials_ptx.h", "cuda/common/partials.h",
-    "cuda/mma/combine_ptx.h",     "cuda/mma/combine.h",
+constexpr std::array<std::string_view, 28> kFiles{
+    "cuda/common/abi.h",         "cuda/common/types.h",          "cuda/common/indices.h",
+    "cuda/common/convert_ptx.h", "cuda/common/convert.h",        "cuda/common/amax.h",
+    "cuda/common/epilogue.h",    "cuda/common/banks.h",          "cuda/common/ampere_ptx.h",
+    "cuda/common/grid_ptx.h",    "cuda/common/mma_ptx.h",        "cuda/weights/decode_ptx.h",
+    "cuda/weights/store_ptx.h",  "cuda/weights/decode.h",        "cuda/weights/pairs.h",
+    "cuda/weights/copy.h",       "cuda/weights/scaling.h",       "cuda/weights/store.h",
+    "cuda/mma/finish.h",         "cuda/common/groups_ptx.h",     "cuda/common/group_args.h",
+    "cuda/common/groups.h",      "cuda/common/tile_scheduler.h", "cuda/common/partials_ptx.h",
+    "cuda/common/partials.h",    "cuda/mma/combine_ptx.h",       "cuda/mma/combine.h",
     "cuda/weights/weights.cu"};
 
 bool power_of_two(int x, int low, int high) {
@@ -198,7 +194,8 @@ constexpr TypedFamily<CudaWeights, WeightsSizes> kRow{
     .computes_gates = [](const Gemm&) { return true; },
     .takes_weights = has_weights,
     .computes_groups = [](const Gemm&) { return true; },
-    .indexes_rows = [](const Gemm&) { return true; }};
+    .indexes_rows = [](const Gemm&) { return true; },
+    .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -20,20 +20,27 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 40> kFiles{
-    "cuda/common/abi.h",          "cuda/common/types.h",       "cuda/common/indices.h",
-    "cuda/common/convert_ptx.h",  "cuda/common/convert.h",     "cuda/common/epilogue.h",
-    "cuda/common/workspace.h",    "cuda/common/hopper_ptx.h",  "cuda/common/grid_ptx.h",
-    "cuda/common/unaligned.h",    "cuda/wgmma/pack.cu",        "cuda/wgmma/split.cu",
-    "cuda/wgmma/wgmma_ptx.h",     "cuda/wgmma/wgmma.h",        "cuda/wgmma/registers_ptx.h",
-    "cuda/wgmma/registers.h",     "cuda/common/hilbert.h",     "cuda/common/groups_ptx.h",
-    "cuda/common/group_args.h",   "cuda/common/groups.h",      "cuda/common/tile_scheduler.h",
-    "cuda/common/partials_ptx.h", "cuda/common/partials.h",    "cuda/wgmma/tile.h",
-    "cuda/wgmma/ring.h",          "cuda/wgmma/tma_scales.h",   "cuda/wgmma/copy.h",
-    "cuda/wgmma/consumer.h",      "cuda/wgmma/scales_ptx.h",   "cuda/wgmma/scales.h",
-    "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",     "cuda/wgmma/store_ptx.h",
-    "cuda/wgmma/store.h",         "cuda/wgmma/quantise_ptx.h", "cuda/wgmma/quantise.h",
-    "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",      "cuda/wgmma/reduce.h",
+constexpr std::array<std::string_view, 41> kFiles{
+    "cuda/common/abi.h",          "cuda/common/types.h",
+    "cuda/common/indices.h",      "cuda/common/convert_ptx.h",
+    "cuda/common/convert.h",      "cuda/common/amax.h",
+    "cuda/common/epilogue.h",     "cuda/common/workspace.h",
+    "cuda/common/hopper_ptx.h",   "cuda/common/grid_ptx.h",
+    "cuda/common/unaligned.h",    "cuda/wgmma/pack.cu",
+    "cuda/wgmma/split.cu",        "cuda/wgmma/wgmma_ptx.h",
+    "cuda/wgmma/wgmma.h",         "cuda/wgmma/registers_ptx.h",
+    "cuda/wgmma/registers.h",     "cuda/common/hilbert.h",
+    "cuda/common/groups_ptx.h",   "cuda/common/group_args.h",
+    "cuda/common/groups.h",       "cuda/common/tile_scheduler.h",
+    "cuda/common/partials_ptx.h", "cuda/common/partials.h",
+    "cuda/wgmma/tile.h",          "cuda/wgmma/ring.h",
+    "cuda/wgmma/tma_scales.h",    "cuda/wgmma/copy.h",
+    "cuda/wgmma/consumer.h",      "cuda/wgmma/scales_ptx.h",
+    "cuda/wgmma/scales.h",        "cuda/wgmma/wgmma.cu",
+    "cuda/common/swizzle.h",      "cuda/wgmma/store_ptx.h",
+    "cuda/wgmma/store.h",         "cuda/wgmma/quantise_ptx.h",
+    "cuda/wgmma/quantise.h",      "cuda/wgmma/combine_ptx.h",
+    "cuda/wgmma/combine.h",       "cuda/wgmma/reduce.h",
     "cuda/wgmma/kernel.cu"};
 
 /// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
@@ -483,7 +490,8 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
     .indexes_rows = [](const Gemm&) { return true; },
-    .quantises = [](const Gemm&) { return true; }};
+    .quantises = [](const Gemm&) { return true; },
+    .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace
 

@@ -80,7 +80,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   }
   v["scale_d"] = "none";  // of no family
   v["zero_a"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.zero_a)];
-  v["indexed"] = v["gather"] = v["scatter"] = value_of(false);  // of no family
+  v["indexed"] = v["gather"] = v["scatter"] = v["amax"] = value_of(false);  // of no family
 }
 
 /// HIP fuses products with additions unless a pragma forbids it, as
