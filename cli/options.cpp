@@ -30,7 +30,7 @@ constexpr const char* kShapeHelp =
     "stored transposed. Keys: batch= "
     "lda= ldb= ldc= ldd= stride_a= stride_b= stride_c= stride_d= order= out= acc= epilogue= "
     "align= packed_b=1 scale= numerics= gate= groups= grouped=(rows|masked|k) "
-    "gather=rows scatter=rows rows_of_a= rows_of_d= scale_d= zero_a=; of weights "
+    "gather=rows scatter=(rows|add|weighted) rows_of_a= rows_of_d= scale_d= zero_a=; of weights "
     "(bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, ...) group= "
     "scale_type= zero=. kiln tune, explain and bench --any-m take a size as a "
     "range, "

@@ -58,7 +58,7 @@ Status check_enumerators(const Gemm& g) {
     return bad_input("grouping = {}: no such kind of groups", static_cast<int>(g.grouping));
   if (g.gather > Gather::rows)
     return bad_input("gather = {}: no such kind of gather", static_cast<int>(g.gather));
-  if (g.scatter > Scatter::rows)
+  if (g.scatter > Scatter::weighted)
     return bad_input("scatter = {}: no such kind of scatter", static_cast<int>(g.scatter));
   return {};
 }

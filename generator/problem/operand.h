@@ -28,7 +28,8 @@ enum class Operand : std::uint8_t {
   zero_a,
   column_sums_b,
   index_a,
-  index_d
+  index_d,
+  row_weights
 };
 
 /// What is the same for all problems.
@@ -64,6 +65,8 @@ inline constexpr std::array kOperandRows{
                .swapped = Operand::column_sums_b},
     OperandRow{.which = Operand::index_a, .name = "index_a", .swapped = Operand::index_a},
     OperandRow{.which = Operand::index_d, .name = "index_d", .swapped = Operand::index_d},
+    OperandRow{
+        .which = Operand::row_weights, .name = "row_weights", .swapped = Operand::row_weights},
 };
 inline constexpr std::size_t kOperandCount = kOperandRows.size();
 
@@ -117,9 +120,11 @@ constexpr auto& pointer(Pointers& pointers) {
     return pointers.column_sums_b;
   } else if constexpr (kWhich == Operand::index_a) {
     return pointers.index_a;
-  } else {
-    static_assert(kWhich == Operand::index_d);
+  } else if constexpr (kWhich == Operand::index_d) {
     return pointers.index_d;
+  } else {
+    static_assert(kWhich == Operand::row_weights);
+    return pointers.row_weights;
   }
 }
 

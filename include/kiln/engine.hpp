@@ -64,6 +64,8 @@ struct Operands {
   const void* column_sums_b = nullptr;
   const void* index_a = nullptr;  ///< with a gather: an int32 for each of m rows, its row of A
   const void* index_d = nullptr;  ///< with a scatter: an int32 for each of m rows, its row of D
+  /// With Scatter::weighted: an fp32 for each of m rows, by which it is multiplied.
+  const void* row_weights = nullptr;
 };
 
 /// Medians of a race, in nanoseconds of one call.

@@ -64,6 +64,15 @@ std::vector<Lines> choose(const Gemm& gemm, std::uint64_t seed, std::size_t part
   return lines;
 }
 
+/// Where rows are added every part has the same columns, of which D's are made.
+std::vector<Lines> choose_columns(const Gemm& gemm, std::uint64_t seed) {
+  constexpr std::uint64_t kStreamLines = 32;
+  Random random(seed, kStreamLines);
+  const std::int64_t work = std::max<std::int64_t>(1, gemm.k * gemm.m);
+  const std::int64_t count = std::clamp<std::int64_t>(kLinesWork / work, 1, kMostLines);
+  return {{Lines::Along::columns, 0, choose_lines(gemm.n, count, random)}};
+}
+
 void put(const Gemm& gemm, Operand which, const GuardedBuffer& buffer, std::int64_t row,
          std::int64_t column, double value) {
   store_row(view_of(gemm, which, buffer.data(), 0), row, column, 1, &value);
@@ -286,8 +295,8 @@ const std::vector<Products>& DataSet::sampled(std::size_t part) {
     std::iota(all.index.begin(), all.index.end(), 0);
     for (all.batch = 0; all.batch < gemm.batch; ++all.batch) lines.push_back(all);
   } else {
-    lines =
-        choose(gemm, recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed, parts_.size());
+    const std::uint64_t seed = recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed;
+    lines = adds_rows(gemm_) ? choose_columns(gemm_, seed) : choose(gemm, seed, parts_.size());
   }
   Operands o;
   bind(o, parts_[part]);

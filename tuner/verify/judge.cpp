@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/quantised.h"
@@ -205,6 +206,7 @@ std::optional<Failure> judge_sampled(DataSet& set, std::size_t part, const Run& 
 }  // namespace
 
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got) {
+  if (adds_rows(set.gemm())) return judge_added(set, run, got);
   const bool integers = set.recipe().data == Data::exact && !set.recipe().tiny;
   Operands operands;
   set.bind(operands);

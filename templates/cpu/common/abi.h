@@ -60,6 +60,7 @@ struct KilnArgs {
   //% if indexed
   const void* index_a;  // not read: a kernel is called with rows in order
   const void* index_d;
+  const void* row_weights;
   //% end
 };
 
