@@ -60,6 +60,12 @@ constexpr Target kTargets[] = {
     {"sm_80", "bf16 N T 32768 7168 2048 groups=32 grouped=rows rows_of_d=4096 align=16 scatter=add",
      "cuda_mma"},
     {"sm_75", "fp16 N T 300 200 100 groups=5 grouped=rows scatter=weighted", "cuda_mma"},
+    {"sm_90a",
+     "bf16_int4 N T 4096 7168 2048 group=128 groups=32 grouped=rows rows_of_d=512 align=16 "
+     "scatter=weighted",
+     "cuda_wgmma_weights"},
+    {"sm_80", "bf16_int4 N T 64 7168 2048 group=128 groups=8 grouped=rows scatter=weighted",
+     "cuda_weights"},
     {"sm_80", "fp64 N N 300 200 100 groups=5 grouped=rows gather=rows scatter=weighted",
      "cuda_simt"},
     {"sm_75", "fp16 N T 300 200 100 groups=5 grouped=rows gather=rows scatter=rows", "cuda_mma"},

@@ -94,7 +94,10 @@ void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const G
   put(gemm, Operand::a, a, anywhere(rows_of_a(gemm)), anywhere(gemm.k), nan);
   put(gemm, Operand::a, a, rows_of_a(gemm) - 1, anywhere(gemm.k), infinity);
   put(gemm, Operand::b, b, anywhere(gemm.k), anywhere(gemm.columns_of_b()), nan);
-  put(gemm, Operand::b, b, gemm.k - 1, gemm.columns_of_b() - 1, -infinity);
+  // Of weights whose type has no infinity it would be the largest number: a product whose rounding
+  // alone exceeds what sums of many rounded ones are granted.
+  const bool rounded = has_weights(gemm) && gemm.numerics == Numerics::fast;
+  put(gemm, Operand::b, b, gemm.k - 1, gemm.columns_of_b() - 1, rounded ? nan : -infinity);
 }
 
 /// NaN in what lies along k behind groups and is of none: zeros of one operand beside it are no

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/common/row_adder.h"
 #include "generator/families/cuda/weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
@@ -17,7 +18,7 @@ namespace {
 using cuda::weights_sizes;
 using cuda::WeightsSizes;
 
-constexpr std::array<std::string_view, 27> kFiles{
+constexpr std::array<std::string_view, 28> kFiles{
     "cuda/common/abi.h",          "cuda/common/types.h",
     "cuda/common/indices.h",      "cuda/common/convert_ptx.h",
     "cuda/common/convert.h",      "cuda/common/epilogue.h",
@@ -31,7 +32,7 @@ constexpr std::array<std::string_view, 27> kFiles{
     "cuda/common/groups.h",       "cuda/common/tile_scheduler.h",
     "cuda/common/partials_ptx.h", "cuda/common/partials.h",
     "cuda/mma/combine_ptx.h",     "cuda/mma/combine.h",
-    "cuda/weights/weights.cu"};
+    "cuda/weights/weights.cu",    "cuda/common/add_rows.cu"};
 
 bool power_of_two(int x, int low, int high) {
   return x >= low && x <= high && std::has_single_bit(static_cast<unsigned>(x));
@@ -198,7 +199,8 @@ constexpr TypedFamily<CudaWeights, WeightsSizes> kRow{
     .computes_gates = [](const Gemm&) { return true; },
     .takes_weights = has_weights,
     .computes_groups = [](const Gemm&) { return true; },
-    .indexes_rows = [](const Gemm&) { return true; }};
+    .indexes_rows = [](const Gemm&) { return true; },
+    .row_adder = &cuda::kRowAdder};
 
 }  // namespace
 
