@@ -77,6 +77,7 @@ class Bare {
     const std::span maps(bare->maps_);
     if (Status ok = plan.kernel()->encode(bare->args_, maps); !ok)
       return tl::unexpected(ok.error());
+    bare->args_ = gpu::step_args(plan.kernel()->description(), bare->args_);
     bare->launches_ = plan.kernel()->bare_launches(bare->args_, maps, nullptr);
     return bare;
   }

@@ -6,6 +6,7 @@
 
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/indices.h"
 #include "runtime/backend.h"
 
 namespace kiln::cli {
@@ -207,8 +208,10 @@ void draw_indices(Draw& draw, Gemm& g) {
     if (validate(gathered)) g = gathered;
   }
   if (!draw.one_in(2)) return;
-  Gemm scattered = g.scattered(rows());
+  const Scatter kinds[] = {Scatter::rows, Scatter::add, Scatter::weighted};
+  Gemm scattered = g.scattered(rows(), kinds[draw.below(3)]);
   scattered.epilogue.residual = false;
+  if (adds_rows(scattered)) scattered.epilogue.bias_as_d = false;
   if (validate(scattered)) g = scattered;
 }
 

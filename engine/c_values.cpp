@@ -21,7 +21,7 @@ static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_LINE_64 + 1);
 static_assert(EnumNames<Zero>::names.size() == KILN_ZERO_FLOATING + 1);
 static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_K + 1);
 static_assert(EnumNames<Gather>::names.size() == KILN_GATHER_ROWS + 1);
-static_assert(EnumNames<Scatter>::names.size() == KILN_SCATTER_ROWS + 1);
+static_assert(EnumNames<Scatter>::names.size() == KILN_SCATTER_WEIGHTED + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
 static_assert(EnumNames<Gate>::names.size() == KILN_GATE_SIGMOID + 1);
 static_assert(EnumNames<GateOrder>::names.size() == KILN_GATE_INTERLEAVED + 1);

@@ -32,7 +32,7 @@ struct Arena {
     *this = {};
   }
 };
-constinit thread_local Arena t_arena, t_operands;
+constinit thread_local Arena t_arena, t_operands, t_products;
 // A line of its own: the threads of a call hammer it.
 alignas(128) constinit thread_local unsigned t_barrier[32] = {};
 
@@ -42,6 +42,7 @@ struct Reaper {
   ~Reaper() {
     t_arena.end();
     t_operands.end();
+    t_products.end();
   }
 };
 thread_local Reaper t_reaper;
@@ -104,6 +105,7 @@ Result<void*> grow(Arena& arena, std::int64_t bytes, const HostMemory* lender) {
 
 Result<void*> workspace(std::int64_t bytes) { return at_least(t_arena, bytes); }
 Result<void*> operand_space(std::int64_t bytes) { return at_least(t_operands, bytes); }
+Result<void*> product_space(std::int64_t bytes) { return at_least(t_products, bytes); }
 
 unsigned* barrier_words() { return t_barrier; }
 

@@ -63,7 +63,7 @@ bool present(const Gemm& gemm, Operand which) {
       return true;
     case Operand::c:
       return gemm.epilogue.gate == Gate::none && gemm.scale_d == Scale::none &&
-             gemm.scatter == Scatter::none;
+             gemm.scatter != Scatter::rows;
     case Operand::bias:
       return gemm.epilogue.bias != Bias::none;
     case Operand::residual:
@@ -85,6 +85,8 @@ bool present(const Gemm& gemm, Operand which) {
       return gemm.scatter != Scatter::none;
     case Operand::amax_d:
       return gemm.amax_d;
+    case Operand::row_weights:
+      return gemm.scatter == Scatter::weighted;
   }
   return false;
 }
@@ -122,7 +124,8 @@ DType dtype_of(const Gemm& gemm, Operand which) {
     return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
   }
   if (which == Operand::zero_b && gemm.zero == Zero::integer) return gemm.b.dtype;
-  if (which == Operand::scale_d || which == Operand::amax_d) return DType::fp32;
+  if (which == Operand::scale_d || which == Operand::amax_d || which == Operand::row_weights)
+    return DType::fp32;
   return scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : gemm.scale_type;
 }
 
@@ -133,7 +136,7 @@ Extent extent(const Gemm& gemm, Operand which) {
     return {.length = gemm.epilogue.bias == Bias::per_row ? gemm.m : gemm.columns_of_b(),
             .lines = 1};
   if (which == Operand::groups) return {.length = gemm.batch, .lines = 1};
-  if (is_list(which)) return {.length = gemm.m, .lines = 1};
+  if (is_list(which) || which == Operand::row_weights) return {.length = gemm.m, .lines = 1};
   if (which == Operand::amax_d) return {.length = 1, .lines = 1};
   return scale_extent(gemm, which);
 }
@@ -147,7 +150,8 @@ int address_alignment(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return gemm.alignment;
   if (which == Operand::bias) return 1;
   if (is_list(which)) return size_of(DType::s32);
-  if (which == Operand::scale_d || which == Operand::amax_d) return size_of(DType::fp32);
+  if (which == Operand::scale_d || which == Operand::amax_d || which == Operand::row_weights)
+    return size_of(DType::fp32);
   if (has_weights(gemm)) return size_of(dtype_of(gemm, which));
   // Scales are read four bytes at a time, or copied by tensor maps, which ask for 16.
   return follows_alignment(gemm, which) ? std::clamp(gemm.alignment, 4, 16) : 4;

@@ -68,7 +68,7 @@ struct EnumNames<Gather> {
 };
 template <>
 struct EnumNames<Scatter> {
-  static constexpr std::array<std::string_view, 2> names{"none", "rows"};
+  static constexpr std::array<std::string_view, 4> names{"none", "rows", "add", "weighted"};
 };
 /// Calls `f(name, field)` for every field of an Epilogue.
 template <typename E, typename F>

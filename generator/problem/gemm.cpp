@@ -127,7 +127,20 @@ std::string_view name(Grouping g) {
 }
 
 std::string_view name(Gather g) { return g == Gather::none ? "none" : "rows"; }
-std::string_view name(Scatter s) { return s == Scatter::none ? "none" : "rows"; }
+
+std::string_view name(Scatter s) {
+  switch (s) {
+    case Scatter::none:
+      return "none";
+    case Scatter::rows:
+      return "rows";
+    case Scatter::add:
+      return "add";
+    case Scatter::weighted:
+      return "weighted";
+  }
+  return "?";
+}
 
 std::string_view name(Scale s) {
   switch (s) {

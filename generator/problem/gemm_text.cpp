@@ -304,7 +304,8 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
   if (key == "gather")
     return read_kind(key, value, {Gather::none, Gather::rows}, "none or rows", g.gather);
   if (key == "scatter")
-    return read_kind(key, value, {Scatter::none, Scatter::rows}, "none or rows", g.scatter);
+    return read_kind(key, value, {Scatter::none, Scatter::rows, Scatter::add, Scatter::weighted},
+                     "none, rows, add or weighted", g.scatter);
   return bad_input("\"{}\": no such key; keys are {}{}", key, fmt::join(kKeys, ", "),
                    did_you_mean(key, kKeys));
 }

@@ -58,7 +58,7 @@ Status check_enumerators(const Gemm& g) {
     return bad_input("grouping = {}: no such kind of groups", static_cast<int>(g.grouping));
   if (g.gather > Gather::rows)
     return bad_input("gather = {}: no such kind of gather", static_cast<int>(g.gather));
-  if (g.scatter > Scatter::rows)
+  if (g.scatter > Scatter::weighted)
     return bad_input("scatter = {}: no such kind of scatter", static_cast<int>(g.scatter));
   return {};
 }
@@ -235,6 +235,9 @@ Status check_amax(const Gemm& g) {
     return refuse(fmt::format("scale_d = {}: must be none or tensor", name(g.scale_d)));
   if (!is_floating(g.d.dtype) && g.scale_d == Scale::none)
     return refuse(fmt::format("d.dtype = {}: must be a floating-point type", name(g.d.dtype)));
+  // Kernels see the product's rows, not their sums.
+  if (adds_rows(g))
+    return refuse(fmt::format("scatter = {}: must be none or rows", name(g.scatter)));
   return {};
 }
 

@@ -29,6 +29,7 @@ void for_each_line(const Gemm& gemm, Operand which, const IndexedRows& rows, F&&
 Status check_indices(const Gemm& g) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   const bool gathers = g.gather != Gather::none, scatters = g.scatter != Scatter::none;
+  const std::string_view how_d = name(g.scatter);
   for (const auto& [rows, given, of] : {std::tuple{"rows_of_a", g.rows_of_a, gathers},
                                         std::tuple{"rows_of_d", g.rows_of_d, scatters}}) {
     if (given < 0 || (given > 0 && !of))
@@ -36,8 +37,10 @@ Status check_indices(const Gemm& g) {
                        of ? "0 (m) or more" : "0 without a list of rows");
     if (given > kMost) return bad_input("{} = {}: rows are counted in 32 bits", rows, given);
   }
-  const auto refuse = [](std::string_view field, std::string why) {
-    return fail(ErrorCode::unsupported, fmt::format("{} = rows: {}", field, std::move(why)));
+  const auto refuse = [&](std::string_view field, std::string why) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} = {}: {}", field, field == "scatter" ? how_d : name(g.gather),
+                            std::move(why)));
   };
   for (const auto& [field, of] : {std::pair{"gather", gathers}, std::pair{"scatter", scatters}})
     if (of && g.grouping != Grouping::rows)
@@ -51,17 +54,56 @@ Status check_indices(const Gemm& g) {
   if (g.epilogue.residual) return refuse("scatter", "epilogue.residual = true: must be false");
   if (g.scale_d != Scale::none)
     return refuse("scatter", fmt::format("scale_d = {}: must be none", name(g.scale_d)));
+  if (!adds_rows(g)) return {};
+  if (!is_floating(g.d.dtype))
+    return refuse("scatter", fmt::format("d.dtype = {}: must be a floating type", name(g.d.dtype)));
+  if (g.epilogue.bias_as_d) return refuse("scatter", "epilogue.bias_as_d = true: must be false");
+  if (g.m < 1 || g.m > kMost)
+    return refuse("scatter", fmt::format("m = {}: must be 1 to {}", g.m, kMost));
   return {};
 }
+
+namespace {
+
+/// Of the rows that are added.
+DType type_to_add(const Gemm& gemm) {
+  return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+}
+
+}  // namespace
 
 Gemm in_order(const Gemm& gemm) {
   Gemm copy = gemm;
   if (gathers(gemm)) copy.a.ld = 0;
-  if (scatters(gemm)) copy.c.ld = copy.d.ld = 0;
+  if (scatters(gemm) || adds_rows(gemm)) copy.c.ld = copy.d.ld = 0;
+  if (adds_rows(gemm)) copy.c.dtype = copy.d.dtype = type_to_add(gemm);
   copy.gather = Gather::none;
   copy.scatter = Scatter::none;
   copy.rows_of_a = copy.rows_of_d = 0;
   return copy;
+}
+
+Canonical product_to_add(const Canonical& problem) {
+  Canonical copy = problem;
+  Gemm& g = copy.gemm;
+  g.scatter = Scatter::none;
+  g.rows_of_d = 0;
+  const DType type = type_to_add(g);
+  for (Matrix* const x : {&g.c, &g.d}) {
+    x->dtype = type;
+    x->ld = std::max<std::int64_t>(1, g.n);
+  }
+  return copy;
+}
+
+std::int64_t row_to_add_to(const void* index, std::int64_t row, std::int64_t rows) {
+  return std::min<std::int64_t>(static_cast<const std::int32_t*>(index)[row], rows - 1);
+}
+
+std::int64_t rows_in_groups(const Gemm& gemm, const void* groups) {
+  // What lists that fall cut off is of the group before.
+  const auto* const ends = static_cast<const std::int32_t*>(groups);
+  return std::clamp<std::int64_t>(*std::max_element(ends, ends + gemm.batch), 0, gemm.m);
 }
 
 std::int64_t row_at(const void* index, std::int64_t row, std::int64_t rows) {

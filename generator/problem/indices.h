@@ -4,20 +4,31 @@
 
 #include <cstdint>
 
+#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 
 namespace kiln {
 
 inline bool gathers(const Gemm& gemm) { return gemm.gather != Gather::none; }
-inline bool scatters(const Gemm& gemm) { return gemm.scatter != Scatter::none; }
-inline bool indexed(const Gemm& gemm) { return gathers(gemm) || scatters(gemm); }
+inline bool scatters(const Gemm& gemm) { return gemm.scatter == Scatter::rows; }
+/// Whether rows of the product are added to rows of D.
+inline bool adds_rows(const Gemm& gemm) { return gemm.scatter > Scatter::rows; }
+inline bool indexed(const Gemm& gemm) { return gathers(gemm) || scatters(gemm) || adds_rows(gemm); }
 
 /// Whether the lists of rows, and what they are of, make sense. Errors: bad_input, unsupported.
 Status check_indices(const Gemm& gemm);
 
 /// The product of rows in order: of a tight copy of A's rows and their scales, into a tight D whose
-/// rows are copied to their places afterwards. `gemm` itself where it has no indices.
+/// rows are copied to their places afterwards, or are of fp32 (fp64) and added. `gemm` itself where
+/// it has no indices.
 Gemm in_order(const Gemm& gemm);
+/// The product whose rows are added, into a tight D of fp32 (fp64): A's rows stay where they are.
+Canonical product_to_add(const Canonical& problem);
+
+/// D's row of a row of the product that is added, negative: none.
+std::int64_t row_to_add_to(const void* index, std::int64_t row, std::int64_t rows);
+/// How many rows of the product are of a group, by the list of groups.
+std::int64_t rows_in_groups(const Gemm& gemm, const void* groups);
 
 /// What a list says of a row of the product, of `rows` that there are: what it may not say becomes
 /// the nearest that it may.

@@ -29,7 +29,8 @@ enum class Operand : std::uint8_t {
   column_sums_b,
   index_a,
   index_d,
-  amax_d
+  amax_d,
+  row_weights
 };
 
 /// What is the same for all problems.
@@ -66,6 +67,8 @@ inline constexpr std::array kOperandRows{
     OperandRow{.which = Operand::index_a, .name = "index_a", .swapped = Operand::index_a},
     OperandRow{.which = Operand::index_d, .name = "index_d", .swapped = Operand::index_d},
     OperandRow{.which = Operand::amax_d, .name = "amax_d", .swapped = Operand::amax_d},
+    OperandRow{
+        .which = Operand::row_weights, .name = "row_weights", .swapped = Operand::row_weights},
 };
 inline constexpr std::size_t kOperandCount = kOperandRows.size();
 
@@ -121,9 +124,11 @@ constexpr auto& pointer(Pointers& pointers) {
     return pointers.index_a;
   } else if constexpr (kWhich == Operand::index_d) {
     return pointers.index_d;
-  } else {
-    static_assert(kWhich == Operand::amax_d);
+  } else if constexpr (kWhich == Operand::amax_d) {
     return pointers.amax_d;
+  } else {
+    static_assert(kWhich == Operand::row_weights);
+    return pointers.row_weights;
   }
 }
 

@@ -16,10 +16,10 @@ namespace kiln {
 constexpr std::size_t pointers_of(const Operands& operands) {
   const auto& [a, b, packed_b, c, d, bias, residual, alpha, beta, threads, stream, workspace,
                workspace_bytes, scale_a, scale_b, zero_b, groups, scale_d, zero_a, column_sums_b,
-               index_a, index_d, amax_d] = operands;
+               index_a, index_d, amax_d, row_weights] = operands;
   return std::tuple_size_v<decltype(std::tie(a, b, c, d, bias, residual, scale_a, scale_b, zero_b,
                                              groups, scale_d, zero_a, column_sums_b, index_a,
-                                             index_d, amax_d))>;
+                                             index_d, amax_d, row_weights))>;
 }
 static_assert(pointers_of({}) == kOperandCount);
 

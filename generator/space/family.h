@@ -85,6 +85,8 @@ struct Family {
   /// Whether the kernels read rows of A and write rows of D by index; null: they do not. Kernels of
   /// CPUs are called with rows in order.
   bool (*indexes_rows)(const Gemm&) = nullptr;
+  /// Whether rows of the product may be added to rows of D behind the kernels.
+  bool adds_rows = false;
   /// Whether the kernels write a D with scales (Gemm::scale_d); null: they do not.
   bool (*quantises)(const Gemm&) = nullptr;
   /// Whether the kernels find the largest magnitude of D (Gemm::amax_d); null: they do not.

@@ -79,6 +79,9 @@ struct GpuLaunch {
   /// The first bytes of the workspace that must be zero before the first call; kernels leave them
   /// zero again. Calls that may overlap in time must not share a workspace.
   std::int64_t zeroed_bytes = 0;
+  /// Where in the workspace D is for all steps, whose last one adds its rows to those of the call's
+  /// D; 0: steps write that.
+  std::int64_t product_at = 0;
   auto operator<=>(const GpuLaunch&) const = default;
 };
 

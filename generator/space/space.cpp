@@ -35,9 +35,11 @@ std::string_view broken_rule_of(const Family& family, const Canonical& problem,
   if (problem.gemm.grouping != Grouping::none &&
       (family.computes_groups == nullptr || !family.computes_groups(problem.gemm)))
     return "the family computes grouped products";
-  if (indexed(problem.gemm) &&
+  if ((gathers(problem.gemm) || scatters(problem.gemm)) &&
       (family.indexes_rows == nullptr || !family.indexes_rows(problem.gemm)))
     return "the family reads and writes rows by index";
+  if (adds_rows(problem.gemm) && !family.adds_rows)
+    return "the family's rows are added to rows of D";
   if (problem.gemm.scale_d != Scale::none &&
       (family.quantises == nullptr || !family.quantises(problem.gemm)))
     return "the family writes a D with such scales";

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 #include "generator/space/family.h"
 
 namespace kiln {
@@ -34,6 +35,13 @@ struct FirstRule {
 
 /// Of a family that derives none.
 struct NoSizes {};
+
+/// What follows a GPU's kernels where rows of the product are added to rows of D: the kernels
+/// compute product_to_add() into the workspace.
+struct RowAdder {
+  void (*add_parameters)(Parameters&, const Canonical& problem);
+  void (*add_steps)(GpuLaunch&, const Canonical& problem, const DeviceCaps&);
+};
 
 /// `C` is the config's type, `S` what is derived from it. Pointers are null as in `Family`.
 template <typename C, typename S>
@@ -63,6 +71,7 @@ struct TypedFamily {
   bool (*takes_weights)(const Gemm&) = nullptr;
   bool (*computes_groups)(const Gemm&) = nullptr;
   bool (*indexes_rows)(const Gemm&) = nullptr;
+  const RowAdder* row_adder = nullptr;  ///< of a GPU's family; null: it refuses such products
   bool (*quantises)(const Gemm&) = nullptr;
   bool (*finds_amax)(const Gemm&) = nullptr;
   int revision = 1;
@@ -70,7 +79,8 @@ struct TypedFamily {
 
 /// The problem that a family sees: a CPU's kernels are called for one group after the other, each
 /// taken to have an equal share of the rows, or half of those that it may have. Of groups of k each
-/// is taken to have all of it, since rules depend on how long k is.
+/// is taken to have all of it, since rules depend on how long k is. Where rows are added a GPU's
+/// family sees the product alone.
 template <const auto& kRow, typename F>
 decltype(auto) as_seen(const Canonical& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu) {
@@ -79,6 +89,8 @@ decltype(auto) as_seen(const Canonical& p, F&& f) {
       const std::int64_t parts = p.gemm.grouping == Grouping::rows ? p.gemm.batch : 2;
       return f(alone(p, std::max<std::int64_t>(1, p.gemm.m / parts)));
     }
+  } else {
+    if (adds_rows(p.gemm)) return f(product_to_add(p));
   }
   return f(p);
 }
@@ -115,6 +127,8 @@ Family family_row() {
              .takes_weights = kRow.takes_weights,
              .computes_groups = kRow.computes_groups,
              .indexes_rows = kRow.vendor == Vendor::cpu ? kRow.computes_groups : kRow.indexes_rows,
+             .adds_rows = kRow.vendor == Vendor::cpu ? kRow.computes_groups != nullptr
+                                                     : kRow.row_adder != nullptr,
              .quantises = kRow.quantises,
              .finds_amax = kRow.finds_amax,
              .revision = kRow.revision};
@@ -136,7 +150,10 @@ Family family_row() {
   row.parameters = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
     return as_seen<kRow>(p, [&](const Canonical& seen) {
       const C& c = std::get<C>(config);
-      return kRow.parameters(seen, d, c, kRow.sizes(seen, d, c));
+      Parameters all = kRow.parameters(seen, d, c, kRow.sizes(seen, d, c));
+      if constexpr (kRow.row_adder != nullptr)
+        if (adds_rows(p.gemm)) kRow.row_adder->add_parameters(all, p);
+      return all;
     });
   };
   row.predict_ns = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
@@ -149,8 +166,14 @@ Family family_row() {
   };
   if (kRow.launch != nullptr)
     row.launch = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-      const C& c = std::get<C>(config);
-      return cleared_first(p.gemm, kRow.launch(p, d, c, kRow.sizes(p, d, c)));
+      return as_seen<kRow>(p, [&](const Canonical& seen) {
+        const C& c = std::get<C>(config);
+        GpuLaunch all =
+            cleared_first(seen.gemm, kRow.launch(seen, d, c, kRow.sizes(seen, d, c)));
+        if constexpr (kRow.row_adder != nullptr)
+          if (adds_rows(p.gemm)) kRow.row_adder->add_steps(all, p, d);
+        return all;
+      });
     };
   if (kRow.division != nullptr)
     row.division = [](const Config& config) { return kRow.division(std::get<C>(config)); };

@@ -67,6 +67,8 @@ struct Operands {
   /// The largest magnitude of D (see Gemm::amax_d), one fp32 that is written, 4-byte aligned and
   /// overlapping no other operand.
   void* amax_d = nullptr;
+  /// With Scatter::weighted: an fp32 for each of m rows, by which it is multiplied.
+  const void* row_weights = nullptr;
 };
 
 /// Medians of a race, in nanoseconds of one call.

@@ -108,8 +108,12 @@ enum class Gather : std::uint8_t {
 /// Where the rows of D of a product with Grouping::rows go.
 enum class Scatter : std::uint8_t {
   none,  ///< in order: row r of the product is row r of D
-  rows   ///< row r is written to row index_d[r] of D, which has `rows_of_d` rows. Indices of rows
+  rows,  ///< row r is written to row index_d[r] of D, which has `rows_of_d` rows. Indices of rows
          ///< that are of a group are distinct; rows of D that none names are not written
+  add,   ///< row r is added to row index_d[r] of D, in the order of r, in fp32 (fp64 where D is
+         ///< fp64), and D is rounded once: the experts' results of each token. A row of D that
+         ///< none names is beta * C. A negative index adds its row to none
+  weighted  ///< the same, each row times row_weights[r] before: the router's weights
 };
 
 /// How one matrix is stored. `transposed` says that what is stored is the transpose of what enters
@@ -204,8 +208,11 @@ struct KILN_API Gemm {
   /// With Grouping::rows. Rows of A are lines of memory (row-major, not transposed), and scales of
   /// A are those of its rows. An index that A has no row of counts as the nearest that it has.
   Gather gather = Gather::none;
-  /// With Grouping::rows. There is no C (beta = 0), no residual and no scale_d. An index that D has
-  /// no row of counts as the nearest that it has.
+  /// With Grouping::rows. There is no residual and no scale_d. An index that D has no row of counts
+  /// as the nearest that it has, but a negative one where rows are added. With Scatter::rows there
+  /// is no C (beta = 0). Where rows are added, bias, activation and gate are applied to each row
+  /// before, beta * C (stored as D is, of `rows_of_d` rows) is added once to each row of D; D is a
+  /// floating type, m is not 0, and the bias is no bias_as_d.
   Scatter scatter = Scatter::none;
   std::int64_t rows_of_a = 0;  ///< rows of A with `gather`; 0: m
   std::int64_t rows_of_d = 0;  ///< rows of D with `scatter`; 0: m
@@ -250,9 +257,9 @@ struct KILN_API Gemm {
     return copy;
   }
   /// Rows of D by index, of which it has so many; 0: m.
-  Gemm scattered(std::int64_t rows = 0) const {
+  Gemm scattered(std::int64_t rows = 0, Scatter how = Scatter::rows) const {
     Gemm copy = *this;
-    copy.scatter = Scatter::rows;
+    copy.scatter = how;
     copy.rows_of_d = rows;
     return copy;
   }
@@ -382,7 +389,7 @@ KILN_API Status validate(const Gemm& gemm);
 /// batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, …)
 /// group=(32|64|128|k|128x128|mx32) scale_type= zero=(none|int|float); scale_d=(tensor|line|1x128)
 /// of a D with out=(fp8_e4m3|s8); zero_a=(line|tensor) of an A of integers with scales;
-/// gather=rows rows_of_a= and scatter=rows rows_of_d= of grouped=rows; amax=1.
+/// gather=rows rows_of_a= and scatter=(rows|add|weighted) rows_of_d= of grouped=rows; amax=1.
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);

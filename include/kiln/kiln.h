@@ -145,8 +145,11 @@ typedef enum kiln_gather {
 /** Where the rows of D of a product with KILN_GROUPING_ROWS go. */
 typedef enum kiln_scatter {
   KILN_SCATTER_NONE = 0, /**< in order: row r of the product is row r of D */
-  KILN_SCATTER_ROWS = 1  /**< row r is written to row index_d[r] of D; those of a group's rows are
+  KILN_SCATTER_ROWS = 1, /**< row r is written to row index_d[r] of D; those of a group's rows are
                               distinct, and rows of D that none names are not written */
+  KILN_SCATTER_ADD = 2,  /**< row r is added to row index_d[r] of D, in the order of r; a row of D
+                              that none names is beta * C, and a negative index names none */
+  KILN_SCATTER_WEIGHTED = 3 /**< the same, each row times row_weights[r] before */
 } kiln_scatter;
 
 /** How much of its types a product must keep. */
@@ -350,6 +353,7 @@ typedef struct kiln_operands {
   const void* index_a;           /**< with a gather: an int32 for each of m rows, its row of A */
   const void* index_d;           /**< with a scatter: an int32 for each of m rows, its row of D */
   void* amax_d;                  /**< with amax_d: one fp32, written; NaN where D has one */
+  const void* row_weights;       /**< with KILN_SCATTER_WEIGHTED: an fp32 for each of m rows */
 } kiln_operands;
 
 /** What kiln_tune() found. */

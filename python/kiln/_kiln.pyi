@@ -28,6 +28,8 @@ def matmul(
     expected_rows: Optional[int] = None,
     gather: Any = None,
     scatter: Any = None,
+    add_rows: bool = False,
+    row_weights: Any = None,
     out_dtype: Any = None,
     threads: int = 0,
     engine: Optional[Engine] = None,

@@ -39,6 +39,8 @@ constexpr Keyword kKeywords[] = {
     {"expected_rows", &Arguments::expected_rows},
     {"gather", &Arguments::gather},
     {"scatter", &Arguments::scatter},
+    {"add_rows", &Arguments::add_rows},
+    {"row_weights", &Arguments::row_weights},
     {"out_dtype", &Arguments::out_dtype},
     {"threads", &Arguments::threads},
     {"engine", &Arguments::engine},
@@ -114,7 +116,7 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
 }
 
 constexpr const char* kMatmul =
-    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, amax_d=None, zero_a=None, column_sums_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, gather=None, scatter=None, out_dtype=None, threads=0, engine=None, stream=None)
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, amax_d=None, zero_a=None, column_sums_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, gather=None, scatter=None, add_rows=False, row_weights=None, out_dtype=None, threads=0, engine=None, stream=None)
 --
 
 ``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array; with a gate,
@@ -164,6 +166,11 @@ other strides raise ValueError.
   product is computed of row ``gather[r]`` of ``a``, so ``gather`` has as many as there are rows.
 - ``scatter`` (likewise): row r is written to row ``scatter[r]`` of ``out``, which must be given. Rows
   that are of a group have a row of ``out`` each; there is no ``c`` and no ``residual``.
+- ``add_rows`` (with ``scatter``): row r is added to row ``scatter[r]`` of ``out`` instead, in the order
+  of r and in float32 (float64), times ``row_weights[r]`` where these are given (float32, contiguous, in
+  memory of the device; ``add_rows`` may then be left out). Other rows of ``out`` become 0. A negative
+  ``scatter[r]`` adds row r to none. ``beta * c`` is added once to each row of ``out``. Of a bias the
+  dtype is float32 (float64).
 - ``out_dtype``: where ``out`` is not given. int8 gives int32, 8-bit floats bfloat16, others their own.
 - ``threads``: 0 is the engine's number.
 - ``engine``: where none is given, one of the whole process.

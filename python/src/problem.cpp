@@ -43,6 +43,8 @@ class Builder {
   void read_activation();
   void read_numerics();
   void read_gate();
+  Scatter read_scatter() const;
+  const void* read_row_weights();
   const void* read_list(PyObject* object, const char* name, std::int64_t length);
   void read_groups();
   std::int64_t rows_of_a() const {
@@ -112,6 +114,9 @@ void Builder::read_numbers() {
   if (arguments_.expected_rows && !arguments_.groups)
     raise_bad_input("expected_rows is given without groups");
   if (arguments_.scatter && !arguments_.out) raise_bad_input("scatter is given without out");
+  if (!arguments_.scatter && (arguments_.add_rows || arguments_.row_weights))
+    raise_bad_input(fmt::format("{} is given without scatter",
+                                arguments_.row_weights ? "row_weights" : "add_rows"));
   if (arguments_.threads) call_.operands.threads = integer(arguments_.threads, "threads");
   if (arguments_.stream) call_.operands.stream = address(arguments_.stream, "stream");
 }
@@ -155,7 +160,7 @@ void Builder::read_sizes(const Array& a_array, const Array& b_array) {
   shape_ = dims_ == 3 ? std::array{batch, m, gemm.n} : std::array{rows_of_out, gemm.n, 0L};
   gemm.m = batch == 0 ? 0 : stacked_ ? batch * m : m;
   if (arguments_.gather) gemm = gemm.gathered(a.rows);
-  if (arguments_.scatter) gemm = gemm.scattered(rows_of_out);
+  if (arguments_.scatter) gemm = gemm.scattered(rows_of_out, read_scatter());
   gemm.k = a.columns;
   gemm.batch = stacked_ || batch == 0 ? 1 : batch;
 }
@@ -186,6 +191,27 @@ void Builder::read_factors() {
   call_.operands.b = b.data;
 }
 
+/// What becomes of the rows that `scatter` names.
+Scatter Builder::read_scatter() const {
+  if (arguments_.row_weights) return Scatter::weighted;
+  const int adds = arguments_.add_rows ? PyObject_IsTrue(arguments_.add_rows) : 0;
+  if (adds < 0) throw py::error_already_set();
+  return adds != 0 ? Scatter::add : Scatter::rows;
+}
+
+/// The memory of an fp32 for each row of the product.
+const void* Builder::read_row_weights() {
+  const Array weights = read(arguments_.row_weights, "row_weights");
+  const std::int64_t length = call_.gemm.m;
+  if (weights.type != fp32)
+    raise_type_error(fmt::format("row_weights.dtype = {}: must be {}", python_name(weights.type),
+                                 python_name(fp32)));
+  if (weights.dims != 1 || weights.sizes[0] != length || !is_tight(weights))
+    raise_bad_input(
+        fmt::format("{}: must have shape ({},), contiguous", described(weights), length));
+  return weights.data;
+}
+
 /// The memory of a list of int32.
 const void* Builder::read_list(PyObject* object, const char* name, std::int64_t length) {
   const Array list = read(object, name);
@@ -202,6 +228,7 @@ void Builder::read_groups() {
   call_.operands.groups = read_list(arguments_.groups, "groups", gemm.batch);
   if (arguments_.gather) call_.operands.index_a = read_list(arguments_.gather, "gather", gemm.m);
   if (arguments_.scatter) call_.operands.index_d = read_list(arguments_.scatter, "scatter", gemm.m);
+  if (arguments_.row_weights) call_.operands.row_weights = read_row_weights();
   if (arguments_.expected_rows)
     call_.gemm.expected_rows = integer(arguments_.expected_rows, "expected_rows");
 }

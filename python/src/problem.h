@@ -32,6 +32,8 @@ struct Arguments {
   PyObject* expected_rows = nullptr;
   PyObject* gather = nullptr;
   PyObject* scatter = nullptr;
+  PyObject* add_rows = nullptr;
+  PyObject* row_weights = nullptr;
   PyObject* out_dtype = nullptr;
   PyObject* threads = nullptr;
   PyObject* stream = nullptr;

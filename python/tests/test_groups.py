@@ -93,9 +93,33 @@ def test_gather_and_scatter():
     near(out[to[:4]], a[:4] @ B[0])
 
 
+def test_rows_that_are_added():
+    a = RANDOM.uniform(-1, 1, (14, K)).astype(np.float32)
+    ends = np.array([4, 4, 11], np.int32)
+    to = np.array([0, 1, 2, -1, 0, 1, 99, 3, 2, 0, 3, 5, 5, 5], np.int32)
+    weights = RANDOM.uniform(0, 1, 14).astype(np.float32)
+    product = np.concatenate([a[:4] @ B[0], a[4:11] @ B[2]])
+    for given in (None, weights):
+        expected = np.zeros((7, N), np.float32)
+        for row, at in enumerate(to[:11]):
+            if at >= 0:
+                expected[min(at, 6)] += product[row] * (1 if given is None else given[row])
+        out = np.full((7, N), -1, np.float32)
+        more = {"add_rows": True} if given is None else {"row_weights": given}
+        kiln.matmul(a, B, groups=ends, scatter=to, out=out, **more)
+        near(out, expected)
+        before = out.copy()
+        kiln.matmul(a, B, groups=ends, scatter=to, out=out, c=out, beta=1, **more)
+        near(out, before + expected)
+
+
 @pytest.mark.parametrize(
     "error, words, change",
     [
+        (kiln.BadInput, "row_weights is given without scatter", {"row_weights": np.ones(M, np.float32),
+                                                                 "scatter": None}),
+        (TypeError, "row_weights.dtype = float64: must be float32", {"row_weights": np.ones(M)}),
+        (kiln.BadInput, "must have shape (20,)", {"row_weights": np.ones(3, np.float32)}),
         (kiln.BadInput, "must have shape (20,)", {"scatter": np.arange(3, dtype=np.int32)}),
         (TypeError, "gather.dtype = float32: must be int32", {"gather": np.ones(3, np.float32)}),
         (kiln.BadInput, "scatter is given without out", {"out": None}),

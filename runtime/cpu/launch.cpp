@@ -5,6 +5,7 @@
 #include "generator/problem/indices.h"
 #include "generator/problem/operands.h"
 #include "kiln/numeric.hpp"
+#include "runtime/cpu/added_rows.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/row_copies.h"
 #include "runtime/cpu/thread_pool.h"
@@ -97,7 +98,7 @@ struct GroupCalls {
 
 /// Groups that are more than half a thread's share are divided among all threads, one after the
 /// other; threads take the others whole.
-Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads) {
+Status launch_each_group(const HostKernel& kernel, const HostArgs& args, int threads) {
   clear_amax(args);
   GroupCalls calls{kernel, args, 1};
   const std::int64_t groups = calls.gemm().batch;
@@ -122,6 +123,17 @@ Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads
     if (!team.run(take, &calls)) calls.take_small();
   }
   if (calls.failed) return fail(ErrorCode::device, "no memory for the workspace of a group");
+  return {};
+}
+
+Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads) {
+  const Gemm& gemm = args.groups_of->gemm;
+  if (!adds_rows(gemm)) return launch_each_group(kernel, args, threads);
+  AddedRows rows(gemm, args);
+  HostArgs product = args;
+  if (Status ok = rows.redirect(product); !ok) return ok;
+  if (Status ran = launch_each_group(kernel, product, threads); !ran) return ran;
+  rows.add(threads);
   return {};
 }
 

@@ -1,12 +1,27 @@
+#include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
+#include "runtime/cpu/added_rows.h"
 #include "runtime/cpu/reference_kernel.h"
 
 namespace kiln {
 namespace {
+
+std::int64_t line_at(const Gemm& gemm, Operand which, const void* index, std::int64_t row) {
+  return row_at(index, row, extent(gemm, which).lines) * pitch_bytes(gemm, which);
+}
+
+/// A's row, and its scales, of one row of the product, where they are by index.
+void take_rows_of_a(const Gemm& gemm, const KilnArgs& args, std::int64_t row, KilnArgs& one) {
+  const auto line = [&](Operand which) { return line_at(gemm, which, args.index_a, row); };
+  if (gathers(gemm)) one.a = static_cast<const std::byte*>(args.a) + line(Operand::a);
+  if (is_gathered(gemm, Operand::scale_a))
+    one.scale_a = static_cast<const std::byte*>(args.scale_a) + line(Operand::scale_a);
+}
 
 /// This thread's share of one group's rows, each a product of its own between the rows that indices
 /// name.
@@ -22,17 +37,39 @@ void run_indexed(const Canonical& problem, const KilnArgs& args, std::int64_t gr
     one.m = 1;
     one.batch = 1;
     move_to_group(ordered, one, group, {row, 1});
-    const auto line = [&](Operand which, const void* index) {
-      const std::int64_t at = row_at(index, row, extent(gemm, which).lines);
-      return at * pitch_bytes(gemm, which);
-    };
-    if (gathers(gemm))
-      one.a = static_cast<const std::byte*>(args.a) + line(Operand::a, args.index_a);
-    if (is_gathered(gemm, Operand::scale_a))
-      one.scale_a =
-          static_cast<const std::byte*>(args.scale_a) + line(Operand::scale_a, args.index_a);
-    if (scatters(gemm)) one.d = static_cast<std::byte*>(args.d) + line(Operand::d, args.index_d);
+    take_rows_of_a(gemm, args, row, one);
+    if (scatters(gemm))
+      one.d = static_cast<std::byte*>(args.d) + line_at(gemm, Operand::d, args.index_d, row);
     run_ungrouped_reference(own, one, nullptr, 0, 1);
+  }
+}
+
+/// This thread's rows of a D that rows of the product are added to: each of those is computed where
+/// it is needed.
+template <typename Real>
+void run_added(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+  const Gemm& gemm = problem.gemm;
+  const Gemm ordered = in_order(gemm);
+  const Canonical own = alone(problem, 1);
+  const std::int64_t rows = rows_of_d(gemm);
+  std::vector<Real> product(static_cast<std::size_t>(gemm.n)), sums(product.size());
+  for (std::int64_t to = rows * thread / threads; to < rows * (thread + 1) / threads; ++to) {
+    std::ranges::fill(sums, Real(0));
+    for (std::int64_t group = 0; group < gemm.batch; ++group) {
+      const Segment segment = segment_of(gemm, args.groups, group);
+      for (std::int64_t row = segment.first; row < segment.first + segment.count; ++row) {
+        if (row_to_add_to(args.index_d, row, rows) != to) continue;
+        KilnArgs one = args;
+        one.d = nullptr, one.c = nullptr, one.beta = 0;
+        one.m = one.batch = 1;
+        move_to_group(ordered, one, group, {row, 1});
+        take_rows_of_a(gemm, args, row, one);
+        one.d = product.data();
+        run_ungrouped_reference(own, one, nullptr, 0, 1);
+        add_elements(gemm, args, row, product.data(), gemm.n, sums.data());
+      }
+    }
+    store_sums(gemm, args, to, 0, gemm.n, sums.data());
   }
 }
 
@@ -42,6 +79,9 @@ void run_reference(const Canonical& problem, const KilnArgs& args, const PackedL
                    int thread, int threads) {
   if (!grouped(problem.gemm))
     return run_ungrouped_reference(problem, args, packed, thread, threads);
+  if (adds_rows(problem.gemm))
+    return problem.gemm.d.dtype == DType::fp64 ? run_added<double>(problem, args, thread, threads)
+                                               : run_added<float>(problem, args, thread, threads);
   for (std::int64_t group = 0; group < problem.gemm.batch; ++group) {
     const Segment segment = segment_of(problem.gemm, args.groups, group);
     if (indexed(problem.gemm)) {

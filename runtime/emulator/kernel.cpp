@@ -145,7 +145,8 @@ Status EmulatedKernel::Impl::run(const Grid& grid, const Scheduling& policy) {
   return outcome;
 }
 
-Status EmulatedKernel::run(const KilnGpuArgs& args, std::uint64_t seed) const {
+Status EmulatedKernel::run(const KilnGpuArgs& given, std::uint64_t seed) const {
+  const KilnGpuArgs args = gpu::step_args(impl_->launch, given);
   const auto maps = impl_->maps(args);
   if (!maps) return tl::unexpected(maps.error());
   const Scheduling policy = Scheduling::drawn(seed);

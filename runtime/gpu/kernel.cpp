@@ -69,6 +69,18 @@ KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands) {
   return kernel_args<KilnGpuArgs>(problem, operands);
 }
 
+KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args) {
+  KilnGpuArgs own = args;
+  if (launch.product_at == 0) return own;
+  own.sums = args.d, own.ld_sums = args.ldd;
+  own.sums_c = args.c, own.ld_sums_c = args.ldc;
+  own.sums_beta = args.beta;
+  own.c = own.d = static_cast<std::byte*>(args.workspace) + launch.product_at;
+  own.ldc = own.ldd = args.n;
+  own.beta = 0;
+  return own;
+}
+
 Result<GpuKernel> GpuKernel::make(SharedModule module, GpuLaunch launch) {
   if (launch.maps.size() > kMostMaps)
     return fail(ErrorCode::internal, fmt::format("a launch has {} tensor maps: at most {} are kept",
@@ -123,7 +135,7 @@ Status GpuKernel::bind(const GpuStep& described) {
 Status GpuKernel::encode(const KilnGpuArgs& args, std::span<KilnTensorMap> maps) const {
   constexpr std::array<std::uint32_t, TensorMapSpec::kMaxRank> kOnes{1, 1, 1, 1, 1};
   const Driver& d = device()->driver();
-  const auto addresses = map_addresses(args);
+  const auto addresses = map_addresses(step_args(launch_, args));
   for (std::size_t i = 0; i < launch_.maps.size(); ++i) {
     const TensorMapSpec& spec = launch_.maps[i];
     if (d.cuTensorMapEncodeTiled == nullptr)
@@ -147,6 +159,11 @@ Status GpuKernel::enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap
                           Stream stream) const {
   const Driver& d = device()->driver();
   std::array<void*, kMostMaps + 1> parameters{const_cast<KilnGpuArgs*>(&args)};
+  KilnGpuArgs own;
+  if (launch_.product_at != 0) {
+    own = step_args(launch_, args);
+    parameters[0] = &own;
+  }
   for (const Step& step : steps_) {
     for (std::size_t i = 0; i < step.maps.size(); ++i)
       parameters[i + 1] = const_cast<KilnTensorMap*>(&maps[static_cast<std::size_t>(step.maps[i])]);

@@ -46,6 +46,10 @@ Status launch(const GpuDevice& device, Function function, Dim3 grid, Dim3 block,
 /// the caller's, so this is where A and B are exchanged.
 KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands);
 
+/// What the steps of a launch are given of a call: where rows are added, `d` is the product in the
+/// workspace, and what it is added to has places of its own.
+KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args);
+
 /// What tensor maps may describe, in the order of MapOperand.
 inline constexpr std::size_t kMapOperands = 6;
 inline std::array<const void*, kMapOperands> map_addresses(const KilnGpuArgs& args) {
@@ -71,7 +75,7 @@ class GpuKernel {
   /// waits for nothing. Errors: device.
   Status enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap> maps, Stream stream) const;
   /// The launches of enqueue() with everything made beforehand: what a call costs at least. They
-  /// point to `args`, `maps` and this kernel.
+  /// point to `args`, which step_args() made, `maps` and this kernel.
   struct BareLaunch {
     Function function = nullptr;
     LaunchConfig config{};

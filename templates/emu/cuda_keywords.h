@@ -68,6 +68,13 @@ template <typename T>
 static inline T __shfl_xor_sync(unsigned, T value, int mask) {
   return kiln_emu_shuffle(value, 1, mask);
 }
+/// Of blocks whose warps lie along x.
+static inline unsigned __ballot_sync(unsigned, bool holds) {
+  unsigned all = holds ? 1u << threadIdx.x % 32 : 0;
+  for (int apart = 16; apart > 0; apart /= 2) all |= __shfl_xor_sync(0xffffffff, all, apart);
+  return all;
+}
+static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(unsigned(x)); }
 
 static inline unsigned atomicMax(unsigned* to, unsigned x) {
   kiln_emu_ops->before_shared_work();

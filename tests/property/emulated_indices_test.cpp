@@ -17,7 +17,8 @@
 
 namespace kiln::emulated_indices_test {
 
-/// Of three problems one gathers, one scatters, one does both; every other one is as TMA wants it.
+/// Of three problems one gathers, one scatters or adds rows, one does both; every other one is as
+/// TMA wants it.
 Gemm indexed_copy(Gemm gemm, int number, std::mt19937_64& random) {
   gemm.c.order = gemm.d.order = Order::row_major;
   if (gemm.scale_a == Scale::square_128) gemm.scale_a = Scale::line_128;
@@ -31,8 +32,10 @@ Gemm indexed_copy(Gemm gemm, int number, std::mt19937_64& random) {
     if (random() % 2 == 0) gemm.a.ld = gemm.k + 8;
   }
   if (number % 3 != 1) {
+    constexpr Scatter kKinds[] = {Scatter::rows, Scatter::add, Scatter::weighted};
     gemm.epilogue.residual = false;
-    gemm = gemm.scattered(rows());
+    gemm = gemm.scattered(rows(), kKinds[random() % 3]);
+    if (adds_rows(gemm)) gemm.epilogue.bias_as_d = false;
   }
   if (number % 2 == 0) {
     gemm.k = (gemm.k + 15) / 16 * 16;

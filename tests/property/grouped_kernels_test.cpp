@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 #include "generator/space/space.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
@@ -29,7 +30,7 @@ Gemm grouped_copy(Gemm gemm, Grouping how, std::int64_t groups) {
 /// Of groups of rows: in two of three problems rows of A are by index, or rows of D, or both.
 Gemm with_indices(Gemm gemm, test::RandomGemm& random) {
   if (gemm.grouping != Grouping::rows) return gemm;
-  const std::uint64_t kind = random.below(4);
+  const std::uint64_t kind = random.below(4);  // rows of D are also added
   const auto rows = [&] { return static_cast<std::int64_t>(random.below(2 * gemm.m + 1)); };
   if (kind % 2 == 1) {
     gemm.a.order = Order::row_major;
@@ -38,8 +39,11 @@ Gemm with_indices(Gemm gemm, test::RandomGemm& random) {
     if (random.below(2) == 0) gemm.a.ld = gemm.k + 5;
   }
   if (kind < 2) return gemm;
+  constexpr Scatter kKinds[] = {Scatter::rows, Scatter::add, Scatter::weighted};
   gemm.epilogue.residual = false;
-  return gemm.scattered(rows());
+  gemm = gemm.scattered(rows(), kKinds[random.below(3)]);
+  if (adds_rows(gemm)) gemm.epilogue.bias_as_d = false;
+  return gemm;
 }
 
 /// One config of each family.

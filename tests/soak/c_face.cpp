@@ -69,7 +69,8 @@ kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
           .zero_a = x.zero_a,
           .column_sums_b = x.column_sums_b,
           .index_a = x.index_a,
-          .index_d = x.index_d};
+          .index_d = x.index_d,
+          .row_weights = x.row_weights};
 }
 
 Status status_of(kiln_status status) {

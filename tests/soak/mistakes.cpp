@@ -317,6 +317,7 @@ constexpr Mistake kOperandMistakes[] = {
     {"no column_sums_b", "column_sums_b", no_operand<&kiln_operands::column_sums_b>},
     {"no index_a", "index_a", no_operand<&kiln_operands::index_a>},
     {"no index_d", "index_d", no_operand<&kiln_operands::index_d>},
+    {"no row_weights", "row_weights", no_operand<&kiln_operands::row_weights>},
     {"a over d", "a", over_d<&kiln_operands::a>},
     {"b over d", "b",
      [](Arguments& x) { return !x.gemm.b_packed && over_d<&kiln_operands::b>(x); }},
@@ -329,6 +330,7 @@ constexpr Mistake kOperandMistakes[] = {
     {"column_sums_b over d", "column_sums_b", over_d<&kiln_operands::column_sums_b>},
     {"index_a over d", "index_a", over_d<&kiln_operands::index_a>},
     {"index_d over d", "index_d", over_d<&kiln_operands::index_d>},
+    {"row_weights over d", "row_weights", over_d<&kiln_operands::row_weights>},
     {"c a little further than d", "c",
      [](Arguments& x) {
        const int bytes = size_of(x.gemm.d.dtype);
@@ -353,6 +355,7 @@ constexpr Mistake kOperandMistakes[] = {
     {"misaligned zero_a", "zero_a", misaligned_scale<&kiln_operands::zero_a>},
     {"misaligned index_a", "index_a", misaligned_scale<&kiln_operands::index_a>},
     {"misaligned index_d", "index_d", misaligned_scale<&kiln_operands::index_d>},
+    {"misaligned row_weights", "row_weights", misaligned_scale<&kiln_operands::row_weights>},
     {"no packed B", "packed_b",
      [](Arguments& x) { return x.gemm.b_packed && no_operand<&kiln_operands::packed_b>(x); }},
     {"B packed for another problem", "packed_b",

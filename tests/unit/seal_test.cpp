@@ -396,6 +396,7 @@ TEST(LaunchText, EveryFieldIsInTheText) {
   };
   changed([](GpuLaunch& l) { l.workspace_bytes = 1; });
   changed([](GpuLaunch& l) { l.zeroed_bytes = 1; });
+  changed([](GpuLaunch& l) { l.product_at = 1; });
   changed([](GpuLaunch& l) { l.steps[0].entry = "other"; });
   changed([](GpuLaunch& l) { l.steps[0].grid.x = 2; });
   changed([](GpuLaunch& l) { l.steps[0].grid.y = 2; });

@@ -66,6 +66,22 @@ struct DeviceAllowance {
   int bias, activation, residual, gate, interleaved;
 };
 
+DeviceAllowance device_allowance(const Gemm& g, const Scaling& scaling) {
+  const Allowance a = allowance(g, scaling);
+  return {a.per_sum,
+          a.per_step,
+          a.per_residual,
+          a.unit,
+          a.steepest,
+          a.factor,
+          a.per_gate,
+          static_cast<int>(g.epilogue.bias),
+          static_cast<int>(g.epilogue.activation),
+          g.epilogue.residual,
+          static_cast<int>(g.epilogue.gate),
+          g.epilogue.gate_order == GateOrder::interleaved};
+}
+
 unsigned blocks_for(std::int64_t count, std::int64_t unit) {
   return static_cast<unsigned>((count + unit - 1) / unit);
 }
@@ -200,24 +216,34 @@ Result<GpuTools::Count> GpuTools::compared(const char* entry, const Canonical& p
                                            const double* sums, const float* magnitudes,
                                            const void* c, std::uint64_t first) const {
   const Gemm& g = problem.gemm;
-  const Allowance a = allowance(g, scaling);
-  const DeviceAllowance allow{a.per_sum,
-                              a.per_step,
-                              a.per_residual,
-                              a.unit,
-                              a.steepest,
-                              a.factor,
-                              a.per_gate,
-                              static_cast<int>(g.epilogue.bias),
-                              static_cast<int>(g.epilogue.activation),
-                              g.epilogue.residual,
-                              static_cast<int>(g.epilogue.gate),
-                              g.epilogue.gate_order == GateOrder::interleaved};
+  const DeviceAllowance allow = device_allowance(g, scaling);
   // Usually the largest index, so that the least can be found.
   Status ok = poison(counters_.data(), 8, 0);
   if (ok) ok = poison(counters_.data() + 8, 8, first);
   if (ok)
     ok = call(entry, {kBlocks}, args, types_of(problem), allow, sums, magnitudes, c,
+              counters_.data());
+  if (!ok) return tl::unexpected(ok.error());
+  return counted();
+}
+
+Status GpuTools::add_rows(const Canonical& part, const KilnGpuArgs& args, const Scaling& scaling,
+                          const double* sums, const float* magnitudes,
+                          const AddedRows& added) const {
+  return call("check_add_rows", {kBlocks}, args, types_of(part),
+              device_allowance(part.gemm, scaling), sums, magnitudes, added.index, added.weights,
+              added.rows_of_d, added.values, added.errors);
+}
+
+Result<GpuTools::Count> GpuTools::judge_added(const Canonical& problem, const KilnGpuArgs& args,
+                                              const Scaling& scaling, const AddedRows& added,
+                                              const void* c) const {
+  Status ok = poison(counters_.data(), 8, 0);
+  if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});
+  if (ok)
+    ok = call("check_judge_added", {kBlocks}, args, types_of(problem),
+              device_allowance(in_order(problem.gemm), scaling), added.rows_of_d,
+              static_cast<const double*>(added.values), static_cast<const double*>(added.errors), c,
               counters_.data());
   if (!ok) return tl::unexpected(ok.error());
   return counted();

@@ -58,6 +58,19 @@ class GpuTools {
   /// one another.
   Status gather(const Gemm& gemm, Operand which, const void* operand, const void* index,
                 void* to) const;
+  /// Adds the rows of one part to what rows of D should be, and to what these may be off: both of
+  /// rows_of_d × n. `index` and `weights` (null: none) begin with the part's first row.
+  struct AddedRows {
+    const std::int32_t* index = nullptr;
+    const float* weights = nullptr;
+    std::int64_t rows_of_d = 0;
+    double *values = nullptr, *errors = nullptr;
+  };
+  Status add_rows(const Canonical& part, const KilnGpuArgs& args, const Scaling& scaling,
+                  const double* sums, const float* magnitudes, const AddedRows& added) const;
+  /// Compares a D that is the sum of such rows, and of beta · C.
+  Result<Count> judge_added(const Canonical& problem, const KilnGpuArgs& args,
+                            const Scaling& scaling, const AddedRows& added, const void* c) const;
   /// Gives the elements of one part of D the pattern back. `index_d`: the list of D's rows, where
   /// they are by index.
   Status forget(const Gemm& gemm, const ProductPart& part, const gpu::DeviceBuffer& buffer,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/view.h"
 
@@ -247,9 +248,10 @@ std::int64_t hostile_end(Random& random, std::int64_t end, std::int64_t most) {
 void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
   auto* const list = static_cast<std::int32_t*>(data);
   const bool masked = gemm.grouping == Grouping::masked;
-  // Each row that is of a group has a row of D.
-  const std::int64_t most =
-      gemm.grouping == Grouping::k ? gemm.k : std::min(gemm.m, rows_of_d(gemm));
+  // Each row that is of a group has a row of D, a row of its own unless rows are added.
+  const std::int64_t most = gemm.grouping == Grouping::k ? gemm.k
+                            : adds_rows(gemm)            ? gemm.m
+                                                         : std::min(gemm.m, rows_of_d(gemm));
   std::vector<double> shares(static_cast<std::size_t>(gemm.batch));
   for (double& share : shares) share = 0.7 + 0.6 * static_cast<double>(random.below(1001)) / 1000;
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
@@ -290,6 +292,31 @@ void fill_index_of_a(const Gemm& gemm, Data kind, Random& random, void* data) {
   }
 }
 
+/// D's row of each row of the product that is added: some of D's rows are named often, some not at
+/// all, one in eight of the list names none. Exact data have numbers that must be cut.
+void fill_rows_to_add_to(const Gemm& gemm, Data kind, Random& random, void* data) {
+  const std::int64_t rows = rows_of_d(gemm);
+  for (std::int64_t i = 0; i < gemm.m; ++i) {
+    const std::int64_t chance = random.below(16);
+    const bool cut = kind == Data::exact && chance == 2;
+    static_cast<std::int32_t*>(data)[i] = chance < 2 || cut
+                                              ? beyond(random, rows, !cut)
+                                              : static_cast<std::int32_t>(random.below(rows));
+  }
+}
+
+/// Of rows that are added: with exact data powers of two.
+void fill_row_weights(const Gemm& gemm, Data kind, Random& random, void* data) {
+  constexpr double kExact[] = {1, -1, 2, 0.5};
+  std::vector<double> values(static_cast<std::size_t>(gemm.m));
+  if (kind == Data::uniform)
+    uniform_values(fp32, random, values);
+  else
+    for (double& x : values) x = kExact[random.below(4)];
+  for (std::int64_t i = 0; i < gemm.m; ++i)
+    store_element(fp32, data, i, values[static_cast<std::size_t>(i)]);
+}
+
 /// D's row of each row of the product: a permutation of D's rows, or a part of one. Rows of the
 /// product beyond the number of D's are of no group. Exact data have other numbers for the first
 /// and the last row, which must be cut.
@@ -322,8 +349,11 @@ void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* 
   if (which == Operand::zero_a || which == Operand::column_sums_b)
     return fill_zero_points_of_a(gemm, which, kind, random, data);
   if (which == Operand::index_a) return fill_index_of_a(gemm, kind, random, data);
+  if (which == Operand::index_d && adds_rows(gemm))
+    return fill_rows_to_add_to(gemm, kind, random, data);
   if (which == Operand::index_d) return fill_index_of_d(gemm, kind, random, data);
   if (which == Operand::amax_d) return;  // calls write it
+  if (which == Operand::row_weights) return fill_row_weights(gemm, kind, random, data);
   fill_scales(gemm, which, kind, random, data);
 }
 

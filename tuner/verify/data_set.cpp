@@ -64,6 +64,15 @@ std::vector<Lines> choose(const Gemm& gemm, std::uint64_t seed, std::size_t part
   return lines;
 }
 
+/// Where rows are added every part has the same columns, of which D's are made.
+std::vector<Lines> choose_columns(const Gemm& gemm, std::uint64_t seed) {
+  constexpr std::uint64_t kStreamLines = 32;
+  Random random(seed, kStreamLines);
+  const std::int64_t work = std::max<std::int64_t>(1, gemm.k * gemm.m);
+  const std::int64_t count = std::clamp<std::int64_t>(kLinesWork / work, 1, kMostLines);
+  return {{Lines::Along::columns, 0, choose_lines(gemm.n, count, random)}};
+}
+
 void put(const Gemm& gemm, Operand which, const GuardedBuffer& buffer, std::int64_t row,
          std::int64_t column, double value) {
   store_row(view_of(gemm, which, buffer.data(), 0), row, column, 1, &value);
@@ -85,7 +94,10 @@ void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const G
   put(gemm, Operand::a, a, anywhere(rows_of_a(gemm)), anywhere(gemm.k), nan);
   put(gemm, Operand::a, a, rows_of_a(gemm) - 1, anywhere(gemm.k), infinity);
   put(gemm, Operand::b, b, anywhere(gemm.k), anywhere(gemm.columns_of_b()), nan);
-  put(gemm, Operand::b, b, gemm.k - 1, gemm.columns_of_b() - 1, -infinity);
+  // Of weights whose type has no infinity it would be the largest number: a product whose rounding
+  // alone exceeds what sums of many rounded ones are granted.
+  const bool rounded = has_weights(gemm) && gemm.numerics == Numerics::fast;
+  put(gemm, Operand::b, b, gemm.k - 1, gemm.columns_of_b() - 1, rounded ? nan : -infinity);
 }
 
 /// NaN in what lies along k behind groups and is of none: zeros of one operand beside it are no
@@ -286,8 +298,8 @@ const std::vector<Products>& DataSet::sampled(std::size_t part) {
     std::iota(all.index.begin(), all.index.end(), 0);
     for (all.batch = 0; all.batch < gemm.batch; ++all.batch) lines.push_back(all);
   } else {
-    lines =
-        choose(gemm, recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed, parts_.size());
+    const std::uint64_t seed = recipe_.lines_seed != 0 ? recipe_.lines_seed : recipe_.seed;
+    lines = adds_rows(gemm_) ? choose_columns(gemm_, seed) : choose(gemm, seed, parts_.size());
   }
   Operands o;
   bind(o, parts_[part]);

@@ -97,6 +97,7 @@ struct GpuChecker::Impl {
   gpu::DeviceBuffer d = {};  // what runs write
   std::array<gpu::DeviceBuffer, kOperandCount> beside_d = {};
   gpu::DeviceBuffer rows_of_d = {};  // D's rows in order, where they are by index
+  gpu::DeviceBuffer values = {}, errors = {};  // of D where rows are added to its rows
 
   struct Run {
     Contents contents;
@@ -342,6 +343,12 @@ struct GpuChecker::Impl {
         if (!made) return tl::unexpected(made.error());
         rows_of_d = std::move(*made);
       }
+      if (adds_rows(gemm()))
+        for (gpu::DeviceBuffer* const to : {&values, &errors}) {
+          made = buffer(padded(kiln::rows_of_d(gemm()) * gemm().n * 8));
+          if (!made) return tl::unexpected(made.error());
+          *to = std::move(*made);
+        }
       for (const Operand which : kBesideD) {
         if (!is_output(gemm(), which)) continue;
         made = buffer(operand_bytes(gemm(), which) + 2 * kGuard);
@@ -489,17 +496,62 @@ struct GpuChecker::Impl {
                             run.beta, text(asked))});
   }
 
+  /// Of a D to whose rows those of the product are added.
+  Verdict compare_added(const InputSet& set, const Run& run, const KilnGpuArgs& args) const {
+    const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
+    const Gemm& g = gemm();
+    const Scaling product{run.alpha, 0, set.contents == Contents::exact};
+    GpuTools::AddedRows added{.rows_of_d = kiln::rows_of_d(g),
+                              .values = reinterpret_cast<double*>(values.data()),
+                              .errors = reinterpret_cast<double*>(errors.data())};
+    for (const gpu::DeviceBuffer* sums : {&values, &errors})
+      if (Status ok = tools->poison(sums->data(), sums->bytes(), 0); !ok) return broken(ok.error());
+    for (const ProductPart& part : set.parts) {
+      PartOfRun one = part_of(set, part, args);
+      one.args.beta = 0;
+      added.index =
+          reinterpret_cast<const std::int32_t*>(set[Operand::index_d].data()) + part.segment.first;
+      added.weights = g.scatter != Scatter::weighted
+                          ? nullptr
+                          : reinterpret_cast<const float*>(set[Operand::row_weights].data()) +
+                                part.segment.first;
+      if (Status ok =
+              tools->add_rows(one.problem, one.args, product, one.sums, one.magnitudes, added);
+          !ok)
+        return broken(ok.error());
+    }
+    const auto count = tools->judge_added(problem, args, {run.alpha, run.beta, product.exact},
+                                          added, set[Operand::c].data());
+    if (!count) return broken(count.error());
+    if (count->wrong == 0) return {};
+    const auto at = static_cast<std::int64_t>(count->first);
+    const std::int64_t row = at / g.n, column = at % g.n;
+    return tl::unexpected(Failure{
+        Failure::Kind::wrong_result,
+        fmt::format("row {} column {} and {} more: got {}, expected {} within {:.3g} beside beta "
+                    "times C, before rounding to {}, the sum of rows of the product ({}, seed {}, "
+                    "alpha {}, beta {}{}; {})",
+                    row, column, count->wrong - 1, read(g.d.dtype, d_data(), row * g.d.ld + column),
+                    read(fp64, added.values, at), read(fp64, added.errors, at),
+                    kiln::name(g.d.dtype), name(set.contents), seed, run.alpha, run.beta,
+                    run.in_place ? ", C in place" : "", text(asked))});
+  }
+
   Verdict compare(const InputSet& set, const Run& run, const KilnGpuArgs& args) const {
     const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
     const std::uint64_t pattern = poison_pattern(gemm().d.dtype);
     // Where C was in D's place, its rows that are no group's remain.
-    const bool exactly = grouped(gemm()) && gemm().grouping != Grouping::k && !run.in_place;
+    const bool exactly =
+        grouped(gemm()) && gemm().grouping != Grouping::k && !adds_rows(gemm()) && !run.in_place;
     const void* const index_d = set[Operand::index_d].data();
     if (scatters(gemm()))
       if (Status ok = tools->gather(gemm(), Operand::d, d_data(), index_d, rows_of_d.data()); !ok)
         return broken(ok.error());
     GpuTools::Between of_d;
+    if (adds_rows(gemm()))
+      if (Verdict verdict = compare_added(set, run, args); !verdict) return verdict;
     for (const ProductPart& part : set.parts) {
+      if (adds_rows(gemm())) break;
       const PartOfRun one = part_of(set, part, args);
       const auto values = tools->judge(one.problem, one.args,
                                        {run.alpha, run.beta, set.contents == Contents::exact},
@@ -541,7 +593,8 @@ double GpuChecker::bytes_needed(const Gemm& gemm) {
   constexpr double kContents = 2;  // exact and uniform; small problems have a third
   const double elements = gemm.outputs() * (gated(gemm) ? 2 : 1);
   return kContents * (DataSet::bytes_needed(gemm) + elements * (sizeof(double) + sizeof(float))) +
-         double(span_bytes(gemm, Operand::d) + span_bytes(gemm, Operand::scale_d));
+         double(span_bytes(gemm, Operand::d) + span_bytes(gemm, Operand::scale_d)) +
+         (adds_rows(gemm) ? 2.0 * sizeof(double) * double(span(gemm, Operand::d)) : 0);
 }
 
 Result<GpuChecker> GpuChecker::make(std::shared_ptr<const GpuTools> tools, const Gemm& gemm,

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/amax.h"
@@ -249,6 +250,7 @@ std::optional<Failure> judge_amax(DataSet& set, const Run& run, const Outputs& g
 }  // namespace
 
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got) {
+  if (adds_rows(set.gemm())) return judge_added(set, run, got);
   const bool integers = set.recipe().data == Data::exact && !set.recipe().tiny;
   Operands operands;
   set.bind(operands);

@@ -35,6 +35,9 @@ struct Outputs {
 /// where D was poisoned.
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got);
 
+/// The same of a D to whose rows those of the product are added.
+std::optional<Failure> judge_added(DataSet& set, const Run& run, const Outputs& got);
+
 /// Looks for changes in rows of a grouped D and of its scales, which were poisoned before, that are
 /// of none of `parts`. `index_d`: where rows of D are by index, the list of them.
 std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,

@@ -236,7 +236,8 @@ double Verifier::bytes_needed(const Gemm& gemm) {
   const double elements = gemm.outputs() * (present(gemm, Operand::c) ? 1 : 2);
   return DataSet::bytes_needed(gemm) +
          2.0 * double(span_bytes(gemm, Operand::d) + span_bytes(gemm, Operand::scale_d)) +
-         double(span_bytes(gemm, Operand::c)) + elements * sizeof(std::int32_t);
+         double(span_bytes(gemm, Operand::c)) + elements * sizeof(std::int32_t) +
+         (adds_rows(gemm) ? 2.0 * sizeof(double) * double(span(gemm, Operand::d)) : 0);
 }
 
 Result<Verifier> Verifier::make(const Gemm& gemm, const VerifyOptions& options) {

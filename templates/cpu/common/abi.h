@@ -60,6 +60,7 @@ struct KilnArgs {
   //% if indexed || amax
   const void* index_a;  // not read: a kernel is called with rows in order
   const void* index_d;
+  const void* row_weights;
   //% end
   //% if amax
   void* amax_d;  // one fp32, raised to the largest magnitude of D: the caller clears it

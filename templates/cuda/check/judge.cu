@@ -118,6 +118,52 @@ extern "C" __global__ void check_judge(const __grid_constant__ KilnGpuArgs g,
   }
 }
 
+/// Adds the rows of one part to what D's rows, of the same n columns, should be, each with what it
+/// may be off. `index`, `weights` (or null): of the part's first row. A thread has columns, so that
+/// nothing need be atomic. A negative number names no row.
+extern "C" __global__ void check_add_rows(const __grid_constant__ KilnGpuArgs g,
+                                          const __grid_constant__ Types t,
+                                          const __grid_constant__ Allowance allow,
+                                          const double* sums, const float* magnitudes,
+                                          const int* index, const float* weights, i64 rows_of_d,
+                                          double* values, double* errors) {
+  for (i64 column = blockIdx.x * i64(blockDim.x) + threadIdx.x; column < g.n;
+       column += i64(gridDim.x) * blockDim.x)
+    for (i64 row = 0; row < g.m; ++row) {
+      if (index[row] < 0) continue;
+      const i64 to = index[row] < rows_of_d ? index[row] : rows_of_d - 1, at = to * g.n + column;
+      double value, error;
+      expect(g, t, allow, {sums, magnitudes, nullptr}, 0, row, column, value, error);
+      const double weight = weights == nullptr ? 1 : double(weights[row]);
+      errors[at] += fabs(weight) * error;
+      add_term(weight * value, 2 * allow.per_step, values[at], errors[at]);
+    }
+}
+
+/// Compares a D whose rows are such sums, and beta times what C held before. out[0] counts the wrong
+/// elements, out[1] becomes the least index of one, as row*n + column.
+extern "C" __global__ void check_judge_added(const __grid_constant__ KilnGpuArgs g,
+                                             const __grid_constant__ Types t,
+                                             const __grid_constant__ Allowance allow, i64 rows_of_d,
+                                             const double* values, const double* errors,
+                                             const void* c, u64* out) {
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < rows_of_d * g.n;
+       i += i64(gridDim.x) * blockDim.x) {
+    const i64 row = i / g.n, column = i % g.n;
+    double value = values[i], error = errors[i];
+    if (g.beta != 0)
+      add_term(g.beta * load(c, t.d, row * g.ldc + column), 2 * allow.per_step, value, error);
+    if (!isfinite(error)) error = 0;
+    const double got = load(g.d, t.d, row * g.ldd + column);
+    const bool right = value != value ? got != got
+                                      : got == value || (got >= rounded(t.d, value - error) &&
+                                                         got <= rounded(t.d, value + error));
+    if (right) continue;
+    atomicAdd(&out[0], 1ull);
+    atomicMin(&out[1], u64(i));
+  }
+}
+
 /// The same of scales that follow from D: out[1] is the least index of a scale.
 extern "C" __global__ void check_scales(const __grid_constant__ KilnGpuArgs g,
                                         const __grid_constant__ Types t,

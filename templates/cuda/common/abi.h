@@ -42,6 +42,15 @@ struct KilnGpuArgs {
   //% if amax
   void* amax_d;  // one fp32
   //% end
+  //% if indexed == added || indexed == weighted
+  const void* row_weights;  // an fp32 for each row of the product
+  // Of D, to whose rows those of the product are added: `d`, `c` and `beta` are the product's then,
+  // which lies in the workspace.
+  void* sums;
+  const void* sums_c;  // not read when sums_beta == 0
+  long long ld_sums, ld_sums_c;
+  double sums_beta;
+  //% end
 };
 
 /// What the driver fills to describe a matrix to the copy engine; 64-byte aligned as it demands.

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/common/row_adder.h"
 #include "generator/families/cuda/common/weights.h"
 #include "generator/families/cuda/gemv_weights/config.h"
 #include "generator/families/cuda/mma/sizes.h"
@@ -20,13 +21,14 @@ namespace {
 
 using C = CudaGemvWeights;
 
-constexpr std::array<std::string_view, 18> kFiles{
-    "cuda/common/abi.h",     "cuda/common/types.h",        "cuda/common/convert_ptx.h",
-    "cuda/common/convert.h", "cuda/common/epilogue.h",     "cuda/common/grid_ptx.h",
-    "cuda/common/mma_ptx.h", "cuda/weights/decode_ptx.h",  "cuda/gemv_weights/read_ptx.h",
-    "cuda/weights/decode.h", "cuda/weights/pairs.h",       "cuda/weights/scaling.h",
-    "cuda/gemv/store.h",     "cuda/common/groups_ptx.h",   "cuda/common/group_args.h",
-    "cuda/common/groups.h",  "cuda/gemv_weights/source.h", "cuda/gemv_weights/gemv_weights.cu"};
+constexpr std::array<std::string_view, 19> kFiles{
+    "cuda/common/abi.h",      "cuda/common/types.h",        "cuda/common/convert_ptx.h",
+    "cuda/common/convert.h",  "cuda/common/epilogue.h",     "cuda/common/grid_ptx.h",
+    "cuda/common/mma_ptx.h",  "cuda/weights/decode_ptx.h",  "cuda/gemv_weights/read_ptx.h",
+    "cuda/weights/decode.h",  "cuda/weights/pairs.h",       "cuda/weights/scaling.h",
+    "cuda/gemv/store.h",      "cuda/common/groups_ptx.h",   "cuda/common/group_args.h",
+    "cuda/common/groups.h",   "cuda/gemv_weights/source.h", "cuda/gemv_weights/gemv_weights.cu",
+    "cuda/common/add_rows.cu"};
 
 struct Sizes {
   int code_bits, along;  // elements of k that share a scale; 0: a whole column
@@ -247,7 +249,8 @@ constexpr TypedFamily<C, Sizes> kRow{.vendor = Vendor::nvidia,
                                      .summation = summation,
                                      .computes_gates = [](const Gemm&) { return true; },
                                      .takes_weights = has_weights,
-                                     .computes_groups = [](const Gemm&) { return true; }};
+                                     .computes_groups = [](const Gemm&) { return true; },
+                                     .row_adder = &cuda::kRowAdder};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/common/row_adder.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
@@ -19,7 +20,7 @@ using cuda::mma_sizes;
 using cuda::MmaSizes;
 using cuda::TileLines;
 
-constexpr std::array<std::string_view, 26> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 27> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/indices.h",
                                                   "cuda/common/convert_ptx.h",
@@ -44,7 +45,8 @@ constexpr std::array<std::string_view, 26> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/partials.h",
                                                   "cuda/mma/combine_ptx.h",
                                                   "cuda/mma/combine.h",
-                                                  "cuda/mma/mma.cu"};
+                                                  "cuda/mma/mma.cu",
+                                                  "cuda/common/add_rows.cu"};
 
 /// Every derived size depends on these; mma_sizes() has no meaning for other configs.
 bool sizes_known(const CudaMma& c) {
@@ -321,6 +323,7 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
     .indexes_rows = [](const Gemm&) { return true; },
+    .row_adder = &cuda::kRowAdder,
     .quantises = [](const Gemm& g) { return g.scale_d == Scale::tensor; },
     .finds_amax = [](const Gemm&) { return true; }};
 

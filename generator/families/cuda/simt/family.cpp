@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/common/row_adder.h"
 #include "generator/families/cuda/simt/sizes.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
@@ -21,7 +22,7 @@ using cuda::shares;
 using cuda::simt_sizes;
 using cuda::SimtSizes;
 
-constexpr std::array<std::string_view, 23> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 24> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/indices.h",
                                                   "cuda/common/convert_ptx.h",
@@ -43,7 +44,8 @@ constexpr std::array<std::string_view, 23> kFiles{"cuda/common/abi.h",
                                                   "cuda/simt/combine.h",
                                                   "cuda/simt/copy.h",
                                                   "cuda/simt/simt.cu",
-                                                  "cuda/simt/fed.cu"};
+                                                  "cuda/simt/fed.cu",
+    "cuda/common/add_rows.cu"};
 
 int quad_of(const Gemm& g) { return 16 / size_of(g.accumulator); }
 bool is_power_of_two(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>(x)); }
@@ -412,6 +414,7 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
     .indexes_rows = [](const Gemm&) { return true; },
+    .row_adder = &cuda::kRowAdder,
     .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace

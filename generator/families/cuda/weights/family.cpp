@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/common/row_adder.h"
 #include "generator/families/cuda/weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
@@ -17,7 +18,7 @@ namespace {
 using cuda::weights_sizes;
 using cuda::WeightsSizes;
 
-constexpr std::array<std::string_view, 28> kFiles{
+constexpr std::array<std::string_view, 29> kFiles{
     "cuda/common/abi.h",         "cuda/common/types.h",          "cuda/common/indices.h",
     "cuda/common/convert_ptx.h", "cuda/common/convert.h",        "cuda/common/amax.h",
     "cuda/common/epilogue.h",    "cuda/common/banks.h",          "cuda/common/ampere_ptx.h",
@@ -27,7 +28,8 @@ constexpr std::array<std::string_view, 28> kFiles{
     "cuda/mma/finish.h",         "cuda/common/groups_ptx.h",     "cuda/common/group_args.h",
     "cuda/common/groups.h",      "cuda/common/tile_scheduler.h", "cuda/common/partials_ptx.h",
     "cuda/common/partials.h",    "cuda/mma/combine_ptx.h",       "cuda/mma/combine.h",
-    "cuda/weights/weights.cu"};
+    "cuda/weights/weights.cu",
+    "cuda/common/add_rows.cu"};
 
 bool power_of_two(int x, int low, int high) {
   return x >= low && x <= high && std::has_single_bit(static_cast<unsigned>(x));
@@ -195,6 +197,7 @@ constexpr TypedFamily<CudaWeights, WeightsSizes> kRow{
     .takes_weights = has_weights,
     .computes_groups = [](const Gemm&) { return true; },
     .indexes_rows = [](const Gemm&) { return true; },
+    .row_adder = &cuda::kRowAdder,
     .finds_amax = [](const Gemm&) { return true; }};
 
 }  // namespace

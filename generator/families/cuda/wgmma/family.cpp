@@ -7,6 +7,7 @@
 #include <set>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/common/row_adder.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
@@ -20,7 +21,7 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 41> kFiles{
+constexpr std::array<std::string_view, 42> kFiles{
     "cuda/common/abi.h",          "cuda/common/types.h",
     "cuda/common/indices.h",      "cuda/common/convert_ptx.h",
     "cuda/common/convert.h",      "cuda/common/amax.h",
@@ -41,7 +42,8 @@ constexpr std::array<std::string_view, 41> kFiles{
     "cuda/wgmma/store.h",         "cuda/wgmma/quantise_ptx.h",
     "cuda/wgmma/quantise.h",      "cuda/wgmma/combine_ptx.h",
     "cuda/wgmma/combine.h",       "cuda/wgmma/reduce.h",
-    "cuda/wgmma/kernel.cu"};
+    "cuda/wgmma/kernel.cu",
+    "cuda/common/add_rows.cu"};
 
 /// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
 /// transposed on the way to registers, which feed the left side only.
@@ -490,6 +492,7 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
     .indexes_rows = [](const Gemm&) { return true; },
+    .row_adder = &cuda::kRowAdder,
     .quantises = [](const Gemm&) { return true; },
     .finds_amax = [](const Gemm&) { return true; }};
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/common/row_adder.h"
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
@@ -20,7 +21,7 @@ namespace {
 using cuda::wgmma_weights_sizes;
 using cuda::WgmmaWeightsSizes;
 
-constexpr std::array<std::string_view, 33> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 34> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/convert_ptx.h",
                                                   "cuda/common/convert.h",
@@ -52,7 +53,8 @@ constexpr std::array<std::string_view, 33> kFiles{"cuda/common/abi.h",
                                                   "cuda/wgmma/combine_ptx.h",
                                                   "cuda/wgmma/combine.h",
                                                   "cuda/wgmma/reduce.h",
-                                                  "cuda/wgmma/kernel.cu"};
+                                                  "cuda/wgmma/kernel.cu",
+                                                  "cuda/common/add_rows.cu"};
 
 bool computes(const Gemm& g, const DeviceCaps& d) {
   return has_weights(g) && d.gpu.sm == 90 && d.gpu.arch_specific && g.m >= 1 && g.n >= 1 &&
@@ -237,7 +239,8 @@ constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
     .summation = summation,
     .computes_gates = [](const Gemm&) { return true; },
     .takes_weights = has_weights,
-    .computes_groups = [](const Gemm& g) { return g.grouping != Grouping::k; }};
+    .computes_groups = [](const Gemm& g) { return g.grouping != Grouping::k; },
+    .row_adder = &cuda::kRowAdder};
 
 }  // namespace
 

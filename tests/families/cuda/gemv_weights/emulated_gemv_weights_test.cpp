@@ -42,9 +42,12 @@ Gemm gated_copy(const Gemm& g, RandomGpuGemm& random) {
       .with_gate(static_cast<Gate>(1 + random.below(5)), static_cast<GateOrder>(random.below(2)));
 }
 
-/// With groups of rows of one matrix, or masked ones.
+/// With groups of rows of one matrix, some of which are added, or masked ones.
 Gemm grouped_copy(const Gemm& g, RandomGpuGemm& random) {
   const std::int64_t groups = 1 + std::int64_t(random.below(6));
+  if (random.below(4) == 0)
+    return g.grouped(groups, Grouping::rows)
+        .scattered(1 + std::int64_t(random.below(9)), Scatter::weighted);
   return g.grouped(groups, random.below(2) == 0 ? Grouping::rows : Grouping::masked);
 }
 
@@ -67,7 +70,7 @@ Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, 
   if (random.below(3) == 0) {
     g.epilogue.bias = static_cast<Bias>(random.below(3));
     g.epilogue.activation = static_cast<Activation>(random.below(5));
-    g.epilogue.residual = random.below(2) == 0;
+    g.epilogue.residual = random.below(2) == 0 && g.scatter == Scatter::none;
   }
   if (with == With::gate || (with == With::groups && random.below(3) == 0))
     g = gated_copy(g, random);

@@ -46,13 +46,16 @@ Gemm gated_copy(const Gemm& g, RandomGpuGemm& random) {
       .with_gate(static_cast<Gate>(1 + random.below(5)), static_cast<GateOrder>(random.below(2)));
 }
 
-/// With groups of rows of one matrix, some of which are by index, or masked ones.
+/// With groups of rows of one matrix, some of which are by index or added, or masked ones.
 Gemm grouped_copy(const Gemm& g, RandomGpuGemm& random) {
   const std::int64_t groups = 1 + std::int64_t(random.below(6));
   const auto rows = [&] { return std::int64_t(random.below(200)); };
   if (random.below(4) == 0) return g.grouped(groups, Grouping::rows).gathered(rows());
   if (random.below(4) == 0)
     return g.grouped(groups, Grouping::rows).gathered(rows()).scattered(rows());
+  if (random.below(4) == 0)
+    return g.grouped(groups, Grouping::rows)
+        .scattered(rows(), random.below(2) == 0 ? Scatter::add : Scatter::weighted);
   return g.grouped(groups, random.below(2) == 0 ? Grouping::rows : Grouping::masked);
 }
 

@@ -64,12 +64,13 @@ Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, 
   if (with == With::groups)
     g = g.grouped(1 + std::int64_t(random.below(6)),
                   random.below(2) == 0 ? Grouping::rows : Grouping::masked);
-  else if (random.below(4) == 0)
-    g = g.batched(2);
+  if (g.grouping == Grouping::rows && random.below(3) == 0)
+    g = g.scattered(1 + std::int64_t(random.below(50)), Scatter::weighted);
+  if (with != With::groups && random.below(4) == 0) g = g.batched(2);
   if (random.below(3) == 0) {
     g.epilogue.bias = static_cast<Bias>(random.below(3));
     g.epilogue.activation = static_cast<Activation>(random.below(5));
-    g.epilogue.residual = random.below(2) == 0;
+    g.epilogue.residual = random.below(2) == 0 && g.scatter == Scatter::none;
   }
   if (with == With::gate || (with == With::groups && random.below(3) == 0))
     g = gated_copy(g, random);
