@@ -79,7 +79,12 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
-KILN_DEVICE Real activate(Real x) { return x / (Real(1) + Real(exp(-x))); }
+/// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
+/// exact division the elements of a lane are computed beside each other.
+KILN_DEVICE float quotient(float x, float y) { return __fdividef(x, y); }
+KILN_DEVICE double quotient(double x, double y) { return x / y; }
+
+KILN_DEVICE Real activate(Real x) { return quotient(x, Real(1) + Real(exp(-x))); }
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
 /// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
@@ -127,12 +132,14 @@ KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
-/// An element of D, but for the residual, from the sums of both products; one outside D reads
-/// nothing.
+/// An element of D, but for the residual, from the sums of both products; one outside D reads what
+/// D's first element does, instead of a branch, and is 0.
 KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
-  if (row >= out.rows || column >= out.columns) return Real(0);
-  return product(activate(factor(out, first, row, first_factor(out, column))),
-                 factor(out, second, row, second_factor(out, column)));
+  const bool there = row < out.rows && column < out.columns;
+  if (!there) row = column = 0;
+  const Real x = product(activate(factor(out, first, row, first_factor(out, column))),
+                         factor(out, second, row, second_factor(out, column)));
+  return there ? x : Real(0);
 }
 
 // ---- cuda/wgmma/copy.h ----

@@ -1,6 +1,6 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16 numerics=fast
-// config:  cuda_wgmma_weights tile_m=256 warpgroups=2 block_k=128 stages=2 sharing=tiles splits=1 group=8 round_weights=1
+// config:  cuda_wgmma_weights tile_m=256 warpgroups=2 block_k=64 stages=5 sharing=tiles splits=1 group=8 round_weights=1 turn=2
 
 // ---- parameters ----
 using TypeA = Bfloat;                           // elements of A
@@ -10,8 +10,8 @@ using Acc = float;                              // accumulators
 using Real = float;                             // what the epilogue computes in
 constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
 constexpr int kRightTile = 256;                 // rows of the right operand in it
-constexpr int kDepth = 128;                     // k of one stage
-constexpr int kStages = 2;                      // places in the ring
+constexpr int kDepth = 64;                      // k of one stage
+constexpr int kStages = 5;                      // places in the ring
 constexpr int kWarpgroups = 2;                  // that multiply
 constexpr int kWarpgroupRows = 64;              // left rows of each
 constexpr int kSums = 128;                      // of a thread, for 64 left rows
@@ -40,7 +40,7 @@ using TypeScale = Bfloat;                       // scales of B
 constexpr int kCodeBits = 4;                    // bits of an element of B
 constexpr int kGroupK = 128;                    // elements along k that share a scale
 constexpr bool kSignedCodes = true;             // codes are two's complement
-constexpr int kCodePitch = 64;                  // bytes of a column's codes in a stage
+constexpr int kCodePitch = 32;                  // bytes of a column's codes in a stage
 constexpr int kDecodeK = 128;                   // k whose scales are fetched together
 constexpr int kTilesM = 1;                      // 16 columns each, of a warp
 #define KILN_WGMMA_NAME "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16"
@@ -209,17 +209,18 @@ struct CodeLane {
 // operand, from registers, so that D is computed transposed; A's rows are the right one, from
 // shared memory. A stage holds codes as they are stored and A's lines of 64 k. While one warpgroup
 // turns codes into numbers and multiplies these by their scales, in A's type, the tensor cores
-// multiply another's. Sums are of all of k. Expects fragment.h, scaling.h, wgmma.h, consumer.h,
-// tile_scheduler.h.
+// multiply another's. Sums are of all of k, which is divided by turns of kTurn stages. Expects
+// fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
 
 constexpr int kSteps = kDepth / 16;  // instructions of a stage
-constexpr int kChain = kSteps;  // of them that add up before their sums are read
+constexpr int kTurn = kDecodeK / kDepth;  // stages whose instructions follow one another
+constexpr int kChain = kSteps;            // instructions that add up before their sums are read
 constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
   return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
                               (int(args.m) + kRightTile - 1) / kRightTile,
-                              (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+                              (int(args.k) + kDecodeK - 1) / kDecodeK, int(args.batch), rank);
 }
 
 /// One thread fills the ring.
@@ -232,11 +233,11 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   wait_for_previous_grid();
   let_next_grid_start();
   for (; more; more = scheduler.take(work))
-    for (int i = 0; i < work.count; ++i) {
+    for (int i = 0; i < work.count * kTurn; ++i) {
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;
       const u32 to = shared.ring + turn.stage * kStageBytes;
-      const int stage = work.begin + i;
+      const int stage = work.begin * kTurn + i;
       mbarrier_expect(barrier, kStageBytes);
       tma_load_3d(to, left, barrier, stage * kCodePitch, work.left * kLeftTile, work.batch,
                   kLeftHint);
@@ -259,12 +260,12 @@ struct TileScales {
   }
 };
 
-/// The products of `count` stages, of a gate in each stage one factor's and then the other's.
-/// While the last instructions of a stage are on their way, the next one's first words are decoded:
-/// the assembler lets no instruction be on its way from one turn of the loop to the next.
+/// The products of `count` turns. While the last instructions of a turn are on their way, the next
+/// one's first words are decoded: the assembler lets no instruction be on its way from one turn of
+/// the loop to the next.
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
                           int count, u32 row_offset, int, int lane, const TileScales& scales) {
-  constexpr int kReads = kSteps / kReadSteps;  // of one factor
+  constexpr int kFactorSteps = kTurn * kSteps, kAll = kSubtiles * kFactorSteps;  // of a turn
   const CodeLane mine = CodeLane::of(row_offset, int(threadIdx.x) & 127);
   const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
   int chunk = scales.begin;
@@ -279,29 +280,40 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   _Pragma("unroll") for (int step = 0; step < kReadSteps; ++step)
     mine.decode(words[step], codes[0], step, factors, 0, 0);
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
-    const u32 stage = shared.ring + turn.stage * kStageBytes;
-    const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
-    const u32 empty = shared.empty + turn.stage * 8;
-    turn.step();
+    int place[kTurn];  // of its stages in the ring
     pin_all(sums);
-    _Pragma("unroll") for (int at = 0; at < kSubtiles * kSteps; ++at) {
-      const int f = at / kSteps, step = at % kSteps, read = at / kReadSteps;
+    _Pragma("unroll") for (int at = 0; at < kAll; ++at) {
+      const int f = at / kFactorSteps, of_factor = at % kFactorSteps;
+      const int stage = of_factor / kSteps, step = of_factor % kSteps;
+      if (f == 0 && step == 0) {
+        place[stage] = turn.stage;
+        turn.step();
+      }
       // The next codes come while these are decoded.
-      if (at % kReadSteps == 0 && read + 1 < kSubtiles * kReads) {
-        mine.fetch(codes[(read + 1) % 2], stage, read + 1);
-      }
-      if (at % kReadSteps == 0 && read + 1 == kSubtiles * kReads && i + 1 < count) {
+      const int next = (at / kReadSteps + 1) * kReadSteps;
+      const bool enters = next % kSteps == 0 && (next < kFactorSteps || next == kAll);
+      if (at % kReadSteps == 0 && enters && (next < kAll || i + 1 < count)) {
         mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
-        mine.fetch(codes[0], shared.ring + turn.stage * kStageBytes, 0);
+        mine.fetch(codes[next / kReadSteps % 2], shared.ring + turn.stage * kStageBytes, 0);
       }
-      // The instruction that took these words has ended.
+      if (at % kReadSteps == 0 && !enters)
+        mine.fetch(codes[next / kReadSteps % 2],
+                   shared.ring + place[next % kFactorSteps / kSteps] * kStageBytes,
+                   next % kSteps / kReadSteps);
+      // The instruction that took these words has ended, and with its last one a stage.
       if (at >= kFlight) wgmma_wait<kFlight - 1>();
+      const int ended = at - kFlight - (kAll - kFactorSteps);  // of the last factor
+      if (ended >= 0 && ended % kSteps == kSteps - 1)
+        release(shared.empty + place[ended / kSteps] * 8, lane);
       u32(&left)[4] = words[at % kFlight];
       if (at >= kReadSteps)
-        mine.decode(left, codes[read % 2], at % kReadSteps, factors, f * 2, step * 16 / kGroupK);
+        mine.decode(left, codes[at / kReadSteps % 2], at % kReadSteps, factors, f * 2,
+                    of_factor * 16 / kGroupK);
       wgmma_fence();
-      wgmma_m64(sums[f], left, right + ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4),
-                i | step);
+      wgmma_m64(sums[f], left,
+                right0 + u64(place[stage]) * (kStageBytes >> 4) +
+                    ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4),
+                i | of_factor);
       wgmma_commit();
     }
     factors = scales.scaling.factors(fetched, chunk);
@@ -312,6 +324,6 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     mine.decode(words[1], codes[0], 1, factors, 0, 0);
     wgmma_wait<0>();
     pin_all(sums);
-    release(empty, lane);
+    release(shared.empty + place[kTurn - 1] * 8, lane);
   }
 }

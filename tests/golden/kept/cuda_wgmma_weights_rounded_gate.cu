@@ -1,6 +1,6 @@
 // device:  sm_90a
 // problem: fp16_uint4 N T 512 4096 4096 align=16 group=64 scale_type=fp16 zero=float numerics=fast gate=silu
-// config:  cuda_wgmma_weights tile_m=96 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8 round_weights=1
+// config:  cuda_wgmma_weights tile_m=96 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8 round_weights=1 turn=1
 
 // ---- parameters ----
 using TypeA = Half;                             // elements of A
@@ -209,11 +209,12 @@ struct CodeLane {
 // operand, from registers, so that D is computed transposed; A's rows are the right one, from
 // shared memory. A stage holds codes as they are stored and A's lines of 64 k. While one warpgroup
 // turns codes into numbers and multiplies these by their scales, in A's type, the tensor cores
-// multiply another's. Sums are of all of k. Expects fragment.h, scaling.h, wgmma.h, consumer.h,
-// tile_scheduler.h.
+// multiply another's. Sums are of all of k, which is divided by turns of kTurn stages. Expects
+// fragment.h, scaling.h, wgmma.h, consumer.h, tile_scheduler.h.
 
 constexpr int kSteps = kDepth / 16;  // instructions of a stage
-constexpr int kChain = kSteps;  // of them that add up before their sums are read
+constexpr int kTurn = kDecodeK / kDepth;  // stages whose instructions follow one another
+constexpr int kChain = kSteps;            // instructions that add up before their sums are read
 constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
 
 // A warpgroup has 64 columns of B of either factor, under the same columns of D.
@@ -223,7 +224,7 @@ constexpr int kFactorBytes = 64 * kCodePitch;  // of a stage's codes
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
   return TileScheduler::start((int(args.n) + kColumns - 1) / kColumns,
                               (int(args.m) + kRightTile - 1) / kRightTile,
-                              (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+                              (int(args.k) + kDecodeK - 1) / kDecodeK, int(args.batch), rank);
 }
 
 /// One thread fills the ring.
@@ -236,11 +237,11 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   wait_for_previous_grid();
   let_next_grid_start();
   for (; more; more = scheduler.take(work))
-    for (int i = 0; i < work.count; ++i) {
+    for (int i = 0; i < work.count * kTurn; ++i) {
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;
       const u32 to = shared.ring + turn.stage * kStageBytes;
-      const int stage = work.begin + i;
+      const int stage = work.begin * kTurn + i;
       mbarrier_expect(barrier, kStageBytes);
       // The map counts factors as batches.
       _Pragma("unroll") for (int unit = 0; unit < 2 * kWarpgroups; ++unit)
@@ -265,12 +266,13 @@ struct TileScales {
   }
 };
 
-/// The products of `count` stages, of a gate in each stage one factor's and then the other's.
-/// While the last instructions of a stage are on their way, the next one's first words are decoded:
-/// the assembler lets no instruction be on its way from one turn of the loop to the next.
+/// The products of `count` turns, in each of them those of one factor and then those of the other:
+/// instructions that add to other sums than the one before begin some 170 cycles late. While the
+/// last ones of a turn are on their way, the next turn's first words are decoded: the assembler lets
+/// no instruction be on its way from one turn of the loop to the next.
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
                           int count, u32 row_offset, int, int lane, const TileScales& scales) {
-  constexpr int kReads = kSteps / kReadSteps;  // of one factor
+  constexpr int kFactorSteps = kTurn * kSteps, kAll = kSubtiles * kFactorSteps;  // of a turn
   const CodeLane mine = CodeLane::of(row_offset, int(threadIdx.x) & 127);
   const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
   int chunk = scales.begin;
@@ -285,30 +287,41 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   _Pragma("unroll") for (int step = 0; step < kReadSteps; ++step)
     mine.decode(words[step], codes[0], step, factors, 0, 0);
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
-    const u32 stage = shared.ring + turn.stage * kStageBytes;
-    const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
-    const u32 empty = shared.empty + turn.stage * 8;
-    turn.step();
+    int place[kTurn];  // of its stages in the ring
     pin_all(sums);
-    _Pragma("unroll") for (int at = 0; at < kSubtiles * kSteps; ++at) {
-      const int f = at / kSteps, step = at % kSteps, read = at / kReadSteps;
+    _Pragma("unroll") for (int at = 0; at < kAll; ++at) {
+      const int f = at / kFactorSteps, of_factor = at % kFactorSteps;
+      const int stage = of_factor / kSteps, step = of_factor % kSteps;
+      if (f == 0 && step == 0) {
+        place[stage] = turn.stage;
+        turn.step();
+      }
       // The next codes come while these are decoded.
-      if (at % kReadSteps == 0 && read + 1 < kSubtiles * kReads) {
-        mine.fetch(codes[(read + 1) % 2], stage + (read + 1) / kReads * kFactorBytes,
-                   (read + 1) % kReads);
-      }
-      if (at % kReadSteps == 0 && read + 1 == kSubtiles * kReads && i + 1 < count) {
+      const int next = (at / kReadSteps + 1) * kReadSteps;
+      const bool enters = next % kSteps == 0 && (next < kFactorSteps || next == kAll);
+      if (at % kReadSteps == 0 && enters && (next < kAll || i + 1 < count)) {
         mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
-        mine.fetch(codes[0], shared.ring + turn.stage * kStageBytes, 0);
+        mine.fetch(codes[next / kReadSteps % 2], shared.ring + turn.stage * kStageBytes, 0);
       }
-      // The instruction that took these words has ended.
+      if (at % kReadSteps == 0 && !enters)
+        mine.fetch(codes[next / kReadSteps % 2],
+                   shared.ring + place[next % kFactorSteps / kSteps] * kStageBytes +
+                       next / kFactorSteps * kFactorBytes,
+                   next % kSteps / kReadSteps);
+      // The instruction that took these words has ended, and with its last one a stage.
       if (at >= kFlight) wgmma_wait<kFlight - 1>();
+      const int ended = at - kFlight - (kAll - kFactorSteps);  // of the last factor
+      if (ended >= 0 && ended % kSteps == kSteps - 1)
+        release(shared.empty + place[ended / kSteps] * 8, lane);
       u32(&left)[4] = words[at % kFlight];
       if (at >= kReadSteps)
-        mine.decode(left, codes[read % 2], at % kReadSteps, factors, f * 2, step * 16 / kGroupK);
+        mine.decode(left, codes[at / kReadSteps % 2], at % kReadSteps, factors, f * 2,
+                    of_factor * 16 / kGroupK);
       wgmma_fence();
-      wgmma_m64(sums[f], left, right + ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4),
-                i | step);
+      wgmma_m64(sums[f], left,
+                right0 + u64(place[stage]) * (kStageBytes >> 4) +
+                    ((step / 4 * kRightTile * 128 + step % 4 * 32) >> 4),
+                i | of_factor);
       wgmma_commit();
     }
     factors = scales.scaling.factors(fetched, chunk);
@@ -319,6 +332,6 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     mine.decode(words[1], codes[0], 1, factors, 0, 0);
     wgmma_wait<0>();
     pin_all(sums);
-    release(empty, lane);
+    release(shared.empty + place[kTurn - 1] * 8, lane);
   }
 }

@@ -53,6 +53,7 @@ struct KilnArgs {
   const void* column_sums_b;  // those of op(B), 32-bit integers
   const void* index_a;  // not read: a kernel is called with rows in order
   const void* index_d;
+  const void* row_weights;
   void* amax_d;  // one fp32, raised to the largest magnitude of D: the caller clears it
 };
 
