@@ -1,6 +1,6 @@
 // device:  sm_90a
 // problem: fp16_fp8 N T 512 4096 4096 align=16 group=k
-// config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8 turn=1
+// config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
 
 // ---- parameters ----
 using TypeA = Half;                             // elements of A

@@ -1,6 +1,6 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 14336 4096 align=16 group=128 gate=silu
-// config:  cuda_wgmma_weights tile_m=64 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8 turn=1
+// config:  cuda_wgmma_weights tile_m=64 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
 
 // ---- parameters ----
 using TypeA = Bfloat;                           // elements of A

@@ -1,6 +1,6 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 4096 4096 7168 groups=32 grouped=rows align=16 group=128
-// config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=3 sharing=tiles splits=1 group=8 turn=1
+// config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=3 sharing=tiles splits=1 group=8
 
 // ---- parameters ----
 using TypeA = Bfloat;                           // elements of A

@@ -1,6 +1,6 @@
 // device:  sm_90a
 // problem: fp16_uint4 N T 512 4096 4096 align=16 group=64 scale_type=fp16 zero=float numerics=fast gate=silu
-// config:  cuda_wgmma_weights tile_m=96 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8 round_weights=1 turn=1
+// config:  cuda_wgmma_weights tile_m=96 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8 round_weights=1
 
 // ---- parameters ----
 using TypeA = Half;                             // elements of A

@@ -20,7 +20,10 @@ struct CudaWgmmaWeights {
   int splits = 1;
   int group = 8;               // rasterization: tiles along n in a band
   bool round_weights = false;  // times their scales, in A's type; else a group's sum is scaled
-  int turn = 1;                // stages whose instructions follow one another; k is cut by turns
+  int turn = 0;                // stages whose instructions follow one another, if not one
+
+  /// k is divided by turns.
+  constexpr int stages_of_turn() const { return turn == 0 ? 1 : turn; }
   auto operator<=>(const CudaWgmmaWeights&) const = default;
 
   static constexpr auto fields() {

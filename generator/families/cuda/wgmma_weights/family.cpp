@@ -71,12 +71,12 @@ constexpr FirstRule<CudaWgmmaWeights> kFirst[] = {
        return computes(p.gemm, d);
      }},
     {"tile_m is a multiple of 8 up to 256, warpgroups 1 to 3, block_k 64, 128 or 256, stages 2 to "
-     "64, group 1 to 64, turn 1, 2 or 4",
+     "64, group 1 to 64, turn 0, 2 or 4",
      [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c) {
        return c.tile_m >= 8 && c.tile_m <= 256 && c.tile_m % 8 == 0 && c.warpgroups >= 1 &&
               c.warpgroups <= 3 && (c.block_k == 64 || c.block_k == 128 || c.block_k == 256) &&
               c.stages >= 2 && c.stages <= 64 && c.group >= 1 && c.group <= 64 &&
-              (c.turn == 1 || c.turn == 2 || c.turn == 4);
+              (c.turn == 0 || c.turn == 2 || c.turn == 4);
      }}};
 
 constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
@@ -109,12 +109,13 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
     {"a turn is of one stage, or round_weights=1 and there are more stages",
      [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
        // The next turn's first codes are read before the last stage of this one is free.
-       return c.turn == 1 || (c.round_weights && c.stages > c.turn);
+       return c.turn == 0 || (c.round_weights && c.stages > c.turn);
      }},
     {"a turn holds whole groups, a stage at most 128 bytes of a column's codes",
      [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
         const WgmmaWeightsSizes& w) {
-       return (w.along == 0 || c.block_k * c.turn % w.along == 0) && w.code_pitch <= 128;
+       return (w.along == 0 || c.block_k * c.stages_of_turn() % w.along == 0) &&
+              w.code_pitch <= 128;
      }},
     {"accumulators and numbers fit the registers",
      [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
@@ -178,12 +179,12 @@ void visit_stages(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
   for (const int block_k : {64, 128, 256}) {
     c.block_k = block_k;
     // Stages of 64 k are refilled sooner, and a turn of them ends half as often.
-    c.turn = c.round_weights && block_k == 64 ? 2 : 1;
+    c.turn = c.round_weights && block_k == 64 ? 2 : 0;
     c.stages = 0;
     const auto w = wgmma_weights_sizes(p, d, c).wgmma;
     const std::int64_t fit = (d.gpu.shared_block_bytes - w.shared_bytes) / (w.stage_bytes + 16);
     c.stages = static_cast<int>(std::min<std::int64_t>(fit, 16));
-    if (c.stages <= c.turn) break;
+    if (c.stages <= c.stages_of_turn()) break;
     visit_sharings(p, d, c, visit);
   }
 }
@@ -218,7 +219,7 @@ std::string summation(const Canonical& p, const DeviceCaps&, const CudaWgmmaWeig
       : w.along == 0  ? "wgmma k16 chain, scaled"
                       : fmt::format("groups of {}, each wgmma k16 chain, scaled", w.along);
   if (c.sharing == Sharing::tiles) return all;
-  return fmt::format("{} parts of {} k{}, each {}", c.splits, c.block_k * c.turn,
+  return fmt::format("{} parts of {} k{}, each {}", c.splits, c.block_k * c.stages_of_turn(),
                      c.sharing == Sharing::summed ? " by eights" : "", all);
 }
 
@@ -234,7 +235,7 @@ constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
     .launch = cuda::wgmma_weights_launch,
     .tile =
         [](const Canonical&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
-          return Tile{c.tile_m, 64 * c.warpgroups, c.block_k * c.turn};
+          return Tile{c.tile_m, 64 * c.warpgroups, c.block_k * c.stages_of_turn()};
         },
     .summation = summation,
     .computes_gates = [](const Gemm&) { return true; },

@@ -38,7 +38,8 @@ Waits waits_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeights
 /// cores rest meanwhile. (Counted so, 512 rows of int4 in groups of 128 take 1.3 times what their
 /// instructions do; 1.34 was measured on an H200.)
 double turn_cycles(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
-  const double depth = double(c.block_k) * c.turn;
+  const int turn = c.stages_of_turn();
+  const double depth = double(c.block_k) * turn;
   const double steps = w.factors * depth / 16.0, warpgroups = c.warpgroups;
   const double decode = decode_instructions(p, c, w);
   const double multiply = steps * std::max({c.tile_m / 2.0, 57.0, decode / warpgroups});
@@ -49,11 +50,10 @@ double turn_cycles(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWei
   // A warp has a scheduler for itself among its warpgroup's.
   const double issue = steps * decode + waits.count * waits.instructions + groups * 6 + 40;
   const double stage_bytes = double(w.wgmma.stage_bytes);
-  const double read =
-      warpgroups * (steps * c.tile_m * 32 + 64.0 * w.factors * w.code_pitch * c.turn);
-  const double moved = (read + stage_bytes * c.turn) / 128;
-  const double copied = stage_bytes * c.turn / 73;
-  const double filled = c.turn * (stage_bytes / 73 + 900) / std::max(1, c.stages - 1);
+  const double read = warpgroups * (steps * c.tile_m * 32 + 64.0 * w.factors * w.code_pitch * turn);
+  const double moved = (read + stage_bytes * turn) / 128;
+  const double copied = stage_bytes * turn / 73;
+  const double filled = turn * (stage_bytes / 73 + 900) / std::max(1, c.stages - 1);
   return std::max({warpgroups * multiply + idle, warpgroups * issue, moved, copied, filled}) + 15;
 }
 

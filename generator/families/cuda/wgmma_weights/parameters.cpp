@@ -14,7 +14,7 @@ Parameters wgmma_weights_parameters(const Canonical& p, const DeviceCaps& d,
   };
   add_weights(out, g);
   add("kCodePitch", w.code_pitch, "bytes of a column's codes in a stage");
-  add("kDecodeK", c.block_k * c.turn, "k whose scales are fetched together");
+  add("kDecodeK", c.block_k * c.stages_of_turn(), "k whose scales are fetched together");
   add("kTilesM", w.factors, "16 columns each, of a warp");
   auto& v = out.values;
   v["weights"] = "1";

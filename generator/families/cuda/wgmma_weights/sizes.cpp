@@ -16,7 +16,7 @@ int registers_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeigh
   const Gemm& g = p.gemm;
   const bool of_groups = w.along > 0 && !c.round_weights;
   const int sums = w.wgmma.accumulators * (w.factors + (of_groups ? 1 : 0));
-  const int groups = w.along > 0 ? c.block_k * c.turn / w.along : 1;
+  const int groups = w.along > 0 ? c.block_k * c.stages_of_turn() / w.along : 1;
   const int each = (g.zero == Zero::none                    ? 2
                     : w.code_bits == 4 && g.a.dtype == fp16 ? 5
                                                             : 4) +
@@ -59,7 +59,7 @@ WgmmaWeightsSizes wgmma_weights_sizes(const Canonical& p, const DeviceCaps& d,
   WgmmaSizes& own = w.wgmma;
   own.left_registers = true;
   own.depth = c.block_k;
-  own.stages_of_k = ceil_div(p.gemm.k, std::int64_t{c.block_k} * c.turn);
+  own.stages_of_k = ceil_div(p.gemm.k, std::int64_t{c.block_k} * c.stages_of_turn());
   const std::int64_t stage_bytes = std::int64_t{w.wgmma_config.left} * w.code_pitch +
                                    std::int64_t{c.tile_m} * c.block_k * size_of(p.gemm.a.dtype);
   own.shared_bytes += c.stages * (stage_bytes - own.stage_bytes);

@@ -135,10 +135,11 @@ TEST(CudaWgmmaWeightsRules, TurnsHoldWholeGroups) {
   };
   EXPECT_EQ(with(5, 2, true), "");
   EXPECT_EQ(with(5, 4, true), "");
-  EXPECT_EQ(with(5, 1, true),
+  EXPECT_EQ(with(5, 0, true),
             "a turn holds whole groups, a stage at most 128 bytes of a column's codes");
   for (const std::string& refused : {with(2, 2, true), with(5, 2, false)})
     EXPECT_EQ(refused, "a turn is of one stage, or round_weights=1 and there are more stages");
+  EXPECT_NE(with(5, 1, true), "");
   EXPECT_NE(with(5, 3, true), "");
 }
 
