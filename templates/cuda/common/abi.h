@@ -39,7 +39,7 @@ struct KilnGpuArgs {
   const void* index_d;
   long long rows_of_a, rows_of_d;
   //% end
-  //% if amax
+  //% if amax || indexed == added || indexed == weighted
   void* amax_d;  // one fp32
   //% end
   //% if indexed == added || indexed == weighted

@@ -5,21 +5,28 @@
 //% if activation == relu || gate == relu
 KILN_DEVICE Real activate(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN stays NaN
 //% end
-//% if activation == silu || gate == silu || activation == gelu_tanh || gate == gelu_tanh || gate == sigmoid
+//% if gate == silu || gate == gelu_tanh || gate == sigmoid
 /// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
 /// exact division the elements of a lane are computed beside each other.
 KILN_DEVICE float quotient(float x, float y) { return __fdividef(x, y); }
 KILN_DEVICE double quotient(double x, double y) { return x / y; }
 
 //% end
-//% if activation == silu || gate == silu
+//% if activation == silu
+KILN_DEVICE Real activate(Real x) { return x / (Real(1) + Real(exp(-x))); }
+//% end
+//% if gate == silu
 KILN_DEVICE Real activate(Real x) { return quotient(x, Real(1) + Real(exp(-x))); }
 //% end
 //% if activation == gelu_tanh || gate == gelu_tanh
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
 KILN_DEVICE Real activate(Real x) {
   const Real u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
+  //% if gate
   return quotient(x, Real(1) + Real(exp(-u2)));
+  //% else
+  return x / (Real(1) + Real(exp(-u2)));
+  //% end
 }
 //% end
 //% if activation == gelu_erf || gate == gelu_erf
@@ -258,8 +265,18 @@ KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
+//% if line_scale_a || line_scale_b
+/// An element of D, but for the residual, from the sums of both products; one outside D reads
+/// nothing.
+KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
+  if (row >= out.rows || column >= out.columns) return Real(0);
+  return product(activate(factor(out, first, row, first_factor(out, column))),
+                 factor(out, second, row, second_factor(out, column)));
+}
+//% else
 /// An element of D, but for the residual, from the sums of both products; one outside D reads what
-/// D's first element does, instead of a branch, and is 0.
+/// D's first element does, instead of a branch, and is 0. (With scales of rows and columns the
+/// compiler would read those of many elements at once: 148 bytes of registers spill.)
 KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
   const bool there = row < out.rows && column < out.columns;
   if (!there) row = column = 0;
@@ -267,6 +284,7 @@ KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 
                          factor(out, second, row, second_factor(out, column)));
   return there ? x : Real(0);
 }
+//% end
 //% else
 //% if zero_a
 /// Takes away from a sum what A's zero point added; one outside D reads nothing.

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777 epilogue=bias_row+silu
 // config:  cuda_gemv rows=2 width=1 warps=4 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_4794efda659dc3f0.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_75846f11c7c61295.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -161,12 +161,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
-/// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
-/// exact division the elements of a lane are computed beside each other.
-KILN_DEVICE float quotient(float x, float y) { return __fdividef(x, y); }
-KILN_DEVICE double quotient(double x, double y) { return x / y; }
-
-KILN_DEVICE Real activate(Real x) { return quotient(x, Real(1) + Real(exp(-x))); }
+KILN_DEVICE Real activate(Real x) { return x / (Real(1) + Real(exp(-x))); }
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
 /// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind

@@ -31,6 +31,7 @@ struct KilnGpuArgs {
   const void* index_a;  // an int for each row of the product: its row of A, of D
   const void* index_d;
   long long rows_of_a, rows_of_d;
+  void* amax_d;  // one fp32
   const void* row_weights;  // an fp32 for each row of the product
   // Of D, to whose rows those of the product are added: `d`, `c` and `beta` are the product's then,
   // which lies in the workspace.

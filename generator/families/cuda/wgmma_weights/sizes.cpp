@@ -27,7 +27,7 @@ int registers_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeigh
   const bool cut = c.sharing == Sharing::split || c.sharing == Sharing::stream;
   const int gate = w.factors == 1 ? 0 : cut ? 48 : 24;
   return sums + 16 + 16 + 2 * w.factors * groups * each + 24 + (w.code_bits == 8 ? 8 : 0) +
-         (smooth ? 8 : 0) + gate;
+         (smooth ? 8 : 0) + (c.turn > 0 ? 8 : 0) + gate;
 }
 
 }  // namespace

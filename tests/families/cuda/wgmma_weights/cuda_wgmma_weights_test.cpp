@@ -53,7 +53,7 @@ TEST(CudaWgmmaWeightsRules, NameWhatIsWrong) {
   EXPECT_THAT(broken({.block_k = 96}), HasSubstr("block_k 64, 128 or 256"));
   EXPECT_THAT(broken({.stages = 1}), HasSubstr("stages 2 to 64"));
   EXPECT_THAT(broken({.group = 65}), HasSubstr("group 1 to 64"));
-  EXPECT_THAT(broken({.block_k = 64}), HasSubstr("a stage holds whole groups"));
+  EXPECT_THAT(broken({.block_k = 64}), HasSubstr("a turn holds whole groups"));
   EXPECT_EQ(broken({.tile_m = 256, .stages = 2}), "accumulators and numbers fit the registers");
   EXPECT_EQ(broken({.stages = 9}), "stages fit shared memory");
   EXPECT_THAT(broken({.splits = 2}), HasSubstr("splits is 2 to 128"));
