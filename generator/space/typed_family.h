@@ -168,8 +168,7 @@ Family family_row() {
     row.launch = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
       return as_seen<kRow>(p, [&](const Canonical& seen) {
         const C& c = std::get<C>(config);
-        GpuLaunch all =
-            cleared_first(seen.gemm, kRow.launch(seen, d, c, kRow.sizes(seen, d, c)));
+        GpuLaunch all = cleared_first(seen.gemm, kRow.launch(seen, d, c, kRow.sizes(seen, d, c)));
         if constexpr (kRow.row_adder != nullptr)
           if (adds_rows(p.gemm)) kRow.row_adder->add_steps(all, p, d);
         return all;

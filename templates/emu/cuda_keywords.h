@@ -79,8 +79,8 @@ static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(unsigned(x))
 static inline unsigned atomicMax(unsigned* to, unsigned x) {
   kiln_emu_ops->before_shared_work();
   unsigned seen = __atomic_load_n(to, __ATOMIC_RELAXED);
-  while (x > seen && !__atomic_compare_exchange_n(to, &seen, x, true, __ATOMIC_RELAXED,
-                                                  __ATOMIC_RELAXED)) {
+  while (x > seen &&
+         !__atomic_compare_exchange_n(to, &seen, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
   return seen;
 }

@@ -96,7 +96,7 @@ struct GpuChecker::Impl {
   std::vector<InputSet> sets = {};
   gpu::DeviceBuffer d = {};  // what runs write
   std::array<gpu::DeviceBuffer, kOperandCount> beside_d = {};
-  gpu::DeviceBuffer rows_of_d = {};  // D's rows in order, where they are by index
+  gpu::DeviceBuffer rows_of_d = {};            // D's rows in order, where they are by index
   gpu::DeviceBuffer values = {}, errors = {};  // of D where rows are added to its rows
 
   struct Run {

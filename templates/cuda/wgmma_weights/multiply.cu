@@ -123,10 +123,9 @@ struct TileScales {
 
 //% if round_weights
 //% if gate
-/// The products of `count` turns, in each of them those of one factor and then those of the other:
-/// instructions that add to other sums than the one before begin some 170 cycles late. While the
-/// last ones of a turn are on their way, the next turn's first words are decoded: the assembler lets
-/// no instruction be on its way from one turn of the loop to the next.
+/// The products of `count` turns, in each of them those of one factor and then those of the other.
+/// While the last instructions of a turn are on their way, the next one's first words are decoded:
+/// the assembler lets no instruction be on its way from one turn of the loop to the next.
 //% else
 /// The products of `count` turns. While the last instructions of a turn are on their way, the next
 /// one's first words are decoded: the assembler lets no instruction be on its way from one turn of

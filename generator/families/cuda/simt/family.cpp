@@ -22,30 +22,19 @@ using cuda::shares;
 using cuda::simt_sizes;
 using cuda::SimtSizes;
 
-constexpr std::array<std::string_view, 24> kFiles{"cuda/common/abi.h",
-                                                  "cuda/common/types.h",
-                                                  "cuda/common/indices.h",
-                                                  "cuda/common/convert_ptx.h",
-                                                  "cuda/common/convert.h",
-                                                  "cuda/common/amax.h",
-                                                  "cuda/common/epilogue.h",
-                                                  "cuda/common/swizzle.h",
-                                                  "cuda/common/cp_async_ptx.h",
-                                                  "cuda/common/hopper_ptx.h",
-                                                  "cuda/simt/ring.h",
-                                                  "cuda/simt/lanes.h",
-                                                  "cuda/common/groups_ptx.h",
-                                                  "cuda/common/group_args.h",
-                                                  "cuda/common/groups.h",
-                                                  "cuda/common/tile_scheduler.h",
-                                                  "cuda/common/partials_ptx.h",
-                                                  "cuda/common/partials.h",
-                                                  "cuda/simt/combine_ptx.h",
-                                                  "cuda/simt/combine.h",
-                                                  "cuda/simt/copy.h",
-                                                  "cuda/simt/simt.cu",
-                                                  "cuda/simt/fed.cu",
-    "cuda/common/add_rows.cu"};
+constexpr std::array<std::string_view, 24> kFiles{
+    "cuda/common/abi.h",          "cuda/common/types.h",
+    "cuda/common/indices.h",      "cuda/common/convert_ptx.h",
+    "cuda/common/convert.h",      "cuda/common/amax.h",
+    "cuda/common/epilogue.h",     "cuda/common/swizzle.h",
+    "cuda/common/cp_async_ptx.h", "cuda/common/hopper_ptx.h",
+    "cuda/simt/ring.h",           "cuda/simt/lanes.h",
+    "cuda/common/groups_ptx.h",   "cuda/common/group_args.h",
+    "cuda/common/groups.h",       "cuda/common/tile_scheduler.h",
+    "cuda/common/partials_ptx.h", "cuda/common/partials.h",
+    "cuda/simt/combine_ptx.h",    "cuda/simt/combine.h",
+    "cuda/simt/copy.h",           "cuda/simt/simt.cu",
+    "cuda/simt/fed.cu",           "cuda/common/add_rows.cu"};
 
 int quad_of(const Gemm& g) { return 16 / size_of(g.accumulator); }
 bool is_power_of_two(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>(x)); }

@@ -28,8 +28,7 @@ constexpr std::array<std::string_view, 29> kFiles{
     "cuda/mma/finish.h",         "cuda/common/groups_ptx.h",     "cuda/common/group_args.h",
     "cuda/common/groups.h",      "cuda/common/tile_scheduler.h", "cuda/common/partials_ptx.h",
     "cuda/common/partials.h",    "cuda/mma/combine_ptx.h",       "cuda/mma/combine.h",
-    "cuda/weights/weights.cu",
-    "cuda/common/add_rows.cu"};
+    "cuda/weights/weights.cu",   "cuda/common/add_rows.cu"};
 
 bool power_of_two(int x, int low, int high) {
   return x >= low && x <= high && std::has_single_bit(static_cast<unsigned>(x));

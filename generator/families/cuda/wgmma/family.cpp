@@ -42,8 +42,7 @@ constexpr std::array<std::string_view, 42> kFiles{
     "cuda/wgmma/store.h",         "cuda/wgmma/quantise_ptx.h",
     "cuda/wgmma/quantise.h",      "cuda/wgmma/combine_ptx.h",
     "cuda/wgmma/combine.h",       "cuda/wgmma/reduce.h",
-    "cuda/wgmma/kernel.cu",
-    "cuda/common/add_rows.cu"};
+    "cuda/wgmma/kernel.cu",       "cuda/common/add_rows.cu"};
 
 /// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
 /// transposed on the way to registers, which feed the left side only.

@@ -20,7 +20,7 @@ struct CudaWgmmaWeights {
   int splits = 1;
   int group = 8;               // rasterization: tiles along n in a band
   bool round_weights = false;  // times their scales, in A's type; else a group's sum is scaled
-  int turn = 0;                // stages whose instructions follow one another, if not one
+  int turn = 0;                // stages whose instructions follow one another; 0: one
 
   /// k is divided by turns.
   constexpr int stages_of_turn() const { return turn == 0 ? 1 : turn; }

@@ -178,7 +178,7 @@ void visit_stages(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
                   const std::function<void(const Config&)>& visit) {
   for (const int block_k : {64, 128, 256}) {
     c.block_k = block_k;
-    // Stages of 64 k are refilled sooner, and a turn of them ends half as often.
+    // Two stages of 64 k have the turn of one of 128, and are refilled one after the other.
     c.turn = c.round_weights && block_k == 64 ? 2 : 0;
     c.stages = 0;
     const auto w = wgmma_weights_sizes(p, d, c).wgmma;
