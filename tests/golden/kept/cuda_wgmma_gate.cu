@@ -133,8 +133,7 @@ KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
 }
 
 /// An element of D, but for the residual, from the sums of both products; one outside D reads what
-/// D's first element does, instead of a branch, and is 0. (With scales of rows and columns the
-/// compiler would read those of many elements at once: 148 bytes of registers spill.)
+/// D's first element does, instead of a branch, and is 0.
 KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
   const bool there = row < out.rows && column < out.columns;
   if (!there) row = column = 0;

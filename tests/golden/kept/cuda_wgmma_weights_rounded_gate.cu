@@ -266,10 +266,9 @@ struct TileScales {
   }
 };
 
-/// The products of `count` turns, in each of them those of one factor and then those of the other:
-/// instructions that add to other sums than the one before begin some 170 cycles late. While the
-/// last ones of a turn are on their way, the next turn's first words are decoded: the assembler lets
-/// no instruction be on its way from one turn of the loop to the next.
+/// The products of `count` turns, in each of them those of one factor and then those of the other.
+/// While the last instructions of a turn are on their way, the next one's first words are decoded:
+/// the assembler lets no instruction be on its way from one turn of the loop to the next.
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
                           int count, u32 row_offset, int, int lane, const TileScales& scales) {
   constexpr int kFactorSteps = kTurn * kSteps, kAll = kSubtiles * kFactorSteps;  // of a turn

@@ -113,8 +113,8 @@ KILN_INLINE void raise_amax(u32* amax, Vec<Real, L> v, int columns) {
   if (columns < L) bits = first_of<L>(bits, columns, Iota<L>{});
   const u32 largest = __builtin_reduce_max(bits);
   u32 seen = __atomic_load_n(amax, __ATOMIC_RELAXED);
-  while (largest > seen && !__atomic_compare_exchange_n(amax, &seen, largest, true, __ATOMIC_RELAXED,
-                                                        __ATOMIC_RELAXED)) {
+  while (largest > seen && !__atomic_compare_exchange_n(amax, &seen, largest, true,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
 
