@@ -44,7 +44,8 @@ std::string file(std::string_view path) {
                                          {"groups", "0"},
                                          {"scale_d", "none"},
                                          {"zero_a", "none"},
-                                         {"indexed", "0"}})
+                                         {"indexed", "0"},
+                                         {"amax", "0"}})
                              .value());
   return {};
 }
