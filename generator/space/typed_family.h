@@ -151,8 +151,7 @@ Family family_row() {
     return as_seen<kRow>(p, [&](const Canonical& seen) {
       const C& c = std::get<C>(config);
       Parameters all = kRow.parameters(seen, d, c, kRow.sizes(seen, d, c));
-      if constexpr (kRow.row_adder != nullptr)
-        if (adds_rows(p.gemm)) kRow.row_adder->add_parameters(all, p);
+      if (kRow.row_adder != nullptr && adds_rows(p.gemm)) kRow.row_adder->add_parameters(all, p);
       return all;
     });
   };
@@ -169,8 +168,7 @@ Family family_row() {
       return as_seen<kRow>(p, [&](const Canonical& seen) {
         const C& c = std::get<C>(config);
         GpuLaunch all = cleared_first(seen.gemm, kRow.launch(seen, d, c, kRow.sizes(seen, d, c)));
-        if constexpr (kRow.row_adder != nullptr)
-          if (adds_rows(p.gemm)) kRow.row_adder->add_steps(all, p, d);
+        if (kRow.row_adder != nullptr && adds_rows(p.gemm)) kRow.row_adder->add_steps(all, p, d);
         return all;
       });
     };
