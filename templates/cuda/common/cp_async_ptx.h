@@ -1,3 +1,4 @@
+//% if cp_async
 // Copies from memory straight into shared memory, without registers (sm_80 and up). A copy brings
 // `valid` bytes and fills the rest with zeros; with none it reads nothing. Expects types.h.
 #pragma once
@@ -22,9 +23,10 @@ template <int Pending>
 KILN_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
-//% if copy == warps
+//% if copy == warps || gather_copies
 /// Arrives at a barrier in shared memory once all copies of this thread have come.
 KILN_DEVICE void cp_async_arrive(u32 barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
+//% end
 //% end

@@ -240,7 +240,11 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                     work.batch, work.right * kRightTile, work.batch, work.begin + i);
         //% end
       //% else
+      //% if gather_copies
+      mbarrier_expect(barrier, kSwap ? kLeftBytes : kRightBytes);
+      //% else
       mbarrier_expect(barrier, kStageBytes);
+      //% end
       //% end
       //% if halves
       _Pragma("unroll") for (int part = 0; part < 2; ++part) {
@@ -267,9 +271,11 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                                                            kLeftHint);
       //% else
       //% if groups && !swap
+      //% if !gather_copies
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(
           to, left, barrier, work.first_row + work.left * kLeftTile, k, batch_of_a, rank_right,
           same_left, kLeftHint);
+      //% end
       //% else
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k,
                                                         work.batch, rank_right, same_left,
@@ -283,9 +289,11 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                                                             kRightHint);
       //% else
       //% if groups && swap
+      //% if !gather_copies
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(
           to + kLeftBytes, right, barrier, work.first_row + work.right * kRightTile, k, batch_of_a,
           rank_left, same_right, kRightHint);
+      //% end
       //% else
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
                                                          work.right * kRightTile, k, work.batch,

@@ -144,7 +144,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       //% if block_scales && !weights && !tma_scales
       mbarrier_init(shared.full + i * 8, 1 + kScaleWarps);
       //% else
+      //% if gather_copies
+      mbarrier_init(shared.full + i * 8, 1 + kGatherWarps * 32);
+      //% else
       mbarrier_init(shared.full + i * 8, 1);
+      //% end
       //% end
       mbarrier_init(shared.empty + i * 8, kReaders * kCluster);
     }
@@ -204,6 +208,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     const int warp = __shfl_sync(0xffffffff, int(threadIdx.x) / 32, 0) - kWarpgroups * 4 - 1;
     if (warp >= 0 && warp < kScaleWarps)
       copy_scales(shared, scheduler, args, warp, int(threadIdx.x) & 31);
+    //% end
+    //% if gather_copies
+    const int warp = __shfl_sync(0xffffffff, int(threadIdx.x) / 32, 0) - kWarpgroups * 4 - 1;
+    if (warp >= 0) copy_gathered(shared, scheduler, args, warp, int(threadIdx.x) & 31);
     //% end
   } else {
     take_registers<kMultiplyRegisters>();

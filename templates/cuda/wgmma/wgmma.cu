@@ -100,6 +100,9 @@ KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& s
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    //% if gather_copies
+    fence_async_shared();
+    //% end
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     //% if block_scales
     //% if tma_scales
@@ -139,6 +142,9 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   // no instruction is in flight: the assembler lets nothing write what an instruction may read.
   LeftWords fetched, words;
   mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+  //% if gather_copies
+  fence_async_shared();
+  //% end
   mine.fetch(fetched, shared.ring + turn.stage * kStageBytes);
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     const u32 empty = shared.empty + turn.stage * 8;
@@ -147,6 +153,9 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     turn.step();
     if (i + 1 < count) {
       mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+      //% if gather_copies
+      fence_async_shared();
+      //% end
       mine.fetch(fetched, shared.ring + turn.stage * kStageBytes);
     }
     wgmma_wait<0>();
@@ -178,6 +187,9 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    //% if gather_copies
+    fence_async_shared();
+    //% end
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     //% if alternate
     // Each warpgroup waits until the other has one step left, so that it promotes while this one
@@ -227,6 +239,9 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   u32 behind = 0;
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    //% if gather_copies
+    fence_async_shared();
+    //% end
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     multiply_stage(sums, left0 + place, right0 + place, i);
     wgmma_wait<1>();

@@ -21,7 +21,7 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 42> kFiles{
+constexpr std::array<std::string_view, 44> kFiles{
     "cuda/common/abi.h",          "cuda/common/types.h",
     "cuda/common/indices.h",      "cuda/common/convert_ptx.h",
     "cuda/common/convert.h",      "cuda/common/amax.h",
@@ -36,6 +36,7 @@ constexpr std::array<std::string_view, 42> kFiles{
     "cuda/common/partials_ptx.h", "cuda/common/partials.h",
     "cuda/wgmma/tile.h",          "cuda/wgmma/ring.h",
     "cuda/wgmma/tma_scales.h",    "cuda/wgmma/copy.h",
+    "cuda/common/cp_async_ptx.h", "cuda/wgmma/gather.h",
     "cuda/wgmma/consumer.h",      "cuda/wgmma/scales_ptx.h",
     "cuda/wgmma/scales.h",        "cuda/wgmma/wgmma.cu",
     "cuda/common/swizzle.h",      "cuda/wgmma/store_ptx.h",
@@ -110,12 +111,18 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
      }},
     {"gate: halves=0", [](const Canonical& p, const DeviceCaps&,
                           const CudaWgmma& c) { return !gated(p.gemm) || !c.halves; }},
-    {"groups: sharing=tiles, halves=0, pack_a=0 (1 where rows of A are by index), pack_b=0, "
-     "clip=0, and at most 4096 of them",
+    {"groups: sharing=tiles, halves=0, pack_a=0 (where rows of A are by index it or gather=1), "
+     "pack_b=0, clip=0, and at most 4096 of them",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
        return !grouped(p.gemm) ||
-              (c.sharing == Sharing::tiles && !c.halves && c.pack_a == gathers(p.gemm) &&
-               !c.pack_b && !c.clip && p.gemm.batch <= cuda::kMostGroups);
+              (c.sharing == Sharing::tiles && !c.halves &&
+               c.pack_a == (gathers(p.gemm) && !c.gather) && !c.pack_b && !c.clip && p.gemm.batch <= cuda::kMostGroups);
+     }},
+    {"gather=1 needs rows of A by index, no scales of blocks, and blocks of a cluster that share no "
+     "rows of A",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+       return !c.gather || (gathers(p.gemm) && !blocks_along_k(p.gemm.scale_a) &&
+                            (c.swap ? c.cluster_left : c.cluster_right) == 1);
      }},
     {"groups of k: neither A nor B is k-major",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma&) {
@@ -409,10 +416,12 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
            (!k_major && !may_run_across_k(dtype_of(g, which), left));
   };
   for (const bool swap : {false, true}) {
-    // Packing puts rows that are by index in order, for the copy engine.
+    // Rows that are by index are copied by warps, or put in order for the copy engine first.
     const bool pack_a = gathers(g) || must_pack(Operand::a, p.a_k_major, !swap);
     const bool pack_b = must_pack(Operand::b, p.b_k_major, swap);
     visit_tiles(p, d, {.swap = swap, .pack_a = pack_a, .pack_b = pack_b}, visit);
+    if (gathers(g) && !must_pack(Operand::a, p.a_k_major, !swap) && !blocks_along_k(g.scale_a))
+      visit_tiles(p, d, {.swap = swap, .pack_b = pack_b, .gather = true}, visit);
     // What comes from registers may also be packed, k-major, first.
     const bool left_across = swap ? !p.b_k_major : !p.a_k_major;
     if (size_of(g.a.dtype) != 4 || !left_across || (swap ? pack_b : pack_a)) continue;

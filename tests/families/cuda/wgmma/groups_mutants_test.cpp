@@ -48,7 +48,26 @@ const Base kShortOfK{"groups_short_of_k", "sm_90a",
                      "bf16 T N 128 128 700 groups=4 grouped=k align=16",
                      CudaWgmma{.left = 128, .right = 64, .stages = 4, .warpgroups = 2}, 16};
 
+const Base kGather{"groups_gather", "sm_90a",
+                   "bf16 N T 500 200 104 groups=7 grouped=rows gather=rows rows_of_a=300 align=16",
+                   CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2, .gather = true}};
+const Base kGatherSwapped{
+    "groups_gather_swapped", "sm_90a",
+    "fp16 N T 300 200 200 groups=5 grouped=rows gather=rows rows_of_a=90 align=16",
+    CudaWgmma{
+        .left = 64, .right = 48, .stages = 3, .warpgroups = 1, .swap = true, .gather = true}};
+
 const std::vector<Mutant> kMutants{
+    {&kGather, "copies rows of A in their order", "row_of_a(args, min(row0 + r, last_row))",
+     "min(row0 + r, last_row)"},
+    {&kGatherSwapped, "looks rows up of the first group",
+     "work.first_row + (kSwap ? work.right : work.left) * kGatherRows;",
+     "(kSwap ? work.right : work.left) * kGatherRows;"},
+    {&kGather, "lays rows down as they come", "(unit ^ r % 8) * 16", "unit * 16"},
+    {&kGather, "arrives before the rows have come",
+     "cp_async_arrive(shared.full + turn.stage * 8);",
+     "mbarrier_arrive(shared.full + turn.stage * 8);"},
+    {&kGatherSwapped, "reads the list behind its end", "min(row0 + r, last_row)", "row0 + r"},
     {&kRows, "copies rows of the matrix, not of the group",
      "work.first_row + work.left * kLeftTile, k, batch_of_a",
      "work.left * kLeftTile, k, batch_of_a"},
