@@ -102,8 +102,9 @@ void mbarrier_wait(unsigned address, unsigned parity) {
   Block& block = *m.lane().block;
   const Mbarrier& barrier = barrier_at(m, block, address, "wait");
   if (parity > 1) m.refuse(fmt::format("wait at mbarrier {:#x} for parity {}", address, parity));
-  if ((barrier.phase & 1) != parity) return;  // the phase before this one had that parity
-  m.wait({Wait::For::mbarrier, address, parity});
+  // Otherwise the phase before this one had that parity.
+  if ((barrier.phase & 1) == parity) m.wait({Wait::For::mbarrier, address, parity});
+  m.lane().copiers = barrier.copiers_before;
 }
 
 void barrier(int id, int threads, int waits) {
@@ -195,8 +196,9 @@ void grid_wait() { here().lane().saw_previous_grid = true; }
 
 }  // namespace
 
-void copies_arrived(Machine& m, Block& block, std::uint32_t barrier) {
-  arrive(m, block, barrier, 0);
+void copies_arrived(Machine& m, const Lane& lane, std::uint32_t barrier) {
+  barrier_at(m, *lane.block, barrier, "arrival").copiers.push_back(lane.index);
+  arrive(m, *lane.block, barrier, 0);
 }
 
 void bytes_arrived(Machine& m, Block& block, std::uint32_t place, std::int64_t bytes) {

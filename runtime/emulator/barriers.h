@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace kiln::emu {
 
@@ -17,12 +19,16 @@ struct Mbarrier {
   std::uint64_t phase = 0;
   int maker = 0;        // the lane that initialised it
   bool fenced = false;  // other blocks and the copy engine may know of it
+  // Lanes whose copies have come in this phase, and in the one before. Whoever waits for them may
+  // fence in their place.
+  std::vector<int> copiers, copiers_before;
 
   /// True when the phase is over, and the next one has begun.
   bool settle() {
     if (pending != 0 || bytes != 0) return false;
     ++phase;
     pending = arrivals;
+    copiers_before = std::exchange(copiers, {});
     return true;
   }
 };

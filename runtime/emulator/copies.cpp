@@ -233,7 +233,7 @@ void copy(unsigned to, const void* from, int bytes, int valid) {
         --group->unwritten;
         std::erase(lane.on_their_way, copy);
         for (const auto& arrival : copy->arrivals)
-          if (--arrival->missing == 0) copies_arrived(m, *lane.block, arrival->barrier);
+          if (--arrival->missing == 0) copies_arrived(m, lane, arrival->barrier);
         wake_for_copies(m, lane);
       },
       lane);
@@ -245,7 +245,7 @@ void copy_arrive(unsigned barrier) {
   Lane& lane = m.lane();
   const auto arrival = std::make_shared<CopyArrival>();
   *arrival = {barrier, static_cast<int>(lane.on_their_way.size())};
-  if (arrival->missing == 0) return copies_arrived(m, *lane.block, barrier);
+  if (arrival->missing == 0) return copies_arrived(m, lane, barrier);
   for (const auto& copy : lane.on_their_way) copy->arrivals.push_back(arrival);
 }
 

@@ -20,8 +20,8 @@ static_assert(sizeof(EmulatedMap) <= sizeof(KilnTensorMap));
 
 // barriers.cpp
 void add_barriers(KilnEmuOps& to);
-/// One arrival, which waited for copies.
-void copies_arrived(Machine& m, Block& block, std::uint32_t barrier);
+/// One arrival, which waited for the copies of a lane.
+void copies_arrived(Machine& m, const Lane& lane, std::uint32_t barrier);
 /// Takes bytes off what a barrier expects; ends its phase when that was all.
 void bytes_arrived(Machine& m, Block& block, std::uint32_t place, std::int64_t bytes);
 /// copies.cpp

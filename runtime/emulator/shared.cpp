@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "kiln/numeric.hpp"
 #include "runtime/emulator/fragments.h"
@@ -132,7 +133,10 @@ void async_fence() {
   Machine& m = here();
   m.pause();
   m.show_stores(m.lane());
-  m.lane().block->shared.fenced(writer(m.lane()));
+  SharedMemory& shared = m.lane().block->shared;
+  shared.fenced(writer(m.lane()));
+  for (const int lane : std::exchange(m.lane().copiers, {}))
+    shared.fenced(static_cast<std::uint16_t>(lane + 1));
 }
 
 /// One lane's part of a ldmatrix or stmatrix.

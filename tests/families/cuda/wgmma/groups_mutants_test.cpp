@@ -67,6 +67,8 @@ const std::vector<Mutant> kMutants{
     {&kGather, "arrives before the rows have come",
      "cp_async_arrive(shared.full + turn.stage * 8);",
      "mbarrier_arrive(shared.full + turn.stage * 8);"},
+    {&kGatherSwapped, "does not show rows to the tensor cores",
+     "fence_async_shared();\n    const u64 place", "const u64 place"},
     {&kGatherSwapped, "reads the list behind its end", "min(row0 + r, last_row)", "row0 + r"},
     {&kRows, "copies rows of the matrix, not of the group",
      "work.first_row + work.left * kLeftTile, k, batch_of_a",
