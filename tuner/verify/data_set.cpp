@@ -287,6 +287,10 @@ std::size_t DataSet::bytes() const {
   return sum;
 }
 
+Scales DataSet::scales_of_part(const Operands& bound, std::size_t part) const {
+  return scales_in(bound, part_of_k(gemm_, parts_[part].segment));
+}
+
 const std::vector<Products>& DataSet::sampled(std::size_t part) {
   const Gemm& gemm = parts_[part].gemm;
   std::vector<Products>& known = sampled_[part];
@@ -304,7 +308,7 @@ const std::vector<Products>& DataSet::sampled(std::size_t part) {
   Operands o;
   bind(o, parts_[part]);
   for (Lines& some : lines)
-    known.push_back(products(gemm, o.a, o.b, std::move(some), scales_in(o)));
+    known.push_back(products(gemm, o.a, o.b, std::move(some), scales_of_part(o, part)));
   return known;
 }
 
@@ -313,7 +317,8 @@ const std::vector<std::int32_t>& DataSet::whole(std::size_t part, std::int64_t b
   Operands o;
   bind(o, parts_[part]);
   while (std::ssize(known) <= batch)
-    known.push_back(integer_products(parts_[part].gemm, o.a, o.b, std::ssize(known), scales_in(o)));
+    known.push_back(
+        integer_products(parts_[part].gemm, o.a, o.b, std::ssize(known), scales_of_part(o, part)));
   return known[batch];
 }
 

@@ -322,7 +322,9 @@ struct GpuChecker::Impl {
     const KilnGpuArgs args = args_of(set, {set.contents, 1.0, 0.0, false});
     for (const ProductPart& part : set.parts) {
       const PartOfRun one = part_of(set, part, args);
-      if (Status ok = tools->products(one.problem, one.args, one.sums, one.magnitudes); !ok)
+      if (Status ok = tools->products(one.problem, one.args, one.sums, one.magnitudes,
+                                      part_of_k(g, part.segment));
+          !ok)
         return ok;
     }
     const auto sum = checksum(set);

@@ -1,6 +1,6 @@
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
-// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h and, where there are scales
-// of blocks, scales.h.
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h, where there are scales of
+// blocks scales.h, and edges.h where groups of k begin within stages.
 
 //% if left_registers
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
@@ -93,13 +93,22 @@ KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& sh
 
 //% if in_turn
 /// Sums are promoted for 64 rows after the other, so that only theirs are there twice.
+//% if k_group_edges
+KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                                  int count, u64 left0, u64 right0, u32 row_offset, int lane,
+                                  int group, const Edges& edges) {
+//% else
 KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
                                   int count, u64 left0, u64 right0, u32 row_offset, int lane) {
+//% end
   Acc part[kSums];
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    //% if k_group_edges
+    edges.clear(shared.ring + turn.stage * kStageBytes, i, count, row_offset, group);
+    //% end
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     //% if block_scales
     //% if tma_scales
@@ -130,8 +139,13 @@ KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& s
 //% end
 
 /// The products of `count` stages.
+//% if k_group_edges
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
+                          u32 row_offset, int group, int lane, const Edges& edges) {
+//% else
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
                           u32 row_offset, int group, int lane) {
+//% end
   //% if left_registers
   const LeftLane mine = LeftLane::of(row_offset, int(threadIdx.x) & 127);
   const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
@@ -171,13 +185,20 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   //% if promote
   // The instruction keeps about 14 bits of 8-bit products' sums: each stage's are added in fp32.
   //% if in_turn
+  //% if k_group_edges
+  multiply_in_turn(sums, shared, turn, count, left0, right0, row_offset, lane, group, edges);
+  //% else
   multiply_in_turn(sums, shared, turn, count, left0, right0, row_offset, lane);
+  //% end
   //% else
   Acc part[kSubtiles][kSums];
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    //% if k_group_edges
+    edges.clear(shared.ring + turn.stage * kStageBytes, i, count, row_offset, group);
+    //% end
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     //% if alternate
     // Each warpgroup waits until the other has one step left, so that it promotes while this one
@@ -227,6 +248,9 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   u32 behind = 0;
   _Pragma("unroll 1") for (int i = 0; i < count; ++i) {
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    //% if k_group_edges
+    edges.clear(shared.ring + turn.stage * kStageBytes, i, count, row_offset, group);
+    //% end
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     multiply_stage(sums, left0 + place, right0 + place, i);
     wgmma_wait<1>();
