@@ -31,7 +31,7 @@ std::size_t classes_over_sizes(const Gemm& tuned, const DeviceCaps& device, cons
         gemm.m = m;
         gemm.n = n;
         gemm.k = k;
-        loosen_pitches(gemm, gemm, 1);  // tight lines of one element would be joined
+        loosen_pitches(gemm, tuned, 1);  // tight lines of one element would be joined
         const Canonical problem = canonicalise(gemm);
         if (broken_rule(problem, device, config).empty())
           classes.insert(code_class(problem, device, config));
