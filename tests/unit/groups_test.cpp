@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -21,6 +22,7 @@
 #include "support/random_gemm.h"
 #include "support/seed.h"
 #include "tuner/verify/data.h"
+#include "tuner/verify/data_set.h"
 #include "tuner/verify/reference.h"
 #include "tuner/verify/verify.h"
 
@@ -146,6 +148,26 @@ TEST(Groups, OfKAreSummedWithTheScalesOfTheirElements) {
                                     scales_in(of, part_of_k(g, parts[i].segment)));
     EXPECT_EQ(known.sum[0], d[i]);
   }
+}
+
+// Whether zeros are multiplied by a NaN is a kernel's own.
+TEST(Groups, EmptyOnesOfKHaveFiniteScales) {
+  const Gemm g = Gemm::row_major(3, 4, 20, fp8_e4m3).scaled(Scale::line).grouped(40, Grouping::k);
+  int spoilt = 0;
+  for (std::uint64_t seed = 1; seed < 60; ++seed) {
+    const DataSet set =
+        DataSet::make(g, {.data = Data::uniform, .seed = seed, .nonfinite = true}).value();
+    for (const ProductPart& part : set.parts()) {
+      Operands of;
+      set.bind(of, part);
+      for (std::int64_t i = 0; i < g.m; ++i) {
+        const bool nan = std::isnan(load_element(fp32, of.scale_a, i));
+        EXPECT_FALSE(nan && part.segment.count == 0) << seed;
+        spoilt += nan;
+      }
+    }
+  }
+  EXPECT_GT(spoilt, 5);
 }
 
 // Groups begin at any token, so operands whose tokens lie side by side have no alignment.

@@ -152,6 +152,8 @@ const std::vector<Mutant> kMutants{
      "row, begin"},
     {&kAlong, "clears its share of the right lines twice", "const int kFirst = group * 128;",
      "const int kFirst = 0 * 128;"},
+    {&kAlong, "multiplies before others have cleared",
+     "named_barrier_sync(kGroupBarrier + kWarpgroups, kWarpgroups * 128);", ""},
     {&kAlong, "clears places of other rows", "((byte / 16) ^ (row % 8)) * 16", "(byte / 16) * 16"},
     {&kAlong, "clears whole words", "head + tail >= 4 ? 0", "head + tail >= 1 ? 0"},
     {&kAlong, "begins stages with the group", "work.begin = work.first_k / kGroupDepth;",
