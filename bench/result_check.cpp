@@ -11,6 +11,7 @@
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "runtime/buffers.h"
+#include "tuner/verify/amax.h"
 #include "tuner/verify/data.h"
 #include "tuner/verify/quantised.h"
 #include "tuner/verify/terms.h"
@@ -44,8 +45,9 @@ std::optional<std::string> unwritten(const Gemm& g, const void* d) {
   return std::nullopt;
 }
 
+/// `amax` is told what is expected of these lines.
 std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const void* d,
-                                       const Products& p) {
+                                       const Products& p, ExpectedAmax& amax) {
   const bool rows = p.lines.along == Lines::Along::rows;
   const auto length = std::size_t(rows ? g.n : g.m);
   std::vector<double> value(length), error(length);
@@ -53,6 +55,8 @@ std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const v
   for (std::size_t line = 0; line < p.lines.index.size(); ++line) {
     const std::int64_t index = p.lines.index[line];
     expect(g, Scaling{}, terms.read(p, line, 0, std::int64_t(length)), value, error);
+    if (g.amax_d)
+      for (std::size_t x = 0; x < length; ++x) amax.add(value[x], error[x]);
     for (std::size_t x = 0; x < length; ++x) {
       const std::int64_t i = rows ? index : std::int64_t(x), j = rows ? std::int64_t(x) : index;
       const double got = load_element(g.d.dtype, d, d_index(g, p.lines.batch, i, j));
@@ -72,11 +76,37 @@ std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const v
   return std::nullopt;
 }
 
+/// D's largest magnitude, by what is expected of the sampled lines and by all that D holds.
+std::optional<std::string> wrong_amax(const Gemm& g, const Operands& o, const void* d,
+                                      const ExpectedAmax& expected) {
+  if (is_poison(fp32, o.amax_d, 0)) return "amax_d was never written";
+  const auto amax = static_cast<float>(load_element(fp32, o.amax_d, 0));
+  if (!expected.accepts(amax, /*whole=*/false))
+    return fmt::format("amax_d is {}, expected from a sample: {}", amax, expected.text());
+  bool holds = amax == 0;
+  for (std::int64_t t = 0; t < g.batch; ++t) {
+    StoredAmax all;
+    for (std::int64_t i = 0; i < g.m; ++i)
+      for (std::int64_t j = 0; j < g.n; ++j)
+        all.add(load_element(g.d.dtype, d, d_index(g, t, i, j)));
+    const auto scale =
+        g.scale_d == Scale::none
+            ? 1.0F
+            : static_cast<float>(load_element(fp32, o.scale_d, place_of_scale(g, t, 0, 0)));
+    if (!all.may_follow(g.d.dtype, amax, scale))
+      return fmt::format("amax_d is {}, D holds {} of scale {}", amax, all.largest(), scale);
+    holds |= all.holds(g.d.dtype, amax, scale);
+  }
+  if (!holds) return fmt::format("amax_d is {}, no element of D is as large", amax);
+  return std::nullopt;
+}
+
 }  // namespace
 
 void poison_d(const Gemm& gemm, const Operands& operands) {
   poison(gemm.d.dtype, {static_cast<std::byte*>(operands.d),
                         std::size_t(span(gemm, Operand::d) * size_of(gemm.d.dtype))});
+  if (gemm.amax_d) poison(fp32, {static_cast<std::byte*>(operands.amax_d), sizeof(float)});
 }
 
 ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed)
@@ -97,9 +127,10 @@ ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64
 
 std::optional<std::string> ResultCheck::fault_of(const void* d) const {
   if (auto fault = unwritten(gemm_, d)) return fault;
+  ExpectedAmax amax;
   for (const Products& products : expected_)
-    if (auto fault = wrong_lines(gemm_, operands_, d, products)) return fault;
-  return std::nullopt;
+    if (auto fault = wrong_lines(gemm_, operands_, d, products, amax)) return fault;
+  return gemm_.amax_d ? wrong_amax(gemm_, operands_, d, amax) : std::nullopt;
 }
 
 }  // namespace kiln

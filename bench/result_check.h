@@ -12,17 +12,20 @@
 
 namespace kiln {
 
-/// Fills D with the pattern of memory never written. `gemm` is valid here and below.
+/// Fills D, and its largest magnitude where the call writes one, with the pattern of memory never
+/// written. `gemm` is valid here and below.
 void poison_d(const Gemm& gemm, const Operands& operands);
 
 /// Compares D = activation(op(A)*op(B) + bias) + residual with kiln's reference: every element must
 /// have been written, and a sample of rows and of columns, first and last among them, must lie
-/// within the dot product's error bound. The reference is made once, for every contestant.
+/// within the dot product's error bound; the largest magnitude that is written beside D must be
+/// D's. The reference is made once, for every contestant.
 class ResultCheck {
  public:
   /// Of these inputs, which must live as long as this; `operands.b` is plain, `operands.d` unused.
   ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed);
-  /// The first fault of a D, as a sentence.
+  /// The first fault of a D, as a sentence. Its largest magnitude is where the inputs' `amax_d`
+  /// says.
   std::optional<std::string> fault_of(const void* d) const;
 
  private:

@@ -179,7 +179,8 @@ int alignment_of_d(const Gemm& gemm) {
 
 bool shared_by_batches(const Gemm& gemm, Operand which) {
   if (is_list(which) || which == Operand::amax_d) return true;
-  if (gemm.grouping == Grouping::k) return which == Operand::a || which == Operand::b;
+  if (gemm.grouping == Grouping::k)
+    return which == Operand::a || which == Operand::b || blocks_along_k(scale_of(gemm, which));
   const bool rows = gemm.grouping == Grouping::rows;
   if (which == Operand::bias)
     return gemm.grouping == Grouping::none || (rows && gemm.epilogue.bias == Bias::per_row);

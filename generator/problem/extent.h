@@ -89,6 +89,12 @@ constexpr ScaleBlock scale_block(Scale s) {
 }
 constexpr bool blocks_along_k(Scale s) { return scale_block(s).along > 0; }
 
+/// Where the k of a product lies in the k that blocks of scales divide: element p of the product is
+/// element `first + p` of `all`. A product of its own has the defaults.
+struct PartOfK {
+  std::int64_t first = 0, all = 0;  // all = 0: the product's own k
+};
+
 /// The operand that holds the scales of A or B.
 constexpr Operand scales_of(Operand which) {
   return which == Operand::a ? Operand::scale_a : Operand::scale_b;

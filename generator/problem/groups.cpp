@@ -12,6 +12,8 @@ std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, const
   if (which == Operand::amax_d) return 0;  // one for all groups
   const std::int64_t at = group * batch_stride(gemm, which);
   if (segment.first == 0 || !shared_by_batches(gemm, which)) return at;
+  // Blocks of scales divide the k of all groups (part_of_k).
+  if (gemm.grouping == Grouping::k && !row_of(which).matrix) return at;
   if (which == Operand::bias) return at + segment.first;
   if (!row_of(which).matrix && scale_of(gemm, which) == Scale::tensor) return at;
   const bool along_rows = row_of(which).matrix && (matrix(gemm, which).order == Order::row_major) ==
@@ -47,6 +49,11 @@ Segment segment_of(const Gemm& gemm, const void* groups, std::int64_t group) {
   if (gemm.grouping == Grouping::masked) return {0, listed(group)};
   const std::int64_t first = group == 0 ? 0 : listed(group - 1);
   return {first, std::max<std::int64_t>(0, listed(group) - first)};
+}
+
+PartOfK part_of_k(const Gemm& gemm, const Segment& segment) {
+  if (gemm.grouping != Grouping::k) return {};
+  return {segment.first, gemm.k};
 }
 
 bool writes_d(const Gemm& gemm, const Segment& segment) {

@@ -12,6 +12,20 @@ namespace kiln {
 
 namespace {
 
+/// What else of a product depends on sizes and pitches: a D of one tight column is computed as a
+/// row, so that a bias and scales of rows become those of columns. Those of columns add nothing,
+/// which leaves most proofs as they are.
+template <typename F>
+void add_exchanged(const TemplateValues& values, F&& add) {
+  const auto is = [&](const std::string& name, std::string_view wanted) {
+    const auto found = values.find(name);
+    return found != values.end() && found->second == wanted;
+  };
+  if (is("bias", "per_row")) add("bias of rows");
+  for (const std::string kind : {"line_scale_", "tensor_scale_"})
+    if (is(kind + "a", value_of(true)) && !is(kind + "b", value_of(true))) add(kind + "a");
+}
+
 /// `counts(name, value)`: whether a value that templates ask about is part of the class.
 template <typename F>
 CodeClass class_of(const Canonical& problem, const DeviceCaps& device, const Config& config,
@@ -31,6 +45,7 @@ CodeClass class_of(const Canonical& problem, const DeviceCaps& device, const Con
   if (family.launch == nullptr && with_layouts) {
     add(value_of(problem.a_k_major));
     add(value_of(problem.b_k_major && !problem.gemm.b_packed));
+    add_exchanged(all.values, add);
   }
   if (family.launch != nullptr)
     for (const auto& [name, value] : all.values) {

@@ -96,7 +96,9 @@ enum class Grouping : std::uint8_t {
            ///< are there, at most m. Other rows of A are not used, those of D not written
   k        ///< the k of all groups is that of one A and one B, group behind group, and each has a D
            ///< (and C, bias and residual) of its own; `groups` has the index along k behind the
-           ///< last one of each, rising and at most k. An empty group has a product of zeros
+           ///< last one of each, rising and at most k. An empty group has a product of zeros.
+           ///< Blocks of scales divide all of k, whatever the groups: element p of a line has the
+           ///< scale of block p / 128, which two groups may share
 };
 
 /// Where the rows of A of a product with Grouping::rows are.
@@ -183,7 +185,7 @@ struct KILN_API Gemm {
   DType scale_type = DType::fp32;
   Zero zero = Zero::none;  ///< zero points of weights that are integers
   /// With groups a bias has values of each group's own, D is row-major and B is not packed. Groups
-  /// of k have no gate, no weights and no scales of blocks along k.
+  /// of k have no gate, no weights and no scales of blocks of 32.
   Grouping grouping = Grouping::none;
   /// Of a masked group, on average: kernels are timed, and chosen, for so many (at most m). 0:
   /// half of m. Any number of rows is computed.

@@ -133,7 +133,8 @@ typedef enum kiln_grouping {
                                  those that are there */
   KILN_GROUPING_K =
       3 /**< the k of all groups is that of one A and one B, and each has a D; `groups`
-             has the index along k behind the last one of each, rising and at most k */
+             has the index along k behind the last one of each, rising and at most k; blocks of
+             scales divide all of k, and element p has the scale of block p / 128 */
 } kiln_grouping;
 
 /** Where the rows of A of a product with KILN_GROUPING_ROWS are. */
@@ -242,7 +243,7 @@ typedef struct kiln_gemm_desc {
   kiln_zero zero;             /**< zero points of weights */
   kiln_grouping grouping;     /**< what the `batch` products are; with groups a bias has values of
                                  each group's own, D is row-major and B is not packed; groups of k
-                                 have no gate, no weights and no scales of blocks along k */
+                                 have no gate, no weights and no KILN_SCALE_MX_32 */
   int64_t expected_rows; /**< of a masked group, on average: kernels are timed and chosen for so
                             many; 0: half of m */
   kiln_scale scale_d; /**< scales of D, which is then KILN_FP8_E4M3 or KILN_S8: KILN_SCALE_TENSOR is

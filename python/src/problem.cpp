@@ -362,8 +362,10 @@ void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines
   // Codes of eight bits beside an A of sixteen are weights.
   const bool weights = !of_a && is_floating(gemm.a.dtype) && bits_of(gemm.a.dtype) == 16;
   if (stacked_ && !weights) raise_bad_input(std::string(name) + ": b must have the batch of a");
-  // Rows of all groups have scales of one A.
-  const bool batched = gemm.grouping == Grouping::rows ? !of_a : dims_ == 3 && !stacked_;
+  // Rows of all groups have scales of one A, and blocks along the k of all groups are everybody's.
+  const bool blocks = gemm.grouping == Grouping::k && scales.dims == 2 &&
+                      (scales.sizes[0] != gemm.batch || scales.sizes[1] != lines);
+  const bool batched = gemm.grouping == Grouping::rows ? !of_a : dims_ == 3 && !stacked_ && !blocks;
   const auto first = static_cast<std::size_t>(batched ? 1 : 0);
   ScaleShape shape{scales.dims - (batched ? 1 : 0), {}};
   if (shape.dims >= 1) shape.sizes[0] = scales.sizes[first];

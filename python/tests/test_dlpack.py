@@ -63,6 +63,21 @@ def test_float8_with_scales():
         kiln.matmul(*operands, out=out, scale_a=np.ones(5, np.float32))
 
 
+def test_groups_of_k_share_blocks_of_scales():
+    """Both groups have elements of the second block."""
+    a, b = np.full((4, 256), 0x38, np.uint8), np.full((256, 3), 0x38, np.uint8)
+    operands = Tensor(a, "float8_e4m3fn"), Tensor(b, "float8_e4m3fn")
+    blocks = np.array([[1, 2]] * 4, np.float32), np.array([[1, 4]] * 3, np.float32)
+    out = np.empty((2, 4, 3), np.float32)
+    ends = np.array([200, 256], np.int32)
+    kiln.matmul(*operands, out=out, groups=ends, scale_a=blocks[0], scale_b=blocks[1])
+    np.testing.assert_array_equal(out[0], np.full((4, 3), 128 + 72 * 8))
+    np.testing.assert_array_equal(out[1], np.full((4, 3), 56 * 8))
+    lines = np.array([[1] * 4, [2] * 4], np.float32)
+    kiln.matmul(*operands, out=out, groups=ends, scale_a=lines, scale_b=np.ones((2, 3), np.float32))
+    np.testing.assert_array_equal(out[:, 0, 0], [200, 112])
+
+
 def test_float8_weights():
     """Beside an a of 16 bits 0x38 is 1 in e4m3, 0xc0 is -2; scales are of every kind and type."""
     a = Tensor(to_bfloat16(np.ones((3, 256), np.float32)), "bfloat16")

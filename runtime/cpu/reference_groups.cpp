@@ -94,7 +94,7 @@ void run_reference(const Canonical& problem, const KilnArgs& args, const PackedL
     one.k = own.gemm.k;
     one.batch = 1;
     move_to_group(problem.gemm, one, group, segment);
-    run_ungrouped_reference(own, one, packed, thread, threads);
+    run_ungrouped_reference(own, one, packed, thread, threads, part_of_k(problem.gemm, segment));
   }
 }
 

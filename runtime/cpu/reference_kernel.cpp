@@ -285,13 +285,16 @@ void run_typed(const Canonical& problem, const KilnArgs& args, const PackedLayou
 /// row of A or a column of B.
 class ScaledLines {
  public:
-  ScaledLines(const Canonical& problem, const KilnArgs& args, Operand which)
+  ScaledLines(const Canonical& problem, const KilnArgs& args, Operand which, const PartOfK& part)
       : matrix_(matrix(problem.gemm, which)),
         scale_(scale_of(problem.gemm, which)),
         of_scales_(extent(problem.gemm, scales_of(which))),
         block_(scale_block(scale_)),
+        first_k_(part.first),
         scale_type_(problem.gemm.scale_type),
         zero_type_(dtype_of(problem.gemm, Operand::zero_b)) {
+    if (part.all != 0 && block_.along != 0)
+      of_scales_.length = (part.all + block_.along - 1) / block_.along;
     const bool a = which == Operand::a;
     data_ = a ? args.a : args.b;
     scales_ = a ? args.scale_a : args.scale_b;
@@ -309,7 +312,7 @@ class ScaledLines {
     if (scale_ == Scale::none) return;
     const std::int64_t row = (batch * of_scales_.lines + line / block_.lines) * of_scales_.length;
     const auto of = [&](std::int64_t p) {
-      return row + (block_.along == 0 ? 0 : p / block_.along);
+      return row + (block_.along == 0 ? 0 : (first_k_ + p) / block_.along);
     };
     if (zeros_ != nullptr)
       for (std::int64_t p = 0; p < k; ++p)
@@ -328,6 +331,7 @@ class ScaledLines {
   Scale scale_;
   Extent of_scales_;
   ScaleBlock block_;
+  std::int64_t first_k_;
   DType scale_type_, zero_type_;
   const void *data_, *scales_, *zeros_;
   std::int64_t ld_, stride_;
@@ -337,11 +341,12 @@ class ScaledLines {
 /// Of operands whose elements are multiplied with their scales: integers are summed before. Some
 /// columns of B at a time, so that each element is decoded once a thread; once a row where D
 /// has scales, which need whole rows.
-void run_scaled(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+void run_scaled(const Canonical& problem, const KilnArgs& args, const PartOfK& part, int thread,
+                int threads) {
   constexpr std::int64_t kColumns = 16;
   const Gemm& gemm = problem.gemm;
   const std::int64_t halves = gated(gemm) ? 2 : 1;
-  const ScaledLines left(problem, args, Operand::a), right(problem, args, Operand::b);
+  const ScaledLines left(problem, args, Operand::a, part), right(problem, args, Operand::b, part);
   const auto k = static_cast<std::size_t>(args.k);
   std::vector<float> a(k), b(2 * kColumns * k);
   WideRow wide = wide_row(problem, args);
@@ -389,7 +394,8 @@ void run_fp8(const Canonical& problem, const KilnArgs& args, const PackedLayout*
 }  // namespace
 
 void run_ungrouped_reference(const Canonical& problem, const KilnArgs& args,
-                             const PackedLayout* packed, int thread, int threads) {
+                             const PackedLayout* packed, int thread, int threads,
+                             const PartOfK& part) {
   const auto typed = [&]<typename A, typename B, typename Acc>() {
     run_typed<A, B, Acc>(problem, args, packed, thread, threads);
   };
@@ -399,7 +405,8 @@ void run_ungrouped_reference(const Canonical& problem, const KilnArgs& args,
   using s32_t = std::int32_t;
   const DType a = problem.gemm.a.dtype, b = problem.gemm.b.dtype;
   const bool scaled = problem.gemm.scale_a != Scale::none || problem.gemm.scale_b != Scale::none;
-  if (scaled && problem.gemm.accumulator != s32) return run_scaled(problem, args, thread, threads);
+  if (scaled && problem.gemm.accumulator != s32)
+    return run_scaled(problem, args, part, thread, threads);
   if (a == DType::fp8_e4m3) return fp8.template operator()<DType::fp8_e4m3>();
   if (a == DType::fp8_e5m2) return fp8.template operator()<DType::fp8_e5m2>();
   if (a == DType::fp8_e4m3fnuz) return fp8.template operator()<DType::fp8_e4m3fnuz>();

@@ -5,6 +5,7 @@
 
 #include "generator/families/cpu/common/packed_layout.h"
 #include "generator/problem/canonical.h"
+#include "generator/problem/extent.h"
 #include "templates/cpu/common/abi.h"
 
 namespace kiln {
@@ -14,8 +15,10 @@ namespace kiln {
 /// packed B at `args.b` lies; null: B lies as the problem says.
 void run_reference(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed,
                    int thread, int threads);
-/// The same of a problem without groups, with which the above computes each group.
+/// The same of a problem without groups, with which the above computes each group. `k`: where its k
+/// lies in the k that blocks of scales divide.
 void run_ungrouped_reference(const Canonical& problem, const KilnArgs& args,
-                             const PackedLayout* packed, int thread, int threads);
+                             const PackedLayout* packed, int thread, int threads,
+                             const PartOfK& k = {});
 
 }  // namespace kiln

@@ -366,6 +366,13 @@ const Case kCases[] = {
      "promote=0",
      "cuda/common/group_args.h cuda/common/groups.h cuda/common/tile_scheduler.h "
      "cuda/wgmma/copy.h cuda/wgmma/kernel.cu"},
+    {"cuda_wgmma_groups_along_k", "sm_90a", 132,
+     "fp8 N T 7168 2048 32768 groups=32 grouped=k scale=1x128:128x128 align=16",
+     "cuda_wgmma left=128 right=128 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=1",
+     "cuda/common/tile_scheduler.h cuda/wgmma/copy.h cuda/wgmma/edges.h cuda/wgmma/scales.h "
+     "cuda/wgmma/wgmma.cu"},
     {"cuda_wgmma_tf32_registers", "sm_90a", 132, "tf32 N N 4096 4096 4096 align=16",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=1 cluster_left=1 "
      "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "

@@ -35,23 +35,28 @@ Gemm grouped_copy(Gemm gemm, int number, std::mt19937_64& random) {
   return gemm;
 }
 
-/// Groups of k; of two problems one keeps its layouts, the other has tokens as lines, as TMA wants
-/// them.
+/// Groups of k; of three problems one keeps its layouts, one has tokens as lines and one as
+/// columns, as TMA wants them: of 8-bit floats often with scales of blocks.
 Gemm grouped_along_k(Gemm gemm, int number, std::mt19937_64& random) {
   gemm.c.order = gemm.d.order = Order::row_major;
   gemm.epilogue.gate = Gate::none;
   gemm.epilogue.gate_order = GateOrder::stacked;
   gemm = gemm.grouped(1 + static_cast<std::int64_t>(random() % 6), Grouping::k);
   gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
-  if (number % 2 == 1) {
-    gemm.m = (gemm.m + 15) / 16 * 16;
-    gemm.n = (gemm.n + 15) / 16 * 16;
-    gemm.a.order = gemm.b.order = Order::row_major;
-    gemm.a.transposed = true;
-    gemm.b.transposed = false;
-  }
   // Long enough for several groups of several stages.
   gemm.k += static_cast<std::int64_t>(random() % 400);
+  if (number % 3 != 0) {
+    const bool lines = number % 3 == 1;
+    for (std::int64_t* size : {&gemm.m, &gemm.n, &gemm.k})
+      if (lines != (size == &gemm.k)) *size = (*size + 15) / 16 * 16;
+    gemm.a.order = gemm.b.order = Order::row_major;
+    gemm.a.transposed = lines;
+    gemm.b.transposed = !lines;
+    constexpr Scale kOfB[] = {Scale::line_128, Scale::square_128};
+    const Gemm scaled =
+        gemm.with_numerics(Numerics::ieee).scaled(Scale::line_128, kOfB[random() % 2]);
+    if (!lines && random() % 3 != 0 && validate(scaled)) gemm = scaled;
+  }
   gemm.alignment = kUsualAlignment;
   return gemm;
 }

@@ -188,8 +188,8 @@ std::optional<std::string> Call::wrong_row(const OrderedRows& rows, const Produc
   of.c = placed(Operand::c).data();  // where C is D it has been computed over
   rows.bind(of);
   if (grouped(gemm_)) move_to_group(rows.gemm(), of, part.group, part.segment);
-  const Products products =
-      kiln::products(gemm, of.a, of.b, {Lines::Along::rows, batch, {row}}, scales_in(of));
+  const Products products = kiln::products(gemm, of.a, of.b, {Lines::Along::rows, batch, {row}},
+                                           scales_in(of, part_of_k(gemm_, part.segment)));
   load_block(view_of(gemm, Operand::d, of.d, batch), row, 1, 0, gemm.n, got.data());
   TermReader reader(gemm, of, batch, Lines::Along::rows);
   const Terms terms = reader.read(products, 0, 0, gemm.n);

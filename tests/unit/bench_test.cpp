@@ -156,6 +156,29 @@ TEST(ResultCheck, SeesOneElementThatWasNeverWritten) {
               HasSubstr("D[123,45]"));
 }
 
+TEST(ResultCheck, ComparesTheLargestMagnitude) {
+  const DeviceCaps device = detect_cpu(1).value();
+  for (const Gemm& gemm :
+       {Gemm::row_major(9, 7, 33).with_amax_d(), Gemm::row_major(200, 300, 40, bf16).with_amax_d(),
+        Gemm::row_major(20, 30, 40, bf16).quantised(fp8_e4m3, Scale::tensor).with_amax_d()}) {
+    const auto sets = OperandSets::make(gemm, device, 3).value();
+    const ResultCheck check(gemm, sets[0], 3);
+    const auto fault = [&] { return check.fault_of(sets[0].d).value_or(""); };
+    poison_d(gemm, sets[0]);
+    auto* const amax = static_cast<float*>(sets[0].amax_d);
+    const float never = *amax;
+    ASSERT_TRUE(reference_gemm(gemm, sets[0]));
+    const float right = *amax;
+    EXPECT_EQ(fault(), "") << text(gemm);
+    *amax = never;
+    EXPECT_THAT(fault(), HasSubstr("amax_d was never written")) << text(gemm);
+    for (const float factor : {0.5F, 1.25F}) {
+      *amax = right * factor;
+      EXPECT_THAT(fault(), HasSubstr("amax_d is ")) << text(gemm) << " " << factor;
+    }
+  }
+}
+
 /// A peer that multiplies by kiln's reference and may then spoil one element.
 class FakePeer final : public Peer {
  public:

@@ -31,7 +31,7 @@ std::size_t classes_over_sizes(const Gemm& tuned, const DeviceCaps& device, cons
         gemm.m = m;
         gemm.n = n;
         gemm.k = k;
-        loosen_pitches(gemm, gemm, 1);  // tight lines of one element would be joined
+        loosen_pitches(gemm, tuned, 1);  // tight lines of one element would be joined
         const Canonical problem = canonicalise(gemm);
         if (broken_rule(problem, device, config).empty())
           classes.insert(code_class(problem, device, config));
@@ -55,6 +55,26 @@ TEST(CpuEnvelope, ACodeServesEverySizeButThatOfSmall) {
         EXPECT_EQ(classes_over_sizes(gemm, device, config), 1u) << name << ": " << text(config);
       }
     }
+  }
+}
+
+// A tight column of D is computed as a row, by other code: its bias and scales change sides.
+TEST(CpuEnvelope, CodeOfAColumnIsAnothers) {
+  const DeviceCaps device = cpu_caps_named("amx").value();
+  for (const auto& [column, apart] :
+       {std::pair{"bf16 N T 65 1 257 epilogue=bias_col",
+                  "bf16 N T 65 1 257 ldd=2 epilogue=bias_col"},
+        std::pair{"int8 N T 65 1 256 out=bf16 scale=none:line",
+                  "int8 N T 65 1 256 ldd=2 out=bf16 scale=none:line"}}) {
+    const Gemm tight = parse_gemm(column).value(), loose = parse_gemm(apart).value();
+    const HostAmx config{.mt = 2, .nt = 2, .kc = 256, .nc = 64};
+    const Canonical one = canonicalise(tight), other = canonicalise(loose);
+    ASSERT_EQ(broken_rule(one, device, config), "");
+    ASSERT_EQ(broken_rule(other, device, config), "");
+    EXPECT_NE(code_class(one, device, config), code_class(other, device, config)) << column;
+    const auto near = ragged_problem_for(tight, device, config);
+    ASSERT_TRUE(near) << column;
+    EXPECT_TRUE(canonicalise(*near).swapped) << text(*near);
   }
 }
 

@@ -73,6 +73,10 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16", "cuda_wgmma"},
     {"sm_90a", "fp16 T N 2048 7168 8192 groups=256 grouped=k out=fp32 epilogue=residual align=16",
      "cuda_wgmma"},
+    {"sm_90a", "fp8 N T 7168 2048 32768 groups=32 grouped=k align=16 scale=1x128", "cuda_wgmma"},
+    {"sm_90a", "fp8 N T 7168 2048 32768 groups=32 grouped=k align=16", "cuda_wgmma"},
+    {"sm_90a", "int8 N T 4096 4096 32768 groups=8 grouped=k align=16", "cuda_wgmma"},
+    {"sm_89", "fp8 T N 4096 2048 8192 groups=32 grouped=k align=16 numerics=fast", "cuda_mma"},
     {"sm_80", "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16", "cuda_mma"},
     {"sm_75", "fp16 N T 100 200 300 groups=5 grouped=k epilogue=bias_row", "cuda_mma"},
     {"sm_80", "fp32 T N 100 200 300 groups=5 grouped=k epilogue=bias_col", "cuda_simt"},
@@ -297,6 +301,25 @@ TEST(CudaCompileGroupsOfK, TilesOfAnySharingOfWorkCompile) {
          CudaWgmma{.left = 256, .right = 128, .warpgroups = 2},
          CudaWgmma{.right = 128, .swap = true}, CudaWgmma{.right = 128, .cluster_left = 2},
          CudaWgmma{.right = 128, .pingpong = true, .cluster_right = 2}});
+}
+
+// What is of other groups is cleared beside the instructions.
+TEST(CudaCompileGroupsOfK, LinesAlongKCompile) {
+  for (const char* line : {"bf16 N T 7168 2048 32768 groups=32 grouped=k align=16",
+                           "int8 N T 7168 2048 32768 groups=32 grouped=k align=16"})
+    expect_no_spills({"sm_90a", line, "cuda_wgmma"},
+                     {CudaWgmma{}, CudaWgmma{.left = 64, .right = 256, .pingpong = true},
+                      CudaWgmma{.left = 192, .right = 160, .stages = 3, .warpgroups = 3},
+                      CudaWgmma{.right = 128, .swap = true, .cluster_left = 2}});
+  for (const char* line : {"fp8 N T 7168 2048 32768 groups=32 grouped=k align=16",
+                           "fp8 N T 7168 2048 32768 groups=32 grouped=k align=16 scale=1x128",
+                           "fp8 N T 7168 2048 32768 groups=32 grouped=k align=16 "
+                           "scale=1x128:128x128"})
+    expect_no_spills({"sm_90a", line, "cuda_wgmma"},
+                     {CudaWgmma{.left = 128, .right = 128, .promote = true},
+                      CudaWgmma{.left = 64, .right = 128, .pingpong = true, .promote = true},
+                      CudaWgmma{.left = 256, .right = 96, .warpgroups = 2, .promote = true},
+                      CudaWgmma{.right = 128, .swap = true, .cluster_right = 2, .promote = true}});
 }
 
 // The largest tiles that the registers of a warpgroup allow, of each number of them.

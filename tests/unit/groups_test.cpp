@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -15,11 +16,14 @@
 #include "engine/plan.h"
 #include "generator/problem/extent.h"
 #include "kiln/engine.hpp"
+#include "kiln/numeric.hpp"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/reference_kernel.h"
 #include "support/random_gemm.h"
 #include "support/seed.h"
 #include "tuner/verify/data.h"
+#include "tuner/verify/data_set.h"
+#include "tuner/verify/reference.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln::groups_test {
@@ -86,9 +90,9 @@ TEST(Groups, OfKRefuseWhatTheyDoNotKnow) {
                           .grouped(3, Grouping::k)),
               HasSubstr("grouping = k: b.dtype = s8: must not be weights"));
   EXPECT_THAT(refusal(Gemm::row_major(40, 6, 256, DType::fp8_e4m3)
-                          .scaled(Scale::line_128, Scale::square_128)
+                          .scaled(Scale::mx_32)
                           .grouped(3, Grouping::k)),
-              HasSubstr("grouping = k: scale_a = 1x128: a group may begin within a block"));
+              HasSubstr("grouping = k: scale_a = mx32: a group may begin within a block"));
   for (const Operand which : {Operand::a, Operand::b}) {
     Gemm strided = g;
     (which == Operand::a ? strided.a : strided.b).batch_stride = 99999;
@@ -97,6 +101,73 @@ TEST(Groups, OfKRefuseWhatTheyDoNotKnow) {
   Gemm long_k = g;
   long_k.k = std::int64_t{1} << 31;
   EXPECT_THAT(refusal(long_k), HasSubstr("k = 2147483648: groups of k are counted in 32 bits"));
+}
+
+// Blocks of scales are those of all of k, whatever the groups.
+TEST(Groups, OfKShareBlocksOfScales) {
+  const Gemm g = Gemm::row_major(20, 150, 300, fp8_e4m3)
+                     .transpose_b()
+                     .scaled(Scale::line_128, Scale::square_128)
+                     .grouped(3, Grouping::k);
+  EXPECT_EQ(refusal(g), "");
+  EXPECT_EQ(text(g), "fp8 N T 20 150 300 groups=3 grouped=k scale=1x128:128x128");
+  EXPECT_EQ(span(g, Operand::scale_a), 20 * 3);
+  EXPECT_EQ(span(g, Operand::scale_b), 2 * 3);
+  EXPECT_EQ(to_group(g, Operand::scale_a, 2, {200, 50}), 0);
+  EXPECT_EQ(part_of_k(g, {200, 50}).first, 200);
+  EXPECT_EQ(part_of_k(g, {200, 50}).all, 300);
+  const Gemm lines = g.scaled(Scale::line);
+  EXPECT_EQ(span(lines, Operand::scale_a), 3 * 20) << "of lines each group has its own";
+  EXPECT_EQ(to_group(lines, Operand::scale_a, 2, {200, 50}), 2 * 20);
+}
+
+// A product of two groups that part within a block, written out.
+TEST(Groups, OfKAreSummedWithTheScalesOfTheirElements) {
+  const Gemm g = Gemm::row_major(1, 1, 260, fp8_e4m3)
+                     .transpose_b()
+                     .scaled(Scale::line_128)
+                     .output(fp32)
+                     .grouped(2, Grouping::k);
+  const auto one = float_to_fp8(kE4m3, 1.0F);
+  const std::vector<std::uint8_t> a(260, one), b(260, one);
+  const std::vector<float> scale_a{1, 2, 4}, scale_b{1, 8, 64};
+  const std::vector<std::int32_t> ends{200, 260};
+  std::vector<float> d(2, -1);
+  const auto plan = bare_plan(g, 1);
+  Operands operands{.a = a.data(), .b = b.data(), .d = d.data()};
+  operands.scale_a = scale_a.data(), operands.scale_b = scale_b.data();
+  operands.groups = ends.data();
+  ASSERT_TRUE(run_plan(*plan, operands));
+  EXPECT_EQ(d[0], 128.0F * 1 + 72.0F * 16);
+  EXPECT_EQ(d[1], 56.0F * 16 + 4.0F * 256);
+  const std::vector<ProductPart> parts = parts_of(g, ends.data());
+  for (std::size_t i = 0; i < 2; ++i) {
+    Operands of = operands;
+    move_to_group(g, of, parts[i].group, parts[i].segment);
+    const Products known = products(parts[i].gemm, of.a, of.b, {Lines::Along::rows, 0, {0}},
+                                    scales_in(of, part_of_k(g, parts[i].segment)));
+    EXPECT_EQ(known.sum[0], d[i]);
+  }
+}
+
+// Whether zeros are multiplied by a NaN is a kernel's own.
+TEST(Groups, EmptyOnesOfKHaveFiniteScales) {
+  const Gemm g = Gemm::row_major(3, 4, 20, fp8_e4m3).scaled(Scale::line).grouped(40, Grouping::k);
+  int spoilt = 0;
+  for (std::uint64_t seed = 1; seed < 60; ++seed) {
+    const DataSet set =
+        DataSet::make(g, {.data = Data::uniform, .seed = seed, .nonfinite = true}).value();
+    for (const ProductPart& part : set.parts()) {
+      Operands of;
+      set.bind(of, part);
+      for (std::int64_t i = 0; i < g.m; ++i) {
+        const bool nan = std::isnan(load_element(fp32, of.scale_a, i));
+        EXPECT_FALSE(nan && part.segment.count == 0) << seed;
+        spoilt += nan;
+      }
+    }
+  }
+  EXPECT_GT(spoilt, 5);
 }
 
 // Groups begin at any token, so operands whose tokens lie side by side have no alignment.

@@ -230,6 +230,36 @@ TEST_F(Hip, TheCheckerKnowsEveryLayoutOfD) {
   }
 }
 
+// Groups that part within a block of scales, and integers whose sums are exact before their scales
+// are applied; here too by the kernel of last resort.
+TEST_F(Hip, TheCheckerKnowsScalesOfGroupsOfK) {
+  const Bed bed;
+  for (const char* line : {"fp8 N T 20 24 300 groups=3 grouped=k scale=1x128 out=fp32",
+                           "fp8 N T 20 150 300 groups=4 grouped=k scale=1x128:128x128",
+                           "int8 N T 20 24 96 groups=2 grouped=k out=bf16 scale=tensor:line",
+                           "int8 N T 20 24 96 out=bf16 scale=line zero_a=line"}) {
+    const Gemm gemm = test::problem(line);
+    const Canonical problem = canonicalise(gemm);
+    const auto checked_with = [&](std::size_t changed) {
+      return GpuChecker::make(bed.tools, gemm, 1)
+          ->check([&](const KilnGpuArgs& given, gpu::Stream) -> Status {
+            HostArgs args = make_args(problem, {});
+            bind_operands(args, given, false);
+            std::vector<float> scales(
+                static_cast<std::size_t>(span(problem.gemm, Operand::scale_b)));
+            std::memcpy(scales.data(), given.scale_b, scales.size() * sizeof(float));
+            if (changed < scales.size()) scales[changed] *= 1.5F;
+            args.scale_b = scales.data();
+            run_reference(problem, args, nullptr, 0, 1);
+            return {};
+          });
+    };
+    const Verdict right = checked_with(1 << 20);
+    EXPECT_TRUE(right) << line << ": " << right.error().detail;
+    EXPECT_FALSE(checked_with(1)) << line;
+  }
+}
+
 // No family of AMD's finds the largest magnitude of D: here the kernel of last resort does, in
 // memory that the fake device shares with the host.
 TEST_F(Hip, TheCheckerBoundsTheLargestMagnitudeOfD) {

@@ -257,6 +257,37 @@ TEST(Scales, OfIntegersAreRoundedAsTheirSums) {
   EXPECT_FALSE(verdict);
 }
 
+// Products of three pairs whose sum is 0, and in double is not when scales are multiplied first.
+TEST(Scales, SumsOfIntegersThatAreZeroStayZero) {
+  const Gemm g = parse_gemm("int8 N T 1 1 3 out=bf16 scale=line").value();
+  const std::int8_t a[] = {29, -38, 42}, b[] = {74, -43, -90};
+  const float scale_a = 0.1F, scale_b = 0.3F;
+  Scales scales;
+  scales.a = &scale_a, scales.b = &scale_b;
+  for (const auto along : {Lines::Along::rows, Lines::Along::columns})
+    EXPECT_EQ(products(g, a, b, {along, 0, {0}}, scales).sum[0], 0.0);
+  Gemm zeros = g.with_zero_points_of_a();
+  const std::int32_t zero = 5, column_sum = 74 - 43 - 90;
+  scales.zero_a = &zero, scales.column_sums_b = &column_sum;
+  const Products shifted = products(zeros, a, b, {Lines::Along::rows, 0, {0}}, scales);
+  EXPECT_EQ(shifted.sum[0], -5.0 * column_sum * (double(scale_a) * scale_b));
+  EXPECT_GT(shifted.magnitude[0], 0.0);
+}
+
+// As a kernel of the CPU has it that sums in 32 bits, on more data than one seed's.
+TEST(Scales, VerificationTakesExactSumsOfIntegers) {
+  const Gemm g = parse_gemm("int8 N T 70 96 128 out=bf16 scale=line").value();
+  const Canonical problem = canonicalise(g);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto kernel = [&](const Operands& operands) -> Status {
+      run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
+      return {};
+    };
+    const Verdict verdict = verify(g, kernel, {.seed = seed});
+    EXPECT_TRUE(verdict) << seed << ": " << verdict.error().detail;
+  }
+}
+
 /// No host family computes these: the built-in kernel does, and tuning says what is missing.
 TEST(Scales, TheEngineRunsThemOnTheCpu) {
   test::Opened engine;

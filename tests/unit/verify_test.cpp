@@ -390,4 +390,22 @@ TEST(RaggedNeighbours, AreValidRaggedAndNear) {
   EXPECT_TRUE(ragged_neighbours(Gemm::row_major(4, 0, 4)).empty());
 }
 
+// Code sees a tight column of D as a row: elsewhere the bias is one of columns.
+TEST(RaggedNeighbours, OfAColumnAreColumns) {
+  for (const char* line : {"bf16 N T 65 1 257 epilogue=bias_col", "bf16 N N 65 1 257",
+                           "int8 N T 65 1 257 out=bf16 scale=line:tensor"}) {
+    const Gemm g = parse_gemm(line).value();
+    const Canonical problem = canonicalise(g);
+    ASSERT_TRUE(problem.swapped) << line;
+    for (const Gemm& r : ragged_neighbours(g)) {
+      const Canonical near = canonicalise(r);
+      EXPECT_EQ(near.swapped, problem.swapped) << text(r);
+      EXPECT_EQ(near.gemm.epilogue, problem.gemm.epilogue) << text(r);
+      EXPECT_EQ(near.gemm.scale_a, problem.gemm.scale_a) << text(r);
+      EXPECT_EQ(near.a_k_major, problem.a_k_major) << text(r);
+      EXPECT_EQ(near.b_k_major, problem.b_k_major) << text(r);
+    }
+  }
+}
+
 }  // namespace kiln::verify_test

@@ -34,14 +34,20 @@ struct Types {
   std::int64_t d_along = 1;                // columns that share one
   float d_largest = 1;
   int zero_a = 0;  // 1: one a row; 2: one
+  std::int64_t first_k = 0, all_k = 0;
+  int integers = 0;
 };
 
-Types types_of(const Canonical& problem) {
+Types types_of(const Canonical& problem, const PartOfK& k = {}) {
   const Gemm& g = problem.gemm;
   Types t{static_cast<int>(g.a.dtype), static_cast<int>(g.b.dtype),
           static_cast<int>(g.d.dtype), static_cast<int>(dtype_of(g, Operand::bias)),
           problem.a_k_major,           problem.b_k_major};
-  const auto whole_k = static_cast<int>(std::max<std::int64_t>(1, g.k));
+  const bool blocks = blocks_along_k(g.scale_a);
+  t.first_k = blocks ? k.first : 0;
+  t.all_k = std::max<std::int64_t>(1, blocks && k.all != 0 ? k.all : g.k);
+  t.integers = g.accumulator == s32;
+  const auto whole_k = static_cast<int>(t.all_k);
   const auto block = [&](Scale s, int& lines, int& along) {
     lines = s == Scale::none ? 0 : scale_block(s).lines;
     along = blocks_along_k(s) ? scale_block(s).along : whole_k;
@@ -179,14 +185,14 @@ Result<std::uint64_t> GpuTools::checksum(const gpu::DeviceBuffer& buffer) const 
 }
 
 Status GpuTools::products(const Canonical& problem, const KilnGpuArgs& args, double* sums,
-                          float* magnitudes) const {
+                          float* magnitudes, const PartOfK& k) const {
   const Gemm& g = problem.gemm;
   KilnGpuArgs product = args;
   product.n = g.columns_of_b();
   return call("check_products",
               {blocks_for(product.n, kProductTile) * blocks_for(g.m, kProductTile) *
                static_cast<unsigned>(g.batch)},
-              product, types_of(problem), int{g.accumulator == fp64}, sums, magnitudes);
+              product, types_of(problem, k), int{g.accumulator == fp64}, sums, magnitudes);
 }
 
 Result<GpuTools::Count> GpuTools::judge(const Canonical& problem, const KilnGpuArgs& args,

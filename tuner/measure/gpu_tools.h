@@ -34,9 +34,10 @@ class GpuTools {
   Status poison(void* data, std::size_t bytes, std::uint64_t pattern) const;
   /// Sum of everything in a buffer, for a look whether it changed.
   Result<std::uint64_t> checksum(const gpu::DeviceBuffer& buffer) const;
-  /// Sums and magnitudes of the whole product, batch × m × n, tight.
+  /// Sums and magnitudes of the whole product, batch × m × n, tight. `k`: where its k lies in the k
+  /// that blocks of scales divide.
   Status products(const Canonical& problem, const KilnGpuArgs& args, double* sums,
-                  float* magnitudes) const;
+                  float* magnitudes, const PartOfK& k = {}) const;
 
   /// How many things are wrong and the least of their indices.
   struct Count {

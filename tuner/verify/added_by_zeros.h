@@ -10,7 +10,7 @@
 
 namespace kiln {
 
-/// Of one batch, scales included; nothing where A has no zero points.
+/// Of one batch, with the scales that are given; nothing where A has no zero points.
 class AddedByZeros {
  public:
   AddedByZeros(const Gemm& gemm, const Scales& scales, std::int64_t batch);

@@ -145,9 +145,10 @@ void spoil_groups(const Gemm& gemm, const std::vector<ProductPart>& parts, std::
   }
 }
 
-/// A NaN somewhere among the scales or zero points, but not where it would fill all of a small D.
-void spoil_scales(const Gemm& gemm, Operand which, std::uint64_t seed,
-                  const GuardedBuffer& scales) {
+/// A NaN somewhere among the scales or zero points, but not where it would fill all of a small D,
+/// nor among those of an empty group of k: whether kernels multiply its zeros by them is theirs.
+void spoil_scales(const Gemm& gemm, Operand which, const std::vector<ProductPart>& parts,
+                  std::uint64_t seed, const GuardedBuffer& scales) {
   const Scale scale = scale_of(gemm, which);
   const DType type = dtype_of(gemm, which);
   if (scales.size() == 0 || scale == Scale::square_128) return;
@@ -155,6 +156,9 @@ void spoil_scales(const Gemm& gemm, Operand which, std::uint64_t seed,
   constexpr std::uint64_t kStreamSpoil = 34;
   Random random(seed, kStreamSpoil + index_of(which));
   const std::int64_t at = random.below(span(gemm, which));
+  if (gemm.grouping == Grouping::k && !shared_by_batches(gemm, which) &&
+      parts[static_cast<std::size_t>(at / batch_stride(gemm, which))].segment.count == 0)
+    return;
   if (scale == Scale::mx_32)
     static_cast<std::uint8_t*>(static_cast<void*>(scales.data()))[at] = kE8m0.nan;
   else
@@ -245,7 +249,7 @@ void DataSet::change_inputs(const Gemm& gemm) {
   spoil(gemm, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
   spoil_groups(gemm, parts_, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
   for (const Operand which : {Operand::scale_a, Operand::scale_b, Operand::zero_b})
-    if (present(gemm, which)) spoil_scales(gemm, which, recipe_.seed, input(which).buffer);
+    if (present(gemm, which)) spoil_scales(gemm, which, parts_, recipe_.seed, input(which).buffer);
 }
 
 DataSet::Input& DataSet::input(Operand which) {
@@ -287,6 +291,10 @@ std::size_t DataSet::bytes() const {
   return sum;
 }
 
+Scales DataSet::scales_of_part(const Operands& bound, std::size_t part) const {
+  return scales_in(bound, part_of_k(gemm_, parts_[part].segment));
+}
+
 const std::vector<Products>& DataSet::sampled(std::size_t part) {
   const Gemm& gemm = parts_[part].gemm;
   std::vector<Products>& known = sampled_[part];
@@ -304,7 +312,7 @@ const std::vector<Products>& DataSet::sampled(std::size_t part) {
   Operands o;
   bind(o, parts_[part]);
   for (Lines& some : lines)
-    known.push_back(products(gemm, o.a, o.b, std::move(some), scales_in(o)));
+    known.push_back(products(gemm, o.a, o.b, std::move(some), scales_of_part(o, part)));
   return known;
 }
 
@@ -313,7 +321,8 @@ const std::vector<std::int32_t>& DataSet::whole(std::size_t part, std::int64_t b
   Operands o;
   bind(o, parts_[part]);
   while (std::ssize(known) <= batch)
-    known.push_back(integer_products(parts_[part].gemm, o.a, o.b, std::ssize(known), scales_in(o)));
+    known.push_back(
+        integer_products(parts_[part].gemm, o.a, o.b, std::ssize(known), scales_of_part(o, part)));
   return known[batch];
 }
 

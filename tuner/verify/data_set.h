@@ -79,6 +79,7 @@ class DataSet {
   const std::vector<std::int32_t>& whole(std::size_t part, std::int64_t batch);
 
  private:
+  Scales scales_of_part(const Operands& bound, std::size_t part) const;
   struct Input {
     Operand which;
     GuardedBuffer buffer;

@@ -15,6 +15,7 @@
 #include "generator/problem/operands.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/data.h"
+#include "tuner/verify/gpu_inputs.h"
 #include "tuner/verify/view.h"
 
 namespace kiln {
@@ -26,65 +27,7 @@ constexpr std::size_t kGuard = 64 << 10;
 /// a second time.
 constexpr double kNonfiniteFlops = 0x1p31;
 
-enum class Contents : std::uint8_t { exact, uniform, nonfinite };
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-std::string_view name(Contents contents) {
-  switch (contents) {
-    case Contents::exact:
-      return "exact data";
-    case Contents::uniform:
-      return "uniform data";
-    case Contents::nonfinite:
-      break;
-  }
-  return "data with NaN and infinity";
-}
-
-std::size_t padded(std::int64_t bytes) { return static_cast<std::size_t>((bytes + 15) / 8 * 8); }
-
-std::size_t operand_bytes(const Gemm& gemm, Operand which) {
-  return padded(span_bytes(gemm, which));
-}
-
-/// The 8 bytes that a run's D is filled with: a NaN of its type in every element, or the pattern
-/// that no integer sum of the test data meets.
-std::uint64_t poison_pattern(DType type) {
-  switch (size_of(type)) {
-    case 8:
-      return 0x7ffdeadbeefcafe5;
-    case 4:
-      return type == DType::s32 ? 0xA5A5A5A5A5A5A5A5 : 0x7fdeadbe7fdeadbe;
-    case 2:
-      return type == DType::fp16 ? 0x7ead7ead7ead7ead : 0x7fde7fde7fde7fde;
-    default:
-      return 0xA5A5A5A5A5A5A5A5;
-  }
-}
-
 Failure failure_of(const Error& error) { return {Failure::Kind::resources, error.message}; }
-
-/// Inputs with what their product should be.
-struct InputSet {
-  Contents contents = Contents::exact;
-  std::array<gpu::DeviceBuffer, kOperandCount> inputs;  // empty: not there, or an output
-  std::vector<ProductPart> parts;                       // of the canonical problem
-  gpu::DeviceBuffer rows_of_a, scales_of_a;             // in order, where they are by index
-  gpu::DeviceBuffer sums, magnitudes;
-  std::uint64_t checksum = 0;
-  const gpu::DeviceBuffer& operator[](Operand which) const { return inputs[index_of(which)]; }
-};
-
-/// One part of a run, as a problem without groups.
-struct PartOfRun {
-  Canonical problem;
-  std::int64_t group = 0;
-  KilnGpuArgs args;
-  const void* c = nullptr;  // what was given, which D may have taken the place of
-  double* sums = nullptr;
-  float* magnitudes = nullptr;
-};
 
 }  // namespace
 
@@ -93,14 +36,14 @@ struct GpuChecker::Impl {
   Canonical problem;
   Gemm asked;  // as the caller spelt it, for messages
   std::uint64_t seed = 1;
-  std::vector<InputSet> sets = {};
+  std::vector<GpuInputs> sets = {};
   gpu::DeviceBuffer d = {};  // what runs write
   std::array<gpu::DeviceBuffer, kOperandCount> beside_d = {};
   gpu::DeviceBuffer rows_of_d = {};            // D's rows in order, where they are by index
   gpu::DeviceBuffer values = {}, errors = {};  // of D where rows are added to its rows
 
   struct Run {
-    Contents contents;
+    GpuContents contents;
     double alpha, beta;
     bool in_place;
   };
@@ -118,138 +61,17 @@ struct GpuChecker::Impl {
     const Gemm& g = gemm();
     const bool alike =
         present(g, Operand::c) && g.c.ld == g.d.ld && g.c.batch_stride == g.d.batch_stride;
-    std::vector<Run> list{{Contents::exact, 1.0, 0.0, false},
-                          {Contents::uniform, alpha, beta, false}};
-    if (alike) list.push_back({Contents::uniform, -alpha, 1.0, true});
+    std::vector<Run> list{{GpuContents::exact, 1.0, 0.0, false},
+                          {GpuContents::uniform, alpha, beta, false}};
+    if (alike) list.push_back({GpuContents::uniform, -alpha, 1.0, true});
     const bool smooth = g.epilogue.activation > Activation::relu || gated(g);
     if (is_floating(g.a.dtype) && !smooth && g.flops() <= kNonfiniteFlops)
-      list.push_back({Contents::nonfinite, 1.0, 0.0, false});
+      list.push_back({GpuContents::nonfinite, 1.0, 0.0, false});
     return list;
   }
 
-  Data kind_of(const InputSet& set) const {
-    return set.contents == Contents::exact ? Data::exact : Data::uniform;
-  }
-  std::uint64_t seed_of(const InputSet& set) const {
-    return seed * 4 + static_cast<std::uint64_t>(set.contents);
-  }
-
-  Status fill(InputSet& set) const {
-    const Gemm& g = gemm();
-    std::vector<std::int32_t> groups(grouped(g) ? static_cast<std::size_t>(g.batch) : 0);
-    kiln::fill(g, Operand::groups, kind_of(set), seed_of(set), groups.data());
-    set.parts = parts_of(g, groups.data());
-    const std::vector<std::int64_t> unnamed = rows_without_name(set);
-    Status ok;
-    const auto then = [&](Status step) {
-      if (ok) ok = std::move(step);
-    };
-    for (const Operand which : kOperands) {
-      const gpu::DeviceBuffer& x = set[which];
-      if (x.bytes() == 0) continue;
-      // Not behind the bias: a store beyond D that adds it would leave D's own poison, unseen.
-      if (which != Operand::bias)
-        then(tools->poison(x.data(), x.bytes(), poison_pattern(g.d.dtype)));
-      then(tools->fill(g, which, kind_of(set), seed_of(set), x.data()));
-    }
-    then(spoil_behind_groups(set));
-    for (const std::int64_t row : unnamed)
-      then(put(g.a.dtype, set[Operand::a], row * g.a.ld, kNan));
-    if (set.contents == Contents::nonfinite) then(spoil(set));
-    return ok;
-  }
-
-  /// A NaN and an infinity in A, a NaN in B: first, last and middle places.
-  Status spoil(const InputSet& set) const {
-    const Gemm& g = gemm();
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    if (Status ok = put(g.a.dtype, set[Operand::a], span(g, Operand::a) - 1, kNan); !ok) return ok;
-    if (Status ok = put(g.b.dtype, set[Operand::b], 0, kNan); !ok) return ok;
-    if (Status ok = spoil_groups(set); !ok) return ok;
-    // fp8_e4m3 has none: the store would make a large number of it. In parts of half precision it
-    // is a NaN, and so it is beside zero points that are no integers.
-    if (g.a.dtype == DType::fp8_e4m3 || g.numerics == Numerics::tensor || g.zero == Zero::floating)
-      return {};
-    return put(g.a.dtype, set[Operand::a], (g.a.ld) * (extent(g, Operand::a).lines / 2), kInfinity);
-  }
-
-  /// Some of A's rows that no row of a group is.
-  std::vector<std::int64_t> rows_without_name(const InputSet& set) const {
-    const Gemm& g = gemm();
-    constexpr std::size_t kMost = 64;
-    if (!gathers(g) || !is_floating(g.a.dtype)) return {};
-    std::vector<std::int32_t> index(static_cast<std::size_t>(g.m));
-    kiln::fill(g, Operand::index_a, kind_of(set), seed_of(set), index.data());
-    std::vector<std::int64_t> rows = unnamed_rows(g, Operand::a, index.data(), set.parts);
-    rows.resize(std::min(rows.size(), kMost));
-    return rows;
-  }
-
-  /// Puts the rows of inputs in order.
-  Status order_inputs(InputSet& set) const {
-    const Gemm& g = gemm();
-    for (const auto& [which, to] :
-         {std::pair{Operand::a, &set.rows_of_a}, std::pair{Operand::scale_a, &set.scales_of_a}}) {
-      if (!is_gathered(g, which)) continue;
-      auto made = buffer(padded(g.m * line_bytes(g, which)));
-      if (!made) return tl::unexpected(made.error());
-      *to = std::move(*made);
-      if (Status ok =
-              tools->gather(g, which, set[which].data(), set[Operand::index_a].data(), to->data());
-          !ok)
-        return ok;
-    }
-    return {};
-  }
-
-  /// NaN in the first and the last line of what lies along k behind groups and is of none.
-  Status spoil_behind_groups(const InputSet& set) const {
-    const Gemm& g = gemm();
-    if (!is_floating(g.a.dtype)) return {};
-    constexpr std::int64_t kReach = 64;
-    for (const std::int64_t k : k_behind_groups(g, set.parts, kReach))
-      for (const Operand which : {Operand::a, Operand::b}) {
-        const std::int64_t lines = which == Operand::a ? g.m : g.n;
-        const bool k_major = which == Operand::a ? problem.a_k_major : problem.b_k_major;
-        const std::int64_t pitch = leading_dimension(g, which);
-        for (const std::int64_t line : {std::int64_t{0}, lines - 1}) {
-          const std::int64_t at = k_major ? line * pitch + k : k * pitch + line;
-          if (Status ok = put(g.a.dtype, set[which], at, kNan); !ok) return ok;
-        }
-      }
-    return {};
-  }
-
-  /// NaN in the first and the last element along k of every second group of k, in A or B.
-  Status spoil_groups(const InputSet& set) const {
-    const Gemm& g = gemm();
-    if (g.grouping != Grouping::k) return {};
-    for (const ProductPart& part : set.parts) {
-      if (part.group % 2 == 0 || part.segment.count == 0) continue;
-      const Operand which = part.group % 4 == 1 ? Operand::a : Operand::b;
-      const std::int64_t last = part.segment.first + part.segment.count - 1;
-      for (const std::int64_t k : {part.segment.first, last}) {
-        const std::int64_t at = to_group(g, which, part.group, {k, 1});
-        if (Status ok = put(g.a.dtype, set[which], at, kNan); !ok) return ok;
-      }
-    }
-    return {};
-  }
-
-  Status put(DType type, const gpu::DeviceBuffer& to, std::int64_t at, double value) const {
-    if (bits_of(type) < 8) return {};  // these have neither
-    std::uint64_t bits = 0;
-    store_element(type, &bits, 0, value);
-    const std::span all = std::as_bytes(std::span(&bits, 1));
-    return gpu::upload(device(), to.pointer() + static_cast<std::uint64_t>(at * size_of(type)),
-                       all.first(static_cast<std::size_t>(size_of(type))), tools->stream());
-  }
-
-  KilnGpuArgs args_of(const InputSet& set, const Run& run) const {
-    KilnGpuArgs args = gpu::gpu_args(problem, {});
-    for_each_operand([&](auto which) {
-      if (set[which].bytes() > 0) pointer<which>(args) = set[which].data();
-    });
+  KilnGpuArgs args_of(const GpuInputs& set, const Run& run) const {
+    KilnGpuArgs args = set.args();
     args.d = d_data();
     for_each_operand([&](auto which) {
       const gpu::DeviceBuffer& written = beside_d[index_of(which)];
@@ -263,103 +85,34 @@ struct GpuChecker::Impl {
     return args;
   }
 
-  PartOfRun part_of(const InputSet& set, const ProductPart& part, const KilnGpuArgs& args) const {
-    const Gemm& g = gemm();
-    PartOfRun one{.problem = problem,
-                  .group = part.group,
-                  .args = args,
-                  .c = set[Operand::c].data(),
-                  .sums = reinterpret_cast<double*>(set.sums.data()),
-                  .magnitudes = reinterpret_cast<float*>(set.magnitudes.data())};
-    if (!grouped(g)) return one;
-    const Gemm ordered = in_order(g);
-    one.problem = alone(problem, part.segment.count);
-    if (gathers(g)) one.args.a = set.rows_of_a.data();
-    if (is_gathered(g, Operand::scale_a)) one.args.scale_a = set.scales_of_a.data();
-    if (scatters(g)) one.args.d = rows_of_d.data();
-    one.args.lda = one.problem.gemm.a.ld;
-    one.args.ldd = one.problem.gemm.d.ld;
-    move_to_group(ordered, one.args, part.group, part.segment);
-    one.args.m = part.gemm.m;
-    one.args.k = part.gemm.k;
-    one.args.batch = 1;
-    KilnGpuArgs given = args;
-    given.c = one.c;
-    move_to_group(ordered, given, part.group, part.segment);
-    one.c = given.c;
-    const std::int64_t row = g.grouping == Grouping::rows ? part.segment.first : part.group * g.m;
-    one.sums += row * g.columns_of_b();
-    one.magnitudes += row * g.columns_of_b();
-    return one;
-  }
-
-  Result<std::uint64_t> checksum(const InputSet& set) const {
-    std::uint64_t sum = 0;
-    for (const gpu::DeviceBuffer& x : set.inputs) {
-      if (x.bytes() == 0) continue;
-      const auto one = tools->checksum(x);
-      if (!one) return one;
-      sum = sum * 31 + *one;
-    }
-    return sum;
-  }
-
-  Status make_set(InputSet& set) const {
-    const Gemm& g = gemm();
-    const auto elements = static_cast<std::size_t>(g.outputs() * (gated(g) ? 2 : 1));
-    std::vector<std::pair<gpu::DeviceBuffer*, std::size_t>> wanted{
-        {&set.sums, elements * sizeof(double)}, {&set.magnitudes, elements * sizeof(float)}};
-    for (const Operand which : kOperands)
-      if (!is_output(g, which) && present(g, which))
-        wanted.push_back({&set.inputs[index_of(which)], operand_bytes(g, which)});
-    for (const auto& [to, bytes] : wanted) {
-      auto made = buffer(bytes);
-      if (!made) return tl::unexpected(made.error());
-      *to = std::move(*made);
-    }
-    if (Status ok = fill(set); !ok) return ok;
-    if (Status ok = order_inputs(set); !ok) return ok;
-    const KilnGpuArgs args = args_of(set, {set.contents, 1.0, 0.0, false});
-    for (const ProductPart& part : set.parts) {
-      const PartOfRun one = part_of(set, part, args);
-      if (Status ok = tools->products(one.problem, one.args, one.sums, one.magnitudes); !ok)
-        return ok;
-    }
-    const auto sum = checksum(set);
-    if (!sum) return tl::unexpected(sum.error());
-    set.checksum = *sum;
-    return {};
-  }
-
-  Result<InputSet*> set_of(Contents contents) {
-    for (InputSet& set : sets)
-      if (set.contents == contents) return &set;
+  Result<GpuInputs*> set_of(GpuContents contents) {
+    for (GpuInputs& set : sets)
+      if (set.contents() == contents) return &set;
     if (d.bytes() == 0) {
-      auto made = buffer(operand_bytes(gemm(), Operand::d) + 2 * kGuard);
+      auto made = buffer(buffer_bytes(gemm(), Operand::d) + 2 * kGuard);
       if (!made) return tl::unexpected(made.error());
       d = std::move(*made);
       if (scatters(gemm())) {
-        made = buffer(padded(gemm().m * line_bytes(gemm(), Operand::d)));
+        made = buffer(whole_words(gemm().m * line_bytes(gemm(), Operand::d)));
         if (!made) return tl::unexpected(made.error());
         rows_of_d = std::move(*made);
       }
       if (adds_rows(gemm()))
         for (gpu::DeviceBuffer* const to : {&values, &errors}) {
-          made = buffer(padded(kiln::rows_of_d(gemm()) * gemm().n * 8));
+          made = buffer(whole_words(kiln::rows_of_d(gemm()) * gemm().n * 8));
           if (!made) return tl::unexpected(made.error());
           *to = std::move(*made);
         }
       for (const Operand which : kBesideD) {
         if (!is_output(gemm(), which)) continue;
-        made = buffer(operand_bytes(gemm(), which) + 2 * kGuard);
+        made = buffer(buffer_bytes(gemm(), which) + 2 * kGuard);
         if (!made) return tl::unexpected(made.error());
         beside_d[index_of(which)] = std::move(*made);
       }
     }
-    InputSet set;
-    set.contents = contents;
-    if (Status ok = make_set(set); !ok) return tl::unexpected(ok.error());
-    sets.push_back(std::move(set));
+    auto set = GpuInputs::make(*tools, problem, contents, seed);
+    if (!set) return tl::unexpected(set.error());
+    sets.push_back(std::move(*set));
     return &sets.back();
   }
 
@@ -372,7 +125,7 @@ struct GpuChecker::Impl {
     return load_element(type, &bits, 0);
   }
 
-  Failure wrong(const InputSet& set, const Run& run, const PartOfRun& part,
+  Failure wrong(const GpuInputs& set, const Run& run, const PartOfRun& part,
                 GpuTools::Count count) const {
     const Gemm& g = part.problem.gemm;
     const auto at = static_cast<std::int64_t>(count.first);
@@ -407,26 +160,25 @@ struct GpuChecker::Impl {
           read(dtype_of(g, which), which == Operand::c ? part.c : pointer(part.args, which), index);
     }
     double value = 0, error = 0;
-    expect(g, {run.alpha, run.beta, set.contents == Contents::exact}, terms, {&value, 1},
-           {&error, 1});
+    expect(g, {run.alpha, run.beta, set.exact()}, terms, {&value, 1}, {&error, 1});
     return {Failure::Kind::wrong_result,
             fmt::format("{} {} row {} column {} and {} more: got {}, expected {} within {:.3g} "
                         "before rounding to {} ({}, seed {}, alpha {}, beta {}{}; {})",
                         grouped(gemm()) ? "group" : "batch", grouped(gemm()) ? part.group : batch,
                         row, column, count.wrong - 1, read(g.d.dtype, part.args.d, d_at), value,
-                        error, kiln::name(g.d.dtype), name(set.contents), seed, run.alpha, run.beta,
-                        run.in_place ? ", C in place" : "", text(asked))};
+                        error, kiln::name(g.d.dtype), name(set.contents()), seed, run.alpha,
+                        run.beta, run.in_place ? ", C in place" : "", text(asked))};
   }
 
   /// D is poisoned, or C where it is computed in place.
-  Status prepare_d(const InputSet& set, const Run& run) const {
+  Status prepare_d(const GpuInputs& set, const Run& run) const {
     Status ok = tools->poison(d.data(), d.bytes(), poison_pattern(gemm().d.dtype));
     for (const gpu::DeviceBuffer& written : beside_d)
       if (ok && written.bytes() > 0)
         ok = tools->poison(written.data(), written.bytes(), poison_pattern(fp32));
     if (ok && run.in_place)
       ok = tools->fill(gemm(), Operand::c, Data::uniform,
-                       seed * 4 + static_cast<std::uint64_t>(set.contents), d_data());
+                       seed * 4 + static_cast<std::uint64_t>(set.contents()), d_data());
     return ok ? tools->wait() : ok;
   }
 
@@ -451,11 +203,11 @@ struct GpuChecker::Impl {
   }
 
   /// Those that follow from D; those of rows that are no group's are not looked at.
-  Verdict compare_scales(const InputSet& set, const Run& run, const PartOfRun& part) const {
+  Verdict compare_scales(const GpuInputs& set, const Run& run, const PartOfRun& part) const {
     if (beside_d[index_of(Operand::scale_d)].bytes() == 0) return {};
-    const auto count = tools->judge_scales(part.problem, part.args,
-                                           {run.alpha, run.beta, set.contents == Contents::exact},
-                                           part.sums, part.magnitudes, part.c);
+    const auto count =
+        tools->judge_scales(part.problem, part.args, {run.alpha, run.beta, set.exact()}, part.sums,
+                            part.magnitudes, part.c);
     if (!count) return tl::unexpected(failure_of(count.error()));
     if (count->wrong == 0) return {};
     const auto at = static_cast<std::int64_t>(count->first);
@@ -463,16 +215,15 @@ struct GpuChecker::Impl {
         Failure::Kind::wrong_result,
         fmt::format("{} {}: scale {} of D and {} more: got {} ({}, seed {}; {})",
                     grouped(gemm()) ? "group" : "batch", part.group, at, count->wrong - 1,
-                    read(fp32, part.args.scale_d, at), name(set.contents), seed, text(asked))});
+                    read(fp32, part.args.scale_d, at), name(set.contents()), seed, text(asked))});
   }
 
   /// Takes one part's elements into the bounds of D's largest magnitude. NaN is more than all.
-  Verdict widen_amax(const InputSet& set, const Run& run, const PartOfRun& part,
+  Verdict widen_amax(const GpuInputs& set, const Run& run, const PartOfRun& part,
                      GpuTools::Between& of_d) const {
     if (!gemm().amax_d) return {};
-    const auto found =
-        tools->amax(part.problem, part.args, {run.alpha, run.beta, set.contents == Contents::exact},
-                    part.sums, part.magnitudes, part.c);
+    const auto found = tools->amax(part.problem, part.args, {run.alpha, run.beta, set.exact()},
+                                   part.sums, part.magnitudes, part.c);
     if (!found) return tl::unexpected(failure_of(found.error()));
     const auto raise = [](double& to, double by) {
       if (!(by <= to) && !std::isnan(to)) to = by;
@@ -482,7 +233,7 @@ struct GpuChecker::Impl {
     return {};
   }
 
-  Verdict compare_amax(const InputSet& set, const Run& run, const KilnGpuArgs& args,
+  Verdict compare_amax(const GpuInputs& set, const Run& run, const KilnGpuArgs& args,
                        const GpuTools::Between& of_d) const {
     if (!gemm().amax_d) return {};
     const double got = read(fp32, args.amax_d, 0);
@@ -492,22 +243,22 @@ struct GpuChecker::Impl {
     return tl::unexpected(
         Failure{Failure::Kind::wrong_result,
                 fmt::format("amax_d = {}: expected {} to {} ({}, seed {}, alpha {}, beta {}; {})",
-                            got, of_d.least, of_d.most, name(set.contents), seed, run.alpha,
+                            got, of_d.least, of_d.most, name(set.contents()), seed, run.alpha,
                             run.beta, text(asked))});
   }
 
   /// Of a D to whose rows those of the product are added.
-  Verdict compare_added(const InputSet& set, const Run& run, const KilnGpuArgs& args) const {
+  Verdict compare_added(const GpuInputs& set, const Run& run, const KilnGpuArgs& args) const {
     const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
     const Gemm& g = gemm();
-    const Scaling product{run.alpha, 0, set.contents == Contents::exact};
+    const Scaling product{run.alpha, 0, set.exact()};
     GpuTools::AddedRows added{.rows_of_d = kiln::rows_of_d(g),
                               .values = reinterpret_cast<double*>(values.data()),
                               .errors = reinterpret_cast<double*>(errors.data())};
     for (const gpu::DeviceBuffer* sums : {&values, &errors})
       if (Status ok = tools->poison(sums->data(), sums->bytes(), 0); !ok) return broken(ok.error());
-    for (const ProductPart& part : set.parts) {
-      PartOfRun one = part_of(set, part, args);
+    for (const ProductPart& part : set.parts()) {
+      PartOfRun one = set.part(part, args, rows_of_d.data());
       one.args.beta = 0;
       added.index =
           reinterpret_cast<const std::int32_t*>(set[Operand::index_d].data()) + part.segment.first;
@@ -533,11 +284,11 @@ struct GpuChecker::Impl {
                     "alpha {}, beta {}{}; {})",
                     row, column, count->wrong - 1, read(g.d.dtype, d_data(), row * g.d.ld + column),
                     read(fp64, added.values, at), read(fp64, added.errors, at),
-                    kiln::name(g.d.dtype), name(set.contents), seed, run.alpha, run.beta,
+                    kiln::name(g.d.dtype), name(set.contents()), seed, run.alpha, run.beta,
                     run.in_place ? ", C in place" : "", text(asked))});
   }
 
-  Verdict compare(const InputSet& set, const Run& run, const KilnGpuArgs& args) const {
+  Verdict compare(const GpuInputs& set, const Run& run, const KilnGpuArgs& args) const {
     const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
     const std::uint64_t pattern = poison_pattern(gemm().d.dtype);
     // Where C was in D's place, its rows that are no group's remain.
@@ -550,11 +301,10 @@ struct GpuChecker::Impl {
     GpuTools::Between of_d;
     if (adds_rows(gemm()))
       if (Verdict verdict = compare_added(set, run, args); !verdict) return verdict;
-    for (const ProductPart& part : set.parts) {
+    for (const ProductPart& part : set.parts()) {
       if (adds_rows(gemm())) break;
-      const PartOfRun one = part_of(set, part, args);
-      const auto values = tools->judge(one.problem, one.args,
-                                       {run.alpha, run.beta, set.contents == Contents::exact},
+      const PartOfRun one = set.part(part, args, rows_of_d.data());
+      const auto values = tools->judge(one.problem, one.args, {run.alpha, run.beta, set.exact()},
                                        one.sums, one.magnitudes, one.c);
       if (!values) return broken(values.error());
       if (values->wrong > 0) return tl::unexpected(wrong(set, run, one, *values));
@@ -576,9 +326,9 @@ struct GpuChecker::Impl {
       if (!beside) return broken(beside.error());
       if (beside->wrong > 0) return strayed(name(which), *beside);
     }
-    const auto sum = checksum(set);
-    if (!sum) return broken(sum.error());
-    if (*sum != set.checksum)
+    const auto unchanged = set.unchanged();
+    if (!unchanged) return broken(unchanged.error());
+    if (!*unchanged)
       return tl::unexpected(Failure{Failure::Kind::out_of_bounds, "an input was written"});
     return {};
   }
@@ -614,7 +364,7 @@ Verdict GpuChecker::check(const RunOnGpu& run) {
 }
 
 Verdict GpuChecker::check_product(const RunOnGpu& run) {
-  for (const Contents contents : {Contents::exact, Contents::uniform})
+  for (const GpuContents contents : {GpuContents::exact, GpuContents::uniform})
     if (Verdict verdict = impl_->run_one(run, {contents, 1.0, 0.0, false}); !verdict)
       return verdict;
   return {};

@@ -60,11 +60,21 @@ std::int64_t odd_depth_below(const Gemm& gemm, std::int64_t by) {
 
 void loosen_pitches(Gemm& gemm, const Gemm& like, std::int64_t extra) {
   const Gemm joined = with_joined_lines(like);
-  const auto aligned = [&](Operand which) { return line_alignment(joined, which); };
-  loosen(gemm, Operand::a, gemm.a, aligned(Operand::a), extra);
-  loosen(gemm, Operand::b, gemm.b, aligned(Operand::b), extra);
-  loosen(gemm, Operand::c, gemm.c, aligned(Operand::c), extra);
-  loosen(gemm, Operand::d, gemm.d, aligned(Operand::d), extra);
+  const auto loosen_one = [&](Operand which, Matrix& stored) {
+    const Matrix &given = matrix(like, which), &seen = matrix(joined, which);
+    const bool is_joined = given.order != seen.order || given.transposed != seen.transposed;
+    // A column that code sees as a row stays one: apart, its elements are other code's.
+    if (is_joined && extent(gemm, which).length == 1) {
+      stored.ld = 1;
+      stored.batch_stride = 0;
+      return;
+    }
+    loosen(gemm, which, stored, line_alignment(joined, which), extra);
+  };
+  loosen_one(Operand::a, gemm.a);
+  loosen_one(Operand::b, gemm.b);
+  loosen_one(Operand::c, gemm.c);
+  loosen_one(Operand::d, gemm.d);
 }
 
 std::vector<Gemm> ragged_neighbours(const Gemm& gemm) {

@@ -8,7 +8,8 @@
 namespace kiln {
 
 /// Leading dimensions `extra` alignments (or elements) beyond the least for the sizes, and batches
-/// after one another. Lines are as aligned as those of `like`.
+/// after one another. Lines are as aligned as those of `like`; a column of it that code sees as a
+/// row (with_joined_lines) stays tight.
 void loosen_pitches(Gemm& gemm, const Gemm& like, std::int64_t extra);
 
 /// Multiply-adds that a core makes in about a tenth of a second.

@@ -28,8 +28,9 @@ struct Oriented {
 
 Oriented oriented(const Gemm& gemm, const void* a, const void* b, std::int64_t batch,
                   Lines::Along along, const Scales& scales) {
-  const MatrixView left = scaled_view_of(gemm, Operand::a, a, scales.a, nullptr, batch);
-  const MatrixView right = scaled_view_of(gemm, Operand::b, b, scales.b, scales.zero_b, batch);
+  const MatrixView left = scaled_view_of(gemm, Operand::a, a, scales.a, nullptr, batch, scales.k);
+  const MatrixView right =
+      scaled_view_of(gemm, Operand::b, b, scales.b, scales.zero_b, batch, scales.k);
   if (along == Lines::Along::rows) return {left, right};
   return {right.transposed(), left.transposed()};
 }
@@ -53,6 +54,39 @@ void load_panel(const MatrixView& b, std::int64_t p, std::int64_t j, double* pan
   load_block(b, p, depth, j, width, tight);
   for (std::int64_t q = 0; q < depth; ++q)
     std::copy_n(tight + q * width, width, panel + q * kPanelWidth);
+}
+
+/// The scales of the lines of one operand of integers: a number for each row of op(A) or column of
+/// op(B). Empty without scales.
+std::vector<double> scales_of_lines(const Gemm& gemm, Operand which, const void* scales,
+                                    std::int64_t batch) {
+  if (scale_of(gemm, which) == Scale::none) return {};
+  const Operand of = scales_of(which);
+  const bool one = scale_of(gemm, which) == Scale::tensor;
+  std::vector<double> lines(
+      static_cast<std::size_t>(which == Operand::a ? gemm.m : gemm.columns_of_b()));
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    lines[i] =
+        load_element(dtype_of(gemm, of), scales,
+                     batch * batch_stride(gemm, of) + (one ? 0 : static_cast<std::int64_t>(i)));
+  return lines;
+}
+
+/// Multiplies sums of integers, which are exact, by the scales of their rows and columns: scales
+/// that are multiplied before leave rounding errors of double in a sum that is 0.
+void scale_sums(const Gemm& gemm, const Scales& scales, const std::vector<std::int64_t>& wanted,
+                Products& out) {
+  const std::vector<double> a = scales_of_lines(gemm, Operand::a, scales.a, out.lines.batch),
+                            b = scales_of_lines(gemm, Operand::b, scales.b, out.lines.batch);
+  const bool by_rows = out.lines.along == Lines::Along::rows;
+  const std::vector<double>&ours = by_rows ? a : b, &others = by_rows ? b : a;
+  const auto length = static_cast<std::size_t>(out.length);
+  for (std::size_t i = 0; i < out.sum.size(); ++i) {
+    const double scale = (ours.empty() ? 1.0 : ours[static_cast<std::size_t>(wanted[i / length])]) *
+                         (others.empty() ? 1.0 : others[i % length]);
+    out.sum[i] *= scale;
+    out.magnitude[i] *= std::fabs(scale);
+  }
 }
 
 /// One strip of kPanelWidth columns for `count` lines from line `first`, over all of k.
@@ -206,7 +240,10 @@ class Affine {
 
 Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
                   const Scales& scales) {
-  const Oriented views = oriented(gemm, a, b, lines.batch, lines.along, scales);
+  const bool integers = gemm.accumulator == DType::s32;
+  Scales before = scales;  // what is applied before sums are taken
+  if (integers) before.a = before.b = nullptr;
+  const Oriented views = oriented(gemm, a, b, lines.batch, lines.along, before);
   Products out;
   out.lines = std::move(lines);
   out.length = views.b.columns;
@@ -223,7 +260,8 @@ Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
     for (std::int64_t j = 0; j < out.length; j += kPanelWidth)
       sum_strip(views.b, rows, padded_k, first, j, gemm.accumulator == DType::fp64, out);
   }
-  AddedByZeros(gemm, scales, out.lines.batch).subtract(out.lines.along, wanted, out.sum);
+  AddedByZeros(gemm, before, out.lines.batch).subtract(out.lines.along, wanted, out.sum);
+  if (integers) scale_sums(gemm, scales, wanted, out);
   return out;
 }
 

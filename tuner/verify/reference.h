@@ -33,18 +33,20 @@ struct Products {
       magnitude;  ///< lines × length: sum of |a||b|, what rounding errors scale with
 };
 
-/// Of the operands that have them, and zero points; batch 0's first.
+/// Of the operands that have them, and zero points; batch 0's first. Blocks along k divide the k
+/// that `k` is a part of.
 struct Scales {
   const void* a = nullptr;
   const void* b = nullptr;
   const void* zero_b = nullptr;
   const void* zero_a = nullptr;
   const void* column_sums_b = nullptr;
+  PartOfK k = {};
 };
 /// Those of a call, or of a kernel's arguments.
 template <typename Pointers>
-Scales scales_in(const Pointers& of) {
-  return {of.scale_a, of.scale_b, of.zero_b, of.zero_a, of.column_sums_b};
+Scales scales_in(const Pointers& of, const PartOfK& k = {}) {
+  return {of.scale_a, of.scale_b, of.zero_b, of.zero_a, of.column_sums_b, k};
 }
 
 /// Costs lines × length × k multiply-adds. `a` and `b` are batch 0's first elements; `gemm` is

@@ -220,9 +220,10 @@ template <typename F>
 void for_each_with(const ScaleView& numbers, const Block& b, double* out, F f) {
   std::vector<double> line(static_cast<std::size_t>(b.columns));
   for (std::int64_t r = 0; r < b.rows; ++r) {
-    if (r == 0 || (b.row + r) % numbers.rows == 0)
+    if (r == 0 || (b.row + r + numbers.row_shift) % numbers.rows == 0)
       for (std::int64_t c = 0; c < b.columns;) {
-        const std::int64_t left = numbers.columns - (b.column + c) % numbers.columns;
+        const std::int64_t left =
+            numbers.columns - (b.column + c + numbers.column_shift) % numbers.columns;
         const std::int64_t run = std::min(left, b.columns - c);
         std::fill_n(line.begin() + c, run, numbers.at(b.row + r, b.column + c));
         c += run;
@@ -235,7 +236,8 @@ void for_each_with(const ScaleView& numbers, const Block& b, double* out, F f) {
 }  // namespace
 
 double ScaleView::at(std::int64_t r, std::int64_t c) const {
-  const std::int64_t index = first + r / rows * row_stride + c / columns * column_stride;
+  const std::int64_t index =
+      first + (r + row_shift) / rows * row_stride + (c + column_shift) / columns * column_stride;
   if (e8m0) return decode(kE8m0, static_cast<const std::uint8_t*>(data)[index]);
   return load_element(type, data, index);
 }
@@ -278,11 +280,13 @@ MatrixView columns_under(const Gemm& gemm, MatrixView of_product, Factor factor)
 }
 
 MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,
-                          const void* zeros, std::int64_t batch) {
+                          const void* zeros, std::int64_t batch, const PartOfK& part) {
   MatrixView view = view_of(gemm, which, base, batch);
   const Scale kind = scale_of(gemm, which);
   if (kind == Scale::none) return view;
-  const Extent e = extent(gemm, scales_of(which));
+  Gemm whole = gemm;
+  if (part.all != 0) whole.k = part.all;
+  const Extent e = extent(whole, scales_of(which));
   const auto [lines, along] = scale_block(kind);
   ScaleView by_line{scales,
                     kind == Scale::mx_32,
@@ -291,7 +295,9 @@ MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, con
                     lines,
                     along == 0 ? std::numeric_limits<std::int64_t>::max() : along,
                     e.length,
-                    1};
+                    1,
+                    0,
+                    along == 0 ? 0 : part.first};
   view.scale = which == Operand::a ? by_line : by_line.transposed();
   if (which == Operand::a || gemm.zero == Zero::none) return view;
   by_line.data = zeros;

@@ -11,8 +11,9 @@
 
 namespace kiln {
 
-/// Scale or zero point (r / rows, c / columns) is number `first + that · row_stride + this ·
-/// column_stride` from `data`.
+/// The scale or zero point of element (r, c) is that of block (i, j), with i = (r + row_shift) /
+/// rows and j = (c + column_shift) / columns: number `first + i * row_stride + j * column_stride`
+/// from `data`.
 struct ScaleView {
   const void* data = nullptr;  // null: none
   bool e8m0 = false;           // else of this type
@@ -20,9 +21,11 @@ struct ScaleView {
   std::int64_t first = 0;
   std::int64_t rows = 1, columns = 1;
   std::int64_t row_stride = 0, column_stride = 0;
+  std::int64_t row_shift = 0, column_shift = 0;
 
   ScaleView transposed() const {
-    return {data, e8m0, type, first, columns, rows, column_stride, row_stride};
+    return {data, e8m0,          type,       first,        columns,
+            rows, column_stride, row_stride, column_shift, row_shift};
   }
   double at(std::int64_t r, std::int64_t c) const;
 };
@@ -59,9 +62,9 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
 MatrixView columns_under(const Gemm& gemm, MatrixView of_product, Factor factor);
 
 /// op(A) or op(B) with its scales and zero points, of which `scales` and `zeros` are batch 0's
-/// first.
+/// first. `part`: where k lies in the k that the scales' blocks divide.
 MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,
-                          const void* zeros, std::int64_t batch);
+                          const void* zeros, std::int64_t batch, const PartOfK& part = {});
 
 /// Rows [row, row+rows) × columns [column, column+columns), row-major and tight, into `out`.
 void load_block(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,

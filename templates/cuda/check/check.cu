@@ -301,6 +301,8 @@ struct Types {
   i64 d_along;       // columns that share one
   float d_largest;   // number of D's type
   int zero_a;        // zero points of A: 0: none; 1: one a row; 2: one
+  i64 first_k, all_k;  // of the k that scales' blocks divide, the product's own begins here
+  int integers;        // are summed, exactly, before their scales are applied
 };
 
 /// The scale, or zero point, of element `p` of a line: which of all, as kiln's Scale says.
@@ -311,9 +313,9 @@ KILN_DEVICE i64 scale_place(int lines, int along, i64 count, i64 k, i64 batch, i
 
 /// The scale of element `p` of a line: a number, or of 32 elements a byte.
 KILN_DEVICE double scale_at(const void* scales, int lines, int along, const Types& t, i64 count,
-                            i64 k, i64 batch, i64 line, i64 p) {
+                            i64 batch, i64 line, i64 p) {
   if (lines == 0) return 1;
-  const i64 at = scale_place(lines, along, count, k, batch, line, p);
+  const i64 at = scale_place(lines, along, count, t.all_k, batch, line, t.first_k + p);
   if (t.mx == 0) return load(scales, t.scale, at);
   const u8 code = ((const u8*)scales)[at];
   return code == 255 ? __int_as_float(0x7fc00000) : ldexpf(1.0f, int(code) - 127);
@@ -322,8 +324,9 @@ KILN_DEVICE double scale_at(const void* scales, int lines, int along, const Type
 KILN_DEVICE double a_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 i, i64 p) {
   if (i >= g.m || p >= g.k) return 0;
   const i64 at = batch * g.stride_a + (t.a_k_major ? i * g.lda + p : p * g.lda + i);
-  return load(g.a, t.a, at) *
-         scale_at(g.scale_a, t.a_lines, t.a_along, t, g.m, g.k, batch, i, p);
+  const double value = load(g.a, t.a, at);
+  return t.integers ? value
+                    : value * scale_at(g.scale_a, t.a_lines, t.a_along, t, g.m, batch, i, p);
 }
 KILN_DEVICE double b_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 p, i64 j) {
   if (j >= g.n || p >= g.k) return 0;
@@ -331,16 +334,22 @@ KILN_DEVICE double b_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 p, 
   double value = load(g.b, t.b, at);
   if (t.zero >= 0)
     value -= load(g.zero_b, t.zero, scale_place(t.b_lines, t.b_along, g.n, g.k, batch, j, p));
-  return value * scale_at(g.scale_b, t.b_lines, t.b_along, t, g.n, g.k, batch, j, p);
+  return t.integers ? value
+                    : value * scale_at(g.scale_b, t.b_lines, t.b_along, t, g.n, batch, j, p);
 }
 
-/// What the zero point of a row of A adds to a sum, scales included.
+/// What the zero point of a row of A, which is of integers, adds to a sum.
 KILN_DEVICE double added_by_zero(const KilnGpuArgs& g, const Types& t, i64 batch, i64 i, i64 j) {
   if (t.zero_a == 0) return 0;
   const i64 row = t.zero_a == 2 ? batch : batch * g.m + i;
-  return load(g.zero_a, kS32, row) * load(g.column_sums_b, kS32, batch * g.n + j) *
-         scale_at(g.scale_a, t.a_lines, t.a_along, t, g.m, g.k, batch, i, 0) *
-         scale_at(g.scale_b, t.b_lines, t.b_along, t, g.n, g.k, batch, j, 0);
+  return load(g.zero_a, kS32, row) * load(g.column_sums_b, kS32, batch * g.n + j);
+}
+
+/// What sums of integers are multiplied by.
+KILN_DEVICE double scale_of_sum(const KilnGpuArgs& g, const Types& t, i64 batch, i64 i, i64 j) {
+  if (!t.integers) return 1;
+  return scale_at(g.scale_a, t.a_lines, t.a_along, t, g.m, batch, i, 0) *
+         scale_at(g.scale_b, t.b_lines, t.b_along, t, g.n, batch, j, 0);
 }
 
 constexpr int kTile = 64, kDepth = 16, kOwn = 4;
@@ -396,8 +405,9 @@ extern "C" __global__ void check_products(const __grid_constant__ KilnGpuArgs g,
       const i64 row = first_i + y + 16 * i, column = first_j + x + 16 * j;
       if (row >= g.m || column >= g.n) continue;
       const i64 at = (batch * g.m + row) * g.n + column;
-      const double value = sum[i][j] - added_by_zero(g, t, batch, row, column);
+      const double scale = scale_of_sum(g, t, batch, row, column);
+      const double value = (sum[i][j] - added_by_zero(g, t, batch, row, column)) * scale;
       sums[at] = compensated && isfinite(value) ? value + low[i][j] : value;
-      magnitudes[at] = magnitude[i][j];
+      magnitudes[at] = magnitude[i][j] * fabsf(float(scale));
     }
 }

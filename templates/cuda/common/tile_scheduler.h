@@ -175,8 +175,16 @@ struct TileScheduler {
     //% if k_groups
     work.first_k = groups.first_k(work.batch);
     work.k = groups.length(work.batch);
+    //% if k_group_edges
+    // Stages lie where all of k has them, so that each is a block of scales. An empty group
+    // multiplies one stage of zeros, so that its D is written.
+    work.begin = work.first_k / kGroupDepth;
+    work.count =
+        max(1, (work.first_k + work.k + kGroupDepth - 1) / kGroupDepth - work.begin);
+    //% else
     // An empty group multiplies one stage of zeros, so that its D is written.
     work.count = max(1, (work.k + kGroupDepth - 1) / kGroupDepth);
+    //% end
     //% end
     return true;
   }

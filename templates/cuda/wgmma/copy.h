@@ -58,7 +58,7 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int ro
   }
 }
 
-//% if k_groups
+//% if k_groups && !k_group_edges
 /// As copy_rows(), of lines that end where the group's k does, at `end`. A stage that is not full
 /// has its lines last, behind zeros. The map's second dimension is a box's lines, its third all of
 /// k: the coordinate of the third is the first line that counts, and the zeros lie before the
@@ -192,7 +192,7 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;
       const u32 to = shared.ring + turn.stage * kStageBytes;
-      //% if k_groups
+      //% if k_groups && !k_group_edges
       const int k = work.first_k + i * kDepth, end = work.first_k + work.k;
       //% else
       const int k = (work.begin + i) * kDepth;
@@ -257,6 +257,14 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
             batch, rank_left, same_right, kRightHint);
       }
       //% else
+      //% if k_group_edges
+      // What is of other groups the warps that multiply clear (edges.h).
+      copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k,
+                                                        0, rank_right, same_left, kLeftHint);
+      copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
+                                                         work.right * kRightTile, k, 0, rank_left,
+                                                         same_right, kRightHint);
+      //% else
       //% if k_groups
       copy_lines<kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k, end,
                                            rank_right, same_left, kLeftHint);
@@ -298,6 +306,7 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
                                                          work.right * kRightTile, k, work.batch,
                                                          rank_left, same_right, kRightHint);
+      //% end
       //% end
       //% end
       //% end

@@ -5,7 +5,7 @@
 // k is divided, combine.h.
 //% end
 
-//% if k_groups
+//% if k_groups && !k_group_edges
 /// Through a shuffle: the assembler serialises wgmma in a loop on whose end the lanes of a warp may
 /// not agree.
 KILN_DEVICE int same_for_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
@@ -35,7 +35,11 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
              TileScales::of(args, work, kRowOffset, thread));
     //% else
+    //% if k_group_edges
+    multiply(sums, shared, turn, work.count, kRowOffset, group, lane, Edges::of(work));
+    //% else
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane);
+    //% end
     //% end
     const int region = 0;
     //% else
@@ -67,7 +71,11 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
              TileScales::of(args, work, kRowOffset, thread));
     //% else
+    //% if k_group_edges
+    multiply(sums, shared, turn, work.count, kRowOffset, group, lane, Edges::of(work));
+    //% else
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane);
+    //% end
     //% end
     //% end
     //% if summed

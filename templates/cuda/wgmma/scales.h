@@ -57,10 +57,17 @@ KILN_DEVICE i64 line_of_b(const KilnGpuArgs& args, const Work& work, int at) {
 /// first.
 KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, int index) {
   if (index >= kRightScales + kLeftScales) return nullptr;
+  //% if k_group_edges
+  if (work.k == 0) return nullptr;  // a stage of zeros may lie behind all blocks
+  //% end
   const bool right = index < kRightScales;
   const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
   if (right == kSwap) {
+    //% if k_group_edges
+    i64 batch = 0, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
+    //% else
     i64 batch = work.batch, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
+    //% end
     //% if row_groups && !masked
     // Rows of the matrix that all groups share. Scales beyond the group's meet no row that is stored.
     batch = 0;
@@ -79,8 +86,12 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   //% else
   const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at, lines = args.n;
   //% end
+  //% if k_group_edges
+  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, 0, args.k);
+  //% else
   return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, work.batch,
                                                           args.k);
+  //% end
 }
 
 /// Where scale `index` lies in a stage, so that a lane reads several at once: reads of scales

@@ -1,6 +1,6 @@
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
-// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h and, where there are scales
-// of blocks, scales.h.
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h, where there are scales of
+// blocks scales.h, and edges.h where groups of k begin within stages.
 
 //% if left_registers
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
@@ -93,8 +93,14 @@ KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& sh
 
 //% if in_turn
 /// Sums are promoted for 64 rows after the other, so that only theirs are there twice.
+//% if k_group_edges
+KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                                  int count, u64 left0, u64 right0, u32 row_offset, int lane,
+                                  int group, const Edges& edges) {
+//% else
 KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
                                   int count, u64 left0, u64 right0, u32 row_offset, int lane) {
+//% end
   Acc part[kSums];
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
@@ -102,6 +108,9 @@ KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& s
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     //% if gather_copies
     fence_async_shared();
+    //% end
+    //% if k_group_edges
+    edges.clear(shared.ring + turn.stage * kStageBytes, i, count, row_offset, group);
     //% end
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     //% if block_scales
@@ -133,8 +142,13 @@ KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& s
 //% end
 
 /// The products of `count` stages.
+//% if k_group_edges
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
+                          u32 row_offset, int group, int lane, const Edges& edges) {
+//% else
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
                           u32 row_offset, int group, int lane) {
+//% end
   //% if left_registers
   const LeftLane mine = LeftLane::of(row_offset, int(threadIdx.x) & 127);
   const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);
@@ -180,7 +194,11 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
   //% if promote
   // The instruction keeps about 14 bits of 8-bit products' sums: each stage's are added in fp32.
   //% if in_turn
+  //% if k_group_edges
+  multiply_in_turn(sums, shared, turn, count, left0, right0, row_offset, lane, group, edges);
+  //% else
   multiply_in_turn(sums, shared, turn, count, left0, right0, row_offset, lane);
+  //% end
   //% else
   Acc part[kSubtiles][kSums];
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
@@ -189,6 +207,9 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     //% if gather_copies
     fence_async_shared();
+    //% end
+    //% if k_group_edges
+    edges.clear(shared.ring + turn.stage * kStageBytes, i, count, row_offset, group);
     //% end
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     //% if alternate
@@ -241,6 +262,9 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
     //% if gather_copies
     fence_async_shared();
+    //% end
+    //% if k_group_edges
+    edges.clear(shared.ring + turn.stage * kStageBytes, i, count, row_offset, group);
     //% end
     const u64 place = u64(turn.stage) * (kStageBytes >> 4);
     multiply_stage(sums, left0 + place, right0 + place, i);

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_c5ed16b918a31474.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_cccd900b1681f328.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -661,8 +661,8 @@ KILN_DEVICE void pin_all(Acc (&sums)[kSubtiles][kSums]) {
 
 // ---- cuda/wgmma/wgmma.cu ----
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
-// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h and, where there are scales
-// of blocks, scales.h.
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h, where there are scales of
+// blocks scales.h, and edges.h where groups of k begin within stages.
 
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {

@@ -73,8 +73,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 
 // ---- cuda/wgmma/wgmma.cu ----
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
-// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h and, where there are scales
-// of blocks, scales.h.
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h, where there are scales of
+// blocks scales.h, and edges.h where groups of k begin within stages.
 
 /// Some of a stage's four steps, of operands that are k-major; `accumulate` 0 lets step 0 start anew.
 template <int First, int End>

@@ -185,8 +185,8 @@ struct StageScales {
 
 // ---- cuda/wgmma/wgmma.cu ----
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
-// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h and, where there are scales
-// of blocks, scales.h.
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h, where there are scales of
+// blocks scales.h, and edges.h where groups of k begin within stages.
 
 /// A stage's products of 64 rows.
 KILN_DEVICE void multiply_64(Acc (&part)[kSums], u64 left, u64 right) {

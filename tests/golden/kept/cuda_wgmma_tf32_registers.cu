@@ -205,8 +205,8 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
 
 // ---- cuda/wgmma/wgmma.cu ----
 // Hopper: one warpgroup copies (copy.h), the others multiply (wgmma) and finish. Blocks are
-// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h and, where there are scales
-// of blocks, scales.h.
+// persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h, where there are scales of
+// blocks scales.h, and edges.h where groups of k begin within stages.
 
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
 KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const LeftWords& left, u64 right,

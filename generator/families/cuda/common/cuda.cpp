@@ -111,6 +111,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["groups"] = value_of(grouped(g));
   v["row_groups"] = value_of(grouped(g) && g.grouping != Grouping::k);
   v["k_groups"] = value_of(g.grouping == Grouping::k);
+  v["k_group_edges"] = "0";
   v["masked"] = value_of(g.grouping == Grouping::masked);
   v["gather"] = value_of(g.gather != Gather::none);
   v["scatter"] = value_of(g.scatter != Scatter::none);

@@ -21,7 +21,7 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 44> kFiles{
+constexpr std::array<std::string_view, 45> kFiles{
     "cuda/common/abi.h",          "cuda/common/types.h",
     "cuda/common/indices.h",      "cuda/common/convert_ptx.h",
     "cuda/common/convert.h",      "cuda/common/amax.h",
@@ -37,13 +37,14 @@ constexpr std::array<std::string_view, 44> kFiles{
     "cuda/wgmma/tile.h",          "cuda/wgmma/ring.h",
     "cuda/wgmma/tma_scales.h",    "cuda/wgmma/copy.h",
     "cuda/common/cp_async_ptx.h", "cuda/wgmma/gather.h",
-    "cuda/wgmma/consumer.h",      "cuda/wgmma/scales_ptx.h",
-    "cuda/wgmma/scales.h",        "cuda/wgmma/wgmma.cu",
-    "cuda/common/swizzle.h",      "cuda/wgmma/store_ptx.h",
-    "cuda/wgmma/store.h",         "cuda/wgmma/quantise_ptx.h",
-    "cuda/wgmma/quantise.h",      "cuda/wgmma/combine_ptx.h",
-    "cuda/wgmma/combine.h",       "cuda/wgmma/reduce.h",
-    "cuda/wgmma/kernel.cu",       "cuda/common/add_rows.cu"};
+    "cuda/wgmma/consumer.h",      "cuda/wgmma/edges.h",
+    "cuda/wgmma/scales_ptx.h",    "cuda/wgmma/scales.h",
+    "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",
+    "cuda/wgmma/store_ptx.h",     "cuda/wgmma/store.h",
+    "cuda/wgmma/quantise_ptx.h",  "cuda/wgmma/quantise.h",
+    "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",
+    "cuda/wgmma/reduce.h",        "cuda/wgmma/kernel.cu",
+    "cuda/common/add_rows.cu"};
 
 /// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
 /// transposed on the way to registers, which feed the left side only.
@@ -124,10 +125,11 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
        return !c.gather || (gathers(p.gemm) && !blocks_along_k(p.gemm.scale_a) &&
                             (c.swap ? c.cluster_left : c.cluster_right) == 1);
      }},
-    {"groups of k: neither A nor B is k-major",
+    {"groups of k: both A and B are k-major, or neither is",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma&) {
-       // A copy ends with a group's lines, of which k must be the number.
-       return p.gemm.grouping != Grouping::k || (!p.a_k_major && !p.b_k_major);
+       // Across k a group's lines are a stage's last ones, along k they lie where all of k has
+       // them.
+       return p.gemm.grouping != Grouping::k || p.a_k_major == p.b_k_major;
      }},
     {"gate: B's factors, two matrices to TMA, are whole tiles' halves",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
@@ -172,7 +174,7 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
               p.gemm.numerics == Numerics::fast;
      }},
     {"tma_scales=1 needs swap=0, sharing=tiles, and scales that TMA can address: 1x128:128x128, "
-     "align=16 and four, eight, twelve ... of them along k; no gate",
+     "align=16 and four, eight, twelve ... of them along k; no gate, no groups of k",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return !c.tma_scales ||
               (cuda::scales_may_be_copied(p.gemm) && !c.swap && c.sharing == Sharing::tiles);

@@ -55,7 +55,7 @@ TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm&
   if (const std::int64_t rest = s.rows % lines.box_lines; rest != 0 && end == BoxEnd::with_rows)
     lines.box_lines = static_cast<int>(rest);
   if (s.factors) see_factors(lines, w, s, g, c);
-  if (g.grouping == Grouping::k) end_with_groups(lines);
+  if (g.grouping == Grouping::k && s.across_k) end_with_groups(lines);
   return tensor_map(lines);
 }
 

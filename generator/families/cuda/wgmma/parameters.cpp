@@ -148,6 +148,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   v["weights"] = "0";
   v["left_registers"] = value_of(w.left_registers);
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
+  v["k_group_edges"] = value_of(p.gemm.grouping == Grouping::k && p.a_k_major);
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));
   v["swap"] = value_of(c.swap);

@@ -221,7 +221,14 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   return w;
 }
 
-bool aligned_for_copies(const Gemm& g, Operand which) { return line_alignment(g, which) >= 16; }
+bool aligned_for_copies(const Gemm& g, Operand which) {
+  if (g.grouping != Grouping::k) return line_alignment(g, which) >= 16;
+  // Of lines along k, too: a box may begin at any element of one.
+  Gemm whole = g;
+  whole.grouping = Grouping::none;
+  whole.batch = 1;
+  return line_alignment(whole, which) >= 16;
+}
 
 bool sums_fit(const WgmmaSizes& w, int sums) {
   // Where the kernel starts with 128 registers a thread, the assembler gives up on instructions
@@ -239,7 +246,7 @@ bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& w) {
 
 bool scales_may_be_copied(const Gemm& g) {
   return g.scale_a == Scale::line_128 && g.scale_b == Scale::square_128 && !gated(g) &&
-         !gathers(g) && address_alignment(g, Operand::scale_a) >= 16 &&
+         !gathers(g) && g.grouping != Grouping::k && address_alignment(g, Operand::scale_a) >= 16 &&
          address_alignment(g, Operand::scale_b) >= 16 && ceil_div(g.k, 128) % 4 == 0;
 }
 

@@ -56,6 +56,21 @@ const Base kGatherSwapped{
     "fp16 N T 300 200 200 groups=5 grouped=rows gather=rows rows_of_a=90 align=16",
     CudaWgmma{
         .left = 64, .right = 48, .stages = 3, .warpgroups = 1, .swap = true, .gather = true}};
+// Groups whose lines run along k begin and end within stages.
+const Base kAlong{
+    "groups_along_k", "sm_90a",
+    "fp8 N T 200 152 768 groups=7 grouped=k align=16 epilogue=bias_row scale=1x128",
+    CudaWgmma{.left = 128, .right = 144, .stages = 3, .warpgroups = 2, .promote = true}};
+const Base kAlongEmpty{
+    "groups_along_k_empty", "sm_90a", "fp8 N T 72 64 128 groups=200 grouped=k align=16 scale=1x128",
+    CudaWgmma{.left = 64, .right = 64, .stages = 3, .warpgroups = 1, .promote = true}};
+const Base kAlongInTurn{
+    "groups_along_k_in_turn", "sm_90a", "bf16 N T 136 200 504 groups=6 grouped=k align=16",
+    CudaWgmma{
+        .left = 64, .right = 64, .stages = 3, .warpgroups = 2, .pingpong = true, .swap = true}};
+const Base kAlongBytes{
+    "groups_along_k_bytes", "sm_90a", "int8 N T 264 72 720 groups=5 grouped=k align=16",
+    CudaWgmma{.left = 64, .right = 64, .stages = 3, .warpgroups = 1, .cluster_left = 2}, 4};
 
 const std::vector<Mutant> kMutants{
     {&kGather, "copies rows of A in their order", "row_of_a(args, min(row0 + r, last_row))",
@@ -147,13 +162,46 @@ const std::vector<Mutant> kMutants{
     {&kManyOfK, "believes what the list says", "max(0, min(int(args.k), list[i]))", "list[i]"},
     {&kShortOfK, "waits for a stage that no tile fills",
      "min(same_for_warp(work.count), kStages - 1)", "min(scheduler.stages, kStages - 1)"},
+    {&kAlong, "multiplies elements of the group before", "i == 0 ? first : 0", "0"},
+    {&kAlong, "multiplies elements of the next group", "i + 1 == count ? end : 128", "128"},
+    {&kAlong, "leaves them in the left operand",
+     "clear_line(stage, int(row_offset) + row, begin, behind);", ";"},
+    {&kAlong, "leaves them in the right operand",
+     "clear_line(stage + kLeftBytes, row, begin, behind);", ";"},
+    {&kAlong, "clears the first warpgroup's lines alone", "int(row_offset) + row, begin",
+     "row, begin"},
+    {&kAlong, "clears its share of the right lines twice", "const int kFirst = group * 128;",
+     "const int kFirst = 0 * 128;"},
+    {&kAlong, "multiplies before others have cleared",
+     "named_barrier_sync(kGroupBarrier + kWarpgroups, kWarpgroups * 128);", ""},
+    {&kAlong, "clears places of other rows", "((byte / 16) ^ (row % 8)) * 16", "(byte / 16) * 16"},
+    {&kAlong, "clears whole words", "head + tail >= 4 ? 0", "head + tail >= 1 ? 0"},
+    {&kAlong, "begins stages with the group", "work.begin = work.first_k / kGroupDepth;",
+     "work.begin = (work.first_k + kGroupDepth - 1) / kGroupDepth;"},
+    {&kAlong, "forgets a stage that is not full",
+     "(work.first_k + work.k + kGroupDepth - 1) / kGroupDepth",
+     "(work.first_k + work.k) / kGroupDepth"},
+    {&kAlong, "multiplies nothing for an empty group",
+     "max(1, (work.first_k + work.k + kGroupDepth - 1) / kGroupDepth - work.begin);",
+     "(work.first_k + work.k + kGroupDepth - 1) / kGroupDepth - work.begin;"},
+    {&kAlong, "takes the scales of the first group", "if (from[e]) from[e] += work.begin;", ""},
+    {&kAlongEmpty, "takes scales of an empty group", "if (work.k == 0) return nullptr;", ""},
+    {&kAlong, "takes scales of A behind the matrix's",
+     "i64 batch = 0, line =", "i64 batch = work.batch, line ="},
+    {&kAlongInTurn, "counts bytes as elements", "constexpr int kBytes = 128 / kDepth;",
+     "constexpr int kBytes = 1;"},
+    {&kAlongInTurn, "passes a stage too many", "turn.skip(work.count);",
+     "turn.skip(work.count + 1);"},
+    {&kAlongBytes, "multiplies elements of the next group", "i + 1 == count ? end : 128", "128"},
+    {&kAlongBytes, "multiplies elements of the group before", "i == 0 ? first : 0", "0"},
 };
 
 TEST(WgmmaGroupsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(WgmmaGroupsMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kRows, &kMasked, &kMany, &kBlocks, &kGated, &kIdle, &kOfK, &kOfKInTurn,
-                      &kOfKInPairs, &kManyOfK, &kShortOfK});
+                      &kOfKInPairs, &kManyOfK, &kShortOfK, &kAlong, &kAlongEmpty, &kAlongInTurn,
+                      &kAlongBytes});
 }
 
 }  // namespace kiln::wgmma_groups_mutants_test
