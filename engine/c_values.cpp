@@ -19,7 +19,7 @@ static_assert(EnumNames<DType>::names.size() == KILN_U4 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_LINE_64 + 1);
 static_assert(EnumNames<Zero>::names.size() == KILN_ZERO_FLOATING + 1);
-static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_K + 1);
+static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_LIST + 1);
 static_assert(EnumNames<Gather>::names.size() == KILN_GATHER_ROWS + 1);
 static_assert(EnumNames<Scatter>::names.size() == KILN_SCATTER_WEIGHTED + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
@@ -231,6 +231,26 @@ Result<GemmRange> range_of(const kiln_gemm_desc* given, int size, std::int64_t f
   return range;
 }
 
+namespace {
+
+/// Field by field at the same places, so that a list is handed on as it is.
+const ListEntry* entries_of(const kiln_list_entry* list) {
+  using C = kiln_list_entry;
+  static_assert(sizeof(C) == sizeof(ListEntry) && alignof(C) == alignof(ListEntry));
+  static_assert(
+      offsetof(C, m) == offsetof(ListEntry, m) && offsetof(C, n) == offsetof(ListEntry, n) &&
+      offsetof(C, k) == offsetof(ListEntry, k) && offsetof(C, lda) == offsetof(ListEntry, lda) &&
+      offsetof(C, ldb) == offsetof(ListEntry, ldb) &&
+      offsetof(C, ldc) == offsetof(ListEntry, ldc) &&
+      offsetof(C, ldd) == offsetof(ListEntry, ldd) && offsetof(C, a) == offsetof(ListEntry, a) &&
+      offsetof(C, b) == offsetof(ListEntry, b) && offsetof(C, c) == offsetof(ListEntry, c) &&
+      offsetof(C, d) == offsetof(ListEntry, d) && offsetof(C, bias) == offsetof(ListEntry, bias) &&
+      offsetof(C, residual) == offsetof(ListEntry, residual));
+  return reinterpret_cast<const ListEntry*>(list);
+}
+
+}  // namespace
+
 Result<Operands> operands_of(const kiln_operands* given) {
   kiln_operands room;
   const auto known = whole(kOperandsShape, given, room);
@@ -240,7 +260,8 @@ Result<Operands> operands_of(const kiln_operands* given) {
                     .threads = x.threads,
                     .stream = x.stream,
                     .workspace = x.workspace,
-                    .workspace_bytes = x.workspace_bytes};
+                    .workspace_bytes = x.workspace_bytes,
+                    .list = entries_of(x.list)};
   bind_operands(operands, x, false);
   return operands;
 }

@@ -13,6 +13,7 @@
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/product_list.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/data.h"
 #include "tuner/verify/view.h"
@@ -69,6 +70,7 @@ Failure failure_of(const Error& error) { return {Failure::Kind::resources, error
 struct InputSet {
   Contents contents = Contents::exact;
   std::array<gpu::DeviceBuffer, kOperandCount> inputs;  // empty: not there, or an output
+  std::vector<std::int32_t> groups;                     // as fill() makes them
   std::vector<ProductPart> parts;                       // of the canonical problem
   gpu::DeviceBuffer rows_of_a, scales_of_a;             // in order, where they are by index
   gpu::DeviceBuffer sums, magnitudes;
@@ -98,6 +100,7 @@ struct GpuChecker::Impl {
   std::array<gpu::DeviceBuffer, kOperandCount> beside_d = {};
   gpu::DeviceBuffer rows_of_d = {};            // D's rows in order, where they are by index
   gpu::DeviceBuffer values = {}, errors = {};  // of D where rows are added to its rows
+  mutable std::vector<ListEntry> list = {};    // of the call in hand
 
   struct Run {
     Contents contents;
@@ -120,9 +123,11 @@ struct GpuChecker::Impl {
         present(g, Operand::c) && g.c.ld == g.d.ld && g.c.batch_stride == g.d.batch_stride;
     std::vector<Run> list{{Contents::exact, 1.0, 0.0, false},
                           {Contents::uniform, alpha, beta, false}};
-    if (alike) list.push_back({Contents::uniform, -alpha, 1.0, true});
+    // C of a list lies as D does on exact data alone.
+    if (lists_products(g)) list.push_back({Contents::exact, -2.0, 1.0, true});
+    if (alike && !lists_products(g)) list.push_back({Contents::uniform, -alpha, 1.0, true});
     const bool smooth = g.epilogue.activation > Activation::relu || gated(g);
-    if (is_floating(g.a.dtype) && !smooth && g.flops() <= kNonfiniteFlops)
+    if (is_floating(g.a.dtype) && !smooth && !lists_products(g) && g.flops() <= kNonfiniteFlops)
       list.push_back({Contents::nonfinite, 1.0, 0.0, false});
     return list;
   }
@@ -136,9 +141,9 @@ struct GpuChecker::Impl {
 
   Status fill(InputSet& set) const {
     const Gemm& g = gemm();
-    std::vector<std::int32_t> groups(grouped(g) ? static_cast<std::size_t>(g.batch) : 0);
-    kiln::fill(g, Operand::groups, kind_of(set), seed_of(set), groups.data());
-    set.parts = parts_of(g, groups.data());
+    set.groups.resize(static_cast<std::size_t>(span(g, Operand::groups)));
+    kiln::fill(g, Operand::groups, kind_of(set), seed_of(set), set.groups.data());
+    set.parts = parts_of(g, set.groups.data());
     const std::vector<std::int64_t> unnamed = rows_without_name(set);
     Status ok;
     const auto then = [&](Status step) {
@@ -150,7 +155,8 @@ struct GpuChecker::Impl {
       // Not behind the bias: a store beyond D that adds it would leave D's own poison, unseen.
       if (which != Operand::bias)
         then(tools->poison(x.data(), x.bytes(), poison_pattern(g.d.dtype)));
-      then(tools->fill(g, which, kind_of(set), seed_of(set), x.data()));
+      for (const Filling& piece : fillings(g, which, seed_of(set), set.groups.data(), x.data()))
+        then(tools->fill(piece.gemm, which, kind_of(set), piece.seed, piece.data));
     }
     then(spoil_behind_groups(set));
     for (const std::int64_t row : unnamed)
@@ -245,6 +251,14 @@ struct GpuChecker::Impl {
                        all.first(static_cast<std::size_t>(size_of(type))), tools->stream());
   }
 
+  /// The problem, whose operands are not exchanged.
+  Canonical as_it_is() const {
+    Canonical same = problem;
+    same.swapped = false;
+    return same;
+  }
+
+  /// Of a list its entries are kept until the next call.
   KilnGpuArgs args_of(const InputSet& set, const Run& run) const {
     KilnGpuArgs args = gpu::gpu_args(problem, {});
     for_each_operand([&](auto which) {
@@ -260,6 +274,10 @@ struct GpuChecker::Impl {
     if (run.in_place || run.beta == 0) args.c = args.d;
     args.alpha = run.alpha;
     args.beta = run.beta;
+    if (lists_products(gemm())) {
+      canonical_entries(as_it_is(), entries_of(gemm(), set.groups.data(), args).data(), list);
+      args.groups = list.data();
+    }
     return args;
   }
 
@@ -277,12 +295,18 @@ struct GpuChecker::Impl {
     if (gathers(g)) one.args.a = set.rows_of_a.data();
     if (is_gathered(g, Operand::scale_a)) one.args.scale_a = set.scales_of_a.data();
     if (scatters(g)) one.args.d = rows_of_d.data();
-    one.args.lda = one.problem.gemm.a.ld;
-    one.args.ldd = one.problem.gemm.d.ld;
+    one.args.lda = part.gemm.lda();
+    one.args.ldd = part.gemm.ldd();
     move_to_group(ordered, one.args, part.group, part.segment);
     one.args.m = part.gemm.m;
     one.args.k = part.gemm.k;
     one.args.batch = 1;
+    if (lists_products(g)) {
+      one.problem = alone(problem, listed(set.groups.data(), part.group));
+      one.args.n = part.gemm.n;
+      one.args.ldb = part.gemm.ldb();
+      one.args.ldc = part.gemm.ldc();
+    }
     KilnGpuArgs given = args;
     given.c = one.c;
     move_to_group(ordered, given, part.group, part.segment);
@@ -310,7 +334,8 @@ struct GpuChecker::Impl {
     std::vector<std::pair<gpu::DeviceBuffer*, std::size_t>> wanted{
         {&set.sums, elements * sizeof(double)}, {&set.magnitudes, elements * sizeof(float)}};
     for (const Operand which : kOperands)
-      if (!is_output(g, which) && present(g, which))
+      if (!is_output(g, which) && present(g, which) &&
+          !(which == Operand::groups && lists_products(g)))
         wanted.push_back({&set.inputs[index_of(which)], operand_bytes(g, which)});
     for (const auto& [to, bytes] : wanted) {
       auto made = buffer(bytes);
@@ -424,9 +449,10 @@ struct GpuChecker::Impl {
     for (const gpu::DeviceBuffer& written : beside_d)
       if (ok && written.bytes() > 0)
         ok = tools->poison(written.data(), written.bytes(), poison_pattern(fp32));
-    if (ok && run.in_place)
-      ok = tools->fill(gemm(), Operand::c, Data::uniform,
-                       seed * 4 + static_cast<std::uint64_t>(set.contents), d_data());
+    if (run.in_place)
+      for (const Filling& piece :
+           fillings(gemm(), Operand::c, seed_of(set), set.groups.data(), d_data()))
+        if (ok) ok = tools->fill(piece.gemm, Operand::c, kind_of(set), piece.seed, piece.data);
     return ok ? tools->wait() : ok;
   }
 
@@ -541,8 +567,10 @@ struct GpuChecker::Impl {
     const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
     const std::uint64_t pattern = poison_pattern(gemm().d.dtype);
     // Where C was in D's place, its rows that are no group's remain.
+    // What a list's C has between its products is poison as well.
     const bool exactly =
-        grouped(gemm()) && gemm().grouping != Grouping::k && !adds_rows(gemm()) && !run.in_place;
+        lists_products(gemm()) ||
+        (grouped(gemm()) && gemm().grouping != Grouping::k && !adds_rows(gemm()) && !run.in_place);
     const void* const index_d = set[Operand::index_d].data();
     if (scatters(gemm()))
       if (Status ok = tools->gather(gemm(), Operand::d, d_data(), index_d, rows_of_d.data()); !ok)
