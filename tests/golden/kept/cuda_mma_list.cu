@@ -212,8 +212,8 @@ struct TileScheduler {
     work.count = stages;
     next += clusters;
     place(work, tile);
-    // A product without k multiplies one stage of zeros, so that its D is written.
-    work.count = max(1, (int(groups.entries[work.batch].k) + kGroupDepth - 1) / kGroupDepth);
+    // None without k: D is then written from sums of zero.
+    work.count = (int(groups.entries[work.batch].k) + kGroupDepth - 1) / kGroupDepth;
     return true;
   }
 };
