@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "runtime/buffers.h"
@@ -80,25 +81,42 @@ void poison_d(const Gemm& gemm, const Operands& operands) {
 }
 
 ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed)
-    : gemm_(gemm), operands_(operands) {
+    : gemm_(gemm) {
   Random random(seed, 0x62656e6368);
-  const auto expect_along = [&](Lines::Along along, std::int64_t batch, std::int64_t count,
-                                std::int64_t length) {
-    const double work = double(gemm.k) * double(gemm.batch > 1 ? 2 : 1) * double(length);
-    expected_.push_back(products(gemm, operands.a, operands.b,
-                                 Lines{along, batch, sampled(count, work, random)},
-                                 scales_in(operands)));
-  };
-  for (std::int64_t batch : std::set<std::int64_t>{0, gemm.batch - 1}) {
-    expect_along(Lines::Along::rows, batch, gemm.m, gemm.columns_of_b());
-    expect_along(Lines::Along::columns, batch, gemm.n, gemm.m);
+  const bool by_group = grouped(gemm) && !indexed(gemm);
+  const std::vector<ProductPart> products_of_d =
+      by_group ? parts_of(gemm, operands.groups) : std::vector<ProductPart>{{gemm, 0, {}}};
+  const auto share = static_cast<double>(products_of_d.size());
+  for (const ProductPart& product : products_of_d) {
+    Part part{product, operands, {}};
+    if (by_group) move_to_group(gemm, part.operands, product.group, product.segment);
+    const Gemm& g = product.gemm;
+    const auto expect_along = [&](Lines::Along along, std::int64_t batch, std::int64_t count,
+                                  std::int64_t length) {
+      const double work = double(g.k) * double(g.batch > 1 ? 2 : 1) * double(length) * share;
+      part.expected.push_back(products(g, part.operands.a, part.operands.b,
+                                       Lines{along, batch, sampled(count, work, random)},
+                                       scales_in(part.operands)));
+    };
+    for (std::int64_t batch : std::set<std::int64_t>{0, g.batch - 1}) {
+      expect_along(Lines::Along::rows, batch, g.m, g.columns_of_b());
+      expect_along(Lines::Along::columns, batch, g.n, g.m);
+    }
+    parts_.push_back(std::move(part));
   }
 }
 
 std::optional<std::string> ResultCheck::fault_of(const void* d) const {
-  if (auto fault = unwritten(gemm_, d)) return fault;
-  for (const Products& products : expected_)
-    if (auto fault = wrong_lines(gemm_, operands_, d, products)) return fault;
+  for (const Part& part : parts_) {
+    Operands written;
+    written.d = const_cast<void*>(d);
+    if (grouped(gemm_) && !indexed(gemm_))
+      move_to_group(gemm_, written, part.product.group, part.product.segment);
+    if (auto fault = unwritten(part.product.gemm, written.d)) return fault;
+    for (const Products& products : part.expected)
+      if (auto fault = wrong_lines(part.product.gemm, part.operands, written.d, products))
+        return fault;
+  }
   return std::nullopt;
 }
 

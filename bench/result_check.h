@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/problem/groups.h"
 #include "kiln/engine.hpp"
 #include "tuner/verify/reference.h"
 
@@ -21,14 +22,20 @@ void poison_d(const Gemm& gemm, const Operands& operands);
 class ResultCheck {
  public:
   /// Of these inputs, which must live as long as this; `operands.b` is plain, `operands.d` unused.
+  /// Of groups the list is read here, and each is a product of its own unless rows are by index.
   ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed);
   /// The first fault of a D, as a sentence.
   std::optional<std::string> fault_of(const void* d) const;
 
  private:
+  /// One product: all of the problem, or one group of it.
+  struct Part {
+    ProductPart product;
+    Operands operands;
+    std::vector<Products> expected;
+  };
   Gemm gemm_;
-  Operands operands_;
-  std::vector<Products> expected_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace kiln

@@ -96,6 +96,22 @@ constexpr Shape<kiln_options> kOptions{"options", sizeof(std::size_t), {}};
 constexpr Shape<kiln_tune_report> kReport{"report", sizeof(std::size_t), {}};
 constexpr Shape<kiln_tune_options> kTuneOptions{"options", sizeof(std::size_t), {.seed = 1}};
 
+/// Field by field at the same places, so that a list is handed on as it is.
+const ListEntry* entries_of(const kiln_list_entry* list) {
+  using C = kiln_list_entry;
+  static_assert(sizeof(C) == sizeof(ListEntry) && alignof(C) == alignof(ListEntry));
+  static_assert(
+      offsetof(C, m) == offsetof(ListEntry, m) && offsetof(C, n) == offsetof(ListEntry, n) &&
+      offsetof(C, k) == offsetof(ListEntry, k) && offsetof(C, lda) == offsetof(ListEntry, lda) &&
+      offsetof(C, ldb) == offsetof(ListEntry, ldb) &&
+      offsetof(C, ldc) == offsetof(ListEntry, ldc) &&
+      offsetof(C, ldd) == offsetof(ListEntry, ldd) && offsetof(C, a) == offsetof(ListEntry, a) &&
+      offsetof(C, b) == offsetof(ListEntry, b) && offsetof(C, c) == offsetof(ListEntry, c) &&
+      offsetof(C, d) == offsetof(ListEntry, d) && offsetof(C, bias) == offsetof(ListEntry, bias) &&
+      offsetof(C, residual) == offsetof(ListEntry, residual));
+  return reinterpret_cast<const ListEntry*>(list);
+}
+
 template <typename T>
 Status check_size(const Shape<T>& shape, const T* given) {
   if (given == nullptr) return null_argument(shape.name);
@@ -230,26 +246,6 @@ Result<GemmRange> range_of(const kiln_gemm_desc* given, int size, std::int64_t f
   range.gemm.*member_of(range.size) = last;
   return range;
 }
-
-namespace {
-
-/// Field by field at the same places, so that a list is handed on as it is.
-const ListEntry* entries_of(const kiln_list_entry* list) {
-  using C = kiln_list_entry;
-  static_assert(sizeof(C) == sizeof(ListEntry) && alignof(C) == alignof(ListEntry));
-  static_assert(
-      offsetof(C, m) == offsetof(ListEntry, m) && offsetof(C, n) == offsetof(ListEntry, n) &&
-      offsetof(C, k) == offsetof(ListEntry, k) && offsetof(C, lda) == offsetof(ListEntry, lda) &&
-      offsetof(C, ldb) == offsetof(ListEntry, ldb) &&
-      offsetof(C, ldc) == offsetof(ListEntry, ldc) &&
-      offsetof(C, ldd) == offsetof(ListEntry, ldd) && offsetof(C, a) == offsetof(ListEntry, a) &&
-      offsetof(C, b) == offsetof(ListEntry, b) && offsetof(C, c) == offsetof(ListEntry, c) &&
-      offsetof(C, d) == offsetof(ListEntry, d) && offsetof(C, bias) == offsetof(ListEntry, bias) &&
-      offsetof(C, residual) == offsetof(ListEntry, residual));
-  return reinterpret_cast<const ListEntry*>(list);
-}
-
-}  // namespace
 
 Result<Operands> operands_of(const kiln_operands* given) {
   kiln_operands room;

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "generator/problem/bad_input.h"
 #include "generator/problem/extent.h"
-#include "generator/problem/fields.h"
 
 namespace kiln {
 

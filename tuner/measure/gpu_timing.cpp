@@ -10,7 +10,7 @@
 #include "generator/problem/product_list.h"
 #include "tuner/measure/measure.h"
 #include "tuner/measure/operand_sets.h"
-#include "tuner/verify/data.h"
+#include "tuner/verify/drawn_list.h"
 
 namespace kiln {
 namespace {

@@ -11,7 +11,7 @@
 #include "generator/problem/product_list.h"
 #include "runtime/memory.h"
 #include "tuner/measure/measure.h"
-#include "tuner/verify/data.h"
+#include "tuner/verify/drawn_list.h"
 
 namespace kiln {
 namespace {
@@ -80,7 +80,7 @@ Result<OperandSets> OperandSets::make(const Gemm& gemm, const DeviceCaps& device
     layout.point(o, gemm, base);
     if (lists_products(gemm)) {
       const std::vector<ListEntry>& list = sets.lists_.emplace_back(entries_of(gemm, o.groups, o));
-      o = {.list = list.data()};
+      o.list = list.data();
     }
     sets.sets_.push_back(o);
   }

@@ -10,6 +10,7 @@
 #include "generator/problem/indices.h"
 #include "generator/problem/product_list.h"
 #include "kiln/numeric.hpp"
+#include "tuner/verify/drawn_list.h"
 #include "tuner/verify/view.h"
 
 namespace kiln {
@@ -226,62 +227,11 @@ void fill_vector(const Gemm& gemm, Operand which, Data kind, Random& random, voi
   store_row({data, type, 1, count, count, 1}, 0, 0, count, values.data());
 }
 
-/// Rows, or elements along k, of one group on exact data, of `left` that there are: few, or beside
-/// a boundary that tiles have.
-std::int64_t hostile_count(Random& random, std::int64_t left) {
-  constexpr std::int64_t kTiles[] = {8, 16, 32, 64, 128, 192, 256};
-  std::int64_t rows = random.below(4);
-  if (rows == 1) rows = random.below(20);
-  if (rows > 1) rows = kTiles[random.below(std::ssize(kTiles))] + random.below(3) - 1;
-  return std::min(rows, left);
-}
-
 /// `end`, but one in eight is beyond all of k or before the group's own beginning.
 std::int64_t hostile_end(Random& random, std::int64_t end, std::int64_t most) {
   const std::int64_t chance = random.below(16), far = 1 + random.below(200);
   if (chance == 0) return std::min<std::int64_t>(most + far, std::numeric_limits<int>::max());
   return chance == 1 ? end - far : end;
-}
-
-/// A size of exact data: 0, few, beside a boundary that tiles have, or all.
-std::int64_t hostile_size(Random& random, std::int64_t most) {
-  return random.below(5) == 0 ? most : hostile_count(random, most);
-}
-
-/// Sizes and leading dimensions of a list's products, all within the places of operands. Exact data
-/// have C laid out as D is.
-void fill_list(const Gemm& gemm, Data kind, Random& random, void* data) {
-  const auto share = [&](std::int64_t most) {
-    const double part = static_cast<double>(random.below(1001)) / 1000;
-    return most == 0
-               ? 0
-               : std::clamp<std::int64_t>(std::llround((kLeastShare + (1 - kLeastShare) * part) *
-                                                       static_cast<double>(most)),
-                                          1, most);
-  };
-  const auto size = [&](std::int64_t most) {
-    return kind == Data::exact ? hostile_size(random, most) : share(most);
-  };
-  for (std::int64_t number = 0; number < gemm.batch; ++number) {
-    ListEntry entry{.m = size(gemm.m), .n = size(gemm.n), .k = size(gemm.k)};
-    Gemm one = gemm;
-    one.grouping = Grouping::none;
-    one.m = entry.m, one.n = entry.n, one.k = entry.k;
-    const auto pitch = [&](Operand which) {
-      const std::int64_t least =
-          aligned_pitch(gemm, which, std::max<std::int64_t>(1, extent(one, which).length));
-      const std::int64_t room = leading_dimension(gemm, which) - least;
-      return random.below(3) == 0
-                 ? least
-                 : aligned_pitch(gemm, which,
-                                 least + random.below(std::min<std::int64_t>(room, 40) + 1));
-    };
-    entry.lda = pitch(Operand::a);
-    entry.ldb = pitch(Operand::b);
-    entry.ldd = pitch(Operand::d);
-    entry.ldc = kind == Data::exact ? entry.ldd : pitch(Operand::c);
-    put_listed(data, number, entry);
-  }
 }
 
 /// Uniform data have groups of about the same size: all rows, of masked ones those that are
@@ -381,6 +331,14 @@ void fill_index_of_d(const Gemm& gemm, Data kind, Random& random, void* data) {
 
 }  // namespace
 
+std::int64_t hostile_count(Random& random, std::int64_t left) {
+  constexpr std::int64_t kTiles[] = {8, 16, 32, 64, 128, 192, 256};
+  std::int64_t rows = random.below(4);
+  if (rows == 1) rows = random.below(20);
+  if (rows > 1) rows = kTiles[random.below(std::ssize(kTiles))] + random.below(3) - 1;
+  return std::min(rows, left);
+}
+
 void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data) {
   if (!present(gemm, which)) return;
   Random random(seed, index_of(which));
@@ -399,19 +357,6 @@ void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* 
   if (which == Operand::amax_d) return;  // calls write it
   if (which == Operand::row_weights) return fill_row_weights(gemm, kind, random, data);
   fill_scales(gemm, which, kind, random, data);
-}
-
-std::vector<Filling> fillings(const Gemm& gemm, Operand which, std::uint64_t seed,
-                              const void* numbers, void* data) {
-  if (!lists_products(gemm) || which == Operand::groups || !present(gemm, which))
-    return {{gemm, seed, data}};
-  constexpr std::uint64_t kApart = 1000;  // no other seed of one verification is so far away
-  std::vector<Filling> all;
-  for (const ProductPart& part : parts_of(gemm, numbers))
-    all.push_back({part.gemm, seed + kApart * static_cast<std::uint64_t>(part.group + 1),
-                   static_cast<std::byte*>(data) +
-                       bytes_of(dtype_of(gemm, which), part.group * batch_stride(gemm, which))});
-  return all;
 }
 
 }  // namespace kiln

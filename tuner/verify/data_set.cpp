@@ -13,6 +13,7 @@
 #include "generator/problem/operands.h"
 #include "generator/problem/product_list.h"
 #include "kiln/numeric.hpp"
+#include "tuner/verify/drawn_list.h"
 #include "tuner/verify/view.h"
 
 namespace kiln {

@@ -12,6 +12,7 @@
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::simt {
@@ -178,7 +179,9 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
        const double rows = !gathers(p.gemm) ? 0
                            : c.stages == 0  ? c.thread_m
                                             : double(c.block_m) * c.block_k / c.width_a / w.threads;
-       const double wanted = (c.thread_m * c.thread_n + factors) * w.words + copies + rows;
+       // Of a product of a list: its pointers, pitches and sizes.
+       const double list = lists_products(p.gemm) ? 24 : 0;
+       const double wanted = (c.thread_m * c.thread_n + factors) * w.words + copies + rows + list;
        // Addresses, counters and what the compiler reads early: counted in compiled kernels.
        const int others = c.copy != SimtCopy::warps && c.ahead ? 40 : 24;
        const int room = c.copy == SimtCopy::warps
