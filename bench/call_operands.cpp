@@ -5,6 +5,7 @@
 #include "bench/result_check.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/product_list.h"
 #include "runtime/cpu/cpu.h"
 
 namespace kiln {
@@ -70,6 +71,9 @@ Status CallOperands::upload() {
     else
       pointer<which>(operands_) = *copy;
   });
+  if (!lists_products(gemm_)) return ok;
+  list_ = entries_of(gemm_, sets_[0].groups, operands_);
+  operands_.list = list_.data();
   return ok;
 }
 

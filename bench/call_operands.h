@@ -31,6 +31,7 @@ class CallOperands {
   Gemm gemm_;
   OperandSets sets_;
   std::vector<gpu::DeviceBuffer> copies_;  // on a GPU
+  std::vector<ListEntry> list_;            // on a GPU, of a list of products
   Operands operands_;
 };
 

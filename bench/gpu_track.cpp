@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "bench/gpu_peer.h"
 #include "bench/track.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/product_list.h"
 #include "generator/problem/spelling.h"
 #include "tuner/measure/gpu_timing.h"
 
@@ -15,26 +17,32 @@ namespace {
 constexpr int kLeastSamples = 5;
 
 /// A plan as the clock and the checker of a GPU call it.
-RunOnGpu run_on_gpu(const Plan& plan, bool swapped) {
-  return [plan, swapped](const KilnGpuArgs& args, gpu::Stream stream) {
+RunOnGpu run_on_gpu(const Plan& plan, const Canonical& problem) {
+  return [plan, problem](const KilnGpuArgs& args, gpu::Stream stream) {
     Operands operands{.stream = stream};
-    bind_operands(operands, args, swapped);
+    bind_operands(operands, args, problem.swapped);
+    std::vector<ListEntry> list;
+    if (lists_products(problem.gemm)) {
+      // Exchanging A and B once more gives the caller's.
+      canonical_entries(problem, static_cast<const ListEntry*>(args.groups), list);
+      operands = {.alpha = args.alpha, .beta = args.beta, .stream = stream, .list = list.data()};
+    }
     return plan.run(operands);
   };
 }
 
 class GpuContest final : public Contest {
  public:
-  GpuContest(std::shared_ptr<const GpuTools> tools, const Gemm& gemm, bool swapped,
+  GpuContest(std::shared_ptr<const GpuTools> tools, const Gemm& gemm, const Canonical& problem,
              GpuOperandSets sets, std::uint64_t seed)
       : tools_(std::move(tools)),
         gemm_(gemm),
-        swapped_(swapped),
+        problem_(problem),
         seed_(seed),
         sets_(std::move(sets)) {}
 
   Status enter(Engine&, const Plan& plan) override {
-    plans_.push_back(run_on_gpu(plan, swapped_));
+    plans_.push_back(run_on_gpu(plan, problem_));
     return {};
   }
 
@@ -110,7 +118,7 @@ class GpuContest final : public Contest {
 
   std::shared_ptr<const GpuTools> tools_;
   Gemm gemm_;
-  bool swapped_;  // the canonical problem's A is the plan's B
+  Canonical problem_;  // where it is swapped, its A is the plan's B
   std::uint64_t seed_;
   GpuOperandSets sets_;
   std::optional<GpuChecker> checker_;
@@ -146,7 +154,7 @@ class GpuTrack final : public RaceTrack {
     const Canonical problem = canonicalise(gemm);
     auto sets = GpuOperandSets::make(*tools_, problem, seed);
     if (!sets) return tl::unexpected(sets.error());
-    return std::make_unique<GpuContest>(tools_, gemm, problem.swapped, std::move(*sets), seed);
+    return std::make_unique<GpuContest>(tools_, gemm, problem, std::move(*sets), seed);
   }
 
  private:

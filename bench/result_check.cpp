@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "runtime/buffers.h"
@@ -76,14 +77,10 @@ std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const v
   return std::nullopt;
 }
 
-/// D's largest magnitude, by what is expected of the sampled lines and by all that D holds.
-std::optional<std::string> wrong_amax(const Gemm& g, const Operands& o, const void* d,
-                                      const ExpectedAmax& expected) {
-  if (is_poison(fp32, o.amax_d, 0)) return "amax_d was never written";
-  const auto amax = static_cast<float>(load_element(fp32, o.amax_d, 0));
-  if (!expected.accepts(amax, /*whole=*/false))
-    return fmt::format("amax_d is {}, expected from a sample: {}", amax, expected.text());
-  bool holds = amax == 0;
+/// Whether the magnitude is less than what one product's D holds; `holds` becomes true where an
+/// element is as large.
+std::optional<std::string> larger(const Gemm& g, const Operands& o, const void* d, float amax,
+                                  bool& holds) {
   for (std::int64_t t = 0; t < g.batch; ++t) {
     StoredAmax all;
     for (std::int64_t i = 0; i < g.m; ++i)
@@ -97,7 +94,6 @@ std::optional<std::string> wrong_amax(const Gemm& g, const Operands& o, const vo
       return fmt::format("amax_d is {}, D holds {} of scale {}", amax, all.largest(), scale);
     holds |= all.holds(g.d.dtype, amax, scale);
   }
-  if (!holds) return fmt::format("amax_d is {}, no element of D is as large", amax);
   return std::nullopt;
 }
 
@@ -110,27 +106,65 @@ void poison_d(const Gemm& gemm, const Operands& operands) {
 }
 
 ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed)
-    : gemm_(gemm), operands_(operands) {
+    : gemm_(gemm) {
   Random random(seed, 0x62656e6368);
-  const auto expect_along = [&](Lines::Along along, std::int64_t batch, std::int64_t count,
-                                std::int64_t length) {
-    const double work = double(gemm.k) * double(gemm.batch > 1 ? 2 : 1) * double(length);
-    expected_.push_back(products(gemm, operands.a, operands.b,
-                                 Lines{along, batch, sampled(count, work, random)},
-                                 scales_in(operands)));
-  };
-  for (std::int64_t batch : std::set<std::int64_t>{0, gemm.batch - 1}) {
-    expect_along(Lines::Along::rows, batch, gemm.m, gemm.columns_of_b());
-    expect_along(Lines::Along::columns, batch, gemm.n, gemm.m);
+  const bool by_group = grouped(gemm) && !indexed(gemm);
+  const std::vector<ProductPart> products_of_d =
+      by_group ? parts_of(gemm, operands.groups) : std::vector<ProductPart>{{gemm, 0, {}}};
+  const auto share = static_cast<double>(products_of_d.size());
+  for (const ProductPart& product : products_of_d) {
+    Part part{product, operands, {}};
+    if (by_group) move_to_group(gemm, part.operands, product.group, product.segment);
+    const Gemm& g = product.gemm;
+    const auto expect_along = [&](Lines::Along along, std::int64_t batch, std::int64_t count,
+                                  std::int64_t length) {
+      const double work = double(g.k) * double(g.batch > 1 ? 2 : 1) * double(length) * share;
+      part.expected.push_back(products(g, part.operands.a, part.operands.b,
+                                       Lines{along, batch, sampled(count, work, random)},
+                                       scales_in(part.operands)));
+    };
+    for (std::int64_t batch : std::set<std::int64_t>{0, g.batch - 1}) {
+      expect_along(Lines::Along::rows, batch, g.m, g.columns_of_b());
+      expect_along(Lines::Along::columns, batch, g.n, g.m);
+    }
+    parts_.push_back(std::move(part));
   }
 }
 
+const void* ResultCheck::d_of(const Part& part, const void* d) const {
+  Operands written;
+  written.d = const_cast<void*>(d);
+  if (grouped(gemm_) && !indexed(gemm_))
+    move_to_group(gemm_, written, part.product.group, part.product.segment);
+  return written.d;
+}
+
+/// D's largest magnitude, by what is expected of the sampled lines and by all that D holds.
+std::optional<std::string> ResultCheck::wrong_amax(const void* d,
+                                                   const ExpectedAmax& expected) const {
+  const void* const written = parts_.front().operands.amax_d;
+  if (is_poison(fp32, written, 0)) return "amax_d was never written";
+  const auto amax = static_cast<float>(load_element(fp32, written, 0));
+  if (!expected.accepts(amax, /*whole=*/false))
+    return fmt::format("amax_d is {}, expected from a sample: {}", amax, expected.text());
+  bool holds = amax == 0;
+  for (const Part& part : parts_)
+    if (auto fault = larger(part.product.gemm, part.operands, d_of(part, d), amax, holds))
+      return fault;
+  if (!holds) return fmt::format("amax_d is {}, no element of D is as large", amax);
+  return std::nullopt;
+}
+
 std::optional<std::string> ResultCheck::fault_of(const void* d) const {
-  if (auto fault = unwritten(gemm_, d)) return fault;
   ExpectedAmax amax;
-  for (const Products& products : expected_)
-    if (auto fault = wrong_lines(gemm_, operands_, d, products, amax)) return fault;
-  return gemm_.amax_d ? wrong_amax(gemm_, operands_, d, amax) : std::nullopt;
+  for (const Part& part : parts_) {
+    const void* const own = d_of(part, d);
+    if (auto fault = unwritten(part.product.gemm, own)) return fault;
+    for (const Products& products : part.expected)
+      if (auto fault = wrong_lines(part.product.gemm, part.operands, own, products, amax))
+        return fault;
+  }
+  return gemm_.amax_d ? wrong_amax(d, amax) : std::nullopt;
 }
 
 }  // namespace kiln

@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "generator/problem/groups.h"
 #include "kiln/engine.hpp"
 #include "tuner/verify/reference.h"
 
 namespace kiln {
+
+class ExpectedAmax;
 
 /// Fills D, and its largest magnitude where the call writes one, with the pattern of memory never
 /// written. `gemm` is valid here and below.
@@ -23,15 +26,24 @@ void poison_d(const Gemm& gemm, const Operands& operands);
 class ResultCheck {
  public:
   /// Of these inputs, which must live as long as this; `operands.b` is plain, `operands.d` unused.
+  /// Of groups the list is read here, and each is a product of its own unless rows are by index.
   ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed);
   /// The first fault of a D, as a sentence. Its largest magnitude is where the inputs' `amax_d`
   /// says.
   std::optional<std::string> fault_of(const void* d) const;
 
  private:
+  /// One product: all of the problem, or one group of it.
+  struct Part {
+    ProductPart product;
+    Operands operands;
+    std::vector<Products> expected;
+  };
+  const void* d_of(const Part& part, const void* d) const;
+  std::optional<std::string> wrong_amax(const void* d, const ExpectedAmax& expected) const;
+
   Gemm gemm_;
-  Operands operands_;
-  std::vector<Products> expected_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace kiln

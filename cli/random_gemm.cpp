@@ -187,12 +187,14 @@ void draw_gate(Draw& draw, Gemm& g) {
 /// In the place of a batch: D in rows, of which what all groups share has one.
 void draw_groups(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (!draw.one_in(6) || !(on_host(caps) || caps.vendor == Vendor::nvidia)) return;
-  const Grouping kinds[] = {Grouping::rows, Grouping::masked, Grouping::k};
-  Gemm groups = g.grouped(draw.between(1, 6), kinds[draw.below(3)]);
+  const Grouping kinds[] = {Grouping::rows, Grouping::masked, Grouping::k, Grouping::list};
+  Gemm groups = g.grouped(draw.between(1, 6), kinds[draw.below(4)]);
   if (groups.grouping == Grouping::masked && draw.one_in(2))
     groups.expected_rows = draw.between(0, static_cast<int>(groups.m));
-  groups.c.order = groups.d.order = Order::row_major;
+  const bool list = groups.grouping == Grouping::list;
+  if (!list) groups.c.order = groups.d.order = Order::row_major;
   groups.c.ld = groups.d.ld = 0;
+  if (list) groups.a.ld = groups.b.ld = 0;
   if (validate(groups)) g = groups;
 }
 

@@ -19,7 +19,7 @@ static_assert(EnumNames<DType>::names.size() == KILN_U4 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_LINE_64 + 1);
 static_assert(EnumNames<Zero>::names.size() == KILN_ZERO_FLOATING + 1);
-static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_K + 1);
+static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_LIST + 1);
 static_assert(EnumNames<Gather>::names.size() == KILN_GATHER_ROWS + 1);
 static_assert(EnumNames<Scatter>::names.size() == KILN_SCATTER_WEIGHTED + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
@@ -95,6 +95,22 @@ constexpr Shape<kiln_operands> kOperandsShape{"operands", offsetof(kiln_operands
 constexpr Shape<kiln_options> kOptions{"options", sizeof(std::size_t), {}};
 constexpr Shape<kiln_tune_report> kReport{"report", sizeof(std::size_t), {}};
 constexpr Shape<kiln_tune_options> kTuneOptions{"options", sizeof(std::size_t), {.seed = 1}};
+
+/// Field by field at the same places, so that a list is handed on as it is.
+const ListEntry* entries_of(const kiln_list_entry* list) {
+  using C = kiln_list_entry;
+  static_assert(sizeof(C) == sizeof(ListEntry) && alignof(C) == alignof(ListEntry));
+  static_assert(
+      offsetof(C, m) == offsetof(ListEntry, m) && offsetof(C, n) == offsetof(ListEntry, n) &&
+      offsetof(C, k) == offsetof(ListEntry, k) && offsetof(C, lda) == offsetof(ListEntry, lda) &&
+      offsetof(C, ldb) == offsetof(ListEntry, ldb) &&
+      offsetof(C, ldc) == offsetof(ListEntry, ldc) &&
+      offsetof(C, ldd) == offsetof(ListEntry, ldd) && offsetof(C, a) == offsetof(ListEntry, a) &&
+      offsetof(C, b) == offsetof(ListEntry, b) && offsetof(C, c) == offsetof(ListEntry, c) &&
+      offsetof(C, d) == offsetof(ListEntry, d) && offsetof(C, bias) == offsetof(ListEntry, bias) &&
+      offsetof(C, residual) == offsetof(ListEntry, residual));
+  return reinterpret_cast<const ListEntry*>(list);
+}
 
 template <typename T>
 Status check_size(const Shape<T>& shape, const T* given) {
@@ -240,7 +256,8 @@ Result<Operands> operands_of(const kiln_operands* given) {
                     .threads = x.threads,
                     .stream = x.stream,
                     .workspace = x.workspace,
-                    .workspace_bytes = x.workspace_bytes};
+                    .workspace_bytes = x.workspace_bytes,
+                    .list = entries_of(x.list)};
   bind_operands(operands, x, false);
   return operands;
 }

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <vector>
 
 #include "generator/problem/operands.h"
+#include "generator/problem/product_list.h"
 #include "generator/space/family.h"
 #include "runtime/no_cancel.h"
 
@@ -21,7 +23,7 @@ std::size_t slot_of(std::span<const void* const> addresses, std::size_t slots) {
 }  // namespace
 
 GpuPlan::GpuPlan(Shared shared, const Canonical& problem)
-    : shared_(std::move(shared)), args_(gpu::gpu_args(problem, {})), swapped_(problem.swapped) {}
+    : shared_(std::move(shared)), args_(gpu::gpu_args(problem, {})), problem_(problem) {}
 
 Result<std::unique_ptr<GpuPlan>> GpuPlan::make(Shared shared, gpu::SharedModule module,
                                                const Canonical& problem, const DeviceCaps& caps,
@@ -95,7 +97,13 @@ Status GpuPlan::launch(const KilnGpuArgs& args, gpu::Stream stream) const {
 
 KilnGpuArgs GpuPlan::arguments(const Operands& operands, void* workspace) const {
   KilnGpuArgs args = args_;
-  bind_operands(args, operands, swapped_);
+  bind_operands(args, operands, problem_.swapped);
+  if (operands.list != nullptr) {
+    // One for the calls of a thread: a launch copies what it is given.
+    thread_local std::vector<ListEntry> list;
+    canonical_entries(problem_, operands.list, list);
+    args.groups = list.data();
+  }
   // A tensor map needs an address even where beta = 0 keeps C from being read.
   if (args.c == nullptr) args.c = args.d;
   args.workspace = workspace;

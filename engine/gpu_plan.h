@@ -34,7 +34,7 @@ class GpuPlan {
   Status run(const Operands& operands) const;
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
   std::int64_t zeroed_bytes() const { return zeroed_bytes_; }
-  /// What run() hands to the kernel.
+  /// What run() hands to the kernel. A list's entries are valid until this thread's next call.
   KilnGpuArgs arguments(const Operands& operands, void* workspace) const;
   /// Null where the vendor's library runs.
   const gpu::GpuKernel* kernel() const { return kernel_ ? &*kernel_ : nullptr; }
@@ -53,7 +53,7 @@ class GpuPlan {
 
   const Shared shared_;
   KilnGpuArgs args_;  // of every call, but for operands, alpha and beta
-  bool swapped_;
+  Canonical problem_;
   std::optional<gpu::GpuKernel> kernel_;
   std::optional<cuda::CublasLt> library_;
   int choice_ = 0;

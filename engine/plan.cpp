@@ -8,9 +8,11 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "engine/list_check.h"
 #include "engine/overlap.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/product_list.h"
 #include "runtime/backend.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/reference_kernel.h"
@@ -91,6 +93,7 @@ bool ranges_meet(std::uintptr_t x, std::uintptr_t x_bytes, std::uintptr_t d,
 HostArgs bound_args(const Plan::Impl& plan, const Operands& operands) {
   HostArgs args = plan.args;
   bind_operands(args, operands, plan.problem.swapped);
+  if (operands.list != nullptr) args.groups = operands.list;
   return args;
 }
 
@@ -283,7 +286,15 @@ Status run_empty(const Plan::Impl& plan, const Operands& operands) {
                     "cuMemsetD8Async");
 }
 
+/// All entries may be empty, and all of them must be where m or n is 0.
+Status run_list(const Plan::Impl& plan, const Operands& operands) {
+  const bool gpu = plan.gpu != nullptr || plan.empty_on != nullptr;
+  if (Status ok = check_entries(plan.gemm, operands.list, operands.beta, gpu); !ok) return ok;
+  return plan.rules[Operand::d].bytes == 0 ? Status{} : run_checked(plan, operands);
+}
+
 Status run_unrecorded(const Plan::Impl& plan, const Operands& operands) {
+  if (lists_products(plan.gemm)) return run_list(plan, operands);
   if (plan.rules[Operand::d].bytes == 0) return run_empty(plan, operands);
   if (!plan.gemm.b_packed) {
     if (Status ok = check_operands(plan, operands, operands.b); !ok) return ok;

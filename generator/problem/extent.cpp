@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/product_list.h"
 #include "generator/problem/spelling.h"
 
 namespace kiln {
@@ -135,7 +136,8 @@ Extent extent(const Gemm& gemm, Operand which) {
   if (which == Operand::bias)
     return {.length = gemm.epilogue.bias == Bias::per_row ? gemm.m : gemm.columns_of_b(),
             .lines = 1};
-  if (which == Operand::groups) return {.length = gemm.batch, .lines = 1};
+  if (which == Operand::groups)
+    return {.length = gemm.batch * (lists_products(gemm) ? kNumbersOfEntry : 1), .lines = 1};
   if (is_list(which) || which == Operand::row_weights) return {.length = gemm.m, .lines = 1};
   if (which == Operand::amax_d) return {.length = 1, .lines = 1};
   return scale_extent(gemm, which);
@@ -159,6 +161,7 @@ int address_alignment(const Gemm& gemm, Operand which) {
 
 int line_alignment(const Gemm& gemm, Operand which) {
   if (which == Operand::b && gemm.b_packed) return gemm.alignment;
+  if (lists_products(gemm)) return gemm.alignment;
   // Unsigned: sizes that are not checked yet may wrap.
   const auto each = static_cast<std::uint64_t>(bits_of(matrix(gemm, which).dtype));
   std::uint64_t bits = std::uint64_t{8} * static_cast<std::uint64_t>(gemm.alignment);
@@ -188,15 +191,24 @@ bool shared_by_batches(const Gemm& gemm, Operand which) {
          which != Operand::column_sums_b;
 }
 
+std::int64_t aligned_pitch(const Gemm& gemm, Operand which, std::int64_t elements) {
+  const int unit = std::max(1, gemm.alignment * 8 / bits_of(matrix(gemm, which).dtype));
+  return (elements + unit - 1) / unit * unit;
+}
+
 std::int64_t leading_dimension(const Gemm& gemm, Operand which) {
   const std::int64_t ld = row_of(which).matrix ? matrix(gemm, which).ld : 0;
-  return ld != 0 ? ld : std::max<std::int64_t>(1, extent(gemm, which).length);
+  if (ld != 0) return ld;
+  const std::int64_t tight = std::max<std::int64_t>(1, extent(gemm, which).length);
+  return lists_products(gemm) && row_of(which).matrix ? aligned_pitch(gemm, which, tight) : tight;
 }
 
 std::int64_t batch_stride(const Gemm& gemm, Operand which) {
   if (shared_by_batches(gemm, which)) return 0;
   const std::int64_t stride = row_of(which).matrix ? matrix(gemm, which).batch_stride : 0;
   if (stride != 0) return stride;
+  if (lists_products(gemm) && row_of(which).matrix)
+    return leading_dimension(gemm, which) * (extent(gemm, which).lines + 1);
   return std::max<std::int64_t>(1, leading_dimension(gemm, which) * extent(gemm, which).lines);
 }
 

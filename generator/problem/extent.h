@@ -48,13 +48,18 @@ int line_alignment(const Gemm& gemm, Operand which);
 /// The same of D and of the matrices that are added to it.
 int alignment_of_d(const Gemm& gemm);
 
-/// Elements between lines, with 0 resolved; at least 1.
+/// The least multiple of the problem's alignment that has so many elements of a matrix.
+std::int64_t aligned_pitch(const Gemm& gemm, Operand which, std::int64_t elements);
+
+/// Elements between lines, with 0 resolved; at least 1. Of a list, as of batch_stride(): of the
+/// places that its products have where they are verified or timed, which are as aligned as the
+/// problem promises.
 std::int64_t leading_dimension(const Gemm& gemm, Operand which);
 /// Whether all batches see one of it: a bias without groups, of groups that share m rows whatever
 /// has their rows, all lists, and the largest magnitude.
 bool shared_by_batches(const Gemm& gemm, Operand which);
-/// Elements between batches, with 0 resolved; at least 1, but 0 for what all batches share. `gemm`
-/// must be valid.
+/// Elements between batches, with 0 resolved; at least 1, but 0 for what all batches share. A line
+/// lies between the places of a list. `gemm` must be valid.
 std::int64_t batch_stride(const Gemm& gemm, Operand which);
 /// Elements from the first of the first batch to one past the last of the last: what a buffer must
 /// hold. 0 when the operand is empty or not present. `gemm` must be valid.

@@ -60,7 +60,7 @@ struct EnumNames<Numerics> {
 };
 template <>
 struct EnumNames<Grouping> {
-  static constexpr std::array<std::string_view, 4> names{"none", "rows", "masked", "k"};
+  static constexpr std::array<std::string_view, 5> names{"none", "rows", "masked", "k", "list"};
 };
 template <>
 struct EnumNames<Gather> {

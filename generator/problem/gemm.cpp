@@ -122,6 +122,8 @@ std::string_view name(Grouping g) {
       return "masked";
     case Grouping::k:
       return "k";
+    case Grouping::list:
+      return "list";
   }
   return "?";
 }

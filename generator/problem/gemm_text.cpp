@@ -299,8 +299,8 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
                      g.zero);
   if (key == "groups") return read_number(key, value, g.batch);
   if (key == "grouped")
-    return read_kind(key, value, {Grouping::rows, Grouping::masked, Grouping::k},
-                     "rows, masked or k", g.grouping);
+    return read_kind(key, value, {Grouping::rows, Grouping::masked, Grouping::k, Grouping::list},
+                     "rows, masked, k or list", g.grouping);
   if (key == "gather")
     return read_kind(key, value, {Gather::none, Gather::rows}, "none or rows", g.gather);
   if (key == "scatter")

@@ -9,6 +9,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 #include "generator/problem/spelling.h"
 #include "generator/problem/weights_rules.h"
 #include "kiln/gemm.hpp"
@@ -54,7 +55,7 @@ Status check_enumerators(const Gemm& g) {
     return bad_input("scale_type = {}: no such type", static_cast<int>(g.scale_type));
   if (g.zero > Zero::floating)
     return bad_input("zero = {}: no such kind of zero points", static_cast<int>(g.zero));
-  if (g.grouping > Grouping::k)
+  if (g.grouping > Grouping::list)
     return bad_input("grouping = {}: no such kind of groups", static_cast<int>(g.grouping));
   if (g.gather > Gather::rows)
     return bad_input("gather = {}: no such kind of gather", static_cast<int>(g.gather));
@@ -306,6 +307,7 @@ Status check_groups(const Gemm& g) {
     return bad_input("m = {}, batch = {}: groups are counted in 32 bits", g.m, g.batch);
   if (g.grouping == Grouping::k && g.k > kMost)
     return bad_input("k = {}: groups of k are counted in 32 bits", g.k);
+  if (g.grouping == Grouping::list) return check_list_problem(g);
   if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
   if (g.grouping == Grouping::k) return check_groups_of_k(g);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 
 namespace kiln {
 
@@ -63,6 +64,12 @@ bool writes_d(const Gemm& gemm, const Segment& segment) {
 std::vector<ProductPart> parts_of(const Gemm& gemm, const void* groups) {
   if (!grouped(gemm)) return {{gemm, 0, {0, gemm.m}}};
   std::vector<ProductPart> parts;
+  if (lists_products(gemm)) {
+    for (std::int64_t number = 0; number < gemm.batch; ++number)
+      if (const ListEntry entry = listed(groups, number); writes_d(entry))
+        parts.push_back({alone(gemm, entry), number, {0, entry.m}});
+    return parts;
+  }
   for (std::int64_t group = 0; group < gemm.batch; ++group)
     if (const Segment segment = segment_of(gemm, groups, group); writes_d(gemm, segment))
       parts.push_back({alone(gemm, segment.count), group, segment});

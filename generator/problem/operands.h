@@ -16,7 +16,7 @@ namespace kiln {
 constexpr std::size_t pointers_of(const Operands& operands) {
   const auto& [a, b, packed_b, c, d, bias, residual, alpha, beta, threads, stream, workspace,
                workspace_bytes, scale_a, scale_b, zero_b, groups, scale_d, zero_a, column_sums_b,
-               index_a, index_d, amax_d, row_weights] = operands;
+               index_a, index_d, amax_d, row_weights, list] = operands;
   return std::tuple_size_v<decltype(std::tie(a, b, c, d, bias, residual, scale_a, scale_b, zero_b,
                                              groups, scale_d, zero_a, column_sums_b, index_a,
                                              index_d, amax_d, row_weights))>;
@@ -37,6 +37,7 @@ Args kernel_args(const Canonical& problem, const Operands& operands) {
     args.rows_of_d = rows_of_d(g);
   }
   bind_operands(args, operands, problem.swapped);
+  if (operands.list != nullptr) args.groups = operands.list;
   return args;
 }
 

@@ -64,6 +64,7 @@ bool is_column_of_one(const Gemm& gemm, Operand which) {
 
 Gemm with_joined_lines(const Gemm& gemm) {
   Gemm copy = gemm;
+  if (gemm.grouping == Grouping::list) return copy;  // its products may have other sizes
   const auto turn = [&](Operand which, Matrix& stored) {
     if (!is_column_of_one(gemm, which)) return;
     stored.transposed = !stored.transposed;

@@ -82,6 +82,9 @@ struct Family {
   bool (*takes_weights)(const Gemm&) = nullptr;
   /// Whether the kernels compute grouped problems; null: they do not.
   bool (*computes_groups)(const Gemm&) = nullptr;
+  /// Whether the kernels compute the products of a list; of a GPU's family launch() then begins
+  /// with the steps that bring the list to the device.
+  bool computes_lists = false;
   /// Whether the kernels read rows of A and write rows of D by index; null: they do not. Kernels of
   /// CPUs are called with rows in order.
   bool (*indexes_rows)(const Gemm&) = nullptr;

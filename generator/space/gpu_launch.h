@@ -58,6 +58,9 @@ struct TensorMapSpec {
   auto operator<=>(const TensorMapSpec&) const = default;
 };
 
+/// Entries of a list that fit the parameters of one launch.
+inline constexpr std::int64_t kEntriesOfChunk = 32;
+
 /// One launch. Its parameters are the KilnGpuArgs, then the maps that `maps` names, in that order.
 struct GpuStep {
   std::string entry = "kiln_gemm";  // an extern "C" name in the module
@@ -68,6 +71,9 @@ struct GpuStep {
   /// (programmatic stream serialisation): its kernel must wait by griddepcontrol.wait.
   bool overlaps_previous = false;
   std::vector<int> maps;  // indices into GpuLaunch::maps
+  /// Of a list's entries the first one that the step is given by value, behind the arguments, with
+  /// the next ones up to kEntriesOfChunk in all; negative: it is given none.
+  std::int64_t first_entry = -1;
   auto operator<=>(const GpuStep&) const = default;
 };
 

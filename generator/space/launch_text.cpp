@@ -14,10 +14,12 @@ std::string text(const Dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z);
 
 // Structured bindings: a field that is added stops this file from compiling until it is written.
 std::string text(const GpuStep& step) {
-  const auto& [entry, grid, block, cluster, dynamic_shared_bytes, overlaps_previous, maps] = step;
-  return fmt::format("step(entry={},grid={},block={},cluster={},shared={},overlaps={},maps={});",
+  const auto& [entry, grid, block, cluster, dynamic_shared_bytes, overlaps_previous, maps,
+               first_entry] = step;
+  const std::string list = first_entry < 0 ? "" : fmt::format(",first_entry={}", first_entry);
+  return fmt::format("step(entry={},grid={},block={},cluster={},shared={},overlaps={},maps={}{});",
                      entry, text(grid), text(block), text(cluster), dynamic_shared_bytes,
-                     static_cast<int>(overlaps_previous), fmt::join(maps, "+"));
+                     static_cast<int>(overlaps_previous), fmt::join(maps, "+"), list);
 }
 
 std::string text(const TensorMapSpec& map) {

@@ -35,6 +35,8 @@ std::string_view broken_rule_of(const Family& family, const Canonical& problem,
   if (problem.gemm.grouping != Grouping::none &&
       (family.computes_groups == nullptr || !family.computes_groups(problem.gemm)))
     return "the family computes grouped products";
+  if (problem.gemm.grouping == Grouping::list && !family.computes_lists)
+    return "the family computes lists of products";
   if ((gathers(problem.gemm) || scatters(problem.gemm)) &&
       (family.indexes_rows == nullptr || !family.indexes_rows(problem.gemm)))
     return "the family reads and writes rows by index";

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <functional>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 #include "generator/space/family.h"
 
 namespace kiln {
@@ -70,6 +72,7 @@ struct TypedFamily {
   bool (*computes_gates)(const Gemm&) = nullptr;
   bool (*takes_weights)(const Gemm&) = nullptr;
   bool (*computes_groups)(const Gemm&) = nullptr;
+  bool computes_lists = false;  ///< of a GPU's family; a CPU's does where it computes groups
   bool (*indexes_rows)(const Gemm&) = nullptr;
   const RowAdder* row_adder = nullptr;  ///< of a GPU's family; null: it refuses such products
   bool (*quantises)(const Gemm&) = nullptr;
@@ -79,12 +82,15 @@ struct TypedFamily {
 
 /// The problem that a family sees: a CPU's kernels are called for one group after the other, each
 /// taken to have an equal share of the rows, or half of those that it may have. Of groups of k each
-/// is taken to have all of it, since rules depend on how long k is. Where rows are added a GPU's
+/// is taken to have all of it, since rules depend on how long k is, and a product of a list is the
+/// largest. Where rows are added a GPU's
 /// family sees the product alone.
 template <const auto& kRow, typename F>
 decltype(auto) as_seen(const Canonical& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu) {
     if (p.gemm.grouping == Grouping::k) return f(alone(p, p.gemm.k));
+    if (lists_products(p.gemm))
+      return f(alone(p, ListEntry{.m = p.gemm.m, .n = p.gemm.n, .k = p.gemm.k}));
     if (grouped(p.gemm)) {
       const std::int64_t parts = p.gemm.grouping == Grouping::rows ? p.gemm.batch : 2;
       return f(alone(p, std::max<std::int64_t>(1, p.gemm.m / parts)));
@@ -95,12 +101,14 @@ decltype(auto) as_seen(const Canonical& p, F&& f) {
   return f(p);
 }
 
-/// As as_seen(), for estimates of time: groups of k have equal shares of it.
+/// As as_seen(), for estimates of time: groups of k have equal shares of it, products of a list the
+/// sizes that they have on average where they are timed.
 template <const auto& kRow, typename F>
 decltype(auto) as_timed(const Canonical& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu)
     if (p.gemm.grouping == Grouping::k)
       return f(alone(p, std::max<std::int64_t>(1, p.gemm.k / p.gemm.batch)));
+  if (lists_products(p.gemm)) return as_seen<kRow>(usual_product(p), f);
   return as_seen<kRow>(p, f);
 }
 
@@ -115,6 +123,23 @@ inline GpuLaunch cleared_first(const Gemm& gemm, GpuLaunch launch) {
   return launch;
 }
 
+/// A launch whose first steps write the list of the products into the workspace, from parameters: a
+/// graph that captures the call keeps them. Kernels of lists use no other workspace.
+inline GpuLaunch list_first(const Gemm& gemm, GpuLaunch launch) {
+  assert(launch.workspace_bytes == 0);
+  if (launch.steps.empty()) return launch;
+  std::vector<GpuStep> steps;
+  for (std::int64_t first = 0; first < gemm.batch; first += kEntriesOfChunk) {
+    GpuStep& step = steps.emplace_back();
+    step.entry = "kiln_take_list";
+    step.block.x = 128;
+    step.first_entry = first;
+  }
+  launch.steps.insert(launch.steps.begin(), steps.begin(), steps.end());
+  launch.workspace_bytes = gemm.batch * static_cast<std::int64_t>(sizeof(ListEntry));
+  return launch;
+}
+
 /// `kRow` is a constexpr TypedFamily of static storage.
 template <const auto& kRow>
 Family family_row() {
@@ -126,6 +151,8 @@ Family family_row() {
              .computes_gates = kRow.computes_gates,
              .takes_weights = kRow.takes_weights,
              .computes_groups = kRow.computes_groups,
+             .computes_lists =
+                 kRow.vendor == Vendor::cpu ? kRow.computes_groups != nullptr : kRow.computes_lists,
              .indexes_rows = kRow.vendor == Vendor::cpu ? kRow.computes_groups : kRow.indexes_rows,
              .adds_rows = kRow.vendor == Vendor::cpu ? kRow.computes_groups != nullptr
                                                      : kRow.row_adder != nullptr,
@@ -168,6 +195,7 @@ Family family_row() {
       return as_seen<kRow>(p, [&](const Canonical& seen) {
         const C& c = std::get<C>(config);
         GpuLaunch all = cleared_first(seen.gemm, kRow.launch(seen, d, c, kRow.sizes(seen, d, c)));
+        if (lists_products(seen.gemm)) all = list_first(seen.gemm, std::move(all));
         if (kRow.row_adder != nullptr && adds_rows(p.gemm)) kRow.row_adder->add_steps(all, p, d);
         return all;
       });

@@ -27,6 +27,27 @@ class KILN_API PackedB {
   std::shared_ptr<const Impl> impl_;
 };
 
+/// One product of a list (Grouping::list), of the Gemm's types, layouts and epilogue: sizes from 0
+/// to the Gemm's, leading dimensions in elements as those of Matrix (0 = tight) and the first
+/// elements of its operands. With m or n = 0 nothing is read or written, with k = 0 A and B are not
+/// read. Products may share what is read; no D overlaps another or what any product reads, but C
+/// may be the D of its own product, laid out alike.
+struct ListEntry {
+  std::int64_t m = 0;              ///< rows of D
+  std::int64_t n = 0;              ///< columns of D
+  std::int64_t k = 0;              ///< columns of op(A)
+  std::int64_t lda = 0;            ///< of A
+  std::int64_t ldb = 0;            ///< of B
+  std::int64_t ldc = 0;            ///< of C
+  std::int64_t ldd = 0;            ///< of D and the residual
+  const void* a = nullptr;         ///< A
+  const void* b = nullptr;         ///< B
+  const void* c = nullptr;         ///< C; needed when beta != 0
+  void* d = nullptr;               ///< D
+  const void* bias = nullptr;      ///< the bias vector
+  const void* residual = nullptr;  ///< the residual matrix
+};
+
 /// Operands of one call. Pointers are to the first element; batches follow at the Gemm's strides.
 /// alpha and beta apply in the accumulator's type (fp32 where that is s32). `beta == 0` never reads
 /// C.
@@ -69,6 +90,9 @@ struct Operands {
   void* amax_d = nullptr;
   /// With Scatter::weighted: an fp32 for each of m rows, by which it is multiplied.
   const void* row_weights = nullptr;
+  /// With Grouping::list, in place of all other pointers but the workspace: Gemm::batch entries in
+  /// memory of the host, which the call reads before it returns.
+  const ListEntry* list = nullptr;
 };
 
 /// Medians of a race, in nanoseconds of one call.

@@ -86,7 +86,8 @@ enum class Numerics : std::uint8_t {
 };
 
 /// What the `batch` products of a grouped problem are. How many rows, or how much of k, each group
-/// has the operand `groups` says, in memory of the device, when the call runs.
+/// has the operand `groups` says, in memory of the device, when the call runs; what the products of
+/// a list are the call itself says, in memory of the host.
 enum class Grouping : std::uint8_t {
   none,  ///< no groups: a batch of equal products
   rows,  ///< the rows of all groups are those of one A and one D, group behind group, and each has
@@ -94,11 +95,13 @@ enum class Grouping : std::uint8_t {
          ///< m. Rows of D behind the last group are not written
   masked,  ///< each group has an A and a D of m rows and a B; `groups` has the number of rows that
            ///< are there, at most m. Other rows of A are not used, those of D not written
-  k        ///< the k of all groups is that of one A and one B, group behind group, and each has a D
+  k,       ///< the k of all groups is that of one A and one B, group behind group, and each has a D
            ///< (and C, bias and residual) of its own; `groups` has the index along k behind the
            ///< last one of each, rising and at most k. An empty group has a product of zeros.
            ///< Blocks of scales divide all of k, whatever the groups: element p of a line has the
            ///< scale of block p / 128, which two groups may share
+  list     ///< each product has sizes, leading dimensions and operands of its own, which
+           ///< Operands::list gives (see ListEntry); m, n and k are the largest that any may have
 };
 
 /// Where the rows of A of a product with Grouping::rows are.
@@ -185,7 +188,10 @@ struct KILN_API Gemm {
   DType scale_type = DType::fp32;
   Zero zero = Zero::none;  ///< zero points of weights that are integers
   /// With groups a bias has values of each group's own, D is row-major and B is not packed. Groups
-  /// of k have no gate, no weights and no scales of blocks of 32.
+  /// of k have no gate, no weights and no scales of blocks of 32. A list may have a column-major
+  /// D; it has no scales, no weights, no gate, no packed B and no amax_d, and its matrices have no
+  /// leading dimension and no stride here. `alignment` then promises the leading dimensions of
+  /// entries as well, in bytes.
   Grouping grouping = Grouping::none;
   /// Of a masked group, on average: kernels are timed, and chosen, for so many (at most m). 0:
   /// half of m. Any number of rows is computed.
@@ -244,7 +250,8 @@ struct KILN_API Gemm {
   Gemm output(DType t) const;              ///< dtype of C and D
   Gemm batched(std::int64_t count) const;  ///< tight strides
   /// `count` groups; m is the rows of all of them (rows) or the most of one (masked), of which
-  /// `expected` are used on average. With Grouping::k the k is that of all of them.
+  /// `expected` are used on average. With Grouping::k the k is that of all of them, with
+  /// Grouping::list m, n and k are the most of one product.
   Gemm grouped(std::int64_t count, Grouping how, std::int64_t expected = 0) const {
     Gemm copy = batched(count);
     copy.grouping = how;
@@ -368,7 +375,7 @@ struct KILN_API Gemm {
     return double(m) * double(n) * (grouping == Grouping::rows ? 1.0 : double(batch));
   }
   /// Floating-point operations of all batches: 2·m·n·k·batch, with a gate twice as many; of groups
-  /// at most so many, which share m or k.
+  /// at most so many, which share m or k, and so of a list.
   double flops() const {
     const double products = grouping == Grouping::k ? double(m) * double(n) : outputs();
     return 2.0 * products * double(k) * (epilogue.gate == Gate::none ? 1.0 : 2.0);
@@ -387,8 +394,8 @@ KILN_API Status validate(const Gemm& gemm);
 /// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
 /// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's)
 /// numerics=(ieee|fast|tensor) gate=(relu|gelu|gelu_erf|silu|sigmoid, with :interleaved behind it
-/// for such columns of B), groups= with grouped=(rows|masked|k) and expected_rows= in place of
-/// batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, …)
+/// for such columns of B), groups= with grouped=(rows|masked|k|list) and expected_rows= in place
+/// of batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, …)
 /// group=(32|64|128|k|128x128|mx32) scale_type= zero=(none|int|float); scale_d=(tensor|line|1x128)
 /// of a D with out=(fp8_e4m3|s8); zero_a=(line|tensor) of an A of integers with scales;
 /// gather=rows rows_of_a= and scatter=(rows|add|weighted) rows_of_d= of grouped=rows; amax=1.

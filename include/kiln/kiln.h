@@ -132,9 +132,11 @@ typedef enum kiln_grouping {
   KILN_GROUPING_MASKED = 2, /**< each group has an A and a D of m rows; `groups` has the number of
                                  those that are there */
   KILN_GROUPING_K =
-      3 /**< the k of all groups is that of one A and one B, and each has a D; `groups`
-             has the index along k behind the last one of each, rising and at most k; blocks of
-             scales divide all of k, and element p has the scale of block p / 128 */
+      3, /**< the k of all groups is that of one A and one B, and each has a D; `groups`
+              has the index along k behind the last one of each, rising and at most k; blocks of
+              scales divide all of k, and element p has the scale of block p / 128 */
+  KILN_GROUPING_LIST = 4 /**< each product has sizes, leading dimensions and operands of its own,
+                              which kiln_operands.list gives; m, n and k are the largest */
 } kiln_grouping;
 
 /** Where the rows of A of a product with KILN_GROUPING_ROWS are. */
@@ -325,6 +327,25 @@ typedef struct kiln_range_plan kiln_range_plan;
 /** A packed copy of B, for every m; see kiln_pack_b(). */
 typedef struct kiln_packed_b kiln_packed_b;
 
+/** One product of a list (KILN_GROUPING_LIST), of the problem's types, layouts and epilogue: sizes
+ * from 0 to the problem's, leading dimensions in elements (0: tight), first elements of operands.
+ * No D overlaps another or what any product reads, but C may be the D of its own product. */
+typedef struct kiln_list_entry {
+  int64_t m;            /**< rows of D */
+  int64_t n;            /**< columns of D */
+  int64_t k;            /**< columns of op(A) */
+  int64_t lda;          /**< of A */
+  int64_t ldb;          /**< of B */
+  int64_t ldc;          /**< of C */
+  int64_t ldd;          /**< of D and the residual */
+  const void* a;        /**< A */
+  const void* b;        /**< B */
+  const void* c;        /**< C; not read when beta is 0 */
+  void* d;              /**< D */
+  const void* bias;     /**< the bias vector */
+  const void* residual; /**< the residual matrix */
+} kiln_list_entry;
+
 /** Operands of one call. Set it with kiln_operands_init(). Pointers are to the first element; on a
  * GPU all of them are the device's, and a call returns when it is in the stream. */
 typedef struct kiln_operands {
@@ -355,6 +376,9 @@ typedef struct kiln_operands {
   const void* index_d;           /**< with a scatter: an int32 for each of m rows, its row of D */
   void* amax_d;                  /**< with amax_d: one fp32, written; NaN where D has one */
   const void* row_weights;       /**< with KILN_SCATTER_WEIGHTED: an fp32 for each of m rows */
+  const kiln_list_entry* list; /**< with KILN_GROUPING_LIST, in place of all other pointers but the
+                                  workspace: `batch` entries in memory of the host, which the
+                                  call reads before it returns */
 } kiln_operands;
 
 /** What kiln_tune() found. */

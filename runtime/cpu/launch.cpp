@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <atomic>
 
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/product_list.h"
 #include "kiln/numeric.hpp"
 #include "runtime/cpu/added_rows.h"
 #include "runtime/cpu/cpu.h"
@@ -61,18 +63,35 @@ Status run_on_team(KilnGemmFn gemm, KilnWorkspaceFn ask_workspace, const HostArg
 struct GroupCalls {
   const HostKernel& kernel;
   const HostArgs& args;
-  std::int64_t large;  // rows, or elements along k, from which on threads divide a group
+  std::int64_t large;  // work() from which on threads divide a group
   std::atomic<std::int64_t> next = 0;
   std::atomic<bool> failed = false;
 
   const Gemm& gemm() const { return args.groups_of->gemm; }
   Segment segment(std::int64_t group) const { return segment_of(gemm(), args.groups, group); }
-  bool small(const Segment& of) const { return writes_d(gemm(), of) && of.count < large; }
+  const ListEntry& entry(std::int64_t group) const {
+    return static_cast<const ListEntry*>(args.groups)[group];
+  }
+  /// Rows, or elements along k; of a product of a list elements of D times those along k.
+  std::int64_t work(std::int64_t group) const {
+    if (!lists_products(gemm())) return segment(group).count;
+    const ListEntry& e = entry(group);
+    return e.m * e.n * std::max<std::int64_t>(1, e.k);
+  }
+  bool writes(std::int64_t group) const {
+    return lists_products(gemm()) ? writes_d(entry(group)) : writes_d(gemm(), segment(group));
+  }
+  bool small(std::int64_t group) const { return writes(group) && work(group) < large; }
 
-  Status run(std::int64_t group, const Segment& of, int threads) const {
+  Status run(std::int64_t group, int threads) const {
     HostArgs one = args;
     one.groups_of = nullptr;
     one.finds_amax = false;  // all groups raise one
+    if (lists_products(gemm())) {
+      call_one(one, canonical_entry(*args.groups_of, entry(group)));
+      return launch(kernel, one, threads);
+    }
+    const Segment of = segment(group);
     (gemm().grouping == Grouping::k ? one.k : one.m) = of.count;
     one.batch = 1;
     if (indexed(gemm())) return run_in_order(one, group, of, threads);
@@ -91,8 +110,7 @@ struct GroupCalls {
   /// Whole groups, as long as there are some.
   void take_small() {
     for (std::int64_t group = next++; group < gemm().batch; group = next++)
-      if (const Segment of = segment(group); small(of))
-        if (!run(group, of, 1)) failed = true;
+      if (small(group) && !run(group, 1)) failed = true;
   }
 };
 
@@ -104,15 +122,14 @@ Status launch_each_group(const HostKernel& kernel, const HostArgs& args, int thr
   const std::int64_t groups = calls.gemm().batch;
   if (threads > 1) {
     std::int64_t all = 0;
-    for (std::int64_t group = 0; group < groups; ++group) all += calls.segment(group).count;
+    for (std::int64_t group = 0; group < groups; ++group) all += calls.work(group);
     calls.large = all / (2 * threads) + 1;
   }
   bool any_small = false;
   for (std::int64_t group = 0; group < groups; ++group) {
-    const Segment of = calls.segment(group);
-    any_small |= calls.small(of);
-    if (of.count < calls.large) continue;
-    if (Status ran = calls.run(group, of, threads); !ran) return ran;
+    any_small |= calls.small(group);
+    if (!calls.writes(group) || calls.work(group) < calls.large) continue;
+    if (Status ran = calls.run(group, threads); !ran) return ran;
   }
   if (!any_small) return {};
   {

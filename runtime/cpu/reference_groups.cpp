@@ -5,6 +5,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 #include "runtime/cpu/added_rows.h"
 #include "runtime/cpu/reference_kernel.h"
 
@@ -83,6 +84,15 @@ void run_reference(const Canonical& problem, const KilnArgs& args, const PackedL
     return problem.gemm.d.dtype == DType::fp64 ? run_added<double>(problem, args, thread, threads)
                                                : run_added<float>(problem, args, thread, threads);
   for (std::int64_t group = 0; group < problem.gemm.batch; ++group) {
+    if (lists_products(problem.gemm)) {
+      const auto* const list = static_cast<const ListEntry*>(args.groups);
+      const ListEntry entry = canonical_entry(problem, list[group]);
+      if (!writes_d(entry)) continue;
+      KilnArgs one = args;
+      call_one(one, entry);
+      run_ungrouped_reference(alone(problem, entry), one, packed, thread, threads);
+      continue;
+    }
     const Segment segment = segment_of(problem.gemm, args.groups, group);
     if (indexed(problem.gemm)) {
       run_indexed(problem, args, group, segment, thread, threads);

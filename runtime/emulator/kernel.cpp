@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "generator/problem/product_list.h"
 #include "runtime/buffers.h"
 #include "runtime/cpu/image.h"
 #include "runtime/emulator/fault.h"
@@ -157,6 +158,11 @@ Status EmulatedKernel::run(const KilnGpuArgs& given, std::uint64_t seed) const {
     grid.args = &args;
     for (const int map : grid.step->maps)
       grid.maps.push_back(&(*maps)[static_cast<std::size_t>(map)]);
+    KilnListChunk chunk;
+    if (grid.step->first_entry >= 0) {
+      gpu::read_chunk(args, grid.step->first_entry, chunk);
+      grid.maps.push_back(reinterpret_cast<const KilnTensorMap*>(&chunk));
+    }
     if (Status ok = impl_->run(grid, policy); !ok) return ok;
   }
   return {};
@@ -165,6 +171,11 @@ Status EmulatedKernel::run(const KilnGpuArgs& given, std::uint64_t seed) const {
 Status EmulatedKernel::call(const Canonical& problem, const Operands& operands,
                             std::uint64_t seed) const {
   KilnGpuArgs args = gpu::gpu_args(problem, operands);
+  std::vector<ListEntry> list;
+  if (operands.list != nullptr) {
+    canonical_entries(problem, operands.list, list);
+    args.groups = list.data();
+  }
   const auto bytes = static_cast<std::size_t>(impl_->launch.workspace_bytes);
   const auto zeroed = static_cast<std::size_t>(impl_->launch.zeroed_bytes);
   // At its beginning the workspace is as aligned as a driver makes it.

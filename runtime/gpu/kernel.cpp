@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "generator/problem/operands.h"
 
@@ -81,6 +83,15 @@ KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args) {
   return own;
 }
 
+void read_chunk(const KilnGpuArgs& args, std::int64_t first, KilnListChunk& chunk) {
+  static_assert(sizeof(KilnListEntry) == sizeof(ListEntry));
+  static_assert(sizeof(chunk.entries) == kEntriesOfChunk * sizeof(ListEntry));
+  chunk.first = first;
+  chunk.count = std::min<std::int64_t>(args.batch - first, kEntriesOfChunk);
+  std::memcpy(chunk.entries, static_cast<const ListEntry*>(args.groups) + first,
+              static_cast<std::size_t>(chunk.count) * sizeof(ListEntry));
+}
+
 Result<GpuKernel> GpuKernel::make(SharedModule module, GpuLaunch launch) {
   if (launch.maps.size() > kMostMaps)
     return fail(ErrorCode::internal, fmt::format("a launch has {} tensor maps: at most {} are kept",
@@ -94,7 +105,7 @@ Result<GpuKernel> GpuKernel::make(SharedModule module, GpuLaunch launch) {
 Status GpuKernel::bind(const GpuStep& described) {
   const auto function = module_->function(described.entry);
   if (!function) return tl::unexpected(function.error());
-  Step step{.function = *function, .maps = described.maps};
+  Step step{.function = *function, .maps = described.maps, .first_entry = described.first_entry};
   LaunchConfig& config = step.config;
   const auto put = [](unsigned(&to)[3], const Dim3& from) {
     to[0] = from.x, to[1] = from.y, to[2] = from.z;
@@ -167,6 +178,11 @@ Status GpuKernel::enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap
   for (const Step& step : steps_) {
     for (std::size_t i = 0; i < step.maps.size(); ++i)
       parameters[i + 1] = const_cast<KilnTensorMap*>(&maps[static_cast<std::size_t>(step.maps[i])]);
+    KilnListChunk chunk;
+    if (step.first_entry >= 0) {
+      read_chunk(args, step.first_entry, chunk);
+      parameters[1] = &chunk;
+    }
     LaunchConfig config = step.config;
     config.stream = stream;
     config.attributes = const_cast<LaunchAttribute*>(step.attributes);
@@ -190,6 +206,10 @@ std::vector<GpuKernel::BareLaunch> GpuKernel::bare_launches(const KilnGpuArgs& a
     bare.parameters.push_back(const_cast<KilnGpuArgs*>(&args));
     for (const int map : step.maps)
       bare.parameters.push_back(const_cast<KilnTensorMap*>(&maps[static_cast<std::size_t>(map)]));
+    if (step.first_entry < 0) continue;
+    bare.chunk = std::make_shared<KilnListChunk>();
+    read_chunk(args, step.first_entry, *bare.chunk);
+    bare.parameters.push_back(bare.chunk.get());
   }
   return launches;
 }

@@ -13,6 +13,7 @@
 #include "kiln/engine.hpp"
 #include "runtime/gpu/device.h"
 #include "templates/cuda/common/abi.h"
+#include "templates/cuda/common/list_abi.h"
 
 namespace kiln::gpu {
 
@@ -43,12 +44,17 @@ Status launch(const GpuDevice& device, Function function, Dim3 grid, Dim3 block,
               std::span<void* const> parameters, Stream stream, int dynamic_shared_bytes = 0);
 
 /// Arguments of one call but for the workspace. `problem` comes from canonicalise(); operands are
-/// the caller's, so this is where A and B are exchanged.
+/// the caller's, so this is where A and B are exchanged. A list is handed on as it is: steps want
+/// its canonical entries (canonical_entries()) in the place of `groups`.
 KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands);
 
 /// What the steps of a launch are given of a call: where rows are added, `d` is the product in the
 /// workspace, and what it is added to has places of its own.
 KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args);
+
+/// The entries of a call's list, in canonical form, that a step from `first` on is given by value;
+/// args.groups points to all of them, in memory of the host.
+void read_chunk(const KilnGpuArgs& args, std::int64_t first, KilnListChunk& chunk);
 
 /// What tensor maps may describe, in the order of MapOperand.
 inline constexpr std::size_t kMapOperands = 6;
@@ -80,6 +86,7 @@ class GpuKernel {
     Function function = nullptr;
     LaunchConfig config{};
     std::vector<void*> parameters;
+    std::shared_ptr<KilnListChunk> chunk;  // one of them, where the step takes entries of a list
   };
   std::vector<BareLaunch> bare_launches(const KilnGpuArgs& args,
                                         std::span<const KilnTensorMap> maps, Stream stream) const;
@@ -92,6 +99,7 @@ class GpuKernel {
     LaunchConfig config{};
     LaunchAttribute attributes[2] = {};
     std::vector<int> maps;
+    std::int64_t first_entry = -1;
   };
   GpuKernel(SharedModule module, GpuLaunch launch)
       : module_(std::move(module)), launch_(std::move(launch)) {}

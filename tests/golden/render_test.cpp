@@ -445,6 +445,17 @@ const Case kCases[] = {
     {"cuda_gemv_weights_groups", "sm_90a", 132,
      "bf16_fp4 N T 64 5760 2880 groups=32 grouped=masked expected_rows=2 group=mx32 align=16",
      "cuda_gemv_weights tile_n=16 tile_m=8 warps=8 ahead=4", "cuda/gemv_weights/gemv_weights.cu"},
+    {"cuda_mma_list", "sm_80", 108,
+     "bf16 N T 512 4096 128 groups=16 grouped=list align=16 epilogue=bias_col",
+     "cuda_mma block_m=64 block_n=64 block_k=64 warps_m=2 warps_n=2 stages=3 instruction_k=16 "
+     "bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1",
+     "cuda/common/list_abi.h cuda/common/group_args.h cuda/common/groups.h "
+     "cuda/common/tile_scheduler.h cuda/mma/mma.cu cuda/common/take_list.cu"},
+    {"cuda_simt_list", "sm_80", 108, "fp32 N N 512 512 128 groups=16 grouped=list",
+     "cuda_simt block_m=32 block_n=32 block_k=8 thread_m=4 thread_n=4 lanes_m=4 spread=0 width_a=1 "
+     "width_b=1 copy=registers stages=1 ahead=0 lines=padded resident=1 sharing=tiles splits=1 "
+     "group=8",
+     "cuda/simt/simt.cu"},
     {"cuda_wgmma_weights_gate", "sm_90a", 132,
      "bf16_int4 N T 512 14336 4096 group=128 gate=silu align=16",
      "cuda_wgmma_weights tile_m=64 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 "

@@ -59,7 +59,7 @@ std::vector<Config> sample(const Gemm& gemm, const DeviceCaps& device, test::Ran
 class GroupedKernels : public testing::TestWithParam<const char*> {};
 
 TEST_P(GroupedKernels, AreRight) {
-  constexpr Grouping kKinds[] = {Grouping::k, Grouping::rows, Grouping::k, Grouping::masked};
+  constexpr Grouping kKinds[] = {Grouping::k, Grouping::rows, Grouping::list, Grouping::masked};
   test::Attempt attempt;
   test::RandomGemm random(test::seed_of_run() + 400);
   int checked = 0;

@@ -33,6 +33,47 @@ TEST(CApi, AProgramOfANewerHeaderRunsUnlessItUsesWhatIsNew) {
   EXPECT_EQ(use_kiln_with_newer_header((dir / "kiln.db").c_str()), 0);
 }
 
+TEST(CApi, ComputesAListOfProducts) {
+  TempDir dir;
+  kiln_options options;
+  kiln_options_init(&options);
+  const std::string file = (dir / "kiln.db").string();
+  options.database = file.c_str();
+  kiln_engine* engine = nullptr;
+  ASSERT_EQ(kiln_open(&options, &engine), KILN_OK) << kiln_last_error();
+  kiln_gemm_desc desc;
+  kiln_gemm_desc_init(&desc, 40, 40, 40, KILN_FP32);
+  desc.grouping = KILN_GROUPING_LIST;
+  desc.batch = 3;
+  const std::vector<float> a(1600, 1), b(1600, 2);
+  std::vector<float> d(3200, -1);
+  kiln_list_entry list[3] = {};
+  list[0].m = 33, list[0].n = 7, list[0].k = 40;
+  list[2].m = 2, list[2].n = 40, list[2].k = 5, list[2].ldd = 50;
+  for (int i : {0, 2}) {
+    list[i].a = a.data(), list[i].b = b.data();
+    list[i].d = d.data() + i * 1000;
+  }
+  kiln_operands operands;
+  kiln_operands_init(&operands);
+  operands.list = list;
+  // The first call compiles a kernel, or finds none and takes the plain loop.
+  for (int call = 0; call < 2; ++call) {
+    ASSERT_EQ(kiln_gemm(engine, &desc, &operands), KILN_OK) << kiln_last_error();
+    EXPECT_EQ(d[0], 80);
+    EXPECT_EQ(d[33 * 7 - 1], 80);
+    EXPECT_EQ(d[33 * 7], -1);
+    EXPECT_EQ(d[2000], 10);
+    EXPECT_EQ(d[2040], -1) << "between lines";
+    EXPECT_EQ(d[2089], 10);
+  }
+  list[2].k = 41;
+  EXPECT_EQ(kiln_gemm(engine, &desc, &operands), KILN_BAD_INPUT);
+  EXPECT_EQ(std::string(kiln_last_error()),
+            "list[2].k = 41: must be 0 to 40, as large as the problem's");
+  kiln_close(engine);
+}
+
 /// By field: every enumerator of every struct, below and above its range and beyond a byte.
 TEST(CApi, EnumeratorsThatDoNotExistAreNamedAsGiven) {
   TempDir dir;

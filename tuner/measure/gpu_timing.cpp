@@ -7,9 +7,10 @@
 #include <cmath>
 #include <thread>
 
+#include "generator/problem/product_list.h"
 #include "tuner/measure/measure.h"
 #include "tuner/measure/operand_sets.h"
-#include "tuner/verify/data.h"
+#include "tuner/verify/drawn_list.h"
 
 namespace kiln {
 namespace {
@@ -30,14 +31,24 @@ void rest(double ns) {
 }
 
 Status fill_set(const GpuTools& tools, const Gemm& g, const SetLayout& layout, std::byte* base,
-                std::uint64_t seed) {
+                const std::vector<std::int32_t>& numbers, std::uint64_t seed) {
   for (const Operand which : kOperands) {
     if (which == Operand::c || which == Operand::d) continue;
-    if (Status ok = tools.fill(g, which, Data::uniform, seed, base + layout.at[index_of(which)]);
-        !ok)
-      return ok;
+    if (lists_products(g) && which == Operand::groups) continue;  // the host has it
+    for (const Filling& piece :
+         fillings(g, which, seed, numbers.data(), base + layout.at[index_of(which)]))
+      if (Status ok = tools.fill(piece.gemm, which, Data::uniform, piece.seed, piece.data); !ok)
+        return ok;
   }
   return {};
+}
+
+/// The same sizes in all sets, so that a sample's length does not hang on how many there are.
+std::vector<std::int32_t> drawn_list(const Gemm& g, std::uint64_t seed) {
+  std::vector<std::int32_t> numbers(
+      lists_products(g) ? static_cast<std::size_t>(span(g, Operand::groups)) : 0);
+  if (!numbers.empty()) fill(g, Operand::groups, Data::uniform, seed, numbers.data());
+  return numbers;
 }
 
 }  // namespace
@@ -68,12 +79,18 @@ Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Canonic
       tools.device(), static_cast<std::size_t>(std::max<std::int64_t>(1, layout.bytes) * count));
   if (!memory) return tl::unexpected(memory.error());
   out.memory_ = std::move(*memory);
+  const std::vector<std::int32_t> numbers = drawn_list(g, seed);
   for (int i = 0; i < count; ++i) {
     std::byte* base = out.memory_.data() + i * layout.bytes;
-    if (Status ok = fill_set(tools, g, layout, base, seed + static_cast<std::uint64_t>(i)); !ok)
+    if (Status ok = fill_set(tools, g, layout, base, numbers, seed + static_cast<std::uint64_t>(i));
+        !ok)
       return tl::unexpected(ok.error());
     KilnGpuArgs args = gpu::gpu_args(problem, {});
     layout.point(args, g, base);
+    if (lists_products(g)) {
+      std::vector<ListEntry>& list = out.lists_.emplace_back(entries_of(g, numbers.data(), args));
+      args.groups = list.data();
+    }
     out.sets_.push_back(args);
   }
   if (Status ok = tools.wait(); !ok) return tl::unexpected(ok.error());

@@ -39,6 +39,7 @@ class GpuOperandSets {
  private:
   gpu::DeviceBuffer memory_;
   std::vector<KilnGpuArgs> sets_;
+  std::vector<std::vector<ListEntry>> lists_;  // of the sets, where the problem is a list
 };
 
 /// Sets to rotate through for a problem of which one call touches `set_bytes`.

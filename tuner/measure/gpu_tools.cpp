@@ -271,8 +271,8 @@ Status GpuTools::forget(const Gemm& gemm, const ProductPart& part, const gpu::De
                 rows_of_d(gemm));
   const std::int64_t at = to_group(gemm, Operand::d, part.group, part.segment) * size;
   return call("check_forget", {kBlocks}, buffer.data(), pattern,
-              static_cast<std::int64_t>(first) + at, gemm.n * size, part.segment.count,
-              gemm.ldd() * size);
+              static_cast<std::int64_t>(first) + at, part.gemm.n * size, part.segment.count,
+              part.gemm.ldd() * size);
 }
 
 Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, Operand which,

@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "generator/problem/product_list.h"
 #include "runtime/memory.h"
 #include "tuner/measure/measure.h"
-#include "tuner/verify/data.h"
+#include "tuner/verify/drawn_list.h"
 
 namespace kiln {
 namespace {
@@ -56,9 +57,14 @@ Result<OperandSets> OperandSets::make(const Gemm& gemm, const DeviceCaps& device
   sets.memory_ = static_cast<std::byte*>(memory);
 
   std::byte* first = sets.memory_;
+  // Of a list the sizes of its products come first: the others follow from them.
+  std::byte* const numbers = first + layout.at[index_of(Operand::groups)];
+  fill(gemm, Operand::groups, Data::uniform, seed, numbers);
   for (const Operand which : kOperands)
-    if (which != Operand::c && which != Operand::d)
-      fill(gemm, which, Data::uniform, seed, first + layout.at[index_of(which)]);
+    if (which != Operand::c && which != Operand::d && which != Operand::groups)
+      for (const Filling& piece :
+           fillings(gemm, which, seed, numbers, first + layout.at[index_of(which)]))
+        fill(piece.gemm, which, Data::uniform, piece.seed, piece.data);
   for (int i = 0; i < count; ++i) {
     std::byte* base = first + i * layout.bytes;
     for (const Operand which : kOperands) {
@@ -72,6 +78,10 @@ Result<OperandSets> OperandSets::make(const Gemm& gemm, const DeviceCaps& device
     }
     Operands o;
     layout.point(o, gemm, base);
+    if (lists_products(gemm)) {
+      const std::vector<ListEntry>& list = sets.lists_.emplace_back(entries_of(gemm, o.groups, o));
+      o.list = list.data();
+    }
     sets.sets_.push_back(o);
   }
   return sets;
@@ -84,6 +94,7 @@ OperandSets& OperandSets::operator=(OperandSets&& other) noexcept {
   std::swap(mapped_, other.mapped_);
   std::swap(set_bytes_, other.set_bytes_);
   std::swap(sets_, other.sets_);
+  std::swap(lists_, other.lists_);
   return *this;
 }
 

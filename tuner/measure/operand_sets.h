@@ -37,6 +37,7 @@ class OperandSets {
   std::size_t mapped_ = 0;
   std::int64_t set_bytes_ = 0;
   std::vector<Operands> sets_;
+  std::vector<std::vector<ListEntry>> lists_;  // of the sets, where the problem is a list
 };
 
 /// Where each operand of one set lies, in bytes from the set's start; C is D.

@@ -8,7 +8,9 @@
 
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 #include "kiln/numeric.hpp"
+#include "tuner/verify/drawn_list.h"
 #include "tuner/verify/view.h"
 
 namespace kiln {
@@ -225,16 +227,6 @@ void fill_vector(const Gemm& gemm, Operand which, Data kind, Random& random, voi
   store_row({data, type, 1, count, count, 1}, 0, 0, count, values.data());
 }
 
-/// Rows, or elements along k, of one group on exact data, of `left` that there are: few, or beside
-/// a boundary that tiles have.
-std::int64_t hostile_count(Random& random, std::int64_t left) {
-  constexpr std::int64_t kTiles[] = {8, 16, 32, 64, 128, 192, 256};
-  std::int64_t rows = random.below(4);
-  if (rows == 1) rows = random.below(20);
-  if (rows > 1) rows = kTiles[random.below(std::ssize(kTiles))] + random.below(3) - 1;
-  return std::min(rows, left);
-}
-
 /// `end`, but one in eight is beyond all of k or before the group's own beginning.
 std::int64_t hostile_end(Random& random, std::int64_t end, std::int64_t most) {
   const std::int64_t chance = random.below(16), far = 1 + random.below(200);
@@ -339,13 +331,23 @@ void fill_index_of_d(const Gemm& gemm, Data kind, Random& random, void* data) {
 
 }  // namespace
 
+std::int64_t hostile_count(Random& random, std::int64_t left) {
+  constexpr std::int64_t kTiles[] = {8, 16, 32, 64, 128, 192, 256};
+  std::int64_t rows = random.below(4);
+  if (rows == 1) rows = random.below(20);
+  if (rows > 1) rows = kTiles[random.below(std::ssize(kTiles))] + random.below(3) - 1;
+  return std::min(rows, left);
+}
+
 void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data) {
   if (!present(gemm, which)) return;
   Random random(seed, index_of(which));
   if (row_of(which).matrix) return fill_matrix(gemm, which, kind, random, data);
   if (row_of(which).term) return fill_vector(gemm, which, kind, random, data);
   if (which == Operand::zero_b) return fill_zeros(gemm, kind, random, data);
-  if (which == Operand::groups) return fill_groups(gemm, kind, random, data);
+  if (which == Operand::groups)
+    return lists_products(gemm) ? fill_list(gemm, kind, random, data)
+                                : fill_groups(gemm, kind, random, data);
   if (which == Operand::zero_a || which == Operand::column_sums_b)
     return fill_zero_points_of_a(gemm, which, kind, random, data);
   if (which == Operand::index_a) return fill_index_of_a(gemm, kind, random, data);

@@ -11,7 +11,9 @@
 
 #include "generator/problem/fields.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/product_list.h"
 #include "kiln/numeric.hpp"
+#include "tuner/verify/drawn_list.h"
 #include "tuner/verify/view.h"
 
 namespace kiln {
@@ -73,13 +75,13 @@ std::vector<Lines> choose_columns(const Gemm& gemm, std::uint64_t seed) {
   return {{Lines::Along::columns, 0, choose_lines(gemm.n, count, random)}};
 }
 
-void put(const Gemm& gemm, Operand which, const GuardedBuffer& buffer, std::int64_t row,
-         std::int64_t column, double value) {
-  store_row(view_of(gemm, which, buffer.data(), 0), row, column, 1, &value);
+void put(const Gemm& gemm, Operand which, std::byte* data, std::int64_t row, std::int64_t column,
+         double value) {
+  store_row(view_of(gemm, which, data, 0), row, column, 1, &value);
 }
 
 /// NaN in one row and one column of the product, infinity in another of each.
-void spoil(const Gemm& gemm, std::uint64_t seed, const GuardedBuffer& a, const GuardedBuffer& b) {
+void spoil(const Gemm& gemm, std::uint64_t seed, std::byte* a, std::byte* b) {
   if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0 || !is_floating(gemm.a.dtype)) return;
   constexpr std::uint64_t kStreamSpoil = 33;
   Random random(seed, kStreamSpoil);
@@ -108,8 +110,8 @@ void spoil_behind_groups(const Gemm& gemm, const std::vector<ProductPart>& parts
   constexpr std::int64_t kReach = 64;
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const std::int64_t k : k_behind_groups(gemm, parts, kReach)) {
-    for (std::int64_t i = 0; i < gemm.m; ++i) put(gemm, Operand::a, a, i, k, nan);
-    for (std::int64_t j = 0; j < gemm.n; ++j) put(gemm, Operand::b, b, k, j, nan);
+    for (std::int64_t i = 0; i < gemm.m; ++i) put(gemm, Operand::a, a.data(), i, k, nan);
+    for (std::int64_t j = 0; j < gemm.n; ++j) put(gemm, Operand::b, b.data(), k, j, nan);
   }
 }
 
@@ -119,7 +121,7 @@ void spoil_unnamed_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
   if (!gathers(gemm) || !is_floating(gemm.a.dtype)) return;
   for (const std::int64_t row : unnamed_rows(gemm, Operand::a, index, parts))
     for (std::int64_t p = 0; p < gemm.k; ++p)
-      put(gemm, Operand::a, a, row, p, std::numeric_limits<double>::quiet_NaN());
+      put(gemm, Operand::a, a.data(), row, p, std::numeric_limits<double>::quiet_NaN());
 }
 
 /// NaN in the first and the last element along k of some groups of k, in A and B in turn, so that
@@ -138,9 +140,9 @@ void spoil_groups(const Gemm& gemm, const std::vector<ProductPart>& parts, std::
     const double nan = std::numeric_limits<double>::quiet_NaN();
     for (const std::int64_t k : {segment.first, segment.first + segment.count - 1}) {
       if (in_a)
-        put(gemm, Operand::a, a, line, k, nan);
+        put(gemm, Operand::a, a.data(), line, k, nan);
       else
-        put(gemm, Operand::b, b, k, line, nan);
+        put(gemm, Operand::b, b.data(), k, line, nan);
     }
   }
 }
@@ -213,6 +215,9 @@ bool DataSet::whole_is_cheap(const Gemm& gemm) {
 
 Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
   DataSet set(gemm, recipe);
+  // Of a list the sizes of its products come first.
+  std::vector<std::int32_t> list(lists_products(gemm) ? span(gemm, Operand::groups) : 0);
+  if (!list.empty()) fill(gemm, Operand::groups, recipe.data, recipe.seed, list.data());
   for (const Operand which : kOperands) {
     if (is_output(gemm, which) || !present(gemm, which)) continue;
     const DType type = dtype_of(gemm, which);
@@ -221,7 +226,8 @@ Result<DataSet> DataSet::make(const Gemm& gemm, const DataRecipe& recipe) {
     auto buffer = GuardedBuffer::make(bytes, alignment, recipe.guard);
     if (!buffer) return tl::unexpected(buffer.error());
     poison(type, {buffer->data(), bytes});
-    fill(gemm, which, recipe.data, recipe.seed, buffer->data());
+    for (const Filling& piece : fillings(gemm, which, recipe.seed, list.data(), buffer->data()))
+      fill(piece.gemm, which, recipe.data, piece.seed, piece.data);
     set.inputs_.push_back({which, std::move(*buffer)});
   }
   set.parts_ = parts_of(gemm, grouped(gemm) ? set.input(Operand::groups).buffer.data() : nullptr);
@@ -246,7 +252,15 @@ void DataSet::change_inputs(const Gemm& gemm) {
     spoil_unnamed_rows(gemm, parts_, input(Operand::index_a).buffer.data(),
                        input(Operand::a).buffer);
   if (!recipe_.nonfinite) return;
-  spoil(gemm, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
+  std::byte* const a = input(Operand::a).buffer.data();
+  std::byte* const b = input(Operand::b).buffer.data();
+  if (!lists_products(gemm)) spoil(gemm, recipe_.seed, a, b);
+  // Of a list every other product, so that one which reads its neighbour's shows it.
+  for (const ProductPart& part : parts_)
+    if (lists_products(gemm) && part.group % 2 == 1)
+      spoil(part.gemm, recipe_.seed + static_cast<std::uint64_t>(part.group),
+            a + bytes_of(gemm.a.dtype, part.group * gemm.stride_a()),
+            b + bytes_of(gemm.b.dtype, part.group * gemm.stride_b()));
   spoil_groups(gemm, parts_, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
   for (const Operand which : {Operand::scale_a, Operand::scale_b, Operand::zero_b})
     if (present(gemm, which)) spoil_scales(gemm, which, parts_, recipe_.seed, input(which).buffer);
@@ -269,6 +283,13 @@ void DataSet::bind(Operands& operands, const ProductPart& part) const {
   bind(operands);
   rows_.bind(operands);
   if (grouped(gemm_)) move_to_group(rows_.gemm(), operands, part.group, part.segment);
+}
+
+Operands DataSet::call(const Operands& operands, std::vector<ListEntry>& list) const {
+  if (!lists_products(gemm_)) return operands;
+  const auto numbers = std::ranges::find(inputs_, Operand::groups, &Input::which);
+  list = entries_of(gemm_, numbers->buffer.data(), operands);
+  return {.alpha = operands.alpha, .beta = operands.beta, .list = list.data()};
 }
 
 std::optional<std::string> DataSet::tampering() const {

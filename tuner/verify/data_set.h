@@ -62,6 +62,9 @@ class DataSet {
   const Gemm& ordered() const { return rows_.gemm(); }
   /// The products of which D is made.
   const std::vector<ProductPart>& parts() const { return parts_; }
+  /// The call that `operands` make; where the problem is a list, one by `list`, which is made of
+  /// pointers to the memory of all products.
+  Operands call(const Operands& operands, std::vector<ListEntry>& list) const;
   /// Pointers as bind() gives them, but to rows in order, moved to a part's.
   void bind(Operands& operands, const ProductPart& part) const;
 

@@ -13,8 +13,9 @@
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/product_list.h"
 #include "kiln/numeric.hpp"
-#include "tuner/verify/data.h"
+#include "tuner/verify/drawn_list.h"
 #include "tuner/verify/gpu_inputs.h"
 #include "tuner/verify/view.h"
 
@@ -41,6 +42,7 @@ struct GpuChecker::Impl {
   std::array<gpu::DeviceBuffer, kOperandCount> beside_d = {};
   gpu::DeviceBuffer rows_of_d = {};            // D's rows in order, where they are by index
   gpu::DeviceBuffer values = {}, errors = {};  // of D where rows are added to its rows
+  mutable std::vector<ListEntry> list = {};    // of the call in hand
 
   struct Run {
     GpuContents contents;
@@ -63,13 +65,23 @@ struct GpuChecker::Impl {
         present(g, Operand::c) && g.c.ld == g.d.ld && g.c.batch_stride == g.d.batch_stride;
     std::vector<Run> list{{GpuContents::exact, 1.0, 0.0, false},
                           {GpuContents::uniform, alpha, beta, false}};
-    if (alike) list.push_back({GpuContents::uniform, -alpha, 1.0, true});
+    // C of a list lies as D does on exact data alone.
+    if (lists_products(g)) list.push_back({GpuContents::exact, -2.0, 1.0, true});
+    if (alike && !lists_products(g)) list.push_back({GpuContents::uniform, -alpha, 1.0, true});
     const bool smooth = g.epilogue.activation > Activation::relu || gated(g);
-    if (is_floating(g.a.dtype) && !smooth && g.flops() <= kNonfiniteFlops)
+    if (is_floating(g.a.dtype) && !smooth && !lists_products(g) && g.flops() <= kNonfiniteFlops)
       list.push_back({GpuContents::nonfinite, 1.0, 0.0, false});
     return list;
   }
 
+  /// The problem, whose operands are not exchanged.
+  Canonical as_it_is() const {
+    Canonical same = problem;
+    same.swapped = false;
+    return same;
+  }
+
+  /// Of a list its entries are kept until the next call.
   KilnGpuArgs args_of(const GpuInputs& set, const Run& run) const {
     KilnGpuArgs args = set.args();
     args.d = d_data();
@@ -82,6 +94,10 @@ struct GpuChecker::Impl {
     if (run.in_place || run.beta == 0) args.c = args.d;
     args.alpha = run.alpha;
     args.beta = run.beta;
+    if (lists_products(gemm())) {
+      canonical_entries(as_it_is(), entries_of(gemm(), set.groups(), args).data(), list);
+      args.groups = list.data();
+    }
     return args;
   }
 
@@ -176,9 +192,7 @@ struct GpuChecker::Impl {
     for (const gpu::DeviceBuffer& written : beside_d)
       if (ok && written.bytes() > 0)
         ok = tools->poison(written.data(), written.bytes(), poison_pattern(fp32));
-    if (ok && run.in_place)
-      ok = tools->fill(gemm(), Operand::c, Data::uniform,
-                       seed * 4 + static_cast<std::uint64_t>(set.contents()), d_data());
+    if (ok && run.in_place) ok = set.fill_like(Operand::c, d_data());
     return ok ? tools->wait() : ok;
   }
 
@@ -291,9 +305,11 @@ struct GpuChecker::Impl {
   Verdict compare(const GpuInputs& set, const Run& run, const KilnGpuArgs& args) const {
     const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
     const std::uint64_t pattern = poison_pattern(gemm().d.dtype);
-    // Where C was in D's place, its rows that are no group's remain.
+    // Where C was in D's place, its rows that are no group's remain. What a list's C has between
+    // its products is poison as well.
     const bool exactly =
-        grouped(gemm()) && gemm().grouping != Grouping::k && !adds_rows(gemm()) && !run.in_place;
+        lists_products(gemm()) ||
+        (grouped(gemm()) && gemm().grouping != Grouping::k && !adds_rows(gemm()) && !run.in_place);
     const void* const index_d = set[Operand::index_d].data();
     if (scatters(gemm()))
       if (Status ok = tools->gather(gemm(), Operand::d, d_data(), index_d, rows_of_d.data()); !ok)

@@ -8,8 +8,9 @@
 #include "generator/problem/gate.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/operands.h"
+#include "generator/problem/product_list.h"
 #include "kiln/numeric.hpp"
-#include "tuner/verify/data.h"
+#include "tuner/verify/drawn_list.h"
 
 namespace kiln {
 namespace {
@@ -71,7 +72,8 @@ Status GpuInputs::allocate() {
   std::vector<std::pair<gpu::DeviceBuffer*, std::size_t>> wanted{
       {&sums_, elements * sizeof(double)}, {&magnitudes_, elements * sizeof(float)}};
   for (const Operand which : kOperands)
-    if (!is_output(g, which) && present(g, which))
+    if (!is_output(g, which) && present(g, which) &&
+        !(which == Operand::groups && lists_products(g)))
       wanted.push_back({&inputs_[index_of(which)], buffer_bytes(g, which)});
   for (const auto& [which, to] :
        {std::pair{Operand::a, &rows_of_a_}, std::pair{Operand::scale_a, &scales_of_a_}})
@@ -86,9 +88,9 @@ Status GpuInputs::allocate() {
 
 Status GpuInputs::fill() {
   const Gemm& g = gemm();
-  std::vector<std::int32_t> groups(grouped(g) ? static_cast<std::size_t>(g.batch) : 0);
-  kiln::fill(g, Operand::groups, data(), seed_, groups.data());
-  parts_ = parts_of(g, groups.data());
+  groups_.resize(static_cast<std::size_t>(span(g, Operand::groups)));
+  kiln::fill(g, Operand::groups, data(), seed_, groups_.data());
+  parts_ = parts_of(g, groups_.data());
   const std::vector<std::int64_t> unnamed = rows_without_name();
   Status ok;
   const auto then = [&](Status step) {
@@ -100,13 +102,19 @@ Status GpuInputs::fill() {
     // Not behind the bias: a store beyond D that adds it would leave D's own poison, unseen.
     if (which != Operand::bias)
       then(tools_->poison(x.data(), x.bytes(), poison_pattern(g.d.dtype)));
-    then(tools_->fill(g, which, data(), seed_, x.data()));
+    then(fill_like(which, x.data()));
   }
   then(spoil_behind_groups());
   for (const std::int64_t row : unnamed)
     then(put(g.a.dtype, (*this)[Operand::a], row * g.a.ld, kNan));
   if (contents_ == GpuContents::nonfinite) then(spoil());
   return ok;
+}
+
+Status GpuInputs::fill_like(Operand which, void* to) const {
+  for (const Filling& piece : fillings(gemm(), which, seed_, groups_.data(), to))
+    if (Status ok = tools_->fill(piece.gemm, which, data(), piece.seed, piece.data); !ok) return ok;
+  return {};
 }
 
 /// A NaN and an infinity in A, a NaN in B: first, last and middle places.
@@ -229,12 +237,18 @@ PartOfRun GpuInputs::part(const ProductPart& part, const KilnGpuArgs& args, void
   if (gathers(g)) one.args.a = rows_of_a_.data();
   if (is_gathered(g, Operand::scale_a)) one.args.scale_a = scales_of_a_.data();
   if (scatters(g)) one.args.d = rows_of_d;
-  one.args.lda = one.problem.gemm.a.ld;
-  one.args.ldd = one.problem.gemm.d.ld;
+  one.args.lda = part.gemm.lda();
+  one.args.ldd = part.gemm.ldd();
   move_to_group(ordered, one.args, part.group, part.segment);
   one.args.m = part.gemm.m;
   one.args.k = part.gemm.k;
   one.args.batch = 1;
+  if (lists_products(g)) {
+    one.problem = alone(*problem_, listed(groups_.data(), part.group));
+    one.args.n = part.gemm.n;
+    one.args.ldb = part.gemm.ldb();
+    one.args.ldc = part.gemm.ldc();
+  }
   KilnGpuArgs given = args;
   given.c = one.c;
   move_to_group(ordered, given, part.group, part.segment);

@@ -46,6 +46,8 @@ class GpuInputs {
   GpuContents contents() const { return contents_; }
   bool exact() const { return contents_ == GpuContents::exact; }
   const std::vector<ProductPart>& parts() const { return parts_; }
+  /// What fill() of data.h made of the operand `groups`.
+  const void* groups() const { return groups_.data(); }
   /// Empty: not there, or an output.
   const gpu::DeviceBuffer& operator[](Operand which) const { return inputs_[index_of(which)]; }
 
@@ -54,6 +56,8 @@ class GpuInputs {
   /// One part of a call with these arguments; `rows_of_d`: where D's rows lie in order, where they
   /// are by index.
   PartOfRun part(const ProductPart& part, const KilnGpuArgs& args, void* rows_of_d) const;
+  /// Fills memory at `to` as an operand is.
+  Status fill_like(Operand which, void* to) const;
   /// Whether all inputs are as they were made. Errors: device.
   Result<bool> unchanged() const;
 
@@ -80,6 +84,7 @@ class GpuInputs {
   GpuContents contents_;
   std::uint64_t seed_;
   std::array<gpu::DeviceBuffer, kOperandCount> inputs_;
+  std::vector<std::int32_t> groups_;
   std::vector<ProductPart> parts_;  // of the canonical problem
   gpu::DeviceBuffer rows_of_a_, scales_of_a_;
   gpu::DeviceBuffer sums_, magnitudes_;

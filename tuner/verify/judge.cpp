@@ -7,6 +7,7 @@
 
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/amax.h"
@@ -293,11 +294,37 @@ std::vector<std::int64_t> unused_rows(const Gemm& gemm, const std::vector<Produc
   return rows;
 }
 
+/// Elements of the memory of a list's D that are of no product.
+std::optional<Failure> judge_between_products(const Gemm& gemm,
+                                              const std::vector<ProductPart>& parts,
+                                              const void* d) {
+  std::int64_t end = 0;
+  const auto untouched = [&](std::int64_t begin) -> std::optional<Failure> {
+    for (std::int64_t at = end; at < begin; ++at)
+      if (!is_poison(gemm.d.dtype, d, at))
+        return Failure{Failure::Kind::out_of_bounds,
+                       fmt::format("D's element {}, which is no product's, was written: element {} "
+                                   "of the place of entry {} ({})",
+                                   at, at % gemm.stride_d(), at / gemm.stride_d(), text(gemm))};
+    return std::nullopt;
+  };
+  for (const ProductPart& part : parts) {
+    const Extent e = extent(part.gemm, Operand::d);
+    for (std::int64_t line = 0; line < e.lines; ++line) {
+      const std::int64_t begin = part.group * gemm.stride_d() + line * part.gemm.ldd();
+      if (auto failure = untouched(begin)) return failure;
+      end = begin + e.length;
+    }
+  }
+  return untouched(span(gemm, Operand::d));
+}
+
 }  // namespace
 
 std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
                                          const Outputs& got, const void* index_d) {
   if (!grouped(gemm) || gemm.grouping == Grouping::k) return std::nullopt;
+  if (lists_products(gemm)) return judge_between_products(gemm, parts, got.d);
   for (const std::int64_t at : unused_rows(gemm, parts, index_d)) {
     const std::int64_t lines = rows_of_d(gemm), matrix = at / lines, row = at % lines;
     const MatrixView view = view_of(gemm, Operand::d, got.d, matrix);
@@ -319,6 +346,7 @@ std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<Pro
 }
 
 std::optional<Failure> judge_padding(const Gemm& gemm, const void* d) {
+  if (lists_products(gemm)) return std::nullopt;  // judge_values() looks at all of the memory
   const Extent e = extent(gemm, Operand::d);
   const std::int64_t ld = leading_dimension(gemm, Operand::d);
   const std::int64_t stride = batch_stride(gemm, Operand::d);

@@ -59,6 +59,7 @@ std::int64_t odd_depth_below(const Gemm& gemm, std::int64_t by) {
 }  // namespace
 
 void loosen_pitches(Gemm& gemm, const Gemm& like, std::int64_t extra) {
+  if (gemm.grouping == Grouping::list) return;  // entries have theirs
   const Gemm joined = with_joined_lines(like);
   const auto loosen_one = [&](Operand which, Matrix& stored) {
     const Matrix &given = matrix(like, which), &seen = matrix(joined, which);

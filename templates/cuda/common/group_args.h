@@ -1,6 +1,10 @@
 //% if groups
+//% if lists
+// One product of a list as a call of its own. Expects abi.h, list_abi.h.
+//% else
 // One group of a grouped problem as a product of its own. Expects abi.h and, from the parameters,
 // the types.
+//% end
 #pragma once
 
 //% if k_groups
@@ -25,7 +29,35 @@ KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 fi
   //% end
   return own;
 }
-//% else
+//% end
+//% if lists
+/// The list in the workspace.
+KILN_DEVICE const KilnListEntry* entries_of(const KilnGpuArgs& args) {
+  return static_cast<const KilnListEntry*>(args.workspace);
+}
+
+/// The call of one product, seen as a batch's.
+KILN_DEVICE KilnGpuArgs args_of_product(const KilnGpuArgs& args, int product) {
+  const KilnListEntry& entry = entries_of(args)[product];
+  KilnGpuArgs own = args;
+  own.m = entry.m;
+  own.n = entry.n;
+  own.k = entry.k;
+  own.lda = entry.lda;
+  own.ldb = entry.ldb;
+  own.ldc = entry.ldc;
+  own.ldd = entry.ldd;
+  own.stride_a = own.stride_b = own.stride_c = own.stride_d = 0;
+  own.a = entry.a;
+  own.b = entry.b;
+  own.c = entry.c;
+  own.d = entry.d;
+  own.bias = entry.bias;
+  own.residual = entry.residual;
+  return own;
+}
+//% end
+//% if row_groups
 /// The call of one group's product, seen as a batch's: `step_a` elements lie between rows of A.
 KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows,
                                       i64 step_a) {

@@ -3,10 +3,16 @@
 // A grouped problem's groups: which part of k each has. The list of them lies in the device's
 // memory, so each block reads it before its first tile. Expects abi.h, epilogue.h, groups_ptx.h,
 // group_args.h.
-//% else
+//% end
+//% if row_groups
 // A grouped problem's groups: which rows of A and D each has, and which tiles. The list of them
 // lies in the device's memory, so each block reads it and counts tiles before its first one.
 // Expects abi.h, epilogue.h, groups_ptx.h, group_args.h.
+//% end
+//% if lists
+// The products of a list, and which tiles each has. The list lies in the workspace, so each block
+// reads it and counts tiles before its first one. Expects abi.h, list_abi.h, groups_ptx.h,
+// group_args.h.
 //% end
 #pragma once
 
@@ -40,13 +46,36 @@ KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group) {
 //% else
 /// Two tables in shared memory, of kMostGroups words and one more.
 struct Groups {
+  //% if lists
+  u32 widths;  // of each product the tiles along its rows
+  u32 tiles;   // before each product, and of all
+  int count;
+  const KilnListEntry* entries;
+  //% else
   u32 ends;   // of each group the row behind its last one, or with masked rows their number
   u32 tiles;  // before each group, and of all
   int count;
+  //% end
 
   static __device__ __forceinline__ Groups at(u32 base, const KilnGpuArgs& args) {
+    //% if lists
+    return {base, base + kMostGroups * 4, int(args.batch), entries_of(args)};
+    //% else
     return {base, base + kMostGroups * 4, int(args.batch)};
+    //% end
   }
+  //% if lists
+  /// By all threads of a block. `tiles` has the tiles along each product's columns until they are
+  /// counted.
+  __device__ __forceinline__ void read(const KilnGpuArgs&, int thread, int threads) const {
+    for (int i = thread; i < count; i += threads) {
+      store_shared_word(widths + i * 4, u32((int(entries[i].n) + kListColumns - 1) / kListColumns));
+      store_shared_word(tiles + i * 4, u32((int(entries[i].m) + kGroupRows - 1) / kGroupRows));
+    }
+  }
+  /// By the lanes of one warp, once those are there.
+  __device__ __forceinline__ void count_tiles(int lane) const {
+  //% else
   /// What the list may not say becomes the nearest that it may. By all threads of a block.
   __device__ __forceinline__ void read(const KilnGpuArgs& args, int thread, int threads) const {
     const int* list = static_cast<const int*>(args.groups);
@@ -56,10 +85,15 @@ struct Groups {
   /// By the lanes of one warp, once the ends are there. A group's rows are tiles of kGroupRows, each
   /// of them `across` tiles.
   __device__ __forceinline__ void count_tiles(int across, int lane) const {
+  //% end
     int before = 0;
     for (int first = 0; first < count; first += 32) {
       const int i = first + lane;
+      //% if lists
+      const int own = i < count ? tiles_before(i) * width(i) : 0;
+      //% else
       const int own = i < count ? (rows(i) + kGroupRows - 1) / kGroupRows * across : 0;
+      //% end
       int sum = own;
       _Pragma("unroll") for (int step = 1; step < 32; step *= 2) {
         const int other = __shfl_sync(0xffffffff, sum, max(0, lane - step));
@@ -70,6 +104,11 @@ struct Groups {
     }
     if (lane == 0) store_shared_word(tiles + count * 4, u32(before));
   }
+  //% if lists
+  __device__ __forceinline__ int width(int product) const {
+    return int(load_shared_word(widths + product * 4));
+  }
+  //% else
   __device__ __forceinline__ int first_row(int group) const {
     //% if masked
     return 0;
@@ -80,6 +119,7 @@ struct Groups {
   __device__ __forceinline__ int rows(int group) const {
     return max(0, int(load_shared_word(ends + group * 4)) - first_row(group));
   }
+  //% end
   __device__ __forceinline__ int tiles_before(int group) const {
     return int(load_shared_word(tiles + group * 4));
   }
@@ -94,9 +134,11 @@ struct Groups {
   }
 };
 
+//% if !lists
 /// Where the results of one group go.
 KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group, i64 first_row, i64 rows) {
   return output_of(args_of_group(args, group, first_row, rows, 0), group);
 }
+//% end
 //% end
 //% end

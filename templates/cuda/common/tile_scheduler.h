@@ -13,6 +13,10 @@
 // Tiles of one group lie behind those of the group before it, so that an empty group has none.
 // Expects groups.h.
 //% end
+//% if lists
+// Products of a list have tiles and k of their own; those of one lie behind those of the one before
+// it, so that an empty product has none. Expects groups.h.
+//% end
 #pragma once
 
 struct Work {
@@ -92,7 +96,15 @@ struct TileScheduler {
     //% else
     const int lefts = of_rows, rights = this->rights;
     //% end
-    //% else
+    //% end
+    //% if lists
+    work.batch = groups.holding(tile);
+    const int at = tile - groups.tiles_before(work.batch);
+    const int rights = groups.width(work.batch);
+    const int lefts =
+        (groups.tiles_before(work.batch + 1) - groups.tiles_before(work.batch)) / rights;
+    //% end
+    //% if !row_groups && !lists
     //% if batched
     const int area = lefts * rights;
     work.batch = tile / area;
@@ -185,6 +197,10 @@ struct TileScheduler {
     // An empty group multiplies one stage of zeros, so that its D is written.
     work.count = max(1, (work.k + kGroupDepth - 1) / kGroupDepth);
     //% end
+    //% end
+    //% if lists
+    // None without k: D is then written from sums of zero.
+    work.count = (int(groups.entries[work.batch].k) + kGroupDepth - 1) / kGroupDepth;
     //% end
     return true;
   }

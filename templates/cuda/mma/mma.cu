@@ -210,7 +210,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   __shared__ Work work;
   //% if groups
   __shared__ u32 tables[2 * kMostGroups + 1];
+  //% if lists
+  __shared__ TileScheduler scheduler;
+  __shared__ bool more;
+  //% else
   __shared__ bool any;
+  //% end
   const Groups groups = Groups::at(shared_address(tables), args);
   //% if overlaps
   // The list may be the work of the grid before.
@@ -224,6 +229,23 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     groups.count_tiles(scheduler_of(args).rights, int(threadIdx.x));
   __syncthreads();
   //% end
+  //% if lists
+  if (threadIdx.x < 32) groups.count_tiles(int(threadIdx.x));
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    scheduler = scheduler_of(args);
+    scheduler.groups = groups;
+    scheduler.tiles = groups.tiles_before(groups.count);
+  }
+  for (;;) {
+    // Also until every warp has stored its sums, which lie where the next copies go.
+    __syncthreads();
+    if (threadIdx.x == 0) more = scheduler.take(work);
+    __syncthreads();
+    if (!more) return;
+    work_on(work, args_of_product(args, work.batch), ring);
+  }
+  //% else
   if (threadIdx.x == 0) {
     TileScheduler scheduler = scheduler_of(args);
     scheduler.groups = groups;
@@ -243,6 +265,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   work_on(work,
           args_of_group(args, work.batch, work.first_row, work.rows, kAlongKA ? args.lda : 1),
           ring);
+  //% end
   //% end
   //% else
   //% if sharing == stream

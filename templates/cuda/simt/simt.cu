@@ -399,6 +399,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
   __syncthreads();
   scheduler.tiles = scheduler.groups.tiles_before(scheduler.groups.count);
   //% end
+  //% if lists
+  if (warp == 0) scheduler.groups.count_tiles(lane);
+  __syncthreads();
+  scheduler.tiles = scheduler.groups.tiles_before(scheduler.groups.count);
+  //% end
   const KilnGpuArgs& whole = args;
   //% end
   Work work;
@@ -406,6 +411,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     //% if row_groups
     const KilnGpuArgs args = args_of_group(whole, work.batch, work.first_row, work.rows,
                                            kAlongKA ? whole.lda : 1);
+    //% end
+    //% if lists
+    const KilnGpuArgs args = args_of_product(whole, work.batch);
     //% end
     //% if k_groups
     const KilnGpuArgs args = args_of_group(whole, work.batch, work.first_k, work.k,

@@ -221,7 +221,8 @@ class HostHarness final : public Harness {
     operands.d = d->data();
     if (gemm.amax_d) operands.amax_d = static_cast<std::byte*>(d->data()) + amax_offset(gemm);
     std::tie(operands.alpha, operands.beta) = uniform_scalars(gemm);
-    return kernel.run(operands);
+    std::vector<ListEntry> list;
+    return kernel.run(inputs->call(operands, list));
   }
 
  private:

@@ -109,9 +109,10 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   v["zeros"] = "0";
   v["groups"] = value_of(grouped(g));
-  v["row_groups"] = value_of(grouped(g) && g.grouping != Grouping::k);
+  v["row_groups"] = value_of(g.grouping == Grouping::rows || g.grouping == Grouping::masked);
   v["k_groups"] = value_of(g.grouping == Grouping::k);
   v["k_group_edges"] = "0";
+  v["lists"] = value_of(g.grouping == Grouping::list);
   v["masked"] = value_of(g.grouping == Grouping::masked);
   v["gather"] = value_of(g.gather != Gather::none);
   v["scatter"] = value_of(g.scatter != Scatter::none);

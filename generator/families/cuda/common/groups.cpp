@@ -12,12 +12,15 @@ int room_for_groups(const Gemm& gemm) {
   return kMostGroups;
 }
 
-void add_groups(Parameters& to, const Gemm& gemm, std::int64_t tile, std::int64_t depth) {
+void add_groups(Parameters& to, const Gemm& gemm, std::int64_t rows, std::int64_t depth,
+                std::int64_t columns) {
   if (!grouped(gemm)) return;
-  if (gemm.grouping == Grouping::k)
+  const bool list = gemm.grouping == Grouping::list;
+  if (list || gemm.grouping == Grouping::k)
     to.constants.push_back(number("kGroupDepth", depth, "k of one stage"));
-  else
-    to.constants.push_back(number("kGroupRows", tile, "rows of A in a tile, of a cluster if any"));
+  if (list) to.constants.push_back(number("kListColumns", columns, "columns of D in a tile"));
+  if (gemm.grouping != Grouping::k)
+    to.constants.push_back(number("kGroupRows", rows, "rows of A in a tile, of a cluster if any"));
   to.constants.push_back(
       number("kMostGroups", room_for_groups(gemm), "room in the tables of groups"));
 }

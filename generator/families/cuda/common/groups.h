@@ -15,8 +15,9 @@ int room_for_groups(const Gemm& gemm);
 /// Bytes of those tables.
 constexpr std::int64_t bytes_of_tables(int room) { return room == 0 ? 0 : (2 * room + 1) * 4; }
 
-/// Constants of the template: `tile` rows of A are a tile, `depth` elements along k a stage, which
-/// groups of k ask for.
-void add_groups(Parameters& to, const Gemm& gemm, std::int64_t tile, std::int64_t depth = 0);
+/// Constants of the template: `rows` of A are a tile, `depth` elements along k a stage, which
+/// groups of k and lists ask for, and `columns` of D a tile, which lists do.
+void add_groups(Parameters& to, const Gemm& gemm, std::int64_t rows, std::int64_t depth = 0,
+                std::int64_t columns = 0);
 
 }  // namespace kiln::cuda

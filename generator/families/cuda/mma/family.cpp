@@ -9,6 +9,7 @@
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/product_list.h"
 #include "generator/problem/spelling.h"
 #include "generator/space/typed_family.h"
 
@@ -20,7 +21,8 @@ using cuda::mma_sizes;
 using cuda::MmaSizes;
 using cuda::TileLines;
 
-constexpr std::array<std::string_view, 27> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 29> kFiles{"cuda/common/abi.h",
+                                                  "cuda/common/list_abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/indices.h",
                                                   "cuda/common/convert_ptx.h",
@@ -46,7 +48,8 @@ constexpr std::array<std::string_view, 27> kFiles{"cuda/common/abi.h",
                                                   "cuda/mma/combine_ptx.h",
                                                   "cuda/mma/combine.h",
                                                   "cuda/mma/mma.cu",
-                                                  "cuda/common/add_rows.cu"};
+                                                  "cuda/common/add_rows.cu",
+                                                  "cuda/common/take_list.cu"};
 
 /// Every derived size depends on these; mma_sizes() has no meaning for other configs.
 bool sizes_known(const CudaMma& c) {
@@ -222,6 +225,7 @@ void visit_stages(const Canonical& p, const DeviceCaps& d, CudaMma c, bool few,
 /// Hopper's own matrix instruction reads these operands as they are and is the faster one.
 bool wgmma_is_better(const Canonical& p, const DeviceCaps& d) {
   const int size = size_of(p.gemm.a.dtype);
+  if (lists_products(p.gemm)) return false;  // it computes none
   const bool readable = size == 2 || (size <= 4 && p.a_k_major && p.b_k_major);
   return d.gpu.sm == 90 && d.gpu.arch_specific &&
          std::min(line_alignment(p.gemm, Operand::a), line_alignment(p.gemm, Operand::b)) >= 16 &&
@@ -322,6 +326,7 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
         [](const Gemm& g) { return g.accumulator == s32 && cuda::only_line_scales(g); },
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
+    .computes_lists = true,
     .indexes_rows = [](const Gemm&) { return true; },
     .row_adder = &cuda::kRowAdder,
     .quantises = [](const Gemm& g) { return g.scale_d == Scale::tensor; },

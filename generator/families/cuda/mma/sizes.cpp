@@ -8,6 +8,7 @@
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 
 #define KILN_DEVICE inline
 #include "templates/cuda/common/banks.h"
@@ -131,6 +132,9 @@ MmaSizes mma_sizes(const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
       tiles_of_rows(g, std::max(1, c.block_m)) * ceil_div(g.columns_of_b(), std::max(1, c.block_n));
   w.stages_of_k = ceil_div(g.k, std::max(1, c.block_k));
   w.grid = w.tiles * c.splits;
+  // Blocks take products' tiles in turn: how many there are a call knows.
+  if (lists_products(g))
+    w.grid = std::min(std::int64_t{w.blocks} * std::max(1, d.compute_units), w.tiles);
   if (c.stream)
     w.grid =
         std::min(std::int64_t{w.blocks} * std::max(1, d.compute_units), w.tiles * w.stages_of_k);

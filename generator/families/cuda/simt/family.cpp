@@ -12,6 +12,7 @@
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::simt {
@@ -22,19 +23,32 @@ using cuda::shares;
 using cuda::simt_sizes;
 using cuda::SimtSizes;
 
-constexpr std::array<std::string_view, 24> kFiles{
-    "cuda/common/abi.h",          "cuda/common/types.h",
-    "cuda/common/indices.h",      "cuda/common/convert_ptx.h",
-    "cuda/common/convert.h",      "cuda/common/amax.h",
-    "cuda/common/epilogue.h",     "cuda/common/swizzle.h",
-    "cuda/common/cp_async_ptx.h", "cuda/common/hopper_ptx.h",
-    "cuda/simt/ring.h",           "cuda/simt/lanes.h",
-    "cuda/common/groups_ptx.h",   "cuda/common/group_args.h",
-    "cuda/common/groups.h",       "cuda/common/tile_scheduler.h",
-    "cuda/common/partials_ptx.h", "cuda/common/partials.h",
-    "cuda/simt/combine_ptx.h",    "cuda/simt/combine.h",
-    "cuda/simt/copy.h",           "cuda/simt/simt.cu",
-    "cuda/simt/fed.cu",           "cuda/common/add_rows.cu"};
+constexpr std::array<std::string_view, 26> kFiles{"cuda/common/abi.h",
+                                                  "cuda/common/list_abi.h",
+                                                  "cuda/common/types.h",
+                                                  "cuda/common/indices.h",
+                                                  "cuda/common/convert_ptx.h",
+                                                  "cuda/common/convert.h",
+                                                  "cuda/common/amax.h",
+                                                  "cuda/common/epilogue.h",
+                                                  "cuda/common/swizzle.h",
+                                                  "cuda/common/cp_async_ptx.h",
+                                                  "cuda/common/hopper_ptx.h",
+                                                  "cuda/simt/ring.h",
+                                                  "cuda/simt/lanes.h",
+                                                  "cuda/common/groups_ptx.h",
+                                                  "cuda/common/group_args.h",
+                                                  "cuda/common/groups.h",
+                                                  "cuda/common/tile_scheduler.h",
+                                                  "cuda/common/partials_ptx.h",
+                                                  "cuda/common/partials.h",
+                                                  "cuda/simt/combine_ptx.h",
+                                                  "cuda/simt/combine.h",
+                                                  "cuda/simt/copy.h",
+                                                  "cuda/simt/simt.cu",
+                                                  "cuda/simt/fed.cu",
+                                                  "cuda/common/add_rows.cu",
+                                                  "cuda/common/take_list.cu"};
 
 int quad_of(const Gemm& g) { return 16 / size_of(g.accumulator); }
 bool is_power_of_two(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>(x)); }
@@ -165,7 +179,9 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
        const double rows = !gathers(p.gemm) ? 0
                            : c.stages == 0  ? c.thread_m
                                             : double(c.block_m) * c.block_k / c.width_a / w.threads;
-       const double wanted = (c.thread_m * c.thread_n + factors) * w.words + copies + rows;
+       // Of a product of a list: its pointers, pitches and sizes.
+       const double list = lists_products(p.gemm) ? 24 : 0;
+       const double wanted = (c.thread_m * c.thread_n + factors) * w.words + copies + rows + list;
        // Addresses, counters and what the compiler reads early: counted in compiled kernels.
        const int others = c.copy != SimtCopy::warps && c.ahead ? 40 : 24;
        const int room = c.copy == SimtCopy::warps
@@ -262,7 +278,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c
     add("kSumRegisters", w.consumer_registers, "of a thread that multiplies");
   }
   add("kStoreWidth", std::gcd(together, run), "elements of D stored at once");
-  cuda::add_groups(out, p.gemm, c.block_m, c.block_k);
+  cuda::add_groups(out, p.gemm, c.block_m, c.block_k, c.block_n);
   add("kGroup", c.group, "rows of tiles in a band of the rasterization");
   if (c.sharing != Sharing::tiles)
     add("kCounterBytes", w.zeroed_bytes, "front of the workspace, counters of tiles");
@@ -404,6 +420,7 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .applies_scales = cuda::only_line_scales,
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
+    .computes_lists = true,
     .indexes_rows = [](const Gemm&) { return true; },
     .row_adder = &cuda::kRowAdder,
     .finds_amax = [](const Gemm&) { return true; }};

@@ -115,11 +115,12 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
     {"groups: sharing=tiles, halves=0, pack_a=0 (where rows of A are by index it or gather=1), "
      "pack_b=0, clip=0, and at most 4096 of them",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
-       return !grouped(p.gemm) ||
-              (c.sharing == Sharing::tiles && !c.halves &&
-               c.pack_a == (gathers(p.gemm) && !c.gather) && !c.pack_b && !c.clip && p.gemm.batch <= cuda::kMostGroups);
+       return !grouped(p.gemm) || (c.sharing == Sharing::tiles && !c.halves &&
+                                   c.pack_a == (gathers(p.gemm) && !c.gather) && !c.pack_b &&
+                                   !c.clip && p.gemm.batch <= cuda::kMostGroups);
      }},
-    {"gather=1 needs rows of A by index, no scales of blocks, and blocks of a cluster that share no "
+    {"gather=1 needs rows of A by index, no scales of blocks, and blocks of a cluster that share "
+     "no "
      "rows of A",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
        return !c.gather || (gathers(p.gemm) && !blocks_along_k(p.gemm.scale_a) &&

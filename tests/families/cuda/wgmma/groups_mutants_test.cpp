@@ -48,14 +48,14 @@ const Base kShortOfK{"groups_short_of_k", "sm_90a",
                      "bf16 T N 128 128 700 groups=4 grouped=k align=16",
                      CudaWgmma{.left = 128, .right = 64, .stages = 4, .warpgroups = 2}, 16};
 
-const Base kGather{"groups_gather", "sm_90a",
-                   "bf16 N T 500 200 104 groups=7 grouped=rows gather=rows rows_of_a=300 align=16",
-                   CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2, .gather = true}};
+const Base kGather{
+    "groups_gather", "sm_90a",
+    "bf16 N T 500 200 104 groups=7 grouped=rows gather=rows rows_of_a=300 align=16",
+    CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2, .gather = true}};
 const Base kGatherSwapped{
     "groups_gather_swapped", "sm_90a",
     "fp16 N T 300 200 200 groups=5 grouped=rows gather=rows rows_of_a=90 align=16",
-    CudaWgmma{
-        .left = 64, .right = 48, .stages = 3, .warpgroups = 1, .swap = true, .gather = true}};
+    CudaWgmma{.left = 64, .right = 48, .stages = 3, .warpgroups = 1, .swap = true, .gather = true}};
 // Groups whose lines run along k begin and end within stages.
 const Base kAlong{
     "groups_along_k", "sm_90a",

@@ -1,0 +1,255 @@
+// Lists of products as problems: their text, what is refused, entries in canonical form, what is
+// drawn for verification, what a call checks of its entries.
+#include "generator/problem/product_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/plan.h"
+#include "generator/problem/extent.h"
+#include "generator/problem/groups.h"
+#include "generator/space/family.h"
+#include "generator/space/space.h"
+#include "kiln/engine.hpp"
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reference_kernel.h"
+#include "support/random_gemm.h"
+#include "support/seed.h"
+#include "tuner/measure/operand_sets.h"
+#include "tuner/verify/data.h"
+#include "tuner/verify/verify.h"
+
+namespace kiln::product_list_test {
+
+using testing::HasSubstr;
+
+std::string refusal(const Gemm& gemm) {
+  const Status status = validate(gemm);
+  return status ? std::string() : status.error().message;
+}
+
+Gemm list_of(Gemm gemm, std::int64_t count) { return gemm.grouped(count, Grouping::list); }
+
+TEST(ProductList, IsWrittenAndReadAsText) {
+  const Gemm g = parse_gemm("bf16 N T 512 4096 64 groups=8 grouped=list align=16").value();
+  EXPECT_EQ(g.grouping, Grouping::list);
+  EXPECT_EQ(text(g), "bf16 N T 512 4096 64 groups=8 grouped=list align=16");
+  EXPECT_EQ(refusal(list_of(Gemm::column_major(5, 6, 7), 2)), "");
+}
+
+TEST(ProductList, RefusesWhatItDoesNotKnow) {
+  const Gemm g = list_of(Gemm::row_major(40, 6, 128, bf16), 3);
+  EXPECT_EQ(refusal(g), "");
+  EXPECT_THAT(refusal(g.with_packed_b()), HasSubstr("grouping = list: b_packed = true"));
+  EXPECT_THAT(refusal(g.with_gate(Gate::silu)), HasSubstr("grouping = list: epilogue.gate = silu"));
+  EXPECT_THAT(refusal(g.with_amax_d()), HasSubstr("grouping = list: amax_d = true"));
+  EXPECT_THAT(refusal(g.grouped(3, Grouping::list, 4)), HasSubstr("expected_rows = 4"));
+  EXPECT_THAT(refusal(g.gathered()), HasSubstr("grouping = list: must be rows"));
+  EXPECT_THAT(
+      refusal(list_of(Gemm::row_major(4, 6, 128, DType::s8).output(fp32).scaled(Scale::line), 2)),
+      HasSubstr("grouping = list: scale_a = line: must be none"));
+  Gemm pitched = g;
+  pitched.b.ld = 50;
+  EXPECT_THAT(refusal(pitched), HasSubstr("ldb = 50: entries of a list have it"));
+  Gemm strided = g;
+  strided.d.batch_stride = 9999;
+  EXPECT_THAT(refusal(strided), HasSubstr("stride_d = 9999: entries of a list"));
+  Gemm many = g;
+  many.n = std::int64_t{1} << 31;
+  EXPECT_THAT(refusal(many), HasSubstr("n = 2147483648: products of a list"));
+}
+
+TEST(ProductList, HasFamiliesOfCpusAndTwoOfNvidia) {
+  const Gemm g = list_of(Gemm::row_major(400, 600, 128, bf16), 3);
+  std::set<std::string> names;
+  for (const char* device : {"avx512", "sm_90a", "sm_80", "gfx942"}) {
+    const auto space = space_for(g, caps_named(device).value());
+    if (!space) continue;  // AMD's families refuse it
+    for (const Config& config : space->legal) names.insert(std::string(family_name(config)));
+  }
+  EXPECT_TRUE(names.contains("host_packed"));
+  EXPECT_TRUE(names.contains("cuda_mma") && names.contains("cuda_simt"));
+  EXPECT_FALSE(names.contains("cuda_wgmma") || names.contains("hip_mfma") ||
+               names.contains("hip_simt") || names.contains("host_small"));
+}
+
+// The list comes to the device in steps of so many entries.
+TEST(ProductList, IsBroughtToTheDeviceInSteps) {
+  const Gemm g = list_of(Gemm::row_major(64, 64, 64), 70);
+  const DeviceCaps device = caps_named("sm_80").value();
+  const Config config{
+      CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
+  const Canonical problem = canonicalise(g);
+  ASSERT_EQ(broken_rule(problem, device, config), "");
+  const GpuLaunch launch = family_of(config, device.vendor).launch(problem, device, config);
+  ASSERT_EQ(launch.steps.size(), 4);
+  EXPECT_EQ(launch.steps[0].first_entry, 0);
+  EXPECT_EQ(launch.steps[2].first_entry, 64);
+  EXPECT_EQ(launch.steps[2].entry, "kiln_take_list");
+  EXPECT_EQ(launch.steps[3].entry, "kiln_gemm");
+  EXPECT_EQ(launch.workspace_bytes, 70 * std::int64_t{sizeof(ListEntry)});
+}
+
+TEST(ProductList, EntriesOfAColumnMajorDAreExchanged) {
+  const Canonical problem = canonicalise(list_of(Gemm::column_major(5, 6, 7), 2));
+  ASSERT_TRUE(problem.swapped);
+  float a = 0, b = 0, d = 0;
+  const ListEntry own =
+      canonical_entry(problem, {.m = 2, .n = 3, .k = 4, .ldb = 9, .a = &a, .b = &b, .d = &d});
+  EXPECT_EQ(own.m, 3);
+  EXPECT_EQ(own.n, 2);
+  EXPECT_EQ(own.a, &b);
+  EXPECT_EQ(own.b, &a);
+  EXPECT_EQ(own.lda, 9);
+  EXPECT_EQ(own.ldb, 2) << "tight columns of a column-major A of two rows";
+  EXPECT_EQ(own.ldd, 2);
+  EXPECT_EQ(canonical_entry(problem, {.m = 1, .n = 1, .d = &d}).a, &d) << "without k";
+}
+
+// Places of all products are as aligned as the problem promises, and lie apart.
+TEST(ProductList, DrawnProductsLieWithinTheirPlaces) {
+  Gemm g = list_of(Gemm::row_major(300, 77, 90, bf16).transpose_a(), 40);
+  g.alignment = 16;
+  bool empty = false, without_k = false, whole = false;
+  for (const Data kind : {Data::exact, Data::uniform}) {
+    std::vector<std::int32_t> numbers(static_cast<std::size_t>(span(g, Operand::groups)));
+    fill(g, Operand::groups, kind, 3, numbers.data());
+    for (std::int64_t i = 0; i < g.batch; ++i) {
+      const ListEntry e = listed(numbers.data(), i);
+      empty |= e.m == 0 || e.n == 0;
+      without_k |= e.k == 0;
+      whole |= e.m == 300;
+      const Gemm one = alone(g, e);
+      EXPECT_EQ(refusal(one), "");
+      for (const Operand which : kMatrices) {
+        EXPECT_LE(span(one, which) + leading_dimension(g, which), batch_stride(g, which));
+        EXPECT_EQ(leading_dimension(one, which) * 2 % 16, 0);
+      }
+      if (kind == Data::uniform) {
+        EXPECT_GE(e.m, 150);
+      }
+    }
+  }
+  EXPECT_TRUE(empty && without_k && whole);
+}
+
+TEST(ProductList, TheReferenceKernelIsRight) {
+  test::RandomGemm random(test::seed_of_run() + 700, 40);
+  int checked = 0, swapped = 0;
+  for (int i = 0; i < 60; ++i) {
+    Gemm gemm = random.next();
+    gemm.b_packed = false;
+    gemm = list_of(gemm, 1 + static_cast<std::int64_t>(random.below(6)));
+    gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
+    if (!validate(gemm)) continue;
+    ++checked;
+    const Canonical problem = canonicalise(gemm);
+    swapped += problem.swapped ? 1 : 0;
+    const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
+      const KilnArgs args = make_args(problem, operands);
+      for (int thread = 0; thread < 2; ++thread) run_reference(problem, args, nullptr, thread, 2);
+      return {};
+    });
+    EXPECT_TRUE(verdict) << text(gemm) << ": " << verdict.error().detail;
+  }
+  EXPECT_GT(checked, 15);
+  EXPECT_GT(swapped, 3);
+}
+
+// What lies between the products is nobody's.
+TEST(ProductList, WritesBetweenProductsAreFound) {
+  const Gemm gemm = list_of(Gemm::row_major(50, 4, 8), 3);
+  const Canonical problem = canonicalise(gemm);
+  const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
+    run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
+    // The line behind the place of the last product.
+    auto* const d = const_cast<float*>(static_cast<const float*>(operands.list[1].d));
+    d[batch_stride(gemm, Operand::d) - 1] = 0;
+    return {};
+  });
+  ASSERT_FALSE(verdict);
+  EXPECT_THAT(verdict.error().detail, HasSubstr("which is no product's, was written"));
+}
+
+TEST(ProductList, OperandSetsHaveEntries) {
+  const Gemm gemm = list_of(Gemm::row_major(50, 4, 8), 3);
+  const OperandSets sets = OperandSets::make(gemm, detect_cpu(1).value(), 3).value();
+  ASSERT_NE(sets[0].list, nullptr);
+  EXPECT_GE(sets[0].list[2].m, 25);
+  EXPECT_EQ(sets[0].list[2].m, sets[sets.count() - 1].list[2].m);
+}
+
+class CallOfAList : public testing::Test {
+ protected:
+  std::string error(const Operands& operands) {
+    const Status ran = run_plan(*bare_plan(gemm_, 1), operands);
+    return ran ? std::string() : ran.error().message;
+  }
+  std::string error() { return error({.list = list_.data()}); }
+
+  Gemm gemm_ = list_of(Gemm::row_major(4, 4, 4).with_bias(Bias::per_column), 3);
+  std::vector<float> a_ = std::vector<float>(32, 1), b_ = std::vector<float>(32, 2),
+                     d_ = std::vector<float>(64, -1);
+  std::vector<float> bias_{1, 2, 3, 4};
+  std::vector<ListEntry> list_{
+      {.m = 2,
+       .n = 3,
+       .k = 4,
+       .a = a_.data(),
+       .b = b_.data(),
+       .d = d_.data(),
+       .bias = bias_.data()},
+      {},
+      {.m = 4, .n = 1, .k = 0, .ldd = 5, .d = d_.data() + 16, .bias = bias_.data() + 3}};
+};
+
+TEST_F(CallOfAList, ComputesEachProduct) {
+  ASSERT_EQ(error(), "");
+  EXPECT_THAT(std::vector(d_.begin(), d_.begin() + 7),
+              testing::ElementsAre(9, 10, 11, 9, 10, 11, -1));
+  EXPECT_THAT(std::vector(d_.begin() + 16, d_.begin() + 22),
+              testing::ElementsAre(4, -1, -1, -1, -1, 4));
+}
+
+TEST_F(CallOfAList, NamesTheEntryTheFieldAndTheValue) {
+  EXPECT_THAT(error({}), HasSubstr("list = null"));
+  list_[2].m = 5;
+  EXPECT_THAT(error(), HasSubstr("list[2].m = 5: must be 0 to 4"));
+  list_[2].m = 4, list_[1].k = -1;
+  EXPECT_THAT(error(), HasSubstr("list[1].k = -1: must be 0 to 4"));
+  list_[1].k = 0, list_[0].ldb = 2;
+  EXPECT_THAT(error(), HasSubstr("list[0].ldb = 2: must be 0 (tight) or at least 3"));
+  list_[0].ldb = 0, list_[0].a = nullptr;
+  EXPECT_THAT(error(), HasSubstr("list[0].a = null"));
+  list_[0].a = d_.data() + 2;
+  EXPECT_THAT(error(), HasSubstr("list[0].a = "));
+  EXPECT_THAT(error(), HasSubstr("overlaps its d"));
+  list_[0].a = a_.data(), list_[2].bias = nullptr;
+  EXPECT_THAT(error(), HasSubstr("list[2].bias = null"));
+  list_[2].bias = bias_.data();
+  EXPECT_EQ(error(), "");
+  EXPECT_THAT(error({.beta = 1, .list = list_.data()}), HasSubstr("list[0].c = null"));
+  list_[0].c = list_[0].d, list_[2].c = list_[2].d;
+  EXPECT_THAT(error({.beta = 1, .list = list_.data()}), HasSubstr("list[2].c = "))
+      << "C in D's place, but of other lines";
+  list_[2].ldc = 5;
+  EXPECT_EQ(error({.beta = 1, .list = list_.data()}), "");
+}
+
+TEST_F(CallOfAList, PromisesAlignmentOfEntries) {
+  gemm_.alignment = 16;
+  alignas(16) float a[32] = {}, b[32] = {}, d[32] = {};
+  ListEntry one{.m = 2, .n = 4, .k = 3, .lda = 4, .a = a, .b = b, .d = d, .bias = bias_.data()};
+  list_ = {one, {}, {}};
+  EXPECT_EQ(error(), "");
+  list_[0].lda = 3;
+  EXPECT_THAT(error(), HasSubstr("list[0].lda = 3: 12 bytes are no multiple of alignment = 16"));
+  list_[0].lda = 4, list_[0].b = b + 1;
+  EXPECT_THAT(error(), HasSubstr("not a multiple of alignment = 16"));
+}
+
+}  // namespace kiln::product_list_test
