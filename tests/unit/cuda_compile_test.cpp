@@ -73,7 +73,7 @@ constexpr Target kTargets[] = {
     {"sm_90a", "bf16 N T 512 4096 4096 groups=32 grouped=list align=16 epilogue=bias_col+gelu",
      "cuda_mma"},
     {"sm_75", "fp16 T N 300 200 100 groups=5 grouped=list order=column", "cuda_mma"},
-    {"sm_80", "fp32 N N 300 200 100 groups=300 grouped=list", "cuda_simt"},
+    {"sm_80", "fp32 N T 512 512 256 groups=300 grouped=list align=16", "cuda_simt"},
     {"sm_90a", "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16", "cuda_wgmma"},
     {"sm_90a", "fp16 T N 2048 7168 8192 groups=256 grouped=k out=fp32 epilogue=residual align=16",
      "cuda_wgmma"},

@@ -179,7 +179,7 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
        const double rows = !gathers(p.gemm) ? 0
                            : c.stages == 0  ? c.thread_m
                                             : double(c.block_m) * c.block_k / c.width_a / w.threads;
-       // Of a product of a list: its pointers, pitches and sizes.
+       // A product of a list has pointers, pitches and sizes of its own.
        const double list = lists_products(p.gemm) ? 24 : 0;
        const double wanted = (c.thread_m * c.thread_n + factors) * w.words + copies + rows + list;
        // Addresses, counters and what the compiler reads early: counted in compiled kernels.
