@@ -340,6 +340,13 @@ const Case kCases[] = {
      "promote=1",
      "cuda/common/abi.h cuda/common/indices.h cuda/common/group_args.h cuda/wgmma/pack.cu "
      "cuda/wgmma/scales.h cuda/wgmma/store.h"},
+    {"cuda_wgmma_gathered_rows", "sm_90a", 132,
+     "bf16 N T 32768 4096 7168 groups=32 grouped=rows rows_of_a=4096 align=16 gather=rows",
+     "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0 gather=1",
+     "cuda/wgmma/gather_ptx.h cuda/wgmma/copy.h cuda/wgmma/gather.h cuda/wgmma/wgmma.cu "
+     "cuda/wgmma/kernel.cu"},
     {"cuda_wgmma_added_rows", "sm_90a", 132,
      "bf16 N T 32768 7168 2048 groups=32 grouped=rows rows_of_d=4096 align=16 scatter=weighted",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "

@@ -1,4 +1,3 @@
-//% if cp_async
 // Copies from memory straight into shared memory, without registers (sm_80 and up). A copy brings
 // `valid` bytes and fills the rest with zeros; with none it reads nothing. Expects types.h.
 #pragma once
@@ -23,10 +22,9 @@ template <int Pending>
 KILN_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
-//% if copy == warps || gather_copies
+//% if copy == warps
 /// Arrives at a barrier in shared memory once all copies of this thread have come.
 KILN_DEVICE void cp_async_arrive(u32 barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
-//% end
 //% end

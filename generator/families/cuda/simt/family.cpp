@@ -235,8 +235,6 @@ void add_values(Parameters& out, const Canonical& p, const CudaSimt& c) {
   out.values["staged"] = value_of(staged(p, c));
   out.values["stages"] = c.stages == 0 ? "none" : std::to_string(c.stages);
   out.values["copy"] = name_of(c.copy);
-  out.values["cp_async"] = "1";
-  out.values["gather_copies"] = "0";
   out.values["lines"] = name_of(c.lines);
   cuda::add_tile_scheduler(out.values, p.gemm, c.sharing);
   out.values["ahead"] = value_of(c.ahead);

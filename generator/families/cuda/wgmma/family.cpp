@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 45> kFiles{
     "cuda/common/partials_ptx.h", "cuda/common/partials.h",
     "cuda/wgmma/tile.h",          "cuda/wgmma/ring.h",
     "cuda/wgmma/tma_scales.h",    "cuda/wgmma/copy.h",
-    "cuda/common/cp_async_ptx.h", "cuda/wgmma/gather.h",
+    "cuda/wgmma/gather_ptx.h",    "cuda/wgmma/gather.h",
     "cuda/wgmma/consumer.h",      "cuda/wgmma/edges.h",
     "cuda/wgmma/scales_ptx.h",    "cuda/wgmma/scales.h",
     "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",

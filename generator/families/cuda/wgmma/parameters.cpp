@@ -143,8 +143,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   v["alternate"] = value_of(c.alternate);
   v["scales_at_once"] = value_of(w.scales_at_once);
   v["tma_scales"] = value_of(c.tma_scales);
-  v["gather_copies"] = v["cp_async"] = value_of(c.gather);
-  v["copy"] = "0";
+  v["gather_copies"] = value_of(c.gather);
   v["weights"] = "0";
   v["left_registers"] = value_of(w.left_registers);
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));

@@ -79,8 +79,9 @@ std::int64_t copied_scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
 }
 
 /// With split-K, stream-K or groups of k the producer thread has more to compute; so have lanes
-/// that bring rows by index, or the scales of both factors of a gate. Where D has none, tiles from
-/// 256 x 96 on spill 32 bytes: those kernels were timed and stored as they are.
+/// that bring rows by index, of which they keep eleven in a tile of 128, or the scales of both
+/// factors of a gate. Where D has none, tiles from 256 x 96 on spill 32 bytes: those kernels were
+/// timed and stored as they are.
 WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c) {
   const bool cut = c.sharing != Sharing::tiles || g.grouping == Grouping::k || c.gather ||
                    (gated(g) && g.scale_d != Scale::none && g.scale_a != Scale::none);
@@ -88,6 +89,7 @@ WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c) {
     case 1:
       return {255, 240, 56};
     case 2:
+      if (c.gather) return {168, 216, 72};
       return cut ? WgmmaRegisters{168, 224, 56} : WgmmaRegisters{168, 232, 40};
     default:
       return cut ? WgmmaRegisters{128, 152, 56} : WgmmaRegisters{128, 160, 32};
