@@ -119,11 +119,12 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
                                    c.pack_a == (gathers(p.gemm) && !c.gather) && !c.pack_b &&
                                    !c.clip && p.gemm.batch <= cuda::kMostGroups);
      }},
-    {"gather=1 needs rows of A by index, no scales of blocks, and blocks of a cluster that share "
-     "no "
-     "rows of A",
+    {"gather=1 needs rows of A by index, no scales of blocks, tiles of at most 128 rows of A (96 "
+     "with warpgroups=3), and blocks of a cluster that share none",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+       // The lanes that bring rows keep their numbers in registers.
        return !c.gather || (gathers(p.gemm) && !blocks_along_k(p.gemm.scale_a) &&
+                            (c.swap ? c.right : c.left) <= (c.warpgroups == 3 ? 96 : 128) &&
                             (c.swap ? c.cluster_left : c.cluster_right) == 1);
      }},
     {"groups of k: both A and B are k-major, or neither is",
