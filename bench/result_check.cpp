@@ -77,10 +77,10 @@ std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const v
   return std::nullopt;
 }
 
-/// Whether the magnitude is less than what one product's D holds; `holds` becomes true where an
-/// element is as large.
-std::optional<std::string> larger(const Gemm& g, const Operands& o, const void* d, float amax,
-                                  bool& holds) {
+/// What one product's D holds that is larger than the magnitude, as a sentence; `holds` becomes
+/// true where an element is as large.
+std::optional<std::string> larger_than(float amax, const Gemm& g, const Operands& o, const void* d,
+                                       bool& holds) {
   for (std::int64_t t = 0; t < g.batch; ++t) {
     StoredAmax all;
     for (std::int64_t i = 0; i < g.m; ++i)
@@ -106,15 +106,14 @@ void poison_d(const Gemm& gemm, const Operands& operands) {
 }
 
 ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed)
-    : gemm_(gemm) {
+    : gemm_(gemm), amax_d_(operands.amax_d) {
   Random random(seed, 0x62656e6368);
-  const bool by_group = grouped(gemm) && !indexed(gemm);
   const std::vector<ProductPart> products_of_d =
-      by_group ? parts_of(gemm, operands.groups) : std::vector<ProductPart>{{gemm, 0, {}}};
+      by_group() ? parts_of(gemm, operands.groups) : std::vector<ProductPart>{{gemm, 0, {}}};
   const auto share = static_cast<double>(products_of_d.size());
   for (const ProductPart& product : products_of_d) {
     Part part{product, operands, {}};
-    if (by_group) move_to_group(gemm, part.operands, product.group, product.segment);
+    if (by_group()) move_to_group(gemm, part.operands, product.group, product.segment);
     const Gemm& g = product.gemm;
     const auto expect_along = [&](Lines::Along along, std::int64_t batch, std::int64_t count,
                                   std::int64_t length) {
@@ -131,25 +130,25 @@ ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64
   }
 }
 
+bool ResultCheck::by_group() const { return grouped(gemm_) && !indexed(gemm_); }
+
 const void* ResultCheck::d_of(const Part& part, const void* d) const {
   Operands written;
   written.d = const_cast<void*>(d);
-  if (grouped(gemm_) && !indexed(gemm_))
-    move_to_group(gemm_, written, part.product.group, part.product.segment);
+  if (by_group()) move_to_group(gemm_, written, part.product.group, part.product.segment);
   return written.d;
 }
 
 /// D's largest magnitude, by what is expected of the sampled lines and by all that D holds.
 std::optional<std::string> ResultCheck::wrong_amax(const void* d,
                                                    const ExpectedAmax& expected) const {
-  const void* const written = parts_.front().operands.amax_d;
-  if (is_poison(fp32, written, 0)) return "amax_d was never written";
-  const auto amax = static_cast<float>(load_element(fp32, written, 0));
+  if (is_poison(fp32, amax_d_, 0)) return "amax_d was never written";
+  const auto amax = static_cast<float>(load_element(fp32, amax_d_, 0));
   if (!expected.accepts(amax, /*whole=*/false))
     return fmt::format("amax_d is {}, expected from a sample: {}", amax, expected.text());
   bool holds = amax == 0;
   for (const Part& part : parts_)
-    if (auto fault = larger(part.product.gemm, part.operands, d_of(part, d), amax, holds))
+    if (auto fault = larger_than(amax, part.product.gemm, part.operands, d_of(part, d), holds))
       return fault;
   if (!holds) return fmt::format("amax_d is {}, no element of D is as large", amax);
   return std::nullopt;

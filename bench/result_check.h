@@ -39,11 +39,13 @@ class ResultCheck {
     Operands operands;
     std::vector<Products> expected;
   };
+  bool by_group() const;
   const void* d_of(const Part& part, const void* d) const;
   std::optional<std::string> wrong_amax(const void* d, const ExpectedAmax& expected) const;
 
   Gemm gemm_;
-  std::vector<Part> parts_;
+  const void* amax_d_;
+  std::vector<Part> parts_;  // none where all groups are empty
 };
 
 }  // namespace kiln

@@ -93,7 +93,7 @@ bool ranges_meet(std::uintptr_t x, std::uintptr_t x_bytes, std::uintptr_t d,
 HostArgs bound_args(const Plan::Impl& plan, const Operands& operands) {
   HostArgs args = plan.args;
   bind_operands(args, operands, plan.problem.swapped);
-  if (operands.list != nullptr) args.groups = operands.list;
+  if (lists_products(plan.gemm)) args.groups = operands.list;
   return args;
 }
 

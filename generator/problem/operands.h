@@ -37,7 +37,7 @@ Args kernel_args(const Canonical& problem, const Operands& operands) {
     args.rows_of_d = rows_of_d(g);
   }
   bind_operands(args, operands, problem.swapped);
-  if (operands.list != nullptr) args.groups = operands.list;
+  if (g.grouping == Grouping::list) args.groups = operands.list;
   return args;
 }
 

@@ -1,6 +1,5 @@
 // The products of a list (Grouping::list): what a problem with one may be, its entries in canonical
-// form. Sizes drawn for a list are kept as numbers (the operand
-// `groups`), without addresses. Pure.
+// form. Sizes drawn for a list are kept as numbers (the operand `groups`), without addresses. Pure.
 #pragma once
 
 #include <cstdint>

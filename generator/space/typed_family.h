@@ -83,8 +83,7 @@ struct TypedFamily {
 /// The problem that a family sees: a CPU's kernels are called for one group after the other, each
 /// taken to have an equal share of the rows, or half of those that it may have. Of groups of k each
 /// is taken to have all of it, since rules depend on how long k is, and a product of a list is the
-/// largest. Where rows are added a GPU's
-/// family sees the product alone.
+/// largest. Where rows are added a GPU's family sees the product alone.
 template <const auto& kRow, typename F>
 decltype(auto) as_seen(const Canonical& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu) {

@@ -172,7 +172,7 @@ Status EmulatedKernel::call(const Canonical& problem, const Operands& operands,
                             std::uint64_t seed) const {
   KilnGpuArgs args = gpu::gpu_args(problem, operands);
   std::vector<ListEntry> list;
-  if (operands.list != nullptr) {
+  if (lists_products(problem.gemm)) {
     canonical_entries(problem, operands.list, list);
     args.groups = list.data();
   }

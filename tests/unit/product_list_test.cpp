@@ -240,6 +240,16 @@ TEST_F(CallOfAList, NamesTheEntryTheFieldAndTheValue) {
   EXPECT_EQ(error({.beta = 1, .list = list_.data()}), "");
 }
 
+TEST_F(CallOfAList, OtherProblemsDoNotLookAtIt) {
+  gemm_ = Gemm::row_major(4, 2, 4).grouped(2, Grouping::rows);
+  const std::int32_t ends[] = {1, 4};
+  const Operands operands{
+      .a = a_.data(), .b = b_.data(), .d = d_.data(), .groups = ends, .list = list_.data()};
+  ASSERT_EQ(error(operands), "");
+  EXPECT_THAT(std::vector(d_.begin(), d_.begin() + 9),
+              testing::ElementsAre(8, 8, 8, 8, 8, 8, 8, 8, -1));
+}
+
 TEST_F(CallOfAList, PromisesAlignmentOfEntries) {
   gemm_.alignment = 16;
   alignas(16) float a[32] = {}, b[32] = {}, d[32] = {};

@@ -52,8 +52,8 @@ std::int64_t hostile_count(Random& random, std::int64_t left);
 /// so is an operand that the problem does not have. `data` is batch 0's first element and reaches
 /// as far as span() says. Uniform scales lie between a quarter and 4; those of mx_32 are powers of
 /// two between 2⁻⁶ and 2⁶. Groups are about equal on uniform data; on exact ones some are empty and
-/// most are beside usual tile boundaries. Of a list `groups` alone is filled so:
-/// the others are in pieces (fillings() of drawn_list.h).
+/// most are beside usual tile boundaries. Of a list `groups` alone is filled so: the others are in
+/// pieces (fillings() of drawn_list.h).
 void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* data);
 
 /// Largest whole number that exact data of an operand hold.
