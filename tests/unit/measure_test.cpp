@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "runtime/timer.h"
 #include "tuner/measure/operand_sets.h"
@@ -123,6 +125,25 @@ TEST(Race, InterleavesAndSharesTheWalkThroughTheSets) {
   int changes = 0;
   for (std::size_t i = 1; i < order.size(); ++i) changes += order[i].first != order[i - 1].first;
   EXPECT_GE(changes, 6);
+}
+
+TEST(Race, FollowsEveryOtherContenderEquallyOften) {
+  for (const int contenders : {1, 2, 3, 4, 5, 8, 9}) {
+    const int rounds = contenders % 2 == 0 ? contenders : 2 * contenders;
+    std::map<std::pair<int, int>, int> followed;
+    for (int round = 0; round < rounds; ++round) {
+      std::set<int> seen;
+      for (int place = 0; place < contenders; ++place) {
+        const int who = turn_of(place, round, contenders);
+        EXPECT_TRUE(seen.insert(who).second) << who << " twice in round " << round;
+        if (place > 0) ++followed[{turn_of(place - 1, round, contenders), who}];
+      }
+      EXPECT_EQ(static_cast<int>(seen.size()), contenders);
+    }
+    EXPECT_EQ(static_cast<int>(followed.size()), contenders * (contenders - 1));
+    for (const auto& [pair, times] : followed)
+      EXPECT_EQ(times, rounds / contenders) << pair.first << " before " << pair.second;
+  }
 }
 
 TEST(Race, StopsWhenToldTo) {

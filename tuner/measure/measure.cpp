@@ -102,6 +102,15 @@ int refusals_allowed(int samples) { return 2 * samples + 2; }
 
 }  // namespace
 
+int turn_of(int place, int round, int contenders) {
+  // Williams's design: 0, 1, n-1, 2, n-2, …, each number added to all of them in turn; an odd
+  // number of contenders needs those orders backwards too.
+  const bool backwards = contenders % 2 == 1 && round / contenders % 2 == 1;
+  if (backwards) place = contenders - 1 - place;
+  const int step = place % 2 == 1 ? (place + 1) / 2 : contenders - place / 2;
+  return (step + round) % contenders;
+}
+
 int rotation_sets(std::int64_t set_bytes, const DeviceCaps& device) {
   if (set_bytes <= device.l2_bytes / 4) return 1;
   const std::int64_t cache = std::max(device.l3_bytes, device.l2_bytes);
@@ -189,7 +198,8 @@ std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOpt
     if (round >= options.min_samples && spent >= options.budget_ns) break;
     if (round > refusals_allowed(options.samples)) admission.give_up();
     for (std::size_t i = 0; i < contenders.size(); ++i) {
-      const std::size_t who = (i + static_cast<std::size_t>(round)) % contenders.size();
+      const auto who = static_cast<std::size_t>(
+          turn_of(static_cast<int>(i), round, static_cast<int>(contenders.size())));
       if (lead_in[who]) contenders[who](cursor++, 1);
       const double ns = timed(contenders[who], cursor, samples[who].batch);
       spent += ns;

@@ -104,9 +104,15 @@ class Sampler {
 /// Times one contender.
 Samples measure(const Calls& calls, const MeasureOptions& options);
 
-/// Times contenders interleaved, one sample each a round, in an order that rotates by one each
-/// round; all use the same operand sets in the same order, so no contender finds its operands
-/// cached by another. The gate is asked after every half millisecond of samples. `stop`
+/// Who is timed at `place` of round `round` of a race: in as many rounds as there are contenders
+/// (twice as many, if their number is odd) each follows every other one equally often. What one
+/// leaves in the caches is paid for by the next: a product with streamed stores takes 0.95 ms after
+/// one of oneDNN's and 1.83 ms after another (int8 564×4819×9).
+int turn_of(int place, int round, int contenders);
+
+/// Times contenders interleaved, one sample each a round, in the order that turn_of() says; all use
+/// the same operand sets in the same order, so no contender finds its operands cached by another.
+/// The gate is asked after every half millisecond of samples. `stop`
 /// (optional) sees the samples after each round and may end the race; `budget_ns` is for all
 /// contenders together.
 std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOptions& options,

@@ -87,6 +87,9 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     //% end
     Output out = output_of(args, batch);
     out.partial = {memory.partial, args.n, 0, 0};
+    //% if stream_d
+    out.lines = {memory.lines, pitch_of_lines(args), 0, 0, 0, 0};
+    //% end
     multiply(args, memory, out, work.rows, work.columns, work.ks);
     //% if split_k
     wait_for_all(args.barrier, threads);

@@ -9,7 +9,13 @@
 /// `width` columns of the right one from j0 on.
 static void finish_block(const Acc* sums, const Output& where, i64 i0, i64 j0, i64 height,
                          i64 width, Pass pass) {
+  //% if stream_d
+  Output out = where;  // a copy that stores to D cannot alias
+  out.lines.column = out.lines.begin = j0;
+  out.lines.end = j0 + width;
+  //% else
   const Output out = where;  // a copy that stores to D cannot alias
+  //% end
   const i64 across = (width + kNr - 1) / kNr;
   const auto at = [&](i64 i, i64 j) {
     const i64 block = i / kHeight * across + j / kNr;
@@ -28,9 +34,18 @@ static void finish_block(const Acc* sums, const Output& where, i64 i0, i64 j0, i
     }
   }
   //% else
+  //% if stream_d
+  for (i64 i = 0; i < height; ++i) {
+    out.lines.row = i0 + i;
+    for (i64 j = 0; j < width; j += kLanes)
+      finish<kLanes>(out, load<AccVec>(at(i, j)), i0 + i, j0 + j, int(width - j), pass);
+    write_lines(out, 1, width);
+  }
+  //% else
   for (i64 i = 0; i < height; ++i)
     for (i64 j = 0; j < width; j += kLanes)
       finish<kLanes>(out, load<AccVec>(at(i, j)), i0 + i, j0 + j, int(width - j), pass);
+  //% end
   //% end
 }
 

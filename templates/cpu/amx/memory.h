@@ -9,6 +9,9 @@ struct Memory {
   //% if blocked
   Acc* sums;
   //% end
+  //% if stream_d
+  TypeD* lines;
+  //% end
 };
 constexpr i64 kLine = 64;
 KILN_INLINE i64 right_columns(const KilnArgs& args) {
@@ -91,10 +94,21 @@ KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   //% end
   //% end
 }
+//% if stream_d
+/// A row of a block of D.
+KILN_INLINE i64 pitch_of_lines(const KilnArgs& args) {
+  return line_pitch(smaller(args.division.nc, right_columns(args)));
+}
+//% end
 KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
-  //% if blocked
+  //% if stream_d
+  return bytes_of_left(args) + bytes_of_right(args) + bytes_of_sums(args) +
+         pitch_of_lines(args) * i64(sizeof(TypeD));
+  //% end
+  //% if blocked && !stream_d
   return bytes_of_left(args) + bytes_of_right(args) + bytes_of_sums(args) + bytes_of_partial(args);
-  //% else
+  //% end
+  //% if !blocked
   return bytes_of_left(args) + bytes_of_right(args) + bytes_of_partial(args);
   //% end
 }
@@ -102,8 +116,13 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
   char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
   //% if blocked
   char* sums = base + bytes_of_left(args) + bytes_of_right(args);
+  //% if stream_d
+  return {base, reinterpret_cast<Unit*>(base + bytes_of_left(args)), nullptr,
+          reinterpret_cast<Acc*>(sums), reinterpret_cast<TypeD*>(sums + bytes_of_sums(args))};
+  //% else
   return {base, reinterpret_cast<Unit*>(base + bytes_of_left(args)),
           reinterpret_cast<Acc*>(sums + bytes_of_sums(args)), reinterpret_cast<Acc*>(sums)};
+  //% end
   //% else
   return {base, reinterpret_cast<Unit*>(base + bytes_of_left(args)),
           reinterpret_cast<Acc*>(base + bytes_of_left(args) + bytes_of_right(args))};

@@ -1,5 +1,5 @@
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
-// Expects vector.h, and from the parameters: TypeD.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 #pragma once
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
@@ -35,6 +35,9 @@ struct Output {
   u32* amax;  // bits of the largest magnitude of D
   //% end
   Partial partial;
+  //% if stream_d
+  Lines lines;
+  //% end
   //% if epilogue == call
   int bias_kind, activation;  // as KilnArgs has them
   bool more;                  // a bias, an activation or a residual
@@ -310,17 +313,16 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   //% if gate == sigmoid
   Vec<Real, L> v = sigmoid<L>(first) * second;
   //% end
+  //% if stream_d
+  TypeD* d = out.lines.at(out.d + row * out.ldd + out.lines.column, row, column);
+  //% else
   TypeD* d = out.d + row * out.ldd + column;
+  //% end
   //% if residual
   v += load_real<L>(out.residual + row * out.ldd + column, columns);
   //% end
   //% if amax
   raise_amax<L>(out.amax, v, columns);
-  //% end
-  //% if stream_d
-  using Line = Vec<Raw<TypeD>, L>;
-  if (columns >= L && reinterpret_cast<unsigned long long>(d) % sizeof(Line) == 0)
-    return __builtin_nontemporal_store(from_real<L>(v, TypeD{}), reinterpret_cast<Line*>(d));
   //% end
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }
@@ -329,7 +331,11 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
                         Pass pass) {
+  //% if stream_d
+  TypeD* d = out.lines.at(out.d + row * out.ldd + out.lines.column, row, column);
+  //% else
   TypeD* d = out.d + row * out.ldd + column;
+  //% end
   //% if accumulate == workspace
   if (!pass.first) sum += load_first<L>(out.partial.at(row, column), columns);
   if (!pass.last) return store_first<L>(out.partial.at(row, column), sum, columns);
@@ -388,12 +394,6 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   //% end
   //% if amax
   if (pass.last) raise_amax<L>(out.amax, v, columns);
-  //% end
-  //% if stream_d
-  // D is not read again soon: a store past the caches spares reading its lines first.
-  using Line = Vec<Raw<TypeD>, L>;
-  if (columns >= L && reinterpret_cast<unsigned long long>(d) % sizeof(Line) == 0)
-    return __builtin_nontemporal_store(from_real<L>(v, TypeD{}), reinterpret_cast<Line*>(d));
   //% end
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }

@@ -37,6 +37,9 @@ struct Memory {
   Unit* a;
   Unit* b;
   Acc* partial;
+  //% if stream_d
+  TypeD* lines;
+  //% end
 };
 constexpr i64 kLine = 64;
 KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
@@ -89,11 +92,27 @@ KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   //% end
   //% end
 }
+//% if stream_d
+/// Lines of D that are not whole yet, of a tile.
+constexpr i64 kLinePitch = line_pitch(kNr);
+constexpr i64 kBytesOfLines = kMr * kLinePitch * i64(sizeof(TypeD));
+//% end
 KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
+  //% if stream_d
+  return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args) + kBytesOfLines;
+  //% else
   return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args);
+  //% end
 }
 KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
   char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
+  //% if stream_d
+  char* const partial = base + bytes_of_a(args) + bytes_of_b(args);
+  return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
+          reinterpret_cast<Acc*>(partial),
+          reinterpret_cast<TypeD*>(partial + bytes_of_partial(args))};
+  //% else
   return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
           reinterpret_cast<Acc*>(base + bytes_of_a(args) + bytes_of_b(args))};
+  //% end
 }

@@ -70,6 +70,10 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
   //% if fetch_a && pack_a
   next.a = rows_ahead(args, rows.end, args.division.mc, last_row, k0, k);
   //% end
+  //% if stream_d
+  // Both orders in one loop: the call of a tile is long, and stands here once.
+  const bool inner_columns = args.division.inner_columns != 0;
+  //% end
   auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
     Operand in;
     //% if fetch_a || fetch_b
@@ -114,11 +118,20 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
     in.apart = args.n;
     //% end
     //% end
+    //% if stream_d
+    const i64 width = smaller(kNr, columns.end - j);
+    Output to = out;
+    if (!inner_columns) to.lines.begin = j, to.lines.end = j + width;
+    any_tile(in, k, to, i, j, int(smaller(kMr, rows.end - i)), int(width), pass);
+    //% else
     any_tile(in, k, out, i, j, int(smaller(kMr, rows.end - i)), int(smaller(kNr, columns.end - j)),
              pass);
+    //% end
   };
+  //% if !stream_d
   // Both orders in one loop: the call of a tile is long, and stands here once.
   const bool inner_columns = args.division.inner_columns != 0;
+  //% end
   for (i64 i = rows.begin, j = columns.begin; i < rows.end && j < columns.end;) {
     //% if fetch_a && !pack_a
     // Later tiles of these rows find the next ones in L2.
@@ -153,6 +166,9 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
     //% if accumulate == workspace && !split_k
     out.partial = {memory.partial, smaller(nc, args.n), rows.begin, j};
     //% end
+    //% end
+    //% if stream_d
+    out.lines = {memory.lines, kLinePitch, 0, 0, block_columns.begin, block_columns.end};
     //% end
     for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
       const i64 k = smaller(kc, ks.end - k0);

@@ -20,7 +20,12 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   columns *= 2;  // of op(B)
   //% end
   const Operand in = operands;  // copies that stores to D cannot alias
+  //% if stream_d
+  Output out = where;
+  out.lines.row = row, out.lines.column = column;
+  //% else
   const Output out = where;
+  //% end
   AccVec acc[M][N];
   KILN_UNROLL
   for (int j = 0; j < N; ++j) {
@@ -269,6 +274,9 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     }
   }
   //% end
+  //% end
+  //% if stream_d
+  write_lines(out, kRagged ? rows : M, columns);
   //% end
 }
 

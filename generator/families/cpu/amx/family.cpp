@@ -19,11 +19,11 @@ constexpr int kTileCount = 8;  // tile registers
 // Cycles of a product of two tiles: 16, and what dense data add.
 constexpr double kDotCycles = 17.5;
 
-constexpr std::array<std::string_view, 14> kFiles{
-    "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h", "cpu/common/amax.h",
-    "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/common/pack.h",   "cpu/common/panels.h",
-    "cpu/amx/amx.h",         "cpu/amx/tile.h",     "cpu/amx/copies.h",    "cpu/amx/memory.h",
-    "cpu/amx/blocks.h",      "cpu/amx/amx.cpp"};
+constexpr std::array<std::string_view, 15> kFiles{
+    "cpu/common/abi.h",    "cpu/common/types.h",    "cpu/common/vector.h", "cpu/common/amax.h",
+    "cpu/common/lines.h",  "cpu/common/epilogue.h", "cpu/common/share.h",  "cpu/common/pack.h",
+    "cpu/common/panels.h", "cpu/amx/amx.h",         "cpu/amx/tile.h",      "cpu/amx/copies.h",
+    "cpu/amx/memory.h",    "cpu/amx/blocks.h",      "cpu/amx/amx.cpp"};
 
 struct AmxSizes {
   const DotInstruction& row;

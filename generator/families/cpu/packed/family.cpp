@@ -17,13 +17,13 @@ namespace {
 using host::instruction;
 using host::PackedSizes;
 
-constexpr std::array<std::string_view, 16> kFiles{
-    "cpu/common/abi.h",          "cpu/common/types.h", "cpu/common/vector.h",
-    "cpu/common/small_floats.h", "cpu/common/amax.h",  "cpu/common/epilogue.h",
-    "cpu/common/share.h",        "cpu/common/pack.h",  "cpu/common/panels.h",
-    "cpu/common/decode.h",       "cpu/packed/ahead.h", "cpu/packed/transposed.h",
-    "cpu/packed/operand.h",      "cpu/packed/tile.h",  "cpu/packed/memory.h",
-    "cpu/packed/packed.cpp"};
+constexpr std::array<std::string_view, 17> kFiles{
+    "cpu/common/abi.h",          "cpu/common/types.h",   "cpu/common/vector.h",
+    "cpu/common/small_floats.h", "cpu/common/amax.h",    "cpu/common/lines.h",
+    "cpu/common/epilogue.h",     "cpu/common/share.h",   "cpu/common/pack.h",
+    "cpu/common/panels.h",       "cpu/common/decode.h",  "cpu/packed/ahead.h",
+    "cpu/packed/transposed.h",   "cpu/packed/operand.h", "cpu/packed/tile.h",
+    "cpu/packed/memory.h",       "cpu/packed/packed.cpp"};
 
 PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
   const auto& row = *row_of(p, d, c);
@@ -86,11 +86,10 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return c.parallel != Parallel::batch || p.gemm.batch > 1;
      }},
-    {"stream_d=1 needs kc >= k, no parallel=k, a D as wide as the accumulator, and vectors",
-     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+    {"stream_d=1 needs kc >= k, no parallel=k, and vectors",
+     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return !c.stream_d ||
-              (c.isa != Isa::portable && c.kc >= p.gemm.k && c.parallel != Parallel::k &&
-               size_of(p.gemm.d.dtype) == w.row.acc_bytes);
+              (c.isa != Isa::portable && c.kc >= p.gemm.k && c.parallel != Parallel::k);
      }},
     {"fetch_a and fetch_b are 0 to 8, fetch_a is 0 where an unpacked A is not k-major, fetch_b "
      "where B is packed weights",
