@@ -35,11 +35,13 @@ static void finish_block(const Acc* sums, const Output& where, i64 i0, i64 j0, i
   }
   //% else
   //% if stream_d
-  for (i64 i = 0; i < height; ++i) {
-    out.lines.row = i0 + i;
-    for (i64 j = 0; j < width; j += kLanes)
-      finish<kLanes>(out, load<AccVec>(at(i, j)), i0 + i, j0 + j, int(width - j), pass);
-    write_lines(out, 1, width);
+  for (i64 some = 0; some < height; some += kRowsOfLines) {
+    const i64 end = smaller(some + kRowsOfLines, height);
+    out.lines.row = i0 + some;
+    for (i64 i = some; i < end; ++i)
+      for (i64 j = 0; j < width; j += kLanes)
+        finish<kLanes>(out, load<AccVec>(at(i, j)), i0 + i, j0 + j, int(width - j), pass);
+    write_lines(out, int(end - some), width);
   }
   //% else
   for (i64 i = 0; i < height; ++i)

@@ -95,7 +95,8 @@ KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   //% end
 }
 //% if stream_d
-/// A row of a block of D.
+/// Rows of a block of D that wait together: what a row is read from is not on its way any more.
+constexpr i64 kRowsOfLines = 4;
 KILN_INLINE i64 pitch_of_lines(const KilnArgs& args) {
   return line_pitch(smaller(args.division.nc, right_columns(args)));
 }
@@ -103,7 +104,7 @@ KILN_INLINE i64 pitch_of_lines(const KilnArgs& args) {
 KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
   //% if stream_d
   return bytes_of_left(args) + bytes_of_right(args) + bytes_of_sums(args) +
-         pitch_of_lines(args) * i64(sizeof(TypeD));
+         kRowsOfLines * pitch_of_lines(args) * i64(sizeof(TypeD));
   //% end
   //% if blocked && !stream_d
   return bytes_of_left(args) + bytes_of_right(args) + bytes_of_sums(args) + bytes_of_partial(args);

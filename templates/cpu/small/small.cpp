@@ -3,9 +3,44 @@
 
 constexpr int kNr = kNv * kLanes;
 
+//% if b_k_major
+/// Element k and those that follow it, as many as a vector holds or k has, of N vectors of columns.
+template <int N, int Columns, int Count>
+KILN_INLINE void turn_some(Unit* to, const TypeB* b, int column, int k) {
+  KILN_UNROLL
+  for (int j = 0; j < N; ++j) {
+    UnitVec block[kLanes];
+    KILN_UNROLL
+    for (int r = 0; r < kLanes; ++r) {
+      const int x = j * kLanes + r;
+      block[r] = x < Columns ? load_units<kLanes>(b + (column + x) * kLdb + k, i64(Count))
+                             : UnitVec(Unit(0));
+    }
+    transpose<kLanes>(block);
+    KILN_UNROLL
+    for (int r = 0; r < Count; ++r) store(to + ((k + r) * N + j) * kLanes, block[r]);
+  }
+}
+
+/// Columns of one strip side by side: the order in which its tiles read them.
+template <int N, int Columns>
+KILN_INLINE void turn(Unit* to, const TypeB* b, int column) {
+  constexpr int kWhole = kK / kLanes * kLanes;
+#pragma clang loop unroll(disable)
+  for (int k = 0; k < kWhole; k += kLanes) turn_some<N, Columns, kLanes>(to, b, column, k);
+  if constexpr (kWhole < kK) turn_some<N, Columns, kK - kWhole>(to, b, column, kWhole);
+}
+//% end
+
+//% if b_k_major
+/// M rows by N vectors, of which `Columns` elements exist; `b` holds the columns turned.
+template <int M, int N, int Columns>
+KILN_INLINE void tile(const TypeA* a, const Unit* b, const Output& out, int row, int column) {
+  //% else
 /// M rows by N vectors, of which `Columns` elements exist.
 template <int M, int N, int Columns>
 KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row, int column) {
+  //% end
   AccVec acc[M][N];
   KILN_UNROLL
   for (int i = 0; i < M; ++i) {
@@ -15,9 +50,13 @@ KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row
   auto step = [&](int k) __attribute__((always_inline)) {
     UnitVec right[N];
     KILN_UNROLL
+    //% if b_k_major
+    for (int j = 0; j < N; ++j) right[j] = load<UnitVec>(b + (k * N + j) * kLanes);
+    //% else
     for (int j = 0; j < N; ++j)
       right[j] =
           load_across<kLanes>(b + k * kLdb + column + j * kLanes, kLdb, 1, Columns - j * kLanes);
+    //% end
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
       //% if a_k_major
@@ -53,11 +92,18 @@ KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row
 /// All rows of one strip of columns.
 template <int N, int Columns>
 KILN_INLINE void strip(const TypeA* a, const TypeB* b, const Output& out, int column) {
+  //% if b_k_major
+  alignas(64) Unit turned[kK * N * kLanes];
+  turn<N, Columns>(turned, b, column);
+  const Unit* const right = turned;
+  //% else
+  const TypeB* const right = b;
+  //% end
   //% if whole_rows
-  for (int i = 0; i + kMr <= kM; i += kMr) tile<kMr, N, Columns>(a, b, out, i, column);
+  for (int i = 0; i + kMr <= kM; i += kMr) tile<kMr, N, Columns>(a, right, out, i, column);
   //% end
   //% if tail_rows
-  tile<kTailRows, N, Columns>(a, b, out, kM - kTailRows, column);
+  tile<kTailRows, N, Columns>(a, right, out, kM - kTailRows, column);
   //% end
 }
 

@@ -13,6 +13,8 @@ namespace {
 constexpr double kMostWork = 128.0 * 128 * 128;
 /// Instructions that a body unrolled over all of k may have.
 constexpr double kMostSteps = 8192;
+/// Bytes of a k-major B that are turned at once.
+constexpr double kMostTurned = 32 << 10;
 
 constexpr std::array<std::string_view, 7> kFiles{
     "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h", "cpu/common/amax.h",
@@ -43,14 +45,13 @@ constexpr FirstRule<HostSmall> kFirst[] = {
      }}};
 
 constexpr Rule<HostSmall, SmallSizes> kRules[] = {
-    {"m, n, k are at least 1, m*n*k at most 128^3, B is n-major and not packed, offsets fit 31 "
-     "bits",
+    {"m, n, k are at least 1, m*n*k at most 128^3, B is not packed, offsets fit 31 bits",
      [](const Canonical& p, const DeviceCaps&, const HostSmall&, const SmallSizes&) {
        const Gemm& g = p.gemm;
        // Offsets are worked out in 32 bits.
        const double reach = double(std::max({g.m, g.n, g.k}) + 1) *
                             double(std::max({g.a.ld, g.b.ld, g.c.ld, g.d.ld}));
-       return g.m >= 1 && g.n >= 1 && g.k >= 1 && !p.b_k_major && !g.b_packed &&
+       return g.m >= 1 && g.n >= 1 && g.k >= 1 && !g.b_packed &&
               double(g.m) * double(g.n) * double(g.k) <= kMostWork && reach < 0x1p31;
      }},
     {"bytes is 16, 32 or 64, no more than the isa's vectors have",
@@ -60,6 +61,10 @@ constexpr Rule<HostSmall, SmallSizes> kRules[] = {
     {"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
      [](const Canonical&, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
        return c.mr >= 1 && c.nv >= 1 && c.mr * c.nv + c.nv + 1 <= host::vector_registers(c.isa);
+     }},
+    {"nv vectors of all k of a k-major B are at most 32 KiB",
+     [](const Canonical& p, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
+       return !p.b_k_major || double(p.gemm.k) * c.nv * c.bytes <= kMostTurned;
      }},
     {"unroll is 0 to 64, and mr*nv*unroll at most 8192 (unroll=0: mr*nv*k)",
      [](const Canonical& p, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
@@ -147,8 +152,13 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, cons
   const double step = std::max({dots, loads, 8.0}) / dots;
   const double compute = double(g.m) * vectors * double(g.k) * step / rate.dots_per_ns;
   const double loop = h.unroll == 0 ? 0 : 0.3 * double(g.k) / h.unroll;
-  const double one = compute + row_tiles * column_tiles * (2 + loop + 0.3 * dots);
+  double one = compute + row_tiles * column_tiles * (2 + loop + 0.3 * dots);
+  // A vector is loaded for every column and a block transposed, of which what k lacks is left out.
+  const double used = std::min<double>(double(g.k), w.lanes);
+  const double turned = double(ceil_div(g.k, w.lanes)) * vectors *
+                        (w.lanes + 2 * used * std::log2(double(w.lanes))) / rate.dots_per_ns;
   const bool shared = h.parallel == Parallel::batch;
+  if (p.b_k_major) one += turned;
   return 3 + (shared ? 2000 : 0) + double(g.batch) * one / (shared ? d.compute_units : 1);
 }
 
