@@ -176,6 +176,13 @@ const Case kCases[] = {
      "cpu/common/abi.h cpu/common/amax.h cpu/common/epilogue.h"},
     {"host_small_amax", "avx512", 1, "fp32 N N 11 24 9 amax=1",
      "host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none", "cpu/small/small.cpp"},
+    {"host_small_k_major", "avx512", 1, "fp32 N T 5 24 9",
+     "host_small isa=avx512 bytes=64 mr=5 nv=2 unroll=1 parallel=none", "cpu/small/small.cpp"},
+    {"host_packed_lines", "avx512", 1, "fp16 T T 3716 686 4",
+     "host_packed isa=avx512 mr=14 nv=2 kc=8 mc=3724 nc=704 pack_a=1 pack_b=1 inner=columns "
+     "parallel=none unroll=4 prefetch=0 stream_d=1 fetch_a=0 fetch_b=0",
+     "cpu/common/lines.h cpu/common/epilogue.h cpu/packed/tile.h cpu/packed/memory.h "
+     "cpu/packed/packed.cpp"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
      "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
      "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",

@@ -32,15 +32,15 @@ KILN_INLINE void turn(Unit* to, const TypeB* b, int column) {
 }
 //% end
 
-//% if b_k_major
-/// M rows by N vectors, of which `Columns` elements exist; `b` holds the columns turned.
-template <int M, int N, int Columns>
-KILN_INLINE void tile(const TypeA* a, const Unit* b, const Output& out, int row, int column) {
-  //% else
 /// M rows by N vectors, of which `Columns` elements exist.
 template <int M, int N, int Columns>
-KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row, int column) {
-  //% end
+KILN_INLINE void tile(const TypeA* a,
+                      //% if b_k_major
+                      const Unit* b,  // the strip's columns, turned
+                      //% else
+                      const TypeB* b,
+                      //% end
+                      const Output& out, int row, int column) {
   AccVec acc[M][N];
   KILN_UNROLL
   for (int i = 0; i < M; ++i) {
@@ -91,19 +91,22 @@ KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row
 
 /// All rows of one strip of columns.
 template <int N, int Columns>
-KILN_INLINE void strip(const TypeA* a, const TypeB* b, const Output& out, int column) {
+KILN_INLINE void strip(const TypeA* a,
+                       //% if b_k_major
+                       const TypeB* lines,
+                       //% else
+                       const TypeB* b,
+                       //% end
+                       const Output& out, int column) {
   //% if b_k_major
-  alignas(64) Unit turned[kK * N * kLanes];
-  turn<N, Columns>(turned, b, column);
-  const Unit* const right = turned;
-  //% else
-  const TypeB* const right = b;
+  alignas(64) Unit b[kK * N * kLanes];
+  turn<N, Columns>(b, lines, column);
   //% end
   //% if whole_rows
-  for (int i = 0; i + kMr <= kM; i += kMr) tile<kMr, N, Columns>(a, right, out, i, column);
+  for (int i = 0; i + kMr <= kM; i += kMr) tile<kMr, N, Columns>(a, b, out, i, column);
   //% end
   //% if tail_rows
-  tile<kTailRows, N, Columns>(a, right, out, kM - kTailRows, column);
+  tile<kTailRows, N, Columns>(a, b, out, kM - kTailRows, column);
   //% end
 }
 

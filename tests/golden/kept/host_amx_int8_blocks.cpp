@@ -139,6 +139,7 @@ struct Memory {
   Unit* right;
   Acc* partial;
   Acc* sums;
+  TypeD* lines;
 };
 constexpr i64 kLine = 64;
 KILN_INLINE i64 right_columns(const KilnArgs& args) {
@@ -172,14 +173,20 @@ KILN_INLINE i64 bytes_of_sums(const KilnArgs& args) {
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   return 0;
 }
+/// Rows of a block of D that wait together: what a row is read from is not on its way any more.
+constexpr i64 kRowsOfLines = 4;
+KILN_INLINE i64 pitch_of_lines(const KilnArgs& args) {
+  return line_pitch(smaller(args.division.nc, right_columns(args)));
+}
 KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
-  return bytes_of_left(args) + bytes_of_right(args) + bytes_of_sums(args) + bytes_of_partial(args);
+  return bytes_of_left(args) + bytes_of_right(args) + bytes_of_sums(args) +
+         kRowsOfLines * pitch_of_lines(args) * i64(sizeof(TypeD));
 }
 KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
   char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
   char* sums = base + bytes_of_left(args) + bytes_of_right(args);
-  return {base, reinterpret_cast<Unit*>(base + bytes_of_left(args)),
-          reinterpret_cast<Acc*>(sums + bytes_of_sums(args)), reinterpret_cast<Acc*>(sums)};
+  return {base, reinterpret_cast<Unit*>(base + bytes_of_left(args)), nullptr,
+          reinterpret_cast<Acc*>(sums), reinterpret_cast<TypeD*>(sums + bytes_of_sums(args))};
 }
 
 // ---- cpu/amx/blocks.h ----
@@ -192,16 +199,23 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
 /// `width` columns of the right one from j0 on.
 static void finish_block(const Acc* sums, const Output& where, i64 i0, i64 j0, i64 height,
                          i64 width, Pass pass) {
-  const Output out = where;  // a copy that stores to D cannot alias
+  Output out = where;  // a copy that stores to D cannot alias
+  out.lines.column = out.lines.begin = j0;
+  out.lines.end = j0 + width;
   const i64 across = (width + kNr - 1) / kNr;
   const auto at = [&](i64 i, i64 j) {
     const i64 block = i / kHeight * across + j / kNr;
     const i64 tile = block * kMt * kNt + i % kHeight / kTileRows * kNt + j % kNr / kLanes;
     return sums + tile * kTileSums + i % kTileRows * kLanes;
   };
-  for (i64 i = 0; i < height; ++i)
-    for (i64 j = 0; j < width; j += kLanes)
-      finish<kLanes>(out, load<AccVec>(at(i, j)), i0 + i, j0 + j, int(width - j), pass);
+  for (i64 some = 0; some < height; some += kRowsOfLines) {
+    const i64 end = smaller(some + kRowsOfLines, height);
+    out.lines.row = i0 + some;
+    for (i64 i = some; i < end; ++i)
+      for (i64 j = 0; j < width; j += kLanes)
+        finish<kLanes>(out, load<AccVec>(at(i, j)), i0 + i, j0 + j, int(width - j), pass);
+    write_lines(out, int(end - some), width);
+  }
 }
 
 static void multiply(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,

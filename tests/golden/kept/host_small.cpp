@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 13 24 9
 // config:  host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_f9d2a8ab81d8ebb8.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_db512cafe13ad26e.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -350,7 +350,7 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
 
 // ---- cpu/common/epilogue.h ----
 // From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
-// Expects vector.h, and from the parameters: TypeD.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).
@@ -483,7 +483,9 @@ constexpr int kNr = kNv * kLanes;
 
 /// M rows by N vectors, of which `Columns` elements exist.
 template <int M, int N, int Columns>
-KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row, int column) {
+KILN_INLINE void tile(const TypeA* a,
+                      const TypeB* b,
+                      const Output& out, int row, int column) {
   AccVec acc[M][N];
   KILN_UNROLL
   for (int i = 0; i < M; ++i) {
@@ -521,7 +523,9 @@ KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row
 
 /// All rows of one strip of columns.
 template <int N, int Columns>
-KILN_INLINE void strip(const TypeA* a, const TypeB* b, const Output& out, int column) {
+KILN_INLINE void strip(const TypeA* a,
+                       const TypeB* b,
+                       const Output& out, int column) {
   for (int i = 0; i + kMr <= kM; i += kMr) tile<kMr, N, Columns>(a, b, out, i, column);
   tile<kTailRows, N, Columns>(a, b, out, kM - kTailRows, column);
 }

@@ -30,7 +30,9 @@ constexpr int kNr = kNv * kLanes;
 
 /// M rows by N vectors, of which `Columns` elements exist.
 template <int M, int N, int Columns>
-KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row, int column) {
+KILN_INLINE void tile(const TypeA* a,
+                      const TypeB* b,
+                      const Output& out, int row, int column) {
   AccVec acc[M][N];
   KILN_UNROLL
   for (int i = 0; i < M; ++i) {
@@ -68,7 +70,9 @@ KILN_INLINE void tile(const TypeA* a, const TypeB* b, const Output& out, int row
 
 /// All rows of one strip of columns.
 template <int N, int Columns>
-KILN_INLINE void strip(const TypeA* a, const TypeB* b, const Output& out, int column) {
+KILN_INLINE void strip(const TypeA* a,
+                       const TypeB* b,
+                       const Output& out, int column) {
   for (int i = 0; i + kMr <= kM; i += kMr) tile<kMr, N, Columns>(a, b, out, i, column);
   tile<kTailRows, N, Columns>(a, b, out, kM - kTailRows, column);
 }
