@@ -134,6 +134,7 @@ inline GpuLaunch list_first(const Gemm& gemm, GpuLaunch launch) {
     step.block.x = 128;
     step.first_entry = first;
     if (launch.entry_maps == 0) continue;
+    step.overlaps_previous = true;
     // A warp makes one map.
     step.grid.x = static_cast<unsigned>(kEntriesOfChunk * launch.entry_maps / 4);
     for (int map = 0; map < launch.entry_maps; ++map) step.maps.push_back(map);

@@ -1,7 +1,7 @@
 //% if lists
 //% if list_maps
 // The steps before a list's products. Expects abi.h, list_abi.h, types.h, groups_ptx.h,
-// group_args.h, tensor_map_ptx.h.
+// group_args.h, grid_ptx.h, tensor_map_ptx.h.
 
 /// By a warp: one operand's tensor map of one product. `like` is right but for address, sizes and
 /// pitch; `shared` has room for a map. Where there is no k the map is one element of `operand`.
@@ -12,8 +12,8 @@ KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& li
   __syncwarp();
   if (lane == 0) {
     const i64 length = max(i64(1), AlongK ? k : rows), lines = max(i64(1), AlongK ? rows : k);
-    // A single line's pitch may be no multiple of 16 bytes.
-    const i64 pitch = (lines > 1 ? ld : ceil_div(length, 16) * 16) * i64(sizeof(T));
+    // The pitch of a single line or without k may be no multiple of 16 bytes.
+    const i64 pitch = (lines > 1 && k > 0 ? ld : ceil_div(length, 16) * 16) * i64(sizeof(T));
     tensor_map_set_address(shared, operand);
     tensor_map_set_elements<0>(shared, u32(length));
     tensor_map_set_elements<1>(shared, u32(lines));
@@ -32,6 +32,9 @@ extern "C" __global__ void __launch_bounds__(128)
                    const __grid_constant__ KilnTensorMap map_right,
                    const __grid_constant__ KilnListChunk chunk) {
   __shared__ __align__(128) u32 maps[4][32];
+  // The products of the call before may still be read.
+  wait_for_previous_grid();
+  let_next_grid_start();
   const u64* const from = reinterpret_cast<const u64*>(chunk.entries);
   u64* const to = reinterpret_cast<u64*>(static_cast<KilnListEntry*>(args.workspace) + chunk.first);
   const int words = int(chunk.count) * int(sizeof(KilnListEntry) / sizeof(u64));

@@ -79,13 +79,13 @@ std::int64_t copied_scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
   return c.left * 16 + c.right / w.right.scale_share * 128;
 }
 
-/// With split-K, stream-K or groups of k the producer thread has more to compute; so have lanes
-/// that bring rows by index, of which they keep eleven in a tile of 128, or the scales of both
-/// factors of a gate. Where D has none, tiles from 256 x 96 on spill 32 bytes: those kernels were
-/// timed and stored as they are.
+/// With split-K, stream-K, groups of k or lists the producer thread has more to compute; so have
+/// lanes that bring rows by index, of which they keep eleven in a tile of 128, or the scales of
+/// both factors of a gate. Where D has none, tiles from 256 x 96 on spill 32 bytes: those kernels
+/// were timed and stored as they are.
 WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c) {
-  const bool cut = c.sharing != Sharing::tiles || g.grouping == Grouping::k || c.gather ||
-                   (gated(g) && g.scale_d != Scale::none && g.scale_a != Scale::none);
+  const bool cut = c.sharing != Sharing::tiles || g.grouping == Grouping::k || lists_products(g) ||
+                   c.gather || (gated(g) && g.scale_d != Scale::none && g.scale_a != Scale::none);
   switch (c.warpgroups) {
     case 1:
       return {255, 240, 56};
