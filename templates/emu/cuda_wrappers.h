@@ -132,6 +132,7 @@ KILN_DEVICE u16 load_shared_half(u32 from) {
   return x;
 }
 KILN_DEVICE void store_shared_word(u32 to, u32 value) { kiln_emu_ops->shared_store(to, &value, 4); }
+KILN_DEVICE void prefetch_line(const void*) {}
 KILN_DEVICE void store_shared_pair(u32 to, u32 low, u32 high) {
   const u32 pair[] = {low, high};
   kiln_emu_ops->shared_store(to, pair, 8);

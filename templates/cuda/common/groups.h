@@ -84,9 +84,7 @@ struct Groups {
       store_shared_word(widths + i * 4, u32((int(entries[i].n) + kListColumns - 1) / kListColumns));
       store_shared_word(tiles + i * 4, u32((int(entries[i].m) + kGroupRows - 1) / kGroupRows));
       //% if list_maps
-      // A product without k multiplies one stage of zeros, so that its D is written.
-      store_shared_word(stages + i * 4,
-                        u32(max(1, (int(entries[i].k) + kGroupDepth - 1) / kGroupDepth)));
+      store_shared_word(stages + i * 4, u32((int(entries[i].k) + kGroupDepth - 1) / kGroupDepth));
       //% end
     }
   }

@@ -205,7 +205,8 @@ struct TileScheduler {
     //% end
     //% end
     //% if list_maps
-    work.count = groups.stages_of(work.batch);
+    // A product without k multiplies one stage of zeros, so that its D is written.
+    work.count = max(1, groups.stages_of(work.batch));
     //% end
     //% if lists && !list_maps
     // None without k: D is then written from sums of zero.

@@ -136,14 +136,17 @@ struct ProductMaps {
   int place;  // along the maps' third dimension, which is 1 long: beyond it lie zeros
 
   /// Both maps were made for this call, where those of the call before lay.
-  __device__ __forceinline__ void turn_to(const KilnGpuArgs& args, int next) {
+  __device__ __forceinline__ void turn_to(const KilnGpuArgs& args, const Groups& groups, int next) {
     if (next == product) return;
     product = next;
     left = maps_of(args, next);
     right = left + 1;
     tensor_map_acquire(left);
     tensor_map_acquire(right);
-    place = entries_of(args)[next].k == 0 ? 1 : 0;
+    place = groups.stages_of(next) == 0 ? 1 : 0;
+    // Whoever stores the product's D reads the entry, which lies in two lines at most.
+    prefetch_line(entries_of(args) + next);
+    prefetch_line(&entries_of(args)[next].residual);
   }
 };
 
@@ -208,7 +211,7 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
     //% end
     //% end
     //% if lists
-    maps.turn_to(args, work.batch);
+    maps.turn_to(args, scheduler.groups, work.batch);
     //% end
     //% if groups && masked
     const int batch_of_a = work.batch;

@@ -159,9 +159,7 @@ struct Groups {
     for (int i = thread; i < count; i += threads) {
       store_shared_word(widths + i * 4, u32((int(entries[i].n) + kListColumns - 1) / kListColumns));
       store_shared_word(tiles + i * 4, u32((int(entries[i].m) + kGroupRows - 1) / kGroupRows));
-      // A product without k multiplies one stage of zeros, so that its D is written.
-      store_shared_word(stages + i * 4,
-                        u32(max(1, (int(entries[i].k) + kGroupDepth - 1) / kGroupDepth)));
+      store_shared_word(stages + i * 4, u32((int(entries[i].k) + kGroupDepth - 1) / kGroupDepth));
     }
   }
   /// By the lanes of one warp, once those are there.
@@ -261,7 +259,8 @@ struct TileScheduler {
     work.count = stages;
     next += clusters;
     place(work, tile);
-    work.count = groups.stages_of(work.batch);
+    // A product without k multiplies one stage of zeros, so that its D is written.
+    work.count = max(1, groups.stages_of(work.batch));
     return true;
   }
 };
@@ -311,14 +310,17 @@ struct ProductMaps {
   int place;  // along the maps' third dimension, which is 1 long: beyond it lie zeros
 
   /// Both maps were made for this call, where those of the call before lay.
-  __device__ __forceinline__ void turn_to(const KilnGpuArgs& args, int next) {
+  __device__ __forceinline__ void turn_to(const KilnGpuArgs& args, const Groups& groups, int next) {
     if (next == product) return;
     product = next;
     left = maps_of(args, next);
     right = left + 1;
     tensor_map_acquire(left);
     tensor_map_acquire(right);
-    place = entries_of(args)[next].k == 0 ? 1 : 0;
+    place = groups.stages_of(next) == 0 ? 1 : 0;
+    // Whoever stores the product's D reads the entry, which lies in two lines at most.
+    prefetch_line(entries_of(args) + next);
+    prefetch_line(&entries_of(args)[next].residual);
   }
 };
 
@@ -336,7 +338,7 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   wait_for_previous_grid();
   let_next_grid_start();
   for (; more; more = scheduler.take(work)) {
-    maps.turn_to(args, work.batch);
+    maps.turn_to(args, scheduler.groups, work.batch);
     for (int i = 0; i < work.count; ++i) {
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;
