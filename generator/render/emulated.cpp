@@ -90,9 +90,11 @@ std::string entries(const GpuLaunch& launch) {
     if (seen) continue;
     std::string maps;
     for (std::size_t m = 0; m < step.maps.size(); ++m) maps += fmt::format(", *maps[{}]", m);
-    // In the place of maps.
+    // Behind the maps, in the place of one.
     if (step.first_entry >= 0)
-      maps = ", *reinterpret_cast<const KilnListChunk*>(reinterpret_cast<const void*>(maps[0]))";
+      maps += fmt::format(
+          ", *reinterpret_cast<const KilnListChunk*>(reinterpret_cast<const void*>(maps[{}]))",
+          step.maps.size());
     out += fmt::format(
         "extern \"C\" __attribute__((visibility(\"default\"))) void kiln_emu_{}(const "
         "KilnGpuArgs* args, const KilnTensorMap* const* maps) {{\n  (void)maps;\n  "

@@ -61,7 +61,8 @@ struct TensorMapSpec {
 /// Entries of a list that fit the parameters of one launch.
 inline constexpr std::int64_t kEntriesOfChunk = 32;
 
-/// One launch. Its parameters are the KilnGpuArgs, then the maps that `maps` names, in that order.
+/// One launch. Its parameters are the KilnGpuArgs, then the maps that `maps` names, in that order,
+/// then entries of a list.
 struct GpuStep {
   std::string entry = "kiln_gemm";  // an extern "C" name in the module
   Dim3 grid, block;
@@ -71,8 +72,8 @@ struct GpuStep {
   /// (programmatic stream serialisation): its kernel must wait by griddepcontrol.wait.
   bool overlaps_previous = false;
   std::vector<int> maps;  // indices into GpuLaunch::maps
-  /// Of a list's entries the first one that the step is given by value, behind the arguments, with
-  /// the next ones up to kEntriesOfChunk in all; negative: it is given none.
+  /// Of a list's entries the first one that the step is given by value, with the next ones up to
+  /// kEntriesOfChunk in all; negative: it is given none.
   std::int64_t first_entry = -1;
   auto operator<=>(const GpuStep&) const = default;
 };
@@ -88,6 +89,10 @@ struct GpuLaunch {
   /// Where in the workspace D is for all steps, whose last one adds its rows to those of the call's
   /// D; 0: steps write that.
   std::int64_t product_at = 0;
+  /// Of `maps` the first so many are made anew for each entry of a list, with its addresses, sizes
+  /// and pitches, by the steps that are given entries: they lie in the workspace, behind all
+  /// entries.
+  int entry_maps = 0;
   auto operator<=>(const GpuLaunch&) const = default;
 };
 

@@ -133,9 +133,18 @@ inline GpuLaunch list_first(const Gemm& gemm, GpuLaunch launch) {
     step.entry = "kiln_take_list";
     step.block.x = 128;
     step.first_entry = first;
+    if (launch.entry_maps == 0) continue;
+    step.overlaps_previous = true;
+    // A warp makes one map.
+    step.grid.x = static_cast<unsigned>(kEntriesOfChunk * launch.entry_maps / 4);
+    for (int map = 0; map < launch.entry_maps; ++map) step.maps.push_back(map);
   }
   launch.steps.insert(launch.steps.begin(), steps.begin(), steps.end());
   launch.workspace_bytes = gemm.batch * static_cast<std::int64_t>(sizeof(ListEntry));
+  constexpr std::int64_t kMapBytes = 128;
+  if (launch.entry_maps > 0)
+    launch.workspace_bytes = (launch.workspace_bytes + kMapBytes - 1) / kMapBytes * kMapBytes +
+                             gemm.batch * launch.entry_maps * kMapBytes;
   return launch;
 }
 

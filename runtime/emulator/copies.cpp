@@ -55,12 +55,12 @@ struct Box {
       const auto i = static_cast<std::size_t>(d);
       const std::int64_t c = at[i] + row % static_cast<int>(s.box[i]);
       row /= static_cast<int>(s.box[i]);
-      inside = inside && c >= 0 && c < static_cast<std::int64_t>(s.dims[i]);
-      from += c * static_cast<std::int64_t>(s.strides[i - 1]);
+      inside = inside && c >= 0 && c < static_cast<std::int64_t>(map.dims[i]);
+      from += c * static_cast<std::int64_t>(map.strides[i - 1]);
     }
     const std::int64_t first = std::max<std::int64_t>(0, -std::int64_t{at[0]});
     const std::int64_t end =
-        std::min<std::int64_t>(s.box[0], static_cast<std::int64_t>(s.dims[0]) - at[0]);
+        std::min<std::int64_t>(s.box[0], static_cast<std::int64_t>(map.dims[0]) - at[0]);
     if (!inside || end <= first) return {nullptr, 0, 0};
     return {from + std::int64_t{at[0]} * element(), static_cast<int>(first) * element(),
             static_cast<int>(end - first) * element()};
@@ -69,8 +69,7 @@ struct Box {
 
 Box box_of(Machine& m, const void* map, const int* at, int rank, std::uint32_t shared) {
   Box box;
-  std::memcpy(&box.map, map, sizeof(box.map));
-  if (box.map.magic != EmulatedMap::kMagic) m.refuse("a copy whose descriptor is not a tensor map");
+  box.map = map_at(m, map);
   const TensorMapSpec& s = *box.map.spec;
   if (s.rank != rank) m.refuse(fmt::format("a copy of {} dimensions by a map of {}", rank, s.rank));
   for (int d = 0; d < rank; ++d) box.at[static_cast<std::size_t>(d)] = at[d];

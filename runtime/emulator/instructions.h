@@ -2,6 +2,9 @@
 // lane through the table that a kernel's image is given. Knows no files and no threads.
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 #include "runtime/emulator/machine.h"
 
 namespace kiln::emu {
@@ -12,9 +15,13 @@ const KilnEmuOps& instructions();
 /// A tensor map as the emulator fills it into a KilnTensorMap.
 struct EmulatedMap {
   static constexpr std::uint64_t kMagic = 0x70616d2d6e6c696b;
+  /// Of one that a kernel has made: lanes must acquire it.
+  static constexpr std::uint64_t kMade = kMagic + 1;
   std::uint64_t magic;
-  unsigned char* base;  // of the map's first element
-  const TensorMapSpec* spec;
+  unsigned char* base;        // of the map's first element
+  const TensorMapSpec* spec;  // what is not replaced
+  std::array<std::uint64_t, TensorMapSpec::kMaxRank> dims;
+  std::array<std::uint64_t, TensorMapSpec::kMaxRank - 1> strides;
 };
 static_assert(sizeof(EmulatedMap) <= sizeof(KilnTensorMap));
 
@@ -26,6 +33,11 @@ void copies_arrived(Machine& m, const Lane& lane, std::uint32_t barrier);
 void bytes_arrived(Machine& m, Block& block, std::uint32_t place, std::int64_t bytes);
 /// copies.cpp
 void add_copies(KilnEmuOps& to);
+/// tensor_maps.cpp
+void add_tensor_maps(KilnEmuOps& to);
+/// The map that a copy of the running lane goes by. Refuses what is none, and one that a kernel has
+/// made and this lane has not acquired.
+EmulatedMap map_at(Machine& m, const void* map);
 /// shared.cpp
 void add_shared(KilnEmuOps& to);
 /// products.cpp

@@ -109,7 +109,7 @@ Result<std::vector<KilnTensorMap>> EmulatedKernel::Impl::maps(const KilnGpuArgs&
     if (reinterpret_cast<std::uintptr_t>(base) % 16 != 0)
       return fail(ErrorCode::device, fmt::format("tensor map {}: address {} is not 16-byte aligned",
                                                  i, static_cast<void*>(base)));
-    const EmulatedMap map{EmulatedMap::kMagic, base, &spec};
+    const EmulatedMap map{EmulatedMap::kMagic, base, &spec, spec.dims, spec.strides};
     std::memcpy(&out[i], &map, sizeof(map));
   }
   return out;

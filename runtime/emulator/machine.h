@@ -109,6 +109,7 @@ struct Lane {
   bool done = false;
   bool saw_previous_grid = false;
   CopyQueue bulk, copies;
+  std::vector<const void*> acquired_maps;
   std::vector<int> copiers;  // lanes for whose copies it has waited at an mbarrier
   std::vector<std::shared_ptr<Copy>> on_their_way;
   std::vector<std::shared_ptr<CopyQueue::Group>> loads;  // AMD's, oldest first

@@ -329,6 +329,7 @@ const KilnEmuOps& instructions() {
     KilnEmuOps all{};
     add_barriers(all);
     add_copies(all);
+    add_tensor_maps(all);
     add_shared(all);
     add_products(all);
     add_mma(all);

@@ -169,7 +169,7 @@ Status GpuKernel::encode(const KilnGpuArgs& args, std::span<KilnTensorMap> maps)
 Status GpuKernel::enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap> maps,
                           Stream stream) const {
   const Driver& d = device()->driver();
-  std::array<void*, kMostMaps + 1> parameters{const_cast<KilnGpuArgs*>(&args)};
+  std::array<void*, kMostMaps + 2> parameters{const_cast<KilnGpuArgs*>(&args)};
   KilnGpuArgs own;
   if (launch_.product_at != 0) {
     own = step_args(launch_, args);
@@ -181,7 +181,7 @@ Status GpuKernel::enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap
     KilnListChunk chunk;
     if (step.first_entry >= 0) {
       read_chunk(args, step.first_entry, chunk);
-      parameters[1] = &chunk;
+      parameters[step.maps.size() + 1] = &chunk;
     }
     LaunchConfig config = step.config;
     config.stream = stream;

@@ -43,6 +43,8 @@ struct KilnEmuMma {
   unsigned a_bytes, b_bytes, sum_bytes;
 };
 
+enum KilnEmuMapField { kKilnEmuMapAddress, kKilnEmuMapElements, kKilnEmuMapStride };
+
 enum KilnEmuFloat { kKilnEmuHalf, kKilnEmuBfloat, kKilnEmuE4m3, kKilnEmuE5m2 };
 
 struct KilnEmuOps {
@@ -70,6 +72,13 @@ struct KilnEmuOps {
   /// A box of a tensor map whose first element is `at`; `mask` 0: no multicast.
   void (*tensor_load)(unsigned to, const void* map, unsigned barrier, const int* at, int rank,
                       unsigned mask);
+  /// A field of a tensor map in shared memory: its address, the elements along a dimension, the
+  /// bytes between steps of the dimension behind `dimension`.
+  void (*tensor_map_set)(unsigned map, KilnEmuMapField field, int dimension,
+                         unsigned long long value);
+  /// By a warp: a copy of the map in memory, for lanes that acquire it.
+  void (*tensor_map_release)(void* to, unsigned map);
+  void (*tensor_map_acquire)(const void* map);
   void (*tensor_store)(const void* map, unsigned from, const int* at, int rank);
   void (*bulk_commit)();
   void (*bulk_wait)(int pending, int only_read);

@@ -51,6 +51,22 @@ KILN_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
   kiln_emu_ops->mbarrier_wait(barrier, parity);
 }
 KILN_DEVICE void tensor_map_prefetch(const KilnTensorMap*) {}
+KILN_DEVICE void tensor_map_set_address(u32 map, const void* address) {
+  kiln_emu_ops->tensor_map_set(map, kKilnEmuMapAddress, 0, reinterpret_cast<u64>(address));
+}
+template <int Dimension>
+KILN_DEVICE void tensor_map_set_elements(u32 map, u32 elements) {
+  kiln_emu_ops->tensor_map_set(map, kKilnEmuMapElements, Dimension, elements);
+}
+KILN_DEVICE void tensor_map_set_pitch(u32 map, u64 bytes) {
+  kiln_emu_ops->tensor_map_set(map, kKilnEmuMapStride, 0, bytes);
+}
+KILN_DEVICE void tensor_map_release(KilnTensorMap* to, u32 map) {
+  kiln_emu_ops->tensor_map_release(to, map);
+}
+KILN_DEVICE void tensor_map_acquire(const KilnTensorMap* map) {
+  kiln_emu_ops->tensor_map_acquire(map);
+}
 KILN_DEVICE void tma_load_3d(u32 to, const KilnTensorMap* map, u32 barrier, int x, int y, int z,
                              u64) {
   const int at[] = {x, y, z};
@@ -116,6 +132,7 @@ KILN_DEVICE u16 load_shared_half(u32 from) {
   return x;
 }
 KILN_DEVICE void store_shared_word(u32 to, u32 value) { kiln_emu_ops->shared_store(to, &value, 4); }
+KILN_DEVICE void prefetch_line(const void*) {}
 KILN_DEVICE void store_shared_pair(u32 to, u32 low, u32 high) {
   const u32 pair[] = {low, high};
   kiln_emu_ops->shared_store(to, pair, 8);

@@ -465,6 +465,14 @@ const Case kCases[] = {
      "bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1",
      "cuda/common/list_abi.h cuda/common/group_args.h cuda/common/groups.h "
      "cuda/common/tile_scheduler.h cuda/mma/mma.cu cuda/common/take_list.cu"},
+    {"cuda_wgmma_list", "sm_90a", 132,
+     "bf16 N T 2048 4096 4096 groups=16 grouped=list align=16 epilogue=bias_col",
+     "cuda_wgmma left=128 right=128 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0",
+     "cuda/common/tensor_map_ptx.h cuda/common/group_args.h cuda/common/groups.h "
+     "cuda/common/tile_scheduler.h cuda/wgmma/copy.h cuda/wgmma/store.h cuda/wgmma/kernel.cu "
+     "cuda/common/take_list.cu"},
     {"cuda_simt_list", "sm_80", 108, "fp32 N N 512 512 128 groups=16 grouped=list",
      "cuda_simt block_m=32 block_n=32 block_k=8 thread_m=4 thread_n=4 lanes_m=4 spread=0 width_a=1 "
      "width_b=1 copy=registers stages=1 ahead=0 lines=padded resident=1 sharing=tiles splits=1 "

@@ -72,6 +72,13 @@ constexpr Target kTargets[] = {
     {"sm_80", "fp32 N N 300 200 100 groups=5 grouped=rows gather=rows scatter=rows", "cuda_simt"},
     {"sm_90a", "bf16 N T 512 4096 4096 groups=32 grouped=list align=16 epilogue=bias_col+gelu",
      "cuda_mma"},
+    {"sm_90a", "bf16 N T 2048 4096 4096 groups=16 grouped=list align=16", "cuda_wgmma"},
+    {"sm_90a", "bf16 N N 512 4096 128 groups=64 grouped=list align=16 epilogue=bias_col+gelu",
+     "cuda_wgmma"},
+    {"sm_90a", "fp16 T N 1024 1024 4096 groups=8 grouped=list out=fp32 epilogue=residual align=16",
+     "cuda_wgmma"},
+    {"sm_90a", "fp8 N T 2048 4096 4096 groups=16 grouped=list align=16", "cuda_wgmma"},
+    {"sm_90a", "int8 N T 512 4096 4096 groups=300 grouped=list align=16", "cuda_wgmma"},
     {"sm_75", "fp16 T N 300 200 100 groups=5 grouped=list order=column", "cuda_mma"},
     {"sm_80", "fp32 N T 512 512 256 groups=300 grouped=list align=16", "cuda_simt"},
     {"sm_90a", "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16", "cuda_wgmma"},
@@ -305,6 +312,27 @@ TEST(CudaCompileGroupsOfK, TilesOfAnySharingOfWorkCompile) {
          CudaWgmma{.left = 256, .right = 128, .warpgroups = 2},
          CudaWgmma{.right = 128, .swap = true}, CudaWgmma{.right = 128, .cluster_left = 2},
          CudaWgmma{.right = 128, .pingpong = true, .cluster_right = 2}});
+}
+
+// The stages and tensor maps of a tile are those of its product.
+TEST(CudaCompileLists, TilesOfAnySharingOfWorkCompile) {
+  expect_no_spills(
+      {"sm_90a", "bf16 N T 2048 4096 4096 groups=16 grouped=list align=16", "cuda_wgmma"},
+      {CudaWgmma{}, CudaWgmma{.left = 64, .right = 256, .pingpong = true},
+       CudaWgmma{.left = 192, .right = 160, .stages = 3, .warpgroups = 3},
+       CudaWgmma{.right = 128, .swap = true}, CudaWgmma{.right = 128, .cluster_left = 2},
+       CudaWgmma{.right = 128, .pingpong = true, .cluster_right = 2},
+       CudaWgmma{.right = 128, .along = Along::hilbert, .group = 8}});
+  expect_no_spills(
+      {"sm_90a", "bf16 N N 2048 4096 4096 groups=16 grouped=list out=fp32 align=16", "cuda_wgmma"},
+      {CudaWgmma{}, CudaWgmma{.left = 64, .right = 256, .pingpong = true},
+       CudaWgmma{.left = 192, .right = 128, .stages = 3, .warpgroups = 3},
+       CudaWgmma{.right = 128, .swap = true}});
+  expect_no_spills(
+      {"sm_90a", "fp8 N T 2048 4096 4096 groups=16 grouped=list align=16", "cuda_wgmma"},
+      {CudaWgmma{.left = 128, .right = 128, .promote = true},
+       CudaWgmma{.left = 64, .right = 128, .pingpong = true, .promote = true},
+       CudaWgmma{.right = 128, .swap = true, .cluster_right = 2, .promote = true}});
 }
 
 // What is of other groups is cleared beside the instructions.

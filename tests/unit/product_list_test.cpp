@@ -63,8 +63,9 @@ TEST(ProductList, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(refusal(many), HasSubstr("n = 2147483648: products of a list"));
 }
 
-TEST(ProductList, HasFamiliesOfCpusAndTwoOfNvidia) {
-  const Gemm g = list_of(Gemm::row_major(400, 600, 128, bf16), 3);
+TEST(ProductList, HasFamiliesOfCpusAndThreeOfNvidia) {
+  Gemm g = list_of(Gemm::row_major(400, 600, 128, bf16), 3);
+  g.alignment = 16;
   std::set<std::string> names;
   for (const char* device : {"avx512", "sm_90a", "sm_80", "gfx942"}) {
     const auto space = space_for(g, caps_named(device).value());
@@ -72,9 +73,44 @@ TEST(ProductList, HasFamiliesOfCpusAndTwoOfNvidia) {
     for (const Config& config : space->legal) names.insert(std::string(family_name(config)));
   }
   EXPECT_TRUE(names.contains("host_packed"));
-  EXPECT_TRUE(names.contains("cuda_mma") && names.contains("cuda_simt"));
-  EXPECT_FALSE(names.contains("cuda_wgmma") || names.contains("hip_mfma") ||
-               names.contains("hip_simt") || names.contains("host_small"));
+  EXPECT_TRUE(names.contains("cuda_mma") && names.contains("cuda_simt") &&
+              names.contains("cuda_wgmma"));
+  EXPECT_FALSE(names.contains("hip_mfma") || names.contains("hip_simt") ||
+               names.contains("host_small"));
+}
+
+TEST(ProductList, CopyEngineNeedsItsAlignment) {
+  const DeviceCaps device = caps_named("sm_90a").value();
+  Gemm g = list_of(Gemm::row_major(400, 600, 128, bf16), 3);
+  const Config config{CudaWgmma{.left = 64, .right = 64, .warpgroups = 1}};
+  g.alignment = 8;
+  EXPECT_EQ(broken_rule(canonicalise(g), device, config),
+            "pack_a=0 needs an A that TMA can address");
+  g.alignment = 16;
+  EXPECT_EQ(broken_rule(canonicalise(g), device, config), "");
+}
+
+// Behind all entries lie two tensor maps for each, made by the steps that bring entries.
+TEST(ProductList, HasTensorMapsOfEachProduct) {
+  Gemm g = list_of(Gemm::row_major(64, 100, 77, bf16), 33);
+  g.alignment = 16;
+  const DeviceCaps device = caps_named("sm_90a").value();
+  const Config config{CudaWgmma{.left = 64, .right = 64, .warpgroups = 1}};
+  const Canonical problem = canonicalise(g);
+  ASSERT_EQ(broken_rule(problem, device, config), "");
+  const GpuLaunch launch = family_of(config, device.vendor).launch(problem, device, config);
+  ASSERT_EQ(launch.steps.size(), 3);
+  EXPECT_EQ(launch.entry_maps, 2);
+  EXPECT_EQ(launch.maps.size(), 2);
+  EXPECT_THAT(launch.steps[1].maps, testing::ElementsAre(0, 1));
+  EXPECT_EQ(launch.steps[1].grid.x, 16) << "four warps a block, a map each";
+  EXPECT_THAT(launch.steps[2].maps, testing::IsEmpty());
+  EXPECT_EQ(launch.workspace_bytes, (33 * 104 + 127) / 128 * 128 + 33 * 2 * 128);
+  for (const TensorMapSpec& map : launch.maps) {
+    EXPECT_EQ(map.operand, MapOperand::workspace);
+    EXPECT_EQ(map.strides[0] % 16, 0);
+    EXPECT_EQ(map.dims[2], 1);
+  }
 }
 
 // The list comes to the device in steps of so many entries.

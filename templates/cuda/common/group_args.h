@@ -36,6 +36,15 @@ KILN_DEVICE const KilnListEntry* entries_of(const KilnGpuArgs& args) {
   return static_cast<const KilnListEntry*>(args.workspace);
 }
 
+//% if list_maps
+/// The tensor maps of one product's left and right operand, behind all entries.
+KILN_DEVICE KilnTensorMap* maps_of(const KilnGpuArgs& args, int product) {
+  const i64 behind = ceil_div(args.batch * i64(sizeof(KilnListEntry)), 128) * 128;
+  return reinterpret_cast<KilnTensorMap*>(static_cast<unsigned char*>(args.workspace) + behind) +
+         i64(product) * 2;
+}
+
+//% end
 /// The call of one product, seen as a batch's.
 KILN_DEVICE KilnGpuArgs args_of_product(const KilnGpuArgs& args, int product) {
   const KilnListEntry& entry = entries_of(args)[product];

@@ -44,11 +44,18 @@ KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group) {
   return output_of(args_of_group(args, group, 0, args.k, 0, 0), group);
 }
 //% else
+//% if list_maps
+/// Three tables in shared memory, of kMostGroups words and one more.
+//% else
 /// Two tables in shared memory, of kMostGroups words and one more.
+//% end
 struct Groups {
   //% if lists
   u32 widths;  // of each product the tiles along its rows
   u32 tiles;   // before each product, and of all
+  //% if list_maps
+  u32 stages;  // of each product's k
+  //% end
   int count;
   const KilnListEntry* entries;
   //% else
@@ -58,9 +65,14 @@ struct Groups {
   //% end
 
   static __device__ __forceinline__ Groups at(u32 base, const KilnGpuArgs& args) {
-    //% if lists
+    //% if list_maps
+    return {base, base + kMostGroups * 4, base + (2 * kMostGroups + 1) * 4, int(args.batch),
+            entries_of(args)};
+    //% end
+    //% if lists && !list_maps
     return {base, base + kMostGroups * 4, int(args.batch), entries_of(args)};
-    //% else
+    //% end
+    //% if !lists
     return {base, base + kMostGroups * 4, int(args.batch)};
     //% end
   }
@@ -71,6 +83,9 @@ struct Groups {
     for (int i = thread; i < count; i += threads) {
       store_shared_word(widths + i * 4, u32((int(entries[i].n) + kListColumns - 1) / kListColumns));
       store_shared_word(tiles + i * 4, u32((int(entries[i].m) + kGroupRows - 1) / kGroupRows));
+      //% if list_maps
+      store_shared_word(stages + i * 4, u32((int(entries[i].k) + kGroupDepth - 1) / kGroupDepth));
+      //% end
     }
   }
   /// By the lanes of one warp, once those are there.
@@ -108,6 +123,11 @@ struct Groups {
   __device__ __forceinline__ int width(int product) const {
     return int(load_shared_word(widths + product * 4));
   }
+  //% if list_maps
+  __device__ __forceinline__ int stages_of(int product) const {
+    return int(load_shared_word(stages + product * 4));
+  }
+  //% end
   //% else
   __device__ __forceinline__ int first_row(int group) const {
     //% if masked

@@ -10,4 +10,10 @@ KILN_DEVICE u32 load_shared_word(u32 from) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
   return value;
 }
+//% if list_maps
+/// Brings the line of memory that has `address` to the cache of the SM; waits for nothing.
+KILN_DEVICE void prefetch_line(const void* address) {
+  asm volatile("prefetch.L1 [%0];" ::"l"(address) : "memory");
+}
+//% end
 //% end

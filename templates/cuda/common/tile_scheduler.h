@@ -100,9 +100,15 @@ struct TileScheduler {
     //% if lists
     work.batch = groups.holding(tile);
     const int at = tile - groups.tiles_before(work.batch);
+    //% if groups_right
+    const int lefts = groups.width(work.batch);
+    const int rights =
+        (groups.tiles_before(work.batch + 1) - groups.tiles_before(work.batch)) / lefts;
+    //% else
     const int rights = groups.width(work.batch);
     const int lefts =
         (groups.tiles_before(work.batch + 1) - groups.tiles_before(work.batch)) / rights;
+    //% end
     //% end
     //% if !row_groups && !lists
     //% if batched
@@ -198,7 +204,11 @@ struct TileScheduler {
     work.count = max(1, (work.k + kGroupDepth - 1) / kGroupDepth);
     //% end
     //% end
-    //% if lists
+    //% if list_maps
+    // A product without k multiplies one stage of zeros, so that its D is written.
+    work.count = max(1, groups.stages_of(work.batch));
+    //% end
+    //% if lists && !list_maps
     // None without k: D is then written from sums of zero.
     work.count = (int(groups.entries[work.batch].k) + kGroupDepth - 1) / kGroupDepth;
     //% end

@@ -128,6 +128,29 @@ KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
 }
 //% end
 
+//% if lists
+/// The tensor maps of the product that is copied.
+struct ProductMaps {
+  const KilnTensorMap *left, *right;
+  int product = -1;
+  int place;  // along the maps' third dimension, which is 1 long: beyond it lie zeros
+
+  /// Both maps were made for this call, where those of the call before lay.
+  __device__ __forceinline__ void turn_to(const KilnGpuArgs& args, const Groups& groups, int next) {
+    if (next == product) return;
+    product = next;
+    left = maps_of(args, next);
+    right = left + 1;
+    tensor_map_acquire(left);
+    tensor_map_acquire(right);
+    place = groups.stages_of(next) == 0 ? 1 : 0;
+    // Whoever stores the product's D reads the entry, which lies in two lines at most.
+    prefetch_line(entries_of(args) + next);
+    prefetch_line(&entries_of(args)[next].residual);
+  }
+};
+
+//% end
 //% if clip
 /// The maps of both operands; `last_` ones end with the operand's rows.
 struct Maps {
@@ -153,8 +176,13 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                           const KilnTensorMap* right, const KilnTensorMap* scale_a,
                           const KilnTensorMap* scale_b) {
 //% else
+//% if lists
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args) {
+  ProductMaps maps;
+//% else
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
                           const KilnTensorMap* right) {
+//% end
 //% end
 //% end
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
@@ -181,6 +209,9 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
     constexpr int right_rows = kRightTile;
     const u32 bytes = left_rows * 128 + kRightBytes;
     //% end
+    //% end
+    //% if lists
+    maps.turn_to(args, scheduler.groups, work.batch);
     //% end
     //% if groups && masked
     const int batch_of_a = work.batch;
@@ -272,6 +303,14 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                                            work.right * kRightTile, k, end, rank_left, same_right,
                                            kRightHint);
       //% else
+      //% if lists
+      copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, maps.left, barrier,
+                                                        work.left * kLeftTile, k, maps.place,
+                                                        rank_right, same_left, kLeftHint);
+      copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, maps.right, barrier,
+                                                         work.right * kRightTile, k, maps.place,
+                                                         rank_left, same_right, kRightHint);
+      //% else
       //% if gate && swap
       copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier,
                                                            work.left * (kLeftTile / 2), k,
@@ -306,6 +345,7 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
                                                          work.right * kRightTile, k, work.batch,
                                                          rank_left, same_right, kRightHint);
+      //% end
       //% end
       //% end
       //% end

@@ -5,7 +5,7 @@
 // k is divided, combine.h.
 //% end
 
-//% if k_groups && !k_group_edges
+//% if k_groups && !k_group_edges || lists
 /// Through a shuffle: the assembler serialises wgmma in a loop on whose end the lanes of a warp may
 /// not agree.
 KILN_DEVICE int same_for_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
@@ -23,7 +23,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   constexpr u32 kRowOffset = 0;
   if (group == 1) named_barrier_arrive(kTurnBarrier, 256);
   for (int i = 0; scheduler.take(work); ++i) {
-    //% if k_groups
+    //% if k_groups || lists
     work.count = same_for_warp(work.count);
     //% end
     if ((i & 1) != group) {
@@ -50,7 +50,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   //% end
   //% if sharing == tiles && !alternate
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
-  //% if k_groups
+  //% if k_groups || lists
   TileScheduler ahead = scheduler;  // the first tile may be of a short group, or there is none
   if (group > 0 && ahead.take(work))
     mbarrier_wait(shared.full + (min(same_for_warp(work.count), kStages - 1) - 1) * 8, 0);
@@ -64,7 +64,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   //% end
   //% end
   while (scheduler.take(work)) {
-    //% if k_groups
+    //% if k_groups || lists
     work.count = same_for_warp(work.count);
     //% end
     //% if weights
@@ -101,8 +101,12 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
+    //% if lists
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args
+    //% else
     kiln_gemm(const __grid_constant__ KilnGpuArgs args, const __grid_constant__ KilnTensorMap map_left,
               const __grid_constant__ KilnTensorMap map_right
+    //% end
               //% if clip_left
               ,
               const __grid_constant__ KilnTensorMap map_last_left
@@ -130,6 +134,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   //% else
   const u32 rank = 0;
   //% end
+  //% if !lists
   if (threadIdx.x == kWarpgroups * 128) {
     tensor_map_prefetch(&map_left);
     tensor_map_prefetch(&map_right);
@@ -147,6 +152,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     tensor_map_prefetch(&map_scale_b);
     //% end
   }
+  //% end
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       //% if block_scales && !weights && !tma_scales
@@ -172,6 +178,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   if (group == kWarpgroups && int(threadIdx.x) < kThreads - 96)
     groups.count_tiles(tiles_across(args), int(threadIdx.x) & 31);
   //% end
+  //% if lists
+  __syncthreads();
+  if (group == kWarpgroups && int(threadIdx.x) < kThreads - 96)
+    groups.count_tiles(int(threadIdx.x) & 31);
+  //% end
   //% end
   //% if cluster
   cluster_sync();
@@ -181,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   //% if groups
   TileScheduler scheduler = scheduler_of(args, rank);
   scheduler.groups = groups;
-  //% if row_groups
+  //% if row_groups || lists
   // Through a shuffle as well: the assembler serialises wgmma in a loop on whose end the lanes of a
   // warp may not agree.
   scheduler.tiles = __shfl_sync(0xffffffff, groups.tiles_before(groups.count), 0);
@@ -209,7 +220,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x == kWarpgroups * 128)
       copy_all(shared, scheduler, &map_left, &map_right, &map_scale_a, &map_scale_b);
     //% else
+    //% if lists
+    if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, args);
+    //% else
     if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, &map_left, &map_right);
+    //% end
     //% end
     //% end
     //% if block_scales && !weights && !tma_scales

@@ -241,7 +241,33 @@ KILN_DEVICE void store_rows(const KilnTensorMap* map_d, u32 from, const Output& 
 }
 //% end
 
-//% if store == staged
+//% if store == staged && lists
+struct alignas(16) UnitD {
+  TypeD element[16 / int(sizeof(TypeD))];
+};
+
+/// A buffer's elements to D, 16 bytes at a time: rows of a product's D begin at multiples of that,
+/// but may end anywhere. (row0, column0) is the buffer's first element.
+KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 column0, int lane) {
+  constexpr int kOfUnit = 16 / int(sizeof(TypeD));
+  constexpr int kUnits = (kSwap ? 16 : kChunk) / kOfUnit, kAll = (kSwap ? kChunk : 16) * kUnits;
+  _Pragma("unroll") for (int i = 0; i < (kAll + 31) / 32; ++i) {
+    const int at = i * 32 + lane, unit = at % kUnits;
+    const i64 row = row0 + at / kUnits, column = column0 + unit * kOfUnit;
+    if (at >= kAll || row >= out.rows || column >= out.columns) continue;
+    UnitD some;
+    load_shared_words(reinterpret_cast<u32(&)[4]>(some), buffer + swizzled(at / kUnits, unit));
+    TypeD* d = out.d + row * out.ldd + column;
+    if (column + kOfUnit <= out.columns) {
+      *reinterpret_cast<UnitD*>(d) = some;
+    } else {
+      _Pragma("unroll") for (int e = 0; e < kOfUnit; ++e) if (column + e < out.columns)
+          d[e] = some.element[e];
+    }
+  }
+}
+//% end
+//% if store == staged && !lists
 struct alignas(8) FourD {
   TypeD element[4];
 };
@@ -289,6 +315,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   //% end
   //% if k_groups
   const Output out = output_of_group(args, work.batch);
+  //% end
+  //% if lists
+  const Output out = output_of(args_of_product(args, work.batch), 0);
   //% end
   //% if !groups
   const Output out = output_of(args, work.batch);

@@ -113,6 +113,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["k_groups"] = value_of(g.grouping == Grouping::k);
   v["k_group_edges"] = "0";
   v["lists"] = value_of(g.grouping == Grouping::list);
+  v["list_maps"] = "0";  // of a family that copies by tensor maps
   v["masked"] = value_of(g.grouping == Grouping::masked);
   v["gather"] = value_of(g.gather != Gather::none);
   v["scatter"] = value_of(g.scatter != Scatter::none);

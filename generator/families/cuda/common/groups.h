@@ -12,8 +12,10 @@ inline constexpr int kMostGroups = 4096;
 /// Groups that a kernel's tables have room for; 0 without groups. Some sizes stand for all, so that
 /// few kernels serve any number of groups.
 int room_for_groups(const Gemm& gemm);
-/// Bytes of those tables.
-constexpr std::int64_t bytes_of_tables(int room) { return room == 0 ? 0 : (2 * room + 1) * 4; }
+/// Bytes of those tables, of which one has a word more.
+constexpr std::int64_t bytes_of_tables(int room, int tables = 2) {
+  return room == 0 ? 0 : (tables * std::int64_t{room} + 1) * 4;
+}
 
 /// Constants of the template: `rows` of A are a tile, `depth` elements along k a stage, which
 /// groups of k and lists ask for, and `columns` of D a tile, which lists do.

@@ -225,7 +225,6 @@ void visit_stages(const Canonical& p, const DeviceCaps& d, CudaMma c, bool few,
 /// Hopper's own matrix instruction reads these operands as they are and is the faster one.
 bool wgmma_is_better(const Canonical& p, const DeviceCaps& d) {
   const int size = size_of(p.gemm.a.dtype);
-  if (lists_products(p.gemm)) return false;  // it computes none
   const bool readable = size == 2 || (size <= 4 && p.a_k_major && p.b_k_major);
   return d.gpu.sm == 90 && d.gpu.arch_specific &&
          std::min(line_alignment(p.gemm, Operand::a), line_alignment(p.gemm, Operand::b)) >= 16 &&

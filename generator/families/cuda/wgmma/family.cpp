@@ -21,30 +21,23 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 45> kFiles{
-    "cuda/common/abi.h",          "cuda/common/types.h",
-    "cuda/common/indices.h",      "cuda/common/convert_ptx.h",
-    "cuda/common/convert.h",      "cuda/common/amax.h",
-    "cuda/common/epilogue.h",     "cuda/common/workspace.h",
-    "cuda/common/hopper_ptx.h",   "cuda/common/grid_ptx.h",
-    "cuda/common/unaligned.h",    "cuda/wgmma/pack.cu",
-    "cuda/wgmma/split.cu",        "cuda/wgmma/wgmma_ptx.h",
-    "cuda/wgmma/wgmma.h",         "cuda/wgmma/registers_ptx.h",
-    "cuda/wgmma/registers.h",     "cuda/common/hilbert.h",
-    "cuda/common/groups_ptx.h",   "cuda/common/group_args.h",
-    "cuda/common/groups.h",       "cuda/common/tile_scheduler.h",
-    "cuda/common/partials_ptx.h", "cuda/common/partials.h",
-    "cuda/wgmma/tile.h",          "cuda/wgmma/ring.h",
-    "cuda/wgmma/tma_scales.h",    "cuda/wgmma/copy.h",
-    "cuda/wgmma/gather_ptx.h",    "cuda/wgmma/gather.h",
-    "cuda/wgmma/consumer.h",      "cuda/wgmma/edges.h",
-    "cuda/wgmma/scales_ptx.h",    "cuda/wgmma/scales.h",
-    "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",
-    "cuda/wgmma/store_ptx.h",     "cuda/wgmma/store.h",
-    "cuda/wgmma/quantise_ptx.h",  "cuda/wgmma/quantise.h",
-    "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",
-    "cuda/wgmma/reduce.h",        "cuda/wgmma/kernel.cu",
-    "cuda/common/add_rows.cu"};
+constexpr std::array<std::string_view, 48> kFiles{
+    "cuda/common/abi.h",          "cuda/common/list_abi.h",       "cuda/common/types.h",
+    "cuda/common/indices.h",      "cuda/common/convert_ptx.h",    "cuda/common/convert.h",
+    "cuda/common/amax.h",         "cuda/common/epilogue.h",       "cuda/common/workspace.h",
+    "cuda/common/hopper_ptx.h",   "cuda/common/tensor_map_ptx.h", "cuda/common/grid_ptx.h",
+    "cuda/common/unaligned.h",    "cuda/wgmma/pack.cu",           "cuda/wgmma/split.cu",
+    "cuda/wgmma/wgmma_ptx.h",     "cuda/wgmma/wgmma.h",           "cuda/wgmma/registers_ptx.h",
+    "cuda/wgmma/registers.h",     "cuda/common/hilbert.h",        "cuda/common/groups_ptx.h",
+    "cuda/common/group_args.h",   "cuda/common/groups.h",         "cuda/common/tile_scheduler.h",
+    "cuda/common/partials_ptx.h", "cuda/common/partials.h",       "cuda/wgmma/tile.h",
+    "cuda/wgmma/ring.h",          "cuda/wgmma/tma_scales.h",      "cuda/wgmma/copy.h",
+    "cuda/wgmma/gather_ptx.h",    "cuda/wgmma/gather.h",          "cuda/wgmma/consumer.h",
+    "cuda/wgmma/edges.h",         "cuda/wgmma/scales_ptx.h",      "cuda/wgmma/scales.h",
+    "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",        "cuda/wgmma/store_ptx.h",
+    "cuda/wgmma/store.h",         "cuda/wgmma/quantise_ptx.h",    "cuda/wgmma/quantise.h",
+    "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",         "cuda/wgmma/reduce.h",
+    "cuda/wgmma/kernel.cu",       "cuda/common/add_rows.cu",      "cuda/common/take_list.cu"};
 
 /// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
 /// transposed on the way to registers, which feed the left side only.
@@ -503,6 +496,7 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
     .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; },
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
+    .computes_lists = true,
     .indexes_rows = [](const Gemm&) { return true; },
     .row_adder = &cuda::kRowAdder,
     .quantises = [](const Gemm&) { return true; },

@@ -5,6 +5,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/product_list.h"
 
 namespace kiln::cuda {
 namespace {
@@ -38,6 +39,8 @@ void end_with_groups(MapLines& lines) {
   lines.lines = lines.box_lines;
 }
 
+/// Of a list's products: the largest one's, at the beginning of the workspace. kiln_take_list makes
+/// each product's own of it.
 TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm& g,
                      const CudaWgmma& c, int tile, int sharers, BoxEnd end = BoxEnd::with_tile) {
   const std::int64_t size = size_of(s.type);
@@ -45,7 +48,9 @@ TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm&
                  .offset = s.packed.offset,
                  .type = s.type,
                  .batch = (s.batch_stride == 0 ? 1 : g.batch) * w.parts,
-                 .pitch = s.pack ? s.packed.pitch : s.ld * size,
+                 .pitch = s.pack              ? s.packed.pitch
+                          : lists_products(g) ? round_up(s.ld * size, 16)
+                                              : s.ld * size,
                  .stride = s.pack ? s.packed.stride : s.batch_stride * size};
   lines.length = s.across_k ? s.rows : g.k;
   lines.lines = s.across_k ? g.k : s.rows;
@@ -165,7 +170,10 @@ GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   step.block.x = static_cast<unsigned>((c.warpgroups + 1) * 128);
   step.cluster.x = static_cast<unsigned>(w.cluster);
   step.dynamic_shared_bytes = static_cast<int>(w.shared_bytes);
-  step.maps = {0, 1};
+  if (lists_products(g))
+    out.entry_maps = 2;
+  else
+    step.maps = {0, 1};
   step.overlaps_previous = true;
   const auto add_map = [&](const TensorMapSpec& map) {
     step.maps.push_back(static_cast<int>(out.maps.size()));

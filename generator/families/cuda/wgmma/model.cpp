@@ -7,6 +7,7 @@
 
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/product_list.h"
 
 namespace kiln::cuda {
 namespace {
@@ -55,11 +56,14 @@ double rows_of(const Gemm& g) {
 }
 
 /// Clusters' tiles; of groups as many as are expected, half of the last one of each being empty,
-/// which is the only one of few rows.
+/// which is the only one of few rows. Products of a list have such ends along both sides.
 double tiles_of(const Gemm& g, const WgmmaSizes& w, const CudaWgmma& c) {
   if (!grouped(g) || g.grouping == Grouping::k) return double(w.tiles);
-  const double rows = c.swap ? double(c.right) * c.cluster_right : double(c.left) * c.cluster_left;
-  const double each = std::max(1.0, rows_of(g) / double(g.batch) / rows + 0.5);
+  const auto along = [](double lines, double tile) { return std::max(1.0, lines / tile + 0.5); };
+  const double left = double(c.left) * c.cluster_left, right = double(c.right) * c.cluster_right;
+  if (lists_products(g))
+    return double(g.batch) * along(double(w.left.rows), left) * along(double(w.right.rows), right);
+  const double each = along(rows_of(g) / double(g.batch), c.swap ? right : left);
   return each * double(g.batch) * double(c.swap ? w.tiles_left : w.tiles_right);
 }
 
@@ -74,6 +78,8 @@ double bytes_of(const Gemm& g) {
 /// address they are counted in instructions, not fitted: 16 rows of 64 elements are some 9 turns of
 /// 350 cycles through a warp's buffer, and a pair some 9 instructions of a warp.
 double out_of_registers(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c) {
+  // By 16 bytes, some 5 instructions a unit instead of a box's.
+  if (lists_products(p.gemm)) return 0.055 * size_of(p.gemm.d.dtype) / 2;
   if (w.store == WgmmaSizes::Store::staged) return 0.75;
   return c.paired ? 0.14 : 0.044 * size_of(p.gemm.d.dtype) / 2;
 }

@@ -89,7 +89,8 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
   add("kClusterLeft", c.cluster_left, "blocks of a cluster along the left rows");
   add("kClusterRight", c.cluster_right, "and along the right rows");
   add("kGroup", c.group, "tiles across a band of the rasterization");
-  add_groups(out, p.gemm, c.swap ? c.right * c.cluster_right : c.left * c.cluster_left, w.depth);
+  const int left = c.left * c.cluster_left, right = c.right * c.cluster_right;
+  add_groups(out, p.gemm, c.swap ? right : left, w.depth, c.swap ? left : right);
   if (blocks_along_k(p.gemm.scale_a)) {
     const auto lines = [](Scale s) { return scale_block(s).lines; };
     add("kLeftLines", lines(c.swap ? p.gemm.scale_b : p.gemm.scale_a),
@@ -151,7 +152,8 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));
   v["swap"] = value_of(c.swap);
-  v["groups_right"] = value_of(c.swap && v["row_groups"] == "1");
+  v["list_maps"] = v["lists"];
+  v["groups_right"] = value_of(c.swap && (v["row_groups"] == "1" || v["lists"] == "1"));
   v["store"] = w.store == WgmmaSizes::Store::tma      ? "tma"
                : w.store == WgmmaSizes::Store::staged ? "staged"
                                                       : "direct";

@@ -9,6 +9,7 @@
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 
 namespace kiln::cuda {
 namespace {
@@ -56,11 +57,11 @@ WgmmaSizes::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
           !k_major && !turned,
           pack,
           turned,
-          pack   ? MapOperand::workspace
-          : is_a ? MapOperand::a
-                 : MapOperand::b,
+          pack || lists_products(g) ? MapOperand::workspace
+          : is_a                    ? MapOperand::a
+                                    : MapOperand::b,
           m.ld,
-          m.batch_stride,
+          lists_products(g) ? 0 : m.batch_stride,
           scale_share(g, is_a, c),
           {}};
 }
@@ -78,13 +79,13 @@ std::int64_t copied_scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
   return c.left * 16 + c.right / w.right.scale_share * 128;
 }
 
-/// With split-K, stream-K or groups of k the producer thread has more to compute; so have lanes
-/// that bring rows by index, of which they keep eleven in a tile of 128, or the scales of both
-/// factors of a gate. Where D has none, tiles from 256 x 96 on spill 32 bytes: those kernels were
-/// timed and stored as they are.
+/// With split-K, stream-K, groups of k or lists the producer thread has more to compute; so have
+/// lanes that bring rows by index, of which they keep eleven in a tile of 128, or the scales of
+/// both factors of a gate. Where D has none, tiles from 256 x 96 on spill 32 bytes: those kernels
+/// were timed and stored as they are.
 WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c) {
-  const bool cut = c.sharing != Sharing::tiles || g.grouping == Grouping::k || c.gather ||
-                   (gated(g) && g.scale_d != Scale::none && g.scale_a != Scale::none);
+  const bool cut = c.sharing != Sharing::tiles || g.grouping == Grouping::k || lists_products(g) ||
+                   c.gather || (gated(g) && g.scale_d != Scale::none && g.scale_a != Scale::none);
   switch (c.warpgroups) {
     case 1:
       return {255, 240, 56};
@@ -122,7 +123,7 @@ void add_shared(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
   }
   w.shared_bytes = c.stages * w.stage_bytes + scales + largest +
                    c.warpgroups * 4 * w.store_buffers * buffer + c.stages * 16 + c.warpgroups * 4 +
-                   bytes_of_tables(w.most_groups);
+                   w.table_bytes;
 }
 
 void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
@@ -155,7 +156,7 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   const Gemm& g = p.gemm;
   WgmmaSizes w{};
   w.parts = c.halves ? 2 : 1;
-  w.most_groups = room_for_groups(g);
+  w.table_bytes = bytes_of_tables(room_for_groups(g), lists_products(g) ? 3 : 2);
   w.left = side(p, !c.swap, c);
   w.right = side(p, c.swap, c);
   w.left_registers = w.left.across_k && size_of(w.left.type) == 4;
@@ -185,13 +186,16 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   // Codes with scales by whole 16 bytes; other bytes go straight from registers.
   const int right_of_d = w.right.factors ? c.right / 2 : c.right;
   const bool codes = g.scale_d != Scale::none && (c.swap || right_of_d % 16 == 0);
-  // The copy engine stores boxes of rows that follow one another.
-  const bool tma = !scatters(g) && line_alignment(g, Operand::d) >= 16 &&
+  // The copy engine stores boxes of rows that follow one another. Rows of a list's products may end
+  // anywhere, so warps store them, through buffers where elements have two bytes or more.
+  const bool list = lists_products(g);
+  const bool tma = !scatters(g) && !list && line_alignment(g, Operand::d) >= 16 &&
                    (w.d_bytes >= 2 || codes) && whole && one_pitch;
-  w.pairable = !summed && !tma && w.d_bytes == 2;
-  w.store = !summed && tma            ? WgmmaSizes::Store::tma
-            : w.pairable && !c.paired ? WgmmaSizes::Store::staged
-                                      : WgmmaSizes::Store::direct;
+  w.pairable = !summed && !tma && !list && w.d_bytes == 2;
+  const bool staged = list ? w.d_bytes >= 2 : w.pairable && !c.paired;
+  w.store = !summed && tma ? WgmmaSizes::Store::tma
+            : staged       ? WgmmaSizes::Store::staged
+                           : WgmmaSizes::Store::direct;
   w.chunk = chunk_of(c, right_of_d, std::max(w.d_bytes, 2));
   w.store_buffers = w.store == WgmmaSizes::Store::direct ? 0
                     : w.store == WgmmaSizes::Store::tma  ? 2

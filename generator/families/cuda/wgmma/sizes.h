@@ -17,7 +17,7 @@ struct WgmmaRegisters {
 /// Derived sizes of a problem and a config; operands are named by the side of the instruction that
 /// they feed.
 struct WgmmaSizes {
-  int most_groups;  // whose tables have room in shared memory; 0 without groups
+  std::int64_t table_bytes;  // of shared memory, for groups
   struct Side {
     DType type;  // as the instruction sees it
     std::int64_t rows;

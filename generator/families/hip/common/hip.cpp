@@ -70,7 +70,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   v["zeros"] = "0";
   v["groups"] = v["row_groups"] = value_of(grouped(g));
-  v["k_groups"] = v["lists"] = "0";  // of no family
+  v["k_groups"] = v["lists"] = v["list_maps"] = "0";  // of no family
   v["masked"] = value_of(g.grouping == Grouping::masked);
   // Of sums of integers; those of other operands are multiplied with their elements.
   for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
