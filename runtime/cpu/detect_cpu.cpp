@@ -166,4 +166,9 @@ Result<DeviceCaps> detect_cpu(int threads) {
   return caps;
 }
 
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures found = detect_cpu(1)->cpu;
+  return found;
+}
+
 }  // namespace kiln

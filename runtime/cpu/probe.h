@@ -9,11 +9,13 @@
 #include "generator/problem/device_caps.h"
 #include "kiln/dtype.hpp"
 #include "kiln/error.hpp"
+#include "runtime/cpu/peak_loops.h"
 
 namespace kiln {
 
 /// Whether the peak of products of this type can be probed on this CPU: of floating types wider
-/// than 8 bits and of bytes, where there is an instruction for them and no matrix unit.
+/// than 8 bits always, by the matrix unit where it multiplies them; of bytes where there is an
+/// instruction for them.
 bool has_fma_probe(DType type);
 
 /// Multiply-adds in registers on every thread of a team; the time they take tells the clock and
@@ -36,8 +38,7 @@ class SpeedGate {
 
  private:
   int threads_;
-  double (*loop_)(std::int64_t rounds);
-  int products_;
+  PeakLoop loop_;
   std::int64_t rounds_;
   std::array<double, 64> window_{};
   std::size_t next_ = 0;
