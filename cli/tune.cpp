@@ -53,8 +53,10 @@ constexpr Manual kTuneManual{
     "  A shape that fails is reported and the next one is tuned; the exit code is then 1. A winner "
     "that\n"
     "  could not be stored is reported too and is lost; the exit code is then 3.\n"
-    "  Share of peak is GFLOP/s over the highest rate that the same threads of a CPU reached in the\n"
-    "  type: in multiplications in registers (or AMX tiles) alone, probed beside the samples, or in\n"
+    "  Share of peak is GFLOP/s over the highest rate that the same threads of a CPU reached in "
+    "the\n"
+    "  type: in multiplications in registers (or AMX tiles) alone, probed beside the samples, or "
+    "in\n"
     "  any kernel timed so far.",
     "  kiln tune --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln tune --file shapes.txt --threads 2 --budget 20\n"

@@ -60,7 +60,8 @@ std::int64_t rounds_for(const PeakLoop& loop, double ns) {
   const std::int64_t trial = 24'000 / loop.cycles;  // ~6 µs
   double fastest = 1e9;
   for (int i = 0; i < 20; ++i) fastest = std::min(fastest, run_team(loop, trial, 1).slowest_ns);
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(trial) * ns / std::max(fastest, 1.0)));
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(static_cast<double>(trial) * ns / std::max(fastest, 1.0)));
 }
 
 /// Loads `bytes` bytes, a multiple of eight vectors, `rounds` times; its sum keeps the compiler
