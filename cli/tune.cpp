@@ -13,6 +13,7 @@
 #include "cli/tune_items.h"
 #include "cli/tune_offline.h"
 #include "cli/tune_ranks.h"
+#include "engine/peak.h"
 #include "kiln/engine.hpp"
 
 namespace kiln::cli {
@@ -57,7 +58,10 @@ constexpr Manual kTuneManual{
     "the\n"
     "  type: in multiplications in registers (or AMX tiles) alone, probed beside the samples, or "
     "in\n"
-    "  any kernel timed so far.",
+    "  any kernel timed so far. Share of roof is the least time that they need over the kernel's: "
+    "its\n"
+    "  operations at that rate, or its bytes at what they read a second, which the first run on a\n"
+    "  machine measures and stores (0.5 to 2 s, up to 1 GiB).",
     "  kiln tune --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln tune --file shapes.txt --threads 2 --budget 20\n"
     "  kiln tune --layers llama-3-8b:16 --db llama.db    # 16 tokens\n"
@@ -108,6 +112,8 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
   for (const TuneItem& item : *items) {
     if (interrupted()) break;
     ++reached;
+    // What it cannot measure or keep is missing in reports, and nothing else.
+    (void)measure_limits_once(*engine, item.threads);
     const std::string label = fmt::format("[{}/{}] {}", reached, items->size(), text(item.shape));
     tune_item(session, command, *engine, item, label, totals);
   }
