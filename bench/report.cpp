@@ -58,14 +58,16 @@ double share_of_peak(const BenchReport& report, const ContestResult& row) {
              : 0;
 }
 
-/// The least time of the row's product on this machine over kiln's; 0 where it is not known or the
-/// result is wrong.
-double share_of_roof(const BenchReport& report, const ContestResult& row) {
-  if (!row.verified || row.kiln.median_ns <= 0) return 0;
+/// The least time of the row's product on this machine; 0 where it is not known.
+double roof_of(const BenchReport& report, const ContestResult& row) {
   for (const MachineLine& line : report.machine)
-    if (line.threads == row.threads)
-      return roof(row.gemm, line.limits, peak_of(report, row)).ns / row.kiln.median_ns;
+    if (line.threads == row.threads) return roof(row.gemm, line.limits, peak_of(report, row)).ns;
   return 0;
+}
+
+/// That over kiln's time; 0 where it is not known or the result is wrong.
+double share_of_roof(const BenchReport& report, const ContestResult& row) {
+  return row.verified && row.kiln.median_ns > 0 ? roof_of(report, row) / row.kiln.median_ns : 0;
 }
 
 /// What kiln's kernel moved at least.
@@ -115,6 +117,7 @@ void add_row(BenchReport& report, ContestResult row) {
   for (MachineLine& line : report.machine)
     if (peak != nullptr && line.threads == row.threads)
       line.limits.*peak = std::max(line.limits.*peak, row.peak_flops);
+  row.roof_ns = roof_of(report, row);
   report.rows.push_back(std::move(row));
 }
 
@@ -168,6 +171,7 @@ OrderedJson to_json(const ContestResult& row, const std::string& device) {
   json["intensity"] = intensity(row.gemm);
   json["bytes_per_second"] = bytes_per_second(row);
   if (row.peak_flops > 0) json["peak_flops"] = row.peak_flops;
+  if (row.roof_ns > 0) json["roof_ns"] = row.roof_ns;
   json["versions"] = OrderedJson::object();
   for (const auto& [peer, version] : row.versions) json["versions"][peer] = version;
   if (!row.fault.empty()) json["fault"] = row.fault;

@@ -149,7 +149,7 @@ TEST(Overview, RacesAreReadBackFromTheirLines) {
   const TempDir folder;
   const auto file = folder / "races.jsonl";
   std::ofstream(file)
-      << race_line("fp32 N T 8 64 64", 200, R"(,"peak_flops":1e11,"alone_ns":160)")
+      << race_line("fp32 N T 8 64 64", 200, R"(,"peak_flops":1e11,"roof_ns":50,"alone_ns":160)")
       << race_line("fp32 N T 16 64 64", 250, R"(,"alone_ns":250)")
       << R"({"shape":"fp32 N N 1 1 1","error":{"code":"device"}})"
       << "\n"
@@ -160,6 +160,8 @@ TEST(Overview, RacesAreReadBackFromTheirLines) {
   ASSERT_TRUE(added) << added.error().message;
   ASSERT_THAT(overview.shapes, SizeIs(2));
   EXPECT_EQ(overview.shapes[0].ns, 200);
+  EXPECT_EQ(overview.shapes[0].roof_ns, 50);
+  EXPECT_EQ(overview.shapes[1].roof_ns, 0);
   EXPECT_EQ(overview.shapes[0].family, "host_dot");
   EXPECT_THAT(overview.shapes[0].peers, ElementsAre(Pair("openblas", 300)));
   ASSERT_THAT(overview.devices, SizeIs(1));
