@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cache/merge.h"
+#include "cache/prune.h"
 #include "cache/stored_roof.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -92,6 +93,21 @@ TEST(StoredLimits, OnesThatCannotBeAreNoneAndAreRepaired) {
     EXPECT_EQ(store->check(true)->problems.size(), 1u) << change;
     EXPECT_TRUE(store->check(false)->ok()) << change;
   }
+}
+
+TEST(StoredLimits, StayAsLongAsTheirDevice) {
+  TempDir dir;
+  const DeviceCaps device = key_of(1, 1, 1).device;
+  auto store = open_store(dir / "kiln.db");
+  test::store_winner(*store, key_of(64, 96, 128), 6);
+  ASSERT_TRUE(store->put_limits(limits_of(device, 1)));
+  ASSERT_TRUE(store->prune({.older_than_days = 0, .winners_too = true}));
+  EXPECT_TRUE(store->limits(device)) << "as peaks do, whatever their age";
+  EXPECT_TRUE(store->check(false)->ok());
+  const auto pruned = store->prune({.device = fingerprint(device), .winners_too = true});
+  ASSERT_TRUE(pruned) << pruned.error().message;
+  EXPECT_EQ(pruned->dropped.at("limits"), 1);
+  EXPECT_FALSE(store->limits(device));
 }
 
 // A shipped file of schema 16 has no such table, and is read as if it were empty.
