@@ -59,8 +59,8 @@ Result<double> cache_bandwidth(std::int64_t bytes, int threads);
 /// memory).
 Result<double> read_bandwidth(std::int64_t bytes, int threads);
 
-/// The reference lines of a benchmark, at the device's `compute_units` threads. Takes ~0.5 s and up
-/// to 1 GiB. Errors: device (no memory).
+/// The reference lines of a benchmark, at the device's `compute_units` threads. Takes 0.5 to
+/// 2 s and up to 1 GiB. Errors: device (no memory).
 Result<MachineLimits> measure_limits(const DeviceCaps& device);
 
 }  // namespace kiln
