@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "engine/peak.h"
+
 namespace kiln {
 namespace {
 
@@ -34,8 +36,8 @@ Result<std::optional<ContestResult>> race_one(Engine& engine, const RaceTrack& t
   return contest(engine, track, options.gemms[index], threads, options.contest);
 }
 
-/// The peers, and the reference lines of every thread count.
-Status introduce(const RaceTrack& track, const BenchOptions& options,
+/// The peers, and the reference lines of every thread count, which the database keeps.
+Status introduce(Engine& engine, const RaceTrack& track, const BenchOptions& options,
                  const std::vector<int>& threads, BenchReport& report) {
   if (options.on_peer)
     for (const auto& peer : track.peers().present) options.on_peer(*peer);
@@ -45,6 +47,8 @@ Status introduce(const RaceTrack& track, const BenchOptions& options,
     const auto limits = track.limits(count);
     if (!limits) return tl::unexpected(limits.error());
     if (!*limits) continue;
+    // One that cannot be kept (a read-only file) is measured again next time.
+    (void)keep_limits(engine, **limits);
     report.machine.push_back({count, **limits});
     if (options.on_machine) options.on_machine(report.machine.back());
   }
@@ -65,7 +69,7 @@ Result<BenchReport> run_bench(const BenchOptions& options) {
   if (options.on_start) options.on_start(options.gemms.size() * threads->size());
   BenchReport report;
   report.device = options.open.device;
-  if (Status ok = introduce(**track, options, *threads, report); !ok)
+  if (Status ok = introduce(*engine, **track, options, *threads, report); !ok)
     return tl::unexpected(ok.error());
 
   for (std::size_t i = 0; i < options.gemms.size(); ++i)

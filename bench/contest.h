@@ -33,6 +33,8 @@ struct ContestResult {
   /// The most operations a second that these threads are known to reach, this race included: in
   /// the probe beside its samples, and in what was right of it. 0: no probe for the type.
   double peak_flops = 0;
+  /// The least time that the machine needs, from its reference lines; 0: not known.
+  double roof_ns = 0;
 
   /// Name of the fastest peer; empty when there was none.
   std::string best_peer() const;

@@ -1,6 +1,7 @@
 #include "bench/overview.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -8,6 +9,7 @@
 #include "bench/device_name.h"
 #include "cache/measurements.h"
 #include "cache/offline.h"
+#include "cache/stored_roof.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/operand.h"
 #include "generator/problem/size.h"
@@ -125,8 +127,8 @@ std::string shape_text(const SearchKey& key) {
   return line;
 }
 
-void add_shapes(Overview& to, const std::map<SearchKey, Search>& searches) {
-  for (const auto& [key, search] : searches) {
+void add_shapes(Overview& to, Store& store, const Gathered& gathered) {
+  for (const auto& [key, search] : gathered.searches()) {
     const Candidate* kernel = search.winner();
     if (!kernel) continue;
     Overview::Shape shape{.device = key.device,
@@ -137,6 +139,8 @@ void add_shapes(Overview& to, const std::map<SearchKey, Search>& searches) {
                           .ns = kernel->ns,
                           .flops = key.gemm.flops(),
                           .bytes = least_traffic(key.gemm)};
+    if (const auto roof = stored_roof(store, gathered.caps()[key.device], key.gemm))
+      shape.roof_ns = roof->roof.ns;
     for (const Candidate& one : search.candidates) {
       if (!is_library(one.config) || one.ns == 0) continue;
       double& ns = shape.peers[std::string(family_name(one.config))];
@@ -146,10 +150,17 @@ void add_shapes(Overview& to, const std::map<SearchKey, Search>& searches) {
   }
 }
 
-void add_peaks(Overview& to, Store& store, const Gathered& gathered) {
+/// Peaks of types that shapes have, and of CPUs the rate of memory, where they are stored.
+void add_limits(Overview& to, Store& store, const Gathered& gathered) {
+  std::vector<std::optional<MachineLimits>> limits;
+  for (const DeviceCaps& caps : gathered.caps()) limits.push_back(store.limits(caps));
+  for (std::size_t at = 0; at < limits.size(); ++at)
+    if (limits[at]) to.devices[at].bytes_per_second = limits[at]->dram_read;
   for (const auto& [key, search] : gathered.searches()) {
     double& peak = to.devices[key.device].peaks[type_text(key.gemm)];
-    if (peak == 0) peak = store.peak(gathered.caps()[key.device], key.gemm.a.dtype);
+    if (peak != 0) continue;
+    peak = store.peak(gathered.caps()[key.device], key.gemm.a.dtype);
+    if (limits[key.device]) peak = std::max(peak, peak_for(key.gemm, *limits[key.device]));
   }
   for (Overview::Device& device : to.devices)
     std::erase_if(device.peaks, [](const auto& peak) { return peak.second == 0; });
@@ -276,8 +287,8 @@ Result<Overview> overview_of(Store& store, const OverviewLimits& limits) {
   if (!ranges) return tl::unexpected(ranges.error());
   add_ranges(overview, *ranges, gathered);
   gathered.finish();
-  add_shapes(overview, gathered.searches());
-  add_peaks(overview, store, gathered);
+  add_shapes(overview, store, gathered);
+  add_limits(overview, store, gathered);
   add_landscapes(overview, gathered.searches(), limits);
   if (Status added = add_searches(overview, store, limits); !added)
     return tl::unexpected(added.error());

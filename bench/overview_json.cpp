@@ -27,7 +27,8 @@ OrderedJson to_json(const Overview::Shape& shape) {
   for (const auto& [peer, ns] : shape.peers) peers[peer] = rounded(ns);
   return {{"device", shape.device}, {"text", shape.text},     {"kind", shape.kind},
           {"dtype", shape.dtype},   {"family", shape.family}, {"ns", rounded(shape.ns)},
-          {"flops", shape.flops},   {"bytes", shape.bytes},   {"peers", peers}};
+          {"flops", shape.flops},   {"bytes", shape.bytes},   {"roofNs", rounded(shape.roof_ns)},
+          {"peers", peers}};
 }
 
 OrderedJson to_json(const Overview::RangeRegret& range) {

@@ -80,7 +80,8 @@ class RaceFile {
                           .family = config.substr(0, config.find(' ')),
                           .ns = ns,
                           .flops = gemm->flops(),
-                          .bytes = least_traffic(*gemm)};
+                          .bytes = least_traffic(*gemm),
+                          .roof_ns = row.value("roof_ns", 0.0)};
     // Files may have raced different versions under one name.
     const auto versions = row.value("versions", OrderedJson::object());
     for (const auto& [peer, time] : row.at("peers").items()) {

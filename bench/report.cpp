@@ -10,8 +10,8 @@
 
 #include "bench/bars.h"
 #include "bench/geometric_mean.h"
-#include "bench/traffic.h"
 #include "tuner/measure/measure.h"
+#include "tuner/measure/roof.h"
 
 namespace kiln {
 namespace {
@@ -43,30 +43,10 @@ std::string time_text(double ns) {
   return fmt::format("{:.2f} s", ns / 1e9);
 }
 
-/// The line's peak of a type, in operations a second; null where none is probed.
-template <typename Line>
-auto peak_in(Line& line, DType type) -> decltype(&line.limits.fp32_flops) {
-  switch (type) {
-    case fp32:
-    case fp16:  // multiplied in fp32
-      return &line.limits.fp32_flops;
-    case fp64:
-      return &line.limits.fp64_flops;
-    case bf16:
-      return &line.limits.bf16_flops;
-    case s8:
-    case u8:
-      return &line.limits.int8_flops;
-    default:
-      return nullptr;
-  }
-}
-
 /// The peak that a row compares with, in operations a second; 0 = none was measured.
 double peak_of(const BenchReport& report, const ContestResult& row) {
   for (const MachineLine& line : report.machine)
-    if (line.threads == row.threads)
-      if (const double* peak = peak_in(line, row.gemm.a.dtype)) return *peak;
+    if (line.threads == row.threads) return peak_for(row.gemm, line.limits);
   return 0;
 }
 
@@ -78,14 +58,16 @@ double share_of_peak(const BenchReport& report, const ContestResult& row) {
              : 0;
 }
 
-/// The least time of the row's product on this machine over kiln's; 0 where it is not known or the
-/// result is wrong.
-double share_of_roof(const BenchReport& report, const ContestResult& row) {
-  if (!row.verified || row.kiln.median_ns <= 0) return 0;
+/// The least time of the row's product on this machine; 0 where it is not known.
+double roof_of(const BenchReport& report, const ContestResult& row) {
   for (const MachineLine& line : report.machine)
-    if (line.threads == row.threads)
-      return roof_ns(row.gemm, line.limits, peak_of(report, row)) / row.kiln.median_ns;
+    if (line.threads == row.threads) return roof(row.gemm, line.limits, peak_of(report, row)).ns;
   return 0;
+}
+
+/// That over kiln's time; 0 where it is not known or the result is wrong.
+double share_of_roof(const BenchReport& report, const ContestResult& row) {
+  return row.verified && row.kiln.median_ns > 0 ? roof_of(report, row) / row.kiln.median_ns : 0;
 }
 
 /// What kiln's kernel moved at least.
@@ -131,9 +113,11 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
 }  // namespace
 
 void add_row(BenchReport& report, ContestResult row) {
+  const auto peak = peak_member(row.gemm.a.dtype);
   for (MachineLine& line : report.machine)
-    if (double* peak = peak_in(line, row.gemm.a.dtype); peak && line.threads == row.threads)
-      *peak = std::max(*peak, row.peak_flops);
+    if (peak != nullptr && line.threads == row.threads)
+      line.limits.*peak = std::max(line.limits.*peak, row.peak_flops);
+  row.roof_ns = roof_of(report, row);
   report.rows.push_back(std::move(row));
 }
 
@@ -187,6 +171,7 @@ OrderedJson to_json(const ContestResult& row, const std::string& device) {
   json["intensity"] = intensity(row.gemm);
   json["bytes_per_second"] = bytes_per_second(row);
   if (row.peak_flops > 0) json["peak_flops"] = row.peak_flops;
+  if (row.roof_ns > 0) json["roof_ns"] = row.roof_ns;
   json["versions"] = OrderedJson::object();
   for (const auto& [peer, version] : row.versions) json["versions"][peer] = version;
   if (!row.fault.empty()) json["fault"] = row.fault;

@@ -61,8 +61,8 @@ struct BenchSummary {
   std::map<std::string, Share> peak_share;  // "fp32, 1 threads"
 };
 
-/// Adds a row; the machine's line of its threads is raised to the row's peak, so that no share of
-/// it exceeds 100 %.
+/// Adds a row with its roof; the machine's line of its threads is raised to the row's peak before,
+/// so that no share of it exceeds 100 %.
 void add_row(BenchReport& report, ContestResult row);
 
 BenchSummary summarise(const BenchReport& report);

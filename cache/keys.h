@@ -92,11 +92,13 @@ inline bool from_value(const Value& value, Vendor& field) {
   return vendor.has_value();
 }
 
-/// Calls `f(name, field)` for every field of a DeviceCaps (const or not), nested ones included; see
-/// for_each_gemm_field.
+/// Calls `f(name, field)` for every field of a DeviceCaps (const or not) but `core`, nested ones
+/// included; see for_each_gemm_field.
 template <typename D, typename F>
 void for_each_device_field(D& device, F&& f) {
-  auto& [vendor, arch, model, cpu, gpu, compute_units, l1_bytes, l2_bytes, l3_bytes, ghz] = device;
+  auto& [vendor, arch, model, cpu, gpu, compute_units, l1_bytes, l2_bytes, l3_bytes, ghz, core] =
+      device;
+  static_cast<void>(core);  // tells no devices apart
   f("vendor", vendor), f("arch", arch), f("model", model);
   auto& [avx2_fma, avx512, avx512_bf16, avx512_vnni, amx_bf16, amx_int8] = cpu;
   f("avx2_fma", avx2_fma), f("avx512", avx512), f("avx512_bf16", avx512_bf16);

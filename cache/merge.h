@@ -10,7 +10,8 @@
 //   They keep their launch, by which a later merge knows that they won somewhere: merging in one
 //   step or in several, in any order, gives the same rows.
 // - Of two extents of a search the one of the whole space, else that spent more of a budget; of two
-//   peaks the larger, of two fitted models or tables of a range the newer.
+//   peaks the larger, of two measurements of a machine's limits, fitted models or tables of a range
+//   the newer.
 // - Machine code, and names of it, come from trusted files alone (cache/trust.h).
 #pragma once
 

@@ -165,6 +165,7 @@ void merge_rows(SQLite::Database& db, Other other, bool with_code, MergeReport& 
   }
   merge_extents(db);
   merge_peaks(db);
+  merge_limits(db);
   merge_newest(db);
   merge_measurements(db, with_code, report);
   claim_winners(db, other, with_code);

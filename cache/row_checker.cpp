@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cache/rows.h"
+#include "cache/schema.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
 
@@ -26,6 +27,8 @@ class Checker {
     each("toolchain", [&](std::int64_t id) { return read_toolchain(*layer_.db, id).has_value(); });
     each("search", [&](std::int64_t id) { return read_search(*layer_.db, id).has_value(); });
     each("peak", [&](std::int64_t id) { return read_peak(*layer_.db, id).has_value(); });
+    if (has_limits(*layer_.db))
+      each("limits", [&](std::int64_t id) { return read_limits(*layer_.db, id).has_value(); });
     each("fit", [&](std::int64_t id) { return read_fit(*layer_.db, id).has_value(); });
     each("range", [&](std::int64_t id) { return read_range(*layer_.db, id).has_value(); });
     each("binary", [&](std::int64_t id) { return read_binary(*layer_.db, id).has_value(); });
@@ -124,7 +127,8 @@ std::int64_t remove_rows(Layer& layer, const std::vector<BadRow>& bad) {
     if (row.table == "device" || row.table == "problem" || row.table == "toolchain")
       for (const char* of_key : {"measurement", "search"}) drop(row.table + "_id", of_key, row.id);
     if (row.table == "device")
-      for (const char* of_device : {"peak", "fit", "range"}) drop("device_id", of_device, row.id);
+      for (const char* of_device : {"peak", "limits", "fit", "range"})
+        drop("device_id", of_device, row.id);
     drop("id", row.table, row.id);
   }
   transaction.commit();

@@ -73,6 +73,8 @@ std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id);
 std::optional<SearchExtent> read_search(SQLite::Database& db, std::int64_t id);
 /// Operations a second of a row of `peak`.
 std::optional<double> read_peak(SQLite::Database& db, std::int64_t id);
+/// A row of `limits`, without its device.
+std::optional<MachineLimits> read_limits(SQLite::Database& db, std::int64_t id);
 std::optional<FittedModel> read_fit(SQLite::Database& db, std::int64_t id);
 /// Without the file's name.
 std::optional<RangeRecord> read_range(SQLite::Database& db, std::int64_t id);

@@ -246,6 +246,16 @@ ALTER TABLE problem ADD COLUMN rows_of_d INTEGER NOT NULL DEFAULT 0;
 constexpr const char* kVersion16 =
     "ALTER TABLE problem ADD COLUMN amax_d INTEGER NOT NULL DEFAULT 0;";
 
+// What a machine was seen to reach (MachineLimits).
+constexpr int kLimitsVersion = 17;
+constexpr const char* kVersion17 = R"sql(
+CREATE TABLE limits (
+  id INTEGER PRIMARY KEY, device_id INTEGER NOT NULL UNIQUE REFERENCES device(id),
+  fp32_flops REAL NOT NULL, fp64_flops REAL NOT NULL, bf16_flops REAL NOT NULL,
+  int8_flops REAL NOT NULL, l1_read REAL NOT NULL, l2_read REAL NOT NULL,
+  l3_read REAL NOT NULL, dram_read REAL NOT NULL, created TEXT NOT NULL) STRICT;
+)sql";
+
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},
                                      {3, kVersion3},
@@ -261,7 +271,8 @@ constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {13, kVersion13},
                                      {14, kVersion14},
                                      {15, kVersion15},
-                                     {16, kVersion16}};
+                                     {16, kVersion16},
+                                     {kLimitsVersion, kVersion17, nullptr, true}};
 
 }  // namespace
 
@@ -269,8 +280,13 @@ std::span<const Migration> migrations() { return kMigrations; }
 
 bool reads_as_today(int version) {
   return std::ranges::all_of(kMigrations, [&](const Migration& step) {
-    return step.version <= version || (*step.sql == '\0' && step.then == nullptr);
+    return step.version <= version ||
+           ((*step.sql == '\0' || step.only_tables) && step.then == nullptr);
   });
+}
+
+bool has_limits(SQLite::Database& db, const char* schema) {
+  return db.execAndGet(fmt::format("PRAGMA {}.user_version", schema)).getInt() >= kLimitsVersion;
 }
 
 Result<int> read_version(SQLite::Database& db, const std::string& name,

@@ -15,6 +15,7 @@
 #include "cache/range_table.h"
 #include "generator/space/space.h"
 #include "kiln/options.hpp"
+#include "runtime/machine_limits.h"
 #include "tuner/measure/measured.h"
 #include "tuner/search/fitted_model.h"
 
@@ -197,6 +198,11 @@ class Store {
   double peak(const DeviceCaps& device, DType type);
   /// Says that they reached so many; kept where it is more than what is known.
   Status raise_peak(const DeviceCaps& device, DType type, double flops);
+  /// What a device's `compute_units` threads were seen to reach: the newest of all files, if any.
+  std::optional<MachineLimits> limits(const DeviceCaps& device);
+  /// Stores that as measured just now, in place of what was there. Errors: bad_input (a figure
+  /// below 0, no fp32_flops), database.
+  Status put_limits(const MachineLimits& limits);
   /// Says that code was verified for a problem and its thread count, under today's launch of the
   /// config and under a runtime.
   Status proved(const std::string& binary_key, const BestKey& key, const Config& config,

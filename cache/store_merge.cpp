@@ -43,7 +43,7 @@ std::int64_t keep_device(SQLite::Database& db, const std::string& wanted) {
   const std::int64_t before = number_of(db, "SELECT count(*) FROM measurement");
   for (const auto& [id, device] : devices_of(db)) {
     if (fingerprint(device).find(wanted) != std::string::npos) continue;
-    for (const char* table : {"measurement", "search", "peak", "fit", "range"})
+    for (const char* table : {"measurement", "search", "peak", "limits", "fit", "range"})
       db.exec(fmt::format("DELETE FROM {} WHERE device_id = {}", table, id));
     db.exec(fmt::format("DELETE FROM device WHERE id = {}", id));
   }

@@ -10,9 +10,9 @@
 namespace kiln {
 namespace {
 
-constexpr const char* kTables[] = {"measurement", "search", "peak",   "fit",
-                                   "range",       "binary", "source", "problem",
-                                   "toolchain",   "config", "device", "session"};
+constexpr const char* kTables[] = {"measurement", "search", "peak",   "limits",  "fit",
+                                   "range",       "binary", "source", "problem", "toolchain",
+                                   "config",      "device", "session"};
 
 std::map<std::string, std::int64_t> count_rows(SQLite::Database& db) {
   std::map<std::string, std::int64_t> rows;
@@ -54,7 +54,9 @@ void drop_chosen(SQLite::Database& db, const PruneOptions& options) {
                       condition));
   for (const char* table : {"measurement", "fit", "range"})
     db.exec(fmt::format("DELETE FROM {} WHERE {}", table, condition));
-  if (options.older_than_days < 0) db.exec(fmt::format("DELETE FROM peak WHERE {}", condition));
+  if (options.older_than_days >= 0) return;
+  for (const char* table : {"peak", "limits"})
+    db.exec(fmt::format("DELETE FROM {} WHERE {}", table, condition));
 }
 
 /// Which code drop_unused() may drop.
@@ -80,7 +82,8 @@ DELETE FROM toolchain WHERE id NOT IN (SELECT toolchain_id FROM measurement);
 DELETE FROM session WHERE id NOT IN (
   SELECT session_id FROM measurement WHERE session_id IS NOT NULL);
 DELETE FROM device WHERE id NOT IN (SELECT device_id FROM measurement UNION
-  SELECT device_id FROM peak UNION SELECT device_id FROM fit UNION SELECT device_id FROM range))sql",
+  SELECT device_id FROM peak UNION SELECT device_id FROM limits UNION
+  SELECT device_id FROM fit UNION SELECT device_id FROM range))sql",
                       code, kEnvelopePrefix));
 }
 

@@ -113,6 +113,7 @@ Result<ImportReport> merge(SQLite::Database& db, Layer& from) {
   }
   merge_searches(db);
   merge_peaks(db);
+  merge_limits(db);
   merge_fits(db);
   merge_ranges(db);
   report.measurements = merge_measurements(db, from.trusted);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include "cache/schema.h"
 #include "cache/store_impl.h"
 
 namespace kiln {
@@ -86,6 +87,27 @@ void merge_peaks(SQLite::Database& db) {
     WHERE true
     ON CONFLICT (device_id, dtype) DO UPDATE SET flops = excluded.flops, created = excluded.created
     WHERE (excluded.flops, created) > (flops, excluded.created))sql");
+}
+
+void merge_limits(SQLite::Database& db) {
+  if (!has_limits(db, "other")) return;
+  std::string names, theirs, updates, newer, older;
+  const MachineLimits any;
+  for_each_limit(any, [&](std::string_view name, double) {
+    names += fmt::format("{}, ", name);
+    theirs += fmt::format("theirs.{}, ", name);
+    updates += fmt::format("{0} = excluded.{0}, ", name);
+    newer += fmt::format(", excluded.{}", name);
+    older += fmt::format(", limits.{}", name);
+  });
+  db.exec(fmt::format(R"sql(
+    INSERT INTO limits (device_id, {0} created)
+    SELECT device.id, {1} theirs.created FROM other.limits AS theirs
+      JOIN other.device AS d ON d.id = theirs.device_id JOIN device ON device.key = d.key
+    WHERE true
+    ON CONFLICT (device_id) DO UPDATE SET {2} created = excluded.created
+    WHERE (excluded.created{3}) > (limits.created{4}))sql",
+                      names, theirs, updates, newer, older));
 }
 
 std::string their_rows(std::string_view table) {

@@ -41,6 +41,8 @@ std::int64_t merge_code(SQLite::Database& db);
 void merge_envelopes(SQLite::Database& db);
 /// The larger of two peaks is the peak.
 void merge_peaks(SQLite::Database& db);
+/// Of two measurements of a machine's limits the newer stands.
+void merge_limits(SQLite::Database& db);
 
 /// The other file's rows of a table (`theirs`) with the key's columns, and this file's ids of that
 /// key (`device.id`, …): a FROM clause.

@@ -26,6 +26,9 @@ constexpr Manual kList{
     "  user's hides a shipped one of the same key. A predicted time is a model's "
     "(tune --offline, db class).\n"
     "  On a terminal lines are as wide as it is; --wide, a file or a pipe gets all of it.\n"
+    "  roof is the least time that the record's CPU needs over the kernel's, where its limits are\n"
+    "  stored (kiln bench, kiln tune): operations at the peak of their type, or bytes at the rate\n"
+    "  of where they are.\n"
     "  searched says how many of the space's candidates were measured, and how much of the budget "
     "was\n"
     "  spent; a later tune with a larger one continues from there.",
@@ -90,7 +93,7 @@ std::string class_of(const BestKey& key) {
   return std::get<std::string>(to_value(key.determinism));
 }
 
-Json record_json(const Record& record) {
+Json record_json(const Record& record, const std::optional<StoredRoof>& roof) {
   const Gemm& gemm = record.key.gemm;
   Json row{{"shape", text(gemm)},
            {"threads", record.key.device.compute_units},
@@ -105,7 +108,8 @@ Json record_json(const Record& record) {
     row.update({{"median_ns", timing.median_ns},
                 {"low_ns", timing.low_ns},
                 {"high_ns", timing.high_ns},
-                {"gflops", timing.median_ns > 0 ? gemm.flops() / timing.median_ns : 0}});
+                {"gflops", timing.median_ns > 0 ? gemm.flops() / timing.median_ns : 0},
+                {"share_of_roof", share_json(roof, timing.median_ns)}});
   }
   row.update({{"searched", to_json(record.searched)},
               {"compiler", record.validators.compiler},
@@ -125,11 +129,14 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
   if (!store) return tl::unexpected(store.error());
   const Result<std::vector<Record>> records = (*store)->list();
   if (!records) return tl::unexpected(records.error());
-  Table table(
-      {"~shape", ">threads", ">median", ">GFLOP/s", "~config", "?searched", "?class", "?device"});
+  Table table({"~shape", ">threads", ">median", ">GFLOP/s", ">roof", "~config", "?searched",
+               "?class", "?device"});
   for (const Record& record : *records) {
+    const auto roof = is_predicted(record.key)
+                          ? std::nullopt
+                          : stored_roof(**store, record.key.device, record.key.gemm);
     if (session.json) {
-      print_json(record_json(record));
+      print_json(record_json(record, roof));
       continue;
     }
     const double ns = record.measured.ok() ? record.measured.timing().median_ns : 0;
@@ -137,6 +144,7 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
     table.add({text(record.key.gemm), fmt::format("{}", record.key.device.compute_units),
                ns > 0 ? how + human_time(ns) : "-",
                ns > 0 ? fmt::format("{:.1f}", record.key.gemm.flops() / ns) : "-",
+               roof && ns > 0 ? fmt::format("{:.0f} %", 100 * roof->roof.ns / ns) : "-",
                text(record.measured.config),
                record.searched ? text(*record.searched) : "not recorded", class_of(record.key),
                record.key.device.model});

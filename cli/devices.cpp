@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "generator/families/cpu/common/microarchitectures.h"
 #include "runtime/backend.h"
 #include "runtime/compiler.h"
 #include "runtime/cuda/cublaslt.h"
@@ -30,6 +31,21 @@ constexpr Manual kDevicesManual{
 Json features_json(const CpuFeatures& f) {
   return {{"avx2_fma", f.avx2_fma},       {"avx512", f.avx512},     {"avx512_bf16", f.avx512_bf16},
           {"avx512_vnni", f.avx512_vnni}, {"amx_bf16", f.amx_bf16}, {"amx_int8", f.amx_int8}};
+}
+
+/// What models take a core for, in vector instructions and bytes a cycle.
+Json core_json(const DeviceCaps& caps) {
+  const host::Microarchitecture& core = host::microarchitecture(caps);
+  return {{"name", core.name},
+          {"known", host::microarchitecture_of_model(caps) != nullptr},
+          {"family", caps.core.family},
+          {"model", caps.core.model},
+          {"fmas", {{"avx2", core.avx2.fmas}, {"avx512", core.avx512.fmas}}},
+          {"vdpbf16ps", core.pairs},
+          {"vpdpbusd", core.quads},
+          {"tile_cycles", core.tile_cycles},
+          {"l1_load_bytes", core.load_bytes},
+          {"l1_store_bytes", core.store_bytes}};
 }
 
 std::string features_text(const CpuFeatures& f) {
@@ -119,6 +135,7 @@ Result<Outcome> run(const Session& session, const DeviceOptions& device) {
                 {"model", caps.model},
                 {"arch", caps.arch},
                 {"features", features_json(caps.cpu)},
+                {"core", core_json(caps)},
                 {"threads", caps.compute_units},
                 {"l1_bytes", caps.l1_bytes},
                 {"l2_bytes", caps.l2_bytes},
@@ -135,6 +152,8 @@ Result<Outcome> run(const Session& session, const DeviceOptions& device) {
   fmt::print("{}: {}\n", device.name, caps.model);
   fmt::print("  architecture  {}\n", caps.arch);
   fmt::print("  instructions  {}\n", features_text(caps.cpu));
+  fmt::print("  core          {}, by its {}\n", host::microarchitecture(caps).name,
+             host::microarchitecture_of_model(caps) ? "model" : "instructions");
   fmt::print("  threads       {}\n", caps.compute_units);
   fmt::print("  caches        L1d {}, L2 {} a core; L3 {} shared\n",
              human_bytes(double(caps.l1_bytes)), human_bytes(double(caps.l2_bytes)),

@@ -84,6 +84,7 @@ Json why_json(const Explanation& why, const ExplainCommand& command) {
            {"determinism", std::get<std::string>(to_value(why.key.determinism))},
            {"summation", why.summation.empty() ? Json(nullptr) : Json(why.summation)},
            {"peak_flops", why.peak_flops > 0 ? Json(why.peak_flops) : Json(nullptr)},
+           {"roof", to_json(why.roof)},
            {"record", why.record ? evidence_json(why) : Json(nullptr)},
            {"explanation", text(why)}};
   if (command.source) row["source"] = why.source;

@@ -148,6 +148,18 @@ Json to_json(const std::optional<SearchExtent>& searched) {
           {"interrupted", searched->interrupted}};
 }
 
+Json to_json(const std::optional<StoredRoof>& roof) {
+  if (!roof) return nullptr;
+  return {{"ns", roof->roof.ns},
+          {"by", roof->roof.of},
+          {"rate", roof->roof.rate},
+          {"limits_measured", roof->measured}};
+}
+
+Json share_json(const std::optional<StoredRoof>& roof, double ns) {
+  return roof && ns > 0 ? Json(roof->roof.ns / ns) : Json(nullptr);
+}
+
 Json to_json(const RangeReport& report, const std::string& device) {
   Json parts = Json::array();
   for (const RangeReport::Part& part : report.parts)

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/stored_roof.h"
 #include "kiln/options.hpp"
 
 namespace kiln::cli {
@@ -20,6 +21,11 @@ void print_json(const Json& object);
 
 /// How far a search went; null where nothing is known of it.
 Json to_json(const std::optional<SearchExtent>& searched);
+/// The least time of a product on its CPU; null where no limits are stored.
+Json to_json(const std::optional<StoredRoof>& roof);
+/// The roof over a time, 0..1 and more where caches hold more than a race expects; null where
+/// either is not known.
+Json share_json(const std::optional<StoredRoof>& roof, double ns);
 /// A tuned range: its table from size to kernel.
 Json to_json(const RangeReport& report, const std::string& device);
 std::string text(const RangeReport& report);

@@ -13,6 +13,7 @@
 #include "cli/tune_items.h"
 #include "cli/tune_offline.h"
 #include "cli/tune_ranks.h"
+#include "engine/peak.h"
 #include "kiln/engine.hpp"
 
 namespace kiln::cli {
@@ -53,9 +54,14 @@ constexpr Manual kTuneManual{
     "  A shape that fails is reported and the next one is tuned; the exit code is then 1. A winner "
     "that\n"
     "  could not be stored is reported too and is lost; the exit code is then 3.\n"
-    "  Share of peak is GFLOP/s over the highest rate that the same threads reached (fp32, fp64 "
-    "on\n"
-    "  the CPU): in register-only FMAs, probed beside the samples, or in any kernel timed so far.",
+    "  Share of peak is GFLOP/s over the highest rate that the same threads of a CPU reached in "
+    "the\n"
+    "  type: in multiplications in registers (or AMX tiles) alone, probed beside the samples, or "
+    "in\n"
+    "  any kernel timed so far. Share of roof is the least time that they need over the kernel's: "
+    "its\n"
+    "  operations at that rate, or its bytes at what they read a second, which the first run on a\n"
+    "  machine measures and stores (0.5 to 2 s, up to 1 GiB).",
     "  kiln tune --shape \"fp32 N T 512 4096 4096\"\n"
     "  kiln tune --file shapes.txt --threads 2 --budget 20\n"
     "  kiln tune --layers llama-3-8b:16 --db llama.db    # 16 tokens\n"
@@ -106,6 +112,8 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
   for (const TuneItem& item : *items) {
     if (interrupted()) break;
     ++reached;
+    // What it cannot measure or keep is missing in reports, and nothing else.
+    (void)measure_limits_once(*engine, item.threads);
     const std::string label = fmt::format("[{}/{}] {}", reached, items->size(), text(item.shape));
     tune_item(session, command, *engine, item, label, totals);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/report.h"
+#include "engine/peak.h"
 
 namespace kiln::cli {
 namespace {
@@ -23,7 +24,8 @@ bool is_brief(const TuneReport& report) {
          searched->measured + searched->failed < kFewCandidates;
 }
 
-Json report_json(const TuneReport& report, const std::string& device) {
+Json report_json(const TuneReport& report, const std::optional<StoredRoof>& roof,
+                 const std::string& device) {
   const double gflops = gflops_of(report), peak = report.peak_flops * 1e-9;
   Json row{{"shape", text(report.gemm)},
            {"device", device},
@@ -36,6 +38,7 @@ Json report_json(const TuneReport& report, const std::string& device) {
            {"gflops", gflops},
            {"share_of_peak", peak > 0 ? Json(gflops / peak) : Json(nullptr)},
            {"peak_gflops", peak > 0 ? Json(peak) : Json(nullptr)},
+           {"share_of_roof", share_json(roof, report.timing.median_ns)},
            {"enumerated", report.enumerated},
            {"compiled", report.compiled},
            {"measured", report.measured},
@@ -50,12 +53,15 @@ Json report_json(const TuneReport& report, const std::string& device) {
   return row;
 }
 
-void print_report(const TuneReport& report) {
+void print_report(const TuneReport& report, const std::optional<StoredRoof>& roof) {
   const double gflops = gflops_of(report), peak = report.peak_flops * 1e-9;
-  fmt::print("{}\n  {}\n  {} [{} .. {}], {:.1f} GFLOP/s{}, {}\n", text(report.gemm), report.config,
-             human_time(report.timing.median_ns), human_time(report.timing.low_ns),
+  fmt::print("{}\n  {}\n  {} [{} .. {}], {:.1f} GFLOP/s{}{}, {}\n", text(report.gemm),
+             report.config, human_time(report.timing.median_ns), human_time(report.timing.low_ns),
              human_time(report.timing.high_ns), gflops,
              peak > 0 ? ", " + percent(gflops / peak) + " of peak" : "",
+             roof && report.timing.median_ns > 0
+                 ? ", " + percent(roof->roof.ns / report.timing.median_ns) + " of roof"
+                 : "",
              report.already_tuned ? "tuned before" : fmt::format("{:.1f} s", report.seconds));
   if (report.searched) fmt::print("  searched: {}\n", text(*report.searched));
   if (is_brief(report))
@@ -127,10 +133,11 @@ TuneEnd tune_and_report(const Session& session, const TuneCommand& command, Engi
   ++(report->already_tuned ? totals.already : totals.tuned);
   totals.unstored += !report->stored;
   totals.seconds += report->seconds;
+  const auto roof = stored_roof(engine, report->gemm, report->threads);
   if (session.json)
-    print_json(report_json(*report, command.device.name));
+    print_json(report_json(*report, roof, command.device.name));
   else
-    print_report(*report);
+    print_report(*report, roof);
   const bool cut = report->searched && report->searched->interrupted;
   return {.already = report->already_tuned,
           .interrupted = interrupted() && cut,

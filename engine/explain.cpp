@@ -101,6 +101,7 @@ Result<Explanation> Engine::Impl::explanation(const Gemm& gemm, int threads) {
   if (why.record) {
     const Record& record = *why.record;
     why.peak_flops = raised_peak(why.key, 0, rate(gemm, record.measured.timing()));
+    why.roof = stored_roof(*store, why.key.device, why.key.gemm);
     why.older_templates =
         record.validators.template_hash != template_hash(record.key.device.vendor);
     add_evidence(why, store->known(record.key, record.validators));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cache/store.h"
+#include "cache/stored_roof.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -27,10 +28,11 @@ struct Explanation {
   std::string summation;  // the order in which the kernel sums; empty: not known
   // What was stored of the problem itself:
   std::optional<Record> record = {};
-  double peak_flops = 0;         // operations a second that these threads are known to reach
-  bool older_templates = false;  // made by templates that have changed since
-  int tried = 0;                 // configs
-  std::vector<Measured> others;  // the other timed configs, fastest first
+  double peak_flops = 0;  // operations a second that these threads are known to reach
+  std::optional<StoredRoof> roof = {};
+  bool older_templates = false;            // made by templates that have changed since
+  int tried = 0;                           // configs
+  std::vector<Measured> others;            // the other timed configs, fastest first
   std::map<std::string, Failed> failures;  // by kind
   std::string source;                      // of the kernel; empty where it was not generated
 };

@@ -4,6 +4,7 @@
 
 #include "engine/engine_impl.h"
 #include "runtime/cpu/probe.h"
+#include "runtime/memory.h"
 
 namespace kiln {
 
@@ -22,6 +23,32 @@ double Engine::Impl::raised_peak(const BestKey& key, double probed, double kerne
 double raised_peak(Engine& engine, const Gemm& gemm, int threads, double probed, double kernel) {
   Engine::Impl& impl = engine.impl();
   return impl.raised_peak(impl.key_of(impl.spelt(gemm), threads), probed, kernel);
+}
+
+std::optional<StoredRoof> stored_roof(Engine& engine, const Gemm& gemm, int threads) {
+  Engine::Impl& impl = engine.impl();
+  const Gemm spelt = impl.spelt(gemm);
+  const auto count = impl.threads_of(threads);
+  if (!count) return std::nullopt;
+  return stored_roof(*impl.store, impl.key_of(spelt, *count).device, spelt);
+}
+
+Status keep_limits(Engine& engine, const MachineLimits& limits) {
+  return engine.impl().store->put_limits(limits);
+}
+
+Status measure_limits_once(Engine& engine, int threads) {
+  constexpr std::int64_t kRoom = std::int64_t{2} << 30;
+  Engine::Impl& impl = engine.impl();
+  if (impl.gpu || impl.device.vendor != Vendor::cpu) return {};
+  const auto count = impl.threads_of(threads);
+  if (!count) return tl::unexpected(count.error());
+  DeviceCaps device = impl.device;
+  device.compute_units = *count;
+  if (impl.store->limits(device) || !impl.store->lasting() || available_memory() < kRoom) return {};
+  const auto limits = measure_limits(device);
+  if (!limits) return tl::unexpected(limits.error());
+  return impl.store->put_limits(*limits);
 }
 
 }  // namespace kiln

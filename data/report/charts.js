@@ -29,6 +29,10 @@ const logY = (ticks, text) => [Plot.gridY(ticks), Plot.axisY(ticks, { text })];
 const intensity = (shape) => shape.flops / shape.bytes;
 const rate = (shape) => (shape.flops / shape.ns) * 1e9;
 
+/** The share of the least time that its CPU needs; nothing where that is not known. */
+const roofOf = (shape, said = (share) => share) =>
+  shape.roofNs > 0 ? said(percentText(shape.roofNs / shape.ns, 0)) : "";
+
 /** The roofs of a device: what memory allows up to the highest of them, and each type's arithmetic. */
 const roofsOf = (index, shapes, low, high) => {
   const { bytesPerSecond: memory, peaks } = kilnData.devices[index];
@@ -63,7 +67,8 @@ const roofNotes = (roofs) => {
     .map((roof) => deviceName(roof.index)));
   if (flat.length)
     notes.push(`The bandwidth of ${flat.join("; ")} is not stored, so its roof has no slope: ` +
-      `kiln bench --json measures it, and kiln report --bench FILE shows it.`);
+      `on CPUs kiln bench and kiln tune store it, and kiln report --bench FILE shows what ` +
+      `kiln bench --json printed.`);
   return notes;
 };
 
@@ -86,7 +91,8 @@ const roofline = (view, width) => {
       stroke: ({ roof }) => (roof.memory ? "currentColor" : markColour(kTypes.indexOf(roof.dtype))),
       strokeWidth: 1.5, strokeDasharray: known ? null : "5 4", clip: true });
   const title = (shape) => `${shape.text}\n${rateText(rate(shape))}, ${timeText(shape.ns)}\n` +
-    `${digits(intensity(shape))} FLOP/byte\n${shape.family}${withDevice(view, shape)}`;
+    `${digits(intensity(shape))} FLOP/byte${roofOf(shape, (share) => `, ${share} of its roof`)}\n` +
+    `${shape.family}${withDevice(view, shape)}`;
   const sorted = [...shapes].sort((a, b) => intensity(a) - intensity(b));
   const dots = { x: intensity, y: (shape) => rate(shape) / unit.size, title };
   return {
@@ -111,9 +117,11 @@ const roofline = (view, width) => {
       memoryText(roofs.filter((roof) => roof.memory)),
     notes: roofNotes(roofs),
     columns: [{ name: "Shape" }, { name: "FLOP/byte", figure: true }, { name: "Rate", figure: true },
-              { name: "Time", figure: true }, { name: "Family" }, { name: "Device" }],
+              { name: "Time", figure: true }, { name: "Of its roof", figure: true },
+              { name: "Family" }, { name: "Device" }],
     rows: sorted.map((shape) => [shape.text, digits(intensity(shape)), rateText(rate(shape)),
-                                 timeText(shape.ns), shape.family, deviceName(shape.device)]),
+                                 timeText(shape.ns), roofOf(shape), shape.family,
+                                 deviceName(shape.device)]),
   };
 };
 

@@ -2,6 +2,7 @@
 // out.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -29,6 +30,17 @@ struct CpuFeatures {
   bool amx_bf16 = false;     // tdpbf16ps, and the kernel granted tile state
   bool amx_int8 = false;     // tdpb[us][us]d
   auto operator<=>(const CpuFeatures&) const = default;
+};
+
+/// CPUID's family and model, which say how fast a core is and never what it may run: guests hide
+/// them. No part of a fingerprint or of a key, and equal to any other: devices read from a database
+/// have none.
+struct CoreModel {
+  int family = 0, model = 0;  // 0: not known
+  constexpr bool operator==(const CoreModel&) const { return true; }
+  constexpr std::strong_ordering operator<=>(const CoreModel&) const {
+    return std::strong_ordering::equal;
+  }
 };
 
 /// What a GPU has that decides which kernels are legal, and how they rank.
@@ -59,10 +71,11 @@ struct DeviceCaps {
   std::int64_t l2_bytes = 1 << 20;   // of one core; a GPU's whole L2
   std::int64_t l3_bytes = 16 << 20;  // shared; 0 on a GPU
   double ghz = 0;                    // nominal clock class, 0 = unknown
+  CoreModel core = {};
   auto operator<=>(const DeviceCaps&) const = default;
 };
 
-/// The part of a key that names the device: every field above, in one line.
+/// The part of a key that names the device: every field above but `core`, in one line.
 std::string fingerprint(const DeviceCaps& caps);
 
 /// A CPU known by name for cross-compiling, classes of CPUs and tests: "avx512", "avx512_vnni",

@@ -15,6 +15,10 @@ namespace kiln {
 /// Errors: bad_input (threads out of 1..cores).
 Result<DeviceCaps> detect_cpu(int threads = 0);
 
+/// What this machine's cores can do. The first call asks for the right to use AMX's tiles, for all
+/// threads of the process.
+const CpuFeatures& cpu_features();
+
 /// Arguments of a call, and how the caller's bias is stored: kernels read fp32 (fp64), so that a
 /// bias of a 16-bit type is widened at each launch.
 struct HostArgs : KilnArgs {

@@ -84,6 +84,17 @@ std::string model_name() {
   return text.data();
 }
 
+/// As its vendors spell them: extended parts are added to family 15, and shifted before models of
+/// families 6 and 15.
+CoreModel core_model() {
+  const unsigned version = cpuid(1).a;
+  const auto bits = [&](int at, unsigned mask) { return static_cast<int>(version >> at & mask); };
+  CoreModel core{.family = bits(8, 0xf), .model = bits(4, 0xf)};
+  if (core.family == 6 || core.family == 15) core.model += bits(16, 0xf) << 4;
+  if (core.family == 15) core.family += bits(20, 0xff);
+  return core;
+}
+
 /// Base clock from cpuid leaf 16h; AMD and many virtual machines leave it empty.
 double base_ghz() { return std::round(cpuid(0x16).a / 100.0) / 10; }
 
@@ -105,6 +116,8 @@ std::string model_name() {
 }
 
 double base_ghz() { return 0; }
+
+CoreModel core_model() { return {}; }
 
 #endif
 
@@ -158,12 +171,18 @@ Result<DeviceCaps> detect_cpu(int threads) {
     caps.cpu = detect_features(caps.arch);
     caps.model = tidy(model_name());
     caps.ghz = base_ghz();
+    caps.core = core_model();
     read_caches(cores.front().front(), caps);
     return caps;
   }();
   DeviceCaps caps = machine;
   caps.compute_units = threads != 0 ? threads : static_cast<int>(cores.size());
   return caps;
+}
+
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures found = detect_cpu(1)->cpu;
+  return found;
 }
 
 }  // namespace kiln

@@ -13,133 +13,16 @@
 #include <vector>
 
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/peak_loops.h"
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/timer.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace kiln {
 namespace {
 
-// Two FMA units of latency 4 need 8 chains; 12, a factor and a summand fit 16 registers.
-constexpr int kChains = 12;
 constexpr double kGateNs = 100e3;
 constexpr int kPeakSamples = 100;
 constexpr std::int64_t kLine = 64;
-
-/// Runs `rounds` steps of every chain. Chains start apart, or the compiler would run one for all;
-/// their sum keeps it from dropping them.
-using FmaLoop = double (*)(std::int64_t rounds);
-
-/// A value that the compiler cannot know: with it, a chain that starts at its fixed point is
-/// constant.
-template <typename T>
-T hidden(double value) {
-  const volatile T seen = static_cast<T>(value);
-  return seen;
-}
-
-// The bodies differ in their target alone: vector types are lowered to instructions within the
-// function that names them, so one body inlined in three would use the narrowest.
-template <typename T>
-[[gnu::noinline]] double fma_portable(std::int64_t rounds) {
-  typedef T Vector __attribute__((vector_size(16)));
-  Vector sums[kChains];
-  for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + T(i);
-  const Vector factor = Vector{} + hidden<T>(0.999), summand = Vector{} + hidden<T>(0.001);
-  for (std::int64_t r = 0; r < rounds; ++r)
-#pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * factor + summand;
-  for (int i = 1; i < kChains; ++i) sums[0] += sums[i];
-  return static_cast<double>(sums[0][0]);
-}
-
-#if defined(__x86_64__)
-template <typename T>
-[[gnu::noinline, gnu::target("avx2,fma")]] double fma_avx2(std::int64_t rounds) {
-  typedef T Vector __attribute__((vector_size(32)));
-  Vector sums[kChains];
-  for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + T(i);
-  const Vector factor = Vector{} + hidden<T>(0.999), summand = Vector{} + hidden<T>(0.001);
-  for (std::int64_t r = 0; r < rounds; ++r)
-#pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * factor + summand;
-  for (int i = 1; i < kChains; ++i) sums[0] += sums[i];
-  return static_cast<double>(sums[0][0]);
-}
-
-template <typename T>
-[[gnu::noinline, gnu::target("avx512f")]] double fma_avx512(std::int64_t rounds) {
-  typedef T Vector __attribute__((vector_size(64)));
-  Vector sums[kChains];
-  for (int i = 0; i < kChains; ++i) sums[i] = Vector{} + T(i);
-  const Vector factor = Vector{} + hidden<T>(0.999), summand = Vector{} + hidden<T>(0.001);
-  for (std::int64_t r = 0; r < rounds; ++r)
-#pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) sums[i] = sums[i] * factor + summand;
-  for (int i = 1; i < kChains; ++i) sums[0] += sums[i];
-  return static_cast<double>(sums[0][0]);
-}
-
-[[gnu::noinline, gnu::target("avx512f,avx512bf16")]] double dot_bf16(std::int64_t rounds) {
-  __m512 sums[kChains];
-  for (int i = 0; i < kChains; ++i) sums[i] = _mm512_set1_ps(float(i));
-  const int small = hidden<int>(0x3a003a00);  // a pair of bf16
-  const auto factor = reinterpret_cast<__m512bh>(_mm512_set1_epi32(small));
-  for (std::int64_t r = 0; r < rounds; ++r)
-#pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) sums[i] = _mm512_dpbf16_ps(sums[i], factor, factor);
-  for (int i = 1; i < kChains; ++i) sums[0] = _mm512_add_ps(sums[0], sums[i]);
-  return _mm512_cvtss_f32(sums[0]);
-}
-
-[[gnu::noinline, gnu::target("avx512f,avx512vnni")]] double dot_bytes(std::int64_t rounds) {
-  __m512i sums[kChains];
-  for (int i = 0; i < kChains; ++i) sums[i] = _mm512_set1_epi32(i);
-  const __m512i factor = _mm512_set1_epi32(hidden<int>(0x01010101));
-  for (std::int64_t r = 0; r < rounds; ++r)
-#pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) sums[i] = _mm512_dpbusd_epi32(sums[i], factor, factor);
-  for (int i = 1; i < kChains; ++i) sums[0] = _mm512_add_epi32(sums[0], sums[i]);
-  return double(_mm512_cvtsi512_si32(sums[0]));
-}
-#endif
-
-const CpuFeatures& features() {
-  static const CpuFeatures found = detect_cpu(1)->cpu;
-  return found;
-}
-
-/// `products`: multiply-adds of one instruction.
-struct Fma {
-  FmaLoop loop = nullptr;
-  int products = 0;
-};
-
-template <typename T>
-Fma widest_fma() {
-#if defined(__x86_64__)
-  if (features().avx512) return {fma_avx512<T>, 64 / int(sizeof(T))};
-  if (features().avx2_fma) return {fma_avx2<T>, 32 / int(sizeof(T))};
-#endif
-  return {fma_portable<T>, 16 / int(sizeof(T))};
-}
-
-/// The instruction that kernels of a type are built on; nothing where none is known here. fp16 is
-/// multiplied in fp32, and so is bf16 without an instruction of its own. Matrix units have none.
-Fma instruction_for(DType type) {
-  if (type == fp64) return widest_fma<double>();
-  if (type == fp32 || type == fp16) return widest_fma<float>();
-#if defined(__x86_64__)
-  if (type == bf16 && !features().amx_bf16)
-    return features().avx512_bf16 ? Fma{dot_bf16, 32} : widest_fma<float>();
-  if ((type == s8 || type == u8) && features().avx512_vnni && !features().amx_int8)
-    return {dot_bytes, 64};
-#endif
-  return {};
-}
 
 /// One run of the loop on each thread of a team.
 struct TeamRun {
@@ -148,7 +31,7 @@ struct TeamRun {
   double span_ns = 0;     // from the first one's begin to the last one's end
 };
 
-TeamRun run_team(FmaLoop loop, std::int64_t rounds, int threads) {
+TeamRun run_team(const PeakLoop& loop, std::int64_t rounds, int threads) {
   struct alignas(128) Slot {
     std::int64_t begin = 0, end = 0;
     double sink = 0;
@@ -157,7 +40,7 @@ TeamRun run_team(FmaLoop loop, std::int64_t rounds, int threads) {
   TeamRun run;
   run.threads = parallel(threads, [&](int thread, int) {
     Slot slot{.begin = now_ns()};
-    slot.sink = loop(rounds);
+    slot.sink = loop.run(rounds);
     slot.end = now_ns();
     slots[static_cast<std::size_t>(thread)] = slot;
   });
@@ -173,11 +56,12 @@ TeamRun run_team(FmaLoop loop, std::int64_t rounds, int threads) {
 }
 
 /// Rounds that take `ns` on one undisturbed thread: the fastest of a few short runs decides.
-std::int64_t rounds_for(FmaLoop loop, double ns) {
-  constexpr std::int64_t kTrial = 4000;  // ~6 µs
+std::int64_t rounds_for(const PeakLoop& loop, double ns) {
+  const std::int64_t trial = 24'000 / loop.cycles;  // ~6 µs
   double fastest = 1e9;
-  for (int i = 0; i < 20; ++i) fastest = std::min(fastest, run_team(loop, kTrial, 1).slowest_ns);
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(kTrial * ns / std::max(fastest, 1.0)));
+  for (int i = 0; i < 20; ++i) fastest = std::min(fastest, run_team(loop, trial, 1).slowest_ns);
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(static_cast<double>(trial) * ns / std::max(fastest, 1.0)));
 }
 
 /// Loads `bytes` bytes, a multiple of eight vectors, `rounds` times; its sum keeps the compiler
@@ -208,8 +92,8 @@ KILN_READ_LOOP(read_avx512, [[gnu::target("avx512f")]], 64)
 
 ReadLoop widest_reads() {
 #if defined(__x86_64__)
-  if (features().avx512) return read_avx512;
-  if (features().avx2_fma) return read_avx2;
+  if (cpu_features().avx512) return read_avx512;
+  if (cpu_features().avx2_fma) return read_avx2;
 #endif
   return read_portable;
 }
@@ -245,13 +129,10 @@ double read_speed(const std::byte* first, const std::byte* last, int passes) {
 
 }  // namespace
 
-bool has_fma_probe(DType type) { return instruction_for(type).loop != nullptr; }
+bool has_fma_probe(DType type) { return peak_loop(type).run != nullptr; }
 
 SpeedGate::SpeedGate(int threads, DType type) : threads_(std::max(threads, 1)) {
-  Fma instruction = instruction_for(type);
-  if (instruction.loop == nullptr) instruction = instruction_for(fp32);
-  loop_ = instruction.loop;
-  products_ = instruction.products;
+  loop_ = peak_loop(has_fma_probe(type) ? type : fp32);
   rounds_ = rounds_for(loop_, kGateNs);
 }
 
@@ -259,7 +140,7 @@ double SpeedGate::sample() {
   const TeamRun run = run_team(loop_, rounds_, threads_);
   last_ns_ = std::max(1.0, run.slowest_ns);
   const double operations =
-      2.0 * products_ * kChains * static_cast<double>(rounds_) * static_cast<double>(run.threads);
+      2.0 * loop_.products * static_cast<double>(rounds_) * static_cast<double>(run.threads);
   peak_flops_ = std::max(peak_flops_, operations / (std::max(1.0, run.span_ns) * 1e-9));
   window_[next_++ % window_.size()] = last_ns_;
   const std::size_t filled = std::min(next_, window_.size());

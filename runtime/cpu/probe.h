@@ -6,14 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "generator/problem/device_caps.h"
 #include "kiln/dtype.hpp"
 #include "kiln/error.hpp"
+#include "runtime/cpu/peak_loops.h"
+#include "runtime/machine_limits.h"
 
 namespace kiln {
 
 /// Whether the peak of products of this type can be probed on this CPU: of floating types wider
-/// than 8 bits and of bytes, where there is an instruction for them and no matrix unit.
+/// than 8 bits always, by the matrix unit where it multiplies them; of bytes where there is an
+/// instruction for them.
 bool has_fma_probe(DType type);
 
 /// Multiply-adds in registers on every thread of a team; the time they take tells the clock and
@@ -36,8 +38,7 @@ class SpeedGate {
 
  private:
   int threads_;
-  double (*loop_)(std::int64_t rounds);
-  int products_;
+  PeakLoop loop_;
   std::int64_t rounds_;
   std::array<double, 64> window_{};
   std::size_t next_ = 0;
@@ -58,16 +59,8 @@ Result<double> cache_bandwidth(std::int64_t bytes, int threads);
 /// memory).
 Result<double> read_bandwidth(std::int64_t bytes, int threads);
 
-/// The reference lines of a benchmark, at the device's `compute_units` threads.
-struct MachineLimits {
-  DeviceCaps device;
-  double fp32_flops = 0, fp64_flops = 0;  // operations a second
-  double bf16_flops = 0, int8_flops = 0;  // 0: not probed on this CPU
-  double l1_read = 0, l2_read = 0;        // bytes a second, from the caches of all threads together
-  double l3_read = 0, dram_read = 0;      // likewise
-};
-
-/// Takes ~0.5 s and up to 1 GiB. Errors: device (no memory).
+/// The reference lines of a benchmark, at the device's `compute_units` threads. Takes 0.5 to
+/// 2 s and up to 1 GiB. Errors: device (no memory).
 Result<MachineLimits> measure_limits(const DeviceCaps& device);
 
 }  // namespace kiln

@@ -35,7 +35,11 @@ struct Sound {
   Sound() {
     ::setenv("KILN_LOG", "off", 0);
     const fs::path file = dir / "sound.db";
-    test::store_winner(*test::open_store(file), key, 6);
+    {
+      const auto store = test::open_store(file);
+      test::store_winner(*store, key, 6);
+      (void)store->put_limits({.device = key.device, .fp32_flops = 2e11, .dram_read = 2e10});
+    }
     {
       SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
       SQLite::Statement row(db, "SELECT name FROM sqlite_schema WHERE type = 'table'");
@@ -101,6 +105,8 @@ void use(Store& store, const BestKey& key) {
   for (const Record& record : store.tuned_like(key, test::kNow)) demand(record.measured.ok());
   (void)store.known(key, test::kNow);
   (void)store.proven("binary6", key, test::config_of(6), "r2");
+  if (const auto limits = store.limits(key.device))
+    demand(limits->fp32_flops > 0 && limits->dram_read >= 0);
   (void)store.list();
   (void)store.stats();
 }

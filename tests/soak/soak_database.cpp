@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "cache/stored_roof.h"
 #include "engine/engine_impl.h"
 #include "soak/call.h"
 #include "soak/children.h"
@@ -69,8 +70,13 @@ std::string make_sound(const fs::path& file) {
   for (const Gemm& gemm : tuned_shapes())
     if (const auto done = engine->tune(gemm); !done) return done.error().message;
   if (const auto plan = engine->plan(untuned_shape()); !plan) return plan.error().message;
-  test::store_winner(*test::open_store(file), test::key_of(64, 96, 128), 6);
-  return "";
+  const auto store = test::open_store(file);
+  test::store_winner(*store, test::key_of(64, 96, 128), 6);
+  const Status kept = store->put_limits({.device = test::key_of(64, 96, 128).device,
+                                         .fp32_flops = 2e11,
+                                         .l1_read = 4e11,
+                                         .dram_read = 2e10});
+  return kept ? "" : kept.error().message;
 }
 
 bool is_utf8(const std::string& text) {
@@ -138,6 +144,9 @@ class User {
       for (const std::string& problem : report->problems) told(problem, kFileName);
     if (const auto records = store.list(); !records) told(records.error().message, kFileName);
     if (const auto stats = store.stats(); !stats) told(stats.error().message, kFileName);
+    const BestKey key = test::key_of(64, 96, 128);
+    if (const auto roof = stored_roof(store, key.device, key.gemm))
+      if (!(roof->roof.ns > 0)) found("a roof that is no time");
   }
 
   /// Through an import and through an export: what is run from there is right, too.

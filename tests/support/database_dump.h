@@ -35,6 +35,8 @@ inline std::string database_dump(const std::filesystem::path& file) {
            "FROM search JOIN device d ON d.id = device_id JOIN problem p ON p.id = problem_id "
            "JOIN toolchain t ON t.id = toolchain_id",
            "SELECT key, dtype, flops, created FROM peak JOIN device d ON d.id = device_id",
+           "SELECT key, fp32_flops, fp64_flops, bf16_flops, int8_flops, l1_read, l2_read, "
+           "l3_read, dram_read, created FROM limits JOIN device d ON d.id = device_id",
            "SELECT key, class, policy, determinism, hash, created FROM fit "
            "JOIN device d ON d.id = device_id",
            "SELECT key, shape, policy, determinism, hash, created FROM range "

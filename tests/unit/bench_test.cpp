@@ -14,6 +14,7 @@
 #include "bench/result_check.h"
 #include "bench/self.h"
 #include "bench/suites.h"
+#include "cache/store.h"
 #include "generator/problem/canonical.h"
 #include "generator/space/family.h"
 #include "generator/space/space.h"
@@ -275,6 +276,11 @@ TEST_F(Contest, BenchRacesInstalledPeersAtEachThreadCount) {
   std::size_t present = 0;
   for (const auto& peer : load_peers().present) present += peer->supports(options.gemms[0], 1);
   EXPECT_EQ(report->rows[0].peers.size(), present);
+  const auto store = Store::open({.database = options.open.database});
+  ASSERT_TRUE(store);
+  const auto limits = (*store)->limits(report->machine[0].limits.device);
+  ASSERT_TRUE(limits) << "they are stored";
+  EXPECT_EQ(limits->dram_read, report->machine[0].limits.dram_read);
 }
 
 TEST_F(Contest, AnUnknownPeerIsNamed) {
@@ -340,6 +346,7 @@ TEST(Report, ARowThatBeatsTheProbeRaisesTheMachinesLine) {
   EXPECT_NEAR(s.peak_share.at("fp32, 1 threads").least, 1.0 / 3, 1e-12);
   EXPECT_THAT(table(report), testing::AllOf(HasSubstr("95 %"), HasSubstr("33 %")));
   EXPECT_EQ(to_json(fast, "cpu")["peak_flops"], 150e9);
+  EXPECT_DOUBLE_EQ(to_json(report.rows.back(), "cpu")["roof_ns"], fast.gemm.flops() / 150.0);
 }
 
 TEST(Report, AWrongResultHasNoShareOfThePeak) {

@@ -208,6 +208,7 @@ TEST_F(CliDatabase, TuneReportsTheWinner) {
   EXPECT_GT(rows[0]["median_ns"].get<double>(), 0);
   EXPECT_GT(rows[0]["share_of_peak"].get<double>(), 0);
   EXPECT_LE(rows[0]["share_of_peak"].get<double>(), 1);
+  EXPECT_GT(rows[0]["share_of_roof"].get<double>(), 0);
   EXPECT_GT(rows[0]["searched"]["measured"].get<int>(), 0);
   EXPECT_FALSE(rows[0]["already_tuned"].get<bool>());
   EXPECT_EQ(rows[1]["summary"]["tuned"], 1);
@@ -235,6 +236,8 @@ TEST_F(CliDatabase, ExplainAndShowGiveTheTunedKernel) {
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0]["match"], "exact");
   EXPECT_EQ(rows[0]["config"], config);
+  EXPECT_GT(rows[0]["roof"]["ns"].get<double>(), 0) << "tune stored the machine's limits";
+  EXPECT_THAT(rows[0]["explanation"].get<std::string>(), HasSubstr("\nroof:      "));
   EXPECT_THAT(rows[0]["explanation"].get<std::string>(), HasSubstr(config));
   const auto shown = (*kiln_)({"show", "--shape", kShape, "--threads", "1", "--json"}).json();
   EXPECT_EQ(shown.at(0)["config"], config);

@@ -109,14 +109,18 @@ void draw_file(const std::filesystem::path& file, unsigned seed) {
                                      .measured = 1 + draw(9),
                                      .enumerated = 40}));
       ASSERT_TRUE(store->raise_peak(key.device, fp32, 1e9 * (1 + draw(5))));
+      ASSERT_TRUE(store->put_limits({.device = key.device, .fp32_flops = 1e9 * (1 + draw(5))}));
       ASSERT_TRUE(store->put_range(key, key.gemm.with_m(1, 512),
                                    {{{512, m, config_of(best), 900.0 + draw(3)}}}));
     }
   store.reset();
-  tamper(file, fmt::format("UPDATE measurement SET created = '2026-11-0' || (1 + (id * {0}) % 7) "
-                           "|| 'T10:00:00Z'; UPDATE range SET created = '2026-11-0' || "
-                           "(1 + (id * {0}) % 7) || 'T10:00:00Z'",
-                           seed + 3));
+  tamper(file,
+         fmt::format(
+             "UPDATE measurement SET created = '2026-11-0' || (1 + (id * {0}) % 7) "
+             "|| 'T10:00:00Z'; UPDATE range SET created = '2026-11-0' || "
+             "(1 + (id * {0}) % 7) || 'T10:00:00Z'; UPDATE limits SET created = '2026-11-0' || "
+             "(1 + (id * {0}) % 7) || 'T10:00:00Z'",
+             seed + 3));
 }
 
 TEST(Merge, TheOrderOfFilesDoesNotMatter) {

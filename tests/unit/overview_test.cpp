@@ -70,11 +70,22 @@ TEST(Overview, CountsWhatADeviceHas) {
   EXPECT_EQ(device.measurements, 4);
   EXPECT_EQ(device.failures, 1);
   EXPECT_THAT(device.peaks, ElementsAre(Pair("fp32", 2e11)));
-  EXPECT_EQ(device.bytes_per_second, 0) << "a CPU's is not stored";
+  EXPECT_EQ(device.bytes_per_second, 0) << "no limits are stored";
+  EXPECT_EQ(overview->shapes.front().roof_ns, 0);
   ASSERT_THAT(overview->failures, SizeIs(1));
   EXPECT_EQ(overview->failures.front().reason, "crashed");
   EXPECT_EQ(overview->failures.front().family, "host_packed");
   EXPECT_EQ(overview->failures.front().example, "why it failed");
+}
+
+TEST(Overview, LimitsOfACpuAreItsRoofs) {
+  const BestKey key = key_of(48, 256, 64);
+  auto store = tuned(key);
+  ASSERT_TRUE(store->put_limits({.device = key.device, .fp32_flops = 3e11, .dram_read = 2e10}));
+  const auto overview = overview_of(*store);
+  EXPECT_THAT(overview->devices.front().peaks, ElementsAre(Pair("fp32", 3e11)));
+  EXPECT_EQ(overview->devices.front().bytes_per_second, 2e10);
+  EXPECT_GE(overview->shapes.front().roof_ns, key.gemm.flops() / 3e11 * 1e9);
 }
 
 TEST(Overview, LandscapesHaveTheKeysThatVary) {
@@ -138,7 +149,7 @@ TEST(Overview, RacesAreReadBackFromTheirLines) {
   const TempDir folder;
   const auto file = folder / "races.jsonl";
   std::ofstream(file)
-      << race_line("fp32 N T 8 64 64", 200, R"(,"peak_flops":1e11,"alone_ns":160)")
+      << race_line("fp32 N T 8 64 64", 200, R"(,"peak_flops":1e11,"roof_ns":50,"alone_ns":160)")
       << race_line("fp32 N T 16 64 64", 250, R"(,"alone_ns":250)")
       << R"({"shape":"fp32 N N 1 1 1","error":{"code":"device"}})"
       << "\n"
@@ -149,6 +160,8 @@ TEST(Overview, RacesAreReadBackFromTheirLines) {
   ASSERT_TRUE(added) << added.error().message;
   ASSERT_THAT(overview.shapes, SizeIs(2));
   EXPECT_EQ(overview.shapes[0].ns, 200);
+  EXPECT_EQ(overview.shapes[0].roof_ns, 50);
+  EXPECT_EQ(overview.shapes[1].roof_ns, 0);
   EXPECT_EQ(overview.shapes[0].family, "host_dot");
   EXPECT_THAT(overview.shapes[0].peers, ElementsAre(Pair("openblas", 300)));
   ASSERT_THAT(overview.devices, SizeIs(1));

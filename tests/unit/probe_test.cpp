@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
+
 #include "runtime/cpu/cpu.h"
 #include "runtime/timer.h"
 
@@ -58,6 +61,39 @@ TEST(Limits, AreOfAPlausibleSize) {
   EXPECT_GT(*bandwidth, 1e7);
   EXPECT_LT(*bandwidth, 1e13);
 }
+
+// Two vector units of 512 bits begin 64 operations of fp32 a cycle, a matrix unit 1024 of bf16.
+TEST(Limits, MatrixUnitsArePeaksOfTheirTypes) {
+  const CpuFeatures cpu = detect_cpu(1)->cpu;
+  const double vector = fma_peak(fp32, 1).value();
+  if (cpu.amx_bf16) {
+    EXPECT_GT(fma_peak(bf16, 1).value(), 4 * vector);
+  }
+  if (cpu.amx_int8) {
+    EXPECT_GT(fma_peak(s8, 1).value(), 8 * vector);
+    EXPECT_GT(fma_peak(u8, 1).value(), 8 * vector);
+  }
+}
+
+#if defined(__x86_64__)
+/// Rows of this thread's tile 0; 0: none is configured.
+[[gnu::target("amx-tile")]] int tile_rows() {
+  alignas(64) std::array<std::uint8_t, 64> config{};
+  // Said by hand: what the intrinsic writes its definition in GCC 12 does not say.
+  asm volatile("sttilecfg %0" : "=m"(config));
+  return config[48];
+}
+
+TEST(Limits, TilesAreReleasedAfterwards) {
+  const CpuFeatures cpu = detect_cpu(1)->cpu;
+  if (!cpu.amx_bf16 || !cpu.amx_int8) GTEST_SKIP() << "this CPU has no tiles";
+  for (const DType type : {bf16, s8}) {
+    SpeedGate gate(1, type);  // its one thread is this one
+    gate.sample();
+    EXPECT_EQ(tile_rows(), 0) << name(type);
+  }
+}
+#endif
 
 TEST(Limits, CachesAreFasterTheNearerTheyAre) {
   const DeviceCaps device = detect_cpu(1).value();

@@ -116,7 +116,7 @@ void to_version7(const std::filesystem::path& file) {
                              "grouping", "expected_rows", "scale_d", "zero_a", "gather", "scatter",
                              "rows_of_a", "rows_of_d", "amax_d"})
     db.exec(fmt::format("ALTER TABLE problem DROP COLUMN {}", column));
-  db.exec("PRAGMA user_version = 7");
+  db.exec("DROP TABLE limits; PRAGMA user_version = 7");
   seal_rows(db);
 }
 

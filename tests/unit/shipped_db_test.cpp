@@ -81,7 +81,7 @@ TEST(ShippedDatabase, CodeTakesAFractionOfItsSize) {
     }
     EXPECT_GT(ratio("binary JOIN binary_data USING (id)"), code) << file;
     EXPECT_EQ(db.execAndGet("PRAGMA freelist_count").getInt(), 0) << file << ": VACUUM";
-    EXPECT_EQ(db.execAndGet("PRAGMA user_version").getInt(), schema_version()) << file;
+    EXPECT_TRUE(reads_as_today(db.execAndGet("PRAGMA user_version").getInt())) << file;
   }
 }
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/traffic.h"
+#include "tuner/measure/roof.h"
 
 namespace kiln::sweep_test {
 

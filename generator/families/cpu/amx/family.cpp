@@ -16,8 +16,7 @@ using host::instruction;
 
 constexpr int kTile = 16;      // rows of a tile, and 32-bit columns of it
 constexpr int kTileCount = 8;  // tile registers
-// Cycles of a product of two tiles: 16, and what dense data add.
-constexpr double kDotCycles = 17.5;
+constexpr double kTileBytes = 1024;
 
 constexpr std::array<std::string_view, 15> kFiles{
     "cpu/common/abi.h",    "cpu/common/types.h",    "cpu/common/vector.h", "cpu/common/amax.h",
@@ -217,11 +216,12 @@ double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   const int bytes = h.thirds ? parts(h) * size_of(bf16) : size_of(g.a.dtype);
   const double blocks = std::ceil(s.left / height) * std::ceil(s.right / width);
   const double steps = std::ceil(s.k / w.step), passes = std::ceil(s.k / h.kc);
-  const double cycle = 2 / rate.dots_per_ns;
-  const double dots = kDotCycles * h.mt * h.nt * products(h);
-  const double loads = 8.0 * (h.mt + h.nt) * (h.thirds ? 4 : 1);
-  const double compute =
-      blocks * (steps * std::max(dots, loads) + passes * (4 * 16.0 * h.mt * h.nt + 60)) * cycle;
+  const host::Microarchitecture& core = host::microarchitecture(d);
+  const double dots = core.tile_cycles * h.mt * h.nt * products(h);
+  const double loads = kTileBytes / core.load_bytes * (h.mt + h.nt) * (h.thirds ? 4 : 1);
+  const double compute = blocks *
+                         (steps * std::max(dots, loads) + passes * (4 * 16.0 * h.mt * h.nt + 60)) *
+                         rate.cycle;
   const double strip = std::min<double>(h.nc, s.right) * std::min<double>(h.kc, s.k) * bytes;
   const auto level = [&](double held) {
     return held < 0.5 * d.l1_bytes ? rate.l1 : held < 0.6 * d.l2_bytes ? rate.l2 : rate.l3;
@@ -233,7 +233,9 @@ double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   const double work = std::max(compute, stream) + 0.3 * std::min(compute, stream);
   // A strip's first tiles wait for its rows; where they are not in place, a copy does.
   const double left_bytes = s.left * s.k * bytes * std::ceil(s.right / h.nc);
-  const double far = left_bytes < d.l2_bytes ? rate.l2 : left_bytes < 64e6 ? rate.l3 : rate.dram;
+  const double far = left_bytes < d.l2_bytes       ? rate.l2
+                     : left_bytes < core.far_bytes ? rate.l3
+                                                   : rate.dram;
   const double panels = std::ceil(std::min<double>(h.nc, s.right) / width);
   double time = std::max(left_bytes / far, work / panels) + work * (1 - 1 / panels);
   if (!g.b_packed) {
@@ -263,12 +265,12 @@ double predict_blocks(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   // not fit L1. So do accumulators, once each way in every pass.
   const double in_l1 = (height + width) * kc * bytes / d.l1_bytes;
   const double spilled = std::clamp((in_l1 - 0.6) / 0.9, 0.0, 1.0);
-  const double step =
-      kDotCycles * h.mt * h.nt * products(h) + parts(h) * (6 * h.nt + 20 * spilled * h.mt);
+  const double step = host::microarchitecture(d).tile_cycles * h.mt * h.nt * products(h) +
+                      parts(h) * (6 * h.nt + 20 * spilled * h.mt);
   const double sums = 54.0 * h.mt * h.nt * (passes - 0.5);
   const double held = 4 * mc * nc + (mc + nc) * kc * bytes;
   const double crowded = std::max(0.0, held / (0.6 * d.l2_bytes) - 1);
-  double time = blocks * (steps * step + sums) * (2 / rate.dots_per_ns) * (1 + 0.3 * crowded);
+  double time = blocks * (steps * step + sums) * rate.cycle * (1 + 0.3 * crowded);
   // Copies that outlive L2 are read again for every block of the other operand.
   const double rights = s.right * s.k * bytes, lefts = s.left * s.k * bytes;
   if (nc * s.k * bytes > 0.5 * d.l2_bytes)

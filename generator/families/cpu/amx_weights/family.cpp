@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kTile = 16;      // rows of a tile, and 32-bit columns of it
 constexpr int kTileCount = 8;  // tile registers
-constexpr int kStep = 32;      // k of a tile
+constexpr double kTileBytes = 1024;
+constexpr int kStep = 32;  // k of a tile
 /// Elements along k whose sum is scaled at once where a column has one scale.
 constexpr int kScaledAlone = 128;
 
@@ -134,7 +135,9 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmxWeig
 /// instructions.
 double predict(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& h,
                const AmxWeightsSizes& w) {
-  constexpr double kDotCycles = 17.5, kScaleCycles = 30;  // of a product, of a tile that is scaled
+  constexpr double kScaleCycles = 30;  // of a tile that is scaled
+  const host::Microarchitecture& core = host::microarchitecture(d);
+  const double load = kTileBytes / core.load_bytes;
   const Gemm& g = p.gemm;
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
   const auto rate = host::rates(d, Isa::amx);
@@ -151,13 +154,14 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& h,
   // Panels of A stream from L2, where a block of them is to stay.
   const double held = mc * kc * 2 + mc * nc * 4;
   const double far = held > 0.7 * d.l2_bytes ? 2 : 1;
-  const double dots = steps * std::max(kDotCycles * h.mt * h.nt, 8.0 * h.mt + 20.0 * far * h.nt);
+  const double dots =
+      steps * std::max(core.tile_cycles * h.mt * h.nt, load * h.mt + 20.0 * far * h.nt);
   const double scales = parts * (kScaleCycles * h.mt * h.nt + 10);
   // Of a row of a tile: a load, an expansion, two operations, a look-up and a store, or twice so.
   const double decode = bits == 4 ? 3.0 : code_format(g.b.dtype)->has_zero_points() ? 7.0 : 10.0;
   const double decodes =
       std::ceil(m / h.mc) * steps * height * decode + std::ceil(m / h.mc) * parts * height * 4.0;
-  const double compute = strips * (across * (dots + scales) + decodes) * (2 / rate.dots_per_ns);
+  const double compute = strips * (across * (dots + scales) + decodes) * rate.cycle;
   const double bytes = n * k * bits / 8 * std::ceil(m / h.mc);
   const double memory = bytes / rate.dram;
   const double rows = m * k * 0.12, ends = m * n * (0.3 + 3.0 * size_of(g.d.dtype) / rate.dram);

@@ -212,16 +212,32 @@ std::vector<std::string> flags(Isa isa, const DeviceCaps& device) {
 
 Rates rates(const DeviceCaps& device, Isa isa) {
   const double ghz = device.ghz > 0 ? device.ghz : 3.0;
-  const double fma_per_cycle = isa == Isa::portable ? 1.0 : 2.0;
-  const double line = isa == Isa::avx512 || isa == Isa::amx ? 1.0 : isa == Isa::avx2 ? 0.5 : 0.25;
-  return {fma_per_cycle * ghz, 110 * ghz * line, 40 * ghz * line, 10 * ghz, 15};
+  const Microarchitecture& core = microarchitecture(device);
+  const VectorRates& vectors = core.of(isa);
+  return {.dots_per_ns = vectors.fmas * ghz,
+          .l1 = vectors.l1 * ghz,
+          .l2 = vectors.l2 * ghz,
+          .l3 = core.l3 * ghz,
+          .dram = core.memory,
+          .cycle = 1 / ghz,
+          .chains = vectors.fmas * vectors.latency};
 }
 
-bool slow_pairs(const DeviceCaps& device) { return device.cpu.amx_bf16; }
+bool slow_pairs(const DeviceCaps& device) {
+  const Microarchitecture& core = microarchitecture(device.cpu);
+  return core.pairs < core.avx512.fmas;
+}
+
+double dots_of_a_pair(const DeviceCaps& device) {
+  const Microarchitecture& core = microarchitecture(device);
+  return core.avx512.fmas / core.pairs;
+}
 
 double dots_per_ns(const DeviceCaps& device, const DotInstruction& row) {
-  const double all = rates(device, row.isa).dots_per_ns;
-  return row.kind == Kind::bf16 && slow_pairs(device) ? all / 4 : all;
+  const Rates all = rates(device, row.isa);
+  const Microarchitecture& core = microarchitecture(device);
+  if (row.kind == Kind::bf16) return core.pairs / all.cycle;
+  return row.kind == Kind::vnni ? core.quads / all.cycle : all.dots_per_ns;
 }
 
 }  // namespace kiln::host

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "generator/families/cpu/common/instructions.h"
+#include "generator/families/cpu/common/microarchitectures.h"
 #include "generator/space/family.h"
 #include "generator/space/parameters.h"
 
@@ -65,17 +66,21 @@ double flushed_by(Isa isa, const Gemm& gemm, const DeviceCaps& device);
 /// Compiler flags of `isa` on `device`, the target first.
 std::vector<std::string> flags(Isa isa, const DeviceCaps& device);
 
-/// The model's estimates of one core; only ratios matter.
+/// The model's estimates of one core: its row of microarchitectures.h at its clock. Only ratios
+/// matter.
 struct Rates {
   double dots_per_ns;       // vector multiply-accumulates
   double l1, l2, l3, dram;  // bytes a nanosecond
+  double cycle;             // nanoseconds
+  double chains;            // dots that must be in flight, or they wait for each other
 };
 Rates rates(const DeviceCaps& device, Isa isa);
 
-/// Whether the CPU multiplies pairs of bf16 slower than it multiplies them as fp32. Intel's cores
-/// with AMX begin a vdpbf16ps every second cycle (measured: 1.7 a nanosecond at 3.9 GHz) and two
-/// vfmadd231ps in each; AMD's begin two of either.
+/// Whether CPUs of these features multiply pairs of bf16 slower than they multiply them as fp32:
+/// which configs there are depends on it, so the core's model does not.
 bool slow_pairs(const DeviceCaps& device);
+/// Vector multiply-accumulates that the core does in the time of one vdpbf16ps.
+double dots_of_a_pair(const DeviceCaps& device);
 
 /// Of a row's instruction, as Rates.
 double dots_per_ns(const DeviceCaps& device, const DotInstruction& row);

@@ -171,7 +171,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostDot& h, const 
   const bool converts = row.kind == Kind::f32 && g.a.dtype != fp32;
   const double accumulators = double(h.mr) * h.nr, loads = (h.mr + h.nr) * (converts ? 3.0 : 1.0);
   // Rows of the last tile that do not exist are not computed: it has a tile of its own.
-  const double compute = m * columns * h.nr * steps * std::max({accumulators, loads, 8.0}) /
+  const double compute = m * columns * h.nr * steps * std::max({accumulators, loads, rate.chains}) /
                              accumulators / host::dots_per_ns(d, row) +
                          tiles * (accumulators * 2.5 + passes * accumulators * 1.0 + 10);
 

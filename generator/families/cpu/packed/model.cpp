@@ -1,5 +1,5 @@
 // The analytic model of family host_packed: arithmetic, traffic of each memory level and packing.
-// It only ranks; figures in it that no data sheet gives were measured on a core with 2 MiB of L2.
+// It only ranks. What a core does in a cycle is its row of common/microarchitectures.h.
 #include <algorithm>
 #include <cmath>
 
@@ -9,17 +9,8 @@
 namespace kiln::host {
 namespace {
 
-// A strip of 48 columns and k = 1024 in L2: ns a unit, transposed or copied.
-constexpr double kPackAlong = 0.15, kPackAcross = 0.10;
 // What a call costs before its first tile, seen at 8×8×8; and what sharing it costs.
 constexpr double kCallNs = 25, kTeamNs = 2000, kReduceNs = 1000;
-// An unpacked A along m has every k on a page of its own: ns a line (lda = 1024).
-constexpr double kPageNs = 5;
-// A piece of a panel of packed weights, in memory (measured at 4×1024×4096 bf16, 8 and 32 KiB a
-// piece): some 100 ns more than if the panel went on, 30 to 50 with prefetch.
-constexpr double kPieceNs = 100;
-// What no level of the memory is asked for again: beyond this, operands come from memory.
-constexpr double kFarBytes = 64e6;
 
 /// The part of the problem that the slowest thread does, in the units the model counts.
 struct Share {
@@ -29,6 +20,7 @@ struct Share {
         d(device),
         h(config),
         row(sizes.row),
+        core(microarchitecture(d)),
         rate(rates(d, h.isa)),
         dots_per_ns(host::dots_per_ns(d, row)),
         threads(h.parallel == Parallel::none ? 1 : d.compute_units),
@@ -69,6 +61,7 @@ struct Share {
   const DeviceCaps& d;
   const HostPacked& h;
   const DotInstruction& row;
+  const Microarchitecture& core;
   const Rates rate;
   const double dots_per_ns;
   const int threads, lanes, nr, factors;
@@ -91,7 +84,7 @@ bool in_cache(const Share& s) {
 /// come from one far memory together.
 double far_rate(const Share& s, double bytes) {
   if (in_cache(s)) return s.rate.l2;
-  return bytes * s.threads < kFarBytes ? s.rate.l3 : s.rate.dram;
+  return bytes * s.threads < s.core.far_bytes ? s.rate.l3 : s.rate.dram;
 }
 
 bool fetches(const HostPacked& h) { return h.fetch_a > 0 || h.fetch_b > 0; }
@@ -119,7 +112,7 @@ double compute_ns(const Share& s) {
                        h.mr * (converts ? 4.0 : 1.0) * (scattered ? 3.0 : 1.0);
   // Signed bytes of an unpacked A are made unsigned one broadcast at a time.
   const double flips = !h.pack_a && host::shifts_a(s.p, s.row) ? h.mr : 0;
-  const double latency = 8.0;  // 4 cycles × 2 a cycle: fewer accumulators than that wait
+  const double latency = s.rate.chains;  // fewer accumulators than that wait
   // Fewer loads a dot leave more room to those that miss.
   double step = std::max({dots + flips, loads, latency}) / dots + 0.08 * loads / dots;
   if (split) step *= 1.06;
@@ -133,7 +126,7 @@ double compute_ns(const Share& s) {
       s.m - left + (left > 0 ? std::min<double>(h.mr, std::max(left, latency / h.nv)) : 0);
   return rows * vectors * s.groups * step / s.dots_per_ns +
          s.tiles * (30 + 3 * dots) / s.dots_per_ns +
-         (paged ? s.tiles / s.k_blocks * s.k * kPageNs : 0);
+         (paged ? s.tiles / s.k_blocks * s.k * s.core.page_ns : 0);
 }
 
 /// Traffic of blocks and strips to the registers.
@@ -210,13 +203,13 @@ double late_ns(const Share& s) {
   if (total <= s.d.l2_bytes) return 0;
   double ns = 0;
   if (s.p.gemm.b_packed)
-    ns += std::ceil(s.n / s.lanes) * s.k_blocks * kPieceNs * (s.h.prefetch > 0 ? 0.3 : 1);
+    ns += std::ceil(s.n / s.lanes) * s.k_blocks * s.core.piece_ns * (s.h.prefetch > 0 ? 0.3 : 1);
   if (!s.h.pack_a && s.p.a_k_major && row_bytes < 16384)
     ns += s.bytes_a * std::ceil(s.n / s.nc) / far_rate(s, total) * (row_bytes < 2048 ? 0.6 : 0.3);
   return ns;
 }
 
-/// The share of kPackAlong or kPackAcross that a unit takes, by the bytes of a block's panels:
+/// The share of transposed_ns or copied_ns that a unit takes, by the bytes of a block's panels:
 /// packing is bound by where its stores go. Fitted together with the shares in predict_packed to
 /// some 8000 measurements of 55 products (Zen 5, all types, 1 to 3880 rows).
 double by_panel(const Share& s, double bytes) {
@@ -237,10 +230,11 @@ double packing_ns(const Share& s) {
   const double spilled = s.spills ? 1.6 : 1;
   double ns = 0;
   if (h.pack_a)
-    ns += s.m * s.groups * std::ceil(s.n / s.nc) * (s.p.a_k_major ? kPackAlong : kPackAcross) *
+    ns += s.m * s.groups * std::ceil(s.n / s.nc) *
+          (s.p.a_k_major ? s.core.transposed_ns : s.core.copied_ns) *
           (h.inner == Inner::columns ? spilled : 1);
   if (h.pack_b && !s.p.gemm.b_packed)
-    ns += packed_units(s) * (s.p.b_k_major ? kPackAlong : kPackAcross) *
+    ns += packed_units(s) * (s.p.b_k_major ? s.core.transposed_ns : s.core.copied_ns) *
           by_panel(s, std::min(s.nc, s.n) / s.nr * s.strip_b) *
           (h.inner == Inner::rows ? spilled : 1);
   return ns;

@@ -154,7 +154,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, cons
   const double column_tiles = double(ceil_div(std::int64_t(vectors), h.nv)),
                row_tiles = double(ceil_div(g.m, h.mr));
   const double dots = double(h.mr) * h.nv, loads = h.mr + h.nv;
-  const double step = std::max({dots, loads, 8.0}) / dots;
+  const double step = std::max({dots, loads, rate.chains}) / dots;
   const double compute = double(g.m) * vectors * double(g.k) * step / rate.dots_per_ns;
   const double loop = h.unroll == 0 ? 0 : 0.3 * double(g.k) / h.unroll;
   double one = compute + row_tiles * column_tiles * (2 + loop + 0.3 * dots);

@@ -143,7 +143,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostWeights& h,
   // mask, a product and what finds NaNs.
   const double decode = w.table ? 2 : code_format(g.b.dtype)->has_zero_points() ? 3.5 : 5;
   const double chunk =
-      slices * (decode + h.mr * (w.row.kind == Kind::bf16 && host::slow_pairs(d) ? 4 : 1)) + h.mr +
+      slices * (decode + h.mr * (w.row.kind == Kind::bf16 ? host::dots_of_a_pair(d) : 1)) + h.mr +
       4;
   const double compute = tiles * h.nr * (chunks * chunk + 8.0 * h.mr) / rate.dots_per_ns;
   const double bytes = n * k * bits_of(g.b.dtype) / 8;
