@@ -134,6 +134,12 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
   };
+  // Up to a quarter of L2 is timed where it stays in cache: D is found there.
+  const Gemm& g = p.gemm;
+  const double touched = double(g.m) * double(g.k) * size_of(g.a.dtype) +
+                         double(g.n) * double(g.k) * size_of(g.b.dtype) +
+                         double(g.m) * double(g.n) * size_of(g.d.dtype);
+  const bool streams = double(g.batch) * touched > 0.25 * double(d.l2_bytes);
   const int bytes = thirds ? 6 : size_of(p.gemm.a.dtype);
   std::vector<int> block_depths{384, 512, 768, 1024, 2048};
   for (int& depth : block_depths) depth /= bytes;
@@ -143,10 +149,12 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
       for (const int kc : within(block_depths, p.gemm.k, step))
         for (const int nc : within({64, 128, 256, 512, 1024}, columns, nt * kTile))
           for (const int mc : within({32, 64, 128, 256, 512}, rows, mt * kTile))
-            for (const bool stream : {false, true})
+            for (const bool stream : {false, true}) {
+              if (stream && (swap || !streams)) continue;
               for (const Parallel way : ways)
                 visit(
                     HostAmx{Isa::amx, mt, nt, kc, nc, swap, false, way, false, thirds, mc, stream});
+            }
     }
 }
 
