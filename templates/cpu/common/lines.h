@@ -39,15 +39,19 @@ KILN_INLINE void write_lines(const Where& out, int rows, i64 columns) {
     const i64 before = Lines::before(d), filled = before + columns;
     auto* const to = reinterpret_cast<Raw<TypeD>*>(d - before);
     auto* const from = reinterpret_cast<Raw<TypeD>*>(lines.waiting + i * lines.pitch);
+    // Not where D lies between two of its elements' places: then nothing of it fills lines.
+    const bool streams = reinterpret_cast<unsigned long long>(to) % 64 == 0;
     // Elements of the first line that belong to other columns.
     i64 others = before - (lines.column - lines.begin);
     i64 at = 0;
     for (; at + kLineElements <= filled; at += kLineElements) {
-      if (at > 0 || others <= 0)
-        __builtin_nontemporal_store(load<Line>(from + at), reinterpret_cast<Line*>(to + at));
-      else
+      if (at == 0 && others > 0)
         store_first<int(kLineElements)>(to + others, load<Line>(from + others),
                                         int(kLineElements - others));
+      else if (streams)
+        __builtin_nontemporal_store(load<Line>(from + at), reinterpret_cast<Line*>(to + at));
+      else
+        store(to + at, load<Line>(from + at));
     }
     if (at == filled) continue;
     if (lines.column + columns == lines.end) {
