@@ -39,7 +39,7 @@ KILN_INLINE void write_lines(const Where& out, int rows, i64 columns) {
     const i64 before = Lines::before(d), filled = before + columns;
     auto* const to = reinterpret_cast<Raw<TypeD>*>(d - before);
     auto* const from = reinterpret_cast<Raw<TypeD>*>(lines.waiting + i * lines.pitch);
-    // Not where D lies between two of its elements' places: then nothing of it fills lines.
+    // A D that is not aligned to its type has no whole lines; streamed stores would trap there.
     const bool streams = reinterpret_cast<unsigned long long>(to) % 64 == 0;
     // Elements of the first line that belong to other columns.
     i64 others = before - (lines.column - lines.begin);

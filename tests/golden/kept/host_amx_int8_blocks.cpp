@@ -173,7 +173,8 @@ KILN_INLINE i64 bytes_of_sums(const KilnArgs& args) {
 KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
   return 0;
 }
-/// Rows of a block of D that wait together: what a row is read from is not on its way any more.
+/// Rows of a block of D that wait together. A line is loaded whole; right after the narrower stores
+/// that made it, that load would wait until they have left the store buffer.
 constexpr i64 kRowsOfLines = 4;
 KILN_INLINE i64 pitch_of_lines(const KilnArgs& args) {
   return line_pitch(smaller(args.division.nc, right_columns(args)));

@@ -1,0 +1,90 @@
+// Kernels that write D in whole lines past the caches (stream_d), which the spaces of small
+// products do not offer: rows of D that begin anywhere, also between two elements' places.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "generator/problem/extent.h"
+#include "generator/space/space.h"
+#include "support/attempt.h"
+#include "support/compiled.h"
+#include "tuner/verify/verify.h"
+
+namespace kiln::lines_test {
+
+struct Streamed {
+  const char* device;
+  const char* shape;
+  const char* config;
+};
+
+const std::string kPacked = " pack_a=1 pack_b=1 unroll=4 prefetch=0 stream_d=1 fetch_a=0 fetch_b=0";
+constexpr Streamed kStreamed[] = {
+    {"avx512", "fp16 T T 71 186 4", "isa=avx512 mr=4 nv=1 kc=8 mc=24 nc=96 inner=columns"},
+    {"avx512", "fp16 T T 71 186 4 epilogue=gelu",
+     "isa=avx512 mr=4 nv=6 kc=8 mc=24 nc=192 inner=rows"},
+    {"avx512", "int8 N N 70 277 90", "isa=avx512 mr=8 nv=3 kc=96 mc=96 nc=96 inner=columns"},
+    {"avx512", "int8 N N 33 131 20 out=s8", "isa=avx512 mr=8 nv=1 kc=32 mc=96 nc=48 inner=columns"},
+    {"avx512", "bf16 N N 33 150 80 gate=silu",
+     "isa=avx512 mr=6 nv=4 kc=80 mc=96 nc=96 inner=columns"},
+    {"avx512", "bf16 N N 33 150 80 gate=silu:interleaved",
+     "isa=avx512 mr=6 nv=4 kc=80 mc=96 nc=96 inner=columns"},
+    {"avx2", "fp64 N N 30 71 30", "isa=avx2 mr=4 nv=2 kc=32 mc=16 nc=32 inner=rows"},
+    {"avx2", "fp32 N N 30 71 30 batch=3", "isa=avx2 mr=4 nv=2 kc=32 mc=16 nc=32 inner=columns"},
+};
+constexpr Streamed kBlocks[] = {
+    {"amx", "bf16 N T 83 180 127", "mt=2 nt=1 kc=64 nc=96"},
+    {"amx", "bf16 N T 33 77 40 out=fp32", "mt=2 nt=1 kc=64 nc=48"},
+    {"amx", "int8 N N 70 177 90", "mt=2 nt=2 kc=64 nc=96"},
+};
+
+/// The same call with D one byte further.
+Status run_aside(BoundKernel& kernel, const Gemm& gemm, Operands operands) {
+  const auto bytes = static_cast<std::size_t>(span_bytes(gemm, Operand::d));
+  std::vector<std::byte> aside(bytes + 65);
+  std::byte* const d = aside.data() + 1;
+  std::memcpy(d, operands.d, bytes);
+  void* const given = operands.d;
+  if (operands.c == given) operands.c = d;
+  operands.d = d;
+  if (Status ran = kernel.run(operands); !ran) return ran;
+  std::memcpy(given, d, bytes);
+  return {};
+}
+
+void check(const Streamed& one, const std::string& text_of_config) {
+  const auto device = test::runnable(one.device, 1);
+  if (!device) return;  // other CPUs' kernels are run where those are
+  test::Attempt attempt;
+  const std::string what = std::string(one.shape) + " | " + text_of_config;
+  attempt.at(what);
+  const Gemm gemm = parse_gemm(one.shape).value();
+  const auto config = parse_config(text_of_config);
+  ASSERT_TRUE(config) << what << ": " << config.error().message;
+  auto kernel = test::compiled(gemm, *device, *config);
+  ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
+  auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full});
+  ASSERT_TRUE(verifier) << what;
+  const double flushed = flushed_by(gemm, *device, *config);
+  const auto plain = verifier->check([&](const Operands& o) { return kernel->run(o); }, flushed);
+  EXPECT_TRUE(plain) << what << ": " << plain.error().detail;
+  const auto aside =
+      verifier->check([&](const Operands& o) { return run_aside(*kernel, gemm, o); }, flushed);
+  EXPECT_TRUE(aside) << what << ", D one byte further: " << aside.error().detail;
+}
+
+TEST(Lines, OfRegisterTilesAreRight) {
+  for (const Streamed& one : kStreamed)
+    check(one, "host_packed " + std::string(one.config) + " parallel=none" + kPacked);
+}
+
+TEST(Lines, OfBlocksOfTileRegistersAreRight) {
+  for (const Streamed& one : kBlocks)
+    check(one, "host_amx isa=amx " + std::string(one.config) +
+                   " swap=0 copy_left=0 parallel=none mc=32 stream_d=1");
+}
+
+}  // namespace kiln::lines_test
