@@ -14,6 +14,9 @@ namespace context = boost::context::detail;
 constexpr std::size_t kStackBytes = 64 << 10;
 /// Of so many places where a lane may be held up for a while one is taken; lanes held up for long.
 constexpr std::size_t kPauseOneIn = 128, kMostHeldUp = 8;
+/// Of warps, and as much work in products, until a run is taken to be without end, as after sizes
+/// read from overwritten memory: twelve times what the longest of the tests takes.
+constexpr std::int64_t kMostTurns = std::int64_t{1} << 22;
 
 thread_local Machine* current_machine = nullptr;
 
@@ -79,6 +82,7 @@ Status Machine::run(const Grid& grid, std::int64_t first, std::int64_t count,
   chance_ = Chance(policy.seed * 1000003 + static_cast<std::uint64_t>(first) + 1);
   current_machine = this;
   refused_ = false;
+  turns_ = 0;
   try {
     prepare(first, count);
     schedule();
@@ -166,6 +170,7 @@ void Machine::start(context::transfer_t from) {
 
 void Machine::schedule() {
   while (left_ != 0 && !refused_) {
+    spend(1);
     if (policy_.landing == Landing::any_time && !in_flight_.empty() && chance_.one_in(4))
       land_one();
     if (Warp* warp = pick()) {
@@ -180,6 +185,11 @@ void Machine::schedule() {
       refuse("deadlock, no lane can continue: " + stuck());
     }
   }
+}
+
+void Machine::spend(std::int64_t turns) {
+  turns_ += turns;
+  if (turns_ > kMostTurns) refuse(fmt::format("no end in sight after {} turns", turns_));
 }
 
 Warp* Machine::pick() {

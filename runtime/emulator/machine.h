@@ -193,6 +193,8 @@ class Machine {
     if (grid().step->overlaps_previous && !lane().saw_previous_grid)
       refuse("memory touched before the grid in front was waited for");
   }
+  /// Work of so many turns of a warp. Refuses a run that has no end.
+  void spend(std::int64_t turns);
   void wait(Wait wait);
   /// A place where others may be let through: some, or all until they can do no more.
   void pause(std::size_t hold_one_in = kHoldOneIn);
@@ -250,6 +252,7 @@ class Machine {
   const Lane* landing_for_ = nullptr;
   std::size_t left_ = 0;  // lanes that have not ended
   std::vector<Lane*> held_up_;
+  std::int64_t turns_ = 0;
   bool refused_ = false;
   std::string why_;
   std::jmp_buf landing_fault_;  // where a fault of a landing copy leads

@@ -203,6 +203,7 @@ void execute(Machine& m, Block& block, Warpgroup& group, std::uint64_t last) {
          group.ops.front().lanes == kWarpgroupLanes) {
     const WgmmaOp& op = group.ops.front();
     const WgmmaShape& s = shape_of(m, op.issued);
+    m.spend(std::int64_t{s.n} * s.k / 64);
     if (s.integer)
       multiply<std::int32_t>(m, block, op, s);
     else

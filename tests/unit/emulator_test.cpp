@@ -131,6 +131,11 @@ TEST(Emulator, BarriersThatNeverOpenAreReported) {
   EXPECT_THAT(run("named_barrier_sync(1, thread < 32 ? 64 : 32);"), HasSubstr("barrier 1 takes"));
 }
 
+TEST(Emulator, RunsWithoutEndAreReported) {
+  std::vector<float> data(1);
+  EXPECT_THAT(run("for (;;) __syncwarp();", 2, data), HasSubstr("no end in sight after 4194305"));
+}
+
 TEST(Emulator, MisusedBarriersAreReported) {
   EXPECT_THAT(run("mbarrier_wait(shared, 0);"), HasSubstr("where no mbarrier was initialised"));
   EXPECT_THAT(run("if (thread == 0) { mbarrier_init(shared, 1); store_shared_word(shared, 0);\n"
