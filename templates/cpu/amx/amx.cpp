@@ -3,6 +3,31 @@
 // rows of which are one tile.
 // Expects abi.h, share.h, tile.h, copies.h, memory.h and, with `mc`, blocks.h.
 
+//% if overlap
+/// Rows of the left operand that the caches are asked for while others are multiplied.
+struct Ahead {
+  const char* at;
+  i64 pitch, bytes, rows, each;  // `each` rows at a time
+};
+KILN_INLINE void fetch(Ahead& ahead) {
+  for (i64 i = smaller(ahead.each, ahead.rows); i > 0; --i, --ahead.rows, ahead.at += ahead.pitch) {
+    for (i64 byte = 0; byte < ahead.bytes; byte += 64) __builtin_prefetch(ahead.at + byte, 0, 2);
+  }
+}
+/// Those of the strip at row i, over `k` from k0 on, in `times` parts.
+KILN_INLINE Ahead ahead_of(const KilnArgs& args, i64 i, i64 k0, i64 height, i64 k, i64 ld,
+                           i64 times) {
+  if (height <= 0) return {};
+  //% if left_k_major
+  const i64 rows = height, along = k;
+  //% else
+  const i64 rows = k, along = height;
+  //% end
+  return {reinterpret_cast<const char*>(left_at(args, i, k0)), ld * i64(sizeof(Left)),
+          along * i64(sizeof(Left)), rows, (rows + times - 1) / times};
+}
+
+//% end
 //% if !blocked
 static void multiply(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
                      Range columns, Range ks) {
@@ -15,6 +40,9 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
   const i64 left_ld = args.lda;
   //% end
   const i64 nc = args.division.nc, kc = args.division.kc;
+  //% if overlap
+  Overlap overlap;
+  //% end
   for (i64 j0 = rights.begin; j0 < rights.end; j0 += nc) {
     const i64 j1 = smaller(j0 + nc, rights.end);
     for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
@@ -44,7 +72,14 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
         left = {memory.left, round_up(k, kStep) * i64(sizeof(Left))};
         //% end
         //% end
+        //% if overlap
+        Ahead ahead = ahead_of(args, i + kHeight, k0, smaller(kHeight, lefts.end - i - kHeight), k,
+                               left_ld, (j1 - j0 + kNr - 1) / kNr);
+        //% end
         for (i64 j = j0; j < j1; j += kNr) {
+          //% if overlap
+          fetch(ahead);
+          //% end
           //% if b_packed
           const RightPanels right{
               static_cast<const Unit*>(args.b) + panels_units(j, args.k) + k0 / kGroup * kLanes,
@@ -57,15 +92,25 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
           const RightPanels right{memory.right + panels_units(j - j0, k), panel_units(k)};
           //% end
           //% end
-          //% if swap
+          //% if swap && overlap
+          tile(left, right, k, overlap, out, j, i, height, int(smaller(kNr, j1 - j)), pass);
+          //% end
+          //% if swap && !overlap
           tile(left, right, k, out, j, i, height, int(smaller(kNr, j1 - j)), pass);
-          //% else
+          //% end
+          //% if !swap && overlap
+          tile(left, right, k, overlap, out, i, j, height, int(smaller(kNr, j1 - j)), pass);
+          //% end
+          //% if !swap && !overlap
           tile(left, right, k, out, i, j, height, int(smaller(kNr, j1 - j)), pass);
           //% end
         }
       }
     }
   }
+  //% if overlap
+  finish_last(out, overlap);
+  //% end
 }
 //% end
 

@@ -118,13 +118,20 @@ static void copy_left(char* to, const Left* from, i64 ld, int height, i64 k) {
         store(place(at, r),
               r < height ? load_units<kLanes>(from + r * ld + at, k - at) : UnitVec(Unit(0)));
   //% else
-  //% if left_k_major
+  //% if left_k_major && overlap
+  for (int r = 0; r < kHeight; ++r)
+    for (i64 at = 0; at < k; at += kStep)
+      store(to + r * row_bytes + at * i64(sizeof(Left)),
+            r < height ? load_units<kLanes>(from + r * ld + at, k - at) : UnitVec(Unit(0)));
+  //% end
+  //% if left_k_major && !overlap
   for (int r = 0; r < kHeight; ++r) {
     const i64 bytes = r < height ? k * i64(sizeof(Left)) : 0;
     __builtin_memcpy(to + r * row_bytes, from + (r < height ? r : 0) * ld, bytes);
     __builtin_memset(to + r * row_bytes + bytes, 0, row_bytes - bytes);
   }
-  //% else
+  //% end
+  //% if !left_k_major
   for (i64 at = 0; at < k; at += kStep) {
     for (int r = 0; r < kHeight; r += kLanes) {
       UnitVec block[kLanes];

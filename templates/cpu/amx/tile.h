@@ -64,6 +64,55 @@ struct RightPanels {
   i64 pitch;
 };
 
+//% if overlap
+/// Where a block of accumulators belongs, `height` × `width` of which exist.
+struct Place {
+  i64 row, column;
+  int height, width;
+  Pass pass;
+};
+/// A block whose elements of D are written while the next block is multiplied.
+struct Overlap {
+  alignas(64) Acc sums[2][kHeight][kNr];  // that block's, and the next one's, in turn
+  int turn = 0;
+  Place waiting{};
+};
+
+/// Of the left operand's rows that exist in the waiting block: those that are finished at once.
+//% if swap
+constexpr int kFinishRows = kLanes;
+//% else
+constexpr int kFinishRows = 1;
+//% end
+
+/// Finishes rows `from` to `to` of a block.
+KILN_INLINE void finish_rows(const Output& out, const Acc (*sums)[kNr], const Place& at, int from,
+                             int to) {
+  for (int i = from; i < to; i += kFinishRows) {
+    //% if swap
+    for (int j = 0; j < at.width; j += kLanes) {
+      UnitVec block[kLanes];
+      KILN_UNROLL
+      for (int r = 0; r < kLanes; ++r) block[r] = load<UnitVec>(&sums[i + r][j]);
+      transpose<kLanes>(block);
+      for (int r = 0; r < kLanes && j + r < at.width; ++r)
+        finish<kLanes>(out, bits_of<AccVec>(block[r]), at.row + j + r, at.column + i, at.height - i,
+                       at.pass);
+    }
+    //% else
+    for (int j = 0; j < at.width; j += kLanes)
+      finish<kLanes>(out, load<AccVec>(&sums[i][j]), at.row + i, at.column + j, at.width - j,
+                     at.pass);
+    //% end
+  }
+}
+/// The last block's, which no other one follows.
+static void finish_last(const Output& out, Overlap& o) {
+  finish_rows(out, o.sums[1 - o.turn], o.waiting, 0, o.waiting.height);
+  o.waiting = {};
+}
+
+//% end
 //% if blocked
 constexpr int kTileSums = kTileRows * kLanes;
 
@@ -87,6 +136,9 @@ __attribute__((noinline)) static void tile(const LeftStrip& left, const RightPan
                                            //% if blocked
                                            Acc* sums,
                                            //% else
+                                           //% if overlap
+                                           Overlap& o,
+                                           //% end
                                            const Output& where, i64 row, i64 column, int height,
                                            //% end
                                            int width, Pass pass) {
@@ -105,6 +157,15 @@ __attribute__((noinline)) static void tile(const LeftStrip& left, const RightPan
     load_sums(sums, Iota<kMt * kNt>{});
   //% else
   zero_sums(Iota<kMt * kNt>{});
+  //% end
+  //% if overlap
+  // Rows of the waiting block that each step finishes: multiplications take longer than the
+  // processor looks ahead, so what follows them all would wait.
+  const Place waiting = o.waiting;  // a copy that stores to D cannot alias
+  const Acc(*const complete)[kNr] = o.sums[1 - o.turn];
+  const int steps = k > 0 ? int((k + kStep - 1) / kStep) : 1;
+  const int each = int(round_up((waiting.height + steps - 1) / steps, kFinishRows));
+  int finished = 0;
   //% end
   for (i64 at = 0; at < k; at += kStep) {
     //% if thirds
@@ -136,10 +197,22 @@ __attribute__((noinline)) static void tile(const LeftStrip& left, const RightPan
     //% end
     dots(Iota<kMt>{});
     //% end
+    //% if overlap
+    const int to = int(smaller(finished + each, waiting.height));
+    finish_rows(out, complete, waiting, finished, to);
+    finished = to;
+    //% end
   }
   //% if blocked
   keep_sums(sums, Iota<kMt * kNt>{});
-  //% else
+  //% end
+  //% if overlap
+  finish_rows(out, complete, waiting, finished, waiting.height);  // where k is 0
+  store_sums(o.sums[o.turn], Iota<kMt * kNt>{});
+  o.turn = 1 - o.turn;
+  o.waiting = {row, column, height, width, pass};
+  //% end
+  //% if !blocked && !overlap
   alignas(64) Acc sums[kHeight][kNr];
   store_sums(sums, Iota<kMt * kNt>{});
   //% if swap

@@ -23,6 +23,7 @@ struct HostAmx {
   bool thirds = false;        // fp32: multiplied in three parts of bf16
   int mc = 0;                 // rows of the left operand in a block that stays in L2; 0 = no blocks
   bool stream_d = false;      // store D with non-temporal stores
+  bool overlap = false;  // D of a tile is written, and the next rows fetched, while tiles multiply
   auto operator<=>(const HostAmx&) const = default;
 
   static constexpr auto fields() {
@@ -38,7 +39,8 @@ struct HostAmx {
                       Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true},
                       Field<C, bool>{"thirds", &C::thirds, 1, true},
                       Field<C, int>{"mc", &C::mc, kAnyLength, true, true},
-                      Field<C, bool>{"stream_d", &C::stream_d, 1, true}};
+                      Field<C, bool>{"stream_d", &C::stream_d, 1, true},
+                      Field<C, bool>{"overlap", &C::overlap, 1, true}};
   }
 };
 

@@ -67,6 +67,8 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
      [](const Canonical&, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
        return !c.stream_d || (c.mc > 0 && !c.swap && c.parallel != Parallel::k);
      }},
+    {"overlap=1 needs mc = 0", [](const Canonical&, const DeviceCaps&, const HostAmx& c,
+                                  const AmxSizes&) { return !c.overlap || c.mc == 0; }},
     {"packed weights need swap=0, no parallel=k, and an AVX-512 instruction of the same units",
      [](const Canonical& p, const DeviceCaps& d, const HostAmx& c, const AmxSizes& w) {
        if (!p.gemm.b_packed) return true;
@@ -123,7 +125,11 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
             if (strip == last_nc) continue;
             last_nc = strip;
             for (const Parallel way : ways)
-              visit(HostAmx{Isa::amx, mt, nt, block, strip, swap, copy, way, false, thirds});
+              for (const bool overlap : {false, true}) {
+                if (overlap && block <= 2 * step) continue;  // too few steps to overlap with
+                visit(HostAmx{Isa::amx, mt, nt, block, strip, swap, copy, way, false, thirds, 0,
+                              false, overlap});
+              }
           }
         }
       }
@@ -134,12 +140,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
   };
-  // Up to a quarter of L2 is timed where it stays in cache: D is found there.
-  const Gemm& g = p.gemm;
-  const double touched = double(g.m) * double(g.k) * size_of(g.a.dtype) +
-                         double(g.n) * double(g.k) * size_of(g.b.dtype) +
-                         double(g.m) * double(g.n) * size_of(g.d.dtype);
-  const bool streams = double(g.batch) * touched > 0.25 * double(d.l2_bytes);
+  // What stays in cache finds D there.
+  const bool streams = !host::stays_in_cache(d, double(p.gemm.batch) * host::touched_bytes(p.gemm));
   const int bytes = thirds ? 6 : size_of(p.gemm.a.dtype);
   std::vector<int> block_depths{384, 512, 768, 1024, 2048};
   for (int& depth : block_depths) depth /= bytes;
@@ -190,6 +192,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   v["thirds"] = flag(h.thirds);
   v["blocked"] = flag(h.mc > 0);
   v["stream_d"] = flag(h.stream_d);
+  v["overlap"] = flag(h.overlap);
   if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
   return out;
 }
@@ -213,6 +216,12 @@ Share share_of(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
   if (h.parallel == Parallel::batch) batch = std::ceil(batch / threads);
   if (h.parallel == Parallel::grid) (m >= n ? m : n) = std::max(m, n) / threads;
   return {h.swap ? n : m, h.swap ? m : n, k, batch};
+}
+
+/// Bytes a nanosecond at which the caller's matrices come.
+double found(const Canonical& p, const DeviceCaps& d, const host::Rates& rate) {
+  const double touched = double(p.gemm.batch) * host::touched_bytes(p.gemm);
+  return host::stays_in_cache(d, touched) ? rate.l2 : rate.dram;
 }
 
 /// One product of a share, of which neither operand's copy outlives its block.
@@ -248,13 +257,14 @@ double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   double time = std::max(left_bytes / far, work / panels) + work * (1 - 1 / panels);
   if (!g.b_packed) {
     const bool along = h.swap ? p.a_k_major : p.b_k_major;
-    time += s.right * s.k * ((along ? 0.35 : 0.25) / w.row.group + bytes / rate.dram * 0.5);
+    time += s.right * s.k * ((along ? 0.35 : 0.25) / w.row.group + bytes / found(p, d, rate) * 0.5);
   }
   const bool in_place = !h.thirds && (h.swap ? p.b_k_major : p.a_k_major);
   if (h.copy_left || !in_place) time += left_bytes / rate.l2 * (in_place ? 8 : 32);
   // D, and before it partial accumulators, far apart in memory.
   const double d_bytes = s.left * s.right * size_of(g.d.dtype);
-  return time + 2 * d_bytes / rate.dram + 8 * (passes - 1) * s.left * s.right / rate.l3;
+  return time + (h.overlap ? 1.2 : 2) * d_bytes / found(p, d, rate) +
+         8 * (passes - 1) * s.left * s.right / rate.l3;
 }
 
 /// The same with mc. Cycles were measured on a Xeon (Sapphire Rapids) with dense data:
@@ -285,14 +295,14 @@ double predict_blocks(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
     time += 0.5 * rights * (std::ceil(s.left / h.mc) - 1) / rate.l3;
   time += 0.5 * lefts * (std::ceil(s.right / h.nc) - 1) / rate.l3;
   // Copying reads memory as fast as it comes; splitting into parts and transposing take longer.
-  const double element = source / (0.75 * rate.dram) + (h.thirds ? 1.0 : 0);
+  const double element = source / (0.75 * found(p, d, rate)) + (h.thirds ? 1.0 : 0);
   const bool left_turned = !(h.swap ? p.b_k_major : p.a_k_major);
   const bool right_turned = h.swap ? p.a_k_major : p.b_k_major;
   time += s.left * s.k * (element + (left_turned ? 0.15 : 0));
   if (!g.b_packed) time += s.right * s.k * (element + (right_turned ? 0.05 : 0));
   // A line of D that is not streamed is read before it is written.
   const double d_bytes = s.left * s.right * size_of(g.d.dtype);
-  return time + (h.stream_d ? 1.5 : 3) * d_bytes / rate.dram;
+  return time + (h.stream_d ? 1.5 : 3) * d_bytes / found(p, d, rate);
 }
 
 double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {

@@ -223,6 +223,21 @@ Rates rates(const DeviceCaps& device, Isa isa) {
           .chains = vectors.fmas * vectors.latency};
 }
 
+double touched_bytes(const Gemm& g) {
+  return double(g.m) * double(g.k) * size_of(g.a.dtype) +
+         double(g.n) * double(g.k) * size_of(g.b.dtype) +
+         double(g.m) * double(g.n) * size_of(g.d.dtype);
+}
+
+bool stays_in_cache(const DeviceCaps& device, double touched) {
+  return touched <= 0.25 * double(device.l2_bytes);
+}
+
+double far_rate(const DeviceCaps& device, const Rates& rate, double touched, double bytes) {
+  if (stays_in_cache(device, touched)) return rate.l2;
+  return bytes < microarchitecture(device).far_bytes ? rate.l3 : rate.dram;
+}
+
 bool slow_pairs(const DeviceCaps& device) {
   const Microarchitecture& core = microarchitecture(device.cpu);
   return core.pairs < core.avx512.fmas;

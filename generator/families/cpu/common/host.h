@@ -76,6 +76,14 @@ struct Rates {
 };
 Rates rates(const DeviceCaps& device, Isa isa);
 
+/// Bytes of A, B and D of one product.
+double touched_bytes(const Gemm& gemm);
+/// Whether a call that touches so many bytes finds them in cache: one of more than a quarter of L2
+/// is one of many on other data, as it is measured.
+bool stays_in_cache(const DeviceCaps& device, double touched);
+/// Bytes a nanosecond at which `bytes` of a caller's matrix come, all threads' together.
+double far_rate(const DeviceCaps& device, const Rates& rate, double touched, double bytes);
+
 /// Whether CPUs of these features multiply pairs of bf16 slower than they multiply them as fp32:
 /// which configs there are depends on it, so the core's model does not.
 bool slow_pairs(const DeviceCaps& device);

@@ -74,17 +74,12 @@ struct Share {
 
 double bytes_of_d(const Share& s) { return s.m * s.n / s.factors * size_of(s.p.gemm.d.dtype); }
 
-/// A call that touches more than a quarter of L2 is one of many on other data, as it is measured.
-bool in_cache(const Share& s) {
-  const double touched = s.bytes_a + s.bytes_b + bytes_of_d(s);
-  return touched < 0.25 * s.d.l2_bytes;
-}
+double touched(const Share& s) { return s.bytes_a + s.bytes_b + bytes_of_d(s); }
+bool in_cache(const Share& s) { return stays_in_cache(s.d, touched(s)); }
 
-/// Where the caller's matrices are found, `bytes` of them being one thread's. The threads' shares
-/// come from one far memory together.
+/// Where the caller's matrices are found, `bytes` of them being one thread's.
 double far_rate(const Share& s, double bytes) {
-  if (in_cache(s)) return s.rate.l2;
-  return bytes * s.threads < s.core.far_bytes ? s.rate.l3 : s.rate.dram;
+  return host::far_rate(s.d, s.rate, touched(s), bytes * s.threads);
 }
 
 bool fetches(const HostPacked& h) { return h.fetch_a > 0 || h.fetch_b > 0; }
