@@ -146,6 +146,17 @@ TEST(Race, FollowsEveryOtherContenderEquallyOften) {
   }
 }
 
+TEST(Race, ItsSlowerHalvesLeave) {
+  std::vector<Calls> contenders;
+  for (const double us : {600, 100, 900, 300, 1200, 2000})
+    contenders.push_back(calls_over(1, [us](int) { spend(us * 1e3); }));
+  const auto samples = race(contenders, {.samples = 8, .last = 2, .heat = 3});
+  std::vector<std::size_t> taken;
+  for (const Samples& s : samples) taken.push_back(s.ns.size());
+  // Six contenders for three rounds, three for three more, two to the end.
+  EXPECT_EQ(taken, (std::vector<std::size_t>{6, 8, 3, 8, 3, 3}));
+}
+
 TEST(Race, StopsWhenToldTo) {
   int rounds = 0;
   const auto samples = race({calls_over(1, [](int) { spend(25e3); })}, {.samples = 100},

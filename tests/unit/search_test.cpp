@@ -66,10 +66,14 @@ class FakeBench : public Bench {
       screened.push_back(config);
       if (space_ != nullptr) codes_.insert(code_class(space_->problem, space_->device, config));
       rows.push_back(answer(config, Round::second));
-      if (rows.back().ok()) best_ = std::min(best_, rows.back().timing().median_ns);
-      if (rows.back().ok() && rows.back().timing().median_ns > 1.15 * best_)
-        rows.back().round = Round::screen;
+      Measured& row = rows.back();
+      if (!row.ok()) continue;
+      best_ = std::min(best_, row.timing().median_ns);
+      if (row.timing().median_ns > 1.15 * best_) row.round = Round::screen;
+      row.drift = drift(groups);
+      std::get<Timing>(row.outcome).median_ns *= row.drift;
     }
+    ++groups;
     return rows;
   }
   std::vector<Measured> race(const std::vector<Measured>& finalists) override {
@@ -85,6 +89,9 @@ class FakeBench : public Bench {
   }
 
   std::vector<Config> screened, raced;
+  int groups = 0;  // screened
+  /// By which every time of a group is longer.
+  std::function<double(int)> drift = [](int) { return 1.0; };
   std::function<std::optional<Failure>(const Config&, Round)> fault;
 
  private:
@@ -129,6 +136,17 @@ class SearchTest : public ::testing::Test {
   SearchInput input_;
   SearchSpace space_;
 };
+
+TEST_F(SearchTest, ComparesWhatWasTimedOnASlowerMachine) {
+  const Cost cost = surface(space_, 1.4, 3);
+  FakeBench steady(cost, 200), drifting(cost, 200);
+  drifting.drift = [](int group) { return group % 3 == 1 ? 1.5 : 1.0; };
+  const auto expected = search(input_, steady), found = search(input_, drifting);
+  ASSERT_TRUE(expected && found);
+  EXPECT_GT(drifting.groups, 3);
+  EXPECT_EQ(drifting.screened, steady.screened);
+  EXPECT_EQ(drifting.raced, steady.raced);
+}
 
 TEST_F(SearchTest, FindsNearlyTheBestThoughTheModelIsWrong) {
   constexpr int kSeeds = 8;

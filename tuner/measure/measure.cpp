@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "runtime/timer.h"
@@ -100,6 +101,20 @@ class Admission {
 
 int refusals_allowed(int samples) { return 2 * samples + 2; }
 
+/// Leaves the `count` contenders of the lowest medians, in the order that they had. One whose
+/// samples were all refused stays.
+void keep_faster(std::vector<std::size_t>& left, const std::vector<Samples>& samples,
+                 std::size_t count) {
+  std::vector<std::size_t> order = left;
+  const auto median = [&](std::size_t who) { return timing_of(samples[who].ns).median_ns; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t x, std::size_t y) { return median(x) < median(y); });
+  order.resize(count);
+  std::erase_if(left, [&](std::size_t who) {
+    return std::find(order.begin(), order.end(), who) == order.end();
+  });
+}
+
 }  // namespace
 
 int turn_of(int place, int round, int contenders) {
@@ -188,25 +203,36 @@ std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOpt
   }
 
   Admission admission(options.gate);
+  std::vector<std::size_t> left(contenders.size());
+  std::iota(left.begin(), left.end(), std::size_t{0});
   const auto complete = [&] {
-    return std::all_of(samples.begin(), samples.end(), [&](const Samples& s) {
-      return static_cast<int>(s.ns.size()) >= options.samples;
+    return std::all_of(left.begin(), left.end(), [&](std::size_t who) {
+      return static_cast<int>(samples[who].ns.size()) >= options.samples;
     });
   };
   double spent = 0;
-  for (int round = 0; !complete(); ++round) {
+  int round_of_these = 0;
+  for (int round = 0; !complete(); ++round, ++round_of_these) {
     if (round >= options.min_samples && spent >= options.budget_ns) break;
     if (round > refusals_allowed(options.samples)) admission.give_up();
-    for (std::size_t i = 0; i < contenders.size(); ++i) {
-      const auto who = static_cast<std::size_t>(
-          turn_of(static_cast<int>(i), round, static_cast<int>(contenders.size())));
+    if (round_of_these >= options.heat && options.last > 0 &&
+        static_cast<int>(left.size()) > options.last) {
+      keep_faster(left, samples, std::max<std::size_t>(options.last, (left.size() + 1) / 2));
+      round_of_these = 0;
+    }
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const std::size_t who = left[static_cast<std::size_t>(
+          turn_of(static_cast<int>(i), round_of_these, static_cast<int>(left.size())))];
       if (lead_in[who]) contenders[who](cursor++, 1);
       const double ns = timed(contenders[who], cursor, samples[who].batch);
       spent += ns;
       admission.add(samples[who], ns / static_cast<double>(samples[who].batch), ns);
     }
     admission.flush();
-    if (stop && stop(samples)) break;
+    if (!stop) continue;
+    std::vector<Samples> theirs;
+    for (const std::size_t who : left) theirs.push_back(samples[who]);
+    if (stop(theirs)) break;
   }
   for (const Samples& s : samples)
     if (s.ns.empty()) admission.give_up();

@@ -63,6 +63,10 @@ struct MeasureOptions {
   /// that fell asleep while other contenders ran, which would otherwise cost each sample 5 to 50
   /// µs.
   double lead_in_below_ns = 0;
+  /// In a race of more contenders than `last`, after every `heat` rounds the slower half leaves,
+  /// until so many are left. 0: none leaves.
+  int last = 0;
+  int heat = 10;
 };
 
 /// Samples of one contender, in nanoseconds per call.
@@ -113,8 +117,8 @@ int turn_of(int place, int round, int contenders);
 /// Times contenders interleaved, one sample each a round, in the order that turn_of() says; all use
 /// the same operand sets in the same order, so no contender finds its operands cached by another.
 /// The gate is asked after every half millisecond of samples. `stop`
-/// (optional) sees the samples after each round and may end the race; `budget_ns` is for all
-/// contenders together.
+/// (optional) sees the samples of those that are left after each round and may end the race;
+/// `budget_ns` is for all contenders together.
 std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOptions& options,
                           const std::function<bool(const std::vector<Samples>&)>& stop = {});
 

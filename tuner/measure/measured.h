@@ -43,9 +43,15 @@ struct Measured {
   Round round = Round::screen;
   bool verified = false;   // passed every check of tuner/verify/verify.h
   std::string binary_key;  // empty when it never compiled
+  /// How much slower the machine was then than when the search began, by the time of the best known
+  /// kernel: other guests come and go. 1 where nobody looked.
+  double drift = 1;
 
   bool ok() const { return std::holds_alternative<Timing>(outcome); }
   const Timing& timing() const { return std::get<Timing>(outcome); }
+  /// The median as it would have been at the begin: what candidates are compared by that were
+  /// timed at different moments.
+  double comparable_ns() const { return timing().median_ns / drift; }
   const Failure& failure() const { return std::get<Failure>(outcome); }
 };
 

@@ -87,7 +87,7 @@ void Proposer::learn(const Measured& row) {
     --remaining_;
   }
   made_[codes_[it->second]] = true;
-  const double ns = row.ok() ? row.timing().median_ns : 0;
+  const double ns = row.ok() ? row.comparable_ns() : 0;
   observations_.push_back({it->second, ns});
 }
 

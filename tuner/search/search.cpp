@@ -15,9 +15,15 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kFinalists = 4;
-// Slower than this beyond the best in screening, a candidate does not win a race.
-constexpr double kFinalistRatio = 1.10;
+// Candidates that are raced, and how much slower than the best in screening they may have been. On
+// a CPU what they were screened at differs more: by the time of day, 150 to 190 us for the same
+// kernel. Where calls are long, a check of a candidate costs more than the chance is worth.
+struct Finalists {
+  std::size_t most;
+  double ratio;
+};
+constexpr Finalists kGpuFinalists{4, 1.10}, kCpuFinalists{16, 1.15}, kLongFinalists{6, 1.15};
+constexpr double kLongCallNs = 5e6;
 constexpr int kRaceAttempts = 3;
 
 using Clock = std::chrono::steady_clock;
@@ -80,7 +86,7 @@ class Search {
   bool eligible(std::size_t index) const {
     return result_.measured[index].ok() && result_.measured[index].verified;
   }
-  double median(std::size_t index) const { return result_.measured[index].timing().median_ns; }
+  double median(std::size_t index) const { return result_.measured[index].comparable_ns(); }
 
   void add(Measured row, bool teach) {
     if (teach) proposer_.learn(row);
@@ -196,8 +202,11 @@ class Search {
     std::sort(out.begin(), out.end(), [&](std::size_t x, std::size_t y) {
       return std::pair(median(x), x) < std::pair(median(y), y);
     });
+    const Finalists& rule = !on_host(space_.device)                             ? kGpuFinalists
+                            : !out.empty() && median(out.front()) > kLongCallNs ? kLongFinalists
+                                                                                : kCpuFinalists;
     while (out.size() > 1 &&
-           (out.size() > kFinalists || median(out.back()) > kFinalistRatio * median(out.front())))
+           (out.size() > rule.most || median(out.back()) > rule.ratio * median(out.front())))
       out.pop_back();
     if (const auto index = incumbent_row();
         index && std::find(out.begin(), out.end(), *index) == out.end())
@@ -219,17 +228,27 @@ class Search {
       if (entrants.empty()) return;
       report(Progress::Stage::race);
       std::vector<Measured> rows;
-      for (const std::size_t index : entrants) rows.push_back(result_.measured[index]);
+      for (const std::size_t index : entrants) {
+        rows.push_back(result_.measured[index]);
+        rows.back().drift = 1;  // they are timed together
+      }
       const std::size_t first = result_.measured.size();
       for (Measured& row : bench_.race(rows)) add_new(std::move(row));
       result_.winner = fastest_from(first);
     }
   }
 
+  /// Of the race's rows, those from `first` on. Who left it early has few samples, and wins none by
+  /// their luck.
   std::optional<std::size_t> fastest_from(std::size_t first) const {
+    int most = 0;
+    for (std::size_t i = first; i < result_.measured.size(); ++i)
+      if (eligible(i)) most = std::max(most, result_.measured[i].timing().samples);
     std::optional<std::size_t> fastest;
     for (std::size_t i = first; i < result_.measured.size(); ++i)
-      if (eligible(i) && (!fastest || median(i) < median(*fastest))) fastest = i;
+      if (eligible(i) && 2 * result_.measured[i].timing().samples >= most &&
+          (!fastest || median(i) < median(*fastest)))
+        fastest = i;
     const auto incumbent = incumbent_row();
     if (fastest && incumbent && *incumbent >= first && *incumbent != *fastest &&
         !yields(result_.measured[*incumbent].timing(), result_.measured[*fastest].timing()))

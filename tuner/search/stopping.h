@@ -29,6 +29,8 @@ inline bool screened_out(double ns, double best_ns, const ScreeningRule::Stage& 
 inline constexpr double kRaceShare = 0.15;
 /// Samples of each contender of a race: at most, and before it may be decided.
 inline constexpr int kRaceSamples = 60, kRaceMinSamples = 10;
+/// On a CPU, of how many contenders a race is when its slower halves have left.
+inline constexpr int kRaceLast = 4;
 
 /// The gain that makes a new record worth its while, supported by the intervals.
 inline constexpr double kMinimumGain = 1.02;

@@ -31,6 +31,8 @@ constexpr double kFirstShare = 0.8;
 // hang as well, so that so many candidates have this chance.
 constexpr int kFirstRetries = 2, kMostSilent = 2;
 constexpr double kLockPatienceSeconds = 120;
+// The machine is taken to be slower or faster than before from this ratio of times on.
+constexpr double kLeastDrift = 1.05;
 
 std::string words_of(const nlohmann::json& told) {
   return told.is_string() ? told.get<std::string>() : told.dump();
@@ -88,6 +90,7 @@ class WorkerBench final : public Bench {
     };
     compiling(0, group.size());
     code_.compile(group, compiling);
+    look_at_drift();
     // A GPU's are timed as they come: then screening is what moves.
     if (!group.empty()) code_.of(group.front(), compiling);
     std::vector<Measured> rows;
@@ -173,7 +176,7 @@ class WorkerBench final : public Bench {
                        .total = static_cast<int>(total),
                        .seconds = seconds(),
                        .best_ns = best_ns_,
-                       .best_config = best_config_});
+                       .best_config = best_ ? text(*best_) : std::string()});
   }
 
   bool on_gpu() const { return !on_host(device_); }
@@ -199,9 +202,11 @@ class WorkerBench final : public Bench {
         begun_
             ? std::max(kLeastCandidateSeconds, kHardLimit * options_.budget.count() - seconds())
             : std::max(candidate_seconds(gemm_, device_, 0), kFirstShare * options_.budget.count());
-    const auto reply =
-        ask_patiently({{"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}},
-                      {&compiled.artifact.binary->image}, std::min(limit, left));
+    const auto reply = ask_patiently({{"do", "screen"},
+                                      {"best_ns", best_ns_ * drift_},
+                                      {"config", text(config)},
+                                      {"verified", false}},
+                                     {&compiled.artifact.binary->image}, std::min(limit, left));
     if (!reply) {
       if (broken_) return std::nullopt;
       if (begun_ && left < limit && reply.error().kind == Failure::Kind::timed_out)
@@ -210,12 +215,31 @@ class WorkerBench final : public Bench {
     } else {
       read_row(reply->body, row);
       if (row.ok() && row.verified) verified_here_.insert(config);
-      if (row.ok() && row.verified && (best_ns_ == 0 || row.timing().median_ns < best_ns_)) {
-        best_ns_ = row.timing().median_ns;
-        best_config_ = text(config);
+      row.drift = drift_;
+      if (row.ok() && row.verified && (best_ns_ == 0 || row.comparable_ns() < best_ns_)) {
+        best_ns_ = row.comparable_ns();
+        best_ = config;
       }
     }
     return row;
+  }
+
+  /// Times the best known kernel again, whose first time the next ones are compared with. Small
+  /// differences are the samples' own.
+  void look_at_drift() {
+    drift_ = 1;
+    if (!best_ || on_gpu() || broken_ || out_of_time()) return;
+    const Artifact* made = artifact(*best_);
+    if (made == nullptr || !made->binary) return;
+    const auto reply =
+        ask({{"do", "screen"}, {"best_ns", 0.0}, {"config", text(*best_)}, {"verified", true}},
+            {&made->binary->image}, candidate_seconds(gemm_, device_, best_ns_));
+    if (!reply) return;  // it ran before: whatever ails the worker now is no verdict on it
+    Measured again;
+    read_row(reply->body, again);
+    if (!again.ok()) return;
+    const double drift = again.timing().median_ns / best_ns_;
+    if (drift > kLeastDrift || drift < 1 / kLeastDrift) drift_ = drift;
   }
 
   /// Whether the race was run to its end; else the culprit has its failure and is no longer
@@ -353,8 +377,10 @@ class WorkerBench final : public Bench {
   std::set<Config> verified_here_;  // by this search's worker
   OwnCheck own_check_{gemm_, device_};
   std::map<Config, Verdict> confirmed_;
-  double best_ns_ = 0, peak_flops_ = 0;
-  std::string best_config_, conditions_;
+  double best_ns_ = 0, peak_flops_ = 0;  // the best's, comparable
+  double drift_ = 1;                     // of the group that is screened
+  std::optional<Config> best_;
+  std::string conditions_;
   int culprit_ = 0;
   bool peer_races_ = true;  // false once it has crashed a worker
   bool broken_ = false;     // no worker can be started any more

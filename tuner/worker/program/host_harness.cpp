@@ -195,7 +195,9 @@ class HostHarness final : public Harness {
                                        .samples = kRaceSamples,
                                        .sample_ns = kRaceSampleNs,
                                        .budget_ns = budget_ns,
-                                       .gate = timed_->gate},
+                                       .gate = timed_->gate,
+                                       .last = kRaceLast,
+                                       .heat = kRaceMinSamples},
                                        stop))
       raced.timings.push_back(timing_of(s.ns));
     return raced;

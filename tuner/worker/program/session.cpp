@@ -124,7 +124,7 @@ json Session::screen(const Message& request) {
   const auto best_ns = request.body.at("best_ns").get<double>();
   const auto config = parse_config(request.body.at("config").get<std::string>());
   if (!config) return refused(config.error());
-  bool verified = false;
+  bool verified = request.body.at("verified").get<bool>();
   const auto failed = [&](const Failure& failure) {
     return is_fault(failure) ? fault(failure.detail, 0)
                              : answer_of(failure, Round::screen, verified);
@@ -135,8 +135,7 @@ json Session::screen(const Message& request) {
   const auto candidate = harness_->load(*image, *config);
   if (!candidate) return failed(candidate.error());
 
-  const bool first = harness_->checks_first();
-  if (first) {
+  if (!verified && harness_->checks_first()) {
     enter(WorkerStatus::verifying);
     if (const Verdict v = (*candidate)->check(); !v) return failed(v.error());
     verified = true;
