@@ -1,5 +1,6 @@
-// Kernels that write D in whole lines past the caches (stream_d), which the spaces of small
-// products do not offer: rows of D that begin anywhere, also between two elements' places.
+// What spaces offer for products from memory alone, on small ones: kernels that write D in whole
+// lines past the caches (stream_d), rows of D that begin anywhere, also between two elements'
+// places; kernels that pack long runs of an operand's rows (long_runs).
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -39,6 +40,23 @@ constexpr Streamed kBlocks[] = {
     {"amx", "bf16 N T 83 180 127", "mt=2 nt=1 kc=64 nc=96"},
     {"amx", "bf16 N T 33 77 40 out=fp32", "mt=2 nt=1 kc=64 nc=48"},
     {"amx", "int8 N N 70 177 90", "mt=2 nt=2 kc=64 nc=96"},
+};
+
+constexpr Streamed kRuns[] = {
+    {"avx512", "fp32 N N 70 333 130",
+     "host_packed isa=avx512 mr=8 nv=2 kc=64 mc=64 nc=512 pack_a=1 pack_b=1 inner=columns"},
+    {"avx512", "fp32 T N 700 33 130",
+     "host_packed isa=avx512 mr=4 nv=2 kc=32 mc=512 nc=96 pack_a=1 pack_b=1 inner=rows"},
+    {"avx512", "bf16 N N 65 1100 131 epilogue=bias_col+gelu",
+     "host_packed isa=avx512 mr=8 nv=2 kc=64 mc=64 nc=512 pack_a=1 pack_b=1 inner=columns"},
+    {"avx512", "bf16 N N 33 700 64 gate=silu",
+     "host_packed isa=avx512 mr=4 nv=2 kc=32 mc=8 nc=96 pack_a=1 pack_b=1 inner=rows"},
+    {"avx2", "fp64 N N 30 271 70",
+     "host_packed isa=avx2 mr=4 nv=2 kc=32 mc=16 nc=256 pack_a=1 pack_b=1 inner=columns"},
+};
+constexpr Streamed kBlockRuns[] = {
+    {"amx", "int8 N N 40 1500 100", "kc=64 nc=512 mc=64"},
+    {"amx", "bf16 T N 40 900 100 batch=2", "kc=64 nc=1024 mc=32 stream_d=1"},
 };
 
 /// The same call with D one byte further.
@@ -85,6 +103,15 @@ TEST(Lines, OfBlocksOfTileRegistersAreRight) {
   for (const Streamed& one : kBlocks)
     check(one, "host_amx isa=amx " + std::string(one.config) +
                    " swap=0 copy_left=0 parallel=none mc=32 stream_d=1");
+}
+
+TEST(LongRuns, OfOperandsAreRight) {
+  for (const Streamed& one : kRuns)
+    check(one, std::string(one.config) +
+                   " parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0 long_runs=1");
+  for (const Streamed& one : kBlockRuns)
+    check(one, "host_amx isa=amx mt=2 nt=2 swap=0 copy_left=0 parallel=none long_runs=1 " +
+                   std::string(one.config));
 }
 
 }  // namespace kiln::lines_test

@@ -71,13 +71,21 @@ template <int W, u32 Flip, typename T>
 __attribute__((noinline)) static void pack_across(Unit* to, const T* from, i64 ld, i64 width, i64 k,
                                                   i64 pitch) {
   constexpr int P = block_lanes<W>();
+  //% if long_runs
+  constexpr int kTogether = 1024 / (W * int(sizeof(T)));  // prefetchers need some lines to begin
+  //% else
   constexpr int kTogether = W < 32 ? 64 / W : 1;
+  //% end
   const i64 groups = (k + kGroup - 1) / kGroup;
   for (i64 j0 = 0; j0 < width; j0 += kTogether * W, to += kTogether * pitch) {
     const i64 rest = width - j0;
     for (i64 g = 0; g < groups; ++g) {
       const T* row = from + g * kGroup * ld + j0;
+      //% if long_runs
+#pragma clang loop unroll(disable)
+      //% else
       KILN_UNROLL
+      //% end
       for (int s = 0; s < kTogether; ++s) {
         if (s * W >= rest) break;
         Unit* at = to + s * pitch + g * W;

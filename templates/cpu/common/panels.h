@@ -88,16 +88,24 @@ __attribute__((noinline)) static void pack_panels_across(Unit* to, const T* from
   //% if grouped
   // Rows of the source are often pages apart: each visit reads several lines where there are as
   // many columns.
-  //% if blocked
+  //% if long_runs
+  constexpr int kColumns = kGroup * kLanes, kTogether = 1024 / (kColumns * int(sizeof(T)));
+  //% end
+  //% if blocked && !long_runs
   constexpr int kColumns = kGroup * kLanes, kTogether = 256 / kColumns;
-  //% else
+  //% end
+  //% if !blocked && !long_runs
   constexpr int kColumns = kGroup * kLanes, kTogether = kColumns < 64 ? 64 / kColumns : 1;
   //% end
   const i64 pitch = panel_units(k), groups = (k + kGroup - 1) / kGroup;
   Unit* panels = to;
   for (i64 j0 = 0; j0 < width; j0 += kTogether * kColumns, panels += kTogether * kGroup * pitch) {
     for (i64 g = 0; g < groups; ++g) {
+      //% if long_runs
+#pragma clang loop unroll(disable)
+      //% else
       KILN_UNROLL
+      //% end
       for (int t = 0; t < kTogether; ++t) {
         const i64 j = j0 + t * kColumns;
         if (j >= width) break;

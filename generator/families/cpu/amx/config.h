@@ -24,6 +24,7 @@ struct HostAmx {
   int mc = 0;                 // rows of the left operand in a block that stays in L2; 0 = no blocks
   bool stream_d = false;      // store D with non-temporal stores
   bool overlap = false;  // D of a tile is written, and the next rows fetched, while tiles multiply
+  bool long_runs = false;  // a right operand whose k is not adjacent is packed 1 KiB at a time
   auto operator<=>(const HostAmx&) const = default;
 
   static constexpr auto fields() {
@@ -40,7 +41,8 @@ struct HostAmx {
                       Field<C, bool>{"thirds", &C::thirds, 1, true},
                       Field<C, int>{"mc", &C::mc, kAnyLength, true, true},
                       Field<C, bool>{"stream_d", &C::stream_d, 1, true},
-                      Field<C, bool>{"overlap", &C::overlap, 1, true}};
+                      Field<C, bool>{"overlap", &C::overlap, 1, true},
+                      Field<C, bool>{"long_runs", &C::long_runs, 1, true}};
   }
 };
 

@@ -69,6 +69,11 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
      }},
     {"overlap=1 needs mc = 0", [](const Canonical&, const DeviceCaps&, const HostAmx& c,
                                   const AmxSizes&) { return !c.overlap || c.mc == 0; }},
+    {"long_runs=1 needs thirds=0 and a right operand to pack whose k is not adjacent",
+     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+       return !c.long_runs ||
+              (!c.thirds && !p.gemm.b_packed && !(c.swap ? p.a_k_major : p.b_k_major));
+     }},
     {"packed weights need swap=0, no parallel=k, and an AVX-512 instruction of the same units",
      [](const Canonical& p, const DeviceCaps& d, const HostAmx& c, const AmxSizes& w) {
        if (!p.gemm.b_packed) return true;
@@ -142,6 +147,10 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   };
   // What stays in cache finds D there.
   const bool streams = !host::stays_in_cache(d, double(p.gemm.batch) * host::touched_bytes(p.gemm));
+  const auto scattered = [&](bool swap) {
+    return streams && !p.gemm.b_packed && !(swap ? p.a_k_major : p.b_k_major) &&
+           host::rows_apart(swap ? p.gemm.a : p.gemm.b);
+  };
   const int bytes = thirds ? 6 : size_of(p.gemm.a.dtype);
   std::vector<int> block_depths{384, 512, 768, 1024, 2048};
   for (int& depth : block_depths) depth /= bytes;
@@ -154,8 +163,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
             for (const bool stream : {false, true}) {
               if (stream && (swap || !streams)) continue;
               for (const Parallel way : ways)
-                visit(
-                    HostAmx{Isa::amx, mt, nt, kc, nc, swap, false, way, false, thirds, mc, stream});
+                visit(HostAmx{Isa::amx, mt, nt, kc, nc, swap, false, way, false, thirds, mc, stream,
+                              false, !thirds && scattered(swap)});
             }
     }
 }
@@ -193,6 +202,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   v["blocked"] = flag(h.mc > 0);
   v["stream_d"] = flag(h.stream_d);
   v["overlap"] = flag(h.overlap);
+  v["long_runs"] = flag(h.long_runs);
   if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
   return out;
 }

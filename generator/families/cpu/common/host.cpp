@@ -107,6 +107,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["codes"] = "none";
   v["stream_d"] = "0";
   v["blocked"] = "0";
+  v["long_runs"] = "0";
   v["lone_column"] = "0";
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
@@ -232,6 +233,8 @@ double touched_bytes(const Gemm& g) {
 bool stays_in_cache(const DeviceCaps& device, double touched) {
   return touched <= 0.25 * double(device.l2_bytes);
 }
+
+bool rows_apart(const Matrix& matrix) { return double(matrix.ld) * size_of(matrix.dtype) >= 2048; }
 
 double far_rate(const DeviceCaps& device, const Rates& rate, double touched, double bytes) {
   if (stays_in_cache(device, touched)) return rate.l2;

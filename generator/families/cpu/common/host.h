@@ -81,6 +81,8 @@ double touched_bytes(const Gemm& gemm);
 /// Whether a call that touches so many bytes finds them in cache: one of more than a quarter of L2
 /// is one of many on other data, as it is measured.
 bool stays_in_cache(const DeviceCaps& device, double touched);
+/// Whether lines of a matrix lie so far apart that prefetchers begin anew at each.
+bool rows_apart(const Matrix& matrix);
 /// Bytes a nanosecond at which `bytes` of a caller's matrix come, all threads' together.
 double far_rate(const DeviceCaps& device, const Rates& rate, double touched, double bytes);
 

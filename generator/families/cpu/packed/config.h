@@ -31,6 +31,7 @@ struct HostPacked {
   bool any_epilogue = false;  // bias, activation and residual are arguments of the call
   bool swap = false;          // compute D^T, which is transposed while D is stored
   bool widen = false;         // bf16 is multiplied as fp32, not in pairs
+  bool long_runs = false;     // rows whose k is not adjacent are packed 1 KiB of each at a time
   auto operator<=>(const HostPacked&) const = default;
 
   static constexpr auto fields() {
@@ -52,7 +53,8 @@ struct HostPacked {
                       Field<C, int>{"fetch_b", &C::fetch_b},
                       Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true},
                       Field<C, bool>{"swap", &C::swap, 1, true},
-                      Field<C, bool>{"widen", &C::widen, 1, true}};
+                      Field<C, bool>{"widen", &C::widen, 1, true},
+                      Field<C, bool>{"long_runs", &C::long_runs, 1, true}};
   }
 };
 

@@ -100,6 +100,12 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
        };
        return fits(c.fetch_a, c.pack_a || p.a_k_major) && fits(c.fetch_b, !p.gemm.b_packed);
      }},
+    {"long_runs=1 needs an operand to pack whose k is not adjacent",
+     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+       const Canonical& p = w.product;
+       const bool packs_b = c.pack_b && !p.gemm.b_packed && !has_weights(p.gemm);
+       return !c.long_runs || (packs_b && !p.b_k_major) || (c.pack_a && !p.a_k_major);
+     }},
     {"unroll is 1 to 16, prefetch 0 to 64",
      [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return c.unroll >= 1 && c.unroll <= 16 && c.prefetch >= 0 && c.prefetch <= 64;
@@ -165,6 +171,7 @@ Parameters parameters(const Canonical&, const DeviceCaps& d, const HostPacked& h
   v["stream_d"] = flag(h.stream_d);
   v["fetch_d"] = flag(!h.stream_d && !h.swap);
   v["swap"] = flag(h.swap);
+  v["long_runs"] = flag(h.long_runs);
   host::add_weights(out, p.gemm);
   // Units stand in memory as they are, so that one load reads one.
   v["direct_a"] = flag((row.kind == Kind::f32 && p.gemm.a.dtype == fp32) || row.kind == Kind::f64 ||

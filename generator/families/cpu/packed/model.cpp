@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "generator/families/cpu/packed/sizes.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 
 namespace kiln::host {
@@ -147,12 +148,18 @@ double stream_ns(const Share& s) {
   return ns;
 }
 
-/// By how much longer an unpacked B takes from beyond L2 than one that is read in order. A tile's
-/// rows of it are pages apart, and prefetchers follow some 16 of them (4515×5×3407 bf16, A and B
-/// exchanged, with kc = 16, 24, 32, 64, 128: 2.5, 3.9, 4.9, 8 and 9 ms).
+/// By how much longer a B whose rows are pages apart takes from beyond L2 than one that is read in
+/// order. Prefetchers follow some 16 of a tile's rows (4515×5×3407 bf16, A and B exchanged, with kc
+/// = 16, 24, 32, 64, 128: 2.5, 3.9, 4.9, 8 and 9 ms). Packing takes 64 columns of each row, or 256
+/// with `long_runs` (64×14336×4096 fp32 without its products, kc = 32, 128, 512: 33, 38, 50 ms;
+/// 54 without; 16 in order).
 double scattered_b(const Share& s) {
   const Matrix& b = s.p.gemm.b;
-  if (s.h.pack_b || in_cache(s) || b.ld * size_of(b.dtype) < 1024) return 1;
+  if (in_cache(s) || b.ld * size_of(b.dtype) < 1024) return 1;
+  if (s.h.pack_b && (s.p.gemm.b_packed || has_weights(s.p.gemm) || s.p.b_k_major)) return 1;
+  if (s.h.pack_b && s.h.long_runs)
+    return std::clamp(2 + 0.25 * std::log2(std::min<double>(s.h.kc, s.k) / 32), 1.75, 3.0);
+  if (s.h.pack_b) return 3.3;
   const double rows = std::clamp(std::min<double>(s.h.kc, s.k) / 16, 1.0, 3.5);
   return rows * (s.h.prefetch > 0 ? 1 : 1.1);
 }

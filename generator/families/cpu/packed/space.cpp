@@ -86,13 +86,15 @@ std::vector<TileShape> tiles(Isa isa, const Canonical& p, int lane_count) {
 // One step at a time was never ahead of four (1 to 5 % behind on squares from 256 to 2048).
 constexpr int kUnroll = 4;
 
-/// Values of kc.
-std::vector<int> blocks_of_k(const Gemm& g, int group) {
+/// Values of kc; `apart`: rows of B lie apart in memory.
+std::vector<int> blocks_of_k(const Gemm& g, int group, bool apart) {
   const std::int64_t k = std::max<std::int64_t>(8, ceil_div(g.k, 8) * 8);
   std::vector<std::int64_t> values;
   // Few rows read B once, at the memory's speed: short blocks read whole rows of it in order, no
   // more of them at a time than the prefetchers follow.
   if (g.m <= 16) values = {8, 16, 32, 64};
+  // So does packing, while the product takes no longer than B.
+  if (apart && g.m > 16 && g.m <= 128) values = {32, 64};
   // Runs of weights are whole.
   if (has_weights(g)) values.clear();
   for (const int steps : {128, 256, 384, 512, 1024, 4096}) values.push_back(steps * group);
@@ -168,11 +170,13 @@ void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
                     const std::function<void(const Config&)>& visit) {
   const auto [ways, streams, prefetches] = choices(p, d, form.swap);
   const bool weights = p.gemm.b_packed;
+  const bool apart = !weights && !has_weights(p.gemm) && !p.b_k_major && rows_apart(p.gemm.b) &&
+                     !stays_in_cache(d, double(p.gemm.batch) * touched_bytes(p.gemm));
   for (const Isa isa : isas(d)) {
     HostPacked start{.isa = isa, .unroll = kUnroll, .swap = form.swap, .widen = form.widen};
     const auto* row = row_of(p, d, start);
     if (row == nullptr) continue;
-    const std::vector<int> kcs = blocks_of_k(p.gemm, row->group);
+    const std::vector<int> kcs = blocks_of_k(p.gemm, row->group, apart);
     for (const auto [mr, nv] : tiles(isa, p, lanes(*row))) {
       const int nr = nv * lanes(*row) / (gated(p.gemm) ? 2 : 1);
       const std::int64_t m = ceil_div(std::max<std::int64_t>(p.gemm.m, 1), mr) * mr;
@@ -194,6 +198,7 @@ void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
                     h.pack_a = pack_a, h.pack_b = pack_b;
                     h.inner = b.inner, h.parallel = way;
                     h.prefetch = prefetch, h.stream_d = stream;
+                    h.long_runs = apart && pack_b;
                     visit(h);
                     if (prefetch > 0) continue;
                     const Fetches next = fetches(p, d, h);
