@@ -256,6 +256,11 @@ CREATE TABLE limits (
   l3_read REAL NOT NULL, dram_read REAL NOT NULL, created TEXT NOT NULL) STRICT;
 )sql";
 
+constexpr const char* kVersion18 = R"sql(
+ALTER TABLE problem ADD COLUMN scale_order_a TEXT NOT NULL DEFAULT 'lines';
+ALTER TABLE problem ADD COLUMN scale_order_b TEXT NOT NULL DEFAULT 'lines';
+)sql";
+
 constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {2, kVersion2},
                                      {3, kVersion3},
@@ -272,7 +277,8 @@ constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {14, kVersion14},
                                      {15, kVersion15},
                                      {16, kVersion16},
-                                     {kLimitsVersion, kVersion17, nullptr, true}};
+                                     {kLimitsVersion, kVersion17, nullptr, true},
+                                     {18, kVersion18}};
 
 }  // namespace
 

@@ -29,7 +29,7 @@ constexpr const char* kShapeHelp =
     "T "
     "stored transposed. Keys: batch= "
     "lda= ldb= ldc= ldd= stride_a= stride_b= stride_c= stride_d= order= out= acc= epilogue= "
-    "align= packed_b=1 scale= numerics= gate= groups= grouped=(rows|masked|k|list) "
+    "align= packed_b=1 scale= scale_order= numerics= gate= groups= grouped=(rows|masked|k|list) "
     "gather=rows scatter=(rows|add|weighted) rows_of_a= rows_of_d= scale_d= zero_a= amax=1; of "
     "weights "
     "(bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, ...) group= "

@@ -110,7 +110,7 @@ void draw_scales(Draw& draw, Gemm& g) {
       scaled = g.scaled(Scale::none, Scale::line);
       break;
     case 2:
-      scaled = g.scaled(Scale::line_128, Scale::square_128);
+      scaled = g.scaled(Scale::line_128, draw.one_in(2) ? Scale::square_128 : Scale::line_128);
       break;
     case 3:
       scaled = g.scaled(Scale::tensor, draw.one_in(2) ? Scale::tensor : Scale::line);
@@ -128,6 +128,16 @@ void draw_scales(Draw& draw, Gemm& g) {
     }
   }
   if (validate(scaled)) g = scaled;
+}
+
+/// Of scales for each 128 elements of a line.
+void draw_scale_order(Draw& draw, Gemm& g) {
+  if (draw.one_in(2)) return;
+  const auto order = [&](Scale s) {
+    return s == Scale::line_128 ? static_cast<ScaleOrder>(draw.between(0, 2)) : ScaleOrder::lines;
+  };
+  const Gemm ordered = g.with_scale_order(order(g.scale_a), order(g.scale_b));
+  if (validate(ordered)) g = ordered;
 }
 
 /// Weights on a CPU, in place of B: tight, with sizes that whole groups and bytes divide.
@@ -264,6 +274,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_gate(draw, g);
   draw_groups(draw, caps, g);
   draw_indices(draw, g);
+  draw_scale_order(draw, g);
   draw_scale_of_d(draw, caps, g);
   draw_zero_points_of_a(draw, g);
   draw_promises(draw, caps, g);

@@ -18,6 +18,7 @@ namespace {
 static_assert(EnumNames<DType>::names.size() == KILN_U4 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_LINE_64 + 1);
+static_assert(EnumNames<ScaleOrder>::names.size() == KILN_SCALE_ORDER_BLOCKS_4 + 1);
 static_assert(EnumNames<Zero>::names.size() == KILN_ZERO_FLOATING + 1);
 static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_LIST + 1);
 static_assert(EnumNames<Gather>::names.size() == KILN_GATHER_ROWS + 1);
@@ -50,8 +51,8 @@ template <typename D>
 constexpr auto desc_fields(D& desc) {
   auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
          b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order, scale_type, zero,
-         grouping, expected_rows, scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d] =
-      desc;
+         grouping, expected_rows, scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d,
+         scale_order_a, scale_order_b] = desc;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
     return std::tie(dtype, order, transposed, ld, batch_stride);
@@ -60,7 +61,8 @@ constexpr auto desc_fields(D& desc) {
       std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
       std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
                bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping, expected_rows,
-               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d));
+               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d, scale_order_a,
+               scale_order_b));
 }
 
 /// Calls `f(name, field of the desc, field of the Gemm)` for every field.
@@ -198,6 +200,7 @@ constexpr const char* kind_of(GateOrder) { return "order of columns"; }
 constexpr const char* kind_of(Zero) { return "kind of zero points"; }
 constexpr const char* kind_of(Grouping) { return "kind of groups"; }
 constexpr const char* kind_of(Gather) { return "kind of gather"; }
+constexpr const char* kind_of(ScaleOrder) { return "order of scales"; }
 constexpr const char* kind_of(Scatter) { return "kind of scatter"; }
 
 /// Copies as much of `text` as fits, whole UTF-8 characters only. False when it was cut.

@@ -48,6 +48,7 @@ Canonical canonicalise(const Gemm& given) {
     std::swap(g.m, g.n);
     g.epilogue.bias = exchanged(g.epilogue.bias);
     std::swap(g.scale_a, g.scale_b);
+    std::swap(g.scale_order_a, g.scale_order_b);
   }
   const Operand first = out.swapped ? Operand::b : Operand::a;
   const Operand second = out.swapped ? Operand::a : Operand::b;

@@ -33,8 +33,10 @@ Extent scale_extent(const Gemm& gemm, Operand which) {
   const std::int64_t of = of_b                        ? gemm.columns_of_b()
                           : which == Operand::scale_a ? rows_of_a(gemm)
                                                       : gemm.m;
-  return {.length = along == 0 ? 1 : length / along + (length % along != 0),
-          .lines = of / lines + (of % lines != 0)};
+  Extent e{.length = along == 0 ? 1 : length / along + (length % along != 0),
+           .lines = of / lines + (of % lines != 0)};
+  if (order_of_scales(gemm, which) != ScaleOrder::lines) std::swap(e.length, e.lines);
+  return e;
 }
 
 /// Whether groups may begin at any of the elements of a matrix that lie side by side.
@@ -200,6 +202,9 @@ std::int64_t leading_dimension(const Gemm& gemm, Operand which) {
   const std::int64_t ld = row_of(which).matrix ? matrix(gemm, which).ld : 0;
   if (ld != 0) return ld;
   const std::int64_t tight = std::max<std::int64_t>(1, extent(gemm, which).length);
+  if (const int unit = unit_of_scales(order_of_scales(gemm, which));
+      unit > 1 && !row_of(which).matrix)
+    return (tight + unit - 1) / unit * unit;
   return lists_products(gemm) && row_of(which).matrix ? aligned_pitch(gemm, which, tight) : tight;
 }
 
@@ -240,6 +245,35 @@ Scale scale_of(const Gemm& gemm, Operand which) {
     default:
       return Scale::none;
   }
+}
+
+ScaleOrder order_of_scales(const Gemm& gemm, Operand which) {
+  switch (which) {
+    case Operand::a:
+    case Operand::scale_a:
+      return gemm.scale_order_a;
+    case Operand::b:
+    case Operand::scale_b:
+      return gemm.scale_order_b;
+    default:
+      return ScaleOrder::lines;
+  }
+}
+
+bool orders_scales(const Gemm& gemm) {
+  return gemm.scale_order_a != ScaleOrder::lines || gemm.scale_order_b != ScaleOrder::lines;
+}
+
+ScaleStrides strides_of_scales(const Gemm& gemm, Operand which, const PartOfK& part) {
+  Gemm whole = gemm;
+  if (part.all != 0) whole.k = part.all;
+  if (part.rows != 0) whole.m = part.rows;
+  const Operand scales = scales_of(which);
+  const std::int64_t pitch = leading_dimension(whole, scales);
+  const bool lines = order_of_scales(gemm, which) == ScaleOrder::lines;
+  return {.line = lines ? pitch : 1,
+          .block = lines ? 1 : pitch,
+          .batch = pitch * extent(whole, scales).lines};
 }
 
 bool has_weights(const Gemm& gemm) { return are_weights(gemm.a.dtype, gemm.b.dtype); }

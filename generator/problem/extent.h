@@ -94,11 +94,31 @@ constexpr ScaleBlock scale_block(Scale s) {
 }
 constexpr bool blocks_along_k(Scale s) { return scale_block(s).along > 0; }
 
-/// Where the k of a product lies in the k that blocks of scales divide: element p of the product is
-/// element `first + p` of `all`. A product of its own has the defaults.
+/// Where a product lies in what scales are stored for: element p along k of the product is element
+/// `first + p` of `all` that their blocks divide, and those of A are of so many `rows`. A product
+/// of its own has the defaults.
 struct PartOfK {
   std::int64_t first = 0, all = 0;  // all = 0: the product's own k
+  std::int64_t rows = 0;            // 0: the product's own m
 };
+
+/// How the scales of A or B lie; `which` names the matrix or its scales, of others the default.
+ScaleOrder order_of_scales(const Gemm& gemm, Operand which);
+/// Whether those of A or B have another order than by lines.
+bool orders_scales(const Gemm& gemm);
+/// Of how many scales the rows of a block's are whole multiples; 0 where those of a line lie side
+/// by side.
+constexpr int unit_of_scales(ScaleOrder order) {
+  return order == ScaleOrder::lines ? 0 : order == ScaleOrder::blocks ? 1 : 4;
+}
+/// Scales from one of an operand to the next, of blocks as scale_block() says.
+struct ScaleStrides {
+  std::int64_t line = 0;   // between those of neighbouring lines, or blocks of lines
+  std::int64_t block = 0;  // between those of neighbouring blocks along k
+  std::int64_t batch = 0;
+};
+/// `which` is A or B. Of one product, in a batch or not; `part` where it is one of a group.
+ScaleStrides strides_of_scales(const Gemm& gemm, Operand which, const PartOfK& part = {});
 
 /// The operand that holds the scales of A or B.
 constexpr Operand scales_of(Operand which) {

@@ -51,6 +51,10 @@ struct EnumNames<Scale> {
       "none", "line", "line_128", "square_128", "mx_32", "tensor", "line_32", "line_64"};
 };
 template <>
+struct EnumNames<ScaleOrder> {
+  static constexpr std::array<std::string_view, 3> names{"lines", "blocks", "blocks_4"};
+};
+template <>
 struct EnumNames<Zero> {
   static constexpr std::array<std::string_view, 3> names{"none", "integer", "floating"};
 };
@@ -84,7 +88,7 @@ template <typename G>
 constexpr auto gemm_fields(G& gemm) {
   auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, alignment, b_packed, scale_a, scale_b,
          numerics, scale_type, zero, grouping, expected_rows, scale_d, zero_a, gather, scatter,
-         rows_of_a, rows_of_d, amax_d] = gemm;
+         rows_of_a, rows_of_d, amax_d, scale_order_a, scale_order_b] = gemm;
   auto& [bias, activation, residual, bias_as_d, gate, gate_order] = epilogue;
   const auto matrix = [](auto& x) {
     auto& [dtype, order, transposed, ld, batch_stride] = x;
@@ -94,7 +98,8 @@ constexpr auto gemm_fields(G& gemm) {
       std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
       std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
                bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping, expected_rows,
-               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d));
+               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d, scale_order_a,
+               scale_order_b));
 }
 inline constexpr std::size_t kGemmFieldCount =
     std::tuple_size_v<decltype(gemm_fields(std::declval<Gemm&>()))>;
@@ -154,7 +159,9 @@ inline constexpr std::array kGemmFieldNames = std::to_array<std::string_view>({"
                                                                                "scatter",
                                                                                "rows_of_a",
                                                                                "rows_of_d",
-                                                                               "amax_d"});
+                                                                               "amax_d",
+                                                                               "scale_order_a",
+                                                                               "scale_order_b"});
 static_assert(kGemmFieldNames.size() == kGemmFieldCount);
 
 /// Calls `f(name, field)` for every field of a Gemm.

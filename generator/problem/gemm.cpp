@@ -166,6 +166,18 @@ std::string_view name(Scale s) {
   return "?";
 }
 
+std::string_view name(ScaleOrder o) {
+  switch (o) {
+    case ScaleOrder::lines:
+      return "lines";
+    case ScaleOrder::blocks:
+      return "blocks";
+    case ScaleOrder::blocks_4:
+      return "blocks_4";
+  }
+  return "?";
+}
+
 std::string_view name(Zero z) {
   switch (z) {
     case Zero::none:

@@ -40,16 +40,18 @@ constexpr NumberKey kNumberKeys[] = {
 };
 
 constexpr std::string_view kKeys[] = {
-    "batch",     "lda",       "ldb",           "ldc",     "ldd",        "stride_a", "stride_b",
-    "stride_c",  "stride_d",  "order",         "out",     "acc",        "epilogue", "align",
-    "packed_b",  "scale",     "numerics",      "group",   "scale_type", "zero",     "gate",
-    "groups",    "grouped",   "expected_rows", "scale_d", "zero_a",     "gather",   "scatter",
-    "rows_of_a", "rows_of_d", "amax"};
+    "batch",     "lda",       "ldb",           "ldc",        "ldd",        "stride_a", "stride_b",
+    "stride_c",  "stride_d",  "order",         "out",        "acc",        "epilogue", "align",
+    "packed_b",  "scale",     "numerics",      "group",      "scale_type", "zero",     "gate",
+    "groups",    "grouped",   "expected_rows", "scale_d",    "zero_a",     "gather",   "scatter",
+    "rows_of_a", "rows_of_d", "amax",          "scale_order"};
 
 constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bias_col_d", "relu",
                                        "gelu",     "gelu_erf", "silu",       "residual"};
 
 constexpr std::string_view kScales[] = {"none", "line", "1x128", "128x128", "mx32", "tensor"};
+
+constexpr std::string_view kScaleOrders[] = {"lines", "blocks", "blocks_4"};
 
 constexpr std::string_view kGates[] = {"relu", "gelu", "gelu_erf", "silu", "sigmoid"};
 /// Groups of weights that share a scale: so many along k, the whole column, a square, or 32 that
@@ -226,6 +228,23 @@ Status read_scales(std::string_view text, Gemm& g) {
   return read_scale(colon == text.npos ? text : text.substr(colon + 1), text, g.scale_b);
 }
 
+Status read_scale_order(std::string_view word, std::string_view whole, ScaleOrder& out) {
+  for (const ScaleOrder order : {ScaleOrder::lines, ScaleOrder::blocks, ScaleOrder::blocks_4}) {
+    if (word != name(order)) continue;
+    out = order;
+    return {};
+  }
+  return bad_input("scale_order = \"{}\": {}", whole, refusal(word, kScaleOrders));
+}
+
+Status read_scale_orders(std::string_view text, Gemm& g) {
+  const std::size_t colon = text.find(':');
+  if (Status status = read_scale_order(text.substr(0, colon), text, g.scale_order_a); !status)
+    return status;
+  return read_scale_order(colon == text.npos ? text : text.substr(colon + 1), text,
+                          g.scale_order_b);
+}
+
 constexpr std::string_view kInterleaved = ":interleaved";
 
 std::string gate_word(const Epilogue& e) {
@@ -260,6 +279,11 @@ std::string scale_word(const Gemm& g) {
   return fmt::format("{}:{}", name(g.scale_a), name(g.scale_b));
 }
 
+std::string scale_order_word(const Gemm& g) {
+  if (g.scale_order_a == g.scale_order_b) return std::string(name(g.scale_order_a));
+  return fmt::format("{}:{}", name(g.scale_order_a), name(g.scale_order_b));
+}
+
 Status read_key(std::string_view key, std::string_view value, Gemm& g) {
   for (const NumberKey& row : kNumberKeys)
     if (row.key == key) return read_number(key, value, row.field(g));
@@ -282,6 +306,7 @@ Status read_key(std::string_view key, std::string_view value, Gemm& g) {
   if (key == "packed_b") return read_flag(key, value, g.b_packed);
   if (key == "amax") return read_flag(key, value, g.amax_d);
   if (key == "scale") return read_scales(value, g);
+  if (key == "scale_order") return read_scale_orders(value, g);
   if (key == "scale_d")
     return read_kind(key, value, {Scale::none, Scale::tensor, Scale::line, Scale::line_128},
                      "none, tensor, line or 1x128", g.scale_d);
@@ -378,6 +403,8 @@ std::string text(const Gemm& gemm) {
   if (gemm.gather != Gather::none) add("gather", name(gemm.gather));
   if (gemm.scatter != Scatter::none) add("scatter", name(gemm.scatter));
   if (gemm.amax_d) add("amax", 1);
+  if (gemm.scale_order_a != ScaleOrder::lines || gemm.scale_order_b != ScaleOrder::lines)
+    add("scale_order", scale_order_word(gemm));
   return line;
 }
 

@@ -47,6 +47,10 @@ Status check_enumerators(const Gemm& g) {
     if (scale_of(g, which) > Scale::line_64)
       return bad_input("scale_{} = {}: no such kind of scales", name(which),
                        static_cast<int>(scale_of(g, which)));
+  for (Operand which : {Operand::a, Operand::b})
+    if (order_of_scales(g, which) > ScaleOrder::blocks_4)
+      return bad_input("scale_order_{} = {}: no such order of scales", name(which),
+                       static_cast<int>(order_of_scales(g, which)));
   if (g.scale_d > Scale::line_64)
     return bad_input("scale_d = {}: no such kind of scales", static_cast<int>(g.scale_d));
   if (g.zero_a > Scale::line_64)
@@ -104,8 +108,10 @@ Status check_types(const Gemm& g) {
 
 Status check_extent_of_scales(const Gemm& g, Operand which) {
   const Extent e = extent(g, which);
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(e.lines, e.length, &bytes) ||
+  const bool padded = order_of_scales(g, which) == ScaleOrder::blocks_4;
+  std::int64_t pitch = 0, bytes = 0;
+  if (__builtin_add_overflow(e.length, padded ? 3 : 0, &pitch) ||
+      __builtin_mul_overflow(e.lines, pitch, &bytes) ||
       __builtin_mul_overflow(bytes, g.batch, &bytes) || __builtin_mul_overflow(bytes, 4, &bytes))
     return bad_input("{} = {}: {} lines of {} scales do not fit 64 bits", name(which),
                      name(scale_of(g, which)), e.lines, e.length);
@@ -141,7 +147,25 @@ Status check_scale(const Gemm& g, Operand which) {
   return check_extent_of_scales(g, scales_of(which));
 }
 
+Status check_scale_order(const Gemm& g, Operand which) {
+  const ScaleOrder order = order_of_scales(g, which);
+  if (order == ScaleOrder::lines) return {};
+  const auto refuse = [&](std::string why) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("scale_order_{} = {}: {}", name(which), name(order), std::move(why)));
+  };
+  if (const Scale scale = scale_of(g, which); scale != Scale::line_128)
+    return refuse(fmt::format("scale_{} = {}: must be 1x128", name(which), name(scale)));
+  if (has_weights(g))
+    return refuse(fmt::format("b.dtype = {}: must not be weights", name(g.b.dtype)));
+  if (which == Operand::a && g.gather != Gather::none)
+    return refuse(fmt::format("gather = {}: must be none", name(g.gather)));
+  return {};
+}
+
 Status check_scales(const Gemm& g) {
+  for (Operand which : {Operand::a, Operand::b})
+    if (Status status = check_scale_order(g, which); !status) return status;
   if (has_weights(g)) {
     if (Status status = check_weights(g); !status) return status;
     return check_scale(g, Operand::b);

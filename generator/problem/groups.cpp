@@ -13,7 +13,7 @@ std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, const
   if (which == Operand::amax_d) return 0;  // one for all groups
   const std::int64_t at = group * batch_stride(gemm, which);
   if (segment.first == 0 || !shared_by_batches(gemm, which)) return at;
-  // Blocks of scales divide the k of all groups (part_of_k).
+  // Blocks of scales divide the k of all groups (part_of_k()).
   if (gemm.grouping == Grouping::k && !row_of(which).matrix) return at;
   if (which == Operand::bias) return at + segment.first;
   if (!row_of(which).matrix && scale_of(gemm, which) == Scale::tensor) return at;
@@ -21,7 +21,9 @@ std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, const
                                                       matrix(gemm, which).transposed;
   // Of the dimension that groups divide: rows, but of an A whose k they divide columns.
   const bool of_columns = which == Operand::a && gemm.grouping == Grouping::k;
-  return at + segment.first * (along_rows != of_columns ? 1 : leading_dimension(gemm, which));
+  const bool by_blocks = !row_of(which).matrix && order_of_scales(gemm, which) != ScaleOrder::lines;
+  const bool adjacent = by_blocks || along_rows != of_columns;
+  return at + segment.first * (adjacent ? 1 : leading_dimension(gemm, which));
 }
 
 std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile) {
@@ -53,8 +55,8 @@ Segment segment_of(const Gemm& gemm, const void* groups, std::int64_t group) {
 }
 
 PartOfK part_of_k(const Gemm& gemm, const Segment& segment) {
-  if (gemm.grouping != Grouping::k) return {};
-  return {segment.first, gemm.k};
+  if (gemm.grouping == Grouping::k) return {.first = segment.first, .all = gemm.k};
+  return {.rows = grouped(gemm) && !lists_products(gemm) ? gemm.m : 0};
 }
 
 bool writes_d(const Gemm& gemm, const Segment& segment) {

@@ -21,7 +21,8 @@ struct Segment {
 /// That of one group, by the list of groups. What the list may not say is taken to be the nearest
 /// that it may, as kernels do.
 Segment segment_of(const Gemm& gemm, const void* groups, std::int64_t group);
-/// Where a group's k lies in that of all groups: its pointers to scales of blocks are everybody's.
+/// Where a group's product lies in what scales are stored for: those of blocks along the k of all
+/// groups are everybody's, those of A of all rows.
 PartOfK part_of_k(const Gemm& gemm, const Segment& segment);
 /// Whether calls write the D of a group with this segment: an empty group of k has a D of its own.
 bool writes_d(const Gemm& gemm, const Segment& segment);

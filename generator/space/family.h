@@ -76,6 +76,8 @@ struct Family {
   std::vector<std::string> (*flags)(const DeviceCaps&, const Config&) = nullptr;
   /// Whether the kernels apply the scales that the operands have; null: they know of none.
   bool (*applies_scales)(const Gemm&) = nullptr;
+  /// Whether the kernels read such scales in every ScaleOrder.
+  bool orders_scales = false;
   /// Whether the kernels compute gated products; null: they do not.
   bool (*computes_gates)(const Gemm&) = nullptr;
   /// Whether the kernels multiply weights (has_weights); null: they know of none.

@@ -29,6 +29,8 @@ std::string_view broken_rule_of(const Family& family, const Canonical& problem,
   } else if (has_scales(problem.gemm) &&
              (family.applies_scales == nullptr || !family.applies_scales(problem.gemm)))
     return "the family applies the operands' scales";
+  if (orders_scales(problem.gemm) && !family.orders_scales)
+    return "the family reads scales that lie block by block";
   if (problem.gemm.epilogue.gate != Gate::none &&
       (family.computes_gates == nullptr || !family.computes_gates(problem.gemm)))
     return "the family computes gated products";

@@ -69,6 +69,7 @@ struct TypedFamily {
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
   std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
   bool (*applies_scales)(const Gemm&) = nullptr;
+  bool orders_scales = false;
   bool (*computes_gates)(const Gemm&) = nullptr;
   bool (*takes_weights)(const Gemm&) = nullptr;
   bool (*computes_groups)(const Gemm&) = nullptr;
@@ -156,6 +157,7 @@ Family family_row() {
              .vendor = kRow.vendor,
              .files = kRow.files,
              .applies_scales = kRow.applies_scales,
+             .orders_scales = kRow.orders_scales,
              .computes_gates = kRow.computes_gates,
              .takes_weights = kRow.takes_weights,
              .computes_groups = kRow.computes_groups,

@@ -104,6 +104,11 @@ bool state_alignment(Call& call) {
   std::uintptr_t all = 16;
   for (const void* pointer : {o.a, o.b, o.c, static_cast<const void*>(o.d), o.bias})
     all |= reinterpret_cast<std::uintptr_t>(pointer);
+  // Of scales the same holds for those of blocks.
+  for (const auto& [kind, pointer] :
+       {std::pair{call.gemm.scale_a, o.scale_a}, {call.gemm.scale_b, o.scale_b}})
+    if (kind == Scale::line_128 || kind == Scale::square_128)
+      all |= reinterpret_cast<std::uintptr_t>(pointer);
   if (all % 16 == 0) return true;
   call.gemm.alignment = static_cast<int>(all & (~all + 1));
   return call.gemm.alignment > 1;
@@ -152,10 +157,25 @@ bool is_plain(cublasLtMatmulDesc_t d) {
          is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, 0);
 }
 
-/// One scale for an operand, or one for each of its lines. Those of blocks lie otherwise than
-/// kiln's.
-bool set_scale(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t pointer,
-               cublasLtMatmulDescAttributes_t mode, Scale& kind, const void*& to) {
+/// Where an operand's scales go in a call.
+struct Scales {
+  Scale& kind;
+  ScaleOrder& order;
+  const void*& pointer;
+  std::int64_t lines;  // of the operand
+  bool along_k;        // its elements along k are adjacent
+};
+
+bool has_lines_in_memory(const Matrix& m, Order order) {
+  return (m.order == order) != m.transposed;
+}
+
+/// One scale for an operand, or one for each of its lines; those of blocks where they lie as one of
+/// kiln's orders has them: of lines block by block, of squares row by row, in fours.
+bool set_scale(std::int64_t k, cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t pointer,
+               cublasLtMatmulDescAttributes_t mode, const Scales& scales) {
+  const void*& to = scales.pointer;
+  Scale& kind = scales.kind;
   to = attribute_of<const void*>(d, pointer).value_or(nullptr);
   if (to == nullptr) return true;
   switch (attribute_of<std::int32_t>(d, mode).value_or(CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F)) {
@@ -165,6 +185,13 @@ bool set_scale(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t pointer,
     case CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F:
       kind = Scale::line;
       return true;
+    case CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F:
+      kind = Scale::line_128;
+      scales.order = ScaleOrder::blocks_4;
+      return scales.along_k && scales.lines % 4 == 0;
+    case CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F:
+      kind = Scale::square_128;
+      return scales.along_k && (k + 127) / 128 % 4 == 0;
     default:
       return false;
   }
@@ -177,10 +204,15 @@ bool set_scales(Call& call, cublasLtMatmulDesc_t d) {
   const auto may_have = [&g](const Matrix& m, Scale scale) {
     return scale == Scale::none || (g.batch == 1 && is_floating(m.dtype) && bits_of(m.dtype) == 8);
   };
-  return set_scale(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_A_SCALE_MODE,
-                   g.scale_a, call.operands.scale_a) &&
-         set_scale(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
-                   g.scale_b, call.operands.scale_b) &&
+  Operands& o = call.operands;
+  const Scales of_a{g.scale_a, g.scale_order_a, o.scale_a, g.m,
+                    has_lines_in_memory(g.a, Order::row_major)};
+  const Scales of_b{g.scale_b, g.scale_order_b, o.scale_b, g.n,
+                    has_lines_in_memory(g.b, Order::column_major)};
+  return set_scale(g.k, d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_A_SCALE_MODE,
+                   of_a) &&
+         set_scale(g.k, d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
+                   of_b) &&
          may_have(g.a, g.scale_a) && may_have(g.b, g.scale_b);
 }
 

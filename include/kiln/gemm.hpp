@@ -53,8 +53,8 @@ enum class Bias : std::uint8_t {
 
 /// Scales of an operand: each of its elements is multiplied by one before the product. A line is a
 /// row of op(A) or a column of op(B); of D it is a row, and n stands for k. Whatever the operand's
-/// layout, its scales are a tight row-major matrix [lines, blocks along k], batch behind batch; the
-/// last block of either side may be short.
+/// layout, its scales are a tight row-major matrix [lines, blocks along k], or as ScaleOrder says,
+/// batch behind batch; the last block of either side may be short.
 enum class Scale : std::uint8_t {
   none,        ///< no scales
   line,        ///< an fp32 for each line
@@ -64,6 +64,14 @@ enum class Scale : std::uint8_t {
   tensor,      ///< an fp32 for the whole operand, in a batch one for each
   line_32,     ///< one for each 32 elements of a column of weights
   line_64,     ///< one for each 64 elements of a column of weights
+};
+
+/// How an operand's scales of line_128 lie in memory, batch behind batch.
+enum class ScaleOrder : std::uint8_t {
+  lines,     ///< [lines, blocks along k], row-major and tight: a line's scales are adjacent
+  blocks,    ///< [blocks along k, lines], row-major and tight: a block's scales are adjacent
+  blocks_4,  ///< the same, each block's row padded to a multiple of four scales, 16 bytes; the
+             ///< padding is not read
 };
 
 /// Zero points of weights, one for each scale and lying as the scales do: an element of B counts as
@@ -230,6 +238,9 @@ struct KILN_API Gemm {
   /// where there are none; rows that are no group's do not count. D is of floats, or of codes with
   /// one scale (`tensor`).
   bool amax_d = false;
+  /// Of A's scales, where they are line_128 and B holds no weights; not with `gather`.
+  ScaleOrder scale_order_a = ScaleOrder::lines;
+  ScaleOrder scale_order_b = ScaleOrder::lines;  ///< as scale_order_a, of B
 
   /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
@@ -307,6 +318,13 @@ struct KILN_API Gemm {
     return copy;
   }
   Gemm scaled(Scale of_both) const { return scaled(of_both, of_both); }
+  /// How scales of line_128 lie.
+  Gemm with_scale_order(ScaleOrder of_a, ScaleOrder of_b = ScaleOrder::lines) const {
+    Gemm copy = *this;
+    copy.scale_order_a = of_a;
+    copy.scale_order_b = of_b;
+    return copy;
+  }
   /// B holds weights: s4, u4, s8, fp8_e4m3 or fp4_e2m1, a scale (and a zero point) for each
   /// `group`.
   Gemm with_weights(DType type, Scale group, DType of_scales = DType::fp32,
@@ -398,7 +416,8 @@ KILN_API Status validate(const Gemm& gemm);
 /// of batch=, and of weights (bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, …)
 /// group=(32|64|128|k|128x128|mx32) scale_type= zero=(none|int|float); scale_d=(tensor|line|1x128)
 /// of a D with out=(fp8_e4m3|s8); zero_a=(line|tensor) of an A of integers with scales;
-/// gather=rows rows_of_a= and scatter=(rows|add|weighted) rows_of_d= of grouped=rows; amax=1.
+/// gather=rows rows_of_a= and scatter=(rows|add|weighted) rows_of_d= of grouped=rows; amax=1;
+/// scale_order=(lines|blocks|blocks_4, of both operands or as A's:B's) of scales of 1x128.
 KILN_API std::string text(const Gemm& gemm);
 /// The problem that a line of text() describes. Errors: bad_input (the field and the value).
 KILN_API Result<Gemm> parse_gemm(std::string_view line);
@@ -411,6 +430,7 @@ KILN_API std::string_view name(Activation f);
 KILN_API std::string_view name(Gate f);
 KILN_API std::string_view name(Bias b);
 KILN_API std::string_view name(Scale s);
+KILN_API std::string_view name(ScaleOrder o);
 KILN_API std::string_view name(Numerics n);
 KILN_API std::string_view name(Zero z);
 KILN_API std::string_view name(Grouping g);

@@ -103,7 +103,8 @@ typedef enum kiln_bias {
 } kiln_bias;
 
 /** What elements of an operand of at most eight bits are multiplied by. A line is a row of op(A) or
- * a column of op(B); scales lie as a tight [lines, blocks along k] matrix, batch behind batch. */
+ * a column of op(B); scales lie as a tight [lines, blocks along k] matrix, or as kiln_scale_order
+ * says, batch behind batch. */
 typedef enum kiln_scale {
   KILN_SCALE_NONE = 0,       /**< no scales */
   KILN_SCALE_LINE = 1,       /**< an fp32 for each line */
@@ -114,6 +115,13 @@ typedef enum kiln_scale {
   KILN_SCALE_LINE_32 = 6,    /**< one for each 32 elements of a column of weights */
   KILN_SCALE_LINE_64 = 7     /**< one for each 64 elements of a column of weights */
 } kiln_scale;
+
+/** How an operand's scales of KILN_SCALE_LINE_128 lie in memory, batch behind batch. */
+typedef enum kiln_scale_order {
+  KILN_SCALE_ORDER_LINES = 0,   /**< [lines, blocks along k], row-major and tight */
+  KILN_SCALE_ORDER_BLOCKS = 1,  /**< [blocks along k, lines], row-major and tight */
+  KILN_SCALE_ORDER_BLOCKS_4 = 2 /**< the same, rows padded to a multiple of four scales */
+} kiln_scale_order;
 
 /** Zero points of weights, a B of integers that meets an A of 16 bits; one for each scale and lying
  * as the scales do. An element of B counts as (code - zero point) * scale. */
@@ -260,6 +268,9 @@ typedef struct kiln_gemm_desc {
   int64_t rows_of_d;    /**< rows of D with a scatter; 0: m */
   int amax_d;           /**< 1: the largest |value| of D, before it is rounded and divided by a
                            scale, is written too; D of floats, or KILN_SCALE_TENSOR */
+  kiln_scale_order scale_order_a; /**< of scales of A that are KILN_SCALE_LINE_128; B holds no
+                                     weights, and there is no gather */
+  kiln_scale_order scale_order_b; /**< as scale_order_a, of B */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */

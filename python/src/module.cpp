@@ -136,7 +136,8 @@ other strides raise ValueError.
 - ``c``: of the shape, dtype and order of ``out``; needs ``beta``.
 - ``scale_a``, ``scale_b`` (of eight bits; integers have the first two shapes): float32 of shape (), (lines,), (lines, k / 128)
   or (lines / 128, k / 128), or uint8 of shape (lines, k / 32), rounded up; a line is a row of ``a`` or a
-  column of ``b``. A batch comes before that, and groups, but those along k share scales of blocks. A
+  column of ``b``. They are contiguous; of shape (lines, k / 128) they may have strides (1, lines) instead,
+  or (1, lines rounded up to a multiple of 4). A batch comes before that, and groups, but those along k share scales of blocks. A
   ``b`` of float8_e4m3fn or int8 beside an ``a`` of 16 bits holds weights: ``scale_b`` is float32,
   bfloat16 or float16, of shape (n,), (n, k / 32), (n, k / 64), (n, k / 128) or (n / 128, k / 128),
   k being whole groups, or of MXFP8 uint8 of shape (n, k / 32).

@@ -355,6 +355,21 @@ void Builder::read_residual() {
   call_.operands.residual = residual.data;
 }
 
+/// That of scales, not row by row, of which `blocks` may lie one behind the other.
+ScaleOrder order_of(const Array& scales, bool batched, bool blocks) {
+  if (!blocks) raise_bad_input(described(scales) + ": must be contiguous");
+  const std::size_t line = batched ? 1 : 0, along = line + 1;
+  const std::int64_t lines = scales.sizes[line], pitch = scales.strides[along];
+  const std::int64_t padded = (lines + 3) / 4 * 4;
+  const bool adjacent = lines <= 1 || scales.strides[line] == 1;
+  const bool behind =
+      !batched || scales.sizes[0] <= 1 || scales.strides[0] == pitch * scales.sizes[along];
+  if (!adjacent || !behind || (pitch != lines && pitch != padded))
+    raise_bad_input(fmt::format("{}: must be contiguous, or have adjacent lines, {} or {} apart",
+                                described(scales), lines, padded));
+  return pitch == padded ? ScaleOrder::blocks_4 : ScaleOrder::blocks;
+}
+
 /// A batch is one more dimension before the others.
 void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines, bool of_a) {
   Gemm& gemm = call_.gemm;
@@ -375,8 +390,10 @@ void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines
   if (kind == Scale::none || (batched && scales.sizes[0] != gemm.batch))
     raise_bad_input(described(scales) + ": must be " +
                     (weights ? groups_known(lines, gemm.k) : scales_known(lines, gemm.k)));
-  if (!is_tight(scales)) raise_bad_input(described(scales) + ": must be contiguous");
+  ScaleOrder order = ScaleOrder::lines;
+  if (!is_tight(scales)) order = order_of(scales, batched, kind == Scale::line_128 && !weights);
   (of_a ? gemm.scale_a : gemm.scale_b) = kind;
+  (of_a ? gemm.scale_order_a : gemm.scale_order_b) = order;
   if (weights && kind != Scale::mx_32) gemm.scale_type = scales.type;
   (of_a ? call_.operands.scale_a : call_.operands.scale_b) = scales.data;
 }

@@ -63,6 +63,34 @@ def test_float8_with_scales():
         kiln.matmul(*operands, out=out, scale_a=np.ones(5, np.float32))
 
 
+def test_strides_say_the_order_of_scales():
+    """Of 128 elements of a line, adjacent lines: tight or with a pitch of whole fours."""
+    a, b = np.full((2, 5, 256), 0x38, np.uint8), np.full((2, 256, 3), 0x38, np.uint8)
+    operands = Tensor(a, "float8_e4m3fn"), Tensor(b, "float8_e4m3fn")
+    out = np.empty((2, 5, 3), np.float32)
+    scales = np.arange(20, dtype=np.float32).reshape(2, 5, 2), np.ones((2, 3, 2), np.float32)
+    expected = np.repeat(128 * scales[0].sum(2)[:, :, None], 3, 2)
+    kiln.matmul(*operands, out=out, scale_a=scales[0], scale_b=scales[1])
+    np.testing.assert_array_equal(out, expected)
+    for pitch in (5, 8):
+        padded = np.full((2, 2, pitch), np.nan, np.float32)
+        padded[:, :, :5] = scales[0].transpose(0, 2, 1)
+        view = padded[:, :, :5].transpose(0, 2, 1)
+        out[:] = 0
+        kiln.matmul(*operands, out=out, scale_a=view, scale_b=scales[1])
+        np.testing.assert_array_equal(out, expected)
+        # One product, and scales of B.
+        turned = Tensor(b[0].T.copy(), "float8_e4m3fn"), Tensor(a[0].T, "float8_e4m3fn")
+        product = np.empty((3, 5), np.float32)
+        kiln.matmul(*turned, out=product, scale_a=scales[1][0], scale_b=view[0])
+        np.testing.assert_array_equal(product, expected[0].T)
+    with pytest.raises(ValueError, match="must be contiguous, or have adjacent lines, 5 or 8 apart"):
+        wide = np.ones((2, 2, 12), np.float32)[:, :, :5].transpose(0, 2, 1)
+        kiln.matmul(*operands, out=out, scale_a=wide, scale_b=scales[1])
+    with pytest.raises(ValueError, match="must be contiguous"):
+        kiln.matmul(*operands, out=out, scale_a=np.ones((2, 10), np.float32)[:, ::2], scale_b=scales[1])
+
+
 def test_groups_of_k_share_blocks_of_scales():
     """Both groups have elements of the second block."""
     a, b = np.full((4, 256), 0x38, np.uint8), np.full((256, 3), 0x38, np.uint8)

@@ -41,7 +41,7 @@ void run_indexed(const Canonical& problem, const KilnArgs& args, std::int64_t gr
     take_rows_of_a(gemm, args, row, one);
     if (scatters(gemm))
       one.d = static_cast<std::byte*>(args.d) + line_at(gemm, Operand::d, args.index_d, row);
-    run_ungrouped_reference(own, one, nullptr, 0, 1);
+    run_ungrouped_reference(own, one, nullptr, 0, 1, part_of_k(gemm, segment));
   }
 }
 
@@ -66,7 +66,7 @@ void run_added(const Canonical& problem, const KilnArgs& args, int thread, int t
         move_to_group(ordered, one, group, {row, 1});
         take_rows_of_a(gemm, args, row, one);
         one.d = product.data();
-        run_ungrouped_reference(own, one, nullptr, 0, 1);
+        run_ungrouped_reference(own, one, nullptr, 0, 1, part_of_k(gemm, segment));
         add_elements(gemm, args, row, product.data(), gemm.n, sums.data());
       }
     }

@@ -288,13 +288,11 @@ class ScaledLines {
   ScaledLines(const Canonical& problem, const KilnArgs& args, Operand which, const PartOfK& part)
       : matrix_(matrix(problem.gemm, which)),
         scale_(scale_of(problem.gemm, which)),
-        of_scales_(extent(problem.gemm, scales_of(which))),
+        strides_(strides_of_scales(problem.gemm, which, part)),
         block_(scale_block(scale_)),
         first_k_(part.first),
         scale_type_(problem.gemm.scale_type),
         zero_type_(dtype_of(problem.gemm, Operand::zero_b)) {
-    if (part.all != 0 && block_.along != 0)
-      of_scales_.length = (part.all + block_.along - 1) / block_.along;
     const bool a = which == Operand::a;
     data_ = a ? args.a : args.b;
     scales_ = a ? args.scale_a : args.scale_b;
@@ -310,9 +308,9 @@ class ScaledLines {
       out[p] =
           static_cast<float>(load_element(matrix_.dtype, data_, first + p * (k_major_ ? 1 : ld_)));
     if (scale_ == Scale::none) return;
-    const std::int64_t row = (batch * of_scales_.lines + line / block_.lines) * of_scales_.length;
+    const std::int64_t row = batch * strides_.batch + line / block_.lines * strides_.line;
     const auto of = [&](std::int64_t p) {
-      return row + (block_.along == 0 ? 0 : (first_k_ + p) / block_.along);
+      return row + (block_.along == 0 ? 0 : (first_k_ + p) / block_.along * strides_.block);
     };
     if (zeros_ != nullptr)
       for (std::int64_t p = 0; p < k; ++p)
@@ -329,7 +327,7 @@ class ScaledLines {
 
   const Matrix& matrix_;
   Scale scale_;
-  Extent of_scales_;
+  ScaleStrides strides_;
   ScaleBlock block_;
   std::int64_t first_k_;
   DType scale_type_, zero_type_;

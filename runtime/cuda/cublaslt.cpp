@@ -39,7 +39,8 @@ constexpr int kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBias = 8
 // Of our A and B, which are its right and left operands.
 constexpr int kDescScalePointerA = 18, kDescScalePointerB = 17, kDescScaleModeA = 32,
               kDescScaleModeB = 31;
-constexpr std::int32_t kScaleScalar = 0, kScaleOuterVector = 3;
+constexpr std::int32_t kScaleScalar = 0, kScaleOuterVector = 3, kScaleVector128 = 4,
+                       kScaleBlock128 = 5;
 // cublasLtEpilogue_t: a sum of these.
 constexpr std::int32_t kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32;
 constexpr int kLayoutBatch = 5, kLayoutStride = 6;
@@ -146,6 +147,7 @@ std::optional<int> type_code(DType type) {
 std::optional<std::int32_t> epilogue_code(const Gemm& g) {
   Gemm product = g;
   product.scale_a = product.scale_b = Scale::none;
+  product.scale_order_a = product.scale_order_b = ScaleOrder::lines;
   product.epilogue.bias = Bias::none, product.epilogue.bias_as_d = false;
   product.epilogue.activation = Activation::none;
   if (!is_plain_product(product) || g.epilogue.bias == Bias::per_row) return std::nullopt;
@@ -164,15 +166,31 @@ std::optional<std::int32_t> epilogue_code(const Gemm& g) {
   return std::nullopt;
 }
 
+/// The same of scales of blocks along k, of operands along k. The library has scales of lines block
+/// by block, a multiple of four lines, and those of squares line by line with rows of a multiple of
+/// four; either are 16-byte aligned (cuBLAS's manual, and numbers on an H100).
+std::optional<std::int32_t> code_of_blocks(const Canonical& problem, Operand which) {
+  const Gemm& g = problem.gemm;
+  const bool along_k = problem.a_k_major && problem.b_k_major;
+  if (!along_k || matrix(g, which).dtype != fp8_e4m3 ||
+      address_alignment(g, scales_of(which)) < 16 || extent(g, scales_of(which)).length % 4 != 0)
+    return std::nullopt;
+  if (scale_of(g, which) == Scale::square_128) return kScaleBlock128;
+  const bool ordered = order_of_scales(g, which) != ScaleOrder::lines;
+  return scale_of(g, which) == Scale::line_128 && ordered ? std::optional(kScaleVector128)
+                                                          : std::nullopt;
+}
+
 /// The library's number of a kind of scales; it has one scalar for all products of a batch.
-std::optional<std::int32_t> scale_code(const Gemm& g, Operand which) {
+std::optional<std::int32_t> scale_code(const Canonical& problem, Operand which) {
+  const Gemm& g = problem.gemm;
   const Scale scale = scale_of(g, which);
   if (scale == Scale::none) return kScaleScalar;
   // Sums of integers become no floats there.
   if (g.accumulator == s32 || g.batch > 1) return std::nullopt;
   if (scale == Scale::tensor) return kScaleScalar;
   if (scale == Scale::line) return kScaleOuterVector;
-  return std::nullopt;
+  return code_of_blocks(problem, which);
 }
 
 struct ComputeTypes {
@@ -251,14 +269,15 @@ struct CublasLt::Impl {
     return ok;
   }
 
-  Status describe_scales(const Gemm& g) {
+  Status describe_scales(const Canonical& problem) {
+    const Gemm& g = problem.gemm;
     if (g.numerics == Numerics::fast)
       if (Status ok = set(kDescFastAccum, std::int8_t{1}); !ok) return ok;
     has_scale_a = g.scale_a != Scale::none;
     has_scale_b = g.scale_b != Scale::none;
     for (const auto& [which, mode] :
          {std::pair{Operand::a, kDescScaleModeA}, {Operand::b, kDescScaleModeB}})
-      if (const auto code = scale_code(g, which).value_or(kScaleScalar); code != kScaleScalar)
+      if (const auto code = scale_code(problem, which).value_or(kScaleScalar); code != kScaleScalar)
         if (Status ok = set(mode, code); !ok) return ok;
     // The heuristic looks whether there are pointers.
     return point_to({.scale_a = &g, .scale_b = &g});
@@ -289,7 +308,7 @@ struct CublasLt::Impl {
     for (const auto& [attribute, op] : {std::pair{kDescTransA, left_op}, {kDescTransB, right_op}})
       if (ok) ok = set(attribute, op);
     if (ok) ok = describe_epilogue(g);
-    if (ok) ok = describe_scales(g);
+    if (ok) ok = describe_scales(problem);
     if (ok)
       ok = problem.b_k_major ? describe_matrix(left, g.b, g.k, g.n, g.batch)
                              : describe_matrix(left, g.b, g.n, g.k, g.batch);
@@ -363,7 +382,8 @@ Result<Handle> handle_for(const Library& lt, const gpu::GpuDevice& device) {
 Result<CublasLt> CublasLt::make(gpu::SharedDevice device, const Canonical& problem,
                                 std::size_t workspace_bytes) {
   const Gemm& g = problem.gemm;
-  if (!epilogue_code(g) || !scale_code(g, Operand::a) || !scale_code(g, Operand::b) || g.b_packed)
+  if (!epilogue_code(g) || !scale_code(problem, Operand::a) || !scale_code(problem, Operand::b) ||
+      g.b_packed)
     return fail(ErrorCode::unsupported, "cuBLASLt has no such epilogue, scales or packed B");
   const Result<Library>& lt = library();
   if (!lt) return tl::unexpected(lt.error());

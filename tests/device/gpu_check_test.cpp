@@ -163,6 +163,7 @@ TEST(GpuTools, ItsScaledProductsAreTheHosts) {
   for (const char* line :
        {"fp8 N T 37 170 300 scale=line", "fp8 N T 37 170 300 scale=tensor numerics=fast",
         "fp8 N N 37 70 300 scale=none:line", "fp8 N T 137 170 300 scale=1x128:128x128",
+        "fp8 N T 137 170 300 batch=2 scale=1x128 scale_order=blocks:blocks_4",
         "fp8 T N 136 72 300 scale=128x128", "e4m3e2m1 N T 37 70 96 scale=mx32",
         "fp6 T N 36 72 64 scale=mx32", "e3m2e5m2 N T 37 70 160 scale=mx32"})
     expect_the_hosts_products(*tools, parse_gemm(line).value());

@@ -29,6 +29,10 @@ constexpr const char* kProblems[] = {
     "scatter=weighted",
     "fp8 N T 264 136 1040 groups=6 grouped=k scale=1x128 align=16",
     "fp8 N T 264 136 1040 groups=6 grouped=k scale=1x128:128x128 out=fp32 align=16",
+    "fp8 N T 262 384 1024 scale=1x128:128x128 scale_order=blocks_4:lines align=16",
+    "fp8 N T 300 256 1040 groups=5 grouped=rows scale=1x128 scale_order=blocks:blocks_4 align=16",
+    "fp8 N T 150 256 1024 groups=3 grouped=masked scale=1x128:128x128 "
+    "scale_order=blocks_4:lines align=16",
     "int8 N T 264 136 1040 groups=6 grouped=k align=16",
     "bf16 N T 264 136 1040 groups=6 grouped=k align=16"};
 

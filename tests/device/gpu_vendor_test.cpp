@@ -121,6 +121,16 @@ TEST(GpuVendor, IsRacedWithTheEpiloguesThatItHas) {
   EXPECT_TRUE(is_raced(bytes.scaled(Scale::tensor)));
   EXPECT_TRUE(is_raced(bytes.with_numerics(Numerics::fast)));
   EXPECT_FALSE(is_raced(bytes.scaled(Scale::line_128)));
+  // Scales of blocks as the library has them since 12.9; of four squares along k.
+  Gemm blocks = Gemm::row_major(128, 256, 512, fp8_e4m3).transpose_b();
+  blocks.alignment = 16;
+  blocks = blocks.scaled(Scale::line_128, Scale::square_128);
+  EXPECT_FALSE(is_raced(blocks));
+  const bool knows = cuda::cublaslt_version_number().value() >= 120900;
+  EXPECT_EQ(is_raced(blocks.with_scale_order(ScaleOrder::blocks)), knows);
+  EXPECT_EQ(is_raced(blocks.with_scale_order(ScaleOrder::blocks_4)), knows);
+  blocks.k = 640;
+  EXPECT_FALSE(is_raced(blocks.with_scale_order(ScaleOrder::blocks)));
   EXPECT_FALSE(is_raced(plain.with_activation(Activation::silu)));
   EXPECT_FALSE(is_raced(plain.with_bias(Bias::per_row)));
 }

@@ -304,6 +304,18 @@ const Case kCases[] = {
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=1 "
      "promote=1",
      "cuda/wgmma/scales.h"},
+    {"cuda_wgmma_fp8_scale_order", "sm_90a", 132,
+     "fp8 N T 64 7168 2048 align=16 scale=1x128:128x128 scale_order=blocks_4:lines",
+     "cuda_wgmma left=64 right=64 stages=12 warpgroups=1 pingpong=0 swap=1 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=1 "
+     "promote=1",
+     "cuda/wgmma/scales.h"},
+    {"cuda_wgmma_fp8_tma_scale_order", "sm_90a", 132,
+     "fp8 N T 4096 7168 2048 align=16 scale=1x128:128x128 scale_order=blocks_4:lines",
+     "cuda_wgmma left=128 right=128 stages=5 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=1 tma_scales=1",
+     "cuda/wgmma/tma_scales.h cuda/wgmma/scales.h"},
     {"cuda_wgmma_fp8_gate_scales", "sm_90a", 132,
      "fp8 N T 64 14336 4096 align=16 scale=1x128:128x128 gate=silu",
      "cuda_wgmma left=64 right=128 stages=8 warpgroups=2 pingpong=1 swap=0 cluster_left=1 "

@@ -230,7 +230,50 @@ TEST_F(LtMatmul, EightBitFloatsSayWhetherFastAccumulationIsAllowed) {
   EXPECT_EQ(scaled->gemm.scale_b, Scale::line);
   EXPECT_EQ(scaled->operands.scale_a, memory + 48);
   EXPECT_EQ(scaled->operands.scale_b, memory + 64);
-  d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+  d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0);
+  EXPECT_FALSE(call());
+}
+
+// Weights with a scale for each square, activations with one for each 128 elements of a row.
+TEST_F(LtMatmul, ScalesOfBlocksAreThoseOfKilnsOrders) {
+  layout(a_, 512, 20, 512), layout(b_, 512, 32, 512), layout(c_, 20, 32, 24),
+      layout(out_, 20, 32, 32);
+  for (FakeAttributes* input : {&a_, &b_})
+    input->set<std::uint32_t>(CUBLASLT_MATRIX_LAYOUT_TYPE, CUDA_R_8F_E4M3);
+  d_.set<const void*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, memory + 48);
+  d_.set<const void*>(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, memory + 64);
+  const auto modes = [&](cublasLtMatmulMatrixScale_t a, cublasLtMatmulMatrixScale_t b) {
+    d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, a);
+    d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, b);
+  };
+  modes(CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+  const auto made = call();
+  ASSERT_TRUE(made);
+  EXPECT_EQ(text(made->gemm),
+            "fp8 T N 20 32 512 lda=512 ldb=512 ldc=24 ldd=32 order=column scale=128x128:1x128 "
+            "scale_order=lines:blocks_4");
+  EXPECT_TRUE(validate(made->gemm));
+  EXPECT_EQ(made->operands.scale_a, memory + 48);
+  EXPECT_EQ(made->operands.scale_b, memory + 64);
+  modes(CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+  EXPECT_EQ(call()->gemm.scale_order_a, ScaleOrder::blocks_4);
+  d_.set<const void*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, memory + 56);
+  EXPECT_EQ(call()->gemm.alignment, 8);
+  layout(b_, 512, 30, 512), layout(c_, 20, 30, 24), layout(out_, 20, 30, 32);
+  b_.set<std::uint32_t>(CUBLASLT_MATRIX_LAYOUT_TYPE, CUDA_R_8F_E4M3);
+  EXPECT_FALSE(call()) << "its rows of scales are padded";
+  layout(a_, 640, 20, 640), layout(b_, 640, 32, 640), layout(c_, 20, 32, 24),
+      layout(out_, 20, 32, 32);
+  for (FakeAttributes* input : {&a_, &b_})
+    input->set<std::uint32_t>(CUBLASLT_MATRIX_LAYOUT_TYPE, CUDA_R_8F_E4M3);
+  EXPECT_TRUE(call());
+  modes(CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
+  EXPECT_FALSE(call()) << "five squares along k are padded";
+  // Neither along k.
+  layout(a_, 20, 512, 24), layout(b_, 512, 32, 512);
+  for (FakeAttributes* input : {&a_, &b_})
+    input->set<std::uint32_t>(CUBLASLT_MATRIX_LAYOUT_TYPE, CUDA_R_8F_E4M3);
+  d_.unset(CUBLASLT_MATMUL_DESC_TRANSA);
   EXPECT_FALSE(call());
 }
 

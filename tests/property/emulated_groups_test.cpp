@@ -17,6 +17,15 @@
 
 namespace kiln::emulated_groups_test {
 
+/// Scales of lines in a drawn order.
+Gemm with_scale_orders(const Gemm& gemm, std::mt19937_64& random) {
+  const auto order = [&](Scale s) {
+    return s == Scale::line_128 ? static_cast<ScaleOrder>(random() % 3) : ScaleOrder::lines;
+  };
+  const ScaleOrder of_a = order(gemm.scale_a);
+  return gemm.with_scale_order(of_a, order(gemm.scale_b));
+}
+
 /// Rows of one matrix and masked ones in turn; of four problems three keep their layouts, one is as
 /// TMA wants it.
 Gemm grouped_copy(Gemm gemm, int number, std::mt19937_64& random) {
@@ -32,7 +41,7 @@ Gemm grouped_copy(Gemm gemm, int number, std::mt19937_64& random) {
     gemm.a.transposed = false;
   }
   gemm.alignment = kUsualAlignment;
-  return gemm;
+  return with_scale_orders(gemm, random);
 }
 
 /// Groups of k; of three problems one keeps its layouts, one has tokens as lines and one as
@@ -55,7 +64,7 @@ Gemm grouped_along_k(Gemm gemm, int number, std::mt19937_64& random) {
     constexpr Scale kOfB[] = {Scale::line_128, Scale::square_128};
     const Gemm scaled =
         gemm.with_numerics(Numerics::ieee).scaled(Scale::line_128, kOfB[random() % 2]);
-    if (!lines && random() % 3 != 0 && validate(scaled)) gemm = scaled;
+    if (!lines && random() % 3 != 0 && validate(scaled)) gemm = with_scale_orders(scaled, random);
   }
   gemm.alignment = kUsualAlignment;
   return gemm;

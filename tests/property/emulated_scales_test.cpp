@@ -19,6 +19,7 @@ struct Kind {
   const char* name;
   const char* family;
   Scale a, b;
+  ScaleOrder order = ScaleOrder::lines;  // of those of lines
 };
 
 std::string name_of(const testing::TestParamInfo<Kind>& info) {
@@ -47,6 +48,8 @@ Gemm problem(std::mt19937_64& random, const Kind& kind) {
     g.epilogue = {.gate = Gate::silu, .gate_order = static_cast<GateOrder>(below(random, 2))};
     g.c.order = g.d.order = Order::row_major;
   }
+  const auto order = [&](Scale s) { return s == Scale::line_128 ? kind.order : ScaleOrder::lines; };
+  g = g.with_scale_order(order(kind.a), order(kind.b));
   if (below(random, 2) == 0) {
     g.alignment = 16;
     for (Matrix* m : {&g.a, &g.b, &g.c, &g.d}) {
@@ -77,7 +80,8 @@ TEST_P(EmulatedScales, SampledConfigsAreRight) {
   device.compute_units = 6;  // persistent blocks then take several tiles each
   const int wanted = 3 * test::thorough();
   std::mt19937_64 random(test::seed_of_run() + static_cast<std::uint64_t>(kind.a) * 8 +
-                         static_cast<std::uint64_t>(kind.b));
+                         static_cast<std::uint64_t>(kind.b) +
+                         static_cast<std::uint64_t>(kind.order) * 64);
   int proven = 0;
   for (int tries = 0; proven < wanted && tries < 20 * wanted; ++tries) {
     const Gemm gemm = problem(random, kind);
@@ -104,6 +108,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"blocks", "cuda_wgmma", Scale::line_128, Scale::square_128},
                     Kind{"blocks_swapped", "cuda_wgmma", Scale::square_128, Scale::line_128},
                     Kind{"strips", "cuda_wgmma", Scale::line_128, Scale::line_128},
+                    Kind{"blocks_ordered", "cuda_wgmma", Scale::line_128, Scale::square_128,
+                         ScaleOrder::blocks_4},
+                    Kind{"blocks_swapped_ordered", "cuda_wgmma", Scale::square_128, Scale::line_128,
+                         ScaleOrder::blocks},
+                    Kind{"strips_ordered", "cuda_wgmma", Scale::line_128, Scale::line_128,
+                         ScaleOrder::blocks_4},
                     Kind{"squares", "cuda_wgmma", Scale::square_128, Scale::square_128},
                     Kind{"lines", "cuda_simt", Scale::line, Scale::line},
                     Kind{"columns_alone", "cuda_gemv", Scale::none, Scale::line}),
@@ -118,6 +128,10 @@ TEST(FamilyScales, KernelsWithoutThemAreRefusedByName) {
   EXPECT_EQ(broken_rule(problem, device, CudaSimt{}), "the family applies the operands' scales");
   EXPECT_EQ(broken_rule(problem, caps_named("gfx950").value(), HipMfma{}),
             "the family applies the operands' scales");
+  const Canonical ordered =
+      canonicalise(parse_gemm("fp8 N T 64 64 256 scale=1x128 scale_order=blocks").value());
+  EXPECT_EQ(broken_rule(ordered, caps_named("gfx950").value(), HipSimt{}),
+            "the family reads scales that lie block by block");
   const Canonical blocks = canonicalise(parse_gemm("fp4 N T 64 64 256 scale=mx32").value());
   EXPECT_EQ(broken_rule(blocks, caps_named("sm_90a").value(), CudaWgmma{}),
             "the family applies the operands' scales");

@@ -64,6 +64,24 @@ const Base kSwapped{
     "swapped", "sm_90a", "fp8 N T 130 200 800 align=16 scale=1x128:128x128",
     CudaWgmma{
         .left = 64, .right = 64, .stages = 3, .warpgroups = 1, .swap = true, .promote = true}};
+const Base kOrdered{"ordered", "sm_90a",
+                    "fp8 N T 130 202 912 batch=2 align=16 scale=1x128 scale_order=blocks:blocks_4",
+                    CudaWgmma{.left = 128,
+                              .right = 96,
+                              .stages = 2,
+                              .warpgroups = 2,
+                              .sharing = Sharing::split,
+                              .splits = 2,
+                              .promote = true}};
+const Base kOrderedGate{
+    "ordered_gate", "sm_90a",
+    "fp8 N T 42 101 1200 align=16 scale=1x128 scale_order=blocks_4 gate=silu",
+    CudaWgmma{
+        .left = 256, .right = 32, .stages = 3, .warpgroups = 2, .swap = true, .promote = true}};
+const Base kOrderedRows{
+    "ordered_rows", "sm_90a",
+    "fp8 N T 301 96 272 groups=5 grouped=rows align=16 scale=1x128 scale_order=blocks_4",
+    CudaWgmma{.left = 64, .right = 96, .stages = 3, .warpgroups = 1, .promote = true}};
 const Base kLines{
     "lines", "sm_90a", "fp8 N T 200 96 300 batch=2 align=1 scale=line numerics=fast",
     CudaWgmma{
@@ -142,6 +160,27 @@ const std::vector<Mutant> kMutants{
     {&kGate, "counts a factor's lines as both", "work.right) * (kTile / 2)", "work.right) * kTile"},
     {&kTurns, "takes the first factor's scales", "2 * j + factor", "2 * j"},
     {&kTurns, "takes one unit for all", "unit / 2 * kUnit + at % kUnit", "at % kUnit"},
+    {&kOrdered, "scales of a part begin at k = 0", "u32(work.begin) * step_of_scale(args, index)",
+     "0"},
+    {&kOrdered, "steps to the next line", "from += step_of_scale(args, index);", "from += 1;"},
+    {&kOrdered, "hands out the first stages' scales again",
+     "ahead[e][j] = next_scale(args, first_index + e * kLanes, from[e],\n",
+     "next_scale(args, first_index + e * kLanes, from[e],\n"},
+    {&kOrdered, "brings scales to a place that is being read",
+     "mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);\n        const u32 to",
+     "const u32 to"},
+    {&kOrdered, "exchanges the operands' steps", "return is_of_a(index) ? scale_step",
+     "return !is_of_a(index) ? scale_step"},
+    {&kOrdered, "forgets the batch", "batch * stages * scale_step<Unit>(lines)", "0"},
+    {&kOrdered, "reads no padding of B's rows", "ceil_div(lines, Unit) * Unit", "lines"},
+    {&kOrderedRows, "takes the first group's scales", "line += work.first_row;", ";"},
+    {&kOrderedRows, "forgets the group's scales of B", "const i64 batch = work.batch;",
+     "const i64 batch = 0;"},
+    {&kOrderedGate, "counts one factor's lines", "lines_of_b = 2 * args.n;",
+     "lines_of_b = args.n;"},
+    {&kOrderedGate, "reads no padding", "ceil_div(lines, Unit) * Unit", "lines"},
+    {&kOrderedGate, "scales of all stages are the first's", "from += step_of_scale(args, index);",
+     ";"},
     {&kLines, "takes the row's scale for the column", "product(x, out.scale_b[column])",
      "product(x, out.scale_b[row])"},
     {&kLines, "forgets the batch of the rows' scales", "(args.scale_a) + batch * args.m",
@@ -197,8 +236,8 @@ TEST(ScaleMutants, AreCaught) {
 }
 
 TEST(ScaleMutants, UnchangedKernelsAreClean) {
-  for (const Base* base :
-       {&kMixed, &kSixes, &kBlocks, &kSwapped, &kTurned, &kTall, &kGate, &kTurns, &kLines}) {
+  for (const Base* base : {&kMixed, &kSixes, &kBlocks, &kSwapped, &kTurned, &kTall, &kGate, &kTurns,
+                           &kOrdered, &kOrderedGate, &kOrderedRows, &kLines}) {
     const Bound b = bind(*base);
     const auto kernel = test::emulated_kernel(b.gemm, b.device, b.config);
     ASSERT_TRUE(kernel) << base->name << ": " << kernel.error().message;

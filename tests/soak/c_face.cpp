@@ -44,7 +44,9 @@ kiln_gemm_desc c_desc(const Gemm& g) {
           .scatter = static_cast<kiln_scatter>(g.scatter),
           .rows_of_a = g.rows_of_a,
           .rows_of_d = g.rows_of_d,
-          .amax_d = g.amax_d ? 1 : 0};
+          .amax_d = g.amax_d ? 1 : 0,
+          .scale_order_a = static_cast<kiln_scale_order>(g.scale_order_a),
+          .scale_order_b = static_cast<kiln_scale_order>(g.scale_order_b)};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {

@@ -116,6 +116,13 @@ constexpr Mistake kProblemMistakes[] = {
     {"scale_b -1", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, -1>},
     {"scale_b 8", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, 8>},
     {"scale_b 256", "scale_b", wrong_enum<&kiln_gemm_desc::scale_b, 256>},
+    {"scale_order_a -1", "scale_order_a", wrong_enum<&kiln_gemm_desc::scale_order_a, -1>},
+    {"scale_order_b 3", "scale_order_b", wrong_enum<&kiln_gemm_desc::scale_order_b, 3>},
+    {"an order of other scales", "scale_order_a",
+     [](Arguments& x) {
+       x.desc.scale_order_a = KILN_SCALE_ORDER_BLOCKS;
+       return x.gemm.scale_a != Scale::line_128;
+     }},
     {"numerics -1", "numerics", wrong_enum<&kiln_gemm_desc::numerics, -1>},
     {"numerics 3", "numerics", wrong_enum<&kiln_gemm_desc::numerics, 3>},
     {"numerics 256", "numerics", wrong_enum<&kiln_gemm_desc::numerics, 256>},

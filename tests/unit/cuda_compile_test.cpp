@@ -1,9 +1,11 @@
 // Generated CUDA kernels through NVRTC, for several targets: they compile, and what an untried
 // device would run first does not spill. No GPU. Where there is no NVRTC, that is what is said.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 
 #include "generator/render/render.h"
 #include "generator/space/family.h"
@@ -29,6 +31,13 @@ constexpr Target kTargets[] = {
     {"sm_90a", "fp8 N T 4096 4096 4096 align=16 scale=line", "cuda_wgmma"},
     {"sm_90a", "fp8 N T 4096 4096 4096 align=16 scale=1x128:128x128", "cuda_wgmma"},
     {"sm_90a", "fp8 N T 64 4096 4096 align=16 scale=1x128:128x128", "cuda_wgmma"},
+    {"sm_90a", "fp8 N T 4096 7168 2048 align=16 scale=1x128:128x128 scale_order=blocks_4:lines",
+     "cuda_wgmma"},
+    {"sm_90a", "fp8 N T 64 7168 2048 align=16 scale=1x128 scale_order=blocks", "cuda_wgmma"},
+    {"sm_90a",
+     "fp8 N T 8192 4096 7168 groups=8 grouped=rows align=16 scale=1x128:128x128 "
+     "scale_order=blocks_4:lines",
+     "cuda_wgmma"},
     {"sm_90a", "tf32 N N 512 512 512 align=16", "cuda_wgmma"},
     {"sm_90a", "tf32 N N 4096 4096 4096 align=16", "cuda_wgmma"},
     {"sm_90a", "tf32 T T 2048 2048 2048 align=16", "cuda_wgmma"},

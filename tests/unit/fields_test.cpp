@@ -55,6 +55,7 @@ TEST(Fields, EachChangesTheTextOrIsRefused) {
       Gemm::column_major(32, 64, 128, bf16),
       Gemm::row_major(32, 64, 128, fp16).with_bias(Bias::per_row),
       Gemm::row_major(32, 64, 128, fp8_e4m3).scaled(Scale::line),
+      Gemm::row_major(32, 64, 128, fp8_e4m3).scaled(Scale::line_128),
       Gemm::row_major(32, 64, 128, fp8_e4m3),
       Gemm::row_major(32, 64, 128, bf16).with_gate(Gate::silu),
       Gemm::row_major(32, 64, 128, bf16).grouped(2, Grouping::masked, 8),
@@ -76,12 +77,13 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
   const Gemm base = Gemm::row_major(3, 5, 7).batched(2);
   EXPECT_TRUE(is_plain_product(base));
   for_each_changed(base, [](std::string_view name, const Gemm& changed) {
-    const bool beyond =
-        name == "bias" || name == "activation" || name == "residual" || name == "scale_a" ||
-        name == "scale_b" || name == "bias_as_d" || name == "gate" || name == "gate_order" ||
-        name == "scale_type" || name == "zero" || name == "grouping" || name == "expected_rows" ||
-        name == "scale_d" || name == "zero_a" || name == "gather" || name == "scatter" ||
-        name == "rows_of_a" || name == "rows_of_d" || name == "amax_d";
+    const bool beyond = name == "bias" || name == "activation" || name == "residual" ||
+                        name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
+                        name == "gate" || name == "gate_order" || name == "scale_type" ||
+                        name == "zero" || name == "grouping" || name == "expected_rows" ||
+                        name == "scale_d" || name == "zero_a" || name == "gather" ||
+                        name == "scatter" || name == "rows_of_a" || name == "rows_of_d" ||
+                        name == "amax_d" || name.starts_with("scale_order");
     EXPECT_EQ(is_plain_product(changed), !beyond) << name;
   });
 }
@@ -126,7 +128,9 @@ kiln_gemm_desc full_desc() {
           .scatter = KILN_SCATTER_ROWS,
           .rows_of_a = 5,
           .rows_of_d = 6,
-          .amax_d = 1};
+          .amax_d = 1,
+          .scale_order_a = KILN_SCALE_ORDER_BLOCKS,
+          .scale_order_b = KILN_SCALE_ORDER_BLOCKS_4};
 }
 
 TEST(Fields, EachIsReadFromTheCStruct) {
@@ -152,6 +156,7 @@ TEST(Fields, EachIsReadFromTheCStruct) {
   expected.gather = Gather::rows, expected.scatter = Scatter::rows;
   expected.rows_of_a = 5, expected.rows_of_d = 6;
   expected.amax_d = true;
+  expected.scale_order_a = ScaleOrder::blocks, expected.scale_order_b = ScaleOrder::blocks_4;
   const kiln_gemm_desc desc = full_desc();
   const auto read = gemm_of(&desc);
   ASSERT_TRUE(read) << read.error().message;

@@ -232,10 +232,15 @@ TEST_F(Hip, TheCheckerKnowsEveryLayoutOfD) {
 
 // Groups that part within a block of scales, and integers whose sums are exact before their scales
 // are applied; here too by the kernel of last resort.
-TEST_F(Hip, TheCheckerKnowsScalesOfGroupsOfK) {
+TEST_F(Hip, TheCheckerKnowsScalesOfGroupsAndTheirOrder) {
   const Bed bed;
   for (const char* line : {"fp8 N T 20 24 300 groups=3 grouped=k scale=1x128 out=fp32",
                            "fp8 N T 20 150 300 groups=4 grouped=k scale=1x128:128x128",
+                           "fp8 N T 21 24 300 groups=3 grouped=k scale=1x128 scale_order=blocks_4",
+                           "fp8 N T 21 24 300 groups=2 grouped=rows scale=1x128 scale_order=blocks",
+                           "fp8 N T 21 26 300 groups=2 grouped=masked scale=1x128 out=fp32 "
+                           "scale_order=blocks_4",
+                           "fp8 N T 21 26 300 batch=2 scale=1x128 scale_order=lines:blocks_4",
                            "int8 N T 20 24 96 groups=2 grouped=k out=bf16 scale=tensor:line",
                            "int8 N T 20 24 96 out=bf16 scale=line zero_a=line"}) {
     const Gemm gemm = test::problem(line);

@@ -1,9 +1,12 @@
 // Problems whose operands have scales: their rules, their text, where scales lie, and the two
 // references against sums written out.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
+#include <tuple>
 
 #include "engine/plan.h"
 #include "generator/problem/canonical.h"
@@ -52,6 +55,59 @@ TEST(Scales, TheirExtentsAreThoseOfTheirBlocks) {
   EXPECT_EQ(span_bytes(blocks, Operand::scale_b), 7 * 3);
   EXPECT_EQ(span_bytes(blocks, Operand::a), 5 * 48);
   EXPECT_EQ(span_bytes(blocks, Operand::b), 7 * 72);
+}
+
+TEST(ScaleOrder, SaysWhereTheyLie) {
+  const Gemm g = fp8(301, 130, 260, Scale::line_128, Scale::line_128)
+                     .with_scale_order(ScaleOrder::blocks, ScaleOrder::blocks_4)
+                     .batched(2);
+  ASSERT_TRUE(validate(g));
+  EXPECT_EQ(extent(g, Operand::scale_a).lines, 3);
+  EXPECT_EQ(extent(g, Operand::scale_a).length, 301);
+  EXPECT_EQ(span_bytes(g, Operand::scale_a), 2 * 3 * 301 * 4);
+  EXPECT_EQ(leading_dimension(g, Operand::scale_b), 132);
+  EXPECT_EQ(batch_stride(g, Operand::scale_b), 3 * 132);
+  EXPECT_EQ(span(g, Operand::scale_b), 5 * 132 + 130) << "nothing behind the last scale";
+  const ScaleStrides a = strides_of_scales(g, Operand::a), b = strides_of_scales(g, Operand::b);
+  EXPECT_EQ(std::tie(a.line, a.block, a.batch), std::tuple(1, 301, 903));
+  EXPECT_EQ(std::tie(b.line, b.block, b.batch), std::tuple(1, 132, 396));
+  const ScaleStrides of_group = strides_of_scales(g, Operand::a, {.rows = 500});
+  EXPECT_EQ(of_group.block, 500);
+  const Gemm tight = g.with_scale_order(ScaleOrder::lines);
+  const ScaleStrides lines = strides_of_scales(tight, Operand::a);
+  EXPECT_EQ(std::tie(lines.line, lines.block, lines.batch), std::tuple(3, 1, 903));
+}
+
+TEST(ScaleOrder, HasAText) {
+  for (const char* line :
+       {"fp8 N T 9 9 300 scale=1x128 scale_order=blocks",
+        "fp8 N T 9 9 300 scale=1x128:128x128 scale_order=blocks_4:lines",
+        "fp8 N T 9 9 300 groups=3 grouped=masked scale=1x128 scale_order=lines:blocks"}) {
+    const auto g = parse_gemm(line);
+    ASSERT_TRUE(g) << line << ": " << g.error().message;
+    EXPECT_EQ(text(*g), line);
+  }
+  const auto message = [](const std::string& line) {
+    const auto g = parse_gemm(line);
+    return g ? "accepted " + line : g.error().message;
+  };
+  EXPECT_THAT(message("fp8 N T 9 9 300 scale=1x128 scale_order=rows"),
+              HasSubstr("scale_order = \"rows\": \"rows\" is none of lines, blocks, blocks_4"));
+  EXPECT_THAT(message("fp8 N T 9 9 300 scale=1x128:128x128 scale_order=blocks"),
+              HasSubstr("scale_order_b = blocks: scale_b = 128x128: must be 1x128"));
+  EXPECT_THAT(message("fp8 N T 9 9 300 scale=line scale_order=blocks_4:lines"),
+              HasSubstr("scale_order_a = blocks_4: scale_a = line: must be 1x128"));
+  EXPECT_THAT(message("bf16_int4 N T 1 8 128 group=128 scale_order=lines:blocks"),
+              HasSubstr("scale_order_b = blocks: b.dtype = s4: must not be weights"));
+  EXPECT_THAT(message("fp8 N T 9 8 300 groups=2 grouped=rows gather=rows scale=1x128 "
+                      "scale_order=blocks"),
+              HasSubstr("scale_order_a = blocks: gather = rows: must be none"));
+  Gemm g = fp8(8, 8, 128, Scale::line_128, Scale::line_128);
+  g.scale_order_b = static_cast<ScaleOrder>(7);
+  EXPECT_THAT(validate(g).error().message, HasSubstr("scale_order_b = 7"));
+  g = fp8(0x7fffffffffffffff, 0, 0, Scale::line_128, Scale::line_128)
+          .with_scale_order(ScaleOrder::blocks_4);
+  EXPECT_THAT(validate(g).error().message, HasSubstr("scales do not fit 64 bits"));
 }
 
 TEST(Scales, EveryMixOfMxFormatsIsAProblem) {
@@ -119,11 +175,15 @@ TEST(Scales, RefusalsNameTheField) {
 }
 
 TEST(Scales, ChangePlacesWithTheirOperands) {
-  Gemm g = Gemm::column_major(300, 200, 256, fp8_e4m3).scaled(Scale::line_128, Scale::square_128);
+  Gemm g = Gemm::column_major(300, 200, 256, fp8_e4m3)
+               .scaled(Scale::line_128, Scale::square_128)
+               .with_scale_order(ScaleOrder::blocks);
   ASSERT_TRUE(validate(g));
   const Canonical canonical = canonicalise(g);
   EXPECT_EQ(canonical.gemm.scale_a, Scale::square_128);
   EXPECT_EQ(canonical.gemm.scale_b, Scale::line_128);
+  EXPECT_EQ(canonical.gemm.scale_order_a, ScaleOrder::lines);
+  EXPECT_EQ(canonical.gemm.scale_order_b, ScaleOrder::blocks);
   int a = 0, b = 0;
   Operands operands;
   operands.scale_a = &a, operands.scale_b = &b;
@@ -168,6 +228,83 @@ TEST(Scales, ReferenceSumsAreTheSumsWrittenOut) {
       }
 }
 
+/// A call with scales in another order, and the same with them line by line.
+void expect_the_same(const Gemm& ordered, const std::vector<std::int32_t>& groups = {}) {
+  const Gemm plain = ordered.with_scale_order(ScaleOrder::lines);
+  std::vector<std::uint8_t> a(static_cast<std::size_t>(span(plain, Operand::a)));
+  std::vector<std::uint8_t> b(static_cast<std::size_t>(span(plain, Operand::b)));
+  fill(plain, Operand::a, Data::uniform, 1, a.data());
+  fill(plain, Operand::b, Data::uniform, 1, b.data());
+  const auto run = [&](const Gemm& g, const std::vector<float>& of_a,
+                       const std::vector<float>& of_b) {
+    std::vector<float> d(static_cast<std::size_t>(span(g, Operand::d)));
+    Operands operands{.a = a.data(), .b = b.data(), .d = d.data()};
+    operands.scale_a = of_a.data(), operands.scale_b = of_b.data();
+    operands.groups = groups.data();
+    std::vector<int> index(static_cast<std::size_t>(g.m));
+    for (std::size_t i = 0; i < index.size(); ++i) index[i] = static_cast<int>(index.size() - i);
+    operands.index_d = index.data();
+    const Canonical problem = canonicalise(g);
+    run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
+    if (groups.empty()) {
+      std::vector<float> exact(d.size());
+      operands.d = exact.data();
+      EXPECT_TRUE(reference_gemm(g, operands));
+      d.insert(d.end(), exact.begin(), exact.end());
+    }
+    return d;
+  };
+  const auto lines = [&](Operand which) {
+    std::vector<float> out(static_cast<std::size_t>(span(plain, scales_of(which))));
+    fill(plain, scales_of(which), Data::uniform, 5, out.data());
+    return out;
+  };
+  // Lines, blocks and batches that are written out here.
+  const auto moved = [&](Operand which, const std::vector<float>& from) {
+    const ScaleOrder order = which == Operand::a ? ordered.scale_order_a : ordered.scale_order_b;
+    if (order == ScaleOrder::lines) return from;
+    const bool of_rows = which == Operand::a && ordered.grouping == Grouping::rows;
+    const bool shared = ordered.grouping == Grouping::k || of_rows;
+    const std::int64_t batches = shared ? 1 : ordered.batch;
+    const std::int64_t count = which == Operand::a ? ordered.m : ordered.columns_of_b();
+    const std::int64_t blocks = (ordered.k + 127) / 128;
+    const std::int64_t pitch = order == ScaleOrder::blocks ? count : (count + 3) / 4 * 4;
+    std::vector<float> to(static_cast<std::size_t>(batches * blocks * pitch),
+                          std::numeric_limits<float>::quiet_NaN());
+    for (std::int64_t z = 0; z < batches; ++z)
+      for (std::int64_t i = 0; i < count; ++i)
+        for (std::int64_t p = 0; p < blocks; ++p)
+          to[static_cast<std::size_t>((z * blocks + p) * pitch + i)] =
+              from[static_cast<std::size_t>((z * count + i) * blocks + p)];
+    return to;
+  };
+  const auto of_a = lines(Operand::a), of_b = lines(Operand::b);
+  EXPECT_EQ(run(ordered, moved(Operand::a, of_a), moved(Operand::b, of_b)), run(plain, of_a, of_b))
+      << text(ordered);
+}
+
+TEST(ScaleOrder, GivesTheSameNumbers) {
+  for (const char* line :
+       {"fp8 N T 21 30 300 batch=2 out=fp32 scale=1x128 scale_order=blocks",
+        "fp8 N T 21 30 300 batch=2 out=fp32 scale=1x128:128x128 scale_order=blocks_4:lines",
+        "fp8 N N 21 30 300 out=fp32 order=column scale=1x128 scale_order=blocks:blocks_4",
+        "fp8 N T 21 30 300 out=fp32 gate=silu scale=1x128 scale_order=lines:blocks_4"})
+    expect_the_same(parse_gemm(line).value());
+  const std::vector<std::int32_t> rows{5, 5, 21}, counts{3, 0, 21};
+  for (const char* order : {"blocks", "blocks_4", "blocks_4:lines", "lines:blocks"}) {
+    const auto of = [&](const char* kind) {
+      return parse_gemm(fmt::format("fp8 N T 21 30 300 groups=3 grouped={} out=fp32 scale=1x128 "
+                                    "scale_order={}",
+                                    kind, order))
+          .value();
+    };
+    expect_the_same(of("rows"), rows);
+    expect_the_same(of("rows").scattered(40), rows);
+    expect_the_same(of("masked"), counts);
+    expect_the_same(of("k"), {100, 100, 290});
+  }
+}
+
 /// Every kind, every pair of types, layouts that turn everything round.
 std::vector<Gemm> problems() {
   std::vector<Gemm> out;
@@ -189,6 +326,10 @@ std::vector<Gemm> problems() {
       if (turn % 5 == 0) g.a.order = Order::column_major;
       if (turn % 4 == 0) g.c.order = g.d.order = Order::column_major;
       if (turn % 7 == 0) g = g.batched(2);
+      const auto order = [&](Scale s, int by) {
+        return s == Scale::line_128 ? static_cast<ScaleOrder>(turn / by % 3) : ScaleOrder::lines;
+      };
+      g = g.with_scale_order(order(a, 1), order(b, 3));
       if (validate(g)) out.push_back(g);
     }
   return out;
@@ -224,7 +365,8 @@ TEST(Scales, NeighboursOfProblemsAreProblems) {
 
 TEST(Scales, TheVerifierMissesNoWrongScale) {
   for (const Scale kind : {Scale::line, Scale::line_128, Scale::mx_32, Scale::tensor}) {
-    const Gemm g = fp8(24, 20, 256, kind, kind);
+    Gemm g = fp8(24, 20, 256, kind, kind);
+    if (kind == Scale::line_128) g = g.with_scale_order(ScaleOrder::blocks);
     const Canonical problem = canonicalise(g);
     const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
       // One scale of A, the last, is that of its neighbour.

@@ -23,37 +23,46 @@ constexpr unsigned kBlocks = 2048;
 /// Elements of one block of check_products, each way.
 constexpr std::int64_t kProductTile = 64;
 
+/// `ScalePlaces` of templates/cuda/check/check.cu.
+struct ScalePlaces {
+  int lines = 0, along = 1;  // elements that share a scale, 0 lines: without
+  std::int64_t line = 0, block = 0, batch = 0;
+};
+
+ScalePlaces places_of(const Gemm& g, Operand which, const PartOfK& part) {
+  const Scale scale = scale_of(g, which);
+  if (scale == Scale::none) return {};
+  const auto [lines, along] = scale_block(scale);
+  const ScaleStrides strides = strides_of_scales(g, which, part);
+  // One block along all of k has no next one.
+  return {lines, along == 0 ? 1 : along, strides.line, along == 0 ? 0 : strides.block,
+          strides.batch};
+}
+
 /// `Types` of templates/cuda/check/check.cu.
 struct Types {
   int a, b, d, bias;
   int a_k_major, b_k_major;
-  int a_lines, a_along, b_lines, b_along;  // elements that share a scale, 0: without
-  int mx;                                  // scales are bytes of e8m0
-  int scale, zero;                         // types of other scales and of zero points; -1: without
-  int d_scale = 0;                         // 1: given; 2: follows from D
-  std::int64_t d_along = 1;                // columns that share one
+  ScalePlaces a_scales, b_scales;
+  int mx;                    // scales are bytes of e8m0
+  int scale, zero;           // types of other scales and of zero points; -1: without
+  int d_scale = 0;           // 1: given; 2: follows from D
+  std::int64_t d_along = 1;  // columns that share one
   float d_largest = 1;
   int zero_a = 0;  // 1: one a row; 2: one
-  std::int64_t first_k = 0, all_k = 0;
+  std::int64_t first_k = 0;
   int integers = 0;
 };
 
-Types types_of(const Canonical& problem, const PartOfK& k = {}) {
+Types types_of(const Canonical& problem, const PartOfK& part = {}) {
   const Gemm& g = problem.gemm;
   Types t{static_cast<int>(g.a.dtype), static_cast<int>(g.b.dtype),
           static_cast<int>(g.d.dtype), static_cast<int>(dtype_of(g, Operand::bias)),
           problem.a_k_major,           problem.b_k_major};
-  const bool blocks = blocks_along_k(g.scale_a);
-  t.first_k = blocks ? k.first : 0;
-  t.all_k = std::max<std::int64_t>(1, blocks && k.all != 0 ? k.all : g.k);
+  t.a_scales = places_of(g, Operand::a, part);
+  t.b_scales = places_of(g, Operand::b, part);
+  t.first_k = part.first;
   t.integers = g.accumulator == s32;
-  const auto whole_k = static_cast<int>(t.all_k);
-  const auto block = [&](Scale s, int& lines, int& along) {
-    lines = s == Scale::none ? 0 : scale_block(s).lines;
-    along = blocks_along_k(s) ? scale_block(s).along : whole_k;
-  };
-  block(g.scale_a, t.a_lines, t.a_along);
-  block(g.scale_b, t.b_lines, t.b_along);
   t.mx = g.scale_a == Scale::mx_32 || g.scale_b == Scale::mx_32;
   t.scale = static_cast<int>(g.scale_type);
   if (g.scale_d != Scale::none) {
@@ -185,14 +194,14 @@ Result<std::uint64_t> GpuTools::checksum(const gpu::DeviceBuffer& buffer) const 
 }
 
 Status GpuTools::products(const Canonical& problem, const KilnGpuArgs& args, double* sums,
-                          float* magnitudes, const PartOfK& k) const {
+                          float* magnitudes, const PartOfK& part) const {
   const Gemm& g = problem.gemm;
   KilnGpuArgs product = args;
   product.n = g.columns_of_b();
   return call("check_products",
               {blocks_for(product.n, kProductTile) * blocks_for(g.m, kProductTile) *
                static_cast<unsigned>(g.batch)},
-              product, types_of(problem, k), int{g.accumulator == fp64}, sums, magnitudes);
+              product, types_of(problem, part), int{g.accumulator == fp64}, sums, magnitudes);
 }
 
 Result<GpuTools::Count> GpuTools::judge(const Canonical& problem, const KilnGpuArgs& args,

@@ -37,7 +37,7 @@ class GpuTools {
   /// Sums and magnitudes of the whole product, batch × m × n, tight. `k`: where its k lies in the k
   /// that blocks of scales divide.
   Status products(const Canonical& problem, const KilnGpuArgs& args, double* sums,
-                  float* magnitudes, const PartOfK& k = {}) const;
+                  float* magnitudes, const PartOfK& part = {}) const;
 
   /// How many things are wrong and the least of their indices.
   struct Count {

@@ -284,18 +284,16 @@ MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, con
   MatrixView view = view_of(gemm, which, base, batch);
   const Scale kind = scale_of(gemm, which);
   if (kind == Scale::none) return view;
-  Gemm whole = gemm;
-  if (part.all != 0) whole.k = part.all;
-  const Extent e = extent(whole, scales_of(which));
+  const ScaleStrides strides = strides_of_scales(gemm, which, part);
   const auto [lines, along] = scale_block(kind);
   ScaleView by_line{scales,
                     kind == Scale::mx_32,
                     dtype_of(gemm, scales_of(which)),
-                    batch * e.lines * e.length,
+                    batch * strides.batch,
                     lines,
                     along == 0 ? std::numeric_limits<std::int64_t>::max() : along,
-                    e.length,
-                    1,
+                    strides.line,
+                    strides.block,
                     0,
                     along == 0 ? 0 : part.first};
   view.scale = which == Operand::a ? by_line : by_line.transposed();

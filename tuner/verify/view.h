@@ -62,7 +62,7 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
 MatrixView columns_under(const Gemm& gemm, MatrixView of_product, Factor factor);
 
 /// op(A) or op(B) with its scales and zero points, of which `scales` and `zeros` are batch 0's
-/// first. `part`: where k lies in the k that the scales' blocks divide.
+/// first. `part`: where the product lies in what has the scales.
 MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, const void* scales,
                           const void* zeros, std::int64_t batch, const PartOfK& part = {});
 

@@ -291,31 +291,36 @@ extern "C" __global__ void check_sum(const u64* base, i64 words, u64* out) {
   atomicAdd(out, sum);
 }
 
+/// Which elements of an operand share a scale, and how many scales lie from one to the next.
+struct ScalePlaces {
+  int lines, along;        // elements that share one, 0 lines: without
+  i64 line, block, batch;  // between blocks of lines, blocks along k, batches
+};
+
 struct Types {
   int a, b, d, bias;
   int a_k_major, b_k_major;
-  int a_lines, a_along, b_lines, b_along;  // elements that share a scale, 0: without
+  ScalePlaces a_scales, b_scales;
   int mx;                                  // scales are bytes of e8m0
   int scale, zero;                         // types of other scales and of zero points; -1: without
   int d_scale;       // 0: D has no scales; 1: one that is given; 2: some that follow from it
   i64 d_along;       // columns that share one
   float d_largest;   // number of D's type
   int zero_a;        // zero points of A: 0: none; 1: one a row; 2: one
-  i64 first_k, all_k;  // of the k that scales' blocks divide, the product's own begins here
+  i64 first_k;       // of the k that scales' blocks divide, the product's own begins here
   int integers;        // are summed, exactly, before their scales are applied
 };
 
 /// The scale, or zero point, of element `p` of a line: which of all, as kiln's Scale says.
-KILN_DEVICE i64 scale_place(int lines, int along, i64 count, i64 k, i64 batch, i64 line, i64 p) {
-  const i64 rows = (count + lines - 1) / lines, blocks = (k + along - 1) / along;
-  return (batch * rows + line / lines) * blocks + p / along;
+KILN_DEVICE i64 scale_place(const ScalePlaces& of, i64 batch, i64 line, i64 p) {
+  return batch * of.batch + line / of.lines * of.line + p / of.along * of.block;
 }
 
 /// The scale of element `p` of a line: a number, or of 32 elements a byte.
-KILN_DEVICE double scale_at(const void* scales, int lines, int along, const Types& t, i64 count,
-                            i64 batch, i64 line, i64 p) {
-  if (lines == 0) return 1;
-  const i64 at = scale_place(lines, along, count, t.all_k, batch, line, t.first_k + p);
+KILN_DEVICE double scale_at(const void* scales, const ScalePlaces& of, const Types& t, i64 batch,
+                            i64 line, i64 p) {
+  if (of.lines == 0) return 1;
+  const i64 at = scale_place(of, batch, line, t.first_k + p);
   if (t.mx == 0) return load(scales, t.scale, at);
   const u8 code = ((const u8*)scales)[at];
   return code == 255 ? __int_as_float(0x7fc00000) : ldexpf(1.0f, int(code) - 127);
@@ -325,17 +330,15 @@ KILN_DEVICE double a_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 i, 
   if (i >= g.m || p >= g.k) return 0;
   const i64 at = batch * g.stride_a + (t.a_k_major ? i * g.lda + p : p * g.lda + i);
   const double value = load(g.a, t.a, at);
-  return t.integers ? value
-                    : value * scale_at(g.scale_a, t.a_lines, t.a_along, t, g.m, batch, i, p);
+  return t.integers ? value : value * scale_at(g.scale_a, t.a_scales, t, batch, i, p);
 }
 KILN_DEVICE double b_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 p, i64 j) {
   if (j >= g.n || p >= g.k) return 0;
   const i64 at = batch * g.stride_b + (t.b_k_major ? j * g.ldb + p : p * g.ldb + j);
   double value = load(g.b, t.b, at);
   if (t.zero >= 0)
-    value -= load(g.zero_b, t.zero, scale_place(t.b_lines, t.b_along, g.n, g.k, batch, j, p));
-  return t.integers ? value
-                    : value * scale_at(g.scale_b, t.b_lines, t.b_along, t, g.n, batch, j, p);
+    value -= load(g.zero_b, t.zero, scale_place(t.b_scales, batch, j, p));
+  return t.integers ? value : value * scale_at(g.scale_b, t.b_scales, t, batch, j, p);
 }
 
 /// What the zero point of a row of A, which is of integers, adds to a sum.
@@ -348,8 +351,8 @@ KILN_DEVICE double added_by_zero(const KilnGpuArgs& g, const Types& t, i64 batch
 /// What sums of integers are multiplied by.
 KILN_DEVICE double scale_of_sum(const KilnGpuArgs& g, const Types& t, i64 batch, i64 i, i64 j) {
   if (!t.integers) return 1;
-  return scale_at(g.scale_a, t.a_lines, t.a_along, t, g.m, batch, i, 0) *
-         scale_at(g.scale_b, t.b_lines, t.b_along, t, g.n, batch, j, 0);
+  return scale_at(g.scale_a, t.a_scales, t, batch, i, 0) *
+         scale_at(g.scale_b, t.b_scales, t, batch, j, 0);
 }
 
 constexpr int kTile = 64, kDepth = 16, kOwn = 4;

@@ -17,10 +17,18 @@ struct StageScales {
   static __device__ __forceinline__ StageScales of(u32 from, u32 row_offset, int thread) {
     StageScales to;
     const int in_64 = thread / 32 * 16 + thread % 32 / 4;
+    //% if scale_order
+    // Those of a stage lie side by side, behind those of the stages before it.
+    const u32 left = from + from / 4 % 4 * ((kLeftTile - 1) * 4);
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      _Pragma("unroll") for (int half = 0; half < 2; ++half)
+        to.left[s][half] = load_scale(left + (int(row_offset) + s * 64 + in_64 + half * 8) * 4);
+    //% else
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
       _Pragma("unroll") for (int half = 0; half < 2; ++half)
         to.left[s][half] =
             load_scale(from + (int(row_offset) + s * 64 + in_64 + half * 8) * 16);
+    //% end
     _Pragma("unroll") for (int i = 0; i < kRightScales; ++i)
       to.right[i] = load_scale(from + kRightScalesAt + i * 128);
     return to;
@@ -30,6 +38,29 @@ struct StageScales {
   }
 };
 //% else
+//% if scale_order
+/// Scales from one of a line, of so many, to the line's next: 1 with a `Unit` of 0; else those of a
+/// stage lie side by side, in rows of whole units.
+template <int Unit>
+KILN_DEVICE int scale_step(i64 lines) {
+  if constexpr (Unit == 0)
+    return 1;
+  else
+    return int(ceil_div(lines, Unit) * Unit);
+}
+
+/// Where one line's scales begin, of which there is one for each stage of all of k; `Lines` lines
+/// share them. Null for a line that does not exist.
+template <int Lines, int Unit>
+KILN_DEVICE const float* scales_of_line(const void* scales, i64 lines, i64 line, i64 batch, i64 k) {
+  if (line < 0 || line >= lines) return nullptr;
+  const int stages = int((k + kDepth - 1) / kDepth);
+  if constexpr (Unit != 0)
+    return static_cast<const float*>(scales) + batch * stages * scale_step<Unit>(lines) + line;
+  const i64 row = batch * ((lines + Lines - 1) / Lines) + line / Lines;
+  return static_cast<const float*>(scales) + row * stages;
+}
+//% else
 /// Where one line's scales begin, of which there is one for each stage of all of k; `Lines` lines
 /// share them. Null for a line that does not exist.
 template <int Lines>
@@ -38,6 +69,7 @@ KILN_DEVICE const float* scales_of_line(const void* scales, i64 lines, i64 line,
   const i64 row = batch * ((lines + Lines - 1) / Lines) + line / Lines;
   return static_cast<const float*>(scales) + row * ((k + kDepth - 1) / kDepth);
 }
+//% end
 
 //% if gate
 /// The line of B that is number `at` of this block's tile; -1 where there is none.
@@ -75,10 +107,20 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
     //% end
     //% if gather
     line = line < args.m ? row_of_a(args, line) : -1;
+    //% if scale_order
+    return scales_of_line<kSwap ? kRightLines : kLeftLines, kUnitA>(args.scale_a, args.rows_of_a,
+                                                                    line, batch, args.k);
+    //% else
     return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.rows_of_a, line, batch,
                                                             args.k);
+    //% end
+    //% else
+    //% if scale_order
+    return scales_of_line<kSwap ? kRightLines : kLeftLines, kUnitA>(args.scale_a, args.m, line,
+                                                                    batch, args.k);
     //% else
     return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.m, line, batch, args.k);
+    //% end
     //% end
   }
   //% if gate
@@ -86,13 +128,41 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   //% else
   const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at, lines = args.n;
   //% end
+  //% if scale_order
+  //% if k_group_edges
+  constexpr i64 batch = 0;
+  //% else
+  const i64 batch = work.batch;
+  //% end
+  return scales_of_line<kSwap ? kLeftLines : kRightLines, kUnitB>(args.scale_b, lines, line, batch,
+                                                                  args.k);
+  //% else
   //% if k_group_edges
   return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, 0, args.k);
   //% else
   return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, work.batch,
                                                           args.k);
   //% end
+  //% end
 }
+//% if scale_order
+
+/// Whether scale `index` of a stage is one of A's.
+KILN_DEVICE bool is_of_a(int index) { return (index < kRightScales) == kSwap; }
+KILN_DEVICE const float* first_scale(const KilnGpuArgs& args, int index) {
+  return static_cast<const float*>(is_of_a(index) ? args.scale_a : args.scale_b);
+}
+
+/// From scale `index` of a stage to that of the stage behind it.
+KILN_DEVICE int step_of_scale(const KilnGpuArgs& args, int index) {
+  //% if gate
+  const i64 lines_of_b = 2 * args.n;
+  //% else
+  const i64 lines_of_b = args.n;
+  //% end
+  return is_of_a(index) ? scale_step<kUnitA>(args.m) : scale_step<kUnitB>(lines_of_b);
+}
+//% end
 
 /// Where scale `index` lies in a stage, so that a lane reads several at once: reads of scales
 /// compete with those of the instructions that multiply.
@@ -110,6 +180,63 @@ constexpr int kScaleChunk = 2;
 constexpr int kScaleChunk = 4;  // stages whose scales are read together
 //% end
 
+//% if scale_order
+constexpr u32 kNoScale = ~0u;
+
+/// Scale number `from` of the operand that scale `index` of a stage is of; `from` becomes the next
+/// stage's. Numbers, of 31 bits, take half the registers that addresses do.
+KILN_DEVICE float next_scale(const KilnGpuArgs& args, int index, u32& from, bool exists) {
+  if (from == kNoScale || !exists) return 0.0f;
+  const float scale = first_scale(args, index)[from];
+  from += step_of_scale(args, index);
+  return scale;
+}
+
+/// What each of kScaleWarps warps does. Lanes read neighbouring lines' scales, each of a stage
+/// kScaleChunk ahead of the one that it hands out.
+KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
+                             int warp, int lane) {
+  constexpr int kLanes = kScaleWarps * 32;
+  constexpr int kEach = (kLeftScales + kRightScales + kLanes - 1) / kLanes;  // of a lane
+  const int first_index = warp * 32 + lane;
+  Turn turn;
+  Work work;
+  bool more = scheduler.take(work);
+  wait_for_previous_grid();
+  for (; more; more = scheduler.take(work)) {
+    u32 from[kEach];
+    float ahead[kEach][kScaleChunk];
+    _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+      const int index = first_index + e * kLanes;
+      const float* first = scales_at(args, work, index);
+      from[e] = first == nullptr ? kNoScale
+                                 : u32(first - first_scale(args, index)) +
+                                       u32(work.begin) * step_of_scale(args, index);
+    }
+    _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j)
+      _Pragma("unroll") for (int e = 0; e < kEach; ++e)
+        ahead[e][j] = next_scale(args, first_index + e * kLanes, from[e], j < work.count);
+    _Pragma("unroll 1") for (int first = 0; first < work.count; first += kScaleChunk) {
+      _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j) {
+        if (first + j >= work.count) break;
+        mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+        const u32 to = shared.scales + turn.stage * kScaleBytes;
+        _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+          const int index = first_index + e * kLanes;
+          if (index < kRightScales + kLeftScales)
+            store_scale(to + place_of_scale(index) * 4, ahead[e][j]);
+        }
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(shared.full + turn.stage * 8);
+        turn.step();
+        _Pragma("unroll") for (int e = 0; e < kEach; ++e)
+          ahead[e][j] = next_scale(args, first_index + e * kLanes, from[e],
+                                   first + j + kScaleChunk < work.count);
+      }
+    }
+  }
+}
+//% else
 /// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line that
 /// a warp reads is an access of its own of L1, which is shared memory too.
 KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
@@ -179,6 +306,7 @@ KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, cons
     }
   }
 }
+//% end
 
 /// What one thread's sums of a stage are multiplied by: scales of two rows in each 64 of the left
 /// operand, or of all 64, and of its columns or of columns that share one.

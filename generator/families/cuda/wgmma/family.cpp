@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <set>
 
 #include "generator/families/cuda/common/groups.h"
@@ -169,10 +170,17 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
               p.gemm.numerics == Numerics::fast;
      }},
     {"tma_scales=1 needs swap=0, sharing=tiles, and scales that TMA can address: 1x128:128x128, "
-     "align=16 and four, eight, twelve ... of them along k; no gate, no groups of k",
+     "align=16 and four, eight, twelve ... of them along k (and m, where a block's lie side by "
+     "side, and no groups of rows then); no gate, no groups of k",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return !c.tma_scales ||
               (cuda::scales_may_be_copied(p.gemm) && !c.swap && c.sharing == Sharing::tiles);
+     }},
+    {"scale_order: fewer than 2^31 scales of either operand",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes&) {
+       constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+       return !orders_scales(p.gemm) ||
+              (span(p.gemm, Operand::scale_a) <= kMost && span(p.gemm, Operand::scale_b) <= kMost);
      }},
     {"cluster_left*cluster_right is 1 or 2, and right a multiple of 8*cluster_left",
      [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
@@ -494,6 +502,7 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
           return clipped;
         },
     .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; },
+    .orders_scales = true,
     .computes_gates = [](const Gemm&) { return true; },
     .computes_groups = [](const Gemm&) { return true; },
     .computes_lists = true,

@@ -1,5 +1,6 @@
 // How a config of cuda_wgmma is launched: tensor maps, and the steps that pack, multiply and add.
 #include <algorithm>
+#include <utility>
 
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
@@ -89,20 +90,25 @@ TensorMapSpec map_of_d(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
   return tensor_map(lines);
 }
 
-/// A's: for each row four stages' scales; B's: those of one square of columns.
+/// A's: for each row four stages' scales, or for each of four stages the rows'; B's: those of one
+/// square of columns.
 TensorMapSpec map_of_scales(const Gemm& g, const CudaWgmma& c, MapOperand which) {
   const bool a = which == MapOperand::scale_a;
-  const std::int64_t lines = a ? g.m : ceil_div(g.n, 128), along = ceil_div(g.k, 128);
-  return tensor_map({.operand = which,
-                     .offset = 0,
-                     .type = DType::fp32,
-                     .length = along,
-                     .lines = lines,
-                     .batch = a && g.grouping == Grouping::rows ? 1 : g.batch,
-                     .pitch = along * 4,
-                     .stride = lines * along * 4,
-                     .box_length = 4,
-                     .box_lines = a ? c.left : 1});
+  const Operand scales = a ? Operand::scale_a : Operand::scale_b;
+  const Extent e = extent(g, scales);
+  const std::int64_t pitch = leading_dimension(g, scales);
+  MapLines lines{.operand = which,
+                 .offset = 0,
+                 .type = DType::fp32,
+                 .length = e.length,
+                 .lines = e.lines,
+                 .batch = a && g.grouping == Grouping::rows ? 1 : g.batch,
+                 .pitch = pitch * 4,
+                 .stride = e.lines * pitch * 4,
+                 .box_length = 4,
+                 .box_lines = a ? c.left : 1};
+  if (order_of_scales(g, scales) != ScaleOrder::lines) std::swap(lines.box_length, lines.box_lines);
+  return tensor_map(lines);
 }
 
 /// Blocks cover an operand that is copied as it is; one that is transposed is copied tile by tile,

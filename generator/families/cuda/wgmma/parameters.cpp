@@ -98,6 +98,11 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
     add("kRightLines", lines(c.swap ? p.gemm.scale_a : p.gemm.scale_b), "and of the right one");
     add("kLeftShare", w.left.scale_share, "rows of its tile for which a stage has one scale");
     add("kRightShare", w.right.scale_share, "and of the right one's");
+    if (orders_scales(p.gemm)) {
+      add("kUnitA", unit_of_scales(p.gemm.scale_order_a),
+          "A's scales of a stage lie side by side in rows of whole units, 0: those of a line");
+      add("kUnitB", unit_of_scales(p.gemm.scale_order_b), "and B's");
+    }
   }
   if (c.sharing == Sharing::split || c.sharing == Sharing::summed)
     add("kSplits", c.splits, "parts that k is divided into");
@@ -148,6 +153,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   v["weights"] = "0";
   v["left_registers"] = value_of(w.left_registers);
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
+  v["scale_order"] = value_of(orders_scales(p.gemm));
   v["k_group_edges"] = value_of(p.gemm.grouping == Grouping::k && p.a_k_major);
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));

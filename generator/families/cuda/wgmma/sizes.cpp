@@ -251,9 +251,13 @@ bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& w) {
 }
 
 bool scales_may_be_copied(const Gemm& g) {
+  // Along the innermost dimension a copy begins at a multiple of 16 bytes, a group of rows
+  // anywhere.
+  if (g.scale_order_a != ScaleOrder::lines && g.grouping == Grouping::rows) return false;
   return g.scale_a == Scale::line_128 && g.scale_b == Scale::square_128 && !gated(g) &&
          !gathers(g) && g.grouping != Grouping::k && address_alignment(g, Operand::scale_a) >= 16 &&
-         address_alignment(g, Operand::scale_b) >= 16 && ceil_div(g.k, 128) % 4 == 0;
+         address_alignment(g, Operand::scale_b) >= 16 && ceil_div(g.k, 128) % 4 == 0 &&
+         leading_dimension(g, Operand::scale_a) % 4 == 0;
 }
 
 bool scales_of_d_fit(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {

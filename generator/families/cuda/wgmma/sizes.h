@@ -75,8 +75,8 @@ bool aligned_for_copies(const Gemm& gemm, Operand which);
 bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& sizes);
 /// Whether a thread has registers for `sums`, beside register operands and scales.
 bool sums_fit(const WgmmaSizes& sizes, int sums);
-/// Whether the copy engine can bring a problem's scales of blocks along k: rows of A's are whole 16
-/// bytes, so that each tile, whose k is not divided, has whole fours of stages.
+/// Whether the copy engine can bring a problem's scales of blocks along k: rows of the matrices of
+/// scales are whole 16 bytes, and each tile, whose k is not divided, has whole fours of stages.
 bool scales_may_be_copied(const Gemm& gemm);
 /// Whether each scale that follows from D is that of elements of one tile, and of warpgroups that
 /// can wait for each other.

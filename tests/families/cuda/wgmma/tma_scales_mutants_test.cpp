@@ -59,6 +59,35 @@ const Base kMasked{"tma_scales_masked", "sm_90a",
                              .promote = true,
                              .tma_scales = true}};
 
+/// Scales of a stage side by side; the last tile of rows ends within a box.
+const Base kOrdered{"tma_scales_ordered", "sm_90a",
+                    "fp8 N T 302 400 1536 batch=2 scale=1x128:128x128 scale_order=blocks_4:lines "
+                    "align=16",
+                    CudaWgmma{.left = 128,
+                              .right = 192,
+                              .stages = 3,
+                              .warpgroups = 2,
+                              .promote = true,
+                              .tma_scales = true}};
+const Base kOrderedTall{"tma_scales_ordered_tall", "sm_90a",
+                        "fp8 N T 300 192 512 scale=1x128:128x128 scale_order=blocks:lines align=16",
+                        CudaWgmma{.left = 256,
+                                  .right = 64,
+                                  .stages = 3,
+                                  .warpgroups = 2,
+                                  .promote = true,
+                                  .tma_scales = true}};
+const Base kOrderedMasked{
+    "tma_scales_ordered_masked", "sm_90a",
+    "fp8 N T 150 192 512 groups=3 grouped=masked scale=1x128:128x128 scale_order=blocks_4:lines "
+    "align=16",
+    CudaWgmma{.left = 128,
+              .right = 64,
+              .stages = 3,
+              .warpgroups = 2,
+              .promote = true,
+              .tma_scales = true}};
+
 const std::vector<Mutant> kMutants{
     {&kWide, "copies the scales of four stages once", "i % kScaleStages == 0", "i == 0"},
     {&kWide, "reads the first stage's scales in all four", "scales += 4;", "scales += 16;"},
@@ -81,12 +110,22 @@ const std::vector<Mutant> kMutants{
     {&kMasked, "takes the first group's scales of B",
      "work.right * kRightTile,\n                    work.batch, work.begin + i);",
      "work.right * kRightTile,\n                    0, work.begin + i);"},
+    {&kOrdered, "reads the first stage's scales in all four",
+     "from / 4 % 4 * ((kLeftTile - 1) * 4)", "0"},
+    {&kOrdered, "takes stages for rows", "barrier, row, first, batch_of_a",
+     "barrier, first, row, batch_of_a"},
+    {&kOrdered, "takes one row's scale for both", "left[s][r / 2 % 2]", "left[s][0]"},
+    {&kOrderedMasked, "takes the first group's scales of A", "barrier, row, first, batch_of_a",
+     "barrier, row, first, 0"},
+    {&kOrderedTall, "takes the first 64 rows' scales for all", "(left + (int(row_offset) + s * 64",
+     "(left + (int(row_offset)"},
 };
 
 TEST(WgmmaTmaScalesMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(WgmmaTmaScalesMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kWide, &kPingpong, &kInTurn, &kRows, &kMasked});
+  test::expect_clean(
+      {&kWide, &kPingpong, &kInTurn, &kRows, &kMasked, &kOrdered, &kOrderedTall, &kOrderedMasked});
 }
 
 }  // namespace kiln::wgmma_tma_scales_mutants_test
