@@ -27,8 +27,7 @@ class Checker {
     each("toolchain", [&](std::int64_t id) { return read_toolchain(*layer_.db, id).has_value(); });
     each("search", [&](std::int64_t id) { return read_search(*layer_.db, id).has_value(); });
     each("peak", [&](std::int64_t id) { return read_peak(*layer_.db, id).has_value(); });
-    if (has_limits(*layer_.db))
-      each("limits", [&](std::int64_t id) { return read_limits(*layer_.db, id).has_value(); });
+    each("limits", [&](std::int64_t id) { return read_limits(*layer_.db, id).has_value(); });
     each("fit", [&](std::int64_t id) { return read_fit(*layer_.db, id).has_value(); });
     each("range", [&](std::int64_t id) { return read_range(*layer_.db, id).has_value(); });
     each("binary", [&](std::int64_t id) { return read_binary(*layer_.db, id).has_value(); });

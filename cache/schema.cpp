@@ -247,7 +247,6 @@ constexpr const char* kVersion16 =
     "ALTER TABLE problem ADD COLUMN amax_d INTEGER NOT NULL DEFAULT 0;";
 
 // What a machine was seen to reach (MachineLimits).
-constexpr int kLimitsVersion = 17;
 constexpr const char* kVersion17 = R"sql(
 CREATE TABLE limits (
   id INTEGER PRIMARY KEY, device_id INTEGER NOT NULL UNIQUE REFERENCES device(id),
@@ -277,7 +276,7 @@ constexpr Migration kMigrations[] = {{1, kVersion1},
                                      {14, kVersion14},
                                      {15, kVersion15},
                                      {16, kVersion16},
-                                     {kLimitsVersion, kVersion17, nullptr, true},
+                                     {17, kVersion17},
                                      {18, kVersion18}};
 
 }  // namespace
@@ -286,13 +285,8 @@ std::span<const Migration> migrations() { return kMigrations; }
 
 bool reads_as_today(int version) {
   return std::ranges::all_of(kMigrations, [&](const Migration& step) {
-    return step.version <= version ||
-           ((*step.sql == '\0' || step.only_tables) && step.then == nullptr);
+    return step.version <= version || (*step.sql == '\0' && step.then == nullptr);
   });
-}
-
-bool has_limits(SQLite::Database& db, const char* schema) {
-  return db.execAndGet(fmt::format("PRAGMA {}.user_version", schema)).getInt() >= kLimitsVersion;
 }
 
 Result<int> read_version(SQLite::Database& db, const std::string& name,

@@ -64,7 +64,6 @@ std::optional<MachineLimits> Store::limits(const DeviceCaps& device) {
   std::optional<MachineLimits> newest;
   for (Layer& layer : impl_->layers) {
     auto found = lookup(layer, [&]() -> std::optional<MachineLimits> {
-      if (!has_limits(*layer.db)) return std::nullopt;
       SQLite::Statement row(
           *layer.db,
           "SELECT id FROM limits WHERE device_id = (SELECT id FROM device WHERE key = ?)");

@@ -90,7 +90,6 @@ void merge_peaks(SQLite::Database& db) {
 }
 
 void merge_limits(SQLite::Database& db) {
-  if (!has_limits(db, "other")) return;
   std::string names, theirs, updates, newer, older;
   const MachineLimits any;
   for_each_limit(any, [&](std::string_view name, double) {

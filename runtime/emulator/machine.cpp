@@ -14,8 +14,9 @@ namespace context = boost::context::detail;
 constexpr std::size_t kStackBytes = 64 << 10;
 /// Of so many places where a lane may be held up for a while one is taken; lanes held up for long.
 constexpr std::size_t kPauseOneIn = 128, kMostHeldUp = 8;
-/// Of warps, and as much work in products, until a run is taken to be without end, as after sizes
-/// read from overwritten memory: twelve times what the longest of the tests takes.
+/// Turns of warps, and work in products that counts as turns, until a run is taken to be without
+/// end, as after sizes read from overwritten memory. The longest of the tests has a twelfth of it
+/// in turns of warps.
 constexpr std::int64_t kMostTurns = std::int64_t{1} << 22;
 
 thread_local Machine* current_machine = nullptr;

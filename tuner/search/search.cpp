@@ -16,8 +16,9 @@ namespace kiln {
 namespace {
 
 // Candidates that are raced, and how much slower than the best in screening they may have been. On
-// a CPU what they were screened at differs more: by the time of day, 150 to 190 us for the same
-// kernel. Where calls are long, a check of a candidate costs more than the chance is worth.
+// a CPU the same kernel is screened at other times in other searches (int8 512³ on a guest: 1.23
+// between five searches in the median of 121 kernels), so more of them have a chance. Where calls
+// are long, checking and timing so many takes too much of the budget.
 struct Finalists {
   std::size_t most;
   double ratio;

@@ -93,7 +93,7 @@ std::vector<int> blocks_of_k(const Gemm& g, int group, bool apart) {
   // Few rows read B once, at the memory's speed: short blocks read whole rows of it in order, no
   // more of them at a time than the prefetchers follow.
   if (g.m <= 16) values = {8, 16, 32, 64};
-  // So does packing, while the product takes no longer than B.
+  // Packing reads B so too; with more rows the arithmetic takes longer than that.
   if (apart && g.m > 16 && g.m <= 128) values = {32, 64};
   // Runs of weights are whole.
   if (has_weights(g)) values.clear();

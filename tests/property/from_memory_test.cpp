@@ -1,6 +1,7 @@
-// What spaces offer for products from memory alone, on small ones: kernels that write D in whole
-// lines past the caches (stream_d), rows of D that begin anywhere, also between two elements'
-// places; kernels that pack long runs of an operand's rows (long_runs).
+// Kernels for products that come from memory, run on small ones, whose spaces do not offer most of
+// them: D in whole lines past the caches (stream_d), rows of D that begin anywhere, also between
+// two elements' places; long runs of an operand's rows packed at a time (long_runs); a tile's D
+// written while the next is multiplied (overlap).
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -14,16 +15,16 @@
 #include "support/compiled.h"
 #include "tuner/verify/verify.h"
 
-namespace kiln::lines_test {
+namespace kiln::from_memory_test {
 
-struct Streamed {
+struct Kernel {
   const char* device;
   const char* shape;
   const char* config;
 };
 
 const std::string kPacked = " pack_a=1 pack_b=1 unroll=4 prefetch=0 stream_d=1 fetch_a=0 fetch_b=0";
-constexpr Streamed kStreamed[] = {
+constexpr Kernel kStreamed[] = {
     {"avx512", "fp16 T T 71 186 4", "isa=avx512 mr=4 nv=1 kc=8 mc=24 nc=96 inner=columns"},
     {"avx512", "fp16 T T 71 186 4 epilogue=gelu",
      "isa=avx512 mr=4 nv=6 kc=8 mc=24 nc=192 inner=rows"},
@@ -36,13 +37,13 @@ constexpr Streamed kStreamed[] = {
     {"avx2", "fp64 N N 30 71 30", "isa=avx2 mr=4 nv=2 kc=32 mc=16 nc=32 inner=rows"},
     {"avx2", "fp32 N N 30 71 30 batch=3", "isa=avx2 mr=4 nv=2 kc=32 mc=16 nc=32 inner=columns"},
 };
-constexpr Streamed kBlocks[] = {
+constexpr Kernel kBlocks[] = {
     {"amx", "bf16 N T 83 180 127", "mt=2 nt=1 kc=64 nc=96"},
     {"amx", "bf16 N T 33 77 40 out=fp32", "mt=2 nt=1 kc=64 nc=48"},
     {"amx", "int8 N N 70 177 90", "mt=2 nt=2 kc=64 nc=96"},
 };
 
-constexpr Streamed kRuns[] = {
+constexpr Kernel kRuns[] = {
     {"avx512", "fp32 N N 70 333 130",
      "host_packed isa=avx512 mr=8 nv=2 kc=64 mc=64 nc=512 pack_a=1 pack_b=1 inner=columns"},
     {"avx512", "fp32 T N 700 33 130",
@@ -54,9 +55,16 @@ constexpr Streamed kRuns[] = {
     {"avx2", "fp64 N N 30 271 70",
      "host_packed isa=avx2 mr=4 nv=2 kc=32 mc=16 nc=256 pack_a=1 pack_b=1 inner=columns"},
 };
-constexpr Streamed kBlockRuns[] = {
+constexpr Kernel kBlockRuns[] = {
     {"amx", "int8 N N 40 1500 100", "kc=64 nc=512 mc=64"},
     {"amx", "bf16 T N 40 900 100 batch=2", "kc=64 nc=1024 mc=32 stream_d=1"},
+};
+constexpr Kernel kOverlaps[] = {
+    {"amx", "bf16 N T 100 77 333 epilogue=bias_col+gelu+residual", "mt=2 nt=2 kc=64 nc=64 swap=0"},
+    {"amx", "bf16 T N 65 33 200 batch=3", "mt=3 nt=1 kc=128 nc=32 swap=1"},
+    {"amx", "int8 N N 130 61 400", "mt=1 nt=2 kc=512 nc=32 swap=1"},
+    {"amx", "bf16 N N 40 40 0", "mt=2 nt=2 kc=64 nc=64 swap=0"},
+    {"amx", "fp32 N N 70 45 150 numerics=tensor", "mt=2 nt=1 kc=64 nc=32 swap=0 thirds=1"},
 };
 
 /// The same call with D one byte further.
@@ -73,7 +81,7 @@ Status run_aside(BoundKernel& kernel, const Gemm& gemm, Operands operands) {
   return {};
 }
 
-void check(const Streamed& one, const std::string& text_of_config) {
+void check(const Kernel& one, const std::string& text_of_config) {
   const auto device = test::runnable(one.device, 1);
   if (!device) return;  // other CPUs' kernels are run where those are
   test::Attempt attempt;
@@ -95,23 +103,28 @@ void check(const Streamed& one, const std::string& text_of_config) {
 }
 
 TEST(Lines, OfRegisterTilesAreRight) {
-  for (const Streamed& one : kStreamed)
+  for (const Kernel& one : kStreamed)
     check(one, "host_packed " + std::string(one.config) + " parallel=none" + kPacked);
 }
 
 TEST(Lines, OfBlocksOfTileRegistersAreRight) {
-  for (const Streamed& one : kBlocks)
+  for (const Kernel& one : kBlocks)
     check(one, "host_amx isa=amx " + std::string(one.config) +
                    " swap=0 copy_left=0 parallel=none mc=32 stream_d=1");
 }
 
 TEST(LongRuns, OfOperandsAreRight) {
-  for (const Streamed& one : kRuns)
+  for (const Kernel& one : kRuns)
     check(one, std::string(one.config) +
                    " parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0 long_runs=1");
-  for (const Streamed& one : kBlockRuns)
+  for (const Kernel& one : kBlockRuns)
     check(one, "host_amx isa=amx mt=2 nt=2 swap=0 copy_left=0 parallel=none long_runs=1 " +
                    std::string(one.config));
 }
 
-}  // namespace kiln::lines_test
+TEST(OverlappingTiles, AreRight) {
+  for (const Kernel& one : kOverlaps)
+    check(one, "host_amx isa=amx copy_left=0 parallel=none overlap=1 " + std::string(one.config));
+}
+
+}  // namespace kiln::from_memory_test
