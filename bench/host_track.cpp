@@ -148,11 +148,10 @@ class HostContest final : public Contest {
 
   /// Medians of one interleaved race, in the contestants' order.
   std::vector<Timing> timings(const std::vector<Contestant>& contestants, int samples,
-                              double budget_ns, const SampleGate& gate) const {
+                              double budget_ns, const SampleGate& gate) {
     std::vector<Calls> calls;
     for (const Contestant& c : contestants) calls.push_back(c.calls);
     MeasureOptions measure;
-    measure.sets = sets_.count();
     measure.samples = samples;
     measure.min_samples = kHeatSamples;
     // Two clock readings want 20 us; waking a sleeping team wants more.
@@ -160,6 +159,7 @@ class HostContest final : public Contest {
     measure.budget_ns = budget_ns;
     measure.lead_in_below_ns = kLeadInBelowNs;
     measure.gate = gate;
+    measure.next_set = &next_set_;
     std::vector<Timing> result;
     for (const Samples& s : kiln::race(calls, measure)) result.push_back(timing_of(s.ns));
     return result;
@@ -170,6 +170,7 @@ class HostContest final : public Contest {
   int threads_;
   std::uint64_t seed_;
   OperandSets sets_;
+  std::int64_t next_set_ = 0;
   std::optional<ResultCheck> check_;
   std::shared_ptr<PlanRuns> first_;
   std::vector<Contestant> plans_, admitted_;

@@ -65,6 +65,20 @@ TEST(CallsOver, WalksThroughTheSetsInOrder) {
   EXPECT_EQ(seen, (std::vector{0, 1, 2, 0, 1, 2, 0}));
 }
 
+TEST(Measure, GoesOnWhereTheMeasurementBeforeEnded) {
+  constexpr int kSets = 1 << 20;
+  std::vector<int> seen;
+  const Calls calls = calls_over(kSets, [&](int set) {
+    seen.push_back(set);
+    spend(30e3);
+  });
+  std::int64_t next = 5;
+  for (int i = 0; i < 2; ++i) measure(calls, {.samples = 3, .next_set = &next});
+  race({calls, calls}, {.samples = 3, .next_set = &next});
+  EXPECT_EQ(next, 5 + std::int64_t(seen.size()));
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], 5 + int(i));
+}
+
 TEST(Measure, BatchesShortCallsAndNotLongOnes) {
   std::int64_t made = 0;
   const Samples brief =
@@ -115,8 +129,7 @@ TEST(Race, InterleavesAndSharesTheWalkThroughTheSets) {
       spend(ns);
     });
   };
-  const auto samples =
-      race({contender(0, 30e3), contender(1, 60e3)}, {.sets = kSets, .samples = 6});
+  const auto samples = race({contender(0, 30e3), contender(1, 60e3)}, {.samples = 6});
   ASSERT_EQ(samples.size(), 2u);
   EXPECT_EQ(samples[0].ns.size(), 6u);
   EXPECT_LT(timing_of(samples[0].ns).median_ns, timing_of(samples[1].ns).median_ns);

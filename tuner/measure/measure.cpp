@@ -152,8 +152,12 @@ Timing timing_of(std::vector<double> samples) {
 Sampler::Sampler(Calls calls, MeasureOptions options)
     : calls_(std::move(calls)), options_(std::move(options)) {}
 
+std::int64_t& Sampler::cursor() {
+  return options_.next_set != nullptr ? *options_.next_set : first_set_;
+}
+
 double Sampler::run(std::int64_t calls) {
-  const double ns = timed(calls_, cursor_, calls);
+  const double ns = timed(calls_, cursor(), calls);
   spent_ns_ += ns;
   return ns;
 }
@@ -161,13 +165,14 @@ double Sampler::run(std::int64_t calls) {
 double Sampler::calibrate() {
   const double first = run(1);
   if (first >= kLongCallNs) samples_.ns.push_back(first);
-  samples_.batch = batch_size(calls_, cursor_, first, options_.sample_ns);
+  samples_.batch = batch_size(calls_, cursor(), first, options_.sample_ns);
   calibrated_ = true;
   return first;
 }
 
-void Sampler::take(int total, double budget_ns) {
+void Sampler::take(int total, double budget_ns, Sampler* other) {
   if (!calibrated_) calibrate();
+  if (other != nullptr && !other->calibrated_) other->calibrate();
   Admission admission(options_.gate);
   const auto count = [&] { return static_cast<int>(samples_.ns.size()); };
   const auto affordable = [&](int pending) {
@@ -178,6 +183,9 @@ void Sampler::take(int total, double budget_ns) {
     for (int i = 0; i < missing && affordable(i); ++i) {
       const double ns = run(samples_.batch);
       admission.add(samples_, ns / static_cast<double>(samples_.batch), ns);
+      if (other == nullptr) continue;
+      const double theirs = other->run(other->samples_.batch);
+      admission.add(beside_, theirs / static_cast<double>(other->samples_.batch), theirs);
     }
     admission.flush();
     if (samples_.dropped > refusals_allowed(total)) admission.give_up();
@@ -194,7 +202,8 @@ Samples measure(const Calls& calls, const MeasureOptions& options) {
 std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOptions& options,
                           const std::function<bool(const std::vector<Samples>&)>& stop) {
   std::vector<Samples> samples(contenders.size());
-  std::int64_t cursor = 0;
+  std::int64_t from_first = 0;
+  std::int64_t& cursor = options.next_set != nullptr ? *options.next_set : from_first;
   std::vector<bool> lead_in;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     const double first_ns = timed(contenders[i], cursor, 1);

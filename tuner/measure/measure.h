@@ -53,12 +53,15 @@ SampleGate fma_gate(int threads);
 SampleGate fma_gate(std::shared_ptr<SpeedGate> probe);
 
 struct MeasureOptions {
-  int sets = 1;               ///< as from rotation_sets
   int samples = 10;           ///< wanted, of each contender
   int min_samples = 1;        ///< taken whatever they cost
   double sample_ns = 20'000;  ///< shortest batch worth two clock readings
   double budget_ns = 1e18;    ///< no sample is begun once these are spent (after min_samples)
   SampleGate gate;            ///< empty: every sample counts
+  /// The set of operands that the next call is on; each call moves it. Measurements of the same
+  /// sets share it, or each would begin with operands that the one before left in the caches. Null:
+  /// from set 0 on.
+  std::int64_t* next_set = nullptr;
   /// In a race, calls shorter than this get one untimed call before each sample: it wakes threads
   /// that fell asleep while other contenders ran, which would otherwise cost each sample 5 to 50
   /// µs.
@@ -89,18 +92,22 @@ class Sampler {
   /// call of 50 ms or more counts as a sample. Returns its duration in nanoseconds.
   double calibrate();
   /// Takes samples until there are `total` accepted ones or, beyond min_samples, `budget_ns` are
-  /// spent.
-  void take(int total, double budget_ns);
+  /// spent. After each, one of `other` is taken (null: none), which says how fast the machine is
+  /// just then.
+  void take(int total, double budget_ns, Sampler* other = nullptr);
   const Samples& samples() const { return samples_; }
   Timing timing() const { return timing_of(samples_.ns); }
+  /// Of the others that were taken beside this one's samples.
+  Timing beside() const { return timing_of(beside_.ns); }
 
  private:
+  std::int64_t& cursor();
   double run(std::int64_t calls);
 
   Calls calls_;
   MeasureOptions options_;
-  Samples samples_;
-  std::int64_t cursor_ = 0;
+  Samples samples_, beside_;
+  std::int64_t first_set_ = 0;  // where nothing is shared
   double spent_ns_ = 0;
   bool calibrated_ = false;
 };

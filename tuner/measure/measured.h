@@ -43,8 +43,8 @@ struct Measured {
   Round round = Round::screen;
   bool verified = false;   // passed every check of tuner/verify/verify.h
   std::string binary_key;  // empty when it never compiled
-  /// How much slower the machine was then than when the search began, by the time of the best known
-  /// kernel: other guests come and go. 1 where nobody looked.
+  /// How much slower the machine was then than when the search began, by the time of a reference
+  /// kernel that took turns with it: other guests come and go. 1 where nobody looked.
   double drift = 1;
 
   bool ok() const { return std::holds_alternative<Timing>(outcome); }

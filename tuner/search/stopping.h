@@ -26,7 +26,7 @@ inline bool screened_out(double ns, double best_ns, const ScreeningRule::Stage& 
 }
 
 /// Of a search's budget, kept back from screening for the race.
-inline constexpr double kRaceShare = 0.15;
+inline constexpr double kRaceShare = 0.2;
 /// Samples of each contender of a race: at most, and before it may be decided.
 inline constexpr int kRaceSamples = 60, kRaceMinSamples = 10;
 /// On a CPU, of how many contenders a race is when its slower halves have left.

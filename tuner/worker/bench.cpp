@@ -31,8 +31,9 @@ constexpr double kFirstShare = 0.8;
 // hang as well, so that so many candidates have this chance.
 constexpr int kFirstRetries = 2, kMostSilent = 2;
 constexpr double kLockPatienceSeconds = 120;
-// The machine is taken to be slower or faster than before from this ratio of times on.
-constexpr double kLeastDrift = 1.05;
+// Calls beyond this outlast most of what disturbs a machine: nothing is timed beside them.
+constexpr double kLongCallNs = 10e6;
+constexpr double kMostDrift = 8;  // what a worker says is not taken for more
 
 std::string words_of(const nlohmann::json& told) {
   return told.is_string() ? told.get<std::string>() : told.dump();
@@ -90,7 +91,6 @@ class WorkerBench final : public Bench {
     };
     compiling(0, group.size());
     code_.compile(group, compiling);
-    look_at_drift();
     // A GPU's are timed as they come: then screening is what moves.
     if (!group.empty()) code_.of(group.front(), compiling);
     std::vector<Measured> rows;
@@ -202,11 +202,11 @@ class WorkerBench final : public Bench {
         begun_
             ? std::max(kLeastCandidateSeconds, kHardLimit * options_.budget.count() - seconds())
             : std::max(candidate_seconds(gemm_, device_, 0), kFirstShare * options_.budget.count());
-    const auto reply = ask_patiently({{"do", "screen"},
-                                      {"best_ns", best_ns_ * drift_},
-                                      {"config", text(config)},
-                                      {"verified", false}},
-                                     {&compiled.artifact.binary->image}, std::min(limit, left));
+    nlohmann::json request{
+        {"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}, {"verified", false}};
+    std::vector<const std::vector<std::byte>*> images{&compiled.artifact.binary->image};
+    add_reference(request, images);
+    const auto reply = ask_patiently(request, images, std::min(limit, left));
     if (!reply) {
       if (broken_) return std::nullopt;
       if (begun_ && left < limit && reply.error().kind == Failure::Kind::timed_out)
@@ -215,7 +215,10 @@ class WorkerBench final : public Bench {
     } else {
       read_row(reply->body, row);
       if (row.ok() && row.verified) verified_here_.insert(config);
-      row.drift = drift_;
+      if (const auto drift = reply->body.find("drift");
+          drift != reply->body.end() && drift->is_number())
+        row.drift = std::clamp(drift->get<double>(), 1 / kMostDrift, kMostDrift);
+      if (row.ok() && row.round == Round::second) choose_reference(row);
       if (row.ok() && row.verified && (best_ns_ == 0 || row.comparable_ns() < best_ns_)) {
         best_ns_ = row.comparable_ns();
         best_ = config;
@@ -224,22 +227,22 @@ class WorkerBench final : public Bench {
     return row;
   }
 
-  /// Times the best known kernel again, whose first time the next ones are compared with. Small
-  /// differences are the samples' own.
-  void look_at_drift() {
-    drift_ = 1;
-    if (!best_ || on_gpu() || broken_ || out_of_time()) return;
-    const Artifact* made = artifact(*best_);
+  /// Names the kernel that is timed beside a candidate's samples, where calls are short: other
+  /// guests of the machine come and go within tenths of a second.
+  void add_reference(nlohmann::json& request, std::vector<const std::vector<std::byte>*>& images) {
+    if (on_gpu() || !reference_ || reference_ns_ > kLongCallNs) return;
+    const Artifact* made = artifact(*reference_);
     if (made == nullptr || !made->binary) return;
-    const auto reply =
-        ask({{"do", "screen"}, {"best_ns", 0.0}, {"config", text(*best_)}, {"verified", true}},
-            {&made->binary->image}, candidate_seconds(gemm_, device_, best_ns_));
-    if (!reply) return;  // it ran before: whatever ails the worker now is no verdict on it
-    Measured again;
-    read_row(reply->body, again);
-    if (!again.ok()) return;
-    const double drift = again.timing().median_ns / best_ns_;
-    if (drift > kLeastDrift || drift < 1 / kLeastDrift) drift_ = drift;
+    request["reference"] = text(*reference_);
+    request["reference_ns"] = reference_ns_;
+    images.push_back(&made->binary->image);
+  }
+
+  /// The first kernel that was timed in full is the reference until another takes half its time.
+  void choose_reference(const Measured& row) {
+    if (reference_ && row.comparable_ns() > 0.5 * reference_ns_) return;
+    reference_ = row.config;
+    reference_ns_ = row.comparable_ns();
   }
 
   /// Whether the race was run to its end; else the culprit has its failure and is no longer
@@ -258,7 +261,7 @@ class WorkerBench final : public Bench {
     }
     const double budget = options_.budget.count();
     const double allowed =
-        std::clamp(budget - seconds(), 0.2 * kRaceShare * budget, kRaceShare * budget);
+        std::clamp(budget - seconds(), 0.5 * kRaceShare * budget, kRaceShare * budget);
     const auto reply = ask(
         {{"do", "race"}, {"entries", entries}, {"peer", peer_races_}, {"budget_ns", allowed * 1e9}},
         images, allowed + limit);
@@ -378,7 +381,8 @@ class WorkerBench final : public Bench {
   OwnCheck own_check_{gemm_, device_};
   std::map<Config, Verdict> confirmed_;
   double best_ns_ = 0, peak_flops_ = 0;  // the best's, comparable
-  double drift_ = 1;                     // of the group that is screened
+  std::optional<Config> reference_;      // timed beside candidates
+  double reference_ns_ = 0;
   std::optional<Config> best_;
   std::string conditions_;
   int culprit_ = 0;

@@ -41,7 +41,7 @@ class GpuContender final : public Contender {
     if (!calls) return lost(calls.error());
     return std::make_unique<GpuContender>(std::move(*calls));
   }
-  Verdict take(int total, double budget_ns) override {
+  Verdict take(int total, double budget_ns, Contender*) override {
     if (const Status ok = calls_.take(total, budget_ns); !ok) return lost(ok.error());
     return {};
   }

@@ -20,9 +20,12 @@ class Contender {
  public:
   virtual ~Contender() = default;
   /// Takes samples until there are `total`, or `budget_ns` are spent after one. A Failure of kind
-  /// `crashed` here and below: the device is lost to this process.
-  virtual Verdict take(int total, double budget_ns) = 0;
+  /// `crashed` here and below: the device is lost to this process. On a CPU one of `other` is taken
+  /// after each (null: none).
+  virtual Verdict take(int total, double budget_ns, Contender* other) = 0;
   virtual Timing timing() const = 0;
+  /// Of the others' samples; none on a GPU.
+  virtual Timing beside() const { return {}; }
 };
 
 /// One config's code, loaded. Lives no longer than the problem that its harness has prepared.

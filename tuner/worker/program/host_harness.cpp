@@ -34,19 +34,22 @@ struct Timed {
   OperandSets sets;
   std::shared_ptr<SpeedGate> probe;
   SampleGate gate = fma_gate(probe);
+  std::int64_t next_set = 0;
 };
 
 class HostContender final : public Contender {
  public:
-  HostContender(Calls calls, const Timed& on)
+  HostContender(Calls calls, Timed& on)
       : calls_(std::move(calls)),
-        sampler_(calls_, {.sets = on.sets.count(), .sample_ns = kScreenSampleNs, .gate = on.gate}) {
-  }
-  Verdict take(int total, double budget_ns) override {
-    sampler_.take(total, budget_ns);
+        sampler_(calls_,
+                 {.sample_ns = kScreenSampleNs, .gate = on.gate, .next_set = &on.next_set}) {}
+  Verdict take(int total, double budget_ns, Contender* other) override {
+    sampler_.take(total, budget_ns,
+                  other != nullptr ? &static_cast<HostContender*>(other)->sampler_ : nullptr);
     return {};
   }
   Timing timing() const override { return sampler_.timing(); }
+  Timing beside() const override { return sampler_.beside(); }
   const Calls& calls() const { return calls_; }
 
  private:
@@ -57,7 +60,7 @@ class HostContender final : public Contender {
 class HostCandidate final : public Candidate {
  public:
   HostCandidate(HostKernel kernel, const HarnessInput& input, const Config& config,
-                Verifiers& verifiers, const Timed* timed)
+                Verifiers& verifiers, Timed* timed)
       : kernel_(std::move(kernel), config, input.gemm, input.device),
         config_(config),
         flushed_(flushed_by(input.gemm, input.device, config)),
@@ -85,7 +88,7 @@ class HostCandidate final : public Candidate {
   Config config_;
   double flushed_;
   Verifiers& verifiers_;
-  const Timed* timed_;  // null: nothing is timed
+  Timed* timed_;  // null: nothing is timed
 };
 
 /// The parent's D as this process sees it.
@@ -191,11 +194,11 @@ class HostHarness final : public Harness {
     };
     Raced raced;
     for (const Samples& s : kiln::race(all,
-                                       {.sets = timed_->sets.count(),
-                                       .samples = kRaceSamples,
+                                       {.samples = kRaceSamples,
                                        .sample_ns = kRaceSampleNs,
                                        .budget_ns = budget_ns,
                                        .gate = timed_->gate,
+                                       .next_set = &timed_->next_set,
                                        .last = kRaceLast,
                                        .heat = kRaceMinSamples},
                                        stop))
@@ -271,7 +274,7 @@ class HostHarness final : public Harness {
   HarnessInput input_;
   bool confined_ = false;
   int most_threads_ = 1;  // that were started before the cage
-  std::unique_ptr<const Timed> timed_;
+  std::unique_ptr<Timed> timed_;
   std::optional<BlasProduct> library_;  // where it computes the timed problem
   std::optional<Verifiers> verifiers_;
 };

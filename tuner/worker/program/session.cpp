@@ -90,6 +90,7 @@ json Session::dispatch(const Message& request) {
   }
   if (what == "rest") {
     prepared_.reset();
+    reference_.reset();
     if (harness_) harness_->rest();
     return json::object();
   }
@@ -114,10 +115,29 @@ Status Session::prepare(const json& request, bool timed) {
     return fail(ErrorCode::device,
                 fmt::format("'{}': this worker serves another problem", text(input->gemm)));
   prepared_.reset();
+  reference_.reset();
   if (Status ready = harness_->prepare(*input); !ready) return ready;
   if (cage_.empty()) cage_ = harness_->confine(status_);  // before any code can be loaded
   prepared_ = std::move(*input);
   return {};
+}
+
+Contender* Session::reference(const Message& request) {
+  const auto named = request.body.find("reference");
+  if (named == request.body.end()) return nullptr;
+  const auto config = parse_config(named->get<std::string>());
+  if (!config) return nullptr;
+  if (reference_ && reference_->config == *config) return reference_->contender.get();
+  reference_.reset();
+  const auto image = read_file(request.files.at(1).get());
+  if (!image) return nullptr;
+  auto candidate = harness_->load(*image, *config);
+  if (!candidate) return nullptr;
+  auto contender = (*candidate)->contender();
+  if (!contender) return nullptr;
+  reference_ =
+      std::make_unique<Reference>(Reference{*config, std::move(*candidate), std::move(*contender)});
+  return reference_->contender.get();
 }
 
 json Session::screen(const Message& request) {
@@ -143,19 +163,30 @@ json Session::screen(const Message& request) {
   enter(WorkerStatus::timing);
   const auto contender = (*candidate)->contender();
   if (!contender) return failed(contender.error());
+  Contender* const other = reference(request);
+  const double reference_ns = request.body.value("reference_ns", 0.0);
+  double drift = 1;
+  const auto timed = [&](Round round) {
+    json answer = answer_of((*contender)->timing(), round, verified);
+    answer["drift"] = drift;
+    return answer;
+  };
   const ScreeningRule rule;
   for (const ScreeningRule::Stage& stage : {rule.first, rule.second}) {
-    if (const Verdict ok = (*contender)->take(stage.samples, stage.budget_ns); !ok)
+    if (const Verdict ok = (*contender)->take(stage.samples, stage.budget_ns, other); !ok)
       return failed(ok.error());
-    if (screened_out((*contender)->timing().median_ns, best_ns, stage))
-      return answer_of((*contender)->timing(), Round::screen, verified);
+    if (const Timing beside = (*contender)->beside(); beside.samples > 0 && reference_ns > 0)
+      drift = beside.median_ns / reference_ns;
+    if (screened_out((*contender)->timing().median_ns / drift, best_ns, stage))
+      return timed(Round::screen);
   }
   // A check of a big problem costs more than its timing: only what could win is checked.
   if (!verified) {
     enter(WorkerStatus::verifying);
     if (const Verdict v = (*candidate)->check(); !v) return failed(v.error());
+    verified = true;
   }
-  return answer_of((*contender)->timing(), Round::second, true);
+  return timed(Round::second);
 }
 
 /// What a finalist must pass before it may race: a whole check unless it had one, and the same code

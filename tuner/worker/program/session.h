@@ -28,10 +28,19 @@ class Session {
 
  private:
   struct Finalists;
+  /// A kernel that ran before, timed beside others.
+  struct Reference {
+    Config config;
+    std::unique_ptr<Candidate> candidate;  // before what is timed of it
+    std::unique_ptr<Contender> contender;
+  };
 
   nlohmann::json dispatch(const Message& request);
   Status prepare(const nlohmann::json& request, bool timed);
   nlohmann::json screen(const Message& request);
+  /// What the request names to time beside its candidate ("reference", its image the second file);
+  /// null where it names nothing, or that cannot be loaded.
+  Contender* reference(const Message& request);
   nlohmann::json race(const Message& request);
   nlohmann::json check(const Message& request);
   nlohmann::json run(const Message& request);
@@ -45,7 +54,8 @@ class Session {
   WorkerStatus* status_;
   std::unique_ptr<Harness> harness_;
   std::optional<HarnessInput> prepared_;
-  std::string cage_;  // what enter_cage said; empty before the first problem
+  std::unique_ptr<Reference> reference_;  // loaded by the harness, so it goes first
+  std::string cage_;                      // what enter_cage said; empty before the first problem
   bool doomed_ = false;
 };
 
