@@ -65,6 +65,13 @@ constexpr Kernel kOverlaps[] = {
     {"amx", "int8 N N 130 61 400", "mt=1 nt=2 kc=512 nc=32 swap=1"},
     {"amx", "bf16 N N 40 40 0", "mt=2 nt=2 kc=64 nc=64 swap=0"},
     {"amx", "fp32 N N 70 45 150 numerics=tensor", "mt=2 nt=1 kc=64 nc=32 swap=0 thirds=1"},
+    {"amx", "bf16 N T 70 96 150", "mt=2 nt=2 kc=256 nc=64 swap=0 stream_d=1"},
+    {"amx", "bf16 N N 70 77 150 ldd=96 epilogue=bias_col+gelu+residual batch=2",
+     "mt=1 nt=2 kc=256 nc=64 swap=0 stream_d=1"},
+    {"amx", "int8 N N 70 61 200 ldd=64", "mt=2 nt=1 kc=256 nc=32 swap=0 stream_d=1"},
+    {"amx", "int8 N N 70 61 200", "mt=2 nt=2 kc=256 nc=64 swap=0 stream_d=1"},
+    {"amx", "fp32 N N 70 48 150 numerics=tensor",
+     "mt=2 nt=1 kc=256 nc=32 swap=0 thirds=1 stream_d=1"},
 };
 
 /// The same call with D one byte further.

@@ -143,7 +143,7 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
     wait_for_all(args.barrier, threads);
     //% end
   }
-  //% if stream_d
+  //% if stream_d || stream_rows
   __builtin_ia32_sfence();  // streamed stores come before whatever the caller does next
   //% end
 }

@@ -100,9 +100,16 @@ KILN_INLINE void finish_rows(const Output& out, const Acc (*sums)[kNr], const Pl
                        at.pass);
     }
     //% else
+    //% if stream_rows
+    constexpr int kLine = 64 / int(sizeof(TypeD));
+    for (int j = 0; j < at.width; j += kLine)
+      finish<kLine>(out, load<Vec<Acc, kLine>>(&sums[i][j]), at.row + i, at.column + j,
+                    at.width - j, at.pass);
+    //% else
     for (int j = 0; j < at.width; j += kLanes)
       finish<kLanes>(out, load<AccVec>(&sums[i][j]), at.row + i, at.column + j, at.width - j,
                      at.pass);
+    //% end
     //% end
   }
 }

@@ -38,6 +38,9 @@ struct Output {
   //% if stream_d
   Lines lines;
   //% end
+  //% if stream_rows
+  bool streams;  // every row of D begins at a line
+  //% end
   //% if epilogue == call
   int bias_kind, activation;  // as KilnArgs has them
   bool more;                  // a bias, an activation or a residual
@@ -57,6 +60,10 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.beta = Real(args.beta);
   //% if stacked
   out.columns = args.n;
+  //% end
+  //% if stream_rows
+  out.streams = reinterpret_cast<unsigned long long>(out.d) % 64 == 0 &&
+                (args.m < 2 || args.ldd * i64(sizeof(TypeD)) % 64 == 0);
   //% end
   //% if line_scale_a && !tensor_scale_a
   out.scale_a = static_cast<const float*>(args.scale_a) + batch * args.m;
@@ -327,6 +334,16 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }
 //% else
+//% if stream_rows
+/// Stores finished elements, past the caches where they fill a line.
+template <int L, typename T>
+KILN_INLINE void put(const Output& out, T* to, Vec<T, L> v, int columns) {
+  if (L * sizeof(T) == 64 && out.streams && columns >= L)
+    __builtin_nontemporal_store(v, reinterpret_cast<Vec<T, L>*>(to));
+  else
+    store_first<L>(to, v, columns);
+}
+//% end
 /// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
@@ -343,7 +360,11 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   //% if epilogue == call
   if (out.alpha == Real(1) && !out.c && !out.more) return store_first<L>(d, sum, columns);
   //% else
+  //% if stream_rows
+  if (out.alpha == Real(1) && !out.c) return put<L>(out, d, sum, columns);
+  //% else
   if (out.alpha == Real(1) && !out.c) return store_first<L>(d, sum, columns);
+  //% end
   //% end
   //% end
   //% if line_scale_a || line_scale_b
@@ -395,6 +416,10 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   //% if amax
   if (pass.last) raise_amax<L>(out.amax, v, columns);
   //% end
+  //% if stream_rows
+  put<L>(out, reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
+  //% else
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
+  //% end
 }
 //% end

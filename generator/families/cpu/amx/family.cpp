@@ -7,6 +7,7 @@
 
 #include "generator/families/cpu/common/host.h"
 #include "generator/families/cpu/common/packed_layout.h"
+#include "generator/problem/gate.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::amx {
@@ -45,6 +46,13 @@ AmxSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
   return {row, kTile * row.group};
 }
 
+/// Whether tiles that overlap may stream D: each row of one is some whole lines.
+bool streams_rows(const Canonical& p, const HostAmx& c) {
+  const int bytes = size_of(p.gemm.d.dtype);
+  return c.overlap && c.kc >= p.gemm.k && !gated(p.gemm) && bytes > 1 &&
+         c.nt * kTile * bytes % 64 == 0;
+}
+
 constexpr FirstRule<HostAmx> kFirst[] = {
     {"isa has an instruction of this family for the types",
      [](const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
@@ -63,9 +71,11 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
      }},
     {"mc is a multiple of 16*mt", [](const Canonical&, const DeviceCaps&, const HostAmx& c,
                                      const AmxSizes&) { return c.mc % (c.mt * kTile) == 0; }},
-    {"stream_d=1 needs mc > 0, swap=0, no parallel=k",
-     [](const Canonical&, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
-       return !c.stream_d || (c.mc > 0 && !c.swap && c.parallel != Parallel::k);
+    {"stream_d=1 needs mc > 0, or overlap=1, all of k in kc, no gate and whole lines of D in 16*nt "
+     "columns; swap=0, no parallel=k",
+     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+       return !c.stream_d ||
+              ((c.mc > 0 || streams_rows(p, c)) && !c.swap && c.parallel != Parallel::k);
      }},
     {"overlap=1 needs mc = 0", [](const Canonical&, const DeviceCaps&, const HostAmx& c,
                                   const AmxSizes&) { return !c.overlap || c.mc == 0; }},
@@ -111,6 +121,10 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   const std::vector<int> depths =
       thirds ? std::vector{128, 256, 512, 1024, 2048} : std::vector{512, 1024, 2048, 4096, 16384};
   const int step = kTile * row->group;
+  // What stays in cache finds D there.
+  const bool streams = !host::stays_in_cache(d, double(p.gemm.batch) * host::touched_bytes(p.gemm));
+  const std::int64_t ldd = p.gemm.d.ld > 0 ? p.gemm.d.ld : p.gemm.n;
+  const bool lines = ldd * size_of(p.gemm.d.dtype) % 64 == 0;  // rows of D may begin at lines
   const auto limit = [&](std::int64_t value, std::int64_t size, int unit) {
     return int(std::min(ceil_div(value, unit), ceil_div(std::max<std::int64_t>(size, 1), unit)) *
                unit);
@@ -132,8 +146,12 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
             for (const Parallel way : ways)
               for (const bool overlap : {false, true}) {
                 if (overlap && block <= 2 * step) continue;  // too few steps to overlap with
-                visit(HostAmx{Isa::amx, mt, nt, block, strip, swap, copy, way, false, thirds, 0,
-                              false, overlap});
+                for (const bool stream : {false, true}) {
+                  HostAmx config{Isa::amx, mt,    nt,     block, strip,  swap,   copy,
+                                 way,      false, thirds, 0,     stream, overlap};
+                  if (!stream || (streams && lines && !swap && streams_rows(p, config)))
+                    visit(config);
+                }
               }
           }
         }
@@ -145,8 +163,6 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
   };
-  // What stays in cache finds D there.
-  const bool streams = !host::stays_in_cache(d, double(p.gemm.batch) * host::touched_bytes(p.gemm));
   const auto scattered = [&](bool swap) {
     return streams && !p.gemm.b_packed && !(swap ? p.a_k_major : p.b_k_major) &&
            host::rows_apart(swap ? p.gemm.a : p.gemm.b);
@@ -200,7 +216,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   v["column_sums"] = "0";
   v["thirds"] = flag(h.thirds);
   v["blocked"] = flag(h.mc > 0);
-  v["stream_d"] = flag(h.stream_d);
+  v["stream_d"] = flag(h.stream_d && h.mc > 0);
+  v["stream_rows"] = flag(h.stream_d && h.mc == 0);
   v["overlap"] = flag(h.overlap);
   v["long_runs"] = flag(h.long_runs);
   if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
@@ -273,7 +290,11 @@ double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   if (h.copy_left || !in_place) time += left_bytes / rate.l2 * (in_place ? 8 : 32);
   // D, and before it partial accumulators, far apart in memory.
   const double d_bytes = s.left * s.right * size_of(g.d.dtype);
-  return time + (h.overlap ? 1.2 : 2) * d_bytes / found(p, d, rate) +
+  return time +
+         (h.stream_d  ? 0.8
+          : h.overlap ? 1.2
+                      : 2) *
+             d_bytes / found(p, d, rate) +
          8 * (passes - 1) * s.left * s.right / rate.l3;
 }
 
