@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "runtime/emulator/instructions.h"
@@ -94,6 +96,30 @@ void mbarrier_arrive_at(unsigned address, unsigned rank) {
   for (const auto& lane : block.lanes)
     if (!lane->done) return arrive(m, block, there, 0);
   m.refuse(fmt::format("arrival at mbarrier {:#x} of block {}, which has ended", address, rank));
+}
+
+void shared_send(unsigned to, const void* from, unsigned bytes, unsigned barrier, unsigned rank) {
+  Machine& m = here();
+  m.pause();
+  const std::uint32_t there = place_of(to) | rank << SharedMemory::kRankShift;
+  Block& block = m.block_at(there);
+  if (std::all_of(block.lanes.begin(), block.lanes.end(), [](const auto& l) { return l->done; }))
+    m.refuse(fmt::format("bytes sent to {:#x} of block {}, which has ended", to, rank));
+  unsigned char* at = block.shared.at(there, bytes);
+  if (at == nullptr || to % bytes != 0 || bytes > 16)
+    m.refuse(
+        fmt::format("{} bytes sent to {:#x}: not aligned, or outside the shared memory of "
+                    "block {}",
+                    bytes, to, rank));
+  std::array<unsigned char, 16> sent{};
+  std::memcpy(sent.data(), from, bytes);
+  std::memset(at, SharedMemory::kPoison, bytes);
+  m.later(
+      [&m, &block, at, sent, bytes, place = place_of(barrier)] {
+        std::memcpy(at, sent.data(), bytes);
+        bytes_arrived(m, block, place, bytes);
+      },
+      m.lane());
 }
 
 void mbarrier_wait(unsigned address, unsigned parity) {
@@ -226,6 +252,7 @@ void add_barriers(KilnEmuOps& to) {
   to.mbarrier_arrive = mbarrier_arrive;
   to.mbarrier_arrive_at = mbarrier_arrive_at;
   to.mbarrier_wait = mbarrier_wait;
+  to.shared_send = shared_send;
   to.set_registers = set_registers;
   to.grid_wait = grid_wait;
 }

@@ -68,6 +68,9 @@ struct KilnEmuOps {
   void (*mbarrier_arrive)(unsigned address, unsigned expected_bytes);
   void (*mbarrier_arrive_at)(unsigned address, unsigned rank);
   void (*mbarrier_wait)(unsigned address, unsigned parity);
+  /// Bytes to the same address in block `rank`, some time later; they count at its `barrier`.
+  void (*shared_send)(unsigned to, const void* from, unsigned bytes, unsigned barrier,
+                      unsigned rank);
 
   /// A box of a tensor map whose first element is `at`; `mask` 0: no multicast.
   void (*tensor_load)(unsigned to, const void* map, unsigned barrier, const int* at, int rank,

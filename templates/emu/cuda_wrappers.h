@@ -157,6 +157,9 @@ KILN_DEVICE float load_largest(u32 from) {
   kiln_emu_ops->shared_load(&x, from, 4);
   return x;
 }
+KILN_DEVICE void send_largest(u32 to, float x, u32 barrier, u32 rank) {
+  kiln_emu_ops->shared_send(to, &x, 4, barrier, rank);
+}
 KILN_DEVICE void store_scale(u32 to, float scale) { kiln_emu_ops->shared_store(to, &scale, 4); }
 KILN_DEVICE float load_scale(u32 from) {
   float scale;

@@ -276,6 +276,12 @@ const Case kCases[] = {
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=1",
      "cuda/wgmma/quantise.h"},
+    {"cuda_wgmma_fp8_scale_d_pairs", "sm_90a", 132,
+     "fp8 N T 2048 14336 4096 out=fp8_e4m3 scale=1x128:128x128 gate=silu scale_d=1x128 align=16",
+     "cuda_wgmma left=256 right=128 stages=3 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=2 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=1",
+     "cuda/wgmma/tile.h cuda/wgmma/quantise_ptx.h cuda/wgmma/quantise.h cuda/wgmma/kernel.cu"},
     {"cuda_wgmma_fp8_amax", "sm_90a", 132,
      "fp8 N T 4096 4096 4096 out=fp8_e4m3 scale=tensor scale_d=tensor align=16 amax=1",
      "cuda_wgmma left=128 right=128 stages=5 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "

@@ -115,4 +115,54 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"int8_tensor", "cuda_mma", s8, Scale::tensor}),
     name_of);
 
+// Blocks of 128 columns that two tiles of a cluster share, of every kind of problem.
+TEST(EmulatedQuantisedPairs, TilesTellEachOther) {
+  DeviceCaps device = caps_named("sm_90a").value();
+  device.compute_units = 6;
+  const CudaWgmma narrow{.left = 128, .right = 64, .stages = 3, .cluster_right = 2};
+  const CudaWgmma wide{.left = 64, .right = 192, .stages = 3, .warpgroups = 1, .cluster_right = 2};
+  const CudaWgmma gate{.left = 256, .right = 128, .stages = 3, .cluster_right = 2, .promote = true};
+  const auto with = [](CudaWgmma c, auto change) {
+    change(c);
+    return c;
+  };
+  const auto promoted = [](CudaWgmma& c) { c.promote = true; };
+  const auto copied = [](CudaWgmma& c) { c.promote = c.tma_scales = true; };
+  const auto in_turns = [](CudaWgmma& c) {
+    c.left = 64;
+    c.warpgroups = 2;
+    c.pingpong = true;
+  };
+  const std::pair<const char*, CudaWgmma> kAll[] = {
+      {"bf16 N T 200 300 104 out=fp8_e4m3 scale_d=1x128 align=16", narrow},
+      {"bf16 N T 200 1 104 out=s8 scale_d=1x128 align=16", with(narrow, in_turns)},
+      {"bf16 N T 150 776 104 batch=2 out=fp8_e4m3 epilogue=bias_col scale_d=1x128 align=16", wide},
+      {"int8 N T 150 400 112 out=s8 scale=line scale_d=1x128 align=16", with(wide, in_turns)},
+      {"fp8 N T 200 400 512 out=fp8_e4m3 scale=1x128:128x128 scale_d=1x128 align=16",
+       with(wide, copied)},
+      {"fp8 N T 200 129 512 groups=3 grouped=rows out=fp8_e4m3 scale=1x128:128x128 scale_d=1x128 "
+       "align=16",
+       with(narrow, copied)},
+      {"fp8 N T 70 400 208 groups=3 grouped=masked out=fp8_e4m3 scale=1x128:128x128 scale_d=1x128 "
+       "align=16",
+       with(wide, promoted)},
+      {"fp8 N T 300 200 272 out=fp8_e4m3 scale=1x128:128x128 gate=silu scale_d=1x128 align=16",
+       gate},
+      {"fp8 N T 300 64 272 groups=2 grouped=rows out=fp8_e4m3 scale=1x128:128x128 gate=silu "
+       "scale_d=1x128 align=16",
+       gate},
+      {"bf16 N T 100 264 72 out=fp8_e4m3 gate=gelu scale_d=1x128 align=16",
+       with(narrow, [](CudaWgmma& c) { c.right = 128; })}};
+  std::uint64_t order = 0;
+  for (const auto& [line, config] : kAll) {
+    const Gemm gemm = parse_gemm(line).value();
+    ASSERT_EQ(broken_rule(canonicalise(gemm), device, config), "") << line << " | " << text(config);
+    const auto kernel = test::emulated_kernel(gemm, device, config);
+    ASSERT_TRUE(kernel) << line << ": " << kernel.error().message;
+    const Verdict verdict = test::verify_emulated(gemm, *kernel, order++);
+    EXPECT_TRUE(verdict) << line << " | " << text(config) << ": "
+                         << (verdict ? "" : verdict.error().detail);
+  }
+}
+
 }  // namespace kiln::emulated_quantised_test

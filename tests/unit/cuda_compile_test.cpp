@@ -344,6 +344,37 @@ TEST(CudaCompileLists, TilesOfAnySharingOfWorkCompile) {
        CudaWgmma{.right = 128, .swap = true, .cluster_right = 2, .promote = true}});
 }
 
+// Blocks of columns that two tiles of a cluster share: the largest tiles, both factors.
+TEST(CudaCompilePairs, TilesThatTellEachOtherDoNotSpill) {
+  const CudaWgmma wide{.left = 128, .right = 192, .stages = 4, .cluster_right = 2, .promote = true};
+  CudaWgmma copied = wide;
+  copied.tma_scales = true;
+  expect_no_spills(
+      {"sm_90a", "fp8 N T 4096 24576 1536 out=fp8_e4m3 scale=1x128:128x128 scale_d=1x128 align=16",
+       "cuda_wgmma"},
+      {wide, copied});
+  expect_no_spills({"sm_90a",
+                    "fp8 N T 8192 7168 2048 groups=8 grouped=rows out=fp8_e4m3 "
+                    "scale=1x128:128x128 scale_d=1x128 align=16",
+                    "cuda_wgmma"},
+                   {copied});
+  expect_no_spills(
+      {"sm_90a", "bf16 N T 4096 14336 4096 out=fp8_e4m3 gate=silu scale_d=1x128 align=16",
+       "cuda_wgmma"},
+      {CudaWgmma{.left = 256, .right = 128, .stages = 3, .cluster_right = 2}});
+  const CudaWgmma gate{.left = 256, .right = 128, .stages = 3, .cluster_right = 2, .promote = true};
+  expect_no_spills(
+      {"sm_90a",
+       "fp8 N T 2048 14336 4096 out=fp8_e4m3 scale=1x128:128x128 gate=silu scale_d=1x128 align=16",
+       "cuda_wgmma"},
+      {gate, CudaWgmma{.left = 64,
+                       .right = 128,
+                       .stages = 6,
+                       .pingpong = true,
+                       .cluster_right = 2,
+                       .promote = true}});
+}
+
 // What is of other groups is cleared beside the instructions.
 TEST(CudaCompileGroupsOfK, LinesAlongKCompile) {
   for (const char* line : {"bf16 N T 7168 2048 32768 groups=32 grouped=k align=16",

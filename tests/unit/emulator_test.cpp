@@ -365,4 +365,27 @@ TEST(Layouts, EveryTableIsWholeAndAgreesWithTheClosedForms) {
   EXPECT_GE(tables, 55);
 }
 
+TEST(Emulator, BytesSentToABlockCountAtItsBarrier) {
+  const std::string start =
+      "const u32 barrier = shared + 512;\n"
+      "if (thread == 0) { mbarrier_init(barrier, 1); mbarrier_init_fence(); }\n__syncthreads();\n";
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    std::vector<float> data(64, -1.0f);
+    EXPECT_EQ(run(start + "if (thread == 0) mbarrier_expect(barrier, 256);\n"
+                          "send_largest(shared + thread * 4, float(thread), barrier, 0);\n"
+                          "mbarrier_wait(barrier, 0);\n"
+                          "data[thread] = load_largest(shared + (63 - thread) * 4);",
+                  64, data, seed),
+              "");
+    for (int i = 0; i < 64; ++i) EXPECT_EQ(data[static_cast<std::size_t>(i)], 63 - i);
+  }
+  EXPECT_THAT(run(start + "send_largest(shared, 1, barrier, 1);"),
+              HasSubstr("no block 1 in a cluster of 1"));
+  EXPECT_THAT(run(start + "send_largest(shared + 2, 1, barrier, 0);"), HasSubstr("not aligned"));
+  EXPECT_THAT(run(start + "send_largest(shared + 4096, 1, barrier, 0);"), HasSubstr("outside"));
+  EXPECT_THAT(run("if (thread == 0) mbarrier_init(shared + 512, 1);\n__syncthreads();\n"
+                  "send_largest(shared, 1, shared + 512, 0);"),
+              HasSubstr("no fence has made visible"));
+}
+
 }  // namespace kiln::emulator_test

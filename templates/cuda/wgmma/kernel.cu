@@ -17,6 +17,9 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   Acc sums[kSubtiles][kSums];
   Turn turn;
   Work work;
+  //% if scale_d
+  u32 tile = 0;
+  //% end
   //% if pingpong
   // Warpgroups take tiles in turn, and only one at a time may wait for the ring: the parity of a
   // barrier says nothing to a warp that is two phases behind.
@@ -85,7 +88,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
     if (!combine(sums, work, scheduler, args, shared.flags, group, region, thread)) continue;
     //% end
     //% if scale_d
-    store_quantised(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
+    store_quantised(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread, tile++);
     //% else
     //% if gate
     store_gated(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
@@ -166,6 +169,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       //% end
       mbarrier_init(shared.empty + i * 8, kReaders * kCluster);
     }
+    //% if scale_pairs
+    for (int i = 0; i < kMeetings; ++i)
+      mbarrier_init(shared.buffers + kMeetingBarriersAt + i * 8, 1);
+    //% end
     mbarrier_init_fence();
   }
   //% if groups

@@ -1,5 +1,5 @@
 //% if scale_d && !summed
-// Codes of D, and the largest magnitude that a warp has of a row, in shared memory, by address.
+// Codes of D, and the largest magnitudes of rows, in shared memory, by address.
 #pragma once
 
 //% if store == tma && swap
@@ -22,6 +22,25 @@ KILN_DEVICE float load_largest(u32 from) {
   float largest;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(largest) : "r"(from) : "memory");
   return largest;
+}
+//% end
+//% if scale_pairs
+KILN_DEVICE float load_largest(u32 from) {
+  float largest;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(largest) : "r"(from) : "memory");
+  return largest;
+}
+/// To the same place in block `rank` of the cluster; its bytes count at that block's barrier.
+KILN_DEVICE void send_largest(u32 to, float largest, u32 barrier, u32 rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 place, counter;\n"
+      "mapa.shared::cluster.u32 place, %0, %3;\n"
+      "mapa.shared::cluster.u32 counter, %2, %3;\n"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [place], %1, [counter];\n"
+      "}" ::"r"(to),
+      "f"(largest), "r"(barrier), "r"(rank)
+      : "memory");
 }
 //% end
 //% end

@@ -67,12 +67,14 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
       kept(product(first_real(sums[i + e]), out.alpha));
   //% end
+  //% if !scale_d
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);
     _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
         kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
+  //% end
   //% if bias || activation
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);

@@ -21,18 +21,35 @@ constexpr int kThreads = (kWarpgroups + 1) * 128;
 //% if store != direct
 constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
 //% if scale_d && scale_d != tensor && swap
-// Behind the buffers, of each warp the largest magnitudes of the tile's rows of D.
+// Behind the buffers, of each warp the largest magnitudes of the tile's rows of D, and of each
+// warpgroup the reciprocals of their scales.
 constexpr int kLargestAt = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
-constexpr int kStoreBytes = kLargestAt + kWarpgroups * 4 * kRightTile * 4;
-//% else
+constexpr int kStoreBytes = kLargestAt + kWarpgroups * 5 * kRightTile * 4;
+//% end
+//% if scale_pairs
+constexpr int kMeetingAt = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
+//% end
+//% if !scale_d || scale_d == tensor || !swap && !scale_pairs
 constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
 //% end
 //% else
 //% if scale_d && scale_d != tensor && swap
-constexpr int kLargestAt = 0, kStoreBytes = kWarpgroups * 4 * kRightTile * 4;
-//% else
+constexpr int kLargestAt = 0, kStoreBytes = kWarpgroups * 5 * kRightTile * 4;
+//% end
+//% if scale_pairs
+constexpr int kMeetingAt = 0;
+//% end
+//% if !scale_d || scale_d == tensor || !swap && !scale_pairs
 constexpr int kStoreBytes = 0;
 //% end
+//% end
+//% if scale_pairs
+// Behind the buffers, of each warp two places for the largest magnitudes of its rows in the other
+// block's tile, and their barriers.
+constexpr int kMeetingBytes = kSubtiles * 16 * 4;  // of a place
+constexpr int kMeetings = kWarpgroups * 4 * 2;
+constexpr int kMeetingBarriersAt = kMeetingAt + kMeetings * kMeetingBytes;
+constexpr int kStoreBytes = (kMeetingBarriersAt + kMeetings * 8 + 127) / 128 * 128;
 //% end
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
 //% if tma_scales

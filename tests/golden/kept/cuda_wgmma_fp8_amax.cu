@@ -212,12 +212,6 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   }
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
       kept(product(first_real(sums[i + e]), out.alpha));
-  if (out.c) {
-    Real c[kTogether];
-    load_under(c, out.c, out.ldc, out, left, right, i);
-    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-        kept(real_of(sums[i + e]) + out.beta * c[e]);
-  }
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     if (row_of(l, r) < out.rows && column_of(l, r) < out.columns)
@@ -290,22 +284,28 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
 // D as codes with one scale for all.
 // Expects epilogue.h, store.h and, where the scales follow from D, quantise_ptx.h.
 
-/// A warpgroup's values become numbers of D's type times their scale. (left, right) is D's under
-/// sum 0.
-KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums], const Output& out, i64 left,
-                                  i64 right, u32 largest_of, int group, int thread) {
+/// A warpgroup's values become numbers of D's type times their scale.
+KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums], const Output& out) {
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int i = 0; i < kSums; ++i)
       sums[s][i] = kept(product(real_of(sums[s][i]), out.inverse_d));
 }
 
-/// Codes of a warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into a buffer.
-KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, u32 buffer, int lane) {
+/// Two codes, the first in the low byte.
+template <typename Code>
+KILN_DEVICE u32 pack_codes(Real low, Real high, Code) {
+  return pack_two(low, high, Code{});
+}
+/// Codes of a warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into the buffer at
+/// `buffer` of the warp's. `units`: a lane's places in the units of 16 bytes of the first one, whose
+/// swizzle is the same eight rows on.
+KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, const u32 (&units)[kChunk / 16],
+                            u32 buffer) {
   _Pragma("unroll") for (int g = 0; g < kChunk / 8; ++g)
     _Pragma("unroll") for (int half = 0; half < 2; ++half) {
-      const int i = (j + g) * 4 + half * 2, left = lane / 4 + half * 8, right = g * 8 + lane % 4 * 2;
-      const u32 two = pack_two(real_of(sums[i]), real_of(sums[i + 1]), TypeD{});
-      store_shared_codes(buffer + swizzled(left, right / 16) + right % 16, two);
+      const int i = (j + g) * 4 + half * 2;
+      const u32 two = pack_codes(real_of(sums[i]), real_of(sums[i + 1]), TypeD{});
+      store_shared_codes(units[g / 2] + buffer + half * 8 * kPitch + g % 2 * 8, two);
     }
 }
 
@@ -314,8 +314,12 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
                             const Output& out, const KilnTensorMap* map_d, u32 buffers, i64 left,
                             i64 right, int s, int lane) {
   constexpr int kChunks = kRightTile / kChunk;
+  u32 units[kChunk / 16];
+  _Pragma("unroll") for (int u = 0; u < kChunk / 16; ++u) units[u] =
+      buffers + swizzled(lane / 4, u) + lane % 4 * 2;
   _Pragma("unroll") for (int chunk = 0; chunk < kChunks; ++chunk) {
-    const u32 here = buffers + (s * kChunks + chunk) % kStoreBuffers * kBufferBytes;
+    const u32 buffer = (s * kChunks + chunk) % kStoreBuffers * kBufferBytes;
+    const u32 here = buffers + buffer;
     const i64 r = right + chunk * kChunk;
     // An odd number of chunks leaves the first buffer to the last store of the tile before.
     if (lane == 0) {
@@ -325,7 +329,7 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
         tma_store_wait_read<kStoreBuffers - 1>();
     }
     __syncwarp();
-    fill_codes(sums, chunk * (kChunk / 8), here, lane);
+    fill_codes(sums, chunk * (kChunk / 8), units, buffer);
     fence_async_shared();
     __syncwarp();
     if (lane == 0) {
@@ -335,11 +339,12 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
   }
 }
 
-/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`.
+/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`; `tile`
+/// says how many it has stored.
 KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
                              const KilnGpuArgs& args, const Output& out,
                              const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                             int thread) {
+                             int thread, u32 tile) {
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
   const i64 right = i64(work.right) * kRightTile;
@@ -347,7 +352,7 @@ KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int i = 0; i < kSums; i += kTogether)
       finish_sums(sums[s], out, my_left + s * 64, my_right, i);
-  divide_by_scales(sums, out, my_left, my_right, 0, group, thread);
+  divide_by_scales(sums, out);
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     copy_codes(sums[s], work, args, out, map_d,
                buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes, left + s * 64, right,
@@ -355,10 +360,11 @@ KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
   raise_amax(out.amax, out.largest);
 }
 
-/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`.
+/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile` says
+/// how many it has stored.
 KILN_DEVICE void store_quantised(Acc (&sums)[kSubtiles][kSums], const Work& work,
                                  const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
-                                 u32 row_offset, int group, int thread) {
+                                 u32 row_offset, int group, int thread, u32 tile) {
   const Output out = output_of(args, work.batch);
-  store_codes(sums, work, args, out, map_d, buffers, row_offset, group, thread);
+  store_codes(sums, work, args, out, map_d, buffers, row_offset, group, thread, tile);
 }

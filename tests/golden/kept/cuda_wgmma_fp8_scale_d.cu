@@ -65,7 +65,7 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_OUT(x) "=f"(x)
 
 // ---- cuda/wgmma/quantise_ptx.h ----
-// Codes of D, and the largest magnitude that a warp has of a row, in shared memory, by address.
+// Codes of D, and the largest magnitudes of rows, in shared memory, by address.
 
 /// The two low bytes.
 KILN_DEVICE void store_shared_codes(u32 to, u32 codes) {
@@ -80,9 +80,24 @@ constexpr int kShareOfD = 128;  // columns that share a scale
 static_assert((kSwap ? kLeftTile : kRightTile) % kShareOfD == 0, "a tile has whole blocks of columns");
 
 /// NaN does not count.
-KILN_DEVICE float larger(float largest, float value) {
-  const float magnitude = fabsf(value);
-  return magnitude > largest ? magnitude : largest;
+KILN_DEVICE float larger(float largest, float value) { return max(largest, fabsf(value)); }
+
+/// Of `Count` lanes, `Apart` from each other, each brings as many numbers: the largest of all i-th
+/// ones goes to the i-th lane.
+template <int Count, int Apart>
+KILN_DEVICE float largest_of_lanes(const float (&x)[Count], int lane) {
+  if constexpr (Count == 1) {
+    return x[0];
+  } else {
+    constexpr int kHalf = Count / 2;
+    const bool upper = (lane & kHalf * Apart) != 0;
+    float y[kHalf];
+    _Pragma("unroll") for (int i = 0; i < kHalf; ++i) {
+      const float keep = upper ? x[i + kHalf] : x[i], give = upper ? x[i] : x[i + kHalf];
+      y[i] = max(keep, __shfl_xor_sync(0xffffffff, give, kHalf * Apart));
+    }
+    return largest_of_lanes<kHalf, Apart>(y, lane);
+  }
 }
 
 KILN_DEVICE void write_scale(const Output& out, i64 row, i64 column, float scale) {
@@ -90,35 +105,80 @@ KILN_DEVICE void write_scale(const Output& out, i64 row, i64 column, float scale
     out.scale_d[row * out.scales_of_row + column / kShareOfD] = scale;
 }
 
-/// Four lanes have a row's columns.
+constexpr int kRowsOfLane = kSubtiles * 2;
+constexpr int kPiece = kShareOfD / 2;  // sums of two rows
+constexpr int kPieces = kSums / kPiece, kBlocks = kPieces;
+KILN_DEVICE constexpr int block_of(int piece, bool) { return piece; }
+KILN_DEVICE constexpr int begin_of(int block, bool) { return block * kShareOfD; }
+constexpr int kScales = kBlocks * kRowsOfLane;  // of a lane's rows
+constexpr int kFours = (kScales + 3) / 4;
+
+/// Four lanes have a row's columns: each finds the scale of one of its rows for all four.
 KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums], const Output& out, i64 left,
-                                  i64 right, u32 largest_of, int group, int thread) {
-  constexpr int kOfBlock = kShareOfD / 2;  // sums of two rows
+                                  i64 right, int thread) {
+  constexpr bool second = false;
+  const int lane = thread & 31;
+  const i64 first_right = right - lane % 4 * 2;
+  float largest[kFours], inverse[kFours * 4];
+  _Pragma("unroll") for (int four = 0; four < kFours; ++four) {
+    float of_row[4];
+    _Pragma("unroll") for (int j = 0; j < 4; ++j) {
+      const int item = four * 4 + j, b = item / kRowsOfLane, s = item % kRowsOfLane / 2;
+      of_row[j] = 0;
+      if (item >= kScales) continue;
+      _Pragma("unroll") for (int piece = 0; piece < kPieces; ++piece) {
+        if (block_of(piece, false) != b && block_of(piece, true) != b) continue;
+        float of_piece = 0;
+        _Pragma("unroll") for (int i = piece * kPiece; i < (piece + 1) * kPiece; i += 4)
+          _Pragma("unroll") for (int e = 0; e < 2; ++e)
+              of_piece = larger(of_piece, real_of(sums[s][i + j % 2 * 2 + e]));
+        if (block_of(piece, second) == b) of_row[j] = max(of_row[j], of_piece);
+      }
+    }
+    largest[four] = largest_of_lanes<4, 1>(of_row, lane);
+  }
+  _Pragma("unroll") for (int four = 0; four < kFours; ++four) {
+    const int item = four * 4 + lane % 4, b = item / kRowsOfLane, row = item % kRowsOfLane;
+    const float scale = scale_for(largest[four]), mine = 1.0f / scale;
+    // The first tile has the first columns of the block that both have.
+    if (item < kScales && !(second && b == 0))
+      write_scale(out, left + row / 2 * 64 + row % 2 * 8, first_right + begin_of(b, second), scale);
+    _Pragma("unroll") for (int j = 0; j < 4; ++j) inverse[four * 4 + j] =
+        __shfl_sync(0xffffffff, mine, lane / 4 * 4 + j);
+  }
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int half = 0; half < 2; ++half)
-      _Pragma("unroll") for (int b = 0; b < kSums; b += kOfBlock) {
-        float largest = 0;
-        _Pragma("unroll") for (int i = b; i < b + kOfBlock; i += 4)
-          _Pragma("unroll") for (int e = 0; e < 2; ++e)
-            if (right + i * 2 + e < out.columns)
-              largest = larger(largest, real_of(sums[s][i + half * 2 + e]));
-        _Pragma("unroll") for (int apart = 1; apart < 4; apart *= 2)
-          largest = larger(largest, __shfl_xor_sync(0xffffffff, largest, apart));
-        const float scale = scale_for(largest), inverse = 1.0f / scale;
-        if (thread % 4 == 0) write_scale(out, left + s * 64 + half * 8, right + b * 2, scale);
-        _Pragma("unroll") for (int i = b; i < b + kOfBlock; i += 4)
+      _Pragma("unroll") for (int piece = 0; piece < kPieces; ++piece) {
+        const int row = s * 2 + half;
+        const float x = second ? inverse[block_of(piece, true) * kRowsOfLane + row]
+                               : inverse[block_of(piece, false) * kRowsOfLane + row];
+        _Pragma("unroll") for (int i = piece * kPiece; i < (piece + 1) * kPiece; i += 4)
           _Pragma("unroll") for (int e = half * 2; e < half * 2 + 2; ++e)
-            sums[s][i + e] = kept(product(real_of(sums[s][i + e]), inverse));
+            sums[s][i + e] = kept(product(real_of(sums[s][i + e]), x));
       }
 }
 
-/// Codes of a warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into a buffer.
-KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, u32 buffer, int lane) {
+/// Two codes, the first in the low byte.
+template <typename Code>
+KILN_DEVICE u32 pack_codes(Real low, Real high, Code) {
+  return pack_two(low, high, Code{});
+}
+/// The low byte of x + 1.5 * 2^23 is x to the nearest integer: an instruction that converts takes
+/// eight times as long. What follows from the scale is in the code's range; NaN becomes 0.
+KILN_DEVICE u32 code_of(float x) { return u32(__float_as_int((x == x ? x : 0.0f) + 0x1.8p23f)); }
+KILN_DEVICE u32 pack_codes(Real low, Real high, i8) {
+  return __byte_perm(code_of(low), code_of(high), 0x0040);
+}
+/// Codes of a warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into the buffer at
+/// `buffer` of the warp's. `units`: a lane's places in the units of 16 bytes of the first one, whose
+/// swizzle is the same eight rows on.
+KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, const u32 (&units)[kChunk / 16],
+                            u32 buffer) {
   _Pragma("unroll") for (int g = 0; g < kChunk / 8; ++g)
     _Pragma("unroll") for (int half = 0; half < 2; ++half) {
-      const int i = (j + g) * 4 + half * 2, left = lane / 4 + half * 8, right = g * 8 + lane % 4 * 2;
-      const u32 two = pack_two(real_of(sums[i]), real_of(sums[i + 1]), TypeD{});
-      store_shared_codes(buffer + swizzled(left, right / 16) + right % 16, two);
+      const int i = (j + g) * 4 + half * 2;
+      const u32 two = pack_codes(real_of(sums[i]), real_of(sums[i + 1]), TypeD{});
+      store_shared_codes(units[g / 2] + buffer + half * 8 * kPitch + g % 2 * 8, two);
     }
 }
 
@@ -127,8 +187,12 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
                             const Output& out, const KilnTensorMap* map_d, u32 buffers, i64 left,
                             i64 right, int s, int lane) {
   constexpr int kChunks = kRightTile / kChunk;
+  u32 units[kChunk / 16];
+  _Pragma("unroll") for (int u = 0; u < kChunk / 16; ++u) units[u] =
+      buffers + swizzled(lane / 4, u) + lane % 4 * 2;
   _Pragma("unroll") for (int chunk = 0; chunk < kChunks; ++chunk) {
-    const u32 here = buffers + (s * kChunks + chunk) % kStoreBuffers * kBufferBytes;
+    const u32 buffer = (s * kChunks + chunk) % kStoreBuffers * kBufferBytes;
+    const u32 here = buffers + buffer;
     const i64 r = right + chunk * kChunk;
     // An odd number of chunks leaves the first buffer to the last store of the tile before.
     if (lane == 0) {
@@ -138,7 +202,7 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
         tma_store_wait_read<kStoreBuffers - 1>();
     }
     __syncwarp();
-    fill_codes(sums, chunk * (kChunk / 8), here, lane);
+    fill_codes(sums, chunk * (kChunk / 8), units, buffer);
     fence_async_shared();
     __syncwarp();
     if (lane == 0) {
@@ -148,29 +212,32 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
   }
 }
 
-/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`.
+/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`; `tile`
+/// says how many it has stored.
 KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
                              const KilnGpuArgs& args, const Output& out,
                              const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                             int thread) {
+                             int thread, u32 tile) {
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
   const i64 right = i64(work.right) * kRightTile;
   const i64 my_left = left + lane / 4, my_right = right + lane % 4 * 2;
-  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-    _Pragma("unroll") for (int i = 0; i < kSums; i += kTogether)
-      finish_sums(sums[s], out, my_left + s * 64, my_right, i);
-  divide_by_scales(sums, out, my_left, my_right, 0, group, thread);
+  if (out.alpha != Real(1))
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+      _Pragma("unroll") for (int i = 0; i < kSums; i += kTogether)
+        finish_sums(sums[s], out, my_left + s * 64, my_right, i);
+  divide_by_scales(sums, out, my_left, my_right, thread);
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     copy_codes(sums[s], work, args, out, map_d,
                buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes, left + s * 64, right,
                s, lane);
 }
 
-/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`.
+/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile` says
+/// how many it has stored.
 KILN_DEVICE void store_quantised(Acc (&sums)[kSubtiles][kSums], const Work& work,
                                  const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
-                                 u32 row_offset, int group, int thread) {
+                                 u32 row_offset, int group, int thread, u32 tile) {
   const Output out = output_of(args, work.batch);
-  store_codes(sums, work, args, out, map_d, buffers, row_offset, group, thread);
+  store_codes(sums, work, args, out, map_d, buffers, row_offset, group, thread, tile);
 }

@@ -211,8 +211,9 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
      [](const Canonical&, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
        return cuda::counters_fit(w);
      }},
-    {"scale_d: 1x128 needs a tile of D with whole blocks of 128 columns, line one of all columns; "
-     "not sharing=summed, and sharing=tiles, pingpong=0 where warpgroups share a block",
+    {"scale_d: 1x128 needs a tile of D with whole blocks of 128 columns (or, with swap=0, "
+     "cluster_right=2, sharing=tiles, two tiles that have them), line one of all columns; not "
+     "sharing=summed, and sharing=tiles, pingpong=0 where warpgroups share a block",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        return cuda::scales_of_d_fit(p.gemm, c, w);
      }},

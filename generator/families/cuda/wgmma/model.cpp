@@ -137,7 +137,8 @@ double wgmma_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c, con
   const double per_cluster = tiles_of(p.gemm, w, c) * splits / w.clusters;
   const double rounds = c.sharing == Sharing::stream ? per_cluster + 0.1 : std::ceil(per_cluster);
   // Where another tile follows, pingpong hides half of the epilogue.
-  const double finish = tile * out_of_registers(p, w, c) / c.warpgroups + 650;
+  const double meeting = w.scale_pairs ? 600 : 0;
+  const double finish = tile * out_of_registers(p, w, c) / c.warpgroups + 650 + meeting;
   const double shown = c.pingpong ? 0.5 : 1.1;
   // Two warpgroups that take turns wait for each other where a tile ends in the middle of k.
   const double turns = c.sharing == Sharing::stream && c.pingpong ? 1.27 : 1;

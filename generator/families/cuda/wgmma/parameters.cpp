@@ -155,6 +155,7 @@ Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaW
   v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
   v["scale_order"] = value_of(orders_scales(p.gemm));
   v["k_group_edges"] = value_of(p.gemm.grouping == Grouping::k && p.a_k_major);
+  v["scale_pairs"] = value_of(w.scale_pairs);
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));
   v["swap"] = value_of(c.swap);

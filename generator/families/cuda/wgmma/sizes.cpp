@@ -82,10 +82,12 @@ std::int64_t copied_scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
 /// With split-K, stream-K, groups of k or lists the producer thread has more to compute; so have
 /// lanes that bring rows by index, of which they keep eleven in a tile of 128, or the scales of
 /// both factors of a gate. Where D has none, tiles from 256 x 96 on spill 32 bytes: those kernels
-/// were timed and stored as they are.
-WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c) {
+/// were timed and stored as they are. Both factors beside pairs of tiles spill 448 bytes with fewer
+/// registers for the copies.
+WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c, bool scale_pairs) {
+  const bool scales_of_both = g.scale_d != Scale::none && g.scale_a != Scale::none;
   const bool cut = c.sharing != Sharing::tiles || g.grouping == Grouping::k || lists_products(g) ||
-                   c.gather || (gated(g) && g.scale_d != Scale::none && g.scale_a != Scale::none);
+                   c.gather || (gated(g) && (scales_of_both || scale_pairs));
   switch (c.warpgroups) {
     case 1:
       return {255, 240, 56};
@@ -108,20 +110,29 @@ void add_scale_registers(WgmmaSizes& w, const CudaWgmma& c) {
       !c.tma_scales && c.left / w.left.scale_share + c.right / w.right.scale_share > 2 * 3 * 32;
 }
 
+/// Columns of D in a tile.
+int columns_of_d(const CudaWgmma& c, const WgmmaSizes& w) {
+  return (c.swap ? c.left : c.right) / ((c.swap ? w.left : w.right).factors ? 2 : 1);
+}
+
+/// Of the largest magnitudes of D's rows: kStoreBytes of templates/cuda/wgmma/tile.h.
+std::int64_t largest_bytes(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
+  if (!is_output(g, Operand::scale_d)) return 0;
+  if (c.swap) return 20 * c.warpgroups * c.right;
+  return w.scale_pairs ? round_up(c.warpgroups * 8 * (w.subtiles * 64 + 8), 128) : 0;
+}
+
 void add_shared(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
   std::int64_t scales = 0;
-  // Of the largest magnitudes of D's rows: kStoreBytes of templates/cuda/wgmma/tile.h.
-  const std::int64_t largest =
-      c.swap && is_output(p.gemm, Operand::scale_d) ? 16 * c.warpgroups * c.right : 0;
   if (c.tma_scales) {
     scales = ceil_div(c.stages + 3, 4) * copied_scale_bytes(w, c);
   } else if (blocks_along_k(p.gemm.scale_a)) {
     scales = c.stages * scale_bytes(w, c);
   }
-  w.shared_bytes = c.stages * w.stage_bytes + scales + largest +
+  w.shared_bytes = c.stages * w.stage_bytes + scales + largest_bytes(w, p.gemm, c) +
                    c.warpgroups * 4 * w.store_buffers * buffer + c.stages * 16 + c.warpgroups * 4 +
                    w.table_bytes;
 }
@@ -167,7 +178,9 @@ WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma&
   w.warpgroup_rows = c.pingpong ? c.left : c.left / c.warpgroups;
   w.accumulators = c.right / 2;
   w.subtiles = w.warpgroup_rows / 64;
-  w.registers = wgmma_registers(g, c);
+  w.scale_pairs = g.scale_d == Scale::line_128 && !c.swap && columns_of_d(c, w) % 128 == 64 &&
+                  c.cluster_left == 1 && c.cluster_right == 2 && c.sharing == Sharing::tiles;
+  w.registers = wgmma_registers(g, c, w.scale_pairs);
   if (blocks_along_k(g.scale_a)) add_scale_registers(w, c);
   // The compiler reads scales, and what zero points need, ahead of both factors' sums: with 144
   // sums of integers a thread spills, with 128 it does not.
@@ -239,7 +252,9 @@ bool aligned_for_copies(const Gemm& g, Operand which) {
 bool sums_fit(const WgmmaSizes& w, int sums) {
   // Where the kernel starts with 128 registers a thread, the assembler gives up on instructions
   // that alone need as many.
-  const int room = w.registers.launch <= 128 ? 96 : w.registers.multiply - 40;
+  // Both factors of tiles that share blocks of D's scales: 192 sums of 224 registers do not spill.
+  const int spare = w.scale_pairs && w.in_turn ? 32 : 40;
+  const int room = w.registers.launch <= 128 ? 96 : w.registers.multiply - spare;
   const int words = w.left_registers ? 2 * 16 * w.subtiles : 0;  // of two stages
   return sums + words <= room && sums + w.scale_registers <= w.registers.multiply - 10;
 }
@@ -262,9 +277,9 @@ bool scales_may_be_copied(const Gemm& g) {
 
 bool scales_of_d_fit(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
   if (g.scale_d == Scale::none || g.scale_d == Scale::tensor) return true;
-  const WgmmaSizes::Side& columns = c.swap ? w.left : w.right;
-  const int tile = (c.swap ? c.left : c.right) / (columns.factors ? 2 : 1);
-  const int own = w.warpgroup_rows / (columns.factors ? 2 : 1);  // of a warpgroup, where swapped
+  if (w.scale_pairs) return true;
+  const int tile = columns_of_d(c, w);
+  const int own = w.warpgroup_rows / (w.left.factors ? 2 : 1);  // of a warpgroup, where swapped
   const int share = g.scale_d == Scale::line ? tile : 128;
   if (c.sharing == Sharing::summed || tile % share != 0) return false;
   if (g.scale_d == Scale::line && tile < g.n) return false;

@@ -51,6 +51,9 @@ struct WgmmaSizes {
   int store_buffers;  // of each warp
   std::int64_t stage_bytes, shared_bytes;
   WgmmaRegisters registers;
+  /// Tiles of an odd number of 64 columns of D, of which two in a cluster have whole blocks that
+  /// share a scale: their blocks tell each other the largest magnitudes.
+  bool scale_pairs;
   int scale_registers;  // of a thread that multiplies, where scales are of blocks along k
   bool scales_at_once;  // lanes that bring them hold no second chunk
   std::int64_t tiles_left, tiles_right, tiles;  // of a cluster, and of all batches
@@ -78,8 +81,8 @@ bool sums_fit(const WgmmaSizes& sizes, int sums);
 /// Whether the copy engine can bring a problem's scales of blocks along k: rows of the matrices of
 /// scales are whole 16 bytes, and each tile, whose k is not divided, has whole fours of stages.
 bool scales_may_be_copied(const Gemm& gemm);
-/// Whether each scale that follows from D is that of elements of one tile, and of warpgroups that
-/// can wait for each other.
+/// Whether each scale that follows from D is that of elements of one tile, or of two that tell each
+/// other (WgmmaSizes::scale_pairs), and of warpgroups that can wait for each other.
 bool scales_of_d_fit(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes);
 bool counters_fit(const WgmmaSizes& sizes);
 /// Whether the positions at which stream-K cuts fit 31 bits.

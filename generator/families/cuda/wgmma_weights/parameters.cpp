@@ -22,6 +22,7 @@ Parameters wgmma_weights_parameters(const Canonical& p, const DeviceCaps& d,
   // Each stage has scales of its own. Stored proofs name this value.
   v["block_scales"] = "1";
   v["tma_scales"] = "0";
+  v["scale_pairs"] = "0";
   v["gather_copies"] = "0";
   return out;
 }
