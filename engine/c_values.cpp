@@ -110,7 +110,10 @@ const ListEntry* entries_of(const kiln_list_entry* list) {
       offsetof(C, ldd) == offsetof(ListEntry, ldd) && offsetof(C, a) == offsetof(ListEntry, a) &&
       offsetof(C, b) == offsetof(ListEntry, b) && offsetof(C, c) == offsetof(ListEntry, c) &&
       offsetof(C, d) == offsetof(ListEntry, d) && offsetof(C, bias) == offsetof(ListEntry, bias) &&
-      offsetof(C, residual) == offsetof(ListEntry, residual));
+      offsetof(C, residual) == offsetof(ListEntry, residual) &&
+      offsetof(C, scale_a) == offsetof(ListEntry, scale_a) &&
+      offsetof(C, scale_b) == offsetof(ListEntry, scale_b) &&
+      offsetof(C, scale_d) == offsetof(ListEntry, scale_d));
   return reinterpret_cast<const ListEntry*>(list);
 }
 

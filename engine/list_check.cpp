@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <optional>
 #include <tuple>
 
 #include "engine/overlap.h"
@@ -36,11 +37,14 @@ class EntryCheck {
     if (!writes_d(entry_)) return {};
     if (Status ok = check(Operand::d, entry_.d, entry_.ldd); !ok) return ok;
     d_ = shape_of(Operand::d, entry_.d, entry_.ldd);
-    Status ok = check_input(Operand::a, entry_.a, entry_.lda);
+    Status ok = check_scales_of_d();
+    if (ok) ok = check_input(Operand::a, entry_.a, entry_.lda);
     if (ok) ok = check_input(Operand::b, entry_.b, entry_.ldb);
     if (ok && beta != 0) ok = check_input(Operand::c, entry_.c, entry_.ldc);
     if (ok) ok = check_input(Operand::bias, entry_.bias, 0);
     if (ok) ok = check_input(Operand::residual, entry_.residual, entry_.ldd);
+    if (ok) ok = check_input(Operand::scale_a, entry_.scale_a, 0);
+    if (ok) ok = check_input(Operand::scale_b, entry_.scale_b, 0);
     return ok;
   }
 
@@ -52,7 +56,13 @@ class EntryCheck {
     return {.first = address(pointer),
             .width = e.length * size(which),
             .lines = e.lines,
-            .pitch = (ld != 0 ? ld : e.length) * size(which)};
+            .pitch = pitch_of(which, e, ld) * size(which)};
+  }
+
+  /// Rows of scales that lie block by block are as long as their order says.
+  std::int64_t pitch_of(Operand which, const Extent& e, std::int64_t ld) const {
+    if (ld != 0) return ld;
+    return row_of(which).matrix ? e.length : leading_dimension(tight_, which);
   }
 
   Status check(Operand which, const void* pointer, std::int64_t ld) const {
@@ -64,9 +74,11 @@ class EntryCheck {
     if (row_of(which).matrix && address(pointer) % gemm_.alignment != 0)
       return bad_input("list[{}].{} = {}: not a multiple of alignment = {}", number_, name(which),
                        fmt::ptr(pointer), gemm_.alignment);
-    if (unit_aligned_ && address(pointer) % size(which) != 0)
+    const bool scales = scale_of(gemm_, which) != Scale::none && !row_of(which).matrix;
+    const int least = scales ? address_alignment(gemm_, which) : unit_aligned_ ? size(which) : 1;
+    if (address(pointer) % least != 0)
       return bad_input("list[{}].{} = {}: must be {}-byte aligned", number_, name(which),
-                       fmt::ptr(pointer), size(which));
+                       fmt::ptr(pointer), least);
     return {};
   }
 
@@ -87,12 +99,26 @@ class EntryCheck {
     return {};
   }
 
+  /// Those that are written overlap D as little as an input does.
+  Status check_scales_of_d() {
+    constexpr Operand kWhich = Operand::scale_d;
+    if (!is_output(gemm_, kWhich)) return check_input(kWhich, entry_.scale_d, 0);
+    if (Status ok = check(kWhich, entry_.scale_d, 0); !ok) return ok;
+    scales_of_d_ = shape_of(kWhich, entry_.scale_d, 0);
+    if (!share_bytes(*scales_of_d_, d_)) return {};
+    return bad_input("list[{}].scale_d = {} overlaps its d = {}", number_, fmt::ptr(entry_.scale_d),
+                     fmt::ptr(entry_.d));
+  }
+
   /// C may be D, laid out alike. A and B have no elements where k is 0.
   Status check_input(Operand which, const void* pointer, std::int64_t ld) const {
     const Extent e = extent(tight_, which);
     if (!present(gemm_, which) || e.length == 0 || e.lines == 0) return {};
     if (Status ok = check(which, pointer, ld); !ok) return ok;
     const Bytes2d shape = shape_of(which, pointer, ld);
+    if (scales_of_d_ && share_bytes(shape, *scales_of_d_))
+      return bad_input("list[{}].{} = {} overlaps its scale_d = {}, which is written", number_,
+                       name(which), fmt::ptr(pointer), fmt::ptr(entry_.scale_d));
     const bool is_d = which == Operand::c && shape.first == d_.first && shape.pitch == d_.pitch;
     if (is_d || !share_bytes(shape, d_)) return {};
     return bad_input("list[{}].{} = {} overlaps its d = {}: only c may be d, laid out alike",
@@ -105,6 +131,7 @@ class EntryCheck {
   const bool unit_aligned_;
   Gemm tight_;  // the product alone
   Bytes2d d_;
+  std::optional<Bytes2d> scales_of_d_;  // where they are written
 };
 
 }  // namespace
@@ -138,6 +165,8 @@ std::uintptr_t bits_of_list(const Gemm& gemm, const Operands& operands) {
 
 Status check_entries(const Gemm& gemm, const ListEntry* list, double beta, bool unit_aligned) {
   if (list == nullptr) return bad_input("list = null: {} needs it", text(gemm));
+  if (beta != 0 && !present(gemm, Operand::c))
+    return bad_input("beta = {}: {} has no C", beta, text(gemm));
   for (std::int64_t i = 0; i < gemm.batch; ++i)
     if (Status ok = EntryCheck(gemm, list[i], i, unit_aligned).run(beta); !ok) return ok;
   return {};

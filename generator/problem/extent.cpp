@@ -147,6 +147,7 @@ Extent extent(const Gemm& gemm, Operand which) {
 
 bool follows_alignment(const Gemm& gemm, Operand scales) {
   const Scale scale = scale_of(gemm, scales);
+  if (lists_products(gemm)) return false;
   return !has_weights(gemm) && (scale == Scale::line_128 || scale == Scale::square_128);
 }
 

@@ -36,7 +36,7 @@ std::int64_t rows_of_d(const Gemm& gemm);
 /// Of one batch; nothing for an operand that is not present.
 Extent extent(const Gemm& gemm, Operand which);
 /// Whether the address of these scales is as aligned as the matrices', up to 16 bytes: those of
-/// fp32 for blocks along k.
+/// fp32 for blocks along k, but of a list, where no tensor map copies them.
 bool follows_alignment(const Gemm& gemm, Operand scales);
 /// A power of two that divides its address in every valid call, in bytes; on a GPU that of the
 /// element is as well.

@@ -10,6 +10,7 @@
 
 #include "generator/problem/bad_input.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 
 namespace kiln {
 
@@ -28,11 +29,14 @@ Status check_list_problem(const Gemm& g) {
   const auto refuse = [](std::string why) {
     return fail(ErrorCode::unsupported, "grouping = list: " + std::move(why));
   };
-  for (const Operand which : {Operand::a, Operand::b, Operand::d})
-    if (const Scale scale = scale_of(g, which); scale != Scale::none)
-      return refuse(fmt::format("scale_{} = {}: must be none", name(which), name(scale)));
-  if (g.epilogue.gate != Gate::none)
-    return refuse(fmt::format("epilogue.gate = {}: must be none", name(g.epilogue.gate)));
+  if (has_weights(g))
+    return refuse(fmt::format("b.dtype = {}: must not be weights", name(g.b.dtype)));
+  for (const Operand which : {Operand::a, Operand::b})
+    if (const Scale scale = scale_of(g, which); scale == Scale::mx_32)
+      return refuse(
+          fmt::format("scale_{} = {}: products may have any k", name(which), name(scale)));
+  if (g.zero_a != Scale::none)
+    return refuse(fmt::format("zero_a = {}: must be none", name(g.zero_a)));
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
   if (g.amax_d) return refuse("amax_d = true: must be false");
   return {};
@@ -76,12 +80,13 @@ ListEntry canonical_entry(const Canonical& problem, const ListEntry& entry) {
     std::swap(own.m, own.n);
     std::swap(own.a, own.b);
     std::swap(own.lda, own.ldb);
+    std::swap(own.scale_a, own.scale_b);
   }
   const auto tight = [](std::int64_t& ld, std::int64_t length) {
     if (ld == 0) ld = std::max<std::int64_t>(1, length);
   };
   tight(own.lda, problem.a_k_major ? own.k : own.m);
-  tight(own.ldb, problem.b_k_major ? own.k : own.n);
+  tight(own.ldb, problem.b_k_major ? own.k : gated(problem.gemm) ? 2 * own.n : own.n);
   tight(own.ldc, own.n);
   tight(own.ldd, own.n);
   if (own.k == 0) own.a = own.b = own.d;

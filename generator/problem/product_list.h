@@ -2,6 +2,7 @@
 // form. Sizes drawn for a list are kept as numbers (the operand `groups`), without addresses. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,6 +23,13 @@ inline constexpr std::int64_t kNumbersOfEntry = 7;
 /// Entry `number` of a drawn list, without addresses.
 ListEntry listed(const void* numbers, std::int64_t number);
 void put_listed(void* numbers, std::int64_t number, const ListEntry& entry);
+
+/// Of an entry the first so many bytes: those that kernels of the problem know.
+inline std::int64_t known_bytes_of_entry(const Gemm& gemm) {
+  const bool scaled =
+      gemm.scale_a != Scale::none || gemm.scale_b != Scale::none || gemm.scale_d != Scale::none;
+  return scaled ? std::int64_t{sizeof(ListEntry)} : std::int64_t{offsetof(ListEntry, scale_a)};
+}
 
 /// Whether the entry's D has elements.
 inline bool writes_d(const ListEntry& entry) { return entry.m > 0 && entry.n > 0; }
@@ -51,6 +59,7 @@ void call_one(Args& to, const ListEntry& entry) {
   to.lda = entry.lda, to.ldb = entry.ldb, to.ldc = entry.ldc, to.ldd = entry.ldd;
   to.a = entry.a, to.b = entry.b, to.c = entry.c, to.d = entry.d;
   to.bias = entry.bias, to.residual = entry.residual;
+  to.scale_a = entry.scale_a, to.scale_b = entry.scale_b, to.scale_d = entry.scale_d;
 }
 
 /// The problem whose sizes are those of a product as it is drawn for timing, on average.
@@ -76,6 +85,8 @@ std::vector<ListEntry> entries_of(const Gemm& gemm, const void* numbers, const P
     entry.c = place(Operand::c, i), entry.d = place(Operand::d, i);
     if (entry.k == 0) entry.a = entry.b = nullptr;
     entry.bias = place(Operand::bias, i), entry.residual = place(Operand::residual, i);
+    entry.scale_a = place(Operand::scale_a, i), entry.scale_b = place(Operand::scale_b, i);
+    entry.scale_d = place(Operand::scale_d, i);
     entries.push_back(entry);
   }
   return entries;

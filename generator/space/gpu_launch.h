@@ -58,8 +58,10 @@ struct TensorMapSpec {
   auto operator<=>(const TensorMapSpec&) const = default;
 };
 
-/// Entries of a list that fit the parameters of one launch.
-inline constexpr std::int64_t kEntriesOfChunk = 32;
+/// Bytes of a list's entries that one launch is given: its parameters end at 4 KB.
+inline constexpr std::int64_t kBytesOfChunk = 3328;
+/// Of an entry without scales.
+inline constexpr std::int64_t kPlainEntryBytes = 104;
 
 /// One launch. Its parameters are the KilnGpuArgs, then the maps that `maps` names, in that order,
 /// then entries of a list.
@@ -73,7 +75,7 @@ struct GpuStep {
   bool overlaps_previous = false;
   std::vector<int> maps;  // indices into GpuLaunch::maps
   /// Of a list's entries the first one that the step is given by value, with the next ones up to
-  /// kEntriesOfChunk in all; negative: it is given none.
+  /// entries_of_chunk() in all; negative: it is given none.
   std::int64_t first_entry = -1;
   auto operator<=>(const GpuStep&) const = default;
 };
@@ -93,6 +95,10 @@ struct GpuLaunch {
   /// and pitches, by the steps that are given entries: they lie in the workspace, behind all
   /// entries.
   int entry_maps = 0;
+  /// Of each of a list's entries that steps are given, as many bytes as kernels know.
+  std::int64_t entry_bytes = kPlainEntryBytes;
+  /// How many entries a step is given.
+  std::int64_t entries_of_chunk() const { return kBytesOfChunk / entry_bytes; }
   auto operator<=>(const GpuLaunch&) const = default;
 };
 

@@ -128,8 +128,10 @@ inline GpuLaunch cleared_first(const Gemm& gemm, GpuLaunch launch) {
 inline GpuLaunch list_first(const Gemm& gemm, GpuLaunch launch) {
   assert(launch.workspace_bytes == 0);
   if (launch.steps.empty()) return launch;
+  launch.entry_bytes = known_bytes_of_entry(gemm);
+  const std::int64_t together = launch.entries_of_chunk();
   std::vector<GpuStep> steps;
-  for (std::int64_t first = 0; first < gemm.batch; first += kEntriesOfChunk) {
+  for (std::int64_t first = 0; first < gemm.batch; first += together) {
     GpuStep& step = steps.emplace_back();
     step.entry = "kiln_take_list";
     step.block.x = 128;
@@ -137,11 +139,11 @@ inline GpuLaunch list_first(const Gemm& gemm, GpuLaunch launch) {
     if (launch.entry_maps == 0) continue;
     step.overlaps_previous = true;
     // A warp makes one map.
-    step.grid.x = static_cast<unsigned>(kEntriesOfChunk * launch.entry_maps / 4);
+    step.grid.x = static_cast<unsigned>((together * launch.entry_maps + 3) / 4);
     for (int map = 0; map < launch.entry_maps; ++map) step.maps.push_back(map);
   }
   launch.steps.insert(launch.steps.begin(), steps.begin(), steps.end());
-  launch.workspace_bytes = gemm.batch * static_cast<std::int64_t>(sizeof(ListEntry));
+  launch.workspace_bytes = gemm.batch * launch.entry_bytes;
   constexpr std::int64_t kMapBytes = 128;
   if (launch.entry_maps > 0)
     launch.workspace_bytes = (launch.workspace_bytes + kMapBytes - 1) / kMapBytes * kMapBytes +

@@ -29,9 +29,10 @@ class KILN_API PackedB {
 
 /// One product of a list (Grouping::list), of the Gemm's types, layouts and epilogue: sizes from 0
 /// to the Gemm's, leading dimensions in elements as those of Matrix (0 = tight) and the first
-/// elements of its operands. With m or n = 0 nothing is read or written, with k = 0 A and B are not
-/// read. Products may share what is read; no D overlaps another or what any product reads, but C
-/// may be the D of its own product, laid out alike.
+/// elements of its operands. With m or n = 0 nothing is read or written. With k = 0 A, B and scales
+/// of blocks are not read, scales of lines and tensors are, and must be finite. Products may share
+/// what is read; no D overlaps another or what any product reads, but C may be the D of its own
+/// product, laid out alike.
 struct ListEntry {
   std::int64_t m = 0;              ///< rows of D
   std::int64_t n = 0;              ///< columns of D
@@ -46,6 +47,9 @@ struct ListEntry {
   void* d = nullptr;               ///< D
   const void* bias = nullptr;      ///< the bias vector
   const void* residual = nullptr;  ///< the residual matrix
+  const void* scale_a = nullptr;   ///< scales of A, of this product's m and k, 4-byte aligned
+  const void* scale_b = nullptr;   ///< scales of B, likewise
+  void* scale_d = nullptr;         ///< scales of D, likewise; read or written as in Operands
 };
 
 /// Operands of one call. Pointers are to the first element; batches follow at the Gemm's strides.

@@ -197,9 +197,9 @@ struct KILN_API Gemm {
   Zero zero = Zero::none;  ///< zero points of weights that are integers
   /// With groups a bias has values of each group's own, D is row-major and B is not packed. Groups
   /// of k have no gate, no weights and no scales of blocks of 32. A list may have a column-major
-  /// D; it has no scales, no weights, no gate, no packed B and no amax_d, and its matrices have no
-  /// leading dimension and no stride here. `alignment` then promises the leading dimensions of
-  /// entries as well, in bytes.
+  /// D; it has no weights, no scales of blocks of 32, no zero points of A, no packed B and no
+  /// amax_d, and its matrices have no leading dimension and no stride here. `alignment` then
+  /// promises the leading dimensions of entries as well, in bytes.
   Grouping grouping = Grouping::none;
   /// Of a masked group, on average: kernels are timed, and chosen, for so many (at most m). 0:
   /// half of m. Any number of rows is computed.

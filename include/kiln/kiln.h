@@ -340,6 +340,7 @@ typedef struct kiln_packed_b kiln_packed_b;
 
 /** One product of a list (KILN_GROUPING_LIST), of the problem's types, layouts and epilogue: sizes
  * from 0 to the problem's, leading dimensions in elements (0: tight), first elements of operands.
+ * With k = 0 scales of lines and tensors are read, and must be finite.
  * No D overlaps another or what any product reads, but C may be the D of its own product. */
 typedef struct kiln_list_entry {
   int64_t m;            /**< rows of D */
@@ -355,6 +356,9 @@ typedef struct kiln_list_entry {
   void* d;              /**< D */
   const void* bias;     /**< the bias vector */
   const void* residual; /**< the residual matrix */
+  const void* scale_a;  /**< scales of A, of this product's m and k, 4-byte aligned */
+  const void* scale_b;  /**< scales of B, likewise */
+  void* scale_d;        /**< scales of D, likewise: read for KILN_SCALE_TENSOR, else written */
 } kiln_list_entry;
 
 /** Operands of one call. Set it with kiln_operands_init(). Pointers are to the first element; on a

@@ -13,10 +13,19 @@ Arrays are NumPy's, or any that have ``__dlpack__`` (PyTorch, CuPy, JAX, …) or
 
 import atexit
 
-from ._kiln import PackedB, RangePart, RangeReport, TuneReport, matmul, set_log, set_log_level
+from ._kiln import (
+    PackedB,
+    RangePart,
+    RangeReport,
+    TuneReport,
+    matmul,
+    matmul_list,
+    set_log,
+    set_log_level,
+)
 from ._kiln import close_default_engines as _close_default_engines
 from ._kiln import version as __version__
-from ._engine import Engine, explain, problem, record, source, tune
+from ._engine import Engine, explain, problem, problem_of_list, record, source, tune
 from .errors import (
     BadInput,
     CompilerError,
@@ -47,7 +56,9 @@ __all__ = [
     "__version__",
     "explain",
     "matmul",
+    "matmul_list",
     "problem",
+    "problem_of_list",
     "record",
     "set_log",
     "set_log_level",
@@ -56,7 +67,11 @@ __all__ = [
 ]
 
 # Where doctest finds what is written in C++.
-__test__ = {"matmul": matmul.__doc__, "PackedB": PackedB.__doc__}
+__test__ = {
+    "matmul": matmul.__doc__,
+    "matmul_list": matmul_list.__doc__,
+    "PackedB": PackedB.__doc__,
+}
 
 # Recorded calls are written, and tuning in the background stops, while Python still runs.
 atexit.register(_close_default_engines)

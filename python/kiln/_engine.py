@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from types import TracebackType
-from typing import Any, Callable, Iterator, Optional, Tuple, Union
+from typing import Any, Callable, Iterator, List, Optional, Tuple, Union
 
 from . import _kiln
 from ._kiln import PackedB, RangeReport, TuneReport
@@ -23,6 +23,19 @@ def problem(a: Any, b: Any, **arguments: Any) -> str:
     'fp32 N T 16 256 512 epilogue=relu'
     """
     line, _ = _kiln.problem(a, b, **arguments)
+    return line
+
+
+def problem_of_list(a: Any, b: Any, **arguments: Any) -> str:
+    """The products ``matmul_list(a, b, **arguments)`` as a line of text, which `tune` takes. Nothing
+    is computed.
+
+    >>> import numpy as np
+    >>> x = [np.ones((m, 64), np.float32) for m in (3, 40)]
+    >>> problem_of_list(x, [np.ones((64, 32), np.float32)] * 2, largest=(64, 32, 64))
+    'fp32 N N 64 32 64 groups=2 grouped=list'
+    """
+    line, _ = _kiln.problem_of_list(a, b, **arguments)
     return line
 
 
@@ -167,6 +180,10 @@ class Engine(_kiln.Engine):
     def matmul(self, a: Any, b: Any, **arguments: Any) -> Any:
         """`kiln.matmul` with this engine."""
         return _kiln.matmul(a, b, engine=self, **arguments)
+
+    def matmul_list(self, a: Any, b: Any, **arguments: Any) -> List[Any]:
+        """`kiln.matmul_list` with this engine."""
+        return _kiln.matmul_list(a, b, engine=self, **arguments)
 
     def tune(self, a: Any, b: Any = None, **arguments: Any) -> Union[TuneReport, RangeReport]:
         """`kiln.tune` with this engine."""

@@ -35,6 +35,30 @@ def matmul(
     engine: Optional[Engine] = None,
     stream: Optional[int] = None,
 ) -> Any: ...
+def matmul_list(
+    a: Sequence[Any],
+    b: Sequence[Any],
+    *,
+    out: Optional[Sequence[Any]] = None,
+    bias: Optional[Sequence[Any]] = None,
+    residual: Optional[Sequence[Any]] = None,
+    c: Optional[Sequence[Any]] = None,
+    scale_a: Optional[Sequence[Any]] = None,
+    scale_b: Optional[Sequence[Any]] = None,
+    scale_d: Optional[Sequence[Any]] = None,
+    activation: Optional[str] = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    numerics: str = "ieee",
+    gate: Optional[str] = None,
+    largest: Optional[Tuple[int, int, int]] = None,
+    count: int = 0,
+    out_dtype: Any = None,
+    threads: int = 0,
+    engine: Optional[Engine] = None,
+    stream: Optional[int] = None,
+) -> List[Any]: ...
+def problem_of_list(a: Sequence[Any], b: Sequence[Any], **arguments: Any) -> Tuple[str, str]: ...
 def problem(a: Any, b: Any, **arguments: Any) -> Tuple[str, str]: ...
 def tune(
     problem: str,

@@ -9,6 +9,7 @@
 #include "errors.h"
 #include "log.h"
 #include "problem.h"
+#include "product_list.h"
 #include "tune.h"
 
 namespace kiln::python {
@@ -200,6 +201,7 @@ PYBIND11_MODULE(_kiln, module) {
     g_names[i] = PyUnicode_InternFromString(kKeywords[i].name);
   bind_engine(module);
   bind_log(module);
+  bind_product_list(module);
   bind_tune(module);
   if (PyModule_AddFunctions(module.ptr(), g_functions) != 0) throw py::error_already_set();
   module.attr("version") = version();

@@ -158,9 +158,9 @@ Status EmulatedKernel::run(const KilnGpuArgs& given, std::uint64_t seed) const {
     grid.args = &args;
     for (const int map : grid.step->maps)
       grid.maps.push_back(&(*maps)[static_cast<std::size_t>(map)]);
-    KilnListChunk chunk;
+    gpu::ListChunk chunk;
     if (grid.step->first_entry >= 0) {
-      gpu::read_chunk(args, grid.step->first_entry, chunk);
+      gpu::read_chunk(impl_->launch, args, grid.step->first_entry, chunk);
       grid.maps.push_back(reinterpret_cast<const KilnTensorMap*>(&chunk));
     }
     if (Status ok = impl_->run(grid, policy); !ok) return ok;

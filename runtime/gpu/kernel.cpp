@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "generator/problem/operands.h"
@@ -83,13 +84,17 @@ KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args) {
   return own;
 }
 
-void read_chunk(const KilnGpuArgs& args, std::int64_t first, KilnListChunk& chunk) {
+void read_chunk(const GpuLaunch& launch, const KilnGpuArgs& args, std::int64_t first,
+                ListChunk& chunk) {
   static_assert(sizeof(KilnListEntry) == sizeof(ListEntry));
-  static_assert(sizeof(chunk.entries) == kEntriesOfChunk * sizeof(ListEntry));
+  static_assert(offsetof(KilnListEntry, scale_a) == kPlainEntryBytes &&
+                offsetof(ListEntry, scale_a) == kPlainEntryBytes);
   chunk.first = first;
-  chunk.count = std::min<std::int64_t>(args.batch - first, kEntriesOfChunk);
-  std::memcpy(chunk.entries, static_cast<const ListEntry*>(args.groups) + first,
-              static_cast<std::size_t>(chunk.count) * sizeof(ListEntry));
+  chunk.count = std::min<std::int64_t>(args.batch - first, launch.entries_of_chunk());
+  const auto bytes = static_cast<std::size_t>(launch.entry_bytes);
+  const auto* const list = static_cast<const ListEntry*>(args.groups) + first;
+  for (std::int64_t i = 0; i < chunk.count; ++i)
+    std::memcpy(chunk.entries + static_cast<std::size_t>(i) * bytes, list + i, bytes);
 }
 
 Result<GpuKernel> GpuKernel::make(SharedModule module, GpuLaunch launch) {
@@ -178,9 +183,9 @@ Status GpuKernel::enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap
   for (const Step& step : steps_) {
     for (std::size_t i = 0; i < step.maps.size(); ++i)
       parameters[i + 1] = const_cast<KilnTensorMap*>(&maps[static_cast<std::size_t>(step.maps[i])]);
-    KilnListChunk chunk;
+    ListChunk chunk;
     if (step.first_entry >= 0) {
-      read_chunk(args, step.first_entry, chunk);
+      read_chunk(launch_, args, step.first_entry, chunk);
       parameters[step.maps.size() + 1] = &chunk;
     }
     LaunchConfig config = step.config;
@@ -207,8 +212,8 @@ std::vector<GpuKernel::BareLaunch> GpuKernel::bare_launches(const KilnGpuArgs& a
     for (const int map : step.maps)
       bare.parameters.push_back(const_cast<KilnTensorMap*>(&maps[static_cast<std::size_t>(map)]));
     if (step.first_entry < 0) continue;
-    bare.chunk = std::make_shared<KilnListChunk>();
-    read_chunk(args, step.first_entry, *bare.chunk);
+    bare.chunk = std::make_shared<ListChunk>();
+    read_chunk(launch_, args, step.first_entry, *bare.chunk);
     bare.parameters.push_back(bare.chunk.get());
   }
   return launches;

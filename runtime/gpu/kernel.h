@@ -52,9 +52,17 @@ KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands);
 /// workspace, and what it is added to has places of its own.
 KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args);
 
+/// The KilnListChunk of any kernel (templates/cuda/common/list_chunk.h), whose entries are as long
+/// as the launch says.
+struct ListChunk {
+  long long first, count;
+  std::byte entries[kBytesOfChunk];
+};
+
 /// The entries of a call's list, in canonical form, that a step from `first` on is given by value;
 /// args.groups points to all of them, in memory of the host.
-void read_chunk(const KilnGpuArgs& args, std::int64_t first, KilnListChunk& chunk);
+void read_chunk(const GpuLaunch& launch, const KilnGpuArgs& args, std::int64_t first,
+                ListChunk& chunk);
 
 /// What tensor maps may describe, in the order of MapOperand.
 inline constexpr std::size_t kMapOperands = 6;
@@ -86,7 +94,7 @@ class GpuKernel {
     Function function = nullptr;
     LaunchConfig config{};
     std::vector<void*> parameters;
-    std::shared_ptr<KilnListChunk> chunk;  // one of them, where the step takes entries of a list
+    std::shared_ptr<ListChunk> chunk;  // one of them, where the step takes entries of a list
   };
   std::vector<BareLaunch> bare_launches(const KilnGpuArgs& args,
                                         std::span<const KilnTensorMap> maps, Stream stream) const;

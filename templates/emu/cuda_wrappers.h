@@ -61,6 +61,9 @@ KILN_DEVICE void tensor_map_set_elements(u32 map, u32 elements) {
 KILN_DEVICE void tensor_map_set_pitch(u32 map, u64 bytes) {
   kiln_emu_ops->tensor_map_set(map, kKilnEmuMapStride, 0, bytes);
 }
+KILN_DEVICE void tensor_map_set_apart(u32 map, u64 bytes) {
+  kiln_emu_ops->tensor_map_set(map, kKilnEmuMapStride, 1, bytes);
+}
 KILN_DEVICE void tensor_map_release(KilnTensorMap* to, u32 map) {
   kiln_emu_ops->tensor_map_release(to, map);
 }

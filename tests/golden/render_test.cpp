@@ -481,8 +481,20 @@ const Case kCases[] = {
      "bf16 N T 512 4096 128 groups=16 grouped=list align=16 epilogue=bias_col",
      "cuda_mma block_m=64 block_n=64 block_k=64 warps_m=2 warps_n=2 stages=3 instruction_k=16 "
      "bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1",
-     "cuda/common/list_abi.h cuda/common/group_args.h cuda/common/groups.h "
-     "cuda/common/tile_scheduler.h cuda/mma/mma.cu cuda/common/take_list.cu"},
+     "cuda/common/list_abi.h cuda/common/list_chunk.h cuda/common/group_args.h "
+     "cuda/common/groups.h cuda/common/tile_scheduler.h cuda/mma/mma.cu cuda/common/take_list.cu"},
+    {"cuda_mma_list_scaled", "sm_80", 108,
+     "int8 N T 512 4096 128 groups=16 grouped=list align=16 scale=line:tensor out=bf16 gate=silu",
+     "cuda_mma block_m=64 block_n=64 block_k=128 warps_m=2 warps_n=2 stages=3 instruction_k=32 "
+     "bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1",
+     "cuda/common/list_abi.h cuda/common/list_chunk.h cuda/common/group_args.h"},
+    {"cuda_wgmma_list_scaled", "sm_90a", 132,
+     "fp8 N T 2048 4096 7168 groups=16 grouped=list align=16 scale=1x128:128x128 gate=silu",
+     "cuda_wgmma left=128 right=128 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=1",
+     "cuda/common/tensor_map_ptx.h cuda/common/group_args.h "
+     "cuda/wgmma/copy.h cuda/wgmma/scales.h cuda/wgmma/store.h cuda/common/take_list.cu"},
     {"cuda_wgmma_list", "sm_90a", 132,
      "bf16 N T 2048 4096 4096 groups=16 grouped=list align=16 epilogue=bias_col",
      "cuda_wgmma left=128 right=128 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "

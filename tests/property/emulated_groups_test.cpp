@@ -70,15 +70,36 @@ Gemm grouped_along_k(Gemm gemm, int number, std::mt19937_64& random) {
   return gemm;
 }
 
+/// 8-bit floats with scales of any kind, of blocks in any order.
+Gemm with_scales(const Gemm& gemm, std::mt19937_64& random) {
+  constexpr std::pair<Scale, Scale> kKinds[] = {
+      {Scale::none, Scale::none},           {Scale::line, Scale::tensor},
+      {Scale::line_128, Scale::square_128}, {Scale::line_128, Scale::line_128},
+      {Scale::square_128, Scale::line_128}, {Scale::square_128, Scale::square_128}};
+  const auto [a, b] = kKinds[random() % std::size(kKinds)];
+  const Gemm scaled = gemm.with_numerics(Numerics::ieee).scaled(a, b);
+  return validate(scaled) ? with_scale_orders(scaled, random) : gemm;
+}
+
+/// D as codes with scales.
+Gemm with_codes(const Gemm& gemm, std::mt19937_64& random) {
+  constexpr Scale kKinds[] = {Scale::tensor, Scale::line, Scale::line_128};
+  Gemm codes =
+      gemm.quantised(gemm.accumulator == s32 ? s8 : fp8_e4m3, kKinds[random() % std::size(kKinds)]);
+  codes.epilogue.residual = codes.epilogue.bias_as_d = false;
+  codes.c.order = codes.d.order = Order::row_major;
+  return validate(codes) ? codes : gemm;
+}
+
 /// A list; layouts are kept, D by columns too.
 Gemm list_of(Gemm gemm, int number, std::mt19937_64& random) {
-  gemm.epilogue.gate = Gate::none;
-  gemm.epilogue.gate_order = GateOrder::stacked;
-  gemm.scale_a = gemm.scale_b = gemm.scale_d = gemm.zero_a = Scale::none;
+  gemm.zero_a = Scale::none;
   gemm = gemm.grouped(1 + static_cast<std::int64_t>(random() % 6), Grouping::list);
   gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
   if (number % 5 == 4) gemm.batch = 40;  // two steps bring it
   gemm.alignment = number % 2 == 0 ? kUsualAlignment : 1 << random() % 4;
+  if (gemm.a.dtype == fp8_e4m3) gemm = with_scales(gemm, random);
+  if (size_of(gemm.a.dtype) == 1 && random() % 3 == 0) gemm = with_codes(gemm, random);
   return gemm;
 }
 

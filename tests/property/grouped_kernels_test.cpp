@@ -23,6 +23,7 @@ Gemm grouped_copy(Gemm gemm, Grouping how, std::int64_t groups) {
   gemm.b_packed = false;
   gemm.c.order = gemm.d.order = Order::row_major;
   gemm = gemm.grouped(groups, how);
+  if (how == Grouping::list) gemm.zero_a = Scale::none;
   gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
   return gemm;
 }

@@ -74,6 +74,48 @@ TEST(CApi, ComputesAListOfProducts) {
   kiln_close(engine);
 }
 
+TEST(CApi, ComputesAListWithScalesAndAGate) {
+  TempDir dir;
+  kiln_options options;
+  kiln_options_init(&options);
+  const std::string file = (dir / "kiln.db").string();
+  options.database = file.c_str();
+  kiln_engine* engine = nullptr;
+  ASSERT_EQ(kiln_open(&options, &engine), KILN_OK) << kiln_last_error();
+  kiln_gemm_desc desc;
+  kiln_gemm_desc_init(&desc, 8, 8, 16, KILN_S8);
+  desc.grouping = KILN_GROUPING_LIST;
+  desc.batch = 2;
+  desc.c.dtype = desc.d.dtype = KILN_FP32;
+  desc.scale_a = KILN_SCALE_LINE;
+  desc.scale_b = KILN_SCALE_TENSOR;
+  desc.gate = KILN_GATE_RELU;
+  const std::vector<std::int8_t> a(128, 1), b(256, 2);
+  const std::vector<float> rows{1, 2, 3, 4, 5, 6, 7, 8}, tensor{0.5F, -0.25F};
+  std::vector<float> d(128, -1);
+  kiln_list_entry list[2] = {};
+  list[0].m = 8, list[0].n = 3, list[0].k = 16;
+  list[1].m = 2, list[1].n = 8, list[1].k = 5;
+  for (int i = 0; i < 2; ++i) {
+    list[i].a = a.data(), list[i].b = b.data(), list[i].d = d.data() + i * 64;
+    list[i].scale_a = rows.data() + i, list[i].scale_b = tensor.data() + i;
+  }
+  kiln_operands operands;
+  kiln_operands_init(&operands);
+  operands.list = list;
+  for (int call = 0; call < 2; ++call) {
+    ASSERT_EQ(kiln_gemm(engine, &desc, &operands), KILN_OK) << kiln_last_error();
+    EXPECT_EQ(d[0], 16 * 16);
+    EXPECT_EQ(d[23], 128 * 128);
+    EXPECT_EQ(d[24], -1);
+    EXPECT_EQ(d[64], 0) << "the gate of a negative value";
+  }
+  list[1].scale_b = nullptr;
+  EXPECT_EQ(kiln_gemm(engine, &desc, &operands), KILN_BAD_INPUT);
+  EXPECT_TRUE(std::string(kiln_last_error()).starts_with("list[1].scale_b = null"));
+  kiln_close(engine);
+}
+
 /// By field: every enumerator of every struct, below and above its range and beyond a byte.
 TEST(CApi, EnumeratorsThatDoNotExistAreNamedAsGiven) {
   TempDir dir;

@@ -88,6 +88,26 @@ constexpr Target kTargets[] = {
      "cuda_wgmma"},
     {"sm_90a", "fp8 N T 2048 4096 4096 groups=16 grouped=list align=16", "cuda_wgmma"},
     {"sm_90a", "int8 N T 512 4096 4096 groups=300 grouped=list align=16", "cuda_wgmma"},
+    {"sm_90a", "fp8 N T 2048 4096 7168 groups=32 grouped=list align=16 scale=1x128:128x128",
+     "cuda_wgmma"},
+    {"sm_90a", "fp8 N T 64 7168 2048 groups=32 grouped=list align=16 scale=1x128", "cuda_wgmma"},
+    {"sm_90a",
+     "fp8 N T 2048 4096 7168 groups=32 grouped=list align=16 scale=1x128:128x128 "
+     "scale_order=blocks_4:lines",
+     "cuda_wgmma"},
+    {"sm_90a", "bf16 N T 2048 2048 7168 groups=32 grouped=list align=16 gate=silu", "cuda_wgmma"},
+    {"sm_90a",
+     "fp8 N T 2048 2048 7168 groups=32 grouped=list align=16 gate=silu scale=1x128:128x128",
+     "cuda_wgmma"},
+    {"sm_90a",
+     "fp8 N T 2048 4096 7168 groups=32 grouped=list align=16 scale=line:tensor scale_d=1x128 "
+     "out=fp8_e4m3",
+     "cuda_wgmma"},
+    {"sm_80",
+     "int8 N T 512 4096 4096 groups=99 grouped=list align=16 scale=line:tensor out=bf16 gate=silu",
+     "cuda_mma"},
+    {"sm_89", "fp8 N N 512 4096 4096 groups=99 grouped=list align=16 scale=tensor:line",
+     "cuda_simt"},
     {"sm_75", "fp16 T N 300 200 100 groups=5 grouped=list order=column", "cuda_mma"},
     {"sm_80", "fp32 N T 512 512 256 groups=300 grouped=list align=16", "cuda_simt"},
     {"sm_90a", "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16", "cuda_wgmma"},
@@ -342,6 +362,12 @@ TEST(CudaCompileLists, TilesOfAnySharingOfWorkCompile) {
       {CudaWgmma{.left = 128, .right = 128, .promote = true},
        CudaWgmma{.left = 64, .right = 128, .pingpong = true, .promote = true},
        CudaWgmma{.right = 128, .swap = true, .cluster_right = 2, .promote = true}});
+  expect_no_spills(
+      {"sm_90a", "bf16 N T 2048 2048 4096 groups=16 grouped=list gate=silu align=16", "cuda_wgmma"},
+      {CudaWgmma{.left = 128, .right = 256, .stages = 3},
+       CudaWgmma{.left = 64, .right = 256, .stages = 3, .pingpong = true},
+       CudaWgmma{.left = 256, .right = 128, .stages = 3, .swap = true},
+       CudaWgmma{.left = 192, .right = 160, .stages = 3, .warpgroups = 3}});
 }
 
 // Blocks of columns that two tiles of a cluster share: the largest tiles, both factors.

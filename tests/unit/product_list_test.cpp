@@ -5,8 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "engine/plan.h"
@@ -45,13 +49,20 @@ TEST(ProductList, RefusesWhatItDoesNotKnow) {
   const Gemm g = list_of(Gemm::row_major(40, 6, 128, bf16), 3);
   EXPECT_EQ(refusal(g), "");
   EXPECT_THAT(refusal(g.with_packed_b()), HasSubstr("grouping = list: b_packed = true"));
-  EXPECT_THAT(refusal(g.with_gate(Gate::silu)), HasSubstr("grouping = list: epilogue.gate = silu"));
+  EXPECT_EQ(refusal(g.with_gate(Gate::silu)), "");
   EXPECT_THAT(refusal(g.with_amax_d()), HasSubstr("grouping = list: amax_d = true"));
   EXPECT_THAT(refusal(g.grouped(3, Grouping::list, 4)), HasSubstr("expected_rows = 4"));
   EXPECT_THAT(refusal(g.gathered()), HasSubstr("grouping = list: must be rows"));
-  EXPECT_THAT(
-      refusal(list_of(Gemm::row_major(4, 6, 128, DType::s8).output(fp32).scaled(Scale::line), 2)),
-      HasSubstr("grouping = list: scale_a = line: must be none"));
+  const Gemm codes = list_of(Gemm::row_major(4, 6, 128, DType::s8).output(fp32), 2);
+  EXPECT_EQ(refusal(codes.scaled(Scale::line, Scale::tensor)), "");
+  EXPECT_THAT(refusal(codes.scaled(Scale::line).with_zero_points_of_a(Scale::line)),
+              HasSubstr("grouping = list: zero_a = line: must be none"));
+  EXPECT_THAT(refusal(list_of(Gemm::row_major(4, 6, 128, fp8_e4m3).scaled(Scale::mx_32), 2)),
+              HasSubstr("grouping = list: scale_a = mx32: products may have any k"));
+  EXPECT_EQ(refusal(list_of(Gemm::row_major(4, 6, 100, fp8_e4m3).scaled(Scale::line_128), 2)), "");
+  Gemm weights = parse_gemm("bf16_int4 N T 64 64 128 group=128").value();
+  EXPECT_THAT(refusal(list_of(weights, 2)),
+              HasSubstr("grouping = list: b.dtype = s4: must not be weights"));
   Gemm pitched = g;
   pitched.b.ld = 50;
   EXPECT_THAT(refusal(pitched), HasSubstr("ldb = 50: entries of a list have it"));
@@ -127,23 +138,66 @@ TEST(ProductList, IsBroughtToTheDeviceInSteps) {
   EXPECT_EQ(launch.steps[2].first_entry, 64);
   EXPECT_EQ(launch.steps[2].entry, "kiln_take_list");
   EXPECT_EQ(launch.steps[3].entry, "kiln_gemm");
-  EXPECT_EQ(launch.workspace_bytes, 70 * std::int64_t{sizeof(ListEntry)});
+  EXPECT_EQ(launch.workspace_bytes, 70 * kPlainEntryBytes);
+}
+
+// Scales make entries longer, so that fewer fit a step's parameters.
+TEST(ProductList, BringsScalesInMoreSteps) {
+  Gemm g = list_of(Gemm::row_major(64, 64, 64, DType::s8).output(fp32).scaled(Scale::line), 53);
+  const DeviceCaps device = caps_named("sm_80").value();
+  const Config config{
+      CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
+  const Canonical problem = canonicalise(g);
+  ASSERT_EQ(broken_rule(problem, device, config), "");
+  const GpuLaunch launch = family_of(config, device.vendor).launch(problem, device, config);
+  ASSERT_EQ(launch.steps.size(), 4);
+  EXPECT_EQ(launch.entry_bytes, std::int64_t{sizeof(ListEntry)});
+  EXPECT_EQ(launch.steps[2].first_entry, 52);
+  EXPECT_EQ(launch.workspace_bytes, 53 * std::int64_t{sizeof(ListEntry)});
+}
+
+// Their addresses are promised for the elements of a scale alone: no tensor map copies them.
+TEST(ProductList, ScalesHaveFourByteAddresses) {
+  Gemm g = list_of(Gemm::row_major(64, 64, 512, fp8_e4m3)
+                       .transpose_b()
+                       .scaled(Scale::line_128, Scale::square_128),
+                   3);
+  g.alignment = 16;
+  EXPECT_EQ(address_alignment(g, Operand::scale_a), 4);
+  const DeviceCaps device = caps_named("sm_90a").value();
+  int found = 0;
+  for (const Config& config : space_for(g, device).value().legal)
+    if (const auto* c = std::get_if<CudaWgmma>(&config)) {
+      ++found;
+      EXPECT_FALSE(c->tma_scales);
+    }
+  EXPECT_GT(found, 0);
 }
 
 TEST(ProductList, EntriesOfAColumnMajorDAreExchanged) {
   const Canonical problem = canonicalise(list_of(Gemm::column_major(5, 6, 7), 2));
   ASSERT_TRUE(problem.swapped);
   float a = 0, b = 0, d = 0;
-  const ListEntry own =
-      canonical_entry(problem, {.m = 2, .n = 3, .k = 4, .ldb = 9, .a = &a, .b = &b, .d = &d});
+  const ListEntry own = canonical_entry(
+      problem,
+      {.m = 2, .n = 3, .k = 4, .ldb = 9, .a = &a, .b = &b, .d = &d, .scale_a = &d, .scale_b = &a});
   EXPECT_EQ(own.m, 3);
   EXPECT_EQ(own.n, 2);
   EXPECT_EQ(own.a, &b);
   EXPECT_EQ(own.b, &a);
   EXPECT_EQ(own.lda, 9);
+  EXPECT_EQ(own.scale_a, &a);
+  EXPECT_EQ(own.scale_b, &d);
   EXPECT_EQ(own.ldb, 2) << "tight columns of a column-major A of two rows";
   EXPECT_EQ(own.ldd, 2);
   EXPECT_EQ(canonical_entry(problem, {.m = 1, .n = 1, .d = &d}).a, &d) << "without k";
+}
+
+// Rows of a B that holds both factors are as long as both.
+TEST(ProductList, EntriesOfAGateHaveBothFactors) {
+  const Gemm gemm = list_of(Gemm::row_major(5, 6, 7).with_gate(Gate::silu), 2);
+  EXPECT_EQ(canonical_entry(canonicalise(gemm), {.m = 2, .n = 3, .k = 4}).ldb, 6);
+  EXPECT_EQ(alone(gemm, {.m = 2, .n = 3, .k = 4}).ldb(), 6);
 }
 
 // Places of all products are as aligned as the problem promises, and lie apart.
@@ -179,6 +233,7 @@ TEST(ProductList, TheReferenceKernelIsRight) {
   for (int i = 0; i < 60; ++i) {
     Gemm gemm = random.next();
     gemm.b_packed = false;
+    gemm.zero_a = Scale::none;
     gemm = list_of(gemm, 1 + static_cast<std::int64_t>(random.below(6)));
     gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
     if (!validate(gemm)) continue;
@@ -209,6 +264,42 @@ TEST(ProductList, WritesBetweenProductsAreFound) {
   });
   ASSERT_FALSE(verdict);
   EXPECT_THAT(verdict.error().detail, HasSubstr("which is no product's, was written"));
+}
+
+TEST(ProductList, TheReferenceKernelAppliesScales) {
+  for (const char* shape :
+       {"fp8 N T 70 60 300 groups=4 grouped=list scale=1x128:128x128",
+        "fp8 N T 70 60 300 groups=4 grouped=list scale=1x128 scale_order=blocks:blocks_4",
+        "fp8 N T 70 60 300 groups=4 grouped=list scale=line:tensor scale_d=1x128 out=fp8_e4m3",
+        "int8 N N 70 60 90 groups=4 grouped=list scale=tensor:line out=bf16 gate=silu",
+        "bf16 T N 70 60 90 groups=4 grouped=list gate=gelu:interleaved"}) {
+    const auto gemm = parse_gemm(shape);
+    ASSERT_TRUE(gemm) << gemm.error().message;
+    const Canonical problem = canonicalise(*gemm);
+    const Verdict verdict = verify(*gemm, [&](const Operands& operands) -> Status {
+      run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
+      return {};
+    });
+    EXPECT_TRUE(verdict) << shape << ": " << verdict.error().detail;
+  }
+}
+
+// Between the scales that calls write lies nothing that they do.
+TEST(ProductList, WritesBetweenScalesAreFound) {
+  const Gemm gemm =
+      parse_gemm("fp8 N T 50 200 64 groups=3 grouped=list scale_d=1x128 out=fp8_e4m3").value();
+  const Canonical problem = canonicalise(gemm);
+  const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
+    run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
+    for (int i = 0; i < 3; ++i) {
+      const ListEntry& e = operands.list[i];
+      const std::int64_t scales = e.m * ((e.n + 127) / 128);
+      if (scales < batch_stride(gemm, Operand::scale_d)) static_cast<float*>(e.scale_d)[scales] = 1;
+    }
+    return {};
+  });
+  ASSERT_FALSE(verdict);
+  EXPECT_THAT(verdict.error().detail, HasSubstr("scale_d's element"));
 }
 
 TEST(ProductList, OperandSetsHaveEntries) {
@@ -274,6 +365,53 @@ TEST_F(CallOfAList, NamesTheEntryTheFieldAndTheValue) {
       << "C in D's place, but of other lines";
   list_[2].ldc = 5;
   EXPECT_EQ(error({.beta = 1, .list = list_.data()}), "");
+}
+
+TEST_F(CallOfAList, NamesTheScaleThatIsWrong) {
+  gemm_ = list_of(Gemm::row_major(4, 4, 256, fp8_e4m3)
+                      .output(fp32)
+                      .transpose_b()
+                      .scaled(Scale::line_128, Scale::square_128),
+                  2);
+  const std::vector<std::uint8_t> a(1024, 0x38), b(1024, 0x38);  // ones
+  alignas(4) std::array<float, 9> scales{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  list_ = {{.m = 2, .n = 3, .k = 256, .a = a.data(), .b = b.data(), .d = d_.data()},
+           {.m = 1, .n = 1, .k = 0, .d = d_.data() + 20}};
+  EXPECT_THAT(error(), HasSubstr("list[0].scale_a = null"));
+  list_[0].scale_a = reinterpret_cast<const std::byte*>(scales.data()) + 1;
+  EXPECT_THAT(error(), HasSubstr("must be 4-byte aligned"));
+  list_[0].scale_a = scales.data();
+  EXPECT_THAT(error(), HasSubstr("list[0].scale_b = null"));
+  list_[0].scale_b = d_.data() + 3;
+  EXPECT_THAT(error(), HasSubstr("list[0].scale_b = "));
+  EXPECT_THAT(error(), HasSubstr("overlaps its d"));
+  list_[0].scale_b = scales.data() + 4;
+  ASSERT_EQ(error(), "") << "blocks of scales without k have none";
+  // Rows have scales 1, 2 and 3, 4, columns 5, 6.
+  EXPECT_THAT(std::vector(d_.begin(), d_.begin() + 6),
+              testing::ElementsAre(128 * (5 + 12), 128 * 17, 128 * 17, 128 * (15 + 24), 128 * 39,
+                                   128 * 39));
+  EXPECT_EQ(d_[20], 0);
+}
+
+TEST_F(CallOfAList, NamesTheScalesOfDThatOverlap) {
+  gemm_ =
+      list_of(Gemm::row_major(4, 4, 4, fp8_e4m3).transpose_b().quantised(fp8_e4m3, Scale::line), 1);
+  const std::vector<std::uint8_t> a(16, 0x38), b(16, 0x38);
+  alignas(4) std::array<std::uint8_t, 32> d{};
+  list_ = {{.m = 4, .n = 4, .k = 4, .a = a.data(), .b = b.data(), .d = d.data()}};
+  EXPECT_THAT(error(), HasSubstr("list[0].scale_d = null"));
+  list_[0].scale_d = d.data() + 4;
+  EXPECT_THAT(error(), HasSubstr("list[0].scale_d = "));
+  EXPECT_THAT(error(), HasSubstr("overlaps its d"));
+  list_[0].scale_d = const_cast<std::uint8_t*>(a.data());
+  EXPECT_THAT(error(), HasSubstr("list[0].a = "));
+  EXPECT_THAT(error(), HasSubstr("which is written"));
+  list_[0].scale_d = d_.data();
+  ASSERT_EQ(error(), "");
+  EXPECT_EQ(d_[0], 4.0F / 448);
+  EXPECT_EQ(d[15], 0x7e) << "the largest code";
+  EXPECT_THAT(error({.beta = 1, .list = list_.data()}), HasSubstr("beta = 1"));
 }
 
 TEST_F(CallOfAList, OtherProblemsDoNotLookAtIt) {

@@ -148,7 +148,8 @@ void spoil_groups(const Gemm& gemm, const std::vector<ProductPart>& parts, std::
 }
 
 /// A NaN somewhere among the scales or zero points, but not where it would fill all of a small D,
-/// nor among those of an empty group of k: whether kernels multiply its zeros by them is theirs.
+/// nor among those of an empty group of k or of a list's product without k: whether kernels
+/// multiply its zeros by them is theirs.
 void spoil_scales(const Gemm& gemm, Operand which, const std::vector<ProductPart>& parts,
                   std::uint64_t seed, const GuardedBuffer& scales) {
   const Scale scale = scale_of(gemm, which);
@@ -161,6 +162,10 @@ void spoil_scales(const Gemm& gemm, Operand which, const std::vector<ProductPart
   if (gemm.grouping == Grouping::k && !shared_by_batches(gemm, which) &&
       parts[static_cast<std::size_t>(at / batch_stride(gemm, which))].segment.count == 0)
     return;
+  if (lists_products(gemm)) {
+    const auto part = std::ranges::find(parts, at / batch_stride(gemm, which), &ProductPart::group);
+    if (part == parts.end() || part->gemm.k == 0) return;
+  }
   if (scale == Scale::mx_32)
     static_cast<std::uint8_t*>(static_cast<void*>(scales.data()))[at] = kE8m0.nan;
   else

@@ -305,29 +305,31 @@ std::vector<std::int64_t> unused_rows(const Gemm& gemm, const std::vector<Produc
   return rows;
 }
 
-/// Elements of the memory of a list's D that are of no product.
+/// Elements of the memory of a list's D, or of its scales, that are of no product.
 std::optional<Failure> judge_between_products(const Gemm& gemm,
-                                              const std::vector<ProductPart>& parts,
-                                              const void* d) {
+                                              const std::vector<ProductPart>& parts, Operand which,
+                                              const void* data) {
+  const std::int64_t place = batch_stride(gemm, which);
   std::int64_t end = 0;
   const auto untouched = [&](std::int64_t begin) -> std::optional<Failure> {
     for (std::int64_t at = end; at < begin; ++at)
-      if (!is_poison(gemm.d.dtype, d, at))
+      if (!is_poison(dtype_of(gemm, which), data, at))
         return Failure{Failure::Kind::out_of_bounds,
-                       fmt::format("D's element {}, which is no product's, was written: element {} "
-                                   "of the place of entry {} ({})",
-                                   at, at % gemm.stride_d(), at / gemm.stride_d(), text(gemm))};
+                       fmt::format("{}'s element {}, which is no product's, was written: element "
+                                   "{} of the place of entry {} ({})",
+                                   which == Operand::d ? "D" : name(which), at, at % place,
+                                   at / place, text(gemm))};
     return std::nullopt;
   };
   for (const ProductPart& part : parts) {
-    const Extent e = extent(part.gemm, Operand::d);
+    const Extent e = extent(part.gemm, which);
     for (std::int64_t line = 0; line < e.lines; ++line) {
-      const std::int64_t begin = part.group * gemm.stride_d() + line * part.gemm.ldd();
+      const std::int64_t begin = part.group * place + line * leading_dimension(part.gemm, which);
       if (auto failure = untouched(begin)) return failure;
       end = begin + e.length;
     }
   }
-  return untouched(span(gemm, Operand::d));
+  return untouched(span(gemm, which));
 }
 
 }  // namespace
@@ -335,7 +337,12 @@ std::optional<Failure> judge_between_products(const Gemm& gemm,
 std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
                                          const Outputs& got, const void* index_d) {
   if (!grouped(gemm) || gemm.grouping == Grouping::k) return std::nullopt;
-  if (lists_products(gemm)) return judge_between_products(gemm, parts, got.d);
+  if (lists_products(gemm)) {
+    auto failure = judge_between_products(gemm, parts, Operand::d, got.d);
+    if (!failure && is_output(gemm, Operand::scale_d))
+      failure = judge_between_products(gemm, parts, Operand::scale_d, got.scale_d);
+    return failure;
+  }
   for (const std::int64_t at : unused_rows(gemm, parts, index_d)) {
     const std::int64_t lines = rows_of_d(gemm), matrix = at / lines, row = at % lines;
     const MatrixView view = view_of(gemm, Operand::d, got.d, matrix);

@@ -63,6 +63,34 @@ KILN_DEVICE KilnGpuArgs args_of_product(const KilnGpuArgs& args, int product) {
   own.d = entry.d;
   own.bias = entry.bias;
   own.residual = entry.residual;
+  //% if list_maps && scales
+  own.scale_a = entry.scale_a;
+  own.scale_b = entry.scale_b;
+  //% end
+  //% if list_maps && scale_d
+  own.scale_d = entry.scale_d;
+  //% end
+  //% if !list_maps && scales || !list_maps && scale_d
+  // Less what output_of() adds for a batch.
+  //% if tensor_scale_a
+  own.scale_a = static_cast<const float*>(entry.scale_a) - product;
+  //% end
+  //% if line_scale_a && !tensor_scale_a
+  own.scale_a = static_cast<const float*>(entry.scale_a) - product * entry.m;
+  //% end
+  //% if tensor_scale_b
+  own.scale_b = static_cast<const float*>(entry.scale_b) - product;
+  //% end
+  //% if line_scale_b && !tensor_scale_b && gate
+  own.scale_b = static_cast<const float*>(entry.scale_b) - product * 2 * entry.n;
+  //% end
+  //% if line_scale_b && !tensor_scale_b && !gate
+  own.scale_b = static_cast<const float*>(entry.scale_b) - product * entry.n;
+  //% end
+  //% if scale_d
+  own.scale_d = static_cast<float*>(entry.scale_d) - product;
+  //% end
+  //% end
   return own;
 }
 //% end

@@ -12,12 +12,10 @@ struct KilnListEntry {
   void* d;
   const void* bias;
   const void* residual;  // laid out as D
-};
-
-/// Some entries of a list, few enough for the parameters of a kernel: `count` of them, from entry
-/// `first` on.
-struct KilnListChunk {
-  long long first, count;
-  KilnListEntry entries[32];
+  //% if scales || scale_d
+  const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
+  const void* scale_b;
+  void* scale_d;
+  //% end
 };
 //% end

@@ -1,13 +1,20 @@
 //% if lists
 //% if list_maps
-// The steps before a list's products. Expects abi.h, list_abi.h, types.h, groups_ptx.h,
+// The steps before a list's products. Expects abi.h, list_chunk.h, types.h, groups_ptx.h,
 // group_args.h, grid_ptx.h, tensor_map_ptx.h.
 
 /// By a warp: one operand's tensor map of one product. `like` is right but for address, sizes and
 /// pitch; `shared` has room for a map. Where there is no k the map is one element of `operand`.
+//% if gate
+/// B's factors have `rows` lines each and lie `apart` elements apart, which is 0 for A.
+template <typename T, bool AlongK>
+KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& like,
+                          const void* operand, i64 rows, i64 k, i64 ld, i64 apart, int lane) {
+//% else
 template <typename T, bool AlongK>
 KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& like,
                           const void* operand, i64 rows, i64 k, i64 ld, int lane) {
+//% end
   store_shared_word(shared + lane * 4, reinterpret_cast<const u32*>(&like)[lane]);
   __syncwarp();
   if (lane == 0) {
@@ -18,6 +25,9 @@ KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& li
     tensor_map_set_elements<0>(shared, u32(length));
     tensor_map_set_elements<1>(shared, u32(lines));
     tensor_map_set_pitch(shared, u64(pitch));
+    //% if gate
+    if (apart != 0) tensor_map_set_apart(shared, u64(k > 0 ? apart * i64(sizeof(T)) : pitch));
+    //% end
   }
   __syncwarp();
   tensor_map_release(to, shared);
@@ -48,13 +58,26 @@ extern "C" __global__ void __launch_bounds__(128)
   KilnTensorMap* const map = maps_of(args, int(chunk.first) + product) + number % 2;
   const u32 shared = shared_address(maps[warp]);
   const KilnTensorMap& like = number % 2 == 0 ? map_left : map_right;
+  //% if gate
+  if ((number % 2 == 0) != kSwap)
+    make_map<TypeA, kAlongKA>(map, shared, like, entry.a, entry.m, entry.k, entry.lda, 0, lane);
+  else
+    //% if gate_order == stacked
+    make_map<TypeB, kAlongKB>(map, shared, like, entry.b, entry.n, entry.k, entry.ldb,
+                              entry.n * entry.ldb, lane);
+    //% else
+    make_map<TypeB, kAlongKB>(map, shared, like, entry.b, entry.n, entry.k, 2 * entry.ldb,
+                              entry.ldb, lane);
+    //% end
+  //% else
   if ((number % 2 == 0) != kSwap)
     make_map<TypeA, kAlongKA>(map, shared, like, entry.a, entry.m, entry.k, entry.lda, lane);
   else
     make_map<TypeB, kAlongKB>(map, shared, like, entry.b, entry.n, entry.k, entry.ldb, lane);
+  //% end
 }
 //% else
-// The steps before a list's products. Expects abi.h, list_abi.h, types.h.
+// The steps before a list's products. Expects abi.h, list_chunk.h, types.h.
 
 /// Writes entries to their places in the workspace, where the kernel of the products reads them.
 extern "C" __global__ void __launch_bounds__(128)

@@ -22,6 +22,14 @@ KILN_DEVICE void tensor_map_set_pitch(u32 map, u64 bytes) {
                "l"(bytes)
                : "memory");
 }
+//% if gate
+/// The bytes between both factors of B, a multiple of 16.
+KILN_DEVICE void tensor_map_set_apart(u32 map, u64 bytes) {
+  asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 1, %1;" ::"r"(map),
+               "l"(bytes)
+               : "memory");
+}
+//% end
 /// By all lanes of a warp: copies a map from shared memory to a multiple of 128 bytes, for threads
 /// that acquire it.
 KILN_DEVICE void tensor_map_release(KilnTensorMap* to, u32 map) {

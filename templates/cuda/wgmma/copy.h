@@ -133,7 +133,7 @@ KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
 struct ProductMaps {
   const KilnTensorMap *left, *right;
   int product = -1;
-  int place;  // along the maps' third dimension, which is 1 long: beyond it lie zeros
+  int place;  // of the product along the maps' third dimension: beyond the only one lie zeros
 
   /// Both maps were made for this call, where those of the call before lay.
   __device__ __forceinline__ void turn_to(const KilnGpuArgs& args, const Groups& groups, int next) {
@@ -304,12 +304,26 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
                                            kRightHint);
       //% else
       //% if lists
+      //% if gate && swap
+      copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(to, maps.left, barrier,
+                                                           work.left * (kLeftTile / 2), k,
+                                                           maps.place, rank_right, same_left,
+                                                           kLeftHint);
+      //% else
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, maps.left, barrier,
                                                         work.left * kLeftTile, k, maps.place,
                                                         rank_right, same_left, kLeftHint);
+      //% end
+      //% if gate && !swap
+      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, maps.right, barrier,
+                                                            work.right * (kRightTile / 2), k,
+                                                            maps.place, rank_left, same_right,
+                                                            kRightHint);
+      //% else
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, maps.right, barrier,
                                                          work.right * kRightTile, k, maps.place,
                                                          rank_left, same_right, kRightHint);
+      //% end
       //% else
       //% if gate && swap
       copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier,

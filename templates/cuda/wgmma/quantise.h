@@ -375,6 +375,9 @@ KILN_DEVICE void store_quantised(Acc (&sums)[kSubtiles][kSums], const Work& work
   //% if k_groups
   const Output out = output_of_group(args, work.batch);
   //% end
+  //% if lists
+  const Output out = output_of(args_of_product(args, work.batch), 0);
+  //% end
   //% if !groups
   const Output out = output_of(args, work.batch);
   //% end

@@ -92,10 +92,13 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   //% if k_group_edges
   if (work.k == 0) return nullptr;  // a stage of zeros may lie behind all blocks
   //% end
+  //% if lists
+  if (args.k == 0) return nullptr;  // a stage of zeros has none
+  //% end
   const bool right = index < kRightScales;
   const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
   if (right == kSwap) {
-    //% if k_group_edges
+    //% if k_group_edges || lists
     i64 batch = 0, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
     //% else
     i64 batch = work.batch, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
@@ -129,7 +132,7 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at, lines = args.n;
   //% end
   //% if scale_order
-  //% if k_group_edges
+  //% if k_group_edges || lists
   constexpr i64 batch = 0;
   //% else
   const i64 batch = work.batch;
@@ -137,7 +140,7 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   return scales_of_line<kSwap ? kLeftLines : kRightLines, kUnitB>(args.scale_b, lines, line, batch,
                                                                   args.k);
   //% else
-  //% if k_group_edges
+  //% if k_group_edges || lists
   return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, 0, args.k);
   //% else
   return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, work.batch,
@@ -203,7 +206,13 @@ KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, cons
   Work work;
   bool more = scheduler.take(work);
   wait_for_previous_grid();
+  //% if lists
+  const KilnGpuArgs& whole = args;
+  //% end
   for (; more; more = scheduler.take(work)) {
+    //% if lists
+    const KilnGpuArgs args = args_of_product(whole, work.batch);
+    //% end
     u32 from[kEach];
     float ahead[kEach][kScaleChunk];
     _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
@@ -265,7 +274,13 @@ KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, cons
   Work work;
   bool more = scheduler.take(work);
   wait_for_previous_grid();
+  //% if lists
+  const KilnGpuArgs& whole = args;
+  //% end
   for (; more; more = scheduler.take(work)) {
+    //% if lists
+    const KilnGpuArgs args = args_of_product(whole, work.batch);
+    //% end
     const float* from[kEach];
     //% if scales_at_once
     float now[kEach][kScaleChunk];

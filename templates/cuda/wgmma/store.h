@@ -426,9 +426,13 @@ KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums], const Acc (&s
 KILN_DEVICE void store_gated(const Acc (&sums)[kSubtiles][kSums], const Work& work,
                              const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
                              u32 row_offset, int group, int thread) {
-  //% if groups
+  //% if row_groups
   const Output out = output_of_group(args, work.batch, work.first_row, work.rows);
-  //% else
+  //% end
+  //% if lists
+  const Output out = output_of(args_of_product(args, work.batch), 0);
+  //% end
+  //% if !groups
   const Output out = output_of(args, work.batch);
   //% end
   const u32 first = kSwap ? row_offset / 2 : row_offset;

@@ -17,6 +17,9 @@ struct KilnListEntry {
   const void* residual;  // laid out as D
 };
 
+// ---- cuda/common/list_chunk.h ----
+// What a step that brings a list is given of it. Expects list_abi.h.
+
 /// Some entries of a list, few enough for the parameters of a kernel: `count` of them, from entry
 /// `first` on.
 struct KilnListChunk {
@@ -372,7 +375,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
 }
 
 // ---- cuda/common/take_list.cu ----
-// The steps before a list's products. Expects abi.h, list_abi.h, types.h.
+// The steps before a list's products. Expects abi.h, list_chunk.h, types.h.
 
 /// Writes entries to their places in the workspace, where the kernel of the products reads them.
 extern "C" __global__ void __launch_bounds__(128)

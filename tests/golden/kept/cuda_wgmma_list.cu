@@ -307,7 +307,7 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
 struct ProductMaps {
   const KilnTensorMap *left, *right;
   int product = -1;
-  int place;  // along the maps' third dimension, which is 1 long: beyond it lie zeros
+  int place;  // of the product along the maps' third dimension: beyond the only one lie zeros
 
   /// Both maps were made for this call, where those of the call before lay.
   __device__ __forceinline__ void turn_to(const KilnGpuArgs& args, const Groups& groups, int next) {
@@ -541,7 +541,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 }
 
 // ---- cuda/common/take_list.cu ----
-// The steps before a list's products. Expects abi.h, list_abi.h, types.h, groups_ptx.h,
+// The steps before a list's products. Expects abi.h, list_chunk.h, types.h, groups_ptx.h,
 // group_args.h, grid_ptx.h, tensor_map_ptx.h.
 
 /// By a warp: one operand's tensor map of one product. `like` is right but for address, sizes and

@@ -21,8 +21,9 @@ using cuda::mma_sizes;
 using cuda::MmaSizes;
 using cuda::TileLines;
 
-constexpr std::array<std::string_view, 29> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 30> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/list_abi.h",
+                                                  "cuda/common/list_chunk.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/indices.h",
                                                   "cuda/common/convert_ptx.h",
@@ -103,9 +104,11 @@ constexpr Rule<CudaMma, MmaSizes> kRules[] = {
        const int together = std::max(w.store_width, 16 / size_of(p.gemm.accumulator));
        const int half = w.warp_n / 2;
        if (half % together != 0) return false;
+       // A list's products are of any n.
+       const std::int64_t apart = lists_products(p.gemm) ? 1 : p.gemm.n;
        return p.b_k_major || (p.gemm.epilogue.gate_order == GateOrder::stacked &&
                               half * size_of(p.gemm.b.dtype) % w.unit == 0 &&
-                              p.gemm.n * size_of(p.gemm.b.dtype) % w.width == 0);
+                              apart * size_of(p.gemm.b.dtype) % w.width == 0);
      }},
     {"groups: no splits, stream=0, and at most 4096 of them",
      [](const Canonical& p, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {

@@ -3,6 +3,7 @@
 
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/mma/sizes.h"
+#include "generator/problem/gate.h"
 
 namespace kiln::cuda {
 namespace {
@@ -124,7 +125,7 @@ Parameters mma_parameters(const Canonical& p, const DeviceCaps& d, const CudaMma
   out.constants.push_back(
       {"using", "Fragment", wide ? "double" : "u32", "a register of an operand"});
   add_sizes(out, w, c);
-  add_groups(out, p.gemm, c.block_m, c.block_k, c.block_n);
+  add_groups(out, p.gemm, c.block_m, c.block_k, gated(p.gemm) ? c.block_n / 2 : c.block_n);
   out.constants.push_back(flag("kAlongKA", p.a_k_major, "A's neighbours run along k"));
   out.constants.push_back(flag("kAlongKB", p.b_k_major, "B's neighbours run along k"));
   add_mma_lists(out, *w.instruction, p.gemm);

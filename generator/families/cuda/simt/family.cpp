@@ -23,32 +23,16 @@ using cuda::shares;
 using cuda::simt_sizes;
 using cuda::SimtSizes;
 
-constexpr std::array<std::string_view, 26> kFiles{"cuda/common/abi.h",
-                                                  "cuda/common/list_abi.h",
-                                                  "cuda/common/types.h",
-                                                  "cuda/common/indices.h",
-                                                  "cuda/common/convert_ptx.h",
-                                                  "cuda/common/convert.h",
-                                                  "cuda/common/amax.h",
-                                                  "cuda/common/epilogue.h",
-                                                  "cuda/common/swizzle.h",
-                                                  "cuda/common/cp_async_ptx.h",
-                                                  "cuda/common/hopper_ptx.h",
-                                                  "cuda/simt/ring.h",
-                                                  "cuda/simt/lanes.h",
-                                                  "cuda/common/groups_ptx.h",
-                                                  "cuda/common/group_args.h",
-                                                  "cuda/common/groups.h",
-                                                  "cuda/common/tile_scheduler.h",
-                                                  "cuda/common/partials_ptx.h",
-                                                  "cuda/common/partials.h",
-                                                  "cuda/simt/combine_ptx.h",
-                                                  "cuda/simt/combine.h",
-                                                  "cuda/simt/copy.h",
-                                                  "cuda/simt/simt.cu",
-                                                  "cuda/simt/fed.cu",
-                                                  "cuda/common/add_rows.cu",
-                                                  "cuda/common/take_list.cu"};
+constexpr std::array<std::string_view, 27> kFiles{
+    "cuda/common/abi.h",          "cuda/common/list_abi.h",     "cuda/common/list_chunk.h",
+    "cuda/common/types.h",        "cuda/common/indices.h",      "cuda/common/convert_ptx.h",
+    "cuda/common/convert.h",      "cuda/common/amax.h",         "cuda/common/epilogue.h",
+    "cuda/common/swizzle.h",      "cuda/common/cp_async_ptx.h", "cuda/common/hopper_ptx.h",
+    "cuda/simt/ring.h",           "cuda/simt/lanes.h",          "cuda/common/groups_ptx.h",
+    "cuda/common/group_args.h",   "cuda/common/groups.h",       "cuda/common/tile_scheduler.h",
+    "cuda/common/partials_ptx.h", "cuda/common/partials.h",     "cuda/simt/combine_ptx.h",
+    "cuda/simt/combine.h",        "cuda/simt/copy.h",           "cuda/simt/simt.cu",
+    "cuda/simt/fed.cu",           "cuda/common/add_rows.cu",    "cuda/common/take_list.cu"};
 
 int quad_of(const Gemm& g) { return 16 / size_of(g.accumulator); }
 bool is_power_of_two(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>(x)); }
@@ -276,7 +260,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c
     add("kSumRegisters", w.consumer_registers, "of a thread that multiplies");
   }
   add("kStoreWidth", std::gcd(together, run), "elements of D stored at once");
-  cuda::add_groups(out, p.gemm, c.block_m, c.block_k, c.block_n);
+  cuda::add_groups(out, p.gemm, c.block_m, c.block_k, gated(p.gemm) ? c.block_n / 2 : c.block_n);
   add("kGroup", c.group, "rows of tiles in a band of the rasterization");
   if (c.sharing != Sharing::tiles)
     add("kCounterBytes", w.zeroed_bytes, "front of the workspace, counters of tiles");
@@ -305,8 +289,8 @@ namespace kiln::cuda {
 
 bool reads_one_factor(const Canonical& p, const CudaSimt& c) {
   if (!gated(p.gemm) || p.b_k_major || c.width_b == 1) return true;
-  return p.gemm.epilogue.gate_order == GateOrder::stacked && p.gemm.n % c.width_b == 0 &&
-         c.block_n / 2 % c.width_b == 0;
+  return p.gemm.epilogue.gate_order == GateOrder::stacked && !lists_products(p.gemm) &&
+         p.gemm.n % c.width_b == 0 && c.block_n / 2 % c.width_b == 0;
 }
 
 bool shares(int rows, int width, bool along_k, int threads, int block_k) {

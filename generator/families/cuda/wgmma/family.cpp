@@ -14,6 +14,7 @@
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
+#include "generator/problem/product_list.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::wgmma {
@@ -22,30 +23,63 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 48> kFiles{
-    "cuda/common/abi.h",          "cuda/common/list_abi.h",       "cuda/common/types.h",
-    "cuda/common/indices.h",      "cuda/common/convert_ptx.h",    "cuda/common/convert.h",
-    "cuda/common/amax.h",         "cuda/common/epilogue.h",       "cuda/common/workspace.h",
-    "cuda/common/hopper_ptx.h",   "cuda/common/tensor_map_ptx.h", "cuda/common/grid_ptx.h",
-    "cuda/common/unaligned.h",    "cuda/wgmma/pack.cu",           "cuda/wgmma/split.cu",
-    "cuda/wgmma/wgmma_ptx.h",     "cuda/wgmma/wgmma.h",           "cuda/wgmma/registers_ptx.h",
-    "cuda/wgmma/registers.h",     "cuda/common/hilbert.h",        "cuda/common/groups_ptx.h",
-    "cuda/common/group_args.h",   "cuda/common/groups.h",         "cuda/common/tile_scheduler.h",
-    "cuda/common/partials_ptx.h", "cuda/common/partials.h",       "cuda/wgmma/tile.h",
-    "cuda/wgmma/ring.h",          "cuda/wgmma/tma_scales.h",      "cuda/wgmma/copy.h",
-    "cuda/wgmma/gather_ptx.h",    "cuda/wgmma/gather.h",          "cuda/wgmma/consumer.h",
-    "cuda/wgmma/edges.h",         "cuda/wgmma/scales_ptx.h",      "cuda/wgmma/scales.h",
-    "cuda/wgmma/wgmma.cu",        "cuda/common/swizzle.h",        "cuda/wgmma/store_ptx.h",
-    "cuda/wgmma/store.h",         "cuda/wgmma/quantise_ptx.h",    "cuda/wgmma/quantise.h",
-    "cuda/wgmma/combine_ptx.h",   "cuda/wgmma/combine.h",         "cuda/wgmma/reduce.h",
-    "cuda/wgmma/kernel.cu",       "cuda/common/add_rows.cu",      "cuda/common/take_list.cu"};
+constexpr std::array<std::string_view, 49> kFiles{"cuda/common/abi.h",
+                                                  "cuda/common/list_abi.h",
+                                                  "cuda/common/list_chunk.h",
+                                                  "cuda/common/types.h",
+                                                  "cuda/common/indices.h",
+                                                  "cuda/common/convert_ptx.h",
+                                                  "cuda/common/convert.h",
+                                                  "cuda/common/amax.h",
+                                                  "cuda/common/epilogue.h",
+                                                  "cuda/common/workspace.h",
+                                                  "cuda/common/hopper_ptx.h",
+                                                  "cuda/common/tensor_map_ptx.h",
+                                                  "cuda/common/grid_ptx.h",
+                                                  "cuda/common/unaligned.h",
+                                                  "cuda/wgmma/pack.cu",
+                                                  "cuda/wgmma/split.cu",
+                                                  "cuda/wgmma/wgmma_ptx.h",
+                                                  "cuda/wgmma/wgmma.h",
+                                                  "cuda/wgmma/registers_ptx.h",
+                                                  "cuda/wgmma/registers.h",
+                                                  "cuda/common/hilbert.h",
+                                                  "cuda/common/groups_ptx.h",
+                                                  "cuda/common/group_args.h",
+                                                  "cuda/common/groups.h",
+                                                  "cuda/common/tile_scheduler.h",
+                                                  "cuda/common/partials_ptx.h",
+                                                  "cuda/common/partials.h",
+                                                  "cuda/wgmma/tile.h",
+                                                  "cuda/wgmma/ring.h",
+                                                  "cuda/wgmma/tma_scales.h",
+                                                  "cuda/wgmma/copy.h",
+                                                  "cuda/wgmma/gather_ptx.h",
+                                                  "cuda/wgmma/gather.h",
+                                                  "cuda/wgmma/consumer.h",
+                                                  "cuda/wgmma/edges.h",
+                                                  "cuda/wgmma/scales_ptx.h",
+                                                  "cuda/wgmma/scales.h",
+                                                  "cuda/wgmma/wgmma.cu",
+                                                  "cuda/common/swizzle.h",
+                                                  "cuda/wgmma/store_ptx.h",
+                                                  "cuda/wgmma/store.h",
+                                                  "cuda/wgmma/quantise_ptx.h",
+                                                  "cuda/wgmma/quantise.h",
+                                                  "cuda/wgmma/combine_ptx.h",
+                                                  "cuda/wgmma/combine.h",
+                                                  "cuda/wgmma/reduce.h",
+                                                  "cuda/wgmma/kernel.cu",
+                                                  "cuda/common/add_rows.cu",
+                                                  "cuda/common/take_list.cu"};
 
 /// Operands that are not k-major: the instruction transposes 2-byte elements; 4-byte elements are
 /// transposed on the way to registers, which feed the left side only.
 bool may_run_across_k(DType t, bool left) { return size_of(t) == 2 || (left && size_of(t) == 4); }
 
 /// Whether a batch's two factors of B lie as far apart as batches do from each other's, and a tile
-/// has as many lines of either: a warpgroup's sums of both are a thread's own.
+/// has as many lines of either: a warpgroup's sums of both are a thread's own. Products of a list
+/// have tensor maps of their own, which begin at multiples of 16 bytes where lines run along k.
 bool factors_fit(const Canonical& p, const CudaWgmma& c) {
   const Gemm& g = p.gemm;
   const bool stacked = g.epilogue.gate_order == GateOrder::stacked;
@@ -54,10 +88,11 @@ bool factors_fit(const Canonical& p, const CudaWgmma& c) {
   // Packing turns over what is not of 2 bytes.
   const bool across = !p.b_k_major && (!c.pack_b || size_of(g.b.dtype) == 2);
   if (across)
-    return size_of(g.b.dtype) == 2 && stacked && g.batch == 1 && g.n % 8 == 0 &&
-           (c.swap || c.right % 128 == 0);
+    return !lists_products(g) && size_of(g.b.dtype) == 2 && stacked && g.batch == 1 &&
+           g.n % 8 == 0 && (c.swap || c.right % 128 == 0);
   if (!c.swap && c.right % 16 != 0) return false;
-  return g.batch == 1 || (stacked && (c.pack_b || g.b.batch_stride == 2 * g.n * g.b.ld));
+  return g.batch == 1 || lists_products(g) ||
+         (stacked && (c.pack_b || g.b.batch_stride == 2 * g.n * g.b.ld));
 }
 
 /// Whether fp32 may be multiplied in parts.
@@ -145,6 +180,12 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
                           : w.in_turn ? all + w.accumulators
                           : c.promote ? 2 * all
                                       : all);
+     }},
+    {"gate of a list: 64 left rows a warpgroup, or swap=1 and right at most 128",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       // What a product's D needs in registers beside more sums: 120 to 1528 bytes were spilled.
+       return !gated(p.gemm) || !lists_products(p.gemm) || w.subtiles == 1 ||
+              (c.swap && w.subtiles * w.accumulators <= 128);
      }},
     {"promote=1 needs 8-bit float operands or halves=1",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {

@@ -4,6 +4,7 @@
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 
 namespace kiln::cuda {
@@ -90,7 +91,8 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
   add("kClusterRight", c.cluster_right, "and along the right rows");
   add("kGroup", c.group, "tiles across a band of the rasterization");
   const int left = c.left * c.cluster_left, right = c.right * c.cluster_right;
-  add_groups(out, p.gemm, c.swap ? right : left, w.depth, c.swap ? left : right);
+  const int factors = gated(p.gemm) ? 2 : 1;
+  add_groups(out, p.gemm, c.swap ? right : left, w.depth, (c.swap ? left : right) / factors);
   if (blocks_along_k(p.gemm.scale_a)) {
     const auto lines = [](Scale s) { return scale_block(s).lines; };
     add("kLeftLines", lines(c.swap ? p.gemm.scale_b : p.gemm.scale_a),

@@ -38,9 +38,11 @@ int scale_share(const Gemm& g, bool is_a, const CudaWgmma& c) {
   const bool left = is_a != c.swap, factors = !is_a && gated(g);
   const int rows = std::gcd(lines, left ? 64 : factors ? c.right / 2 : c.right);
   if (!factors) return rows;
+  // Products of a list are of any n, so their stacked factors are any number of lines apart.
   if (g.epilogue.gate_order == GateOrder::interleaved) return std::gcd(lines / 2, rows);
   // A thread's columns of the right operand share one by eights or not at all.
-  const int share = static_cast<int>(std::gcd(std::int64_t{rows}, g.n));
+  const std::int64_t apart = lists_products(g) ? 1 : g.n;
+  const int share = static_cast<int>(std::gcd(std::int64_t{rows}, apart));
   return left || share >= 8 ? share : 1;
 }
 

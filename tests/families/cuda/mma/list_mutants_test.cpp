@@ -30,6 +30,27 @@ const Base kSimt{
     "list_simt", "sm_80", "fp32 N N 90 70 40 groups=9 grouped=list epilogue=bias_col",
     CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
 
+const Base kCodes{"list_mma_scaled", "sm_80",
+                  "int8 N T 150 100 130 groups=40 grouped=list scale=line:tensor scale_d=tensor "
+                  "out=s8 gate=relu align=16",
+                  CudaMma{.block_m = 64,
+                          .block_n = 64,
+                          .block_k = 128,
+                          .warps_m = 2,
+                          .warps_n = 2,
+                          .stages = 2,
+                          .instruction_k = 32,
+                          .bits_a = 3,
+                          .base_a = 4,
+                          .shift_a = 0,
+                          .bits_b = 3,
+                          .base_b = 4,
+                          .shift_b = 0}};
+const Base kScaledSimt{
+    "list_simt_scaled", "sm_90a",
+    "fp8 N N 90 70 40 groups=9 grouped=list scale=tensor:line gate=silu:interleaved",
+    CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
+
 const std::vector<Mutant> kMutants{
     {&kMma, "takes another product's entry", "entries_of(args)[product];",
      "entries_of(args)[product == 0 ? 1 : product - 1];"},
@@ -67,10 +88,23 @@ const std::vector<Mutant> kMutants{
     {&kSimt, "counts before the sizes are there",
      "if (warp == 0) scheduler.groups.count_tiles(lane);",
      "if (lane < 0) scheduler.groups.count_tiles(lane);"},
+    {&kCodes, "reads the scales of a batch", "(entry.scale_a) - product * entry.m;",
+     "(entry.scale_a);"},
+    {&kCodes, "reads B's scale of a batch", "(entry.scale_b) - product;", "(entry.scale_b);"},
+    {&kCodes, "divides by the scale of a batch", "(entry.scale_d) - product;", "(entry.scale_d);"},
+    {&kCodes, "counts tiles of both factors", "1) / kListColumns", "1) / (kListColumns * 2)"},
+    {&kCodes, "brings entries one place too early", "to[i] = from[i];",
+     "to[i] = from[i + 16 < words ? i + 16 : i];"},
+    {&kScaledSimt, "scales by the first product's scale", "(entry.scale_a) - product;",
+     "(entries_of(args)->scale_a) - product;"},
+    {&kScaledSimt, "takes B to have one factor", "- product * 2 * entry.n;",
+     "- product * entry.n;"},
 };
 
 TEST(ListMutants, AreCaught) { test::expect_caught(kMutants); }
 
-TEST(ListMutants, UnchangedKernelsAreClean) { test::expect_clean({&kMma, &kSimt}); }
+TEST(ListMutants, UnchangedKernelsAreClean) {
+  test::expect_clean({&kMma, &kSimt, &kCodes, &kScaledSimt});
+}
 
 }  // namespace kiln::list_mutants_test

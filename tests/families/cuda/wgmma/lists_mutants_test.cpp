@@ -26,6 +26,28 @@ const Base kPairs{
 const Base kShort{"lists_short", "sm_90a", "bf16 N T 128 64 400 groups=5 grouped=list align=16",
                   CudaWgmma{.left = 128, .right = 64, .stages = 4, .warpgroups = 2}, 16};
 
+const Base kScaled{
+    "lists_scaled", "sm_90a",
+    "fp8 N T 150 130 400 groups=9 grouped=list scale=1x128:128x128 align=16",
+    CudaWgmma{.left = 128, .right = 64, .stages = 3, .warpgroups = 2, .promote = true}};
+const Base kOrdered{
+    "lists_scaled_in_blocks", "sm_90a",
+    "fp8 N T 150 130 400 groups=9 grouped=list scale=1x128 scale_order=blocks:blocks_4 align=16",
+    CudaWgmma{
+        .left = 64, .right = 64, .stages = 3, .warpgroups = 1, .swap = true, .promote = true}};
+const Base kGated{"lists_gated", "sm_90a",
+                  "bf16 N T 150 100 130 groups=9 grouped=list gate=silu epilogue=bias_col align=16",
+                  CudaWgmma{.left = 128, .right = 64, .stages = 3, .warpgroups = 2}};
+const Base kAlternating{
+    "lists_gated_interleaved", "sm_90a",
+    "fp16 N T 150 100 130 groups=9 grouped=list gate=sigmoid:interleaved align=16",
+    CudaWgmma{.left = 128, .right = 64, .stages = 3, .warpgroups = 1, .swap = true}};
+const Base kCodes{
+    "lists_codes", "sm_90a",
+    "fp8 N T 150 200 130 groups=9 grouped=list scale=line:tensor scale_d=1x128 out=fp8_e4m3 "
+    "align=16",
+    CudaWgmma{.left = 64, .right = 128, .stages = 3, .warpgroups = 1, .promote = true}};
+
 const std::vector<Mutant> kMutants{
     {&kLists, "does not acquire the map of A", "tensor_map_acquire(left);", ""},
     {&kLists, "does not acquire the map of B", "tensor_map_acquire(right);", ""},
@@ -76,12 +98,40 @@ const std::vector<Mutant> kMutants{
      "fill_buffer("},
     {&kShort, "waits for a stage that no tile fills", "min(same_for_warp(work.count), kStages - 1)",
      "min(scheduler.stages, kStages - 1)"},
+    {&kScaled, "brings the scales of another product",
+     "const KilnGpuArgs args = args_of_product(whole, work.batch);",
+     "const KilnGpuArgs args = args_of_product(whole, work.batch == 0 ? 1 : work.batch - 1);"},
+    {&kScaled, "multiplies a stage of zeros by what is no scale",
+     "if (args.k == 0) return nullptr;", ""},
+    {&kScaled, "counts the blocks of the largest k", "own.k = entry.k;", ""},
+    {&kScaled, "takes B's scales to be A's", "own.scale_b = entry.scale_b;",
+     "own.scale_b = entry.scale_a;"},
+    {&kOrdered, "steps from block to block as far as in the largest product", "own.m = entry.m;",
+     ""},
+    {&kOrdered, "brings scales of the product before", "own.scale_a = entry.scale_a;",
+     "own.scale_a = entries_of(args)->scale_a;"},
+    {&kGated, "keeps the largest product's factors apart", "if (apart != 0) tensor_map_set_apart",
+     "if (false) tensor_map_set_apart"},
+    {&kGated, "takes the second factor to begin behind A's lines", "entry.n * entry.ldb",
+     "entry.m * entry.ldb"},
+    {&kGated, "counts tiles of both factors", "1) / kListColumns", "1) / (kListColumns * 2)"},
+    {&kGated, "gates another product's D",
+     "output_of(args_of_product(args, work.batch), 0);\n  const u32 first",
+     "output_of(args_of_product(args, 0), 0);\n  const u32 first"},
+    {&kAlternating, "steps over one line of B", "2 * entry.ldb", "entry.ldb"},
+    {&kAlternating, "reads the zeros of another place where there is no k",
+     "groups.stages_of(next) == 0 ? 1 : 0;", "0;"},
+    {&kCodes, "writes the scales of another product", "own.scale_d = entry.scale_d;",
+     "own.scale_d = entries_of(args)->scale_d;"},
+    {&kCodes, "scales rows by another product's", "own.scale_a = entry.scale_a;",
+     "own.scale_a = entries_of(args)->scale_a;"},
 };
 
 TEST(WgmmaListsMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(WgmmaListsMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kLists, &kInTurn, &kPairs, &kShort});
+  test::expect_clean(
+      {&kLists, &kInTurn, &kPairs, &kShort, &kScaled, &kOrdered, &kGated, &kAlternating, &kCodes});
 }
 
 }  // namespace kiln::wgmma_lists_mutants_test

@@ -1,0 +1,594 @@
+// device:  sm_90a
+// problem: fp8 N T 2048 4096 7168 groups=16 grouped=list align=16 scale=1x128:128x128 gate=silu
+// config:  cuda_wgmma left=128 right=128 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=1
+
+// ---- parameters ----
+using TypeA = Float8E4;                         // elements of A
+using TypeB = Float8E4;                         // elements of B
+using TypeD = Bfloat;                           // elements of C and D
+using Acc = float;                              // accumulators
+using Real = float;                             // what the epilogue computes in
+constexpr int kLeftTile = 128;                  // rows of the left operand in a block's tile
+constexpr int kRightTile = 128;                 // rows of the right operand in it
+constexpr int kDepth = 128;                     // k of one stage
+constexpr int kStages = 4;                      // places in the ring
+constexpr int kWarpgroups = 2;                  // that multiply
+constexpr int kWarpgroupRows = 64;              // left rows of each
+constexpr int kSums = 64;                       // of a thread, for 64 left rows
+constexpr int kReaders = 8;                     // warps that read one stage
+constexpr int kRegions = 2;                     // warpgroups that share a tile
+constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
+constexpr int kClusterRight = 1;                // and along the right rows
+constexpr int kGroup = 8;                       // tiles across a band of the rasterization
+constexpr int kGroupDepth = 128;                // k of one stage
+constexpr int kListColumns = 64;                // columns of D in a tile
+constexpr int kGroupRows = 128;                 // rows of A in a tile, of a cluster if any
+constexpr int kMostGroups = 64;                 // room in the tables of groups
+constexpr int kLeftLines = 1;                   // rows of the left operand that share a scale
+constexpr int kRightLines = 128;                // and of the right one
+constexpr int kLeftShare = 1;                   // rows of its tile for which a stage has one scale
+constexpr int kRightShare = 1;                  // and of the right one's
+constexpr int kChunk = 64;                      // right rows that one store buffer holds
+constexpr int kStoreBuffers = 1;                // of each warp
+constexpr int kCopyRegisters = 56;              // of the warps that copy
+constexpr int kMultiplyRegisters = 224;         // of the warps that multiply
+constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
+constexpr int kGroupBarrier = 3;                // named barriers from 3 on: one a warpgroup
+constexpr int kCounterBytes = 0;                // front of the workspace
+constexpr bool kPackA = false;                  // A is copied into the workspace first
+constexpr bool kPackB = false;                  // B is copied into the workspace first
+constexpr bool kAlongKA = true;                 // A's neighbours run along k
+constexpr bool kAlongKB = true;                 // B's neighbours run along k
+constexpr bool kSwap = false;                   // left is B: D's tile is computed transposed
+constexpr bool kLeftAcrossK = false;            // the left operand's rows are neighbours in memory
+constexpr bool kRightAcrossK = false;           // the right operand's rows are neighbours
+constexpr u64 kLeftHint = 0x1000000000000000;   // L2 policy: evict first, or normal
+constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or normal
+#define KILN_WGMMA_NAME "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3"
+#define KILN_WGMMA_SUMS "{%0, %1, %2, %3, %4, %5, %6, %7, " \
+  "%8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31, " \
+  "%32, %33, %34, %35, %36, %37, %38, %39, " \
+  "%40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, " \
+  "%56, %57, %58, %59, %60, %61, %62, %63}"
+#define KILN_WGMMA_OPERANDS "%64, %65, p, 1, 1"
+#define KILN_WGMMA_ACCUMULATE "66"
+#define KILN_WGMMA_TIED(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3]), "+f"((d)[4]), "+f"((d)[5]), "+f"((d)[6]), "+f"((d)[7]), \
+  "+f"((d)[8]), "+f"((d)[9]), "+f"((d)[10]), "+f"((d)[11]), "+f"((d)[12]), "+f"((d)[13]), "+f"((d)[14]), "+f"((d)[15]), \
+  "+f"((d)[16]), "+f"((d)[17]), "+f"((d)[18]), "+f"((d)[19]), "+f"((d)[20]), "+f"((d)[21]), "+f"((d)[22]), "+f"((d)[23]), \
+  "+f"((d)[24]), "+f"((d)[25]), "+f"((d)[26]), "+f"((d)[27]), "+f"((d)[28]), "+f"((d)[29]), "+f"((d)[30]), "+f"((d)[31]), \
+  "+f"((d)[32]), "+f"((d)[33]), "+f"((d)[34]), "+f"((d)[35]), "+f"((d)[36]), "+f"((d)[37]), "+f"((d)[38]), "+f"((d)[39]), \
+  "+f"((d)[40]), "+f"((d)[41]), "+f"((d)[42]), "+f"((d)[43]), "+f"((d)[44]), "+f"((d)[45]), "+f"((d)[46]), "+f"((d)[47]), \
+  "+f"((d)[48]), "+f"((d)[49]), "+f"((d)[50]), "+f"((d)[51]), "+f"((d)[52]), "+f"((d)[53]), "+f"((d)[54]), "+f"((d)[55]), \
+  "+f"((d)[56]), "+f"((d)[57]), "+f"((d)[58]), "+f"((d)[59]), "+f"((d)[60]), "+f"((d)[61]), "+f"((d)[62]), "+f"((d)[63])
+#define KILN_WGMMA_REGISTER "f"
+#define KILN_ACC_IN(x) "f"(x)
+#define KILN_ACC_OUT(x) "=f"(x)
+
+// ---- cuda/common/tensor_map_ptx.h ----
+// Tensor maps that a kernel makes: fields of one in shared memory are replaced, it is copied to
+// memory, and a later kernel has it read anew there. One small named wrapper for each instruction.
+
+/// The address of the map's first element, a multiple of 16.
+KILN_DEVICE void tensor_map_set_address(u32 map, const void* address) {
+  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"r"(map),
+               "l"(address)
+               : "memory");
+}
+/// The elements along dimension `Dimension`, at least 1.
+template <int Dimension>
+KILN_DEVICE void tensor_map_set_elements(u32 map, u32 elements) {
+  asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"r"(map),
+               "n"(Dimension), "r"(elements)
+               : "memory");
+}
+/// The bytes between lines, a multiple of 16.
+KILN_DEVICE void tensor_map_set_pitch(u32 map, u64 bytes) {
+  asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 0, %1;" ::"r"(map),
+               "l"(bytes)
+               : "memory");
+}
+/// The bytes between both factors of B, a multiple of 16.
+KILN_DEVICE void tensor_map_set_apart(u32 map, u64 bytes) {
+  asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 1, %1;" ::"r"(map),
+               "l"(bytes)
+               : "memory");
+}
+/// By all lanes of a warp: copies a map from shared memory to a multiple of 128 bytes, for threads
+/// that acquire it.
+KILN_DEVICE void tensor_map_release(KilnTensorMap* to, u32 map) {
+  asm volatile(
+      "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
+      "[%0], [%1], 128;" ::"l"(to),
+      "r"(map)
+      : "memory");
+}
+/// The copies that this thread starts from here on read the map that was released.
+KILN_DEVICE void tensor_map_acquire(const KilnTensorMap* map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+}
+
+// ---- cuda/common/group_args.h ----
+// One product of a list as a call of its own. Expects abi.h, list_abi.h.
+
+/// The list in the workspace.
+KILN_DEVICE const KilnListEntry* entries_of(const KilnGpuArgs& args) {
+  return static_cast<const KilnListEntry*>(args.workspace);
+}
+
+/// The tensor maps of one product's left and right operand, behind all entries.
+KILN_DEVICE KilnTensorMap* maps_of(const KilnGpuArgs& args, int product) {
+  const i64 behind = ceil_div(args.batch * i64(sizeof(KilnListEntry)), 128) * 128;
+  return reinterpret_cast<KilnTensorMap*>(static_cast<unsigned char*>(args.workspace) + behind) +
+         i64(product) * 2;
+}
+
+/// The call of one product, seen as a batch's.
+KILN_DEVICE KilnGpuArgs args_of_product(const KilnGpuArgs& args, int product) {
+  const KilnListEntry& entry = entries_of(args)[product];
+  KilnGpuArgs own = args;
+  own.m = entry.m;
+  own.n = entry.n;
+  own.k = entry.k;
+  own.lda = entry.lda;
+  own.ldb = entry.ldb;
+  own.ldc = entry.ldc;
+  own.ldd = entry.ldd;
+  own.stride_a = own.stride_b = own.stride_c = own.stride_d = 0;
+  own.a = entry.a;
+  own.b = entry.b;
+  own.c = entry.c;
+  own.d = entry.d;
+  own.bias = entry.bias;
+  own.residual = entry.residual;
+  own.scale_a = entry.scale_a;
+  own.scale_b = entry.scale_b;
+  return own;
+}
+
+// ---- cuda/wgmma/copy.h ----
+// The warpgroup that copies: bulk tensor copies of both operands into the ring. Expects abi.h,
+// hopper_ptx.h, grid_ptx.h, tile_scheduler.h, ring.h.
+
+/// Copies this block's share of one operand's rows and hands it to every block that needs it.
+template <bool AcrossK, int Rows, int Sharers>
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
+                           u32 share, u16 mask, u64 hint) {
+  if constexpr (AcrossK) {
+    // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
+    constexpr int kShare = kDepth / Sharers;
+    const u32 offset = share * kShare * 128;
+    _Pragma("unroll") for (int block = 0; block < (Rows + 63) / 64; ++block) {
+      const u32 there = to + block * 64 * 128 + offset;
+      if constexpr (Sharers > 1)
+        tma_load_multicast_3d(there, map, barrier, row + block * 64, k + int(share) * kShare, batch,
+                              mask, hint);
+      else
+        tma_load_3d(there, map, barrier, row + block * 64, k, batch, hint);
+    }
+  } else {
+    constexpr int kShare = Rows / Sharers;
+    if constexpr (Sharers > 1)
+      tma_load_multicast_3d(to + share * kShare * 128, map, barrier, k, row + int(share) * kShare,
+                            batch, mask, hint);
+    else
+      tma_load_3d(to, map, barrier, k, row, batch, hint);
+  }
+}
+
+/// Lines of one block's tile of B: units of each factor's lines in turn.
+constexpr int kUnit = kSwap ? kWarpgroupRows / 2 : kRightTile / 2;
+
+/// As copy_rows(), of B's two factors, which the map counts as batches. `line`: of either factor.
+template <bool AcrossK, int Lines, int Sharers>
+KILN_DEVICE void copy_factors(u32 to, const KilnTensorMap* map, u32 barrier, int line, int k,
+                              int batch, u32 share, u16 mask, u64 hint) {
+  constexpr int kUnits = Lines / kUnit / Sharers, kBox = AcrossK ? 64 : kUnit;
+  _Pragma("unroll") for (int i = 0; i < kUnits; ++i) {
+    const int unit = int(share) * kUnits + i;
+    _Pragma("unroll") for (int at = 0; at < kUnit; at += kBox) {
+      const u32 there = to + (unit * kUnit + at) * 128;
+      const int first = line + unit / 2 * kUnit + at, factor = batch * 2 + unit % 2;
+      if constexpr (Sharers > 1)
+        tma_load_multicast_3d(there, map, barrier, AcrossK ? first : k, AcrossK ? k : first, factor,
+                              mask, hint);
+      else
+        tma_load_3d(there, map, barrier, AcrossK ? first : k, AcrossK ? k : first, factor, hint);
+    }
+  }
+}
+
+KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  const int left_rows = int(kSwap ? 2 * args.n : args.m);
+  const int right_rows = int(kSwap ? args.m : 2 * args.n);
+  return TileScheduler::start(
+      (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
+      (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
+      (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+}
+
+/// The tensor maps of the product that is copied.
+struct ProductMaps {
+  const KilnTensorMap *left, *right;
+  int product = -1;
+  int place;  // of the product along the maps' third dimension: beyond the only one lie zeros
+
+  /// Both maps were made for this call, where those of the call before lay.
+  __device__ __forceinline__ void turn_to(const KilnGpuArgs& args, const Groups& groups, int next) {
+    if (next == product) return;
+    product = next;
+    left = maps_of(args, next);
+    right = left + 1;
+    tensor_map_acquire(left);
+    tensor_map_acquire(right);
+    place = groups.stages_of(next) == 0 ? 1 : 0;
+    // Whoever stores the product's D reads the entry, which lies in two lines at most.
+    prefetch_line(entries_of(args) + next);
+    prefetch_line(&entries_of(args)[next].residual);
+  }
+};
+
+/// One thread fills the ring.
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args) {
+  ProductMaps maps;
+  const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
+  // The blocks with my rows of the left operand, and those with my rows of the right one.
+  const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
+  const u16 same_right = kClusterLeft > 1 ? (1 << kCluster) - 1 : 1;
+  Turn turn;
+  Work work;
+  bool more = scheduler.take(work);
+  // Everything before this overlaps with the end of the grid before.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  for (; more; more = scheduler.take(work)) {
+    maps.turn_to(args, scheduler.groups, work.batch);
+    for (int i = 0; i < work.count; ++i) {
+      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+      const u32 barrier = shared.full + turn.stage * 8;
+      const u32 to = shared.ring + turn.stage * kStageBytes;
+      const int k = (work.begin + i) * kDepth;
+      mbarrier_expect(barrier, kStageBytes);
+      copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, maps.left, barrier,
+                                                        work.left * kLeftTile, k, maps.place,
+                                                        rank_right, same_left, kLeftHint);
+      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, maps.right, barrier,
+                                                            work.right * (kRightTile / 2), k,
+                                                            maps.place, rank_left, same_right,
+                                                            kRightHint);
+      turn.step();
+    }
+  }
+}
+
+// ---- cuda/wgmma/scales.h ----
+// Scales of blocks of k. A stage's lie beside its operands in shared memory; warps of the producer
+// that copy no operand bring them.
+// Expects abi.h, grid_ptx.h, tile_scheduler.h, ring.h, scales_ptx.h.
+
+/// Where one line's scales begin, of which there is one for each stage of all of k; `Lines` lines
+/// share them. Null for a line that does not exist.
+template <int Lines>
+KILN_DEVICE const float* scales_of_line(const void* scales, i64 lines, i64 line, i64 batch, i64 k) {
+  if (line < 0 || line >= lines) return nullptr;
+  const i64 row = batch * ((lines + Lines - 1) / Lines) + line / Lines;
+  return static_cast<const float*>(scales) + row * ((k + kDepth - 1) / kDepth);
+}
+
+/// The line of B that is number `at` of this block's tile; -1 where there is none.
+KILN_DEVICE i64 line_of_b(const KilnGpuArgs& args, const Work& work, int at) {
+  constexpr int kTile = kSwap ? kLeftTile : kRightTile;
+  const int unit = at / kUnit, factor = unit % 2;
+  const i64 j = i64(kSwap ? work.left : work.right) * (kTile / 2) + unit / 2 * kUnit + at % kUnit;
+  return j < args.n ? factor * args.n + j : -1;
+}
+
+/// The line's scales whose current one is number `index` of a stage: those of the right tile come
+/// first.
+KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, int index) {
+  if (index >= kRightScales + kLeftScales) return nullptr;
+  if (args.k == 0) return nullptr;  // a stage of zeros has none
+  const bool right = index < kRightScales;
+  const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
+  if (right == kSwap) {
+    i64 batch = 0, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
+    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.m, line, batch, args.k);
+  }
+  const i64 line = line_of_b(args, work, at), lines = 2 * args.n;
+  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, 0, args.k);
+}
+
+/// Where scale `index` lies in a stage, so that a lane reads several at once: reads of scales
+/// compete with those of the instructions that multiply.
+KILN_DEVICE constexpr int place_of_scale(int index) {
+  if (index < kRightScales)
+    return kRightShare == 1 ? index % 8 / 2 * kLaneScales + index / 8 * 2 + index % 2 : index;
+  const int row = index - kRightScales;
+  // A lane's two rows lie beside each other.
+  return kRightPlaces + (kLeftShare == 1 ? (row / 16 * 8 + row % 8) * 2 + row / 8 % 2 : row);
+}
+
+constexpr int kScaleChunk = 2;
+
+/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line that
+/// a warp reads is an access of its own of L1, which is shared memory too.
+KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
+  _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j)
+    to[j] = from != nullptr && j < count ? from[j] : 0.0f;
+}
+
+/// What each of kScaleWarps warps does. A lane brings so many scales that its registers hold one
+/// chunk.
+KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
+                             int warp, int lane) {
+  constexpr int kLanes = kScaleWarps * 32;
+  constexpr int kEach = (kLeftScales + kRightScales + kLanes - 1) / kLanes;  // of a lane
+  const int first_index = warp * 32 + lane;
+  Turn turn;
+  Work work;
+  bool more = scheduler.take(work);
+  wait_for_previous_grid();
+  const KilnGpuArgs& whole = args;
+  for (; more; more = scheduler.take(work)) {
+    const KilnGpuArgs args = args_of_product(whole, work.batch);
+    const float* from[kEach];
+    float now[kEach][kScaleChunk];
+    _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+      from[e] = scales_at(args, work, first_index + e * kLanes);
+      if (from[e]) from[e] += work.begin;
+    }
+    _Pragma("unroll 1") for (int first = 0; first < work.count; first += kScaleChunk) {
+      _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+        read_scales(now[e], from[e], work.count - first);
+        if (from[e] != nullptr) from[e] += kScaleChunk;
+      }
+      _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j) {
+        if (first + j >= work.count) break;
+        mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+        const u32 to = shared.scales + turn.stage * kScaleBytes;
+        _Pragma("unroll") for (int e = 0; e < kEach; ++e) {
+          const int index = first_index + e * kLanes;
+          if (index < kRightScales + kLeftScales)
+            store_scale(to + place_of_scale(index) * 4, now[e][j]);
+        }
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(shared.full + turn.stage * 8);
+        turn.step();
+      }
+    }
+  }
+}
+
+/// What one thread's sums of a stage are multiplied by: scales of two rows in each 64 of the left
+/// operand, or of all 64, and of its columns or of columns that share one.
+struct StageScales {
+  static constexpr int kRows = kLeftShare < 64 ? 2 : 1;
+  static constexpr int kColumns = kRightShare == 1 ? kSums / 2 : kRightScales;
+  static constexpr int kReads = (kColumns + 3) / 4;
+  float left[kSubtiles][2], right[kReads][4];
+
+  static __device__ __forceinline__ StageScales of(u32 from, u32 row_offset, int thread) {
+    StageScales to;
+    const u32 first_right = kRightShare == 1 ? from + thread % 4 * (kLaneScales * 4) : from;
+    _Pragma("unroll") for (int i = 0; i < kReads; ++i)
+      load_scales(to.right[i], first_right + i * 16);
+    const int in_64 = kRows == 2 ? thread / 32 * 16 + thread % 32 / 4 : 0;
+    _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s) {
+      const int row = int(row_offset) + s * 64 + in_64;
+      if constexpr (kLeftShare == 1) {
+        load_scales(to.left[s], from + place_of_scale(kRightScales + row) * 4);
+      } else {
+        _Pragma("unroll") for (int half = 0; half < kRows; ++half)
+          to.left[s][half] =
+              load_scale(from + place_of_scale(kRightScales + (row + half * 8) / kLeftShare) * 4);
+      }
+    }
+    return to;
+  }
+  __device__ __forceinline__ float of(int s, int r) const {
+    const int column = kRightShare == 1 ? r / 4 * 2 + r % 2 : r / 4 * 8 / kRightShare;
+    return left[s][kRows == 2 ? r / 2 % 2 : 0] * right[column / 4][column % 4];
+  }
+};
+
+// ---- cuda/wgmma/store.h ----
+// A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
+// own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
+// never wait for each other here. Expects epilogue.h, hopper_ptx.h, store_ptx.h.
+
+/// Element (row of left, row of right) of a tile as (row, column) of D.
+KILN_DEVICE i64 row_of(i64 left, i64 right) { return kSwap ? right : left; }
+KILN_DEVICE i64 column_of(i64 left, i64 right) { return kSwap ? left : right; }
+
+KILN_DEVICE Real real_of(float x) { return x; }
+KILN_DEVICE float kept(Real x) { return x; }
+KILN_DEVICE Real first_real(float sum) { return sum; }
+
+/// D's tile, of half as many columns as B's has lines: what follows sees it alone.
+namespace of_d {
+constexpr int kSums = kSwap ? ::kSums : ::kSums / 2, kSubtiles = kSwap ? ::kSubtiles / 2 : ::kSubtiles;
+constexpr int kLeftTile = kSwap ? ::kLeftTile / 2 : ::kLeftTile;
+constexpr int kRightTile = kSwap ? ::kRightTile : ::kRightTile / 2;
+constexpr int kPart = kChunk / 2;  // sums of one chunk
+/// Sums that are finished together: enough loads in flight, few registers beside the sums.
+constexpr int kTogether = kPart % 16 == 0 ? 16 : kPart % 8 == 0 ? 8 : 4;
+
+/// The elements of a matrix like D under sums [i, i + kTogether); zero outside. `left`, `right`: of
+/// sum 0.
+KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, const Output& out,
+                            i64 left, i64 right, int i) {
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    const i64 row = row_of(l, r), column = column_of(l, r);
+    x[e] = row < out.rows && column < out.columns ? to_real(from[row * ld + column]) : Real(0);
+  }
+}
+
+/// What is left for sums [i, i + kTogether) of D, in place.
+KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+  // Otherwise loads of later sums move up here, and sums already fill the registers.
+  compiler_barrier();
+}
+
+KILN_DEVICE TypeD stored(Acc sum, bool exact) {
+  return from_real(real_of(sum), TypeD{});
+}
+
+constexpr int kPitch = (kSwap ? 16 : kChunk) * int(sizeof(TypeD));  // bytes of a buffer's row
+
+KILN_DEVICE u32 swizzled(int row, int unit) { return swizzled_byte(row, unit, kPitch); }
+
+/// A warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into a buffer.
+KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int lane, bool) {
+  const auto two = [&](int i) { return pack_two(real_of(sums[i]), real_of(sums[i + 1]), TypeD{}); };
+  _Pragma("unroll") for (int g = 0; g < kChunk / 8; g += kChunk == 8 ? 1 : 2) {
+    const int i = (j + g) * 4;
+    const int row = lane & 15;
+    if constexpr (kChunk == 8)
+      stmatrix_x2(buffer + swizzled(row, 0), two(i), two(i + 2));
+    else
+      stmatrix_x4(buffer + swizzled(row, g + (lane >> 4)), two(i), two(i + 2), two(i + 4),
+                  two(i + 6));
+  }
+}
+
+struct alignas(16) UnitD {
+  TypeD element[16 / int(sizeof(TypeD))];
+};
+
+/// A buffer's elements to D, 16 bytes at a time: rows of a product's D begin at multiples of that,
+/// but may end anywhere. (row0, column0) is the buffer's first element.
+KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 column0, int lane) {
+  constexpr int kOfUnit = 16 / int(sizeof(TypeD));
+  constexpr int kUnits = (kSwap ? 16 : kChunk) / kOfUnit, kAll = (kSwap ? kChunk : 16) * kUnits;
+  _Pragma("unroll") for (int i = 0; i < (kAll + 31) / 32; ++i) {
+    const int at = i * 32 + lane, unit = at % kUnits;
+    const i64 row = row0 + at / kUnits, column = column0 + unit * kOfUnit;
+    if (at >= kAll || row >= out.rows || column >= out.columns) continue;
+    UnitD some;
+    load_shared_words(reinterpret_cast<u32(&)[4]>(some), buffer + swizzled(at / kUnits, unit));
+    TypeD* d = out.d + row * out.ldd + column;
+    if (column + kOfUnit <= out.columns) {
+      *reinterpret_cast<UnitD*>(d) = some;
+    } else {
+      _Pragma("unroll") for (int e = 0; e < kOfUnit; ++e) if (column + e < out.columns)
+          d[e] = some.element[e];
+    }
+  }
+}
+
+/// One warpgroup's part of a tile.
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
+                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
+                            int thread) {
+  const Output out = output_of(args_of_product(args, work.batch), 0);
+  const int warp = thread / 32, lane = thread & 31;
+  const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
+  const i64 right = i64(work.right) * kRightTile;
+  const i64 my_left = left + lane / 4, my_right = right + lane % 4 * 2;
+  const bool exact = false;
+  const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
+  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
+    _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
+      if (!exact)
+        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+      const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
+      const i64 l = left + s * 64, r = right + chunk * kChunk;
+      __syncwarp();
+      fill_buffer(sums[s], chunk * (kChunk / 8), here, lane, exact);
+      __syncwarp();
+      drain_buffer(here, out, row_of(l, r), column_of(l, r), lane);
+    }
+}
+}  // namespace of_d
+
+/// The sums of both products of a warpgroup's tile become D's elements, but for the residual.
+/// (left, right) is D's under sum 0.
+KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums], const Acc (&sums)[kSubtiles][kSums],
+                           const Output& out, i64 left, i64 right) {
+  _Pragma("unroll") for (int s = 0; s < of_d::kSubtiles; ++s)
+    _Pragma("unroll") for (int i = 0; i < of_d::kSums; i += 4) {
+      _Pragma("unroll") for (int e = 0; e < 4; ++e) {
+        const Acc other = kSwap ? sums[s + of_d::kSubtiles][i + e] : sums[s][i + of_d::kSums + e];
+        const i64 l = left + s * 64 + (e & 2) * 4, r = right + i / 4 * 8 + (e & 1);
+        d[s][i + e] = kept(gated(out, first_real(sums[s][i + e]), first_real(other), row_of(l, r),
+                                 column_of(l, r)));
+      }
+      compiler_barrier();
+    }
+}
+
+/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`.
+KILN_DEVICE void store_gated(const Acc (&sums)[kSubtiles][kSums], const Work& work,
+                             const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                             u32 row_offset, int group, int thread) {
+  const Output out = output_of(args_of_product(args, work.batch), 0);
+  const u32 first = kSwap ? row_offset / 2 : row_offset;
+  const int lane = thread & 31;
+  Acc d[of_d::kSubtiles][of_d::kSums];
+  pass_gate(d, sums, out,
+            i64(work.left) * of_d::kLeftTile + first + thread / 32 * 16 + lane / 4,
+            i64(work.right) * of_d::kRightTile + lane % 4 * 2);
+  of_d::store_tile(d, work, args, map_d, buffers, first, group, thread);
+}
+
+// ---- cuda/common/take_list.cu ----
+// The steps before a list's products. Expects abi.h, list_chunk.h, types.h, groups_ptx.h,
+// group_args.h, grid_ptx.h, tensor_map_ptx.h.
+
+/// By a warp: one operand's tensor map of one product. `like` is right but for address, sizes and
+/// pitch; `shared` has room for a map. Where there is no k the map is one element of `operand`.
+/// B's factors have `rows` lines each and lie `apart` elements apart, which is 0 for A.
+template <typename T, bool AlongK>
+KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& like,
+                          const void* operand, i64 rows, i64 k, i64 ld, i64 apart, int lane) {
+  store_shared_word(shared + lane * 4, reinterpret_cast<const u32*>(&like)[lane]);
+  __syncwarp();
+  if (lane == 0) {
+    const i64 length = max(i64(1), AlongK ? k : rows), lines = max(i64(1), AlongK ? rows : k);
+    // The pitch of a single line or without k may be no multiple of 16 bytes.
+    const i64 pitch = (lines > 1 && k > 0 ? ld : ceil_div(length, 16) * 16) * i64(sizeof(T));
+    tensor_map_set_address(shared, operand);
+    tensor_map_set_elements<0>(shared, u32(length));
+    tensor_map_set_elements<1>(shared, u32(lines));
+    tensor_map_set_pitch(shared, u64(pitch));
+    if (apart != 0) tensor_map_set_apart(shared, u64(k > 0 ? apart * i64(sizeof(T)) : pitch));
+  }
+  __syncwarp();
+  tensor_map_release(to, shared);
+}
+
+/// Writes entries to their places in the workspace, where the kernel of the products reads them, and
+/// behind all entries the maps of their operands. `map_left` and `map_right` are those of operands
+/// without address and sizes. A warp makes one map.
+extern "C" __global__ void __launch_bounds__(128)
+    kiln_take_list(const __grid_constant__ KilnGpuArgs args,
+                   const __grid_constant__ KilnTensorMap map_left,
+                   const __grid_constant__ KilnTensorMap map_right,
+                   const __grid_constant__ KilnListChunk chunk) {
+  __shared__ __align__(128) u32 maps[4][32];
+  // The products of the call before may still be read.
+  wait_for_previous_grid();
+  let_next_grid_start();
+  const u64* const from = reinterpret_cast<const u64*>(chunk.entries);
+  u64* const to = reinterpret_cast<u64*>(static_cast<KilnListEntry*>(args.workspace) + chunk.first);
+  const int words = int(chunk.count) * int(sizeof(KilnListEntry) / sizeof(u64));
+  for (int i = int(blockIdx.x) * 128 + int(threadIdx.x); i < words; i += int(gridDim.x) * 128)
+    to[i] = from[i];
+  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) & 31;
+  const int number = int(blockIdx.x) * 4 + warp, product = number / 2;
+  if (product >= int(chunk.count)) return;
+  const KilnListEntry& entry = chunk.entries[product];
+  if (entry.m == 0 || entry.n == 0) return;  // it has no tiles, and any address
+  KilnTensorMap* const map = maps_of(args, int(chunk.first) + product) + number % 2;
+  const u32 shared = shared_address(maps[warp]);
+  const KilnTensorMap& like = number % 2 == 0 ? map_left : map_right;
+  if ((number % 2 == 0) != kSwap)
+    make_map<TypeA, kAlongKA>(map, shared, like, entry.a, entry.m, entry.k, entry.lda, 0, lane);
+  else
+    make_map<TypeB, kAlongKB>(map, shared, like, entry.b, entry.n, entry.k, entry.ldb,
+                              entry.n * entry.ldb, lane);
+}
