@@ -131,9 +131,17 @@ class Search {
     std::vector<Config> group;
     for (const Config& config : input_.first)
       if (latest_.count(config) == 0 && legal(config) && !cancelled()) group.push_back(config);
-    if (group.empty()) return;
-    for (Measured& row : bench_.screen(group)) add_new(std::move(row));
-    report(Progress::Stage::screen);
+    // Some at a time: of long calls, eight would leave nothing for the model's own choices.
+    constexpr std::size_t kAtOnce = 2;
+    constexpr double kShare = 0.2;
+    const std::size_t at_once = on_host(space_.device) ? kAtOnce : group.size();
+    for (std::size_t i = 0; i < group.size() && !cancelled(); i += at_once) {
+      if (i > 0 && seconds() > kShare * input_.options.budget.count()) break;
+      const auto begin = group.begin() + std::ptrdiff_t(i);
+      const auto end = group.begin() + std::ptrdiff_t(std::min(i + at_once, group.size()));
+      for (Measured& row : bench_.screen({begin, end})) add_new(std::move(row));
+      report(Progress::Stage::screen);
+    }
   }
 
   // The size of a group follows from the measured time of a call, never from the clock, so that a

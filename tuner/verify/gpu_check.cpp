@@ -66,7 +66,8 @@ struct GpuChecker::Impl {
     std::vector<Run> list{{GpuContents::exact, 1.0, 0.0, false},
                           {GpuContents::uniform, alpha, beta, false}};
     // C of a list lies as D does on exact data alone.
-    if (lists_products(g)) list.push_back({GpuContents::exact, -2.0, 1.0, true});
+    if (lists_products(g) && present(g, Operand::c))
+      list.push_back({GpuContents::exact, -2.0, 1.0, true});
     if (alike && !lists_products(g)) list.push_back({GpuContents::uniform, -alpha, 1.0, true});
     const bool smooth = g.epilogue.activation > Activation::relu || gated(g);
     if (is_floating(g.a.dtype) && !smooth && !lists_products(g) && g.flops() <= kNonfiniteFlops)
