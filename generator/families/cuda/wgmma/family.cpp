@@ -187,6 +187,13 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
        return !gated(p.gemm) || !lists_products(p.gemm) || w.subtiles == 1 ||
               (c.swap && w.subtiles * w.accumulators <= 128);
      }},
+    {"scale_d=1x128 or line of a list with swap=1: at most 128 sums a thread, promoted ones among "
+     "them",
+     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       // 176 spilled 484 bytes.
+       return !is_output(p.gemm, Operand::scale_d) || !lists_products(p.gemm) || !c.swap ||
+              (c.promote ? 2 : 1) * w.subtiles * w.accumulators <= 128;
+     }},
     {"promote=1 needs 8-bit float operands or halves=1",
      [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return !c.promote || c.halves || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
