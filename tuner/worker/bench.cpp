@@ -31,8 +31,8 @@ constexpr double kFirstShare = 0.8;
 // hang as well, so that so many candidates have this chance.
 constexpr int kFirstRetries = 2, kMostSilent = 2;
 constexpr double kLockPatienceSeconds = 120;
-// Calls beyond this outlast most of what disturbs a machine: nothing is timed beside them.
-constexpr double kLongCallNs = 10e6;
+// Longer calls outlast most of what disturbs a machine: nothing is timed beside them.
+constexpr double kReferenceBelowNs = 10e6;
 constexpr double kMostDrift = 8;  // what a worker says is not taken for more
 
 std::string words_of(const nlohmann::json& told) {
@@ -230,7 +230,7 @@ class WorkerBench final : public Bench {
   /// Names the kernel that is timed beside a candidate's samples, where calls are short: other
   /// guests of the machine come and go within tenths of a second.
   void add_reference(nlohmann::json& request, std::vector<const std::vector<std::byte>*>& images) {
-    if (on_gpu() || !reference_ || reference_ns_ > kLongCallNs) return;
+    if (on_gpu() || !reference_ || reference_ns_ > kReferenceBelowNs) return;
     const Artifact* made = artifact(*reference_);
     if (made == nullptr || !made->binary) return;
     request["reference"] = text(*reference_);

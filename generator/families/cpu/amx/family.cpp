@@ -123,8 +123,8 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   const int step = kTile * row->group;
   // What stays in cache finds D there.
   const bool streams = !host::stays_in_cache(d, double(p.gemm.batch) * host::touched_bytes(p.gemm));
-  const std::int64_t ldd = p.gemm.d.ld > 0 ? p.gemm.d.ld : p.gemm.n;
-  const bool lines = ldd * size_of(p.gemm.d.dtype) % 64 == 0;  // rows of D may begin at lines
+  // Rows of D may all begin at lines.
+  const bool lines = p.gemm.ldd() * size_of(p.gemm.d.dtype) % 64 == 0;
   const auto limit = [&](std::int64_t value, std::int64_t size, int unit) {
     return int(std::min(ceil_div(value, unit), ceil_div(std::max<std::int64_t>(size, 1), unit)) *
                unit);
