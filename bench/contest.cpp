@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/peak.h"
+#include "generator/problem/timed_flops.h"
 
 namespace kiln {
 namespace {
@@ -23,7 +24,7 @@ double fastest_rate(const ContestResult& result) {
   double ns = result.verified ? result.kiln.median_ns : 0;
   for (const auto& [peer, timing] : result.peers)
     if (ns <= 0 || timing.median_ns < ns) ns = timing.median_ns;
-  return ns > 0 ? result.gemm.flops() / (ns * 1e-9) : 0;
+  return ns > 0 ? timed_flops(result.gemm) / (ns * 1e-9) : 0;
 }
 
 }  // namespace

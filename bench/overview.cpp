@@ -13,6 +13,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/operand.h"
 #include "generator/problem/size.h"
+#include "generator/problem/timed_flops.h"
 
 namespace kiln {
 namespace {
@@ -137,7 +138,7 @@ void add_shapes(Overview& to, Store& store, const Gathered& gathered) {
                           .dtype = type_text(key.gemm),
                           .family = std::string(family_name(kernel->config)),
                           .ns = kernel->ns,
-                          .flops = key.gemm.flops(),
+                          .flops = timed_flops(key.gemm),
                           .bytes = least_traffic(key.gemm)};
     if (const auto roof = stored_roof(store, gathered.caps()[key.device], key.gemm))
       shape.roof_ns = roof->roof.ns;

@@ -6,6 +6,7 @@
 
 #include "bench/overview.h"
 #include "generator/problem/size.h"
+#include "generator/problem/timed_flops.h"
 
 namespace kiln {
 namespace {
@@ -79,7 +80,7 @@ class RaceFile {
                           .dtype = type_text(*gemm),
                           .family = config.substr(0, config.find(' ')),
                           .ns = ns,
-                          .flops = gemm->flops(),
+                          .flops = timed_flops(*gemm),
                           .bytes = least_traffic(*gemm),
                           .roof_ns = row.value("roof_ns", 0.0)};
     // Files may have raced different versions under one name.

@@ -4,6 +4,7 @@
 #include "bench/overview.h"
 #include "bench/report.h"
 #include "bench/svg.h"
+#include "generator/problem/timed_flops.h"
 
 namespace kiln {
 
@@ -13,7 +14,7 @@ std::string svg(const BenchReport& report) {
     if (!row.verified || row.peers.empty()) continue;
     ChartSeries& series = by_threads[row.threads][kind_text(row.gemm)];
     series.line = false;
-    series.points.emplace_back(row.gemm.flops(), row.ratio());
+    series.points.emplace_back(timed_flops(row.gemm), row.ratio());
     series.labels.push_back(
         fmt::format("{}: {:.2f} of {}", text(row.gemm), row.ratio(), row.best_peer()));
   }

@@ -10,6 +10,7 @@
 
 #include "bench/bars.h"
 #include "bench/geometric_mean.h"
+#include "generator/problem/timed_flops.h"
 #include "tuner/measure/measure.h"
 #include "tuner/measure/roof.h"
 
@@ -54,7 +55,7 @@ double peak_of(const BenchReport& report, const ContestResult& row) {
 double share_of_peak(const BenchReport& report, const ContestResult& row) {
   const double peak = peak_of(report, row);
   return peak > 0 && row.verified && row.kiln.median_ns > 0
-             ? row.gemm.flops() / row.kiln.median_ns * 1e9 / peak
+             ? timed_flops(row.gemm) / row.kiln.median_ns * 1e9 / peak
              : 0;
 }
 
@@ -243,7 +244,7 @@ std::string table(const BenchReport& report, bool bars) {
     const std::string best = row.best_peer();
     rows.push_back(with_bar(
         {text(row.gemm), std::to_string(row.threads), time_text(row.kiln.median_ns),
-         fmt::format("{:.1f}", row.gemm.flops() / row.kiln.median_ns),
+         fmt::format("{:.1f}", timed_flops(row.gemm) / row.kiln.median_ns),
          share > 0 ? fmt::format("{:.0f} %", 100 * share) : "-",
          fmt::format("{:.1f}", intensity(row.gemm)),
          fmt::format("{:.1f}", bytes_per_second(row) * 1e-9),
@@ -311,7 +312,7 @@ std::string csv(const BenchReport& report) {
           "{},{},{},{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{},{},{},{:.3f},{:.3f},{:.0f},{}\n",
           quoted(text(row.gemm)), w.dtype, w.ta, w.tb, row.gemm.m, row.gemm.n, row.gemm.k,
           row.threads, report.device, who, t.median_ns, t.low_ns, t.high_ns, t.samples, verified,
-          quoted(config), row.gemm.flops() / t.median_ns, intensity(row.gemm),
+          quoted(config), timed_flops(row.gemm) / t.median_ns, intensity(row.gemm),
           least_bytes(row.gemm) / t.median_ns * 1e9, version);
     };
     line("kiln", row.kiln, row.verified, row.config, "");

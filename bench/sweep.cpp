@@ -14,6 +14,7 @@
 #include "bench/svg.h"
 #include "generator/problem/bad_input.h"
 #include "generator/problem/size.h"
+#include "generator/problem/timed_flops.h"
 
 namespace kiln {
 namespace {
@@ -210,7 +211,7 @@ std::string sweep_svg(const BenchReport& report) {
     std::vector<std::int64_t> values;
     double peak = 0;
     for (const ContestResult* row : of_panel) {
-      const double x = double(value(row)), flops = row->gemm.flops();
+      const double x = double(value(row)), flops = timed_flops(row->gemm);
       values.push_back(value(row));
       kiln.points.emplace_back(x, flops / row->kiln.median_ns);
       for (const auto& [peer, timing] : row->peers) {

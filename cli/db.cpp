@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/terminal.h"
+#include "generator/problem/timed_flops.h"
 
 namespace kiln::cli {
 namespace {
@@ -108,7 +109,7 @@ Json record_json(const Record& record, const std::optional<StoredRoof>& roof) {
     row.update({{"median_ns", timing.median_ns},
                 {"low_ns", timing.low_ns},
                 {"high_ns", timing.high_ns},
-                {"gflops", timing.median_ns > 0 ? gemm.flops() / timing.median_ns : 0},
+                {"gflops", timing.median_ns > 0 ? timed_flops(gemm) / timing.median_ns : 0},
                 {"share_of_roof", share_json(roof, timing.median_ns)}});
   }
   row.update({{"searched", to_json(record.searched)},
@@ -143,7 +144,7 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
     const char* how = is_predicted(record.key) ? "predicted " : "";
     table.add({text(record.key.gemm), fmt::format("{}", record.key.device.compute_units),
                ns > 0 ? how + human_time(ns) : "-",
-               ns > 0 ? fmt::format("{:.1f}", record.key.gemm.flops() / ns) : "-",
+               ns > 0 ? fmt::format("{:.1f}", timed_flops(record.key.gemm) / ns) : "-",
                roof && ns > 0 ? fmt::format("{:.0f} %", 100 * roof->roof.ns / ns) : "-",
                text(record.measured.config),
                record.searched ? text(*record.searched) : "not recorded", class_of(record.key),

@@ -10,6 +10,7 @@
 #include "cache/measurements.h"
 #include "cache/t4.h"
 #include "cli/report.h"
+#include "generator/problem/timed_flops.h"
 
 namespace kiln::cli {
 
@@ -50,7 +51,7 @@ Json measurement_json(const StoredMeasurement& row) {
                  {"low_ns", timing.low_ns},
                  {"high_ns", timing.high_ns},
                  {"samples", timing.samples},
-                 {"gflops", row.key.gemm.flops() / timing.median_ns}});
+                 {"gflops", timed_flops(row.key.gemm) / timing.median_ns}});
   } else {
     line.update(
         {{"failure", name(measured.failure().kind)}, {"detail", measured.failure().detail}});
@@ -98,7 +99,7 @@ Cells csv_cells(const StoredMeasurement& row) {
     for (const double ns : {timing.median_ns, timing.low_ns, timing.high_ns})
       cells.push_back(number(ns));
     cells.push_back(fmt::format("{}", timing.samples));
-    cells.push_back(number(row.key.gemm.flops() / timing.median_ns));
+    cells.push_back(number(timed_flops(row.key.gemm) / timing.median_ns));
   } else {
     cells.resize(cells.size() + 5);
   }

@@ -9,6 +9,7 @@
 #include "engine/explanation.h"
 #include "engine/ranges.h"
 #include "generator/problem/spelling.h"
+#include "generator/problem/timed_flops.h"
 #include "kiln/engine.hpp"
 
 namespace kiln::cli {
@@ -40,7 +41,7 @@ Json timing_json(const Gemm& gemm, const Timing& timing) {
           {"low_ns", timing.low_ns},
           {"high_ns", timing.high_ns},
           {"samples", timing.samples},
-          {"gflops", timing.median_ns > 0 ? gemm.flops() / timing.median_ns : 0}};
+          {"gflops", timing.median_ns > 0 ? timed_flops(gemm) / timing.median_ns : 0}};
 }
 
 /// What was stored of the problem itself.
@@ -130,7 +131,8 @@ Status explain_predicted(const Session& session, const ExplainCommand& command,
       "model "
       "of the binary; never measured\nranked:    {} in {}\ntoolchain: {}\n",
       text(gemm), fingerprint(caps), text(record->measured.config), human_time(ns),
-      gemm.flops() / ns, record->created, record->database.string(), record->validators.compiler);
+      timed_flops(gemm) / ns, record->created, record->database.string(),
+      record->validators.compiler);
   if (session.json) {
     print_json({{"shape", text(gemm)},
                 {"device", command.device.name},

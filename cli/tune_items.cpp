@@ -6,13 +6,14 @@
 
 #include "cli/report.h"
 #include "engine/peak.h"
+#include "generator/problem/timed_flops.h"
 
 namespace kiln::cli {
 namespace {
 
 /// 0 for an empty problem, which is nothing to time.
 double gflops_of(const TuneReport& report) {
-  return report.timing.median_ns > 0 ? report.gemm.flops() / report.timing.median_ns : 0;
+  return report.timing.median_ns > 0 ? timed_flops(report.gemm) / report.timing.median_ns : 0;
 }
 
 /// Whether the budget left so few candidates that a larger one is worth naming. The search's

@@ -5,6 +5,7 @@
 #include "cache/offline.h"
 #include "cli/report.h"
 #include "generator/problem/spelling.h"
+#include "generator/problem/timed_flops.h"
 
 namespace kiln::cli {
 namespace {
@@ -34,7 +35,7 @@ Json forecast_json(const HipForecast& f) {
 void print_winner(const Gemm& gemm, const std::vector<Ranked>& ranked, int rejected) {
   const HipForecast& f = *ranked.front().forecast;
   fmt::print("{}\n  {}\n  predicted, not measured: {}, {:.0f} GFLOP/s\n", text(gemm),
-             text(ranked.front().config), human_time(f.ns), gemm.flops() / f.ns);
+             text(ranked.front().config), human_time(f.ns), timed_flops(gemm) / f.ns);
   if (f.peak_share > 0)
     fmt::print(
         "  {} of the card's peak: the main loop keeps the matrix units busy {} of its cycles, at "

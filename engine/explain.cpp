@@ -8,6 +8,7 @@
 #include "engine/engine_impl.h"
 #include "engine/explanation.h"
 #include "generator/problem/device_class.h"
+#include "generator/problem/timed_flops.h"
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "generator/space/summation.h"
@@ -16,7 +17,7 @@ namespace kiln {
 namespace {
 
 /// Operations a second.
-double rate(const Gemm& gemm, const Timing& t) { return gemm.flops() / (t.median_ns * 1e-9); }
+double rate(const Gemm& gemm, const Timing& t) { return timed_flops(gemm) / (t.median_ns * 1e-9); }
 
 /// The latest row of each timed config, fastest first; finalists before those that were dropped.
 std::vector<Measured> ranked(const std::vector<Measured>& rows) {

@@ -6,6 +6,7 @@
 
 #include "cache/keys.h"
 #include "engine/explanation.h"
+#include "generator/problem/timed_flops.h"
 
 namespace kiln {
 namespace {
@@ -14,16 +15,16 @@ constexpr std::size_t kListed = 3;
 
 std::string timing_text(const Gemm& gemm, const Timing& t) {
   return fmt::format("{:.2f} us ({:.2f} to {:.2f}, {} samples), {:.1f} GFLOP/s", t.median_ns / 1e3,
-                     t.low_ns / 1e3, t.high_ns / 1e3, t.samples, gemm.flops() / t.median_ns);
+                     t.low_ns / 1e3, t.high_ns / 1e3, t.samples, timed_flops(gemm) / t.median_ns);
 }
 
 /// "12.30 us, 3000 MFLOP at 243.8 GFLOP/s" or "…, 33.6 MB at 26.1 GB/s from memory".
 std::string roof_text(const Gemm& gemm, const Roof& roof) {
-  const std::string why =
-      roof.arithmetic()
-          ? fmt::format("{:.4g} MFLOP at {:.1f} GFLOP/s", gemm.flops() * 1e-6, roof.rate * 1e-9)
-          : fmt::format("{:.4g} MB at {:.1f} GB/s from {}", least_bytes(gemm) * 1e-6,
-                        roof.rate * 1e-9, roof.of);
+  const std::string why = roof.arithmetic()
+                              ? fmt::format("{:.4g} MFLOP at {:.1f} GFLOP/s",
+                                            timed_flops(gemm) * 1e-6, roof.rate * 1e-9)
+                              : fmt::format("{:.4g} MB at {:.1f} GB/s from {}",
+                                            least_bytes(gemm) * 1e-6, roof.rate * 1e-9, roof.of);
   return fmt::format("{:.2f} us, {}", roof.ns / 1e3, why);
 }
 
@@ -69,7 +70,7 @@ std::string evidence_text(const Explanation& why) {
   if (why.peak_flops > 0)
     out += fmt::format(
         "peak:      {:.1f} GFLOP/s, the most these threads reached; this is {:.1f} %\n",
-        why.peak_flops * 1e-9, gemm.flops() / timing.median_ns * 1e9 / why.peak_flops * 100);
+        why.peak_flops * 1e-9, timed_flops(gemm) / timing.median_ns * 1e9 / why.peak_flops * 100);
   if (why.roof)
     out += fmt::format("roof:      {}; this is {:.1f} %\n", roof_text(gemm, why.roof->roof),
                        why.roof->roof.ns / timing.median_ns * 100);

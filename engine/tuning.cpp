@@ -8,6 +8,7 @@
 #include "cache/offline.h"
 #include "engine/engine_impl.h"
 #include "engine/held.h"
+#include "generator/problem/timed_flops.h"
 #include "generator/render/code_key.h"
 #include "runtime/log.h"
 #include "tuner/verify/envelope.h"
@@ -33,7 +34,7 @@ TuneReport report_of(const Gemm& gemm, const Record& record) {
 
 /// Operations a second of one call.
 double rate(const Gemm& gemm, const Timing& timing) {
-  return timing.median_ns > 0 ? gemm.flops() / (timing.median_ns * 1e-9) : 0;
+  return timing.median_ns > 0 ? timed_flops(gemm) / (timing.median_ns * 1e-9) : 0;
 }
 
 /// The fastest of this search's kernels that were raced, and its winner.

@@ -66,6 +66,8 @@ constexpr Kernel kOverlaps[] = {
     {"amx", "bf16 N N 40 40 0", "mt=2 nt=2 kc=64 nc=64 swap=0"},
     {"amx", "fp32 N N 70 45 150 numerics=tensor", "mt=2 nt=1 kc=64 nc=32 swap=0 thirds=1"},
     {"amx", "bf16 N T 70 96 150", "mt=2 nt=2 kc=256 nc=64 swap=0 stream_d=1"},
+    {"amx", "bf16 N T 100 177 333", "mt=2 nt=2 kc=128 nc=128 swap=1 right_t1=1"},
+    {"amx", "int8 N T 70 192 200", "mt=2 nt=1 kc=256 nc=96 swap=0 stream_d=1 right_t1=1"},
     {"amx", "bf16 N N 70 77 150 ldd=96 epilogue=bias_col+gelu+residual batch=2",
      "mt=1 nt=2 kc=256 nc=64 swap=0 stream_d=1"},
     {"amx", "int8 N N 70 61 200 ldd=64", "mt=2 nt=1 kc=256 nc=32 swap=0 stream_d=1"},
@@ -119,6 +121,13 @@ TEST(Lines, OfBlocksOfTileRegistersAreRight) {
     check(one, "host_amx isa=amx " + std::string(one.config) +
                    " swap=0 copy_left=0 parallel=none mc=32 stream_d=1");
 }
+
+TEST(LoadsPastL1, OfBlocksAreRight) {
+  for (const Kernel& one : kBlocks)
+    check(one, "host_amx isa=amx " + std::string(one.config) +
+                   " swap=1 copy_left=0 parallel=none mc=32 right_t1=1");
+}
+
 
 TEST(LongRuns, OfOperandsAreRight) {
   for (const Kernel& one : kRuns)

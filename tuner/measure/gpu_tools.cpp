@@ -284,6 +284,17 @@ Status GpuTools::forget(const Gemm& gemm, const ProductPart& part, const gpu::De
               part.gemm.ldd() * size);
 }
 
+Status GpuTools::forget_beside(const Gemm& gemm, const ProductPart& part, Operand which,
+                               const gpu::DeviceBuffer& buffer, std::size_t first,
+                               std::uint64_t pattern) const {
+  const Extent e = extent(part.gemm, which);
+  const std::int64_t size = size_of(dtype_of(gemm, which));
+  const std::int64_t at = part.group * batch_stride(gemm, which) * size;
+  return call("check_forget", {kBlocks}, buffer.data(), pattern,
+              static_cast<std::int64_t>(first) + at, e.length * size, e.lines,
+              leading_dimension(part.gemm, which) * size);
+}
+
 Result<GpuTools::Count> GpuTools::around(const Gemm& gemm, Operand which,
                                          const gpu::DeviceBuffer& buffer, std::size_t first,
                                          std::uint64_t pattern) const {

@@ -76,6 +76,10 @@ class GpuTools {
   /// they are by index.
   Status forget(const Gemm& gemm, const ProductPart& part, const gpu::DeviceBuffer& buffer,
                 std::size_t first, std::uint64_t pattern, const void* index_d) const;
+  /// The same of what a list's product writes beside its D.
+  Status forget_beside(const Gemm& gemm, const ProductPart& part, Operand which,
+                       const gpu::DeviceBuffer& buffer, std::size_t first,
+                       std::uint64_t pattern) const;
   /// Bytes of an output's buffer that are no element of it and lost the pattern; `first` is where
   /// the output begins.
   Result<Count> around(const Gemm& gemm, Operand which, const gpu::DeviceBuffer& buffer,

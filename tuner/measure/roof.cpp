@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/timed_flops.h"
 #include "tuner/measure/measure.h"
 #include "tuner/measure/operand_sets.h"
 
@@ -33,7 +34,7 @@ Roof roof(const Gemm& gemm, const MachineLimits& limits, double flops) {
   }
   if (moving.rate > 0) moving.ns = least_bytes(gemm) / moving.rate * 1e9;
   Roof computing{.rate = flops, .of = "arithmetic"};
-  if (flops > 0) computing.ns = gemm.flops() / flops * 1e9;
+  if (flops > 0) computing.ns = timed_flops(gemm) / flops * 1e9;
   return computing.ns >= moving.ns ? computing : moving;
 }
 
@@ -46,7 +47,7 @@ double peak_for(const Gemm& gemm, const MachineLimits& limits) {
 
 double intensity(const Gemm& gemm) {
   const double bytes = least_bytes(gemm);
-  return bytes > 0 ? gemm.flops() / bytes : 0;
+  return bytes > 0 ? timed_flops(gemm) / bytes : 0;
 }
 
 }  // namespace kiln

@@ -127,14 +127,26 @@ class Search {
     for (Measured& row : bench_.screen({*input_.incumbent})) add_new(std::move(row));
   }
 
+  /// What the model thinks of the space's best point.
+  double best_predicted_ns() const {
+    double best = 1e300;
+    for (const Config& c : space_.legal) best = std::min(best, proposer_.predicted_ns(c));
+    return best;
+  }
+
+  // On a CPU those kernels of other problems that the model does not think much slower here than its
+  // own best, some at a time: of long calls, eight would leave nothing for the model's own choices.
   void screen_first() {
+    constexpr std::size_t kAtOnce = 2;
+    constexpr double kShare = 0.2, kSlower = 1.5;
+    const bool host = on_host(space_.device);
+    const double slowest = host ? kSlower * best_predicted_ns() : 1e300;
     std::vector<Config> group;
     for (const Config& config : input_.first)
-      if (latest_.count(config) == 0 && legal(config) && !cancelled()) group.push_back(config);
-    // Some at a time: of long calls, eight would leave nothing for the model's own choices.
-    constexpr std::size_t kAtOnce = 2;
-    constexpr double kShare = 0.2;
-    const std::size_t at_once = on_host(space_.device) ? kAtOnce : group.size();
+      if (latest_.count(config) == 0 && legal(config) && !cancelled() &&
+          proposer_.predicted_ns(config) <= slowest)
+        group.push_back(config);
+    const std::size_t at_once = host ? kAtOnce : group.size();
     for (std::size_t i = 0; i < group.size() && !cancelled(); i += at_once) {
       if (i > 0 && seconds() > kShare * input_.options.budget.count()) break;
       const auto begin = group.begin() + std::ptrdiff_t(i);
@@ -150,13 +162,7 @@ class Search {
     int codes, more;
   };
   Group group_size() {
-    double call_ns = 0;
-    if (best_) {
-      call_ns = median(*best_);
-    } else {
-      call_ns = 1e300;
-      for (const Config& c : space_.legal) call_ns = std::min(call_ns, proposer_.predicted_ns(c));
-    }
+    const double call_ns = best_ ? median(*best_) : best_predicted_ns();
     // A GPU's candidates compile while others are timed: larger groups keep all cores at it.
     if (!on_host(space_.device)) return {call_ns > 5e6 ? 8 : 32, 0};
     if (call_ns > 30e6) return {call_ns > 200e6 ? 2 : 4, 0};

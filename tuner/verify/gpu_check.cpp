@@ -330,6 +330,12 @@ struct GpuChecker::Impl {
       if (!exactly) continue;
       if (Status ok = tools->forget(gemm(), part, d, kGuard, pattern, index_d); !ok)
         return broken(ok.error());
+      if (!lists_products(gemm()) || !is_output(gemm(), Operand::scale_d)) continue;
+      if (Status ok = tools->forget_beside(gemm(), part, Operand::scale_d,
+                                           beside_d[index_of(Operand::scale_d)], kGuard,
+                                           poison_pattern(fp32));
+          !ok)
+        return broken(ok.error());
     }
     if (Verdict verdict = compare_amax(set, run, args, of_d); !verdict) return verdict;
     const auto around = exactly ? tools->changed(d, pattern)
@@ -339,7 +345,10 @@ struct GpuChecker::Impl {
     for (const Operand which : kBesideD) {
       const gpu::DeviceBuffer& written = beside_d[index_of(which)];
       if (written.bytes() == 0) continue;
-      const auto beside = tools->around(gemm(), which, written, kGuard, poison_pattern(fp32));
+      const bool forgotten = lists_products(gemm()) && which == Operand::scale_d;
+      const auto beside = forgotten
+                              ? tools->changed(written, poison_pattern(fp32))
+                              : tools->around(gemm(), which, written, kGuard, poison_pattern(fp32));
       if (!beside) return broken(beside.error());
       if (beside->wrong > 0) return strayed(name(which), *beside);
     }

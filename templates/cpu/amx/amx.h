@@ -33,6 +33,13 @@ template <int T>
 KILN_INLINE void tile_load(const void* from, i64 row_bytes) {
   __builtin_ia32_tileloadd64(T, from, static_cast<unsigned long long>(row_bytes));
 }
+//% if right_t1
+/// From L2 past L1, whose lines are kept for what is read again.
+template <int T>
+KILN_INLINE void tile_load_past_l1(const void* from, i64 row_bytes) {
+  __builtin_ia32_tileloaddt164(T, from, static_cast<unsigned long long>(row_bytes));
+}
+//% end
 template <int T>
 KILN_INLINE void tile_store(void* to, i64 row_bytes) {
   __builtin_ia32_tilestored64(T, to, static_cast<unsigned long long>(row_bytes));

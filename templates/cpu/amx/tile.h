@@ -41,7 +41,11 @@ KILN_INLINE void load_left(const char* at, i64 row_bytes, Sequence<int, I...>) {
 }
 template <int... I>
 KILN_INLINE void load_right(const Unit* const (&panels)[kNt], i64 offset, Sequence<int, I...>) {
+  //% if right_t1
+  (tile_load_past_l1<kMt * kNt + kMt + I>(panels[I] + offset, kLanes * sizeof(Unit)), ...);
+  //% else
   (tile_load<kMt * kNt + kMt + I>(panels[I] + offset, kLanes * sizeof(Unit)), ...);
+  //% end
 }
 template <int... I>
 KILN_INLINE void dots(Sequence<int, I...>) {

@@ -25,6 +25,7 @@ struct HostAmx {
   bool stream_d = false;      // store D with non-temporal stores
   bool overlap = false;  // D of a tile is written, and the next rows fetched, while tiles multiply
   bool long_runs = false;  // a right operand whose k is not adjacent is packed 1 KiB at a time
+  bool right_t1 = false;   // tiles of the right operand are loaded from L2 past L1
   auto operator<=>(const HostAmx&) const = default;
 
   static constexpr auto fields() {
@@ -42,7 +43,8 @@ struct HostAmx {
                       Field<C, int>{"mc", &C::mc, kAnyLength, true, true},
                       Field<C, bool>{"stream_d", &C::stream_d, 1, true},
                       Field<C, bool>{"overlap", &C::overlap, 1, true},
-                      Field<C, bool>{"long_runs", &C::long_runs, 1, true}};
+                      Field<C, bool>{"long_runs", &C::long_runs, 1, true},
+                      Field<C, bool>{"right_t1", &C::right_t1, 1, true}};
   }
 };
 

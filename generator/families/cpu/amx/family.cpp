@@ -53,6 +53,25 @@ bool streams_rows(const Canonical& p, const HostAmx& c) {
          c.nt * kTile * bytes % 64 == 0;
 }
 
+/// Bytes of k of one block that a tile of accumulators reads of the left operand, and of the right.
+struct TileBytes {
+  double left, right;
+};
+TileBytes tile_bytes(const Canonical& p, const HostAmx& c) {
+  const double k = double(std::min<std::int64_t>(c.kc, p.gemm.k)) * parts(c) *
+                   (c.thirds ? size_of(bf16) : size_of(p.gemm.a.dtype));
+  return {c.mt * kTile * k, c.nt * kTile * k};
+}
+
+/// Whether the right operand's tiles would push the left one's out of L1, and are too many to be
+/// found there again themselves.
+bool right_streams(const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
+  const TileBytes read = tile_bytes(p, c);
+  const std::int64_t columns = c.swap ? p.gemm.m : p.gemm.n;
+  return read.left + read.right > 0.5 * d.l1_bytes &&
+         std::min<std::int64_t>(c.nc, columns) > 2 * c.nt * kTile;
+}
+
 constexpr FirstRule<HostAmx> kFirst[] = {
     {"isa has an instruction of this family for the types",
      [](const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
@@ -149,6 +168,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
                 for (const bool stream : {false, true}) {
                   HostAmx config{Isa::amx, mt,    nt,     block, strip,  swap,   copy,
                                  way,      false, thirds, 0,     stream, overlap};
+                  config.right_t1 = right_streams(p, d, config);
                   if (!stream || (streams && lines && !swap && streams_rows(p, config)))
                     visit(config);
                 }
@@ -178,9 +198,13 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
           for (const int mc : within({32, 64, 128, 256, 512}, rows, mt * kTile))
             for (const bool stream : {false, true}) {
               if (stream && (swap || !streams)) continue;
-              for (const Parallel way : ways)
-                visit(HostAmx{Isa::amx, mt, nt, kc, nc, swap, false, way, false, thirds, mc, stream,
-                              false, !thirds && scattered(swap)});
+              for (const Parallel way : ways) {
+                HostAmx config{
+                    Isa::amx, mt,    nt,     kc, nc,     swap,  false,
+                    way,      false, thirds, mc, stream, false, !thirds && scattered(swap)};
+                config.right_t1 = right_streams(p, d, config);
+                visit(config);
+              }
             }
     }
 }
@@ -220,6 +244,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   v["stream_rows"] = flag(h.stream_d && h.mc == 0);
   v["overlap"] = flag(h.overlap);
   v["long_runs"] = flag(h.long_runs);
+  v["right_t1"] = flag(h.right_t1);
   if (h.parallel == Parallel::k) v["accumulate"] = "workspace";
   return out;
 }
@@ -271,7 +296,7 @@ double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
     return held < 0.5 * d.l1_bytes ? rate.l1 : held < 0.6 * d.l2_bytes ? rate.l2 : rate.l3;
   };
   // Both operands' tiles come from where their blocks stay while they are used again.
-  const double block = height * std::min<double>(h.kc, s.k) * bytes;
+  const double block = tile_bytes(p, h).left * (h.right_t1 ? 0.6 : 1);
   const double stream =
       parts(h) * blocks * steps * 1024 * (h.nt / level(strip) + h.mt / level(block));
   const double work = std::max(compute, stream) + 0.3 * std::min(compute, stream);
@@ -312,8 +337,9 @@ double predict_blocks(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   const double steps = std::ceil(s.k / w.step), passes = std::ceil(s.k / h.kc);
   // Tiles of the right operand come from L2; those of the left one do when a strip and a panel do
   // not fit L1. So do accumulators, once each way in every pass.
-  const double in_l1 = (height + width) * kc * bytes / d.l1_bytes;
-  const double spilled = std::clamp((in_l1 - 0.6) / 0.9, 0.0, 1.0);
+  const TileBytes read = tile_bytes(p, h);
+  const double in_l1 = (read.left + (h.right_t1 ? 0 : read.right)) / d.l1_bytes;
+  const double spilled = std::clamp((in_l1 - (h.right_t1 ? 0.85 : 0.6)) / 0.9, 0.0, 1.0);
   const double step = host::microarchitecture(d).tile_cycles * h.mt * h.nt * products(h) +
                       parts(h) * (6 * h.nt + 20 * spilled * h.mt);
   const double sums = 54.0 * h.mt * h.nt * (passes - 0.5);

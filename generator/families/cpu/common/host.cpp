@@ -108,7 +108,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["stream_d"] = "0";
   v["stream_rows"] = "0";
   v["blocked"] = "0";
-  v["long_runs"] = "0";
+  v["long_runs"] = v["right_t1"] = "0";
   v["lone_column"] = "0";
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
