@@ -209,6 +209,12 @@ static void finish_block(const Acc* sums, const Output& where, i64 i0, i64 j0, i
     const i64 tile = block * kMt * kNt + i % kHeight / kTileRows * kNt + j % kNr / kLanes;
     return sums + tile * kTileSums + i % kTileRows * kLanes;
   };
+  // Lines in which others have elements are read first; stores are made in order and would wait.
+  for (i64 i = 0; i < height; ++i) {
+    const TypeD* row = out.d + (i0 + i) * out.ldd + j0;
+    __builtin_prefetch(row, 1, 3);
+    __builtin_prefetch(row + width - 1, 1, 3);
+  }
   for (i64 some = 0; some < height; some += kRowsOfLines) {
     const i64 end = smaller(some + kRowsOfLines, height);
     out.lines.row = i0 + some;

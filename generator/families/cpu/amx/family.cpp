@@ -188,13 +188,15 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
            host::rows_apart(swap ? p.gemm.a : p.gemm.b);
   };
   const int bytes = thirds ? 6 : size_of(p.gemm.a.dtype);
+  constexpr int kAll = 1 << 20;  // columns: where their panels fit half of L2
   std::vector<int> block_depths{384, 512, 768, 1024, 2048};
   for (int& depth : block_depths) depth /= bytes;
   for (const auto& [mt, nt] : {std::array{2, 2}, {2, 1}, {1, 2}, {1, 1}})
     for (const bool swap : {false, true}) {
       const std::int64_t rows = swap ? p.gemm.n : p.gemm.m, columns = swap ? p.gemm.m : p.gemm.n;
       for (const int kc : within(block_depths, p.gemm.k, step))
-        for (const int nc : within({64, 128, 256, 512, 1024}, columns, nt * kTile))
+        for (const int nc : within({64, 128, 256, 512, 1024, 2048, kAll}, columns, nt * kTile)) {
+          if (nc > 1024 && double(nc) * kc * bytes > 0.5 * d.l2_bytes) continue;
           for (const int mc : within({32, 64, 128, 256, 512}, rows, mt * kTile))
             for (const bool stream : {false, true}) {
               if (stream && (swap || !streams)) continue;
@@ -206,6 +208,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
                 visit(config);
               }
             }
+        }
     }
 }
 
