@@ -335,6 +335,34 @@ TEST_F(SearchTest, TheIncumbentYieldsOnlyToAGainOfTwoPercent) {
   EXPECT_FALSE(winner_against(1.025));
 }
 
+// Samples of a disturbed core are dropped, of some contenders more than of others.
+TEST_F(SearchTest, FewSamplesWinOnlyByAnIntervalBelowTheOthers) {
+  // The second of a race has a fifth of the samples, and an interval of so much either way.
+  const auto second_wins = [&](double median, double width) {
+    class FewBench : public FakeBench {
+     public:
+      FewBench(Cost cost, double median, double width)
+          : FakeBench(std::move(cost), 40), median_(median), width_(width) {}
+      std::vector<Measured> race(const std::vector<Measured>& finalists) override {
+        std::vector<Measured> rows = FakeBench::race(finalists);
+        for (std::size_t i = 0; i < rows.size(); ++i)
+          rows[i].outcome = i == 1 ? Timing{median_, median_ - width_, median_ + width_, 10}
+                                   : Timing{1000.0 + double(i), 990, 1010, 50};
+        return rows;
+      }
+
+     private:
+      double median_, width_;
+    } bench(surface(space_, 1.01, 1), median, width);
+    const SearchResult result = search(input_, bench).value();
+    EXPECT_GE(bench.raced.size(), 2u);
+    return result.winner && result.measured[*result.winner].config == bench.raced.at(1);
+  };
+  EXPECT_TRUE(second_wins(800, 50));
+  EXPECT_FALSE(second_wins(900, 200));
+  EXPECT_FALSE(second_wins(1200, 50));
+}
+
 TEST_F(SearchTest, ACancelledSearchKeepsWhatItKnows) {
   FakeBench bench(surface(space_, 1.5, 1), 1000);
   input_.options.cancelled = [&] { return bench.screened.size() >= 16; };

@@ -134,8 +134,9 @@ class Search {
     return best;
   }
 
-  // On a CPU those kernels of other problems that the model does not think much slower here than its
-  // own best, some at a time: of long calls, eight would leave nothing for the model's own choices.
+  // On a CPU those kernels of other problems that the model does not think much slower here than
+  // its own best, some at a time: of long calls, eight would leave nothing for the model's own
+  // choices.
   void screen_first() {
     constexpr std::size_t kAtOnce = 2;
     constexpr double kShare = 0.2, kSlower = 1.5;
@@ -253,19 +254,26 @@ class Search {
     }
   }
 
-  /// Of the race's rows, those from `first` on. Who left it early has few samples, and wins none by
-  /// their luck.
+  /// Of the race's rows, those from `first` on. Who left it early, or often ran while the core was
+  /// disturbed, has few samples, and wins by no luck of theirs: only by an interval below that of
+  /// the fastest of many.
   std::optional<std::size_t> fastest_from(std::size_t first) const {
     int most = 0;
     for (std::size_t i = first; i < result_.measured.size(); ++i)
       if (eligible(i)) most = std::max(most, result_.measured[i].timing().samples);
     std::optional<std::size_t> fastest;
-    for (std::size_t i = first; i < result_.measured.size(); ++i)
-      if (eligible(i) && 2 * result_.measured[i].timing().samples >= most &&
-          (!fastest || median(i) < median(*fastest)))
-        fastest = i;
+    const auto take = [&](const auto& may_win) {
+      for (std::size_t i = first; i < result_.measured.size(); ++i)
+        if (eligible(i) && may_win(result_.measured[i].timing()) &&
+            (!fastest || median(i) < median(*fastest)))
+          fastest = i;
+    };
+    take([&](const Timing& t) { return 2 * t.samples >= most; });
+    if (!fastest) return fastest;
+    const double low = result_.measured[*fastest].timing().low_ns;
+    take([&](const Timing& t) { return t.high_ns < low; });
     const auto incumbent = incumbent_row();
-    if (fastest && incumbent && *incumbent >= first && *incumbent != *fastest &&
+    if (incumbent && *incumbent >= first && *incumbent != *fastest &&
         !yields(result_.measured[*incumbent].timing(), result_.measured[*fastest].timing()))
       return incumbent;
     return fastest;

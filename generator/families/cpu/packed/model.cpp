@@ -193,8 +193,10 @@ double results_ns(const Share& s) {
     const double level = waiting < 0.5 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3;
     return 2 * bytes / far_rate(s, bytes) + 2 * s.m * s.n * s.unit * (s.k_blocks - 1) / level;
   }
-  const double touches = (s.h.stream_d ? 1 : 2) * (s.h.inner == Inner::rows ? 1.3 : 1) * s.k_blocks;
-  return bytes * touches / far_rate(s, bytes);
+  // Between blocks of k, D's columns of a block of B are found in a cache.
+  const double touches = (s.h.stream_d ? 1 : 2) * (s.h.inner == Inner::rows ? 1.3 : 1);
+  const double far = far_rate(s, bytes), again = std::max(far, s.rate.l3);
+  return bytes * touches * (1 / far + (s.k_blocks - 1) / again);
 }
 
 /// Short rows of an unpacked A end before the hardware's prefetchers have begun, and so do the
@@ -206,8 +208,11 @@ double late_ns(const Share& s) {
   double ns = 0;
   if (s.p.gemm.b_packed)
     ns += std::ceil(s.n / s.lanes) * s.k_blocks * s.core.piece_ns * (s.h.prefetch > 0 ? 0.3 : 1);
-  if (!s.h.pack_a && s.p.a_k_major && row_bytes < 16384)
-    ns += s.bytes_a * std::ceil(s.n / s.nc) / far_rate(s, total) * (row_bytes < 2048 ? 0.6 : 0.3);
+  // Each row loses some ten lines' time before they follow it.
+  constexpr double kLateBytes = 614;
+  if (!s.h.pack_a && s.p.a_k_major)
+    ns += s.bytes_a * std::ceil(s.n / s.nc) / far_rate(s, total) *
+          std::min(0.6, kLateBytes / std::max(row_bytes, 1.0));
   return ns;
 }
 
@@ -269,11 +274,16 @@ double predict_packed(const DeviceCaps& device, const HostPacked& config,
   const double others = compute + stream + memory - longest;
   // Packing A reads it in long runs by itself.
   double exposed = (s.h.pack_a ? 0.25 : 0.35) * others + late_ns(s);
-  // What is fetched ahead hides behind arithmetic, but only holds up a product that is bound by
-  // memory itself (4096×16×4096: 8.2 ms instead of 5.5). D is not fetched that far ahead.
+  // What is fetched ahead hides behind arithmetic, but an operand that is read in order and takes
+  // longer to come from memory than the arithmetic is only held up (4096×16×4096: 8.2 ms instead of
+  // 5.5). D is not fetched that far ahead.
   if (fetches(s.h)) {
     const bool from_memory = far_rate(s, s.bytes_a + s.bytes_b) <= s.rate.dram;
-    exposed = from_memory && memory >= 0.8 * compute ? 0.6 * memory : 0.18 * others;
+    const auto held_up = [&](int lines, double read) {
+      return from_memory && lines > 0 && read >= 0.8 * compute ? 0.6 * read : 0;
+    };
+    exposed = 0.18 * others + held_up(s.h.fetch_a, read_a_ns(s));
+    if (scattered_b(s) <= 1) exposed += held_up(s.h.fetch_b, read_b_ns(s));
   }
   if (longest != memory) exposed += 0.33 * results;
   double shared = kCallNs;
