@@ -310,6 +310,9 @@ double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
                                                    : rate.dram;
   const double panels = std::ceil(std::min<double>(h.nc, s.right) / width);
   double time = std::max(left_bytes / far, work / panels) + work * (1 - 1 / panels);
+  // Rows that come no faster than they are multiplied are only held up by asking for them ahead
+  // (16×4096×4096: int8 1.77 ms instead of 1.27, bf16 3.24 instead of 2.52).
+  if (h.overlap && left_bytes / far > work) time += 0.35 * left_bytes / far;
   if (!g.b_packed) {
     const bool along = h.swap ? p.a_k_major : p.b_k_major;
     time += s.right * s.k * ((along ? 0.35 : 0.25) / w.row.group + bytes / found(p, d, rate) * 0.5);
