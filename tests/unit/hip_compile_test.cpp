@@ -93,6 +93,36 @@ INSTANTIATE_TEST_SUITE_P(Squares, ModelsFavourites,
                                          Favourite{"gfx950", "bf16 N T 8192 8192 8192 align=16"},
                                          Favourite{"gfx950", "fp8 N T 8192 8192 8192 align=16"}));
 
+class ListFavourites : public testing::TestWithParam<Favourite> {};
+
+/// Loads of single elements, where lines end anywhere, must not cost the main loop its registers.
+TEST_P(ListFavourites, DoNotSpill) {
+  const DeviceCaps device = hip_caps_named(GetParam().device).value();
+  const Gemm gemm = problem(GetParam().line);
+  const auto configs = ranked<HipMfma>(gemm, device);
+  ASSERT_GE(configs.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto binary = clang().compile(rendered(gemm, device, configs[i]));
+    ASSERT_TRUE(binary) << binary.error().message;
+    const auto object = read_code_object(binary->image);
+    ASSERT_TRUE(object) << object.error().message;
+    EXPECT_EQ(object->kernels.size(), gemm.grouping == Grouping::list ? 2u : 1u);
+    for (const KernelResources& kernel : object->kernels) {
+      EXPECT_EQ(kernel.vector_spills, 0) << kernel.name << " of " << text(configs[i]);
+      EXPECT_EQ(kernel.private_bytes, 0) << kernel.name << " of " << text(configs[i]);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(
+    Parts, ListFavourites,
+    testing::Values(Favourite{"gfx90a", "bf16 N T 2048 4096 7168 groups=16 grouped=list align=16"},
+                    Favourite{"gfx942", "bf16 N T 2048 4096 7168 groups=16 grouped=list align=16"},
+                    Favourite{"gfx942", "bf16 T N 2048 4096 7168 groups=16 grouped=list align=16"},
+                    Favourite{"gfx950", "bf16 T N 2048 4096 7168 groups=16 grouped=list align=16"},
+                    Favourite{"gfx950", "fp8 N T 2048 4096 7168 groups=16 grouped=list align=16"},
+                    Favourite{"gfx942", "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16"},
+                    Favourite{"gfx942", "bf16 N T 7168 2048 32768 groups=32 grouped=k align=16"}));
+
 class MxFavourites : public testing::TestWithParam<const char*> {};
 
 /// The same of kernels on microscaled blocks.

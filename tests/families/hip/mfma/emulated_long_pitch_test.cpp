@@ -1,0 +1,51 @@
+// A list's products with pitches that 32-bit offsets in a tile do not reach, without a GPU.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kiln/numeric.hpp"
+#include "support/emulated.h"
+
+namespace kiln::emulated_long_pitch_test {
+
+/// A column of ones times a row of ones is a matrix of k, wherever the lines lie.
+TEST(EmulatedLongPitch, IsReadElementByElement) {
+  constexpr std::int64_t kLong = std::int64_t{36} << 20, kM = 3, kN = 20, kK = 2;
+  for (const char* layout : {"N T", "T N"}) {
+    const Gemm gemm = parse_gemm(std::string("bf16 ") + layout +
+                                 " 256 64 64 groups=1 grouped=list out=fp32 align=16")
+                          .value();
+    const DeviceCaps device = caps_named("gfx942").value();
+    const Config config = HipMfma{.rows = 16,
+                                  .k = 16,
+                                  .tile_m = 256,
+                                  .tile_n = 64,
+                                  .depth = 64,
+                                  .waves_m = 4,
+                                  .waves_n = 1,
+                                  .staging = Staging::single,
+                                  .chunk = 0};
+    const auto kernel = test::emulated_kernel(gemm, device, config);
+    ASSERT_TRUE(kernel) << layout << ": " << kernel.error().message;
+    // The lines of A, k of them where they lie across k, and a B whose lines are tight.
+    const std::unique_ptr<std::uint16_t, void (*)(void*)> a(
+        static_cast<std::uint16_t*>(std::calloc(kLong * kM, 2)), std::free);  // pages on demand
+    ASSERT_NE(a, nullptr);
+    std::vector<std::uint16_t> b(1024);
+    for (std::int64_t i = 0; i < kM; ++i)
+      for (std::int64_t j = 0; j < 32; ++j) a.get()[i * kLong + j] = 0x3f80;
+    for (auto& x : b) x = 0x3f80;
+    std::vector<float> d(kM * kN, -1);
+    const ListEntry entry{
+        .m = kM, .n = kN, .k = kK, .lda = kLong, .a = a.get(), .b = b.data(), .d = d.data()};
+    const Status ok = kernel->call(canonicalise(gemm), Operands{.list = &entry}, 0);
+    ASSERT_TRUE(ok) << layout << ": " << ok.error().message;
+    EXPECT_EQ(d, std::vector<float>(kM * kN, kK)) << layout;
+  }
+}
+
+}  // namespace kiln::emulated_long_pitch_test
