@@ -20,7 +20,7 @@ struct MfmaSizes {
   bool along_a, along_b;
   bool ragged_k;
   /// Loads of such an operand are as wide as its alignment allows, whatever ends where: a stage
-  /// that they do not fit is loaded element by element.
+  /// that they do not fit is copied element by element.
   bool edges_a, edges_b;
   bool turned_a, turned_b;  // transposed by reads from shared memory
   int direct_bytes;  // of a lane's direct load to shared memory; 0: the target has none that fits
