@@ -8,9 +8,8 @@
 // memory. Groups have equal numbers of tiles, as batches do. Expects abi.h.
 //% end
 //% if lists
-// The products of a list: which of their tiles a block has. The list lies in the workspace; blocks
-// are not persistent, and each walks it by itself, some cycles a product. Expects abi.h,
-// list_abi.h, group_args.h.
+// The products of a list: which of their tiles a block has. Blocks are not persistent, and each
+// looks for its tile among the counts in the workspace. Expects abi.h, list_abi.h.
 //% end
 #pragma once
 
@@ -59,6 +58,12 @@ KILN_DEVICE GroupK part_of_group(const KilnGpuArgs& args, i64 group) {
 }
 //% end
 //% if lists
+/// Behind the entries: for each product the tiles of all products up to it, its own too. The steps
+/// that bring the entries count them.
+KILN_DEVICE u32* tile_counts_of(const KilnGpuArgs& args) {
+  return reinterpret_cast<u32*>(static_cast<KilnListEntry*>(args.workspace) + args.batch);
+}
+
 /// A block's place: `block` of its product's own tiles.
 struct ProductBlock {
   i32 product;  // -1: there is no tile left for it
@@ -67,13 +72,16 @@ struct ProductBlock {
 
 /// Tiles of one product lie behind those of the one before it; an empty product has none.
 KILN_DEVICE ProductBlock product_of(const KilnGpuArgs& args, u32 block) {
-  const KilnListEntry* entries = entries_of(args);
-  for (i32 product = 0; product < i32(args.batch); ++product) {
-    const u32 tiles_m = (u32(entries[product].m) + kTileM - 1) / kTileM;
-    const u32 tiles_n = (u32(entries[product].n) + kTileN - 1) / kTileN;
-    if (block < tiles_m * tiles_n) return {product, block};
-    block -= tiles_m * tiles_n;
+  const u32* counts = tile_counts_of(args);
+  i32 first = 0, last = i32(args.batch) - 1;  // one of these has the block
+  if (block >= counts[last]) return {-1, 0};
+  while (first < last) {
+    const i32 middle = (first + last) / 2;
+    if (block < counts[middle])
+      last = middle;
+    else
+      first = middle + 1;
   }
-  return {-1, 0};
+  return {first, first == 0 ? block : block - counts[first - 1]};
 }
 //% end

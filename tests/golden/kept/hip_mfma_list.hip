@@ -101,9 +101,14 @@ KILN_DEVICE void copy_elements(u32 to, const From& from, u32 thread) {
 }
 
 // ---- hip/common/groups.h ----
-// The products of a list: which of their tiles a block has. The list lies in the workspace; blocks
-// are not persistent, and each walks it by itself, some cycles a product. Expects abi.h,
-// list_abi.h, group_args.h.
+// The products of a list: which of their tiles a block has. Blocks are not persistent, and each
+// looks for its tile among the counts in the workspace. Expects abi.h, list_abi.h.
+
+/// Behind the entries: for each product the tiles of all products up to it, its own too. The steps
+/// that bring the entries count them.
+KILN_DEVICE u32* tile_counts_of(const KilnGpuArgs& args) {
+  return reinterpret_cast<u32*>(static_cast<KilnListEntry*>(args.workspace) + args.batch);
+}
 
 /// A block's place: `block` of its product's own tiles.
 struct ProductBlock {
@@ -113,14 +118,17 @@ struct ProductBlock {
 
 /// Tiles of one product lie behind those of the one before it; an empty product has none.
 KILN_DEVICE ProductBlock product_of(const KilnGpuArgs& args, u32 block) {
-  const KilnListEntry* entries = entries_of(args);
-  for (i32 product = 0; product < i32(args.batch); ++product) {
-    const u32 tiles_m = (u32(entries[product].m) + kTileM - 1) / kTileM;
-    const u32 tiles_n = (u32(entries[product].n) + kTileN - 1) / kTileN;
-    if (block < tiles_m * tiles_n) return {product, block};
-    block -= tiles_m * tiles_n;
+  const u32* counts = tile_counts_of(args);
+  i32 first = 0, last = i32(args.batch) - 1;  // one of these has the block
+  if (block >= counts[last]) return {-1, 0};
+  while (first < last) {
+    const i32 middle = (first + last) / 2;
+    if (block < counts[middle])
+      last = middle;
+    else
+      first = middle + 1;
   }
-  return {-1, 0};
+  return {first, first == 0 ? block : block - counts[first - 1]};
 }
 
 // ---- hip/mfma/mfma.hip ----
@@ -349,12 +357,21 @@ KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
 }
 
 // ---- hip/common/take_list.hip ----
-// The steps before a list's products. Expects abi.h, list_chunk.h, types.h, device.h.
+// The steps before a list's products. Expects abi.h, list_chunk.h, types.h, device.h, groups.h.
 
-/// Writes entries to their places in the workspace, where the kernel of the products reads them.
+/// Writes entries to their places in the workspace, where the kernel of the products reads them, and
+/// counts their tiles on from those of the step before.
 KILN_KERNEL(128, 1) kiln_take_list(KilnGpuArgs args, KilnListChunk chunk) {
   const u64* const from = reinterpret_cast<const u64*>(chunk.entries);
   u64* const to = reinterpret_cast<u64*>(static_cast<KilnListEntry*>(args.workspace) + chunk.first);
   const u32 words = u32(chunk.count) * u32(sizeof(KilnListEntry) / sizeof(u64));
   for (u32 i = thread_index(); i < words; i += 128) to[i] = from[i];
+  if (thread_index() != 0) return;
+  u32* const counts = tile_counts_of(args) + chunk.first;
+  u32 count = chunk.first == 0 ? 0 : counts[-1];
+  for (i32 i = 0; i < i32(chunk.count); ++i) {
+    const KilnListEntry& entry = chunk.entries[i];
+    count += (u32(entry.m) + kTileM - 1) / kTileM * ((u32(entry.n) + kTileN - 1) / kTileN);
+    counts[i] = count;
+  }
 }

@@ -6,6 +6,7 @@
 
 #include "generator/problem/fields.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/product_list.h"
 
 namespace kiln::hip {
 namespace {
@@ -100,6 +101,10 @@ GpuLaunch one_step(std::int64_t blocks, int threads) {
   step.block.x = static_cast<unsigned>(threads);
   launch.steps.push_back(step);
   return launch;
+}
+
+std::int64_t bytes_of_tile_counts(const Gemm& gemm) {
+  return lists_products(gemm) ? gemm.batch * std::int64_t{sizeof(std::uint32_t)} : 0;
 }
 
 }  // namespace kiln::hip

@@ -355,7 +355,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
 GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
   if (p.gemm.m == 0 || p.gemm.n == 0 || p.gemm.batch == 0) return {};
   GpuLaunch out = hip::one_step(w.blocks, w.threads);
-  out.workspace_bytes = w.workspace_bytes;
+  out.workspace_bytes = w.workspace_bytes + hip::bytes_of_tile_counts(p.gemm);
   out.zeroed_bytes = w.counter_bytes;
   return out;
 }

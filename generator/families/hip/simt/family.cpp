@@ -96,8 +96,10 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipSimt& c,
   return out;
 }
 
-GpuLaunch launch(const Canonical&, const DeviceCaps&, const HipSimt&, const SimtSizes& w) {
-  return hip::one_step(w.blocks, w.threads);
+GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipSimt&, const SimtSizes& w) {
+  GpuLaunch out = hip::one_step(w.blocks, w.threads);
+  if (!out.steps.empty()) out.workspace_bytes = hip::bytes_of_tile_counts(p.gemm);
+  return out;
 }
 
 double predict(const Canonical& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes& w) {

@@ -74,11 +74,12 @@ const Base kSimtOfK{"simt_of_k", "gfx942", "fp32 T N 40 50 120 groups=5 grouped=
                     HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2}};
 
 const std::vector<Mutant> kMutants{
-    {&kAlong, "takes another product", "return {product, block};",
-     "return {product == 0 ? 1 : product - 1, block};"},
-    {&kAlong, "counts as many tiles in each product", "(u32(entries[product].n)",
-     "(u32(entries[0].n)"},
-    {&kAlong, "leaves the tiles before in the number", "block -= tiles_m * tiles_n;", ""},
+    {&kAlong, "takes the product before", "first = middle + 1;", "first = middle, last = middle;"},
+    {&kAlong, "takes the product behind", "if (block < counts[middle])",
+     "if (block + 1 < counts[middle])"},
+    {&kAlong, "counts as many tiles in each product", "(u32(entry.n)", "(u32(chunk.entries->n)"},
+    {&kAlong, "counts anew in each step", "chunk.first == 0 ? 0 : counts[-1]", "0"},
+    {&kAlong, "has tiles behind the last", "if (block >= counts[last]) return {-1, 0};", ""},
     {&kAlong, "deals the blocks of all products", "args.batch = 1;", ""},
     {&kAlong, "keeps the largest k", "own.k = entry.k;", ""},
     {&kAlong, "leaves a product without k out", "Work work = work_of(args, own.block);",
