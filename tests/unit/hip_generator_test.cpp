@@ -320,6 +320,17 @@ TEST(HipFamilies, IllegalConfigsNameTheirRule) {
   EXPECT_EQ(rule("bf16 T N 512 512 512 groups=3 grouped=k align=16", "gfx942", between), "");
   EXPECT_EQ(rule(list, "gfx942", {.depth = 64, .staging = Staging::single, .splits = 2}),
             "groups: splits=1");
+  const HipMfma any{.depth = 64, .staging = Staging::single};
+  EXPECT_EQ(rule("bf16 N T 512 512 512 groups=3 grouped=list gate=silu", "gfx942", any),
+            "the family computes gated products");
+  EXPECT_EQ(rule("fp8 N T 512 512 512 groups=3 grouped=list scale=line", "gfx942", any),
+            "the family applies the operands' scales");
+  EXPECT_EQ(
+      rule("bf16 N T 512 512 512 groups=3 grouped=list out=fp8_e4m3 scale_d=tensor", "gfx942", any),
+      "the family writes a D with such scales");
+  EXPECT_EQ(broken_rule(canonicalise(problem("fp8 N T 512 512 512 groups=3 grouped=k scale=1x128")),
+                        hip_caps_named("gfx942").value(), HipSimt{}),
+            "the family computes grouped products");
   EXPECT_EQ(rule(square, "gfx90a", {.depth = 64, .chunk = 16}),
             "group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet");
   EXPECT_EQ(rule(square, "gfx942", {.depth = 64, .staging = Staging::single, .splits = 65}),
