@@ -129,11 +129,14 @@ void add_loads(MfmaSizes& p, const Canonical& problem, const HipMfma& c, ArchSet
   p.along_b = problem.b_k_major;
   p.turned_a = c.turn && !p.along_a;
   p.turned_b = c.turn && !p.along_b;
-  // Rows of a group may end at any element.
+  // Rows of a group may end at any element. Across k, lanes without rows load what lies behind a
+  // line's rows: a width that does not divide the pitch could straddle the end of the operand.
   const bool parts_of_a = grouped(g) && g.grouping != Grouping::k;
+  const std::int64_t across_a = parts_of_a ? 1 : g.m | leading_dimension(g, Operand::a);
+  const std::int64_t across_b = g.n | leading_dimension(g, Operand::b);
   p.edges_a = any_ends(g, p.along_a), p.edges_b = any_ends(g, p.along_b);
-  p.width_a = load_width(g, Operand::a, p.along_a ? g.k : parts_of_a ? 1 : g.m, p.edges_a);
-  p.width_b = load_width(g, Operand::b, p.along_b ? g.k : g.n, p.edges_b);
+  p.width_a = load_width(g, Operand::a, p.along_a ? g.k : across_a, p.edges_a);
+  p.width_b = load_width(g, Operand::b, p.along_b ? g.k : across_b, p.edges_b);
   const auto narrowed = [&](bool whole_units, int width, int rows) {
     if (whole_units) return rows * units % p.threads == 0 ? width : 0;
     return shared_width(width, rows, p, units);

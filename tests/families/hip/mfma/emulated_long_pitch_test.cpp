@@ -1,4 +1,5 @@
-// A list's products with pitches that 32-bit offsets in a tile do not reach, without a GPU.
+// hip_mfma and pitches, without a GPU: of a list's products those that 32-bit offsets in a tile do
+// not reach, and those that loads do not divide.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -46,6 +47,27 @@ TEST(EmulatedLongPitch, IsReadElementByElement) {
     ASSERT_TRUE(ok) << layout << ": " << ok.error().message;
     EXPECT_EQ(d, std::vector<float>(kM * kN, kK)) << layout;
   }
+}
+
+/// Rows of whole loads on a pitch that is none: behind the rows of the last line but one a load
+/// would straddle the end of the operand.
+TEST(EmulatedLongPitch, IsDividedByLoads) {
+  const Gemm gemm = parse_gemm("bf16 N N 60 16 200 ldb=18 align=4").value();
+  const DeviceCaps device = caps_named("gfx950").value();
+  const Config config = HipMfma{.rows = 16,
+                                .k = 32,
+                                .tile_m = 64,
+                                .tile_n = 64,
+                                .depth = 128,
+                                .waves_m = 2,
+                                .waves_n = 2,
+                                .staging = Staging::single,
+                                .chunk = 0,
+                                .turn = true};
+  const auto kernel = test::emulated_kernel(gemm, device, config);
+  ASSERT_TRUE(kernel) << kernel.error().message;
+  const Verdict verdict = test::verify_emulated(gemm, *kernel, 0);
+  EXPECT_TRUE(verdict) << verdict.error().detail;
 }
 
 }  // namespace kiln::emulated_long_pitch_test
