@@ -173,7 +173,9 @@ TEST(HipCompile, SampledConfigsCompile) {
                          "fp8fnuz N T 512 512 512 align=16",
                          "e5m2e4m3fnuz T T 100 120 140",
                          "u8s8 N N 100 100 100",
-                         "bf16 N T 64 64 16384 align=16"};
+                         "bf16 N T 64 64 16384 align=16",
+                         "bf16 T N 300 200 100 groups=3 grouped=list align=16",
+                         "int8 N T 512 512 512 groups=4 grouped=k out=s32 align=16"};
   int compiled = 0;
   for (const char* name : {"gfx90a", "gfx942", "gfx950"})
     for (const char* line : lines) {
@@ -189,7 +191,7 @@ TEST(HipCompile, SampledConfigsCompile) {
       EXPECT_EQ(binary->log, "") << name << " " << line << "\n" << text(config);
       ++compiled;
     }
-  EXPECT_EQ(compiled, 42);
+  EXPECT_EQ(compiled, 48);
 }
 
 TEST(HipCompile, PlainKernelsCompileForRdnaToo) {
@@ -311,7 +313,8 @@ TEST_F(Hiprtc, CompilesForATargetItKnows) {
   EXPECT_THAT(compiler->version(), HasSubstr("hipRTC "));
   const DeviceCaps device = hip_caps_named("gfx90a").value();
   for (const char* line : {"bf16 N T 512 512 512 align=16", "fp16 T N 100 90 80 epilogue=gelu_erf",
-                           "int8 N T 256 256 256 align=16", "fp64 N N 128 128 128"}) {
+                           "int8 N T 256 256 256 align=16", "fp64 N N 128 128 128",
+                           "bf16 N T 512 512 512 groups=3 grouped=list align=16"}) {
     const Gemm gemm = problem(line);
     const auto configs = ranked<HipMfma>(gemm, device);
     ASSERT_FALSE(configs.empty());
