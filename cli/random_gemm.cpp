@@ -195,8 +195,8 @@ void draw_gate(Draw& draw, Gemm& g) {
 }
 
 /// In the place of a batch: D in rows, of which what all groups share has one.
-void draw_groups(Draw& draw, const DeviceCaps& caps, Gemm& g) {
-  if (!draw.one_in(6) || !(on_host(caps) || caps.vendor == Vendor::nvidia)) return;
+void draw_groups(Draw& draw, Gemm& g) {
+  if (!draw.one_in(6)) return;
   const Grouping kinds[] = {Grouping::rows, Grouping::masked, Grouping::k, Grouping::list};
   Gemm groups = g.grouped(draw.between(1, 6), kinds[draw.below(4)]);
   if (groups.grouping == Grouping::masked && draw.one_in(2))
@@ -209,8 +209,8 @@ void draw_groups(Draw& draw, const DeviceCaps& caps, Gemm& g) {
 }
 
 /// Of groups of rows: rows of A or of D by index, as many as the product has, fewer or more.
-void draw_indices(Draw& draw, Gemm& g) {
-  if (g.grouping != Grouping::rows) return;
+void draw_indices(Draw& draw, const DeviceCaps& caps, Gemm& g) {
+  if (g.grouping != Grouping::rows || caps.vendor == Vendor::amd) return;
   const auto rows = [&] { return draw.one_in(3) ? 0 : draw.between(1, 2 * static_cast<int>(g.m)); };
   if (draw.one_in(2)) {
     Gemm gathered = g.gathered(rows());
@@ -272,8 +272,8 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_numerics(draw, g);
   draw_epilogue(draw, g);
   draw_gate(draw, g);
-  draw_groups(draw, caps, g);
-  draw_indices(draw, g);
+  draw_groups(draw, g);
+  draw_indices(draw, caps, g);
   draw_scale_order(draw, g);
   draw_scale_of_d(draw, caps, g);
   draw_zero_points_of_a(draw, g);

@@ -124,9 +124,10 @@ inline GpuLaunch cleared_first(const Gemm& gemm, GpuLaunch launch) {
 }
 
 /// A launch whose first steps write the list of the products into the workspace, from parameters: a
-/// graph that captures the call keeps them. Kernels of lists use no other workspace.
+/// graph that captures the call keeps them. What kernels of lists use of it besides, without maps,
+/// lies behind the entries.
 inline GpuLaunch list_first(const Gemm& gemm, GpuLaunch launch) {
-  assert(launch.workspace_bytes == 0);
+  assert(launch.workspace_bytes == 0 || (launch.entry_maps == 0 && launch.zeroed_bytes == 0));
   if (launch.steps.empty()) return launch;
   launch.entry_bytes = known_bytes_of_entry(gemm);
   const std::int64_t together = launch.entries_of_chunk();
@@ -143,7 +144,7 @@ inline GpuLaunch list_first(const Gemm& gemm, GpuLaunch launch) {
     for (int map = 0; map < launch.entry_maps; ++map) step.maps.push_back(map);
   }
   launch.steps.insert(launch.steps.begin(), steps.begin(), steps.end());
-  launch.workspace_bytes = gemm.batch * launch.entry_bytes;
+  launch.workspace_bytes += gemm.batch * launch.entry_bytes;
   constexpr std::int64_t kMapBytes = 128;
   if (launch.entry_maps > 0)
     launch.workspace_bytes = (launch.workspace_bytes + kMapBytes - 1) / kMapBytes * kMapBytes +

@@ -285,7 +285,7 @@ constexpr const char* kMatmulList =
     R"(matmul_list(a, b, *, out=None, bias=None, residual=None, c=None, scale_a=None, scale_b=None, scale_d=None, activation=None, alpha=1.0, beta=0.0, numerics="ieee", gate=None, largest=None, count=0, out_dtype=None, threads=0, engine=None, stream=None)
 
 Unrelated products in one call: ``a[i] @ b[i]`` for each i, in ``out[i]`` or new arrays, which are
-returned as a list. On NVIDIA's GPUs one launch computes them; AMD's have none.
+returned as a list. On GPUs one launch computes them.
 
 ``a`` and ``b`` are sequences of matrices, and what a product has of its own is a sequence as long:
 ``out``, ``bias``, ``residual``, ``c``, ``scale_a``, ``scale_b`` and ``scale_d``, each item as `matmul` has it.

@@ -202,6 +202,8 @@ int hipModuleLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz,
   FakeLaunch launch{&f, grid, block};
   if (on == nullptr || !on->capturing) return call->launch(launch, parameters);
   std::memcpy(&launch.args, parameters[0], sizeof launch.args);
+  if (f.resources.name == "kiln_take_list")
+    std::memcpy(&launch.chunk.emplace(), parameters[1], sizeof(kiln::gpu::ListChunk));
   on->capturing->nodes.emplace_back(launch);
   return kOk;
 }
@@ -359,7 +361,7 @@ int hipGraphLaunch(void* exec, void* stream) {
       continue;
     }
     auto& launch = std::get<FakeLaunch>(node);
-    void* parameters[] = {&launch.args};
+    void* parameters[] = {&launch.args, launch.chunk ? &*launch.chunk : nullptr};
     if (const int code = call->launch(launch, parameters); code != kOk) return code;
   }
   return kOk;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/emulator/kernel.h"
+#include "runtime/gpu/kernel.h"
 #include "runtime/hip/code_object.h"
 
 namespace kiln::test {
@@ -50,7 +51,9 @@ struct FakeFunction {
 struct FakeLaunch {
   FakeFunction* function = nullptr;
   Dim3 grid, block;
-  KilnGpuArgs args{};  // of a captured launch: a copy
+  // Of a captured launch copies of its parameters.
+  KilnGpuArgs args{};
+  std::optional<gpu::ListChunk> chunk;
 };
 
 struct FakeMemset {

@@ -528,6 +528,19 @@ const Case kCases[] = {
      "hip_mfma rows=16 k=16 tile_m=128 tile_n=64 depth=128 waves_m=2 waves_n=2 staging=single "
      "banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=interleaved turn=0",
      "hip/common/groups.h hip/mfma/kernel.hip"},
+    {"hip_mfma_list", "gfx942", 0,
+     "bf16 N T 512 4096 1024 groups=16 grouped=list epilogue=bias_col align=16",
+     "hip_mfma rows=16 k=16 tile_m=128 tile_n=128 depth=128 waves_m=2 waves_n=4 staging=twice "
+     "banks=by_row splits=1 chunk=16 group=4 priority=0 fence=0 pace=pingpong turn=0",
+     "hip/mfma/stage.h hip/common/groups.h hip/mfma/mfma.hip hip/common/store.h "
+     "hip/mfma/kernel.hip "
+     "hip/common/take_list.hip"},
+    {"hip_mfma_groups_of_k", "gfx950", 0, "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16",
+     "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
+     "banks=by_row splits=1 chunk=64 group=4 priority=0 fence=0 pace=pingpong turn=1",
+     "hip/common/groups.h hip/mfma/kernel.hip"},
+    {"hip_simt_list", "gfx942", 0, "fp8 N T 512 512 512 groups=16 grouped=list scale=1x128:128x128",
+     "hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4", "hip/simt/simt.hip"},
     {"hip_mfma_bf16_turned_pingpong", "gfx950", 0, "bf16 T T 8192 8192 8192 align=16",
      "hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct "
      "banks=by_row splits=1 chunk=64 group=4 priority=0 fence=0 pace=pingpong turn=1",

@@ -161,13 +161,10 @@ class EmulatedLists : public testing::TestWithParam<const char*> {};
 
 TEST_P(EmulatedLists, SampledConfigsAreRight) { expect_right(GetParam(), 2, list_of); }
 
-TEST(EmulatedGroupsOfK, AreRefusedByAmdFamilies) {
-  const Gemm gemm = parse_gemm("bf16 T N 64 64 64 groups=2 grouped=k").value();
-  EXPECT_TRUE(by_family(gemm, caps_named("gfx942").value()).empty());
-}
-
-INSTANTIATE_TEST_SUITE_P(Devices, EmulatedLists, testing::Values("sm_90a", "sm_80", "sm_75"));
-INSTANTIATE_TEST_SUITE_P(Devices, EmulatedGroupsOfK, testing::Values("sm_90a", "sm_80", "sm_75"));
+INSTANTIATE_TEST_SUITE_P(Devices, EmulatedLists,
+                         testing::Values("sm_90a", "sm_80", "sm_75", "gfx90a", "gfx942", "gfx950"));
+INSTANTIATE_TEST_SUITE_P(Devices, EmulatedGroupsOfK,
+                         testing::Values("sm_90a", "sm_80", "sm_75", "gfx90a", "gfx942", "gfx950"));
 INSTANTIATE_TEST_SUITE_P(Devices, EmulatedGroups, testing::Values("sm_90a", "sm_80", "gfx942"));
 
 }  // namespace kiln::emulated_groups_test

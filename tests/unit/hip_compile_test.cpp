@@ -93,6 +93,36 @@ INSTANTIATE_TEST_SUITE_P(Squares, ModelsFavourites,
                                          Favourite{"gfx950", "bf16 N T 8192 8192 8192 align=16"},
                                          Favourite{"gfx950", "fp8 N T 8192 8192 8192 align=16"}));
 
+class ListFavourites : public testing::TestWithParam<Favourite> {};
+
+/// Loads of single elements, where lines end anywhere, must not cost the main loop its registers.
+TEST_P(ListFavourites, DoNotSpill) {
+  const DeviceCaps device = hip_caps_named(GetParam().device).value();
+  const Gemm gemm = problem(GetParam().line);
+  const auto configs = ranked<HipMfma>(gemm, device);
+  ASSERT_GE(configs.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto binary = clang().compile(rendered(gemm, device, configs[i]));
+    ASSERT_TRUE(binary) << binary.error().message;
+    const auto object = read_code_object(binary->image);
+    ASSERT_TRUE(object) << object.error().message;
+    EXPECT_EQ(object->kernels.size(), gemm.grouping == Grouping::list ? 2u : 1u);
+    for (const KernelResources& kernel : object->kernels) {
+      EXPECT_EQ(kernel.vector_spills, 0) << kernel.name << " of " << text(configs[i]);
+      EXPECT_EQ(kernel.private_bytes, 0) << kernel.name << " of " << text(configs[i]);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(
+    Parts, ListFavourites,
+    testing::Values(Favourite{"gfx90a", "bf16 N T 2048 4096 7168 groups=16 grouped=list align=16"},
+                    Favourite{"gfx942", "bf16 N T 2048 4096 7168 groups=16 grouped=list align=16"},
+                    Favourite{"gfx942", "bf16 T N 2048 4096 7168 groups=16 grouped=list align=16"},
+                    Favourite{"gfx950", "bf16 T N 2048 4096 7168 groups=16 grouped=list align=16"},
+                    Favourite{"gfx950", "fp8 N T 2048 4096 7168 groups=16 grouped=list align=16"},
+                    Favourite{"gfx942", "bf16 T N 7168 2048 32768 groups=32 grouped=k align=16"},
+                    Favourite{"gfx942", "bf16 N T 7168 2048 32768 groups=32 grouped=k align=16"}));
+
 class MxFavourites : public testing::TestWithParam<const char*> {};
 
 /// The same of kernels on microscaled blocks.
@@ -143,7 +173,9 @@ TEST(HipCompile, SampledConfigsCompile) {
                          "fp8fnuz N T 512 512 512 align=16",
                          "e5m2e4m3fnuz T T 100 120 140",
                          "u8s8 N N 100 100 100",
-                         "bf16 N T 64 64 16384 align=16"};
+                         "bf16 N T 64 64 16384 align=16",
+                         "bf16 T N 300 200 100 groups=3 grouped=list align=16",
+                         "int8 N T 512 512 512 groups=4 grouped=k out=s32 align=16"};
   int compiled = 0;
   for (const char* name : {"gfx90a", "gfx942", "gfx950"})
     for (const char* line : lines) {
@@ -159,7 +191,7 @@ TEST(HipCompile, SampledConfigsCompile) {
       EXPECT_EQ(binary->log, "") << name << " " << line << "\n" << text(config);
       ++compiled;
     }
-  EXPECT_EQ(compiled, 42);
+  EXPECT_EQ(compiled, 48);
 }
 
 TEST(HipCompile, PlainKernelsCompileForRdnaToo) {
@@ -281,7 +313,8 @@ TEST_F(Hiprtc, CompilesForATargetItKnows) {
   EXPECT_THAT(compiler->version(), HasSubstr("hipRTC "));
   const DeviceCaps device = hip_caps_named("gfx90a").value();
   for (const char* line : {"bf16 N T 512 512 512 align=16", "fp16 T N 100 90 80 epilogue=gelu_erf",
-                           "int8 N T 256 256 256 align=16", "fp64 N N 128 128 128"}) {
+                           "int8 N T 256 256 256 align=16", "fp64 N N 128 128 128",
+                           "bf16 N T 512 512 512 groups=3 grouped=list align=16"}) {
     const Gemm gemm = problem(line);
     const auto configs = ranked<HipMfma>(gemm, device);
     ASSERT_FALSE(configs.empty());

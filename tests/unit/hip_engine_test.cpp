@@ -137,6 +137,48 @@ TEST_F(HipEngine, TuningGoesThroughTheWorkerAndBeginsWithWhatWasPredicted) {
   EXPECT_EQ(rows[0].config, (*predicted)[0].config);
 }
 
+/// A search finds kernels of lists, whose entries captured launches keep; then products of many
+/// sizes, brought by two steps.
+TEST_F(HipEngine, ListsAreTunedAndMultiplied) {
+  const TempDir dir;
+  constexpr std::int64_t kCount = 33;
+  const Gemm gemm = test::problem("fp32 N N 4 5 6 groups=33 grouped=list");
+  auto engine = Engine::open(
+      {.device = "hip:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto report = engine->tune(test::problem("fp32 N N 4 5 6 groups=2 grouped=list"),
+                                   {.budget = std::chrono::seconds(1)});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(report->timing.samples, 0);
+  const auto device = open_gpu("hip:0").value();
+  const auto floats = [&](std::int64_t count) {
+    return gpu::DeviceBuffer::make(device, std::size_t(std::max<std::int64_t>(1, count) * 4))
+        .value();
+  };
+  std::vector<gpu::DeviceBuffer> buffers;
+  std::vector<ListEntry> list;
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    const std::int64_t m = i % 5, n = (i * 7 + 1) % 6, k = i * 5 % 7;
+    const auto at = [&](std::int64_t count, float value) {
+      auto* const to = reinterpret_cast<float*>(buffers.emplace_back(floats(count)).data());
+      std::fill_n(to, count, value);
+      return to;
+    };
+    list.push_back(
+        {.m = m, .n = n, .k = k, .a = at(m * k, float(i)), .b = at(k * n, 2), .d = at(m * n, -1)});
+  }
+  const Status ran = engine->gemm(gemm, {.list = list.data()});
+  ASSERT_TRUE(ran) << ran.error().message;
+  for (const ListEntry& entry : list)
+    for (std::int64_t i = 0; i < entry.m * entry.n; ++i)
+      ASSERT_EQ(static_cast<const float*>(entry.d)[i],
+                float(&entry - list.data()) * 2 * float(entry.k))
+          << "product " << &entry - list.data() << ", element " << i;
+  list[3].k = 7;
+  EXPECT_THAT(engine->gemm(gemm, {.list = list.data()}).error().message,
+              HasSubstr("list[3].k = 7"));
+}
+
 /// Another card of the same target with as many units runs what was tuned on this one.
 TEST_F(HipEngine, KernelsServeRelativesOfTheirDevice) {
   const TempDir dir;

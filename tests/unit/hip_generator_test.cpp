@@ -219,6 +219,25 @@ TEST(HipFamilies, LaunchesCoverTheProblem) {
                   .steps.empty());
 }
 
+TEST(HipFamilies, ListsBeginWithTheirEntries) {
+  const DeviceCaps device = hip_caps_named("gfx942").value();
+  const Gemm gemm = problem("bf16 N T 500 300 4096 groups=70 grouped=list align=16");
+  for (const Config& config : {Config(HipMfma{.depth = 64, .staging = Staging::single}),
+                               Config(HipSimt{.tile_m = 64, .tile_n = 64})}) {
+    ASSERT_EQ(broken_rule(canonicalise(gemm), device, config), "");
+    const GpuLaunch launch =
+        family_of(config, device.vendor).launch(canonicalise(gemm), device, config);
+    ASSERT_EQ(launch.steps.size(), 4u);
+    for (std::int64_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(launch.steps[std::size_t(i)].entry, "kiln_take_list");
+      EXPECT_EQ(launch.steps[std::size_t(i)].first_entry, 32 * i);
+    }
+    const std::int64_t tile = std::holds_alternative<HipMfma>(config) ? 256 : 64;
+    EXPECT_EQ(launch.steps[3].grid.count(), 70 * ceil_div(500, tile) * ceil_div(300, tile));
+    EXPECT_EQ(launch.workspace_bytes, 70 * (104 + 4));
+  }
+}
+
 TEST(HipFamilies, SourcesHoldNoDeadBranches) {
   const DeviceCaps device = hip_caps_named("gfx950").value();
   const Gemm gemm = problem("bf16 N T 4096 4096 4096 align=16");
@@ -290,6 +309,28 @@ TEST(HipFamilies, IllegalConfigsNameTheirRule) {
                         .pace = Pace::interleaved};
   EXPECT_EQ(rule("bf16 N T 512 512 512 align=4", "gfx942", between), "");
   EXPECT_EQ(rule("bf16 N T 512 512 511 align=2", "gfx942", between), taking);
+  const char* ends =
+      "staging=direct and pace=interleaved need operands whose lines end alike: no list, and no "
+      "k-major operand in groups of k";
+  const char* list = "bf16 N T 512 512 512 groups=3 grouped=list align=16";
+  const HipMfma direct{.depth = 64, .staging = Staging::direct};
+  EXPECT_EQ(rule(list, "gfx942", between), ends);
+  EXPECT_EQ(rule(list, "gfx942", direct), ends);
+  EXPECT_EQ(rule("bf16 N T 512 512 512 groups=3 grouped=k align=16", "gfx942", direct), ends);
+  EXPECT_EQ(rule("bf16 T N 512 512 512 groups=3 grouped=k align=16", "gfx942", between), "");
+  EXPECT_EQ(rule(list, "gfx942", {.depth = 64, .staging = Staging::single, .splits = 2}),
+            "groups: splits=1");
+  const HipMfma any{.depth = 64, .staging = Staging::single};
+  EXPECT_EQ(rule("bf16 N T 512 512 512 groups=3 grouped=list gate=silu", "gfx942", any),
+            "the family computes gated products");
+  EXPECT_EQ(rule("fp8 N T 512 512 512 groups=3 grouped=list scale=line", "gfx942", any),
+            "the family applies the operands' scales");
+  EXPECT_EQ(
+      rule("bf16 N T 512 512 512 groups=3 grouped=list out=fp8_e4m3 scale_d=tensor", "gfx942", any),
+      "the family writes a D with such scales");
+  EXPECT_EQ(broken_rule(canonicalise(problem("fp8 N T 512 512 512 groups=3 grouped=k scale=1x128")),
+                        hip_caps_named("gfx942").value(), HipSimt{}),
+            "the family computes grouped products");
   EXPECT_EQ(rule(square, "gfx90a", {.depth = 64, .chunk = 16}),
             "group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet");
   EXPECT_EQ(rule(square, "gfx942", {.depth = 64, .staging = Staging::single, .splits = 65}),

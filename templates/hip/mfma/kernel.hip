@@ -1,15 +1,32 @@
-// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, with split-K, combine.h.
+// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, with split-K, combine.h, with groups
+// groups.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;
   const u32 wave_m = wave / kWavesN * kWaveM, wave_n = wave % kWavesN * kWaveN;
-  //% if groups
+  //% if row_groups
   const GroupBlock own = group_of(args, block_index(), u32(ceil_div(args.n, kTileN)));
   if (own.rows == 0) return;
   args = args_of_group(args, own.group, own.first_row, own.rows, kAlongA ? args.lda : 1);
   Work work = work_of(args, own.block);
   work.batch = own.group;
-  //% else
+  //% end
+  //% if k_groups
+  Work work = work_of(args, block_index());
+  const GroupK own = part_of_group(args, work.batch);
+  args = args_of_group(args, work.batch, own.first, own.count, kAlongA ? 1 : args.lda,
+                       kAlongB ? 1 : args.ldb);
+  work.k_end = own.count;
+  //% end
+  //% if lists
+  const ProductBlock own = product_of(args, block_index());
+  if (own.product < 0) return;
+  args = args_of_product(args, own.product);
+  args.batch = 1;
+  Work work = work_of(args, own.block);
+  work.batch = own.product;
+  //% end
+  //% if !groups
   const Work work = work_of(args, block_index());
   //% end
   const i64 row = i64(work.tile_m) * kTileM, column = i64(work.tile_n) * kTileN;

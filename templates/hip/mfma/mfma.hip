@@ -21,10 +21,18 @@ using Tile = Sums[kBlocksM][kBlocksN];
 /// One operand's rows of this block, and how far along k they have been read.
 template <bool AlongRows, int Rows>
 struct Source {
+  //% if edges
+  static constexpr bool kAlong = AlongRows;
+  //% end
   const u8* at;
   u32 pitch;      // bytes
   u32 row_bytes;  // across k: of the rows that exist; along k: of all rows but the last
   i32 k_left;
+  //% if edges
+  i64 long_pitch;  // bytes
+  i32 rows;        // that exist
+  bool in_reach;   // offsets in the tile fit those of a buffer
+  //% end
 
   static KILN_MEMBER Source start(const void* base, i64 ld, i64 row, i64 rows, i64 begin, i64 end) {
     Source s;
@@ -39,19 +47,58 @@ struct Source {
       s.at = bytes + (begin * ld + row) * kElement;
       s.row_bytes = u32(left < Rows ? left : Rows) * kElement;
     }
+    //% if edges
+    s.long_pitch = ld * kElement;
+    s.rows = i32(left < Rows ? left : Rows);
+    s.in_reach = (AlongRows ? Rows * s.long_pitch + (end - begin) * kElement
+                            : kTileK * s.long_pitch + Rows * kElement) < i64(kOutside);
+    //% end
     return s;
   }
   /// What exists of the next stage; the rest reads as zero.
   KILN_MEMBER Buffer buffer() const {
     const u32 depth = u32(k_left < kTileK ? k_left : kTileK);
     u32 bytes = AlongRows ? row_bytes + u32(k_left) * kElement : (depth - 1) * pitch + row_bytes;
+    //% if edges
+    if (lines_follow()) bytes = depth * pitch;
+    //% end
     //% if pace == interleaved
     bytes = k_left > 0 ? bytes : 0;
     //% end
     return buffer_of(at, bytes);
   }
+  //% if edges
+  /// What is left of a line: k, or bytes of rows.
+  KILN_MEMBER i32 line_left() const { return AlongRows ? k_left : rows * kElement; }
+  /// Whether behind the last line of the next stage there is another one, so that loads may read
+  /// what lies between its rows and that, if only for nothing.
+  KILN_MEMBER bool lines_follow() const {
+    return !AlongRows && k_left > kTileK && pitch % 16 == 0;
+  }
+  /// Whether loads of Width bytes of the next stage are at addresses that allow them and end with
+  /// their lines. Else a stage is copied element by element.
+  template <int Width>
+  KILN_MEMBER bool whole() const {
+    constexpr i32 kAligned = Width < 4 ? Width : 4;
+    const bool ends = AlongRows ? k_left >= kTileK || k_left * kElement % Width == 0
+                                : lines_follow() || rows * kElement % Width == 0;
+    return in_reach && ends && u64(at) % kAligned == 0;
+  }
+  /// One element of the next stage; zero where there is none. Without branches: the first one is
+  /// read instead.
+  KILN_MEMBER Raw element(u32 row, u32 k) const {
+    const bool there = i32(row) < rows && i32(k) < k_left;
+    const i64 offset = AlongRows ? row * long_pitch + k * kElement : k * long_pitch + row * kElement;
+    const Raw x = *reinterpret_cast<const Raw*>(at + (there ? offset : 0));
+    return there ? x : Raw(0);
+  }
+  //% end
   KILN_MEMBER void step() {
+    //% if edges
+    at += AlongRows ? i64(kDepthBytes) : kTileK * long_pitch;
+    //% else
     at += AlongRows ? i64(kDepthBytes) : i64(kTileK) * pitch;
+    //% end
     k_left -= kTileK;
   }
 };
@@ -83,15 +130,55 @@ struct Next {
   static constexpr int kStores = StageA::kStores + StageB::kStores;
   StageA a;
   StageB b;
+  //% if edges_a
+  SourceA late_a;  // what the stage comes from: where loads do not fit, it is read when it is stored
+  //% end
+  //% if edges_b
+  SourceB late_b;
+  //% end
   KILN_MEMBER void load(SourceA& from_a, SourceB& from_b, u32 thread) {
+    //% if edges_a
+    late_a = from_a;
+    if (from_a.whole<kWidthA>())
+      a.load(from_a.buffer(), from_a.pitch, thread, from_a.line_left());
+    //% else
     a.load(from_a.buffer(), from_a.pitch, thread, from_a.k_left);
+    //% end
+    //% if edges_b
+    late_b = from_b;
+    if (from_b.whole<kWidthB>())
+      b.load(from_b.buffer(), from_b.pitch, thread, from_b.line_left());
+    //% else
     b.load(from_b.buffer(), from_b.pitch, thread, from_b.k_left);
+    //% end
     from_a.step();
     from_b.step();
   }
   KILN_MEMBER void store(u32 to, u32 thread) const {
+    //% if edges_a
+    if (late_a.whole<kWidthA>())
+      a.store(to, thread);
+    else
+      //% if turned_a
+      copy_elements_turned<kTileM>(to, late_a, thread);
+      //% else
+      copy_elements<kTileM>(to, late_a, thread);
+      //% end
+    //% else
     a.store(to, thread);
+    //% end
+    //% if edges_b
+    if (late_b.whole<kWidthB>())
+      b.store(to + kBytesA, thread);
+    else
+      //% if turned_b
+      copy_elements_turned<kTileN>(to + kBytesA, late_b, thread);
+      //% else
+      copy_elements<kTileN>(to + kBytesA, late_b, thread);
+      //% end
+    //% else
     b.store(to + kBytesA, thread);
+    //% end
   }
 };
 //% else

@@ -53,7 +53,7 @@ struct AlongK {
   }
 };
 //% end
-//% if !along_a && !turned_a || !along_b && !turned_b
+//% if !along_a && !turned_a || !along_b && !turned_b || edges
 
 /// Stored elements as plain numbers, so that they can be moved about.
 //% if element == 1
@@ -68,6 +68,8 @@ using Raw = u32;
 //% if element == 8
 using Raw = u64;
 //% end
+//% end
+//% if !along_a && !turned_a || !along_b && !turned_b
 constexpr int kPerUnit = 16 / kElement;  // of them
 
 /// An operand whose rows are neighbours in memory: each thread takes Width bytes of rows for the k
@@ -82,6 +84,18 @@ struct AcrossK {
   static constexpr int kWords = (Width + 3) / 4;
   u32 words[kCount][kPerUnit][kWords];
 
+  //% if lists
+  /// Nothing is loaded behind a line's rows: where the pitch is no multiple of Width, loads might
+  /// straddle the end of the buffer.
+  KILN_MEMBER void load(Buffer from, u32 pitch, u32 thread, i32 row_bytes) {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) {
+      const u32 slot = thread + i * kThreads, rows = slot % kGroups, k = slot / kGroups * kPerUnit;
+      const u32 first = i32(rows * Width) < row_bytes ? k * pitch + rows * Width : kOutside;
+      KILN_UNROLL for (int e = 0; e < kPerUnit; ++e)
+          buffer_load<Width>(words[i][e], from, first + e * pitch);
+    }
+  }
+  //% else
   KILN_MEMBER void load(Buffer from, u32 pitch, u32 thread, i32) {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
       const u32 slot = thread + i * kThreads, rows = slot % kGroups, k = slot / kGroups * kPerUnit;
@@ -89,6 +103,7 @@ struct AcrossK {
           buffer_load<Width>(words[i][e], from, (k + e) * pitch + rows * Width);
     }
   }
+  //% end
   KILN_MEMBER void store(u32 to, u32 thread) const {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
       const u32 slot = thread + i * kThreads, rows = slot % kGroups, unit = slot / kGroups;
@@ -135,4 +150,19 @@ struct Direct {
     }
   }
 };
+//% end
+//% if edges && !turned_a || edges && !turned_b
+
+/// A stage element by element into shared memory. A loop, whose registers no main loop misses.
+template <int Rows, typename From>
+KILN_DEVICE void copy_elements(u32 to, const From& from, u32 thread) {
+  _Pragma("unroll 1") for (u32 slot = thread; slot < Rows * kUnits; slot += kThreads) {
+    const u32 row = From::kAlong ? slot / kUnits : slot % Rows;
+    const u32 unit = From::kAlong ? slot % kUnits : slot / Rows;
+    Raw some[16 / kElement];
+    KILN_UNROLL for (int e = 0; e < 16 / kElement; ++e) some[e] =
+        from.element(row, unit * (16 / kElement) + e);
+    ds_write_b128(to + unit_address(row, unit), bits_as<U32x4>(some));
+  }
+}
 //% end

@@ -51,6 +51,23 @@ struct Turned {
   static_assert(kTileK * kLineUnits % kThreads == 0, "threads share a tile's units evenly");
   U32x4 unit[kCount];
 
+  //% if lists
+  /// Nothing is loaded behind a line's rows, as in stage.h.
+  KILN_MEMBER void load(Buffer from, u32 pitch, u32 thread, i32 row_bytes) {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) {
+      const u32 slot = thread + i * kThreads, row = slot % kLineUnits * 16;
+      const u32 line = slot / kLineUnits * pitch;
+      u32 words[4] = {0, 0, 0, 0};
+      KILN_UNROLL for (int p = 0; p < 16; p += Width) {
+        u32 piece[(Width + 3) / 4];
+        buffer_load<Width>(piece, from, i32(row + p) < row_bytes ? line + row + p : kOutside);
+        KILN_UNROLL for (int w = 0; w < (Width + 3) / 4; ++w) words[p / 4 + w] |= piece[w]
+                                                                                  << (p % 4 * 8);
+      }
+      KILN_UNROLL for (int w = 0; w < 4; ++w) unit[i][w] = words[w];
+    }
+  }
+  //% else
   KILN_MEMBER void load(Buffer from, u32 pitch, u32 thread, i32) {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
       const u32 slot = thread + i * kThreads;
@@ -65,6 +82,7 @@ struct Turned {
       KILN_UNROLL for (int w = 0; w < 4; ++w) unit[i][w] = words[w];
     }
   }
+  //% end
   KILN_MEMBER void store(u32 to, u32 thread) const {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
       const u32 slot = thread + i * kThreads, at = slot % kLineUnits * 16;
@@ -73,6 +91,21 @@ struct Turned {
     }
   }
 };
+//% if edges
+/// A stage element by element into shared memory, as in stage.h.
+template <int Rows, typename From>
+KILN_DEVICE void copy_elements_turned(u32 to, const From& from, u32 thread) {
+  constexpr u32 kLineUnits = Rows * kElement / 16;
+  _Pragma("unroll 1") for (u32 slot = thread; slot < kTileK * kLineUnits; slot += kThreads) {
+    const u32 line = slot / kLineUnits, at = slot % kLineUnits * 16;
+    Raw some[16 / kElement];
+    KILN_UNROLL for (int e = 0; e < 16 / kElement; ++e) some[e] =
+        from.element(at / kElement + e, line);
+    const u32 chunk = chunk_address<Rows>(line, at / kChunkBytes);
+    ds_write_b128(to + chunk + at % kChunkBytes, bits_as<U32x4>(some));
+  }
+}
+//% end
 //% else
 /// A stage's lines straight into shared memory: what a lane reads undoes the exchange of chunks.
 template <int Rows>

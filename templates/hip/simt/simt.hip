@@ -113,16 +113,38 @@ KILN_DEVICE void multiply(Acc (&sums)[kEachM][kEachN], int row, int column) {
 
 KILN_KERNEL(kThreads, 1) kiln_gemm(KilnGpuArgs args) {
   const int thread = int(thread_index());
-  //% if groups
+  //% if row_groups
   const GroupBlock own = group_of(args, block_index(), u32(ceil_div(args.n, kTileN)));
   if (own.rows == 0) return;
   args = args_of_group(args, own.group, own.first_row, own.rows, kAlongA ? args.lda : 1);
   //% end
+  //% if lists
+  const ProductBlock own = product_of(args, block_index());
+  if (own.product < 0) return;
+  //% if scales && !integer
+  const KilnListEntry& entry = entries_of(args)[own.product];
+  args.scale_a = entry.scale_a;
+  args.scale_b = entry.scale_b;
+  //% end
+  args = args_of_product(args, own.product);
+  //% end
   const i64 tiles_m = ceil_div(args.m, kTileM), tiles_n = ceil_div(args.n, kTileN);
-  //% if groups
+  //% if row_groups
   const i64 block = own.block, batch = own.group;
-  //% else
+  //% end
+  //% if lists && scales && !integer
+  const i64 block = own.block, batch = 0;  // its scales are its own
+  //% end
+  //% if lists && !scales || lists && integer
+  const i64 block = own.block, batch = own.product;
+  //% end
+  //% if !row_groups && !lists
   const i64 block = block_index(), batch = block / (tiles_m * tiles_n);
+  //% end
+  //% if k_groups
+  const GroupK own = part_of_group(args, batch);
+  args = args_of_group(args, batch, own.first, own.count, kAlongA ? 1 : args.lda,
+                       kAlongB ? 1 : args.ldb);
   //% end
   const i64 in_batch = block % (tiles_m * tiles_n);
   const i64 row = in_batch % tiles_m * kTileM, column = in_batch / tiles_m * kTileN;

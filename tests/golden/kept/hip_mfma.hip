@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: bf16 N T 8192 8192 8192 align=16
 // config:  hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 kiln_hip_mfma_b25a8f1d154529f9.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 kiln_hip_mfma_f67736f40197f804.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -570,7 +570,8 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
 }
 
 // ---- hip/mfma/kernel.hip ----
-// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, with split-K, combine.h.
+// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, with split-K, combine.h, with groups
+// groups.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

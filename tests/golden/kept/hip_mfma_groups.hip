@@ -67,7 +67,8 @@ KILN_DEVICE GroupBlock group_of(const KilnGpuArgs& args, u32 block, u32 across) 
 }
 
 // ---- hip/mfma/kernel.hip ----
-// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, with split-K, combine.h.
+// The kernel itself. Expects mfma.hip, mainloop.h, store.h and, with split-K, combine.h, with groups
+// groups.h.
 
 KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 thread = thread_index(), wave = uniform(thread / 64), lane = thread % 64;

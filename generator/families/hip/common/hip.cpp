@@ -6,6 +6,7 @@
 
 #include "generator/problem/fields.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/product_list.h"
 
 namespace kiln::hip {
 namespace {
@@ -69,8 +70,11 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["double"] = value_of(g.accumulator == fp64);
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   v["zeros"] = "0";
-  v["groups"] = v["row_groups"] = value_of(grouped(g));
-  v["k_groups"] = v["lists"] = v["list_maps"] = "0";  // of no family
+  v["groups"] = value_of(grouped(g));
+  v["row_groups"] = value_of(g.grouping == Grouping::rows || g.grouping == Grouping::masked);
+  v["k_groups"] = value_of(g.grouping == Grouping::k);
+  v["lists"] = value_of(g.grouping == Grouping::list);
+  v["list_maps"] = "0";  // of no family
   v["masked"] = value_of(g.grouping == Grouping::masked);
   // Of sums of integers; those of other operands are multiplied with their elements.
   for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
@@ -97,6 +101,10 @@ GpuLaunch one_step(std::int64_t blocks, int threads) {
   step.block.x = static_cast<unsigned>(threads);
   launch.steps.push_back(step);
   return launch;
+}
+
+std::int64_t bytes_of_tile_counts(const Gemm& gemm) {
+  return lists_products(gemm) ? gemm.batch * std::int64_t{sizeof(std::uint32_t)} : 0;
 }
 
 }  // namespace kiln::hip

@@ -30,4 +30,8 @@ constexpr bool launchable(std::int64_t blocks, int threads) {
 /// One launch of `blocks` blocks in a row.
 GpuLaunch one_step(std::int64_t blocks, int threads);
 
+/// Bytes that kernels of lists use of the workspace behind the entries: counts of tiles
+/// (templates/hip/common/groups.h). 0 without a list.
+std::int64_t bytes_of_tile_counts(const Gemm& gemm);
+
 }  // namespace kiln::hip

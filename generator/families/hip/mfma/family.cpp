@@ -6,6 +6,7 @@
 
 #include "generator/families/hip/mfma/sizes.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/product_list.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::hip::mfma {
@@ -15,14 +16,15 @@ using hip::Element;
 using hip::mfma_sizes;
 using hip::MfmaSizes;
 
-constexpr std::array<std::string_view, 20> kFiles{
-    "cuda/common/abi.h",       "hip/common/types.h",       "hip/common/device.h",
-    "hip/common/memory_gcn.h", "hip/common/memory.h",      "hip/common/convert.h",
-    "hip/common/epilogue.h",   "hip/mfma/mfma.h",          "hip/mfma/stage.h",
-    "hip/mfma/turned_gcn.h",   "hip/mfma/turned.h",        "hip/mfma/pace.h",
-    "hip/common/schedule.h",   "cuda/common/group_args.h", "hip/common/groups.h",
-    "hip/mfma/mfma.hip",       "hip/mfma/mainloop.h",      "hip/common/combine.h",
-    "hip/common/store.h",      "hip/mfma/kernel.hip"};
+constexpr std::array<std::string_view, 23> kFiles{
+    "cuda/common/abi.h",        "cuda/common/list_abi.h",  "cuda/common/list_chunk.h",
+    "hip/common/types.h",       "hip/common/device.h",     "hip/common/memory_gcn.h",
+    "hip/common/memory.h",      "hip/common/convert.h",    "hip/common/epilogue.h",
+    "hip/mfma/mfma.h",          "hip/mfma/stage.h",        "hip/mfma/turned_gcn.h",
+    "hip/mfma/turned.h",        "hip/mfma/pace.h",         "hip/common/schedule.h",
+    "cuda/common/group_args.h", "hip/common/groups.h",     "hip/mfma/mfma.hip",
+    "hip/mfma/mainloop.h",      "hip/common/combine.h",    "hip/common/store.h",
+    "hip/mfma/kernel.hip",      "hip/common/take_list.hip"};
 
 bool shares_evenly(const HipMfma& c) {
   return c.waves_m >= 1 && c.waves_n >= 1 && c.waves_m * c.waves_n <= 16 && c.tile_m >= 1 &&
@@ -70,6 +72,12 @@ constexpr Rule<HipMfma, MfmaSizes> kRules[] = {
     {"threads divide the copies of A and B evenly",
      [](const Canonical&, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
        return w.width_a > 0 && w.width_b > 0;
+     }},
+    {"staging=direct and pace=interleaved need operands whose lines end alike: no list, and no "
+     "k-major operand in groups of k",
+     [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+       return (c.staging != Staging::direct && c.pace != Pace::interleaved) ||
+              (!w.edges_a && !w.edges_b);
      }},
     {"staging=direct needs gfx942 or gfx950, k-major operands or turn=1, loads of 4 bytes (16 "
      "on gfx950) that threads divide evenly, and no banks=padded",
@@ -306,8 +314,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
   use("FragmentA", fragment_type(i), "a lane's part of the instruction's first operand: of B");
   use("FragmentB", fragment_type(i), "and of its second one: of A");
   const int d_bytes = size_of(g.d.dtype);
-  const bool wide =
-      i.sum != Element::f64 && g.n % 4 == 0 && d_bytes <= 4 && alignment_of_d(g) >= 4 * d_bytes;
+  const bool wide = i.sum != Element::f64 && (lists_products(g) || g.n % 4 == 0) && d_bytes <= 4 &&
+                    alignment_of_d(g) >= 4 * d_bytes;
   if (wide) use("Four", fmt::format("Vector<u{}, 4>", 8 * d_bytes), "four elements of D");
   add_sizes(out, w, c, d);
   out.constants.push_back(flag("kAlongA", w.along_a, "A's rows lie along k"));
@@ -333,6 +341,9 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
   v["turned_b"] = value_of(w.turned_b);
   v["element"] = std::to_string(w.element);
   v["ragged_k"] = value_of(w.ragged_k);
+  v["edges"] = value_of(w.edges_a || w.edges_b);
+  v["edges_a"] = value_of(w.edges_a);
+  v["edges_b"] = value_of(w.edges_b);
   v["along_a"] = value_of(w.along_a);
   v["along_b"] = value_of(w.along_b);
   v["remap"] = value_of(c.chunk > 0);
@@ -344,7 +355,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
 GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
   if (p.gemm.m == 0 || p.gemm.n == 0 || p.gemm.batch == 0) return {};
   GpuLaunch out = hip::one_step(w.blocks, w.threads);
-  out.workspace_bytes = w.workspace_bytes;
+  out.workspace_bytes = w.workspace_bytes + hip::bytes_of_tile_counts(p.gemm);
   out.zeroed_bytes = w.counter_bytes;
   return out;
 }
@@ -396,7 +407,8 @@ constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
     .plain = plain,
     .flushed_by = flushed_by,
     .applies_scales = [](const Gemm& g) { return g.accumulator == s32; },
-    .computes_groups = [](const Gemm& g) { return g.grouping != Grouping::k; }};
+    .computes_groups = [](const Gemm&) { return true; },
+    .computes_lists = true};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "generator/families/hip/mfma/sizes.h"
+#include "generator/problem/groups.h"
 
 namespace kiln::hip {
 
@@ -53,15 +54,18 @@ double predict_mfma_ns(const Canonical& p, const DeviceCaps& d, const HipMfma& c
   const int resident = resident_blocks(w, d);
   const double stage = stage_cost(w, d, c).cycles;
   constexpr double kMemory = 800;  // cycles
-  const double stages = double(ceil_div(ceil_div(g.k, w.tile_k), c.splits));
+  const double stages = g.grouping == Grouping::k
+                            ? stages_of_tile(g, w.tile_k)
+                            : double(ceil_div(ceil_div(g.k, w.tile_k), c.splits));
   const double rounds =
       double(ceil_div(w.blocks, std::int64_t{d.compute_units} * resident)) * resident;
   const double store = double(c.tile_m) * c.tile_n * size_of(g.d.dtype) / 64 + kMemory;
   double cycles = rounds * (stages * stage + store / resident) + 2 * kMemory;
   if (c.splits > 1) cycles += kMemory + double(c.tile_m) * c.tile_n * 4 * c.splits / 64;
   const double clock = d.ghz > 0 ? d.ghz : 1, compute_ns = cycles / clock;
-  const double bytes = double(g.batch) * (double(g.m) * g.k * size_of(g.a.dtype) +
-                                          double(g.n) * g.k * size_of(g.b.dtype) +
+  const double k = k_of_product(g);
+  const double bytes = double(g.batch) * (double(g.m) * k * size_of(g.a.dtype) +
+                                          double(g.n) * k * size_of(g.b.dtype) +
                                           double(g.m) * g.n * size_of(g.d.dtype));
   // What blocks read comes from the L2s, half of whose nominal rate is what kernels see; neighbours
   // on one chiplet share lines.

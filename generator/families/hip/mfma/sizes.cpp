@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "generator/problem/groups.h"
+#include "generator/problem/product_list.h"
 
 namespace kiln::hip {
 namespace {
@@ -14,11 +16,19 @@ int power_of_two_in(std::int64_t value) {
   return power;
 }
 
+/// Products of a list have lines of any length, groups of k begin and end anywhere along them.
+bool any_ends(const Gemm& g, bool along) {
+  return lists_products(g) || (g.grouping == Grouping::k && along);
+}
+
 /// Bytes that one load of an operand may take: they never straddle the end of a line, and buffer
-/// loads of more than two bytes want addresses that are multiples of four.
-int load_width(const Gemm& g, Operand which, std::int64_t line) {
+/// loads of more than two bytes want addresses that are multiples of four. Loads of an operand with
+/// edges are as wide as its lines allow that begin where the operand does.
+int load_width(const Gemm& g, Operand which, std::int64_t line, bool edges) {
   const int element = size_of(dtype_of(g, which));
-  const int aligned = std::max(line_alignment(g, which), element);
+  if (edges) line = 16;
+  const bool in_group = edges && g.grouping == Grouping::k;
+  const int aligned = std::max(line_alignment(in_group ? alone(g, g.k) : g, which), element);
   const int width = power_of_two_in(line * element);
   return aligned >= 4 ? width : std::min(width, aligned);
 }
@@ -119,9 +129,14 @@ void add_loads(MfmaSizes& p, const Canonical& problem, const HipMfma& c, ArchSet
   p.along_b = problem.b_k_major;
   p.turned_a = c.turn && !p.along_a;
   p.turned_b = c.turn && !p.along_b;
-  // Rows of a group may end at any element.
-  p.width_a = load_width(g, Operand::a, p.along_a ? g.k : grouped(g) ? 1 : g.m);
-  p.width_b = load_width(g, Operand::b, p.along_b ? g.k : g.n);
+  // Rows of a group may end at any element. Across k, lanes without rows load what lies behind a
+  // line's rows: a width that does not divide the pitch could straddle the end of the operand.
+  const bool parts_of_a = grouped(g) && g.grouping != Grouping::k;
+  const std::int64_t across_a = parts_of_a ? 1 : g.m | leading_dimension(g, Operand::a);
+  const std::int64_t across_b = g.n | leading_dimension(g, Operand::b);
+  p.edges_a = any_ends(g, p.along_a), p.edges_b = any_ends(g, p.along_b);
+  p.width_a = load_width(g, Operand::a, p.along_a ? g.k : across_a, p.edges_a);
+  p.width_b = load_width(g, Operand::b, p.along_b ? g.k : across_b, p.edges_b);
   const auto narrowed = [&](bool whole_units, int width, int rows) {
     if (whole_units) return rows * units % p.threads == 0 ? width : 0;
     return shared_width(width, rows, p, units);
@@ -132,8 +147,8 @@ void add_loads(MfmaSizes& p, const Canonical& problem, const HipMfma& c, ArchSet
     return widest > 0 && rows * units * (16 / widest) % p.threads == 0;
   };
   const bool no_turning_in_registers = (p.along_a || p.turned_a) && (p.along_b || p.turned_b);
-  if (no_turning_in_registers && std::min(p.width_a, p.width_b) >= widest && shares(c.tile_m) &&
-      shares(c.tile_n))
+  if (no_turning_in_registers && !p.edges_a && !p.edges_b &&
+      std::min(p.width_a, p.width_b) >= widest && shares(c.tile_m) && shares(c.tile_n))
     p.direct_bytes = widest;
   p.width_a = narrowed(p.along_a || p.turned_a, p.width_a, c.tile_m);
   p.width_b = narrowed(p.along_b || p.turned_b, p.width_b, c.tile_n);
@@ -155,7 +170,7 @@ MfmaSizes mfma_sizes(const Canonical& problem, const DeviceCaps& device, const H
   p.waves = c.waves_m * c.waves_n;
   p.threads = 64 * p.waves;
   add_loads(p, problem, c, arch);
-  p.ragged_k = g.k % p.tile_k != 0;
+  p.ragged_k = g.k % p.tile_k != 0 || g.grouping == Grouping::k || lists_products(g);
   const int words = p.instruction->a_registers(), lanes_of_k = 64 / c.rows;
   p.step_units = words > 4 ? 2 : 1;
   p.pieces = p.step_units * 4 / words;
@@ -175,6 +190,9 @@ MfmaSizes mfma_sizes(const Canonical& problem, const DeviceCaps& device, const H
                 (p.blocks_m / p.parts + p.blocks_n) * 4 * p.step_units *
                     (c.pace == Pace::interleaved ? 2 : 1) +
                 32;
+  // Elements on their way one by one, and across k the places of loads that may lie outside.
+  for (const auto& [edges, along] : {std::pair{p.edges_a, p.along_a}, {p.edges_b, p.along_b}})
+    if (edges) p.registers += along ? 12 : 32;
   p.tiles_m = ceil_div(g.m, c.tile_m);
   p.tiles_n = ceil_div(g.n, c.tile_n);
   p.tiles = tiles_of_rows(g, c.tile_m) * p.tiles_n;

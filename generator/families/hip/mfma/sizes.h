@@ -19,6 +19,9 @@ struct MfmaSizes {
   int width_a, width_b;  // bytes of one load; 0: threads do not divide the tile evenly
   bool along_a, along_b;
   bool ragged_k;
+  /// Loads of such an operand are as wide as its alignment allows, whatever ends where: a stage
+  /// that they do not fit is copied element by element.
+  bool edges_a, edges_b;
   bool turned_a, turned_b;  // transposed by reads from shared memory
   int direct_bytes;  // of a lane's direct load to shared memory; 0: the target has none that fits
   int step_units, steps, pieces;

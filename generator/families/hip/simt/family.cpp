@@ -11,10 +11,11 @@
 namespace kiln::hip::simt {
 namespace {
 
-constexpr std::array<std::string_view, 8> kFiles{
-    "cuda/common/abi.h",    "hip/common/types.h",    "hip/common/device.h",
-    "hip/common/convert.h", "hip/common/epilogue.h", "cuda/common/group_args.h",
-    "hip/common/groups.h",  "hip/simt/simt.hip"};
+constexpr std::array<std::string_view, 11> kFiles{
+    "cuda/common/abi.h",     "cuda/common/list_abi.h",   "cuda/common/list_chunk.h",
+    "hip/common/types.h",    "hip/common/device.h",      "hip/common/convert.h",
+    "hip/common/epilogue.h", "cuda/common/group_args.h", "hip/common/groups.h",
+    "hip/simt/simt.hip",     "hip/common/take_list.hip"};
 
 struct SimtSizes {
   int threads;  // of a block
@@ -95,8 +96,10 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipSimt& c,
   return out;
 }
 
-GpuLaunch launch(const Canonical&, const DeviceCaps&, const HipSimt&, const SimtSizes& w) {
-  return hip::one_step(w.blocks, w.threads);
+GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipSimt&, const SimtSizes& w) {
+  GpuLaunch out = hip::one_step(w.blocks, w.threads);
+  if (!out.steps.empty()) out.workspace_bytes = hip::bytes_of_tile_counts(p.gemm);
+  return out;
 }
 
 double predict(const Canonical& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes& w) {
@@ -104,8 +107,8 @@ double predict(const Canonical& p, const DeviceCaps& d, const HipSimt& c, const 
   // A compute unit does 128 fused steps a cycle; reads of shared memory and conversions take as
   // long again unless a thread reuses what it reads.
   const double reuse = double(c.each_m * c.each_n) / (c.each_m + c.each_n);
-  const double of_block = double(c.tile_m) * c.tile_n * double(g.k) / 128 * (1 + 2 / reuse);
-  const double barriers = double(ceil_div(g.k, c.tile_k)) * 100;
+  const double of_block = double(c.tile_m) * c.tile_n * k_of_product(g) / 128 * (1 + 2 / reuse);
+  const double barriers = stages_of_tile(g, c.tile_k) * 100;
   const double rounds = double(ceil_div(w.blocks, std::int64_t{2} * d.compute_units)) * 2;
   const double clock = d.ghz > 0 ? d.ghz : 1;
   return rounds * (of_block + barriers / 2 + 500) / clock + 2000;
@@ -118,6 +121,15 @@ std::string summation(const Canonical&, const DeviceCaps&, const HipSimt&, const
 
 std::optional<HipSimt> plain(const Canonical&, const DeviceCaps&) {
   return HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 4};
+}
+
+/// Scales of elements lie where those of a product of its own would: scales of A's rows do not
+/// where groups have parts of them, and those of blocks along k do not where groups have parts of
+/// k.
+bool computes_groups(const Gemm& g) {
+  if (g.accumulator == s32 || g.grouping == Grouping::list) return true;
+  if (g.grouping == Grouping::k) return !blocks_along_k(g.scale_a) && !blocks_along_k(g.scale_b);
+  return g.scale_a == Scale::none;
 }
 
 constexpr TypedFamily<HipSimt, SimtSizes> kRow{
@@ -136,11 +148,8 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{
     .summation = summation,
     .plain = plain,
     .applies_scales = [](const Gemm&) { return true; },
-    // Scales of A's elements would need their own place in each group.
-    .computes_groups =
-        [](const Gemm& g) {
-          return (g.scale_a == Scale::none || g.accumulator == s32) && g.grouping != Grouping::k;
-        }};
+    .computes_groups = computes_groups,
+    .computes_lists = true};
 
 }  // namespace
 

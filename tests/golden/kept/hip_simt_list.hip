@@ -1,0 +1,163 @@
+// device:  gfx942
+// problem: fp8 N T 512 512 512 groups=16 grouped=list scale=1x128:128x128
+// config:  hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4
+
+// ---- parameters ----
+using TypeA = Float8<3, false>;  // elements of A
+using TypeB = Float8<3, false>;  // elements of B
+using TypeD = Bfloat;            // elements of C and D
+using Acc = float;               // accumulators
+using Real = float;              // what the epilogue computes in
+constexpr int kTileM = 64;       // rows of D in a block's tile
+constexpr int kTileN = 64;       // columns of it
+constexpr int kTileK = 16;       // k of one step
+constexpr int kEachM = 4;        // rows of a thread
+constexpr int kEachN = 4;        // columns of it
+constexpr int kPad = 4;          // elements between rows of k in shared memory
+constexpr int kBitsA = 8;        // of an element
+constexpr int kMantissaA = 3;    // of these
+constexpr int kLinesA = 1;       // rows that share a scale, 0: without
+constexpr int kAlongOfA = 128;   // of k that share it, 0: all
+constexpr int kBitsB = 8;        // of an element
+constexpr int kMantissaB = 3;    // of these
+constexpr int kLinesB = 128;     // rows that share a scale, 0: without
+constexpr int kAlongOfB = 128;   // of k that share it, 0: all
+constexpr bool kAlongA = true;   // A's rows lie along k
+constexpr bool kAlongB = true;   // B's rows lie along k
+
+// ---- hip/simt/simt.hip ----
+// Tiles of D by ordinary arithmetic, for every type and layout: the fallback, and the path of
+// targets without matrix instructions. Elements become Acc on their way into shared memory, which
+// holds both tiles as [k][row]. Expects abi.h, types.h, device.h, convert.h, epilogue.h.
+
+constexpr int kThreadsN = kTileN / kEachN, kThreads = kTileM / kEachM * kThreadsN;
+constexpr int kPitchM = kTileM + kPad, kPitchN = kTileN + kPad;  // elements
+
+KILN_SHARED Acc shared_a[kTileK * kPitchM];
+KILN_SHARED Acc shared_b[kTileK * kPitchN];
+
+/// An operand whose elements have scales and may be packed codes of fewer than eight bits. `Lines`
+/// of its rows and `Along` of k (0: all) share a scale: an fp32, or a byte that is an exponent.
+template <typename T, int Bits, int Mantissa, int Lines, int Along>
+struct Scaled {
+  const T* from;
+  const void* scales;
+  i64 pitch;  // scales of a row
+
+  static KILN_MEMBER Scaled start(const void* base, const void* scales, i64 batch, i64 stride,
+                                  i64 rows, i64 k) {
+    Scaled s;
+    s.from = reinterpret_cast<const T*>(static_cast<const u8*>(base) + batch * stride * Bits / 8);
+    s.pitch = Along == 0 ? 1 : ceil_div(k, Along);
+    const i64 of_batch = Lines == 0 ? 0 : ceil_div(rows, Lines) * s.pitch;
+    s.scales = static_cast<const u8*>(scales) + batch * of_batch * (Along == 32 ? 1 : 4);
+    return s;
+  }
+
+  KILN_MEMBER Real element(i64 at) const {
+    if constexpr (Bits == 8) {
+      return to_real(from[at]);
+    } else {
+      const u8* bytes = reinterpret_cast<const u8*>(from);
+      const i64 bit = at * Bits;
+      u32 code = bytes[bit / 8];
+      if (bit % 8 + Bits > 8) code |= u32(bytes[bit / 8 + 1]) << 8;
+      code = code >> (bit % 8) & ((1u << Bits) - 1);
+      constexpr int kBias = (1 << (Bits - Mantissa - 2)) - 1;
+      constexpr float kLeast = 1.0f / float(1 << (Mantissa + kBias - 1));
+      const u32 sign = code >> (Bits - 1) << 31, magnitude = code & ((1u << (Bits - 1)) - 1);
+      const u32 normal = (magnitude << (23 - Mantissa)) + (u32(127 - kBias) << 23);
+      const u32 bits = magnitude >> Mantissa ? normal : bits_as<u32>(float(magnitude) * kLeast);
+      return Real(bits_as<float>(bits | sign));
+    }
+  }
+  KILN_MEMBER Real scale(i64 row, i64 k) const {
+    if constexpr (Lines == 0) {
+      return Real(1);
+    } else if constexpr (Along == 32) {
+      const u32 exponent = static_cast<const u8*>(scales)[row * pitch + k / 32];
+      const u32 bits = exponent == 0 ? 0x00400000 : exponent << 23;
+      return Real(bits_as<float>(exponent == 255 ? 0x7fc00000 : bits));
+    } else {
+      return Real(static_cast<const float*>(
+          scales)[row / Lines * pitch + (Along == 0 ? 0 : k / (Along == 0 ? 1 : Along))]);
+    }
+  }
+};
+using ScaledA = Scaled<TypeA, kBitsA, kMantissaA, kLinesA, kAlongOfA>;
+using ScaledB = Scaled<TypeB, kBitsB, kMantissaB, kLinesB, kAlongOfB>;
+
+/// Rows × kTileK elements that may or may not exist; those that do not are zero.
+template <bool AlongRows, int Rows, int Pitch, typename T>
+struct Tile {
+  static constexpr int kCount = Rows * kTileK / kThreads;
+  static_assert(Rows * kTileK % kThreads == 0, "threads share a tile evenly");
+  Acc value[kCount];
+
+  static KILN_MEMBER int row_of(int slot) { return AlongRows ? slot / kTileK : slot % Rows; }
+  static KILN_MEMBER int k_of(int slot) { return AlongRows ? slot % kTileK : slot / Rows; }
+
+  KILN_MEMBER void load(const T& from, i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) {
+      const int slot = thread + i * kThreads;
+      const i64 r = row + row_of(slot), d = k + k_of(slot);
+      value[i] = Acc(0);
+      if (r >= rows || d >= ks) continue;
+      value[i] = Acc(from.element(AlongRows ? r * ld + d : d * ld + r) * from.scale(r, d));
+    }
+  }
+  KILN_MEMBER void store(Acc* to, int thread) const {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) {
+      const int slot = thread + i * kThreads;
+      to[k_of(slot) * Pitch + row_of(slot)] = value[i];
+    }
+  }
+};
+
+KILN_DEVICE void multiply(Acc (&sums)[kEachM][kEachN], int row, int column) {
+  KILN_UNROLL for (int k = 0; k < kTileK; ++k) {
+    Acc a[kEachM], b[kEachN];
+    KILN_UNROLL for (int i = 0; i < kEachM; ++i) a[i] = shared_a[k * kPitchM + row + i];
+    KILN_UNROLL for (int j = 0; j < kEachN; ++j) b[j] = shared_b[k * kPitchN + column + j];
+    KILN_UNROLL for (int i = 0; i < kEachM; ++i) KILN_UNROLL for (int j = 0; j < kEachN; ++j)
+        sums[i][j] += a[i] * b[j];
+  }
+}
+
+KILN_KERNEL(kThreads, 1) kiln_gemm(KilnGpuArgs args) {
+  const int thread = int(thread_index());
+  const ProductBlock own = product_of(args, block_index());
+  if (own.product < 0) return;
+  const KilnListEntry& entry = entries_of(args)[own.product];
+  args.scale_a = entry.scale_a;
+  args.scale_b = entry.scale_b;
+  args = args_of_product(args, own.product);
+  const i64 tiles_m = ceil_div(args.m, kTileM), tiles_n = ceil_div(args.n, kTileN);
+  const i64 block = own.block, batch = 0;  // its scales are its own
+  const i64 in_batch = block % (tiles_m * tiles_n);
+  const i64 row = in_batch % tiles_m * kTileM, column = in_batch / tiles_m * kTileN;
+  const auto a = ScaledA::start(args.a, args.scale_a, batch, args.stride_a, args.m, args.k);
+  const auto b = ScaledB::start(args.b, args.scale_b, batch, args.stride_b, args.n, args.k);
+  Tile<kAlongA, kTileM, kPitchM, ScaledA> tile_a;
+  Tile<kAlongB, kTileN, kPitchN, ScaledB> tile_b;
+  const int my_row = thread / kThreadsN * kEachM, my_column = thread % kThreadsN * kEachN;
+  Acc sums[kEachM][kEachN] = {};
+  tile_a.load(a, args.lda, row, args.m, 0, args.k, thread);
+  tile_b.load(b, args.ldb, column, args.n, 0, args.k, thread);
+  for (i64 k = 0; k < args.k; k += kTileK) {
+    tile_a.store(shared_a, thread);
+    tile_b.store(shared_b, thread);
+    block_barrier();
+    if (k + kTileK < args.k) {
+      tile_a.load(a, args.lda, row, args.m, k + kTileK, args.k, thread);
+      tile_b.load(b, args.ldb, column, args.n, k + kTileK, args.k, thread);
+    }
+    multiply(sums, my_row, my_column);
+    block_barrier();
+  }
+  const Output out = output_of(args, batch);
+  KILN_UNROLL for (int i = 0; i < kEachM; ++i) KILN_UNROLL for (int j = 0; j < kEachN; ++j) {
+    const i64 r = row + my_row + i, c = column + my_column + j;
+    if (r < out.rows && c < out.columns) out.d[r * out.ldd + c] = finish(out, sums[i][j], r, c);
+  }
+}
