@@ -60,14 +60,19 @@ TEST_P(GpuOutputs, AreRight) {
   const auto compiler = compiler_for(caps);
   ASSERT_TRUE(compiler) << compiler.error().message;
   auto checker = Checker::start(gemm, caps, {.seed = 5}).value();
+  int checked = 0;
   for (const Config& config : some_of(*space)) {
     const auto source = render(gemm, caps, config);
     ASSERT_TRUE(source) << source.error().message;
     const auto binary = (*compiler)->compile(*source);
+    // What the assembler serialises is refused, in searches too (docs/families/cuda_wgmma.md).
+    if (!binary && binary.error().message.find("serialized") != std::string::npos) continue;
     ASSERT_TRUE(binary) << text(config) << ": " << binary.error().message;
+    ++checked;
     const Verdict verdict = checker.check(config, *binary);
     EXPECT_TRUE(verdict) << text(gemm) << " | " << text(config) << ": " << verdict.error().detail;
   }
+  EXPECT_GE(checked, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Problems, GpuOutputs, testing::ValuesIn(kProblems));
