@@ -27,6 +27,10 @@ KILN_INLINE void tile_load(const void* from, i64 row_bytes) {
     __builtin_memcpy(g_tiles[T][r], static_cast<const char*>(from) + r * row_bytes, kTileBytes);
 }
 template <int T>
+KILN_INLINE void tile_load_past_l1(const void* from, i64 row_bytes) {
+  tile_load<T>(from, row_bytes);
+}
+template <int T>
 KILN_INLINE void tile_store(void* to, i64 row_bytes) {
   for (int r = 0; r < kTileRows; ++r)
     __builtin_memcpy(static_cast<char*>(to) + r * row_bytes, g_tiles[T][r], kTileBytes);
