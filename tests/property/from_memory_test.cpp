@@ -128,7 +128,6 @@ TEST(LoadsPastL1, OfBlocksAreRight) {
                    " swap=1 copy_left=0 parallel=none mc=32 right_t1=1");
 }
 
-
 TEST(LongRuns, OfOperandsAreRight) {
   for (const Kernel& one : kRuns)
     check(one, std::string(one.config) +
