@@ -138,6 +138,7 @@ class Search {
   // its own best, some at a time: of long calls, eight would leave nothing for the model's own
   // choices.
   void screen_first() {
+    if (input_.first.empty()) return;
     constexpr std::size_t kAtOnce = 2;
     constexpr double kShare = 0.2, kSlower = 1.5;
     const bool host = on_host(space_.device);

@@ -298,7 +298,8 @@ double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   const auto level = [&](double held) {
     return held < 0.5 * d.l1_bytes ? rate.l1 : held < 0.6 * d.l2_bytes ? rate.l2 : rate.l3;
   };
-  // Both operands' tiles come from where their blocks stay while they are used again.
+  // Both operands' tiles come from where their blocks stay while they are used again: in L1 half of
+  // it, or, where the right one's go past it, five sixths.
   const double block = tile_bytes(p, h).left * (h.right_t1 ? 0.6 : 1);
   const double stream =
       parts(h) * blocks * steps * 1024 * (h.nt / level(strip) + h.mt / level(block));
@@ -343,6 +344,7 @@ double predict_blocks(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   const double steps = std::ceil(s.k / w.step), passes = std::ceil(s.k / h.kc);
   // Tiles of the right operand come from L2; those of the left one do when a strip and a panel do
   // not fit L1. So do accumulators, once each way in every pass.
+  // What goes past L1 takes none of it.
   const TileBytes read = tile_bytes(p, h);
   const double in_l1 = (read.left + (h.right_t1 ? 0 : read.right)) / d.l1_bytes;
   const double spilled = std::clamp((in_l1 - (h.right_t1 ? 0.85 : 0.6)) / 0.9, 0.0, 1.0);

@@ -105,9 +105,9 @@ inline constexpr std::array<Microarchitecture, 7> kMicroarchitectures{{
     // Sapphire, Emerald and Granite Rapids. A vdpbf16ps every second cycle (1.7 a nanosecond at 3.9
     // GHz), two vfmadd231ps in each [log, 2026-11-24]. A product of tiles takes 16.1 cycles alone
     // [log, 2026-11-27], 17.5 beside loads [fit]; L2 gives 48 bytes a cycle [log, 2026-11-25].
-    // Loads of 2 × 64, stores of 64 bytes, two vpdpbusd [manual]. Operands of 8 to 36 MB come at
-    // the
-    // rate of memory [log, 2026-11-28]: a guest has little of the host's L3 to itself.
+    // Loads of 2 × 64, stores of 64 bytes, two vpdpbusd [manual]. Operands of 8 to 36
+    // MB come at the rate of memory [log, 2026-11-28]: a guest has little of the host's L3 to
+    // itself.
     {.name = "Sapphire Rapids",
      .level = CoreLevel::amx,
      .models = {{{6, 143, 143}, {6, 207, 207}, {6, 173, 174}}},
