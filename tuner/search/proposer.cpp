@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
+#include <set>
 #include <tuple>
 #include <variant>
 
@@ -270,12 +270,17 @@ void Proposer::take_of_made(const std::vector<double>& score, std::size_t count,
     }
   }
   std::erase_if(open, [&](std::size_t i) { return seen_[i]; });
-  const std::size_t left = std::min(goal - picks.size(), open.size());
-  std::partial_sort(open.begin(), open.begin() + std::ptrdiff_t(left), open.end(),
-                    [&](std::size_t x, std::size_t y) {
-                      return std::pair(score[x], x) < std::pair(score[y], y);
-                    });
-  for (std::size_t i = 0; i < left; ++i) take(open[i], picks);
+  std::sort(open.begin(), open.end(), [&](std::size_t x, std::size_t y) {
+    return std::pair(score[x], x) < std::pair(score[y], y);
+  });
+  // Of configs of one binary that the model cannot tell apart, one a group: what it tells is the
+  // others' too.
+  std::set<std::pair<std::size_t, double>> told;
+  for (const bool again : {false, true})
+    for (const std::size_t i : open)
+      if (picks.size() < goal && !seen_[i] &&
+          (told.emplace(codes_[i], log_predicted_[i]).second || again))
+        take(i, picks);
 }
 
 std::vector<Config> Proposer::next(int codes, int more) {

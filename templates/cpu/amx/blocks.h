@@ -80,7 +80,8 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
       for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
         const i64 k = smaller(kc, ks.end - k0);
         //% if !b_packed
-        Unit* panels = memory.right + kParts * panels_units(width, k0 - ks.begin);
+        Unit* panels =
+            memory.right + (keeps_right(args) ? kParts * panels_units(width, k0 - ks.begin) : 0);
         if (i0 == lefts.begin) pack_right(panels, args, k0, j0, width, k);
         //% end
         for (i64 i = i0; i < i0 + height; i += kHeight) {

@@ -41,12 +41,15 @@ KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
   const i64 k = keeps_left(args) ? args.k : smaller(args.division.kc, args.k);
   return round_up(rows, kHeight) / kHeight * strip_bytes(k);
 }
-/// Panels over all of k, block after block of k.
+/// Whether several blocks of rows read the panels, so that those over all of k are kept, block after
+/// block of k.
+KILN_INLINE bool keeps_right(const KilnArgs& args) { return left_rows(args) > args.division.mc; }
 KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
   //% if b_packed
   return 0;
   //% else
-  return kParts * panels_units(smaller(args.division.nc, right_columns(args)), args.k) *
+  const i64 k = keeps_right(args) ? args.k : smaller(args.division.kc, args.k);
+  return kParts * panels_units(smaller(args.division.nc, right_columns(args)), k) *
          i64(sizeof(Unit));
   //% end
 }

@@ -112,7 +112,7 @@ __attribute__((noinline)) static void pack_panels_across(Unit* to, const T* from
         //% if long_runs
         KILN_UNROLL
         for (int row = 0; row < kGroup; ++row)  // the next rows: prefetchers do not follow them
-          __builtin_prefetch(from + ((g + 1) * kGroup + row) * ld + j, 0, 3);
+          __builtin_prefetch(from + ((g + 1) * kGroup + row) * ld + j, 0, 2);
         //% end
         UnitVec units[kGroup];
         load_panels(units, from + g * kGroup * ld + j, ld, k - g * kGroup,
