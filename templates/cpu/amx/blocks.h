@@ -5,6 +5,30 @@
 #pragma once
 
 //% if blocked
+//% if flat_rows
+/// Whether all columns of D are these few and its rows follow each other without gaps, as C's do:
+/// they are then one row, of which fewer vectors end early.
+KILN_INLINE bool lies_flat(const Output& out, i64 width) {
+  //% if epilogue == call
+  if (out.bias_kind) return false;
+  //% end
+  return width == out.ldd && width <= kLanes / 2 && (!out.c || out.ldc == out.ldd);
+}
+/// Finishes rows of such a D, as many at once as make whole vectors of any width.
+template <typename At>
+KILN_INLINE void finish_flat(const Output& out, const At& at, i64 i0, i64 height, int width,
+                             Pass pass) {
+  Acc flat[kLanes * kLanes];
+  for (i64 i = 0; i < height; i += kLanes) {
+    const int rows = int(smaller(kLanes, height - i)), count = rows * width;
+    for (int r = 0; r < rows; ++r)  // the next row takes the place of what stands behind this one
+      store(flat + r * width, load<AccVec>(at(i + r, 0)));
+    for (int j = 0; j < count; j += kLanes)
+      finish<kLanes>(out, load<AccVec>(flat + j), i0 + i, j, count - j, pass);
+  }
+}
+
+//% end
 /// Finishes the accumulators of a block: those of `height` rows of the left operand from i0 on and
 /// `width` columns of the right one from j0 on.
 static void finish_block(const Acc* sums, const Output& where, i64 i0, i64 j0, i64 height,
@@ -50,6 +74,9 @@ static void finish_block(const Acc* sums, const Output& where, i64 i0, i64 j0, i
     write_lines(out, int(end - some), width);
   }
   //% else
+  //% if flat_rows
+  if (lies_flat(out, width)) return finish_flat(out, at, i0, height, int(width), pass);
+  //% end
   for (i64 i = 0; i < height; ++i)
     for (i64 j = 0; j < width; j += kLanes)
       finish<kLanes>(out, load<AccVec>(at(i, j)), i0 + i, j0 + j, int(width - j), pass);

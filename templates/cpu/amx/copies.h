@@ -110,6 +110,11 @@ static void copy_left(char* to, const Left* from, i64 ld, int height, i64 k) {
   const i64 row_bytes = round_up(k, kStep) * i64(sizeof(Left));
   //% end
   //% if left_k_major && blocked
+  if (k <= kStep) {
+    for (int r = 0; r < kHeight; ++r)
+      store(place(0, r), r < height ? load_units<kLanes>(from + r * ld, k) : UnitVec(Unit(0)));
+    return;
+  }
   // Rows are often pages apart: each visit reads several lines.
   constexpr int kTogether = 8 * kStep;
   for (i64 some = 0; some < k; some += kTogether)

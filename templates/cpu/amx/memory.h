@@ -41,8 +41,8 @@ KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
   const i64 k = keeps_left(args) ? args.k : smaller(args.division.kc, args.k);
   return round_up(rows, kHeight) / kHeight * strip_bytes(k);
 }
-/// Whether several blocks of rows read the panels, so that those over all of k are kept, block after
-/// block of k.
+/// Whether several blocks of rows read the panels, so that those over all of k are kept, block
+/// after block of k.
 KILN_INLINE bool keeps_right(const KilnArgs& args) { return left_rows(args) > args.division.mc; }
 KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
   //% if b_packed

@@ -245,6 +245,11 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   v["blocked"] = flag(h.mc > 0);
   v["stream_d"] = flag(h.stream_d && h.mc > 0);
   v["stream_rows"] = flag(h.stream_d && h.mc == 0);
+  // Nothing in the epilogue depends on the row or the column of an element.
+  v["flat_rows"] =
+      flag(h.mc > 0 && !h.swap && !h.stream_d && h.parallel != Parallel::k &&
+           g.scale_a == Scale::none && g.scale_b == Scale::none && g.zero_a == Scale::none &&
+           (h.any_epilogue || g.epilogue.bias == Bias::none));
   v["overlap"] = flag(h.overlap);
   v["long_runs"] = flag(h.long_runs);
   v["right_t1"] = flag(h.right_t1);
