@@ -159,6 +159,7 @@ class HostContest final : public Contest {
     measure.budget_ns = budget_ns;
     measure.lead_in_below_ns = kLeadInBelowNs;
     measure.gate = gate;
+    measure.settle_ns = settle_ns(sets_.count());
     measure.next_set = &next_set_;
     std::vector<Timing> result;
     for (const Samples& s : kiln::race(calls, measure)) result.push_back(timing_of(s.ns));

@@ -13,6 +13,8 @@ namespace {
 
 // A probe costs 0.1 ms: asked once for this much of samples, it stays a fifth of the time at most.
 constexpr double kGateIntervalNs = 0.5e6;
+// Where samples follow untimed calls, so many times as long, for the same reason.
+constexpr double kSettledIntervals = 3;
 // Beside this much, what a first call alone pays (page faults, cold code) is under 1 %.
 constexpr double kLongCallNs = 50e6;
 constexpr double kUndisturbedSpeed = 0.9;
@@ -23,6 +25,12 @@ double timed(const Calls& calls, std::int64_t& cursor, std::int64_t count) {
   const std::int64_t end = now_ns();
   cursor += count;
   return static_cast<double>(end - begin);
+}
+
+/// Untimed calls of `ns` in all, where one lasts less than that.
+void settle(const Calls& calls, std::int64_t& cursor, double call_ns, double ns) {
+  if (call_ns >= ns) return;
+  for (double spent = 0; spent < ns;) spent += timed(calls, cursor, 1);
 }
 
 /// Calls in a batch that lasts `sample_ns`, found by doubling: one reading of a 10 ns call says
@@ -59,15 +67,22 @@ std::size_t interval_rank(std::size_t n) {
 /// Holds samples back until the gate has spoken about the time they were taken in.
 class Admission {
  public:
-  explicit Admission(const SampleGate& gate) : gate_(gate) {}
+  explicit Admission(const MeasureOptions& options)
+      : gate_(options.gate),
+        interval_ns_(std::max(kGateIntervalNs, kSettledIntervals * options.settle_ns)) {}
 
   void add(Samples& to, double ns_per_call, double ns) {
     pending_.emplace_back(&to, ns_per_call);
     pending_ns_ += ns;
-    if (pending_ns_ >= kGateIntervalNs) flush();
+    if (pending_ns_ >= interval_ns_) flush();
   }
 
+  /// Whether the machine was asked for something else since the last call of this, or ever.
+  bool interrupted() { return std::exchange(interrupted_, false); }
+
   void flush() {
+    if (pending_.empty()) return;
+    interrupted_ = true;
     const bool clean = !gate_ || open_ || gate_();
     for (auto& [to, ns] : pending_) {
       if (clean) {
@@ -94,7 +109,8 @@ class Admission {
 
  private:
   const SampleGate& gate_;
-  bool open_ = false;
+  const double interval_ns_;
+  bool open_ = false, interrupted_ = true;
   double pending_ns_ = 0;
   std::vector<std::pair<Samples*, double>> pending_, refused_;
 };
@@ -163,17 +179,17 @@ double Sampler::run(std::int64_t calls) {
 }
 
 double Sampler::calibrate() {
-  const double first = run(1);
-  if (first >= kLongCallNs) samples_.ns.push_back(first);
-  samples_.batch = batch_size(calls_, cursor(), first, options_.sample_ns);
+  first_ns_ = run(1);
+  if (first_ns_ >= kLongCallNs) samples_.ns.push_back(first_ns_);
+  samples_.batch = batch_size(calls_, cursor(), first_ns_, options_.sample_ns);
   calibrated_ = true;
-  return first;
+  return first_ns_;
 }
 
 void Sampler::take(int total, double budget_ns, Sampler* other) {
   if (!calibrated_) calibrate();
   if (other != nullptr && !other->calibrated_) other->calibrate();
-  Admission admission(options_.gate);
+  Admission admission(options_);
   const auto count = [&] { return static_cast<int>(samples_.ns.size()); };
   const auto affordable = [&](int pending) {
     return count() + pending + samples_.dropped < options_.min_samples || spent_ns_ < budget_ns;
@@ -181,6 +197,7 @@ void Sampler::take(int total, double budget_ns, Sampler* other) {
   while (count() < total && affordable(0)) {
     const int missing = total - count();
     for (int i = 0; i < missing && affordable(i); ++i) {
+      if (admission.interrupted()) settle(calls_, cursor(), first_ns_, options_.settle_ns);
       const double ns = run(samples_.batch);
       admission.add(samples_, ns / static_cast<double>(samples_.batch), ns);
       if (other == nullptr) continue;
@@ -204,14 +221,13 @@ std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOpt
   std::vector<Samples> samples(contenders.size());
   std::int64_t from_first = 0;
   std::int64_t& cursor = options.next_set != nullptr ? *options.next_set : from_first;
-  std::vector<bool> lead_in;
+  std::vector<double> first;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
-    const double first_ns = timed(contenders[i], cursor, 1);
-    samples[i].batch = batch_size(contenders[i], cursor, first_ns, options.sample_ns);
-    lead_in.push_back(first_ns < options.lead_in_below_ns);
+    first.push_back(timed(contenders[i], cursor, 1));
+    samples[i].batch = batch_size(contenders[i], cursor, first[i], options.sample_ns);
   }
 
-  Admission admission(options.gate);
+  Admission admission(options);
   std::vector<std::size_t> left(contenders.size());
   std::iota(left.begin(), left.end(), std::size_t{0});
   const auto complete = [&] {
@@ -223,26 +239,34 @@ std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOpt
   int round_of_these = 0;
   for (int round = 0; !complete(); ++round, ++round_of_these) {
     if (round >= options.min_samples && spent >= options.budget_ns) break;
-    if (round > refusals_allowed(options.samples)) admission.give_up();
+    if (round > refusals_allowed(options.samples)) {
+      admission.flush();
+      if (complete()) break;
+      admission.give_up();
+    }
     if (round_of_these >= options.heat && options.last > 0 &&
         static_cast<int>(left.size()) > options.last) {
+      admission.flush();
       keep_faster(left, samples, std::max<std::size_t>(options.last, (left.size() + 1) / 2));
       round_of_these = 0;
     }
     for (std::size_t i = 0; i < left.size(); ++i) {
       const std::size_t who = left[static_cast<std::size_t>(
           turn_of(static_cast<int>(i), round_of_these, static_cast<int>(left.size())))];
-      if (lead_in[who]) contenders[who](cursor++, 1);
+      if (admission.interrupted())
+        settle(contenders[who], cursor, first[who], options.settle_ns);
+      if (first[who] < options.lead_in_below_ns) contenders[who](cursor++, 1);
       const double ns = timed(contenders[who], cursor, samples[who].batch);
       spent += ns;
       admission.add(samples[who], ns / static_cast<double>(samples[who].batch), ns);
     }
-    admission.flush();
+    if (options.settle_ns == 0) admission.flush();
     if (!stop) continue;
     std::vector<Samples> theirs;
     for (const std::size_t who : left) theirs.push_back(samples[who]);
     if (stop(theirs)) break;
   }
+  admission.flush();
   for (const Samples& s : samples)
     if (s.ns.empty()) admission.give_up();
   return samples;

@@ -42,7 +42,10 @@ class HostContender final : public Contender {
   HostContender(Calls calls, Timed& on)
       : calls_(std::move(calls)),
         sampler_(calls_,
-                 {.sample_ns = kScreenSampleNs, .gate = on.gate, .next_set = &on.next_set}) {}
+                 {.sample_ns = kScreenSampleNs,
+                  .gate = on.gate,
+                  .next_set = &on.next_set,
+                  .settle_ns = settle_ns(on.sets.count())}) {}
   Verdict take(int total, double budget_ns, Contender* other) override {
     sampler_.take(total, budget_ns,
                   other != nullptr ? &static_cast<HostContender*>(other)->sampler_ : nullptr);
@@ -199,6 +202,7 @@ class HostHarness final : public Harness {
                                        .budget_ns = budget_ns,
                                        .gate = timed_->gate,
                                        .next_set = &timed_->next_set,
+                                       .settle_ns = settle_ns(timed_->sets.count()),
                                        .last = kRaceLast,
                                        .heat = kRaceMinSamples},
                                        stop))
